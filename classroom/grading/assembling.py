@@ -1,0 +1,92 @@
+"""One program of a definition and all that it needs, from a student's files and the course's."""
+
+import ast
+from dataclasses import dataclass
+
+from . import course
+from .programs import Program, Statement
+from .scopes import IMPORTS, begins, bound_by, changed_by, needed_by
+
+LAST = (10**9, 0)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    statement: Statement
+    program: int  # in the order of search; those searched last stand first in what is assembled
+
+
+def assembled(answer: Statement, name, programs, given: Program, known=frozenset()):
+    """(source, its statements): defines `name` as `answer` does.
+
+    What it needs comes from the answer's own file, up to its cell, then from later ones; what is
+    not there, from the course's notebook; then from the student's other files.
+
+    known  names that are there in any case
+    """
+    own = next((p for p in programs if answer in p.statements), None)
+    own = own or next((p for p in programs if p.path == answer.path), Program(answer.path))
+    at_home = [p for p in programs if course.stem_of(p.path) == course.stem_of(given.path)]
+    others = [p for p in programs if p is not own and p not in at_home]
+    searched = [own, *(p for p in at_home if p is not own), given, *others]
+    taken: dict[int, Chosen] = {id(answer): Chosen(answer, 0)}
+    todo = set(needed_by(answer.text)) - known
+    if name in todo and not begins(answer, name):  # `f = cache(f)`
+        take(taken, meaning(name, own, answer.at, but=answer), 0)
+    done = {name}
+    while todo:
+        wanted = todo.pop()
+        done.add(wanted)
+        for place, program in enumerate(searched):
+            found = meaning(wanted, program, answer.at if program is own else LAST)
+            if found:
+                for one in found:
+                    todo |= needed_by(one.text) - done - known
+                take(taken, found, place)
+                break
+        todo -= done
+    return as_source(taken.values(), done)
+
+
+def take(taken, statements, place):
+    for one in statements:
+        taken.setdefault(id(one), Chosen(one, place))
+
+
+def meaning(name, program: Program, until, but=None) -> list[Statement]:
+    """The statements that give a name what it means in this program at a cell's end."""
+    about = [s for s in program.statements if s is not but and name in bound_by(s.node)]
+    before = [one for one in about if one.at[0] <= until[0]]
+    about = before or about[:1]
+    if not about:
+        return []
+    first = max((k for k, one in enumerate(about) if begins(one, name)), default=0)
+    about = about[first:]
+    changes = [
+        s for s in program.statements
+        if about[0].at < s.at and s.at[0] <= until[0] and name in changed_by(s.node)
+    ]  # fmt: skip
+    return sorted([*about, *changes], key=lambda one: one.at)
+
+
+def as_source(chosen, names) -> tuple[str, list[Statement]]:
+    ordered = sorted(chosen, key=lambda one: (-one.program, one.statement.at))
+    texts = dict.fromkeys(only_needed(one.statement, names) for one in ordered)
+    future = [text for text in texts if text.startswith("from __future__")]
+    others = [text for text in texts if text and text not in future]
+    return "\n\n".join([*future, *others]) + "\n", [one.statement for one in ordered]
+
+
+def only_needed(statement, names) -> str:
+    """Its text; of an import, only of those names that are needed."""
+    node = statement.node
+    if not isinstance(node, IMPORTS):
+        return statement.text
+    kept = [one for one in node.names if bound_as(one) in names or one.name == "*"]
+    if isinstance(node, ast.Import):
+        return ast.unparse(ast.Import(kept)) if kept else ""
+    return ast.unparse(ast.ImportFrom(node.module, kept, node.level)) if kept else ""
+
+
+def bound_as(alias) -> str:
+    return (alias.asname or alias.name).split(".")[0]

@@ -1,0 +1,98 @@
+"""Submissions: who has handed in what."""
+
+import tempfile
+import zipfile
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from pedagogy_lib.basics.errors import WrongInput
+
+from .files import DAMAGED, MOST_ENTRIES, Pile, read_path, refused, shown
+from .layouts import Owner, owners_in, seconds_of
+from .repositories import is_bare, read_bare
+
+MOST_DOWNLOAD_BYTES = 4 * 2**30
+
+
+@dataclass
+class Submission:
+    """What one student has handed in. `came_from` is the file or folder that counts."""
+
+    student: str
+    came_from: str
+    files: dict[str, bytes] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def collect(path: Path) -> tuple[str, list[Submission]]:
+    """(the layout that was taken, the submissions by their students' names).
+
+    path  a folder, or the archive that Canvas or Moodle gives for the whole class
+    Raises  WrongInput if there is nothing at the path
+    """
+    if path.is_dir():
+        return collected(path)
+    if path.suffix.lower() != ".zip" or not path.is_file():
+        raise WrongInput(f"{path} is no folder of submissions: write SUBMISSIONS=folder")
+    with tempfile.TemporaryDirectory(prefix="submissions-") as folder:
+        unpack(path, Path(folder, shown(path.stem).replace("/", " ")))
+        return collected(next(Path(folder).iterdir()))
+
+
+def unpack(path, folder):
+    """A platform's archive of a whole class, onto the disk."""
+    folder.mkdir()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = [one for one in archive.infolist() if not refused(one)]
+            total = sum(one.file_size for one in entries)
+            if total > MOST_DOWNLOAD_BYTES or len(entries) > 100 * MOST_ENTRIES:
+                raise WrongInput(f"{path} unpacks to {total / 1e9:.0f} GB: unpack it yourself")
+            archive.extractall(folder, entries)
+    except DAMAGED as error:
+        raise WrongInput(f"{path} cannot be unpacked: {error}") from None
+
+
+def collected(folder) -> tuple[str, list[Submission]]:
+    layout, owners = owners_in(folder)
+    by_student: dict[str, list[tuple[float, Owner, Pile]]] = defaultdict(list)
+    for owner in owners:
+        pile = pile_of(owner)
+        by_student[owner.student].append((owner.turn or when(pile), owner, pile))
+    found = [newest_of(student, some) for student, some in by_student.items()]
+    return layout, sorted(found, key=lambda one: one.student.casefold())
+
+
+def pile_of(owner) -> Pile:
+    """All files of one submission."""
+    if len(owner.paths) == 1 and is_bare(owner.paths[0]):
+        return read_bare(owner.paths[0])
+    pile = Pile()
+    for path in owner.paths:
+        read_path(path, pile)
+    return pile
+
+
+def when(pile) -> float:
+    """When it was handed in: as nbgrader has noted it, or as its newest file says."""
+    for name, data in pile.files.items():
+        if name.endswith("timestamp.txt"):
+            return seconds_of(data[:100].decode("latin-1"))
+    return pile.newest
+
+
+def newest_of(student, some) -> Submission:
+    """The newest of several submissions by one student counts; the others are told."""
+    *older, (_, owner, pile) = sorted(some, key=lambda one: one[0])
+    names = [shown(path.name) for path in owner.paths]
+    said = list(owner.said)
+    for time, other, _ in older:
+        at = f" of {datetime.fromtimestamp(time):%d %B %Y, %H:%M}" if time else ""
+        said.append(f"{shown(other.paths[0].name)}{at} is older, and does not count")
+    files = {name: data for name, data in pile.files.items() if not name.endswith(".txt")
+             or ".mine-" in name}  # fmt: skip
+    if not files:
+        said.append("there is no notebook and no lab in it")
+    return Submission(student, ", ".join(names), files, [*said, *pile.problems])

@@ -1,0 +1,123 @@
+"""python -m classroom.grading SUBMISSIONS: grades a class, and says what it found."""
+
+import argparse
+import functools
+import importlib
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+from pedagogy_lib.basics.errors import LaunchError, WrongInput
+
+from . import course, writing
+from .collect import collect
+from .workers import Task, grade_all
+
+INTERRUPTED = 130  # exit status, as of a program that SIGINT has ended
+
+
+def arguments(given=None):
+    parser = argparse.ArgumentParser(prog="python -m classroom.grading", description=__doc__)
+    parser.add_argument("submissions", type=Path, help="a folder, or a platform's archive")
+    parser.add_argument("--chapters", default="", help='such as "02 06"')
+    parser.add_argument("--exercises", default="", help='such as "2.8 2.9"')
+    parser.add_argument("--out", type=Path, default=Path("grades"))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--title", default="")
+    parser.add_argument("--trust", action="store_true", help="run students' code without walls")
+    parser.add_argument("--given", default="", metavar="NUMBERS", help=(
+        'exercises or chapters, such as "02", whose solutions stand in where a student has none; '
+        "students' code can read them"))  # fmt: skip
+    parser.add_argument("--accept", action="append", default=[], metavar="STUDENT:NUMBER",
+                        help="an answer with an unusual statement: it is harmless")  # fmt: skip
+    return parser.parse_args(given)
+
+
+def main(given=None) -> int:
+    options = arguments(given)
+    try:
+        return grade(options)
+    except (WrongInput, LaunchError) as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def grade(options) -> int:
+    if not (options.chapters or options.exercises):
+        raise WrongInput('say what to grade: --chapters "02", or --exercises "2.8 2.9"')
+    asked = course.asked(options.chapters.split(), options.exercises.split())
+    task = Task(tuple(asked), options.out, opener(options.trust), given_numbers(options.given))
+    layout, submissions = collect(options.submissions)
+    if not submissions:
+        raise WrongInput(f"there are no submissions in {options.submissions} ({layout})")
+    print(f"{options.submissions}: {layout}; {len(submissions)} submissions", flush=True)
+    students, is_whole = all_of(submissions, task, max(1, options.jobs))
+    finish(options, asked, students)
+    if not is_whole:
+        print("interrupted: the same command goes on from here", file=sys.stderr)
+    return 0 if is_whole else INTERRUPTED
+
+
+def opener(trust):
+    """Opens the process of a submission. Raises WrongInput where there are no walls for it."""
+    from classroom.sandbox import opened
+    from classroom.sandbox.choosing import chosen
+
+    way = chosen("trust" if trust else None).NAME
+    return functools.partial(opened, way=way)
+
+
+def given_numbers(text) -> frozenset[str]:
+    words = text.split()
+    chapters = [word for word in words if "." not in word]
+    exercises = [word for word in words if "." in word]
+    return frozenset(one.number for one in course.asked(chapters, exercises))
+
+
+def all_of(submissions, task, jobs) -> tuple[list[dict], bool]:
+    """(the entries, whether nobody has interrupted it)"""
+    students = []
+    with bar(len(submissions) * len(task.asked)) as told:
+        try:
+            for entry in grade_all(submissions, task, jobs, told):
+                students.append(entry)
+        except KeyboardInterrupt:
+            return students, False
+    return students, True
+
+
+class bar:
+    """A progress bar on a terminal; nothing in a pipe. Called with each answer."""
+
+    def __init__(self, total):
+        from tqdm import tqdm
+
+        tqdm.monitor_interval = 0  # no thread for it
+        self.bar = tqdm(total=total, unit="answer", disable=not sys.stderr.isatty(), leave=False)
+
+    def __call__(self, student, number, is_new):
+        self.bar.set_postfix_str(f"{student:.20} {number}", refresh=False)
+        self.bar.update()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.bar.close()
+
+
+def finish(options, asked, students):
+    """Write everything, and say it."""
+    students = sorted(students, key=lambda one: one["student"].casefold())
+    wishes = [tuple(wish.rsplit(":", 1)) for wish in options.accept if ":" in wish]
+    accepted, unknown = writing.accept(wishes, students, writing.read_accepted(options.out))
+    title = options.title or f"Grades of {options.submissions.resolve().name}"
+    results = writing.results_of(title, course.version(), asked, students, accepted)
+    writing.write(results, accepted, options.out)
+    if importlib.util.find_spec("classroom.pages"):
+        importlib.import_module("classroom.pages").write(results, options.out)
+    print(writing.summary(results))
+    for wish in unknown:
+        print(f"--accept {wish}: there is no such student with such an exercise", file=sys.stderr)
+    print(f"written: {options.out}/{writing.GRADES}, {options.out}/{writing.RESULTS}")

@@ -1,0 +1,149 @@
+"""A student's lab as it will run: the file, with answers that stand elsewhere put into it."""
+
+import ast
+from dataclasses import dataclass, field
+
+from pedagogy_lib.course.lab_holes import methods_with_holes
+
+from . import course
+from .assembling import assembled
+from .finding import HOLE_LEFT, NOTHING_HERE, UNTOUCHED, Found, alike, number_told
+from .programs import Program, Statement
+from .scopes import DEFINITIONS, bound_by, is_complete, same_code
+
+
+@dataclass
+class ComposedLab:
+    """One lab of a student.
+
+    found         {function: what there is of it}
+    as_handed_in  the text of its file, which runs if nothing has been put into it
+    is_changed    whether it is another one than the course's own
+    """
+
+    name: str
+    found: dict[str, Found] = field(default_factory=dict)
+    statements: list[Statement] = field(default_factory=list)
+    is_changed: bool = False
+    as_handed_in: str = ""
+
+
+def compose(name: str, programs: list[Program], given=frozenset()) -> ComposedLab:
+    """The lab of this name. Functions come from its own file, then from anywhere else.
+
+    given  numbers of exercises that are taken from the solution where the student has none
+    """
+    numbers, files = course.numbers_of_lab(name), files_of(name, programs)
+    best = max(files, key=lambda one: how_much(one, name), default=course.lab(name))
+    text = "" if best.broken else best.text
+    lab = ComposedLab(
+        name, statements=list(best.statements), is_changed=bool(files), as_handed_in=text
+    )
+    for function, number in numbers.items():
+        found = in_file(function, number, name, best)
+        if found.state != "written":
+            found = elsewhere(function, number, lab, best, programs) or found
+        if found.state != "written" and number in given:
+            put(lab, function, [definition(function, course.solved_lab(name))])
+        elif len(files) > 1 and found.state == "written":
+            found.reasons.append(f"{len(files)} files are labs/{name}.py: took {best.path}")
+        lab.found[function] = found
+    return lab
+
+
+def text_of(lab: ComposedLab) -> str:
+    """What runs. Its lines are those of the student's file, if that is Python as it stands."""
+    return lab.as_handed_in or "\n\n\n".join(one.text for one in lab.statements) + "\n"
+
+
+def files_of(name, programs) -> list[Program]:
+    return [
+        program for program in programs
+        if course.stem_of(program.path) == name and not program.path.endswith(".ipynb")
+    ]  # fmt: skip
+
+
+def how_much(program, name) -> tuple:
+    """Orders the copies of a lab: the one with most answers, then the one in labs/."""
+    numbers = course.numbers_of_lab(name)
+    states = [
+        in_file(function, number, name, program).state for function, number in numbers.items()
+    ]
+    return states.count("written"), states.count("unfinished"), "labs/" in program.path
+
+
+def definition(function, program) -> Statement | None:
+    """The last one in a file."""
+    found = (one for one in reversed(program.statements) if function in bound_by(one.node))
+    return next(found, None)
+
+
+def in_file(function, number, name, program) -> Found:
+    """What there is of an answer in a lab's own file."""
+    if problem := unreadable_in(function, program):
+        return problem
+    mine, ours = definition(function, program), definition(function, course.lab(name))
+    if mine is None:
+        return Found(
+            "missing", what=NOTHING_HERE.format(name=function) + alike(function, [program])
+        )
+    if ours is not None and same_code(mine.node, ours.node):
+        return Found("missing", where=mine.where, what=UNTOUCHED)
+    if not is_complete(mine.node):
+        return Found("unfinished", "", mine.text, mine.where, what_is_left(mine.node))
+    return Found("written", "", mine.text, mine.where, statements=[mine])
+
+
+def unreadable_in(function, program) -> Found | None:
+    for problem, text in program.broken:
+        if f"def {function}(" in text or f"class {function}" in text:
+            return Found("wrong", shown=text, where=program.path, what=problem)
+    return None
+
+
+def what_is_left(node) -> str:
+    methods = methods_with_holes(ast.Module([node], [])).get(node.name, []) \
+        if isinstance(node, ast.ClassDef) else []  # fmt: skip
+    return f"still to write: {', '.join(methods)}" if methods else HOLE_LEFT
+
+
+def elsewhere(function, number, lab, best, programs) -> Found | None:
+    """An answer that a student has written into another file; it is put into the lab."""
+    found = [
+        statement
+        for program in programs
+        if program is not best and course.numbers_at(course.stem_of(program.path)).get(
+            function, number) == number
+        for statement in program.statements
+        if isinstance(statement.node, DEFINITIONS) and statement.node.name == function
+        and is_answer(statement, number, lab.name)
+    ]  # fmt: skip
+    if not found:
+        return None
+    answer, known = found[-1], names_in(lab.statements)
+    part = course.part(course.heading_of(number)[0])
+    _, used = assembled(answer, function, programs, part, known - {function})
+    put(lab, function, used)
+    reason = f"{function} was found in {answer.where}"
+    return Found("written", "", answer.text, answer.where, "", [reason], used)
+
+
+def is_answer(statement, number, lab_name) -> bool:
+    ours = definition(statement.node.name, course.lab(lab_name))
+    untouched = ours is not None and same_code(statement.node, ours.node)
+    meant = number_told(statement.node) in (None, number)
+    return meant and is_complete(statement.node) and not untouched
+
+
+def names_in(statements) -> frozenset[str]:
+    return frozenset().union(*(bound_by(one.node) for one in statements))
+
+
+def put(lab, function, statements):
+    """Put an answer, and what it needs, where the function is defined last; else at the end."""
+    lab.is_changed, lab.as_handed_in = True, ""
+    places = [k for k, one in enumerate(lab.statements) if function in bound_by(one.node)]
+    if places:
+        lab.statements[places[-1] : places[-1] + 1] = statements
+    else:
+        lab.statements += statements

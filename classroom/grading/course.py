@@ -1,0 +1,164 @@
+"""What the course asks, and what it gives: read from the files that learners get."""
+
+import ast
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from pedagogy_lib.basics.errors import WrongInput
+from pedagogy_lib.course.checking import exercises_of, find_exercise
+from pedagogy_lib.course.lab_files import imported_by
+from pedagogy_lib.course.lab_holes import numbers_in
+
+from .programs import Program, read_program
+
+ROOT = Path(__file__).resolve().parents[2]
+CHECKED = re.compile(r'check\(\\?"(\d+\.\d+)\\?", ?(\w+)\)')
+STEM = re.compile(r"(\d\d[a-z]?_\w+?)(?:-new)?(?:-\d+)?(?: ?\(\d+\))?(?: ?- ?[Cc]opy)?\d*")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One exercise of this grading. `part` is the stem of the notebook that asks it."""
+
+    number: str
+    name: str
+    lab: str | None
+    part: str
+    title: str
+    points: float = 1.0
+
+    def as_json(self) -> dict:
+        return dict(vars(self))
+
+
+def asked(chapters=(), exercises=()) -> list[Asked]:
+    """The exercises of these chapters, and these by number. Raises WrongInput for unknown ones."""
+    found = [find_exercise(number) for number in exercises]
+    for chapter in chapters:
+        of_chapter = exercises_of(str(chapter).lstrip("0") or "0")
+        if not of_chapter:
+            raise WrongInput(f"there is no chapter {chapter} with exercises: write --chapters 02")
+        found += of_chapter.values()
+    unique = {one.number: one for one in found}
+    return [as_asked(unique[number]) for number in sorted(unique, key=in_order)]
+
+
+def in_order(number: str) -> tuple[int, ...]:
+    return tuple(map(int, number.split(".")))
+
+
+def as_asked(exercise) -> Asked:
+    part, title = heading_of(exercise.number)
+    return Asked(exercise.number, exercise.name, exercise.lab, part, title)
+
+
+def heading_of(number) -> tuple[str, str]:
+    """The stem of the notebook that asks an exercise, and the heading it stands under."""
+    heading = re.compile(rf'### (Exercise {re.escape(number)}\b(?!\.)[^"\\]*)')
+    for path in notebooks(f"{int(number.split('.')[0]):02}"):
+        if found := heading.search(text_of(path)):
+            return path.stem, found[1]
+    return "", f"Exercise {number}"
+
+
+def notebooks(chapter="") -> list[Path]:
+    return sorted((ROOT / "notebooks").glob(f"{chapter}*.ipynb"))
+
+
+@cache
+def text_of(path) -> str:
+    return path.read_text()
+
+
+@cache
+def part(stem: str) -> Program:
+    """A notebook as learners get it."""
+    path = ROOT / "notebooks" / f"{stem}.ipynb"
+    return read_program(path.name, path.read_bytes()) if path.exists() else Program(stem)
+
+
+@cache
+def lab(name: str) -> Program:
+    """A lab as learners get it."""
+    return read_program(f"labs/{name}.py", (ROOT / "labs" / f"{name}.py").read_bytes())
+
+
+@cache
+def imports_of_lab(name: str) -> frozenset[str]:
+    """The modules that a lab imports, at its start or in a function."""
+    nodes = [statement.node for statement in lab(name).statements]
+    return frozenset(imported_by(ast.Module(nodes, [])))
+
+
+@cache
+def solved_lab(name: str) -> Program:
+    return solved(f"solutions/labs/{name}.py")
+
+
+@cache
+def solved_part(stem: str) -> Program:
+    return solved(f"solutions/{stem}.py")
+
+
+def solved(path: str) -> Program:
+    from pedagogy_lib.course import build  # imports for seconds, and most students need none
+
+    return read_program(path, build.solved((ROOT / path).read_text()).encode())
+
+
+@cache
+def lab_names() -> frozenset[str]:
+    return frozenset(path.stem for path in (ROOT / "labs").glob("*.py"))
+
+
+@cache
+def numbers_of_lab(name: str) -> dict[str, str]:
+    """{function or class: number of its exercise}"""
+    nodes = [statement.node for statement in lab(name).statements]
+    return numbers_in(ast.Module(nodes, []))
+
+
+@cache
+def numbers_at(stem: str) -> dict[str, str]:
+    """{name: number} of the exercises at home in a notebook, or in a lab, of this stem."""
+    if stem in lab_names():
+        return numbers_of_lab(stem)
+    path = ROOT / "notebooks" / f"{stem}.ipynb"
+    return {n: number for number, n in CHECKED.findall(text_of(path))} if path.exists() else {}
+
+
+def stem_of(path: str) -> str:
+    """The notebook or lab of the course that a file is a copy of, by its name; or its own stem."""
+    stem = re.sub(r"\.mine-\d+$", "", Path(path).stem)
+    if found := STEM.fullmatch(stem):
+        return found[1]
+    plain = re.sub(r"(-\d+| ?\(\d+\)| - [Cc]opy|-[Cc]opy\d*)$", "", stem)
+    return plain if plain in lab_names() else stem
+
+
+@cache
+def version(root: Path = ROOT) -> str:
+    """Changes with anything that a verdict depends on, on the course's side."""
+    digest = hashlib.sha256(torch.__version__.encode())
+    for folder, pattern in SOURCES:
+        for path in sorted((root / folder).glob(pattern)):
+            digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+SOURCES = (
+    ("pedagogy_lib/basics", "**/*.py"),
+    ("pedagogy_lib/course", "**/*.py"),
+    ("pedagogy_lib/exercises", "**/*.py"),
+    ("pedagogy_lib/measuring", "**/*.py"),
+    ("pedagogy_lib/ranks", "**/*.py"),
+    ("classroom/grading", "*.py"),
+    ("classroom/sandbox", "*.py"),
+    ("labs", "*.py"),
+    ("notebooks", "*.ipynb"),
+)

@@ -1,0 +1,145 @@
+"""Partial credit: which share of a check's cases holds for an answer that is wrong.
+
+A check ends at the first case that is wrong. Here it goes on behind it. What an answer gets right
+that always gives the same, or does nothing, counts for nothing.
+"""
+
+import math
+import time
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from pedagogy_lib.course.checking import Wrong
+from pedagogy_lib.course.trying import Ended
+from pedagogy_lib.exercises.kit import Formula
+from pedagogy_lib.exercises.kit.formula import as_whole_as, is_raised, value_of
+from pedagogy_lib.exercises.kit.rank_exercise import RankExercise
+from pedagogy_lib.exercises.kit.trials import Collective
+from pedagogy_lib.exercises.kit.values import plain
+
+MOST_SECONDS = 20.0  # to go on with one answer
+MOST_TRIES = 12
+
+
+def facts_of(exercise, answer, wrong=None, lines=()) -> tuple[int, int]:
+    """(cases that are right, all of them); of a check without cases: (its lines, 0).
+
+    wrong, lines  what the check has found already, if it has been made
+    """
+    if isinstance(exercise, Formula):
+        return values_that_are_right(exercise, answer)
+    if isinstance(exercise, (RankExercise, Collective)):
+        everything = [*exercise.cases, *getattr(exercise, "large", [])]
+        return cases_that_are_right(exercise, answer, wrong, lines), len(everything)
+    return (len(lines) if wrong else len(lines_of(exercise, answer)[0])), 0
+
+
+def for_nothing(exercise) -> int:
+    """How many facts an answer gets right that gives always the same, or does nothing."""
+    if isinstance(exercise, Formula):
+        truths = [plain(exercise.truth(*call)) for call in calls_of(exercise)]
+        return max(sum(map(partial(is_same, exercise, one), truths)) for one in truths)
+    return max(facts_of(exercise, answer)[0] for answer in (does_nothing, gives_back))
+
+
+def does_nothing(*args, **kwargs):
+    return None
+
+
+def gives_back(*args, **kwargs):
+    return args[0] if args else None
+
+
+def score_of(right: int, of: int, free: int) -> tuple[float, list[int]]:
+    """In tenths, rounded down, below 1; and [right, of] without what comes for nothing."""
+    counted = [max(0, right - free), max(1, of - free)]
+    tenths = math.floor(10 * counted[0] / counted[1] + 1e-9)
+    return min(9, tenths) / 10, counted
+
+
+# ---- Formulas ----
+
+
+def calls_of(exercise) -> list[tuple]:
+    return [call for calls in exercise.cases.values() for call in calls]
+
+
+def values_that_are_right(exercise, answer) -> tuple[int, int]:
+    calls, until = calls_of(exercise), time.monotonic() + MOST_SECONDS
+    right = sum(is_right(exercise, answer, call) for call in calls if time.monotonic() < until)
+    if exercise.also is None:
+        return right, len(calls)
+    return right + (right > 0 and holds(exercise.also, answer)), len(calls) + 1
+
+
+def is_right(exercise, answer, call) -> bool:
+    with suppress(Exception):  # Wrong, or a value that nothing can be compared with
+        got, wanted = value_of(answer, call), plain(exercise.truth(*call))
+        if not is_raised(got) and exercise.same(got, wanted):
+            return not exercise.whole or as_whole_as(got, wanted)
+    return False
+
+
+def is_same(exercise, got, wanted) -> bool:
+    with suppress(Exception):  # of values of different kinds
+        return bool(exercise.same(got, wanted))
+    return False
+
+
+def holds(examine, answer) -> bool:
+    with suppress(Exception):
+        list(examine(answer))
+        return True
+    return False
+
+
+# ---- Cases on ranks ----
+
+
+def cases_that_are_right(exercise, answer, wrong, lines) -> int:
+    """Try the cases behind a wrong one, again and again."""
+    rest, right, until = [*exercise.cases, *getattr(exercise, "large", [])], 0, None
+    for _ in range(MOST_TRIES):
+        if until is not None or wrong is None:
+            lines, wrong = lines_of(only(exercise, rest), answer)
+        until = until or time.monotonic() + MOST_SECONDS
+        if wrong is None:
+            return right + len(rest)
+        place = place_of(exercise, rest, wrong, lines)
+        right += place
+        rest = rest[place + 1 :]
+        if not rest or "it hangs" in wrong.what or time.monotonic() > until:
+            break
+    return right
+
+
+def lines_of(exercise, answer) -> tuple[list[str], Wrong | None]:
+    """The lines of the check, and what was wrong at its end."""
+    lines = []
+    try:
+        lines.extend(one for one in exercise.examine(answer) if isinstance(one, str))
+    except Wrong as wrong:
+        return lines, wrong
+    except (Exception, Ended) as error:
+        return lines, Wrong("", f"it hangs or ended: {error}")
+    return lines, None
+
+
+def only(exercise, cases):
+    """The same check on some of its cases."""
+    if not isinstance(exercise, Collective):
+        return replace(exercise, cases=cases)
+    large = set(map(id, exercise.large))
+    small = [case for case in cases if id(case) not in large]
+    return replace(exercise, cases=small, large=[case for case in cases if id(case) in large])
+
+
+def place_of(exercise, cases, wrong, lines) -> int:
+    """How many of these cases were right before the wrong one."""
+    if isinstance(exercise, Collective):
+        return min(len(lines), len(cases))
+    names = [str(case) for case in cases]
+    if wrong.case in names:
+        return names.index(wrong.case)
+    return len(cases) if len(lines) >= len(cases) else 0

@@ -1,0 +1,184 @@
+"""What lies in a folder or an archive of somebody whom nobody trusts, read within limits.
+
+Nothing is unpacked to disk. Links, devices and paths that lead out are refused, and told.
+"""
+
+import io
+import os
+import re
+import stat
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+WANTED = (".py", ".ipynb", ".zip", "timestamp.txt")
+KEPT_BY_BUILD = re.compile(r"\.mine-\d+\.txt$")
+JUNK = re.compile(
+    r"(^|/)(__MACOSX|\.git|\.ipynb_checkpoints|__pycache__|\.originals|\.venv|venv|node_modules|"
+    r"\._[^/]*|\.DS_Store|Thumbs\.db|desktop\.ini)(/|$)"
+)
+MOST_FILE_BYTES, MOST_BYTES, MOST_ENTRIES = 20 * 2**20, 100 * 2**20, 5000
+MOST_RATIO = 200  # of what a file unpacks to, to what it takes in the archive
+DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError,
+           RuntimeError, OverflowError, MemoryError)  # fmt: skip
+
+
+@dataclass
+class Pile:
+    """The files of one submission, by path, and what has to be told about it."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    newest: float = 0.0
+    taken: int = 0
+    entries: int = 0
+
+    def may_take(self, name, size) -> bool:
+        """Whether a file of this size is still taken; tells if not."""
+        self.entries += 1
+        if self.entries > MOST_ENTRIES:
+            self.tell(f"more than {MOST_ENTRIES} files: the rest was not read")
+            return False
+        if size > MOST_FILE_BYTES:
+            self.tell(f"{shown(name)} is larger than {MOST_FILE_BYTES >> 20} MiB: not read")
+            return False
+        if self.taken + size > MOST_BYTES:
+            self.tell(f"more than {MOST_BYTES >> 20} MiB in all: the rest was not read")
+            return False
+        return True
+
+    def put(self, name, data):
+        self.taken += len(data)
+        self.files[free_name(name, self.files)] = data
+
+    def tell(self, sentence):
+        if sentence not in self.problems and len(self.problems) < 50:
+            self.problems.append(sentence)
+
+
+def shown(name: str) -> str:
+    """A name without what a terminal, a table or a page would take for more than a name."""
+    data = name.encode(errors="surrogateescape")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:  # as older Windows and archives have it
+        text = data.decode("latin-1")
+    clean = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(clean.split())[:200] or "?"
+
+
+def free_name(name, taken) -> str:
+    if name not in taken:
+        return name
+    path, number = PurePosixPath(name), 2
+    while (other := f"{path.with_suffix('')}-{number}{path.suffix}") in taken:
+        number += 1
+    return other
+
+
+def is_wanted(name) -> bool:
+    low = name.lower()
+    return low.endswith(WANTED) or bool(KEPT_BY_BUILD.search(low))
+
+
+# ---- Folders --------------------------------------------------------------------------------
+
+
+def read_path(path: Path, pile: Pile | None = None) -> Pile:
+    """The wanted files of a folder, an archive, or one file."""
+    pile = Pile() if pile is None else pile
+    if path.is_symlink():
+        pile.tell(f"{shown(path.name)} is a link: refused")
+    elif path.is_dir():
+        read_folder(path, pile)
+    else:
+        read_file(path, path.name, pile)
+    return pile
+
+
+def read_folder(folder: Path, pile: Pile):
+    for here, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(folders):
+            if Path(here, name).is_symlink():
+                pile.tell(f"{shown(relative(Path(here, name), folder))} is a link: refused")
+        for name in sorted(names):
+            path = Path(here, name)
+            read_file(path, relative(path, folder), pile)
+
+
+def relative(path, folder) -> str:
+    return path.relative_to(folder).as_posix()
+
+
+def read_file(path: Path, name: str, pile: Pile):
+    if JUNK.search(name):
+        return
+    try:
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode):
+            kind = "a link" if stat.S_ISLNK(found.st_mode) else "a device or pipe"
+            pile.tell(f"{shown(name)} is {kind}: refused")
+            return
+        if not is_wanted(name) or not pile.may_take(name, found.st_size):
+            return
+        pile.newest = max(pile.newest, found.st_mtime)
+        take(name, path.read_bytes(), pile, depth=0)
+    except OSError as error:
+        pile.tell(f"{shown(name)} could not be read: {error.strerror or error}")
+
+
+def take(name, data, pile, depth):
+    """Keep a file; of an archive, what is in it."""
+    if not name.lower().endswith(".zip"):
+        pile.put(shown(name), data)
+    elif depth > 1:
+        pile.tell(f"{shown(name)} is an archive in an archive in an archive: not read")
+    else:
+        read_zip(name, data, pile, depth)
+
+
+# ---- Archives -------------------------------------------------------------------------------
+
+
+def read_zip(name, data: bytes, pile: Pile, depth=0):
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for entry in archive.infolist()[: MOST_ENTRIES + 1]:
+                read_entry(archive, entry, pile, depth)
+    except DAMAGED as error:
+        pile.tell(f"{shown(name)} is damaged, or no zip archive: {shown(str(error))}")
+
+
+def read_entry(archive, entry, pile, depth):
+    name = entry.filename
+    why = refused(entry)
+    if why:
+        pile.tell(f"{shown(name)} {why}: refused")
+    elif not (entry.is_dir() or JUNK.search(name)) and is_wanted(name):
+        if not pile.may_take(name, entry.file_size):
+            return
+        if entry.file_size > MOST_RATIO * max(entry.compress_size, 1000):
+            pile.tell(f"{shown(name)} unpacks to {MOST_RATIO} times its size and more: refused")
+            return
+        try:
+            with archive.open(entry) as file:
+                content = file.read(min(entry.file_size, MOST_FILE_BYTES) + 1)
+        except DAMAGED as error:
+            pile.tell(f"{shown(name)} cannot be unpacked: {shown(str(error))}")
+            return
+        take(name, content, pile, depth + 1)
+
+
+def refused(entry) -> str:
+    """Why an entry of an archive is not taken, or ""."""
+    name = entry.filename.replace("\\", "/")
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind == stat.S_IFLNK:
+        return "is a link"
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        return "is a device or pipe"
+    if name.startswith("/") or re.match(r"[A-Za-z]:", name) or ".." in name.split("/"):
+        return "leads out of the archive"
+    return "is encrypted" if entry.flag_bits & 1 else ""

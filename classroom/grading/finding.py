@@ -1,0 +1,154 @@
+"""The answer to an exercise of a notebook, found by name in whatever a student has handed in."""
+
+import ast
+import difflib
+from dataclasses import dataclass, field, replace
+
+from . import course
+from .assembling import assembled
+from .programs import Program, Statement
+from .scopes import DEFINITIONS, bound_by, is_complete, same_code
+
+HOLE_LEFT = "its hole is still there"
+UNTOUCHED = "it is as it was handed out"
+NOTHING_HERE = "there is no function {name} in what was handed in"
+
+
+@dataclass
+class Found:
+    """What there is of an answer.
+
+    state    "written", "missing", "unfinished", or "wrong": it cannot even be read
+    source   defines the answer and what it needs
+    shown    the answer's own text
+    what     to say of one that is not written
+    reasons  which rule has chosen it, where there was a choice
+    nodes    its statements
+    """
+
+    state: str
+    source: str = ""
+    shown: str = ""
+    where: str = ""
+    what: str = ""
+    reasons: list[str] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+
+
+def find_in_cells(asked, programs: list[Program]) -> Found:
+    """The answer to an exercise whose function stands in a cell."""
+    touched, untouched = definitions_of(asked, programs)
+    complete = [one for one in touched if is_complete(one.node)]
+    if complete:
+        return written(asked, chosen(asked, complete), complete, programs)
+    if found := by_its_check(asked, programs):
+        return found
+    if unreadable := unreadable_one(asked.name, programs):
+        return unreadable
+    if touched:
+        one = touched[-1]
+        return Found("unfinished", shown=one.text, where=one.where, what=HOLE_LEFT)
+    if untouched:
+        return Found("missing", where=untouched[-1].where, what=UNTOUCHED)
+    return Found("missing", what=NOTHING_HERE.format(name=asked.name) + alike(asked.name, programs))
+
+
+def definitions_of(asked, programs) -> tuple[list[Statement], list[Statement]]:
+    """Those of the name that may be meant for this exercise: changed ones, and as handed out.
+
+    Left out: what belongs to another exercise of the same name.
+    """
+    given = given_definition(asked)
+    found = [
+        statement
+        for program in programs
+        if is_home_or_nobodys(asked, program.path)
+        for statement in program.statements
+        if asked.name in bound_by(statement.node) and not is_course_import(statement.node)
+    ]
+    found = [one for one in found if number_told(one.node) in (None, asked.number)]
+    untouched = [one for one in found if same_code(one.node, given)]
+    return [one for one in found if one not in untouched], untouched
+
+
+def is_home_or_nobodys(asked, path) -> bool:
+    """Whether the name, in a file of this name, is not that of another exercise."""
+    return course.numbers_at(course.stem_of(path)).get(asked.name, asked.number) == asked.number
+
+
+def given_definition(asked):
+    """The definition as learners get it."""
+    statements = course.part(asked.part).statements
+    return next((s.node for s in statements if getattr(s.node, "name", "") == asked.name), None)
+
+
+def is_course_import(node) -> bool:
+    return isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pedagogy_lib")
+
+
+def number_told(node) -> str | None:
+    """The number of the exercise that a docstring names."""
+    found = course.numbers_in(ast.Module([node], [])) if isinstance(node, DEFINITIONS) else {}
+    return next(iter(found.values()), None)
+
+
+def chosen(asked, complete) -> Statement:
+    """The last complete one of the notebook that asks it; else the last one of all."""
+    at_home = [one for one in complete if course.stem_of(one.path) == asked.part]
+    return (at_home or complete)[-1]
+
+
+def written(asked, statement, complete, programs) -> Found:
+    text, used = assembled(statement, asked.name, programs, course.part(asked.part))
+    reasons = []
+    if len(complete) > 1:
+        reasons.append(f"{len(complete)} definitions of {asked.name}: took {statement.where}")
+    elif course.stem_of(statement.path) != asked.part:
+        reasons.append(f"{asked.name} was found in {statement.where}")
+    return Found("written", text, statement.text, statement.where, reasons=reasons, statements=used)
+
+
+def by_its_check(asked, programs) -> Found | None:
+    """The answer by another name, or without one, that the student has given to `check`."""
+    for program in reversed(programs):
+        for statement in reversed(program.statements):
+            given = next(filter(None, (answer_in(n, asked) for n in ast.walk(statement.node))), "")
+            if given not in ("", asked.name):
+                found = named(asked, given, statement, programs)
+                if all(is_complete(one.node) for one in found.statements):
+                    return found
+    return None
+
+
+def named(asked, given, statement, programs) -> Found:
+    """The answer that stands in a call of `check`, under the name that is asked for."""
+    text = f"{asked.name} = {given}"
+    made = replace(statement, node=ast.parse(text).body[0], text=text)
+    source, used = assembled(made, asked.name, programs, course.part(asked.part))
+    shown = "\n\n".join(one.text for one in used if isinstance(one.node, DEFINITIONS))
+    reason = f'taken from check("{asked.number}", {given:.60})'
+    return Found("written", source, shown or text, made.where, "", [reason], used)
+
+
+def answer_in(node, asked) -> str:
+    """The second argument of `check("2.9", …)`."""
+    is_check = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "check"
+    if is_check and len(node.args) == 2 and isinstance(node.args[0], ast.Constant):
+        return ast.unparse(node.args[1]) if node.args[0].value == asked.number else ""
+    return ""
+
+
+def unreadable_one(name, programs) -> Found | None:
+    """A definition that is no Python."""
+    for program in programs:
+        for problem, text in program.broken:
+            if f"def {name}" in text or f"class {name}" in text:
+                return Found("wrong", shown=text, where=program.path, what=problem)
+    return None
+
+
+def alike(name, programs) -> str:
+    """A name that is nearly the one looked for."""
+    names = {n for p in programs for s in p.statements for n in bound_by(s.node)}
+    close = difflib.get_close_matches(name, names - {name}, 1, 0.8)
+    return f"; there is {close[0]}" if close else ""

@@ -1,0 +1,43 @@
+"""What counts for nothing in each exercise, found once for each version of the course."""
+
+import types
+from pathlib import Path
+
+from pedagogy_lib.course.lab_function import LabFunction
+from pedagogy_lib.course.labs import Lab
+
+from . import course, facts
+from .assembling import assembled
+from .known import Known
+from .scopes import bound_by
+
+
+class Free:
+    """Called with an exercise: (facts that come for nothing, lines of a right answer's check)."""
+
+    def __init__(self, folder: Path):
+        self.known = Known(folder)
+
+    def __call__(self, exercise) -> tuple[int, int]:
+        key = ("course", course.version(), exercise.number)
+        found = self.known.get(*key)
+        if found is None:
+            of = facts.facts_of(exercise, facts.does_nothing)[1]
+            lines = 0 if of else len(facts.lines_of(exercise, solution(exercise))[0])
+            found = {"free": facts.for_nothing(exercise), "lines": lines}
+            self.known.put(found, *key)
+        return found["free"], found["lines"]
+
+
+def solution(exercise):
+    """The course's own answer, in this process."""
+    asked = course.as_asked(exercise)
+    if asked.lab:
+        path = course.ROOT / "solutions" / "labs" / f"{asked.lab}.py"
+        return LabFunction(Lab(asked.lab, path, path), asked.name)
+    program = course.solved_part(asked.part)
+    answer = next(s for s in reversed(program.statements) if asked.name in bound_by(s.node))
+    text, _ = assembled(answer, asked.name, [program], course.part(asked.part))
+    module = types.ModuleType("solution")
+    exec(compile(text, f"solution of {asked.number}", "exec"), vars(module))
+    return getattr(module, asked.name)

@@ -1,0 +1,176 @@
+"""One submission, judged exercise by exercise: what the checks say of each answer."""
+
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from pedagogy_lib.course import checking
+
+from . import course, facts
+from .building import built_on
+from .composing import compose, text_of
+from .finding import Found, find_in_cells
+from .programs import Program
+from .suspicious import allowed_in, new_in_lab, suspicious
+
+EMPTY = {
+    "state": "missing", "score": 0.0, "where": "", "source": "", "right": [], "case": "",
+    "what": "", "why": "", "printed": "", "facts": [0, 0], "reasons": [], "seconds": 0.0,
+}  # fmt: skip
+MOST_SHOWN = 20_000  # characters of a source, in the results
+
+
+@dataclass
+class Answers:
+    """What a submission has of all that is asked.
+
+    found  {number: Found}
+    below  {number: the exercises that its answer calls}
+    looks  {number: the sentences about its suspicious statements}
+    files  what the process needs in which they are tried
+    """
+
+    found: dict[str, Found]
+    below: dict[str, set[str]]
+    looks: dict[str, list[str]]
+    files: dict[str, bytes]
+
+
+def answers_in(asked, programs: list[Program], given=frozenset()) -> Answers:
+    """Found by their text; nothing is run."""
+    names = sorted(labs_needed(asked, programs))
+    labs = {name: compose(name, programs, given) for name in names}
+    statements = {name: lab.statements for name, lab in labs.items()}
+    answers = Answers({}, {}, {}, files_of(labs, programs))
+    for one in asked:
+        if one.lab:
+            found = labs[one.lab].found[one.name]
+            looked_at, own = new_in_lab(labs[one.lab]), (one.lab, one.name)
+        else:
+            found = find_in_cells(one, programs)
+            looked_at, own = found.statements, ()
+        answers.found[one.number] = found
+        answers.below[one.number] = built_on(found.statements, statements, own)
+        unusual = suspicious(looked_at)  # the course's own is read only where that matters
+        answers.looks[one.number] = suspicious(looked_at, allowed_in(one)) if unusual else []
+    return answers
+
+
+def labs_needed(asked, programs) -> set[str]:
+    """The labs that are asked about, those that a student has handed in, and what they import."""
+    found: set[str] = set()
+    todo = {one.lab for one in asked if one.lab} | {course.stem_of(p.path) for p in programs}
+    while todo := (todo & course.lab_names()) - found:
+        found |= todo
+        todo = set().union(*map(course.imports_of_lab, todo))
+    return found
+
+
+def files_of(labs, programs) -> dict[str, bytes]:
+    """The student's labs, and modules of their own that stand beside them."""
+    files = {f"labs/{n}.py": text_of(lab).encode() for n, lab in labs.items() if lab.is_changed}
+    for program in programs:
+        name = program.path.rsplit("/", 1)[-1]
+        stem = course.stem_of(program.path)
+        is_own = name.endswith(".py") and name[:-3].isidentifier() and stem not in labs
+        if is_own and not course.numbers_at(stem) and program.text:
+            files.setdefault(f"labs/{name}", program.text.encode(errors="replace"))
+    return files
+
+
+@dataclass
+class Judge:
+    """Judges the answers of one submission.
+
+    open_place  opens the process for the submission's files: a context manager, see sandbox.opened
+    free        gives how many facts of an exercise come for nothing
+    """
+
+    answers: Answers
+    open_place: Callable
+    free: Callable
+
+    def __enter__(self):
+        self.stack, self.place, self.states = ExitStack(), None, {}
+        return self
+
+    def __exit__(self, *error):
+        return self.stack.__exit__(*error)
+
+    def judged(self, asked) -> dict:
+        """The entry of one answer in the results. Call it in the order of the exercises."""
+        began, found = time.perf_counter(), self.answers.found[asked.number]
+        shown = {"where": found.where, "source": found.shown[:MOST_SHOWN]}
+        entry = EMPTY | shown | {"reasons": list(found.reasons)}
+        if found.state != "written":
+            entry |= {"state": found.state, "what": found.what}
+        elif missing := self.missing_below(asked):
+            entry |= {"state": "wrong", "case": "before it runs", "what": missing}
+        else:
+            entry |= self.tried(asked, found)
+        self.states[asked.number] = entry["state"]
+        return entry | {"seconds": round(time.perf_counter() - began, 3)}
+
+    def missing_below(self, asked) -> str:
+        """What is said of an answer that calls one that nobody has written."""
+        for number in sorted(self.answers.below[asked.number], key=course.in_order):
+            state = self.answers.found.get(number, Found("elsewhere")).state
+            if state in ("missing", "unfinished", "wrong"):
+                said = "which cannot be read" if state == "wrong" else f"which is {state}"
+                return f"{asked.number} builds on {number}, {said}"
+        return ""
+
+    def tried(self, asked, found) -> dict:
+        exercise = checking.find_exercise(asked.number)
+        if getattr(exercise, "needs", ()):
+            exercise = replace(exercise, needs=())  # they are judged by themselves
+        try:
+            answer = self.answer(asked, found)
+            verdict = checking.examine(exercise, answer, asked.title)
+        except Exception as error:
+            last = traceback.format_exception_only(error)[-1].strip()
+            return {"state": "broken", "what": f"the check came to no verdict: {last:.300}"}
+        printed = verdict.printed.kept if verdict.printed else ""
+        entry = {"right": list(verdict.lines), "printed": printed}
+        if verdict.passed:
+            return entry | {"state": "right", "score": 1.0, "facts": [1, 1]}
+        wrong = verdict.wrong
+        entry |= {"state": "wrong", "case": wrong.case, "what": wrong.what, "why": wrong.why}
+        return entry | self.partial(exercise, answer, verdict) | self.blamed(asked, found)
+
+    def answer(self, asked, found):
+        place = self.place_for_next()
+        if asked.lab:
+            return place.of_lab(asked.lab, asked.name)
+        return place.of_cell(found.source, asked.name)
+
+    def place_for_next(self):
+        """The process of this submission; a new one, if an answer has ended the last."""
+        if self.place is None or getattr(self.place, "is_lost", False):
+            self.stack.close()
+            self.place = self.stack.enter_context(self.open_place(self.answers.files))
+        return self.place
+
+    def partial(self, exercise, answer, verdict) -> dict:
+        if getattr(self.place, "is_lost", False):
+            return {}
+        try:
+            right, of = facts.facts_of(exercise, answer, verdict.wrong, verdict.lines)
+            free, all_lines = self.free(exercise) if right else (0, 0)
+        except Exception as error:
+            return {"why": f"{verdict.wrong.why}\n(no partial credit: {error})"}
+        if right == 0:
+            return {"facts": [0, max(1, of)]}
+        score, counted = facts.score_of(right, of or all_lines, free)
+        return {"score": score, "facts": counted}
+
+    def blamed(self, asked, found) -> dict:
+        """Whether an answer that is wrong calls another that is wrong, too."""
+        below = self.answers.below[asked.number]
+        wrong = [n for n in sorted(below, key=course.in_order) if self.states.get(n) == "wrong"]
+        if not wrong:
+            return {}
+        said = f"{asked.number} builds on {wrong[0]}, which is wrong: that comes first"
+        return {"reasons": [*found.reasons, said]}

@@ -1,0 +1,131 @@
+"""What a grading leaves: results.json, grades.csv, and a summary on the terminal."""
+
+import csv
+import io
+import json
+from collections import Counter
+from pathlib import Path
+
+from .known import write_whole
+
+STATES = ("right", "wrong", "missing", "unfinished", "look", "broken")
+RESULTS, GRADES, ACCEPTED = "results.json", "grades.csv", "accepted.json"
+
+
+def results_of(title, version, asked, students, accepted) -> dict:
+    """The whole of results.json; see the README of the classroom for its form."""
+    return {
+        "title": title,
+        "version": version,
+        "exercises": [one.as_json() for one in asked],
+        "students": [with_looks(student, accepted) for student in students],
+    }
+
+
+def with_looks(student, accepted) -> dict:
+    """A student's entry, in which what a person has to look at first does not count yet."""
+    answers = {
+        number: decided(entry, accepted.get(student["student"], {}).get(number))
+        for number, entry in student["answers"].items()
+    }
+    return student | {"answers": answers}
+
+
+def decided(entry, accepted_code) -> dict:
+    entry = dict(entry)
+    looks, code = entry.pop("looks", []), entry.pop("code", "")
+    if not looks or entry["state"] not in ("right", "wrong"):
+        return entry
+    if accepted_code == code:
+        return entry | {"reasons": [*entry["reasons"], "looked at, and accepted"]}
+    said = [*entry["reasons"], *looks, f"the check says: {entry['state']}"]
+    return entry | {"state": "look", "score": 0.0, "reasons": said}
+
+
+# ---- What a person has accepted ---
+
+
+def read_accepted(out: Path) -> dict:
+    """{student: {number: digest of the code that was looked at}}"""
+    try:
+        found = json.loads((out / ACCEPTED).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def accept(wishes, students, accepted) -> tuple[dict, list[str]]:
+    """(what is accepted now, wishes that name nobody's answer); a wish is (student, number)."""
+    unknown = []
+    for student, number in wishes:
+        entries = next((s["answers"] for s in students if s["student"] == student), {})
+        if number in entries:
+            accepted.setdefault(student, {})[number] = entries[number]["code"]
+        else:
+            unknown.append(f"{student}:{number}")
+    return accepted, unknown
+
+
+# ---- Files ---
+
+
+def write(results, accepted, out: Path):
+    write_whole(out / RESULTS, json.dumps(results, indent=1, ensure_ascii=True))
+    write_whole(out / ACCEPTED, json.dumps(accepted, indent=1, ensure_ascii=True))
+    write_whole(out / GRADES, grades_of(results))
+
+
+def grades_of(results) -> str:
+    """A line for each student. Spreadsheets take what begins with = + - @ for a formula."""
+    numbers = [one["number"] for one in results["exercises"]]
+    file = io.StringIO()
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(["student", *numbers, "total", "of", "to look at"])
+    for student in results["students"]:
+        entries = [student["answers"][number] for number in numbers]
+        scores = points_of(results, student)
+        looks = sum(entry["state"] in ("look", "broken") for entry in entries)
+        total, of = round(sum(scores), 3), sum(one["points"] for one in results["exercises"])
+        table.writerow([harmless(student["student"]), *scores, total, of, looks])
+    return file.getvalue()
+
+
+def points_of(results, student) -> list[float]:
+    return [
+        round(one["points"] * student["answers"][one["number"]]["score"], 3)
+        for one in results["exercises"]
+    ]
+
+
+def harmless(text) -> str:
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text
+
+
+# ---- On the terminal ---
+
+
+def summary(results) -> str:
+    """How the class did, in a few lines; and what waits for a person."""
+    students = results["students"]
+    lines = [f"{results['title']}: {len(students)} students, {len(results['exercises'])} exercises"]
+    for one in results["exercises"]:
+        found = Counter(student["answers"][one["number"]]["state"] for student in students)
+        told = ", ".join(f"{found[state]} {state}" for state in STATES if found[state])
+        lines.append(f"  {one['number']:>5} {one['name']:32.32} {told}")
+    for student in students:
+        lines += [f"  {student['student']}: {problem}" for problem in student["problems"]]
+        lines += to_look_at(student)
+    return "\n".join(lines)
+
+
+def to_look_at(student) -> list[str]:
+    """What a person has to decide about a student's answers, and how."""
+    lines = []
+    for number, entry in student["answers"].items():
+        name = f"{student['student']}:{number}"
+        if entry["state"] == "look":
+            reasons = "; ".join(entry["reasons"])
+            lines.append(f'  look: {reasons}. If it is harmless: --accept "{name}"')
+        if entry["state"] == "broken":
+            lines.append(f"  broken: {name}: {entry['what']}. Grade again, or by hand")
+    return lines

@@ -1,0 +1,117 @@
+"""Several students at a time: killed, interrupted, and started again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from class_of_students import files_with
+from helpers import alive, environment, family, wait_until
+from trusted_place import JUDGED, Counting
+
+from classroom.grading import course, workers
+from classroom.grading.collect import Submission
+
+PROGRAM = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_classroom_grading_workers import grade_in
+if __name__ == "__main__":
+    grade_in(Path({folder!r}))
+"""
+ANSWER = "def tree_seconds(n, mb, speed):\n    return {turn} * mb / speed\n"
+STUDENTS = 6
+SECONDS = 120.0  # for what takes a few: the machine may be busy
+
+
+def submissions():
+    return [
+        Submission(f"s{turn}", "x", files_with("02", {"2.2": ANSWER.format(turn=turn)}))
+        for turn in range(STUDENTS)
+    ]
+
+
+def task_in(folder, seconds=1.0):
+    asked = tuple(course.asked(exercises=["2.2"]))
+    return workers.Task(asked, folder / "out", Counting(folder, seconds))
+
+
+def grade_in(folder: Path):
+    students = list(workers.grade_all(submissions(), task_in(folder), jobs=2))
+    (folder / "students.json").write_text(json.dumps(students))
+
+
+def judged(folder) -> list[str]:
+    path = folder / JUDGED
+    return path.read_text().split("\n")[:-1] if path.exists() else []
+
+
+def kept_in(folder) -> list[Path]:
+    return list((folder / "out" / workers.KNOWN).glob("*.json"))
+
+
+@pytest.fixture
+def begin(tmp_path):
+    """Start a grading in a program of its own."""
+    started = []
+
+    def begin_one():
+        script = tmp_path / "program.py"
+        script.write_text(PROGRAM.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
+        settings = environment(PYTHONHASHSEED="0")
+        started.append(subprocess.Popen([sys.executable, str(script)], env=settings))
+        return started[-1]
+
+    yield begin_one
+    for program in started:
+        for pid in [*family(program.pid), program.pid]:
+            if alive([pid]):
+                os.kill(pid, signal.SIGKILL)
+        program.wait()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_who_is_ended_in_the_middle_goes_on_from_there(tmp_path, begin, how):
+    program = begin()
+    assert wait_until(lambda: len(kept_in(tmp_path)) >= 2, SECONDS)
+    below = family(program.pid)
+    os.kill(program.pid, how)
+    program.wait(SECONDS)
+    assert wait_until(lambda: not alive(below), SECONDS)
+    kept = len(kept_in(tmp_path))
+    before = judged(tmp_path)
+    assert kept < STUDENTS  # it was in the middle
+    assert begin().wait(4 * SECONDS) == 0
+    found = json.loads((tmp_path / "students.json").read_text())
+    assert sorted(one["student"] for one in found) == [f"s{turn}" for turn in range(STUDENTS)]
+    again = judged(tmp_path)[len(before) :]
+    assert len(again) == len(set(again)) == STUDENTS - kept
+
+
+def test_a_worker_that_dies_costs_its_student_alone(tmp_path):
+    asked = tuple(course.asked(exercises=["2.2"]))
+    task = workers.Task(asked, tmp_path, Deadly(tmp_path))
+    found = {one["student"]: one for one in workers.grade_all(submissions()[:3], task, jobs=1)}
+    assert [found[f"s{turn}"]["answers"]["2.2"]["state"] for turn in range(3)] == [
+        "wrong", "broken", "wrong"]  # fmt: skip
+    assert found["s1"]["problems"] == [workers.ENDED]
+
+
+class Deadly(Counting):
+    """Opens a place that ends the grader's own process at the answer of student 1."""
+
+    def __call__(self, files):
+        place = super().__call__(files)
+        of_cell = place.of_cell
+
+        def ending(source, name):
+            if "return 1 *" in source:
+                os._exit(9)
+            return of_cell(source, name)
+
+        place.of_cell = ending
+        return place
