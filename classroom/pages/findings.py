@@ -1,0 +1,130 @@
+"""What a class's results say: which misconceptions, which exercise is too hard, who stopped where.
+
+Everything here works on `results` as the grading writes them, and knows no HTML.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+MISSING = {"state": "missing", "score": 0.0}
+NOT_BEGUN = ("missing",)
+UNDECIDED = ("look", "broken")  # not held against an exercise, nor for it
+HALF = 0.5
+
+
+class Misconception(NamedTuple):
+    """A check's sentence in one exercise, and the students who were told it."""
+
+    exercise: dict
+    why: str
+    students: list[dict]
+
+
+class Hardness(NamedTuple):
+    """How a class did in one exercise: numbers of students.
+
+    sentence  what follows, by the rule that `sentence_of` tells; may be empty
+    """
+
+    exercise: dict
+    right: int
+    wrong: int
+    unfinished: int
+    undecided: int
+    missing: int
+    mean: float  # score of those who began, 0 to 1
+    sentence: str
+
+    @property
+    def begun(self) -> int:
+        return self.right + self.wrong + self.unfinished + self.undecided
+
+    @property
+    def students(self) -> int:
+        return self.begun + self.missing
+
+
+def answer_of(student: dict, exercise: dict) -> dict:
+    return student["answers"].get(exercise["number"], MISSING)
+
+
+def everything(results) -> Iterator[tuple[dict, dict, dict]]:
+    """Yield (exercise, student, answer), by exercise."""
+    for exercise in results["exercises"]:
+        for student in results["students"]:
+            yield exercise, student, answer_of(student, exercise)
+
+
+def points_of(student, exercises) -> float:
+    return sum(answer_of(student, one)["score"] * one["points"] for one in exercises)
+
+
+def all_points(exercises) -> float:
+    return sum(one["points"] for one in exercises)
+
+
+def misconceptions(results) -> list[Misconception]:
+    """By exercise, each sentence with those who were told it; the most frequent ones first."""
+    found = defaultdict(list)
+    for exercise, student, answer in everything(results):
+        if answer["state"] == "wrong" and answer["why"]:
+            found[exercise["number"], answer["why"]].append(student)
+    place = {one["number"]: (at, one) for at, one in enumerate(results["exercises"])}
+    told = [Misconception(place[number][1], why, who) for (number, why), who in found.items()]
+    key = lambda one: (place[one.exercise["number"]][0], -len(one.students), one.why)  # noqa: E731
+    return sorted(told, key=key)
+
+
+def unexplained(results) -> list[tuple[dict, dict, dict]]:
+    """The wrong answers in which the check has recognised no misconception."""
+    wrong = (one for one in everything(results) if one[2]["state"] == "wrong")
+    return [one for one in wrong if not one[2]["why"]]
+
+
+def hardness(results) -> list[Hardness]:
+    return [hardness_of(exercise, results["students"]) for exercise in results["exercises"]]
+
+
+def hardness_of(exercise, students) -> Hardness:
+    answers = [answer_of(student, exercise) for student in students]
+    count = lambda *states: sum(answer["state"] in states for answer in answers)  # noqa: E731
+    right, wrong, unfinished = count("right"), count("wrong"), count("unfinished")
+    undecided, missing = count(*UNDECIDED), count(*NOT_BEGUN)
+    scores = [answer["score"] for answer in answers if answer["state"] not in NOT_BEGUN]
+    mean = sum(scores) / max(1, len(scores))
+    sentence = sentence_of(right, wrong + unfinished, undecided, missing)
+    return Hardness(exercise, right, wrong, unfinished, undecided, missing, mean, sentence)
+
+
+def sentence_of(right, not_right, undecided, missing) -> str:
+    """The rule: at least half have to begin an exercise, and half of these get it right."""
+    begun = right + not_right + undecided
+    if begun < HALF * (begun + missing):
+        return "Fewer than half began it."
+    if right < HALF * (right + not_right):
+        return "Too hard: fewer than half of those who began it got it right."
+    return ""
+
+
+def stopped(results) -> list[tuple[dict, list[dict]]]:
+    """For each exercise, who stopped there: they began none from it on, but the one before it.
+
+    At the first one, these are the students who began nothing.
+    """
+    found = defaultdict(list)
+    for student in results["students"]:
+        begun = [answer_of(student, one)["state"] not in NOT_BEGUN for one in results["exercises"]]
+        last = max((place for place, is_begun in enumerate(begun) if is_begun), default=-1)
+        found[last + 1].append(student)
+    return [(one, found[at]) for at, one in enumerate(results["exercises"]) if found[at]]
+
+
+def with_state(results, state) -> list[tuple[dict, dict, dict]]:
+    """(exercise, student, answer) of each answer in this state."""
+    return [one for one in everything(results) if one[2]["state"] == state]
+
+
+def problems(results) -> list[tuple[dict, str]]:
+    """(student, what was wrong with the submission)."""
+    return [(one, text) for one in results["students"] for text in one["problems"]]

@@ -1,0 +1,45 @@
+"""The teacher's page: who has what, what was misunderstood, and what needs a person."""
+
+import shlex
+from itertools import groupby
+
+from . import findings, told
+from .findings import all_points, answer_of, points_of
+from .harmless import one_line
+from .rendering import rendered
+
+
+def page(results: dict) -> str:
+    sentences = findings.misconceptions(results)
+    return rendered(
+        "class.html",
+        results=results,
+        words=told.words,
+        exercises=results["exercises"],
+        rows=[row(student, results["exercises"]) for student in results["students"]],
+        all_points=all_points(results["exercises"]),
+        hardness=findings.hardness(results),
+        often=by_exercise([one for one in sentences if len(one.students) > 1]),
+        once=by_exercise([one for one in sentences if len(one.students) == 1]),
+        unexplained=findings.unexplained(results),
+        stopped=findings.stopped(results),
+        problems=findings.problems(results),
+        looks=[(*one, accepting(*one)) for one in findings.with_state(results, "look")],
+        broken=findings.with_state(results, "broken"),
+    )
+
+
+def row(student, exercises) -> dict:
+    answers = [(exercise, answer_of(student, exercise)) for exercise in exercises]
+    return {"student": student, "answers": answers, "points": points_of(student, exercises)}
+
+
+def by_exercise(sentences) -> list[tuple[dict, list]]:
+    groups = groupby(sentences, key=lambda one: one.exercise["number"])
+    lists = [list(group) for _, group in groups]
+    return [(some[0].exercise, some) for some in lists]
+
+
+def accepting(exercise, student, _) -> str:
+    """What to add to the command that grades, so that an answer counts."""
+    return f"--accept {shlex.quote(one_line(student['student']) + ':' + exercise['number'])}"

@@ -1,0 +1,76 @@
+"""A student's page: what the check of each exercise says, and nothing about anybody else."""
+
+from markupsafe import Markup
+
+from . import told
+from .findings import all_points, answer_of, points_of
+from .rendering import number, rendered
+from .source import lines_of
+
+UNDECIDED = told.FOR_A_PERSON
+TO_DO = ("wrong", "missing", "unfinished")
+
+
+def page(student: dict, results: dict, course: str = "") -> str:
+    exercises = results["exercises"]
+    answers = [(one, answer_of(student, one)) for one in exercises]
+    return rendered(
+        "student.html",
+        results=results,
+        student=student,
+        sections=[section(exercise, answer, course) for exercise, answer in answers],
+        answers=answers,
+        points=points_of(student, exercises),
+        all_points=all_points(exercises),
+        open_points=sum(one["points"] for one, answer in answers if answer["state"] in UNDECIDED),
+    )
+
+
+def section(exercise, answer, course) -> dict:
+    """What a page tells about one exercise."""
+    is_undecided = answer["state"] in UNDECIDED
+    file = f"{exercise['part']}.ipynb"
+    return {
+        "exercise": exercise,
+        "answer": answer,
+        "verdict": None if is_undecided else Markup(told.as_html(exercise, answer)),
+        "instead": told.INSTEAD[answer["state"]] if is_undecided else "",
+        "lines": [Markup(line) for line in lines_of(answer.get("source", ""))],
+        "credit": credit(exercise, answer),
+        "part": part_name(exercise["part"]),
+        "address": f"{course.rstrip('/')}/{file}" if course else "",
+        "file": file,
+        "again": answer["state"] in TO_DO,
+    }
+
+
+def credit(exercise, answer) -> str:
+    """How much of a wrong answer counts, in a sentence."""
+    right, of = answer.get("facts") or (0, 0)
+    if answer["state"] != "wrong" or not answer["score"]:
+        return ""
+    points = number(answer["score"] * exercise["points"])
+    whole = f"{number(exercise['points'])} point{'s' if exercise['points'] != 1 else ''}"
+    return f"{right} of {of} cases hold: {points} of {whole}." if of else ""
+
+
+def part_name(part: str) -> str:
+    """`02c_the_ring` as `02c · The ring`."""
+    number, _, words = part.partition("_")
+    return f"{number} · {words.replace('_', ' ').capitalize()}"
+
+
+def text(student: dict, results: dict) -> list[str]:
+    """The same as texts, for where HTML cannot be shown: the first one, then one an exercise."""
+    exercises = results["exercises"]
+    points = f"{points_of(student, exercises):.3g} of {all_points(exercises):g} points"
+    head = f"{results['title']}\n{student['student']}: {points}"
+    each = [told_plainly(one, answer_of(student, one)) for one in exercises]
+    return [told.plain("\n".join([head, *student["problems"]])), *each]
+
+
+def told_plainly(exercise, answer) -> str:
+    lines = [told.as_text(exercise, answer), credit(exercise, answer)]
+    if answer["state"] in TO_DO and exercise["part"]:
+        lines.append(f"Read again: part {part_name(exercise['part'])}")
+    return "\n".join(filter(None, lines))

@@ -1,0 +1,82 @@
+"""The page of similar answers, two by two: for a talk, not a verdict."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+from markupsafe import Markup
+
+from pedagogy_lib.course import build
+
+from . import alike
+from .findings import answer_of
+from .rendering import rendered
+from .source import lines_of
+
+MOST_SHOWN = 40  # pairs, so that the page opens on any machine
+
+
+def page(results: dict) -> str:
+    found, skipped = [], []
+    for exercise in results["exercises"]:
+        known = known_pieces(exercise)
+        if known is None:
+            skipped.append(exercise)
+        else:
+            found += pairs_in(exercise, results["students"], known)
+    found.sort(key=lambda pair: (-pair["share"], -pair["shared"]))
+    return rendered(
+        "similar.html",
+        results=results,
+        pairs=[shown(pair) for pair in found[:MOST_SHOWN]],
+        more=found[MOST_SHOWN:],
+        skipped=skipped,
+        least_shared=alike.LEAST_SHARED,
+        least_share=alike.LEAST_SHARE,
+        length=alike.LENGTH,
+        many=alike.MANY,
+    )
+
+
+def pairs_in(exercise, students, known) -> list[dict]:
+    """What the page tells of each pair of answers to an exercise."""
+    answers = [(student, answer_of(student, exercise)) for student in students]
+    answers = [(student, answer) for student, answer in answers if answer.get("source")]
+    found = alike.pairs([answer["source"] for _, answer in answers], known)
+    return [
+        {
+            "exercise": exercise,
+            "share": pair.share,
+            "shared": pair.shared,
+            "sides": [(*answers[at], lines) for at, lines in zip(pair.places, pair.lines)],
+        }
+        for pair in alike.one_for_each(found)
+    ]
+
+
+def shown(pair) -> dict:
+    return {**pair, "sides": [side(*one) for one in pair["sides"]]}
+
+
+def side(student, answer, lines) -> dict:
+    texts = enumerate(lines_of(answer["source"]), 1)
+    marked = [(Markup(text), number in lines) for number, text in texts]
+    return {"student": student, "answer": answer, "lines": marked}
+
+
+def known_pieces(exercise) -> set[tuple] | None:
+    """Those of what was handed out and of its solution; None where the course has none here."""
+    lab = exercise["lab"]
+    path = Path("labs", f"{lab}.py") if lab else Path(f"{exercise['part']}.py")
+    source = build.ROOT / "solutions" / path
+    if not source.is_file():
+        return None
+    return pieces_in(source.read_text())
+
+
+@cache
+def pieces_in(text: str) -> set[tuple]:
+    """Of the whole text, and of each definition: what is next to it, it takes from outside."""
+    texts = build.solved(text), build.with_holes(text)
+    parts = [ast.unparse(node) for one in texts for node in ast.parse(one).body]
+    return alike.pieces_of(*texts, *parts)

@@ -1,0 +1,79 @@
+"""A check's verdict on a student's answer, as HTML and as text, as the course itself tells it."""
+
+import re
+
+from markupsafe import Markup
+
+from pedagogy_lib.basics.errors import WrongInput
+from pedagogy_lib.course import verdicts
+from pedagogy_lib.course.checking import Wrong, find_exercise, finds_a_bug
+from pedagogy_lib.course.verdicts import Verdict
+from pedagogy_lib.course.watching import Printed
+
+from .harmless import plain
+
+PASSED = {"right": True, "wrong": False}
+# Instead of a verdict, where there is none.
+INSTEAD = {
+    "missing": "not found",
+    "unfinished": "something in it is still to write",
+    "look": "your teacher reads this answer before it counts",
+    "broken": "the check came to no verdict, which is not held against you; your teacher knows",
+}
+# A verdict links to files of the course. Nobody has them beside such a page.
+LINK = re.compile(r'<a href="[^"]*">(.*?)</a>')
+
+
+# Of these, nobody says "still to write".
+FOR_A_PERSON = ("look", "broken")
+
+
+def verdict_of(exercise: dict, answer: dict) -> Verdict:
+    """What the check said, as it says it in the notebook."""
+    title = f"Exercise {exercise['number']} · {exercise['name']}"
+    passed = PASSED.get(answer["state"])
+    if passed is None:
+        title = f"{title}: {said_of(answer)}"
+        return Verdict(plain(title), None, [], printed=printed(answer))
+    hints, folds = hints_of(exercise["number"])
+    wrong = None if passed else Wrong(*(plain(answer[key]) for key in ("case", "what", "why")))
+    lines = [plain(line) for line in answer["right"]]
+    return Verdict(plain(title), passed, lines, wrong, hints, folds, printed(answer))
+
+
+def said_of(answer) -> str:
+    """Of an answer without a verdict: what the grading says, or what follows from its state."""
+    is_open = answer["state"] in FOR_A_PERSON
+    return INSTEAD[answer["state"]] if is_open else answer.get("what") or INSTEAD[answer["state"]]
+
+
+def printed(answer) -> Printed | None:
+    text = plain(answer.get("printed", ""))
+    if not text.strip():
+        return None
+    kept = Printed()
+    kept.write(text if text.endswith("\n") else f"{text}\n")
+    return kept
+
+
+def hints_of(number) -> tuple[tuple[str, ...], bool]:
+    """An exercise's hints, and whether it is a bug to be found: its diagnosis is folded, then."""
+    try:
+        exercise = find_exercise(number)
+    except WrongInput:  # results of an older course
+        return (), False
+    return exercise.hints, finds_a_bug(exercise)
+
+
+def as_html(exercise, answer) -> str:
+    """Safe HTML: every text of the student's is escaped in it."""
+    return LINK.sub(r"\1", verdict_of(exercise, answer)._repr_html_())
+
+
+def words(text) -> Markup:
+    """A check's sentence, its code as code."""
+    return Markup(LINK.sub(r"\1", verdicts.as_html(plain(text))))
+
+
+def as_text(exercise, answer) -> str:
+    return repr(verdict_of(exercise, answer))
