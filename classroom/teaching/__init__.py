@@ -1,0 +1,1 @@
+"""Plans, misconceptions, exam questions and slides, from what the course itself holds."""

@@ -1,0 +1,106 @@
+"""misconceptions.md: what the checks say to wrong answers, and what a teacher says then."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+from pedagogy_lib.course.build import ROOT
+
+from .parts import checks, part_of_exercise
+from .what_to_say import SAY
+
+PAGE = Path(__file__).with_name("misconceptions.md")
+ANSWERS = ROOT / "tests" / "answers"
+WRONG = re.compile(r"^# %% wrong · (.+?)(?: \[deep\])?$", re.MULTILINE)
+MOST = 3  # others of an exercise
+TOP = """# What students get wrong, and what to say
+
+Written by `python -m classroom.teaching plans`: do not change it by hand. The sentences are those
+that the checks say to a wrong answer. First those for which there is something to say in class,
+then, by exercise, up to {most} others.
+"""
+
+
+def write() -> Path:
+    PAGE.write_text(text(), encoding="utf-8")
+    return PAGE
+
+
+def text() -> str:
+    chapters = dict.fromkeys(int(number.split(".")[0]) for number in checks())
+    return TOP.format(most=MOST) + "".join(table(chapter) for chapter in chapters)
+
+
+def table(chapter: int) -> str:
+    lines = ["", f"## Chapter {chapter:02}", ""]
+    important = [(n, said(n, words), say) for n, words, say in SAY if chapter_of(n) == chapter]
+    lines += ["| exercise | the check says | say |", "|---|---|---|"] if important else []
+    lines += [f"| {titled(n)} | {cell(sentence)} | {cell(say)} |" for n, sentence, say in important]
+    lines += ["", "<details><summary>Others, by exercise</summary>", ""]
+    told = {sentence for _, sentence, _ in important}
+    for number in checks():
+        if chapter_of(number) == chapter:
+            others = [sentence for sentence in sentences(number) if sentence not in told][:MOST]
+            lines += [f"**{titled(number)}**", ""] if others else []
+            lines += [f"* {sentence}" for sentence in others] + [""] * bool(others)
+    return "\n".join([*lines, "</details>", ""])
+
+
+def chapter_of(number: str) -> int:
+    return int(number.split(".")[0])
+
+
+def titled(number: str) -> str:
+    return f"{number} {checks()[number].name} ({part_of_exercise().get(number, '–')})"
+
+
+def cell(words: str) -> str:
+    return " ".join(words.split()).replace("|", "\\|")
+
+
+def said(number: str, words: str) -> str:
+    """The whole sentence in which a check says these words."""
+    found = [sentence for sentence in sentences(number) if words in sentence]
+    if not found:
+        raise LookupError(f"no sentence of {number} has the words {words!r}")
+    return found[0]
+
+
+@cache
+def sentences(number: str) -> list[str]:
+    """Of a Formula its mistakes; of others the constants that hold a tested answer's phrase."""
+    exercise = checks()[number]
+    of_formula = [sentence for sentence, _ in pairs_of(exercise)]
+    if of_formula:
+        return list(dict.fromkeys(of_formula))
+    there = constants(number)
+    found = [next((text for text in there if phrase in text), "") for phrase in phrases(number)]
+    return [sentence for sentence in dict.fromkeys(found) if sentence]
+
+
+def pairs_of(exercise) -> list[tuple]:
+    """A Formula's mistakes, as its tests try them."""
+    mistakes = getattr(exercise, "mistakes", None)
+    is_list = isinstance(mistakes, list | tuple)
+    return [m for m in mistakes if isinstance(m, tuple)] if is_list else []
+
+
+def phrases(number: str) -> list[str]:
+    """What the diagnoses of tested wrong answers contain."""
+    chapter, place = (int(part) for part in number.split("."))
+    files = (ANSWERS / f"ch{chapter:02}").glob(f"ex{place:02}_*.py")
+    return [phrase for file in files for phrase in WRONG.findall(file.read_text(encoding="utf-8"))]
+
+
+@cache
+def constants(number: str) -> list[str]:
+    """Texts in the check's file, and in those that it shares with its chapter; its own first."""
+    chapter, place = (int(part) for part in number.split("."))
+    folder = ROOT / "pedagogy_lib" / "exercises" / f"ch{chapter:02}"
+    own = sorted(folder.glob(f"ex{place:02}_*.py"))
+    shared = sorted(path for path in folder.glob("*.py") if not re.match(r"ex\d", path.name))
+    return [node.value for path in [*own, *shared]
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            and len(node.value.split()) > 3 and "\n" not in node.value]  # fmt: skip

@@ -1,0 +1,89 @@
+"""Plans keep to what parts need, and misconceptions quote what checks really say."""
+
+import re
+
+import pytest
+
+from classroom.teaching import misconceptions, plans
+from classroom.teaching.misconceptions import SAY, constants, pairs_of, phrases, said
+from classroom.teaching.parts import built_on, checks, needed_by, part_of_exercise, parts
+from classroom.teaching.weeks import SIX, TWELVE, Week
+from pedagogy_lib.course import build
+from pedagogy_lib.course.checking import Wrong
+
+PLANS = pytest.mark.parametrize(("weeks", "count"), [(SIX, 6), (TWELVE, 12)])
+
+
+def test_every_part_of_the_course_is_a_row_of_the_table():
+    assert list(parts()) == [source.stem.split("_")[0] for source in build.sources()]
+    every = [number for part in parts().values() for number in part.checked]
+    assert set(every) <= set(checks())
+    assert len(part_of_exercise()) == len(set(every)) > 100
+
+
+def test_what_parts_need_comes_before_them():
+    order = list(parts())
+    for name, part in parts().items():
+        assert all(order.index(need) < order.index(name) for need in part.needs), name
+    assert parts()["05g"].needs == ("05d", "05e", "05f")
+    assert {"02", "02b", "02c", "03", "05", "01"} <= needed_by("06")
+    assert "02c" in built_on()["02f"] or "02c" in needed_by("02f")
+
+
+@PLANS
+def test_a_plan_has_its_weeks_in_an_order_that_works(weeks, count):
+    assert len(weeks) == count
+    assert plans.order_faults(weeks) == []
+    every = [name for week in weeks for name in week.parts.split()]
+    assert len(set(every)) == len(every)
+
+
+@PLANS
+def test_minutes_are_those_of_the_readme(weeks, count):
+    rows = (build.ROOT / "README.md").read_text().splitlines()
+    for week in weeks:
+        ends = [next(r for r in rows if r.startswith(f"| [{name} · ")).rsplit("|", 2)[1]
+                for name in week.parts.split()]  # fmt: skip
+        counted = [[int(x) for x in end.split("+")] for end in ends]
+        assert sum(map(sum, counted)) == sum(plans.minutes(week))
+        assert sum(plans.minutes(week)) <= 260
+
+
+def test_a_plan_in_the_wrong_order_is_told():
+    weeks = [Week("", "00 02c", "", "2.8 6.4")]
+    assert plans.order_faults(weeks) == ["02c comes before 02b", "6.4 is not of this week"]
+
+
+def test_each_goal_is_seen_by_an_exercise_or_a_prediction():
+    for week in [*SIX, *TWELVE]:
+        for name in week.parts.split():
+            assert re.match(r"exercises? \d|prediction: \w", plans.proof(parts()[name])), name
+
+
+@pytest.mark.parametrize("written", [plans, misconceptions], ids=["plans", "misconceptions"])
+def test_the_pages_are_current(written):
+    """Else: python -m classroom.teaching plans"""
+    assert written.PAGE.read_text() == written.text()
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [entry[:2] for entry in SAY], ids=[f"{e[0]} {e[1][:20]}" for e in SAY]
+)
+def test_a_quoted_sentence_is_said_by_its_check(number, words):
+    """Of a formula by trying the mistake; others are tried on ranks by tests/answers."""
+    sentence, exercise = said(number, words), checks()[number]
+    functions = [function for told, function in pairs_of(exercise) if told == sentence]
+    if functions:
+        with pytest.raises(Wrong) as caught:
+            list(exercise.examine(functions[0]))
+        assert caught.value.why == sentence
+    else:
+        assert sentence in constants(number)
+        assert any(phrase in sentence for phrase in phrases(number))
+
+
+def test_there_is_something_to_say_in_every_chapter():
+    assert len(SAY) >= 30
+    assert {number.split(".")[0] for number, *_ in SAY} == {str(n) for n in range(11)}
+    with pytest.raises(LookupError, match=r"no sentence of 8\.2"):
+        said("8.2", "the moon is in the way")
