@@ -10,6 +10,11 @@ SETUP := $(PYTHON) tools/setup.py $(if $(filter file,$(origin PYTHON)),,--named)
 LAB_ARGS ?=
 REPORT_ARGS ?=
 BENCH_ARGS ?=
+SUBMISSIONS ?=
+GRADE_ARGS ?=
+SLIDES_ARGS ?=
+EXAM_ARGS ?=
+CHAPTERS ?=
 
 # OpenMP's threads wait for each other in a busy loop. Where other programs use the cores, too, small
 # products then take tens of times as long. Passive threads sleep while they wait.
@@ -17,15 +22,21 @@ BENCH_ARGS ?=
 RUN := env -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT_POLICY=PASSIVE \
 	.venv/bin/python
 
-.PHONY: help setup lab test test-all build bench report doctor lock clean
+.PHONY: help setup lab smoke test test-all build bench handout hand-in grade slides exam report \
+	doctor lock clean
 
 help:
 	@echo "make lab      open the course in JupyterLab"
+	@echo "make smoke    check in two minutes that this installation works"
 	@echo "make test     check everything: style, unit tests, every cell of every notebook"
 	@echo "make test-all the same with all wrong answers, all chapters' parameters, and other engines"
 	@echo "make build    build notebooks/ and labs/ from solutions/"
 	@echo "make bench    compare with the other libraries, side by side"
+	@echo "make grade    grade a folder of submissions: SUBMISSIONS=folder"
 	@echo "make report   measure this machine and write it as one HTML page"
+	@echo "make slides   for teachers: a deck of slides for each part, in slides/"
+	@echo "make exam     for teachers: an exam and its answers, in exam/"
+	@echo "make handout  the course without answers, as a folder and a zip: CHAPTERS=\"02 06\""
 	@echo "make doctor   say what works on this machine, and how to mend what does not"
 	@echo "make lock     renew constraints.txt (needs uv)"
 	@echo "make clean    remove .venv and caches"
@@ -40,6 +51,12 @@ lab: setup
 # need the same kernel.
 CHECKS := -m pytest -n 3 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=120 \
 	--nbval-sanitize-with=tests/nbval.cfg tests notebooks solutions
+
+# Launch, measure, one check, one executed notebook.
+smoke: setup
+	@$(RUN) -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=120 \
+		--nbval-sanitize-with=tests/nbval.cfg tests/test_smoke.py \
+		$(firstword $(wildcard solutions/00_start_here.ipynb) notebooks/00_start_here.ipynb)
 
 test: setup
 	@$(RUN) -m ruff check .
@@ -62,8 +79,21 @@ bench:
 	@$(SETUP) deepspeed
 	@$(RUN) benchmarks/run.py $(BENCH_ARGS)
 
+# make grade SUBMISSIONS=folder GRADE_ARGS='--chapters "02"'
+grade: setup
+	@$(RUN) -m classroom.grading "$(SUBMISSIONS)" $(GRADE_ARGS)
+
 report: setup
 	@$(RUN) -m pedagogy_lib report $(REPORT_ARGS)
+
+slides: setup
+	@$(RUN) -m classroom.teaching slides $(SLIDES_ARGS)
+
+exam: setup
+	@$(RUN) -m classroom.teaching exam $(EXAM_ARGS)
+# For students, without answers: make handout, or make handout CHAPTERS="02 06"
+handout: setup
+	@$(RUN) -m classroom.handout $(CHAPTERS)
 
 doctor: setup
 	@$(RUN) -m pedagogy_lib doctor

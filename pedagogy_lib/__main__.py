@@ -1,4 +1,4 @@
-"""The command line: `python -m pedagogy_lib lab | doctor | build | report | machines | plan`."""
+"""The command line: `python -m pedagogy_lib lab | doctor | …`; --help lists all of it."""
 
 import argparse
 import sys
@@ -10,6 +10,8 @@ def main(argv=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pedagogy_lib")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("lab", help="open the course in JupyterLab; its options may follow")
+    commands.add_parser("hub", help="the same as a user's server in JupyterHub")
+    commands.add_parser("copies", help="make or renew your copies of the notebooks in work/")
     commands.add_parser("doctor", help="check that this machine can run the course")
     build = commands.add_parser("build", help="make notebooks/ and labs/ from solutions/")
     which = build.add_mutually_exclusive_group()
@@ -17,6 +19,10 @@ def main(argv=None) -> int:
     which.add_argument("--without-executing", action="store_true", help="only learners' files")
     report = commands.add_parser("report", help="write an HTML report on this machine")
     report.add_argument("settings", nargs="*", metavar="NAME=VALUE", help="parameters to change")
+    update = commands.add_parser("update", help="bring this folder to a newer handout")
+    update.add_argument("path", help="of the new handout: its folder or zip")
+    hand_in = commands.add_parser("hand-in", help="pack what you have written, to hand it in")
+    hand_in.add_argument("--name", help="yours; that of your account, if there is none")
     machines = commands.add_parser("machines", help="machines on this computer, and shells on them")
     machines.add_argument("count", nargs="?", type=int, help="how many")
     machines.add_argument("--mbit", type=float, help="megabits per second of each network card")
@@ -41,7 +47,7 @@ def main(argv=None) -> int:
     plan.add_argument("--top", type=int, default=8, help="how many plans to show")
     arguments, others = parser.parse_known_args(argv)
     arguments.others = others
-    if others and arguments.command != "lab":
+    if others and arguments.command not in ("lab", "hub"):
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     try:
         return COMMANDS[arguments.command](arguments)
@@ -56,6 +62,18 @@ def run_lab(arguments) -> int:
     return open_lab(arguments.others)
 
 
+def run_hub(arguments) -> int:
+    from .course.jupyter_lab import open_hub
+
+    return open_hub(arguments.others)
+
+
+def run_copies(arguments) -> int:
+    from .course.jupyter_lab import make_copies
+
+    return make_copies()
+
+
 def run_doctor(arguments) -> int:
     from .course.doctor import examine
 
@@ -66,6 +84,20 @@ def run_build(arguments) -> int:
     from .course.build import build
 
     build(force=arguments.force, execute_changed=not arguments.without_executing)
+    return 0
+
+
+def run_update(arguments) -> int:
+    from .course.updating import update
+
+    print(*update(arguments.path), sep="\n")
+    return 0
+
+
+def run_hand_in(arguments) -> int:
+    from .course.handing_in import hand_in
+
+    print(*hand_in(arguments.name), sep="\n")
     return 0
 
 
@@ -90,9 +122,13 @@ def run_machines(arguments) -> int:
 
 COMMANDS = {
     "lab": run_lab,
+    "hub": run_hub,
+    "copies": run_copies,
     "doctor": run_doctor,
     "build": run_build,
     "report": run_report,
+    "update": run_update,
+    "hand-in": run_hand_in,
     "machines": run_machines,
     "plan": run_plan,
 }

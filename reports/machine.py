@@ -8,6 +8,7 @@
 world_sizes = [2, 4]
 megabytes = [0.01, 0.1, 1.0, 10.0]
 repeats = 15
+students = 4
 
 # %%
 import datetime
@@ -21,13 +22,20 @@ import torch.distributed as dist
 
 from pedagogy_lib import LaunchError, Table, launch, measure, plot_against
 from pedagogy_lib.basics.units import format_seconds
+from pedagogy_lib.course.class_load import (
+    available_bytes,
+    median_seconds,
+    notebook_bytes,
+    seconds_at_once,
+)
 from pedagogy_lib.course.report import cpu_name, straight_line
 
 ONE_NUMBER = 4e-6  # MB
 if min(megabytes) < ONE_NUMBER:
     raise LaunchError("megabytes start at 0.000004, which is one number")
 in_words = {n: f"{n} rank" + "s" * (n > 1) for n in world_sizes}
-given = {"world_sizes": world_sizes, "megabytes": megabytes, "repeats": repeats}
+given = {"world_sizes": world_sizes, "megabytes": megabytes, "repeats": repeats,
+         "students": students}
 world_sizes, megabytes = sorted(set(world_sizes)), sorted(set(megabytes))
 
 # %% [markdown]
@@ -186,3 +194,23 @@ def fitted(n):
 
 heads = ["ranks", "latency", "bandwidth", "bus bandwidth", "furthest point is off by"]
 Table(heads, [fitted(n) for n in world_sizes], note=taking_turns if crowded else "")
+
+# %% [markdown]
+# ## A class on this machine
+#
+# Students who share it each have a notebook open, and start four ranks now and then. Memory is what
+# this report's own notebook takes while it has four ranks on the CPU, without what processes share.
+# For times, so many programs start four ranks each at the same moment, again and again: the median
+# of the slowest program, after the first launch, which takes longer.
+
+# %%
+memory, available = notebook_bytes(), available_bytes()
+alone, together = median_seconds(repeats, 4), seconds_at_once(students, repeats)
+rows = [("a launch of 4 ranks, alone", format_seconds(alone)),
+        (f"a launch, {students} at the same time", format_seconds(together))]
+if memory and available:
+    rows += [("a notebook with 4 ranks", f"{memory / 1e9:.2f} GB"),
+             ("memory that is free now", f"{available / 1e9:.1f} GB"),
+             ("so many notebooks with ranks fit into it", str(int(available // memory)))]
+Table(["", "this machine"], rows, note=f"{os.cpu_count()} cores. Ranks that compute need a core "
+      "each, or take turns. Files that are open in JupyterLab, and data, come on top.")

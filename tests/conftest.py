@@ -16,6 +16,7 @@ import pytest
 import selection
 import torch
 
+from classroom.sandbox.course import release
 from pedagogy_lib.basics import closeness
 from pedagogy_lib.exercises.kit import diagnoses
 from pedagogy_lib.ranks import fork_server_client
@@ -63,6 +64,7 @@ def start_kernels_again():
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
     fork_server_client.close_server()
+    release()  # the course that sandboxes have been given
     if hasattr(session.config, "course_scratch"):
         left = helpers.left_in(session.config.course_scratch)
         if left:

@@ -22,7 +22,7 @@ DEFAULTS = {"world_sizes": [2, 4], "megabytes": [0.1, 1.0], "repeats": 5}
 def page_and_errors(tmp_path_factory):
     """The page, and what a person sees meanwhile; the kernel writes there too."""
     path = tmp_path_factory.mktemp("report") / "machine.html"
-    settings = ["world_sizes=[2]", "megabytes=[0.01, 1.0]", "repeats=1"]
+    settings = ["world_sizes=[2]", "megabytes=[0.01, 1.0]", "repeats=1", "students=2"]
     program = "import sys; from pathlib import Path; "
     program += "from pedagogy_lib.course.report import write_report; "
     program += "write_report(sys.argv[2:], page=Path(sys.argv[1]))"
@@ -61,7 +61,7 @@ def test_the_report_says_when_where_and_with_which_parameters(page):
     facts = dict(tables(page)[0])
     assert str(datetime.date.today().year) in facts["date"]
     assert f"{os.cpu_count()} cores" in facts["CPU"]
-    assert facts["parameters"] == "world_sizes=[2] · megabytes=[0.01, 1.0] · repeats=1"
+    assert facts["parameters"] == "world_sizes=[2] · megabytes=[0.01, 1.0] · repeats=1 · students=2"
     assert facts["2 ranks"] == "Gloo on the CPU"
 
 
@@ -153,5 +153,18 @@ def test_a_setting_that_fails_while_measuring_says_why(tmp_path):
 def test_the_command_line_reports_and_fails_politely(capsys):
     assert main(["report", "nope=1"]) == 2
     assert capsys.readouterr().err == (
-        "no parameter 'nope': the report has world_sizes, megabytes, repeats\n"
+        "no parameter 'nope': the report has world_sizes, megabytes, repeats, students\n"
     )
+
+
+def test_the_report_says_what_a_class_needs(page):
+    heads, *rows = tables(page)[-1]
+    assert heads == ["", "this machine"]
+    told = dict(rows)
+    assert "a launch, 2 at the same time" in told
+    if sys.platform == "linux":
+        names = "a notebook with 4 ranks", "memory that is free now"
+        memory, free = (float(told[name].split()[0]) for name in names)
+        fit = int(told["so many notebooks with ranks fit into it"])
+        assert 0.05 < memory < 4
+        assert fit == pytest.approx(free / memory, rel=0.15)

@@ -216,8 +216,8 @@ def became(monkeypatch, course):
     programs = []
     monkeypatch.setattr(jupyter_lab.os, "execv", lambda *arguments: programs.append(arguments))
     monkeypatch.setattr(jupyter_lab.os, "environ", {"PATH": "/usr/bin"})
-    monkeypatch.setattr(jupyter_lab, "COURSE", course)
-    monkeypatch.setattr(jupyter_lab, "renew_copies", lambda: ["work/x stays"])
+    monkeypatch.setattr(jupyter_lab, "PUBLISHED", course)
+    monkeypatch.setattr(jupyter_lab, "renew_copies", lambda *_: ["work/x stays"])
     monkeypatch.chdir(course)
     return programs
 

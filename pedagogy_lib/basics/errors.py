@@ -42,6 +42,12 @@ def need(condition, sentence):
         raise WrongInput(sentence)
 
 
+def need_course(folder):
+    """Raise WrongInput where pedagogy_lib is installed alone, without this folder of the course."""
+    alone = f"there is no course in {folder.parent}: pedagogy_lib alone has no {folder.name}/"
+    need(folder.is_dir(), alone)
+
+
 class Stopped(ToldBriefly, KeyboardInterrupt):
     """The learner has interrupted a launch or a check, with the stop button or Ctrl-C."""
 

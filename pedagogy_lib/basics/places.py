@@ -5,8 +5,12 @@ import os
 import sys
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
-COURSE = Path(__file__).resolve().parents[2]  # the folder in which `make lab` starts JupyterLab
+OWN = "PEDAGOGY_COURSE"  # names the learner's folder, where the course itself is read-only
+PUBLISHED = Path(__file__).resolve().parents[2]
+COURSE = Path(os.environ.get(OWN) or PUBLISHED)  # in which `make lab` starts JupyterLab
+VS_CODE_CELL = "vscode-notebook-cell:"  # how its addresses of cells begin
 
 # The `operation` of a place where the rank is in no call of torch.distributed.
 FOR_A_THREAD = "a thread"  # it waits for another thread of its rank
@@ -74,6 +78,9 @@ def where_is(filename: str, line: int) -> str:
         known = shell.compile.format_code_name(filename)
         if known:
             return f"cell {known[1]}, line {line}"
+    if filename.startswith(VS_CODE_CELL):
+        notebook = unquote(filename.partition("#")[0].rpartition("/")[2])
+        return f"a cell of {notebook}, line {line}"
     return f"{short_path(filename)}:{line}"
 
 

@@ -20,6 +20,8 @@ from pathlib import Path
 import jupytext
 import nbformat
 
+from ..basics.errors import need_course
+
 ROOT = Path(__file__).parents[2]
 BEGIN, BUG, END = "### BEGIN SOLUTION", "### IT WAS", "### END SOLUTION"
 ANSWER = re.compile(rf"^([ \t]*){BEGIN}\n(.*?)^[ \t]*{END}\n?", re.DOTALL | re.MULTILINE)
@@ -172,6 +174,7 @@ def build(force=False, execute_changed=True):
 
     A notebook or lab in which a learner has worked is not lost: it stays beside the new one.
     """
+    need_course(ROOT / "solutions")
     written = read_written()
     for target, text in built_texts().items():
         name = str(target.relative_to(ROOT))

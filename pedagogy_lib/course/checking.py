@@ -134,7 +134,7 @@ def not_written(exercise, loaded) -> Verdict:
 def examine(exercise, answer, title) -> Verdict:
     found, progress = [], Progress()
     try:
-        with watched(progress) as printed:
+        with watched(progress, is_here=not isinstance(answer, Submitted)) as printed:
             wrong = examined(exercise, answer, found, progress)
     finally:
         progress.close()

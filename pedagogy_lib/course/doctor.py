@@ -1,7 +1,6 @@
 """Checks that a machine can run the course: each line is ok, or says what to do."""
 
 import importlib.metadata
-import os
 import platform
 import shutil
 import socket
@@ -10,12 +9,14 @@ import time
 from pathlib import Path
 
 from ..basics.wrapping import wrap
+from ..machines import container
 from ..machines.neighbours import keeps_to_itself, other_people
 
 OK, NOTE, BAD = "ok  ", "note", "FAIL"
 JUPYTER = ("jupyterlab", "ipykernel", "ipywidgets", "matplotlib")
 FIRST_PYTHON = (3, 10)
 ENOUGH_MEMORY_GB = 4
+ENOUGH_SHARED_BYTES = 512_000_000  # Docker's default is 64 MB
 
 
 def examine() -> int:
@@ -101,17 +102,39 @@ def kernel_counters():
 
 
 def cores():
-    count = os.cpu_count() or 1
+    count, whole = container.cores()
+    own = f" of this computer's {whole}" if count < whole else ""
     if count < 2:
-        return NOTE, "1 core: everything runs, but no timing will show ranks side by side"
-    return OK, f"{count} cores: up to {count} busy ranks can run side by side"
+        return NOTE, f"1 core{own}: everything runs, but no timing will show ranks side by side"
+    return OK, f"{count} cores{own}: up to {count} busy ranks can run side by side"
 
 
 def memory():
-    gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    if gigabytes < ENOUGH_MEMORY_GB:
-        return NOTE, f"{gigabytes:.1f} GB of memory: close other programs while you work"
-    return OK, f"{gigabytes:.1f} GB of memory"
+    gigabytes, whole = (size / 1e9 for size in container.memory_bytes())
+    own = f", as much as this container may take of {whole:.1f} GB" if gigabytes < whole else ""
+    if gigabytes >= ENOUGH_MEMORY_GB:
+        return OK, f"{gigabytes:.1f} GB of memory{own}"
+    what_to_do = (
+        "shut down the kernels of notebooks that you have left"
+        if own
+        else ("close other programs while you work")
+    )
+    return NOTE, f"{gigabytes:.1f} GB of memory{own}: {what_to_do}"
+
+
+def shared_memory():
+    """NCCL's ranks share files in memory; Gloo's speak over the loopback network."""
+    import torch
+
+    size = container.shared_bytes()
+    if torch.cuda.device_count() < 2:
+        return OK, "shared memory: ranks on the CPU need none"
+    if size is not None and size < ENOUGH_SHARED_BYTES:
+        return NOTE, (
+            f"{size / 1e6:.0f} MB of shared memory, which is little for ranks on several GPUs: "
+            "start the container with --shm-size 1g"
+        )
+    return OK, "shared memory: enough for ranks on several GPUs"
 
 
 def gpus():
@@ -163,7 +186,7 @@ def neighbours():
     return NOTE, (
         f"{people} here. If you trust them, nothing is to be done. Else: while a launch runs, a "
         "program of theirs could join its ranks and feed them false data, or code where objects "
-        "are sent: see 'For teachers' in README.md"
+        "are sent: see classroom/README.md"
     )
 
 
@@ -194,6 +217,7 @@ CHECKS = (
     kernel_counters,
     cores,
     memory,
+    shared_memory,
     gpus,
     neighbours,
     machines,

@@ -4,9 +4,9 @@ import os
 import sys
 from pathlib import Path
 
-from ..basics.places import COURSE
+from ..basics.places import OWN, PUBLISHED
 from .doctor import examine
-from .working_copies import WORK, renew_copies
+from .working_copies import WORK, learners_folder, renew_copies
 
 FIRST = "00_start_here.ipynb"
 SETTINGS = Path(__file__).with_name("lab_settings")  # in a small window, lines of code are wrapped
@@ -22,13 +22,44 @@ def open_lab(arguments) -> int:
     """
     if examine():
         return 1
-    for sentence in renew_copies():
+    make_copies()
+    print(f"Opening {first_notebook()} in JupyterLab; Ctrl-C here ends it.")
+    become("jupyterlab", arguments)
+
+
+def open_hub(arguments) -> int:
+    """The same as the server of one user of JupyterHub, which wants to begin at once.
+
+    Raises  LaunchError if there is no folder for the copies
+    """
+    make_copies()
+    become("jupyterhub.singleuser", arguments)
+
+
+def make_copies() -> int:
+    """Renew the learner's copies, say where they are, and go to their folder."""
+    course = learners_folder(PUBLISHED)
+    for sentence in renew_copies(course, PUBLISHED):
         print(sentence)
-    print(f"Your notebooks are in {WORK}/. Opening {FIRST} in JupyterLab; Ctrl-C here ends it.")
+    where = WORK if course == PUBLISHED else course / WORK
+    print(f"Your notebooks are in {where}/.")
+    os.chdir(course)
+    if course != PUBLISHED:
+        os.environ[OWN] = str(course)
+    return 0
+
+
+def become(program, arguments):
+    """Turn this process into a module's program."""
     sys.stdout.flush()
-    os.chdir(COURSE)
     os.environ.update(environment())
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *options(), *arguments])
+    os.execv(sys.executable, [sys.executable, "-m", program, *options(), *arguments])
+
+
+def first_notebook(course=PUBLISHED) -> str:
+    """Chapter 00; in a handout without it, the first part that there is."""
+    names = sorted(path.name for path in (course / "notebooks").glob("*.ipynb"))
+    return FIRST if FIRST in names or not names else names[0]
 
 
 def options() -> list[str]:
@@ -39,7 +70,7 @@ def options() -> list[str]:
     """
     as_root = hasattr(os, "geteuid") and os.geteuid() == 0
     return [
-        f"--LabApp.default_url=/lab/tree/{WORK}/{FIRST}",
+        f"--LabApp.default_url=/lab/tree/{WORK}/{first_notebook()}",
         f"--LabApp.app_settings_dir={SETTINGS}",
         "--log-level=ERROR",
         "--KernelManager.transport_encryption=auto",

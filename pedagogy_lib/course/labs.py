@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..basics.errors import WrongInput, need
+from ..basics.places import COURSE, OWN
 from ..basics.screen import say
 from ..basics.units import brief
 from .lab_files import Snapshot
 from .loaded_labs import Loaded
 
-ROOT = Path(__file__).parents[2]
+ROOT = COURSE
 
 
 def lab(name: str, ours: str | Iterable[str] = ()) -> "Lab":
@@ -38,9 +39,14 @@ def lab(name: str, ours: str | Iterable[str] = ()) -> "Lab":
 def find_lab(name: str, ours: frozenset[str] = frozenset()) -> "Lab":
     """The lab of this name; in a notebook of solutions/ the solved one."""
     solved = ROOT / "solutions" / "labs"
-    folder = solved if Path.cwd() == solved.parent else ROOT / "labs"
+    folder = solved if Path.cwd() == solved.parent.resolve() else ROOT / "labs"
     path = folder / f"{name}.py"
     known = sorted(path.stem for path in folder.glob("*.py"))
+    need(
+        known,
+        f"there are no labs in {ROOT}: they come with the course, not with pedagogy_lib; set {OWN} "
+        "to the course's folder, and restart the kernel",
+    )
     need(name in known, f"there is no lab {brief(name)}; there are: {', '.join(known)}")
     return Lab(name, path, solved / path.name, tell=True, snapshot=Snapshot(ours=ours))
 

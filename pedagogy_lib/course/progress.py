@@ -3,7 +3,7 @@
 import re
 from html import escape
 
-from ..basics.errors import need
+from ..basics.errors import need, need_course
 from ..basics.places import COURSE
 from ..basics.units import brief, counted
 from .kept import solved_among
@@ -20,6 +20,7 @@ def progress(part: str) -> "Progress":
     part    "03c", for example: as the notebook's name begins
     Raises  LaunchError if there is no such part
     """
+    need_course(COURSE / "notebooks")
     parts = {p.name.split("_")[0]: p for p in sorted((COURSE / "notebooks").glob("*.ipynb"))}
     need(part in list(parts), f"there is no part {brief(part)}; there are: {', '.join(parts)}")
     found = set(CHECK.findall(parts[part].read_text()))

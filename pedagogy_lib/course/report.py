@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 import numpy as np
 
-from ..basics.errors import LaunchError
+from ..basics.errors import LaunchError, need_course
 from .build import ENCRYPTED, ROOT, dump, to_notebook
 
 SOURCE = ROOT / "reports" / "machine.py"
@@ -44,6 +44,7 @@ def write_report(settings=(), page: Path = PAGE) -> Path:
     import papermill
     from traitlets.config import Config
 
+    need_course(SOURCE.parent)
     notebook = to_notebook(SOURCE.read_text(), SOURCE.stem)
     defaults = defaults_of(notebook)
     parameters = {"world_sizes": with_all_gpus(defaults["world_sizes"])}

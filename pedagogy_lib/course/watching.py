@@ -52,15 +52,17 @@ class Printed(io.TextIOBase):
 
 
 @contextlib.contextmanager
-def watched(progress):
+def watched(progress, is_here=True):
     """What an answer prints within is kept, in the `Printed` that is given.
 
     progress  a `Progress`: it is told when an answer runs for long
+    is_here   whether answers run in this process, so that one without end is to be ended here
     Raises  Endless in an answer that runs on and on; Stopped at an interrupt
     """
     printed, here = Printed(), sys._getframe(2)  # the function that is in the `with`
+    ended = ended_at_last(Look(here, progress)) if is_here else contextlib.nullcontext()
     try:
-        with contextlib.redirect_stdout(printed), ended_at_last(Look(here, progress)):
+        with contextlib.redirect_stdout(printed), ended:
             yield printed
     except BaseException as error:
         print(printed.kept, end="")

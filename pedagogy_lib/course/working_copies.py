@@ -1,5 +1,8 @@
 """The learner's own copies of the notebooks, so that no file of the course changes unasked.
 
+Where the course is read-only, such as one installation for all on a server, a learner has a folder:
+with copies of the labs, too, and links to what only is read.
+
 `notebooks/` stays as it was published: JupyterLab saves a notebook that is only looked at, too.
 Learners work in `work/`, of which git knows nothing. `work/.originals/` has each notebook as it was
 when its copy was made. So a new version of the course takes the place of a copy in which nobody has
@@ -13,26 +16,58 @@ from pathlib import Path
 
 import nbformat
 
-from ..basics.errors import LaunchError
-from ..basics.places import COURSE
+from ..basics.errors import LaunchError, need_course
+from ..basics.places import COURSE, OWN
 
 WORK, ORIGINALS = "work", ".originals"
+HOME = "~/course"  # of a learner who may not write in the course's folder
+READ_ONLY = ("notebooks", "solutions", "assets")  # of the course, linked from such a folder
+HANDOUT = "HANDOUT.json"  # in a course that a teacher has handed out: what it was like
 
 
-def renew_copies(course: Path = COURSE) -> list[str]:
+def learners_folder(published: Path) -> Path:
+    """The course's own folder or, where that is read-only, the one that PEDAGOGY_COURSE names."""
+    if OWN in os.environ or not os.access(published, os.W_OK):
+        return Path(os.environ.get(OWN) or HOME).expanduser()
+    return published
+
+
+def renew_copies(course: Path = COURSE, published: Path | None = None) -> list[str]:
     """Copy every notebook that is new or has changed; returns what the learner should know.
 
     A copy that has been deleted is made again: that is how one begins a notebook anew.
-    Raises  LaunchError if there is no folder for the copies
+    published  the course, if the learner's folder is another one: labs are copied as well
+    Raises     LaunchError if there is no course, or no folder for the copies
     """
-    work = course / WORK
+    published = published or course
+    need_course(published / "notebooks")
     try:
-        (work / ORIGINALS).mkdir(parents=True, exist_ok=True)
+        told = copied(published / "notebooks", "*.ipynb", course / WORK)
+        if published != course:
+            told += copied(published / "labs", "*.py", course / "labs")
+            link_the_rest(published, course)
     except OSError as error:
-        why = f"{error.strerror}: {error.filename or work}"
+        why = f"{error.strerror}: {error.filename or course}"
         raise LaunchError(f"your copies of the notebooks cannot be written ({why})") from None
-    told = [renewed(source, work) for source in sorted((course / "notebooks").glob("*.ipynb"))]
+    return told
+
+
+def copied(folder: Path, pattern: str, copies: Path) -> list[str]:
+    (copies / ORIGINALS).mkdir(parents=True, exist_ok=True)
+    told = [renewed(source, copies) for source in sorted(folder.glob(pattern))]
     return [sentence for sentence in told if sentence]
+
+
+def link_the_rest(published: Path, course: Path):
+    """What notebooks and labs read beside themselves: pictures, solutions, tables."""
+    tables = [path.relative_to(published) for path in (published / "labs").iterdir()]
+    tables = [path for path in tables if (published / path).is_dir()]
+    for name in (*READ_ONLY, *tables):
+        target, link = published / name, course / name
+        if link.is_symlink() and link.readlink() != target:
+            link.unlink()  # of an installation that has moved
+        if target.exists() and not link.exists():
+            link.symlink_to(target)
 
 
 def renewed(source: Path, work: Path) -> str:
@@ -43,7 +78,7 @@ def renewed(source: Path, work: Path) -> str:
     try:
         return renew(source, work)
     except OSError as error:
-        return f"{WORK}/{source.name} could not be renewed ({error.strerror or error})"
+        return f"{work.name}/{source.name} could not be renewed ({error.strerror or error})"
 
 
 def renew(source: Path, work: Path) -> str:
@@ -55,7 +90,8 @@ def renew(source: Path, work: Path) -> str:
     said = ""
     if copy.exists() and has_been_worked_in(copy, original, source):
         copy = free_name(copy)
-        said = f"{WORK}/{source.name} stays as you left it; its new version is {WORK}/{copy.name}"
+        said = f"{work.name}/{source.name} stays as you left it; its new version is "
+        said += f"{work.name}/{copy.name}"
     put(source, copy)
     put(source, original)
     return said

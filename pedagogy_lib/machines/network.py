@@ -34,6 +34,8 @@ class Network:
     """
 
     def __init__(self, count, *mark, cards=1):
+        if sys.platform != "linux":
+            raise LaunchError(why_not(None))
         self.count, self.cards = count, cards
         self.owner, self.lock = os.getpid(), threading.Lock()
         self.is_spoilt = False  # a launch on it has failed: its ranks may have done anything to it

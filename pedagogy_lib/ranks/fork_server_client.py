@@ -23,6 +23,9 @@ ROOMS = ("", "basics", "machines", "measuring", "ranks", "course", "exercises", 
 # Forking is safe where torch's libraries start no threads on import. Elsewhere each rank is a
 # fresh interpreter, which takes seconds instead of milliseconds.
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+# macOS may lose an open file that is under way to a process and open nowhere else, as Python's own
+# multiprocessing.reduction knows (ACKNOWLEDGE): copies stay open until the rank has been forked.
+KEEPS_COPIES = sys.platform != "linux"
 LOOK_SECONDS = 0.25  # between two looks at whether it still lives
 # Without a launch, until it gives its memory back (200 MB); the next launch then takes a second
 # more.
@@ -52,6 +55,7 @@ class Server:
         self.is_ready = False
         self.has_preloaded = False
         self.owed = 0  # lines still to come: `exited` for each rank, `killed` for each wish to kill
+        self.under_way: list[list[int]] = []  # of each rank: copies of the files sent for it
         self.asked = self.forked = 0  # ranks that were wished for, and that it has answered for
         self.scratch = Path(tempfile.mkdtemp(prefix="launch-"))
         try:
@@ -146,6 +150,7 @@ class Server:
                 raise LaunchError(f"the process that starts ranks has failed ({why}); {AGAIN}")
             if words[0] in ("forked", "refused"):
                 self.forked += 1
+                close_all(self.under_way.pop(0))
                 words.append(self.forked)
             if words[0] != "forked":
                 self.owed -= 1
@@ -161,8 +166,10 @@ class Server:
         """
         self.owed += 1
         self.asked += 1
+        files = [channel_fd, output_fd]
+        self.under_way.append(list(map(os.dup, files)) if KEEPS_COPIES else [])
         try:
-            socket.send_fds(self.control, [b"A" if alone else b"F"], [channel_fd, output_fd])
+            socket.send_fds(self.control, [b"A" if alone else b"F"], files)
         except (BrokenPipeError, ConnectionResetError):
             self.lost()
         return self.asked
@@ -189,6 +196,7 @@ class Server:
             while self.owed and has_come(self.control, 0):
                 self.hear()
         self.control.close()
+        close_all(fd for files in self.under_way for fd in files)
         if not self.owed:
             self.process.kill()  # it has no rank to end, and may be busy importing
         self.leave()
@@ -203,6 +211,11 @@ class Server:
             self.process.wait()
         if self.process.returncode:
             processes.kill_marked(str(self.scratch))
+
+
+def close_all(files):
+    for fd in files:
+        os.close(fd)
 
 
 def state_of_sources() -> list[tuple[str, int]]:

@@ -1,0 +1,112 @@
+"""A learner's copy of a notebook, and a newer version of it, in one."""
+
+import copy
+
+import nbformat
+
+from .definitions import Program, merged, to_carry
+from .lab_holes import is_hole
+
+
+def merge_notebooks(mine, before, new) -> tuple[object, list[str]]:
+    """The new notebook with what the learner has written; and the functions that were taken over.
+
+    before  the version of which the learner's copy was made
+
+    A cell that the new version has as it was is the learner's. In others, functions are taken
+    over by name. Cells of the learner's own stand behind the same cell as before.
+    """
+    old = {cell.id: cell.source for cell in before.cells}
+    of_source = {old[cell.id]: cell for cell in mine.cells if cell.get("id") in old}
+    result, cells = copy.deepcopy(new), []
+    texts_before, functions = [cell.source for cell in before.cells], written_in(mine, before)
+    taken: list[str] = []
+    after = own_cells(mine, before, new)
+    cells += after.get(None, [])
+    for cell in result.cells:
+        known = of_source.pop(cell.source, None) if cell.source in texts_before else None
+        if known is not None:
+            taken += [name for name in functions if defines(known, name)]
+            known.id = cell.id
+            cells.append(known)
+        else:
+            taken += take_over(cell, functions)
+            cells.append(cell)
+        cells += after.get(cell.source, [])
+    result.cells = with_ids_of_their_own(cells)
+    return result, list(dict.fromkeys(taken))
+
+
+def with_ids_of_their_own(cells) -> list:
+    seen = set()
+    for cell in cells:
+        while cell.id in seen:
+            cell.id = f"{cell.id[:50]}-own"
+        seen.add(cell.id)
+    return cells
+
+
+def written_in(mine, before) -> dict[str, tuple[Program, dict]]:
+    """{function: the cell in which the learner has written it}, of those that are not as before."""
+    were = {}
+    for cell in before.cells:
+        if program := program_of(cell):
+            were |= program.digests()
+    found = {}
+    for cell in mine.cells:
+        program = program_of(cell)
+        for name, text in program.digests().items() if program else ():
+            if were.get(name) != text and not is_hole(program.nodes[name]):
+                found[name] = program, were
+    return found
+
+
+def take_over(cell, functions) -> list[str]:
+    """Put the learner's functions into a cell that the new version has changed."""
+    new, taken = program_of(cell), []
+    for name in list(new.nodes) if new else ():
+        if name in functions:
+            mine, before = functions[name]
+            new = Program(cell.source)
+            if name in to_carry(new, mine, before)[0] or is_hole(new.nodes[name]):
+                cell.source = merged(new, mine, [name]).rstrip("\n")
+                taken.append(name)
+    return taken
+
+
+def own_cells(mine, before, new) -> dict[str | None, list]:
+    """{source of the cell before, in the new version: cells of the learner's own behind it}."""
+    old = {cell.id: cell.source for cell in before.cells}
+    there = {cell.source for cell in new.cells}
+    found: dict[str | None, list] = {}
+    behind = None
+    for cell in mine.cells:
+        source = old.get(cell.get("id"))
+        if source is not None:
+            behind = source if source in there else behind
+        elif cell.source not in there and cell.source.strip():
+            found.setdefault(behind, []).append(cell)
+    return found
+
+
+def defines(cell, name) -> bool:
+    program = program_of(cell)
+    return bool(program) and name in program.nodes
+
+
+def program_of(cell) -> Program | None:
+    """The cell as a program; None of a text, and of what is no Python."""
+    if cell.cell_type != "code":
+        return None
+    try:
+        return Program(cell.source)
+    except SyntaxError:
+        return None
+
+
+def read_notebook(data: bytes):
+    """A notebook; None if these bytes are none."""
+    try:
+        return nbformat.reads(data.decode(), as_version=4)
+    except Exception:  # nbformat raises anything, whatever stands in the file's places
+        return None

@@ -1,0 +1,61 @@
+"""In a sandbox's place, for answers that the tests have written: they run in this process."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from pedagogy_lib.course.lab_function import LabFunction
+from pedagogy_lib.course.labs import ROOT, Lab
+
+JUDGED = "judged.txt"  # in the folder of `Counting`: a line for each answer that was tried
+
+
+class TrustedPlace:
+    """Gives answers as a `Place` does. `files` are laid over the labs as they are handed out."""
+
+    is_lost = False
+
+    def __init__(self, files):
+        self.folder = Path(tempfile.mkdtemp(prefix="trusted-"))
+        shutil.copytree(ROOT / "labs", self.folder / "labs")
+        for name, data in files.items():
+            (self.folder / name).write_bytes(data)
+
+    def of_cell(self, source, name):
+        space = {"__name__": "cell"}
+        exec(compile(source, "cell.py", "exec"), space)
+        return space[name]
+
+    def of_lab(self, lab, name):
+        path = self.folder / "labs" / f"{lab}.py"
+        return LabFunction(Lab(lab, path, self.folder / "none.py"), name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder)
+
+
+class Counting:
+    """Opens such places, and notes each answer in a file; an answer may take `seconds`."""
+
+    def __init__(self, folder: Path, seconds=0.0):
+        self.folder, self.seconds = folder, seconds
+
+    def __call__(self, files):
+        return CountingPlace(files, self)
+
+
+class CountingPlace(TrustedPlace):
+    def __init__(self, files, counting):
+        super().__init__(files)
+        self.counting = counting
+
+    def of_cell(self, source, name):
+        import time
+
+        time.sleep(self.counting.seconds)
+        with open(self.counting.folder / JUDGED, "a") as file:
+            file.write(f"{name} {abs(hash(source))}\n")
+        return super().of_cell(source, name)
