@@ -10,14 +10,10 @@ from handouts import files_of
 from classroom.handout.reviewed import unreviewed
 from classroom.handout.searching import answers, search
 
-# The answer to 2.6, a truth of 8.10 and a mistake of 0.1, with other names.
-RING = '''
-def mine(tensor, team=None):
-    """Sums."""
-    me, k = dist.get_rank(team), dist.get_world_size(team)
-'''
-IDLE = "slowest = (samples / size + idle) * seconds_of[size]"
-RENAMED = "slowest = (everything / part + waits) * times[part]"
+RING = "solutions/labs/collectives.py all_reduce_ring"
+RENAMED = """parts = list(t.view(-1).tensor_split(dist.get_world_size(team)))
+scatter_sums(parts, team)
+gather(parts, team)"""
 
 
 def found_in(name, data: bytes) -> set[str]:
@@ -27,7 +23,9 @@ def found_in(name, data: bytes) -> set[str]:
 def planted(text) -> dict[str, bytes]:
     """The same code in all the places in which it may hide."""
     notebook = {"cells": [{"cell_type": "code", "source": ["x = 1\n", text]}]}
-    words = {"cells": [{"cell_type": "markdown", "source": f"Write `{text}` there."}]}
+    words = {
+        "cells": [{"cell_type": "markdown", "source": f"Write\n```python\n{text}\n```\nthere."}]
+    }
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("a/b.py", text)
@@ -37,14 +35,14 @@ def planted(text) -> dict[str, bytes]:
         "notebooks/three.ipynb": json.dumps(notebook).encode(),
         "notebooks/four.ipynb": json.dumps(words).encode(),
         "data/five.json": json.dumps({"a": [text]}).encode(),
-        "README.md": f"See: {text}".encode(),
+        "README.md": f"See:\n```\n{text}\n```\n".encode(),
         "more.zip": packed.getvalue(),
     }
 
 
 @pytest.mark.parametrize("place", planted("x"))
 def test_a_planted_answer_is_found(place):
-    assert "truth or mistakes of 8.10" in found_in(place, planted(RENAMED)[place])
+    assert RING in found_in(place, planted(RENAMED)[place])
 
 
 def test_the_whole_of_an_answer_is_found_as_a_lambda_a_function_and_a_text():
@@ -59,7 +57,7 @@ def test_the_whole_of_an_answer_is_found_as_a_lambda_a_function_and_a_text():
 
 def test_every_exercise_has_pieces_that_are_searched():
     whose = {piece.whose for piece in answers().values()}
-    assert {"solutions/labs/collectives.py all_reduce_ring", "truth or mistakes of 2.9"} <= whose
+    assert {RING, "truth or mistakes of 2.9"} <= whose
     assert len(answers()) > 2000
 
 

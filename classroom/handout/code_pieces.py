@@ -15,10 +15,15 @@ EMPHASIS = re.compile(r"(?<![\w*])\*([^\s*][^*\n]*)\*(?![\w*])")  # *words* in a
 FENCED = re.compile(r"```(?:python)?\n(.*?)```", re.DOTALL)
 IGNORED = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop)
 LONGEST_WORD = 60
+COMPUTING = (ast.BinOp, ast.Compare, ast.BoolOp, ast.Attribute, ast.IfExp, ast.ListComp,
+             ast.GeneratorExp, ast.DictComp, ast.SetComp)  # fmt: skip
 MOST_TEXT = 20_000  # characters of a string that may be code
 
 
 def size_of(node) -> int:
+    """Nodes of a statement or an expression, or of a list of them."""
+    if isinstance(node, list):
+        return sum(map(size_of, node))
     return sum(not isinstance(n, IGNORED) for n in ast.walk(node))
 
 
@@ -50,6 +55,12 @@ def normal_form(node) -> str:
     return write(node)
 
 
+def shape_of(node, size) -> tuple[str, int]:
+    """What two pieces have in common that may be the same."""
+    kind = f"{len(node)} statements" if isinstance(node, list) else type(node).__name__
+    return kind, size
+
+
 def without_docstrings(tree):
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -66,10 +77,14 @@ def is_text(node) -> bool:
 def pieces_of(statements, smallest=SMALLEST_WHOLE):
     """Yield (kind, node) of an answer: the whole of it, and what may be told by itself.
 
+    Several statements are a list of them.
+
     The value of a lone `return` counts as the whole: a lambda may have it.
 
     smallest  nodes of a whole that is looked for
     """
+    if len(statements) > 1:
+        yield "whole", statements
     whole = statements[0].value if len(statements) == 1 and is_return(statements[0]) else None
     if whole is not None and size_of(whole) >= smallest and says_something(whole):
         yield "whole", whole
@@ -82,9 +97,8 @@ def pieces_of(statements, smallest=SMALLEST_WHOLE):
 
 
 def says_something(node) -> bool:
-    """Whether more is computed than one call of a function: which one, its name alone says."""
-    parts = [n for n in ast.walk(node) if not isinstance(n, (*IGNORED, ast.Name, ast.Call))]
-    return bool(parts)
+    """Whether something is computed, and not only a function called: that, its name says."""
+    return any(isinstance(n, COMPUTING) for n in ast.walk(node))
 
 
 def is_return(node) -> bool:

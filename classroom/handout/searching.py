@@ -8,7 +8,6 @@ import ast
 import io
 import re
 import zipfile
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 
@@ -20,12 +19,14 @@ from .code_pieces import (
     codes_in,
     normal_form,
     pieces_of,
+    shape_of,
     size_of,
     without_docstrings,
 )
 from .slicing import defined_by
 
 MARKED = re.compile(rf"^[ \t]*{BEGIN}\n(.*?)^[ \t]*(?:{BUG}|{END})\n", re.DOTALL | re.MULTILINE)
+MOST_STATEMENTS = 12  # of an answer
 SMALLEST_OF_TRUTHS = 9  # nodes: thousands of mistakes have any small expression among them
 DEFINITION = re.compile(r"^\s*(?:def|class) (\w+)", re.MULTILINE)
 
@@ -62,8 +63,8 @@ def answers() -> dict[tuple[str, int, str], Piece]:
                *((*one, SMALLEST_OF_TRUTHS) for one in truths())]  # fmt: skip
     for whose, statements, smallest in of_both:
         for kind, node in pieces_of(statements, smallest):
-            key = type(node).__name__, size_of(node), normal_form(node)
-            found.setdefault(key, Piece(whose, kind, ast.unparse(node)))
+            key = *shape_of(node, size_of(node)), normal_form(node)
+            found.setdefault(key, Piece(whose, kind, text_of(node)))
     return found
 
 
@@ -123,27 +124,29 @@ def functions_reached(tree, nodes):
 
 def search(files: dict[str, bytes]) -> list[Found]:
     """Every piece of an answer that is in one of these files, or in a zip among them."""
-    wanted, shapes = answers(), defaultdict(bool)
-    for kind, size, _ in wanted:
-        shapes[kind, size] = True
-    found = {}
+    wanted = answers()
+    shapes, found = {key[:2] for key in wanted}, {}
     for name, data in unzipped(files).items():
         for tree in codes_in(name, data):
             for node, size in with_sizes(without_docstrings(tree)):
-                shape = type(node).__name__, size
-                piece = wanted.get((*shape, normal_form(node))) if shapes.get(shape) else None
+                shape = shape_of(node, size)
+                piece = wanted.get((*shape, normal_form(node))) if shape in shapes else None
                 if piece is not None and (piece.kind == "part" or is_body(node)):
-                    found[name, piece] = Found(piece, name, ast.unparse(node))
+                    found[name, piece] = Found(piece, name, text_of(node))
     return list(found.values())
 
 
+def text_of(node) -> str:
+    return "\n".join(map(ast.unparse, node)) if isinstance(node, list) else ast.unparse(node)
+
+
 def is_body(node) -> bool:
-    """Whether a node is all that a function gives, or that a text says."""
-    return getattr(node, "is_body", False)
+    """Whether a node is all that a function gives, or that a text says; or several statements."""
+    return isinstance(node, list) or getattr(node, "is_body", False)
 
 
 def with_sizes(tree):
-    """Yield (node, size) of all statements and expressions of a tree."""
+    """Yield (node, size) of all statements, expressions, and runs of statements of a tree."""
     for node in ast.walk(tree):
         body = node.body if isinstance(node, ast.Lambda) else None
         statements = node.body if isinstance(node, (ast.FunctionDef, ast.Module)) else []
@@ -153,6 +156,17 @@ def with_sizes(tree):
             body.is_body = True
         if isinstance(node, (ast.stmt, ast.expr)):
             yield node, size_of(node)
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(node, field, None)
+            yield from runs_of(block if isinstance(block, list) else [])
+
+
+def runs_of(block):
+    """Yield (statements, size) of all that follow each other in a block."""
+    sizes = list(map(size_of, block))
+    for first in range(len(block)):
+        for end in range(first + 2, min(len(block), first + MOST_STATEMENTS) + 1):
+            yield block[first:end], sum(sizes[first:end])
 
 
 def unzipped(files) -> dict[str, bytes]:

@@ -3,8 +3,9 @@
 import torch
 
 from ..kit import At, Equals, RankExercise, World, never
+from ..kit.tables import tabled
 from ..kit.trials import numbers
-from .meshes import SmallMesh, all_places, in_words
+from .meshes import SmallMesh, all_places, in_words, world_of
 
 FINDS_A_BUG = True
 
@@ -20,16 +21,30 @@ def take_share(answer, group, case):
     return {"share": share, "changed": not batch.equal(batch_of(*shape))}
 
 
+def calls() -> list[tuple]:
+    """Sizes of a mesh, the shape of a batch, and each rank's place."""
+    found = [(*case.args, range(world_of(case.args[0]))) for case in EXERCISE.cases]
+    return [(sizes, shape, place) for sizes, shape, places in found for place in places]
+
+
 def share(trial, place):
-    sizes, shape = trial.case.args
+    return share_of(*trial.case.args, place)
+
+
+def mistakes(trial, place):
+    return wrong_shares(*trial.case.args, place)
+
+
+@tabled(calls)
+def share_of(sizes, shape, place) -> torch.Tensor:
     at = all_places(sizes)[place]["dp"]
     size = shape[0] // sizes["dp"]
     return batch_of(*shape)[at * size : (at + 1) * size]
 
 
-def mistakes(trial, place):
-    sizes, shape = trial.case.args
-    batch, at, n = batch_of(*shape), all_places(sizes)[place], trial.n
+@tabled(calls)
+def wrong_shares(sizes, shape, place) -> dict[str, torch.Tensor]:
+    batch, at, n = batch_of(*shape), all_places(sizes)[place], world_of(sizes)
     dp = sizes["dp"]
     found = {
         "each rank has samples of its own here. But the ranks of a tp group compute one sample "
