@@ -5,6 +5,7 @@ import io
 import json
 
 import pytest
+from answer_files import exercises_of_kind
 from class_of_students import files_with, hand_in
 from trusted_place import Counting, TrustedPlace
 
@@ -14,6 +15,7 @@ from classroom.grading.command import main
 from classroom.grading.free import solution
 from classroom.grading.known import Known
 from pedagogy_lib.course.checking import find_exercise
+from pedagogy_lib.exercises.kit import Formula
 
 NUMBERS = ("2.2", "2.9")
 SEND_TOO_MUCH = "def sent_bytes(name, n, X):\n    return (n - 1) * X / n\n"
@@ -56,6 +58,23 @@ def test_a_formula_that_is_right_in_some_cases_gets_their_share():
 
 def test_a_right_formula_has_all_its_facts():
     assert facts.facts_of(find_exercise("2.9"), solution(find_exercise("2.9"))) == (13, 13)
+
+
+# Where the truth takes other arguments than the answer gets; the others in `make test-all`.
+@pytest.mark.parametrize("number", ["3.7", "6.2", "8.1", "8.8"])
+def test_a_right_answer_holds_in_all_cases_and_most_of_them_count(number):
+    need_all_facts(find_exercise(number))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("exercise", exercises_of_kind(Formula), ids=lambda one: one.number)
+def test_every_formula_gives_partial_credit(exercise):
+    need_all_facts(exercise)
+
+
+def need_all_facts(exercise):
+    right, of = facts.facts_of(exercise, solution(exercise))
+    assert right == of > facts.for_nothing(exercise)
 
 
 def test_scores_are_rounded_down_and_stay_below_one():

@@ -74,7 +74,9 @@ def begin(tmp_path):
         program.wait()
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.deep)]
+)
 def test_who_is_ended_in_the_middle_goes_on_from_there(tmp_path, begin, how):
     program = begin()
     assert wait_until(lambda: len(kept_in(tmp_path)) >= 2, SECONDS)

@@ -27,8 +27,10 @@ def facts_of(exercise, answer, wrong=None, lines=()) -> tuple[int, int]:
 
     wrong, lines  what the check has found already, if it has been made
     """
-    if isinstance(exercise, Formula):
+    if type(exercise).examine is Formula.examine:
         return values_that_are_right(exercise, answer)
+    if isinstance(exercise, Formula):  # whose answer gets something else than the truth
+        return one_by_one(exercise, answer)
     if isinstance(exercise, (RankExercise, Collective)):
         everything = [*exercise.cases, *getattr(exercise, "large", [])]
         return cases_that_are_right(exercise, answer, wrong, lines), len(everything)
@@ -37,10 +39,13 @@ def facts_of(exercise, answer, wrong=None, lines=()) -> tuple[int, int]:
 
 def for_nothing(exercise) -> int:
     """How many facts an answer gets right that gives always the same, or does nothing."""
-    if isinstance(exercise, Formula):
+    if type(exercise).examine is Formula.examine:
         truths = [plain(exercise.truth(*call)) for call in calls_of(exercise)]
         return max(sum(map(partial(is_same, exercise, one), truths)) for one in truths)
-    return max(facts_of(exercise, answer)[0] for answer in (does_nothing, gives_back))
+    answers = [does_nothing, gives_back]
+    if isinstance(exercise, Formula):
+        answers += constants_of(exercise)
+    return max(facts_of(exercise, answer)[0] for answer in answers)
 
 
 def does_nothing(*args, **kwargs):
@@ -92,6 +97,28 @@ def holds(examine, answer) -> bool:
         list(examine(answer))
         return True
     return False
+
+
+def one_by_one(exercise, answer) -> tuple[int, int]:
+    """Each case by a check of its own."""
+    right, until = 0, time.monotonic() + MOST_SECONDS
+    for case, calls in exercise.cases.items():
+        if time.monotonic() < until:
+            right += bool(lines_of(replace(exercise, cases={case: calls}), answer)[0])
+    return right, len(exercise.cases)
+
+
+def constants_of(exercise) -> list:
+    """Answers that always give what is right for one of the calls."""
+    answers = []
+    for call in exercise.calls_tried():
+        with suppress(Exception):  # a truth for other arguments than an answer gets
+            answers.append(partial(always, exercise.truth(*call)))
+    return answers
+
+
+def always(value, *args, **kwargs):
+    return value
 
 
 # ---- Cases on ranks ----
