@@ -258,6 +258,7 @@ EXERCISE = RankExercise(
         Alone("the power fails", power_cut),
     ],
     work=alone,
+    timeout=20.0,  # it writes some thirty times, each time in a process of its own
     facts=[files_are_whole],
     found=lambda case: ("told", "held"),
     told=lambda trial: trial[0].told,
