@@ -55,8 +55,8 @@ class Server:
         self.is_ready = False
         self.has_preloaded = False
         self.owed = 0  # lines still to come: `exited` for each rank, `killed` for each wish to kill
-        self.under_way: list[list[int]] = []  # of each rank: copies of the files sent for it
         self.asked = self.forked = 0  # ranks that were wished for, and that it has answered for
+        self.under_way: dict[int, list[int]] = {}  # {which wish: copies of the files sent with it}
         self.scratch = Path(tempfile.mkdtemp(prefix="launch-"))
         try:
             self.control, self.process = self.start()
@@ -150,7 +150,7 @@ class Server:
                 raise LaunchError(f"the process that starts ranks has failed ({why}); {AGAIN}")
             if words[0] in ("forked", "refused"):
                 self.forked += 1
-                close_all(self.under_way.pop(0))
+                close_all(self.under_way.pop(self.forked, ()))
                 words.append(self.forked)
             if words[0] != "forked":
                 self.owed -= 1
@@ -167,7 +167,8 @@ class Server:
         self.owed += 1
         self.asked += 1
         files = [channel_fd, output_fd]
-        self.under_way.append(list(map(os.dup, files)) if KEEPS_COPIES else [])
+        if KEEPS_COPIES:
+            self.under_way[self.asked] = list(map(os.dup, files))
         try:
             socket.send_fds(self.control, [b"A" if alone else b"F"], files)
         except (BrokenPipeError, ConnectionResetError):
@@ -196,7 +197,7 @@ class Server:
             while self.owed and has_come(self.control, 0):
                 self.hear()
         self.control.close()
-        close_all(fd for files in self.under_way for fd in files)
+        close_all(fd for files in self.under_way.values() for fd in files)
         if not self.owed:
             self.process.kill()  # it has no rank to end, and may be busy importing
         self.leave()
