@@ -138,7 +138,7 @@ def test_extras_that_there_are_not_are_refused(setup, word):
     with pytest.raises(SystemExit) as told:
         setup.main(word)
     assert str(told.value) == (
-        "tools/setup.py installs bench, deepspeed, torchft, browser, clusters beside the course, "
+        "tools/setup.py installs bench, deepspeed, torchft, classroom, browser, clusters beside the course, "
         f"not {word!r}."
     )
     assert not setup.VENV.exists()
