@@ -73,6 +73,7 @@ def home(tmp_path):
     return folder
 
 
+@pytest.mark.deep
 def test_an_ordinary_user_gets_copies_at_home_and_works_there(published, home):
     course, before = published
     made = run_as("somebody", COPIES.format(course=str(course)), home)

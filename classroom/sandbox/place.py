@@ -1,5 +1,6 @@
 """`Place`: where the answers of one student live, behind walls."""
 
+import contextlib
 import importlib
 import time
 from types import ModuleType
@@ -100,6 +101,7 @@ class Place:
         return self.connection.printed()
 
     def close(self):
+        send_exercises_by_name()
         self.connection.close()
 
     def __enter__(self):
@@ -109,8 +111,21 @@ class Place:
         self.close()
 
 
+def chapters() -> list:
+    return [
+        importlib.import_module(f"pedagogy_lib.exercises.{chapter}")
+        for chapter in chapters_in(EXERCISES[0])
+    ]
+
+
 def send_exercises_by_value():
     """What checks run beside an answer travels as code: their files are not there."""
-    for chapter in chapters_in(EXERCISES[0]):
-        module = importlib.import_module(f"pedagogy_lib.exercises.{chapter}")
+    for module in chapters():
         cloudpickle.register_pickle_by_value(module)
+
+
+def send_exercises_by_name():
+    """As ever, for launches on this machine."""
+    for module in chapters():
+        with contextlib.suppress(ValueError):  # another place has been closed before
+            cloudpickle.unregister_pickle_by_value(module)
