@@ -2,15 +2,14 @@
 
 import importlib.util
 import os
-import shutil
 import signal
-import tempfile
 from pathlib import Path
 
 import cloudpickle
 import distribution
 import helpers
 import kernels
+import leftovers
 import margins
 import pytest
 import selection
@@ -32,18 +31,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, s
 
 
 def pytest_configure(config):
-    """Have this session, and all that it starts, use temporary directories of its own."""
+    """Add what this session does beside its tests."""
     config.pluginmanager.register(margins.Plugin())
+    config.pluginmanager.register(leftovers.Plugin(config))
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(distribution.Plugin())
     if config.pluginmanager.hasplugin("nbval"):
         start_kernels_again()
-    if hasattr(config, "workerinput"):  # of pytest-xdist: it has inherited these directories
-        return
-    config.course_tmp_paths = Path(tempfile.mkdtemp(prefix="course-tmp-paths-"))
-    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(config.course_tmp_paths)
-    config.course_scratch = Path(tempfile.mkdtemp(prefix="course-tests-"))
-    os.environ["TMPDIR"] = tempfile.tempdir = str(config.course_scratch)
 
 
 def start_kernels_again():
@@ -61,22 +55,9 @@ def start_kernels_again():
     kernel.start_new_kernel = start_once_more
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session):
+def pytest_sessionfinish():
     fork_server_client.close_server()
     release()  # the course that sandboxes have been given
-    if hasattr(session.config, "course_scratch"):
-        left = helpers.left_in(session.config.course_scratch)
-        if left:
-            print(f"\nleft behind in the temporary directory: {', '.join(left)}")
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if session.exitstatus == pytest.ExitCode.OK:  # else they may tell why
-            shutil.rmtree(session.config.course_tmp_paths, ignore_errors=True)
-
-
-def pytest_unconfigure(config):
-    if hasattr(config, "course_scratch"):
-        shutil.rmtree(config.course_scratch, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items):

@@ -6,23 +6,20 @@ import shutil
 import subprocess
 import sys
 
-from helpers import ROOT, environment
+from helpers import environment
 
 from classroom.sandbox.connection import Connection, Pipes
+from classroom.sandbox.course import prepared
 from pedagogy_lib.course import build
 
 SECONDS = 120.0  # for one request
 
 
 def put_course(folder):
-    """The course as a grader has it beside an answer: everything solved, for these tests."""
-    shutil.copytree(ROOT / "pedagogy_lib", folder / "pedagogy_lib")
-    (folder / "labs").mkdir()
+    """The course as a grader has it beside an answer: every lab solved, for these tests."""
+    shutil.copytree(prepared(), folder, dirs_exist_ok=True)
     for source in build.lab_sources():
         (folder / "labs" / source.name).write_text(build.solved(source.read_text()))
-    for path in (ROOT / "labs").iterdir():
-        if path.is_dir() and path.name != "__pycache__":
-            shutil.copytree(path, folder / "labs" / path.name)
     return folder
 
 

@@ -105,11 +105,8 @@ def scratch_left(folder: Path) -> list[Path]:
     return list(folder.glob("launch-*"))
 
 
-def left_in(folder: Path, but=("torchinductor_",)) -> list[str]:
-    """What stays there once all processes had the time to end.
-
-    but  what torch keeps: this folder wherever its compiler is imported, as by an optimizer
-    """
+def left_in(folder: Path, but: tuple[str, ...]) -> list[str]:
+    """What stays there once all processes had the time to end, without names that begin so."""
 
     def left():
         return sorted(path.name for path in folder.iterdir() if not path.name.startswith(but))

@@ -1,6 +1,7 @@
 """The walls of a sandbox, each way that works here: what is inside, and what stays outside."""
 
 import ast
+import json
 import os
 import signal
 import socket
@@ -165,7 +166,7 @@ def test_what_it_prints_is_kept_up_to_a_limit():
     with Probed(USABLE[0], Limits(printed_bytes=1000)) as sandbox:
         assert sandbox.ask("os.write(1, b'x' * 60_000) + os.write(2, b'y')") == "60001"
         printed = ""
-        wait_for(lambda: "bytes more" in sandbox.peeked())
+        wait_for(lambda: "59,001 bytes more" in sandbox.peeked())
         printed = sandbox.printed()
         assert printed == "x" * 1000 + "\n… and 59,001 bytes more, which are not kept"
         assert sandbox.ask("os.write(1, b'later')") == "5"
@@ -179,7 +180,10 @@ def test_the_course_is_prepared_once_and_holds_no_answer(tmp_path):
     files = {path.relative_to(first).as_posix() for path in first.rglob("*.py")}
     assert "labs/collectives.py" in files
     assert "pedagogy_lib/exercises/kit/formula.py" in files
-    assert not [name for name in files if "exercises/ch" in name]
+    tables = [json.loads(path.read_text()) for path in first.rglob("exercises/ch*/*.json")]
+    assert tables and not [one for one in tables if one["outcomes"]]
+    texts = [path.read_text() for path in first.rglob("exercises/ch*/*.py")]
+    assert not [text for text in texts if "EXERCISE = Formula(" in text]
     assert {path.name for path in first.iterdir()} == {"labs", "pedagogy_lib"}
     assert [path.name for path in tmp_path.iterdir()] == [first.name]
 

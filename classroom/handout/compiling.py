@@ -5,9 +5,9 @@ import importlib
 import json
 from pathlib import Path
 
-from pedagogy_lib.course.build import ROOT
+from pedagogy_lib.basics.places import COURSE as ROOT
 from pedagogy_lib.exercises.kit import Formula
-from pedagogy_lib.exercises.kit.tables import written_tables
+from pedagogy_lib.exercises.kit.tables import empty_tables, written_tables
 
 from .slicing import Module, Slice, defined_by, modules_in
 
@@ -20,10 +20,11 @@ HEAD = "from ..kit.tables import tables_of"
 TABLES = "TABLES = tables_of(__file__)"
 
 
-def compiled_checks(exercise_modules) -> dict[str, bytes]:
+def compiled_checks(exercise_modules, has_values=True) -> dict[str, bytes]:
     """{path: contents} of pedagogy_lib/exercises in a handout with the checks of these modules.
 
     exercise_modules  such as "ch02.ex09_sent_bytes"
+    has_values        whether the tables are filled: what never judges needs none
     """
     modules = modules_in(ROOT / "pedagogy_lib" / "exercises", ROOT, EXERCISES)
     wanted = [f"{EXERCISES}.{name}" for name in exercise_modules]
@@ -32,7 +33,7 @@ def compiled_checks(exercise_modules) -> dict[str, bytes]:
     tables, reached = {}, Slice(modules, roots).kept
     for name, module in modules.items():
         if reached[name] and ".ch" in name:
-            written = tables_for(name, module, name in wanted)
+            written = tables_for(name, module, name in wanted, has_values)
             if written:
                 tables[name] = written
                 roots += [(name, "TABLES"), *named_in(written)] if name in wanted else []
@@ -44,7 +45,7 @@ def names_in(module) -> list[str]:
     return [name for node in module.body for name in defined_by(node)]
 
 
-def tables_for(name, module, is_wanted) -> dict | None:
+def tables_for(name, module, is_wanted, has_values) -> dict | None:
     """The tables of a module whose answers are code; that code is replaced in the module."""
     loaded = importlib.import_module(name)
     marked = [value for value in vars(loaded).values()
@@ -60,6 +61,8 @@ def tables_for(name, module, is_wanted) -> dict | None:
     if is_formula:
         replace_values(module, [part for part in TABLED if part not in kept])
     insert_tables(module)
+    if not has_values:
+        return empty_tables(marked)
     written = written_tables(exercise.as_judged() if is_formula else None, marked)
     return {key: value for key, value in written.items() if key not in kept}
 
@@ -81,9 +84,7 @@ def insert_tables(module: Module):
     """The tables are read where the imports end."""
     place = 1 + max(k for k, node in enumerate(module.body) if isinstance(node, ast.ImportFrom))
     for text in (TABLES, HEAD):
-        module.body.insert(place, ast.parse(text).body[0])
-        module.replaced = {k + (k >= place): old for k, old in module.replaced.items()}
-        module.replaced[place] = text
+        module.insert(place, text)
 
 
 def named_in(written) -> list[tuple[str, str]]:

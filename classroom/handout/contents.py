@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.course.build import lab_sources, sources, with_holes
-from pedagogy_lib.course.checking import EXERCISES, chapters_with_checks, modules_of
+from pedagogy_lib.course.checking import EXERCISES, modules_of
 from pedagogy_lib.course.lab_files import imported_by
 from pedagogy_lib.course.lab_holes import numbers_in
 
@@ -49,7 +49,7 @@ def contents_of(chapters=()) -> Contents:
     exercises, labs = with_what_they_need(exercises, labs)
     if wanted == known:  # all there is, also labs that no part names
         labs = {path.stem for path in lab_sources()}
-    modules = all_modules()
+    modules = modules_of()
     in_order = [module for number, module in modules.items() if number in exercises]
     return Contents(parts, tuple(sorted(labs)), tuple(in_order), wanted == known)
 
@@ -59,7 +59,7 @@ def with_what_they_need(exercises, labs) -> tuple[set[str], set[str]]:
 
     In a handout nobody has written anything: whoever uses a lab has to write it, and check that.
     """
-    modules, exercises, labs = all_modules(), set(exercises), set(labs)
+    modules, exercises, labs = modules_of(), set(exercises), set(labs)
     while True:
         sizes = len(exercises), len(labs)
         for name in sorted(labs):
@@ -73,13 +73,6 @@ def with_what_they_need(exercises, labs) -> tuple[set[str], set[str]]:
             exercises |= {n for found in NEEDS.findall(text) for n in NUMBER.findall(found)}
         if sizes == (len(exercises), len(labs)):
             return exercises, labs
-
-
-def all_modules() -> dict[str, str]:
-    found = {}
-    for chapter in chapters_with_checks():
-        found |= modules_of(chapter)
-    return found
 
 
 def source_of(module) -> str:

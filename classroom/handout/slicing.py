@@ -19,15 +19,32 @@ class Module:
         self.body = ast.parse(text).body
         self.lines = text.splitlines()
         self.replaced: dict[int, str] = {}  # statement: its new text
+        self.look()
+
+    def look(self):
+        """See anew what is defined and used where."""
+        self.places = defaultdict(list)  # {name: the statements that define it}
+        for place, node in enumerate(self.body):
+            for name in defined_by(node):
+                self.places[name].append(place)
+        self.used = [used_by(node) & self.places.keys() for node in self.body]
 
     def replace(self, place, text):
         """Put other code in the place of a statement."""
         self.body[place] = ast.parse(text).body[0]
         self.replaced[place] = text
+        self.look()
+
+    def insert(self, place, text):
+        """Put a statement before another one."""
+        self.body.insert(place, ast.parse(text).body[0])
+        self.replaced = {k + (k >= place): old for k, old in self.replaced.items()}
+        self.replaced[place] = text
+        self.look()
 
     def place_of(self, name) -> int:
         """Where a name is defined."""
-        return next(k for k, node in enumerate(self.body) if name in defined_by(node))
+        return self.places[name][0]
 
     def source_of(self, node) -> tuple[str, str] | None:
         """The module, and "" or a name in it, from which an `import` at the top takes each name."""
@@ -88,20 +105,19 @@ class Slice:
         if not self.kept[name]:
             self.reach_module(name)
         self.names[name].add(wanted)
-        for place, node in enumerate(self.modules[name].body):
-            if wanted in defined_by(node):
-                if isinstance(node, IMPORTS):
-                    self.follow(self.modules[name], node, wanted)
-                if place not in self.kept[name]:
-                    self.keep(name, place)
+        module = self.modules[name]
+        for place in module.places.get(wanted, ()):
+            if isinstance(module.body[place], IMPORTS):
+                self.follow(module, module.body[place], wanted)
+            if place not in self.kept[name]:
+                self.keep(name, place)
 
     def keep(self, name, place):
         module, node = self.modules[name], self.modules[name].body[place]
         self.kept[name].add(place)
         if isinstance(node, IMPORTS):
             return
-        local = {found for other in module.body for found in defined_by(other)}
-        for used in used_by(node) & local:
+        for used in module.used[place]:
             self.todo.append((name, used))
             self.follow_attributes(module, node, used)
 
@@ -116,8 +132,8 @@ class Slice:
 
     def follow_attributes(self, module, node, used):
         """Of `from . import one_program as one`: whatever is asked of `one`."""
-        for other in module.body:
-            if isinstance(other, ast.ImportFrom) and used in defined_by(other):
+        for other in (module.body[place] for place in module.places[used]):
+            if isinstance(other, ast.ImportFrom):
                 source = module.source_of(other)
                 for alias in other.names:
                     whole = f"{source}.{alias.name}"

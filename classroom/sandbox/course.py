@@ -1,8 +1,8 @@
 """`prepared`: the course as it is put into a sandbox, without anything that holds an answer.
 
-The rule: of the package, all but the chapters' exercises, whose files hold what is right. What a
-check has to run beside the answer is sent by the grader, a function at a time. Of the labs, those
-with holes. Nothing else: no solutions, no tests, no classroom.
+The rule: of the package, what a handout has. Of the checks, those that run code beside an answer,
+with empty tables of what is right. Of the labs, those with holes. Nothing else: no solutions, no
+tests, no classroom.
 """
 
 import atexit
@@ -14,28 +14,25 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from classroom.handout.compiling import compiled_checks
 from pedagogy_lib.basics.places import COURSE
+from pedagogy_lib.course.checking import loaded, modules_of
+from pedagogy_lib.exercises.kit import Formula
 
 PARTS = ("pedagogy_lib", "labs")
-CHAPTERS = "exercises/ch"  # with its number: files that hold what is right
+CHECKS = "exercises/ch"  # with a chapter's number: files that hold what is right
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints")
 
 
 def files_of(course: Path) -> list[Path]:
-    """The files of a course that go into a sandbox, relative to its folder."""
+    """The files of a course that a sandbox is made of, relative to its folder."""
     found = (path for part in PARTS for path in sorted((course / part).rglob("*")))
     relative = (path.relative_to(course) for path in found if path.is_file())
-    return [path for path in relative if goes_in(path)]
+    return [path for path in relative if not set(LEFT_OUT) & set(path.parts)]
 
 
-def goes_in(path: Path) -> bool:
-    below = Path(*path.parts[1:]).as_posix()
-    return not below.startswith(CHAPTERS) and not set(LEFT_OUT) & set(path.parts)
-
-
-def chapters_in(exercises) -> list[str]:
-    """The names of the folders whose files hold what is right."""
-    return sorted(path.name for path in Path(exercises).glob("ch[0-9][0-9]"))
+def is_check(path: Path) -> bool:
+    return Path(*path.parts[1:]).as_posix().startswith(CHECKS)
 
 
 def digest_of(course: Path, files) -> str:
@@ -47,24 +44,37 @@ def digest_of(course: Path, files) -> str:
     return found.hexdigest()[:16]
 
 
-def prepared(folder: Path | None = None, course: Path = COURSE) -> Path:
+def prepared(folder: Path | None = None) -> Path:
     """A folder with the course for sandboxes. It is made once for each state of the course.
 
     folder  where such folders are kept; one that belongs to this process, if none is named
     """
     folder = own_folder() if folder is None else folder
-    files = files_of(course)
-    there = folder / digest_of(course, files)
+    files = files_of(COURSE)
+    there = folder / digest_of(COURSE, files)
     if not there.exists():
         new = Path(tempfile.mkdtemp(dir=folder))
-        for path in files:
-            (new / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(course / path, new / path)
+        fill(new, files)
         compileall.compile_dir(new / PARTS[0], quiet=2)
         with contextlib.suppress(OSError):  # another process of this grading was quicker
             new.rename(there)
         shutil.rmtree(new, ignore_errors=True)
     return there
+
+
+def fill(new: Path, files):
+    for path in files:
+        if not is_check(path):
+            (new / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(COURSE / path, new / path)
+    for name, content in compiled_checks(run_there(), has_values=False).items():
+        (new / name).parent.mkdir(parents=True, exist_ok=True)
+        (new / name).write_bytes(content)
+
+
+def run_there() -> list[str]:
+    """The modules of exercises that run code of their own beside an answer: formulas have none."""
+    return [name for name in modules_of().values() if not isinstance(loaded(name), Formula)]
 
 
 def own_folder() -> Path:

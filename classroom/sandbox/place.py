@@ -1,17 +1,11 @@
 """`Place`: where the answers of one student live, behind walls."""
 
-import contextlib
-import importlib
 import time
 from types import ModuleType
 
-import cloudpickle
-
 from pedagogy_lib.course.trying import Ended, Submitted
-from pedagogy_lib.exercises import __path__ as EXERCISES
 
 from .connection import ENDLESS, NO_ANSWER, Connection, Pipes
-from .course import chapters_in
 from .limits import Limits
 from .walled import Walled
 
@@ -63,7 +57,6 @@ class Place:
     """
 
     def __init__(self, files: dict[str, bytes], way: ModuleType, limits: Limits):
-        send_exercises_by_value()
         self.files, self.way, self.limits = files, way, limits
         self.connection = self.connected()
 
@@ -101,7 +94,6 @@ class Place:
         return self.connection.printed()
 
     def close(self):
-        send_exercises_by_name()
         self.connection.close()
 
     def __enter__(self):
@@ -109,23 +101,3 @@ class Place:
 
     def __exit__(self, *_):
         self.close()
-
-
-def chapters() -> list:
-    return [
-        importlib.import_module(f"pedagogy_lib.exercises.{chapter}")
-        for chapter in chapters_in(EXERCISES[0])
-    ]
-
-
-def send_exercises_by_value():
-    """What checks run beside an answer travels as code: their files are not there."""
-    for module in chapters():
-        cloudpickle.register_pickle_by_value(module)
-
-
-def send_exercises_by_name():
-    """As ever, for launches on this machine."""
-    for module in chapters():
-        with contextlib.suppress(ValueError):  # another place has been closed before
-            cloudpickle.unregister_pickle_by_value(module)

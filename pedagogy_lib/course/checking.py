@@ -221,10 +221,14 @@ def chapters_with_checks() -> list[str]:
     return [str(number) for number in sorted(int(folder.name[2:]) for folder in folders)]
 
 
-def modules_of(chapter: str) -> dict[str, str]:
-    """{number: module} of a chapter's exercises: `ch06/ex03_name.py` is that of 6.3."""
+def modules_of(chapter: str = "??") -> dict[str, str]:
+    """{number: module} of a chapter's exercises, or of all: `ch06/ex03_name.py` is that of 6.3."""
     files = sorted(EXERCISES.glob(f"ch{chapter:0>2}/ex[0-9][0-9]_*.py"))
-    return {f"{chapter}.{int(file.stem[2:4])}": f"{file.parent.name}.{file.stem}" for file in files}
+    return {number_of(file): f"{file.parent.name}.{file.stem}" for file in files}
+
+
+def number_of(file) -> str:
+    return f"{int(file.parent.name[2:])}.{int(file.stem[2:4])}"
 
 
 def module_of(name: str):

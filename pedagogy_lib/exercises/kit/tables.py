@@ -122,6 +122,12 @@ def written_tables(exercise, named=()) -> dict:
     return written
 
 
+def empty_tables(named=()) -> dict:
+    """Tables that know no value."""
+    known = {"outcomes": [], "calls": [], "cases": packed({}), "truth": [], "mistakes": []}
+    return known | {"named": {function.__name__: [] for function in named}}
+
+
 class Outcomes:
     """What calls give, each different outcome once: mistakes are right in most cases."""
 
