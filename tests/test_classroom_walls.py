@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -182,8 +183,11 @@ def test_the_course_is_prepared_once_and_holds_no_answer(tmp_path):
     assert "pedagogy_lib/exercises/kit/formula.py" in files
     tables = [json.loads(path.read_text()) for path in first.rglob("exercises/ch*/*.json")]
     assert tables and not [one for one in tables if one["outcomes"]]
-    texts = [path.read_text() for path in first.rglob("exercises/ch*/*.py")]
-    assert not [text for text in texts if "EXERCISE = Formula(" in text]
+    texts = [path.read_text() for path in first.rglob("exercises/ch*/ex*.py")]
+    calls = [line for text in texts for line in text.splitlines() if line.startswith("EXERCISE =")]
+    assert len(calls) > 100
+    judging = re.compile(r"\b(truth|mistakes|known|facts)=(?!None\b)")
+    assert not [line for line in calls if judging.search(line)]
     assert {path.name for path in first.iterdir()} == {"labs", "pedagogy_lib"}
     assert [path.name for path in tmp_path.iterdir()] == [first.name]
 

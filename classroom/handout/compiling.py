@@ -13,6 +13,8 @@ from .slicing import Module, Slice, defined_by, modules_in
 
 EXERCISES = "pedagogy_lib.exercises"
 TABLED = ("cases", "truth", "mistakes")  # of a Formula
+# What only judges: the process in which an answer lives has no use for it.
+JUDGING = ("differs", "errors", "explain", "facts", "found", "hints", "known", "rare", "told")
 ALWAYS = ("EXERCISE", "FINDS_A_BUG")  # what `check` looks for
 # What the rest of the course asks of `exercises/`, and what ranks import beforehand.
 FROM_OUTSIDE = [f"{EXERCISES}.kit"]
@@ -52,14 +54,18 @@ def tables_for(name, module, is_wanted, has_values) -> dict | None:
               if hasattr(value, "calls") and getattr(value, "__module__", "") == name]  # fmt: skip
     exercise = getattr(loaded, "EXERCISE", None) if is_wanted else None
     is_formula = isinstance(exercise, Formula)
+    if not has_values:
+        replace_values(module, "None", JUDGING + TABLED * is_formula)
     if not is_formula and not marked:
         return None
     for function in marked:
         text = f"{function.__name__} = TABLES.named({function.__name__!r})"
         module.replace(module.place_of(function.__name__), text)
     kept = getattr(loaded, "KEPT_AS_CODE", ())
-    if is_formula:
-        replace_values(module, [part for part in TABLED if part not in kept])
+    if is_formula and has_values:
+        parts = [part for part in TABLED if part not in kept]
+        if replace_values(module, "TABLES.{}", parts) < len(parts):
+            raise ValueError(f"{name}: write cases=, truth= and mistakes= in EXERCISE")
     insert_tables(module)
     if not has_values:
         return empty_tables(marked)
@@ -67,17 +73,16 @@ def tables_for(name, module, is_wanted, has_values) -> dict | None:
     return {key: value for key, value in written.items() if key not in kept}
 
 
-def replace_values(module: Module, parts):
-    """In `EXERCISE = Formula(…)`, these arguments come from the tables."""
-    place = module.place_of("EXERCISE")
-    call = module.body[place].value
-    known = {keyword.arg for keyword in call.keywords}
-    if not known.issuperset(parts):
-        raise ValueError(f"{module.name}: write cases=, truth= and mistakes= in EXERCISE")
-    for keyword in call.keywords:
-        if keyword.arg in parts:
-            keyword.value = ast.parse(f"TABLES.{keyword.arg}", mode="eval").body
-    module.replace(place, ast.unparse(module.body[place]))
+def replace_values(module: Module, by: str, parts) -> int:
+    """In `EXERCISE = Formula(…)` or the like, these arguments come from elsewhere. How many?"""
+    place = module.places.get("EXERCISE", [None])[0]
+    call = None if place is None else module.body[place].value
+    found = [keyword for keyword in getattr(call, "keywords", ()) if keyword.arg in parts]
+    for keyword in found:
+        keyword.value = ast.parse(by.format(keyword.arg), mode="eval").body
+    if found:
+        module.replace(place, ast.unparse(module.body[place]))
+    return len(found)
 
 
 def insert_tables(module: Module):

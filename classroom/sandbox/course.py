@@ -1,8 +1,8 @@
 """`prepared`: the course as it is put into a sandbox, without anything that holds an answer.
 
-The rule: of the package, what a handout has. Of the checks, those that run code beside an answer,
-with empty tables of what is right. Of the labs, those with holes. Nothing else: no solutions, no
-tests, no classroom.
+The rule: of the package, what a handout has. Of the checks, what they run beside an answer, and
+nothing that judges: their tables of what is right are empty. Of the labs, those with holes. Nothing
+else: no solutions, no tests, no classroom.
 """
 
 import atexit
@@ -16,8 +16,7 @@ from pathlib import Path
 
 from classroom.handout.compiling import compiled_checks
 from pedagogy_lib.basics.places import COURSE
-from pedagogy_lib.course.checking import loaded, modules_of
-from pedagogy_lib.exercises.kit import Formula
+from pedagogy_lib.course.checking import modules_of
 
 PARTS = ("pedagogy_lib", "labs")
 CHECKS = "exercises/ch"  # with a chapter's number: files that hold what is right
@@ -67,14 +66,9 @@ def fill(new: Path, files):
         if not is_check(path):
             (new / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(COURSE / path, new / path)
-    for name, content in compiled_checks(run_there(), has_values=False).items():
+    for name, content in compiled_checks(modules_of().values(), has_values=False).items():
         (new / name).parent.mkdir(parents=True, exist_ok=True)
         (new / name).write_bytes(content)
-
-
-def run_there() -> list[str]:
-    """The modules of exercises that run code of their own beside an answer: formulas have none."""
-    return [name for name in modules_of().values() if not isinstance(loaded(name), Formula)]
 
 
 def own_folder() -> Path:
