@@ -127,25 +127,24 @@ def in_turns(x, scales):
     return codes.round().to(torch.int32).to(torch.int8)
 
 
-def wrong_back(x, block):
-    (codes, scales), count, right = packed(x, block), x.numel(), true_back(x, block)
+def wrong_back(x, codes, scales, block):
+    count, right = x.numel(), true_back(codes, scales, block)
     turns = scales.repeat(-(-count // len(scales)))[:count]
     each = scales.repeat_interleave(block)[:count]
-    return {
-        FLAT: right.flatten(),
-        NO_SCALES: codes.float().view(x.shape),
+    found = {
+        NO_SCALES: codes.float(),
         KEPT: x,
-        ROUND_ROBIN: (codes * turns).view(x.shape),
+        ROUND_ROBIN: codes * turns,
         "codes are divided by their scales here: a number is its code times its scale":
-            (codes / each).view(x.shape),
-        ONE_SCALE: (codes * scales[0]).view(x.shape),
+            codes / each,
+        ONE_SCALE: codes * scales[0],
         "codes are multiplied by the scale and divided by 127: the 127 is in the scale already":
             right / 127,
     }  # fmt: skip
+    return {FLAT: right} | {why: wrong.view(x.shape) for why, wrong in found.items()}
 
 
-def true_back(x, block):
-    codes, scales = packed(x, block)
+def true_back(codes, scales, block):
+    """What the codes stand for, flat."""
     pieces = codes.double().split(block)
-    values = torch.cat([piece * scale for piece, scale in zip(pieces, scales.double())])
-    return values.float().view(x.shape)
+    return torch.cat([piece * scale for piece, scale in zip(pieces, scales.double())]).float()

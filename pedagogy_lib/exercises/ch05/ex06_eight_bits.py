@@ -56,16 +56,27 @@ def make(shape, block, powers) -> torch.Tensor:
     return x.t().contiguous().t() if len(shape) == 2 and shape[0] > shape[1] else x
 
 
+def stored_for(shape, block, powers):
+    """Codes and scales for `unpack`; other codes than those of x, which are asked for."""
+    source = torch.Generator().manual_seed(1 + len(powers) + block)
+    count = torch.Size(shape).numel()
+    codes = torch.randint(-127, 128, (count,), generator=source).to(torch.int8)
+    scales = torch.tensor([0.0 if power is None else 2.0**power for power in powers])
+    for number, power in enumerate(powers):
+        codes[number * block : (number + 1) * block] *= power is not None
+    return codes, scales
+
+
 @tabled(lambda: list(CASES.values()))
 def known(shape, block, powers) -> dict:
     """What is right, and what mistakes give."""
-    given = make(shape, block, powers), block
+    x, stored = make(shape, block, powers), stored_for(shape, block, powers)
     return {
-        "right": packed(*given),
-        "back": true_back(*given),
-        "wrong scales": wrong_scales(*given),
-        "wrong codes": wrong_codes(*given),
-        "wrong back": wrong_back(*given),
+        "right": packed(x, block),
+        "back": true_back(*stored, block).view(x.shape),
+        "wrong scales": wrong_scales(x, block),
+        "wrong codes": wrong_codes(x, block),
+        "wrong back": wrong_back(x, *stored, block),
     }
 
 
@@ -88,11 +99,10 @@ def there_and_back(answer, shape, block, powers):
     }
     if found["fault"] is None:
         codes, scales = got
-        right = known(shape, block, powers)["right"]
         found |= {"codes": codes, "scales": scales}
-        is_zero = right[1] == 0
+        is_zero = torch.tensor([power is None for power in powers])
         found["zero_scales"] = scales[is_zero].tolist() if len(scales) == len(is_zero) else []
-        back = answer(block).unpack(right[0].clone(), right[1].clone(), x.shape)
+        back = answer(block).unpack(*stored_for(shape, block, powers), x.shape)
         found |= {"back": back if isinstance(back, torch.Tensor) else f"{back!r:.60}"}
     return found
 

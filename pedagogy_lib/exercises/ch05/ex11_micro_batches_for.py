@@ -21,15 +21,15 @@ TASKS = [  # batch, limit, fixed, each; the first tells misconceptions apart
 
 
 def split(answer, *task):
-    """A number as "count", where there is to be one; what came of it as "outcome" otherwise."""
+    """What came of it as "outcome"; a number also as "count"."""
     outcome = outcome_of(answer, *task)
     value, is_text = outcome.value, isinstance(outcome.value, str)
     with contextlib.suppress(TypeError, ValueError, RuntimeError):
         value = value if is_text else float(value)
-    if isinstance(value, float) and fewest(*task):
-        return {"count": value}
-    is_short = value is None or isinstance(value, float)
-    return {"outcome": outcome._replace(value=value if is_short else f"{value!r:.60}")}
+    is_number = isinstance(value, float)
+    is_short = value is None or is_number
+    outcome = outcome._replace(value=value if is_short else f"{value!r:.60}")
+    return {"outcome": outcome} | ({"count": value} if is_number else {})
 
 
 @tabled(lambda: TASKS)
@@ -41,6 +41,8 @@ def fewest(batch, limit, fixed, each) -> int | None:
 
 def refuses_what_does_not_fit(trial):
     """And nothing else; what it gives is a number."""
+    if trial.of("count") and fewest(*trial.case.args):
+        return
     batch, limit, fixed, each = task = trial.case.args
     outcome, right = trial[0].outcome, fewest(*task)
     if right is None and "ValueError" not in outcome.kinds:
@@ -152,7 +154,7 @@ EXERCISE = WarmExercise(
     work=alone,
     found=lambda case: ("count",) if fewest(*case.args) else ("outcome",),
     facts=[
-        lambda trial: refuses_what_does_not_fit(trial) if trial.of("outcome") else "",
+        refuses_what_does_not_fit,
         Equals("count", lambda trial, place: fewest(*trial.case.args), mistakes,
                "the number of micro-batches"),
     ],
