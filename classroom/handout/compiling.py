@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pedagogy_lib.basics.places import COURSE as ROOT
 from pedagogy_lib.exercises.kit import Formula
-from pedagogy_lib.exercises.kit.tables import empty_tables, written_tables
+from pedagogy_lib.exercises.kit.tables import written_tables
 
 from .slicing import Module, Slice, defined_by, modules_in
 
@@ -26,7 +26,8 @@ def compiled_checks(exercise_modules, has_values=True) -> dict[str, bytes]:
     """{path: contents} of pedagogy_lib/exercises in a handout with the checks of these modules.
 
     exercise_modules  such as "ch02.ex09_sent_bytes"
-    has_values        whether the tables are filled: what never judges needs none
+    has_values        whether the tables are filled: where nothing is judged, those that are called
+                      beside an answer are enough
     """
     modules = modules_in(ROOT / "pedagogy_lib" / "exercises", ROOT, EXERCISES)
     wanted = [f"{EXERCISES}.{name}" for name in exercise_modules]
@@ -68,7 +69,7 @@ def tables_for(name, module, is_wanted, has_values) -> dict | None:
             raise ValueError(f"{name}: write cases=, truth= and mistakes= in EXERCISE")
     insert_tables(module)
     if not has_values:
-        return empty_tables(marked)
+        return written_tables(None, [one for one in marked if one.beside])
     written = written_tables(exercise.as_judged() if is_formula else None, marked)
     return {key: value for key, value in written.items() if key not in kept}
 

@@ -38,7 +38,7 @@ def case_of(world, what, row, sizes=(2, 1, 3, 2), chunks=1):
     return At(world, (row, sizes, chunks), f", {what}")
 
 
-@tabled(lambda: [(place, ranks, 4) for ranks in (2, 3) for place in range(ranks)])
+@tabled(lambda: [(place, ranks, 4) for ranks in (2, 3) for place in range(ranks)], beside=True)
 def one_f_one_b(place, ranks, m) -> list:
     return list(in_memory(lambda rank, ranks, m: ranks - rank)(place, ranks, m))
 

@@ -19,7 +19,7 @@ def in_a_row(context, n):
 
 
 @tabled(lambda: [(case.args[1], len(case.ranks)) for case in EXERCISE.cases
-                 if case.args[0] == "zigzag"])  # fmt: skip
+                 if case.args[0] == "zigzag"], beside=True)  # fmt: skip
 def in_pairs(context, n):
     pieces = torch.arange(context).chunk(2 * n)
     return [torch.cat([pieces[k], pieces[2 * n - 1 - k]]) for k in range(n)]

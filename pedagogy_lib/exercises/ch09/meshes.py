@@ -23,14 +23,16 @@ def some_axes(sizes) -> list:
     return [*sizes, *(axes for count in counts for axes in permutations(sizes, count))]
 
 
-@tabled(lambda: [(sizes,) for sizes in meshes_tried()])
+@tabled(lambda: [(sizes,) for sizes in meshes_tried()], beside=True)
 def all_places(sizes) -> list[dict[str, int]]:
     """The places of rank 0, rank 1, …: the last axis goes round first."""
     rounds = product(*(range(size) for size in sizes.values()))
     return [dict(zip(sizes, places)) for places in rounds]
 
 
-@tabled(lambda: [(axes, sizes) for sizes in meshes_tried() for axes in some_axes(sizes)])
+@tabled(
+    lambda: [(axes, sizes) for sizes in meshes_tried() for axes in some_axes(sizes)], beside=True
+)
 def lists_along(axes, sizes, places=all_places) -> list[list[int]]:
     """The ranks that have equal places on all other axes."""
     axes = (axes,) if isinstance(axes, str) else axes

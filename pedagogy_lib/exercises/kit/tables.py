@@ -13,14 +13,16 @@ from pathlib import Path
 from .packed_values import packed, unpacked
 
 
-def tabled(calls: Callable[[], Iterable[tuple]]):
+def tabled(calls: Callable[[], Iterable[tuple]], beside=False):
     """Mark a function that is nearly an answer: in a handout it is a table of these calls.
 
-    calls  gives the arguments of each call that a check makes
+    calls   gives the arguments of each call that a check makes
+    beside  whether it is called beside an answer (to another exercise), and not to judge it: then
+            a grader gives this table to the process in which the answer lives
     """
 
     def mark(function):
-        function.calls = calls
+        function.calls, function.beside = calls, beside
         return function
 
     return mark
@@ -67,7 +69,7 @@ class Tables:
 
     def named(self, name) -> Table:
         """The table of a function that was marked by `tabled`."""
-        entries = self.written["named"][name]
+        entries = self.written.get("named", {}).get(name, ())
         return Table(name, {json.dumps(args): self.outcomes[at] for args, at in entries})
 
 
@@ -120,12 +122,6 @@ def written_tables(exercise, named=()) -> dict:
             for function in named
         }  # fmt: skip
     return written
-
-
-def empty_tables(named=()) -> dict:
-    """Tables that know no value."""
-    known = {"outcomes": [], "calls": [], "cases": packed({}), "truth": [], "mistakes": []}
-    return known | {"named": {function.__name__: [] for function in named}}
 
 
 class Outcomes:
