@@ -14,7 +14,8 @@ from .slicing import Module, Slice, defined_by, modules_in
 EXERCISES = "pedagogy_lib.exercises"
 TABLED = ("cases", "truth", "mistakes")  # of a Formula
 # What only judges: the process in which an answer lives has no use for it.
-JUDGING = ("differs", "errors", "explain", "facts", "found", "hints", "known", "rare", "told")
+JUDGING = ("differs", "errors", "explain", "facts", "found", "hints", "known", "mistakes", "rare",
+           "told", "truth")  # fmt: skip
 ALWAYS = ("EXERCISE", "FINDS_A_BUG")  # what `check` looks for
 # What the rest of the course asks of `exercises/`, and what ranks import beforehand.
 FROM_OUTSIDE = [f"{EXERCISES}.kit"]
@@ -56,7 +57,7 @@ def tables_for(name, module, is_wanted, has_values) -> dict | None:
     exercise = getattr(loaded, "EXERCISE", None) if is_wanted else None
     is_formula = isinstance(exercise, Formula)
     if not has_values:
-        replace_values(module, "None", JUDGING + TABLED * is_formula)
+        replace_values(module, "None", JUDGING)
     if not is_formula and not marked:
         return None
     for function in marked:
