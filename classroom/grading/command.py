@@ -5,6 +5,7 @@ import functools
 import importlib
 import importlib.util
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -36,6 +37,7 @@ def arguments(given=None):
 
 def main(given=None) -> int:
     options = arguments(given)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it, too, leaves what is known
     try:
         return grade(options)
     except (WrongInput, LaunchError) as error:

@@ -22,6 +22,7 @@ CANVAS = re.compile(
 )
 AGAIN = re.compile(r"-(\d+)$")  # Canvas adds it to a file that is handed in once more
 HAND_IN = {"labs", "work", "notebooks"}
+HANDED_IN = "hand-in-"  # how `make hand-in` calls its archive, before the name
 
 
 @dataclass
@@ -159,7 +160,8 @@ def repositories(folder, entries):
 def each_its_own(folder, entries):
     """Folders, archives or single notebooks, each called as its student."""
     kept = [e for e in entries if e.is_dir() or is_program(e) or e.suffix.lower() == ".zip"]
-    return [Owner(student_in(e.name if e.is_dir() else e.stem), [e]) for e in kept]
+    names = [(e.name if e.is_dir() else e.stem).removeprefix(HANDED_IN) for e in kept]
+    return [Owner(student_in(name), [entry]) for name, entry in zip(names, kept)]
 
 
 LAYOUTS = {

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 
 from .known import write_whole
@@ -17,6 +18,7 @@ def results_of(title, version, asked, students, accepted) -> dict:
     return {
         "title": title,
         "version": version,
+        "when": f"{datetime.now():%d %B %Y, %H:%M}",
         "exercises": [one.as_json() for one in asked],
         "students": [with_looks(student, accepted) for student in students],
     }

@@ -17,6 +17,7 @@ from pedagogy_lib.course.trying import Ended, Submitted
 MOST_REPLY_BYTES = 256 * 2**20
 MOST_PRINTED = 20_000  # characters, of an answer
 PART = 1 << 16
+END_SECONDS = 10.0  # for the processes of an answer to end
 NO_ANSWER = "its process does not answer any more"
 HAS_ENDED = "it has ended its process"
 FORGED = "its process has sent something that the course does not send"
@@ -62,12 +63,17 @@ class Connection:
         return Submitted(self, name, lab)
 
     def end_answer(self):
-        """End the child of the answer before, and what that has left."""
-        if self.is_serving and not self.is_lost:
-            self.is_serving = False
-            self.send(b"")
-            while "ended" not in self.reply(self.start_seconds):
-                pass
+        """End the child of the answer before, and what that has left.
+
+        Raises Ended if something of it goes on sending
+        """
+        if not self.is_serving or self.is_lost:
+            return
+        self.is_serving = False
+        deadline = time.monotonic() + END_SECONDS
+        self.send(b"")
+        while "ended" not in self.reply(deadline - time.monotonic()):
+            pass
 
     def printed(self) -> str:
         return self.kept
@@ -145,7 +151,9 @@ class Connection:
         return bytes(parts)
 
     def wait(self, number, event, deadline):
+        """Also until the deadline at most if there is always something more to read."""
         with selectors.DefaultSelector() as selector:
             selector.register(number, event)
-            if not selector.select(max(0.0, deadline - time.monotonic())):
+            left = deadline - time.monotonic()
+            if left <= 0 or not selector.select(left):
                 self.lose(f"{NO_ANSWER} after {self.seconds:g} s", ENDLESS)

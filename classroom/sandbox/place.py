@@ -1,44 +1,25 @@
 """`Place`: where the answers of one student live, behind walls."""
 
-import time
 from types import ModuleType
 
 from pedagogy_lib.course.trying import Ended, Submitted
 
-from .connection import ENDLESS, NO_ANSWER, Connection, Pipes
+from .connection import Connection, Pipes
 from .limits import Limits
 from .walled import Walled
-
-END_SECONDS = 10.0  # for the processes of an answer to end
-START_SECONDS = 120.0  # until torch is imported there, on a busy machine
 
 
 class WalledConnection(Connection):
     """To a sandbox, which ends with it. It tells why the sandbox was ended."""
 
     def __init__(self, walled: Walled, seconds: float):
-        super().__init__(Pipes(walled.requests, walled.replies), seconds, START_SECONDS)
+        super().__init__(Pipes(walled.requests, walled.replies), seconds)
         self.walled, self.last_words = walled, ""
 
     def lose(self, what, why=""):
         fault = self.walled.fault
         self.close()
         super().lose(fault or what, "" if fault else why)
-
-    def end_answer(self):
-        """Also where what the answer has left goes on sending: then the sandbox ends."""
-        if not self.is_serving or self.is_lost:
-            return
-        self.is_serving = False
-        deadline = time.monotonic() + END_SECONDS
-        self.send(b"")
-        while "ended" not in self.reply(deadline - time.monotonic()):
-            pass
-
-    def wait(self, number, event, deadline):
-        if time.monotonic() >= deadline:  # also if there is always something more to read
-            self.lose(f"{NO_ANSWER} after {self.seconds:g} s", ENDLESS)
-        super().wait(number, event, deadline)
 
     def printed(self) -> str:
         return super().printed() + self.last_words + self.walled.printed()
