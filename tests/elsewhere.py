@@ -11,6 +11,7 @@ from helpers import environment
 from classroom.sandbox.connection import Connection, Pipes
 from classroom.sandbox.course import prepared
 from pedagogy_lib.course import build
+from pedagogy_lib.ranks.fork_server_client import ENVIRON
 
 SECONDS = 120.0  # for one request
 
@@ -31,7 +32,7 @@ def connected(course, seconds=SECONDS):
     command = [sys.executable, "-m", "pedagogy_lib.course.elsewhere", str(requests), str(replies)]
     process = subprocess.Popen(
         command, pass_fds=(requests, replies), cwd=course,
-        env=environment(PYTHONPATH=str(course)), stdin=subprocess.DEVNULL,
+        env=environment(PYTHONPATH=str(course), **ENVIRON), stdin=subprocess.DEVNULL,
     )  # fmt: skip
     os.close(requests)
     os.close(replies)

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from pedagogy_lib.basics.places import COURSE
+from pedagogy_lib.ranks.fork_server_client import ENVIRON
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin")
 # The loader's index, and what chooses between programs of one name, as cc does.
@@ -18,7 +19,7 @@ TEACHERS = ("classroom", "pedagogy_lib", "solutions", "tests")  # if they are in
 
 def environment(scratch="/tmp") -> dict[str, str]:
     """All variables that a student's process starts with."""
-    return {
+    return ENVIRON | {
         "PATH": f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
         "HOME": scratch,
         "TMPDIR": scratch,

@@ -5,6 +5,8 @@ A message is its length in eight bytes, and itself. The first request of an answ
 as JSON; for each answer a child is forked, in which no other answer has been. What comes then is
 packed by `trying.packed`, which whoever grades has made; an empty message ends the child. A reply
 is JSON: {"value": …} or {"error": …}, in exact values, and what was printed since the last one.
+
+Ranks are forked from it, so that it begins in the environment of a fork server: `ENVIRON`.
 """
 
 import importlib
@@ -14,7 +16,11 @@ import signal
 import struct
 import sys
 
+from ..ranks.fork_server import freeze
+from ..ranks.fork_server_client import START_METHOD, take
+from ..ranks.forked_server import ForkedServer
 from ..ranks.output import Progress
+from ..ranks.preloading import PRELOAD, PRELOAD_WHEN_IDLE
 from .exact_values import parts_of
 from .lab_function import LabFunction
 from .labs import ROOT, find_lab
@@ -24,7 +30,6 @@ from .watching import Endless, watched
 CELLS = "cells"  # the folder of what cells have defined: their lines are told from there
 LENGTH = struct.Struct(">Q")
 TOO_DEEP = "what it returned contains itself, or is nested too deeply"
-EXERCISES = "pedagogy_lib.exercises"
 
 
 def main(requests: int, replies: int, is_alone: bool):
@@ -63,6 +68,8 @@ def end_all_others():
 def serve(begin: dict, requests, replies):
     """In the child: give what is asked for, and end."""
     try:
+        if START_METHOD == "fork":
+            take(ForkedServer())  # before anything of the answer is here
         answers = Answers(begin)
         with watched(Progress()) as printed:
             while data := received(requests):
@@ -140,9 +147,10 @@ def read_all(number: int, size: int) -> bytes:
 
 
 def import_all():
-    """What answers need, once for all of them: torch, and the checks' own modules."""
-    importlib.import_module("torch")
-    importlib.import_module(f"{EXERCISES}.kit")
+    """What answers and ranks need, once for all of them."""
+    for name in (*PRELOAD, *PRELOAD_WHEN_IDLE):
+        importlib.import_module(name)
+    freeze()
 
 
 if __name__ == "__main__":

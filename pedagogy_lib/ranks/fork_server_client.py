@@ -3,7 +3,6 @@
 import atexit
 import contextlib
 import os
-import selectors
 import shutil
 import signal
 import socket
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from ..basics.errors import LaunchError, describe_death
 from . import processes
+from .control_socket import LineReader, has_come, identity_of
 
 PACKAGE = Path(__file__).parents[1]
 SCRIPT = Path(__file__).with_name("fork_server.py")
@@ -228,39 +228,6 @@ def state_of_sources() -> list[tuple[str, int]]:
     return sorted(found)
 
 
-def identity_of(connection) -> tuple[int, int] | None:
-    """What the kernel calls the file behind a socket's number; None if there is none."""
-    try:
-        stat = os.fstat(connection.fileno())
-    except (OSError, ValueError):
-        return None
-    return stat.st_dev, stat.st_ino
-
-
-def has_come(connection, seconds) -> bool:
-    """Whether there is something to read, at once or within that time."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(connection, selectors.EVENT_READ)
-        return bool(selector.select(seconds))
-
-
-class LineReader:
-    """Splits what arrives on a socket into lines."""
-
-    def __init__(self, connection):
-        self.connection, self.rest = connection, b""
-
-    def read(self, on_close) -> list[str]:
-        try:
-            data = self.connection.recv(65536)
-        except ConnectionResetError:
-            data = b""
-        if not data:
-            on_close()
-        *lines, self.rest = (self.rest + data).split(b"\n")
-        return [line.decode() for line in lines]
-
-
 _server: Server | None = None
 
 
@@ -273,6 +240,12 @@ def shared_server() -> Server:
         _server = Server()
     _server.used = time.monotonic()
     return _server
+
+
+def take(server: Server):
+    """Ask this one for ranks, and not one that the first launch would start."""
+    global _server
+    _server = server
 
 
 def warm_up():
