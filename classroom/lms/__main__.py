@@ -1,10 +1,9 @@
 """The command line: `python -m classroom.lms nbgrader | gradescope`, or make nbgrader, and so on.
 
-`judge` is what the steps of nbgrader call: it prints what the checks say of one submission.
+`judge` is what the steps of nbgrader call.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -34,14 +33,8 @@ def parsed(argv):
     gradescope.add_argument("--into", type=Path, default=Path("gradescope"), help="a folder")
     for command in (nbgrader, gradescope):
         command.add_argument("--chapters", default="", help='such as "02 06"')
-    judge = commands.add_parser("judge", help="what the checks say of one submission, as JSON")
-    judge.add_argument("submission", type=Path)
-    judge.add_argument("--student", default="")
-    judge.add_argument("--exercises", required=True)
-    judge.add_argument("--out", type=Path, required=True, help="where verdicts are kept")
-    judge.add_argument("--trust", action="store_true", help="run students' code without walls")
-    for command in (gradescope, judge):
-        command.add_argument("--given", default="", metavar="NUMBERS", help=STUDENTS_GIVEN)
+    gradescope.add_argument("--given", default="", metavar="NUMBERS", help=STUDENTS_GIVEN)
+    commands.add_parser("judge", help="for nbgrader: a submission a line, as JSON")
     return parser.parse_args(argv)
 
 
@@ -60,14 +53,10 @@ def gradescope(arguments):
 
 
 def judge(arguments):
-    from .judged import judged, told_of
+    from .judging import serve
 
-    way = "trust" if arguments.trust else None
-    numbers = arguments.exercises.split()
-    results = judged(
-        arguments.submission, arguments.student, numbers, arguments.out, way, arguments.given
-    )
-    return [json.dumps(told_of(results))]
+    serve()
+    return []
 
 
 COMMANDS = {"nbgrader": nbgrader, "gradescope": gradescope, "judge": judge}

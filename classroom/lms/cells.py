@@ -12,9 +12,9 @@ from nbformat.v4 import new_code_cell
 POINTS = 1
 SCHEMA = 3  # of nbgrader's metadata
 TESTS = """\
-checked = {call}
-display(checked)
-assert checked.passed, "exercise {number} is not right yet"\
+outcome = {call}
+display(outcome)
+assert outcome.passed, "exercise {number} is not right yet"\
 """
 FOLDER = """\
 # The labs of this assignment are those in its folder. This cell comes before all others.

@@ -14,7 +14,8 @@ from nbgrader.preprocessors import (
     OverwriteKernelspec,
 )
 
-from .nbgrader_steps import ClearMarkedSolutions, Judged, Readable, Restored, SaveVerdicts
+from .nbgrader_restored import Readable, Restored
+from .nbgrader_steps import ClearMarkedSolutions, Judged, SaveVerdicts
 
 
 def settle(settings, course: str, python: str):
