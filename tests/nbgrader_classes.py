@@ -1,4 +1,4 @@
-"""A class that hands in through nbgrader: its folder, and what nbgrader's own commands make of it."""
+"""A class that hands in through nbgrader, and what nbgrader's own commands make of it."""
 
 import json
 import shutil

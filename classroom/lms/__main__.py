@@ -34,6 +34,7 @@ def parsed(argv):
     for command in (nbgrader, gradescope):
         command.add_argument("--chapters", default="", help='such as "02 06"')
     gradescope.add_argument("--given", default="", metavar="NUMBERS", help=STUDENTS_GIVEN)
+    gradescope.add_argument("--minutes", type=float, default=10.0, help="Gradescope's time limit")
     commands.add_parser("judge", help="for nbgrader: a submission a line, as JSON")
     return parser.parse_args(argv)
 
@@ -48,8 +49,9 @@ def gradescope(arguments):
     from .gradescope import write_autograder
 
     return write_autograder(
-        arguments.chapters.split(), arguments.exercises.split(), arguments.into, arguments.given
-    )
+        arguments.chapters.split(), arguments.exercises.split(), arguments.into, arguments.given,
+        arguments.minutes,
+    )  # fmt: skip
 
 
 def judge(arguments):

@@ -14,7 +14,11 @@ from classroom.sandbox import opened
 from classroom.sandbox.choosing import chosen
 
 
-def judged(submission: Path, student, numbers, out: Path, way=None, given="") -> dict:
+def nothing(number, is_new):
+    """Hears of each answer that is judged."""
+
+
+def judged(submission, student, numbers, out, way=None, given="", tell=nothing) -> dict:
     """The results of a class of one, in the form of results.json.
 
     submission  a folder of whatever the student has handed in
@@ -22,14 +26,16 @@ def judged(submission: Path, student, numbers, out: Path, way=None, given="") ->
     out         where verdicts are kept, so that nothing is judged twice
     way         of running students' code; the best that works here, if none is named
     given       numbers of exercises or chapters whose solutions stand in
+    tell        hears of each answer: its number, and whether it was judged now
     Raises      Refusal if students' code has no walls here
     """
     asked = course.asked(exercises=numbers)
     place = functools.partial(opened, way=chosen(way).NAME)
     owner = Owner(student or submission.resolve().name, [submission])
     found = newest_of(owner.student, [(0.0, owner, pile_of(owner))])
-    entry = graded(found, Task(tuple(asked), out, place, given_numbers(given)))
-    accepted = writing.read_accepted(out)
+    task = Task(tuple(asked), Path(out), place, given_numbers(given))
+    entry = graded(found, task, tell)
+    accepted = writing.read_accepted(Path(out))
     return writing.results_of("", course.version(), asked, [entry], accepted)
 
 

@@ -49,7 +49,8 @@ class Judged(NbGraderPreprocessor):
         )
         found = asked_of_course(self.python, self.course, self.log, {
             "submission": str(Path(submission).resolve()), "student": about["student"],
-            "exercises": self.numbers(about), "given": self.given, "trust": self.trust,
+            "exercises": self.exercises(about), "given": self.given,
+            "way": "trust" if self.trust else None,
             "out": str(Path(folders.root, "grades", about["assignment"])),
         })  # fmt: skip
         for cell in filter(is_grade, nb.cells):
@@ -61,12 +62,12 @@ class Judged(NbGraderPreprocessor):
         resources["answers"], resources["submission"] = found["answers"], submission
         return nb, resources
 
-    def numbers(self, about) -> list[str]:
-        """Of all exercises in the assignment."""
+    def exercises(self, about) -> list[dict]:
+        """All of the assignment."""
         with Gradebook(about["db_url"]) as book:
             notebooks = book.find_assignment(about["assignment"]).notebooks
             names = [cell.name for one in notebooks for cell in one.grade_cells]
-        return [number for name in names if (number := number_of(name))]
+        return [{"number": number} for name in names if (number := number_of(name))]
 
 
 class SaveVerdicts(SaveAutoGrades):
