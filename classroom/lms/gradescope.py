@@ -10,6 +10,7 @@ from pathlib import Path
 
 from classroom.grading import course
 from classroom.handout.packing import BEFORE_ALL
+from classroom.pages.rendering import topic
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.course.build import ROOT
 
@@ -41,7 +42,8 @@ def write_autograder(chapters, exercises, folder: Path, given="", minutes=10.0):
 
 
 def as_asked(asked, given, minutes) -> bytes:
-    told = [{"number": one.number, "title": one.title, "points": one.points} for one in asked]
+    told = [{"number": one.number, "title": topic(one.as_json()), "points": one.points}
+            for one in asked]  # fmt: skip
     return json.dumps({"exercises": told, "given": given, "minutes": minutes}, indent=1).encode()
 
 
