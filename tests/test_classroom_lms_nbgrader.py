@@ -64,6 +64,7 @@ def graded(tmp_path_factory):
     answer(mal / SENT, FORGER)
     changed(mal / SENT, forge)
     (mal / SWAP).write_text("{ no notebook")
+    (mal / "labs" / "collectives.py").write_text("MINE = 1\n")
     course.said = course.nbgrader("autograde", "02_collectives")
     course.nbgrader("generate_feedback", "02_collectives")
     course.nbgrader("export")
@@ -102,6 +103,12 @@ def test_what_a_student_writes_is_shown_as_text(graded):
     told = graded.feedback("mal", SENT)
     assert SCRIPT not in told and "&lt;script&gt;teacher.grade(100)&lt;/script&gt;" in told
     assert "cannot be read as a notebook" in graded.feedback("mal", SWAP)
+
+
+def test_labs_stay_as_they_were_handed_in(graded):
+    labs = graded.folder / "autograded" / "mal" / "02_collectives" / "labs"
+    assert (labs / "collectives.py").read_text() == "MINE = 1\n"
+    assert "def " in (labs / "across_machines.py").read_text()
 
 
 def test_the_teacher_is_told_what_to_decide(graded):

@@ -78,18 +78,30 @@ class SaveVerdicts(SaveAutoGrades):
         with Gradebook(self.db_url) as book:
             for notebook in book.find_assignment(self.assignment_id).notebooks:
                 file = Path(resources["submission"], f"{notebook.name}.ipynb")
-                if notebook.name == self.notebook_id or not file.exists():
-                    for cell in notebook.grade_cells:
-                        self.save(book, notebook, cell, resources["answers"])
+                if notebook.name == self.notebook_id:
+                    self.save_open(book, notebook, resources["answers"])
+                elif not file.exists():
+                    self.save_elsewhere(book, notebook, resources["answers"])
         return nb, resources
 
-    def save(self, book, notebook, cell, answers):
-        """Also of a notebook that was not handed in: its answers may stand in another file."""
-        answer = answers.get(number_of(cell.name))
-        about = cell.name, notebook.name, self.assignment_id, self.student_id
-        grade = book.find_grade(*about)
-        if answer is None or answer["is_open"]:
-            grade.auto_score, grade.needs_manual_grade = None, True
-        elif notebook.name != self.notebook_id:
-            grade.auto_score = answer["score"] * cell.max_score
+    def save_open(self, book, notebook, answers):
+        """Also the tests that a teacher has added, as nobody has run them."""
+        by_hand = {cell.name for cell in notebook.solution_cells}
+        for cell in notebook.grade_cells:
+            answer = answers.get(number_of(cell.name), {"is_open": cell.name not in by_hand})
+            if answer["is_open"]:
+                self.save(book, cell.name, notebook.name, None)
+
+    def save_elsewhere(self, book, notebook, answers):
+        """Of a notebook that was not handed in: its answers may stand in another file."""
+        for cell in notebook.grade_cells:
+            answer = answers.get(number_of(cell.name))
+            if answer is not None:
+                points = None if answer["is_open"] else answer["score"] * cell.max_score
+                self.save(book, cell.name, notebook.name, points)
+
+    def save(self, book, name, notebook, points):
+        """No points: for a person to decide."""
+        grade = book.find_grade(name, notebook, self.assignment_id, self.student_id)
+        grade.auto_score, grade.needs_manual_grade = points, points is None
         book.db.commit()
