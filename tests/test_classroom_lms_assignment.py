@@ -2,6 +2,9 @@
 
 import ast
 import json
+import subprocess
+import sys
+import textwrap
 from functools import cache
 
 import nbformat
@@ -136,6 +139,18 @@ def test_the_command_writes_a_course_and_keeps_what_is_there(tmp_path, capsys):
     assert "settle(c, COURSE" in (tmp_path / "nbgrader_config.py").read_text()
     assert main(["nbgrader", "--chapters", "02", "--into", str(tmp_path)]) == 2
     assert "is there already: move it away first" in capsys.readouterr().err
+
+
+def test_nbgrader_may_live_in_a_python_without_the_course():
+    pytest.importorskip("nbgrader")
+    program = """
+        import sys
+        sys.modules.update(dict.fromkeys(["torch", "pedagogy_lib", "classroom.grading"]))
+        import classroom.lms.nbgrader_settings
+    """
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], cwd=assignment.ROOT, check=True
+    )
 
 
 @pytest.mark.parametrize("chapters, said", [("", "say which chapters"), ("77", "no chapter 77")])
