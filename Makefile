@@ -14,6 +14,8 @@ SUBMISSIONS ?=
 GRADE_ARGS ?=
 SLIDES_ARGS ?=
 EXAM_ARGS ?=
+NBGRADER_ARGS ?=
+GRADESCOPE_ARGS ?=
 CHAPTERS ?=
 
 # OpenMP's threads wait for each other in a busy loop. Where other programs use the cores, too, small
@@ -22,8 +24,8 @@ CHAPTERS ?=
 RUN := env -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT_POLICY=PASSIVE \
 	.venv/bin/python
 
-.PHONY: help setup lab smoke test test-all build bench handout hand-in grade slides exam report \
-	doctor lock clean
+.PHONY: help setup lab smoke test test-all build bench handout hand-in grade nbgrader gradescope \
+	slides exam report doctor lock clean
 
 help:
 	@echo "make lab      open the course in JupyterLab"
@@ -33,6 +35,8 @@ help:
 	@echo "make build    build notebooks/ and labs/ from solutions/"
 	@echo "make bench    compare with the other libraries, side by side"
 	@echo "make grade    grade a folder of submissions: SUBMISSIONS=folder"
+	@echo "make nbgrader   assignments for nbgrader, in nbgrader/: CHAPTERS=\"02 06\""
+	@echo "make gradescope Gradescope's autograder, in gradescope/: CHAPTERS=\"02\""
 	@echo "make report   measure this machine and write it as one HTML page"
 	@echo "make slides   for teachers: a deck of slides for each part, in slides/"
 	@echo "make exam     for teachers: an exam and its answers, in exam/"
@@ -68,6 +72,7 @@ test-all: setup
 	@$(SETUP) deepspeed
 	@$(SETUP) torchft
 	@$(SETUP) clusters
+	@$(SETUP) nbgrader
 	@$(RUN) $(CHECKS)
 	@$(RUN) tests/kernels.py .venv/bin/python $(CHECKS)
 
@@ -82,6 +87,13 @@ bench:
 # make grade SUBMISSIONS=folder GRADE_ARGS='--chapters "02"'
 grade: setup
 	@$(RUN) -m classroom.grading "$(SUBMISSIONS)" $(GRADE_ARGS)
+
+nbgrader:
+	@$(SETUP) nbgrader
+	@$(RUN) -m classroom.lms nbgrader --chapters "$(CHAPTERS)" $(NBGRADER_ARGS)
+
+gradescope: setup
+	@$(RUN) -m classroom.lms gradescope --chapters "$(CHAPTERS)" $(GRADESCOPE_ARGS)
 
 report: setup
 	@$(RUN) -m pedagogy_lib report $(REPORT_ARGS)

@@ -25,6 +25,7 @@ class Plugin:
             os.environ["PYTEST_DEBUG_TEMPROOT"] = str(self.for_pytest)  # its workers inherit it
         prefix = WORKER if self.is_worker else "course-tests-"
         self.folder = Path(tempfile.mkdtemp(prefix=prefix))
+        self.folder.chmod(0o711)  # sandboxes in it may run as another user
         os.environ["TMPDIR"] = tempfile.tempdir = str(self.folder)
 
     def pytest_runtest_logfinish(self, nodeid):

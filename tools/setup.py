@@ -6,6 +6,7 @@ python3 tools/setup.py browser    and what drives a browser in the tests
 python3 tools/setup.py classroom  and walls around students' code where bubblewrap is missing
 python3 tools/setup.py deepspeed  and DeepSpeed, which chapter 06h races if it is there
 python3 tools/setup.py torchft    and torchft, which chapter 04e tries if it is there
+python3 tools/setup.py nbgrader   and nbgrader, for which chapters become assignments
 python3 tools/setup.py clusters   and what knows the schemas of Kubernetes
 
 .venv keeps to the Python that it was made for, whichever one runs this: its PyTorch may be in

@@ -71,6 +71,7 @@ def end_all_of(user):
         _, status = os.waitpid(pid, 0)
         if os.waitstatus_to_exitcode(status) == 1:
             return
+        has_ended(pid)  # reaps: who is dead can be signalled until somebody has waited for it
 
 
 def main():

@@ -1,0 +1,71 @@
+"""One submission, judged as `make grade` judges it, for a platform that asks for it."""
+
+import functools
+from pathlib import Path
+
+from classroom.grading import course, writing
+from classroom.grading.collect import newest_of, pile_of
+from classroom.grading.command import given_numbers
+from classroom.grading.layouts import Owner
+from classroom.grading.workers import Task, graded
+from classroom.pages import told
+from classroom.pages.one_student import credit
+from classroom.sandbox import opened
+from classroom.sandbox.choosing import chosen
+
+
+def nothing(number, is_new):
+    """Hears of each answer that is judged."""
+
+
+def judged(submission, student, numbers, out, way=None, given="", tell=nothing) -> dict:
+    """The results of a class of one, in the form of results.json.
+
+    submission  a folder of whatever the student has handed in
+    numbers     of exercises
+    out         where verdicts are kept, so that nothing is judged twice
+    way         of running students' code; the best that works here, if none is named
+    given       numbers of exercises or chapters whose solutions stand in
+    tell        hears of each answer: its number, and whether it was judged now
+    Raises      Refusal if students' code has no walls here
+    """
+    asked = course.asked(exercises=numbers)
+    place = functools.partial(opened, way=chosen(way).NAME)
+    owner = Owner(student or submission.resolve().name, [submission])
+    found = newest_of(owner.student, [(0.0, owner, pile_of(owner))])
+    task = Task(tuple(asked), Path(out), place, given_numbers(given))
+    entry = graded(found, task, tell)
+    accepted = writing.read_accepted(Path(out))
+    return writing.results_of("", course.version(), asked, [entry], accepted)
+
+
+def told_of(results) -> dict:
+    """{"problems": […], "answers": {number: what a platform shows of it}}
+
+    score     0 to 1
+    is_open   whether a person has to decide
+    html      what the check says; every text of the student's is escaped
+    text      the same without marks
+    reasons   for the teacher alone
+    """
+    student = results["students"][0]
+    return {
+        "problems": student["problems"],
+        "answers": {
+            one["number"]: told_of_one(one, student["answers"][one["number"]])
+            for one in results["exercises"]
+        },
+    }
+
+
+def told_of_one(exercise, answer) -> dict:
+    is_open = answer["state"] in told.FOR_A_PERSON
+    partly = credit(exercise, answer)
+    return {
+        "state": answer["state"],
+        "score": answer["score"],
+        "is_open": is_open,
+        "html": told.as_html(exercise, answer) + (f"<p>{partly}</p>" if partly else ""),
+        "text": "\n".join(filter(None, [told.as_text(exercise, answer), partly])),
+        "reasons": [*answer["reasons"], answer["what"]] if is_open else answer["reasons"],
+    }

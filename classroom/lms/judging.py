@@ -1,0 +1,71 @@
+"""What other Pythons ask: to judge a submission. A question is a line of JSON, and so is the reply.
+
+python -m classroom.lms judge               nbgrader's questions come on standard input
+python -m classroom.lms.judging '{"…": …}'  Gradescope's one question
+"""
+
+import json
+import math
+import os
+import select
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from pedagogy_lib.basics.errors import LaunchError
+
+from .judged import judged, told_of
+
+IDLE_SECONDS = 300.0  # then nbgrader has gone on to something else
+
+
+def serve():
+    """Until nobody asks any more."""
+    replies = apart()
+    while select.select([0], [], [], IDLE_SECONDS)[0] and (line := sys.stdin.buffer.readline()):
+        print(json.dumps(reply_to(json.loads(line))), file=replies, flush=True)
+
+
+def apart():
+    """Standard output for replies alone: whatever else is printed here is none."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return replies
+
+
+def reply_to(question) -> dict:
+    """What is said of a submission, or why nothing can be said."""
+    try:
+        return told_of(judged_in_time(question))
+    except LaunchError as error:  # a sentence for a person
+        return {"error": str(error)}
+    except Exception as error:
+        return {"error": traceback.format_exception_only(error)[-1].strip()}
+
+
+def judged_in_time(question) -> dict:
+    """The results; only of some exercises, if there was no time for more."""
+    end, done = time.monotonic() + question.get("seconds", math.inf), []
+
+    def tell(number, is_new):
+        done.append(number)
+        if time.monotonic() > end:
+            raise OutOfTime
+
+    numbers = [one["number"] for one in question["exercises"]]
+    about = question["out"], question["way"], question["given"]
+    submission = Path(question["submission"]), question.get("student", "")
+    try:
+        return judged(*submission, numbers, *about, tell)
+    except OutOfTime:
+        return judged(*submission, done, *about)  # they are known
+
+
+class OutOfTime(BaseException):
+    """No `except Exception` keeps this."""
+
+
+if __name__ == "__main__":
+    replies = apart()
+    print(json.dumps(reply_to(json.loads(sys.argv[1]))), file=replies, flush=True)

@@ -1,0 +1,107 @@
+"""nbgrader's `autograde`, second half: scores, and what the checks say. Runs in nbgrader's Python.
+
+Nothing of the notebook is executed. The course's Python finds the answers in all that was handed
+in, and runs them behind walls; the scores come from there.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+from nbformat.v4 import new_output
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor, SaveAutoGrades
+from nbgrader.utils import is_grade
+from traitlets import Bool, Unicode
+
+from .nbgrader_asking import asked_of_course
+
+OURS = re.compile(r"exercise-(\d+)-(\d+)")
+
+
+def number_of(grade_id) -> str | None:
+    """`2.8` of `exercise-2-8`; None of a cell that a teacher has added."""
+    found = OURS.fullmatch(grade_id)
+    return f"{found[1]}.{found[2]}" if found else None
+
+
+class ClearMarkedSolutions(ClearSolutions):
+    """Of `generate_assignment`: keeps a cell that has its hole already; nbgrader would empty it."""
+
+    def preprocess_cell(self, cell, resources, cell_index):
+        self._replace_solution_region(cell, resources["language"])
+        return cell, resources
+
+
+class Judged(NbGraderPreprocessor):
+    """Puts the score into each tests cell, as nbgrader reads partial credit, and the diagnosis."""
+
+    course = Unicode(help="the course's folder, with its solutions").tag(config=True)
+    python = Unicode(sys.executable, help="the course's Python").tag(config=True)
+    given = Unicode("", help="exercises or chapters whose solutions stand in").tag(config=True)
+    trust = Bool(False, help="run students' code without walls").tag(config=True)
+
+    def preprocess(self, nb, resources):
+        about = resources["nbgrader"]
+        folders = self.parent.parent.coursedir
+        submission = folders.format_path(
+            folders.submitted_directory, about["student"], about["assignment"]
+        )
+        found = asked_of_course(self.python, self.course, self.log, {
+            "submission": str(Path(submission).resolve()), "student": about["student"],
+            "exercises": self.exercises(about), "given": self.given,
+            "way": "trust" if self.trust else None,
+            "out": str(Path(folders.root, "grades", about["assignment"])),
+        })  # fmt: skip
+        for cell in filter(is_grade, nb.cells):
+            answer = found["answers"].get(number_of(cell.metadata.nbgrader.grade_id))
+            if answer is not None:
+                points = answer["score"] * cell.metadata.nbgrader.points
+                data = {"text/plain": f"{points:.4g}", "text/html": answer["html"]}
+                cell.outputs = [new_output("execute_result", data=data)]
+        resources["answers"], resources["submission"] = found["answers"], submission
+        return nb, resources
+
+    def exercises(self, about) -> list[dict]:
+        """All of the assignment."""
+        with Gradebook(about["db_url"]) as book:
+            notebooks = book.find_assignment(about["assignment"]).notebooks
+            names = [cell.name for one in notebooks for cell in one.grade_cells]
+        return [{"number": number} for name in names if (number := number_of(name))]
+
+
+class SaveVerdicts(SaveAutoGrades):
+    """Saves scores. What a person has to decide stays open, for the formgrader."""
+
+    def preprocess(self, nb, resources):
+        nb, resources = super().preprocess(nb, resources)
+        with Gradebook(self.db_url) as book:
+            for notebook in book.find_assignment(self.assignment_id).notebooks:
+                file = Path(resources["submission"], f"{notebook.name}.ipynb")
+                if notebook.name == self.notebook_id:
+                    self.save_open(book, notebook, resources["answers"])
+                elif not file.exists():
+                    self.save_elsewhere(book, notebook, resources["answers"])
+        return nb, resources
+
+    def save_open(self, book, notebook, answers):
+        """Also the tests that a teacher has added, as nobody has run them."""
+        by_hand = {cell.name for cell in notebook.solution_cells}
+        for cell in notebook.grade_cells:
+            answer = answers.get(number_of(cell.name), {"is_open": cell.name not in by_hand})
+            if answer["is_open"]:
+                self.save(book, cell.name, notebook.name, None)
+
+    def save_elsewhere(self, book, notebook, answers):
+        """Of a notebook that was not handed in: its answers may stand in another file."""
+        for cell in notebook.grade_cells:
+            answer = answers.get(number_of(cell.name))
+            if answer is not None:
+                points = None if answer["is_open"] else answer["score"] * cell.max_score
+                self.save(book, cell.name, notebook.name, points)
+
+    def save(self, book, name, notebook, points):
+        """No points: for a person to decide."""
+        grade = book.find_grade(name, notebook, self.assignment_id, self.student_id)
+        grade.auto_score, grade.needs_manual_grade = points, points is None
+        book.db.commit()

@@ -1,0 +1,235 @@
+"""Gradescope's autograder: what is in the zip, what it reports, and what it does when it breaks."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from answer_files import solution_of
+from walls_here import USABLE
+
+from classroom.handout.reviewed import unreviewed
+from classroom.handout.searching import search
+from classroom.lms import in_container, judging
+from classroom.lms.__main__ import main
+from classroom.sandbox import other_user
+from pedagogy_lib.course import build
+from pedagogy_lib.course.checking import find_exercise
+
+STRANGER = 60123
+IS_ROOT = os.geteuid() == 0
+# There, the course is root's alone. Here, it need not be.
+AS_ANOTHER_USER = IS_ROOT and other_user.is_executable_by_all(Path(sys.executable))
+TOO_FEW = "def sent_bytes(name, n, X):\n    return (n - 1) * X / n\n"
+FORGER = """\
+import json, pedagogy_lib, atexit, os
+
+FORGED = json.dumps({"score": 100, "tests": [{"score": 1, "max_score": 1}]})
+pedagogy_lib.check = lambda *about: True
+print(FORGED)
+
+def sent_bytes(name, n, X):
+    for path in ("/autograder/results/results.json", "results.json"):
+        try:
+            open(path, "w").write(FORGED)
+        except OSError:
+            pass
+    print(FORGED)
+    return 0
+"""
+# Says which of the files that are named to it can be read.
+READ = 'while read -r path; do if [ -r "$path" ]; then echo "$path"; fi; done'
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gradescope")
+    assert main(["gradescope", "--exercises", "2.9", "--into", str(folder)]) == 0
+    return folder / "autograder-2.9.zip"
+
+
+@pytest.fixture
+def autograder(archive, tmp_path):
+    """Gradescope's folder after its setup, with this Python in the place of what that downloads."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o711)
+        yield set_up(archive, Path(place, "autograder"), tmp_path / "stand-ins")
+
+
+def set_up(archive, folder, stand_ins) -> Path:
+    with zipfile.ZipFile(archive) as found:
+        for one in found.infolist():
+            path = found.extract(one, folder / "source")
+            os.chmod(path, one.external_attr >> 16)
+    python = f"mkdir -p .venv/bin; printf '#!/bin/sh\\nexec {sys.executable} \"$@\"\\n'"
+    programs = {
+        "apt-get": "exit 0",
+        "python3": f"[ $1 = tools/setup.py ] && {python} >.venv/bin/python\nchmod +x .venv/bin/*",
+    }
+    stand_ins.mkdir()
+    for name, text in programs.items():
+        (stand_ins / name).write_text(f"#!/bin/sh\n{text}\n")
+        (stand_ins / name).chmod(0o755)
+    around = os.environ | {"PATH": f"{stand_ins}:{os.environ['PATH']}"}
+    subprocess.run([folder / "source" / "setup.sh"], env=around, check=True)
+    return folder
+
+
+def submit(folder, program):
+    """Put a submission where Gradescope puts it. `folder` is /autograder."""
+    for name in ("submission", "results"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).mkdir()
+    text = build.dump(build.to_notebook(program, "02d_bytes_of_all"))
+    (folder / "submission" / "02d_bytes_of_all.ipynb").write_text(text)
+
+
+def run(folder) -> dict:
+    """What Gradescope shows of it."""
+    program = folder / "source" / "run_autograder"
+    around = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([program, folder], env=around, check=True)
+    return json.loads((folder / "results" / "results.json").read_text())
+
+
+def test_the_zip_has_two_programs_at_its_top_and_the_same_bytes_each_time(archive, tmp_path):
+    with zipfile.ZipFile(archive) as found:
+        modes = {one.filename: one.external_attr >> 16 & 0o777 for one in found.infolist()}
+        asked = json.loads(found.read("asked.json"))
+    assert {name: mode for name, mode in modes.items() if "/" not in name} == {
+        "setup.sh": 0o755, "run_autograder": 0o755, "asked.json": 0o644,
+    }  # fmt: skip
+    assert {"course/solutions/02d_bytes_of_all.py", "course/classroom/sandbox/keeper.py",
+            "course/tools/setup.py", "course/labs/collectives.py"} <= modes.keys()  # fmt: skip
+    assert not [name for name in modes if "tests/" in name or ".git/" in name]
+    assert asked["exercises"] == [{"number": "2.9", "title": "sent_bytes", "points": 1.0}]
+    assert main(["gradescope", "--exercises", "2.9", "--into", str(tmp_path)]) == 0
+    assert (tmp_path / archive.name).read_bytes() == archive.read_bytes()
+
+
+def test_nothing_asked_is_told(tmp_path, capsys):
+    assert main(["gradescope", "--into", str(tmp_path)]) == 2
+    assert "say what to grade" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root can become another user")
+def test_another_user_can_read_no_answer(autograder):
+    (autograder / "submission").mkdir()
+    (autograder / "submission" / "mine.py").write_text("MINE = 1\n")
+    in_container.keep_to_root(autograder)
+    files = {str(path) for path in autograder.rglob("*") if path.is_file()}
+    assert f"{autograder}/source/course/solutions/02d_bytes_of_all.py" in files
+    told = subprocess.run(["/bin/sh", "-c", READ], input="\n".join(sorted(files)) + "\n", text=True,
+                          stdout=subprocess.PIPE, user=STRANGER, group=STRANGER, extra_groups=[],
+                          cwd="/", check=True).stdout.splitlines()  # fmt: skip
+    readable = {path.removeprefix(f"{autograder}/source/") for path in told}
+    assert readable == {"asked.json", "setup.sh", "run_autograder", "course/.venv/bin/python"}
+    contents = {name: (autograder / "source" / name).read_bytes() for name in readable}
+    assert unreviewed(search(contents)) == []
+
+
+# ---- What it says ----
+
+
+def test_results_are_in_gradescopes_format(capsys):
+    asked = {"exercises": [{"number": n, "title": f"title {n}", "points": 2.0}
+                           for n in ("2.1", "2.8", "2.9", "2.10")]}  # fmt: skip
+    told = {"text": "said", "reasons": []}
+    found = {
+        "problems": ["a.zip is damaged"],
+        "answers": {
+            "2.1": told | {"state": "right", "score": 1.0},
+            "2.8": told | {"state": "wrong", "score": 0.6},
+            "2.9": told | {"state": "look", "score": 0.0, "reasons": ["uses eval"]},
+        },
+    }
+    results = in_container.results_of(asked, found)
+    assert results["output"] == "a.zip is damaged"
+    assert (results["visibility"], results["stdout_visibility"]) == ("visible", "hidden")
+    assert [(t["name"], t["score"], t["max_score"], t["status"], t["output"])
+            for t in results["tests"]] == [
+        ("title 2.1", 2.0, 2.0, "passed", "said"),
+        ("title 2.8", 1.2, 2.0, "failed", "said"),
+        ("title 2.9", 0.0, 2.0, "failed", "said"),
+        ("title 2.10", 0.0, 2.0, "failed", "there was no time left for this exercise"),
+    ]  # fmt: skip
+    assert capsys.readouterr().out == "2.9: uses eval\n"  # which is hidden from students
+
+
+def test_what_was_judged_in_time_counts(monkeypatch):
+    asked = []
+
+    def judged(submission, student, numbers, out, way, given, tell=None):
+        asked.append(numbers)
+        for number in numbers:
+            if tell:
+                tell(number, True)
+        return numbers
+
+    monkeypatch.setattr(judging, "judged", judged)
+    question = {"exercises": [{"number": n} for n in ("2.1", "2.8")], "submission": ".",
+                "out": ".", "way": None, "given": ""}  # fmt: skip
+    assert judging.judged_in_time(question | {"seconds": -1.0}) == ["2.1"]
+    assert asked == [["2.1", "2.8"], ["2.1"]]
+    assert judging.judged_in_time(question | {"seconds": math.inf}) == ["2.1", "2.8"]
+
+
+def test_a_broken_autograder_says_so(autograder):
+    course = autograder / "source" / "course"
+    (course / "pedagogy_lib" / "course" / "checking.py").write_text("1 / 0\n")
+    submit(autograder, TOO_FEW)
+    results = run(autograder)
+    assert results["output"] == in_container.BROKEN and results["score"] == 0
+    shutil.rmtree(course / "classroom")
+    assert run(autograder)["output"].startswith("The autograder is broken. That is not your fault")
+
+
+def test_without_walls_nothing_runs(autograder, capfd):
+    submit(autograder, "x = 1\n")
+    in_container.main(autograder, way="none of these")
+    results = json.loads((autograder / "results" / "results.json").read_text())
+    assert results["output"] == in_container.BROKEN and results["tests"] == []
+    assert "there is no way 'none of these' to run students' code" in capfd.readouterr().out
+
+
+# ---- It runs ----
+
+SCORES = {"right": 1.0, "too few": 0.6, "missing": 0.0, "forger": 0.0}
+
+
+def programs() -> dict[str, str]:
+    return {"right": solution_of(find_exercise("2.9")), "too few": TOO_FEW, "missing": "x = 1\n",
+            "forger": FORGER}  # fmt: skip
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(
+    not (USABLE or AS_ANOTHER_USER), reason="there are no walls for students' code here"
+)
+def test_four_submissions_are_scored_as_they_deserve(autograder):
+    tests = {}
+    for who, program in programs().items():
+        submit(autograder, program)
+        tests[who] = run(autograder)["tests"]
+    assert {who: [one["score"] for one in t] for who, t in tests.items()} == {
+        who: [score] for who, score in SCORES.items()
+    }
+    assert "half of it: an all-reduce is a reduce-scatter" in tests["too few"][0]["output"]
+    assert "there is no function sent_bytes" in tests["missing"][0]["output"]
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(not AS_ANOTHER_USER, reason="needs root, and a Python for all users")
+def test_as_another_user_they_get_the_same(autograder):
+    for who, program in programs().items():
+        submit(autograder, program)
+        command = [".venv/bin/python", "-m", "classroom.lms.in_container", autograder, "other user"]
+        subprocess.run(command, cwd=autograder / "source" / "course", check=True)
+        results = json.loads((autograder / "results" / "results.json").read_text())
+        assert [one["score"] for one in results["tests"]] == [SCORES[who]]

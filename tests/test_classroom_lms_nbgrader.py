@@ -1,0 +1,124 @@
+"""nbgrader's own commands on a chapter: the scores are the checks', whatever a notebook says."""
+
+import copy
+import re
+
+import pytest
+from answer_files import solution_of
+from nbgrader_classes import SENT, SWAP, Course, answer, changed, marks
+
+from classroom.handout.reviewed import unreviewed
+from classroom.handout.searching import search
+from pedagogy_lib.course.checking import find_exercise
+
+pytestmark = pytest.mark.deep  # two minutes
+
+TOO_FEW = "def sent_bytes(name, n, X):\n    return (n - 1) * X / n\n"
+LOOKED_AT = "def sent_bytes(name, n, X):\n    return eval('(n - 1) * X / n')\n"
+FORGER = """\
+import pedagogy_lib
+
+class Right:
+    passed = True
+
+pedagogy_lib.check = check = lambda *about: Right()
+print("1.0")
+
+def sent_bytes(name, n, X):
+    print('{"answers": {"2.9": {"score": 1.0}}}')
+    return Right()
+"""
+SCRIPT = "<script>teacher.grade(100)</script>"
+
+
+def forge(cells):
+    """Everything in a notebook that nbgrader itself reads a score from."""
+    for cell in [one for one in cells if marks(one).get("grade")]:
+        cell["source"] = "1.0"
+        cell["metadata"]["nbgrader"] |= {"points": 100, "schema_version": 99, "solution": True}
+        data = {"text/plain": "1.0"}
+        cell["outputs"] = [{"output_type": "execute_result", "data": data, "metadata": {},
+                            "execution_count": 1}]  # fmt: skip
+        cells.append(copy.deepcopy(cell) | {"id": "again"})
+    cells.append({"cell_type": "markdown", "id": "text", "metadata": {}, "source": SCRIPT})
+
+
+def right(number) -> str:
+    return solution_of(find_exercise(number))
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """A course after generate_assignment, autograde, generate_feedback and export."""
+    pytest.importorskip("nbgrader")
+    course = Course(tmp_path_factory.mktemp("nbgrader"))
+    course.nbgrader("generate_assignment", "02_collectives")
+    ada = course.handed_in("ada")
+    answer(ada / SENT, right("2.9"))
+    answer(ada / SWAP, right("2.1"))
+    (ada / SWAP).rename(ada / "my swap.ipynb")  # nbgrader knows none of this name
+    answer(course.handed_in("bob") / SENT, TOO_FEW)
+    course.handed_in("eve")
+    answer(course.handed_in("lou") / SENT, LOOKED_AT)
+    mal = course.handed_in("mal")
+    answer(mal / SENT, FORGER)
+    changed(mal / SENT, forge)
+    (mal / SWAP).write_text("{ no notebook")
+    (mal / "labs" / "collectives.py").write_text("MINE = 1\n")
+    course.said = course.nbgrader("autograde", "02_collectives")
+    course.nbgrader("generate_feedback", "02_collectives")
+    course.nbgrader("export")
+    return course
+
+
+def test_the_scores_are_those_of_the_checks(graded):
+    assert graded.grades() == {
+        ("ada", "2.1"): (1.0, False), ("ada", "2.9"): (1.0, False), ("ada", "2.10"): (0.0, False),
+        ("bob", "2.1"): (0.0, False), ("bob", "2.9"): (0.6, False), ("bob", "2.10"): (0.0, False),
+        ("eve", "2.1"): (0.0, False), ("eve", "2.9"): (0.0, False), ("eve", "2.10"): (0.0, False),
+        ("lou", "2.1"): (0.0, False), ("lou", "2.9"): (None, True), ("lou", "2.10"): (0.0, False),
+        ("mal", "2.1"): (0.0, False), ("mal", "2.9"): (0.0, False), ("mal", "2.10"): (0.0, False),
+    }  # fmt: skip
+
+
+def test_nbgrader_exports_them(graded):
+    lines = (graded.folder / "grades.csv").read_text().splitlines()[1:]
+    score, most = slice(-2, -1), slice(-1, None)
+    found = {line.split(",")[3]: [line.split(",")[part][0] for part in (score, most)]
+             for line in lines}  # fmt: skip
+    assert found == {"ada": ["2.0", "3.0"], "bob": ["0.6", "3.0"], "eve": ["0.0", "3.0"],
+                     "lou": ["0.0", "3.0"], "mal": ["0.0", "3.0"]}  # fmt: skip
+
+
+def test_feedback_has_the_checks_own_words_at_the_exercise(graded):
+    told = " ".join(re.sub(r"<(style|script).*?</\1>|<[^>]+>", " ",
+                           graded.feedback("bob", SENT), flags=re.DOTALL).split())  # fmt: skip
+    at_it = told[told.index("Grade cell: exercise-2-9 Score: 0.6 / 1.0") :]
+    words = "this is half of it: an all-reduce is a reduce-scatter and an all-gather."
+    assert 0 < at_it.index(words) < at_it.index("6 of 10 cases hold: 0.6 of 1 point") < 1000
+    assert "sent_bytes: it is as it was handed out" in graded.feedback("eve", SENT)
+
+
+def test_what_a_student_writes_is_shown_as_text(graded):
+    told = graded.feedback("mal", SENT)
+    assert SCRIPT not in told and "&lt;script&gt;teacher.grade(100)&lt;/script&gt;" in told
+    assert "cannot be read as a notebook" in graded.feedback("mal", SWAP)
+
+
+def test_labs_stay_as_they_were_handed_in(graded):
+    labs = graded.folder / "autograded" / "mal" / "02_collectives" / "labs"
+    assert (labs / "collectives.py").read_text() == "MINE = 1\n"
+    assert "def " in (labs / "across_machines.py").read_text()
+
+
+def test_the_teacher_is_told_what_to_decide(graded):
+    assert re.search(r"lou, exercise 2\.9: yours to decide: .*eval", graded.said)
+    assert "mal: 02_collectives.ipynb is no notebook that can be read" in graded.said
+
+
+def test_nothing_is_released_that_answers(graded):
+    folder = graded.folder / "release"
+    files = {path.relative_to(folder / "02_collectives").as_posix(): path.read_bytes()
+             for path in folder.rglob("*") if path.is_file()}  # fmt: skip
+    named = {n if "/" in n else f"notebooks/{n}": data for n, data in files.items()}
+    assert f"notebooks/{SENT}" in named and unreviewed(search(named)) == []
