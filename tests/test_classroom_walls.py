@@ -4,12 +4,15 @@ import ast
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -45,7 +48,7 @@ def test_it_sees_the_course_and_the_students_files(inside):
 
 def test_no_answer_is_inside(inside):
     folders = "os.walk(sys.argv[0][:-16] + 'course')"
-    assert inside.ask(f"[f for f, *_ in {folders} if '/ch0' in f or 'solution' in f]") == "[]"
+    assert inside.ask(f"[f for f, *_ in {folders} if 'solution' in f]") == "[]"
     assert inside.ask(f"os.path.exists({str(ROOT / 'solutions')!r})") == "False"
     assert inside.ask(f"os.path.exists({__file__!r})") == "False"
 
@@ -130,6 +133,8 @@ def wait_for(condition, seconds=20.0):
 
 @pytest.mark.parametrize("way", USABLE)
 def test_it_ends_when_its_grader_is_killed(way):
+    left = Path(tempfile.mkdtemp())  # its folders stay: nobody is there to remove them
+    left.chmod(0o711)
     program = f"""
         import sys
         sys.path[:0] = {[str(ROOT / "tests"), str(ROOT)]!r}
@@ -140,7 +145,7 @@ def test_it_ends_when_its_grader_is_killed(way):
     """
     grader = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program)], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(left)},
     )  # fmt: skip
     assert "Popen" in grader.stdout.readline()
     assert sleepers("87654")
@@ -149,6 +154,7 @@ def test_it_ends_when_its_grader_is_killed(way):
     wait_for(lambda: not sleepers("87654"))
     grader.stdin.close()
     grader.stdout.close()
+    shutil.rmtree(left)
 
 
 @pytest.mark.parametrize("way", USABLE)
