@@ -183,7 +183,7 @@ def test_no_spreadsheet_takes_a_name_for_a_formula():
 
 def test_the_form_of_the_results():
     made = results(**{"2_2": {}})
-    assert list(made) == ["title", "version", "exercises", "students"]
+    assert list(made) == ["title", "version", "when", "exercises", "students"]
     assert set(made["exercises"][0]) == {"number", "name", "lab", "part", "title", "points"}
     assert set(made["students"][0]) == {"student", "from", "problems", "answers"}
     assert set(made["students"][0]["answers"]["2.2"]) == set(workers.EMPTY)

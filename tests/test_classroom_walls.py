@@ -23,6 +23,7 @@ from classroom.sandbox.choosing import WALLS, chosen, reason_against, ways
 from classroom.sandbox.course import prepared
 from classroom.sandbox.limits import Limits
 from classroom.sandbox.refusals import Refusal
+from pedagogy_lib.ranks.fork_server_client import ENVIRON
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="walls are Linux's")
 
@@ -66,7 +67,7 @@ def test_nothing_can_be_written_but_memory(inside):
 def test_it_has_five_open_files_and_no_variable_of_the_teachers(inside):
     assert inside.ask("len(os.listdir('/proc/self/fd')) - 1") == "5"  # and the one that reads them
     variables = ast.literal_eval(inside.ask("sorted(os.environ)"))
-    ours = {"HOME", "LANG", "MPLBACKEND", "OMP_WAIT_POLICY", "PATH"}
+    ours = {"HOME", "LANG", "MPLBACKEND", "OMP_WAIT_POLICY", "PATH", *ENVIRON}
     assert set(variables) - ours - {"PWD"} == {
         "PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "TMPDIR", "USER"
     }  # fmt: skip
@@ -188,7 +189,10 @@ def test_the_course_is_prepared_once_and_holds_no_answer(tmp_path):
     assert "labs/collectives.py" in files
     assert "pedagogy_lib/exercises/kit/formula.py" in files
     tables = [json.loads(path.read_text()) for path in first.rglob("exercises/ch*/*.json")]
-    assert tables and not [one for one in tables if one["outcomes"]]
+    beside = {name for one in tables for name in one.get("named", ()) if one["outcomes"]}
+    assert beside == {"all_places", "lists_along", "in_pairs", "one_f_one_b"}
+    assert sum(not one["outcomes"] for one in tables) > 10
+    assert not [one for one in tables if {"truth", "mistakes", "cases"} & one.keys()]
     texts = [path.read_text() for path in first.rglob("exercises/ch*/ex*.py")]
     calls = [line for text in texts for line in text.splitlines() if line.startswith("EXERCISE =")]
     assert len(calls) > 100

@@ -20,6 +20,7 @@ from pedagogy_lib.exercises.kit.values import plain
 
 MOST_SECONDS = 20.0  # to go on with one answer
 MOST_TRIES = 12
+HANGS = "it hangs"  # what checks say of an answer that waits for ever
 
 
 def facts_of(exercise, answer, wrong=None, lines=()) -> tuple[int, int]:
@@ -125,20 +126,31 @@ def always(value, *args, **kwargs):
 
 
 def cases_that_are_right(exercise, answer, wrong, lines) -> int:
-    """Try the cases behind a wrong one, again and again."""
-    rest, right, until = [*exercise.cases, *getattr(exercise, "large", [])], 0, None
+    """All that one launch comes to, and again behind a case in which the answer fails."""
+    rest = [*exercise.cases, *getattr(exercise, "large", [])]
+    if wrong is not None and HANGS in wrong.what:
+        return place_of(exercise, rest, wrong, lines)
+    right, until = 0, time.monotonic() + MOST_SECONDS
     for _ in range(MOST_TRIES):
-        if until is not None or wrong is None:
-            lines, wrong = lines_of(only(exercise, rest), answer)
-        until = until or time.monotonic() + MOST_SECONDS
-        if wrong is None:
-            return right + len(rest)
-        place = place_of(exercise, rest, wrong, lines)
-        right += place
-        rest = rest[place + 1 :]
-        if not rest or "it hangs" in wrong.what or time.monotonic() > until:
+        seen, what = trials_of(only(exercise, rest), answer)
+        right += sum(seen)
+        rest = rest[len(seen) + 1 :]
+        if not rest or HANGS in what or time.monotonic() > until:
             break
     return right
+
+
+def trials_of(exercise, answer) -> tuple[list[bool], str]:
+    """(for each case until one in which the answer fails, whether it is right; how it failed)"""
+    right = []
+    try:
+        for trial in exercise.trials(answer):
+            right.append(exercise.is_right(trial))
+    except Wrong as wrong:
+        return right, wrong.what
+    except (Exception, Ended) as error:
+        return right, f"{HANGS} or ended: {error}"
+    return right, ""
 
 
 def lines_of(exercise, answer) -> tuple[list[str], Wrong | None]:
@@ -149,7 +161,7 @@ def lines_of(exercise, answer) -> tuple[list[str], Wrong | None]:
     except Wrong as wrong:
         return lines, wrong
     except (Exception, Ended) as error:
-        return lines, Wrong("", f"it hangs or ended: {error}")
+        return lines, Wrong("", f"{HANGS} or ended: {error}")
     return lines, None
 
 

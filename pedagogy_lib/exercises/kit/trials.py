@@ -4,6 +4,7 @@ Inputs are small whole numbers, different on every rank, so that sums are exact 
 in every order, and so that a wrong result tells which ranks' numbers went into it.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -222,15 +223,28 @@ class Collective:
 
     def examine(self, answer):
         """Yield a line for each right case; raise `Wrong` at the first wrong one."""
+        for trial in self.trials(answer):
+            yield self.judge(trial)
+
+    def trials(self, answer):
+        """Yield what came of each case, in order; raises `Wrong` where an answer fails."""
         everything = [*self.cases, *self.large]
-        trials = run_trials(self.task, answer, everything, self.explain_hang, self.errors)
-        for number, trial in enumerate(trials):
-            used = uses_the_backends_own(trial)
-            if used:
-                raise Wrong(str(trial.case), "this is not written by hand", self.by_hand or used)
-            compare(trial, self.diagnoses)
-            is_small = number < len(self.cases)
-            yield str(trial.case) if is_small else self.need_cost(trial)
+        return run_trials(self.task, answer, everything, self.explain_hang, self.errors)
+
+    def judge(self, trial) -> str:
+        """What is right in it; raises `Wrong` for what is not."""
+        used = uses_the_backends_own(trial)
+        if used:
+            raise Wrong(str(trial.case), "this is not written by hand", self.by_hand or used)
+        compare(trial, self.diagnoses)
+        is_large = any(trial.case is case for case in self.large)
+        return self.need_cost(trial) if is_large else str(trial.case)
+
+    def is_right(self, trial) -> bool:
+        with contextlib.suppress(Wrong):
+            self.judge(trial)
+            return True
+        return False
 
 
 def compare(trial, diagnoses):
