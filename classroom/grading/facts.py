@@ -166,12 +166,13 @@ def lines_of(exercise, answer) -> tuple[list[str], Wrong | None]:
 
 
 def only(exercise, cases):
-    """The same check on some of its cases."""
+    """The same check on some of its cases, without a search for why one is wrong."""
     if not isinstance(exercise, Collective):
         return replace(exercise, cases=cases)
     large = set(map(id, exercise.large))
     small = [case for case in cases if id(case) not in large]
-    return replace(exercise, cases=small, large=[case for case in cases if id(case) in large])
+    large = [case for case in cases if id(case) in large]
+    return replace(exercise, cases=small, large=large, diagnoses=[])
 
 
 def place_of(exercise, cases, wrong, lines) -> int:
