@@ -61,6 +61,13 @@ def test_each_layout_gives_the_same_files(tmp_path, layout):
         assert one.problems == []
 
 
+def test_what_a_handout_calls_its_archive_is_no_part_of_the_name(tmp_path):
+    for name in ("hand-in-Ada-Lovelace", "hand-in-bo"):
+        (tmp_path / f"{name}.zip").write_bytes(zipped(FILES))
+    _, submissions = collect(tmp_path)
+    assert [one.student for one in submissions] == ["Ada-Lovelace", "bo"]
+
+
 def test_the_archive_of_a_whole_class_is_taken(tmp_path):
     inner = {"ada_1_2_hw.zip": zipped(FILES), "bo_LATE_3_4_hw.zip": zipped(FILES)}
     (tmp_path / "submissions.zip").write_bytes(zipped(inner))

@@ -8,22 +8,24 @@ import sys
 from pathlib import Path
 
 import pytest
-from class_of_students import files_with
+from class_of_students import files_with, zipped
 from helpers import alive, environment, family, wait_until
 from trusted_place import JUDGED, Counting
 
-from classroom.grading import course, workers
+from classroom.grading import command, course, workers
 from classroom.grading.collect import Submission
+from classroom.grading.command import INTERRUPTED
 
 PROGRAM = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from test_classroom_grading_workers import grade_in
+from test_classroom_grading_workers import {run}
 if __name__ == "__main__":
-    grade_in(Path({folder!r}))
+    {run}(Path({folder!r}))
 """
 ANSWER = "def tree_seconds(n, mb, speed):\n    return {turn} * mb / speed\n"
+TESTS = Path(__file__).parent
 STUDENTS = 6
 SECONDS = 120.0  # for what takes a few: the machine may be busy
 
@@ -45,6 +47,16 @@ def grade_in(folder: Path):
     (folder / "students.json").write_text(json.dumps(students))
 
 
+def command_in(folder: Path):
+    """`make grade`, with a place that takes a second for an answer."""
+    for one in submissions():
+        (folder / "class").mkdir(exist_ok=True)
+        (folder / "class" / f"{one.student}.zip").write_bytes(zipped(one.files))
+    command.opener = lambda trust: Counting(folder, 1.0)
+    given = [str(folder / "class"), "--exercises", "2.2", "--jobs", "2", "--out"]
+    raise SystemExit(command.main([*given, str(folder / "out")]))
+
+
 def judged(folder) -> list[str]:
     path = folder / JUDGED
     return path.read_text().split("\n")[:-1] if path.exists() else []
@@ -59,9 +71,9 @@ def begin(tmp_path):
     """Start a grading in a program of its own."""
     started = []
 
-    def begin_one():
+    def begin_one(run="grade_in"):
         script = tmp_path / "program.py"
-        script.write_text(PROGRAM.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
+        script.write_text(PROGRAM.format(tests=str(TESTS), folder=str(tmp_path), run=run))
         settings = environment(PYTHONHASHSEED="0")
         started.append(subprocess.Popen([sys.executable, str(script)], env=settings))
         return started[-1]
@@ -92,6 +104,20 @@ def test_who_is_ended_in_the_middle_goes_on_from_there(tmp_path, begin, how):
     assert sorted(one["student"] for one in found) == [f"s{turn}" for turn in range(STUDENTS)]
     again = judged(tmp_path)[len(before) :]
     assert len(again) == len(set(again)) == STUDENTS - kept
+
+
+@pytest.mark.parametrize(
+    "how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.deep)]
+)
+def test_the_command_writes_what_is_known_when_it_is_told_to_end(tmp_path, begin, how):
+    program = begin("command_in")
+    assert wait_until(lambda: len(kept_in(tmp_path)) >= 2, SECONDS)
+    os.kill(program.pid, how)
+    assert program.wait(SECONDS) == INTERRUPTED
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert 1 <= len(results["students"]) < STUDENTS
+    lines = (tmp_path / "out" / "grades.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(results["students"])
 
 
 def test_a_worker_that_dies_costs_its_student_alone(tmp_path):
