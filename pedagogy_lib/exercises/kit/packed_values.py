@@ -5,8 +5,10 @@ comes from a process that nobody trusts is read by `course/exact_values.py`.
 """
 
 import base64
+import contextlib
 import importlib
 import math
+import operator
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from types import FunctionType
@@ -86,17 +88,15 @@ def unpacked_tensor(parts):
 
 def name_of(thing) -> str:
     name = f"{thing.__module__}:{thing.__qualname__}"
-    if named(name) is not thing:
-        raise TypeError(f"{thing!r:.80} has no name under which it can be found")
-    return name
+    with contextlib.suppress(AttributeError):
+        if named(name) is thing:
+            return name
+    raise TypeError(f"{thing!r:.80} has no name under which it can be found")
 
 
 def named(name):
     module, _, path = name.partition(":")
-    found = importlib.import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part, None)
-    return found
+    return operator.attrgetter(path)(importlib.import_module(module))
 
 
 UNPACKED = {

@@ -8,6 +8,7 @@ import builtins
 import copy
 import json
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from pathlib import Path
 
 from .packed_values import packed, unpacked
@@ -55,13 +56,17 @@ class Tables:
 
     def __init__(self, written: dict):
         self.written, self.outcomes = written, written["outcomes"]
-        self.cases = unpacked(written.get("cases"))
         if "truth" in written:
             self.truth = self.function("truth", written["truth"])
         self.mistakes = [
             (sentence, self.function("a mistake", values))
             for sentence, values in written.get("mistakes", [])
         ]
+
+    @cached_property
+    def cases(self):
+        # Not at the beginning: they may name functions that stand further down in the module.
+        return unpacked(self.written.get("cases"))
 
     def function(self, name, values) -> Table:
         keys = map(json.dumps, self.written["calls"])
