@@ -27,7 +27,6 @@ PLAIN = (
     None, True, 0, -(10**40), 1.5, -0.0, math.inf, "", "é\u2028\x00\ud800", [], [1, [2.0]], (),
     (1, ("a",)), {"a": {1: None}}, {(1, 2): 3}, frozenset({1, 2}), b"\x00\xff", 1 + 2j,
     range(1, 9, 2), slice(None, 3), torch.float16, torch.Size([2, 3]),
-    Place("labs/ring.py", 3, "f", callers=(Place("labs/ring.py", 9, "g"), "… 2 calls …")),
     Call("send", 8, 8, 0, 1), Use("step", 0.5, 1.0, 3, 4, [Call("recv", 1, 0, 1)]),
     Outcome([1], "", "", None, ("A", "B")),
 )  # fmt: skip
@@ -189,3 +188,26 @@ def test_what_json_holds_is_not_called():
     """Names in a text choose among records; nothing else is imported, and nothing runs."""
     with pytest.raises(Exception, match="Popen"):
         made_of(json.loads('{"record": ["Popen", ["true"]]}'))
+
+
+def test_a_place_that_is_told_opens_no_file(tmp_path):
+    path = tmp_path / "secret.py"
+    path.write_text("the answer\n")
+    place = Place(str(path), 1, "f", callers=(Place(str(path), 1, "g"), "… 2 calls …"))
+    found = crossed(place)
+    assert found == place
+    for told in (str(found), *found.below(), str(found.or_in_wait())):
+        assert "the answer" not in told
+
+
+@pytest.mark.parametrize("parts", [[1, 1, *"abcde", []], ["a", "1", *"abcde", []], ["a", 1, 2]])
+def test_a_place_of_other_types_is_none(parts):
+    with pytest.raises(Unreadable):
+        read(json.dumps({"record": ["Place", *parts]}))
+
+
+def test_keys_with_equal_hashes_are_refused_where_they_are_many():
+    keys = [[k * (2**61 - 1), 0] for k in range(1, 5000)]
+    with pytest.raises(Unreadable):
+        read(json.dumps({"dict": keys}))
+    assert len(crossed(dict.fromkeys(range(5000), 0))) == 5000

@@ -80,7 +80,7 @@ def values_that_are_right(exercise, answer) -> tuple[int, int]:
 
 
 def is_right(exercise, answer, call) -> bool:
-    with suppress(Exception):  # Wrong, or a value that nothing can be compared with
+    with suppress(Exception, Ended):  # Wrong, or a value that nothing can be compared with
         got, wanted = value_of(answer, call), plain(exercise.truth(*call))
         if not is_raised(got) and exercise.same(got, wanted):
             return not exercise.whole or as_whole_as(got, wanted)
@@ -94,7 +94,7 @@ def is_same(exercise, got, wanted) -> bool:
 
 
 def holds(examine, answer) -> bool:
-    with suppress(Exception):
+    with suppress(Exception, Ended):
         list(examine(answer))
         return True
     return False

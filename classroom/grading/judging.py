@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from pedagogy_lib.course import checking
+from pedagogy_lib.course.trying import Ended
 
 from . import course, facts
 from .building import built_on
@@ -129,7 +130,7 @@ class Judge:
         try:
             answer = self.answer(asked, found)
             verdict = checking.examine(exercise, answer, asked.title)
-        except Exception as error:
+        except (Exception, Ended, SystemExit) as error:
             last = traceback.format_exception_only(error)[-1].strip()
             return {"state": "broken", "what": f"the check came to no verdict: {last:.300}"}
         printed = verdict.printed.kept if verdict.printed else ""
@@ -148,18 +149,18 @@ class Judge:
 
     def place_for_next(self):
         """The process of this submission; a new one, if an answer has ended the last."""
-        if self.place is None or getattr(self.place, "is_lost", False):
+        if self.place is None or self.place.is_lost:
             self.stack.close()
             self.place = self.stack.enter_context(self.open_place(self.answers.files))
         return self.place
 
     def partial(self, exercise, answer, verdict) -> dict:
-        if getattr(self.place, "is_lost", False):
+        if self.place.is_lost:
             return {}
         try:
             right, of = facts.facts_of(exercise, answer, verdict.wrong, verdict.lines)
             free, all_lines = self.free(exercise) if right else (0, 0)
-        except Exception as error:
+        except (Exception, Ended, SystemExit) as error:
             return {"why": f"{verdict.wrong.why}\n(no partial credit: {error})"}
         if right == 0:
             return {"facts": [0, max(1, of)]}

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import parso
 
+MOST_DEPTH = 90  # of what is read: `ast.unparse` and the like take several calls for each
 MOST_CHARACTERS = 2_000_000  # of a program
 PERCENT = re.compile(r"^# ?%%.*$", re.MULTILINE)
 # Cell magics whose body is Python and runs once or more.
@@ -140,7 +141,18 @@ def own_part(node, text) -> str:
 def tree_of(source) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of `is` with a number, and of backslashes
-        return ast.parse(source)
+        tree = ast.parse(source)
+    if depth_of(tree) > MOST_DEPTH:
+        raise RecursionError("its statements nest too deeply")
+    return tree
+
+
+def depth_of(tree) -> int:
+    """How many nodes stand within one another, counted without recursion."""
+    depth, level = 0, [tree]
+    while level:
+        depth, level = depth + 1, [one for node in level for one in ast.iter_child_nodes(node)]
+    return depth
 
 
 def parse(source) -> list[ast.stmt]:

@@ -15,6 +15,10 @@ from pedagogy_lib.course.exact_values import made_of
 from pedagogy_lib.course.trying import Ended, Submitted
 
 MOST_REPLY_BYTES = 256 * 2**20
+MOST_CONTAINERS = (
+    1_000_000  # lists and dicts in a reply: each takes fifty times what it is written in
+)
+MOST_OF_A_PLACE = 400  # characters
 MOST_PRINTED = 20_000  # characters, of an answer
 PART = 1 << 16
 END_SECONDS = 10.0  # for the processes of an answer to end
@@ -90,15 +94,16 @@ class Connection:
         return self.value_of(reply)
 
     def value_of(self, reply):
-        if "endless" in reply:
-            seconds, place = reply["endless"]
-            what = f"it still runs after {float(seconds):.0f} s\n  at {place}"
-            raise Ended(what, "a loop that never ends?")
-        error = None
         try:
-            if "error" not in reply:
+            if "endless" in reply:
+                seconds, place = reply["endless"]
+                place = str(place)[:MOST_OF_A_PLACE]
+                what = f"it still runs after {float(seconds):.0f} s\n  at {place}"
+                error = Ended(what, "a loop that never ends?")
+            elif "error" in reply:
+                error = made_of(reply["error"])
+            else:
                 return made_of(reply["value"])
-            error = made_of(reply["error"])
         except Exception:  # Unreadable, and whatever parts of another form lead to
             self.lose(FORGED)
         if not isinstance(error, BaseException):
@@ -135,7 +140,10 @@ class Connection:
         if size > MOST_REPLY_BYTES:
             self.lose(f"it sends {size:,} bytes; at most {MOST_REPLY_BYTES:,} are read")
         try:
-            found = json.loads(self.read(size, deadline))
+            data = self.read(size, deadline)
+            if data.count(b"[") + data.count(b"{") > MOST_CONTAINERS:
+                self.lose(f"it sends more than {MOST_CONTAINERS:,} lists and dicts at once")
+            found = json.loads(data)
         except (ValueError, RecursionError):
             self.lose(FORGED)
         return found if isinstance(found, dict) else self.lose(FORGED)

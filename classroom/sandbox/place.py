@@ -52,6 +52,11 @@ class Place:
             raise
         return connection
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether its process has ended, or was ended: nothing more comes of this answer."""
+        return self.connection.is_lost
+
     def of_cell(self, source: str, name: str) -> Submitted:
         """The function that a cell's source defines."""
         return self.begin(name, source=source)

@@ -36,6 +36,9 @@ class Place(NamedTuple):
         linecache.checkcache(self.filename)  # the file may have been edited since the last launch
         return linecache.getline(self.filename, self.line).strip()
 
+    def where(self) -> str:
+        return where_is(self.filename, self.line)
+
     def or_in_wait(self) -> "Place":
         """This place; with the operation "wait", if its line calls that of a request.
 
@@ -48,7 +51,7 @@ class Place(NamedTuple):
         if not self.line:
             return self.function
         source = self.source()
-        where = f"{where_is(self.filename, self.line)}, in {self.function}()"
+        where = f"{self.where()}, in {self.function}()"
         return f"{where}:  {source}" if source else where
 
     def below(self) -> list[str]:
@@ -61,6 +64,16 @@ class Place(NamedTuple):
             f"called from {caller}" if isinstance(caller, Place) else caller
             for caller in self.callers
         ]
+
+
+class PlaceElsewhere(Place):
+    """What another process has told of a place in it. No file of this name is opened here."""
+
+    def source(self) -> str:
+        return self.text
+
+    def where(self) -> str:
+        return f"{self.filename}:{self.line}"
 
 
 def in_words(text, operation="") -> Place:

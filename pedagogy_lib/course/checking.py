@@ -162,7 +162,7 @@ def examined(exercise, answer, found, progress) -> Wrong | None:
         return Wrong("your function", what, why)
     except Ended as ended:
         return Wrong("your function", ended.what, ended.why)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         place = where_raised(error)
         if place is None:
             raise  # not the learner's fault

@@ -73,14 +73,17 @@ def told(place):
 
 def as_error(parts: dict) -> BaseException:
     """The error that such parts were made of."""
-    first, message = str(parts["kinds"][0]), str(parts["message"])
+    first, message = str(parts["kinds"][0]), str(parts["message"])[:MOST_CHARACTERS]
     if first in OF_TEXTS:
         where, names = OF_TEXTS[first]
         kind = getattr(importlib.import_module(f"{PACKAGE}.{where}"), first)
-        return kind(*map(str, parts["texts"])) if names else kind(message)
+        texts = (str(one)[:MOST_CHARACTERS] for one in parts["texts"])
+        return kind(*texts) if names else kind(message)
     if first == "HangError":
         waits = {int(rank): as_place(place) for rank, place in parts["waits"].items()}
-        return HangError(waits, float(parts["seconds"]), network=str(parts["advice"]))
+        return HangError(
+            waits, float(parts["seconds"]), network=str(parts["advice"])[:MOST_CHARACTERS]
+        )
     if first == "RankError":
         return rank_error(parts, message)
     if first in OF_LAUNCHES:

@@ -9,6 +9,7 @@ import base64
 import importlib
 import json
 import math
+import sys
 import types
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from functools import partial
 import numpy as np
 import torch
 
+from ..basics.places import PlaceElsewhere
 from ..basics.units import brief
 from .exact_errors import as_error, parts_of_error
 
@@ -31,6 +33,8 @@ RECORDS = {
     "Found": "exercises.kit.on_ranks",
 }
 PACKAGE = __name__.rpartition(".course.")[0]
+MOST_OF_A_LINE, MOST_CALLERS = 400, 50  # characters; places
+MOST_ODD_KEYS = 1_000  # of a dict: neither texts nor small whole numbers
 DTYPES = {
     str(value).removeprefix("torch."): value
     for value in vars(torch).values()
@@ -194,10 +198,32 @@ def made_of_tensor(parts):
 
 def made_of_record(parts):
     name, *values = parts
+    if name == "Place":
+        return made_of_place(*map(made_of, values))
     kind = getattr(importlib.import_module(f"{PACKAGE}.{RECORDS[name]}"), name)
     if name == "Raised":
         return kind.of(made_of(values[0]), str(values[1]))
     return kind(*map(made_of, values))
+
+
+def made_of_place(filename, line, *texts) -> PlaceElsewhere:
+    *texts, callers = texts
+    if type(line) is not int:
+        raise Unreadable(f"{brief(line, 60)} is no line")
+    above = (one if isinstance(one, PlaceElsewhere) else text(one)[:MOST_OF_A_LINE]
+             for one in callers[:MOST_CALLERS])  # fmt: skip
+    told = (text(one)[:MOST_OF_A_LINE] for one in (filename, *texts))
+    return PlaceElsewhere(next(told), line, *told, callers=tuple(above))
+
+
+def made_of_dict(parts) -> dict:
+    """Keys whose hashes can be chosen to be equal would take for ever, if they were many."""
+    found = {made_of(key): made_of(value) for key, value in parts[:MOST_ODD_KEYS]}
+    for key, value in parts[MOST_ODD_KEYS:]:
+        if type(key) is not str and not (type(key) is int and abs(key) < sys.maxsize >> 2):
+            raise Unreadable(f"more than {MOST_ODD_KEYS} keys, and {brief(key, 60)} among them")
+        found[key] = made_of(value)
+    return found
 
 
 def text(value) -> str:
@@ -210,7 +236,7 @@ READERS = {
     "float": lambda parts: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[parts],
     "tuple": lambda parts: tuple(map(made_of, parts)),
     "set": lambda parts: frozenset(map(made_of, parts)),
-    "dict": lambda parts: {made_of(key): made_of(value) for key, value in parts},
+    "dict": made_of_dict,
     "bytes": lambda parts: base64.b64decode(parts),
     "complex": lambda parts: complex(*map(float, map(made_of, parts))),
     "range": lambda parts: range(*map(int, parts)),

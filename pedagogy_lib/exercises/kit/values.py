@@ -1,5 +1,6 @@
 """What an answer gave, as plain values that can be compared and shown."""
 
+import math
 from itertools import islice
 from numbers import Number, Real
 
@@ -69,12 +70,19 @@ def equal(got, wanted) -> bool:
         return got == wanted
     if is_number(got) and is_number(wanted):
         same = close if isinstance(wanted, int) else close_in_float32
-        return same(float(got), float(wanted))
+        return same(as_float(got), as_float(wanted))
     if isinstance(got, list) and isinstance(wanted, list):
         return len(got) == len(wanted) and all(map(equal, got, wanted))
     if isinstance(got, dict) and isinstance(wanted, dict):
         return got.keys() == wanted.keys() and all(equal(got[key], wanted[key]) for key in got)
     return type(got) is type(wanted) and got == wanted
+
+
+def as_float(number) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # a whole number of more than 308 digits
+        return math.copysign(math.inf, number)
 
 
 def same_kind(got, wanted) -> bool:
