@@ -37,6 +37,11 @@ class Course:
         assert done.returncode == 0, done.stderr
         return done.stderr
 
+    def set(self, line):
+        """Add a line to the course's settings."""
+        path = self.folder / "nbgrader_config.py"
+        path.write_text(f"{path.read_text()}\n{line}\n")
+
     def handed_in(self, student) -> Path:
         """What this student has fetched, and may change now."""
         folder = self.folder / "submitted" / student / NAME

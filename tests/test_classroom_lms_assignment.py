@@ -141,6 +141,20 @@ def test_the_command_writes_a_course_and_keeps_what_is_there(tmp_path, capsys):
     assert "is there already: move it away first" in capsys.readouterr().err
 
 
+def test_a_students_labs_are_kept_wherever_nbgrader_has_its_folders(tmp_path):
+    pytest.importorskip("nbgrader")
+    from traitlets.config import Config
+
+    from classroom.lms.nbgrader_settings import settle
+
+    lab = tmp_path / "made" / "02_collectives" / "labs" / "collectives.py"
+    lab.parent.mkdir(parents=True)
+    lab.write_text("")
+    settings = Config(CourseDirectory={"root": str(tmp_path), "source_directory": "made"})
+    settle(settings, "/course", "python")
+    assert settings.Autograde.exclude_overwriting == {"02_collectives": ["labs/collectives.py"]}
+
+
 def test_nbgrader_may_live_in_a_python_without_the_course():
     pytest.importorskip("nbgrader")
     program = """
@@ -153,7 +167,7 @@ def test_nbgrader_may_live_in_a_python_without_the_course():
     )
 
 
-@pytest.mark.parametrize("chapters, said", [("", "say which chapters"), ("77", "no chapter 77")])
+@pytest.mark.parametrize("chapters, said", [("", 'CHAPTERS="02 06"'), ("77", "no chapter 77")])
 def test_a_wrong_chapter_is_told(tmp_path, capsys, chapters, said):
     assert main(["nbgrader", "--chapters", chapters, "--into", str(tmp_path)]) == 2
     assert said in capsys.readouterr().err

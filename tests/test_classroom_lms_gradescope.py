@@ -16,7 +16,7 @@ from walls_here import USABLE
 
 from classroom.handout.reviewed import unreviewed
 from classroom.handout.searching import search
-from classroom.lms import in_container, judging
+from classroom.lms import gradescope, in_container, judging
 from classroom.lms.__main__ import main
 from classroom.sandbox import other_user
 from pedagogy_lib.course import build
@@ -113,9 +113,27 @@ def test_the_zip_has_two_programs_at_its_top_and_the_same_bytes_each_time(archiv
     assert (tmp_path / archive.name).read_bytes() == archive.read_bytes()
 
 
-def test_nothing_asked_is_told(tmp_path, capsys):
-    assert main(["gradescope", "--into", str(tmp_path)]) == 2
-    assert "say what to grade" in capsys.readouterr().err
+@pytest.mark.parametrize("wishes, said", [
+    ([], "say what to grade"),
+    (["--exercises", "2.9", "--given", "77"], "there is no chapter 77"),
+    (["--exercises", "2.9", "--minutes", "0.1"], "0.1 minutes are too few"),
+    (["--exercises", "2.9", "--minutes", "nan"], "nan minutes are too few"),
+])  # fmt: skip
+def test_what_no_submission_could_be_judged_by_is_refused(tmp_path, capsys, wishes, said):
+    assert main(["gradescope", "--into", str(tmp_path), *wishes]) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_each_wish_has_a_zip_of_its_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(gradescope, "course_files", dict)
+    wishes_of_teachers = "", " --given 2.6", " --chapters 06"
+    for wishes in (f"--exercises 2.9{more}" for more in wishes_of_teachers):
+        assert main(["gradescope", "--into", str(tmp_path), *wishes.split()]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "autograder-2.9.zip", "autograder-2.9-given-2.6.zip", "autograder-06-2.9.zip",
+    }  # fmt: skip
+    assert capsys.readouterr().out.startswith("1 exercise, ")
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root can become another user")
@@ -175,9 +193,44 @@ def test_what_was_judged_in_time_counts(monkeypatch):
     monkeypatch.setattr(judging, "judged", judged)
     question = {"exercises": [{"number": n} for n in ("2.1", "2.8")], "submission": ".",
                 "out": ".", "way": None, "given": ""}  # fmt: skip
-    assert judging.judged_in_time(question | {"seconds": -1.0}) == ["2.1"]
+    said = []
+    assert judging.judged_in_time(question | {"seconds": -1.0}, said.append) == ["2.1"] == said
     assert asked == [["2.1", "2.8"], ["2.1"]]
     assert judging.judged_in_time(question | {"seconds": math.inf}) == ["2.1", "2.8"]
+
+
+ENDLESS = """\
+import json, sys, time
+question = json.loads(sys.argv[-1])
+numbers = [one["number"] for one in question["exercises"]]
+for number in numbers[:2]:
+    print(json.dumps(number), flush=True)
+if len(numbers) > 2:
+    print('{"answers', end="", flush=True)  # torn
+    HOW_IT_ENDS
+print(json.dumps({"problems": [], "answers": dict.fromkeys(numbers, question["out"])}))
+"""
+
+
+@pytest.mark.parametrize("how, said", [
+    ("time.sleep(60)", "took more than 3 s"), ("sys.exit(9)", "ended with 9"),
+])  # fmt: skip
+def test_what_was_judged_counts_if_it_is_killed(tmp_path, monkeypatch, capsys, how, said):
+    program = tmp_path / "python"
+    text = ENDLESS.replace("HOW_IT_ENDS", how)
+    program.write_text(f"#!{sys.executable}\n{text}")
+    program.chmod(0o755)
+    monkeypatch.setattr(in_container.sys, "executable", str(program))
+    asked = {"exercises": [{"number": n} for n in ("2.1", "2.8", "2.9")],
+             "minutes": (in_container.LEFT_SECONDS + 3) / 60}  # fmt: skip
+    found = in_container.judged_apart(tmp_path, asked, None)
+    assert found["answers"].keys() == {"2.1", "2.8"}
+    assert said in capsys.readouterr().out
+    none = {"exercises": [], "minutes": asked["minutes"]}
+    program.write_text("#!/bin/sh\nexit 4\n")
+    assert in_container.judged_apart(tmp_path, none, None) == {
+        "error": "the judging ended with 4"
+    }  # fmt: skip
 
 
 def test_a_broken_autograder_says_so(autograder):

@@ -53,6 +53,10 @@ def graded(tmp_path_factory):
     pytest.importorskip("nbgrader")
     course = Course(tmp_path_factory.mktemp("nbgrader"))
     course.nbgrader("generate_assignment", "02_collectives")
+    course.nbgrader(
+        "db", "assignment", "add", "02_collectives", "--duedate=2026-01-01 00:00:00 UTC"
+    )
+    course.set("c.LateSubmissionPlugin.penalty_method = 'zero'")
     ada = course.handed_in("ada")
     answer(ada / SENT, right("2.9"))
     answer(ada / SWAP, right("2.1"))
@@ -60,6 +64,11 @@ def graded(tmp_path_factory):
     answer(course.handed_in("bob") / SENT, TOO_FEW)
     course.handed_in("eve")
     answer(course.handed_in("lou") / SENT, LOOKED_AT)
+    zoe = course.handed_in("zoe")
+    (zoe / "timestamp.txt").write_text("2026-01-02 00:00:00 UTC")  # a day late
+    answer(zoe / SENT, right("2.9"))
+    for name in (SENT, SWAP):
+        (zoe / name).rename(zoe / f"zoe's {name}")
     mal = course.handed_in("mal")
     answer(mal / SENT, FORGER)
     changed(mal / SENT, forge)
@@ -78,16 +87,18 @@ def test_the_scores_are_those_of_the_checks(graded):
         ("eve", "2.1"): (0.0, False), ("eve", "2.9"): (0.0, False), ("eve", "2.10"): (0.0, False),
         ("lou", "2.1"): (0.0, False), ("lou", "2.9"): (None, True), ("lou", "2.10"): (0.0, False),
         ("mal", "2.1"): (0.0, False), ("mal", "2.9"): (0.0, False), ("mal", "2.10"): (0.0, False),
+        ("zoe", "2.1"): (0.0, False), ("zoe", "2.9"): (1.0, False), ("zoe", "2.10"): (0.0, False),
     }  # fmt: skip
 
 
 def test_nbgrader_exports_them(graded):
     lines = (graded.folder / "grades.csv").read_text().splitlines()[1:]
-    score, most = slice(-2, -1), slice(-1, None)
-    found = {line.split(",")[3]: [line.split(",")[part][0] for part in (score, most)]
-             for line in lines}  # fmt: skip
-    assert found == {"ada": ["2.0", "3.0"], "bob": ["0.6", "3.0"], "eve": ["0.0", "3.0"],
-                     "lou": ["0.0", "3.0"], "mal": ["0.0", "3.0"]}  # fmt: skip
+    found = {line.split(",")[3]: line.split(",")[-4:] for line in lines}
+    nothing = ["0.0", "0.0", "0.0", "3.0"]  # points, penalty, score, of
+    assert found == {
+        "ada": ["2.0", "0.0", "2.0", "3.0"], "bob": ["0.6", "0.0", "0.6", "3.0"],
+        "eve": nothing, "lou": nothing, "mal": nothing, "zoe": ["1.0", "1.0", "0.0", "3.0"],
+    }  # fmt: skip
 
 
 def test_feedback_has_the_checks_own_words_at_the_exercise(graded):
@@ -103,6 +114,7 @@ def test_what_a_student_writes_is_shown_as_text(graded):
     told = graded.feedback("mal", SENT)
     assert SCRIPT not in told and "&lt;script&gt;teacher.grade(100)&lt;/script&gt;" in told
     assert "cannot be read as a notebook" in graded.feedback("mal", SWAP)
+    assert "Nothing was handed in under this name" in graded.feedback("zoe", SENT)
 
 
 def test_labs_stay_as_they_were_handed_in(graded):
@@ -122,3 +134,12 @@ def test_nothing_is_released_that_answers(graded):
              for path in folder.rglob("*") if path.is_file()}  # fmt: skip
     named = {n if "/" in n else f"notebooks/{n}": data for n, data in files.items()}
     assert f"notebooks/{SENT}" in named and unreviewed(search(named)) == []
+
+
+def test_wishes_by_which_nobody_can_be_judged_are_told_once(graded):
+    graded.set("c.Judged.given = '77'")
+    before = graded.grades()
+    with pytest.raises(AssertionError) as told:
+        graded.nbgrader("autograde", "02_collectives", "--force")
+    assert str(told.value).count("there is no chapter 77") == 1
+    assert "Traceback" not in str(told.value) and graded.grades() == before

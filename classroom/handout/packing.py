@@ -23,12 +23,17 @@ def zipped(files) -> bytes:
     buffer, folder = io.BytesIO(), folder_of(files)
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, data in sorted(files.items()):
-            entry = zipfile.ZipInfo(f"{folder}/{name}", BEFORE_ALL)
-            entry.external_attr = (0o100000 | MODE) << 16
-            entry.create_system = 3  # the same on every system
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data)
+            archive.writestr(entry(f"{folder}/{name}", MODE), data)
     return buffer.getvalue()
+
+
+def entry(name, mode) -> zipfile.ZipInfo:
+    """Of a file in a zip, the same on every system and every day."""
+    found = zipfile.ZipInfo(name, BEFORE_ALL)
+    found.external_attr = (0o100000 | mode) << 16
+    found.create_system = 3
+    found.compress_type = zipfile.ZIP_DEFLATED
+    return found
 
 
 def write_files(files, folder: Path):

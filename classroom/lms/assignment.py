@@ -32,6 +32,7 @@ from classroom.lms.nbgrader_settings import settle  # noqa: E402
 c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "distributed-training"
 c.CourseDirectory.root = str(Path(__file__).resolve().parent)
+# Settings of nbgrader's folders come before this line.
 settle(c, COURSE, python={python!r})
 # Chapters whose solutions stand in where a student has not written what an exercise builds on:
 # c.Judged.given = "02"
@@ -43,7 +44,7 @@ def write_course(chapters, folder: Path):
 
     Raises  WrongInput if an assignment is there already: a teacher may have worked in it
     """
-    need(chapters, 'say which chapters become assignments: --chapters "02 06"')
+    need(chapters, 'say which chapters become assignments: CHAPTERS="02 06", or --chapters "02 06"')
     assignments = {name_of(chapter): files_of(chapter) for chapter in chapters}
     for name in assignments:
         if (folder / "source" / name).exists():

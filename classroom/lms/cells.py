@@ -5,12 +5,14 @@ point, which students can read and run, and not change.
 """
 
 import ast
+import re
 from dataclasses import dataclass
 
 from nbformat.v4 import new_code_cell
 
 POINTS = 1
 SCHEMA = 3  # of nbgrader's metadata
+NUMBERED = re.compile(r"exercise-(\d+)-(\d+)")
 TESTS = """\
 outcome = {call}
 display(outcome)
@@ -86,6 +88,12 @@ def called(call) -> str:
 def id_of(number: str) -> str:
     """`exercise-2-8`: nbgrader allows no dot."""
     return f"exercise-{number.replace('.', '-')}"
+
+
+def number_of(grade_id) -> str | None:
+    """`2.8` of `exercise-2-8`; None of a cell that a teacher has added."""
+    found = NUMBERED.fullmatch(grade_id)
+    return f"{found[1]}.{found[2]}" if found else None
 
 
 def marked(cell, grade_id, **marks):

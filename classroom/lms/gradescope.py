@@ -9,9 +9,11 @@ import zipfile
 from pathlib import Path
 
 from classroom.grading import course
-from classroom.handout.packing import BEFORE_ALL
+from classroom.grading.command import given_numbers
+from classroom.handout.packing import entry
 from classroom.pages.rendering import topic
 from pedagogy_lib.basics.errors import need
+from pedagogy_lib.basics.units import counted
 from pedagogy_lib.course.build import ROOT
 
 HERE = Path(__file__).parent
@@ -21,6 +23,7 @@ COURSE = ("classroom/**/*", "labs/**/*", "notebooks/*.ipynb", "pedagogy_lib/**/*
           "constraints.txt", "LICENSE")  # fmt: skip
 NOT_CODE = {"__pycache__", ".ipynb_checkpoints"}
 ASKED = "asked.json"
+LEAST_MINUTES = 5  # below, not one slow exercise has time to be judged
 
 
 def write_autograder(chapters, exercises, folder: Path, given="", minutes=10.0):
@@ -30,15 +33,25 @@ def write_autograder(chapters, exercises, folder: Path, given="", minutes=10.0):
     minutes  the time that Gradescope gives to a submission
     """
     need(chapters or exercises, 'say what to grade: --chapters "02", or --exercises "2.8 2.9"')
+    need(
+        minutes >= LEAST_MINUTES,
+        f"{minutes:g} minutes are too few to judge in: --minutes 40, and the same in Gradescope",
+    )
+    given_numbers(given)  # a wrong one is told to the teacher now, and not to each student
     asked = course.asked(chapters, exercises)
     files = {f"course/{name}": data for name, data in course_files().items()}
     files |= {name: (HERE / source).read_bytes() for name, source in PROGRAMS.items()}
     files[ASKED] = as_asked(asked, given, minutes)
-    path = folder / f"autograder-{'-'.join(chapters or exercises)}.zip"
+    path = folder / f"autograder-{'-'.join([*chapters, *exercises, *in_name(given)])}.zip"
     folder.mkdir(parents=True, exist_ok=True)
     path.write_bytes(zipped(files))
-    yield f"{len(asked)} exercises, {path.stat().st_size / 1e6:.1f} MB: {path}"
+    yield f"{counted(len(asked), 'exercise')}, {path.stat().st_size / 1e6:.1f} MB: {path}"
     yield "it holds the solutions: give it to Gradescope, and to no student"
+
+
+def in_name(given) -> list[str]:
+    """`02-given-03`: each wish has a zip of its own."""
+    return ["given", *given.split()] if given.split() else []
 
 
 def as_asked(asked, given, minutes) -> bytes:
@@ -59,9 +72,5 @@ def zipped(files) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, data in sorted(files.items()):
-            entry = zipfile.ZipInfo(name, BEFORE_ALL)
-            entry.external_attr = (0o100755 if name in PROGRAMS else 0o100644) << 16
-            entry.create_system = 3  # the same on every system
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data)
+            archive.writestr(entry(name, 0o755 if name in PROGRAMS else 0o644), data)
     return buffer.getvalue()

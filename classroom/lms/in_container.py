@@ -15,7 +15,8 @@ BROKEN = (
     "The autograder could not judge this submission. That is not your fault; please tell your "
     "teacher."
 )
-LEFT_SECONDS = 30.0  # of Gradescope's time, to end and to write
+LEFT_SECONDS = 60.0  # of Gradescope's time, to tell what is known, to end and to write
+TELLING_SECONDS = 45.0  # of these, to tell it
 RESULTS = "results/results.json"
 
 
@@ -37,21 +38,37 @@ def keep_to_root(folder):
 
 
 def judged_apart(folder, asked, way) -> dict:
-    """What the judging has found; {"error": …} if it came to nothing."""
+    """What the judging has found; {"error": …} if it came to nothing.
+
+    If it is killed, a second one tells what the first had judged.
+    """
     seconds = 60 * asked["minutes"] - LEFT_SECONDS
     with tempfile.TemporaryDirectory(prefix="judged-") as out:
-        question = asked | {"submission": str(folder / "submission"), "out": out, "way": way,
-                            "seconds": 0.8 * seconds}  # fmt: skip
-        command = [sys.executable, "-m", "classroom.lms.judging", json.dumps(question)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
-        except subprocess.TimeoutExpired:
-            return {"error": f"it took more than {seconds:.0f} s"}
-    sys.stderr.write(done.stderr)
+        question = asked | {"submission": str(folder / "submission"), "out": out, "way": way}
+        lines, end = said_to(question | {"seconds": 0.8 * seconds}, seconds)
+        if not is_reply(lines):
+            print(f"the judging {end}")
+            known = [one for one in asked["exercises"] if one["number"] in lines]
+            if known:
+                lines, _ = said_to(question | {"exercises": known}, TELLING_SECONDS)
+    return lines[-1] if is_reply(lines) else {"error": f"the judging {end}"}
+
+
+def said_to(question, seconds) -> tuple[list, str]:
+    """(the lines that the judging says, how it ended)"""
+    command = [sys.executable, "-m", "classroom.lms.judging", json.dumps(question)]
     try:
-        return json.loads(done.stdout.splitlines()[-1])
-    except (ValueError, IndexError):
-        return {"error": f"the judging ended with {done.returncode}, and said nothing"}
+        done = subprocess.run(command, stdout=subprocess.PIPE, timeout=seconds)
+        said, end = done.stdout, f"ended with {done.returncode}"
+    except subprocess.TimeoutExpired as error:
+        said, end = error.stdout or b"", f"took more than {seconds:.0f} s"
+    whole = [line for line in said.splitlines(keepends=True) if line.endswith(b"\n")]
+    return [json.loads(line) for line in whole], end
+
+
+def is_reply(lines) -> bool:
+    """Before the reply, the judging says the number of each exercise that it has judged."""
+    return bool(lines) and isinstance(lines[-1], dict)
 
 
 def results_of(asked, found) -> dict:

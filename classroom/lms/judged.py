@@ -35,8 +35,7 @@ def judged(submission, student, numbers, out, way=None, given="", tell=nothing) 
     found = newest_of(owner.student, [(0.0, owner, pile_of(owner))])
     task = Task(tuple(asked), Path(out), place, given_numbers(given))
     entry = graded(found, task, tell)
-    accepted = writing.read_accepted(Path(out))
-    return writing.results_of("", course.version(), asked, [entry], accepted)
+    return writing.results_of("", course.version(), asked, [entry], accepted={})
 
 
 def told_of(results) -> dict:

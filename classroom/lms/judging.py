@@ -13,7 +13,10 @@ import time
 import traceback
 from pathlib import Path
 
+from classroom.grading.command import given_numbers
+from classroom.sandbox.choosing import chosen
 from pedagogy_lib.basics.errors import LaunchError
+from pedagogy_lib.course.checking import exercises_of
 
 from .judged import judged, told_of
 
@@ -34,26 +37,51 @@ def apart():
     return replies
 
 
-def reply_to(question) -> dict:
+def once(text):
+    """Reply to one question; before that, say the number of each exercise as it is judged."""
+    replies = apart()
+
+    def say(value):
+        print(json.dumps(value), file=replies, flush=True)
+
+    say(reply_to(json.loads(text), say))
+
+
+def reply_to(question, say=lambda number: None) -> dict:
     """What is said of a submission, or why nothing can be said."""
     try:
-        return told_of(judged_in_time(question))
+        if "wishes" in question:
+            return {"way": can_judge(**question["wishes"])}
+        return told_of(judged_in_time(question, say))
     except LaunchError as error:  # a sentence for a person
         return {"error": str(error)}
     except Exception as error:
         return {"error": traceback.format_exception_only(error)[-1].strip()}
 
 
-def judged_in_time(question) -> dict:
+def can_judge(way, given) -> str:
+    """The way in which students' code will run. Raises WrongInput if it cannot."""
+    given_numbers(given)
+    return chosen(way).NAME
+
+
+def is_asked(number) -> bool:
+    """A teacher may have called a cell of their own `exercise-99-9`."""
+    chapter = number.split(".")[0]
+    return number in exercises_of(chapter)
+
+
+def judged_in_time(question, say=lambda number: None) -> dict:
     """The results; only of some exercises, if there was no time for more."""
     end, done = time.monotonic() + question.get("seconds", math.inf), []
 
     def tell(number, is_new):
         done.append(number)
+        say(number)
         if time.monotonic() > end:
             raise OutOfTime
 
-    numbers = [one["number"] for one in question["exercises"]]
+    numbers = [one["number"] for one in question["exercises"] if is_asked(one["number"])]
     about = question["out"], question["way"], question["given"]
     submission = Path(question["submission"]), question.get("student", "")
     try:
@@ -67,5 +95,4 @@ class OutOfTime(BaseException):
 
 
 if __name__ == "__main__":
-    replies = apart()
-    print(json.dumps(reply_to(json.loads(sys.argv[1]))), file=replies, flush=True)
+    once(sys.argv[1])

@@ -7,7 +7,19 @@ import json
 import subprocess
 from pathlib import Path
 
-_held: dict = {}  # "process": the one that runs; "last": (question, answer)
+# "process": the one that runs; "of": the state of the course that it has read;
+# "last": (question, answer)
+_held: dict = {}
+COURSE = ("classroom", "labs", "notebooks", "pedagogy_lib", "solutions")
+
+
+def begin(python, course, wishes: dict):
+    """Before the submissions of one `autograde`: no verdict of an earlier one is held.
+
+    Raises  RuntimeError if nobody can be judged by these wishes, or without walls
+    """
+    _held.pop("last", None)
+    reply(python, course, {"wishes": wishes})
 
 
 def asked_of_course(python, course, log, question: dict) -> dict:
@@ -30,25 +42,49 @@ def state_of(folder) -> list:
 
 
 def reply(python, course, question) -> dict:
-    process = running(python, course)
-    process.stdin.write(json.dumps(question) + "\n")
-    process.stdin.flush()
-    line = process.stdout.readline()
+    text = json.dumps(question) + "\n"
+    line = said(running(python, course), text)
+    line = line or said(running(python, course), text)  # it may have ended just then, being idle
     found = json.loads(line) if line else {"error": f"{python} has ended in {course}"}
     if "error" in found:
-        raise RuntimeError(f"the course could not judge it: {found['error']}")
+        raise RuntimeError(f"the course could not judge: {found['error']}")
     return found
 
 
+def said(process, text) -> str:
+    """A line; empty if the process has ended."""
+    try:
+        process.stdin.write(text)
+        process.stdin.flush()
+        line = process.stdout.readline()
+    except OSError:
+        line = ""
+    if not line:
+        process.kill()
+        process.wait()
+    return line
+
+
 def running(python, course):
-    """The process that judges; a new one if there is none any more."""
-    process = _held.get("process")
+    """The process that judges; a new one if there is none any more, or of an older course."""
+    process, state = _held.get("process"), (python, course, newest_of(course))
+    if process is not None and _held["of"] != state:
+        process.terminate()
+        process.wait()
     if process is None or process.poll() is not None:
         command = [python, "-m", "classroom.lms", "judge"]
-        process = _held["process"] = subprocess.Popen(
+        process = subprocess.Popen(
             command, cwd=course, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+        _held.update(process=process, of=state)
     return process
+
+
+def newest_of(course) -> int:
+    """When a file of the course was last written."""
+    folders = [path for name in COURSE for path in Path(course, name).rglob("*")]
+    kept = [path for path in folders if path.suffix in (".py", ".ipynb", ".json")]
+    return max((path.stat().st_mtime_ns for path in kept), default=0)
 
 
 def tell(log, student, found):

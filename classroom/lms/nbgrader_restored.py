@@ -12,20 +12,31 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor
 
+from .cells import SCHEMA
+
 UNREADABLE = "What was handed in under this name cannot be read as a notebook."
-SCHEMA = 3  # of nbgrader's metadata
+ABSENT = "Nothing was handed in under this name."
 
 
 class Readable(NotebookExporter):
-    """Takes a file that is no notebook for an empty one: the other files still count."""
+    """Takes a file that is no notebook, or not there, for an empty one: the others still count."""
+
+    def from_filename(self, filename, resources=None, **more):
+        if Path(filename).exists():
+            return super().from_filename(filename, resources=resources, **more)
+        return self.from_notebook_node(instead(ABSENT), resources=resources, **more)
 
     def from_file(self, file_stream, resources=None, **more):
         try:
             notebook = nbformat.read(file_stream, as_version=4)
             nbformat.validate(notebook)
         except Exception:  # a student's file makes nbformat raise anything
-            notebook = new_notebook(cells=[new_markdown_cell(UNREADABLE)])
+            notebook = instead(UNREADABLE)
         return self.from_notebook_node(notebook, resources=resources, **more)
+
+
+def instead(text):
+    return new_notebook(cells=[new_markdown_cell(text)])
 
 
 class Restored(NbGraderPreprocessor):

@@ -4,9 +4,12 @@ nbgrader runs a list of steps over each notebook, and lets a course name them. O
 step that executes the notebook is left out: `Judged` asks the course instead.
 """
 
+from glob import glob
 from pathlib import Path
 
+from nbgrader.api import Gradebook
 from nbgrader.converters import GenerateAssignment
+from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import (
     AssignLatePenalties,
     CheckCellMetadata,
@@ -16,19 +19,21 @@ from nbgrader.preprocessors import (
     OverwriteKernelspec,
 )
 
-from .nbgrader_restored import Readable, Restored
-from .nbgrader_steps import ClearMarkedSolutions, Judged, SaveVerdicts
+from .nbgrader_restored import Restored
+from .nbgrader_steps import ClearMarkedSolutions, Judged, Judging, SaveVerdicts
 
 
 def settle(settings, course: str, python: str):
-    """Change traitlets' settings.
+    """Change traitlets' settings. Those of CourseDirectory come before.
 
     course  the course's folder, with its solutions
     python  the course's own, which need not be nbgrader's
     """
-    settings.Autograde.exclude_overwriting = labs_in(Path(settings.CourseDirectory.root, "source"))
+    folders = CourseDirectory(config=settings)
+    settings.Autograde.exclude_overwriting = labs_in(folders)
+    settings.Autograde.pre_convert_hook = lambda **about: add_absent(folders.db_url, **about)
     settings.Judged.course, settings.Judged.python = course, python
-    settings.Autograde.exporter_class = Readable
+    settings.Autograde.exporter_class = Judging
     settings.Autograde.sanitize_preprocessors = [
         Restored, ClearOutput, OverwriteKernelspec, OverwriteCells, CheckCellMetadata,
     ]  # fmt: skip
@@ -41,9 +46,22 @@ def settle(settings, course: str, python: str):
     ]
 
 
-def labs_in(source: Path) -> dict[str, list[str]]:
+def labs_in(folders: CourseDirectory) -> dict[str, list[str]]:
     """{assignment: its labs}: nbgrader would put its own in the place of a student's."""
+    sources = glob(folders.format_path(folders.source_directory, ".", "*"))
     return {
-        folder.name: [path.relative_to(folder).as_posix() for path in folder.glob("labs/*.py")]
-        for folder in source.glob("*")
+        source.name: [path.relative_to(source).as_posix() for path in source.glob("labs/*.py")]
+        for source in map(Path, sources)
     }
+
+
+def add_absent(db_url, assignment, student, notebooks: list):
+    """Let nbgrader take the notebooks that were not handed in, too: answers may stand elsewhere.
+
+    notebooks  of one submission, which nbgrader goes through next
+    """
+    folder = Path(notebooks[0]).parent
+    with Gradebook(db_url) as book:
+        names = [f"{one.name}.ipynb" for one in book.find_assignment(assignment).notebooks]
+    handed_in = {Path(path).name for path in notebooks}
+    notebooks += [str(folder / name) for name in names if name not in handed_in]

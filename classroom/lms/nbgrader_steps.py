@@ -4,25 +4,19 @@ Nothing of the notebook is executed. The course's Python finds the answers in al
 in, and runs them behind walls; the scores come from there.
 """
 
-import re
 import sys
 from pathlib import Path
 
 from nbformat.v4 import new_output
 from nbgrader.api import Gradebook
+from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import ClearSolutions, NbGraderPreprocessor, SaveAutoGrades
 from nbgrader.utils import is_grade
 from traitlets import Bool, Unicode
 
-from .nbgrader_asking import asked_of_course
-
-OURS = re.compile(r"exercise-(\d+)-(\d+)")
-
-
-def number_of(grade_id) -> str | None:
-    """`2.8` of `exercise-2-8`; None of a cell that a teacher has added."""
-    found = OURS.fullmatch(grade_id)
-    return f"{found[1]}.{found[2]}" if found else None
+from .cells import number_of
+from .nbgrader_asking import asked_of_course, begin
+from .nbgrader_restored import Readable
 
 
 class ClearMarkedSolutions(ClearSolutions):
@@ -49,8 +43,7 @@ class Judged(NbGraderPreprocessor):
         )
         found = asked_of_course(self.python, self.course, self.log, {
             "submission": str(Path(submission).resolve()), "student": about["student"],
-            "exercises": self.exercises(about), "given": self.given,
-            "way": "trust" if self.trust else None,
+            "exercises": self.exercises(about), **self.wishes(),
             "out": str(Path(folders.root, "grades", about["assignment"])),
         })  # fmt: skip
         for cell in filter(is_grade, nb.cells):
@@ -59,8 +52,11 @@ class Judged(NbGraderPreprocessor):
                 points = answer["score"] * cell.metadata.nbgrader.points
                 data = {"text/plain": f"{points:.4g}", "text/html": answer["html"]}
                 cell.outputs = [new_output("execute_result", data=data)]
-        resources["answers"], resources["submission"] = found["answers"], submission
+        resources["answers"] = found["answers"]
         return nb, resources
+
+    def wishes(self) -> dict:
+        return {"given": self.given, "way": "trust" if self.trust else None}
 
     def exercises(self, about) -> list[dict]:
         """All of the assignment."""
@@ -70,6 +66,23 @@ class Judged(NbGraderPreprocessor):
         return [{"number": number} for name in names if (number := number_of(name))]
 
 
+class Judging(Readable):
+    """Opens notebooks for `autograde`, which makes one of it before all students.
+
+    Raises  NbGraderException if the course can judge nobody; from a step, it would come with a
+            traceback for each student
+    """
+
+    def __init__(self, *words, **more):
+        super().__init__(*words, **more)
+        judged = Judged(parent=self)
+        try:
+            begin(judged.python, judged.course, judged.wishes())
+        except (OSError, RuntimeError) as error:
+            self.log.error("%s", error)
+            raise NbGraderException(str(error)) from None
+
+
 class SaveVerdicts(SaveAutoGrades):
     """Saves scores. What a person has to decide stays open, for the formgrader."""
 
@@ -77,11 +90,8 @@ class SaveVerdicts(SaveAutoGrades):
         nb, resources = super().preprocess(nb, resources)
         with Gradebook(self.db_url) as book:
             for notebook in book.find_assignment(self.assignment_id).notebooks:
-                file = Path(resources["submission"], f"{notebook.name}.ipynb")
                 if notebook.name == self.notebook_id:
                     self.save_open(book, notebook, resources["answers"])
-                elif not file.exists():
-                    self.save_elsewhere(book, notebook, resources["answers"])
         return nb, resources
 
     def save_open(self, book, notebook, answers):
@@ -90,18 +100,8 @@ class SaveVerdicts(SaveAutoGrades):
         for cell in notebook.grade_cells:
             answer = answers.get(number_of(cell.name), {"is_open": cell.name not in by_hand})
             if answer["is_open"]:
-                self.save(book, cell.name, notebook.name, None)
-
-    def save_elsewhere(self, book, notebook, answers):
-        """Of a notebook that was not handed in: its answers may stand in another file."""
-        for cell in notebook.grade_cells:
-            answer = answers.get(number_of(cell.name))
-            if answer is not None:
-                points = None if answer["is_open"] else answer["score"] * cell.max_score
-                self.save(book, cell.name, notebook.name, points)
-
-    def save(self, book, name, notebook, points):
-        """No points: for a person to decide."""
-        grade = book.find_grade(name, notebook, self.assignment_id, self.student_id)
-        grade.auto_score, grade.needs_manual_grade = points, points is None
+                grade = book.find_grade(
+                    cell.name, notebook.name, self.assignment_id, self.student_id
+                )
+                grade.auto_score, grade.needs_manual_grade = None, True
         book.db.commit()

@@ -20,12 +20,10 @@ INSTEAD = {
     "look": "your teacher reads this answer before it counts",
     "broken": "the check came to no verdict, which is not held against you; your teacher knows",
 }
+# What the grading says of these is for the teacher.
+FOR_A_PERSON = ("look", "broken")
 # A verdict links to files of the course. Nobody has them beside such a page.
 LINK = re.compile(r'<a href="[^"]*">(.*?)</a>')
-
-
-# Of these, nobody says "still to write".
-FOR_A_PERSON = ("look", "broken")
 
 
 def verdict_of(exercise: dict, answer: dict) -> Verdict:
