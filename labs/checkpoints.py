@@ -309,7 +309,7 @@ def copy_of(state):
 # ---- The program ----------------------------------------------------------------------------
 
 
-def train_on(folder, steps, every=10, data=None, step=Training.step) -> Training:
+def train_on(folder, steps, every=10, data=None, step=lambda training: training.step()) -> Training:
     """Train up to so many steps, from the newest checkpoint that is whole, if there is one."""
     training = Training(data)
     state = load_newest(folder)

@@ -120,3 +120,12 @@ def test_answers_are_told_what_the_original_checks_tell(number, course):
     compiled = told(course, answers)
     assert compiled == told(original, answers)
     assert sum(text.endswith("passed") for text in compiled) >= 2
+
+
+def test_each_lab_can_be_read_before_anything_is_solved(tmp_path):
+    folder = handout_in(tmp_path / "handout", solved=False)
+    labs = [path.stem for path in sorted((folder / "labs").glob("*.py"))]
+    program = f"from pedagogy_lib import lab\nfor name in {labs}: lab(name)"
+    done = in_course(folder, "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert "cannot be read" not in done.stdout + done.stderr

@@ -162,7 +162,9 @@ class Way(NamedTuple):
     rounded: Callable | None = None
 
     def optimizer(self, parameters, lr):
-        return SmallAdam(parameters, self.mean, self.square, lr, rounded=self.rounded)
+        # A class is an exercise: nothing asks for it before it is used.
+        mean, square = (x() if isinstance(x, type) else x for x in (self.mean, self.square))
+        return SmallAdam(parameters, mean, square, lr, rounded=self.rounded)
 
 
 FLOAT, HALF = torch.float32, torch.bfloat16
@@ -173,8 +175,8 @@ WAYS = {
     "bfloat16 states, stochastic": Way(FLOAT, BY_CHANCE, BY_CHANCE),
     "all bfloat16": Way(HALF, NEAREST, NEAREST),
     "all bfloat16, stochastic": Way(HALF, BY_CHANCE, BY_CHANCE, round_stochastically),
-    "8 bits": Way(FLOAT, EightBits(), EightBits()),
-    "8 bits, roots": Way(FLOAT, EightBits(), EightBitRoots()),
+    "8 bits": Way(FLOAT, EightBits, EightBits),
+    "8 bits, roots": Way(FLOAT, EightBits, EightBitRoots),
 }
 
 # ---- Training -------------------------------------------------------------------------------
