@@ -20,7 +20,7 @@ INTERRUPTED = 130  # exit status, as of a program that SIGINT has ended
 
 def arguments(given=None):
     parser = argparse.ArgumentParser(prog="python -m classroom.grading", description=__doc__)
-    parser.add_argument("submissions", type=Path, help="a folder, or a platform's archive")
+    parser.add_argument("submissions", help="a folder, or a platform's archive")
     parser.add_argument("--chapters", default="", help='such as "02 06"')
     parser.add_argument("--exercises", default="", help='such as "2.8 2.9"')
     parser.add_argument("--out", type=Path, default=Path("grades"))
@@ -50,7 +50,9 @@ def grade(options) -> int:
         raise WrongInput('say what to grade: --chapters "02", or --exercises "2.8 2.9"')
     asked = course.asked(options.chapters.split(), options.exercises.split())
     task = Task(tuple(asked), options.out, opener(options.trust), given_numbers(options.given))
-    layout, submissions = collect(options.submissions)
+    if not options.submissions:
+        raise WrongInput("say where the submissions are: make grade SUBMISSIONS=folder")
+    layout, submissions = collect(Path(options.submissions))
     if not submissions:
         raise WrongInput(f"there are no submissions in {options.submissions} ({layout})")
     print(f"{options.submissions}: {layout}; {len(submissions)} submissions", flush=True)
@@ -114,7 +116,7 @@ def finish(options, asked, students):
     students = sorted(students, key=lambda one: one["student"].casefold())
     wishes = [tuple(wish.rsplit(":", 1)) for wish in options.accept if ":" in wish]
     accepted, unknown = writing.accept(wishes, students, writing.read_accepted(options.out))
-    title = options.title or f"Grades of {options.submissions.resolve().name}"
+    title = options.title or f"Grades of {Path(options.submissions).resolve().name}"
     results = writing.results_of(title, course.version(), asked, students, accepted)
     writing.write(results, accepted, options.out)
     if importlib.util.find_spec("classroom.pages"):
