@@ -52,7 +52,7 @@ def grade(options) -> int:
     task = Task(tuple(asked), options.out, opener(options.trust), given_numbers(options.given))
     if not options.submissions:
         raise WrongInput("say where the submissions are: make grade SUBMISSIONS=folder")
-    layout, submissions = collect(Path(options.submissions))
+    layout, submissions = collect(Path(options.submissions), asked)
     if not submissions:
         raise WrongInput(f"there are no submissions in {options.submissions} ({layout})")
     print(f"{options.submissions}: {layout}; {len(submissions)} submissions", flush=True)
