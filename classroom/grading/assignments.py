@@ -22,7 +22,7 @@ def that_fit(owners, asked) -> tuple[list, str]:
     if not fit:
         raise WrongInput(
             f"there are {len(names)} assignments, {', '.join(names)}, and in none a notebook "
-            "that asks for these exercises: copy one of them into a folder of its own, and name that"
+            "that asks for these exercises: copy one into a folder of its own, and name that"
         )
     left = [name for name in names if name not in fit]
     said = f", of {', '.join(sorted(fit))}" + (f" (left out: {', '.join(left)})" if left else "")
