@@ -115,9 +115,15 @@ def test_the_command_writes_what_is_known_when_it_is_told_to_end(tmp_path, begin
     os.kill(program.pid, how)
     assert program.wait(SECONDS) == INTERRUPTED
     results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert 1 <= len(results["students"]) < STUDENTS
-    lines = (tmp_path / "out" / "grades.csv").read_text().splitlines()
-    assert len(lines) == 1 + len(results["students"])
+    found = {one["student"]: one["answers"]["2.2"]["state"] for one in results["students"]}
+    assert list(found) == [f"s{turn}" for turn in range(STUDENTS)]
+    assert set(found.values()) == {"wrong", "waiting"}
+    assert len(judged(tmp_path)) >= len(kept_in(tmp_path)) == list(found.values()).count("wrong")
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert f"{list(found.values()).count('waiting')} answers not judged yet" in page
+    lines = (tmp_path / "out" / "grades.csv").read_text().splitlines()[1:]
+    assert [line.split(",")[1] == "" for line in lines] == [
+        state == "waiting" for state in found.values()]  # fmt: skip
 
 
 def test_a_worker_that_dies_costs_its_student_alone(tmp_path):

@@ -62,6 +62,20 @@ def words(html: str) -> str:
     return text.replace("&#39;", "'").replace("&#x27;", "'").replace("&quot;", '"')
 
 
+def test_what_an_interrupted_grading_has_not_come_to_is_told_at_the_top(results, tmp_path):
+    waits, wrong = answer("waiting"), answer("wrong", 0.5)
+    results["students"][4]["answers"] |= {"2.1": waits, "2.5": waits, "2.8": wrong}
+    write(results, tmp_path)
+    page = (tmp_path / "index.html").read_text()
+    assert "Grading was interrupted: 2 answers not judged yet, and in no sum" in words(page)
+    rows = section(page, "who").split("<tbody>")[1].split("</tr>")
+    assert words(rows[4]).endswith("Li 0.5 ○ not judged yet ○ not judged yet ◑ 50 wrong, 50 %")
+    assert findings.hardness(results)[0].mean == pytest.approx((1 + 0.5 + 0.5) / 5)
+    own = words((tmp_path / "students" / "Lin-Li.html").read_text())
+    assert "0.5 of 3 points; 2 more are not decided yet" in own
+    assert "Exercise 2.1 · swap : not judged yet" in own
+
+
 def section(html: str, name: str) -> str:
     return html.split(f'<section id="{name}"')[1].split("</section>")[0]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pedagogy_lib.basics.errors import WrongInput
 
+from .assignments import that_fit
 from .files import DAMAGED, MOST_ENTRIES, Pile, read_path, refused, shown
 from .layouts import Owner, owners_in, seconds_of
 from .repositories import is_bare, read_bare
@@ -26,19 +27,20 @@ class Submission:
     problems: list[str] = field(default_factory=list)
 
 
-def collect(path: Path) -> tuple[str, list[Submission]]:
+def collect(path: Path, asked=()) -> tuple[str, list[Submission]]:
     """(the layout that was taken, the submissions by their students' names).
 
-    path  a folder, or the archive that Canvas or Moodle gives for the whole class
-    Raises  WrongInput if there is nothing at the path
+    path    a folder, or the archive that Canvas or Moodle gives for the whole class
+    asked   exercises: of several assignments, those count that ask for one of them; else all
+    Raises  WrongInput if there is nothing at the path, or no such assignment
     """
     if path.is_dir():
-        return collected(path)
+        return collected(path, asked)
     if path.suffix.lower() != ".zip" or not path.is_file():
         raise WrongInput(f"{path} is no folder of submissions: write SUBMISSIONS=folder")
     with tempfile.TemporaryDirectory(prefix="submissions-") as folder:
         unpack(path, Path(folder, shown(path.stem).replace("/", " ")))
-        return collected(next(Path(folder).iterdir()))
+        return collected(next(Path(folder).iterdir()), asked)
 
 
 def unpack(path, folder):
@@ -55,14 +57,29 @@ def unpack(path, folder):
         raise WrongInput(f"{path} cannot be unpacked: {error}") from None
 
 
-def collected(folder) -> tuple[str, list[Submission]]:
+def collected(folder, asked) -> tuple[str, list[Submission]]:
     layout, owners = owners_in(folder)
-    by_student: dict[str, list[tuple[float, Owner, Pile]]] = defaultdict(list)
+    owners, said = that_fit(owners, asked)
+    tries: dict[tuple[str, str], list[tuple[float, Owner, Pile]]] = defaultdict(list)
     for owner in owners:
         pile = pile_of(owner)
-        by_student[owner.student].append((owner.turn or when(pile), owner, pile))
-    found = [newest_of(student, some) for student, some in by_student.items()]
-    return layout, sorted(found, key=lambda one: one.student.casefold())
+        tries[owner.student, owner.assignment].append((owner.turn or when(pile), owner, pile))
+    by_student: dict[str, dict[str, Submission]] = defaultdict(dict)
+    for (student, assignment), some in tries.items():
+        by_student[student][assignment] = newest_of(student, some)
+    found = [as_one(student, some) for student, some in by_student.items()]
+    return layout + said, sorted(found, key=lambda one: one.student.casefold())
+
+
+def as_one(student, by_assignment: dict[str, Submission]) -> Submission:
+    """A student's submissions to several assignments, each in a folder of its name."""
+    if len(by_assignment) == 1:
+        return next(iter(by_assignment.values()))
+    whole = Submission(student, ", ".join(one.came_from for one in by_assignment.values()))
+    for assignment, one in by_assignment.items():
+        whole.files |= {f"{assignment}/{name}": data for name, data in one.files.items()}
+        whole.problems += [f"{assignment}: {said}" for said in one.problems]
+    return whole
 
 
 def pile_of(owner) -> Pile:

@@ -10,17 +10,19 @@ import sys
 from pathlib import Path
 
 from pedagogy_lib.basics.errors import LaunchError, WrongInput
+from pedagogy_lib.basics.units import counted
 
 from . import course, writing
 from .collect import collect
-from .workers import Task, grade_all
+from .workers import WAITING, Task, grade_all
 
 INTERRUPTED = 130  # exit status, as of a program that SIGINT has ended
+GO_ON = "the same command goes on from here"
 
 
 def arguments(given=None):
     parser = argparse.ArgumentParser(prog="python -m classroom.grading", description=__doc__)
-    parser.add_argument("submissions", type=Path, help="a folder, or a platform's archive")
+    parser.add_argument("submissions", help="a folder, or a platform's archive")
     parser.add_argument("--chapters", default="", help='such as "02 06"')
     parser.add_argument("--exercises", default="", help='such as "2.8 2.9"')
     parser.add_argument("--out", type=Path, default=Path("grades"))
@@ -43,6 +45,9 @@ def main(given=None) -> int:
     except (WrongInput, LaunchError) as error:
         print(error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"interrupted: {GO_ON}", file=sys.stderr)
+        return INTERRUPTED
 
 
 def grade(options) -> int:
@@ -50,14 +55,17 @@ def grade(options) -> int:
         raise WrongInput('say what to grade: --chapters "02", or --exercises "2.8 2.9"')
     asked = course.asked(options.chapters.split(), options.exercises.split())
     task = Task(tuple(asked), options.out, opener(options.trust), given_numbers(options.given))
-    layout, submissions = collect(options.submissions)
+    if not options.submissions:
+        raise WrongInput("say where the submissions are: make grade SUBMISSIONS=folder")
+    layout, submissions = collect(Path(options.submissions), asked)
     if not submissions:
         raise WrongInput(f"there are no submissions in {options.submissions} ({layout})")
     print(f"{options.submissions}: {layout}; {len(submissions)} submissions", flush=True)
     students, is_whole = all_of(submissions, task, max(1, options.jobs))
-    finish(options, asked, students)
+    waiting = finish(options, asked, students)
     if not is_whole:
-        print("interrupted: the same command goes on from here", file=sys.stderr)
+        said = f"{counted(waiting, 'answer')} not judged yet: " if waiting else ""
+        print(f"interrupted: {said}{GO_ON}", file=sys.stderr)
     return 0 if is_whole else INTERRUPTED
 
 
@@ -78,15 +86,20 @@ def given_numbers(text) -> frozenset[str]:
 
 
 def all_of(submissions, task, jobs) -> tuple[list[dict], bool]:
-    """(the entries, whether nobody has interrupted it)"""
-    students = []
+    """(the entries, whether nobody has interrupted it); then, of the rest, what is known."""
+    students: list[dict] = []
     with bar(len(submissions) * len(task.asked)) as told:
         try:
             for entry in grade_all(submissions, task, jobs, told):
                 students.append(entry)
+            return students, True
         except KeyboardInterrupt:
-            return students, False
-    return students, True
+            pass
+    print("interrupted: looking up what is known of the rest", file=sys.stderr)
+    seen = {one["student"] for one in students}
+    rest = [one for one in submissions if one.student not in seen]
+    skipped = {one.number: WAITING for one in task.asked}
+    return [*students, *grade_all(rest, task, jobs, skipped=skipped)], False
 
 
 class bar:
@@ -109,13 +122,21 @@ class bar:
         self.bar.close()
 
 
-def finish(options, asked, students):
-    """Write everything, and say it."""
+def finish(options, asked, students) -> int:
+    """Write everything, and say it; how many answers are not judged yet.
+
+    An interrupted grading takes no verdict away: then it leaves what is there as it is.
+    """
     students = sorted(students, key=lambda one: one["student"].casefold())
     wishes = [tuple(wish.rsplit(":", 1)) for wish in options.accept if ":" in wish]
     accepted, unknown = writing.accept(wishes, students, writing.read_accepted(options.out))
-    title = options.title or f"Grades of {options.submissions.resolve().name}"
+    title = options.title or f"Grades of {Path(options.submissions).resolve().name}"
     results = writing.results_of(title, course.version(), asked, students, accepted)
+    waiting = len(writing.waiting_in(results))
+    if lost := writing.would_be_lost(results, options.out):
+        print(f"{options.out} is left as it was: it has verdicts on {counted(lost, 'answer')} "
+              "that this grading has not come to")  # fmt: skip
+        return waiting
     writing.write(results, accepted, options.out)
     if importlib.util.find_spec("classroom.pages"):
         importlib.import_module("classroom.pages").write(results, options.out)
@@ -123,3 +144,4 @@ def finish(options, asked, students):
     for wish in unknown:
         print(f"--accept {wish}: there is no such student with such an exercise", file=sys.stderr)
     print(f"written: {options.out}/{writing.GRADES}, {options.out}/{writing.RESULTS}")
+    return waiting

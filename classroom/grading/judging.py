@@ -31,12 +31,18 @@ class Answers:
     below  {number: the exercises that its answer calls}
     looks  {number: the sentences about its suspicious statements}
     files  what the process needs in which they are tried
+    given  numbers of exercises whose solutions stand in where there is no answer
     """
 
     found: dict[str, Found]
     below: dict[str, set[str]]
     looks: dict[str, list[str]]
     files: dict[str, bytes]
+    given: frozenset[str] = frozenset()
+
+    def stands_in(self, number) -> bool:
+        """Whether the solution runs in the place of an answer that nobody has written."""
+        return number in self.given and self.found[number].state != "written"
 
 
 def answers_in(asked, programs: list[Program], given=frozenset()) -> Answers:
@@ -44,7 +50,7 @@ def answers_in(asked, programs: list[Program], given=frozenset()) -> Answers:
     names = sorted(labs_needed(asked, programs))
     labs = {name: compose(name, programs, given) for name in names}
     statements = {name: lab.statements for name, lab in labs.items()}
-    answers = Answers({}, {}, {}, files_of(labs, programs))
+    answers = Answers({}, {}, {}, files_of(labs, programs), given)
     for one in asked:
         if one.lab:
             found = labs[one.lab].found[one.name]
@@ -114,11 +120,17 @@ class Judge:
         self.states[asked.number] = entry["state"]
         return entry | {"seconds": round(time.perf_counter() - began, 3)}
 
+    def judged_below(self, asked) -> list[str]:
+        """The exercises that an answer calls, of which this student's own answer is asked."""
+        below = self.answers.below[asked.number] & self.answers.found.keys()
+        own = [number for number in below if not self.answers.stands_in(number)]
+        return sorted(own, key=course.in_order)
+
     def missing_below(self, asked) -> str:
         """What is said of an answer that calls one that nobody has written."""
-        for number in sorted(self.answers.below[asked.number], key=course.in_order):
-            state = self.answers.found.get(number, Found("elsewhere")).state
-            if state in ("missing", "unfinished", "wrong"):
+        for number in self.judged_below(asked):
+            state = self.answers.found[number].state
+            if state != "written":
                 said = "which cannot be read" if state == "wrong" else f"which is {state}"
                 return f"{asked.number} builds on {number}, {said}"
         return ""
@@ -169,8 +181,7 @@ class Judge:
 
     def blamed(self, asked, found) -> dict:
         """Whether an answer that is wrong calls another that is wrong, too."""
-        below = self.answers.below[asked.number]
-        wrong = [n for n in sorted(below, key=course.in_order) if self.states.get(n) == "wrong"]
+        wrong = [n for n in self.judged_below(asked) if self.states.get(n) == "wrong"]
         if not wrong:
             return {}
         said = f"{asked.number} builds on {wrong[0]}, which is wrong: that comes first"

@@ -27,12 +27,13 @@ HANDED_IN = "hand-in-"  # how `make hand-in` calls its archive, before the name
 
 @dataclass
 class Owner:
-    """Where the files of one submission lie. `turn` orders several by one student."""
+    """Where the files of one submission lie. `turn` orders several to the same assignment."""
 
     student: str
     paths: list[Path] = field(default_factory=list)
     turn: float = 0.0
     said: list[str] = field(default_factory=list)
+    assignment: str = ""
 
 
 def owners_in(folder: Path) -> tuple[str, list[Owner]]:
@@ -76,7 +77,8 @@ def exchange(folder, entries):
     if not any(match for match, _ in matches):
         return None
     return [
-        Owner(student_in(match["student"]), [entry], seconds_of(match["time"]))
+        Owner(student_in(match["student"]), [entry], seconds_of(match["time"]),
+              assignment=shown(match["assignment"]))
         if match else Owner(student_in(entry.name), [entry])
         for match, entry in matches
     ]  # fmt: skip
@@ -96,7 +98,19 @@ def nbgrader(folder, entries):
     is_named = folder.name == "submitted"
     if not is_named and not any(folder.glob("*/*/timestamp.txt")):
         return None
-    return [Owner(student_in(entry.name), [entry]) for entry in entries if entry.is_dir()]
+    return [
+        Owner(student_in(entry.name), [path], assignment=name)
+        for entry in entries if entry.is_dir()
+        for name, path in assignments_in(entry)
+    ]  # fmt: skip
+
+
+def assignments_in(folder) -> list[tuple[str, Path]]:
+    """(name, folder) of each assignment that a student has handed in; else the folder itself."""
+    inside = [path for path in sorted(folder.iterdir()) if not is_junk(path)]
+    folders = [path for path in inside if path.is_dir() and not path.is_symlink()]
+    is_one = any(path.name in HAND_IN for path in folders) or any(map(is_program, inside))
+    return [("", folder)] if is_one or not folders else [(shown(p.name), p) for p in folders]
 
 
 def moodle(folder, entries):

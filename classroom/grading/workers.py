@@ -11,20 +11,23 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
 from pathlib import Path
 
 from . import course
 from .collect import Submission
 from .free import Free
-from .judging import EMPTY, Judge, answers_in
+from .judging import EMPTY, MOST_SHOWN, Judge, answers_in
 from .known import Known, digest
 from .programs import read_program
 
 END_SECONDS = 5.0  # for a worker that is told to end, with all that it has started
 KNOWN = "known"
 ENDED = "the grader's own process has ended while it looked at this submission"
+DIED = {"state": "broken", "what": ENDED}
+WAITING = {"state": "waiting", "what": "not judged yet: the grading was interrupted"}
+NO_VERDICT = ("broken", "waiting")  # the next grading tries these again
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,12 @@ class Over(BaseException):
     """The grader has told its workers to end; no `except Exception` keeps this."""
 
 
-def graded(submission: Submission, task: Task, tell=lambda number, is_new: None) -> dict:
+def graded(
+    submission: Submission, task: Task, tell=lambda number, is_new: None, skipped=None
+) -> dict:
     """The entry of a student in the results; `tell` hears of each answer.
 
+    skipped  {number: what its entry says}: answers that are not run, only looked up
     Its entries have `looks`: the sentences on suspicious statements; and `code`, a digest.
     """
     programs = [read_program(name, data) for name, data in sorted(submission.files.items())]
@@ -57,8 +63,8 @@ def graded(submission: Submission, task: Task, tell=lambda number, is_new: None)
             entry = known.get(*key)
             is_new = entry is None
             if is_new:
-                entry = judge.judged(asked)
-                if entry["state"] != "broken":
+                entry = unjudged(asked, answers, skipped or {}) or judge.judged(asked)
+                if entry["state"] not in NO_VERDICT:
                     known.put(entry, *key)
             judge.states[asked.number] = entry["state"]
             looks = answers.looks[asked.number]
@@ -66,6 +72,15 @@ def graded(submission: Submission, task: Task, tell=lambda number, is_new: None)
             tell(asked.number, is_new)
     student = {"student": submission.student, "from": submission.came_from}
     return student | {"problems": problems, "answers": entries}
+
+
+def unjudged(asked, answers, skipped) -> dict:
+    """The entry of an answer that is skipped; none if there is nothing in it to run."""
+    found = answers.found[asked.number]
+    if asked.number not in skipped or found.state != "written":
+        return {}
+    return EMPTY | {"where": found.where, "source": found.shown[:MOST_SHOWN]} | (
+        skipped[asked.number])  # fmt: skip
 
 
 def digest_of(asked, answers) -> str:
@@ -88,8 +103,10 @@ def work(pipe, task: Task):
         signal.signal(number, end_now)
     end_with_parent()
     with contextlib.suppress(Over, EOFError, BrokenPipeError):
-        while (submission := pipe.recv()) is not None:
-            pipe.send(("done", graded(submission, task, lambda *told: pipe.send(("one", told)))))
+        while (given := pipe.recv()) is not None:
+            submission, skipped = given
+            tell = lambda *told: pipe.send(("one", told))  # noqa: E731
+            pipe.send(("done", graded(submission, task, tell, skipped)))
 
 
 def end_now(*_):
@@ -110,7 +127,7 @@ def end_with_parent():
 
 
 class Worker:
-    """One process and the student that it is at."""
+    """One process, the student that it is at, and the numbers that it has told of this one."""
 
     def __init__(self, task):
         context = multiprocessing.get_context("spawn")
@@ -120,9 +137,10 @@ class Worker:
         theirs.close()
         self.submission = None
 
-    def give(self, submission):
-        self.submission = submission
-        self.pipe.send(submission)
+    def give(self, submission, skipped):
+        self.submission, self.skipped, self.told = submission, skipped, set()
+        with contextlib.suppress(BrokenPipeError):  # it has died: its end of the pipe tells
+            self.pipe.send((submission, skipped))
 
     def end(self):
         """With all that it has started."""
@@ -134,13 +152,18 @@ class Worker:
         self.pipe.close()
 
 
-def grade_all(submissions, task: Task, jobs: int, tell=lambda *told: None) -> Iterator[dict]:
-    """Yield the entry of each student, as they come; at an interrupt no process is left."""
-    todo, workers = deque(submissions), []
+def grade_all(
+    submissions, task: Task, jobs: int, tell=lambda *told: None, skipped=None
+) -> Iterator[dict]:
+    """Yield the entry of each student, as they come; at an interrupt no process is left.
+
+    skipped  see `graded`
+    """
+    todo, workers = deque((one, skipped or {}) for one in submissions), []
     try:
         for _ in range(min(jobs, len(todo))):
             workers.append(Worker(task))
-            workers[-1].give(todo.popleft())
+            workers[-1].give(*todo.popleft())
         while busy := [worker for worker in workers if worker.submission is not None]:
             ready = wait([worker.pipe for worker in busy])
             for worker in [one for one in busy if one.pipe in ready]:
@@ -155,24 +178,42 @@ def heard(worker, workers, todo, task, tell):
     try:
         what, value = worker.pipe.recv()
     except (EOFError, OSError):  # it has died; another one takes its place
-        yield nothing_known(worker.submission, task)
         worker.end()
         workers.remove(worker)
+        if len(worker.skipped) < len(task.asked):
+            todo.appendleft(once_more(worker, task))
+        else:
+            yield nothing_known(worker.submission, worker.skipped)
         if todo:
             workers.append(Worker(task))
-            workers[-1].give(todo.popleft())
+            workers[-1].give(*todo.popleft())
         return
     if what == "one":
+        worker.told.add(value[0])
         tell(worker.submission.student, *value)
         return
     yield value
     worker.submission = None
     if todo:
-        worker.give(todo.popleft())
+        worker.give(*todo.popleft())
 
 
-def nothing_known(submission, task) -> dict:
-    entry = EMPTY | {"state": "broken", "what": ENDED, "looks": [], "code": ""}
+def once_more(worker, task) -> tuple[Submission, dict]:
+    """The submission without the answer at which a worker has died; without any, if that is
+    not enough: then it was no answer that has ended it."""
+    left = [asked.number for asked in task.asked if asked.number not in worker.told]
+    if left and (worker.told or not worker.skipped):
+        skipped = worker.skipped | {left[0]: DIED}
+    else:
+        skipped = {asked.number: DIED for asked in task.asked}
+    before = [said for said in worker.submission.problems if said != ENDED]
+    return replace(worker.submission, problems=[*before, ENDED]), skipped
+
+
+def nothing_known(submission, skipped) -> dict:
+    """Of a submission that cannot even be read without ending the process."""
+    empty = EMPTY | {"looks": [], "code": ""}
     student = {"student": submission.student, "from": submission.came_from}
-    problems = [*submission.problems, ENDED]
-    return student | {"problems": problems, "answers": {a.number: entry for a in task.asked}}
+    problems = list(dict.fromkeys([*submission.problems, ENDED]))
+    answers = {number: empty | entry for number, entry in skipped.items()}
+    return student | {"problems": problems, "answers": answers}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .known import write_whole
 
-STATES = ("right", "wrong", "missing", "unfinished", "look", "broken")
+STATES = ("right", "wrong", "missing", "unfinished", "look", "broken", "waiting")
 RESULTS, GRADES, ACCEPTED = "results.json", "grades.csv", "accepted.json"
 
 
@@ -77,18 +77,48 @@ def write(results, accepted, out: Path):
     write_whole(out / GRADES, grades_of(results))
 
 
+def waiting_in(results) -> set[tuple[str, str]]:
+    """(student, number) of each answer that an interrupted grading has not come to."""
+    return {
+        (student["student"], number)
+        for student in results["students"]
+        for number, entry in student["answers"].items()
+        if entry["state"] == "waiting"
+    }
+
+
+def would_be_lost(results, out: Path) -> int:
+    """How many answers that wait in these results have a verdict in those that are in the folder.
+
+    An older course has judged them, or other code: `known/` has nothing on what there is now.
+    """
+    try:
+        before = json.loads((out / RESULTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return 0
+    there = {(one["student"], number) for one in before["students"] for number in one["answers"]}
+    return len(waiting_in(results) & (there - waiting_in(before)))
+
+
 def grades_of(results) -> str:
-    """A line for each student. Spreadsheets take what begins with = + - @ for a formula."""
+    """A line for each student. Spreadsheets take what begins with = + - @ for a formula.
+
+    The score of an answer that is not judged yet is empty, and its points are not in `of`.
+    """
     numbers = [one["number"] for one in results["exercises"]]
     file = io.StringIO()
     table = csv.writer(file, lineterminator="\n")
     table.writerow(["student", *numbers, "total", "of", "to look at"])
     for student in results["students"]:
         entries = [student["answers"][number] for number in numbers]
+        points = {one["number"]: one["points"] for one in results["exercises"]}
+        is_judged = [entry["state"] != "waiting" for entry in entries]
         scores = points_of(results, student)
         looks = sum(entry["state"] in ("look", "broken") for entry in entries)
-        total, of = round(sum(scores), 3), sum(one["points"] for one in results["exercises"])
-        table.writerow([harmless(student["student"]), *scores, total, of, looks])
+        of = sum(points[number] for number, judged in zip(numbers, is_judged) if judged)
+        cells = [score if judged else "" for score, judged in zip(scores, is_judged)]
+        total = round(sum(scores), 3)
+        table.writerow([harmless(student["student"]), *cells, total, of, looks])
     return file.getvalue()
 
 

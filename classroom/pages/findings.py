@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 MISSING = {"state": "missing", "score": 0.0}
 NOT_BEGUN = ("missing",)
-UNDECIDED = ("look", "broken")  # not held against an exercise, nor for it
+UNDECIDED = ("look", "broken", "waiting")  # not held against an exercise, nor for it
 HALF = 0.5
 
 
@@ -91,7 +91,8 @@ def hardness_of(exercise, students) -> Hardness:
     count = lambda *states: sum(answer["state"] in states for answer in answers)  # noqa: E731
     right, wrong, unfinished = count("right"), count("wrong"), count("unfinished")
     undecided, missing = count(*UNDECIDED), count(*NOT_BEGUN)
-    scores = [answer["score"] for answer in answers if answer["state"] not in NOT_BEGUN]
+    judged = [one for one in answers if one["state"] not in (*NOT_BEGUN, "waiting")]
+    scores = [answer["score"] for answer in judged]
     mean = sum(scores) / max(1, len(scores))
     sentence = sentence_of(right, wrong + unfinished, undecided, missing)
     return Hardness(exercise, right, wrong, unfinished, undecided, missing, mean, sentence)

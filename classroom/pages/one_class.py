@@ -26,6 +26,7 @@ def page(results: dict) -> str:
         problems=findings.problems(results),
         looks=[(*one, accepting(*one)) for one in findings.with_state(results, "look")],
         broken=findings.with_state(results, "broken"),
+        waiting=findings.with_state(results, "waiting"),
     )
 
 

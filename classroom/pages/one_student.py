@@ -7,7 +7,7 @@ from .findings import all_points, answer_of, points_of
 from .rendering import number, rendered
 from .source import lines_of
 
-UNDECIDED = told.FOR_A_PERSON
+UNDECIDED = told.UNDECIDED
 TO_DO = ("wrong", "missing", "unfinished")
 
 

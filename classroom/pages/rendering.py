@@ -17,10 +17,14 @@ TEMPLATES = Path(__file__).with_name("templates")
 SCRIPT = (TEMPLATES / "sort.js").read_text()
 STYLE = (TEMPLATES / "style.css").read_text()
 # A shape and words for each state, as colour alone tells some readers nothing.
-SHAPES = {"right": "✓", "wrong": "✗", "missing": "–", "unfinished": "…", "look": "?", "broken": "!"}
+SHAPES = {
+    "right": "✓", "wrong": "✗", "missing": "–", "unfinished": "…", "look": "?", "broken": "!",
+    "waiting": "○",
+}  # fmt: skip
 WORDS = {
     "right": "right", "wrong": "wrong", "missing": "missing", "unfinished": "unfinished",
     "look": "for you to look at", "broken": "the check broke",
+    "waiting": "not judged yet",
 }  # fmt: skip
 PARTLY = ("◔", "◑", "◕")  # a wrong answer, of whose cases some hold
 

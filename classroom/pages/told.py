@@ -19,9 +19,11 @@ INSTEAD = {
     "unfinished": "something in it is still to write",
     "look": "your teacher reads this answer before it counts",
     "broken": "the check came to no verdict, which is not held against you; your teacher knows",
+    "waiting": "not judged yet",
 }
 # What the grading says of these is for the teacher.
 FOR_A_PERSON = ("look", "broken")
+UNDECIDED = (*FOR_A_PERSON, "waiting")
 # A verdict links to files of the course. Nobody has them beside such a page.
 LINK = re.compile(r'<a href="[^"]*">(.*?)</a>')
 
@@ -41,7 +43,7 @@ def verdict_of(exercise: dict, answer: dict) -> Verdict:
 
 def said_of(answer) -> str:
     """Of an answer without a verdict: what the grading says, or what follows from its state."""
-    is_open = answer["state"] in FOR_A_PERSON
+    is_open = answer["state"] in UNDECIDED
     return INSTEAD[answer["state"]] if is_open else answer.get("what") or INSTEAD[answer["state"]]
 
 

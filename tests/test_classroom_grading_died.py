@@ -1,0 +1,55 @@
+"""A grader's own process that dies in the middle of a submission."""
+
+import os
+
+from class_of_students import files_with
+from test_classroom_grading_workers import Deadly, judged
+from trusted_place import Counting
+
+from classroom.grading import course, workers
+from classroom.grading.collect import Submission
+
+ASKED = tuple(course.asked(exercises=["2.2", "2.5", "2.9"]))
+ANSWERS = {
+    "2.2": "def tree_seconds(n, mb, speed):\n    return mb / speed\n",
+    "2.5": "def chunk_to_send(rank, step, n):\n    return 1 * rank\n",  # ends it; see Deadly
+    "2.9": "def sent_bytes(name, n, X):\n    return (n - 1) * X / n\n",
+}
+
+
+class Ending:
+    """A task with it ends each worker at its start."""
+
+    def __reduce__(self):
+        return os._exit, (9,)
+
+
+def grade(folder, place, files):
+    task = workers.Task(ASKED, folder / "out", place)
+    students = [Submission("ada", "ada.zip", files, ["p"])]
+    (entry,) = workers.grade_all(students, task, jobs=1)
+    return entry
+
+
+def states(entry) -> dict:
+    return {number: one["state"] for number, one in entry["answers"].items()}
+
+
+def test_only_the_answer_at_which_it_dies_goes_without_a_verdict(tmp_path):
+    files = files_with("02", ANSWERS)
+    entry = grade(tmp_path, Deadly(tmp_path), files)
+    assert states(entry) == {"2.2": "wrong", "2.5": "broken", "2.9": "wrong"}
+    assert entry["answers"]["2.5"]["what"] == workers.ENDED
+    assert "return 1 * rank" in entry["answers"]["2.5"]["source"]
+    assert entry["answers"]["2.9"]["score"] == 0.6
+    assert entry["problems"] == ["p", workers.ENDED]
+    assert len(judged(tmp_path)) == 2  # the first was not judged once more
+    again = grade(tmp_path, Counting(tmp_path), files)  # which does not die there
+    assert states(again) == {"2.2": "wrong", "2.5": "wrong", "2.9": "wrong"}
+    assert len(judged(tmp_path)) == 3
+
+
+def test_one_that_dies_before_any_answer_ends_after_a_few_tries(tmp_path):
+    entry = grade(tmp_path, Ending(), files_with("02", ANSWERS))
+    assert states(entry) == dict.fromkeys(ANSWERS, "broken")
+    assert entry["problems"] == ["p", workers.ENDED]
