@@ -64,6 +64,7 @@ def test_it_is_contained_and_the_next_answer_unharmed(way, attack, grounds, plac
     assert grounds.guests() == []
     if attack.deserves != "any":
         assert bool(verdict.passed) == (attack.deserves == "right"), verdict
+    assert "root:x:0" not in f"{verdict.wrong}{verdict}"  # a line of /etc/passwd
     assert len(place.printed()) < 2 * LIMITS.printed_bytes
     assert verdict_on(place, HONEST_ANSWER).passed
     place_of(way)

@@ -6,7 +6,7 @@ import pytest
 from answer_files import solution_of
 from class_of_students import files_with
 
-from classroom.grading import course, workers
+from classroom.grading import course, workers, writing
 from classroom.grading.collect import Submission
 from classroom.sandbox import opened
 from pedagogy_lib.course.checking import find_exercise
@@ -56,3 +56,9 @@ def test_a_process_that_does_not_begin_is_not_the_students_fault(tmp_path, monke
 
 def never(self):
     self.lose("it has not begun")
+
+
+def test_no_code_of_a_student_reaches_the_terminal_as_it_is():
+    answers = {"2.2": {"state": "look", "reasons": ["\x1b[2K\x1b[1Afork"]}}
+    (line,) = writing.to_look_at({"student": "ada", "answers": answers})
+    assert "\x1b" not in line and "fork" in line

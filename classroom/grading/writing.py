@@ -160,4 +160,5 @@ def to_look_at(student) -> list[str]:
             lines.append(f'  look: {reasons}. If it is harmless: --accept "{name}"')
         if entry["state"] == "broken":
             lines.append(f"  broken: {name}: {entry['what']}. Grade again, or by hand")
-    return lines
+    # A student's code is quoted here: a terminal must not obey it.
+    return ["".join(c if c.isprintable() else "?" for c in line) for line in lines]
