@@ -210,4 +210,6 @@ def test_keys_with_equal_hashes_are_refused_where_they_are_many():
     keys = [[k * (2**61 - 1), 0] for k in range(1, 5000)]
     with pytest.raises(Unreadable):
         read(json.dumps({"dict": keys}))
+    with pytest.raises(Unreadable):
+        read(json.dumps({"set": [key for key, _ in keys]}))
     assert len(crossed(dict.fromkeys(range(5000), 0))) == 5000

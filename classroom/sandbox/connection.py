@@ -15,9 +15,7 @@ from pedagogy_lib.course.exact_values import made_of
 from pedagogy_lib.course.trying import Ended, Submitted
 
 MOST_REPLY_BYTES = 256 * 2**20
-MOST_CONTAINERS = (
-    1_000_000  # lists and dicts in a reply: each takes fifty times what it is written in
-)
+MOST_CONTAINERS = 1_000_000  # lists and dicts in a reply: as objects they take far more memory
 MOST_OF_A_PLACE = 400  # characters
 MOST_PRINTED = 20_000  # characters, of an answer
 PART = 1 << 16

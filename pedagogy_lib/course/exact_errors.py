@@ -81,9 +81,8 @@ def as_error(parts: dict) -> BaseException:
         return kind(*texts) if names else kind(message)
     if first == "HangError":
         waits = {int(rank): as_place(place) for rank, place in parts["waits"].items()}
-        return HangError(
-            waits, float(parts["seconds"]), network=str(parts["advice"])[:MOST_CHARACTERS]
-        )
+        advice = str(parts["advice"])[:MOST_CHARACTERS]
+        return HangError(waits, float(parts["seconds"]), network=advice)
     if first == "RankError":
         return rank_error(parts, message)
     if first in OF_LAUNCHES:

@@ -217,13 +217,20 @@ def made_of_place(filename, line, *texts) -> PlaceElsewhere:
 
 
 def made_of_dict(parts) -> dict:
+    need_fair([key for key, _ in parts])
+    return {made_of(key): made_of(value) for key, value in parts}
+
+
+def made_of_set(parts) -> frozenset:
+    need_fair(parts)
+    return frozenset(map(made_of, parts))
+
+
+def need_fair(keys):
     """Keys whose hashes can be chosen to be equal would take for ever, if they were many."""
-    found = {made_of(key): made_of(value) for key, value in parts[:MOST_ODD_KEYS]}
-    for key, value in parts[MOST_ODD_KEYS:]:
+    for key in keys[MOST_ODD_KEYS:]:
         if type(key) is not str and not (type(key) is int and abs(key) < sys.maxsize >> 2):
             raise Unreadable(f"more than {MOST_ODD_KEYS} keys, and {brief(key, 60)} among them")
-        found[key] = made_of(value)
-    return found
 
 
 def text(value) -> str:
@@ -235,7 +242,7 @@ def text(value) -> str:
 READERS = {
     "float": lambda parts: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[parts],
     "tuple": lambda parts: tuple(map(made_of, parts)),
-    "set": lambda parts: frozenset(map(made_of, parts)),
+    "set": made_of_set,
     "dict": made_of_dict,
     "bytes": lambda parts: base64.b64decode(parts),
     "complex": lambda parts: complex(*map(float, map(made_of, parts))),
