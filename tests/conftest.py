@@ -1,5 +1,6 @@
 """For every test: its functions travel by value, and it leaves no rank and no file behind."""
 
+import functools
 import importlib.util
 import os
 import signal
@@ -41,10 +42,13 @@ def pytest_configure(config):
 
 
 def start_kernels_again():
-    """A kernel dies if another program takes a port that it has chosen, and not yet opened."""
+    """A kernel dies if another program takes a port that it has chosen, and not yet opened.
+
+    Its launches may compute longer than their timeouts: other notebooks are executed beside it.
+    """
     from nbval import kernel
 
-    start = kernel.start_new_kernel
+    start = functools.partial(kernel.start_new_kernel, env={**os.environ, "PEDAGOGY_PATIENCE": "4"})
 
     def start_once_more(*args, **kwargs):
         try:

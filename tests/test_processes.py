@@ -85,6 +85,19 @@ print(launch(lambda text: text * dist.get_rank(), "ab", world_size=2).values)
     assert wait_until(lambda: not scratch_left(tmp_path), 4)
 
 
+def test_more_time_for_what_computes(start_python):
+    """As notebooks get it that are tested side by side."""
+    body = """
+def compute(seconds):
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
+print(launch(compute, 1.5, world_size=1, timeout=1.0).values)
+"""
+    said, _ = start_python(body, PEDAGOGY_PATIENCE="4").communicate(timeout=60)
+    assert said == "[None]\n"
+
+
 def test_scratch_folders_of_any_name(start_python, tmp_path):
     folder = tmp_path / "ours #1? 100%"
     folder.mkdir()
