@@ -26,37 +26,25 @@ def groups_by_machine(local_size: int):
     are the ranks of one machine; in `across` those with the same place on every machine. Each rank
     of the world has to call this.
     """
-    rank, n = dist.get_rank(), dist.get_world_size()
+    n = dist.get_world_size()
     inside = [list(range(first, first + local_size)) for first in range(0, n, local_size)]
     across = [list(range(place, n, local_size)) for place in range(local_size)]
-    groups = {tuple(ranks): dist.new_group(ranks) for ranks in inside + across}
-    return tuple(
-        next(groups[tuple(ranks)] for ranks in kind if rank in ranks) for kind in (inside, across)
-    )
+    return tuple(dist.new_subgroups_by_enumeration(ranks)[0] for ranks in (inside, across))
 
 
 # ---- A ring in any order --------------------------------------------------------------------
 
 
-def all_reduce_in_order(x: Tensor, order: list[int]) -> None:
-    """All-reduce along a ring that visits the ranks of the world in this order.
+def ring_messages(x: Tensor, order: list[int]) -> None:
+    """The messages of a ring all-reduce of x, along a ring that visits the ranks in this order.
 
-    Equals  dist.all_reduce(x)
-    Shapes  x: any, contiguous, the same on every rank
-    Cost    as all_reduce_ring: each rank sends 2(n-1)/n * x.nbytes to the next one in `order`
+    They are as many, and as long; nothing is added up, and x stays as it is.
     """
-    need_contiguous(x)
     n, place = len(order), order.index(dist.get_rank())
-    following, previous = order[(place + 1) % n], order[(place - 1) % n]
-    chunks = x.view(-1).tensor_split(n)
-    for step in range(n - 1):
-        partial = chunks[(place - step - 2) % n]
-        received = torch.empty_like(partial)
-        exchange(chunks[(place - step - 1) % n], following, received, previous)
-        partial += received
-    for step in range(n - 1):
-        incoming = chunks[(place - step - 1) % n]
-        exchange(chunks[(place - step) % n], following, incoming, previous)
+    piece = x.view(-1).tensor_split(n)[place]
+    arrived = torch.empty_like(piece)
+    for _ in range(2 * (n - 1)):
+        exchange(piece, order[(place + 1) % n], arrived, order[place - 1])
 
 
 # ---- Two levels -----------------------------------------------------------------------------

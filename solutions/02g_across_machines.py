@@ -143,19 +143,18 @@ def card_bytes(order, machine_of, nbytes):
 check("2.14", card_bytes)
 
 # %% [markdown]
-# The lab's `all_reduce_in_order(x, order)` is a ring in the order that you give. Here are both
-# orders on real cards. The time by formula is the bytes that leave a machine, divided by the speed
-# of its card.
+# The lab's `ring_messages(x, order)` sends what a ring all-reduce of `x` sends, along a ring in the
+# order that you give, and adds nothing up. Here are both orders on real cards. The time by formula
+# is the bytes that leave a machine, divided by the speed of its card.
 
 # %%
 def in_orders(across_machines, orders, nbytes):
     for order in orders:
         x = torch.ones(nbytes // 4)
-        across_machines.all_reduce_in_order(torch.ones(4), order)  # opens the connections
+        across_machines.ring_messages(torch.ones(4), order)  # opens the connections
         dist.barrier()
         with measure(str(order), memory=False):
-            across_machines.all_reduce_in_order(x, order)
-        assert (x == dist.get_world_size()).all()
+            across_machines.ring_messages(x, order)
 
 orders, nbytes = ([0, 1, 2, 3], [0, 2, 1, 3]), int(megabytes * 1e6)
 ordered = launch(in_orders, across_machines, orders, nbytes, world_size=4, machines=machines,
@@ -171,7 +170,7 @@ Table(["order", *across_machines.CARD_COLUMNS],
 
 # %% [markdown]
 # In turns, every link leaves a machine: two links leave each. That makes twice the bytes, and by
-# the formula twice the time, with the same algorithm and the same result. `torchrun` numbers the
+# the formula twice the time, with the same algorithm. `torchrun` numbers the
 # ranks of a machine one after another: `RANK` is `GROUP_RANK × LOCAL_WORLD_SIZE + LOCAL_RANK`. A
 # ring in the order of ranks then crosses as rarely as possible.
 

@@ -198,15 +198,6 @@ print(f"sent: {run['call'].sent_bytes[0] / run.values[0]:.1f} times the gradient
 check("3.13", accumulate_ddp)
 
 # %% [markdown]
-# <details><summary>What the bug was (open it after you have found it)</summary>
-#
-# The bug is easy to make, since nothing is wrong but the bytes. PyTorch's DDP decides in its
-# *forward* whether the next backward communicates. So the forward has to be inside `no_sync`, too.
-# (Your own class decides in the backward, in `is_ready`.)
-#
-# </details>
-
-# %% [markdown]
 # ## 2 · What a step waits for
 #
 # Two ranks process twice as many samples in a step. Communication may eat up that gain. How long

@@ -479,7 +479,7 @@ check("4.5", best_period)
 
 # %%
 failure_seconds, saving_seconds = how_often.FAILURE_SECONDS, how_often.SAVE_SECONDS + 0.001
-expected = math.sqrt(2 * saving_seconds * failure_seconds)
+expected = how_often.best_period(saving_seconds, failure_seconds)
 numbers = how_often.steps_to_try(expected, saving_seconds)
 
 def keep_killing(how_often, numbers):
@@ -515,7 +515,7 @@ plot_against([round(1e3 * worker["period"], 1) for worker in workers],
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the formula, and where the five points' curve is lowest.
-period_guess.compare(math.sqrt(2 * 4 * 120), 1e3 * lowest)
+period_guess.compare(how_often.best_period(4, 120), 1e3 * lowest)
 
 # %% [markdown]
 # The dashed curve is Daly's. Where periods are long beside $F$, the two formulas differ; but the
@@ -533,7 +533,7 @@ hours_to_failure = 54 * 24 / 419
 print(f"a failure every {hours_to_failure:.1f} hours")
 
 def choose(saving_seconds, failure_seconds):
-    period = math.sqrt(2 * saving_seconds * failure_seconds)
+    period = how_often.best_period(saving_seconds, failure_seconds)
     cost = saving_seconds / period + period / 2 / failure_seconds
     return [f"{saving_seconds} s", f"{period / 60:.1f} min", f"{cost:.1%}"]
 

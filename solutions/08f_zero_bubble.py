@@ -37,11 +37,12 @@ p, m = world_size, 2 * world_size  # ranks, micro-batches
 # gradients of the weights (08e). Rank $r$ puts each `W` off by $r$ micro-batches. So each rank
 # keeps $p$ of them, no more than 1F1B's first rank.
 #
-# In [labs/zero_bubbles.py](../labs/zero_bubbles.py) a schedule is a text of letters:
+# It is the schedule of exercise 8.13, `zero_bubble` in [labs/schedules.py](../labs/schedules.py).
+# Further schedules, in [labs/zero_bubbles.py](../labs/zero_bubbles.py), are texts of letters:
 # `"F" * 3 + "FIW" * 5` means three forwards, then five times F, I, W.
 
 # %%
-h1 = schedules.rows_of(zero_bubbles.zb_h1, p, m)
+h1 = schedules.rows_of(schedules.zero_bubble, p, m)
 for rank, row in enumerate(h1):
     print(f"rank {rank}:", "".join(action.kind for action in row))
 plot_schedule({"ZB-H1": simulate(h1)})

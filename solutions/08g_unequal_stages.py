@@ -129,8 +129,8 @@ def idle_with(schedule, work):
 
 works = {"equal stages": [1] * p} | {
     way: pipeline_balance.work_of(weights, ways[way]) for way in ("balanced", "even")}
-one_chunk = {"GPipe": schedules.gpipe, "1F1B": schedules.one_f_one_b, "ZB-H1": zero_bubbles.zb_h1,
-             "ZB-H2": zero_bubbles.zb_h2}
+one_chunk = {"GPipe": schedules.gpipe, "1F1B": schedules.one_f_one_b,
+             "ZB-H1": schedules.zero_bubble, "ZB-H2": zero_bubbles.zb_h2}
 idle_of = {name: {way: idle_with(schedule, work) for way, work in works.items()}
            for name, schedule in one_chunk.items()}
 Table(["schedule", *works], [[name, *(f"{idle:.1%}" for idle in idles.values())]

@@ -33,8 +33,8 @@ from pedagogy_lib import (
 world_size = 4
 
 # %%
-schedules, zero_bubbles = lab("schedules"), lab("zero_bubbles")
-pipeline_engines, language_model = lab("pipeline_engines"), lab("language_model")
+schedules, pipeline_engines = lab("schedules"), lab("pipeline_engines")
+language_model = lab("language_model")
 composed_pipelines, pipelines_alone = lab("composed_pipelines"), lab("pipelines_alone")
 text, p, m = language_model.standard_library(100_000), world_size, 2 * world_size
 
@@ -244,7 +244,7 @@ plot_schedule({"1F1B, 64 stages": simulate(many)})
 # `save_trace(timeline, "zb_h1.json")` the file stays beside this notebook.
 
 # %% tags=["nbval-ignore-output"]
-timeline = simulate(schedules.rows_of(zero_bubbles.zb_h1, p, m))
+timeline = simulate(schedules.rows_of(schedules.zero_bubble, p, m))
 with tempfile.TemporaryDirectory() as folder:
     trace = save_trace(timeline, Path(folder) / "zb_h1.json")
     print(f"{len(json.loads(trace.read_text())['traceEvents'])} events")

@@ -125,7 +125,7 @@ def test_ours_stays_ours_under_the_learners_statements(more, learner, capsys):
 def test_a_hole_below_what_was_defined_counts(learner):
     learner(SOLUTION + '\n\ndef double(x):\n    """Exercise 7.1."""\n    ...\n', solution=None)
     shapes = lab("shapes")
-    assert repr(shapes) == "labs/shapes.py, double: nobody's · area: yours · both: yours"
+    assert repr(shapes) == "labs/shapes.py, double: unwritten · area: yours · both: yours"
     with pytest.raises(loaded_labs.NotSolvedYet, match=r"exercise 7\.1 comes first"):
         shapes.both(1)
 
@@ -323,8 +323,13 @@ def test_a_function_that_cannot_be_put_back_is_told(learner):
 
 def test_without_a_solution_there_is_nothing_to_put_back(learner):
     learner(WRONG, solution=None)
-    with pytest.raises(ValueError, match="half written"):
-        lab("shapes", ours="double").both(3)
+    with pytest.raises(ValueError, match="this copy of the course has no solutions"):
+        lab("shapes", ours="double")
+
+
+def test_without_a_solution_a_file_that_is_no_python_says_so_alone(learner):
+    learner("def area(:\n", solution=None)
+    assert repr(lab("shapes")).endswith("Your file cannot be read until this is fixed.")
 
 
 def test_a_lab_without_exercises(learner, capsys):
@@ -401,7 +406,7 @@ def test_without_solutions_a_hole_says_which_exercise_comes_first(learner, capsy
     shapes = lab("shapes")
     assert (
         capsys.readouterr().out
-        == "labs/shapes.py, double: nobody's · area: yours · both: nobody's\n"
+        == "labs/shapes.py, double: unwritten · area: yours · both: unwritten\n"
     )
     assert shapes.area(0) == 0
     sentence = "exercise 7.1 comes first: double in labs/shapes.py still has its hole"
@@ -710,7 +715,7 @@ def test_a_solution_that_is_no_python_is_told_and_blocks_nothing(learner, capsys
     assert capsys.readouterr().out == (
         "./solutions/labs/shapes.py:24: SyntaxError: invalid syntax\n    def (:\n"
         "The solution cannot be read until this is fixed. Until then:\n"
-        "labs/shapes.py, double: nobody's · area: yours · both: nobody's\n"
+        "labs/shapes.py, double: unwritten · area: yours · both: unwritten\n"
     )
     assert launch(lambda: shapes.area(0), world_size=2).values == [0, 0]
 

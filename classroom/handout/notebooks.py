@@ -6,11 +6,21 @@ import re
 from pedagogy_lib.course.build import ROOT, dump, to_notebook, with_holes
 
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^()\s]*)\)")
-# Sentences on what is not in a handout.
-ON_SOLUTIONS = [
-    re.compile(r" A solved\s+and executed copy of each part, to look things up in, is in\s+"
-               r"\[solutions/\]\(\.\./solutions\)\."),
-]  # fmt: skip
+ON_SOLUTIONS = {  # sentences on what is not in a handout, and what is so there
+    " A solved and executed copy of each part, to look things up in, is in "
+    "[solutions/](../solutions).": "",
+    "A function of a lab that you have not written yet is taken from our solution. A function that "
+    "you have begun is run as it is, finished or not. To run our solution instead, write "
+    '`lab("collectives", ours="broadcast_tree")`.':
+        "A cell that needs a function of a lab that you have not written yet stops, and names the "
+        "exercise that comes first. Cells behind it may miss its results. Go on to the exercise, "
+        "and come back.",
+    "A function of the lab that you have not written yet is taken from the solution.":
+        "A cell that needs a function of the lab that you have not written yet stops, and names "
+        "the exercise.",
+    " (Until then, the course uses its own solution.)": "",
+    "Those that you have not written yet are there, solved.": "Write them first.",
+}  # fmt: skip
 
 
 def notebook_of(part: str, paths) -> bytes:
@@ -22,10 +32,17 @@ def notebook_of(part: str, paths) -> bytes:
     notebook = to_notebook(with_holes(text), part)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            for sentence in ON_SOLUTIONS:
-                cell.source = sentence.sub("", cell.source)
-            cell.source = with_links_to(paths, cell.source, "notebooks")
+            source = without_solutions(cell.source)
+            cell.source = with_links_to(paths, source, "notebooks")
     return dump(notebook).encode()
+
+
+def without_solutions(source: str) -> str:
+    """The text of a cell, with what is so where no solution is."""
+    for sentence, instead in ON_SOLUTIONS.items():
+        pattern = r"\s+".join(map(re.escape, sentence.split(" ")))
+        source = re.sub(pattern, lambda _, instead=instead: instead, source)
+    return source
 
 
 def with_links_to(paths, text: str, folder: str) -> str:

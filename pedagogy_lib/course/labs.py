@@ -30,6 +30,8 @@ def lab(name: str, ours: str | Iterable[str] = ()) -> "Lab":
     """
     names = [ours] if isinstance(ours, str) else ours
     need(isinstance(names, Iterable), f"ours is a name, or a list of names, not {brief(ours)}")
+    has_any = any((ROOT / "solutions" / "labs").glob("*.py"))
+    need(has_any or not names, "ours=: this copy of the course has no solutions; leave it out")
     found = find_lab(name, frozenset(map(str, names)))
     found._need_known()
     say(found.status())

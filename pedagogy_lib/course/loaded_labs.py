@@ -45,7 +45,7 @@ class Loaded:
 
     module    the functions
     siblings  {name: Lab} of the labs that it imports
-    whose     {function with an exercise: "yours", "ours" or "nobody's"}
+    whose     {function with an exercise: "yours", "ours" or "unwritten"}
     numbers   {function: number of its exercise}
     holes     {class of the learner's file with holes: its methods that have one}
     begun     those classes of which some holes are filled, as far as the solution tells
@@ -173,7 +173,7 @@ class Loaded:
     def owner(self, name) -> str:
         """Whose function runs: ours if we wrote it, even if the learner gave it the name."""
         if name not in self.definers:
-            return "nobody's"
+            return "unwritten"
         function = inspect.unwrap(getattr(self.module, name, None))
         code = getattr(function, "__code__", None)
         is_ours = self.definers[name] == self.solution or (
@@ -214,6 +214,8 @@ class Loaded:
             line = f"{name_of(self.path)}: without exercises"
         elif len(everybody) == 1:
             line = f"{name_of(self.path)}, all {len(self.whose)} functions: {everybody.pop()}"
+        if self.problem and not self.whose:
+            return self.problem
         problems = [lab._newest().problem for lab in self.siblings.values()]
         problem = next(filter(None, [self.problem, *problems]), "")
         return f"{problem} Until then:\n{line}" if problem else line

@@ -94,6 +94,14 @@ def killed_again_and_again(every, failures, step_seconds=STEP_SECONDS, save_seco
 # ---- What it costs, by formula --------------------------------------------------------------
 
 
+def best_period(saving_seconds, failure_seconds) -> float:
+    """Seconds from saving to saving for which savings and lost work cost least.
+
+    Source  Young 1974, "A first order approximation to the optimum checkpoint interval"
+    """
+    return math.sqrt(2 * saving_seconds * failure_seconds)
+
+
 def cost(period, saving, failure_seconds) -> float:
     """The share of all time that savings and lost work take, if failures come at random.
 

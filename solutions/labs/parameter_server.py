@@ -155,11 +155,20 @@ def copies_sent(run, label, nbytes=300_000) -> list[float]:
     return [sent / len(run[label].spans[0]) / nbytes for sent in run[label].sent_bytes]
 
 
+def exchange_seconds(how, n, X, B) -> float:
+    """Of one exchange of X bytes on n ranks, with links of B bytes per second in each direction.
+
+    how  "server": rank 0 is the server, all others pull, then all push; "ring": an all-reduce
+    """
+    return 2 * (n - 1) * X / B / (1 if how == "server" else n)
+
+
 def theory_ms(workers, copy=30.0) -> dict[str, list[float]]:
-    """For each number of workers: what exercise 3.17 asks for, in ms; a copy takes `copy` ms."""
-    through_server = [2 * n * copy for n in workers]
-    return {"server": through_server,
-            "ring": [t / (n + 1) for t, n in zip(through_server, workers)]}  # fmt: skip
+    """Of an exchange, for each number of workers beside a server; a copy takes `copy` ms."""
+    return {
+        how: [1e3 * exchange_seconds(how, n + 1, copy, 1e3) for n in workers]
+        for how in ("server", "ring")
+    }
 
 
 def typical_ms(run, label, first=2) -> list[float]:

@@ -6,6 +6,7 @@ python labs/plan_space.py
 
 from contextlib import suppress
 from itertools import combinations, pairwise, product
+from math import comb
 
 import numpy as np
 from operator_shardings import (
@@ -64,6 +65,13 @@ def count_tilings(devices, sizes, most) -> list[int]:
         for size in sizes:
             counts[stages, size:] += counts[stages - 1, : devices + 1 - size]
     return counts[:, devices].tolist()
+
+
+def count_ways(layers, devices) -> int:
+    """How often layers can be cut into stages whose submeshes, of 1, 2, 4, …, use all devices."""
+    sizes = [2**k for k in range(devices.bit_length())]
+    tilings = count_tilings(devices, sizes, layers)
+    return sum(comb(layers - 1, s - 1) * tilings[s] for s in range(1, layers + 1))
 
 
 def cheapest_by_trying(layers, n, job) -> float:

@@ -39,16 +39,27 @@ def parameter_bytes(shape: Shape) -> float:
     return shape.parameters * NUMBER
 
 
-def most_users(server: Server) -> int:
-    """How many can be answered at a time: each keeps keys and values of prompt and answer.
+def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens) -> int:
+    """How many can be answered at a time: each keeps keys and values of its tokens.
 
     A head of keys is not cut: with more ranks than heads of keys, some have the same ones.
+
+    memory           bytes of each of tp GPUs
+    parameter_bytes  of the whole model, cut into equal parts
+    size             numbers of a key, and of a value, in each of kv_heads heads
     """
+    each = 2 * NUMBER * layers * max(1, kv_heads // tp) * size * tokens
+    return max(0, int((memory - parameter_bytes / tp) // each))
+
+
+def room_for(server: Server) -> int:
+    """How many users this server can answer at a time."""
     shape, tokens = server.shape, server.prompt + server.answer
     heads = shape.kv_heads or shape.heads
-    left = ROOM * server.gpu.memory - parameter_bytes(shape) / server.tp
-    each = kept_for_a_token(shape) * tokens / min(server.tp, heads)
-    return max(0, int(left / each))
+    return most_users(
+        ROOM * server.gpu.memory, parameter_bytes(shape), server.tp, shape.layers, heads,
+        shape.of_keys / heads, tokens,
+    )  # fmt: skip
 
 
 def all_reduces(server: Server, tokens) -> float:
@@ -92,7 +103,7 @@ def served(model, gpu, tp=1, users=None, prompt=2048, answer=512) -> Server:
             f"the GPUs of a machine; not {tp}"
         )
     server = Server(shape, kind, tp, 1, prompt, answer)
-    most = most_users(server)
+    most = room_for(server)
     if most < 1:
         raise ValueError(
             f"{model} has {float(parameter_bytes(shape)) / 1e9:.0f} GB of parameters: with tp {tp} "

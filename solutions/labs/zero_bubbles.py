@@ -9,7 +9,7 @@ for need not be said: each kind takes them in order. So "FFIW" is F0 F1 I0 W0.
 
 import contextlib
 
-from schedules import Action, interleaved, one_f_one_b, rows_of
+from schedules import Action, interleaved, one_f_one_b, rows_of, zero_bubble
 
 # ---- From letters to actions ----------------------------------------------------------------
 
@@ -54,16 +54,6 @@ def both_ways(ranks) -> list[list[int]]:
 
 
 # ---- One chunk on each rank -----------------------------------------------------------------
-
-
-def zb_h1(rank, ranks, microbatches):
-    """1F1B's warm-up; rank r puts its weight gradients off by r micro-batches.
-
-    Source  Qi et al. 2024, "Zero Bubble Pipeline Parallelism", section 2.1
-    """
-    m, after = max(microbatches, ranks), ranks - 1 - rank
-    letters = "F" * after + "FI" * rank + "FIW" * (m - ranks + 1) + "IW" * after + "W" * rank
-    return actions_of(letters, microbatches)
 
 
 def zb_h2(rank, ranks, microbatches):
@@ -144,7 +134,7 @@ def dual_pipe(rank, ranks, microbatches):
 SCHEDULES = {  # and whether its two chunks go down and up
     "1F1B": (one_f_one_b, False),
     "interleaved": (interleaved, False),
-    "ZB-H1": (zb_h1, False),
+    "ZB-H1": (zero_bubble, False),
     "ZB-H2": (zb_h2, False),
     "ZB-V": (zb_v, True),
     "DualPipeV": (dual_pipe_v, True),
