@@ -53,12 +53,12 @@ lab: setup
 
 # More workers than two cores, as many tests wait. A file's tests in one worker: a notebook's cells
 # need the same kernel.
-CHECKS := -m pytest -n 3 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=300 \
+CHECKS := -m pytest -n 3 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=600 \
 	--nbval-sanitize-with=tests/nbval.cfg tests notebooks solutions
 
 # Launch, measure, one check, one executed notebook.
 smoke: setup
-	@$(RUN) -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=300 \
+	@$(RUN) -m pytest -q --nbval --nbval-current-env --nbval-cell-timeout=600 \
 		--nbval-sanitize-with=tests/nbval.cfg tests/test_smoke.py \
 		$(firstword $(wildcard solutions/00_start_here.ipynb) notebooks/00_start_here.ipynb)
 

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from .basics.errors import LaunchError
+from .basics.errors import LaunchError, need
 
 
 def main(argv=None) -> int:
@@ -20,7 +20,7 @@ def main(argv=None) -> int:
     report = commands.add_parser("report", help="write an HTML report on this machine")
     report.add_argument("settings", nargs="*", metavar="NAME=VALUE", help="parameters to change")
     update = commands.add_parser("update", help="bring this folder to a newer handout")
-    update.add_argument("path", help="of the new handout: its folder or zip")
+    update.add_argument("path", nargs="?", help="of the new handout: its folder or zip")
     hand_in = commands.add_parser("hand-in", help="pack what you have written, to hand it in")
     hand_in.add_argument("--name", help="yours; that of your account, if there is none")
     machines = commands.add_parser("machines", help="machines on this computer, and shells on them")
@@ -90,6 +90,7 @@ def run_build(arguments) -> int:
 def run_update(arguments) -> int:
     from .course.updating import update
 
+    need(arguments.path, "which handout? Name its folder or zip: update path/to/the-new-one.zip")
     print(*update(arguments.path), sep="\n")
     return 0
 

@@ -48,9 +48,11 @@ def test_labs_notebooks_and_checks_are_packed(course):
     assert told == [
         "hand-in-Ada-Lovelace.zip, handed in by Ada Lovelace:",
         "  1 labs, 1 notebooks, and the results of your checks",
+        "  Written:",
+        "    labs/one.py: 2.3 written",
         "  Still unwritten:",
         "    labs/one.py: 2.4 left",
-        "    work/02_a.ipynb: 2.1 swap",
+        "    1 in other files that you have not begun",
     ]
 
 

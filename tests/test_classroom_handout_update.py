@@ -143,6 +143,15 @@ def test_functions_of_a_lab_are_carried_over_by_name(course, newer):
     assert (kept / "labs" / "one.py").read_text() == MINE
 
 
+def test_what_nothing_calls_is_told(course, newer):
+    (course / "labs" / "one.py").write_text(f"{MINE}\n\ndef tried(x):\n    return x\n")
+    told = update(str(newer), course)
+    (kept,) = course.glob("kept-*")
+    line = f"labs/one.py: tried is in {kept.name}/ alone: nothing that was taken over calls it"
+    assert line in told
+    assert sum("alone" in line for line in told) == 1
+
+
 def test_the_answer_in_a_decorated_function_keeps_its_decorator_once(course, newer):
     path = course / "labs" / "one.py"
     path.write_text(

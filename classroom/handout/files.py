@@ -72,8 +72,10 @@ report: setup
 doctor: setup
 	@$(RUN) -m pedagogy_lib doctor
 
+# By the environment: a name may have any characters.
+hand-in: export HAND_IN_NAME := $(value NAME)
 hand-in: setup
-	@$(RUN) -m pedagogy_lib hand-in $(if $(NAME),--name "$(NAME)")
+	@$(RUN) -m pedagogy_lib hand-in --name "$$HAND_IN_NAME"
 
 clean:
 	rm -rf .venv *.egg-info

@@ -29,7 +29,8 @@ def hand_in(name: str | None = None, course: Path = COURSE) -> list[str]:
     need(name, "who hands this in? Give your name: --name 'Ada Lovelace'")
     files = files_to_hand_in(course)
     need(files, f"there is nothing to hand in: {course} has neither labs nor {WORK}/")
-    unwritten = unwritten_in(files)
+    exercises = exercises_in(files)
+    unwritten = {path: left_of(of_file) for path, of_file in exercises.items() if left_of(of_file)}
     about = {"student": name, "version": version_of(course), "unwritten": unwritten}
     target = course / f"hand-in-{plain_name(name)}.zip"
     unfinished = target.with_suffix(".part")
@@ -38,7 +39,7 @@ def hand_in(name: str | None = None, course: Path = COURSE) -> list[str]:
             archive.writestr(path, data)
         archive.writestr(ABOUT, json.dumps(about, indent=1, ensure_ascii=False))
     unfinished.replace(target)
-    return [f"{target.name}, handed in by {name}:", *told_of(files), *told_unwritten(unwritten)]
+    return [f"{target.name}, handed in by {name}:", *told_of(files), *told_exercises(exercises)]
 
 
 def files_to_hand_in(course: Path) -> dict[str, bytes]:
@@ -54,32 +55,39 @@ def version_of(course: Path) -> str:
     return json.loads(about.read_text(encoding="utf-8"))["version"] if about.exists() else ""
 
 
-def unwritten_in(files) -> dict[str, list[str]]:
-    """{file: its exercises that still have a hole}."""
+def exercises_in(files) -> dict[str, dict[str, bool]]:
+    """{file: {"2.4 reduce_tree": whether it is written}}; a lab that is no Python says why."""
     found = {}
     for path, data in files.items():
-        holes = holes_of_lab(data) if path.endswith(".py") else holes_of_notebook(data)
-        if holes:
-            found[path] = holes
+        exercises = of_lab(data) if path.endswith(".py") else of_notebook(data)
+        if exercises:
+            found[path] = exercises
     return found
 
 
-def holes_of_lab(data: bytes) -> list[str]:
+def left_of(exercises: dict[str, bool]) -> list[str]:
+    return [label for label, is_written in exercises.items() if not is_written]
+
+
+def of_lab(data: bytes) -> dict[str, bool]:
     try:
         program = Program(data.decode())
     except (SyntaxError, UnicodeDecodeError) as error:
-        return [f"cannot be read: {error}"]
-    left = [name for name, node in program.nodes.items() if is_hole(node)]
-    return [f"{program.exercises.get(name, '')} {name}".strip() for name in left]
+        return {f"cannot be read: {error}": False}
+    with_hole = [name for name, node in program.nodes.items() if is_hole(node)]
+    names = dict.fromkeys([*program.exercises, *with_hole])
+    numbers = program.exercises
+    return {f"{numbers.get(name, '')} {name}".strip(): name not in with_hole for name in names}
 
 
-def holes_of_notebook(data: bytes) -> list[str]:
+def of_notebook(data: bytes) -> dict[str, bool]:
     notebook = read_notebook(data) if data.lstrip().startswith(b"{") else None
     cells = notebook.cells if notebook is not None and "cells" in notebook else []
-    programs = [program for cell in cells if (program := program_of(cell))]
+    nodes = {name: node for cell in cells if (program := program_of(cell))
+             for name, node in program.nodes.items()}  # fmt: skip
     numbers = {name: number for cell in cells for number, name in CHECK.findall(cell.source)}
-    left = [n for program in programs for n, node in program.nodes.items() if is_hole(node)]
-    return [f"{numbers.get(name, '')} {name}".strip() for name in left]
+    names = [name for name, node in nodes.items() if name in numbers or is_hole(node)]
+    return {f"{numbers.get(name, '')} {name}".strip(): not is_hole(nodes[name]) for name in names}
 
 
 def told_of(files) -> list[str]:
@@ -89,11 +97,21 @@ def told_of(files) -> list[str]:
     return [f"  {labs} labs, {notebooks} notebooks{checks or ', and the'} results of your checks"]
 
 
-def told_unwritten(unwritten) -> list[str]:
-    if not unwritten:
-        return ["  Everything is written."]
-    return ["  Still unwritten:", *(f"    {path}: {', '.join(holes)}"
-                                    for path, holes in unwritten.items())]  # fmt: skip
+def told_exercises(exercises) -> list[str]:
+    """What is written; and what is not, of the files in which something is."""
+    written, left, others = [], [], 0
+    for path, of_file in exercises.items():
+        done = [label for label, is_written in of_file.items() if is_written]
+        holes = left_of(of_file)
+        written += [f"    {path}: {', '.join(done)}"] * bool(done)
+        if done or holes[0].startswith("cannot be read"):
+            left += [f"    {path}: {', '.join(holes)}"] * bool(holes)
+        else:
+            others += len(holes)
+    more = [f"    {others} in {'other ' if written else ''}files that you have not begun"]
+    left += more * bool(others)
+    return [*(["  Written:", *written] if written else ["  Nothing is written yet."]),
+            *(["  Still unwritten:", *left] if left else ["  Everything is written."])]  # fmt: skip
 
 
 def user_name() -> str:

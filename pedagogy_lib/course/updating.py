@@ -59,7 +59,8 @@ class Update:
         self.put_in_place(gone)
         versions = f"{self.old['version']} → {self.new.version}"
         return [f"Updated: {versions}.", *self.told,
-                f"What was replaced is in {self.kept.name}/."]  # fmt: skip
+                f"What was replaced is in {self.kept.name}/, with your comments outside of "
+                "functions."]  # fmt: skip
 
     def now(self, name) -> bytes | None:
         path = self.course / name
@@ -91,7 +92,11 @@ class Update:
         self.told += [f"{name}: {function} is yours" for function in carried]
         self.told += [f"{name}: {function} has changed in the handout, and is taken from there; "
                       f"yours is in {self.kept.name}/" for function in lost]  # fmt: skip
-        return merged(new, mine, carried).encode()
+        result = merged(new, mine, carried)
+        own = Program(result).nodes.keys() | before.keys() | set(lost)
+        self.told += [f"{name}: {function} is in {self.kept.name}/ alone: nothing that was taken"
+                      " over calls it" for function in mine.nodes if function not in own]  # fmt: skip
+        return result.encode()
 
     def plan_copy(self, name):
         """The learner's copy of a notebook, and the version of which it was made."""
