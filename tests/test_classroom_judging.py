@@ -5,10 +5,11 @@ from functools import partial
 import pytest
 from answer_files import solution_of
 from class_of_students import files_with
+from walls_here import USABLE
 
 from classroom.grading import course, workers, writing
 from classroom.grading.collect import Submission
-from classroom.sandbox import opened
+from classroom.sandbox import Limits, opened
 from pedagogy_lib.course.checking import find_exercise
 
 HEAD = "def tree_seconds(n, megabytes, speed):\n"
@@ -23,10 +24,10 @@ ENDS = {
 }
 
 
-def graded(answer, tmp_path) -> dict:
+def graded(answer, tmp_path, way="trust", limits=None) -> dict:
     given = {"2.2": answer, "2.14": solution_of(find_exercise("2.14"))}
     asked = tuple(course.asked(exercises=list(given)))
-    task = workers.Task(asked, tmp_path / "out", partial(opened, way="trust"))
+    task = workers.Task(asked, tmp_path / "out", partial(opened, way=way, limits=limits))
     return workers.graded(Submission("ada", "x", files_with("02", given)), task)["answers"]
 
 
@@ -62,3 +63,38 @@ def test_no_code_of_a_student_reaches_the_terminal_as_it_is():
     answers = {"2.2": {"state": "look", "reasons": ["\x1b[2K\x1b[1Afork"]}}
     (line,) = writing.to_look_at({"student": "ada", "answers": answers})
     assert "\x1b" not in line and "fork" in line
+
+
+SLOW = "    import time\n    time.sleep(0.4)\n    return (n - 1).bit_length() * megabytes / speed\n"
+
+
+def test_all_calls_of_an_answer_have_one_limit(tmp_path):
+    answers = graded(HEAD + SLOW, tmp_path, limits=Limits(seconds=30.0, seconds_in_all=1.5))
+    assert answers["2.2"]["state"] == "wrong"
+    assert "its calls have taken 1.5 s together" in answers["2.2"]["what"]
+    assert answers["2.14"]["state"] == "right"
+
+
+LEAVES = """    import os
+    os.makedirs(os.path.join(os.path.dirname(__file__), "card_bytes.py"))
+    with open("/tmp/full", "wb") as file:
+        try:
+            while True:
+                file.write(bytes(1 << 24))
+        except OSError:
+            pass
+    return (n - 1).bit_length() * megabytes / speed
+"""
+
+
+@pytest.mark.skipif(USABLE[0] == "trust", reason="there are no walls here")
+def test_what_an_answer_leaves_in_files_does_not_stop_the_next_one(tmp_path):
+    limits = Limits(disk_bytes=64 * 2**20)
+    answers = graded(HEAD + LEAVES, tmp_path, USABLE[0], limits)
+    assert answers["2.14"]["state"] == "right", answers["2.14"]
+
+
+def test_whole_numbers_of_any_length_are_only_wrong(tmp_path):
+    answers = graded(HEAD + "    return 10 ** 5000\n", tmp_path)
+    assert answers["2.2"]["state"] == "wrong"
+    assert "got a number of 5000 digits" in answers["2.2"]["what"]

@@ -53,6 +53,8 @@ ATTEMPTS = [
     "get_ipython().run_line_magic('pip', 'install x')",
     "def f(x):\n    globals()['check'] = print",
     "import inspect",
+    "import torch\ndef f(x):\n    torch.os._exit(0)",
+    "import numpy as np\nTABLE = np.sys.modules",
     "from multiprocessing import shared_memory",
 ]
 
@@ -76,6 +78,7 @@ def test_the_line_is_quoted():
     "program",
     [
         "import os\ndef f():\n    return int(os.environ['RANK'])",
+        "import torch\ndef f(x):\n    return torch.select(x, 0, 1), torch.trace(x)",
         "import math, itertools, functools, copy, time, random, collections",
         "import torch.distributed as dist\ndef f(x):\n    x.grad = None\n    x.data[0] = 1",
         "from pedagogy_lib import lab, measure\nrings = lab('collectives')",

@@ -232,6 +232,20 @@ def test_where_there_is_no_wall_it_says_what_to_install(monkeypatch):
         chosen("walls")
 
 
+def test_a_way_whose_trial_does_not_end_is_none(monkeypatch):
+    reason_against.cache_clear()
+    monkeypatch.setattr(WALLS[0], "why_not", lambda: subprocess.run(["sleep", "9"], timeout=0.01))
+    assert reason_against(WALLS[0]).startswith("trying it has failed: Command '['sleep', '9']'")
+    reason_against.cache_clear()
+
+
+def test_what_judges_by_itself_is_not_inside(tmp_path):
+    text = (prepared(tmp_path) / "pedagogy_lib/exercises/ch04/ex07_watcher.py").read_text()
+    assert "def looked(" in text
+    assert "def truth(" not in text
+    assert "def judge(" not in text
+
+
 def test_bubblewrap_that_is_not_installed_is_told(monkeypatch):
     from classroom.sandbox import bubblewrap, landlocked
 

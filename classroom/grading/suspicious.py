@@ -22,6 +22,7 @@ from .unusual import (
     OF_PATHS,
     OF_TORCH,
     PATHS,
+    REACHED_BY,
 )
 
 FILES = "handles files"
@@ -97,6 +98,8 @@ def use_of_module(node, modules) -> str:
     if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
         return ""
     root = modules.get(node.value.id, node.value.id)
+    if root in LIBRARIES and node.attr in REACHED_BY:
+        return f"uses {root}.{node.attr}"
     if root == "os" and node.attr in OF_OS_FILES:
         return FILES
     if root in HARMLESS_OF and node.attr not in HARMLESS_OF[root]:

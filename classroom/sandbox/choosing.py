@@ -1,5 +1,6 @@
 """Which walls there are on this machine, and which are taken."""
 
+import subprocess
 from functools import cache
 from types import ModuleType
 
@@ -13,7 +14,10 @@ BY_NAME = {way.NAME: way for way in (*WALLS, trusted)}
 @cache
 def reason_against(way: ModuleType) -> str:
     """Why a way cannot be used here; empty if it can. It is tried once in a process."""
-    return way.why_not()
+    try:
+        return way.why_not()
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"trying it has failed: {error}"
 
 
 def ways() -> dict[str, str]:

@@ -5,6 +5,7 @@ as exact values, and nothing of it runs.
 """
 
 import json
+import math
 import os
 import selectors
 import time
@@ -43,11 +44,13 @@ class Connection:
     """Asks one process for one answer after another. An `Elsewhere` of trying.py.
 
     seconds   for which one request may take; a launch in it has its own, shorter time
+    in_all    seconds that all requests of one answer may take
     is_lost   whether the process cannot be asked for anything any more
     """
 
-    def __init__(self, pipes: Pipes, seconds: float, start_seconds: float = 120.0):
+    def __init__(self, pipes: Pipes, seconds: float, in_all=math.inf, start_seconds: float = 120.0):
         self.pipes, self.seconds, self.start_seconds = pipes, seconds, start_seconds
+        self.in_all, self.left = in_all, in_all
         self.is_lost = self.is_serving = False
         self.kept = ""
         os.set_blocking(pipes.requests, False)
@@ -59,7 +62,7 @@ class Connection:
     def begin(self, name: str, source: str | None = None, lab: str | None = None) -> Submitted:
         """The next answer: a function of a cell's source, or of a lab."""
         self.end_answer()
-        self.kept = ""
+        self.kept, self.left = "", self.in_all
         self.send(json.dumps({"name": name, "source": source}).encode(errors="surrogatepass"))
         self.is_serving = True
         return Submitted(self, name, lab)
@@ -84,8 +87,12 @@ class Connection:
         """See trying.Elsewhere."""
         if self.is_lost or not self.is_serving:
             raise Ended(HAS_ENDED, EXIT)
+        if self.left <= 0:
+            self.lose(f"{NO_ANSWER}: its calls have taken {self.in_all:g} s together", ENDLESS)
+        began = time.monotonic()
         self.send(data)
-        reply = self.reply(self.seconds)
+        reply = self.reply(min(self.seconds, self.left))
+        self.left -= time.monotonic() - began
         if "ended" in reply:  # what it had not read yet would be taken for a beginning
             self.lose(HAS_ENDED, EXIT)
         self.keep(reply)

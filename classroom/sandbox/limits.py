@@ -10,7 +10,8 @@ MEGABYTE = 2**20
 class Limits:
     """What one sandbox may use, with everything that runs in it.
 
-    seconds          of wall time, for one exercise; the grader's end of the pipe keeps it
+    seconds          of wall time, for one call of an answer; the grader's end of the pipe keeps it
+    seconds_in_all   the same, for all calls of one answer together
     compute_seconds  of a processor, for one process
     memory_bytes     of all processes together; for one process, of what it allocates
     processes        threads count as well
@@ -20,6 +21,7 @@ class Limits:
     """
 
     seconds: float = 120.0
+    seconds_in_all: float = 600.0
     compute_seconds: int = 600
     memory_bytes: int = 4096 * MEGABYTE
     processes: int = 512

@@ -12,8 +12,9 @@ from .walled import Walled
 class WalledConnection(Connection):
     """To a sandbox, which ends with it. It tells why the sandbox was ended."""
 
-    def __init__(self, walled: Walled, seconds: float):
-        super().__init__(Pipes(walled.requests, walled.replies), seconds)
+    def __init__(self, walled: Walled, limits: Limits):
+        pipes = Pipes(walled.requests, walled.replies)
+        super().__init__(pipes, limits.seconds, limits.seconds_in_all)
         self.walled, self.last_words = walled, ""
 
     def lose(self, what, why=""):
@@ -42,9 +43,7 @@ class Place:
         self.connection = self.connected()
 
     def connected(self) -> WalledConnection:
-        connection = WalledConnection(
-            Walled(self.files, self.way, self.limits), self.limits.seconds
-        )
+        connection = WalledConnection(Walled(self.files, self.way, self.limits), self.limits)
         try:
             connection.await_ready()
         except BaseException:

@@ -9,12 +9,16 @@ is JSON: {"value": …} or {"error": …}, in exact values, and what was printed
 Ranks are forked from it, so that it begins in the environment of a fork server: `ENVIRON`.
 """
 
+import contextlib
+import ctypes
 import importlib
 import json
 import os
+import shutil
 import signal
 import struct
 import sys
+from pathlib import Path
 
 from ..ranks.fork_server import freeze
 from ..ranks.fork_server_client import START_METHOD, take
@@ -28,6 +32,8 @@ from .trying import AnswerUnpickler
 from .watching import Endless, watched
 
 CELLS = "cells"  # the folder of what cells have defined: their lines are told from there
+WRITABLE = (ROOT / CELLS, Path("/tmp"), Path("/dev/shm"))
+SET_DUMPABLE = 4  # of prctl(2)
 LENGTH = struct.Struct(">Q")
 TOO_DEEP = "what it returned contains itself, or is nested too deeply"
 
@@ -40,14 +46,19 @@ def main(requests: int, replies: int, is_alone: bool):
     """
     for number in (requests, replies):
         os.set_inheritable(number, False)
+    if is_alone:
+        let_look_into(False)
+    before = {path for folder in WRITABLE for path in in_folder(folder)}
     send(replies, {"ready": os.getpid()})
     while begin := received(requests):
         child = os.fork()
         if child == 0:
+            let_look_into(True)  # it tells where its ranks are
             serve(json.loads(begin), requests, replies)
         _, status = os.waitpid(child, 0)
         if is_alone:
             end_all_others()
+            remove(before)
         send(replies, {"ended": status})
 
 
@@ -63,6 +74,28 @@ def end_all_others():
                 pass
         except ChildProcessError:
             pass
+
+
+def let_look_into(can: bool):
+    """Whether other processes of this user can read, or write, the memory of this one."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(SET_DUMPABLE, int(can), 0, 0, 0)
+
+
+def in_folder(folder) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def remove(before):
+    """What an answer has left in files, so that the next one finds room, and a place of its own."""
+    for path in (path for folder in WRITABLE for path in in_folder(folder)):
+        if path in before:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def serve(begin: dict, requests, replies):

@@ -94,8 +94,8 @@ class Update:
                       f"yours is in {self.kept.name}/" for function in lost]  # fmt: skip
         result = merged(new, mine, carried)
         own = Program(result).nodes.keys() | before.keys() | set(lost)
-        self.told += [f"{name}: {function} is in {self.kept.name}/ alone: nothing that was taken"
-                      " over calls it" for function in mine.nodes if function not in own]  # fmt: skip
+        where = f"is in {self.kept.name}/ alone: nothing that was taken over calls it"
+        self.told += [f"{name}: {one} {where}" for one in mine.nodes if one not in own]
         return result.encode()
 
     def plan_copy(self, name):

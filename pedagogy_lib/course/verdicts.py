@@ -18,7 +18,7 @@ BADGES = {
     None: ("still to write", "#5A5A5A"),
 }
 BADGE = "color:#FFFFFF;border-radius:9px;padding:1px 9px;white-space:nowrap"
-PATH = re.compile(r"\./([\w./-]+\.py):(\d+)")
+PATH = re.compile(r"\./([\w./-]{1,200}\.py):(\d{1,9})")
 CODE_IN_TEXT = re.compile(r"`([^`\n]+)`")
 CODE = "white-space:pre-wrap;font-family:var(--jp-code-font-family,monospace);font-size:13px"
 MOST_PRINTED, MOST_PRINTED_FOLDED = 5, 200  # lines

@@ -124,11 +124,15 @@ def looked(answer, watchers, looks, counts) -> tuple[list[Outcome], list[tuple]]
     for number, now_counts, now in looks if is_right else ():
         given = dict(now_counts) if counts is None else counts
         given.update(now_counts)
-        outcome = outcome_of(made[number].value.silent, given, now)
+        outcome = outcome_of(ask, made[number].value, given, now)
         found.append((outcome._replace(value=plain(outcome.value)), dict(given)))
         if outcome.error:
             break
     return [outcome._replace(value=None) for outcome in made], found
+
+
+def ask(watcher, counts, now):
+    return watcher.silent(counts, now)
 
 
 # ---- The cases ---

@@ -11,6 +11,7 @@ from ...basics.units import brief
 from ...course.checking import Wrong
 from ...course.exact_errors import where_raised
 
+MOST_DIGITS = 100  # of a whole number that is told
 MOST_VALUES = 1_000_000  # of a sequence
 NO_RETURN = "a function without `return` gives None: it gives back what stands behind `return`"
 VIEW = (
@@ -82,7 +83,7 @@ def as_float(number) -> float:
     try:
         return float(number)
     except OverflowError:  # a whole number of more than 308 digits
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
 
 
 def same_kind(got, wanted) -> bool:
@@ -101,7 +102,8 @@ def text_of(value) -> str:
     if isinstance(value, float):
         return f"{value:,.6g}" if abs(value) < 1e15 else f"{value:g}"
     if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
+        digits = abs(value).bit_length() * math.log10(2)
+        return f"{value:,}" if digits < MOST_DIGITS else f"a number of {digits:.0f} digits"
     if isinstance(value, list) and all(map(is_number, value)):
         return f"[{', '.join(map(text_of, value))}]"
     return brief(value, 200)
