@@ -71,7 +71,7 @@ SLOW = "    import time\n    time.sleep(0.4)\n    return (n - 1).bit_length() * 
 def test_all_calls_of_an_answer_have_one_limit(tmp_path):
     answers = graded(HEAD + SLOW, tmp_path, limits=Limits(seconds=30.0, seconds_in_all=1.5))
     assert answers["2.2"]["state"] == "wrong"
-    assert "its calls have taken 1.5 s together" in answers["2.2"]["what"]
+    assert "any more after 1.5 s in all its calls" in answers["2.2"]["what"]
     assert answers["2.14"]["state"] == "right"
 
 

@@ -87,8 +87,6 @@ class Connection:
         """See trying.Elsewhere."""
         if self.is_lost or not self.is_serving:
             raise Ended(HAS_ENDED, EXIT)
-        if self.left <= 0:
-            self.lose(f"{NO_ANSWER}: its calls have taken {self.in_all:g} s together", ENDLESS)
         began = time.monotonic()
         self.send(data)
         reply = self.reply(min(self.seconds, self.left))
@@ -169,4 +167,8 @@ class Connection:
             selector.register(number, event)
             left = deadline - time.monotonic()
             if left <= 0 or not selector.select(left):
-                self.lose(f"{NO_ANSWER} after {self.seconds:g} s", ENDLESS)
+                is_first = self.left > self.seconds
+                seconds = (
+                    f"{self.seconds:g} s" if is_first else f"{self.in_all:g} s in all its calls"
+                )
+                self.lose(f"{NO_ANSWER} after {seconds}", ENDLESS)

@@ -43,6 +43,7 @@ DTYPES = {
 # Quantised numbers are written as whole ones, and read as such.
 PLAIN = types.MappingProxyType({name: one for name, one in DTYPES.items() if "q" not in name})
 MOST_CHARACTERS = 200  # that are told of a value of another kind
+MOST_BITS = 10_000  # of a whole number: Python refuses to write one of more than 4,300 digits
 
 
 class Unreadable(ValueError):
@@ -78,6 +79,8 @@ def written(value) -> str:
 def parts_of(value):
     """What JSON can write: itself, or {kind: parts}."""
     kind = type(value)
+    if kind is int and value.bit_length() > MOST_BITS:
+        return {"foreign": ["int", f"a number of {value.bit_length() * math.log10(2):.0f} digits"]}
     if value is None or kind in (bool, int, str):
         return value
     if kind is float:
