@@ -142,6 +142,9 @@ EXERCISE = Formula(
          "X / n does.", lambda name, n, x: (n - 1) * x),
         ("one message too many: a rank's own piece needs not travel.",
          lambda name, n, x: share(name, n, x) if name == "all_reduce" else x),
+        *((f"one message too many in the {words}: a rank's own piece needs not travel.",
+           lambda name, n, x, some=some: x if name == some else share(name, n, x))
+          for some, words in zip(COLLECTIVES[1:], ("all-gather", "reduce-scatter", "all-to-all"))),
         ("one step too many in each half: a ring of n ranks has n - 1 steps.",
          lambda name, n, x: 2 * x if name == "all_reduce" else x),
         ("one step too many in each half: a ring of n ranks has n - 1 steps.",

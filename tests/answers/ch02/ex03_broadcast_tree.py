@@ -284,3 +284,14 @@ def broadcast_tree(x, root=0, group=None):
         if place == 0:
             pass
         reach = reach
+
+# %% wrong · a rank sends to itself, or receives from itself
+def broadcast_tree(x, root=0, group=None):
+    rank, n, reach = dist.get_rank(group), dist.get_world_size(group), 1
+    place = (rank - root) % n
+    while reach < n:
+        if place < reach and place + reach < n:
+            send(x, place + reach, group).wait()
+        elif reach <= place < 2 * reach:
+            receive(x, place - reach, group).wait()
+        reach *= 2

@@ -50,3 +50,9 @@ def sent_bytes(name, n, X):
 def sent_bytes(name, n, X):
     once = {2: 1 / 2, 3: 2 / 3, 4: 3 / 4}
     return (2 if name == "all_reduce" else 1) * once[n] * X
+
+# %% wrong · one message too many in the all-to-all
+def sent_bytes(name, n, X):
+    if name == "all_to_all":
+        return X
+    return (2 if name == "all_reduce" else 1) * (n - 1) / n * X
