@@ -60,7 +60,8 @@ def grade(options) -> int:
     layout, submissions = collect(Path(options.submissions), asked)
     if not submissions:
         raise WrongInput(f"there are no submissions in {options.submissions} ({layout})")
-    print(f"{options.submissions}: {layout}; {len(submissions)} submissions", flush=True)
+    found = f"{options.submissions}: {layout}; {len(submissions)} submissions"
+    print(writing.printable(found), flush=True)
     students, is_whole = all_of(submissions, task, max(1, options.jobs))
     waiting = finish(options, asked, students)
     if not is_whole:
@@ -112,7 +113,7 @@ class bar:
         self.bar = tqdm(total=total, unit="answer", disable=not sys.stderr.isatty(), leave=False)
 
     def __call__(self, student, number, is_new):
-        self.bar.set_postfix_str(f"{student:.20} {number}", refresh=False)
+        self.bar.set_postfix_str(f"{writing.printable(student):.20} {number}", refresh=False)
         self.bar.update()
 
     def __enter__(self):
@@ -128,7 +129,7 @@ def finish(options, asked, students) -> int:
     An interrupted grading takes no verdict away: then it leaves what is there as it is.
     """
     students = sorted(students, key=lambda one: one["student"].casefold())
-    wishes = [tuple(wish.rsplit(":", 1)) for wish in options.accept if ":" in wish]
+    wishes = [wish.rpartition(":")[::2] for wish in options.accept]
     accepted, unknown = writing.accept(wishes, students, writing.read_accepted(options.out))
     title = options.title or f"Grades of {Path(options.submissions).resolve().name}"
     results = writing.results_of(title, course.version(), asked, students, accepted)

@@ -147,7 +147,12 @@ def summary(results) -> str:
     for student in students:
         lines += [f"  {student['student']}: {problem}" for problem in student["problems"]]
         lines += to_look_at(student)
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
+
+
+def printable(line) -> str:
+    """Names, and code that is quoted, are students': a terminal must not obey them."""
+    return "".join(c if c.isprintable() else "?" for c in line)
 
 
 def to_look_at(student) -> list[str]:
@@ -160,5 +165,4 @@ def to_look_at(student) -> list[str]:
             lines.append(f'  look: {reasons}. If it is harmless: --accept "{name}"')
         if entry["state"] == "broken":
             lines.append(f"  broken: {name}: {entry['what']}. Grade again, or by hand")
-    # A student's code is quoted here: a terminal must not obey it.
-    return ["".join(c if c.isprintable() else "?" for c in line) for line in lines]
+    return lines
