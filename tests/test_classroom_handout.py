@@ -61,8 +61,25 @@ def test_labs_come_with_all_that_they_import_and_with_their_exercises():
     assert {"zero", "simple_ddp", "collectives"} <= set(contents.labs)
     assert "ch02.ex08_all_reduce_ring" in contents.exercises  # labs of chapter 06 call it
     assert "ch02.ex09_sent_bytes" not in contents.exercises
-    with pytest.raises(WrongInput, match="there is no chapter 77; there are: 00 01 02"):
+    with pytest.raises(WrongInput, match="no chapter or part 77; chapters are: 00 01 02"):
         contents_of(["77"])
+
+
+def test_a_handout_of_parts_has_no_later_part_and_none_of_its_labs():
+    contents = contents_of(["02a", "2b"])
+    assert contents.parts == ("02_collectives", "02b_trees_and_chains")
+    assert contents.own == {"2.1", "2.2", "2.3", "2.4"}
+    assert set(contents.labs) == {"collectives", "collectives_shown"}
+    assert not contents.is_whole
+    about = json.loads(files_of("02a", "02b")["HANDOUT.json"])
+    assert about["name"] == "distributed-training-02a-02b"
+    readme = files_of("02a", "02b")["README.md"].decode()
+    assert "Parts 02a and 02b. You need" in readme
+    assert "exercises 2.6, 2.7, 2.8" in readme
+    assert "2.3" not in readme[readme.index("Labs build on") :].split("\n\n")[0]
+    every = [part for chapter in ("02", "6") for part in contents_of([chapter]).parts]
+    assert list(contents_of(["02", "06"]).parts) == every
+    assert contents_of(["02"]).names == ("02",)
 
 
 def test_no_link_leads_to_what_is_not_there():

@@ -4,6 +4,7 @@ import pytest
 from answer_files import all_answers, exercises_of_kind
 from handouts import handout_in, told, with_original_checks
 
+from pedagogy_lib.course.checking import modules_of
 from pedagogy_lib.exercises.kit import Formula
 
 FORMULAS = [exercise.number for exercise in exercises_of_kind(Formula)]
@@ -29,3 +30,17 @@ def test_each_solution_is_right_with_tables(courses):
     answers = [first[number] for number in FORMULAS]
     wrong = [text for text in told(courses[0], answers) if "passed" not in text]
     assert wrong == []
+
+
+OTHERS = [number for number in modules_of() if number not in FORMULAS]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("number", OTHERS)
+def test_first_answers_to_other_exercises_get_their_verdicts(number, courses):
+    """Their checks ask tables, too, and have to find there what they ask for."""
+    answers = [answer for answer in all_answers() if answer.exercise.number == number]
+    first = [next(a for a in answers if a.kind == kind) for kind in ("right", "wrong")]
+    right, wrong = told(courses[0], first)
+    assert right.endswith("passed"), right
+    assert wrong.endswith("not yet") and "LookupError" not in wrong, wrong

@@ -19,11 +19,16 @@ def main(argv=None) -> int:
         prog="python -m classroom.handout",
         description="Make a folder and a zip for students: the course without any answers.",
     )
-    parser.add_argument("chapters", nargs="*", metavar="CHAPTER", help="such as 02; all, if none")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="CHAPTER",
+        help="such as 02, or a part, such as 02b; without any: all",
+    )
     parser.add_argument("--into", type=Path, default=ROOT / "handout", help="where to put them")
     arguments = parser.parse_args(argv)
     try:
-        files = handout_files(arguments.chapters)
+        files = handout_files(arguments.names)
     except LaunchError as error:
         print(error, file=sys.stderr)
         return 2

@@ -23,35 +23,54 @@ CHECKED = re.compile(r"""\bcheck\(["'](\d+\.\d+)""")
 @dataclass(frozen=True)
 class Contents:
     """parts, labs  names without endings;  exercises  modules, such as "ch02.ex09_sent_bytes";
+    own  the numbers of those that the parts ask;  names  of chapters, or of parts;
     is_whole  whether these are all chapters"""
 
     parts: tuple[str, ...]
     labs: tuple[str, ...]
     exercises: tuple[str, ...]
+    own: frozenset[str]
+    names: tuple[str, ...]
     is_whole: bool
 
 
-def contents_of(chapters=()) -> Contents:
-    """Of all chapters, or of these: "02", "6".
+def contents_of(names=()) -> Contents:
+    """Of all chapters, or of these: "02", "6"; or of parts: "02a", the first one of 02, "02b".
 
-    Raises  WrongInput for a chapter that there is not
+    Raises  WrongInput for a chapter, or a part, that there is not
     """
     every = {path.stem: path for path in sources()}
     known = sorted({stem[:2] for stem in every})
-    wanted = [str(chapter).zfill(2) for chapter in chapters] or known
-    unknown = ", ".join(one for one in wanted if one not in known)
-    need(not unknown, f"there is no chapter {unknown}; there are: {' '.join(known)}")
-    parts = tuple(stem for stem in every if stem[:2] in wanted)
+    found = [parts_named(str(name), every) for name in names or known]
+    for name, there in zip(names, found):
+        need(there, f"there is no chapter or part {name}; chapters are: {' '.join(known)}")
+    parts = tuple(stem for stem in every if any(stem in there for there in found))
     texts = [with_holes(every[stem].read_text(encoding="utf-8")) for stem in parts]
     exercises = {number for text in texts for number in CHECKED.findall(text)}
-    exercises |= {n for chapter in wanted for n in modules_of(str(int(chapter)))}
-    labs = mentioned(texts)
-    exercises, labs = with_what_they_need(exercises, labs)
-    if wanted == known:  # all there is, also labs that no part names
+    complete = [one for one in known if {s for s in every if s[:2] == one} <= set(parts)]
+    own = exercises | {n for chapter in complete for n in modules_of(str(int(chapter)))}
+    exercises, labs = with_what_they_need(own, mentioned(texts))
+    if complete == known:  # all there is, also labs that no part names
         labs = {path.stem for path in lab_sources()}
     modules = modules_of()
     in_order = [module for number, module in modules.items() if number in exercises]
-    return Contents(parts, tuple(sorted(labs)), tuple(in_order), wanted == known)
+    called = tuple(sorted(map(code_of, parts)) if len(names) and not set(names) <= set(known)
+                   else complete)  # fmt: skip
+    is_whole = complete == known
+    return Contents(parts, tuple(sorted(labs)), tuple(in_order), frozenset(own), called, is_whole)
+
+
+def parts_named(name, every) -> list[str]:
+    """The stems of a chapter's parts, or of one part."""
+    if name.isdigit():
+        return [stem for stem in every if stem[:2] == name.zfill(2)]
+    return [stem for stem in every if code_of(stem) == name.zfill(3)]
+
+
+def code_of(stem) -> str:
+    """`02b`; of a chapter's first part, `02a`."""
+    code = stem.split("_")[0]
+    return code if len(code) > 2 else f"{code}a"
 
 
 def with_what_they_need(exercises, labs) -> tuple[set[str], set[str]]:

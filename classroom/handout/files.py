@@ -83,10 +83,9 @@ clean:
 """
 
 
-def handout_files(chapters=()) -> dict[str, bytes]:
-    """{path: contents}. HANDOUT.json says what it is, and what each file was like."""
-    contents = contents_of(chapters)
-    chapters = sorted({part[:2] for part in contents.parts})
+def handout_files(names=()) -> dict[str, bytes]:
+    """{path: contents}, of these chapters and parts. HANDOUT.json says what it is."""
+    contents = contents_of(names)
     files = bench_files() | compiled_checks(contents.exercises) | lab_files(contents)
     files |= {name: (ROOT / name).read_bytes() for name in AS_THEY_ARE}
     files |= {f"{COVERS}/{part}.png": path.read_bytes() for part in contents.parts
@@ -95,23 +94,23 @@ def handout_files(chapters=()) -> dict[str, bytes]:
         "Makefile": MAKEFILE,
         ".gitignore": IGNORED,
         "pyproject.toml": project_with_tables(),
-        "README.md": readme_of(contents, chapters, list(map(number_of, contents.exercises))),
+        "README.md": readme_of(contents, list(map(number_of, contents.exercises))),
     }
     files |= {name: text.encode() for name, text in texts.items()}
     paths = {*files, *(f"notebooks/{part}.ipynb" for part in contents.parts)}
     files |= {f"notebooks/{part}.ipynb": notebook_of(part, paths) for part in contents.parts}
-    return with_version(files, contents, chapters)
+    return with_version(files, contents)
 
 
-def with_version(files, contents: Contents, chapters) -> dict[str, bytes]:
+def with_version(files, contents: Contents) -> dict[str, bytes]:
     """The version is that of the project, and of these contents."""
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
     of_all = hashlib.sha256(json.dumps(digests).encode()).hexdigest()
     project = PROJECT.search((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[1]
     functions = {name: digests_of(data.decode()) for name, data in sorted(files.items())
                  if name.startswith("labs/") and name.endswith(".py")}  # fmt: skip
-    name = NAME if contents.is_whole else "-".join([NAME, *chapters])
-    about = {"name": name, "version": f"{project}-{of_all[:8]}", "chapters": chapters,
+    name = NAME if contents.is_whole else "-".join([NAME, *contents.names])
+    about = {"name": name, "version": f"{project}-{of_all[:8]}", "chapters": contents.names,
              "exercises": list(map(number_of, contents.exercises)),
              "files": digests, "functions": functions}  # fmt: skip
     return dict(sorted((files | {HANDOUT: (json.dumps(about, indent=1) + "\n").encode()}).items()))

@@ -64,16 +64,17 @@ have found. It lists what is still unwritten. Without `NAME` it takes the name o
 
 MIT licence.
 """
-FROM_OTHERS = """Labs build on each other. This handout also has exercises of other chapters,
-because its labs need them: {numbers}. Write these first: their text is in the docstrings.
+FROM_OTHERS = """Labs build on each other. In this handout they also have holes of other parts:
+exercises {numbers}. What comes from earlier parts is written first; the text is in the docstrings.
+Later parts can wait.
 
 """
 
 
-def readme_of(contents, chapters, numbers) -> str:
+def readme_of(contents, numbers) -> str:
     """numbers  of all exercises in the handout"""
-    title = "All chapters" if contents.is_whole else in_words(chapters)
-    others = [number for number in numbers if number.split(".")[0].zfill(2) not in chapters]
+    title = "All chapters" if contents.is_whole else in_words(contents.names)
+    others = [number for number in numbers if number not in contents.own]
     rows = [f"| [{words}](notebooks/{stem}.ipynb) | {rest}"
             for words, stem, rest in ROW.findall((ROOT / "README.md").read_text(encoding="utf-8"))
             if stem in contents.parts]  # fmt: skip
@@ -82,6 +83,7 @@ def readme_of(contents, chapters, numbers) -> str:
     return TEXT.format(title=title, rows="\n".join(rows), needed=needed, number=first)
 
 
-def in_words(chapters) -> str:
-    *some, last = chapters
-    return f"Chapters {', '.join(some)} and {last}" if some else f"Chapter {last}"
+def in_words(names) -> str:
+    *some, last = names
+    kind = "Chapter" if last.isdigit() else "Part"
+    return f"{kind}s {', '.join(some)} and {last}" if some else f"{kind} {last}"
