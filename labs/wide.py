@@ -48,6 +48,19 @@ class Sums:
 TOKENS = 4 * 64
 
 
+def slowdown(compute_seconds, sums, sum_bytes, n, inside, between) -> float:
+    """How many times as long a step takes over links `between` machines as `inside` of one.
+
+    sums  all-reduces of a step, each a ring on n ranks; nothing overlaps
+    A link is (bytes per second, seconds of latency).
+    """
+    fast, slow = (
+        compute_seconds + sums * 2 * (n - 1) * (latency + sum_bytes / n / speed)
+        for speed, latency in (inside, between)
+    )
+    return slow / fast
+
+
 def block_on_links(size, links, rounds=3) -> list[float]:
     """On each rank: seconds of a block's step for each of some links; None: without its sums.
 

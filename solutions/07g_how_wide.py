@@ -92,13 +92,7 @@ seen = {size: on_links([(*INSIDE, 2, BETWEEN), (*INSIDE, 1, BETWEEN)], size) for
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
-def as_long(computing, sums, sum_bytes, n, *links):
-    """Exercise 7.21."""
-    fast, slow = (computing + sums * 2 * (n - 1) * (latency + sum_bytes / n / speed)
-                  for speed, latency in links)
-    return slow / fast
-
-expected = {size: as_long(seconds, 4, 4 * wide.TOKENS * size, 2, INSIDE, BETWEEN)
+expected = {size: wide.slowdown(seconds, 4, 4 * wide.TOKENS * size, 2, INSIDE, BETWEEN)
             for size, seconds in computing.items()}
 measured = {size: two / one for size, (one, two) in seen.items()}
 longer.compare(expected[32], measured[32], kind="communication")
@@ -236,7 +230,7 @@ def block_of(tokens, width, cards, latency=1e-6):
     """Times as long over machines with so many GPUs, and cards, each; no overlap."""
     compute = 6 * 12 * width**2 * tokens / 8 / (0.5 * 989e12)  # forward and backward, one of 8 GPUs
     nvlink, network = (450e9, 2 * latency), (min(cards * 50e9, 450e9), 5 * latency)
-    return as_long(compute, 4, tokens * width * 2, 8, nvlink, network)
+    return wide.slowdown(compute, 4, tokens * width * 2, 8, nvlink, network)
 
 def decoding(width):
     """The same of two sums in a tree, and reading a block's weights in bfloat16 at 3.35 TB/s."""

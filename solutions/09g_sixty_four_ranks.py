@@ -218,13 +218,14 @@ def on_paper(sizes, stage, parts=1, once=False, parameters=7e9, layers=32, width
            each of them (06h); once: it reduces once a step, and keeps whole gradients till then
     """
     dp, pp, tp = sizes["dp"], sizes["pp"], sizes["tp"]
-    part, sharded = parameters / (tp * pp), (0, 12, 14, 16)[stage] - 2 * once
+    part = parameters / (tp * pp)
+    kept = three_dimensions.state_bytes(parameters, sizes, stage) + once * 2 * part * (1 - 1 / dp)
     A = samples / dp * tokens * width * 2  # bytes of one layer's activations, of a copy
     along_dp = (2 * parts + (1 if once else parts) if stage == 3 else 2) * (dp - 1) / dp * 2 * part
     along_tp = 4 * layers / pp * 2 * (tp - 1) / tp * A
     along_pp = 2 * A * (pp > 1)
     bubble = (pp - 1) / (samples / dp + pp - 1)
-    return [f"{part * (16 - sharded + sharded / dp) / 1e9:,.1f} GB",
+    return [f"{kept / 1e9:,.1f} GB",
             *(f"{sent / 1e9:,.1f} GB" for sent in (along_tp, along_pp, along_dp)), f"{bubble:.1%}"]
 
 # %%

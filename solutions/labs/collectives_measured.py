@@ -122,18 +122,24 @@ def all_reduce_of_ranks(operation: str) -> float:
     return x.item()
 
 
-FORMULAS = {  # of the rank that sends most, in X
+def sent_bytes(name, n, X) -> float:
+    """That each of n ranks has to send: X is the whole tensor's size, see part 02d."""
+    return (2 if name == "all_reduce" else 1) * (n - 1) * X / n
+
+
+OF_ROOTS = {  # of the rank that sends most, in X
     "broadcast": lambda n: (n - 1).bit_length(),
     "reduce": lambda n: 1,
     "scatter": lambda n: (n - 1) / n,
     "gather": lambda n: 1 / n,
-    "all_gather": lambda n: (n - 1) / n,
-    "all_to_all": lambda n: (n - 1) / n,
-    "all_reduce": lambda n: 2 * (n - 1) / n,
-    "reduce_scatter": lambda n: (n - 1) / n,
-    "ring: all_reduce": lambda n: 2 * (n - 1) / n,
-    "ring: reduce_scatter": lambda n: (n - 1) / n,
 }
+OF_ALL = ("all_gather", "all_to_all", "all_reduce", "reduce_scatter", "ring: all_reduce",
+          "ring: reduce_scatter")  # fmt: skip
+
+
+def formula(name, n) -> float:
+    """What the rank that sends most has to send, in X."""
+    return OF_ROOTS[name](n) if name in OF_ROOTS else sent_bytes(name.split()[-1], n, 1.0)
 
 
 def busiest(run, name) -> float:
@@ -147,8 +153,8 @@ def rows_of_bytes(runs) -> list[list[str]]:
     runs  {n: the run of `every_collective` on n ranks}
     """
     return [
-        [name, *(f"{busiest(run, name):.3f} ({formula(n):.3f})" for n, run in runs.items())]
-        for name, formula in FORMULAS.items()
+        [name, *(f"{busiest(run, name):.3f} ({formula(name, n):.3f})" for n, run in runs.items())]
+        for name in (*OF_ROOTS, *OF_ALL)
     ]
 
 

@@ -147,7 +147,7 @@ def try_periods(numbers_of_steps, mean_seconds=FAILURE_SECONDS, failures=FAILURE
 def main():
     from pedagogy_lib import launch
 
-    numbers = steps_to_try(math.sqrt(2 * SAVE_SECONDS * FAILURE_SECONDS))
+    numbers = steps_to_try(best_period(SAVE_SECONDS, FAILURE_SECONDS))
     run = launch(try_periods, numbers, world_size=len(numbers), device="cpu")
     if run.rank == 0:
         print("saving after   lost steps   cost, measured   by Daly's formula")

@@ -118,6 +118,19 @@ class SampleDropout:
         return (torch.rand(x.shape, generator=chance, device="cpu") >= self.share).to(x)
 
 
+# ---- What a rank keeps ----------------------------------------------------------------------
+
+
+def state_bytes(parameters, sizes, stage) -> float:
+    """Of the model's states, that one rank keeps; Adam, 16-bit numbers with a copy in float32.
+
+    sizes  of the axes dp, pp and tp;  stage  of ZeRO along dp; 0: nothing is sharded
+    """
+    part = parameters / (sizes["tp"] * sizes["pp"])
+    sharded = (0, 12, 14, 16)[stage]
+    return part * (16 - sharded + sharded / sizes["dp"])
+
+
 # ---- The step -------------------------------------------------------------------------------
 
 

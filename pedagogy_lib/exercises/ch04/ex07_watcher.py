@@ -4,6 +4,7 @@ from ...course.checking import Exercise, Wrong
 from ...course.trying import there
 from ..kit.on_ranks import NOT_TOLD
 from ..kit.outcomes import Outcome, outcome_of
+from ..kit.tables import tabled
 from ..kit.values import NO_RETURN, plain
 
 PATIENCE = 0.5
@@ -94,6 +95,10 @@ CASES = {  # what happens: ([(counts, now), …], what an answer has overlooked)
 }  # fmt: skip
 
 
+@tabled(
+    lambda: [(history[: k + 1], PATIENCE) for history, _ in CASES.values()
+             for k in range(len(history))]
+)  # fmt: skip
 def truth(looks, patience) -> list[int]:
     """After all these looks, from the whole history."""
     counts, now = looks[-1]
