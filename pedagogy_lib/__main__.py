@@ -54,6 +54,12 @@ def main(argv=None) -> int:
     except LaunchError as error:
         print(error, file=sys.stderr)
         return 2
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] == __package__:
+            raise
+        use = "call .venv/bin/python instead, which `make setup` makes"
+        print(f"{sys.executable} has no {error.name}: {use}", file=sys.stderr)
+        return 2
 
 
 def run_lab(arguments) -> int:

@@ -1,6 +1,7 @@
 """What a learner hands in: one zip, with what is still unwritten."""
 
 import json
+import sys
 import zipfile
 
 import nbformat
@@ -84,3 +85,15 @@ def test_the_command_line_refuses_in_one_sentence(tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(handing_in.hand_in, "__defaults__", (None, tmp_path))
     assert main(["hand-in", "--name", "Ada"]) == 2
     assert "there is nothing to hand in" in capsys.readouterr().err
+
+
+def test_a_python_without_the_courses_packages_is_told_which_one_to_call(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pedagogy_lib.course.handing_in", None)
+    with pytest.raises(ModuleNotFoundError):  # the course's own are another matter
+        main(["hand-in"])
+    monkeypatch.delitem(sys.modules, "pedagogy_lib.course.handing_in")
+    monkeypatch.delitem(sys.modules, "pedagogy_lib.course.notebook_merges", raising=False)
+    monkeypatch.setitem(sys.modules, "nbformat", None)
+    monkeypatch.delitem(sys.modules, "pedagogy_lib.course.build", raising=False)
+    assert main(["hand-in"]) == 2
+    assert " has no " in (said := capsys.readouterr().err) and ".venv/bin/python" in said
