@@ -4,6 +4,7 @@ from ..kit.contributions import ranks_text
 from ..kit.trials import Collective, same
 from .costs import need_tree
 from .misconceptions import (
+    TO_ITSELF,
     changes_nothing,
     group_ignored,
     hang_in_a_tree,
@@ -55,6 +56,7 @@ EXERCISE = Collective(
     large=LARGE_TREES,
     need_cost=need_tree,
     explain_hang=hang_in_a_tree,
+    errors=TO_ITSELF,
     hints=(
         "Take root = 0 first. In the first round, 0 sends to 1. In the second, 0 to 2 and 1 to "
         "3. Who sends to whom in the third?",

@@ -6,6 +6,7 @@ from ..kit.contributions import contributions, ranks_text
 from ..kit.trials import Collective, same, total
 from .costs import need_tree
 from .misconceptions import (
+    TO_ITSELF,
     changes_nothing,
     divided,
     group_ignored,
@@ -86,6 +87,7 @@ EXERCISE = Collective(
     large=LARGE_TREES,
     need_cost=partial(need_tree, towards_root=True),
     explain_hang=hang_in_a_tree,
+    errors=TO_ITSELF,
     hints=(
         "A tree again, towards the root. In the first round 1 sends to 0, 3 to 2, 5 to 4.",
         "Whoever has sent is done. In the round of `reach`, those left are the places that "

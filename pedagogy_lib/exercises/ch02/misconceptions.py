@@ -83,6 +83,12 @@ def calls_in(error) -> list:
     return [place and place.line for place in error.waits.values()]
 
 
+TO_ITSELF = {
+    "Pair is not connected": "a rank sends to itself, or receives from itself. If places are "
+    "counted from the root, (rank - root) % n, a peer is at (its place + root) % n."
+}
+
+
 def hang_in_a_tree(case, error) -> str:
     if somebody_computes(error):
         return ENDLESS

@@ -285,7 +285,7 @@ def broadcast_tree(x, root=0, group=None):
             pass
         reach = reach
 
-# %% wrong · a rank sends to itself, or receives from itself
+# %% wrong · a peer is at (its place + root) % n
 def broadcast_tree(x, root=0, group=None):
     rank, n, reach = dist.get_rank(group), dist.get_world_size(group), 1
     place = (rank - root) % n
