@@ -39,7 +39,8 @@ world_size = 4
 race_seconds = 1.2
 
 # %% tags=["nbval-ignore-output"]
-collectives, server, old_gradients = map(lab, ("collectives", "parameter_server", "old_gradients"))
+collectives, old_gradients = lab("collectives"), lab("old_gradients")
+server = lab("parameter_server")
 digits = lab("gradient_accumulation").digits()[:2]
 
 # %% [markdown]

@@ -33,8 +33,8 @@ width = 32
 steps = 15
 
 # %%
-labs = "schedules", "pipeline_parallel", "pipelines_measured", "language_model"
-schedules, pipeline_parallel, measured, language_model = map(lab, labs)
+schedules, pipeline_parallel = lab("schedules"), lab("pipeline_parallel")
+measured, language_model = lab("pipelines_measured"), lab("language_model")
 text = language_model.standard_library(100_000)
 p = world_size  # stages
 

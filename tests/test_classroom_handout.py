@@ -1,11 +1,13 @@
 """A handout of chapter 02: what is in it, that it works, and that its bytes are the same."""
 
+import ast
 import json
 import os
 import re
 import subprocess
 import sys
 import zipfile
+from functools import cache
 
 import pytest
 from answer_files import all_answers
@@ -147,3 +149,17 @@ def test_each_lab_can_be_read_before_anything_is_solved(tmp_path):
     done = in_course(folder, "-c", program)
     assert done.returncode == 0, done.stderr
     assert "cannot be read" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("source", build.sources(), ids=lambda path: path.stem)
+def test_each_part_names_its_labs_so_that_they_are_found(source):
+    """`lab("collectives")`: a handout has the labs that a part calls by a name of its own."""
+    nodes = list(ast.walk(ast.parse(source.read_text())))
+    calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "lab"]
+    assert len(calls) == sum(isinstance(n, ast.Name) and n.id == "lab" for n in nodes)
+    assert {ast.literal_eval(call.args[0]) for call in calls} <= set(labs_of(source.stem[:2]))
+
+
+@cache
+def labs_of(chapter):
+    return contents_of([chapter]).labs
