@@ -18,6 +18,7 @@ from classroom.handout.files import handout_files
 from classroom.handout.packing import folder_of, zipped
 from pedagogy_lib.basics.errors import WrongInput
 from pedagogy_lib.course import build
+from pedagogy_lib.exercises.kit import sealed
 
 NOT_IN_IT = re.compile(r"(^|/)(solutions|tests|classroom|benchmarks|\.git|__pycache__)(/|$)")
 LINK = re.compile(r"\]\(([^()\s]+)\)")
@@ -163,3 +164,17 @@ def test_each_part_names_its_labs_so_that_they_are_found(source):
 @cache
 def labs_of(chapter):
     return contents_of([chapter]).labs
+
+
+def test_the_code_of_checks_is_packed_and_does_the_same(tmp_path):
+    folder = handout_in(tmp_path / "handout", "05")
+    module = folder / "pedagogy_lib" / "exercises" / "ch05" / "ex04_loss_scaler.py"
+    assert "class" not in module.read_text().split('"""', 2)[2].replace("globals", "")
+    original = (build.ROOT / module.relative_to(folder)).read_text()
+    assert sealed.unsealed(sealed.sealed(original)) == original
+    assert "class Torch" in sealed.unsealed(module.read_text())
+    first = [next(a for a in all_answers() if a.exercise.number == "5.4" and a.kind == kind)
+             for kind in ("right", "wrong")]  # fmt: skip
+    right, wrong = told(folder, first)
+    assert right.endswith("passed")
+    assert first[1].words in " ".join(wrong.split())

@@ -7,6 +7,7 @@ import re
 from pedagogy_lib.course.build import ROOT
 from pedagogy_lib.course.definitions import digests_of
 from pedagogy_lib.course.working_copies import HANDOUT
+from pedagogy_lib.exercises.kit.sealed import sealed
 
 from .compiling import compiled_checks
 from .contents import Contents, contents_of
@@ -18,6 +19,7 @@ AS_THEY_ARE = ("LICENSE", "constraints.txt", "environment.yml", "reports/machine
                "tools/setup.py", "assets/first_look.png", "assets/step_check.png",
                "assets/step_compare.png", "assets/step_hang.png",
                "assets/step_predict.png")  # fmt: skip
+OF_A_CHECK = re.compile(r"exercises/ch\d\d/(?!__init__)\w+\.py$")
 NOT_CODE = ("__pycache__",)
 DATA_OF_LABS = ("labs/published", "labs/clusters")
 COVERS = "assets/covers"
@@ -86,7 +88,7 @@ clean:
 def handout_files(names=()) -> dict[str, bytes]:
     """{path: contents}, of these chapters and parts. HANDOUT.json says what it is."""
     contents = contents_of(names)
-    files = bench_files() | compiled_checks(contents.exercises) | lab_files(contents)
+    files = bench_files() | packed_checks(contents) | lab_files(contents)
     files |= {name: (ROOT / name).read_bytes() for name in AS_THEY_ARE}
     files |= {f"{COVERS}/{part}.png": path.read_bytes() for part in contents.parts
               if (path := ROOT / COVERS / f"{part}.png").exists()}  # fmt: skip
@@ -129,6 +131,14 @@ def bench_files() -> dict[str, bytes]:
         for path in paths
         if path.is_file() and not set(path.parts) & set(NOT_CODE)
         if not (name := path.relative_to(ROOT).as_posix()).startswith("pedagogy_lib/exercises/")
+    }
+
+
+def packed_checks(contents: Contents) -> dict[str, bytes]:
+    """The compiled checks; the code of each one packed, as some of it says what is right."""
+    return {
+        name: sealed(data.decode()).encode() if OF_A_CHECK.search(name) else data
+        for name, data in compiled_checks(contents.exercises).items()
     }
 
 

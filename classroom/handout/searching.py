@@ -13,6 +13,7 @@ from functools import cache
 
 from pedagogy_lib.course.build import BEGIN, BUG, END, ROOT, lab_sources, sources
 from pedagogy_lib.course.checking import EXERCISES
+from pedagogy_lib.exercises.kit.sealed import unsealed
 
 from .code_pieces import (
     SMALLEST_WHOLE,
@@ -176,6 +177,8 @@ def unzipped(files) -> dict[str, bytes]:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 inner = {f"{name}/{one}": archive.read(one) for one in archive.namelist()}
             found |= unzipped(inner)
+        elif name.endswith(".py"):  # checks are packed: somebody may open them
+            found[name] = unsealed(data.decode(errors="replace")).encode()
         else:
             found[name] = data
     return found
