@@ -10,6 +10,7 @@ from classroom.grading.building import built_on
 from classroom.grading.composing import compose, text_of
 from classroom.grading.finding import find_in_cells
 from classroom.grading.programs import read_program
+from classroom.handout.held_back import HELD_BACK, lab_text
 
 PART = "work/02d_bytes_of_all.ipynb"
 RIGHT = "def sent_bytes(name, n, X):\n    return factor(name) * X / n\n"
@@ -219,3 +220,24 @@ def test_solutions_stand_in_only_where_the_teacher_gives_them():
     assert "partial += received" in text_of(lab)
     assert lab.found["reduce_scatter_ring"].state == "missing"
     assert "partial += received" not in text_of(compose("collectives", []))
+
+
+HELD = [(number, lab) for lab, functions in HELD_BACK.items() for number in functions.values()]
+
+
+@pytest.mark.parametrize(("number", "lab"), HELD)
+def test_what_a_lab_of_the_course_has_is_no_answer(number, lab):
+    """Neither in a copy of the whole course, nor as the hole that a handout has there."""
+    if asked(number).lab:
+        pytest.skip("an exercise in a lab, by another name")
+    name = f"labs/{lab}.py"
+    for data in ((course.ROOT / name).read_bytes(), lab_text(lab).encode()):
+        assert found(number, **{name: data}).state == "missing"
+        given = (course.ROOT / "notebooks" / f"{asked(number).part}.ipynb").read_bytes()
+        answer = found(number, **{name: data, f"{asked(number).part}.ipynb": given})
+        assert (answer.state, answer.what) == ("missing", "it is as it was handed out")
+
+
+def test_a_students_own_function_in_that_lab_counts():
+    mine = RIGHT.replace("messages", "pieces")
+    assert found("2.9", **{"labs/collectives_measured.py": mine.encode()}).state == "written"

@@ -89,6 +89,18 @@ def lab(name: str) -> Program:
 
 
 @cache
+def definitions_in_lab(name: str, function: str) -> tuple[ast.AST, ...]:
+    """Of a function, in the lab as the whole course has it, and as a handout does."""
+    if name not in lab_names():
+        return ()
+    from classroom.handout.held_back import lab_text  # imports for seconds, as below
+
+    handed_out = read_program(f"labs/{name}.py", lab_text(name).encode())
+    statements = [*lab(name).statements, *handed_out.statements]
+    return tuple(s.node for s in statements if getattr(s.node, "name", "") == function)
+
+
+@cache
 def imports_of_lab(name: str) -> frozenset[str]:
     """The modules that a lab imports, at its start or in a function."""
     nodes = [statement.node for statement in lab(name).statements]

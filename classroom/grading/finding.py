@@ -49,7 +49,8 @@ def find_in_cells(asked, programs: list[Program]) -> Found:
         one = touched[-1]
         return Found("unfinished", shown=one.text, where=one.where, what=HOLE_LEFT)
     if untouched:
-        return Found("missing", where=untouched[-1].where, what=UNTOUCHED)
+        at_home = [one for one in untouched if course.stem_of(one.path) == asked.part]
+        return Found("missing", where=(at_home or untouched)[-1].where, what=UNTOUCHED)
     return Found("missing", what=NOTHING_HERE.format(name=asked.name) + alike(asked.name, programs))
 
 
@@ -67,8 +68,14 @@ def definitions_of(asked, programs) -> tuple[list[Statement], list[Statement]]:
         if asked.name in bound_by(statement.node) and not is_course_import(statement.node)
     ]
     found = [one for one in found if number_told(one.node) in (None, asked.number)]
-    untouched = [one for one in found if same_code(one.node, given)]
+    untouched = [one for one in found if same_code(one.node, given) or is_the_labs_own(one, asked)]
     return [one for one in found if one not in untouched], untouched
+
+
+def is_the_labs_own(statement, asked) -> bool:
+    """Whether the course has the same in this lab: later parts take some answers from there."""
+    own = course.definitions_in_lab(course.stem_of(statement.path), asked.name)
+    return any(same_code(statement.node, node) for node in own)
 
 
 def is_home_or_nobodys(asked, path) -> bool:
