@@ -52,7 +52,7 @@ lab: setup
 	@$(RUN) -m pedagogy_lib lab $(LAB_ARGS)
 
 # More workers than two cores, as many tests wait. A file's tests in one worker: a notebook's cells
-# need the same kernel.
+# need the same kernel. The limit of a cell ends what hangs; a slow machine takes long for the rest.
 CHECKS := -m pytest -n 3 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=600 \
 	--nbval-sanitize-with=tests/nbval.cfg tests notebooks solutions
 

@@ -167,8 +167,6 @@ class Connection:
             selector.register(number, event)
             left = deadline - time.monotonic()
             if left <= 0 or not selector.select(left):
-                is_first = self.left > self.seconds
-                seconds = (
-                    f"{self.seconds:g} s" if is_first else f"{self.in_all:g} s in all its calls"
-                )
-                self.lose(f"{NO_ANSWER} after {seconds}", ENDLESS)
+                of_one = self.left > self.seconds
+                told = f"{self.seconds:g} s" if of_one else f"{self.in_all:g} s in all its calls"
+                self.lose(f"{NO_ANSWER} after {told}", ENDLESS)

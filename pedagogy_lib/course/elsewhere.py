@@ -18,6 +18,7 @@ import shutil
 import signal
 import struct
 import sys
+import tempfile
 from pathlib import Path
 
 from ..ranks.fork_server import freeze
@@ -32,7 +33,7 @@ from .trying import AnswerUnpickler
 from .watching import Endless, watched
 
 CELLS = "cells"  # the folder of what cells have defined: their lines are told from there
-WRITABLE = (ROOT / CELLS, Path("/tmp"), Path("/dev/shm"))
+WRITABLE = {ROOT / CELLS, Path(tempfile.gettempdir()), Path("/tmp"), Path("/dev/shm")}
 SET_DUMPABLE = 4  # of prctl(2)
 LENGTH = struct.Struct(">Q")
 TOO_DEEP = "what it returned contains itself, or is nested too deeply"
