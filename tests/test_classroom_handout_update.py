@@ -73,7 +73,8 @@ NEW = {
 
 
 def handout(files) -> dict[str, bytes]:
-    return with_version(dict(files), Contents((), (), (), False), ["02"])
+    contents = Contents((), (), (), own=frozenset(), names=("02",), is_whole=False)
+    return with_version(dict(files), contents)
 
 
 def put(folder, files):
