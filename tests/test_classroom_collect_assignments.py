@@ -29,6 +29,14 @@ def put(request, tmp_path):
     return put_one
 
 
+def test_a_part_asks_for_its_own_exercises():
+    numbers = [one.number for one in course.asked(["02b", "6c"])]
+    assert numbers == ["2.2", "2.3", "2.4", "6.7", "6.8"]
+    for part, said in (("02z", "no chapter or part 02z"), ("2.8", "no chapter or part 2.8")):
+        with pytest.raises(WrongInput, match=said):
+            course.asked([part])
+
+
 def test_the_assignment_counts_that_asks_for_the_exercises(tmp_path, put):
     put("ada", "02_collectives", notebook_of("2.8"), b"two = 1\n", day="03")
     put("ada", "06_zero", notebook_of("6.2"), b"six = 1\n", day="20")

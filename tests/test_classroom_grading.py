@@ -196,7 +196,7 @@ def test_the_form_of_the_results():
         (["nowhere", "--chapters", "02"], "is no folder of submissions"),
         (["."], "say what to grade"),
         (["", "--chapters", "02"], "say where the submissions are"),
-        ([".", "--chapters", "77"], "there is no chapter 77"),
+        ([".", "--chapters", "77"], "there is no chapter or part 77"),
         ([".", "--exercises", "2.99"], "there is no exercise '2.99'"),
     ],
 )

@@ -130,6 +130,14 @@ def test_an_answer_in_an_assignments_cell_is_found():
     assert found.state == "written" and "def sent_bytes" in found.source
 
 
+def test_a_part_is_an_assignment_with_its_own_exercises():
+    files = files_of("02b")
+    (name,) = [name for name in files if name.endswith(".ipynb")]
+    marks = [cell["metadata"].get("nbgrader", {}) for cell in json.loads(files[name])["cells"]]
+    graded = [mark["grade_id"] for mark in marks if mark.get("grade")]
+    assert name.startswith("02b_") and graded == ["exercise-2-2", "exercise-2-3", "exercise-2-4"]
+
+
 def test_the_command_writes_a_course_and_keeps_what_is_there(tmp_path, capsys):
     assert main(["nbgrader", "--chapters", "02", "--into", str(tmp_path)]) == 0
     assert "nbgrader generate_assignment 02_collectives" in capsys.readouterr().out

@@ -115,7 +115,7 @@ def test_the_zip_has_two_programs_at_its_top_and_the_same_bytes_each_time(archiv
 
 @pytest.mark.parametrize("wishes, said", [
     ([], "say what to grade"),
-    (["--exercises", "2.9", "--given", "77"], "there is no chapter 77"),
+    (["--exercises", "2.9", "--given", "77"], "there is no chapter or part 77"),
     (["--exercises", "2.9", "--minutes", "0.1"], "0.1 minutes are too few"),
     (["--exercises", "2.9", "--minutes", "nan"], "nan minutes are too few"),
 ])  # fmt: skip

@@ -23,7 +23,7 @@ GO_ON = "the same command goes on from here"
 def arguments(given=None):
     parser = argparse.ArgumentParser(prog="python -m classroom.grading", description=__doc__)
     parser.add_argument("submissions", help="a folder, or a platform's archive")
-    parser.add_argument("--chapters", default="", help='such as "02 06"')
+    parser.add_argument("--chapters", default="", help='such as "02 06", or parts: "02b"')
     parser.add_argument("--exercises", default="", help='such as "2.8 2.9"')
     parser.add_argument("--out", type=Path, default=Path("grades"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)

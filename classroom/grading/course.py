@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.course.checking import exercises_of, find_exercise
+from pedagogy_lib.basics.errors import need
+from pedagogy_lib.course.checking import find_exercise
 from pedagogy_lib.course.lab_files import imported_by
 from pedagogy_lib.course.lab_holes import numbers_in
 
@@ -37,15 +37,24 @@ class Asked:
 
 
 def asked(chapters=(), exercises=()) -> list[Asked]:
-    """The exercises of these chapters, and these by number. Raises WrongInput for unknown ones."""
+    """The exercises of these chapters or parts, and these by number.
+
+    Raises  WrongInput for what there is not, and for parts without exercises
+    """
     found = [find_exercise(number) for number in exercises]
-    for chapter in chapters:
-        of_chapter = exercises_of(str(chapter).lstrip("0") or "0")
-        if not of_chapter:
-            raise WrongInput(f"there is no chapter {chapter} with exercises: write --chapters 02")
-        found += of_chapter.values()
+    for name in chapters:
+        found += map(find_exercise, exercises_in(str(name)))
     unique = {one.number: one for one in found}
     return [as_asked(unique[number]) for number in sorted(unique, key=in_order)]
+
+
+def exercises_in(name: str) -> set[str]:
+    """Numbers of the exercises of a chapter, or of a part."""
+    from classroom.handout.contents import numbers_of  # imports for seconds, as below
+
+    found = numbers_of(name)
+    need(found, f"{name} has no exercises: name another chapter, such as 02, or a part, 02b")
+    return found
 
 
 def in_order(number: str) -> tuple[int, ...]:

@@ -40,15 +40,11 @@ def contents_of(names=()) -> Contents:
     Raises  WrongInput for a chapter, or a part, that there is not
     """
     every = {path.stem: path for path in sources()}
-    known = sorted({stem[:2] for stem in every})
-    found = [parts_named(str(name), every) for name in names or known]
-    for name, there in zip(names, found):
-        need(there, f"there is no chapter or part {name}; chapters are: {' '.join(known)}")
-    parts = tuple(stem for stem in every if any(stem in there for there in found))
+    known = chapters_in(every)
+    parts = tuple(parts_of(names, every))
     texts = [with_holes(every[stem].read_text(encoding="utf-8")) for stem in parts]
-    exercises = {number for text in texts for number in CHECKED.findall(text)}
     complete = [one for one in known if {s for s in every if s[:2] == one} <= set(parts)]
-    own = exercises | {n for chapter in complete for n in modules_of(str(int(chapter)))}
+    own = asked_in(texts, complete)
     exercises, labs = with_what_they_need(own, mentioned(texts))
     if complete == known:  # all there is, also labs that no part names
         labs = {path.stem for path in lab_sources()}
@@ -58,6 +54,36 @@ def contents_of(names=()) -> Contents:
                    else complete)  # fmt: skip
     is_whole = complete == known
     return Contents(parts, tuple(sorted(labs)), tuple(in_order), frozenset(own), called, is_whole)
+
+
+def numbers_of(name: str) -> set[str]:
+    """Of the exercises that a chapter, or a part, asks; "02", "2" or "02b".
+
+    Raises  WrongInput for a chapter, or a part, that there is not
+    """
+    every = {path.stem: path for path in sources()}
+    parts = parts_of([name], every)
+    texts = [with_holes(every[stem].read_text(encoding="utf-8")) for stem in parts]
+    return asked_in(texts, [name] if name.isdigit() else [])
+
+
+def chapters_in(stems) -> list[str]:
+    return sorted({stem[:2] for stem in stems})
+
+
+def parts_of(names, every) -> list[str]:
+    """The stems of chapters and parts by name, in the course's order; all if nothing is named."""
+    known = chapters_in(every)
+    found = [parts_named(str(name), every) for name in names or known]
+    for name, there in zip(names, found):
+        need(there, f"there is no chapter or part {name}; chapters are: {' '.join(known)}")
+    return [stem for stem in every if any(stem in there for there in found)]
+
+
+def asked_in(texts, chapters) -> set[str]:
+    """The numbers of what these parts check, and of all exercises of these whole chapters."""
+    checked = {number for text in texts for number in CHECKED.findall(text)}
+    return checked | {number for one in chapters for number in modules_of(str(int(one)))}
 
 
 def parts_named(name, every) -> list[str]:

@@ -32,7 +32,7 @@ def parsed(argv):
     gradescope.add_argument("--exercises", default="", help='such as "2.8 2.9"')
     gradescope.add_argument("--into", type=Path, default=Path("gradescope"), help="a folder")
     for command in (nbgrader, gradescope):
-        command.add_argument("--chapters", default="", help='such as "02 06"')
+        command.add_argument("--chapters", default="", help='such as "02 06", or parts: "02b"')
     gradescope.add_argument("--given", default="", metavar="NUMBERS", help=STUDENTS_GIVEN)
     gradescope.add_argument("--minutes", type=float, default=10.0, help="Gradescope's time limit")
     commands.add_parser("judge", help="for nbgrader: a submission a line, as JSON")

@@ -1,4 +1,4 @@
-"""A chapter as an assignment of nbgrader, made of what is handed out: there are no answers in it.
+"""A chapter, or a part, as an assignment of nbgrader, made of what is handed out, without answers.
 
 The notebooks stand at the top, as nbgrader wants them; their labs in `labs/` beside them.
 """
@@ -13,7 +13,7 @@ from classroom.handout.files import COVERS, lab_files
 from classroom.handout.notebooks import notebook_of
 from pedagogy_lib.basics.errors import WrongInput, need
 from pedagogy_lib.course.build import ROOT, dump
-from pedagogy_lib.course.checking import exercises_of
+from pedagogy_lib.course.checking import find_exercise
 
 from .cells import with_grades
 
@@ -61,7 +61,7 @@ def write_course(chapters, folder: Path):
 
 
 def name_of(chapter) -> str:
-    """Of an assignment: that of the chapter's first part. Raises WrongInput for no chapter."""
+    """Of an assignment: that of its first part. Raises WrongInput for no chapter, and no part."""
     return contents_of([chapter]).parts[0]
 
 
@@ -70,7 +70,7 @@ def files_of(chapter) -> dict[str, bytes]:
     contents = contents_of([chapter])
     files = lab_files(contents) | covers(contents)
     paths = {*files, *(f"notebooks/{part}.ipynb" for part in contents.parts)}
-    exercises = exercises_of(str(int(chapter)))
+    exercises = {number: find_exercise(number) for number in contents.own}
     return files | {
         f"{part}.ipynb": as_assignment(notebook_of(part, paths), exercises)
         for part in contents.parts
