@@ -16,6 +16,7 @@ from handouts import files_of, handout_in, in_course, told, with_original_checks
 from classroom.handout.contents import contents_of
 from classroom.handout.files import handout_files
 from classroom.handout.packing import folder_of, zipped
+from classroom.handout.readme import readme_of
 from pedagogy_lib.basics.errors import WrongInput
 from pedagogy_lib.course import build
 from pedagogy_lib.exercises.kit import sealed
@@ -77,12 +78,20 @@ def test_a_handout_of_parts_has_no_later_part_and_none_of_its_labs():
     about = json.loads(files_of("02a", "02b")["HANDOUT.json"])
     assert about["name"] == "distributed-training-02a-02b"
     readme = files_of("02a", "02b")["README.md"].decode()
-    assert "Parts 02a and 02b. You need" in readme
-    assert "exercises 2.6, 2.7, 2.8" in readme
-    assert "2.3" not in readme[readme.index("Labs build on") :].split("\n\n")[0]
+    assert "\nParts 02 and 02b.\n" in readme
+    assert "Labs have holes of other parts, too: these can wait." in readme
+    assert "Before the exercises of these parts" not in readme
     every = [part for chapter in ("02", "6") for part in contents_of([chapter]).parts]
     assert list(contents_of(["02", "06"]).parts) == every
     assert contents_of(["02"]).names == ("02",)
+
+
+def test_a_handout_says_what_has_to_be_written_first():
+    contents = contents_of(["06a", "06b", "06c"])
+    assert contents.first == ("2.6", "2.7", "3.2")
+    readme = readme_of(contents, ["2.6", "2.7", "3.2", "6.1"])
+    assert "Before the exercises of these parts, write 2.6, 2.7 and 3.2:" in readme
+    assert contents_of(["02"]).first == ()
 
 
 def test_no_link_leads_to_what_is_not_there():

@@ -57,6 +57,16 @@ def test_labs_notebooks_and_checks_are_packed(course):
     ]
 
 
+def test_holes_of_other_parts_can_wait(course):
+    (course / "HANDOUT.json").write_text('{"version": "1", "asks": ["2.1", "2.3"]}')
+    told = hand_in("Ada", course)
+    assert told[-3:] == [
+        "  Still unwritten:",
+        "    1 in other files that you have not begun",
+        "  1 hole of other parts can wait.",
+    ]
+
+
 def test_it_is_written_anew_each_time(course):
     hand_in("Ada", course)
     (course / "labs" / "one.py").write_text(LAB.replace("...  # your code here", "return x"))

@@ -73,7 +73,7 @@ NEW = {
 
 
 def handout(files) -> dict[str, bytes]:
-    contents = Contents((), (), (), own=frozenset(), names=("02",), is_whole=False)
+    contents = Contents((), (), (), own=frozenset(), first=(), names=("02",), is_whole=False)
     return with_version(dict(files), contents)
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from helpers import ROOT, environment, left_in
 
+from pedagogy_lib.unwritten import still_to_write
+
 SAID = {
     "when_it_hangs": ["it left, rank 1: ", "barrier []", "another shape, rank 1: "],
     "across_machines": ["two levels", "dist.all_reduce         right"],
@@ -157,73 +159,6 @@ SAID = {
 }
 
 
-HOLED = [
-    "simple_ddp",
-    "gradient_sync_visualizer",
-    "data_parallel",
-    "memory",
-    "zero",
-    "tensor_parallel",
-    "tensor_zero",
-    "tensor_zero_alone",
-    "sequence_parallel",
-    "decoding",
-    "schedules",
-    "pipeline_parallel",
-    "pipedream",
-    "sequence_slices",
-    "checkpoints",
-    "finding_out",
-    "keep_training",
-    "memory_copies",
-    "diloco",
-    "chaos",
-    "restart",
-    "meshes",
-    "three_dimensions",
-    "sharded_dimensions",
-    "experts",
-    "expert_training",
-    "expert_engines",
-    "long_contexts",
-    "operator_shardings",
-    "small_alpa",
-    "plan_space",
-    "uneven_stages",
-    "uneven_runs",
-    "configurations",
-    "equal_replicas",
-    "overlap",
-    "counted_over_ranks",
-    "ddp_options",
-    "train_ddp",
-    "train_anywhere",
-    "parameter_server",
-    "fewer_bytes",
-    "worth_of_bytes",
-    "half_precision",
-    "small_states",
-    "large_vocabulary",
-    "recomputation",
-    "composing",
-    "composed_alone",
-    "resharding",
-    "prefetch",
-    "decoding_measured",
-    "model_in_parts",
-    "replicated_heads",
-    "sequence_measured",
-    "tensor_measured",
-    "tensor_symptoms",
-    "wide",
-    "emulated_pipelines",
-    "pipelines_measured",
-    "dropout_recomputed",
-    "micro_batch_sizes",
-    "slices_measured",
-]
-
-
 DEEP = pytest.mark.deep  # left to `make test-all`
 OFTEN = ["schedules"]  # chapter 00 starts torchrun, too
 HERE = Path(__file__)
@@ -320,6 +255,29 @@ def test_a_solved_lab_under_torchrun(path, request):
         said = request.getfixturevalue("said_together")[path.stem]
     for phrase in SAID[path.stem]:
         assert phrase in said
+
+
+# Each names what is missing where it would stand: in a table, or beside what is there.
+THEMSELVES = {
+    "across_machines", "collectives", "data_parallel", "gradient_accumulation", "halving_doubling",
+    "schedules", "simple_ddp",
+}  # fmt: skip
+
+
+UNWRITTEN = {p.stem for p in (ROOT / "labs").glob("*.py") if still_to_write(p)}
+GUARDED = {p.stem for p in PROGRAMS if "misses_something(__file__)" in p.read_text()}
+HOLED = sorted(UNWRITTEN & GUARDED)
+
+
+def test_no_lab_measures_what_is_not_written():
+    assert UNWRITTEN - GUARDED == THEMSELVES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [pytest.param(name, marks=DEEP) for name in sorted(THEMSELVES)])
+def test_a_lab_that_runs_with_holes_names_them(name):
+    said = run(ROOT / "labs" / f"{name}.py")
+    assert "not yet" in said or "still to be written" in said
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from pedagogy_lib.course.lab_files import imported_by
 from pedagogy_lib.course.lab_holes import numbers_in
 
 from .held_back import lab_text
+from .needed import needed_first
 
 OF_A_LAB = re.compile(r"""\blab\(\s*f?["'](\w+)|\blab=["'](\w+)|labs/(\w+)\.py|["'](\w+)\.py["']""")
 NEEDS = re.compile(r"needs=\(([^)]*)\)")
@@ -23,13 +24,14 @@ CHECKED = re.compile(r"""\bcheck\(["'](\d+\.\d+)""")
 @dataclass(frozen=True)
 class Contents:
     """parts, labs  names without endings;  exercises  modules, such as "ch02.ex09_sent_bytes";
-    own  the numbers of those that the parts ask;  names  of chapters, or of parts;
-    is_whole  whether these are all chapters"""
+    own  the numbers of those that the parts ask;  first  of those that come before them;
+    names  of chapters, or of parts;  is_whole  whether these are all chapters"""
 
     parts: tuple[str, ...]
     labs: tuple[str, ...]
     exercises: tuple[str, ...]
     own: frozenset[str]
+    first: tuple[str, ...]
     names: tuple[str, ...]
     is_whole: bool
 
@@ -52,8 +54,9 @@ def contents_of(names=()) -> Contents:
     in_order = [module for number, module in modules.items() if number in exercises]
     called = tuple(sorted(map(code_of, parts)) if len(names) and not set(names) <= set(known)
                    else complete)  # fmt: skip
-    is_whole = complete == known
-    return Contents(parts, tuple(sorted(labs)), tuple(in_order), frozenset(own), called, is_whole)
+    first = needed_first(own, texts, labs, needs_of)
+    about = frozenset(own), first, called, complete == known
+    return Contents(parts, tuple(sorted(labs)), tuple(in_order), *about)
 
 
 def numbers_of(name: str) -> set[str]:
@@ -113,11 +116,16 @@ def with_what_they_need(exercises, labs) -> tuple[set[str], set[str]]:
             exercises |= {number for number in numbers_in(tree).values() if number in modules}
             labs |= imported_by(tree) & all_labs() | mentioned([text])
         for number in sorted(exercises):
-            text = source_of(modules[number])
-            labs |= mentioned([text])
-            exercises |= {n for found in NEEDS.findall(text) for n in NUMBER.findall(found)}
+            labs |= mentioned([source_of(modules[number])])
+            exercises |= needs_of(number)
         if sizes == (len(exercises), len(labs)):
             return exercises, labs
+
+
+def needs_of(number: str) -> set[str]:
+    """The exercises that one is built on, as its check says."""
+    found = NEEDS.findall(source_of(modules_of()[number]))
+    return {needed for numbers in found for needed in NUMBER.findall(numbers)}
 
 
 def source_of(module) -> str:

@@ -114,6 +114,7 @@ def with_version(files, contents: Contents) -> dict[str, bytes]:
     name = NAME if contents.is_whole else "-".join([NAME, *contents.names])
     about = {"name": name, "version": f"{project}-{of_all[:8]}", "chapters": contents.names,
              "exercises": list(map(number_of, contents.exercises)),
+             "asks": sorted({*contents.own, *contents.first}),
              "files": digests, "functions": functions}  # fmt: skip
     return dict(sorted((files | {HANDOUT: (json.dumps(about, indent=1) + "\n").encode()}).items()))
 

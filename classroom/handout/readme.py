@@ -7,8 +7,10 @@ from pedagogy_lib.course.build import ROOT
 ROW = re.compile(r"^\| \[([^\]]+)\]\(solutions/(\w+)\.ipynb\) \| (.*)$", re.MULTILINE)
 TEXT = """# Distributed training, measured
 
-{title}. You need Python 3.10 or newer, `make`, and 4 GB of memory. A laptop with two cores and
-no GPU is enough. On Windows, work inside WSL 2.
+{title}.
+
+You need Python 3.10 or newer, `make`, and 4 GB of memory. A laptop with two cores and no GPU is
+enough. On Windows, work inside WSL 2.
 
 ```sh
 make lab       # sets everything up, checks this machine, and opens your notebooks
@@ -30,7 +32,7 @@ has a hole, `...  # your code here`. The text says what to write there.
 and often which mistake it may be. `hint("{number}")` gives a hint; call it again for the next one.
 
 Later cells use what you write in `labs/`. Where a function is still missing, a cell stops and names
-the exercise that comes first.
+the exercise that comes first; the cells behind it wait for its results, too.
 
 {needed}## A newer version of this handout
 
@@ -64,9 +66,13 @@ have found. It lists what is still unwritten. Without `NAME` it takes the name o
 
 MIT licence.
 """
-FROM_OTHERS = """Labs build on each other. In this handout they also have holes of other parts:
-exercises {numbers}. What comes from earlier parts is written first; the text is in the docstrings.
-Later parts can wait.
+WRITE_FIRST = """Labs build on each other. Before the exercises of these parts, write {numbers}:
+what to write is in the docstrings in `labs/`, and `check("{first}")` tries it. Labs have holes of
+other parts, too: these can wait.
+
+"""
+CAN_WAIT = "Labs have holes of other parts, too: these can wait.\n\n"
+NOT_HERE = """A part or a chapter that the text names without a link is not in this handout.
 
 """
 
@@ -78,12 +84,22 @@ def readme_of(contents, numbers) -> str:
     rows = [f"| [{words}](notebooks/{stem}.ipynb) | {rest}"
             for words, stem, rest in ROW.findall((ROOT / "README.md").read_text(encoding="utf-8"))
             if stem in contents.parts]  # fmt: skip
-    needed = FROM_OTHERS.format(numbers=", ".join(others)) if others else ""
-    first = next((n for n in numbers if n not in others), "2.1")
-    return TEXT.format(title=title, rows="\n".join(rows), needed=needed, number=first)
+    first = [number for number in contents.first if number in numbers]
+    needed = CAN_WAIT if others else ""
+    if first:
+        needed = WRITE_FIRST.format(numbers=listed(first), first=first[0])
+    needed += "" if contents.is_whole else NOT_HERE
+    own = next((n for n in numbers if n not in others), "2.1")
+    return TEXT.format(title=title, rows="\n".join(rows), needed=needed, number=own)
 
 
 def in_words(names) -> str:
-    *some, last = names
-    kind = "Chapter" if last.isdigit() else "Part"
-    return f"{kind}s {', '.join(some)} and {last}" if some else f"{kind} {last}"
+    """Of parts, as their notebooks are called: `06` is the first of chapter 06."""
+    kind = "Chapter" if names[0].isdigit() else "Part"
+    return f"{kind}{'s' * (len(names) > 1)} {listed([name.removesuffix('a') for name in names])}"
+
+
+def listed(words) -> str:
+    """`2.6, 2.7 and 3.2`"""
+    *some, last = words
+    return f"{', '.join(some)} and {last}" if some else last

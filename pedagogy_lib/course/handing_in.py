@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..basics.errors import need
 from ..basics.places import COURSE
+from ..basics.units import counted
 from .build import HOLE
 from .definitions import Program
 from .handed_out import HANDOUT
@@ -39,7 +40,8 @@ def hand_in(name: str | None = None, course: Path = COURSE) -> list[str]:
             archive.writestr(path, data)
         archive.writestr(ABOUT, json.dumps(about, indent=1, ensure_ascii=False))
     unfinished.replace(target)
-    return [f"{target.name}, handed in by {name}:", *told_of(files), *told_exercises(exercises)]
+    return [f"{target.name}, handed in by {name}:", *told_of(files),
+            *told_exercises(exercises, asked_in(course))]  # fmt: skip
 
 
 def files_to_hand_in(course: Path) -> dict[str, bytes]:
@@ -51,8 +53,18 @@ def files_to_hand_in(course: Path) -> dict[str, bytes]:
 
 
 def version_of(course: Path) -> str:
+    return handed_out(course).get("version", "")
+
+
+def asked_in(course: Path) -> frozenset[str] | None:
+    """Numbers of what a handout asks; None where there is none, or an older one."""
+    asks = handed_out(course).get("asks")
+    return None if asks is None else frozenset(asks)
+
+
+def handed_out(course: Path) -> dict:
     about = course / HANDOUT
-    return json.loads(about.read_text(encoding="utf-8"))["version"] if about.exists() else ""
+    return json.loads(about.read_text(encoding="utf-8")) if about.exists() else {}
 
 
 def exercises_in(files) -> dict[str, dict[str, bool]]:
@@ -97,21 +109,32 @@ def told_of(files) -> list[str]:
     return [f"  {labs} labs, {notebooks} notebooks{checks or ', and the'} results of your checks"]
 
 
-def told_exercises(exercises) -> list[str]:
-    """What is written; and what is not, of the files in which something is."""
-    written, left, others = [], [], 0
+def told_exercises(exercises, asked=None) -> list[str]:
+    """What is written; and what is not, of the files in which something is.
+
+    asked  numbers of what the handout asks: holes of other parts are only counted
+    """
+    written, left, others, waiting = [], [], 0, 0
     for path, of_file in exercises.items():
         done = [label for label, is_written in of_file.items() if is_written]
-        holes = left_of(of_file)
+        holes = [label for label in left_of(of_file) if is_asked(label, asked)]
+        waiting += len(left_of(of_file)) - len(holes)
         written += [f"    {path}: {', '.join(done)}"] * bool(done)
-        if done or holes[0].startswith("cannot be read"):
+        if done or any(label.startswith("cannot be read") for label in holes):
             left += [f"    {path}: {', '.join(holes)}"] * bool(holes)
         else:
             others += len(holes)
     more = [f"    {others} in {'other ' if written else ''}files that you have not begun"]
     left += more * bool(others)
-    return [*(["  Written:", *written] if written else ["  Nothing is written yet."]),
+    told = [*(["  Written:", *written] if written else ["  Nothing is written yet."]),
             *(["  Still unwritten:", *left] if left else ["  Everything is written."])]  # fmt: skip
+    return told + [f"  {counted(waiting, 'hole')} of other parts can wait."] * bool(waiting)
+
+
+def is_asked(label, asked) -> bool:
+    """A label without a number, such as a file that cannot be read, always is."""
+    number = re.match(r"\d+\.\d+", label)
+    return asked is None or number is None or number[0] in asked
 
 
 def user_name() -> str:

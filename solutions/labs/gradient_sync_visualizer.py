@@ -209,7 +209,10 @@ def program(data):
 
 def main():
     from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
 
+    if misses_something(__file__):
+        return
     images, labels, *_ = digits()
     run = launch(program, (images[:64], labels[:64]))
     if run.rank == 0:

@@ -146,7 +146,10 @@ def try_periods(numbers_of_steps, mean_seconds=FAILURE_SECONDS, failures=FAILURE
 
 def main():
     from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
 
+    if misses_something(__file__):
+        return
     numbers = steps_to_try(best_period(SAVE_SECONDS, FAILURE_SECONDS))
     run = launch(try_periods, numbers, world_size=len(numbers), device="cpu")
     if run.rank == 0:

@@ -1,0 +1,42 @@
+"""Which exercises of other parts come first: those without which a handout's cells stop."""
+
+import re
+import tempfile
+from pathlib import Path
+
+from pedagogy_lib.course.checking import modules_of
+from pedagogy_lib.unwritten import still_to_write
+
+from .held_back import lab_text
+
+ATTRIBUTE = re.compile(r"\.(\w+)")
+NUMBER = re.compile(r"\d+\.\d+")
+
+
+def needed_first(own, texts, labs, needs) -> tuple[str, ...]:
+    """Numbers of earlier exercises that these build on, or that the parts' cells come to.
+
+    own    numbers of the parts' exercises;  texts  of the parts;  labs  those of the handout
+    needs  of an exercise's number: what its check says that it is built on
+    """
+    found = set(own) | come_to(texts, labs)
+    while more := {n for number in found for n in needs(number)} - found:
+        found |= more
+    order = list(modules_of())
+    last = max((order.index(number) for number in own), default=0)
+    return tuple(n for n in order[:last] if n in found and n not in own)
+
+
+def come_to(texts, labs) -> set[str]:
+    """What the functions of labs that are named in these texts come to."""
+    with tempfile.TemporaryDirectory() as folder:
+        for lab in labs:
+            Path(folder, f"{lab}.py").write_text(lab_text(lab), encoding="utf-8")
+        return {
+            number
+            for text in texts
+            for lab in labs
+            if f'lab("{lab}"' in text
+            for told in still_to_write(Path(folder, f"{lab}.py"), ATTRIBUTE.findall(text))
+            for number in NUMBER.findall(told)
+        }
