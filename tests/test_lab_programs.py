@@ -220,9 +220,8 @@ def run(*command):
 @pytest.fixture(scope="module")
 def said_together(request) -> dict[str, str]:
     """What each lab has said under torchrun; those that are tried share one start of it."""
-    tried = {
-        item.callspec.params.get("path") for item in request.session.items if item.path == HERE
-    }
+    items = [item for item in request.session.items if item.path == HERE]
+    tried = {item.callspec.params.get("path") for item in items if hasattr(item, "callspec")}
     paths = [path for path in PROGRAMS if path in tried and share_a_start(path)]
     paths.sort(key=forms_a_group)  # these come last
     parts = run(*TORCHRUN, ROOT / "tests" / "programs.py", *paths).split("\n=== ")[1:]
