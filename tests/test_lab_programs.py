@@ -164,6 +164,7 @@ OFTEN = ["schedules"]  # chapter 00 starts torchrun, too
 HERE = Path(__file__)
 PROGRAMS = sorted((ROOT / "solutions" / "labs").glob("*.py"))
 ALONE = [
+    "small_states",  # counts the states of all optimizers, and engines' outlive their programs
     "language_model",
     "schedules",
     "model_shapes",
