@@ -84,9 +84,9 @@ EXERCISE = Collective(
     hints=(
         "n - 1 steps. In each: exchange(…) sends one chunk to the next rank, and receives one "
         "from the rank before into a tensor of its own. Add that.",
-        "Which chunk goes (that is exercise 2.5)? Rank k has to receive chunk k in the last step, "
-        "in the step before it chunk k + 1. The one that comes is what the rank before sends: the "
-        "same formula, with rank - 1.",
+        "Which chunk goes (that is exercise 2.5)? Rank k receives chunk k in the last step, and "
+        "chunk k + 1 in the step before it. The chunk that comes is the one that the rank before "
+        "sends: the same formula, with rank - 1.",
     ),
     lab="collectives",
 )
