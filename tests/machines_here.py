@@ -40,14 +40,30 @@ def networks(pids=None) -> set[int]:
     return found
 
 
+_kept = {}
+
+
 def networks_of(pid) -> set[int]:
-    """Those of a program's descendants, but not its own."""
-    return networks([*family(pid), pid]) - networks([pid])
+    """Those of a program's descendants, but not its own.
+
+    They are kept until they `have_gone`: the kernel gives a number that is free to the next
+    network, which another test may make.
+    """
+    pids = [*family(pid), pid]
+    for one in pids:
+        with contextlib.suppress(OSError):  # it has ended
+            kept = os.open(f"/proc/{one}/ns/net", os.O_RDONLY)
+            if _kept.setdefault(os.stat(kept).st_ino, kept) != kept:
+                os.close(kept)
+    return networks(pids) - networks([pid])
 
 
 def have_gone(own) -> bool:
     """Whether no process is in these networks any more, after some time."""
-    return wait_until(lambda: not networks() & own, GONE_SECONDS)
+    gone = wait_until(lambda: not networks() & own, GONE_SECONDS)
+    for number in own & set(_kept):
+        os.close(_kept.pop(number))
+    return gone
 
 
 def run_as(who, program, folder) -> subprocess.CompletedProcess:

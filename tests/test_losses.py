@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+import selectors
 import signal
 import time
 
@@ -13,6 +14,7 @@ from helpers import failure, launch_on_cpu
 from machines_here import needs_machines
 
 from pedagogy_lib import HangError, LaunchError, Machines, RankError, begin, measure
+from pedagogy_lib.ranks import listener
 
 
 def place_of_rank():
@@ -66,6 +68,26 @@ def test_one_that_died_is_replaced_as_often_as_that_is_allowed():
     assert [value and value[0] for value in run.values] == [0, 0, None, 0]
     assert [lost.was_replaced for lost in run.lost] == [True, True, True, False]
     assert run.output[2] == "0: True\n1: False\n2: False\n3: False\n"  # one world, then none
+
+
+class EndsFirst(selectors.DefaultSelector):
+    """Of all that has come within some time, gives what the fork server says of ranks first."""
+
+    def select(self, timeout=None):
+        time.sleep(0.3)
+        return sorted(
+            super().select(timeout), key=lambda key: key[0].data.__name__ != "hear_server"
+        )
+
+
+def test_one_whose_end_is_heard_before_its_last_words_is_replaced(monkeypatch):
+    monkeypatch.setattr(listener, "LISTEN_SECONDS", 60.0)  # no look around saves it
+    monkeypatch.setattr(
+        listener.Listener, "open", lambda self: setattr(self, "selector", EndsFirst())
+    )
+    run = launch_on_cpu(dies_before, 2, replacements=2)
+    assert [value[0] for value in run.values] == [0, 0, 2, 0]
+    assert [lost.was_replaced for lost in run.lost] == [True, True]
 
 
 def test_a_replacement_finds_what_a_rank_finds():

@@ -214,8 +214,9 @@ class Launch(RankListener):
     def is_lost(self, rank) -> bool:
         return self.losses.has(rank)
 
-    def has_died(self, handle):
-        self.losses.note(handle)
+    def hear_all(self, seconds):
+        super().hear_all(seconds)
+        self.losses.settle()
 
     def look_around(self):
         super().look_around()

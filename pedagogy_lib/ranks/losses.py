@@ -33,24 +33,28 @@ class Losses:
 
     def __init__(self, launch, replacements):
         self.launch, self.replacements = launch, replacements
-        self.ended, self.dead, self.former, self.waiting = [], [], [], []
+        self.dead, self.former, self.waiting = [], [], []
 
     def has(self, handle) -> bool:
         """Whether the others go on without it: it has died by itself, after all had met."""
         has_died = handle.status is not None and handle.report is None and handle.error is None
         return self.replacements is not None and has_died and handle.has_come_to(JOINED)
 
-    def note(self, handle):
-        """A rank has ended. Its last words may have come, too, and not have been read yet."""
-        self.ended.append(handle)
-        self.replace()
+    def settle(self):
+        """Note who has died, and replace them: all that has arrived is read by now.
+
+        A rank's end may be heard before its last words, which tell how far it had come.
+        """
+        dead = list(filter(self.has, self.launch.ended))
+        for handle in dead:
+            self.launch.ended.remove(handle)
+        self.dead += dead
+        self.waiting += dead
+        if dead:
+            self.replace()
 
     def replace(self):
         """Start a process for each rank that waits for one, if its machine is there."""
-        for handle in list(filter(self.has, self.ended)):
-            self.ended.remove(handle)
-            self.dead.append(handle)
-            self.waiting.append(handle)
         for handle in list(self.waiting):
             if self.replacements and self.has_a_place(handle.rank):
                 self.replacements -= 1

@@ -46,6 +46,7 @@ class RankListener(Listener):
         self.server: Server | None = None  # until the launch runs
         self.patience = _patience.get()
         self.ranks: list[RankHandle] = []
+        self.ended: list[RankHandle] = []  # perhaps after their report
         self.awaited = BEGUN  # the stage that ranks are to come to
         self.progress = Progress()
         self.is_to_stop = False  # by somebody in another thread
@@ -133,16 +134,13 @@ class RankListener(Listener):
                 pid, status = map(int, numbers)
                 for handle in [r for r in self.ranks if r.pid == pid]:
                     handle.note_exit(status)
-                    self.has_died(handle)
+                    self.ended.append(handle)
             elif word == "refused":
                 refusal, number = map(int, numbers)
                 why = reason(OSError(refusal, os.strerror(refusal)))
                 for handle in (r for r in self.ranks if r.number == number):
                     handle.fail(f"could not be started: {why}")
         return selectors.EVENT_READ
-
-    def has_died(self, handle):
-        """A rank has ended, perhaps after its report."""
 
     def is_decided(self) -> bool:
         return any(map(self.has_failed, self.ranks)) or self.has_every_report()
