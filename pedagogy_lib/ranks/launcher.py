@@ -114,8 +114,7 @@ class Launch(RankListener):
     ):
         super().__init__(len(devices), timeout)
         self.losses = Losses(self, replacements)
-        self.backend, self.devices, self.seeds = backend, devices, seeds
-        self.noun = noun  # what its output calls a rank
+        self.backend, self.devices, self.seeds, self.noun = backend, devices, seeds, noun
         self.machines, self.network, self.course = machines, None, None
         self.network_is_there = threading.Event()  # for who waits in another thread
         self.places = machines.places(len(devices)) if machines else [0] * len(devices)
