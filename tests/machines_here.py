@@ -40,7 +40,7 @@ def networks(pids=None) -> set[int]:
     return found
 
 
-_kept = {}
+_kept = {}  # {number of a network: a descriptor that keeps it}
 
 
 def networks_of(pid) -> set[int]:

@@ -15,6 +15,7 @@ from machines_here import needs_machines
 
 from pedagogy_lib import HangError, LaunchError, Machines, RankError, begin, measure
 from pedagogy_lib.ranks import listener
+from pedagogy_lib.ranks.launcher import KILL_SECONDS
 
 
 def place_of_rank():
@@ -88,6 +89,20 @@ def test_one_whose_end_is_heard_before_its_last_words_is_replaced(monkeypatch):
     run = launch_on_cpu(dies_before, 2, replacements=2)
     assert [value[0] for value in run.values] == [0, 0, 2, 0]
     assert [lost.was_replaced for lost in run.lost] == [True, True]
+
+
+def wait_for_rank_0():
+    if place_of_rank()[0] == 0:
+        time.sleep(60)
+    dist.all_reduce(torch.ones(1))
+
+
+def test_at_the_end_of_a_launch_nobody_is_replaced():
+    launch_on_cpu(place_of_rank, world_size=1)  # so that the clock does not see the server start
+    began = time.perf_counter()
+    with pytest.raises(HangError):
+        launch_on_cpu(wait_for_rank_0, replacements=20, timeout=1)
+    assert time.perf_counter() - began < KILL_SECONDS  # all who are killed stay dead
 
 
 def test_a_replacement_finds_what_a_rank_finds():

@@ -269,11 +269,9 @@ class Launch(RankListener):
         )
 
     def end(self):
-        """Leave nothing behind: no process, no file, no open socket.
-
-        Ranks that have returned are killed, and their deaths are not waited for.
-        """
+        """Leave nothing behind: no process, no file, no open socket."""
         self.progress.close()
+        self.losses.replacements = self.losses.replacements and 0  # who dies now stays dead
         if self.course:
             self.course.end()
         try:
@@ -288,6 +286,7 @@ class Launch(RankListener):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def end_ranks(self):
+        """Also those that have returned: their deaths are not waited for."""
         if self.server.owed:
             self.server.kill_ranks()
         if not self.has_every_report():
