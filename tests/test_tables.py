@@ -107,6 +107,20 @@ def test_statements_are_data_too():
     assert "C001" not in repr(claims) and "C001" not in data["text/html"]
 
 
+def test_what_a_verdict_rests_on_is_kept_and_not_shown():
+    claims = put_to_the_test("- [C001] a | b | c | d | measured: NCCL may take\n  a tree")
+    _, metadata = claims._repr_mimebundle_()
+    (one,) = metadata["claims"]
+    assert (one["evidence"], one["on_gpus"]) == ("measured", "NCCL may take a tree")
+    assert "tree" not in repr(claims) and "tree" not in claims._repr_html_()
+
+
+@pytest.mark.parametrize("fifth", ["measured", "measured:", "guessed: so", "", "measured: a | b"])
+def test_other_fifth_parts_are_refused(fifth):
+    with pytest.raises(LaunchError, match=r"fifth part is measured or|four parts between"):
+        put_to_the_test(f"- [C001] a | b | c | d | {fifth}")
+
+
 def test_most_statements_are_folded():
     page = put_to_the_test(entries(8), entries(3, 8))._repr_html_()
     shown, others = page.split("<details")

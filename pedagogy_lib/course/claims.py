@@ -8,6 +8,8 @@ from ..basics.units import brief, counted
 from .verdicts import folded
 
 HEADS = ["they say", "source", "verdict", "what was found here"]
+PARTS = ("statement", "source", "verdict", "found")
+EVIDENCE = ("measured", "computed", "documented")
 MOST_IN_VIEW = 8
 NAMES = re.compile(r"\[([A-Z]\d+(?:, [A-Z]\d+)*)\] +")
 
@@ -16,8 +18,10 @@ def put_to_the_test(text: str, more: str = "", fold: str = "") -> "Claims":
     """A table of statements and what was found, from entries that begin with `- `.
 
     text    each entry is `statement | who says it | verdict | what was found`, on any lines.
-            Names of the statement may stand before it, as in `- [C056, C081] DDP averages | …`:
-            they are kept in the data, and not shown. At most eight entries if there are more
+            Names of the statement may stand before it, as in `- [C056, C081] DDP averages | …`,
+            and behind all a fifth part: what the verdict rests on (`measured`, `computed` or
+            `documented`), a colon, and what could change it on GPUs. Both are kept in the data, for
+            the ledger, and not shown. At most eight entries if there are more
     more    the same, shown at a click: what is true, and surprises nobody
     fold    words under which the whole table is shown, at a click on them
     Raises  LaunchError if an entry has other parts, or there is none
@@ -32,30 +36,51 @@ def put_to_the_test(text: str, more: str = "", fold: str = "") -> "Claims":
     return Claims(shown, others, fold)
 
 
-def entries_of(text) -> list[tuple[list[str], list[str]]]:
-    """The names and the four parts of each entry."""
+def entries_of(text) -> list[dict]:
+    """The data of each entry."""
     need(isinstance(text, str), f"put_to_the_test() takes a text, not {brief(text)}")
     entries = [" ".join(entry.split()) for entry in f"\n{text}".split("\n- ")[1:]]
     need(entries, "put_to_the_test() takes lines that begin with `- `, one for each statement")
-    return [names_and_parts(entry) for entry in entries]
+    return [entry_of(entry) for entry in entries]
 
 
-def names_and_parts(entry) -> tuple[list[str], list[str]]:
-    found = NAMES.match(entry)
+def entry_of(text) -> dict:
+    """What an entry says, by name; a statement with names says what its verdict rests on."""
+    found = NAMES.match(text)
     names = found[1].split(", ") if found else []
-    return names, [part.strip() for part in entry[found.end() if found else 0 :].split("|")]
+    parts = [part.strip() for part in text[found.end() if found else 0 :].split("|")]
+    told = parts[len(PARTS) :]
+    need(
+        len(parts) >= len(PARTS) and len(told) <= 1,
+        f"a statement has four parts between `|`, or five; this one has {len(parts)}: "
+        f"{brief(text)}",
+    )
+    entry = {"claims": names} | dict(zip(PARTS, parts))
+    return entry | basis_of(told[0]) if told else entry
+
+
+def basis_of(text) -> dict:
+    """What a verdict rests on, and what could change it on GPUs."""
+    evidence, _, on_gpus = (part.strip() for part in text.partition(":"))
+    need(
+        evidence in EVIDENCE and on_gpus,
+        f"a fifth part is {' or '.join(EVIDENCE)}, a colon, and a sentence on GPUs, "
+        f"not {brief(text)}",
+    )
+    return {"evidence": evidence, "on_gpus": on_gpus}
+
+
+def shown_of(entries) -> list[list[str]]:
+    return [[entry[part] for part in PARTS] for entry in entries]
 
 
 class Claims(Table):
     """What is in view, and behind a click the others; as metadata of the output all of them."""
 
     def __init__(self, shown, others, fold):
-        super().__init__(HEADS, [parts for _, parts in shown], title=fold)
-        self.others = Table(HEADS, [parts for _, parts in others]) if others else None
-        self.data = [
-            {"claims": names, **dict(zip(("statement", "source", "verdict", "found"), parts))}
-            for names, parts in [*shown, *others]
-        ]
+        super().__init__(HEADS, shown_of(shown), title=fold)
+        self.others = Table(HEADS, shown_of(others)) if others else None
+        self.data = [*shown, *others]
 
     def summary(self) -> str:
         return f"{counted(len(self.others.rows), 'other statement')} of the sources"
