@@ -25,7 +25,7 @@ RUN := env -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT
 	.venv/bin/python
 
 .PHONY: help setup lab smoke test test-all build bench handout hand-in grade nbgrader gradescope \
-	slides exam report doctor lock clean
+	slides exam report ledger doctor lock clean
 
 help:
 	@echo "make lab      open the course in JupyterLab"
@@ -38,6 +38,7 @@ help:
 	@echo "make nbgrader   assignments for nbgrader, in nbgrader/: CHAPTERS=\"02 06\""
 	@echo "make gradescope Gradescope's autograder, in gradescope/: CHAPTERS=\"02\""
 	@echo "make report   measure this machine and write it as one HTML page"
+	@echo "make ledger   all statements of the documents, and what was found of each, as a page"
 	@echo "make slides   for teachers: a deck of slides for each part, in slides/"
 	@echo "make exam     for teachers: an exam and its answers, in exam/"
 	@echo "make handout  the course without answers, as a folder and a zip: CHAPTERS=\"02 06\""
@@ -97,6 +98,9 @@ gradescope: setup
 
 report: setup
 	@$(RUN) -m pedagogy_lib report $(REPORT_ARGS)
+
+ledger: setup
+	@$(RUN) -m pedagogy_lib ledger
 
 slides: setup
 	@$(RUN) -m classroom.teaching slides $(SLIDES_ARGS)

@@ -19,6 +19,7 @@ def main(argv=None) -> int:
     which.add_argument("--without-executing", action="store_true", help="only learners' files")
     report = commands.add_parser("report", help="write an HTML report on this machine")
     report.add_argument("settings", nargs="*", metavar="NAME=VALUE", help="parameters to change")
+    commands.add_parser("ledger", help="write all statements of the documents and their verdicts")
     update = commands.add_parser("update", help="bring this folder to a newer handout")
     update.add_argument("path", nargs="?", help="of the new handout: its folder or zip")
     hand_in = commands.add_parser("hand-in", help="pack what you have written, to hand it in")
@@ -121,6 +122,13 @@ def run_report(arguments) -> int:
     return 0
 
 
+def run_ledger(arguments) -> int:
+    from .course.ledger_pages import write_ledger
+
+    print(*(f"wrote {page}" for page in write_ledger()), sep="\n")
+    return 0
+
+
 def run_machines(arguments) -> int:
     from .machines.terminal import main
 
@@ -134,6 +142,7 @@ COMMANDS = {
     "doctor": run_doctor,
     "build": run_build,
     "report": run_report,
+    "ledger": run_ledger,
     "update": run_update,
     "hand-in": run_hand_in,
     "machines": run_machines,
