@@ -143,8 +143,9 @@ def test_the_pages_show_texts_as_texts(tmp_path):
     rows = ledger([path])
     for page in (ledger_body(rows, lambda row: "there"), corrections_body(rows, lambda row: "x")):
         assert "a &lt; b" in page and "a < b" not in page and "$" not in page
-    assert '<a href="there">02x · A part</a>, section 2 · The second; cell 3' in ledger_body(
-        rows, lambda row: "there"
+    assert (
+        '<a href="there">02x · A part</a>, section 2 · The second (table in cell 3)'
+        in ledger_body(rows, lambda row: "there")
     )
 
 

@@ -202,7 +202,7 @@ def measure_nothing():
 def test_every_kind_has_its_colour_and_collectives_are_communication():
     assert set(KINDS) < set(COLORS)
     assert len(set(COLORS.values())) == len(COLORS)
-    assert kind_of("all_reduce") == kind_of("send again") == "communication"
+    assert kind_of("all-reduce of all") == kind_of("send again") == "communication"
     assert colors_of(["forward", "mine"])["forward"] == COLORS["forward"]
     assert colors_of(["mine", "yours"])["mine"] != colors_of(["mine", "yours"])["yours"]
 

@@ -59,7 +59,7 @@ def test_what_is_no_table_gets_one_sentence(arguments, sentence):
     [
         (None, "put_to_the_test() takes a text, not None"),
         ("a | b | c | d", "put_to_the_test() takes lines that begin with `- `"),
-        ("- a | b | c", "four parts between `|`, or five; this one has 3"),
+        ("- a | b | c", "a statement has four parts between `|`, or five; this one has 3"),
     ],
 )
 def test_statements_without_their_parts_get_one_sentence(text, sentence):

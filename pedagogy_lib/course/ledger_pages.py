@@ -115,7 +115,8 @@ def row_html(row: Row, link: Link) -> str:
 def place_of(row: Row, link: Link) -> str:
     """Where the figure stands: the part, its section, and the cell of the part's table."""
     section = f", section {escape(row.section)}" if row.section else ""
-    return f'<a href="{escape(link(row))}">{escape(row.title)}</a>{section}; cell {row.cell}'
+    part = f'<a href="{escape(link(row))}">{escape(row.title)}</a>'
+    return f"{part}{section} (table in cell {row.cell})"
 
 
 def corrections_body(rows, link: Link) -> str:

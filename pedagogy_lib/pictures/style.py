@@ -65,8 +65,8 @@ def colors_of(labels) -> dict[str, str]:
 
 
 def kind_of(label: str) -> str:
-    """The kind that a label names: "all_reduce" and "all_reduce of bucket 2" are communication."""
-    name = label.split(" ")[0]
+    """The kind that a label names: "all_reduce" and "all-reduce of bucket 2" are communication."""
+    name = label.split(" ")[0].replace("-", "_")
     return "communication" if name in AMONG_ALL + WITH_ONE_RANK else ALSO.get(label, label)
 
 
