@@ -38,7 +38,9 @@ def rows_of(text) -> dict[str, tuple[str, int]]:
 
 def path_of(text, name: str) -> str:
     """What is said of a path, on one line."""
-    return " ".join(re.search(rf"^\* \*\*{name}\*\*(.*?)(?=\n\*|\n\n)", text, re.M | re.S)[1].split())
+    return " ".join(
+        re.search(rf"^\* \*\*{name}\*\*(.*?)(?=\n\*|\n\n)", text, re.M | re.S)[1].split()
+    )
 
 
 def names_in(text) -> list[str]:

@@ -29,7 +29,7 @@ class Stamp(NamedTuple):
 
 
 class CourseProgress:
-    """All parts that there are, and what has passed. Shows itself as text and as a page.
+    """All parts that there are, and what has passed. Shows itself as text.
 
     days  {number of an exercise that has passed: day}
     """
@@ -49,34 +49,30 @@ class CourseProgress:
         if not self.exercises:
             return "there are no exercises here"
         if not self.left:
-            return " ".join(
-                [f"all {counted(len(self.exercises), 'exercise')} passed", *self.when()]
+            day = in_words(max(self.days[number] for number in self.exercises))
+            return f"all {counted(len(self.exercises), 'exercise')} passed" + f" by {day}" * bool(
+                day
             )
         minutes = sum(map(self.minutes_left, self.chapters))
         passed = len(self.exercises) - len(self.left)
         of_all = f"{passed} of {counted(len(self.exercises), 'exercise')} passed"
         return f"{of_all}, about {in_hours(minutes)} left"
 
-    def when(self) -> list[str]:
-        day = in_words(max(self.days[number] for number in self.exercises))
-        return [f"by {day}"] * bool(day)
-
     def row_of(self, chapter: list[Part]) -> list[str]:
         numbers = [number for part in chapter for number in part.exercises]
         passed = sum(number in self.days for number in numbers)
-        stamps = " ".join(stamp.part.name for stamp in self.stamps() if stamp.part in chapter)
+        stamps = [stamp.part.name for stamp in self.stamps() if stamp.part in chapter]
         of_all = f"{passed} of {len(numbers)}" if numbers else "no exercises"
-        left = (
-            "done" if numbers and passed == len(numbers) else in_hours(self.minutes_left(chapter))
-        )
-        return [name_of(chapter), of_all, left, stamps]
+        if numbers and passed == len(numbers):
+            return [name_of(chapter), of_all, "done", "all"]
+        return [name_of(chapter), of_all, in_hours(self.minutes_left(chapter)), " ".join(stamps)]
 
     def what_is_next(self) -> str:
         if not self.left:
             return ""
         number = self.left[0]
         part = self.exercises[number]
-        return f"Next: {title_of(number, part)}, in {part} ({address_of(part)})"
+        return f"Next: {title_of(number, part)}, in {part}\n      {address_of(part)}"
 
     def stamps(self) -> list[Stamp]:
         return [
@@ -101,11 +97,6 @@ class CourseProgress:
     def share_left(self, parts: list[Part]) -> float:
         numbers = [number for part in parts for number in part.exercises]
         return sum(number not in self.days for number in numbers) / max(1, len(numbers))
-
-    def _repr_html_(self):
-        from .passport import page_of  # in a terminal nobody needs it
-
-        return page_of(self)
 
 
 def name_of(chapter: list[Part]) -> str:

@@ -54,7 +54,7 @@ def outline() -> list[Part]:
 def part_of(name: str, path: Path) -> Part:
     text = text_of(path)
     title, takes = TITLE.search(text), MINUTES.search(text)
-    titles = dict(HEADING.findall(text))
+    titles = {number: title.replace("`", "") for number, title in HEADING.findall(text)}
     reading, writing = takes.groups() if takes else (0, 0)
     exercises = {number: titles.get(number, "") for number in CHECK.findall(text)}
     return Part(name, title[1] if title else path.stem, path, exercises,

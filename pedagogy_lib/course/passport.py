@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from ..basics.units import counted
 from ..pictures.style import BLUE, GREEN, PURPLE, VERMILION
-from .course_progress import HOW_COUNTED, address_of, in_words, title_of
+from .course_progress import HOW_COUNTED, CourseProgress, address_of, in_words, title_of
 from .verdicts import folded
 
 # Text takes the page's own colour, which reads well on light and on dark; so do these, as lines.
@@ -22,6 +22,13 @@ STAMP = (
 LEFT, RIGHT = "text-align:left", "text-align:right"
 NAME = "font-size:22px;font-weight:700;letter-spacing:1px;line-height:1.1"
 SMALL = "font-size:12px;line-height:1.25"
+
+
+class Passport(CourseProgress):
+    """The progress of the course that shows itself as a page, too."""
+
+    def _repr_html_(self):
+        return page_of(self)
 
 
 def page_of(course) -> str:

@@ -4,9 +4,9 @@ from html import escape
 
 from ..basics.errors import need
 from ..basics.units import brief, counted
-from .course_progress import CourseProgress
 from .kept import days_of, solved_among
 from .outline import notebooks, outline, part_of
+from .passport import Passport
 from .predictions import COMPARED
 from .verdicts import BADGES, folded
 
@@ -14,7 +14,7 @@ MOST_TOLD = 8  # predictions
 ALL = "all"
 
 
-def progress(part: str = ALL) -> "Progress | CourseProgress":
+def progress(part: str = ALL) -> "Progress | Passport":
     """Which exercises of a part are solved, and how close its predictions were, in one line.
 
     Without a part: what is solved of the whole course, how long the rest takes, what comes next,
@@ -26,7 +26,7 @@ def progress(part: str = ALL) -> "Progress | CourseProgress":
     if isinstance(part, str) and part == ALL:
         parts = outline()
         numbers = [number for one in parts for number in one.exercises]
-        return CourseProgress(parts, days_of(numbers))
+        return Passport(parts, days_of(numbers))
     found = notebooks()
     need(part in list(found), f"there is no part {brief(part)}; there are: {', '.join(found)}")
     exercises = part_of(part, found[part]).exercises
