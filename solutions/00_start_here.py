@@ -22,7 +22,7 @@
 # them. You tell `RANK` from `LOCAL_RANK`, and find the line of a hang.
 #
 # **It takes** about 20 minutes, and 10 more for 2 exercises. **It needs** Python, and a training
-# loop in PyTorch. (What to read for which question, three paths, and a list of words: section 6.)
+# loop in PyTorch. (What to read for which question: section 6.)
 #
 # Begin with the next cell: four processes start, return the ids that the operating system gave
 # them, and end. (The folded cell after it only imports.)

@@ -43,7 +43,8 @@ class CourseProgress:
     def __repr__(self):
         heads = ["chapter", "passed", "left", "stamps"]
         rows = [self.row_of(chapter) for chapter in self.chapters]
-        return "\n".join([self.headline(), "", repr(Table(heads, rows)), "", self.what_is_next()])
+        told = [self.headline(), "", repr(Table(heads, rows)), "", self.what_is_next()]
+        return "\n".join(told).rstrip()
 
     def headline(self) -> str:
         if not self.exercises:

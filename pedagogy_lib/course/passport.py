@@ -14,7 +14,7 @@ RADII = (10, 30, 3)  # pixels: each chapter's stamps have a shape of their own
 TILTS = (-2, 1.5, -1, 2.5, 0.5)  # degrees: as if stamped by hand
 TINT, TRACK = "1F", "#80808038"  # how much of an ink is under its stamp; under a bar
 BAR = "height:8px;border-radius:4px"
-STAMPS = "list-style:none;margin:6px 0;padding:0;display:flex;flex-wrap:wrap;gap:12px"
+STAMPS = "list-style:none;margin:6px 0;padding:0 4px;display:flex;flex-wrap:wrap;gap:12px"
 STAMP = (
     "box-sizing:border-box;width:140px;min-height:92px;margin:0;padding:6px 8px;"
     "display:flex;flex-direction:column;justify-content:center;text-align:center"
