@@ -412,10 +412,6 @@ problems = examine()
 # * **Everything**, in the order of the chapters: 29 hours to read and run, and 39 more for all
 #   exercises.
 #
-# **What you have solved**, how long the rest takes and what comes next: call `progress()` in a
-# notebook of `work/`. It reads what your checks have found, and shows your passport: a stamp for
-# each part whose exercises have all passed.
-#
 # [00]: 00_start_here.ipynb
 # [00b]: 00b_what_to_split.ipynb
 # [00c]: 00c_what_to_believe.ipynb
@@ -435,6 +431,11 @@ problems = examine()
 # [08]: 08_pipeline_parallel.ipynb
 # [09]: 09_three_dimensions.ipynb
 # [10]: 10_choosing_a_strategy.ipynb
+
+# %% [markdown]
+# **What you have solved**, how long the rest takes and what comes next: call `progress()` in a
+# notebook of `work/`. It reads what your checks have found, and shows your passport: a stamp for
+# each part whose exercises have all passed.
 
 # %% [markdown]
 # **Parts.** A chapter has one or several parts: chapter 01 has the parts 01, 01b and 01c. A solved
