@@ -30,6 +30,10 @@ guess.compare(theory=6, measured=6.002, kind="communication")
 # %%
 progress("00")
 """
+COURSE = """
+# %%
+progress()
+"""
 CONTROLS = """
 # %%
 def draw(ranks, way, chunks):
@@ -305,7 +309,8 @@ def test_nothing_shuts_anybody_out(lab, notebook):
     """axe looks for low contrast, fields without names, pictures without descriptions, …"""
     from axe_playwright_python.sync_playwright import Axe
 
-    page = of(lab, notebook, PREDICTION, CONTROLS, FILM, VERDICT, OTHER_VERDICTS)
+    remember(lab, "0.1", "0.2")
+    page = of(lab, notebook, COURSE, PREDICTION, CONTROLS, FILM, VERDICT, OTHER_VERDICTS)
     page.get_by_label("algorithm").select_option("tree")
     page.get_by_text("Hint 1 of").first.click()
     box = page.get_by_label("Predict Sent by each rank")
@@ -318,6 +323,22 @@ def test_nothing_shuts_anybody_out(lab, notebook):
         assert part.evaluate("element => element.scrollWidth <= element.clientWidth + 1")
     for picture in page.locator(".course-picture img").all():
         assert picture.bounding_box()["width"] >= 600  # its texts stay legible: it scrolls
+
+
+@pytest.mark.deep
+def test_what_comes_next_is_a_click_away(lab, notebook):
+    remember(lab, "0.1", "0.2")
+    page = of(lab, notebook, COURSE)
+    page.get_by_role("listitem").filter(has_text="Start here").wait_for()  # its stamp
+    page.get_by_role("link", name="exercise 0.3").click()
+    page.get_by_role("tab", name="00b_what_to_split.ipynb").wait_for()
+    assert "/work/00b_what_to_split.ipynb" in page.url
+
+
+def remember(lab, *numbers):
+    """That their checks have passed, in the record beside the learner's notebooks."""
+    record = dict.fromkeys(numbers, "2026-11-28")
+    (lab.folder / "work" / ".progress.json").write_text(json.dumps(record))
 
 
 @pytest.mark.deep

@@ -29,6 +29,7 @@ FOLDED = {"jupyter": {"source_hidden": True}}
 TO_READ = {  # what stands for it when words are counted
     r"```.*?```|\$\$.*?\$\$|<[^>]*>": "",
     r"^[ \t]*[|#].*?$": "",
+    r"^\[\w+\]:\s\S+$": "",  # where a link leads
     r"`[^`]*`|\$[^$]*\$": "x",
     r"\]\([^)]*\)": "]",
 }

@@ -23,6 +23,7 @@ from pedagogy_lib.exercises.kit import sealed
 
 NOT_IN_IT = re.compile(r"(^|/)(solutions|tests|classroom|benchmarks|\.git|__pycache__)(/|$)")
 LINK = re.compile(r"\]\(([^()\s]+)\)")
+DEFINED = re.compile(r"^\[\w+\]: (\S+)$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +95,9 @@ def test_a_handout_says_what_has_to_be_written_first():
     assert contents_of(["02"]).first == ()
 
 
-def test_no_link_leads_to_what_is_not_there():
-    files = files_of("02")
+@pytest.mark.parametrize("chapter", ["00", "02"])
+def test_no_link_leads_to_what_is_not_there(chapter):
+    files = files_of(chapter)
     texts = {"README.md": files["README.md"].decode()}
     for name in files:
         if name.endswith(".ipynb"):
@@ -106,7 +108,7 @@ def test_no_link_leads_to_what_is_not_there():
     for name, text in texts.items():
         assert "solutions/" not in text
         assert not re.search(r"(our|the|its own) solution\b|\bours\b", text), name
-        for target in LINK.findall(text):
+        for target in LINK.findall(text) + DEFINED.findall(text):
             if ":" not in target and not target.startswith("#"):
                 path = os.path.normpath(os.path.join(os.path.dirname(name), target.split("#")[0]))
                 assert path in files, (name, target)

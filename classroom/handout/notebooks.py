@@ -6,6 +6,7 @@ import re
 from pedagogy_lib.course.build import ROOT, dump, to_notebook, with_holes
 
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^()\s]*)\)")
+DEFINED = re.compile(r"^\[(\w+)\]: (\S+)\n?", re.MULTILINE)  # below a text: where [05b] leads
 ON_SOLUTIONS = {  # sentences on what is not in a handout, and what is so there
     " A solved and executed copy of each part, to look things up in, is in "
     "[solutions/](../solutions).": "",
@@ -54,7 +55,17 @@ def with_links_to(paths, text: str, folder: str) -> str:
             return found[0]
         return "" if picture else words
 
-    return LINK.sub(checked, text)
+    return with_definitions_of(paths, LINK.sub(checked, text), folder)
+
+
+def with_definitions_of(paths, text: str, folder: str) -> str:
+    """The same for `[words][name]` and `[name]`, whose targets are defined below the text."""
+    for line in list(DEFINED.finditer(text)):
+        name, target = line.groups()
+        if not is_elsewhere(target) and not leads_to(paths, target, folder):
+            text = text.replace(line[0], "")
+            text = re.sub(rf"\[([^\]]*)\]\[{name}\]|\[({name})\]", r"\1\2", text)
+    return text
 
 
 def is_elsewhere(target) -> bool:

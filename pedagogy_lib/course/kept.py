@@ -3,6 +3,7 @@
 import json
 import os
 import tempfile
+from datetime import date
 from pathlib import Path
 
 from ..basics.screen import someone_watches
@@ -49,20 +50,40 @@ class Kept:
             raise
 
 
-PASSED = Kept("progress")  # {number of an exercise: whether its last check has passed}
-CHECKED: dict[str, bool] = {}  # the same, of this kernel
+# {number of an exercise: the day on which it passed, or False if its last check has not passed}
+PASSED = Kept("progress")
+CHECKED: dict[str, str | bool] = {}  # the same, of this kernel
 
 
 def note_check(number: str, passed: bool | None):
-    """Remember how the check of an exercise ended; not of one without an answer."""
-    if passed is not None:
-        CHECKED[number] = passed
-        if someone_watches():
-            PASSED.put(number, passed)
+    """Remember how the check of an exercise ended; not of one without an answer.
+
+    One that passes again keeps its day.
+    """
+    if passed is None:
+        return
+    day = days_of([number]).get(number) or date.today().isoformat()
+    CHECKED[number] = passed and day
+    if someone_watches():
+        PASSED.put(number, CHECKED[number])
 
 
 def solved_among(numbers) -> list[str]:
     """Those whose last check has passed."""
+    return list(days_of(numbers))
+
+
+def days_of(numbers) -> dict[str, str]:
+    """{number: day}, of those whose last check has passed; "" if nobody has noted the day."""
     # What is stored beside the notebook must not show up in tests and reports.
     known = (PASSED.read() if someone_watches() else {}) | CHECKED
-    return [number for number in numbers if known.get(number) is True]
+    return {number: "" if known[number] is True else known[number]
+            for number in numbers if has_passed(known.get(number))}  # fmt: skip
+
+
+def has_passed(found) -> bool:
+    """Whether an entry says so: with its day, or as `true`, as the course wrote it at first."""
+    try:
+        return found is True or bool(date.fromisoformat(found))
+    except (TypeError, ValueError):
+        return False

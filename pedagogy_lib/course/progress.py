@@ -1,30 +1,36 @@
-"""`progress`: what has been done of a part, in one line."""
+"""`progress`: what has been done of a part, in one line, or of the whole course."""
 
-import re
 from html import escape
 
-from ..basics.errors import need, need_course
-from ..basics.places import COURSE
+from ..basics.errors import need
 from ..basics.units import brief, counted
-from .kept import solved_among
+from .kept import days_of, solved_among
+from .outline import notebooks, outline, part_of
+from .passport import Passport
 from .predictions import COMPARED
 from .verdicts import BADGES, folded
 
-CHECK = re.compile(r'\bcheck\(\\?"(\d+\.\d+)')
 MOST_TOLD = 8  # predictions
+ALL = "all"
 
 
-def progress(part: str) -> "Progress":
+def progress(part: str = ALL) -> "Progress | Passport":
     """Which exercises of a part are solved, and how close its predictions were, in one line.
 
-    part    "03c", for example: as the notebook's name begins
+    Without a part: what is solved of the whole course, how long the rest takes, what comes next,
+    and your passport, with a stamp for each part whose exercises have all passed.
+
+    part    "03c", for example: as the notebook's name begins; "all" is the course
     Raises  LaunchError if there is no such part
     """
-    need_course(COURSE / "notebooks")
-    parts = {p.name.split("_")[0]: p for p in sorted((COURSE / "notebooks").glob("*.ipynb"))}
-    need(part in list(parts), f"there is no part {brief(part)}; there are: {', '.join(parts)}")
-    found = set(CHECK.findall(parts[part].read_text()))
-    numbers = sorted(found, key=lambda number: tuple(map(int, number.split("."))))
+    if isinstance(part, str) and part == ALL:
+        parts = outline()
+        numbers = [number for one in parts for number in one.exercises]
+        return Passport(parts, days_of(numbers))
+    found = notebooks()
+    need(part in list(found), f"there is no part {brief(part)}; there are: {', '.join(found)}")
+    exercises = part_of(part, found[part]).exercises
+    numbers = sorted(exercises, key=lambda number: tuple(map(int, number.split("."))))
     return Progress(part, numbers, solved_among(numbers), list(COMPARED.values()))
 
 
