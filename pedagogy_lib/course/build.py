@@ -6,12 +6,13 @@ labs/topic.py, with holes. What stands between the lines `### BEGIN SOLUTION` an
 `### END SOLUTION` is the answer. It may have a second part, after `### IT WAS`: the program with a
 bug, in comments, that the learner gets in place of a hole. Two builds give the same bytes: cell ids
 are hashes. One picture of each executed record (tag `cover`) goes to assets/covers/: its part
-begins with it.
+begins with it. All views of its pictures with controls go to assets/views/, for the website.
 """
 
 import base64
 import hashlib
 import json
+import os
 import re
 import subprocess
 import time
@@ -21,6 +22,8 @@ import jupytext
 import nbformat
 
 from ..basics.errors import need_course
+from ..basics.screen import VIEWS
+from .views_of_parts import fresh_views
 
 ROOT = Path(__file__).parents[2]
 BEGIN, BUG, END = "### BEGIN SOLUTION", "### IT WAS", "### END SOLUTION"
@@ -101,8 +104,11 @@ def built_texts() -> dict[Path, str]:
     return texts
 
 
-def execute(source: Path):
-    """The solved notebook of a chapter, executed in solutions/, where labs are solved too."""
+def execute(source: Path, views: Path | None = None):
+    """The solved notebook of a chapter, executed in solutions/, where labs are solved too.
+
+    views  folder in which its pictures with controls are recorded
+    """
     from nbclient import NotebookClient
     from traitlets.config import Config
 
@@ -115,7 +121,7 @@ def execute(source: Path):
         resources=folder,
         config=Config(ENCRYPTED),
     )
-    client.execute()
+    client.execute(env=os.environ | ({VIEWS: str(views / source.stem)} if views else {}))
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     return notebook
 
@@ -169,6 +175,10 @@ def cover_path(source: Path) -> Path:
     return ROOT / "assets" / "covers" / f"{source.stem}.png"
 
 
+def views_folder() -> Path:
+    return ROOT / "assets" / "views"
+
+
 def build(force=False, execute_changed=True):
     """Write every built file; execute a part again if its code has changed, or if forced.
 
@@ -191,7 +201,7 @@ def build(force=False, execute_changed=True):
 
 
 def renew_records(force):
-    """Execute the records whose code has changed, or all; write the covers."""
+    """Execute the records whose code has changed, or all; write the covers and the views."""
     changed = [source for source in sources() if force or not record_is_current(source)]
     for source in [] if force else list(changed):
         if notebook := with_new_text(source):
@@ -203,7 +213,8 @@ def renew_records(force):
         which = f"{record.relative_to(ROOT)}, {number} of {len(changed)}"
         print(f"executing {which} …", end="", flush=True)
         began = time.perf_counter()
-        record.write_text(dump(execute(source)))
+        with fresh_views(views_folder(), source.stem) as views:
+            record.write_text(dump(execute(source, views)))
         print(f" {time.perf_counter() - began:.0f} s")
         cover = cover_of(source)
         if cover is not None:
