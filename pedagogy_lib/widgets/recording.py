@@ -132,5 +132,5 @@ def page_script() -> str:
     explorer = (HERE / "explorer.js").read_text(encoding="utf-8")
     recorded = (HERE / "recorded.js").read_text(encoding="utf-8")
     assert EXPORT in explorer and IMPORT in recorded
-    whole = explorer.replace(EXPORT, "const explorer = { render };\n") + recorded.replace(IMPORT, "")
-    return f"(() => {{\n{whole}}})();\n"
+    explorer = explorer.replace(EXPORT, "const explorer = { render };\n")
+    return f"(() => {{\n{explorer}{recorded.replace(IMPORT, '')}}})();\n"
