@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here"),
 ]
 PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>A part</title>
+<html lang="en"><head><meta charset="utf-8"><title>A part</title><link rel="icon" href="data:,">
 <link rel="stylesheet" href="static/course.css">
 %s</head><body><h1>A part</h1>%s</body></html>
 """
@@ -153,22 +153,22 @@ def test_values_that_do_not_go_together_keep_the_picture(site, page):
     page.get_by_role("img", name="4 ranks, ring").wait_for()
     before = page.locator(".course-picture").bounding_box()
     slider.press("End")
-    page.get_by_role("status").get_by_text("at most 7 ranks have room here").wait_for()
+    page.locator(".course-message").get_by_text("at most 7 ranks have room here").wait_for()
     page.get_by_role("img", name="4 ranks, ring").wait_for()
     assert page.locator(".course-picture").bounding_box() == before
     slider.press("Home")
     page.get_by_role("img", name="2 ranks, ring").wait_for()
     slider.press("End")  # it is the picture before that stays, not the one of the first time
-    page.get_by_role("status").get_by_text("at most 7 ranks have room here").wait_for()
+    page.locator(".course-message").get_by_text("at most 7 ranks have room here").wait_for()
     page.get_by_role("img", name="2 ranks, ring").wait_for()
     slider.press("Home")
-    assert page.get_by_role("status").text_content() == ""
+    assert page.locator(".course-message").text_content() == ""
     assert page.complaints == []
 
 
 def test_controls_that_were_recorded_alone_are_set_back(site, page):
     open_page(page, site, place_of(site, 3))
-    slider, told = page.get_by_role("slider", name="ranks"), page.get_by_role("status")
+    slider, told = page.get_by_role("slider", name="ranks"), page.locator(".course-message")
     slider.press("End")
     page.get_by_role("img", name="4 ranks, ring").wait_for()
     assert told.text_content() == ""
