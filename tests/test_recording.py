@@ -4,6 +4,9 @@ import base64
 import io
 import itertools
 import json
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -181,6 +184,20 @@ def test_a_long_film_stays_one(place):
     record = read(place)
     assert record["is_film"] and len(record["views"]) == recording.MOST_VIEWS
     assert record["controls"][0]["texts"][-1] == str(recording.MOST_VIEWS + 1)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node here")
+def test_the_program_of_a_page_is_one_script(tmp_path):
+    script = tmp_path / "page.cjs"  # neither imports nor exports can be in it
+    script.write_text(recording.page_script())
+    subprocess.run(["node", "--check", str(script)], check=True)
+    assert "explorer.render" in script.read_text()
+
+
+def test_the_live_and_the_recorded_controls_have_the_same_state(place):
+    explore(draw, ranks=[4, 2])
+    used = re.findall(r'model\.get\("(\w+)"\)', (recording.HERE / "explorer.js").read_text())
+    assert {"controls", "view"} < set(used) <= {*read(place), "view"}
 
 
 def test_every_part_with_controls_can_be_recorded():

@@ -36,6 +36,7 @@ END_OF_FORMULA = re.compile(f"({LEFT_ALONE})|{FORMULA}", re.DOTALL)
 HOLE = "{indent}...  # your code here\n"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 120
+VIEWS_SECONDS = 600  # dozens of pictures for one cell: minutes, where the machine is busy
 # Kernels warn of connections that are not encrypted.
 ENCRYPTED = {"KernelManager": {"transport_encryption": "auto"}}
 PNG = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]+)")
@@ -116,7 +117,7 @@ def execute(source: Path, views: Path | None = None):
     folder = {"metadata": {"path": str(source.parent)}}
     client = NotebookClient(
         notebook,
-        timeout=CELL_SECONDS,
+        timeout=VIEWS_SECONDS if views else CELL_SECONDS,
         record_timing=False,
         resources=folder,
         config=Config(ENCRYPTED),
