@@ -15,7 +15,7 @@ from helpers import ROOT
 from pedagogy_lib import LaunchError, explore, plot_bars
 from pedagogy_lib.pictures.split_products import draw_product
 from pedagogy_lib.widgets import explore as exploring
-from pedagogy_lib.widgets.explore import control
+from pedagogy_lib.widgets.controls import control
 
 WIDGETS = ROOT / "pedagogy_lib" / "widgets"
 

@@ -1,7 +1,12 @@
 """What the notebook itself prints, and whether anybody is there to read it."""
 
 import contextlib
+import os
 import sys
+from pathlib import Path
+
+VIEWS = "PEDAGOGY_VIEWS"  # the environment's name for where the build wants all views of pictures
+EXPLORER = "explorer"  # in the metadata of an output: the name of the record of its views
 
 
 def say(text):
@@ -30,3 +35,9 @@ def someone_watches() -> bool:
         return bool(getattr(kernel, "_allow_stdin", False))
     stdin = sys.stdin
     return stdin is not None and not stdin.closed and stdin.isatty()  # exit() closes it
+
+
+def views_wanted() -> Path | None:
+    """FOLDER/STEM of the part whose pictures with controls are recorded: only while it is built."""
+    place = os.environ.get(VIEWS)
+    return Path(place) if place else None

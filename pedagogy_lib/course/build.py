@@ -6,12 +6,13 @@ labs/topic.py, with holes. What stands between the lines `### BEGIN SOLUTION` an
 `### END SOLUTION` is the answer. It may have a second part, after `### IT WAS`: the program with a
 bug, in comments, that the learner gets in place of a hole. Two builds give the same bytes: cell ids
 are hashes. One picture of each executed record (tag `cover`) goes to assets/covers/: its part
-begins with it.
+begins with it. All views of its pictures with controls go to assets/views/, for the website.
 """
 
 import base64
 import hashlib
 import json
+import os
 import re
 import subprocess
 import time
@@ -21,6 +22,8 @@ import jupytext
 import nbformat
 
 from ..basics.errors import need_course
+from ..basics.screen import VIEWS
+from .views_of_parts import fresh_views
 
 ROOT = Path(__file__).parents[2]
 BEGIN, BUG, END = "### BEGIN SOLUTION", "### IT WAS", "### END SOLUTION"
@@ -33,6 +36,7 @@ END_OF_FORMULA = re.compile(f"({LEFT_ALONE})|{FORMULA}", re.DOTALL)
 HOLE = "{indent}...  # your code here\n"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 120
+VIEWS_SECONDS = 600  # dozens of pictures for one cell: minutes, where the machine is busy
 # Kernels warn of connections that are not encrypted.
 ENCRYPTED = {"KernelManager": {"transport_encryption": "auto"}}
 PNG = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]+)")
@@ -101,8 +105,11 @@ def built_texts() -> dict[Path, str]:
     return texts
 
 
-def execute(source: Path):
-    """The solved notebook of a chapter, executed in solutions/, where labs are solved too."""
+def execute(source: Path, views: Path | None = None):
+    """The solved notebook of a chapter, executed in solutions/, where labs are solved too.
+
+    views  folder in which its pictures with controls are recorded
+    """
     from nbclient import NotebookClient
     from traitlets.config import Config
 
@@ -110,12 +117,12 @@ def execute(source: Path):
     folder = {"metadata": {"path": str(source.parent)}}
     client = NotebookClient(
         notebook,
-        timeout=CELL_SECONDS,
+        timeout=VIEWS_SECONDS if views else CELL_SECONDS,
         record_timing=False,
         resources=folder,
         config=Config(ENCRYPTED),
     )
-    client.execute()
+    client.execute(env=os.environ | ({VIEWS: str(views / source.stem)} if views else {}))
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     return notebook
 
@@ -169,6 +176,10 @@ def cover_path(source: Path) -> Path:
     return ROOT / "assets" / "covers" / f"{source.stem}.png"
 
 
+def views_folder() -> Path:
+    return ROOT / "assets" / "views"
+
+
 def build(force=False, execute_changed=True):
     """Write every built file; execute a part again if its code has changed, or if forced.
 
@@ -191,7 +202,7 @@ def build(force=False, execute_changed=True):
 
 
 def renew_records(force):
-    """Execute the records whose code has changed, or all; write the covers."""
+    """Execute the records whose code has changed, or all; write the covers and the views."""
     changed = [source for source in sources() if force or not record_is_current(source)]
     for source in [] if force else list(changed):
         if notebook := with_new_text(source):
@@ -203,7 +214,8 @@ def renew_records(force):
         which = f"{record.relative_to(ROOT)}, {number} of {len(changed)}"
         print(f"executing {which} …", end="", flush=True)
         began = time.perf_counter()
-        record.write_text(dump(execute(source)))
+        with fresh_views(views_folder(), source.stem) as views:
+            record.write_text(dump(execute(source, views)))
         print(f" {time.perf_counter() - began:.0f} s")
         cover = cover_of(source)
         if cover is not None:

@@ -61,7 +61,8 @@ function filmButtons(move, play) {
   return { bar, playing, see };
 }
 
-function render({ model, el }) {
+// A page with many pictures may load them lazily.
+function render({ model, el, loading = "eager" }) {
   const id = `course-explorer-${made++}`;
   const kept = new Map();
   const controls = {};
@@ -71,7 +72,7 @@ function render({ model, el }) {
   const grid = node("div", { className: "course-controls" });
   const message = node("p", { className: "course-message" });
   message.setAttribute("role", "status");
-  const image = node("img");
+  const image = node("img", { loading });
   const frame = node("div", { className: "course-picture", tabIndex: 0 }, image); // it may scroll
   const root = node("div", { className: "course" }, grid);
   root.setAttribute("role", "group");
@@ -99,6 +100,7 @@ function render({ model, el }) {
     root.removeAttribute("aria-busy");
     askForNext();
   };
+  // What is measured, or depends on what was shown before, is not the same the next time.
   const keep = (view) => view.run || kept.set(keyOf(view.chosen), view);
   const want = (chosen) => {
     wanted = { ...chosen };

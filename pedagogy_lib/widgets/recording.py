@@ -1,0 +1,136 @@
+"""All views of a picture with controls, as files, for pages that have no kernel.
+
+The build of a part names a place, assets/views/STEM. The views of the part's first explore() are
+then in STEM-1.json, their pictures in files that are called by their content:
+
+    controls     of each: name, label, the texts of its values, and whether it is a slider
+    chosen       the choice at the start: {name: number of the value}
+    is_film, action, height    as the live controls have them; nothing is measured without a kernel
+    views        {key of the choice: see `view_of`; src is the name of a file beside this one}
+
+Where no picture can be drawn, a view has a message, and the picture of another choice.
+recorded.js shows them.
+"""
+
+import hashlib
+import io
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from ..basics.screen import EXPLORER
+from ..pictures.style import Picture
+from .controls import Control, is_film
+from .views import Views, key_of
+
+MOST_VIEWS = 48
+EFFORT = 4  # of the encoder: 6, the most, saves at most 7 % and takes ten times as long
+HERE = Path(__file__).parent
+EXPORT, IMPORT = "export default { render };\n", 'import explorer from "./explorer.js";\n'
+
+
+class RecordedPicture(Picture):
+    """The picture of the start; its output tells where all others are."""
+
+    def __init__(self, picture: Picture, name):
+        super().__init__(picture.figure, picture.alt)
+        self.name = name
+
+    def _repr_mimebundle_(self, **settings):
+        return {}, {EXPLORER: self.name}
+
+
+def recorded(draw, controls, start: Picture, no_effect, place: Path) -> RecordedPicture:
+    """Draw all views, and write them.
+
+    draw, no_effect  see `explore`
+    controls         with the values that a learner can choose
+    start            the picture of the first values, already drawn
+    place            FOLDER/STEM of the part
+    """
+    place.parent.mkdir(parents=True, exist_ok=True)
+    name = f"{place.name}-{1 + len(list(place.parent.glob(f'{place.name}-*.json')))}"
+    film = is_film(controls)  # also if some of its pictures are left out
+    controls, choices = choices_of(controls)
+    views = Views(draw, controls, start, no_effect, lambda png: written(png, place))
+    seen = {key_of(views.chosen): views.start}
+    seen |= {key_of(each): views.drawn(each) for each in choices if each != views.chosen}
+    record = {
+        "controls": [control.for_browser() for control in controls],
+        "chosen": views.chosen,
+        "is_film": film,
+        "action": "",
+        "height": max(view["height"] for view in seen.values()),
+        "views": seen,
+    }
+    text = json.dumps(record, ensure_ascii=False, indent=1)
+    place.with_name(f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    return RecordedPicture(start, name)
+
+
+def choices_of(controls: list[Control]) -> tuple[list[Control], list[dict]]:
+    """The controls with the values that are recorded, and the choices: all, if they are not many.
+
+    Else each control alone, while the others are at their start.
+    """
+    numbers = {control.name: range(len(control.values)) for control in controls}
+    product = itertools.islice(itertools.product(*numbers.values()), MOST_VIEWS + 1)
+    every = [dict(zip(numbers, each)) for each in product]
+    if len(every) <= MOST_VIEWS:
+        return controls, every
+    controls = thinned(controls)
+    start = {control.name: control.first for control in controls}
+    alone = [start | {c.name: n} for c in controls for n in range(len(c.values)) if n != c.first]
+    return controls, [start, *alone]
+
+
+def thinned(controls: list[Control]) -> list[Control]:
+    """So few values of each control that the choices of one control alone are not too many."""
+
+    def choices(most):
+        return 1 + sum(min(len(control.values), most) - 1 for control in controls)
+
+    most = max(most for most in range(1, MOST_VIEWS + 1) if choices(most) <= MOST_VIEWS)
+    return [with_fewer(control, most) for control in controls]
+
+
+def with_fewer(control: Control, most: int) -> Control:
+    """At most so many values, evenly spaced, and among them the first and the one at the start."""
+    kept = evenly(len(control.values), most)
+    if control.first not in kept:
+        kept = sorted({*evenly(len(control.values), most - 1), control.first})
+    values = tuple(control.values[number] for number in kept)
+    return replace(control, values=values, first=kept.index(control.first))
+
+
+def evenly(count: int, most: int) -> list[int]:
+    """At most so many of the numbers below `count`, from the first to the last."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(step * (count - 1) / max(most - 1, 1)) for step in range(most)})
+
+
+def written(png: bytes, place: Path) -> str:
+    """The name of the file that has this picture, without loss; the same pixels are one file."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as picture:
+        picture.save(buffer, "WEBP", lossless=True, quality=100, method=EFFORT)
+    content = buffer.getvalue()
+    path = place.with_name(f"{place.name}-{hashlib.sha256(content).hexdigest()[:12]}.webp")
+    path.write_bytes(content)
+    return path.name
+
+
+def page_script() -> str:
+    """recorded.js with all that it needs, as one program for `<script defer>`.
+
+    Browsers load no modules from a folder on the disk; this they do.
+    """
+    explorer = (HERE / "explorer.js").read_text(encoding="utf-8")
+    recorded = (HERE / "recorded.js").read_text(encoding="utf-8")
+    assert EXPORT in explorer and IMPORT in recorded
+    explorer = explorer.replace(EXPORT, "const explorer = { render };\n")
+    return f"(() => {{\n{explorer}{recorded.replace(IMPORT, '')}}})();\n"
