@@ -305,8 +305,8 @@ put_to_the_test(f"""
 - [C083] A DDP program runs as printed | web page, “PyTorch DistributedDataParallel Setup” | wrong |
   its loop ends with an error (section 3), and the page does not import `os`, which it uses.
   Repaired but without a sampler, two unshuffled ranks compute the same gradient: they differ by
-  {alike["unshuffled"]["apart"]:.0%} (section 1, run) | measured: nothing; with GPUs the loop fails
-  at the same line, as it names `labels` before there are any
+  {alike["unshuffled"]["apart"]:.0%} (section 1, run) | measured: nothing; on GPUs the loop fails
+  at the same line, as a batch of inputs and labels is a list, and a list has no .cuda()
 - [C084] DDP's loop is exactly that of a single GPU | book chapter, “PyTorch DistributedDataParallel
   (DDP)” | wrong as printed | nobody clears the gradients: on one batch with tiny steps, their norm
   grows like {norms} (a run in this section). It has no sampler and no loss function either
@@ -316,7 +316,8 @@ put_to_the_test(f"""
   {"right" if numbers == of_model and sampled["apart"] > 0.1 else "not here"} | with a sampler, the
   difference of two ranks' gradients is {sampled["apart"]:.1f} times as long as the first; their
   cosine is {sampled["each other"]:.2f} (section 1, table). A gradient has {numbers:,} numbers, the
-  model {of_model:,} (a run in this section) | measured: nothing; it follows from the data, not from the device
+  model {of_model:,} (a run in this section) | measured: nothing; it follows from the data, not from
+  the device
 """)
 
 # %% [markdown]

@@ -256,9 +256,10 @@ put_to_the_test(f"""
   torch.cuda.synchronize() first, as both backward and NCCL run behind Python's back
 - [C059] no_sync() leaves out synchronisation, for accumulation | PyTorch slides, “When does PyTorch
   synchronize gradients?” |
-  {"right" if in_models["no_sync"] < in_models["each time"] / 3 else "not here"} | 4 micro-batches: a
-  rank sends {in_models["no_sync"]:.1f} models, without it {in_models["each time"]:.1f} (section 1,
-  run); the forward has to be under it (exercise 3.13) | measured: nothing; no_sync leaves DDP's hooks out, on every backend
+  {"right" if in_models["no_sync"] < in_models["each time"] / 3 else "not here"} | 4 micro-batches:
+  a rank sends {in_models["no_sync"]:.1f} models, without it {in_models["each time"]:.1f} (section
+  1, run); the forward has to be under it (exercise 3.13) | measured: nothing; no_sync leaves DDP's
+  hooks out, on every backend
 """)
 
 # %% [markdown]
