@@ -223,7 +223,7 @@ text = f"""
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 text += f"""
 - [C075] DataParallel is better for smaller models, and best on one node | web note, “Data
-  Parallel” | no evidence | its exchanges over Gloo take {emulated.told(slower[10])} times DDP's
+  Parallel” | depends, no evidence for it | its exchanges over Gloo take {emulated.told(slower[10])} times DDP's
   step for the small model, {emulated.told(slower[10_000])} for the large one. The real one was not
   timed; PyTorch's DDP tutorial calls it usually slower, even on one machine (section 4, run) |
   measured: the exchanges only; on GPUs a race of both could show other ratios
@@ -255,7 +255,7 @@ put_to_the_test(text, more=others + f"""
   notes, “DDP Distributed Data Parallel” |
   {"right in bytes, emulated" if max(sent["DDP"]) < max(sent["DataParallel"]) else "not seen here"}
   | the busiest rank sends {max(sent["DDP"]):.1f} copies, not {max(sent["DataParallel"]):.1f}
-  (section 4, run); two machines in part 03g, section 7 | measured: bytes only; on GPUs DDP is
+  (section 4, table); two machines in part 03g, section 7 | measured: bytes only; on GPUs DDP is
   expected to be faster, too, says PyTorch's DDP tutorial
 - [C074] PyTorch recommends DDP, even on one node | web note, “Conclusion” | right | the warning in
   the documentation of torch.nn.DataParallel | documented: it is a matter of what the documentation

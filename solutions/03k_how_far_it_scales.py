@@ -27,9 +27,6 @@ from statistics import median
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import (
@@ -322,6 +319,10 @@ Table(["ranks", "computing", "all-reduce", "times as fast"],
 ENGINES = ("DDP", "ZeRO-1", "FSDP2")
 
 def race(engines, rounds=9):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
     mesh, adam = init_device_mesh("cpu", (dist.get_world_size(),)), torch.optim.Adam
     for engine in engines:
         torch.manual_seed(0)
@@ -340,9 +341,8 @@ def race(engines, rounds=9):
                 optimizer.zero_grad()
     return nbytes * rounds
 
-raced = launch(race, ENGINES, world_size=2, device="cpu")
-
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+raced = launch(race, ENGINES, world_size=2, device="cpu")
 sent = {name: raced[name].sent_bytes[0] / raced.values[0] for name in ENGINES}
 quickest = [1e3 * min(end - begin for begin, end in raced[name].spans[0]) for name in ENGINES]
 by_engine = ", ".join(f"{name} {models:.2f} models in {took:.1f} ms"
@@ -385,9 +385,9 @@ put_to_the_test(f"""
   measured: on this CPU; GPUs overlap more, so “min” is expected to be nearer, and still a bound
 - [C090] Memory bound: use ZeRO-3 or FSDP | book chapter, “The Efficiency Equation” |
   {"wrong" if sent["FSDP2"] > sent["DDP"] else "not seen here"} | that bound is a rate, here
-  {rates["memory"] / 1e9:.1f} GB/s: {memory_ms["predicted"]:.1f} of the {memory_ms["measured"]:.1f}
-  ms of a step with 1 sample (section 1). FSDP2 saves room, and sends {sent["FSDP2"]:.2f} models
-  where DDP sends {sent["DDP"]:.2f} (a run in this section) | measured: nothing; a GPU's memory has
+  {rates["memory"] / 1e9:.1f} GB/s: by it a step with 1 sample takes {memory_ms["predicted"]:.1f} ms,
+  and {memory_ms["measured"]:.1f} were measured (section 1, table). FSDP2 saves room, and sends
+  {sent["FSDP2"]:.2f} models where DDP sends {sent["DDP"]:.2f} (a run in this section) | measured: nothing; a GPU's memory has
   a rate and a size, too, and sharding saves size
 """, more=more)
 
