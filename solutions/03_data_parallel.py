@@ -352,7 +352,7 @@ put_to_the_test(surprises, more=f"""
 # **Sources.** *Distributed training with PyTorch*, slides of a video course
 # ([hkproj](https://github.com/hkproj/pytorch-transformer-distributed)); *CS 229S, lecture 8*
 # (Stanford); *Data Parallelism Deep Dive* (book chapter); *Distributed Parallelism in Deep
-# Learning* (web page); *The Evolution of Data Parallelism* (blog).
+# Learning* (web page); *The Evolution of Data Parallelism* (blog); handwritten notes.
 #
 # **To read on.** Li et al., [PyTorch Distributed](https://arxiv.org/abs/2006.15704), 2020, section
 # 2: why DDP averages gradients and not weights.

@@ -347,7 +347,8 @@ surprises = f"""
 - [C058] backward() leads to one central exchange, and updates the weights | PyTorch slides, “When
   does PyTorch synchronize gradients?” | {"right here" if has_moved else "wrong"} | weights have
   moved after backward(): {has_moved}; that is optimizer.step(). Nor is a rank in the middle: the
-  ranks send {by_each} models (a run in this section) | measured: nothing; an optimizer steps in the backward only where hooks make it
+  ranks send {by_each} models (a run in this section) | measured: nothing; an optimizer steps in the
+  backward only where hooks make it
 - [C060] DDP's all-reduce starts while the backward still runs | PyTorch slides, “PyTorch tricks:
   Computation-Communication overlap”; book chapter, “PyTorch DistributedDataParallel (DDP)” |
   {"right" if left[0] < 0.9 else "not seen here"} | its {len(left)} buckets left after {shares} of

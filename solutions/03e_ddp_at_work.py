@@ -357,8 +357,8 @@ put_to_the_test(surprises + f"""
 - [C078] DDP uses a ring all-reduce | handwritten notes, “DDP Distributed Data Parallel”; blog,
   “Distributed Data Parallelism” | {"imprecise" if is_ring else "not tested"} | the backend
   chooses. Gloo's messages here form a ring: rank 0 sends {sent_to[0][-1] / sum(sent_to[0]):.1%} of
-  its bytes to rank {world_size - 1} (section 1, run) | measured: over Gloo; NCCL has rings, trees and
-  sums in the switch, and chooses for each call (documentation of NCCL_ALGO)
+  its bytes to rank {world_size - 1} (section 1, run) | measured: over Gloo; NCCL has rings, trees
+  and sums in the switch, and chooses for each call (documentation of NCCL_ALGO)
 - [C081] All-reduce divides by the world size automatically | web page, “Key DDP Behaviors” |
   {"imprecise" if summed.norm() > 1.5 * plain.norm() else "right here"} | DDP divides, and the
   all-reduce does not. With a hook that only sums, gradients are

@@ -372,8 +372,8 @@ text = f"""
 - [C072] Workers push and pull gradients at the same time | blog, “Data Parallelism” | imprecise |
   weights are pulled, gradients pushed. With BSP the next pull waits for the last push: a worker
   that pushes after 10 ms gets weights every {with_bsp:.0f} ms. With ASP the server answers a worker
-  every {with_asp:.0f} ms (section 3, run) | measured: nothing; with a faster link, too, a synchronous
-  server needs the last gradient before it has new weights
+  every {with_asp:.0f} ms (section 3, run) | measured: nothing; with a faster link, too, a
+  synchronous server needs the last gradient before it has new weights
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]

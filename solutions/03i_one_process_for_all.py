@@ -223,8 +223,9 @@ text = f"""
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 text += f"""
 - [C075] DataParallel is better for smaller models, and best on one node | web note, “Data
-  Parallel” | depends, no evidence for it | its exchanges over Gloo take {emulated.told(slower[10])} times DDP's
-  step for the small model, {emulated.told(slower[10_000])} for the large one. The real one was not
+  Parallel” | depends, no evidence for it | its exchanges over Gloo take
+  {emulated.told(slower[10])} times DDP's step for the small model,
+  {emulated.told(slower[10_000])} for the large one. The real one was not
   timed; PyTorch's DDP tutorial calls it usually slower, even on one machine (section 4, run) |
   measured: the exchanges only; on GPUs a race of both could show other ratios
 - [C073] The biggest problem of DataParallel is the GIL | handwritten notes, “Data Parallelism” |

@@ -385,15 +385,17 @@ put_to_the_test(f"""
   measured: on this CPU; GPUs overlap more, so “min” is expected to be nearer, and still a bound
 - [C090] Memory bound: use ZeRO-3 or FSDP | book chapter, “The Efficiency Equation” |
   {"wrong" if sent["FSDP2"] > sent["DDP"] else "not seen here"} | that bound is a rate, here
-  {rates["memory"] / 1e9:.1f} GB/s: by it a step with 1 sample takes {memory_ms["predicted"]:.1f} ms,
-  and {memory_ms["measured"]:.1f} were measured (section 1, table). FSDP2 saves room, and sends
-  {sent["FSDP2"]:.2f} models where DDP sends {sent["DDP"]:.2f} (a run in this section) | measured: nothing; a GPU's memory has
-  a rate and a size, too, and sharding saves size
+  {rates["memory"] / 1e9:.1f} GB/s: by it a step with 1 sample takes
+  {memory_ms["predicted"]:.1f} ms, and {memory_ms["measured"]:.1f} were measured (section 1, table).
+  FSDP2 saves room, and sends {sent["FSDP2"]:.2f} models where DDP sends {sent["DDP"]:.2f} (a run in
+  this section) | measured: nothing; a GPU's memory has a rate and a size, too, and sharding saves
+  size
 """, more=more)
 
 # %% [markdown]
 # **Sources.** *Data Parallelism Deep Dive* (book chapter); *Distributed Parallelism in Deep
-# Learning* (web page); *CS 229S, lecture 8* (Stanford).
+# Learning* (web page); *CS 229S, lecture 8* (Stanford); a web note on types of distributed
+# training.
 #
 # **To read on.** Williams et al. 2009,
 # [Roofline](https://doi.org/10.1145/1498765.1498785): arithmetic and memory in one picture; it is
