@@ -234,7 +234,7 @@ surprises += f"""- [C046] Reduce is not for gradients, as only one rank gets the
   handwritten notes, “Reduce” | imprecise | one reduce for each chunk's owner is a reduce-scatter,
   as ZeRO needs: the busiest rank sent {in_x["a reduce to each owner"][4]:.2f} X on 4 ranks (counted
   in the run of section 2) | measured: nothing; over NCCL, too, each owner can be the root of a
-  reduce. DeepSpeed's ZeRO-2 may do that (its reduce_scatter setting)
+  reduce of its chunk
 - [C048] All-reduce averages gradients | web page, “Communication Collectives”; CS 229S, “Data
   parallelism” | {"imprecise" if ops["SUM"] == 6 else "right"} | it sums: {ops["SUM"]:g} for ranks 0
   to 3 (a run in this section). DDP divides (part 03, section 1) | measured: over Gloo; the default
