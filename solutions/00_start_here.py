@@ -722,21 +722,30 @@ nodes, local_ranks, all_ranks = ([words[i] for words in identities] for i in (1,
 manual = " ".join(torch.distributed.run.__doc__.split())
 at = manual.find("Between restarts")
 notice = f"“{manual[at:].split('.')[0]}”" if at >= 0 else "its notices"
-put_to_the_test(f"""
+surprising = f"""
 - [C004] “Node” and “GPU” are the same: 2 computers with 2 GPUs each are 4 nodes |
   PyTorch slides, “Distributed Data Parallel in detail” |
-  {"wrong" if len(set(nodes)) < len(all_ranks) else "right"} |
-  to torchrun a node is a machine: {len(set(nodes))} nodes had {len(all_ranks)} ranks (section 4)
+  {"contradicts torchrun" if len(set(nodes)) < len(all_ranks) else "right"} |
+  to torchrun a node is a machine: {len(set(nodes))} nodes had {len(all_ranks)} ranks (section 4) |
+  measured: nothing about GPUs can change it, as torchrun counts agents and processes, not devices
 - [C007] PyTorch, or NCCL, gives a unique RANK to each GPU | PyTorch slides, “Failover: who should
-  save the checkpoint?” | imprecise | the launcher numbers processes, and a process chooses its GPU:
-  {len(set(all_ranks))} ranks had numbers in section 4, with no GPU at all
-""", more=f"""
+  save the checkpoint?”; “Collective Communication: Broadcast” | imprecise | the launcher numbers
+  processes, and a process chooses its GPU: {len(set(all_ranks))} ranks had numbers in section 4,
+  with no GPU at all | measured: nothing; NCCL does not choose numbers either, its caller passes
+  the rank to ncclCommInitRank (NCCL's documentation)
+"""
+
+# %% jupyter={"source_hidden": true}
+put_to_the_test(surprising, more=f"""
 - [C005] On two computers with two GPUs each, LOCAL_RANK is 0 1 0 1 and RANK is 0 1 2 3 |
   PyTorch slides, “LOCAL_RANK vs RANK” |
   {"right" if (local_ranks, all_ranks) == ([*"0101"], [*"0123"]) else "not here"} |
-  {" ".join(local_ranks)} and {" ".join(all_ranks)}, with two agents on one computer (section 4)
+  {" ".join(local_ranks)} and {" ".join(all_ranks)}, with two agents on one computer (section 4) |
+  measured: nothing about GPUs; another launcher may number processes in another order
 - [C006] After a restart of the cluster, another node may be rank 0 |
-  PyTorch slides, “LOCAL_RANK vs RANK” | right | torchrun's manual: {notice}; measured in part 04d
+  PyTorch slides, “LOCAL_RANK vs RANK” | right | torchrun's manual: {notice}. When a machine was
+  lost, another machine got another rank (part 04d, section 2) | documented: torchrun's manual;
+  ranks stay only where somebody fixes them, as static rendezvous does with --node-rank
 """)
 
 # %% [markdown]

@@ -226,50 +226,73 @@ Table(["rank", "32 samples", "33 samples"], [[r, dealt[32][r], dealt[33][r]] for
 
 # %% jupyter={"source_hidden": true}
 # The statements of the sources, and what was found.
-state_gb, gpu_hours = 16 * 70, 1.72e6
-per_year = (530 / 1.5) ** (1 / (2 + 8 / 12))
+per_rank = copies.peak_bytes
+replicas = sum(one["parameters"] == 16e6 for one in per_rank)
 put_to_the_test(f"""
 - [C001] Distribute if the model does not fit, if the batch is forced to be small, or if it takes
   too long | PyTorch slides, “What is distributed training?” | imprecise | copies do not cure the
   first: {on_each:g} MB on every rank (section 1). Gradient accumulation cures the second on one
-  device (chapter 01)
-- [C002] Horizontal scaling needs a small change of the program | PyTorch slides, “Vertical scaling,
-  horizontal scaling” | depends | {len(changed)} lines for DDP, and those that connect ranks
-  (section 2); tensor and pipeline parallel change the model
-- [C003] 4 servers with 2 GPUs of 4 GB and 8 GB of RAM are drawn as equal to one server with 32 GB
-  of GPU memory and 64 GB of RAM | PyTorch slides, “Vertical scaling, horizontal scaling” |
-  imprecise | {4 * 2 * 4} GB of GPU memory in pieces of 4 GB, and {4 * 8} GB of RAM (section 1)
-- [C011] Training GPT-4 or Llama 70B needs hundreds or thousands of GPUs | web page, “Overview” |
-  depends | 16 bytes for each of 70 billion parameters fill {state_gb / 80:g} GPUs of 80 GB. Llama 2
-  70B took 1.72 million GPU hours, say its authors: {gpu_hours / 24 / 365:.0f} years on one GPU,
-  {gpu_hours / 24 / 2000:.0f} days on 2000 at best
+  device (part 01c, section 1) | measured: nothing; on GPUs, too, DDP keeps a whole replica on each
+- [C002] Vertical scaling needs no change of the program, horizontal scaling a small one | PyTorch
+  slides, “Vertical scaling Horizontal scaling” | depends | {len(changed)} lines for DDP, and those
+  that connect ranks (section 2); tensor and pipeline parallel change the model (part 07d,
+  part 08) | measured: on GPUs one more line, which gives each process its own (part 00, section 4)
+- [C003] Scaled vertically, 8 GB of RAM and a GPU of 4 GB become 64 and 32 GB; horizontally, 4
+  servers of 8 GB with two GPUs of 4 GB | PyTorch slides, “Vertical scaling Horizontal scaling” |
+  imprecise | {4 * 8} GB of RAM, not 64; {4 * 2 * 4} GB of GPU memory, but not pooled: {replicas} of
+  {len(per_rank)} ranks of DDP held the whole model of 16 MB (section 1) | measured: nothing;
+  DDP keeps a whole replica on each GPU, however fast the links between them are
 """)
 
 # %% jupyter={"source_hidden": true}
-# More statements; those that are right and surprise nobody are folded.
-dealt[256] = launch(sampler_indices, 256, world_size=8).values
-shares = {n: sorted({len(indices) for indices in ranks}) for n, ranks in dealt.items()}
-put_to_the_test(f"""
-- [C013] Model parallel means pipeline; or layers, and parts of layers; or layers only | web note,
-  “Types of distributed training”; CS 229S, “Model Parallelism”; blog, “Q2: How does FSDP compare to
-  model parallelism?” | they contradict each other | say which split you mean (section 3)
-- [C014] The main techniques are data, model and pipeline parallelism | CS 229S, “What are the main
-  techniques for parallelizing LLMs?” | imprecise | also sharded data, sequence and expert parallel
+# More statements.
+state_gb, gpu_hours = 16 * 70, 1.72e6
+per_year = (530 / 1.5) ** (1 / (2 + 8 / 12))
+more_statements = f"""
+- [C011] Training GPT-4 or Llama 70B needs hundreds or thousands of GPUs | web page, “Overview” |
+  depends | 16 bytes for each of 70 billion parameters fill {state_gb / 80:g} GPUs of 80 GB. Llama 2
+  70B took 1.72 million GPU hours, say its authors: {gpu_hours / 24 / 365:.0f} years on one GPU,
+  {gpu_hours / 24 / 2000:.0f} days on 2000 at best | computed: GPUs that are faster need fewer
+  hours; the hours are those of A100s in the Llama 2 paper. GPT-4's were not published
 - [C008] The FLOPS of GPUs double every 2.5 years | CS 229S, “Hardware improvements lag behind LLM
   scaling” | wrong, not tested | the study that it cites says FLOP/s for a dollar, every 2.46 years:
-  {2 ** (10 / 2.46):.0f} times in ten years
+  {2 ** (10 / 2.46):.0f} times in ten years | documented: Epoch, “Trends in GPU
+  Price-Performance”; only other data about prices and GPUs could change it
 - [C009] Language models grow ten times every year | CS 229S, “Hardware improvements lag behind LLM
   scaling” | depends, not tested | GPT-2 (1.5 billion, February 2019) to MT-NLG (530 billion,
-  October 2021): {per_year:.1f} times a year
-""", more=f"""
+  October 2021): {per_year:.1f} times a year. Other years, other rates | computed: from sizes and
+  dates that the models' authors published; other models and years change the rate
+"""
+
+# %% jupyter={"source_hidden": true}
+more_statements += """
+- [C013] Model parallel means pipeline; or layers, and parts of layers; or layers only | web note,
+  “Pipeline Parallel (Model Parallel)”; CS 229S, “Model Parallelism”; blog, “Q2: How does FSDP
+  compare to model parallelism?” | they contradict each other | three documents use it for three
+  things. So say which split you mean (the three of section 3) | documented: nothing about GPUs, as
+  it is a question of words; Megatron-LM's paper (arXiv 1909.08053) calls tensor parallel so
+- [C014] There are three widely adopted techniques: data, model and pipeline parallelism |
+  CS 229S, “What are the main techniques for parallelizing LLMs?” | imprecise | also sharded data
+  (chapter 06), sequence parallel (part 07e) and expert parallel (part 09e) | documented: nothing;
+  PyTorch's and Megatron-LM's documentation list more, and a later slide says “not exhaustive”
+"""
+
+# %% jupyter={"source_hidden": true}
+# Statements that are right and surprise nobody, or cannot be tested, are folded.
+dealt[256] = launch(sampler_indices, 256, world_size=8).values
+shares = {n: sorted({len(indices) for indices in ranks}) for n, ranks in dealt.items()}
+put_to_the_test(more_statements, more=f"""
 - [C012] 32 samples over 4 ranks are 8 each, 64 are 16; 256 over 8 are 32 | web page, “Three
   Dimensions of Parallelism”; CS 229S, “Data parallelism”; book chapter, “What is Data
   Parallelism?” |
   {"right" if [shares[n] for n in (32, 64, 256)] == [[8], [16], [32]] else "not here"} |
-  {shares[32]}, {shares[64]}, {shares[256]} (section 3)
+  {shares[32]}, {shares[64]} (section 3) and {shares[256]} (a run in this cell), dealt out by
+  DistributedSampler | measured: nothing; the sampler deals out numbers, on GPUs the same
 - [C010] Language models get better with computing, data and size, and new abilities emerge |
-  CS 229S, “LLMs exhibit emergent properties at scale” | depends, not tested | power laws: Kaplan
-  et al. 2020, revised by Hoffmann et al. 2022; emergence is disputed by Schaeffer et al. 2023
+  CS 229S, “Model performance improves from all forms of scale”; “LLMs exhibit emergent properties
+  at scale” | depends, not tested | power laws: Kaplan et al. 2020, revised by Hoffmann et al. 2022;
+  emergence is disputed by Schaeffer et al. 2023 | documented: arXiv 2001.08361, 2203.15556 and
+  2304.15004; only runs much larger than a laptop's could change it
 """)
 
 # %% [markdown]

@@ -380,19 +380,23 @@ is_sum = w1_of["two backwards"] == w1_of["one backward, sum"] != w1_of["one back
 cleared = one_by_one[3]["gradients"]["w1"]
 printed = {(loop, number): houses.entry(loop, number)
            for loop, numbers in houses.PRINTED.items() for number in numbers}
+
+# %% jupyter={"source_hidden": true}
 put_to_the_test(printed.pop(("one by one", 5)) + f"""
 - [C024] Accumulated gradients are summed | PyTorch slides, “Gradient descent (with accumulation)” |
   {"imprecise" if is_sum else "wrong"} | w1 ends at {w1_of["two backwards"]}, as with the sum over
   one batch. The mean over the batch wants each loss divided by 2: {w1_of["one backward, mean"]}
-  (table of section 3)
+  (section 3, table) | measured: nothing; autograd adds to .grad on every device
 - [C025] optimizer.zero sets the gradients to zero | PyTorch slides, “Computational graph: step 1
   (optimizer.zero)” | {"imprecise" if cleared is None else "right"} | the method is called
-  zero_grad, and it leaves {cleared}, not a tensor of zeros (slider of section 1, snapshot 4)
+  zero_grad, and it leaves {cleared}, not a tensor of zeros (section 1, slider, snapshot 4) |
+  measured: nothing about GPUs; zero_grad(set_to_none=False) leaves zeros, on every device
 """, more=f"""
 - [C026] Without accumulation, parameters change after every item; with it, after every batch |
-  PyTorch slides, “Gradient descent (with accumulation)” | {"right" if taken == [2, 1] else "wrong"}
-  | {taken[0]} steps and {taken[1]} step for two houses. They end at {ends(one_by_one)} and at
-  {ends(accumulated)} (section 2)
+  PyTorch slides, “Gradient descent (without accumulation)”; “Gradient descent (with accumulation)”
+  | {"right" if taken == [2, 1] else "wrong"} | {taken[0]} steps and {taken[1]} step for two houses.
+  They end at {ends(one_by_one)} (section 1, slider) and at {ends(accumulated)} (section 2, slider)
+  | measured: nothing; who calls step decides, not the device
 """ + "".join(printed.values()))
 
 # %% [markdown]

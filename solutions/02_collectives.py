@@ -249,14 +249,31 @@ plot_holdings(holdings)
 # statement that holds no surprise.
 
 # %% jupyter={"source_hidden": true}
-got_by = holdings["scatter: after"][1].index(1.0)
-put_to_the_test(f"""
-- [C044] In a scatter, rank 1 gets chunk 0, and rank 2 chunk 1 |
-  handwritten notes, “Communication Primitives” | {"right" if got_by == 0 else "wrong"} |
-  rank 1 got chunk {got_by}; the root keeps chunk 0 (section 3, pictures)
-""", more="""
+got = [row.index(1.0) for row in holdings["scatter: after"]]
+held = {call.split(":")[0]: [sum(1 for chunk in row if chunk) for row in rows]
+        for call, rows in holdings.items() if call.endswith("after")}  # chunks on each rank
+roots = {"gather": [4, 0, 0, 0], "broadcast": [4, 4, 4, 4], "reduce": [4, 0, 0, 0]}
+summed = [row.index(15.0) for row in holdings["reduce_scatter: after"]]  # 15 = 1 + 2 + 4 + 8
+surprising = f"""
+- [C044] In a scatter, rank 1 gets chunk 0, and rank 2 chunk 1 | handwritten notes, “Scatter” |
+  {"right" if got[1:3] == [0, 1] else "wrong, as we read the handwriting"} | ranks 0 to 3 got
+  chunks {", ".join(map(str, got))}: the root keeps chunk 0 (section 3, first picture) |
+  measured: nothing about GPUs; rank k gets entry k of the root's list, on every backend
+"""
+
+# %% jupyter={"source_hidden": true}
+put_to_the_test(surprising, more=f"""
 - [C045] Gather: one collects all; broadcast: one to all; reduce: the result on one rank |
-  handwritten notes, “Communication Primitives” | right | section 3, pictures
+  handwritten notes, “Gather”, “Broadcast”, “Reduce” |
+  {"right" if all(held[call] == chunks for call, chunks in roots.items()) else "not here"} | chunks
+  that ranks 0 to 3 held afterwards: {"; ".join(f"{call} {held[call]}" for call in roots)}
+  (section 3, second picture) | measured: nothing; NCCL's collectives are defined alike
+- [C043] After a reduce-scatter rank k has the sum of chunk k; an all-gather gives everybody all |
+  handwritten notes, “Reduce Scatter”, “AllGather” |
+  {"right" if (summed, held["all_gather"]) == ([0, 1, 2, 3], [4] * 4) else "not here"} | ranks 0 to
+  3 had the sums of chunks {", ".join(map(str, summed))}; after an all-gather each held
+  {max(held["all_gather"])} chunks (section 3, second picture) | measured: nothing about who holds
+  what; over NCCL a reduce-scatter is one of its own, over Gloo an all-reduce (part 02d)
 """)
 
 # %% [markdown]

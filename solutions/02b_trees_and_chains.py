@@ -256,24 +256,31 @@ busy = sum(friends["broadcast_tree"].sent_bytes) / links / took["broadcast_tree"
 surprises = f"""
 - [C027] 5 MB to 7 friends one after another at 1 MB/s: 5 s in all; on the next slide 35 s |
   PyTorch slides, “Point-To-Point” | contradicts itself |
-  {copies["one_by_one"]}, so about 7 × 5 s; 5 s is one copy (section 1, table)
+  {copies["one_by_one"]}, so about 7 × 5 s; 5 s is one copy (section 1, table) | measured: nothing,
+  with one link; a sender with seven links of its own could send seven copies at once
 - [C029] A tree reaches 8 ranks in 5, 10, 15 s |
   PyTorch slides, “Collective Communication: Broadcast” | depends |
   {copies["broadcast_tree"]}, if each has a link of its own and passes on whole copies. A chain of
-  {pieces} pieces took {copies["chain"]} (section 1, table)
+  {pieces} pieces took {copies["chain"]} (section 1, table) | measured: on throttled links; NCCL's
+  broadcast passes pieces round a ring, so on GPUs a time near one copy is expected
 - [C030] Divide and conquer avoids idle time |
   PyTorch slides, “Collective Communication: Broadcast” | imprecise |
   the tree keeps {busy:.0%} of the links busy (section 1, table). By its rule, six of eight ranks
-  have nothing to do in the first round"""
+  have nothing to do in the first round | measured: nothing about a tree of whole copies; faster
+  links leave the same share of them idle
+"""
 
 # %% jupyter={"source_hidden": true}
+partial = "; ".join(" ".join(f"{v:.1f}" for v in level) for level in levels.values())
 others = f"""
 - [C028] To all 7 at once gives each 143 kB/s, and still takes 35 s |
   PyTorch slides, “Point-To-Point” | right |
-  {copies["all_at_once"]}; 1 MB/s / 7 = {1000 / 7:.0f} kB/s (section 1, table)
+  {copies["all_at_once"]}; 1 MB/s / 7 = {1000 / 7:.0f} kB/s (section 1, table) | measured: nothing,
+  as long as all seven share the sender's one link
 - [C031] Pairs of .1 -.2 -.3 .5 -.6 -.1 .2 .3 add up to -.1 .2 -.7 .5, then .1 -.2, then -.1 |
-  PyTorch slides, “Collective Communication: Reduce” | right |
-  {"; ".join(" ".join(f"{v:.1f}" for v in level) for level in levels.values())} (section 2)
+  PyTorch slides, “Collective Communication: Reduce” |
+  {"right" if partial == "-0.1 0.2 -0.7 0.5; 0.1 -0.2; -0.1" else "not here"} |
+  {partial} (section 2, run) | measured: nothing; GPUs add the same numbers, and may round otherwise
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]

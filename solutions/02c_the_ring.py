@@ -232,36 +232,49 @@ not_in_the_middle = "wrong over Gloo" if max(gloo) < 1.1 * min(gloo) else "right
 by_threads = measured.ring_of_threads()
 to = measured.receivers(summed["ring"])
 to_0 = [rank for rank, its in enumerate(to) if 0 in its]
+steps, complete = len(films[0].moves), [f.count(15.0) for f in films[0].frames]
 
 # %% jupyter={"source_hidden": true}
 surprises = f"""
 - [C033] All-reduce is a reduce to one node, then a broadcast |
-  PyTorch slides, “Collective Communication: All-Reduce” | imprecise | the result is that, not the
-  traffic. The busiest of {world_size} ranks sent {x_of["star"]:.2f} X in a star, {x_of["tree"]:.2f}
-  X in a tree, {x_of["ring"]:.2f} X in a ring (section 2, table)
+  PyTorch slides, “Collective Communication: All-Reduce”; “Distributed Data Parallel: step 3” |
+  imprecise | the result is that, not the traffic. The busiest of {world_size} ranks sent
+  {x_of["star"]:.2f} X in a star, {x_of["tree"]:.2f} X in a tree, {x_of["ring"]:.2f} X in a ring
+  (section 2, table) | measured: over Gloo; NCCL's trees are a reduce up and a broadcast down, but
+  in pieces and on two trees, so no rank is expected to be a hot spot
 - [C037] In each iteration a node sends to 2 of its peers | CS 229S, “All-reduce Algorithm” |
-  {"wrong" if len(to[0]) == 1 else "right"} | rank 0 sends to rank {to[0][0]} alone, and receives
-  from rank {to_0[0]} alone (section 2)
+  {"wrong" if len(to[0]) == 1 else "right"} | rank 0 of the ring sends to rank {to[0][0]} alone, and
+  receives from rank {to_0[0]} alone (counted in the run of section 2) | measured: nothing about one
+  ring; NCCL runs several at once, one for each channel, which may have other neighbours
 - [C040] 2 (N - 1) X / N is the “total volume” | CS 229S, “Ring All-reduce Efficiency Analysis” |
   {"imprecise" if total > 1.5 * x_of["ring"] else "right"} | one rank sent {x_of["ring"]:.2f} X; all
-  {world_size} together sent {total:.2f} X (section 2, table)
+  {world_size} together sent {total:.2f} X (section 2, table) | measured: nothing about a ring;
+  where a switch adds up (NVLink SHARP), ranks are expected to send less
 """
 
 # %% jupyter={"source_hidden": true}
 surprises += f"""- [C049] All nodes send their gradients to one node, and get the total back |
   PyTorch slides, “Collective Communication Primitives” | {not_in_the_middle} | ranks 0 to
-  {world_size - 1} of `dist.all_reduce`, which DDP calls, sent {sent_by_all} X (section 2, table)
+  {world_size - 1} of `dist.all_reduce`, which DDP calls, sent {sent_by_all} X (section 2, table) |
+  measured: over Gloo; NCCL has rings, trees and adding switches (documentation of NCCL_ALGO), and
+  in none of them one rank takes all gradients
 - [C050] Rings became possible with multi-process | blog, “Distributed Data Parallelism” |
   {"imprecise" if by_threads == [10] * 4 else "right"} | four threads of one process, this notebook,
-  summed 1 to 4 in a ring: {by_threads}"""
+  summed 1 to 4 in a ring: {by_threads} (a run in this section) | measured: nothing; NCCL also
+  connects several GPUs of one process in a ring (ncclCommInitAll in its documentation)
+"""
 
 # %% jupyter={"source_hidden": true}
 others = f"""
-- [C036] A ring all-reduce runs 2 (N - 1) iterations | CS 229S, “All-reduce Algorithm” | right |
-  {len(films[0].moves)} on 4 ranks (section 2, film)
+- [C036] A ring all-reduce runs 2 (N - 1) iterations | CS 229S, “All-reduce Algorithm” |
+  {"right" if steps == 2 * (4 - 1) else "not here"} | {steps} on 4 ranks (section 2, film) |
+  measured: nothing about a ring; NCCL cuts chunks into pieces that follow each other, and also has
+  algorithms with fewer steps, such as trees
 - [C038] The first N - 1 iterations add, the next N - 1 overwrite |
-  CS 229S, “All-reduce Algorithm”; handwritten notes, “Ring All-Reduce” | right | after each, rank 0
-  has {" ".join(str(f.count(15.0)) for f in films[0].frames)} complete chunks of 4 (section 2, film)
+  CS 229S, “All-reduce Algorithm”; handwritten notes, “Ring AllReduce” |
+  {"right" if complete == [0, 0, 0, 1, 2, 3, 4] else "not here"} | at the start and after each,
+  rank 0 has {" ".join(map(str, complete))} complete chunks of 4 (section 2, film) |
+  measured: nothing; that is what a ring all-reduce is, on every device
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]

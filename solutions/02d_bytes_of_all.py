@@ -219,29 +219,43 @@ facts = measured.facts_of_time(took, 1_000_000)
 surprises = f"""
 - [C032] A reduce on 8 ranks takes 3 steps: its time is logarithmic in the number of ranks |
   PyTorch slides, “Collective Communication: Reduce” | {facts["logarithmic"]} | so is a tree's: on
-  2, 4, 8 ranks {facts["tree"]} ms. Gloo's is no tree: {facts["reduce"]} ms (section 3, table)
+  2, 4, 8 ranks {facts["tree"]} ms. Gloo's is no tree: {facts["reduce"]} ms (section 3, table) |
+  measured: over slow cards; NCCL is expected to reduce in pieces along a ring, whose time hardly
+  grows with ranks for large tensors
 - [C034] All-reduce is generally faster than a reduce followed by a broadcast |
   PyTorch slides, “Collective Communication: All-Reduce” | {facts["faster"]} | 8 ranks, 1 MB each,
-  on slow cards: {facts["all_reduce"]} against {facts["both"]} ms (section 3, table)
-- [C046] Reduce is not for gradients, as only one rank gets the result |
-  handwritten notes, “Communication Primitives” | imprecise | one reduce for each chunk's owner is a
-  reduce-scatter, as ZeRO needs: {in_x["a reduce to each owner"][4]:.2f} X on 4 ranks (section 2)
+  on slow cards: {facts["all_reduce"]} against {facts["both"]} ms (section 3, table) |
+  measured: over Gloo, whose broadcast is a tree of whole tensors; NCCL's moves pieces, so on GPUs
+  a smaller gap is expected
+"""
+
+# %% jupyter={"source_hidden": true}
+surprises += f"""- [C046] Reduce is not for gradients, as only one rank gets the result |
+  handwritten notes, “Reduce” | imprecise | one reduce for each chunk's owner is a reduce-scatter,
+  as ZeRO needs: the busiest rank sent {in_x["a reduce to each owner"][4]:.2f} X on 4 ranks (counted
+  in the run of section 2) | measured: nothing; over NCCL, too, each owner can be the root of a
+  reduce of its chunk
 - [C048] All-reduce averages gradients | web page, “Communication Collectives”; CS 229S, “Data
-  parallelism” | imprecise | it sums: {ops["SUM"]:g} for ranks 0 to 3. DDP divides (part 03)"""
+  parallelism” | {"imprecise" if ops["SUM"] == 6 else "right"} | it sums: {ops["SUM"]:g} for ranks 0
+  to 3 (a run in this section). DDP divides (part 03, section 1) | measured: over Gloo; the default
+  operation is SUM on every backend (PyTorch's documentation), and NCCL can average if it is asked
+"""
 
 # %% jupyter={"source_hidden": true}
 by_ranks = ", ".join(f"{x:.3f} X on {n}" for n, x in in_x["ring: all_reduce"].items())
 others = f"""
-- [C035] All-reduce = reduce-scatter + all-gather | handwritten notes, “Communication Primitives” |
-  right | the lab's ring: {in_x["ring: reduce_scatter"][4]:.2f} X + {in_x["all_gather"][4]:.2f} X =
-  {in_x["ring: all_reduce"][4]:.2f} X on 4 ranks (section 2, table)
+- [C035] All-reduce = reduce-scatter + all-gather | handwritten notes, “AllReduce”; CS 229S,
+  “All-reduce Algorithm” | right | the lab's ring: {in_x["ring: reduce_scatter"][4]:.2f} X +
+  {in_x["all_gather"][4]:.2f} X = {in_x["ring: all_reduce"][4]:.2f} X on 4 ranks (section 2,
+  table) | measured: the result is the same on every backend; NCCL's ring has both halves in one
+  call, its trees have not
 - [C039] Each rank sends 2 (N - 1) X / N | CS 229S, “Ring All-reduce Efficiency Analysis”;
-  handwritten notes, “Communication Overhead” | right | {by_ranks} ranks (section 2, table)
-- [C043] After a reduce-scatter rank k has the sum of chunk k; an all-gather gives everybody all |
-  handwritten notes, “Reduce Scatter”, “All Gather” | right | part 02, section 3, pictures
-- [C047] The operation of an all-reduce may be sum, mean or max | handwritten notes,
-  “Communication Primitives” | depends | on the backend: here, for ranks 0 to 3, sum
-  {ops["SUM"]:g}, mean {ops["AVG"]:g}, max {ops["MAX"]:g}. Portable: the sum, then divide
+  handwritten notes, “Communication Overhead” | right | {by_ranks} ranks (section 2, table) |
+  measured: nothing about a ring; where a switch adds up (NVLink SHARP), less is expected
+- [C047] The operation of an all-reduce may be sum, mean or max | handwritten notes, “AllReduce” |
+  depends | on the backend: here, for ranks 0 to 3, sum {ops["SUM"]:g}, mean {ops["AVG"]:g}, max
+  {ops["MAX"]:g} (a run in this section). Portable: the sum, then divide | measured: over Gloo;
+  NCCL has all three, and PyTorch's documentation names it as the only one with AVG
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]

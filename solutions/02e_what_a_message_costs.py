@@ -286,7 +286,9 @@ put_to_the_test(f"""
   handwritten notes, “Ring AllReduce” | {"right" if in_use[-1] > 0.9 else "imprecise"} |
   on 8 ranks with {links}, the links carried bytes for {in_use[-1]:.0%} of the time with
   {slow_sizes[-1] / 1e6:g} MB, and for {in_use[0]:.0%} with {slow_sizes[0] / 1e3:g} kB: 14 latencies
-  in each call, whatever its size (section 2). Halving-doubling has 6 (section 3)
+  in each call, whatever its size (section 2, picture). Halving-doubling has 6 (section 3, table) |
+  measured: on throttled links; NVLink's and InfiniBand's latencies are microseconds, so on GPUs
+  much smaller tensors than here are expected to fill the links
 """)
 
 # %% [markdown]

@@ -301,17 +301,30 @@ as_ddp = "right" if gap <= rounding(steps=20) and abs(ratio - 1) < 0.05 else "wr
 # The surprises. The table below has the other statements at a click.
 surprises = f"""
 - [C055] A weight of .1 with a gradient of .3 becomes .2 | PyTorch slides, “Distributed Data
-  Parallel: step 4” | wrong | a step goes against the gradient: {0.1 - 0.1 * 0.3:.2f} with learning
-  rate 0.1. To reach .2 it would take a learning rate of {(0.1 - 0.2) / 0.3:.2f} (section 1)
+  Parallel: step 4” | {"wrong" if toys[0][1] < 0.1 else "right here"} | a step goes against the
+  gradient: with DDP's {toys[0][0]:.3f} and a learning rate of 0.1, the weight fell to
+  {toys[0][1]:.4f} (section 1, run). From .1 to .2 it would take a learning rate of
+  {(0.1 - 0.2) / 0.3:.2f} | measured: nothing; plain SGD subtracts, on every device
 - [C054] Local gradients .8, -.2, -.7, .4 give .3 on every node | PyTorch slides, “Distributed Data
-  Parallel: step 3” | imprecise | .3 is the sum. DDP leaves the mean, {toys[0][0]:.3f} (section 1)
-- [C056] Gradients are averaged; or they are summed | CS 229S, “Data parallelism”; PyTorch slides,
-  “Distributed Data Parallel: step 3” | contradict each other | DDP averages. With the sum and a
-  learning rate / n, Adam ends with {words[gaps["Adam"][0] < 1e-3]} (section 3)
+  Parallel: step 3” | {"imprecise" if abs(toys[0][0] - sum(own) / 4) < 1e-6 else "not seen here"} |
+  {sum(own):.1f} is the sum. DDP leaves the mean, {toys[0][0]:.3f} (section 1, run) |
+  measured: nothing; DDP divides over NCCL, too (its documentation: gradients are averaged)
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+surprises += f"""- [C056] Gradients are averaged; or they are summed | CS 229S, “Data
+  parallelism” (right); book chapter, “The Core Insight: Gradient Averaging” (right); web page,
+  “Data Parallelism: Split the Batch” (right); PyTorch slides, “Distributed Data Parallel: step 3”;
+  handwritten notes, “AllReduce” | they contradict each other | DDP averages: {toys[0][0]:.3f}, not
+  {sum(own):.1f} (section 1, run). With the sum and a learning rate / n, SGD with momentum ends
+  {words[gaps["SGD with momentum"][0] < 1e-3]}, Adam with {words[gaps["Adam"][0] < 1e-3]}
+  (section 3, table) | measured: nothing; DDP averages on every backend, unless a communication hook
+  does otherwise
 - [C052] The mean is exactly all_reduce(SUM) / world_size | book chapter, “The Core Insight:
-  Gradient Averaging” | depends | on equal shards, which it names: equal but for rounding
-  {plain <= rounding()}. Shards of 40, 8, 8, 8 are off by {unequal:.0%} (section 1). BatchNorm, and
-  tokens that ranks share unevenly: part 03f
+  Gradient Averaging” | depends | on equal shards, which it names: these are off by {plain:.0e},
+  shards of 40, 8, 8, 8 by {unequal:.0%} (a run in this section). BatchNorm, and tokens that ranks
+  share unevenly: part 03f | measured: nothing; unequal shares are a matter of counting, and NCCL
+  also rounds in an order of its own
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -319,23 +332,27 @@ surprises = f"""
 put_to_the_test(surprises, more=f"""
 - [C051] The batch's gradient is the mean of the shards' gradients, weighted by their sizes | book
   chapter, “The Core Insight: Gradient Averaging” | {"right" if weighted <= rounding() else "wrong"}
-  | shards of 40, 8, 8, 8 with exercise 3.1's factors are off by {weighted:.0e} (float64)
+  | shards of 40, 8, 8, 8 with exercise 3.1's factors are off by {weighted:.0e} (float64; a run in
+  this section) | measured: nothing; gradients are linear in the samples, on every device
 - [C064] DDP broadcasts parameters so that replicas start equal | book chapter, “PyTorch
-  DistributedDataParallel (DDP)” | right | in its constructor, once: ranks 0 to 3 send {at_start}
-  models
+  DistributedDataParallel (DDP)”; PyTorch slides, “Distributed Data Parallel in detail” | right |
+  in its constructor, once: ranks 0 to 3 send {at_start} models (a run in this section) |
+  measured: over Gloo; who sends to whom differs with NCCL, that DDP broadcasts does not
 - [C093] DDP's processes keep optimizer states independently | blog, “Distributed Data Parallelism”
-  | right | and they stay equal, since the gradients are: Adam's moments bitwise equal
-  {same_moments}
-- [C095] DDP is what one writes by hand: broadcast, all-reduce, divide | book chapter, “PyTorch
-  DistributedDataParallel (DDP)” | {as_ddp} | after 20 steps weights differ by {gap:.0e}. By hand a
-  rank sends {ratio:.2f} times the bytes of DDP (section 2)
+  | {"right" if same_moments else "not equal here"} | and they stay equal, since the gradients are:
+  Adam's moments bitwise equal {same_moments} (a run in this section) | measured: on GPUs kernels
+  that are not deterministic still act on equal gradients; equal moments are expected
+- [C095] DDP is what one writes by hand: broadcast, all-reduce, divide | book chapter, “Exercise 1:
+  Manual DDP” | {as_ddp} | after 20 steps weights differ by {gap:.0e}. By hand a rank sends
+  {ratio:.2f} times the bytes of DDP (section 2, run) | measured: nothing about values but their
+  rounding; on GPUs the overlap with the backward is expected to make DDP faster
 """)
 
 # %% [markdown]
 # **Sources.** *Distributed training with PyTorch*, slides of a video course
 # ([hkproj](https://github.com/hkproj/pytorch-transformer-distributed)); *CS 229S, lecture 8*
 # (Stanford); *Data Parallelism Deep Dive* (book chapter); *Distributed Parallelism in Deep
-# Learning* (web page); *The Evolution of Data Parallelism* (blog).
+# Learning* (web page); *The Evolution of Data Parallelism* (blog); handwritten notes.
 #
 # **To read on.** Li et al., [PyTorch Distributed](https://arxiv.org/abs/2006.15704), 2020, section
 # 2: why DDP averages gradients and not weights.

@@ -295,7 +295,9 @@ check("3.6", train_steps)
 # How the norm of the gradient grows if nobody clears it.
 growth, _ = launch(replicas.without_clearing, digits, world_size=4, device="cpu").values[0]
 norms = ", ".join(f"{x:.2f}" for x in growth)
-sampled = alike["with a sampler"]
+sampled, model = alike["with a sampler"], replicas.classifier()
+numbers = replicas.gradient_of(model, *(x[:8] for x in digits)).numel()
+of_model = sum(parameter.numel() for parameter in model.parameters())
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # The table.
@@ -303,14 +305,19 @@ put_to_the_test(f"""
 - [C083] A DDP program runs as printed | web page, “PyTorch DistributedDataParallel Setup” | wrong |
   its loop ends with an error (section 3), and the page does not import `os`, which it uses.
   Repaired but without a sampler, two unshuffled ranks compute the same gradient: they differ by
-  {alike["unshuffled"]["apart"]:.0%} (section 1)
+  {alike["unshuffled"]["apart"]:.0%} (section 1, run) | measured: nothing; on GPUs the loop fails
+  at the same line, as a batch of inputs and labels is a list, and a list has no .cuda()
 - [C084] DDP's loop is exactly that of a single GPU | book chapter, “PyTorch DistributedDataParallel
   (DDP)” | wrong as printed | nobody clears the gradients: on one batch with tiny steps, their norm
-  grows like {norms} (lab equal_replicas). It has no sampler and no loss function either (3.6)
+  grows like {norms} (a run in this section). It has no sampler and no loss function either
+  (exercise 3.6) | measured: nothing; autograd adds to .grad on every device
 - [C092] Gradients differ between ranks since data differ, and each is as large as the model |
-  blog, “DeepSpeed Zero” | right | with a sampler, the difference of two ranks' gradients is
-  {sampled["apart"]:.1f} times as long as the first; their cosine is {sampled["each other"]:.2f}
-  (section 1)
+  blog, “Q3: Why there are G_0, G_1, and G_2 rather than a unified G?” |
+  {"right" if numbers == of_model and sampled["apart"] > 0.1 else "not here"} | with a sampler, the
+  difference of two ranks' gradients is {sampled["apart"]:.1f} times as long as the first; their
+  cosine is {sampled["each other"]:.2f} (section 1, table). A gradient has {numbers:,} numbers, the
+  model {of_model:,} (a run in this section) | measured: nothing; it follows from the data, not from
+  the device
 """)
 
 # %% [markdown]

@@ -247,15 +247,19 @@ print(launch(simple_ddp.overhead, text, world_size=2).values[0])
 # What our sources say about the exchange, and what was found here.
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+told = launch(simple_ddp.overhead, text, world_size=2).values[0]
 put_to_the_test(f"""
 - [C091] Backward's time includes communication | book chapter, “Exercise 3: Measure Communication
-  Overhead” | right for DDP | so the computing is measured under no_sync. The difference is only the
-  exposed part of the communication, with the hooks' work and the waiting for a slower rank (section
-  2)
+  Overhead” | depends | in DDP it does: {told} (exercise 3.14, run once more in this section). It is
+  only the exposed part, with the hooks' work and the waiting for a slower rank; where gradients
+  are averaged by hand, the backward has none | measured: on GPUs a clock needs
+  torch.cuda.synchronize() first, as both backward and NCCL run behind Python's back
 - [C059] no_sync() leaves out synchronisation, for accumulation | PyTorch slides, “When does PyTorch
-  synchronize gradients?” | right | 4 micro-batches: a rank sends {in_models["no_sync"]:.1f} models,
-  without it {in_models["each time"]:.1f} (section 1); the forward has to be under it (exercise
-  3.13)
+  synchronize gradients?” |
+  {"right" if in_models["no_sync"] < in_models["each time"] / 3 else "not here"} | 4 micro-batches:
+  a rank sends {in_models["no_sync"]:.1f} models, without it {in_models["each time"]:.1f} (section
+  1, run); the forward has to be under it (exercise 3.13) | measured: nothing; no_sync leaves DDP's
+  hooks out, on every backend
 """)
 
 # %% [markdown]

@@ -331,28 +331,39 @@ more = (sent_with["find_unused_parameters: backward"].sent_bytes[0]
         - sent_with["plain: backward"].sent_bytes[0])
 others = f"""
 - [C082] Set find_unused_parameters=True for dynamic graphs | web page, “Key DDP Behaviors” |
-  {"right" if found.values[0] else "wrong here"} | without it, the next forward raises an error
-  (section 3)
+  {"right" if found.values[0] else "wrong here"} | without it, the next forward raises an error;
+  with it, .grad of the unused layer is None: {found.values[0]} (section 3, run) | measured: nothing
+  about the error; what the search costs differs on GPUs, and static_graph=True avoids it
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-put_to_the_test(f"""
+surprises = f"""
 - [C061] Buckets are of equal size | PyTorch slides, “Computation-Communication overlap:
   bucketing” | {"wrong" if len(set(buckets["default"][-1])) > 1 else "right here"} | MiB:
-  {shown(buckets["default"][-1])} by default; at first {shown(buckets["default"][0])} (section 2)
+  {shown(buckets["default"][-1])} by default; at first {shown(buckets["default"][0])} (section 2,
+  table) | measured: nothing; the reducer cuts by its caps, whatever the backend
 - [C062] PyTorch recommends 25 MB as the size | PyTorch slides, “Computation-Communication overlap:
   bucketing” | imprecise | it is the default, in MiB. In this run the shortest median had: {cap}.
-  Look at the ranges, too (section 2)
+  Look at the ranges, too (section 2, table) | measured: over Gloo; on GPUs the best size depends on
+  model and links, too, as DDP's paper measures (arXiv 2006.15704)
 - [C065] Sending gradients is the only communication of DDP in a batch | web note, “Conclusion” |
   {"imprecise" if buffers > 1 else "right here"} | buffers go in each forward: {buffers:.1f} kB
-  with 8 BatchNorm layers; find_unused_parameters sends {more:,} bytes more (section 3)
-- [C078] DDP uses a ring all-reduce | handwritten notes, “DDP”; blog, “Distributed Data
-  Parallelism” | {"imprecise" if is_ring else "not tested"} | the backend chooses. Gloo's messages
-  here form a ring (section 1); NCCL has several algorithms
+  with 8 BatchNorm layers; find_unused_parameters sends {more:,} bytes more (section 3, table) |
+  measured: nothing; DDP sends buffers over NCCL, too
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+put_to_the_test(surprises + f"""
+- [C078] DDP uses a ring all-reduce | handwritten notes, “DDP Distributed Data Parallel”; blog,
+  “Distributed Data Parallelism” | {"imprecise" if is_ring else "not tested"} | the backend
+  chooses. Gloo's messages here form a ring: rank 0 sends {sent_to[0][-1] / sum(sent_to[0]):.1%} of
+  its bytes to rank {world_size - 1} (section 1, run) | measured: over Gloo; NCCL has rings, trees
+  and sums in the switch, and chooses for each call (documentation of NCCL_ALGO)
 - [C081] All-reduce divides by the world size automatically | web page, “Key DDP Behaviors” |
   {"imprecise" if summed.norm() > 1.5 * plain.norm() else "right here"} | DDP divides, and the
   all-reduce does not. With a hook that only sums, gradients are
-  {summed.norm() / plain.norm():.2f} times as large (section 3)
+  {summed.norm() / plain.norm():.2f} times as large (section 3, run) | measured: nothing; on every
+  backend DDP divides, and a communication hook has to divide by itself
 """, more=others)
 
 # %% [markdown]

@@ -21,10 +21,17 @@
 # DDP](03c_inside_ddp.ipynb) and [02g · Across machines](02g_across_machines.ipynb).
 
 # %% jupyter={"source_hidden": true}
+from functools import partial
 from statistics import median
 
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
 from pedagogy_lib import (
-    Machines, Table, check, hint, lab, launch, plot_spreads, predict, progress, put_to_the_test,
+    Machines, Table, check, hint, lab, launch, measure, plot_spreads, predict, progress,
+    put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -308,6 +315,42 @@ Table(["ranks", "computing", "all-reduce", "times as fast"],
 # What the sources say about scaling, and what was found here.
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Steps of three engines on two ranks: models that rank 0 sends, and the quickest of nine.
+ENGINES = ("DDP", "ZeRO-1", "FSDP2")
+
+def race(engines, rounds=9):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    mesh, adam = init_device_mesh("cpu", (dist.get_world_size(),)), torch.optim.Adam
+    for engine in engines:
+        torch.manual_seed(0)
+        model = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(4)))
+        nbytes = sum(p.nbytes for p in model.parameters())
+        for module in [*model, model] if engine == "FSDP2" else []:
+            fully_shard(module, mesh=mesh)
+        run_model = model if engine == "FSDP2" else DistributedDataParallel(model)
+        of = partial(ZeroRedundancyOptimizer, optimizer_class=adam) if engine == "ZeRO-1" else adam
+        optimizer = of(model.parameters())
+        for _ in range(rounds):
+            dist.barrier()
+            with measure(engine, memory=False):
+                run_model(torch.ones(32, 512)).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+    return nbytes * rounds
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+raced = launch(race, ENGINES, world_size=2, device="cpu")
+sent = {name: raced[name].sent_bytes[0] / raced.values[0] for name in ENGINES}
+quickest = [1e3 * min(end - begin for begin, end in raced[name].spans[0]) for name in ENGINES]
+by_engine = ", ".join(f"{name} {models:.2f} models in {took:.1f} ms"
+                      for (name, models), took in zip(sent.items(), quickest))
+memory_ms = {what: 1e3 * seconds for what, seconds in
+             (("predicted", 24 * P / rates["memory"]), ("measured", min(steps[1])))}
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # What the statements need.
 at_8 = {kind: median(efficiency_of[kind][8]) for kind in times}
 hidden = scaling.hidden_share(times["weak"][1], times["weak"][8], 8, link)
@@ -315,13 +358,18 @@ missed = scaling.farthest(steps, by_rates)[0]
 gpt3, seven = 175e9, 2 * 7 / 8 * 2 * 7e9  # weights; bytes that a rank of 8 sends for 7B in bf16
 more = f"""
 - [C085] If the model fits in GPU memory, DDP is the fastest | book chapter, “When to Use What?” |
-  depends | of the exact ways none sends fewer bytes, and ZeRO-1 can send as few; 06 races them
+  depends | a rank of 2 sends: {by_engine} at the quickest (a run in this section). By hand, ZeRO-1
+  sends as few bytes as DDP (part 06h, section 1) | measured: over Gloo, whose reduce-scatter sends
+  twice its bytes; on GPUs FSDP2 is expected to come nearer, and ZeRO-1 to compete
 - [C087] Weights and activations have to fit; GPT-3 does not fit into 80 GB | CS 229S, “Data
-  Parallelism” | right | {gpt3 * 2 / 1e9:.0f} GB of weights in 2 bytes; with gradients and Adam's
-  state {gpt3 * 16 / 1e12:.1f} TB (05)
+  Parallelism”; web note, “Types of distributed training” | right | {gpt3 * 2 / 1e9:.0f} GB of
+  weights in 2 bytes; with gradients and Adam's state {gpt3 * 16 / 1e12:.1f} TB (chapter 05) |
+  computed: from GPT-3's 175 billion parameters; a GPU with more than 350 GB would hold the weights
 - [C088] Communication-intensive: every weight must be synchronized | CS 229S, “Data Parallelism” |
-  right | 7B in bf16 on 8 ranks: each sends {seven / 1e9:.1f} GB in a step: {seven / 125e6:.0f} s at
-  1 Gbit/s, {seven / 25e9:.2f} s at 25 GB/s
+  {"right" if abs(sent["DDP"] - 1) < 0.1 else "not seen here"} | on 2 ranks DDP sent
+  {sent["DDP"]:.2f} models in a step, 2 (n - 1) / n (a run in this section). So 7B in bf16 on 8
+  ranks: {seven / 1e9:.1f} GB each, {seven / 125e6:.0f} s at 1 Gbit/s, {seven / 25e9:.2f} s at
+  25 GB/s | measured: nothing about a ring's bytes; where a switch adds up (NVLink SHARP), less
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -329,18 +377,25 @@ more = f"""
 put_to_the_test(f"""
 - [C094] Near-linear scaling with proper configuration | web page, “Advantages & Limitations” |
   depends | efficiency on 8 ranks, computing emulated: weak {at_8["weak"]:.2f}, strong
-  {at_8["strong"]:.2f} (section 2)
+  {at_8["strong"]:.2f} (section 2, pictures) | measured: on slowed links; on GPUs other numbers, the
+  same two limits. Megatron-LM reports 47 % to 42 % of peak from 96 to 4608 H100s (README)
 - [C089] Throughput ≈ min(compute, memory, network) | book chapter, “The Efficiency Equation” |
   imprecise | only if all three overlap. Weak scaling of DDP on 8 ranks hid {hidden:.0%} of its
-  communication (section 2); “min” missed a step by up to {missed:.1f} times (section 1)
-- [C090] Memory bound: use ZeRO-3 or FSDP | book chapter, “The Efficiency Equation” | wrong | that
-  bound is a rate, here {rates["memory"] / 1e9:.1f} GB/s (section 1). ZeRO-3 saves room, and sends
-  more (06)
+  communication (section 2); “min” missed a step by up to {missed:.1f} times (section 1, table) |
+  measured: on this CPU; GPUs overlap more, so “min” is expected to be nearer, and still a bound
+- [C090] Memory bound: use ZeRO-3 or FSDP | book chapter, “The Efficiency Equation” |
+  {"wrong" if sent["FSDP2"] > sent["DDP"] else "not seen here"} | that bound is a rate, here
+  {rates["memory"] / 1e9:.1f} GB/s: by it a step with 1 sample takes
+  {memory_ms["predicted"]:.1f} ms, and {memory_ms["measured"]:.1f} were measured (section 1, table).
+  FSDP2 saves room, and sends {sent["FSDP2"]:.2f} models where DDP sends {sent["DDP"]:.2f} (a run in
+  this section) | measured: nothing; a GPU's memory has a rate and a size, too, and sharding saves
+  size
 """, more=more)
 
 # %% [markdown]
 # **Sources.** *Data Parallelism Deep Dive* (book chapter); *Distributed Parallelism in Deep
-# Learning* (web page); *CS 229S, lecture 8* (Stanford).
+# Learning* (web page); *CS 229S, lecture 8* (Stanford); a web note on types of distributed
+# training.
 #
 # **To read on.** Williams et al. 2009,
 # [Roofline](https://doi.org/10.1145/1498765.1498785): arithmetic and memory in one picture; it is

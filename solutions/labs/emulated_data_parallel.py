@@ -7,6 +7,7 @@ weights travel together, and so do all gradients.
 """
 
 import math
+from collections import Counter
 from statistics import median
 
 import torch
@@ -116,6 +117,39 @@ def train_alone(batches, device="cpu", wrap=lambda model: model):
 def train_with_the_real_one(batches):
     """The same with PyTorch's DataParallel, on all GPUs of this computer."""
     return train_alone(batches, "cuda", DataParallel)
+
+
+class OnNoGPU(DataParallel):
+    """PyTorch's own forward, for two GPUs that do not exist: its exchanges are only counted."""
+
+    def __init__(self, module):
+        nn.Module.__init__(self)  # DataParallel's own would look for GPUs
+        self.module, self.device_ids, self.output_device = module, [0, 1], 0
+        self.src_device_obj, self.called = torch.device("cpu"), Counter()
+
+    def scatter(self, inputs, kwargs, device_ids):
+        self.called["scatter"] += 1
+        return [(part,) for part in inputs[0].chunk(len(device_ids))], [{} for _ in device_ids]
+
+    def replicate(self, module, device_ids):
+        self.called["replicate"] += 1
+        return [module for _ in device_ids]
+
+    def parallel_apply(self, replicas, inputs, kwargs):
+        self.called["parallel_apply"] += 1
+        return [replica(*its) for replica, its in zip(replicas, inputs, strict=True)]
+
+    def gather(self, outputs, output_device):
+        self.called["gather"] += 1
+        return torch.cat(outputs)
+
+
+def calls_of_forwards(forwards) -> Counter:
+    """How often DataParallel's forward calls its parts, in so many forwards."""
+    parallel = OnNoGPU(nn.Linear(2, 1))
+    for _ in range(forwards):
+        parallel(torch.ones(4, 2))
+    return parallel.called
 
 
 # ---- What it sends --------------------------------------------------------------------------
