@@ -325,8 +325,8 @@ more = f"""
   CS 229S, “ZeRO” | {"right if all travels in one dtype" if times_ddp < 2 else "wrong"} | ours
   {in_models["ours, stage 3"]:.2f} models, DDP {in_models["DDP"]:.2f}: {times_ddp:.2f} times
   (section 1, table). Other dtypes give other factors (part 06i, section 3) | measured: the factor
-  of FSDP2, {in_models["FSDP2"] / max(in_models["DDP"], 1e-9):.2f} over Gloo; expected 1.5 over NCCL,
-  which has a reduce-scatter of its own (its documentation)
+  of FSDP2, {in_models["FSDP2"] / max(in_models["DDP"], 1e-9):.2f} over Gloo; expected 1.5 over
+  NCCL, which has a reduce-scatter of its own (its documentation)
 - [C138] FSDP has one unit whole at a time | blog, “Fully Sharded Data Parallel” |
   {"imprecise" if most > 1.05 * (1 / n + block) else "right"} | FSDP2 has {most:.2f} models of
   parameters at most: {1 / n:.2f} are shards, {block:.2f} a block, and the root's unit stays
@@ -399,10 +399,10 @@ put_to_the_test(surprises + f"""
   {textbook["FSDP2, kept gathered"]:.2f} by textbook, as stage 2; hybrid, it splits parameters
   within a part of the ranks (section 1, table) | measured: nothing, since these are settings of one
   engine
-- [C145] DeepSpeed takes a JSON with "auto" values | web page, “DeepSpeed ZeRO-3 Configuration” | depends on who
-  reads it | Hugging Face's Trainer fills them in (its documentation); DeepSpeed alone {auto}
-  (section 4, run) | {"measured" if deep else "documented"}: nothing, since DeepSpeed reads its
-  configuration in the same way on GPUs
+- [C145] DeepSpeed takes a JSON with "auto" values | web page, “DeepSpeed ZeRO-3 Configuration” |
+  depends on who reads it | Hugging Face's Trainer fills them in (its documentation); DeepSpeed
+  alone {auto} (section 4, run) | {"measured" if deep else "documented"}: nothing, since DeepSpeed
+  reads its configuration in the same way on GPUs
 """, more=more)
 
 # %% [markdown]
