@@ -355,7 +355,7 @@ surprises = f"""
   machines it costs {judged["training, width 8192"][0]:.1f} times as long a block (calculated,
   section 3). Measured on one machine, and on two with one and two cards each:
   {", ".join(f"{t:.0f}" for t in steps.values())} ms a step (section 2, table) | measured: NVLink
-  that spans machines, as in NVL72 racks (NVIDIA's data sheet), makes it usual; not measured
+  that spans machines, as in NVL72 racks (NVIDIA's data sheet), is the exception; not measured
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
