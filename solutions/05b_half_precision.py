@@ -333,28 +333,41 @@ k_of = {name: half_precision.multiplier(make, memory.MixedPrecision) for name, m
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Statements of the sources, and what was found.
-put_to_the_test(f"""
-- [C106] Mixed precision halves memory | web page, “Best Practices” | wrong for model states |
-  {states["float32"]:.0f} bytes for each parameter in float32, {with_master:.0f} mixed. Activations:
-  {of_float32["autocast"]:.2f} of float32 with autocast, {of_float32["bfloat16, master"]:.2f} in
-  bfloat16 (section 4)
+halves = with_master < 0.6 * states["float32"]
+surprises = f"""
+- [C106] Mixed precision halves memory | web page, “Best Practices” |
+  {"right" if halves else "wrong for model states"} | {states["float32"]:.0f} bytes for each
+  parameter in float32, {with_master:.0f} mixed. Activations: {of_float32["autocast"]:.2f} of
+  float32 with autocast, {of_float32["bfloat16, master"]:.2f} in bfloat16 (section 4, table) |
+  measured: nothing for model states, whose bytes follow from their dtypes. Activations depend on
+  the kernels too: an H100's are in part 05d, section 5
 - [C102] 70B with Adam: 140 + 140 + 560 = 840 GB | book chapter, “The Memory Problem” |
-  contradicts others | adds up, with 12 bytes for each parameter and no master. With masters it is
-  {16 * billions:,} GB. Without, {stuck:.0%} of bfloat16 weights did not move in ten small steps
-  (section 3)
+  contradicts the web page and CS 229S | it adds up, with 12 bytes for each parameter and no
+  master. Trained with masters it was {with_master:.1f} bytes (section 4, table), so
+  {with_master * billions:,.0f} GB. Without, {stuck:.0%} of bfloat16 weights did not move in ten
+  small steps (section 3, table) | measured: nothing, since a number has as many bytes on a GPU.
+  Another optimizer or format would change both sums (part 05c)
 - [C107] Mixed precision doubles throughput | web page, “Best Practices” | depends | on the
-  machine: here a product of matrices in bfloat16 is {fast} as in float32 (section 4). On an A100,
-  2 or 16 times by the data sheet
-- [C104] 16 Φ are just parameters and optimizer states | CS 229S, “Mixed precision training” |
-  imprecise | {gradients_each:.2f} of {with_master:.1f} bytes are gradients, measured in training
-  (section 4)
-""", more=f"""
+  machine: here a product of matrices in bfloat16 is {fast} as in float32 (section 4, run) |
+  measured: the ratio. An A100's data sheet gives 2 times TF32 and 16 times float32 without tensor
+  cores; not measured by the course
+- [C104] 16 Φ are just parameters and optimizer states | CS 229S, “Data Parallelism” | imprecise |
+  {gradients_each:.2f} of {with_master:.1f} bytes are gradients (section 4, table) | measured:
+  nothing, since gradients are tensors on any device
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# The table.
+put_to_the_test(surprises, more=f"""
 - [C103] Mixed-precision Adam: 2 + 2 + 12 = 16 bytes for each parameter | web page, “Memory
-  Breakdown”; CS 229S, “Mixed precision training” | right | measured in training:
-  {with_master:.1f} (section 4). Others count 18 or 20 (section 2)
-- [C151] States are (2 + 2 + K) Φ, with K for the optimizer | CS 229S, “ZeRO” | right | measured
-  with real optimizers and masters in float32: K is
-  {", ".join(f"{k:.0f} ({name})" for name, k in k_of.items())}
+  Breakdown”; CS 229S, “Data Parallelism” | {"right" if abs(with_master - 16) < 0.1 else "wrong"} |
+  {with_master:.1f} bytes in training (section 4, table). Others count 18 or 20 (section 2) |
+  measured: nothing in the bytes. A program may keep more, such as gradients in float32:
+  Megatron-LM's documentation counts 18 or 20
+- [C151] States are (2 + 2 + K) Φ, with K for the optimizer | CS 229S, “Data Parallelism” | right |
+  with real optimizers and masters in float32, K is
+  {", ".join(f"{k:.0f} ({name})" for name, k in k_of.items())} (measured in this section) |
+  measured: nothing, since an optimizer keeps the same tensors on a GPU
 """)
 
 # %% [markdown]

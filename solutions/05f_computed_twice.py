@@ -380,7 +380,9 @@ put_to_the_test(f"""
   {more_flops["blocks"]:.2f} times the FLOPs, and {times["blocks"]:.2f} times the time here; the
   same gradients to the last bit. How much is traded, one can choose: with the results of products
   kept, {of_block[cheap] / of_block[ways[0]]:.0%} of the activations for
-  {more_flops[cheap]:.2f} times the FLOPs (section 4)
+  {more_flops[cheap]:.2f} times the FLOPs (section 4, table) | measured: the time. On an H100 small
+  blocks took more than the FLOPs say, large ones about as much (section 5); bytes and FLOPs
+  follow the same rule
 """)
 
 # %% [markdown]

@@ -336,21 +336,33 @@ seven = what_fits.total_of(what_fits.on_a_gpu(
 largest = max(GPUS.values())
 hundredfold = 100 * 80e9 / 16  # parameters whose states fill 100 GPUs of 80 GB
 offloaded = 32e9 / (2 + 2 / 8)  # parameters: 2 bytes each, and an eighth of the gradients' 2
-put_to_the_test(f"""
+fits = "it fits" if seven < 40e9 else "it does not fit"
+error = errors["ZeRO 3, recomputed"]
+surprises = f"""
 - [C112] Fine-tuning 7B on consumer GPUs: ZeRO-3 and gradient checkpointing on 4 A100 of 40 GB |
-  web page, “Real-World Applications” | {"fits" if seven < 40e9 else "does not fit"}, wrong label |
-  {seven / 1e9:.0f} GB on each, with logits, gathered units and 1 GB for the context (one sample of
-  2,048). But an A100 belongs in a data centre
+  web page, “Real-World Applications” | wrong label, but {fits} | {seven / 1e9:.0f} GB on each, with
+  logits, gathered units and 1 GB for the context (one sample of 2,048; calculator of section 2,
+  there {error:+.0%} off with ZeRO 3). But an A100 belongs in a data centre | computed: a run on
+  such GPUs could need more: fragmentation, workspaces and NCCL's buffers are not counted
 - [C110] Train models 100× larger than single GPU memory allows | web page, “Advantages” | depends |
   on the number of GPUs. {hundredfold / 1e9:,.0f} billion parameters have states of 100 times 80 GB:
   with ZeRO 3 more than 100 GPUs have to hold them, or offloading. What a GPU keeps for its own
-  sample comes on top (section 3)
+  sample comes on top (section 3, table) | computed: only larger GPUs, which move all figures
+  alike; NVMe offloading is documented for far larger models (ZeRO-Infinity's paper)
+"""
+
+# %% jupyter={"source_hidden": true}
+# The table.
+put_to_the_test(surprises + f"""
 - [C113] ZeRO-2 with CPU offloading on 8 V100, for university clusters | web page, “Real-World
   Applications” | depends | on the model: with 32 GB, parameters in half precision and an eighth of
   their gradients allow {offloaded / 1e9:.0f} billion, less what activations and logits take
+  (formula of part 06, section 2) | computed: V100s of 16 GB hold half as much, and what the
+  allocator and NCCL take is not counted
 """, more=f"""
-- [C105] No single GPU has 840 GB | book chapter, “The Memory Problem” | right | the largest that we
-  know of (2025) has {largest / 1e9:.0f} GB
+- [C105] No single GPU has 840 GB | book chapter, “The Memory Problem” | right | the largest that
+  NVIDIA's data sheets name (2025) has {largest / 1e9:.0f} GB | documented: NVIDIA's data sheets; a
+  GPU with more memory would change it
 """)
 
 # %% [markdown]

@@ -354,40 +354,61 @@ for ranks, kept in of_ranks.items():
 def in_phi(stage, n):
     return sum(runs.by_formula(1, n, (2, 2, 12))[stage].values())
 
-def least_ranks(stage, goal):
-    return next(n for n in range(1, 2000) if in_phi(stage, n) <= goal)
-
 def times_less(stage):
     return in_phi(stage, 8) / in_phi(stage, 64)
 
+def kept_on(stage, n):
+    """Bytes that a rank keeps for each parameter of a small model, in mixed precision."""
+    run = launch(composing.watch, stage, text, True, False, 1, world_size=n, device="cpu")
+    numbers = run.values[0]
+    states = composing.states_of(run["after the backward"], numbers, n)
+    return sum(states.values()) / sum(numbers)
+
+composing = lab("composing")
+on_28, on_16 = kept_on("stage 2", 28), kept_on("stage 3", 16)
 sent, sent_ddp = runs.sent_models(stage_1), runs.sent_models(ddp)
 updated = stage_1.values[0]["updated"] / ddp.values[0]["updated"]
+halves = 2 * (n - 1) / n
 
 # %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
 gathers = "wrong" if sent < 2.5 * (n - 1) / n else "right"
-put_to_the_test(f"""
+surprises = f"""
 - [C115] ZeRO-1 has 4 Φ (4 times less), ZeRO-2 2.5 Φ (8 times), ZeRO-3 about 1 Φ (16 times) |
-  web page, “ZeRO Stages” | contradicts itself | three numbers of ranks in one list: 2.5 Φ takes
-  {least_ranks("stage 2", 2.5)} ranks, and is {16 / 2.5:.1f} times less; 1 Φ takes
-  {least_ranks("stage 3", 1)}; 4 Φ is the limit for very many ranks (formula, section 2)
+  web page, “ZeRO Stages” | contradicts itself | three numbers of ranks in one list: stage 2 keeps
+  {on_28:.2f} Φ on 28 ranks, {16 / on_28:.1f} times less, and stage 3 {on_16:.2f} Φ on 16 (measured
+  in this section). 4 Φ is the limit for very many ranks (formula, section 2) | measured: nothing,
+  since bytes are counted from numbers and dtypes. What a GPU needs beside its states comes on top
 - [C122] ZeRO-1 gathers the optimizer states | book chapter, “ZeRO-1: Shard Optimizer States”; blog,
-  “Optimizer States” | {gathers} | {sent:.2f} models sent, of which {2 * (n - 1) / n:.2f} are
-  gradients and parameters: no byte is left for the states (section 5)
+  “DeepSpeed Zero” | {gathers} | {sent:.2f} models sent, of which {halves:.2f} are gradients and
+  parameters: no byte is left for the states. With them it would be {2 * halves:.2f} (section 5,
+  run) | measured: nothing in what is sent. How NCCL moves the two halves may differ
 - [C131] ZeRO-1 is cheap since optimizer states are rarely accessed | web page, “Communication
-  Tradeoff” | wrong reason | each step reads and writes all of them, where they are. It is cheap
-  since it sends the two halves of an all-reduce: {sent:.2f} models, DDP {sent_ddp:.2f} (section 4)
+  Tradeoff” | {"wrong" if gathers == "wrong" else "right"} reason | each step updates all numbers of
+  a rank's part ({stage_1.values[0]["updated"]:,}, section 5). It is cheap since it sends the two
+  halves of an all-reduce: {sent:.2f} models, DDP {sent_ddp:.2f} (section 4, run) | measured:
+  nothing in the reason; on GPUs another share of the sending is hidden behind computing
+"""
+
+# %% jupyter={"source_hidden": true}
+# The table.
+put_to_the_test(surprises + f"""
 - [C142] ZeRO splits the storage, not the computation | handwritten notes, “Zero Redundancy
   Optimizer” | imprecise | forward and backward, yes. But the optimizer's step is split: a rank
-  updates {updated:.2f} of the numbers (section 5)
+  updates {updated:.2f} of the numbers (section 5, run) | measured: nothing, since the part follows
+  from the method
 """, more=f"""
 - [C123] At the end of the step, the updated parameters are gathered | CS 229S, “ZeRO” |
-  {"right" if gathers == "wrong" else "not seen"} | for stages 1 and 2; without it, every rank would
-  have old numbers in the parts of the others (exercise 6.4)
+  {"right" if all(equal) and sent > 0.9 * halves else "not seen"} | for stages 1 and 2: half of the
+  {sent:.2f} models sent. Then all ranks have the weights of one process: {all(equal)} (section 4,
+  runs). Stage 3 gathers them when it needs them (part 06d) | measured: nothing. By its source,
+  PyTorch's ZeroRedundancyOptimizer broadcasts each part in place of a gather, on GPUs too
 - [C143] Nearly linear memory savings | handwritten notes, “Zero Redundancy Optimizer” | depends |
   in stage 1, two ranks keep {of_ranks[1] / of_ranks[2]:.2f} times less than one, and {world_size}
-  ranks {of_ranks[1] / of_ranks[world_size]:.2f} times (section 5). By formula, from 8 to 64 ranks,
-  stage 1 saves {times_less("stage 1"):.2f} times, and only stage 3 {times_less("stage 3"):.2f}
+  ranks {of_ranks[1] / of_ranks[world_size]:.2f} times (section 5, run). By formula, from 8 to 64
+  ranks, stage 1 saves {times_less("stage 1"):.2f} times, and only stage 3
+  {times_less("stage 3"):.2f} | measured: nothing for model states. Activations are not split, so a
+  GPU's whole memory shrinks less
 """)
 
 # %% [markdown]

@@ -356,26 +356,50 @@ for what, sentence in launch(composed_alone.refusals, world_size=2).values[0].it
 # Φ is the number of parameters, and N the number of ranks.
 
 # %% jupyter={"source_hidden": true}
+# Figures for the statements below.
 n, paper = world_size, [sum(composing.states_by_formula(stage, 7.5, 64, (2, 2, 12)).values())
                         for stage in STAGES]
 here = {stage: sum(kinds.values()) / model for stage, kinds in states.items()}
 found_here = ", ".join(f"{size:.2f}" for size in here.values())
-part = {kind: 1 - kept["stage 3"][kind] / kept["DDP"][kind] for kind in KINDS}
-put_to_the_test(f"""
-- [C114] Bars: 16 Φ, 7 Φ, 5.5 Φ, 4 Φ | web page, “ZeRO” | right for 4 ranks alone | on {n}
-  ranks, measured: {found_here} (section 2)
-- [C116] 4P + 12P/N, 2P + 14P/N, 16P/N | CS 229S, lecture 8 | right, to the byte | on {n} ranks,
-  measured: {found_here} bytes for each parameter (section 2). The paper's 7.5 billion on 64:
-  {", ".join(f"{size:.1f}" for size in paper)} GB
-- [C135] Memory: stage 1 needs more than 2, 2 more than 3 | web note | right, between backward and
-  step | {found_here}. At the peak, stages 1 and 2 are equal if activations make it (section 3)
-""", more=f"""
-- [C120] ZeRO-3 reduces memory 8 times | book chapter, “ZeRO” | right for 8 ranks | N times, of the
-  model states: here {here["DDP"] / here["stage 3"]:.2f} times on {n} (section 2). Activations and
-  gathered units come on top
-- [C124] Each stage saves (N-1)/N of what it splits | book chapter; CS 229S | right | saved:
-  {", ".join(f"{kind.replace('_', ' ')} {share:.2f}" for kind, share in part.items())} (section 1).
-  For a moment there is more
+split = {"stage 1": "optimizer_state", "stage 2": "gradients", "stage 3": "parameters"}
+part = {stage: f"{stage} {1 - kept[stage][kind] / kept['DDP'][kind]:.2f} of "
+               f"{kind.replace('_', ' ')}" for stage, kind in split.items()}
+falls = list(here.values()) == sorted(here.values(), reverse=True)
+on_8 = launch(composing.watch, "stage 3", text, True, False, layers, world_size=8)
+states_8 = composing.states_of(on_8["after the backward"], on_8.values[0], 8)
+times_8 = here["DDP"] / (sum(states_8.values()) / sum(on_8.values[0]))
+
+# %% jupyter={"source_hidden": true}
+# Statements of the sources, and what was found.
+surprises = f"""
+- [C114] Bars: 16 Φ, 7 Φ, 5.5 Φ, 4 Φ | web page, “ZeRO Memory Optimization Stages” | right for 4
+  ranks alone | on {n} ranks, measured: {found_here} (section 2, picture). On 8 the last one is
+  {here["DDP"] / times_8:.2f} (measured in this section) | measured: nothing, since the bytes follow
+  from numbers and dtypes
+- [C116] 4P + 12P/N, 2P + 14P/N, 16P/N | CS 229S, “ZeRO” | right | on {n} ranks, measured:
+  {found_here} bytes for each parameter, and {max(off):g} bytes of Adam's counters (section 2,
+  table). The paper's 7.5 billion on 64: {", ".join(f"{size:.1f}" for size in paper)} GB |
+  measured: nothing for the states; activations, gathered units and buffers come on top
+- [C135] Memory: stage 1 needs more than 2, 2 more than 3 | web note, “Deepspeed ZeRO Data
+  Parallel” | {"right" if falls else "not seen here"}, between backward and step | DDP and stages 1
+  to 3: {found_here} (section 2, picture). At the peak, stages 1 and 2 are equal if activations make
+  it (section 3, picture) | measured: nothing for the states; where the peak comes from activations,
+  stages 1 and 2 may be equal on GPUs too
+"""
+
+# %% jupyter={"source_hidden": true}
+# The table.
+put_to_the_test(surprises, more=f"""
+- [C120] ZeRO-3 reduces memory 8 times | book chapter, “Memory Comparison” | right for 8 ranks | N
+  times, of the model states: {here["DDP"] / here["stage 3"]:.2f} times on {n} ranks (section 2,
+  picture), {times_8:.2f} times on 8 (measured in this section). Activations and gathered units
+  come on top | measured: nothing for the states; a GPU's whole memory shrinks less
+- [C124] Each stage saves (N-1)/N of what it splits; stage 2 has a reduce-scatter in place of the
+  all-reduce | book chapter, “ZeRO: Zero Redundancy Optimizer”; CS 229S, “ZeRO” | right | saved:
+  {", ".join(part.values())} (section 1, picture). For a moment there is more: stage 2 has
+  {in_float32["stage 2"]["step"].peak_bytes[0]["gradients"] / 4 / model:.2f} of the gradients at
+  most. It sends {sent["stage 2"]:.2f} models, as an all-reduce (section 1, table) | measured:
+  nothing in the shares; how much there is for a moment depends on an engine's buckets
 """)
 
 # %% [markdown]

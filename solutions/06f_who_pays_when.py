@@ -408,35 +408,49 @@ for name, run in both.items():
 time_of = {key: run.values[0][0] for key, run in film.items()}
 finer = [time_of[depth, 1] < time_of[depth, 6] for depth in (0, 2)]
 most = counts[-1]
-last = {stage: f"{row[-1]:.2f}" for stage, row in models.items()}
-first = {stage: f"{row[0]:.2f}" for stage, row in models.items()}
+told = {m: ", ".join(f"{row[counts.index(m)]:.2f}" for row in models.values())
+        for m in (counts[0], most)}
+never = abs(models["stage 1"][-1] / models["DDP"][-1] - 1) < 0.05
+grows = models["stage 3"][-1] > 1.2 * models["stage 2"][-1] > 1.2 * models["stage 1"][-1]
 more = f"""
-- [C138] FSDP has one unit whole at a time | blog, “Fully Sharded Data Parallel” | imprecise | with
-  one gathered ahead there are two: {film[1, 2].values[0][1]:.2f} of the parameters where a unit is
-  a third (section 4); the root's unit stays as well
 - Fetching ahead hides communication | FSDP's paper, section 3.3 |
   {"right" if took[1] < 0.9 * took[0] else "not seen here"} | section 4: {took[0]:.1f} forwards,
   then {took[1]:.1f}; the computing alone takes 18
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-put_to_the_test(f"""
+# Statements of the sources, and what was found.
+surprises = f"""
 - [C137] ZeRO-3 is slow because its units are too coarse; FSDP's are finer, hence better | blog,
-  “Fully Sharded Data Parallel” | {"depends on overlap" if finer == [False, True] else "depends"};
-  its premise is wrong | 6 units against 1: {time_of[0, 1]:.0f} against {time_of[0, 6]:.0f} forwards
-  if each message is waited for, {time_of[2, 1]:.0f} against {time_of[2, 6]:.0f} with two ahead
-  (section 4). And DeepSpeed gathers in smaller pieces than FSDP2: part 06h counts them
-- [C134] Speed: ZeRO 1 > 2 > 3 | web note, “Deepspeed ZeRO Data Parallel” | depends on overlap |
-  section 4, in forwards: stage 1 {took["stage 1"]:.1f}, stage 2 {took["stage 2"]:.1f}, stage 3 on
-  demand {took[0]:.1f}, one unit ahead {took[1]:.1f}. The first two wait for their messages here;
-  with overlap they would gain, too
-- [C132] Each ZeRO stage costs more communication | web page, “ZeRO Memory Optimization Stages” |
-  wrong without micro-batches | section 1: stages 1 to 3 send {first["stage 1"]},
-  {first["stage 2"]}, {first["stage 3"]} models; with {most} micro-batches {last["stage 1"]},
-  {last["stage 2"]}, {last["stage 3"]}
-- [C133] Bandwidth needed: ZeRO 3 > 2 > 1 | web note, “Deepspeed ZeRO Data Parallel” | right with
-  micro-batches | with 1 micro-batch stages 1 and 2 send the same: {first["stage 1"]} and
-  {first["stage 2"]} models (section 1)
+  “DeepSpeed Zero” and “Fully Sharded Data Parallel” |
+  {"depends on overlap" if finer == [False, True] else "depends"}; its premise is wrong | 6 units
+  against 1: {time_of[0, 1]:.0f} against {time_of[0, 6]:.0f} forwards if each message is waited for,
+  {time_of[2, 1]:.0f} against {time_of[2, 6]:.0f} with two ahead (section 4, table; computing
+  emulated). And DeepSpeed gathers in smaller pieces than FSDP2 (counted in part 06h, section 4) |
+  measured: which size is best, since latency and speed of the links differ; NCCL and fast links
+  were not measured
+- [C134] Speed: ZeRO 1 > 2 > 3 | web note, “Deepspeed ZeRO Data Parallel” | depends on overlap | in
+  forwards: stage 1 {took["stage 1"]:.1f}, stage 2 {took["stage 2"]:.1f}, stage 3 on demand
+  {took[0]:.1f}, one unit ahead {took[1]:.1f} (section 4, runs; computing emulated). The first two
+  wait for their messages here; with overlap they would gain, too | measured: the order, with
+  engines that overlap all stages on GPUs; expected: stages 1 and 2 alike, and 3 slower on slow
+  links
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# The table.
+put_to_the_test(surprises + f"""
+- [C132] Each ZeRO stage costs more communication | web page, “Communication Tradeoff” |
+  {"wrong" if never else "right"} | stage 1 sends what DDP sends. DDP and stages 1 to 3:
+  {told[counts[0]]} models with {counts[0]} micro-batch, and {told[most]} with {most} (section 1,
+  table) | measured: nothing, where a reduce-scatter sends half of an all-reduce. NCCL has one of
+  its own (its documentation), Gloo has not (part 06h, section 1)
+- [C133] Bandwidth needed, communication overhead: ZeRO 3 > 2 > 1 | web note, “Deepspeed ZeRO Data
+  Parallel” | wrong without micro-batches{", right with them" if grows else ""} | with
+  {counts[0]} micro-batch stages 1 and 2 send the same: {models["stage 1"][0]:.2f} and
+  {models["stage 2"][0]:.2f} models; with {most} {models["stage 1"][-1]:.2f} and
+  {models["stage 2"][-1]:.2f} (section 1, table) | measured: nothing in the models sent; an engine
+  may keep gradients whole over micro-batches, and then stage 2 sends no more
 """, more=more)
 
 # %% [markdown]

@@ -272,12 +272,17 @@ print("DCP, on other ranks the same weights:", all(close(x, theirs, steps=8) for
 
 # %% jupyter={"source_hidden": true}
 saved = (peak["state in memory"] - peak["state on disk"]) / 1e6
+same = all(equal) and bool(saved > 0)
 put_to_the_test(f"""
-- [C149] Optimizer states are not needed in the forward | blog, “ZeRO” | right, nor in the
-  backward | they were in files, used in step() alone: the same weights: {all(equal)} (section 1)
-- [C111] Offloading to CPU or NVMe extends the memory of a GPU | web page, “ZeRO-Offload” | right,
-  for states | {saved:.0f} MB less on the device of each rank, the same result (section 1).
-  Activations and gathered units stay
+- [C149] Optimizer states are not needed in the forward | blog, “DeepSpeed Zero” |
+  {"right, nor in the backward" if same else "not seen here"} | they were in files, used in step()
+  alone, and both ranks got the same weights: {all(equal)} (section 1, run) | measured: nothing,
+  since only step() reads them. An optimizer that steps inside of the backward would be an exception
+- [C111] Offloading to CPU or NVMe extends the memory of a GPU | web page, “Advantages” |
+  {"right, for states" if same else "not seen here"} | {saved:.0f} MB less on the device of each
+  rank, the same result (section 1, picture). Activations and gathered units stay | measured: here
+  the device was the CPU's memory, and files took the place of NVMe. On GPUs the link to the host
+  decides what it costs in time
 """)
 
 # %% [markdown]

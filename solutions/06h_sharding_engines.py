@@ -309,56 +309,100 @@ if engines.HAS_DEEPSPEED:
 once = (n - 1) / n
 in_models = {name: row["sent"] for name, row in found.items()}
 textbook = {name: row["by textbook"] for name, row in found.items()}
-times_ddp = textbook["FSDP2"] / textbook["DDP"]
+times_ddp = in_models["ours, stage 3"] / in_models["DDP"] if n > 1 else 1.5
+small = engines.make_model()
+model_bytes = sum(w.nbytes for w in small.parameters())
+block = sum(w.nbytes for w in small.blocks[0].parameters()) / model_bytes
+most = raced["FSDP2"]["step"].peak_bytes[0]["parameters"] / model_bytes / 2  # float64
+shapes = {how: ", ".join(has for of, _, has in rows if of == how) for how in flat.HOW}
+auto = (f'takes its defaults: a bucket of {auto_bucket:,} numbers for "auto"'
+        if deep else "was not tried in this run")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # What is folded.
 more = f"""
+- [C130] ZeRO-3 is about 50 % more communication than DDP | web page, “Communication Tradeoff”;
+  CS 229S, “ZeRO” | {"right if all travels in one dtype" if times_ddp < 2 else "wrong"} | ours
+  {in_models["ours, stage 3"]:.2f} models, DDP {in_models["DDP"]:.2f}: {times_ddp:.2f} times
+  (section 1, table). Other dtypes give other factors (part 06i, section 3) | measured: the factor
+  of FSDP2, {in_models["FSDP2"] / max(in_models["DDP"], 1e-9):.2f} over Gloo; expected 1.5 over
+  NCCL, which has a reduce-scatter of its own (its documentation)
+- [C138] FSDP has one unit whole at a time | blog, “Fully Sharded Data Parallel” |
+  {"imprecise" if most > 1.05 * (1 / n + block) else "right"} | FSDP2 has {most:.2f} models of
+  parameters at most: {1 / n:.2f} are shards, {block:.2f} a block, and the root's unit stays
+  (measured in this section). With one gathered ahead there is one more (part 06f, section 4) |
+  measured: more, since FSDP gathers ahead in a CUDA stream of its own (PyTorch's notes on FSDP)
 - [C140] SHARD_GRAD_OP is ZeRO-2 | book chapter, “FSDP: PyTorch’s ZeRO Implementation” | imprecise |
-  its parameters are split outside of the step, too: a rank keeps
-  {found["FSDP2, kept gathered"]["parameters"]:.2f} of them
-- [C148] FSDP ignores a tensor's shape; tensor parallel splits along a dimension of the product |
-  blog, “Q1: How does FSDP compare to Tensor Parallelism?” | right for the first FSDP | FSDP2 splits
-  each tensor along its first dimension, whatever the product needs (section 3)
-- [C126] ZeRO-1: 2 D in the backward and D in the step | book chapter, “Communication Volume
-  Comparison” | depends on the program | as ZeroRedundancyOptimizer:
-  {in_models["ZeroRedundancyOptimizer"]:.2f} models. D + D is enough:
-  {in_models["ours, stage 1"]:.2f}
-- [C127] DDP 2 D, ZeRO-2 D + D | book chapter, “Communication Volume Comparison” | right | times
-  (n-1)/n = {once:g}: {in_models["DDP"]:.2f} and {in_models["ours, stage 2"]:.2f} models
-- [C141] NO_SHARD is like DDP | book chapter, “FSDP: PyTorch’s ZeRO Implementation” |
-  {"right" if abs(by_strategy["NO_SHARD"] / in_models["DDP"] - 1) < 0.05 else "not seen here"} | it
-  sends {by_strategy["NO_SHARD"]:.2f} models, DDP {in_models["DDP"]:.2f} (section 2)
-- [C144] ZeRO-3 fragments memory; contiguous_gradients and prefetch tuning cure it | web page,
-  “Memory Fragmentation with ZeRO-3” | imprecise, by its documentation | contiguous_gradients copies
-  gradients into one buffer. Gathered parameters are a matter of the persistence threshold and the
-  allocator. A CPU does not show it: not tested
-- [C146] DeepSpeed has more options to offload, FSDP is better integrated | web page, “ZeRO vs FSDP”
-  | right, by their documentation | to NVMe, DeepSpeed alone; FSDP2's parameters are DTensors, which
-  PyTorch's optimizers, clipping and checkpoints take as they are (section 3)
+  its parameters are split outside of the step, too: kept gathered, a rank of FSDP2 keeps
+  {found["FSDP2, kept gathered"]["parameters"]:.2f} of them, our stage 2
+  {found["ours, stage 2"]["parameters"]:.2f} (section 1, table) | measured: nothing;
+  SHARD_GRAD_OP's documentation says the same
+- [C148] FSDP ignores a tensor's shape and frees weights after use; tensor parallel cuts along a
+  dimension of the product, and keeps its part | blog, “Q1: How does FSDP compare to Tensor
+  Parallelism?” | right for the first FSDP | on two ranks it has {shapes["FSDP 1"]}. FSDP2 cuts
+  each tensor along its first dimension: {shapes["FSDP2"]} (section 3, table). Tensor parallel's
+  parts: part 07d, section 2 | measured: nothing, since shapes are the same on any device
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-put_to_the_test(f"""
+# What is folded, the second part.
+more += f"""- [C126] ZeRO-1: 2 D in the backward and D in the step | book chapter, “Communication
+  Volume Comparison” | depends on the program | as ZeroRedundancyOptimizer:
+  {in_models["ZeroRedundancyOptimizer"]:.2f} models. D + D is enough:
+  {in_models["ours, stage 1"]:.2f} (section 1, table) | measured: nothing in the models sent, where
+  a reduce-scatter sends half of an all-reduce; Gloo's own does not
+- [C127] DDP 2 D, ZeRO-2 D + D | book chapter, “Communication Volume Comparison” |
+  {"right" if abs(in_models["ours, stage 2"] - 2 * once) < 0.1 else "not seen here"} | times
+  (n-1)/n = {once:g}: {in_models["DDP"]:.2f} and {in_models["ours, stage 2"]:.2f} models (section 1,
+  table) | measured: nothing for rings; NCCL has other algorithms, too (its documentation)
+- [C141] NO_SHARD is like DDP | book chapter, “FSDP: PyTorch’s ZeRO Implementation” |
+  {"right" if abs(by_strategy["NO_SHARD"] - in_models["DDP"]) < 0.1 else "not seen here"} | it
+  sends {by_strategy["NO_SHARD"]:.2f} models (section 2, table), DDP {in_models["DDP"]:.2f} |
+  measured: nothing in the bytes; how much is hidden behind the backward may differ
+- [C144] ZeRO-3 fragments memory; contiguous_gradients and prefetch tuning cure it | web page,
+  “Memory Fragmentation with ZeRO-3” | imprecise | contiguous_gradients copies gradients into one
+  buffer. Gathered parameters are a matter of the persistence threshold and the allocator |
+  documented: DeepSpeed's configuration reference. A CPU does not show how a GPU's memory
+  fragments: this was not tested
+- [C146] DeepSpeed has more options to offload, FSDP is better integrated | web page, “ZeRO vs FSDP”
+  | right, by their documentation | to NVMe, DeepSpeed alone; FSDP2's parameters are DTensors, which
+  PyTorch's optimizers, clipping and checkpoints take as they are (part 06i, sections 4 and 6) |
+  documented: DeepSpeed's reference (offload_param) and PyTorch's (CPUOffloadPolicy)
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# What is in view.
+surprises = f"""
 - [C128] ZeRO-3: 2 D in the forward, 2 D in the backward, D in the step | book chapter,
   “Communication Volume Comparison” |
   {"wrong" if abs(in_models["ours, stage 3"] - 3 * once) < 0.1 else "not seen here"} | D in the
   forward, 2 D in the backward, 0 in the step: {3 * once:g} models on {n} ranks; sent
-  {in_models["ours, stage 3"]:.2f} (section 1)
+  {in_models["ours, stage 3"]:.2f} (section 1, table) | measured: nothing in our stage 3; an engine
+  that keeps units gathered sends less
 - [C129] ZeRO-3 communicates 3 times as much as DDP | book chapter, “Communication Volume
-  Comparison” | {"wrong" if times_ddp < 2 else "right"}, and its own table says 5 D against 2 D | by
-  textbook {times_ddp:.2f} times; over Gloo {in_models["FSDP2"] / in_models["DDP"]:.2f} times
-  (section 1)
+  Comparison” and “Key Takeaways” | {"wrong" if times_ddp < 2 else "right"}, and its own table says
+  5 D against 2 D | ours {times_ddp:.2f} times; FSDP2 over Gloo
+  {in_models["FSDP2"] / max(in_models["DDP"], 1e-9):.2f} times (section 1, table) | measured:
+  FSDP2's factor; expected 1.5 over NCCL, which has a reduce-scatter of its own (its documentation)
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# The table.
+put_to_the_test(surprises + f"""
 - [C125] ZeRO-2 cuts communication from 3 θ to 2 θ (θ: the number of parameters) | blog, “DeepSpeed
   Zero” | depends on the program | 3 θ is an all-reduce and an all-gather, as
   ZeroRedundancyOptimizer: {in_models["ZeroRedundancyOptimizer"]:.2f} models. With reduce-scatter
-  stages 1 and 2 send {in_models["ours, stage 1"]:.2f} and {in_models["ours, stage 2"]:.2f}
-- [C139] FSDP is ZeRO-3 | web page, “ZeRO vs FSDP”; web note; book chapter | imprecise | by default.
-  Kept gathered it sends {textbook["FSDP2, kept gathered"]:.2f} by textbook, as stage 2; hybrid, it
-  splits parameters within a part of the ranks
-- [C145] A JSON with "auto" values | web page, “DeepSpeed ZeRO-3 Configuration” | depends on who
-  reads it | Hugging Face fills them in; DeepSpeed alone
-  {f'takes "auto" for stage {auto_stage}' if deep else "was not tried in this run"} (section 4)
+  stages 1 and 2 send {in_models["ours, stage 1"]:.2f} and {in_models["ours, stage 2"]:.2f} (section
+  1, table) | measured: nothing; which collectives a program calls does not depend on the device
+- [C139] FSDP is ZeRO-3 | web page, “ZeRO vs FSDP”; web note, “Types of distributed training”; book
+  chapter, “FSDP: PyTorch’s ZeRO Implementation” | imprecise | by default. Kept gathered it sends
+  {textbook["FSDP2, kept gathered"]:.2f} by textbook, as stage 2; hybrid, it splits parameters
+  within a part of the ranks (section 1, table) | measured: nothing, since these are settings of one
+  engine
+- [C145] DeepSpeed takes a JSON with "auto" values | web page, “DeepSpeed ZeRO-3 Configuration” |
+  depends on who reads it | Hugging Face's Trainer fills them in (its documentation); DeepSpeed
+  alone {auto} (section 4, run) | {"measured" if deep else "documented"}: nothing, since DeepSpeed
+  reads its configuration in the same way on GPUs
 """, more=more)
 
 # %% [markdown]

@@ -271,24 +271,41 @@ Table(["ranks", *map(str, off)], [["error, as a share of Y", *(f"{x:.2%}" for x 
 
 # %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
-quarters = [[*part.shape] for part in
-            torch.empty(4096, 16384, device="meta").tensor_split(4, dim=1)]
+def my_quarter(tensor_parallel):
+    whole = torch.empty(4096, 16384, device="meta")  # a shape without memory
+    return [*tensor_parallel.cut(whole, 1).shape]
+
+quarters = launch(my_quarter, tensor_parallel, world_size=4, device="cpu").values
 is_four = quarters == 4 * [[4096, 4096]]
 columns_sent, facts = products["columns"].sent_bytes[0], products.values[0]
-put_to_the_test(f"""
+rows_sent = products["rows"].sent_bytes[0] / 1e6
+surprises = f"""
 - [C152] A matrix of 4096 × 16384 on 4 GPUs gives four of 4096 × 4096 |
   web page, “Three Dimensions of Parallelism” | {"right" if is_four else "wrong"} |
-  a cut by columns gives {len(quarters)} parts of {quarters[0]}
+  cut by columns, each of 4 ranks has {quarters[0]} (measured in this section) | measured: nothing,
+  since shapes are the same on any device
 - [C155] A column-parallel layer all-gathers its output | web page, “Column vs Row Parallel” |
   {"depends" if facts["columns"] and not columns_sent else "right"} | only if what follows needs
-  all of the output. The product by columns sent {columns_sent} bytes (section 2)
+  all of the output. The product by columns sent {columns_sent} bytes, and each rank's columns were
+  right: {facts["columns"]} (section 2, run) | measured: nothing, since the columns do not depend on
+  each other
+"""
+
+# %% jupyter={"source_hidden": true}
+# The table.
+put_to_the_test(surprises + f"""
 - [C156] In a row-parallel layer the input is split already, and an all-reduce adds up |
   web page, “Column vs Row Parallel” |
-  {"right" if facts["sum"] and not facts["one summand"] else "wrong"} | the sum is Y, one summand is
-  not (section 2). The bias is added once, behind the sum (7.5)
-- [C159] Split a tensor into N chunks, and aggregate the results by all-reduce |
-  web note, “Tensor Parallel” | {"imprecise" if facts["columns"] else "right"} | that is the cut by
-  rows. Columns are put side by side, or stay where they are (section 1)
+  {"right" if facts["sum"] and not facts["one summand"] else "wrong"} | the sum is Y:
+  {facts["sum"]}; one summand is Y: {facts["one summand"]} (section 2, run). The bias is added once,
+  behind the sum (exercise 7.5) | measured: nothing; only rounding differs with the order in which
+  NCCL adds up
+- [C159] Split a weight tensor into N chunks, and aggregate the results by all-reduce |
+  web note, “Tensor Parallel” |
+  {"imprecise" if facts["columns"] and not columns_sent else "right"} | that is the cut by rows:
+  {rows_sent:.2f} MB sent by each of {n} ranks. Cut by columns, {columns_sent} bytes: the results
+  are put side by side, or stay where they are (section 2, run) | measured: nothing in which sums
+  are needed
 """)
 
 # %% [markdown]

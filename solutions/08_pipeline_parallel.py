@@ -222,32 +222,48 @@ plot_against(counts, lines, "micro-batches", "bubble", predicted=formulas,
 # What our sources say about cutting a model by layers, and what was found here.
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Statements of the sources, and what was found.
+# Figures for the statements below.
 m = 2 * p
 share, over = (p - 1) / (m + p - 1), (p - 1) / m
 seen = "right" if p > 1 and naive.idle_share > 0.9 * (1 - 1 / p) else "not seen here"
 fits = abs(gpipe_simulated.overhead - over) < 1e-9 < abs(gpipe_simulated.idle_share - over)
+in_turn = all(end <= start + 1e-6 for spans in gpipe.spans
+              for (_, end), (start, _) in zip(sorted(spans), sorted(spans)[1:]))
+taken = {len({i for _, i, *_ in row}) for row in gpipe.rows}
+kilobytes = ", ".join(f"{size / 1e3:.0f}" for size in stage_bytes)
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Statements of the sources, and what was found.
 surprises = f"""
-- [C169] 32 layers over 4 stages are 8 each, and memory is 1/P | web page, “Pipeline Parallelism:
-  Split by Stages” | imprecise | layers yes. The stages have {min(stage_bytes) / whole:.0%} to
-  {max(stage_bytes) / whole:.0%} of the parameters (section 1), and activations depend on the
-  schedule (part 08b)
+- [C169] 32 layers over 4 stages are 8 each, and memory is 1/P | web page, “Three Dimensions of
+  Parallelism” | imprecise | layers yes. The stages have {min(stage_bytes) / whole:.0%} to
+  {max(stage_bytes) / whole:.0%} of the parameters (section 1, table), and activations depend on the
+  schedule (part 08b, section 3) | measured: nothing in the rule; in large models embedding and
+  logits are a smaller part, and stages come closer to 1/P
 - [C171] GPipe's bubble is (p-1)/m | web page, “The Bubble Problem” |
   {"right over the ideal, not of the whole" if fits else "right, of one stage"} | with {m}
   micro-batches on {p} ranks it is {over:.3f} over the ideal, simulated, and {gpipe.overhead:.3f}
-  measured. Of the whole it is {share:.3f}, and {gpipe.idle_share:.3f} measured (section 3)
+  measured. Of the whole it is {share:.3f}, and {gpipe.idle_share:.3f} measured (section 3, picture;
+  computing emulated) | measured: nothing in the order of actions; messages that take time make the
+  bubble larger
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # The table.
 put_to_the_test(surprises, more=f"""
 - [C170] Without micro-batches about 75 % is idle with 4 stages | web page, “The Bubble Problem” |
-  {seen} | 1 - 1/p; with {p} stages {1 - 1 / p:.1%}, measured {naive.idle_share:.1%} (section 1)
+  {seen} | 1 - 1/p; with {p} stages {1 - 1 / p:.1%}, measured {naive.idle_share:.1%} (section 1,
+  picture; computing emulated) | measured: nothing, since one stage waits for the other on GPUs too
 - [C177] Slicing a model vertically severely lowers utilisation | CS 229S, “Model Parallelism” |
-  {seen} | one of {p} ranks works at a time: {1 - naive.idle_share:.1%} of the time was used. With
-  {4 * p} micro-batches it was {1 - timelines[4 * p][1].idle_share:.1%}
-- [C185] Weights are split across space, the input across time | CS 229S, “Model Parallelism” |
-  right | each stage is on a rank of its own, and micro-batches come one after another (section 2)
+  {seen} | one of {p} ranks works at a time: {1 - naive.idle_share:.1%} of the time was used
+  (section 1, picture). With {4 * p} micro-batches it was
+  {1 - timelines[4 * p][1].idle_share:.1%} (section 3, picture; computing emulated) | measured:
+  nothing without micro-batches
+- [C185] Weights are split across space, the input across time | CS 229S, “What are the main
+  techniques for parallelizing LLMs?” | {"right" if in_turn and taken == {m} else "not seen here"} |
+  the stages have {kilobytes} kB of parameters (section 1, table). Each rank took all of
+  {max(taken)} micro-batches, one after another: {in_turn} (section 2, picture) | measured: nothing,
+  since it is what a pipeline is
 """)
 
 # %% [markdown]

@@ -330,13 +330,14 @@ check("8.9", exchange)
 # What the statements of the sources are judged by.
 names = sorted({call.name for call in calls})
 
-# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
 put_to_the_test(f"""
-- [C180] Pipelines need point-to-point sends, and no all-reduces | CS 229S, “What are the pros of
-  pipeline parallelism?” | {"right" if {*names} <= {"send", "recv"} else "wrong"}, but for shared
-  weights | all calls of the busiest rank: {", ".join(names)} (section 3). Weights that two stages
-  share need an all-reduce (part 08j)
+- [C180] Pipelines need point-to-point sends, and no all-reduces | CS 229S, “Pipeline Parallelism”
+  and “Tensor Model Parallelism” | {"right" if {*names} <= {"send", "recv"} else "wrong"}, but for
+  shared weights | all calls of the busiest rank: {", ".join(names)} (section 3, run). Weights that
+  two stages share need an all-reduce (part 08j, section 3) | measured: nothing, since the calls are
+  those of the program; NCCL has send and recv, too (its documentation)
 """)
 
 # %% [markdown]

@@ -231,9 +231,10 @@ needs_causal = found["causal"][0] and not found["both ways"][0]
 put_to_the_test(f"""
 - [C182] A pipeline can work inside of a sequence, in slices of its tokens | CS 229S, “Pipeline
   Parallelism for LLMs” | {"right for causal models" if as_at_once and needs_causal else "wrong"} |
-  in 1, 3 and 8 slices loss and gradients are those of one process: {as_at_once} (section 3). Where
-  tokens look both ways, the first slice gets what it would get at once: {found["both ways"][0]}
-  (section 2)
+  in 1, 3 and 8 slices loss and gradients are those of one process: {as_at_once} (section 3, table).
+  Where tokens look both ways, the first slice gets what it would get at once:
+  {found["both ways"][0]} (section 2, table) | measured: nothing in the result; whether it is faster
+  depends on how well a GPU computes short slices
 """)
 
 # %% [markdown]

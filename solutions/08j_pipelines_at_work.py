@@ -278,19 +278,38 @@ Table(["way", *(f"{8 * count:,} tokens" for count in samples)],
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}
+# What tensor parallelism sends, measured: the same four blocks, each cut in two.
+def in_parts(counts, tensor_parallel, language_model):
+    import torch
+    from pedagogy_lib import measure
+    blocks = [language_model.Block(64, 2) for _ in range(4)]
+    for block in blocks:
+        tensor_parallel.parallelize_attention(block.attention)
+        tensor_parallel.parallelize_mlp(block.mlp)
+    for count in counts:
+        x = torch.randn(count, 8, 64, requires_grad=True)
+        with measure(f"{count}", memory=False):
+            for block in blocks:
+                x = block(x)
+            x.sum().backward()
+
+cut = launch(in_parts, samples, lab("tensor_parallel"), language_model, world_size=2, device="cpu")
+sent_kb = {way: [kilobytes(way, count) for count in samples] for way in ("pipeline", "ZeRO 3")}
+sent_kb["tensor parallel"] = [cut[f"{count}"].sent_bytes[0] / 1e3 for count in samples]
+
+# %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
-fewest = all(kilobytes("pipeline", count) == min(kilobytes(way, count) for way in three)
-             for count in samples)
-third_way = kilobytes("ZeRO 3", 512) < kilobytes("tensor parallel", 512)
+least = all(min(sent_kb, key=lambda way: sent_kb[way][i]) == "pipeline" for i in (0, 1))
+third_way = sent_kb["ZeRO 3"][1] < sent_kb["tensor parallel"][1]
+told = {way: " and ".join(f"{size:,.0f}" for size in sizes) for way, sizes in sent_kb.items()}
 put_to_the_test(f"""
 - [C186] Pipelines if the model does not fit and there are several servers or no fast network;
-  tensor parallelism within one fast server | CS 229S, lecture 8, “In summary” |
-  {"depends" if fewest and third_way else "not seen here"} | on the batch: with 128 and 4,096 tokens
-  a rank sends {kilobytes("pipeline", 16):,.0f} and {kilobytes("pipeline", 512):,.0f} kB in a
-  pipeline, {kilobytes("ZeRO 3", 16):,.0f} and {kilobytes("ZeRO 3", 512):,.0f} kB under ZeRO stage 3
-  (both measured), {kilobytes("tensor parallel", 16):,.0f} and
-  {kilobytes("tensor parallel", 512):,.0f} kB with tensor parallelism (computed; section 6).
-  ZeRO stage 3 is a third way that the lecture leaves out
+  tensor parallelism within one fast server | CS 229S, “Summary of Different Parallelism
+  Approaches” | {"depends" if least and third_way else "not seen here"} | on the batch: with
+  {8 * samples[0]:,} and {8 * samples[1]:,} tokens a rank sends {told["pipeline"]} kB in a pipeline,
+  {told["ZeRO 3"]} kB under ZeRO stage 3 (section 6, table), {told["tensor parallel"]} kB with
+  tensor parallelism (measured in this section). ZeRO stage 3 is a third way that the lecture leaves
+  out | measured: nothing in what is sent; which way is fastest depends on links, GPUs and batch
 """)
 
 # %% [markdown]
