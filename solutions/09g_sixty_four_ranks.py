@@ -407,8 +407,8 @@ less = states["ZeRO 3"] < states["3D"] and kept["3D"] < kept["ZeRO 3"]
 strategies_said = f"""
 - [C193] Communication: DDP low, ZeRO-1/2 low to medium, PP medium, ZeRO-3 high, TP very high | web
   page, “Strategy Comparison” |
-  {"depends" if float(sends["tp, 64"]) > 2 * float(sends["tp"]) else "not refuted"} | of 8 ranks, one
-  sent with 16 samples, in DDP's bytes: ZeRO 1 {sends["ZeRO 1"]}, ZeRO 3 {sends["ZeRO 3"]}, TP
+  {"depends" if float(sends["tp, 64"]) > 2 * float(sends["tp"]) else "not refuted"} | of 8 ranks,
+  one sent with 16 samples, in DDP's bytes: ZeRO 1 {sends["ZeRO 1"]}, ZeRO 3 {sends["ZeRO 3"]}, TP
   {sends["tp"]}, PP {sends["pp"]}, 3D {sends["3D"]}; with 64 samples TP {sends["tp, 64"]}, PP
   {sends["pp, 64"]} (run above) | measured: bytes. NCCL is expected to send as many in a
   ring; how long they take depends on links
@@ -425,12 +425,12 @@ strategies_said = f"""
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 put_to_the_test(strategies_said + """
-- [C194] Production-proven at scale by GPT-4, Llama and PaLM | web page, “Advantages & Limitations” |
-  imprecise | GPT-4's training is not published; PaLM used no pipeline (its paper, section 4); Llama
-  3 used tp, cp, pp and FSDP (its section 3.3) | documented: by these papers; no GPU can change what
-  was used
-- [C195] DeepSpeed and NeMo support 3D parallelism out of the box | web note, “2D & 3D Parallelism” |
-  imprecise | NeMo's documentation mixes all three at will. DeepSpeed's combines its pipelines and
+- [C194] Production-proven at scale by GPT-4, Llama and PaLM | web page, “Advantages & Limitations”
+  | imprecise | GPT-4's training is not published; PaLM used no pipeline (its paper, section 4);
+  Llama 3 used tp, cp, pp and FSDP (its section 3.3) | documented: by these papers; no GPU can
+  change what was used
+- [C195] DeepSpeed and NeMo support 3D parallelism out of the box | web note, “2D & 3D Parallelism”
+  | imprecise | NeMo's documentation mixes all three at will. DeepSpeed's combines its pipelines and
   ZeRO with the tensor parallelism of Megatron-LM, and says that a model has to be rewritten for it
   | documented: NeMo's “Parallelisms”; DeepSpeed's “Training your large model with DeepSpeed” and
   “Pipeline Parallelism”. Neither was run on a GPU
