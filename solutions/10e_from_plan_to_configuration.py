@@ -479,6 +479,7 @@ def takers(plan, job):
     return " and ".join(engine for engine, answer in writers.answers(plan, job).items()
                         if not isinstance(answer, str))
 
+# %% jupyter={"source_hidden": true}
 put_to_the_test(f"""
 - A JSON for ZeRO-3 in DeepSpeed, two versions | web page | {"incomplete" if without else "right"} |
   {len(without)} of {len(documents.DEEPSPEED)} have no batch size; DeepSpeed needs one (2 and 6)
