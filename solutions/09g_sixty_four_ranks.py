@@ -416,7 +416,7 @@ strategies_said = f"""
   {"depends" if less else "not here"} | of 8 ranks, one kept states of {states["3D"]:,.0f} kB with
   3D, {states["ZeRO 3"]:,.0f} with ZeRO 3, {states["tp"]:,.0f} with TP 8; activations of
   {kept["3D"]:,.0f}, {kept["ZeRO 3"]:,.0f} and {kept["tp"]:,.0f} kB (run above) |
-  measured: bytes of tensors, the same on GPUs. On paper, for 64 ranks: section 2
+  measured: bytes of tensors, expected to be the same on GPUs. On paper, for 64 ranks: section 2
 - [C198] Different parallelism strategies have different numerical behaviors | web page, “Advantages
   & Limitations” | {"right" if differ else "not seen here"} | losses of four meshes differ by up to
   {gaps[torch.float32]:.0e} in float32, {gaps[torch.float64]:.0e} in float64 (section 4): the order
