@@ -385,8 +385,8 @@ gap, on = max(gap for *_, gap in gaps), " × ".join(f"{axis} {size}" for axis, s
 put_to_the_test(f"""
 - [C197] MoE layers are trained with expert parallelism and DP | web page, “Mixture-of-Experts
   Training” | {"right" if gap < 1e-12 else "not here"} | {on} ranks equal one process to 1e-12
-  (section 3). It costs two all-to-alls of rows in each layer and direction: rank 0 sent {sent:.2f}
-  times the formula's bytes in a forward (section 4). An expert's gradient is added up over its
+  (section 3). It costs two all-to-alls of rows in each layer and direction: measured bytes are
+  {sent:.2f} times the formula's in a forward (section 4). An expert's gradient is added up over its
   copies alone (section 3) | measured: numbers and bytes, expected to be the same on GPUs. NCCL's
   documentation makes an all-to-all of sends and receives; its time was not measured
 """)
