@@ -550,14 +550,22 @@ Table(["a saving takes", "best period", "cost"],
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}
+from_zero = try_to_train("never", 100)  # the run of section 1 without checkpoints, once more
 shutil.rmtree(folder, ignore_errors=True)
-weights_only = [name for name in found if name != "nothing" and found[name][2] > 0]
+lost = die_at - from_zero[0] + 1
+needed = [name for name in found if name != "nothing" and found[name][2] > 0]
 put_to_the_test(f"""
-- Without a checkpoint, a restart loses everything | PyTorch slides | right |
-  after the crash nothing was left; with checkpoints, {taken_twice} steps were taken twice
-  (section 1)
-- A checkpoint is the weights, saved every few iterations | PyTorch slides | too little |
-  {len(weights_only)} parts of the state are needed for the same weights (section 2)
+- [C097] Without a checkpoint, a restart begins from zero, and all computation is lost |
+  PyTorch slides, “Failover: what happens if one node crashes?” |
+  {"right" if lost == die_at else "not here"} | started again, the run of section 1 that saved
+  nothing began with step {from_zero[0]}: {lost} of {die_at} steps lost; with checkpoints,
+  {taken_twice} (section 1) | measured: GPUs change nothing, as their memory ends with the process,
+  too. If other ranks live on, they have the state (part 04e)
+- [C098] A checkpoint is the weights, saved every few iterations | PyTorch slides, “Failover: what
+  happens if one node crashes?” | {"imprecise" if len(needed) > 1 else "right"} | too little: if one
+  of {len(needed)} parts of the state is left out, the weights become other ones (section 2, table)
+  | measured: on GPUs more is needed, not less: dropout draws from a generator of each GPU, says
+  PyTorch's documentation
 """)
 
 # %% [markdown]

@@ -307,13 +307,17 @@ print("what rank 0 has sent differs from what was saved by", sent)
 # %% jupyter={"source_hidden": true}
 shutil.rmtree(folder, ignore_errors=True)
 put_to_the_test(f"""
-- [C100] Only rank 0 should save the checkpoint | PyTorch slides, “Failover: who should save the
-  checkpoint?” | for DDP alone |
-  with ZeRO-3 rank 0 of {world_size} has {shares["ZeRO-3"][0]:.0f} % of the weights, in a pipeline
-  {shares["pipeline"][0]:.0f} % (section 1)
-- All nodes need shared storage, as any of them may be the one that loads | PyTorch slides |
-  the safe choice | rank 0 can read alone and send: the same to within {sent} (section 6); but it
-  needs the files, on whichever machine it is
+- [C100] Rank 0 alone writes the checkpoint, so that nobody overwrites others' files | PyTorch
+  slides, “Failover: who should save the checkpoint?” |
+  {"depends" if shares["ZeRO-3"][0] < 100 else "right"} | right for DDP, where rank 0 of
+  {world_size} has {shares["DDP"][0]:.0f} % of the weights; with ZeRO-3 it has
+  {shares["ZeRO-3"][0]:.0f} %, in a pipeline {shares["pipeline"][0]:.0f} % (section 1, table) |
+  measured: GPUs change nothing, as the engine decides who has which shard
+- [C099] Every node needs access to shared storage, as any of them may initialize the weights |
+  PyTorch slides, “Failover: using checkpointing” | {"depends" if sent == 0 else "not refuted"} |
+  rank 0 read alone, and sent each rank its part: different by {sent} (section 6). The safe choice,
+  as rank 0 may be on another machine after a restart | measured: GPUs change nothing, as processes
+  read files. Copies in the memory of other machines can do, too (part 04f)
 """)
 
 # %% [markdown]

@@ -345,15 +345,31 @@ except HangError as error:
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}
-dp_group = next(ranks for ranks in along["dp"] if 0 in ranks)
+# The mesh of a source on 64 processes: does it fit, and is each tp group on one machine of 8?
+of_source = {"dp": 2, "pp": 4, "tp": 8}
+places = launch(look_around, meshes, of_source, world_size=64, device="cpu").values
+inside = all(len({rank // 8 for rank in groups["tp"]}) == 1 for _, groups in places)
+everywhere = {tuple(at.values()) for at, _ in places}
+
+# %% jupyter={"source_hidden": true}
+mine = found[0][1]["dp"]
 put_to_the_test(f"""
-- TP 8 × PP 4 × DP 2 makes 64 GPUs, TP 8 × PP 8 × DP 16 makes 1,024 | web page | right |
-  {8 * 4 * 2} and {8 * 8 * 16}
-- If world_size is not DP × TP × PP, there is a deadlock | web page | wrong |
-  our `Mesh` and PyTorch's `DeviceMesh` refuse at once; a deadlock comes from a rank that skips a
-  call, and wrong sums come from groups that are made in different order (sections 3 and 6)
-- DP groups span everything | web page | wrong | the dp group of rank 0 has the ranks {dp_group} of
-  {world_size}: those with the same stage and the same part (section 2)
+- [C187] TP 8 × PP 4 × DP 2 makes 64 GPUs, TP 8 × PP 8 × DP 16 makes 1,024 | web page, “Megatron-LM
+  3D Parallelism Configuration”, “Pre-training Foundation Models” |
+  {"right" if len(everywhere) == 64 and inside else "not here"} | as a mesh, {len(places)} processes
+  had {len(everywhere)} places, and each tp group was within one machine of 8 (the run above this
+  table); 8 · 8 · 16 = {8 * 8 * 16:,} | measured: with 64 processes; 1,024 are multiplied. GPUs
+  change nothing in a product
+- [C189] 3D parallelism requires world_size = DP × TP × PP; mismatched sizes cause deadlocks |
+  web page, “Incorrect World Size Calculation” |
+  {"imprecise" if len(refused) == 2 else "not refuted"} | required, yes; but {len(refused)} of 2
+  meshes, ours and `DeviceMesh`, refuse at once. A skipped call is what hangs (section 6), and
+  groups made in another order give wrong sums (section 3) | measured: on GPUs expected to be the
+  same, as sizes are compared before NCCL is used. Megatron-LM compares them, too, says its source
+- [C190] DP groups span everything | web page, “Incorrect World Size Calculation” |
+  {"wrong" if len(mine) < world_size else "right"} | the dp group of rank 0 had the ranks {mine} of
+  {world_size}: those with the same stage and the same part (section 4, run) | measured: GPUs change
+  nothing; `DeviceMesh` makes the same groups (section 5)
 """)
 
 # %% [markdown]

@@ -23,6 +23,9 @@
 from collections import Counter
 from itertools import permutations
 
+import torch
+import torch.distributed as dist
+
 from pedagogy_lib import (
     Machines, Table, check, hint, lab, launch, plot_bars, plot_traffic, predict, progress,
     put_to_the_test,
@@ -369,19 +372,63 @@ Table(["", "parameters"],
 # %% [markdown]
 # ## Put to the test
 
-# %% jupyter={"source_hidden": true}
-first = {order: order.split()[0] for order in orders}
-is_tp_worst = first[worst] == "tp"
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# PyTorch's profiler beside steps with dp across machines, on cards of this rate and of a tenth.
+def profiled(three_dimensions, quiet, on, text, width, context, samples):
+    """Of the shorter of two steps: its seconds on this rank, and of what is in it, by name."""
+    model = three_dimensions.whole_model(width=width, context=context, layers=blocks, tied=False)
+    mesh, found = three_dimensions.Mesh(on, three_dimensions.JOINT), []
+    engine = three_dimensions.ThreeDimensions(model, mesh, 4, three_dimensions.adam)
+    batch = three_dimensions.draw_batch(text, samples, 0, context)
+    engine.step(*batch)  # opens connections
+    engine.watched(torch.profiler.record_function)
+    for _ in range(2):
+        dist.barrier()
+        with quiet(), torch.profiler.profile() as seen, torch.profiler.record_function("step"):
+            engine.step(*batch)
+        found.append({event.key: event.cpu_time_total / 1e6 for event in seen.key_averages()})
+    return min(found, key=lambda seconds: seconds["step"])
+
+rates = [card_megabytes_per_second * 1e6, card_megabytes_per_second * 1e5]
+quiet = lab("collectives_measured").nothing_printed
+fast, slow = (
+    launch(profiled, three_dimensions, quiet, orders["dp pp tp"], text, width, context, samples,
+           world_size=8, machines=Machines.here(2, bytes_per_second=rate), device="cpu").values[0]
+    for rate in rates)
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Statements of the sources, and what was found.
+is_tp_worst = worst.split()[0] == "tp"
 talks = calls["tp"] > calls["pp"] > calls["dp"]
-put_to_the_test(f"""
-- TP communicates very often, PP less, DP rarely | web page | {"right" if talks else "not here"} |
-  rank 0 made {calls["tp"]}, {calls["pp"]} and {calls["dp"]} calls in a step (section 1)
+dp = "average over dp"
+network = ("imprecise" if slow[dp] > 2 * fast[dp] else "not refuted") if machines else "not tested"
+surprises = f"""
+- [C192] TP communicates very often, PP less, DP rarely | web page, “Communication Hierarchy” |
+  {"right" if talks else "not here"} | rank 0 made {calls["tp"]}, {calls["pp"]} and {calls["dp"]}
+  calls in a step (section 1, table) | measured: the program makes these calls, on GPUs as well.
+  Sequence parallelism makes more of them along tp (part 07e)
 - Use TP within nodes, PP across nodes, DP anywhere | web page |
   {"right" if is_tp_worst else "not here"} for tp; else it depends | of six orders, those with tp
   across the network sent most; whether pp or dp sends less depends on batch and model (section 3)
-- Data parallel works over a network of any bandwidth | web page | imprecise | 70 billion
-  parameters on TP 8 × PP 4 × DP 2: {sent_large["dp"] / 1e9:.1f} GB a GPU and step, the least of the
-  three axes, and not nothing (section 3)
+- [C191] The best interconnect for DP is a network of any bandwidth | web page, “Communication
+  Hierarchy” | {network} | it works, at a price:
+  over cards of {rates[1] / 1e6:g} MB/s the average took {slow[dp]:.2f} s of a step of
+  {slow["step"]:.2f} s, over {rates[0] / 1e6:g} MB/s {fast[dp]:.2f} of {fast["step"]:.2f} s (profile
+  above); 70B sends {sent_large["dp"] / 1e9:.1f} GB a GPU and step (section 3) | measured: on slow
+  cards. With overlap, as in DDP over NCCL, the backward is expected to hide a part
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+sums = slow["gloo:all_reduce"] / slow["step"]
+products = sum(slow.get(name, 0) for name in ("aten::mm", "aten::addmm")) / slow["step"]
+put_to_the_test(surprises + f"""
+- [C201] Profile with Nsight Systems, to see whether computing or communication is the limit, before
+  adding parallelism | web page, “Best Practices” |
+  {"right" if sums > 10 * products else "not shown here"} | PyTorch's profiler tells, too: over
+  cards of {rates[1] / 1e6:g} MB/s, rank 0 spent {sums:.0%} of its step in all-reduces, waiting
+  included, and {products:.1%} in products of matrices (profile above) | measured: with PyTorch's
+  profiler, over Gloo. Nsight Systems was not run; what it shows of GPUs' kernels is expected to
+  answer the same question
 - Llama 70B on 64 H100: a command line with --data-parallel-size 2 | web page | wrong | dp is
   derived; and the line describes a model of {as_in_the_line / 1e9:.1f} billion parameters, where
   Llama 2 70B has {told} (section 4)

@@ -215,7 +215,7 @@ def on_paper(sizes, stage, parts=1, once=False, parameters=7e9, layers=32, width
     """GB of states, GB sent along tp, pp, dp, and the bubble's share with 1F1B, sample by sample.
 
     parts  into how many a copy's samples are divided; ZeRO 3 gathers twice and reduces once for
-           each of them (06h); once: it reduces once a step, and keeps whole gradients till then
+           each of them (06f); once: it reduces once a step, and keeps whole gradients till then
     """
     dp, pp, tp = sizes["dp"], sizes["pp"], sizes["tp"]
     part = parameters / (tp * pp)
@@ -362,6 +362,28 @@ print(f"largest difference of a loss: {gaps[torch.float32]:.0e} in float32, "
 # Strategies, practices, pitfalls and limits that a source lists, beside what this course has found.
 
 # %% jupyter={"source_hidden": true}
+# The source's table, measured: one model and batch on 8 ranks, states and bytes of each rank.
+def on_mesh(three_dimensions, on, text, samples, memory):
+    of_model = {"tied": False, "width": 64, "heads": 8, "layers": 6, "context": 64}
+    return three_dimensions.one_step(on, text, 8 // on["dp"], samples, memory, **of_model)
+
+zero_runs = lab("zero_runs")
+by_name = {"DDP": "DDP", "ZeRO 1": "stage 1", "ZeRO 3": "stage 3"}
+tried = {name: launch(zero_runs.training, stage, text, 6, 3, 16, world_size=8, device="cpu")
+         for name, stage in by_name.items()}
+for name, lengths, samples in (("tp", (1, 1, 8), 16), ("pp", (1, 8, 1), 16), ("3D", (2, 2, 2), 16),
+                               ("tp, 64", (1, 1, 8), 64), ("pp, 64", (1, 8, 1), 64)):
+    on = dict(zip(("dp", "pp", "tp"), lengths))
+    tried[name] = launch(on_mesh, three_dimensions, on, text, samples, samples == 16, world_size=8,
+                         device="cpu")
+sends = {name: max(run["step"].sent_bytes) for name, run in tried.items()}
+sends = {name: f"{sent / sends['DDP']:.1f}" for name, sent in sends.items()}
+peaks = {name: [peak for peak in run["step"].peak_bytes if peak] for name, run in tried.items()}
+states = {name: max(sum(peak[kind] for kind in zero_runs.STATES) for peak in of) / 1e3
+          for name, of in peaks.items() if of}
+kept = {name: max(peak["activations"] for peak in of) / 1e3 for name, of in peaks.items() if of}
+
+# %% jupyter={"source_hidden": true}
 more = sum(measured["tp pp dp"]) / sum(measured["dp pp tp"])
 put_to_the_test(f"""
 - Start with DDP, and add complexity when needed | web page | right | it needs the fewest lines;
@@ -370,7 +392,7 @@ put_to_the_test(f"""
   and sizes; here it sent {more:.1f} times as much over the cards (section 1); times on slow cards
   are in 02g and 07g
 - Profile before optimising | web page | right | Nsight is for GPUs; here `measure`, `plot_timeline`
-  and torch.profiler say what a step waits for (03c, 08j)
+  and torch.profiler say what a step waits for (03c, 09c)
 - At least 4 micro-batches for each stage | web page | a rule of thumb | 16 stages and 64
   micro-batches idle for {15 / (64 + 15):.0%} of the time in 1F1B; interleaving needs fewer (08e)
 - Recomputation trades compute for memory; mixed precision halves memory | web page | half right |
@@ -378,25 +400,49 @@ put_to_the_test(f"""
 - Mismatched sizes cause deadlocks | web page | wrong here | an error on every rank (section 1, 09)
 """)
 
-# %% jupyter={"source_hidden": true}
-put_to_the_test("""
-- ZeRO-3 fragments memory | web page | documented | of GPU allocators; 06h shows which buffers come
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Statements on strategies, and what was found.
+differ = gaps[torch.float32] > gaps[torch.float64]
+less = states["ZeRO 3"] < states["3D"] and kept["3D"] < kept["ZeRO 3"]
+strategies_said = f"""
+- [C193] Communication: DDP low, ZeRO-1/2 low to medium, PP medium, ZeRO-3 high, TP very high | web
+  page, “Strategy Comparison” |
+  {"depends" if float(sends["tp, 64"]) > 2 * float(sends["tp"]) else "not refuted"} | of 8 ranks,
+  one sent with 16 samples, in DDP's bytes: ZeRO 1 {sends["ZeRO 1"]}, ZeRO 3 {sends["ZeRO 3"]}, TP
+  {sends["tp"]}, PP {sends["pp"]}, 3D {sends["3D"]}; with 64 samples TP {sends["tp, 64"]}, PP
+  {sends["pp, 64"]} (run above) | measured: bytes. NCCL is expected to send as many in a
+  ring; how long they take depends on links
+- [C200] 3D parallelism has the highest memory efficiency | web page, “Strategy Comparison” |
+  {"depends" if less else "not here"} | of 8 ranks, one kept states of {states["3D"]:,.0f} kB with
+  3D, {states["ZeRO 3"]:,.0f} with ZeRO 3, {states["tp"]:,.0f} with TP 8; activations of
+  {kept["3D"]:,.0f}, {kept["ZeRO 3"]:,.0f} and {kept["tp"]:,.0f} kB (run above) |
+  measured: bytes of tensors, expected to be the same on GPUs. On paper, for 64 ranks: section 2
+- [C198] Different parallelism strategies have different numerical behaviors | web page, “Advantages
+  & Limitations” | {"right" if differ else "not seen here"} | losses of four meshes differ by up to
+  {gaps[torch.float32]:.0e} in float32, {gaps[torch.float64]:.0e} in float64 (section 4): the order
+  of sums | measured: on CPUs. On GPUs larger differences are expected where numbers have 16 bits
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+put_to_the_test(strategies_said + """
+- [C194] Production-proven at scale by GPT-4, Llama and PaLM | web page, “Advantages & Limitations”
+  | imprecise | GPT-4's training is not published; PaLM used no pipeline (its paper, section 4);
+  Llama 3 used tp, cp, pp and FSDP (its section 3.3) | documented: by these papers; no GPU can
+  change what was used
+- [C195] DeepSpeed and NeMo support 3D parallelism out of the box | web note, “2D & 3D Parallelism”
+  | imprecise | NeMo's documentation mixes all three at will. DeepSpeed's combines its pipelines and
+  ZeRO with the tensor parallelism of Megatron-LM, and says that a model has to be rewritten for it
+  | documented: NeMo's “Parallelisms”; DeepSpeed's “Training your large model with DeepSpeed” and
+  “Pipeline Parallelism”. Neither was run on a GPU
+- ZeRO-3 fragments memory | web page | documented | of GPU allocators; 06d shows which units come
   and go, in which order
 - Unbalanced stages cause bubbles | web page | right | 08g, with a balance that you compute
 - Models 100 times larger than one GPU's memory | web page | right for states | they are divided
   by all ranks (section 2); a layer's activations are not, unless tp or cp cuts them (07e, 09f)
 - Near-linear scaling with proper configuration | web page | not with the same batch | section 3
-- Production-proven by GPT-4, Llama, PaLM | web page | imprecise | GPT-4's training is not
-  published; PaLM used no pipeline (its paper, section 4); Llama 3 used tp, cp, pp and FSDP (its
-  section 3.3)
-- DeepSpeed and NeMo support 3D out of the box | lecture | right, says their documentation |
-  Megatron-LM and torchtitan do, too (09c)
 - PTD parallelism scales to thousands of GPUs | lecture | right, says its paper | 3,072 A100, at
   52 % of their peak (arXiv 2104.04473)
 - Debugging is hard, engineering complex | web page | right | chapter 04; six bugs of chapter 09
-- Strategies have different numerical behaviours | web page | right | the order of sums (section 4)
-- 3D has the highest memory efficiency | web page | depends | ZeRO 3 keeps less of the states than
-  3D with stage 0 or 1; tp and cp cut a sample's activations, pp under 1F1B does not (section 2)
 """)
 
 # %% [markdown]

@@ -479,12 +479,16 @@ def takers(plan, job):
     return " and ".join(engine for engine, answer in writers.answers(plan, job).items()
                         if not isinstance(answer, str))
 
+# %% jupyter={"source_hidden": true}
 put_to_the_test(f"""
 - A JSON for ZeRO-3 in DeepSpeed, two versions | web page | {"incomplete" if without else "right"} |
   {len(without)} of {len(documents.DEEPSPEED)} have no batch size; DeepSpeed needs one (2 and 6)
-- A command for Megatron-LM with comments behind backslashes | web page |
-  {"wrong" if reached < meant else "right"} | bash passes on {reached} of {meant} options
-  (section 6)
+- [C188] python train.py … --data-parallel-size 2 … trains Llama 70B on 64 H100 with Megatron-LM |
+  web page, “Megatron-LM 3D Parallelism Configuration” |
+  {"wrong" if reached < meant else "not refuted"} | as printed, with comments behind backslashes,
+  bash passes on {reached} of {meant} options (section 6, run). Repaired, it names an option that
+  does not exist, and a model that is not Llama (part 09c, section 4) | measured: what bash passes
+  on. That dp is derived says Megatron-LM's source; GPUs change neither
 - FULL_SHARD is ZeRO-3, SHARD_GRAD_OP is ZeRO-2, NO_SHARD is like DDP | book chapter |
   {"right" if exist else "outdated"}, of FSDP 1 | the names exist; what they do is told by PyTorch's
   documentation; FSDP2 says reshard_after_forward=True for ZeRO-3, and False for ZeRO-2 (section 4)

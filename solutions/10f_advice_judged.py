@@ -379,7 +379,7 @@ Table(["strategy", "memory efficiency", "states", "activations", "communication"
 # ZeRO 3's communication is not one number, either. Two sources say half as much again as DDP, and
 # that is right for one micro-batch. A book's chapter says three times; 06h shows what it counts.
 # By the model, three is the number for *two* micro-batches. Engines that reduce once a step send
-# less (06h).
+# less (06f).
 
 # %% [markdown]
 # ## 7 · Your own job

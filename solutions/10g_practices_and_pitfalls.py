@@ -100,7 +100,7 @@ print(f"elsewhere it takes {min(costs):.2f} to {max(costs):.2f} times as long, m
 # may allow a mesh that sends less.
 #
 # Compare jobs of equal depth in the list: what matters is the memory that the states leave.
-# Recomputing is the way out when nothing else fits, and has a price otherwise (05, 10).
+# Recomputing is the way out when nothing else fits, and has a price otherwise (05f, 10).
 
 # %% [markdown]
 # ## 3 · Offload to the CPU
@@ -171,8 +171,8 @@ print(f"offload beside the fastest plan without it: {offloaded / fastest:.2f} ti
 # is another question: compare with the other bars, which keep all states on the GPUs.
 #
 # Not counted: the CPUs' own computing, slower copies, and gradients that leave after each
-# micro-batch. Offload to NVMe drives is not computed: their speed differs by machine. Chapter 06h
-# keeps states in a file, and shows that the result is the same.
+# micro-batch. Offload to NVMe drives is not computed: their speed differs by machine. Part 06g
+# keeps states in files, and shows that the result is the same.
 
 # %% [markdown]
 # ## 4 · How often to save
@@ -347,23 +347,23 @@ put_to_the_test(f"""
 grown = practices.scaling("Llama 3 8B", "H100", [8, 512], 8)["the same batch"][-1]
 put_to_the_test(f"""
 - DDP rather than DataParallel, even on one machine | web note; handwritten notes | right, says
-  PyTorch's documentation | emulated in 03; DataParallel itself does nothing on CPUs
+  PyTorch's documentation | emulated in 03i; DataParallel itself does nothing on CPUs
 - Synchronous updates avoid stale weights; asynchronous ones only look fast | handwritten notes |
-  depends | measured: staleness and loss, 03
+  depends | measured: staleness and loss, 03h, sections 3 and 4
 - Start all ranks with equal weights, and average gradients | book chapter; PyTorch slides | right |
   equal to one process: 03. A sum is another learning rate: 01
 - Gradients in buckets, sent during the backward | book chapter; PyTorch slides | right | measured:
-  03c. Its 25 MB are a default, not a law
-- Accumulate under no_sync | PyTorch slides | right | bytes: 03c; seconds: section 5 here
-- find_unused_parameters=True for dynamic graphs | web page | right | it sends more: 03c, section 4
+  03c, section 1. Its 25 MB are a default, not a law
+- Accumulate under no_sync | PyTorch slides | right | bytes: 03d; seconds: section 5 here
+- find_unused_parameters=True for dynamic graphs | web page | right | it sends more: 03e, section 3
 - Reduce is not for gradients, all-reduce is | handwritten notes | imprecise | ZeRO needs a reduce
-  to each owner: 02
-- Rings are slow for many small messages | handwritten notes | right | latencies counted in 02
+  to each owner: 02d, section 2
+- Rings are slow for many small messages | handwritten notes | right | latencies counted in 02e
 - Compute-bound: more GPUs with DDP | book chapter | depends | computed: 8B with 64 samples, each of
   512 H100 does {grown:.0%} of what it did among 8
 - Memory-bound: ZeRO-3; network-bound: another topology | book chapter | mixes two things | the
-  bound is of bandwidth, ZeRO saves capacity: 03c. Slower networks: 10f, section 4
-- Distribute if the model, the batch or the time is too large | PyTorch slides | imprecise | 00
+  bound is of bandwidth, ZeRO saves capacity: 03k. Slower networks: 10f, section 4
+- Distribute if the model, the batch or the time is too large | PyTorch slides | imprecise | 00b
 """, fold="Data parallelism")
 
 # %% jupyter={"source_hidden": true}
@@ -372,20 +372,20 @@ largest = max(needs, key=needs.get)
 put_to_the_test(f"""
 - Choose the stage by the model's size, and escalate | book chapter | depends | size alone is not
   enough: 10f, section 2
-- Speed ZeRO 1 > 2 > 3, needed bandwidth the other way round | web note | depends | measured: 06h
+- Speed ZeRO 1 > 2 > 3, needed bandwidth the other way round | web note | depends | measured: 06f
 - ZeRO 3 sends 1.5 times, or 3 times, as much as DDP | four sources | 1.5 for one micro-batch |
   counted: 06h; for several micro-batches: 10f, section 6
 - ZeRO-3 fragments memory: contiguous_gradients, and tuned prefetching | web page |
   documented, for gradients | not tested: CPUs' allocators differ. DeepSpeed copies gradients into
   one buffer (its config page); that option is not about gathered parameters
 - Small units hide communication better; so FSDP beats DeepSpeed | blog | wrong, by themselves |
-  measured: 06h
+  measured: 06f, section 4
 - ZeRO-3 may be far slower than DDP | blog | depends | on micro-batches and network: 10f, section 4
 - DeepSpeed for options and offload, FSDP for PyTorch | web page | right, by their documentation |
   06h; what each can express: 10e
 - fp16 with a loss_scale_window of 100 | web page | not tested | DeepSpeed's default is 1000 (its
-  config page); bfloat16 needs no loss scaling: 09g
-- Offload to CPU and NVMe extends memory | web page | right | section 3; a file: 06h
+  config page); bfloat16 needs no loss scaling: 05b
+- Offload to CPU and NVMe extends memory | web page | right | section 3; files: 06g
 - Models 100 times as large as one GPU's memory | web page |
   {"right, with as many GPUs" if needs[largest] < 100 else "right"} | computed: states of {largest}
   are {needs[largest]:.0f} times the memory of an H100; activations come on top
@@ -395,7 +395,7 @@ put_to_the_test(f"""
 slow = practices.slower_network("GPT-3 175B", 1024, "H100", 6.25e9)
 put_to_the_test(f"""
 - Profile before optimizing, with Nsight Systems | web page | right | it is for GPUs and was not
-  run; `measure` and torch.profiler: 03c, 08j; a roofline: 10
+  run; `measure`: 03c; torch.profiler: 09c; a roofline: 10, section 3
 - Wrong sizes of the mesh end in deadlocks | web page | wrong | an error at once; a skipped call
   hangs: 09
 - dp groups span everything | web page | wrong | printed in 09
@@ -408,9 +408,9 @@ put_to_the_test(f"""
 - Ranks may change over a restart | PyTorch slides | right | measured: 04d
 - Debugging is hard | web page | right | how to find out: 04c; six bugs: 09
 - Engineering is complex | web page | cannot be computed | count lines yourself: 03 and 09b
-- Strategies differ in their numbers | web page | right | in the last digits: 09b
+- Strategies differ in their numbers | web page | right | in the last digits: 09g, section 4
 - Tune hyperparameters for each configuration | web page | half | the plan: section 6. Learning rate
-  and batch: by training, 03c. Clipping needs the norm over all ranks: 09b
+  and batch: by training, 03l. Clipping needs the norm over all ranks: 09b
 """, fold="Running it")
 
 # %% jupyter={"source_hidden": true}
@@ -420,7 +420,7 @@ put_to_the_test("""
 - Serve 70B with tp over 8 GPUs | web page | fits, by arithmetic | 10, section 7; measured with a
   small model: 07f
 - Experts: expert parallelism with dp | web page | right | measured: 09e
-- Trade memory for computing | web page | right | section 2; 05
+- Trade memory for computing | web page | right | section 2; 05f
 - Communication limits scaling | web page | right | section 6; 10c
 - PyTorch, DeepSpeed, Megatron-LM and NeMo support it | web page; web note | right | which option of
   which engine: 10e. NeMo was not tried
