@@ -28,6 +28,7 @@ KINDS = {
     "wrong": r"wrong\b",
     "depends": r"(it )?depends\b",
     "imprecise": r"imprecise\b|in part\b",
+    "not decided": r"(not|cannot)\b",  # by the run of this record
 }
 HAS_IT_RIGHT = "(right)"
 SOURCE = re.compile(r"(?:^|; *)(" + "|".join(DOCUMENTS) + r")\b,? *")
