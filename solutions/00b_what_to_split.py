@@ -92,9 +92,9 @@ plot_peak(launch(hold_a_part, world_size=world_size), "hold", predicted={"parame
 # first.
 #
 # **Sharding** helps against the first: each rank keeps a part, a *shard*, as in the last picture. A
-# shard travels to other ranks when they need it. When it travels, how many bytes that costs, and
-# how to hide the time is the subject of chapters 06 to 09. (Here you saw parameters only. Training
-# also keeps gradients and more: chapter 05.)
+# shard travels to other ranks when they need it. Chapters 06 to 09 tell when it travels, how many
+# bytes that costs, and how to hide the time. (Here you saw parameters only. Training also keeps
+# gradients and more: chapter 05.)
 
 # %% [markdown]
 # ## 2 · How much of the program changes?
@@ -173,8 +173,8 @@ print("equal to one process, but for rounding:",
 explore(draw_three_splits, ranks=[4, 2, 8])
 
 # %% [markdown]
-# * **Data parallel**: ranks have the same model and other samples. Once a step they must agree on
-#   the gradients.
+# * **Data parallel**: all ranks have the same model, and each has samples of its own. Once a step
+#   they must agree on the gradients.
 # * **Tensor parallel**: each rank has a part of every layer, so it computes a part of every result.
 #   Ranks must talk inside of every layer.
 # * **Pipeline parallel**: each rank has some of the layers. It hands their results, the
@@ -216,10 +216,10 @@ Table(["rank", "32 samples", "33 samples"], [[r, dealt[32][r], dealt[33][r]] for
       note=f"so of 33 samples it deals out {sum(map(len, dealt[33]))}: the first ones twice")
 
 # %% [markdown]
-# PyTorch's sampler deals as you did where `n` divides evenly. Otherwise it deals some samples
-# twice, so that no rank waits for a batch that never comes. Blocks would train equally well, if all
-# have the same size: rank 0 the first 8 samples, rank 1 the next 8, and so on. The mean over the
-# whole batch is the same.
+# PyTorch's sampler deals as you did where `n` can be divided evenly. Otherwise it deals some
+# samples twice, so that no rank waits for a batch that never comes. Blocks of equal size would
+# train equally well: rank 0 takes the first 8 samples, rank 1 the next 8, and so on. The mean over
+# the whole batch is the same.
 
 # %% [markdown]
 # ## Put to the test
@@ -294,7 +294,8 @@ put_to_the_test(f"""
 #   **list of layers**.
 # * **Replicas** do not add up their memory: eight GPUs of 4 GB hold no model of 32 GB. **Shards**
 #   do.
-# * With DDP, a training loop changes by a few lines, and trains the same model as one process.
+# * With DDP, a training loop changes by a few lines. It trains the same model as one process, if
+#   all ranks have equally many samples.
 # * Deal samples like cards: sample $i$ goes to rank $i \bmod n$.
 #
 # **Your exercise** stands in a cell above.

@@ -179,7 +179,8 @@ draw_paths(houses.loss_of_eight, walks, "w1", "w2", "loss of all eight",
 #
 # *Break it.* Set `learning_rate = 0.04 / 8` at the top, and run the cell of the picture again. Now
 # the accumulated steps are as long as with the mean, and four of them do not come far. Then set
-# 0.2. One by one still comes to the minimum. What do the longer steps do?
+# 0.2. One by one still comes close to the minimum. What do the longer steps do? (Each one jumps
+# over the minimum, and lands farther from it than before: this training diverges.)
 
 # %% [markdown]
 # ## 3 · Sum or mean?
@@ -305,8 +306,8 @@ check("1.2", train_accumulated)
 # ## 4 · Once for each step
 #
 # Two more operations must wait until **all** micro-batches of a step are in `.grad`. **Clipping**
-# shortens a gradient that is too long. **Loss scaling** multiplies the loss by a large number, so
-# that small gradients do not become zero in float16 (chapter 05).
+# shortens a gradient whose norm, its length, is too large. **Loss scaling** multiplies the loss by
+# a large number, so that small gradients do not become zero in float16 (chapter 05).
 #
 # First clipping. Suppose that a loop clips after each backward. What does the gradient look like
 # then?
@@ -327,11 +328,12 @@ for after_each in (False, True):
 
 # %% [markdown]
 # Both gradients have the same length, and no message appears. But the second one points elsewhere.
-# It was shortened twice on the way, so the last micro-batch counts more than the first.
+# The gradient of the first micro-batch was shortened three times on the way, the last one only
+# once. So the last micro-batch counts more than the first.
 #
 # Now loss scaling. Before anybody clips, the gradients must be divided by the large number again:
-# they are **unscaled**. PyTorch's `GradScaler` does both. It works on the CPU, too. The first cell
-# below is right.
+# they are **unscaled**. PyTorch's `GradScaler` scales and unscales. It works on the CPU, too. The
+# first cell below is right.
 #
 # The second one unscales after each micro-batch. So its second backward adds scaled gradients to
 # unscaled ones, and no one can separate them again. The scaler notices when it is asked to unscale
@@ -359,9 +361,10 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# > **On GPUs.** With float16, unscale and clip once for each step, says PyTorch's
-# > [page of AMP examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html) (“Gradient
-# > accumulation”). bfloat16 needs no scaler.
+# > **On GPUs.** With float16, unscale and clip once for each step, says PyTorch's [page of AMP
+# > examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html) (“Gradient
+# > accumulation”). bfloat16 has the range of float32, and is usually trained without a scaler (part
+# > 05b).
 
 # %% [markdown]
 # ## Put to the test
