@@ -124,9 +124,9 @@ bytes_guess.compare(theory, sent.sent_bytes[0] / 1e6, kind="communication", wire
 # all others: each one adds up a quarter, and passes it on. You write such an all-reduce in chapter
 # 02. (This is Gloo's. Other algorithms send more or less: part 02d.)
 #
-# *Break it.* Set `megabytes = 0.001` at the top, and run this section again. More than twice the
-# 0.0015 MB of the formula are measured. Which bytes are the others? (Headers of the messages:
-# section 3.)
+# *Break it.* Set `megabytes = 0.001` at the top, and run this section again. Over Gloo, more than
+# twice the 0.0015 MB of the formula are measured. Which bytes are the others? (Headers of the
+# messages: section 3.)
 
 # %% [markdown]
 # ## 3 · How far to trust them
@@ -226,9 +226,9 @@ ended = max(end for rank in steps["all_reduce"].spans for _, end in rank)
 steps_guess.compare(3 * 120, 1e3 * (ended - began))
 
 # %% [markdown]
-# They take as long as with one rank that is always slow. No rank computes for more than 200 ms, but
-# somebody is slow in every step. **Each step is as slow as its slowest rank.** (A collective that
-# does nothing but wait for everybody is called a **barrier**: `dist.barrier()`.)
+# The three steps take as long as with one rank that is always slow. No rank computes for more than
+# 200 ms, but somebody is slow in every step. **Each step is as slow as its slowest rank.** (A
+# collective that does nothing but wait for everybody is called a **barrier**: `dist.barrier()`.)
 #
 # Slow links come back in chapters 02 and 09, slow ranks in 03, ranks of a pipeline that wait in 08.
 
