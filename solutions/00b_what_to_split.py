@@ -173,15 +173,15 @@ print("equal to one process, but for rounding:",
 explore(draw_three_splits, ranks=[4, 2, 8])
 
 # %% [markdown]
-# * **Data parallel**: all ranks have the same model, and each has samples of its own. Once a step
-#   they must agree on the gradients.
+# * **Data parallel**: each rank has the whole model, and its own samples. Once a step all must
+#   agree on the gradients.
 # * **Tensor parallel**: each rank has a part of every layer, so it computes a part of every result.
 #   Ranks must talk inside of every layer.
 # * **Pipeline parallel**: each rank has some of the layers. It hands their results, the
 #   **activations**, to the next rank. Ranks wait for each other.
 #
-# All can be combined, and there are more. *Sharded data parallel* (chapter 06) also splits what
-# data parallel copies. Chapter 09 also splits mixtures of experts, and long texts.
+# All can be combined, and there are more. *Sharded data parallel* (chapter 06) splits what data
+# parallel copies. Chapter 09 splits mixtures of experts, and long texts.
 #
 # *Model parallel* means tensor parallel to some authors, pipeline parallel to others, and both to a
 # third group. Say which split you mean.
@@ -189,9 +189,10 @@ explore(draw_three_splits, ranks=[4, 2, 8])
 # %% [markdown]
 # ### Exercise 0.3 · Deal the samples
 #
-# A batch of `n` samples, numbered 0 to n − 1, is shared by `world_size` ranks. They are dealt out
-# like cards: sample 0 to rank 0, sample 1 to rank 1, and so on. After the last rank comes rank 0
-# again, until no sample is left. Return the list of the samples that `rank` gets, in this order.
+# Write `my_samples(n, rank, world_size)`. A batch of `n` samples, numbered 0 to n − 1, is shared by
+# `world_size` ranks. They are dealt out like cards: sample 0 to rank 0, sample 1 to rank 1, and so
+# on. After the last rank comes rank 0 again, until no sample is left. Return the list of the
+# samples that `rank` gets, in this order.
 #
 # With `n = 7` and `world_size = 3`, rank 0 gets `[0, 3, 6]`, rank 1 gets `[1, 4]`, and rank 2 gets
 # `[2, 5]`. So if `n` cannot be divided evenly, the first ranks get one sample more. No sample is
