@@ -89,7 +89,7 @@ plot_against(range(1, 129), {names[n]: [1e3 * t for t in sorted(one["best"])]
 # %% [markdown]
 # The dashed lines, *theory*, are the model. The farther the dots lie above the line of their
 # colour, the more the model leaves out. One rank has nobody to wait for: its line is what a call
-# costs without any message. If there are fewer cores than ranks, ranks may wait for a core as well.
+# costs without any message. With fewer cores than ranks, ranks may also wait for a core.
 #
 # Does Gloo send the two messages that the model counts? Its sources are in C++, but you need not
 # read them: bytes tell. Each message of Gloo carries 144 bytes of headers. (They are three headers
@@ -170,7 +170,8 @@ Table(["", "messages", "sleeps of a rank", "model", "quickest call", "average ca
 #   divided by the time. Where ranks do the adding, you can compare it with the speed of a link, and
 #   with other $n$.
 #
-# For a reduce-scatter or an all-gather the factor is $\frac{n-1}{n}$, for a broadcast 1.
+# If $S$ is the whole tensor of a reduce-scatter or an all-gather, the factor is $\frac{n-1}{n}$,
+# for a broadcast 1.
 
 # %% tags=["cover", "nbval-ignore-output"]
 large = [2_000_000, 4_000_000, 8_000_000, 16_000_000]
