@@ -2,9 +2,10 @@
 # # 02g · Across machines
 #
 # **What changes when a link is slow, and several ranks share it?** So far all ranks were on one
-# machine, and messages passed through its memory. In a cluster, the ranks of a machine share a
-# network card, which is much slower. You get such a cluster on your laptop. For the network, its
-# machines are real, and the operating system limits the speed of their cards.
+# machine, and messages passed through its memory. In a cluster, messages between machines pass a
+# network card. It is much slower than memory, and several ranks may share it. You get such a
+# cluster on your laptop. For the network, its machines are real, and the operating system limits
+# the speed of their cards.
 
 # %% [markdown]
 # ![Timeline of an all-reduce on four ranks of two machines, with two rows for the network cards:
