@@ -338,7 +338,7 @@ for after_each in (False, True):
 # first cell below is right.
 #
 # The second one unscales after each micro-batch. So its second backward adds scaled gradients to
-# unscaled ones, and no one can separate them again. The scaler notices when it is asked to unscale
+# unscaled ones, and nobody can separate them again. The scaler notices when it is asked to unscale
 # a second time. It does **not** notice if you unscale only once, but after the first micro-batch.
 
 # %%
