@@ -141,7 +141,7 @@ total_guess.compare(world_size * in_all, counted[1][1], kind="communication")
 
 # %% [markdown]
 # After the first call every rank holds the sum. The second call adds up this sum once for each
-# rank. No error is reported. In a training, such a gradient is too long by a factor of the world
+# rank. No error is reported. In a training, such a gradient is too large by a factor of the world
 # size.
 #
 # Where do the numbers of a rank end up? In the next picture each rank has a colour of its own.
@@ -215,11 +215,11 @@ with open("../labs/start_here.py") as program:
 # * `os.environ["LOCAL_RANK"]`: the agent has written the number of the process there.
 # * `torch.cuda.device_count() >= LOCAL_WORLD_SIZE`: is there a GPU for each process of this
 #   machine?
-# * `torch.cuda.set_device(device)`: this process now uses the GPU with its local rank. Without this
-#   line, every process of a machine uses GPU 0.
+# * `torch.cuda.set_device(device)`: `"cuda"` now means the GPU with this process's local rank.
+#   Without this line it means GPU 0, in every process of a machine.
 # * `dist.init_process_group("nccl", …)`: waits until `WORLD_SIZE` processes have come. The address
-#   where they meet is in the environment, too. **NCCL** moves bytes between NVIDIA GPUs. With
-#   `device_id` it connects them at once, without it at the first collective.
+#   where they meet is in the environment, too. **NCCL** moves bytes between NVIDIA GPUs. It
+#   connects them at once if it gets a `device_id`, otherwise at the first collective.
 # * `dist.init_process_group("gloo")`: the same for CPUs, with **Gloo**.
 # * `dist.destroy_process_group()`: closes the connections before the process ends.
 #
@@ -238,8 +238,9 @@ with open("../labs/start_here.py") as program:
 # two jobs that meet at the same place would join each other.
 #
 # The next cell does the same with two agents on this computer, as if it were two machines. (GPUs
-# are hidden from them: two such "machines" would take the same ones. Part 02g tells more.) In the
-# program, each process brings its `RANK` to the all-reduce.
+# are hidden from them: two such "machines" would take the same ones. In part 02g they become
+# machines with networks of their own.) In the program, each process brings its `RANK` to the
+# all-reduce.
 
 # %%
 sum_guess = predict("2 machines with 2 processes each: every process prints",
@@ -259,7 +260,7 @@ sum_guess.compare(0 + 1 + 2 + 3, int(words[-1]), kind="communication")
 # %% [markdown]
 # `RANK` counts through both machines: 0, 1, 2 and 3 make 6, on all ranks. `GROUP_RANK` is
 # torchrun's number of the agent, and so of the node. Do not rely on which machine gets which
-# number: after a restart it may be another one.
+# number: after a restart, a machine may have another one.
 
 # %% [markdown]
 # ## 5 · The first hang
@@ -267,7 +268,7 @@ sum_guess.compare(0 + 1 + 2 + 3, int(words[-1]), kind="communication")
 # A mistake that everybody makes once: one rank does not take part in a collective. The others wait
 # for it, and nothing reports an error. On a cluster such a training may stand still for many
 # minutes. Below, rank 3 leaves the all-reduce out. A launch has a `timeout` (60 s, unless you say
-# otherwise). After this time it ends, and tells you where each rank was.
+# otherwise). After this time the launch ends, and tells you where each rank was.
 
 # %%
 def one_rank_forgets():
@@ -440,7 +441,7 @@ problems = examine()
 # %% [markdown]
 # **Parts.** A chapter has one or several parts: chapter 01 has the parts 01, 01b and 01c. A solved
 # and executed copy of each part, to look things up in, is in [solutions/](../solutions). The next
-# cell is a map of them; a part without a link is still being written.
+# two cells are a map of them. What has no link there is still being written.
 #
 # **Words.** Each is explained in the part that is named, where it is needed first.
 #
@@ -465,7 +466,7 @@ problems = examine()
 # | broadcast, reduce | from one rank to all; from all to one, added up | 02 |
 # | all-gather | every rank gets the parts of all ranks | 02 |
 # | reduce-scatter | every rank gets one part of the sum | 02 |
-# | replica | a complete copy of the model, on a rank of its own | 00b |
+# | replica | a complete copy of the model, on one rank or (chapter 09) over several | 00b |
 # | shard | the part of a split thing that one rank keeps | 00b |
 # | data, tensor, pipeline parallel | the batch; every layer; the list of layers is split | 00b |
 # | activations | what layers compute in the forward, and keep for the backward | 00b |
@@ -706,7 +707,7 @@ problems = examine()
 # %% [markdown]
 # ## Put to the test
 #
-# An appendix, in every part. This course grew out of slides, a book chapter, web pages and notes on
+# An appendix, in most parts. This course grew out of slides, a book chapter, web pages and notes on
 # distributed training. What they say is tested where it can be. The verdicts: *right*; *wrong*;
 # *imprecise*, if a condition is missing; *depends*, if it is true under conditions that are named;
 # *not tested*, if it was only compared with its source. Statements that are right and surprise

@@ -92,9 +92,9 @@ plot_peak(launch(hold_a_part, world_size=world_size), "hold", predicted={"parame
 # first.
 #
 # **Sharding** helps against the first: each rank keeps a part, a *shard*, as in the last picture. A
-# shard travels to other ranks when they need it. When it travels, how many bytes that costs, and
-# how to hide the time is the subject of chapters 06 to 09. (Here you saw parameters only. Training
-# also keeps gradients and more: chapter 05.)
+# shard travels to other ranks when they need it. Chapters 06 to 09 tell when it travels, how many
+# bytes that costs, and how to hide the time. (Here you saw parameters only. Training also keeps
+# gradients and more: chapter 05.)
 
 # %% [markdown]
 # ## 2 · How much of the program changes?
@@ -173,15 +173,15 @@ print("equal to one process, but for rounding:",
 explore(draw_three_splits, ranks=[4, 2, 8])
 
 # %% [markdown]
-# * **Data parallel**: ranks have the same model and other samples. Once a step they must agree on
-#   the gradients.
+# * **Data parallel**: each rank has the whole model, and its own samples. Once a step all must
+#   agree on the gradients.
 # * **Tensor parallel**: each rank has a part of every layer, so it computes a part of every result.
 #   Ranks must talk inside of every layer.
 # * **Pipeline parallel**: each rank has some of the layers. It hands their results, the
 #   **activations**, to the next rank. Ranks wait for each other.
 #
-# All can be combined, and there are more. *Sharded data parallel* (chapter 06) also splits what
-# data parallel copies. Chapter 09 also splits mixtures of experts, and long texts.
+# All can be combined, and there are more. *Sharded data parallel* (chapter 06) splits what data
+# parallel copies. Chapter 09 splits mixtures of experts, and long texts.
 #
 # *Model parallel* means tensor parallel to some authors, pipeline parallel to others, and both to a
 # third group. Say which split you mean.
@@ -189,9 +189,10 @@ explore(draw_three_splits, ranks=[4, 2, 8])
 # %% [markdown]
 # ### Exercise 0.3 · Deal the samples
 #
-# A batch of `n` samples, numbered 0 to n − 1, is shared by `world_size` ranks. They are dealt out
-# like cards: sample 0 to rank 0, sample 1 to rank 1, and so on. After the last rank comes rank 0
-# again, until no sample is left. Return the list of the samples that `rank` gets, in this order.
+# Write `my_samples(n, rank, world_size)`. A batch of `n` samples, numbered 0 to n − 1, is shared by
+# `world_size` ranks. They are dealt out like cards: sample 0 to rank 0, sample 1 to rank 1, and so
+# on. After the last rank comes rank 0 again, until no sample is left. Return the list of the
+# samples that `rank` gets, in this order.
 #
 # With `n = 7` and `world_size = 3`, rank 0 gets `[0, 3, 6]`, rank 1 gets `[1, 4]`, and rank 2 gets
 # `[2, 5]`. So if `n` cannot be divided evenly, the first ranks get one sample more. No sample is
@@ -216,10 +217,10 @@ Table(["rank", "32 samples", "33 samples"], [[r, dealt[32][r], dealt[33][r]] for
       note=f"so of 33 samples it deals out {sum(map(len, dealt[33]))}: the first ones twice")
 
 # %% [markdown]
-# PyTorch's sampler deals as you did where `n` divides evenly. Otherwise it deals some samples
-# twice, so that no rank waits for a batch that never comes. Blocks would train equally well, if all
-# have the same size: rank 0 the first 8 samples, rank 1 the next 8, and so on. The mean over the
-# whole batch is the same.
+# PyTorch's sampler deals as you did where `n` can be divided evenly. Otherwise it deals some
+# samples twice, so that no rank waits for a batch that never comes. Blocks of equal size would
+# train equally well: rank 0 takes the first 8 samples, rank 1 the next 8, and so on. The mean over
+# the whole batch is the same.
 
 # %% [markdown]
 # ## Put to the test
@@ -317,7 +318,8 @@ put_to_the_test(more_statements, more=f"""
 #   **list of layers**.
 # * **Replicas** do not add up their memory: eight GPUs of 4 GB hold no model of 32 GB. **Shards**
 #   do.
-# * With DDP, a training loop changes by a few lines, and trains the same model as one process.
+# * With DDP, a training loop changes by a few lines. It trains the same model as one process, if
+#   all ranks have equally many samples.
 # * Deal samples like cards: sample $i$ goes to rank $i \bmod n$.
 #
 # **Your exercise** stands in a cell above.

@@ -70,8 +70,8 @@ print(f"3 ranks: off by {gaps[3]:.1e}, which is a mistake")
 # %% [markdown]
 # Rounding and a mistake are many powers of ten apart. `close` draws the line between them. After
 # one step, it allows a difference of $2\cdot10^{-12}$ times the largest number; after $k$ steps,
-# $k$ times as much. That leaves room for some thousand roundings of $10^{-16}$. A few later cells
-# say *to 1e-12*: they compare with that number itself.
+# $k$ times as much. That leaves room for about ten thousand roundings of $2\cdot10^{-16}$. A few
+# later cells say *to 1e-12*, and allow that much instead.
 #
 # In float32, one rounding is already $10^{-7}$, and a small mistake could hide in it. That is why
 # these tests use float64. (The results for a batch and for slices of it may differ in their last
@@ -124,8 +124,9 @@ bytes_guess.compare(theory, sent.sent_bytes[0] / 1e6, kind="communication", wire
 # all others: each one adds up a quarter, and passes it on. You write such an all-reduce in chapter
 # 02. (This is Gloo's. Other algorithms send more or less: part 02d.)
 #
-# *Break it.* Set `megabytes = 0.001` at the top, and run this section again. More is measured than
-# the 0.0015 MB of the formula. Which bytes are the others? The next section says it.
+# *Break it.* Set `megabytes = 0.001` at the top, and run this section again. Over Gloo, more than
+# twice the 0.0015 MB of the formula are measured. Which bytes are the others? (Headers of the
+# messages: section 3.)
 
 # %% [markdown]
 # ## 3 · How far to trust them
@@ -158,8 +159,8 @@ print(f"{sent.wire}: rank 0 sent 10 MB and {sent.sent_bytes[0] - 10_000_000} byt
 # %% [markdown]
 # * **Wire**: your data, and Gloo's headers of 48 bytes: two from a message's sender, one from its
 #   receiver. They matter for small tensors only. Under NCCL, and on macOS, the operating system
-#   does not count. There the bytes are *computed* from the calls, by the textbook's formula. Then
-#   they are no test of that formula.
+#   does not count. There the bytes are *computed* from the calls, by the textbook's formula. Such
+#   bytes are no test of that formula.
 # * **Memory**: exact for tensors. It does not see Python, nor what a library allocates by itself.
 # * **Time**: noisy, because other programs use the same cores. Compare times of one run, as ratios,
 #   and believe only ratios that are far from 1.
@@ -225,11 +226,11 @@ ended = max(end for rank in steps["all_reduce"].spans for _, end in rank)
 steps_guess.compare(3 * 120, 1e3 * (ended - began))
 
 # %% [markdown]
-# As long as with one rank that is always slow. No rank computes for more than 200 ms, but somebody
-# is slow in every step. **Each step is as slow as its slowest rank.** (A collective that does
-# nothing but wait for everybody is called a **barrier**: `dist.barrier()`.)
+# The three steps take as long as with one rank that is always slow. No rank computes for more than
+# 200 ms, but somebody is slow in every step. **Each step is as slow as its slowest rank.** (A
+# collective that does nothing but wait for everybody is called a **barrier**: `dist.barrier()`.)
 #
-# Slow ranks come back in chapter 03, idle stages of pipelines in 08, slow links in 09.
+# Slow links come back in chapters 02 and 09, slow ranks in 03, ranks of a pipeline that wait in 08.
 
 # %% [markdown]
 # ## 5 · What a laptop can show
@@ -259,8 +260,8 @@ steps_guess.compare(3 * 120, 1e3 * (ended - began))
 #
 # * Another **order of additions** gives other last digits. So "equal to one process" means: but for
 #   rounding, in float64.
-# * `measure` tells **bytes, memory and time**. Bytes and memory of tensors are exact, time is
-#   noisy.
+# * `measure` tells **bytes, memory and time**. The memory of tensors is exact. Bytes on the wire
+#   are exact where the operating system counts them. Time is noisy.
 # * **Each step is as slow as its slowest rank**, and that looks like a slow collective.
 # * **Results** and your own algorithms carry over to a cluster. Seconds, and what a library does
 #   inside, do not.

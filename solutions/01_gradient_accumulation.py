@@ -89,9 +89,10 @@ explore(show_one_by_one, snapshot=[2, 1, 3, 4, 5, 6, 7, 8])
 # %% [markdown]
 # ### Exercise 1.1 · Gradients by hand
 #
-# Compute the three gradients of one house by hand. (The check compares them with autograd.) The
-# function gets the house (`x1`, `x2`, `price`) and the weights (`w1`, `w2`, `b`): six numbers. It
-# returns three numbers: the derivatives of the loss by $w_1$, by $w_2$ and by $b$, in this order.
+# Write `house_gradients(x1, x2, price, w1, w2, b)`. It computes the three gradients of one house by
+# hand. (The check compares them with autograd.) The function gets the house (`x1`, `x2`, `price`)
+# and the weights (`w1`, `w2`, `b`): six numbers. It returns three numbers: the derivatives of the
+# loss by $w_1$, by $w_2$ and by $b$, in this order.
 #
 # Example: `house_gradients(2, 1, 10, 3.0, 1.0, 0.0)`. The prediction is
 # $y = 2 \cdot 3 + 1 \cdot 1 + 0 = 7$, and the price is 10. The answer is `(-12.0, -6.0, -6.0)`.
@@ -178,8 +179,9 @@ draw_paths(houses.loss_of_eight, walks, "w1", "w2", "loss of all eight",
 # single one. With the mean of the eight gradients it would be an eighth of that.
 #
 # *Break it.* Set `learning_rate = 0.04 / 8` at the top, and run the cell of the picture again. Now
-# the accumulated steps are as long as with the mean, and four of them do not come far. Then set
-# 0.2. One by one still comes to the minimum. What do the longer steps do?
+# accumulated steps are as long as with the mean, and four do not come far. Then set 0.2. One by one
+# still comes close to the minimum. What do the longer steps do? (Each jumps over the minimum, and
+# lands farther from it than before: the training diverges.)
 
 # %% [markdown]
 # ## 3 · Sum or mean?
@@ -265,7 +267,8 @@ for optimizer in (torch.optim.SGD, torch.optim.Adam):
 # %% [markdown]
 # ### Exercise 1.2 · A loop that accumulates
 #
-# Write the training loop for any model. It gets
+# Write `train_accumulated(model, loss_fn, micro_batches, optimizer, every)`, a training loop for
+# any model. It gets
 #
 # * `model`, `optimizer`, and `loss_fn(outputs, targets)`, which returns a mean;
 # * `micro_batches`, a list of `(inputs, targets)`, all with equally many samples;
@@ -305,8 +308,8 @@ check("1.2", train_accumulated)
 # ## 4 · Once for each step
 #
 # Two more operations must wait until **all** micro-batches of a step are in `.grad`. **Clipping**
-# shortens a gradient that is too long. **Loss scaling** multiplies the loss by a large number, so
-# that small gradients do not become zero in float16 (chapter 05).
+# shortens a gradient whose norm, its length, is too large. **Loss scaling** multiplies the loss by
+# a large number, so that small gradients do not become zero in float16 (chapter 05).
 #
 # First clipping. Suppose that a loop clips after each backward. What does the gradient look like
 # then?
@@ -327,14 +330,15 @@ for after_each in (False, True):
 
 # %% [markdown]
 # Both gradients have the same length, and no message appears. But the second one points elsewhere.
-# It was shortened twice on the way, so the last micro-batch counts more than the first.
+# The first micro-batch's gradient was shortened three times, the last one's only once. So the last
+# one counts more.
 #
 # Now loss scaling. Before anybody clips, the gradients must be divided by the large number again:
-# they are **unscaled**. PyTorch's `GradScaler` does both. It works on the CPU, too. The first cell
-# below is right.
+# they are **unscaled**. PyTorch's `GradScaler` scales and unscales. It works on the CPU, too. The
+# first cell below is right.
 #
 # The second one unscales after each micro-batch. So its second backward adds scaled gradients to
-# unscaled ones, and no one can separate them again. The scaler notices when it is asked to unscale
+# unscaled ones, and nobody can separate them again. The scaler notices when it is asked to unscale
 # a second time. It does **not** notice if you unscale only once, but after the first micro-batch.
 
 # %%
@@ -359,9 +363,10 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# > **On GPUs.** With float16, unscale and clip once for each step, says PyTorch's
-# > [page of AMP examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html) (“Gradient
-# > accumulation”). bfloat16 needs no scaler.
+# > **On GPUs.** With float16, unscale and clip once for each step, says PyTorch's [page of AMP
+# > examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html) (“Gradient
+# > accumulation”). bfloat16 has the range of float32, and is usually trained without a scaler (part
+# > 05b).
 
 # %% [markdown]
 # ## Put to the test

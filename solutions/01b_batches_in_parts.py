@@ -62,8 +62,8 @@ def row_for(way, size, model=model):
     return [[len(inputs) for inputs, _ in parts], close(added, whole), f"{error:.1%}"]
 
 # %% [markdown]
-# The last row of the next table will have two parts, of 29 samples and of 1. What should the single
-# sample have of the mean, and what does it get? It should have 1/30, as every other sample.
+# The last row of the next table will have two parts, of 29 samples and of 1. The single sample
+# should have a share of 1/30 in the mean, as every other sample. Which share does it get?
 
 # %%
 single_guess = predict("In a mean of means of 29 and 1 samples, the single sample has", unit="%")
@@ -108,7 +108,7 @@ check("1.3", shares)
 #
 # This function stands in a lab: a program that also runs as it is, under `torchrun`. Open
 # [labs/gradient_accumulation.py](../labs/gradient_accumulation.py), find `def accumulate`, and
-# write in place of the three dots. The rest of the file you need not read. `accumulate` gets
+# write in place of the three dots. You need not read the rest of the file. `accumulate` gets
 #
 # * `model`, and `loss_fn(outputs, targets)`, which returns the mean loss over its samples;
 # * `micro_batches`, a list of `(inputs, targets)`. Their sizes may differ: the first dimension of
@@ -175,10 +175,10 @@ layers_guess.compare(2, sum(not equal for _, equal in rows[1:]), kind="gradients
 # over the samples that go through together: with parts of 10, these are other numbers than with 30.
 # No factor repairs that. It also updates its running averages once for each part.
 #
-# **Dropout** draws random masks, and each sample got another mask than before. With several dropout
-# layers the same seed does not help: the whole batch draws all masks of the first layer, then all
-# of the second. Accumulation draws the masks of all layers for part 1, then for part 2. The
-# gradients differ, but this is no mistake. Each mask is from the same distribution.
+# **Dropout** draws random masks. In parts, each sample got another mask than in the whole batch.
+# With several dropout layers the same seed does not help: the whole batch draws all masks of the
+# first layer, then all of the second. Accumulation draws the masks of all layers for part 1, then
+# for part 2. The gradients differ, but this is no mistake. Each mask is from the same distribution.
 
 # %% [markdown]
 # *Contrastive learning* has a loss that compares the samples of a batch with each other. It is like
@@ -220,8 +220,8 @@ long, short = weight_of_a_token(lengths)
 guess.compare(theory=(12 + 11) / (3 + 2), measured=short / long, kind="gradients")
 
 # %% [markdown]
-# A token of the short micro-batch counts more by this factor. The next picture shows the same for
-# sentences of other lengths.
+# One token of the short micro-batch counts as much as 4.6 tokens of the long one. The next picture
+# shows the same for sentences of other lengths.
 
 # %% tags=["cover"]
 others = [[9, 7], [4, 2]]

@@ -96,7 +96,8 @@ for size, most in zip(sizes, kept):
     print(f"micro-batches of {size:4}: {most:9,} bytes = 4400 · {size} + {most - 4400 * size}")
 
 # %% [markdown]
-# Exactly proportional, but for the 4 bytes of `cross_entropy`'s one number.
+# The bytes are exactly proportional to the micro-batch, but for the 4 bytes of `cross_entropy`'s
+# one number.
 #
 # The next picture shows the memory over time: first 2048 samples in one go, then four micro-batches
 # of 512.
@@ -118,8 +119,8 @@ plot_memory(launch(both_ways, world_size=1), "one batch, then 4 micro-batches",
 # as soon as it is used; no `.grad` ever holds it. The grey area shrinks with the micro-batch, too.
 #
 # Parameters and gradients stay. So would the **optimizer state**, what an optimizer keeps for each
-# parameter: Adam has two averages. Accumulation does nothing for a model that is itself too large;
-# chapter 06 shows what helps then.
+# parameter: Adam has two averages. Accumulation does nothing for a model that is itself too large.
+# Chapter 06 shows what helps then.
 
 # %% [markdown]
 # ## 2 · What it costs
@@ -265,12 +266,12 @@ equal = all(close(weights, alone, steps=75) for weights, *_ in worlds[4])
 print("four ranks equal one process, but for rounding:", equal)
 
 # %% [markdown]
-# They do. `DistributedDataParallel` averages after every backward unless it is told not to; chapter
-# 03d shows `no_sync`. Pipelines need micro-batches to keep all their stages busy; see chapter 08.
+# They do. `DistributedDataParallel` averages after every backward, unless it is told not to: part
+# 03d shows `no_sync`. Pipelines need micro-batches to keep all their ranks busy (chapter 08).
 #
 # Once both exercises of the lab are solved, run it as a program in a terminal, from the folder of
 # the course: `torchrun --nproc-per-node 4 labs/gradient_accumulation.py`. It trains longer than the
-# cells above, so its accuracy is another one.
+# cells above, so it reaches another accuracy.
 
 # %% [markdown]
 # ## Put to the test

@@ -127,8 +127,8 @@ for mistake in (both_send_first, both_receive_first, another_order):
 # The cure: two ranks that have something for each other begin *both* messages, and wait after that.
 # `dist.batch_isend_irecv` begins a list of messages and returns their requests. An entry of the
 # list is `dist.P2POp(dist.isend, x, peer)` or `dist.P2POp(dist.irecv, x, peer)`. The order of sends
-# and receives in the list does not matter. Several messages to the same rank arrive in the order in
-# which they stand there.
+# and receives in the list does not matter. Several messages to the same rank arrive in their order
+# in the list.
 
 # %% [markdown]
 # **On GPUs** you use the NCCL backend, and three things differ.
@@ -159,7 +159,7 @@ for mistake in (both_send_first, both_receive_first, another_order):
 # Ranks 0 and 1 are partners, and so are 2 and 3, 4 and 5, and so on. The number of ranks is even.
 # `swap(x)` runs on each of them. `x` is a tensor; the partner's has the same shape and dtype.
 # Return the partner's `x` as a new tensor, and leave your own `x` as it is. Each rank may send one
-# message, of `x` and nothing else. Use the calls of this part, and no collective.
+# message, which holds its `x` and nothing else. Use the calls of this part, and no collective.
 #
 # For example: rank 0 calls `swap` with `[1, 2]` and rank 1 with `[3, 4]`. Then rank 0 returns
 # `[3, 4]`, and rank 1 returns `[1, 2]`.
@@ -181,10 +181,10 @@ check("2.1", swap)
 # %% [markdown]
 # ## 3 · Who holds what
 #
-# Now the collectives that PyTorch has. Their names are used in every chapter, so it pays to see
-# once what each of them does. Here are two in full. In a **scatter** the root hands out its chunks,
-# one to each rank. In a **reduce-scatter** everybody has all chunks; rank k gets the sum of all
-# chunks k.
+# Next come the collectives that PyTorch has. Their names are used in every chapter, so it pays to
+# see once what each of them does. Here are two in full. In a **scatter** the root hands out its
+# chunks, one to each rank. In a **reduce-scatter** everybody has all chunks; rank k gets the sum of
+# all chunks k.
 
 # %%
 def scatter(x):
@@ -288,7 +288,7 @@ put_to_the_test(surprising, more=f"""
 #
 # * Two ranks that wait for each other hang. Begin both messages, then wait; on NCCL begin them in
 #   one batch.
-# * All ranks make the same collectives in the same order.
+# * All ranks call the same collectives in the same order.
 # * A reduce-scatter and then an all-gather are an all-reduce.
 #
 # **Your exercise** stands in a cell above.

@@ -40,15 +40,15 @@ latency = 0.0  # seconds that each message needs, however short it is
 # %% [markdown]
 # ## 1 · A file for seven friends
 #
-# At the start of training one rank has the weights, and all others need them. How fast can that be?
-# Take a file of 0.2 MB and seven friends. Each computer's link has a **bandwidth** of 2 MB/s: it
-# carries so many bytes out, and at the same time as many in. So one copy over one link takes 0.1 s.
-# On real links each message also has a **latency**: seconds that it needs, however short it is.
-# Here the latency is 0. (You may change it in the cell of parameters.)
+# Take a file of 0.2 MB and seven friends. How fast can all of them have it? Each computer's link
+# has a **bandwidth** of 2 MB/s: it carries so many bytes out, and at the same time as many in. So
+# one copy over one link takes 0.1 s. On real links each message also has a **latency**: seconds
+# that it needs, however short it is. Here the latency is 0. (You may change it in the cell of
+# parameters.)
 
 # %% [markdown]
-# The links here are emulated: `throttle` makes each message take as long as such a link would. It
-# works on the CPU only. The pictures say so.
+# The links here are emulated: `throttle` makes each message take as long as it would on such a
+# link. It works on the CPU only. The pictures say so.
 #
 # Two ways come to mind first. Send the file to one friend after another. Or cut it into pieces, and
 # send a piece to each friend in turn, so that all are served at once.
@@ -117,8 +117,8 @@ plot_timeline(friends, title="A file from rank 0 to seven friends, in four ways"
 #
 # Along the tree, the number of those who have the file doubles in each **round**: 1, 2, 4, 8. So
 # three rounds are enough. In the chain, once it is filled, all seven links are busy at the same
-# time. While it fills, and while it empties, some are not: so the share in the table below is not
-# 100 %.
+# time. While it fills, and while it empties, some of them wait. And the link of the last rank sends
+# nothing. So the share in the table below, of all eight links, is not 100 %.
 
 # %% tags=["nbval-ignore-output"]
 links = 8 * 2e6  # bytes that all eight could send in a second
@@ -156,7 +156,7 @@ Table(["pieces", "theory", "measured"],
 #
 # *Break it.* Set `pieces = 1` or `latency = 0.005` in the cell of parameters, and run again from
 # there. Which way suffers most? (Both times it is the chain. With one piece nobody can pass on
-# anything before all of it is there. And a latency is paid on each of its seven links.)
+# anything before the whole file is there. And the chain pays a latency on each of its seven links.)
 
 # %% [markdown]
 # ### Exercise 2.2
@@ -189,10 +189,11 @@ check("2.2", tree_seconds)
 # ### Exercise 2.3
 #
 # In [labs/collectives.py](../labs/collectives.py), write `broadcast_tree(x, root, group)`. The
-# **root** is the rank that has the tensor. `x` is a tensor of the same shape on every rank. The
-# function returns nothing: afterwards every rank's `x` holds the root's numbers. It may send $n-1$
-# messages of the whole `x`, in its own dtype, in $\lceil\log_2 n\rceil$ rounds. Use the `send` and
-# `receive` of that file. They begin a message and return its request.
+# **root** is the rank that has the tensor. `x` has the same shape on every rank. It is
+# **contiguous**: its numbers lie one after another in memory, in the order of reading. The function
+# returns nothing: afterwards every rank's `x` holds the root's numbers. All ranks together may send
+# $n-1$ messages of the whole `x`, in its own dtype, in $\lceil\log_2 n\rceil$ rounds. Use the
+# `send` and `receive` of that file. They begin a message and return its request.
 
 # %% [markdown]
 # For example, with 4 ranks and root 0: in round 1 rank 0 sends to rank 1. In round 2 rank 0 sends
@@ -233,9 +234,10 @@ plot_holdings(shown.rounds_of_a_tree(powers, run.values))
 # ### Exercise 2.4
 #
 # In the same [labs/collectives.py](../labs/collectives.py), write `reduce_tree(x, root, group)`.
-# `x` has the same shape on every rank. Afterwards the root's `x` holds the sum of everybody's `x`.
-# On the other ranks `x` may hold anything. The function may send $n-1$ messages of the whole `x`,
-# in its own dtype, in $\lceil\log_2 n\rceil$ rounds. The root may be any rank.
+# `x` is contiguous, and has the same shape on every rank. Afterwards the root's `x` holds the sum
+# of everybody's `x`. On the other ranks `x` may hold anything. All ranks together may send $n-1$
+# messages of the whole `x`, in its own dtype, in $\lceil\log_2 n\rceil$ rounds. The root may be any
+# rank.
 #
 # For example, 4 ranks hold 1, 2, 3, 4, and the root is 0. In round 1 rank 1 sends 2 to rank 0, and
 # rank 3 sends 4 to rank 2. Ranks 0 and 2 now hold 3 and 7. In round 2 rank 2 sends 7 to rank 0,
@@ -297,7 +299,8 @@ put_to_the_test(surprises, more=others)
 # %% [markdown]
 # ## What you have learnt
 #
-# * A tree doubles those who have something in each round. It needs $\lceil\log_2 n\rceil$ rounds.
+# * In each round of a tree, twice as many ranks have the file. It needs $\lceil\log_2 n\rceil$
+#   rounds.
 # * A chain of many pieces uses all links at once, and takes little more than one copy.
 # * A reduce is a broadcast in the other direction, which adds on its way.
 #

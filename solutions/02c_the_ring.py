@@ -57,10 +57,10 @@ heads = ["way", "sent by rank 0", "by another, at most", "by all together"]
 Table(heads, measured.rows_of_senders(summed))
 
 # %% [markdown]
-# (The kernel counts the bytes on each rank, so these cells run on the CPU.) Rank 0 of the star is a
-# **hot spot**: all sums wait for its link, and with more ranks it gets worse. The *tree* is a
-# reduce and then a broadcast, both of part 02b. It takes some of the load from rank 0. But it sends
-# whole tensors, too, and in most rounds many ranks have nothing to do.
+# (The operating system counts the bytes on each rank, so these cells run on the CPU.) Rank 0 of the
+# star is a **hot spot**: all sums wait for its link, and with more ranks it gets worse. The *tree*
+# is a reduce and then a broadcast, both of part 02b. It takes some of the load from rank 0. But it
+# sends whole tensors, too, and in most rounds many ranks have nothing to do.
 #
 # All ranks together send $2\,(n-1)\,X$ in both ways: every rank but one has to give its numbers
 # away once, and has to get the sum once. Can all ranks have an equal share of that?
@@ -98,7 +98,8 @@ plot_holdings({f"after step {step}" if step else "at the start": [f.frames[step]
 # Follow chunk 0. It begins on rank 1. Rank 1 sends it to rank 2, which adds its own numbers and
 # passes the sum on. When it comes to rank 0, all ranks' numbers are in it.
 #
-# On four ranks each rank sends six messages. On eight it sends fourteen. How many bytes are that?
+# On four ranks each rank sends six messages. On eight it sends fourteen. How many bytes do they
+# have in all? (You measure it below, with your own ring.)
 
 # %%
 ring_guess = predict(f"Ring, {2 * world_size} ranks, {megabytes:g} MB: bytes sent by each rank",
@@ -107,9 +108,10 @@ ring_guess = predict(f"Ring, {2 * world_size} ranks, {megabytes:g} MB: bytes sen
 # %% [markdown]
 # ### Exercise 2.5
 #
-# `chunk_to_send(rank, step, n)`: in the reduce-scatter round a ring of `n` ranks, which chunk does
-# `rank` send to rank + 1? Return its number, from 0 to n − 1. `step` counts from 1, as in the film,
-# to n − 1. Rank $k$ has to end with the complete chunk $k$.
+# Write `chunk_to_send(rank, step, n)`. In the reduce-scatter round a ring of `n` ranks, which chunk
+# does `rank` send to the next rank? (After rank n − 1 comes rank 0.) Return its number, from 0 to n
+# − 1. `step` counts from 1, as in the film, to n − 1. Rank $k$ has to end with the complete chunk
+# $k$.
 #
 # For example, `chunk_to_send(1, 1, 4)` is 0: in step 1, rank 1 sends chunk 0. The check plays the
 # ring with your numbers.
@@ -126,11 +128,11 @@ check("2.5", chunk_to_send)
 # ### Exercise 2.6
 #
 # In [labs/collectives.py](../labs/collectives.py), write `reduce_scatter_ring(chunks, group)`.
-# `chunks` is a list of $n$ tensors. Chunk k is as long on every rank; other chunks may be longer or
-# shorter. Afterwards `chunks[k]` of rank k holds the sum of everybody's `chunks[k]`. What the other
-# chunks hold then is up to you. The list itself stays as it is: the same tensors, in the same
-# order. Each rank may send $n-1$ messages, all to the next rank: each chunk but its own, once, in
-# its own dtype.
+# `chunks` is a list of $n$ contiguous tensors. Chunk k has the same length on every rank. Other
+# chunks may be longer or shorter. Afterwards `chunks[k]` of rank k holds the sum of everybody's
+# `chunks[k]`. What the other chunks hold then is up to you. The list itself stays as it is: the
+# same tensors, in the same order. Each rank may send $n-1$ messages, all to the next rank: each
+# chunk but its own, once, in its own dtype.
 
 # %% [markdown]
 # For example, 2 ranks hold `[[1], [2]]` and `[[10], [20]]`. Rank 0 ends with 11 in `chunks[0]`, and
@@ -154,10 +156,10 @@ check("2.5", chunk_to_send)
 # %% [markdown]
 # ### Exercise 2.8
 #
-# In [labs/collectives.py](../labs/collectives.py), write `all_reduce_ring(x, group)` from these
-# two. Afterwards every rank's `x` holds the sum. `x` has any shape, and its length need not be a
-# multiple of $n$. Each rank may send $2\,(n-1)$ messages in all, to one neighbour, in the dtype of
-# `x`.
+# In [labs/collectives.py](../labs/collectives.py), write `all_reduce_ring(x, group)` with these two
+# functions. Afterwards every rank's `x` holds the sum. `x` is contiguous and has any shape, and its
+# length need not be a multiple of $n$. Each rank may send $2\,(n-1)$ messages in all, to one
+# neighbour, in the dtype of `x`.
 #
 # `x.view(-1)` is flat and shares the memory of `x`. `torch.tensor_split` cuts it into chunks that
 # differ by one element at most. It returns a tuple; the other two functions take a list.

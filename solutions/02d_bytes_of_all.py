@@ -3,7 +3,7 @@
 #
 # **What does each collective send, and what does a library really do?** Chapters 06 to 09 count who
 # sends what. Here you get the four formulas that they use, and measure PyTorch's own collectives
-# beside them. At the end your own code beats a library.
+# beside them. Your own ring sends fewer bytes than a library's.
 
 # %% [markdown]
 # ![Grid of bytes from each rank to each other: each of four ranks sends to one rank
@@ -34,10 +34,10 @@ card_megabytes_per_second = 40.0
 # ## 1 · Which algorithm does a library use?
 #
 # You want to know what your cluster's library does: which links will it load? In part 02c,
-# `dist.all_reduce` has sent the same bytes as your ring. Does it use a ring? Bytes cannot tell:
-# other algorithms send as many. But they differ in *who talks to whom*. In a ring each rank sends
-# to one other rank. In halving-doubling a rank exchanges with one partner in each round, and with
-# another one in the next (part 02e). `measure` also knows both ends of each connection.
+# `dist.all_reduce` sent as many bytes as your ring. Does it use a ring? Bytes cannot tell: other
+# algorithms send as many. But they differ in *who talks to whom*. In a ring each rank sends to one
+# other rank. In halving-doubling a rank exchanges with one partner in each round, and with another
+# one in the next (part 02e). `measure` also knows both ends of each connection.
 
 # %%
 collectives, measured = lab("collectives"), lab("collectives_measured")
@@ -103,8 +103,8 @@ check("2.9", sent_bytes)
 scatter_guess = predict("dist.reduce_scatter on 4 ranks: bytes sent by the busiest rank", unit="X")
 
 # %% [markdown]
-# Here are all of them: bytes sent by the busiest rank, as a multiple of the tensor's size $X$. The
-# formula stands in brackets. The calls stand one under the other in
+# The next table has all of them: bytes sent by the busiest rank, as a multiple of the tensor's size
+# $X$. The formula stands in brackets. The calls stand one under the other in
 # [labs/collectives_measured.py](../labs/collectives_measured.py). One line is not like the others.
 # Which?
 
@@ -118,7 +118,8 @@ Table(["", *(f"{n} ranks" for n in runs)], measured.rows_of_bytes(runs))
 scatter_guess.compare(3 / 4, measured.busiest(runs[4], "reduce_scatter"), kind="communication")
 
 # %% [markdown]
-# (Where the last digits are a little too high, it is headers: Gloo sends some with each message.)
+# (Some figures are higher than the formula in their last digits. These are headers: Gloo sends some
+# with each message.)
 #
 # **Gloo's `reduce_scatter` sends twice what it has to.** What does it do? Ask who talks to whom,
 # and ask PyTorch's profiler for the names of the calls that Gloo has made.
@@ -129,8 +130,8 @@ for name in ("all_reduce", "reduce_scatter", "reduce"):
 print(launch(measured.gloos_names, world_size=2, device="cpu").values[0])
 
 # %% [markdown]
-# It is a whole all-reduce, of which each rank keeps a chunk. Your ring, ten lines of Python, sends
-# half of that. Whoever measures FSDP over Gloo (chapter 06) measures this as well. NCCL has a
+# It runs a whole all-reduce, of which each rank keeps a chunk. Your ring, a few lines of Python,
+# sends half of that. Whoever measures FSDP over Gloo (chapter 06) measures this as well. NCCL has a
 # reduce-scatter of its own.
 #
 # The table tells more. The broadcast's root sends $\lceil\log_2 n\rceil$ copies: a tree. In the
@@ -141,11 +142,11 @@ print(launch(measured.gloos_names, world_size=2, device="cpu").values[0])
 # ### Exercise 2.10
 #
 # In [labs/collectives.py](../labs/collectives.py), write `all_to_all(outputs, inputs, group)`. Both
-# are lists of $n$ tensors. Rank i's `inputs[j]` becomes rank j's `outputs[i]`. Tensors may differ
-# in length. `outputs[i]` already has the length of the tensor that rank i sends to this rank. What
-# it held before is lost. `inputs` stay as they are, and both lists keep their tensors, in their
-# order. Each rank may send $n-1$ messages, each straight to its receiver, in the dtype of the
-# tensor. What a rank has for itself is copied.
+# are lists of $n$ contiguous tensors. Rank i's `inputs[j]` becomes rank j's `outputs[i]`. Tensors
+# may differ in length. `outputs[i]` already has the length of the tensor that rank i sends to this
+# rank. What it held before is lost. `inputs` stay as they are, and both lists keep their tensors,
+# in their order. Each rank may send $n-1$ messages, each straight to its receiver, in the dtype of
+# the tensor. What a rank has for itself is copied.
 #
 # For example, rank 0 has inputs `[[1], [2]]`, and rank 1 `[[3], [4]]`. Afterwards rank 0 has
 # outputs `[[1], [3]]`, and rank 1 `[[2], [4]]`.
@@ -156,10 +157,10 @@ check("2.10")
 # %% [markdown]
 # ## 3 · And the time?
 #
-# Which bytes does the next rank wait for? That decides on the time. On one laptop, ranks share the
-# cores, and no link is slow: times there say little. So give each rank a machine of its own, with a
-# slow network card; [part 02g](02g_across_machines.ipynb) tells how. (Where this system does not
-# allow that, the cell says so, and then the times below are those of one machine.)
+# The time depends on which messages wait for each other. On one laptop, ranks share the cores, and
+# no link is slow: times there say little. So give each rank a machine of its own, with a slow
+# network card; [part 02g](02g_across_machines.ipynb) tells how. (Where this system does not allow
+# that, the cell says so, and then the times below are those of one machine.)
 #
 # Four ways, on 2, 4 and 8 ranks, 1 MB each: your tree, Gloo's reduce, a reduce and then a
 # broadcast, and an all-reduce. At the card's speed of 40 MB/s one copy takes 25 ms.
@@ -271,7 +272,8 @@ put_to_the_test(surprises, more=others)
 #
 # * All-gather, reduce-scatter and all-to-all send $(n-1)/n$ times the tensor, half of an
 #   all-reduce.
-# * Bytes do not tell an algorithm; who talks to whom does. Gloo's all-reduce is a ring.
+# * Bytes alone do not tell which algorithm a library uses. Who talks to whom tells more: Gloo's
+#   all-reduce is a ring.
 # * Gloo's own reduce-scatter, at the version tested, sends twice what it has to.
 # * A library may do something else than a call's name says. Measure it.
 #

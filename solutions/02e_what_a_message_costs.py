@@ -81,9 +81,9 @@ plot_against(sizes, {"one message": [1e3 * t for t in times]}, "bytes", "time (m
              title="One message between two ranks of this machine")
 
 # %% [markdown]
-# The curve bends near $\alpha B$ bytes. (With 33 µs and 4 GB/s that is 132 kB.) Left of this place,
-# size hardly matters: a message of 256 bytes costs nearly as much as one of some thousands. Right
-# of it, only size matters.
+# The curve bends near $\alpha B$ bytes: there the bytes take as long as the latency. (For example,
+# 30 µs and 8 GB/s give 240 kB.) Left of this place, size hardly matters: a message of 256 bytes
+# costs nearly as much as one of some thousands. Right of it, only size matters.
 
 # %% [markdown]
 # ## 2 · From a message to an all-reduce
@@ -209,9 +209,9 @@ halving = predict("Halving-doubling of 100 kB on 8 ranks, on these slow links", 
 # Write `all_reduce_halving_doubling(x, group=None)` in
 # [labs/halving_doubling.py](../labs/halving_doubling.py). It adds up everybody's `x` in place, and
 # returns nothing. `x` has any shape and any length; its halves may differ by one element. It is
-# **contiguous**: its numbers lie one after another in memory, so `x.view(-1)` works. The group has
-# $n$ = 1, 2, 4, 8, … ranks. For any other $n$, the line `need_power_of_two(n)`, which is already in
-# the file, raises an error: some rank would have no partner. Keep that line.
+# contiguous, so `x.view(-1)` works. The group has $n$ = 1, 2, 4, 8, … ranks. For any other $n$, the
+# line `need_power_of_two(n)`, which is already in the file, raises an error: some rank would have
+# no partner. Keep that line.
 
 # %% [markdown]
 # In each round a rank and its partner call the lab's `exchange(outgoing, to, incoming, source,
@@ -256,18 +256,18 @@ Table(["way", "most bytes sent, in X", "rank 0 sends", "and receives", "it sends
 # %% [markdown]
 # In the trees, rank 0 first receives three messages, and then sends three. They follow each other:
 # that makes 6. In the ring and in halving-doubling, a rank sends and receives at the same time. So
-# 14 messages follow each other in the ring, and 6 in halving-doubling. It has as few messages in
-# turn as the trees, and as few bytes as the ring.
+# 14 messages follow each other in the ring, and 6 in halving-doubling. So halving-doubling has as
+# few messages in turn as the trees, and as few bytes as the ring.
 #
-# (As part 02d has found out, Gloo's all-reduce is a ring that runs the other way round.)
+# (Part 02d found out that Gloo's all-reduce is a ring that runs the other way round.)
 
 # %% [markdown]
 # Why does anybody still use a ring? Three reasons:
 #
 # * Halving-doubling needs a power of two. Other numbers of ranks need more steps.
 # * It has other partners in each round. In the order above, the largest messages go to the farthest
-#   ranks, across the slow links between machines. Gloo's library and MPICH begin with the nearest
-#   rank instead (part 02g), [say Gloo's
+#   ranks, across the slow links between machines. The halving-doubling of Gloo's library and of
+#   MPICH begins with the nearest rank instead (part 02g), [say Gloo's
 #   documents](https://github.com/pytorch/gloo/blob/main/docs/algorithms.md) and MPICH's source. A
 #   ring has the same two neighbours all the time.
 # * A ring can cut its chunks into smaller pieces, and pass on the first piece while the second
@@ -304,8 +304,8 @@ put_to_the_test(f"""
 # * A message of $X$ bytes takes $\alpha + X/B$: for a small one latency decides, for a large one
 #   bandwidth.
 # * Count the messages that wait for each other, and you can predict a collective on slow links.
-# * Trees have few messages, rings few bytes. **Halving-doubling** has both, if the number of ranks
-#   is a power of two and all links are equal.
+# * Trees have few messages, rings few bytes. **Halving-doubling** has few of both, if the number of
+#   ranks is a power of two and all links are equal.
 #
 # **Your exercises**: 2.11 stands in a cell above, and
 # [labs/halving_doubling.py](../labs/halving_doubling.py) has 2.12.

@@ -67,14 +67,14 @@ Table(["ranks", "model", "first round", "slowest", "middle", "quickest", "each c
       title=f"128 calls, in nine rounds, on {cores} cores")
 
 # %% [markdown]
-# Each round does the same, but they do not take equally long. Two things explain most of that:
+# Each round does the same, but they do not take equally long. Two things can explain that:
 #
 # * the first round may be slower, since memory and connections are new;
 # * other programs take the cores for milliseconds. In an all-reduce all ranks then wait for one.
 #   They also wait if ranks begin a call at different moments: that is called **skew**.
 #
-# Such disturbances only add to the time. So compare the model with each call at its best: in that
-# of the nine rounds in which it was quickest. Here are these 128 times, sorted.
+# Such disturbances only add to the time. So compare the model with each call *at its best*: take
+# the shortest of its nine times. Here are these 128 times, sorted.
 
 # %% tags=["nbval-ignore-output"]
 def constant(milliseconds):
@@ -87,7 +87,9 @@ plot_against(range(1, 129), {names[n]: [1e3 * t for t in sorted(one["best"])]
              logarithmic="y", title="128 all-reduces of 4 kB, each the quickest of nine")
 
 # %% [markdown]
-# One rank has nobody to wait for: its line is what a call costs without any message.
+# The dashed lines, *theory*, are the model. The farther the dots lie above the line of their
+# colour, the more the model leaves out. One rank has nobody to wait for: its line is what a call
+# costs without any message. With fewer cores than ranks, ranks may also wait for a core.
 #
 # Does Gloo send the two messages that the model counts? Its sources are in C++, but you need not
 # read them: bytes tell. Each message of Gloo carries 144 bytes of headers. (They are three headers
@@ -126,9 +128,9 @@ Table(["ranks", "call", "bytes that rank 0 sent", "of them data", "messages"],
 # * the lab's ring on two ranks: **4** messages, two at a time;
 # * Gloo's all-reduce on two ranks: **8** messages, four at a time.
 #
-# The table also shows what the threads of a rank do. Gloo has one that listens to the network. A
-# collective passes one more. A thread *sleeps* until the one before it is done. Then the kernel
-# wakes it, and that costs some microseconds.
+# The table also shows what the threads of a rank do. One thread of Gloo listens to the network. A
+# collective also passes a second one, which carries it out. A thread *sleeps* until the one before
+# it is done. Then the operating system wakes it, and that takes time.
 
 # %% tags=["nbval-ignore-output"]
 pairs = launch(call_costs.side_by_side, world_size=2, device="cpu").values
@@ -139,14 +141,14 @@ Table(["", "messages", "sleeps of a rank", "model", "quickest call", "average ca
        "CPU time / cores"], call_costs.rows_of_calls(pairs, messages, of_model, cores))
 
 # %% [markdown]
-# The last column is the CPU time of both ranks, divided by the number of cores. On the average, no
-# call can be quicker. The printed lines say what this run has found:
+# The last column is the CPU time of both ranks, divided by the number of cores. On the average,
+# calls cannot be quicker than that. The printed lines say what this run has found:
 #
 # * If both rings take longer than there and back, then messages of the same moment are not free. A
 #   network's link carries one message each way at a time. Here no wire carries them: cores do the
 #   work of both. (The lab's ring also pays for Python, which begins each of its messages.)
-# * If the cores compute for most of the time, their work decides. If not, look what else runs. On a
-#   quiet machine the rest is threads that wake each other.
+# * If the cores compute for most of the time, their work decides. If not, look at what else runs.
+#   On a quiet machine the rest is threads that wake each other.
 
 # %% [markdown]
 # In both cases $\alpha$ is no property of a wire here. It is the time that programs need to send,
@@ -168,7 +170,8 @@ Table(["", "messages", "sleeps of a rank", "model", "quickest call", "average ca
 #   divided by the time. Where ranks do the adding, you can compare it with the speed of a link, and
 #   with other $n$.
 #
-# For a reduce-scatter or an all-gather the factor is $\frac{n-1}{n}$, for a broadcast 1.
+# If $S$ is the whole tensor of a reduce-scatter or an all-gather, the factor is $\frac{n-1}{n}$,
+# for a broadcast 1.
 
 # %% tags=["cover", "nbval-ignore-output"]
 large = [2_000_000, 4_000_000, 8_000_000, 16_000_000]
@@ -203,11 +206,12 @@ Table(["part", "time", "share of the all-reduce"],
       title=f"An all-reduce of {megabytes:g} MB on two ranks")
 
 # %% [markdown]
-# A message on one machine is copied twice: the sender copies it into the kernel, and the receiver
-# copies it out. While two messages travel both ways, the same two processes have twice as much to
-# copy. The first printed line says what that costs. With 1 times it is free, with 2 times the two
-# messages might as well go one after the other. The model was fitted to one message at a time, so
-# it knows nothing of that. Adding comes on top. What these parts leave is not explained here.
+# A message on one machine is copied twice: the sender copies it into memory of the operating
+# system, and the receiver copies it out. While two messages travel both ways, the same two
+# processes have twice as much to copy. The first printed line says what that costs. With 1 times it
+# is free, with 2 times the two messages might as well go one after the other. The model was fitted
+# to one message at a time, so it does not know this cost. Adding comes on top. The rest of the
+# all-reduce's time is not explained here.
 
 # %% [markdown]
 # ## 3 · Buckets
@@ -279,8 +283,8 @@ print(f"from 4 to 64 kB: {1e3 * (packed[0] - packed[4]):.0f} ms saved; "
 #
 # * A call returns when its kernel is queued on a **stream**. Synchronize before you read a clock.
 # * NCCL's kernels run on parts of the GPU that could compute meanwhile. `NCCL_MAX_CTAS` limits how
-#   many. More of them may be faster, says its documentation. (Some collectives, not the all-reduce,
-#   can do without, since NCCL 2.28.)
+#   many. More of them may be faster, says its documentation. (Since NCCL 2.28, some collectives can
+#   do without such kernels, but not the all-reduce.)
 #
 # None of this was measured here.
 

@@ -2,9 +2,10 @@
 # # 02g · Across machines
 #
 # **What changes when a link is slow, and several ranks share it?** So far all ranks were on one
-# machine, and messages passed through its memory. In a cluster, the ranks of a machine share a
-# network card, which is much slower. You get such a cluster on your laptop. Its machines are real
-# as far as the network goes, and the kernel limits the speed of their cards.
+# machine, and messages passed through its memory. In a cluster, messages between machines pass a
+# network card. It is much slower than memory, and several ranks may share it. You get such a
+# cluster on your laptop. For the network, its machines are real, and the operating system limits
+# the speed of their cards.
 
 # %% [markdown]
 # ![Timeline of an all-reduce on four ranks of two machines, with two rows for the network cards:
@@ -51,8 +52,8 @@ card_megabytes_per_second = 25.0
 # Elsewhere it gives `None`, and says why. Then the cells below run on one machine, and show no
 # cards.
 #
-# (The kernel counts what a card carries, and it does that for ranks on the CPU. So these cells ask
-# for `device="cpu"`.)
+# (The operating system counts what a card carries, and it does that for ranks on the CPU. So these
+# cells ask for `device="cpu"`.)
 
 # %%
 speed = card_megabytes_per_second * 1e6
@@ -70,9 +71,9 @@ Table(["RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "network card"], 
 # `torchrun` sets the same variables on a cluster. `GROUP_RANK` is the number of the machine. Ranks
 # 0 and 1 are on machine 0, and ranks 2 and 3 on machine 1.
 #
-# Now an all-reduce of $X$ bytes. Part 02d has found out that Gloo's is a ring. Each rank sends
-# $2\,\frac{n-1}{n}X = 1.5\,X$ to the rank before it: 0 → 3 → 2 → 1 → 0. Which of these four links
-# pass a network card? How many bytes leave a machine?
+# Now an all-reduce of $X$ bytes. Part 02d found out that Gloo's all-reduce is a ring. Each rank
+# sends $2\,\frac{n-1}{n}X = 1.5\,X$ to the rank before it: 0 → 3 → 2 → 1 → 0. Which of these four
+# links pass a network card? How many bytes leave a machine?
 
 # %%
 card_guess = predict(f"All-reduce of {megabytes:g} MB on 2 × 2 ranks: bytes that leave a machine",
@@ -102,8 +103,8 @@ plot_timeline(run, cards=bool(machines), title="An all-reduce across two machine
 # area below is what it receives. The dotted lines are its full speed. The cards are nearly full,
 # and all ranks wait for them: 6 MB at 25 MB/s take 240 ms.
 #
-# Some ranks end earlier than others. A rank is done when it has the sum, and when the kernel has
-# taken its last bytes.
+# Some ranks end earlier than others. A rank is done when it has the sum, and when the operating
+# system has taken its last bytes.
 #
 # *Break it.* `Machines([3, 1], bytes_per_second=speed)` puts three ranks on machine 0. Do the cards
 # carry less? (No: still one link leaves each machine.)
@@ -111,9 +112,9 @@ plot_timeline(run, cards=bool(machines), title="An all-reduce across two machine
 # %% [markdown]
 # ## 2 · The order of ranks
 #
-# A ring may visit the ranks in any order, and the sum is the same. The bytes that pass a card are
-# not. If the ranks of each machine stand side by side, one link leaves each machine. What if the
-# ring goes 0, 2, 1, 3?
+# A ring may visit the ranks in any order, and the sum is the same. But the bytes that pass a card
+# depend on the order. If the ranks of each machine stand side by side, one link leaves each
+# machine. What if the ring goes 0, 2, 1, 3?
 
 # %% [markdown]
 # ### Exercise 2.14
@@ -169,10 +170,10 @@ Table(["order", *across_machines.CARD_COLUMNS],
        for order, links in crossing.items()])
 
 # %% [markdown]
-# In turns, every link leaves a machine: two links leave each. That makes twice the bytes, and by
-# the formula twice the time, with the same algorithm. `torchrun` numbers the
-# ranks of a machine one after another: `RANK` is `GROUP_RANK × LOCAL_WORLD_SIZE + LOCAL_RANK`. A
-# ring in the order of ranks then crosses as rarely as possible.
+# In turns, every link leaves a machine: two links leave each. So the same algorithm sends twice the
+# bytes, and by the formula it takes twice the time. `torchrun` numbers the ranks of a machine one
+# after another: `RANK` is `GROUP_RANK × LOCAL_WORLD_SIZE + LOCAL_RANK`. A ring in the order of
+# ranks then crosses as rarely as possible.
 
 # %% [markdown]
 # ## 3 · Two levels
@@ -272,7 +273,8 @@ plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)", predicted=theo
 # And if all links are equal? Then two levels save no bytes: with the $2\,\frac{L-1}{L}\,X$ inside,
 # a rank sends $2\,\frac{n-1}{n}\,X$, as in the flat ring. But they save messages: $2(L-1) + 2(M-1)$
 # follow each other, where the flat ring has $2(n-1)$. Take 8 ranks as 2 × 4, a small tensor of 12.8
-# kB, and links of 10 ms and 20 MB/s between all of them. Then these are 8 messages and not 14.
+# kB, and links of 10 ms and 20 MB/s between all of them. Then 8 messages follow each other, and not
+# 14.
 
 # %% tags=["nbval-ignore-output"]
 equal = launch(across_machines.on_equal_links, 12_800, 4, 0.010, 20e6, world_size=8, device="cpu")
@@ -320,10 +322,10 @@ if machines:
 # The report names the machine: here it can ask the emulated switch. On a real cluster, you only see
 # ranks that wait in a call.
 #
-# If the cable comes back in time, nothing is lost. The kernel sends again what was not confirmed.
-# It waits at least 0.2 s before it tries, then 0.4 s more, then 0.8 s, and so on. So ranks may
-# stand still for longer than the cable was out. (The seconds of a plan count from the moment at
-# which your function begins.)
+# If the cable comes back in time, nothing is lost. The operating system sends again what was not
+# confirmed. It waits at least 0.2 s before it tries, then 0.4 s more, then 0.8 s, and so on. So
+# ranks may stand still for longer than the cable was out. (The seconds of a plan count from the
+# moment at which your function begins.)
 
 # %% tags=["nbval-ignore-output"]
 if machines:
@@ -337,8 +339,10 @@ if machines:
 # * a card becomes slow: `slow = try_it(machines.slow(1, 5e6, at_block="step", nth=3), timeout=20)`.
 #   Draw it with `plot_timeline(slow, cards=True)`: from the third step on, both cards carry 5 MB/s
 #   at most. All ranks succeed, so no error tells you;
-# * the network falls in two halves: `try_it(machines.split([1], at_block="step", nth=3))`;
+# * the network falls in two halves: `try_it(machines.split([1], at_block="step", nth=3))`. All four
+#   ranks wait until the timeout. The report names both halves;
 # * a machine dies, and takes its ranks along: `try_it(machines.kill(1, at_block="step", nth=3))`.
+#   The launch notices that and ends at once, with a `RankError`.
 
 # %% [markdown]
 # ## Put to the test
