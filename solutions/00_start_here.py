@@ -541,6 +541,7 @@ problems = examine()
 # | [10f · Advice, judged][10f] | Which advice holds, and about which can nobody say? |
 # | [10g · Practices and pitfalls][10g] | What does each practice save, and what does it cost? |
 # | 11 · Capstone | All of it, on a model that learns. |
+# | [11b · The exam][11b] | What is wrong with these twelve trainings? |
 #
 # </details>
 #
@@ -592,6 +593,7 @@ problems = examine()
 # [10e]: 10e_from_plan_to_configuration.ipynb
 # [10f]: 10f_advice_judged.ipynb
 # [10g]: 10g_practices_and_pitfalls.ipynb
+# [11b]: 11b_exam.ipynb
 
 # %% [markdown]
 # ## Put to the test

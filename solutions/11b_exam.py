@@ -6,9 +6,9 @@
 # you get exactly these, of twelve real runs. Each run has one fault, and you name it.
 
 # %% [markdown]
-# ![A table of coloured squares: twelve sheets, A to L, in rows; losses, steps, bytes over dp and tp,
-# memory and calls in columns; few squares of each row differ from last week's run, and many rows
-# look alike](../assets/covers/11b_exam.png)
+# ![A table of coloured squares: twelve sheets, A to L, in rows; losses, steps, bytes over dp and
+# tp, memory and calls in columns; few squares of each row differ from last week's run, and many
+# rows look alike](../assets/covers/11b_exam.png)
 #
 # *Computed in section 5: which evidence of each sheet differs from last week's run. Many sheets
 # look alike in it, so it is not enough to name a fault.*
@@ -47,7 +47,7 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 #
 # | in the pictures | what a rank does |
 # |---|---|
-# | test | the loss on samples that are never trained on (the *held-out* loss), with a `tp sum` in each block |
+# | test | the *held-out* loss, of samples that are never trained on; a `tp sum` in each block |
 # | data | gets the samples of its copy |
 # | forward, backward | four times: one micro-batch, with a `tp sum` in each block |
 # | dp sum | sums the gradients over the copies |
@@ -66,7 +66,7 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 # `show` prints a sheet. All sheets have the same form.
 
 # %%
-exam = lab("exam")
+exam, patient = lab("exam"), lab("patient")
 last_week = exam.train()
 
 def show(name, run):
@@ -74,13 +74,13 @@ def show(name, run):
     losses = {"this run": exam.losses_of(run), "last week's": exam.losses_of(last_week)}
     display(
         plot_curves(losses, "step", "loss", title=f"{name}: the loss of each rank's copy"),
-        plot_timeline(run, exam.LABELS, title=f"{name}: the last step"),
+        plot_timeline(run, patient.LABELS, title=f"{name}: the last step"),
         plot_memory(run, "training", ranks=[0], title=f"{name}: memory of rank 0"),
         plot_map({"the last is at the right": exam.call_squares(run)}, exam.CALLS,
                  "calls, counted from the end", title=f"{name}: flight recorder"),
         Table(["step", *exam.COLUMNS * 2], exam.loss_rows(run, last_week), groups=exam.WEEKS),
         Table(["rank", "dp", "tp", "dp, last week", "tp, last week"],
-              exam.byte_rows(run, last_week), title=f"{name}: bytes that each rank sent in step 19"),
+              exam.byte_rows(run, last_week), title=f"{name}: bytes sent in step 19"),
         Table(["kind", "bytes", "last week"], exam.memory_rows(run, last_week),
               title=f"{name}: the most that rank 0 had of it"))
 
@@ -116,21 +116,20 @@ show("Example", exam.train(exam.EXAMPLE))
 # **What is as last week?** All losses. So the mean of the gradients is right, and so are the
 # samples and the update. The bytes over `tp` and the memory by kind are as last week, too.
 #
-# **What differs?** The bytes over `dp`: 516,348 in place of 172,116. Before you look for a name,
-# take them apart. With two ranks, the sum of the gradients sends G bytes, and the gather G / 2. So
-# last week 1.5 G = 172,116, and G = 114,744. This run has 344,232 more: that is 3 G. The gather
-# cannot have changed alone: three gathers more would be 1.5 G.
-#
-# So the gradients are summed four times in a step. There are four micro-batches.
+# **What differs?** The bytes over `dp`: they are three times as many. Before you look for a name,
+# take them apart. Let G be the bytes of all gradients of a rank. Between two ranks, the sum of the
+# gradients sends G, and the gather G / 2: that was last week's 1.5 G. Now it is 4.5 G. If the
+# gather is as before, 4 G are left: **four sums in a step, and a step has four micro-batches.**
 
 # %% [markdown]
-# **What says the second witness?** In the recorder, `dp: all_reduce` stands behind each backward's
-# sums, and not at the end alone. The timeline has four bars "dp sum". All three agree: **the copies
-# exchange gradients after each micro-batch**, as DDP does without `no_sync` (03d).
+# **What says the second witness?** In the recorder, a `dp: all_reduce` stands behind the sums of
+# each micro-batch, and there is one `all_gather`. The timeline has four bars "dp sum". All three
+# agree: **the copies exchange gradients after each micro-batch**, as DDP does without `no_sync`
+# (03d). (Memory has more grey: the sum of what was exchanged before.)
 #
-# **What else would it have been?** "The copies never exchange gradients" has other bytes over `dp`
-# as well, but fewer, and other losses. Always ask this last question: a fault that explains one
-# number often contradicts another.
+# **What else might it be?** "Never exchanged" changes the bytes over `dp`, too. But there are fewer
+# then, and the losses differ. Always ask this last question: a fault that explains one number often
+# contradicts another.
 
 # %% [markdown]
 # ## 4 · The candidates, and the sheets
@@ -139,6 +138,7 @@ show("Example", exam.train(exam.EXAMPLE))
 # example is on no sheet.
 
 # %%
+sheets = {}  # for the runs
 Table(["name", "what is wrong"], exam.TOLD.items())
 
 # %% [markdown]
@@ -150,85 +150,85 @@ Table(["name", "what is wrong"], exam.TOLD.items())
 # ### Sheet A
 
 # %% tags=["nbval-ignore-output"]
-A = exam.run_of("A", seed)
-show("Sheet A", A)
+sheets["A"] = exam.run_of("A", seed)
+show("Sheet A", sheets["A"])
 
 # %% [markdown]
 # ### Sheet B
 
 # %% tags=["nbval-ignore-output"]
-B = exam.run_of("B", seed)
-show("Sheet B", B)
+sheets["B"] = exam.run_of("B", seed)
+show("Sheet B", sheets["B"])
 
 # %% [markdown]
 # ### Sheet C
 
 # %% tags=["nbval-ignore-output"]
-C = exam.run_of("C", seed)
-show("Sheet C", C)
+sheets["C"] = exam.run_of("C", seed)
+show("Sheet C", sheets["C"])
 
 # %% [markdown]
 # ### Sheet D
 
 # %% tags=["nbval-ignore-output"]
-D = exam.run_of("D", seed)
-show("Sheet D", D)
+sheets["D"] = exam.run_of("D", seed)
+show("Sheet D", sheets["D"])
 
 # %% [markdown]
 # ### Sheet E
 
 # %% tags=["nbval-ignore-output"]
-E = exam.run_of("E", seed)
-show("Sheet E", E)
+sheets["E"] = exam.run_of("E", seed)
+show("Sheet E", sheets["E"])
 
 # %% [markdown]
 # ### Sheet F
 
 # %% tags=["nbval-ignore-output"]
-F = exam.run_of("F", seed)
-show("Sheet F", F)
+sheets["F"] = exam.run_of("F", seed)
+show("Sheet F", sheets["F"])
 
 # %% [markdown]
 # ### Sheet G
 
 # %% tags=["nbval-ignore-output"]
-G = exam.run_of("G", seed)
-show("Sheet G", G)
+sheets["G"] = exam.run_of("G", seed)
+show("Sheet G", sheets["G"])
 
 # %% [markdown]
 # ### Sheet H
 
 # %% tags=["nbval-ignore-output"]
-H = exam.run_of("H", seed)
-show("Sheet H", H)
+sheets["H"] = exam.run_of("H", seed)
+show("Sheet H", sheets["H"])
 
 # %% [markdown]
 # ### Sheet I
 
 # %% tags=["nbval-ignore-output"]
-I = exam.run_of("I", seed)
-show("Sheet I", I)
+sheets["I"] = exam.run_of("I", seed)
+show("Sheet I", sheets["I"])
 
 # %% [markdown]
 # ### Sheet J
 
 # %% tags=["nbval-ignore-output"]
-J = exam.run_of("J", seed)
-show("Sheet J", J)
+sheets["J"] = exam.run_of("J", seed)
+show("Sheet J", sheets["J"])
 
 # %% [markdown]
 # ### Sheet K
 
 # %% tags=["nbval-ignore-output"]
-K = exam.run_of("K", seed)
-show("Sheet K", K)
+sheets["K"] = exam.run_of("K", seed)
+show("Sheet K", sheets["K"])
 
 # %% [markdown]
 # ### Sheet L
 
 # %% tags=["nbval-ignore-output"]
-L = exam.run_of("L", seed)
-show("Sheet L", L)
+sheets["L"] = exam.run_of("L", seed)
+show("Sheet L", sheets["L"])
 
 # %% [markdown]
 # ## 5 · Can a script do it?
@@ -242,10 +242,8 @@ show("Sheet L", L)
 own_patterns = predict("Sheets of 12 with a pattern of their own", unit="sheets")
 
 # %% tags=["cover", "nbval-ignore-output"]
-sheets = {"A": A, "B": B, "C": C, "D": D, "E": E, "F": F,
-          "G": G, "H": H, "I": I, "J": J, "K": K, "L": L}
 squares = exam.difference_squares(sheets, last_week)
-plot_map({"each sheet beside last week's run": squares}, exam.VERDICTS,
+plot_map({"each sheet beside last week's run": squares}, exam.VERDICTS.values(),
          title="Which evidence differs")
 
 # %% jupyter={"source_hidden": true}
@@ -261,8 +259,10 @@ own_patterns.compare(12, exam.with_own_pattern(squares), kind="forward", wire="c
 #
 # Write `name_the_faults()`. It takes nothing, and returns a dict with a name for each sheet: a text
 # from the list of candidates, exactly as it stands there, or `None` if you cannot tell. The dict
-# also has `"seed"`: the number in the second code cell above. For example, with three sheets:
-# `{"seed": 7, "A": "summed", "B": None, "C": "slow link"}`.
+# also has `"seed"`: the number in the second code cell of this notebook. For example, with three
+# sheets:
+#
+# `{"seed": 7, "A": "summed", "B": None, "C": "slow link"}`
 #
 # The check says how many are right. For up to three wrong names, it says what these faults would
 # show, and what the sheet shows.
@@ -299,7 +299,7 @@ check("11.4", name_the_faults)
 # ## What you have learnt
 #
 # * **What is as before is evidence, too**: equal losses rule out half of all faults.
-# * The **first step** at which losses leave a healthy run says which part of the program to look at.
+# * The **first step** at which losses leave those of a healthy run says where to look.
 # * A number becomes a fault when you **take it apart**: which message, how often, how long?
 # * Whoever waits is seldom guilty. In a timeline look for who comes last, in a recorder for the
 #   first call that differs.

@@ -6,8 +6,8 @@ torchrun --nproc-per-node 4 labs/exam.py        which evidence of a run differs 
 import hashlib
 import string
 
-from faults import EXAMPLE, FAULTS, HEALTHY, record_with
-from patient import DP, LABELS, STEPS, TP
+from faults import EXAMPLE, HEALTHY, record_with
+from patient import DP, STEPS, TP
 
 LETTERS = string.ascii_uppercase[:12]
 TOLD = {
@@ -48,7 +48,7 @@ KINDS = ["parameters", "gradients", "optimizer_state", "activations"]  # those t
 COLUMNS = ["rank 0", "rank 1", "rank 2", "rank 3", "test"]
 WEEKS = [("", 1), ("this run", len(COLUMNS)), ("last week", len(COLUMNS))]
 SHOWN_STEPS = [0, 1, 2, 3, 5, 6, 7, 14, 15, 16, 17, 20]
-ALIKE = 1e-4  # losses that differ by less, relative to themselves, are shown as the same number
+ALIKE = 1e-5  # losses that differ by less, relative to themselves, differ by rounding
 
 
 # ---- Which sheet has which fault ---------------------------------------------------------------
@@ -56,6 +56,7 @@ ALIKE = 1e-4  # losses that differ by less, relative to themselves, are shown as
 
 def drawn_for(seed) -> dict[str, str]:
     """{letter: fault}. Whoever calls this does not sit the exam."""
+
     def chance(fault):
         return hashlib.sha256(f"{seed} {fault}".encode()).hexdigest()
 
@@ -127,7 +128,7 @@ def in_short(count) -> str:
     return f"{count / 1000:.0f}k" if count >= 1000 else str(count)
 
 
-VERDICTS = ["as last week", "differs"]
+VERDICTS = {True: "differs", False: "as last week"}
 CALLS = ["tp: all_reduce", "dp: all_reduce", "dp: all_gather", "all: all_reduce", "all: barrier"]
 
 
@@ -165,7 +166,7 @@ def difference_squares(runs, last_week) -> dict:
     """For a picture: of each sheet, which evidence differs from last week's."""
     return {
         name: {
-            evidence: (VERDICTS[differs], "", True)
+            evidence: (VERDICTS[differs], "", differs)
             for evidence, differs in differing(run, last_week).items()
         }
         for name, run in runs.items()
@@ -179,12 +180,8 @@ def with_own_pattern(squares) -> int:
 
 
 def main():
-    from pedagogy_lib.unwritten import misses_something
-
-    if misses_something(__file__):
-        return
     last_week, run = train(), train(EXAMPLE)
-    for evidence, differs in differing(run, last_week).items():
+    for evidence, differs in differing(run, last_week).items() if run.rank == 0 else ():
         print(f"{evidence:15} {VERDICTS[differs]}")
 
 

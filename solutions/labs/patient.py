@@ -135,6 +135,8 @@ class Training:
     """
 
     def __init__(self, watch=unwatched):
+        if dist.get_world_size() != DP * TP:
+            raise ValueError(f"this training takes {DP * TP} ranks, not {dist.get_world_size()}")
         self.rank, self.step = dist.get_rank(), 0
         self.copy, self.part = divmod(self.rank, TP)  # of the model; of this copy
         self.watch_all, self.losses, self.held_out = watch, [], []
@@ -363,10 +365,7 @@ def last_calls(groups) -> list[tuple[str, str, int]]:
 
 def main():
     from pedagogy_lib import launch
-    from pedagogy_lib.unwritten import misses_something
 
-    if misses_something(__file__):
-        return
     run = launch(record, world_size=DP * TP, device="cpu")
     if run.rank == 0:
         losses = run.values[0]["losses"]
