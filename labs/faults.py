@@ -9,7 +9,7 @@ import torch.distributed as dist
 from patient import BLOCKS, DP, EPOCH, MICROBATCHES, RESTART, STEPS, Training, record
 
 SLOW_RANK, GUILTY = 2, 3  # ranks; the second one falls out of step at last
-SLOW = 2  # times
+SLOW = 3  # times
 OF_A_STEP = 3 * BLOCKS * MICROBATCHES  # forwards of a block, in the time that a step computes
 
 
@@ -39,7 +39,7 @@ class EpochAnew(Training):
 
 class SlowData(Training):
     def order(self):
-        self.compute((SLOW - 1) * OF_A_STEP)
+        self.compute(OF_A_STEP)
         return super().order()
 
 
@@ -140,7 +140,7 @@ class SlowRank(Training):
 
 class SlowLink(Training):
     def send(self, nbytes):
-        super().send(nbytes * 8)
+        super().send(nbytes * 2 * SLOW)
 
 
 class SlowTensorLink(Training):

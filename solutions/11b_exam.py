@@ -292,8 +292,7 @@ def name_the_faults():
 check("11.4", name_the_faults)
 
 # %% [markdown]
-# Once more? Change `seed` in the second code cell, and run all. Another seed draws twelve of the 22
-# candidates anew.
+# Once more? Change `seed` in the second code cell, and run all. Another seed draws other faults.
 
 # %% [markdown]
 # ## What you have learnt

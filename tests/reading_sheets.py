@@ -9,7 +9,6 @@ PATH = ROOT / "solutions" / "labs" / "patient.py"
 PATIENT = Lab("patient", PATH, PATH)
 EXAM = Lab("exam", PATH.with_name("exam.py"), PATH.with_name("exam.py"))
 NEAR = 0.05  # of losses
-NOT_LESS = 0.95  # of an emulated time
 SAME = 1e-5  # losses that differ by less are the same
 
 
@@ -61,12 +60,12 @@ def seconds_of(run, label, rank) -> float:
 def slow_part(run, last_week) -> str:
     """What takes longer, even where nobody waits: the shortest of its bars, or of its ranks."""
     ranks, unit = range(run.world_size), PATIENT.SECONDS
-    forward = 2 * unit  # of two blocks
+    forward = PATIENT.BLOCKS * unit
     if min(seconds_of(run, "data", rank) for rank in ranks) > 20 * unit:
         return "data"
-    if max(min(own_forwards(run, rank)) for rank in ranks) >= 2 * forward * NOT_LESS:
+    if max(min(own_forwards(run, rank)) for rank in ranks) > 2.5 * forward:
         return "rank"
-    if min(seconds_of(run, "dp sum", rank) for rank in ranks) > 6 * message_seconds(last_week):
+    if min(seconds_of(run, "dp sum", rank) for rank in ranks) > 5 * message_seconds(last_week):
         return "link"
     if min(end - start for rank in ranks for start, end in spans_of(run, "tp sum", rank)) > unit:
         return "tensor link"
