@@ -73,7 +73,7 @@ def show(name, run):
     """A sheet: three pictures, the last calls of each rank, and three tables."""
     losses = {"this run": exam.losses_of(run), "last week's": exam.losses_of(last_week)}
     display(
-        plot_curves(losses, "step", "loss", title=f"{name}: the loss of each rank's copy"),
+        plot_curves(losses, "step", "loss", 5, title=f"{name}: the loss of each rank's copy"),
         plot_timeline(run, patient.LABELS, title=f"{name}: the last step"),
         plot_memory(run, "training", ranks=[0], title=f"{name}: memory of rank 0"),
         plot_map({"the last is at the right": exam.call_squares(run)}, exam.CALLS,
@@ -95,7 +95,7 @@ show("Last week", last_week)
 # %% [markdown]
 # * **Losses.** Both ranks of a copy have the same loss, so one line lies on the other. The two
 #   copies have different samples, so their lines differ. `test` is the held-out loss; it is
-#   computed *before* the step.
+#   computed *before* the step. Losses above 5 leave the picture.
 # * **Timeline.** A bar of communication has two parts: waiting until all are there, and the
 #   message. Who comes last does not wait.
 # * **Memory.** Each step is a hill. The high blue bar is the restart: for a moment there are two
