@@ -560,7 +560,7 @@ problems = examine()
 # | [04c · Finding out][04c] | Something is wrong: with which rank, and what? |
 # | [04d · Restart][04d] | How does it go on, with fewer ranks or others? |
 # | [04e · Keep training][04e] | Must all stop when one rank dies? |
-# | [04f · Copies, and rare meetings][04f] | What is lost if a rank dies that holds the only copy? |
+# | [04f · Copies in memory, and rare meetings][04f] | A rank dies with the only copy: what is lost? |
 # | [04g · Chaos][04g] | Does your training survive a bad day? |
 #
 # </details>
@@ -652,6 +652,7 @@ problems = examine()
 # | [10f · Advice, judged][10f] | Which advice holds, and about which can nobody say? |
 # | [10g · Practices and pitfalls][10g] | What does each practice save, and what does it cost? |
 # | 11 · Capstone | All of it, on a model that learns. |
+# | [11b · The exam][11b] | What is wrong with these twelve trainings? |
 #
 # </details>
 #
@@ -703,6 +704,7 @@ problems = examine()
 # [10e]: 10e_from_plan_to_configuration.ipynb
 # [10f]: 10f_advice_judged.ipynb
 # [10g]: 10g_practices_and_pitfalls.ipynb
+# [11b]: 11b_exam.ipynb
 
 # %% [markdown]
 # ## Put to the test

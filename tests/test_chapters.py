@@ -88,6 +88,7 @@ PARAMETERS = {
     "10e_from_plan_to_configuration": {"gpus": "32xH100", "batch": 256, "looked_at": 12},
     "10f_advice_judged": {"error": 0.5, "factor": 1.3, "engines": 5},
     "10g_practices_and_pitfalls": {"link": 4e9, "host": 50e9, "storage": 1e12},
+    "11b_exam": {"seed": 138},
 }
 SHOWN = {
     "00_start_here": [
@@ -325,6 +326,7 @@ SHOWN = {
         "the GPUs wait: gradients 0.00 s, update 3.77 s, parameters 0.42 s",
         "storage of 1 TB/s",
     ],
+    "11b_exam": ["theory 12 sheets; counted 3 sheets", "not attempted yet"],
 }
 
 

@@ -35,6 +35,9 @@ SAID = {
     "engine_options": ["Megatron-LM: ", "nanotron: "],
     "equal_replicas": ["all three", "no own samples           distance from one process"],
     "emulated_data_parallel": ["as one process to 1e-12: True"],
+    "exam": ["bytes over dp   differs", "losses          as last week"],
+    "faults": ["nothing              loss 1.", "momentum lost        loss 1."],
+    "patient": ["21 steps: loss 3.9"],
     "experts": ["alone: loss 2", "with the bias: loss 2"],
     "expert_engines": ["of PyTorch's parts: as one process to"],
     "expert_parallel": [""],
@@ -164,6 +167,9 @@ OFTEN = ["schedules"]  # chapter 00 starts torchrun, too
 HERE = Path(__file__)
 PROGRAMS = sorted((ROOT / "solutions" / "labs").glob("*.py"))
 ALONE = [
+    "patient",  # takes four ranks, as faults and exam do
+    "faults",
+    "exam",
     "small_states",  # counts the states of all optimizers, and engines' outlive their programs
     "language_model",
     "schedules",

@@ -1,0 +1,326 @@
+# %% [markdown]
+# # 11b · The exam
+#
+# **Twelve trainings are broken. On a cluster nobody tells you how.** You have a loss curve, a
+# timeline, counts of bytes, the calls that a flight recorder kept, and the memory over time. Here
+# you get exactly these, of twelve real runs. Each run has one fault, and you name it.
+
+# %% [markdown]
+# ![A table of coloured squares: twelve sheets, A to L, in rows; losses, steps, bytes over dp and
+# tp, memory and calls in columns; few squares of each row differ from last week's run, and many
+# rows look alike](../assets/covers/11b_exam.png)
+#
+# *Computed in section 5: which evidence of each sheet differs from last week's run. Many sheets
+# look alike in it, so it is not enough to name a fault.*
+#
+# **After this part you can** read five kinds of evidence together, say what each possible fault
+# would change, and rule out all faults but one.
+#
+# **It takes** about 25 minutes, and 60 more for 1 exercise. **It needs** all chapters; most of all
+# [03b](03b_samples_of_its_own.ipynb), [03m](03m_when_it_hangs.ipynb), [05](05_memory.ipynb),
+# [06](06_zero.ipynb) and [07d](07d_a_model_in_parts.ipynb).
+
+# %% jupyter={"source_hidden": true}
+from IPython.display import display
+
+from pedagogy_lib import (
+    Table, check, hint, lab, plot_curves, plot_map, plot_memory, plot_timeline, predict, progress,
+)
+
+# %% tags=["parameters"]
+seed = 302  # another one draws other faults, and puts them on other sheets
+
+# %% [markdown]
+# ## 1 · The patient
+#
+# All sheets are runs of one program, [labs/patient.py](../labs/patient.py): a small language model
+# on four ranks. Read it as far as you like. Leave `labs/faults.py` and `labs/exam.py` closed: they
+# have the faults.
+#
+# * **Two copies, each on two ranks.** Ranks 0 and 1 have copy 0, ranks 2 and 3 have copy 1. So the
+#   groups along `tp` are 0–1 and 2–3, and those along `dp` are 0–2 and 1–3.
+# * **Two blocks, cut over `tp`.** Each block sums once in its forward and once in its backward.
+# * **Momentum, sharded over `dp`** (ZeRO 1). Each copy updates half of the weights.
+
+# %% [markdown]
+# What happens in each of its 21 steps, in this order:
+#
+# | in the pictures | what a rank does |
+# |---|---|
+# | test | the *held-out* loss, of samples that are never trained on; a `tp sum` in each block |
+# | data | gets the samples of its copy |
+# | forward, backward | four times: one micro-batch, with a `tp sum` in each block |
+# | dp sum | sums the gradients over the copies |
+# | dp gather | gets the half of the weights that the other copy has updated |
+# | log | adds up the losses of all ranks |
+#
+# An epoch has 6 steps. Before step 15 the training is stopped, and goes on from a checkpoint. The
+# learning rate grows in the first 10 steps.
+
+# %% [markdown]
+# Each launch below trains anew, in a few seconds. In the last step, which the timeline shows,
+# computing and the links are emulated: they take a fixed time. All else is as fast as your
+# computer. All runs have the same seeds, so without a fault all losses are the same, digit for
+# digit.
+#
+# `show` prints a sheet. All sheets have the same form.
+
+# %%
+exam, patient = lab("exam"), lab("patient")
+last_week = exam.train()
+
+def show(name, run):
+    """A sheet: three pictures, the last calls of each rank, and three tables."""
+    losses = {"this run": exam.losses_of(run), "last week's": exam.losses_of(last_week)}
+    display(
+        plot_curves(losses, "step", "loss", 5, title=f"{name}: the loss of each rank's copy"),
+        plot_timeline(run, patient.LABELS, title=f"{name}: the last step"),
+        plot_memory(run, "training", ranks=[0], title=f"{name}: memory of rank 0"),
+        plot_map({"the last is at the right": exam.call_squares(run)}, exam.CALLS,
+                 "calls, counted from the end", title=f"{name}: flight recorder"),
+        Table(["step", *exam.COLUMNS * 2], exam.loss_rows(run, last_week), groups=exam.WEEKS),
+        Table(["rank", "dp", "tp", "dp, last week", "tp, last week"],
+              exam.byte_rows(run, last_week), title=f"{name}: bytes sent in step 19"),
+        Table(["kind", "bytes", "last week"], exam.memory_rows(run, last_week),
+              title=f"{name}: the most that rank 0 had of it"))
+
+# %% [markdown]
+# ## 2 · How to read a sheet
+#
+# This is last week's run, which is healthy. Look at it well: it is what you compare with.
+
+# %% tags=["nbval-ignore-output"]
+show("Last week", last_week)
+
+# %% [markdown]
+# * **Losses.** Both ranks of a copy have the same loss, so one line lies on the other. The two
+#   copies have different samples, so their lines differ. `test` is the held-out loss; it is
+#   computed *before* the step. Losses above 5 leave the picture.
+# * **Timeline.** A bar of communication has two parts: waiting until all are there, and the
+#   message. Who comes last does not wait.
+# * **Memory.** Each step is a hill. The high blue bar is the restart: for a moment there are two
+#   models.
+# * **Flight recorder.** Each rank's last 16 calls, in the order in which it made them. A number is
+#   the length of the tensor.
+# * **Tables.** The exact numbers of the same run.
+
+# %% [markdown]
+# ## 3 · A sheet, solved together
+#
+# Here is a thirteenth fault. Look for yourself before you read on.
+
+# %% tags=["nbval-ignore-output"]
+show("Example", exam.train(exam.EXAMPLE))
+
+# %% [markdown]
+# **What is as last week?** All losses. So the mean of the gradients is right, and so are the
+# samples and the update. The bytes over `tp` and the memory by kind are as last week, too.
+#
+# **What differs?** The bytes over `dp`: they are three times as many. Before you look for a name,
+# take them apart. Let G be the bytes of all gradients of a rank. Between two ranks, the sum of the
+# gradients sends G, and the gather G / 2: that was last week's 1.5 G. Now it is 4.5 G. If the
+# gather is as before, 4 G are left: **four sums in a step, and a step has four micro-batches.**
+
+# %% [markdown]
+# **What says the second witness?** In the recorder, a `dp: all_reduce` stands behind the sums of
+# each micro-batch, and there is one `all_gather`. The timeline has four bars "dp sum". All three
+# agree: **the copies exchange gradients after each micro-batch**, as DDP does without `no_sync`
+# (03d). (Memory has more grey: the sum of what was exchanged before.)
+#
+# **What else might it be?** "Never exchanged" changes the bytes over `dp`, too. But there are fewer
+# then, and the losses differ. Always ask this last question: a fault that explains one number often
+# contradicts another.
+
+# %% [markdown]
+# ## 4 · The candidates, and the sheets
+#
+# Each sheet has exactly one of these faults. No fault is on two sheets, and many are on none. The
+# example is on no sheet.
+
+# %%
+sheets = {}  # for the runs
+Table(["name", "what is wrong"], exam.TOLD.items())
+
+# %% [markdown]
+# Take a sheet of paper. For each letter write what differs, what does *not* differ, and which
+# candidates remain. Times vary from run to run, and more so on a busy computer: trust a bar only
+# if all four micro-batches agree. If in doubt, run the cell again.
+
+# %% [markdown]
+# ### Sheet A
+
+# %% tags=["nbval-ignore-output"]
+sheets["A"] = exam.run_of("A", seed)
+show("Sheet A", sheets["A"])
+
+# %% [markdown]
+# ### Sheet B
+
+# %% tags=["nbval-ignore-output"]
+sheets["B"] = exam.run_of("B", seed)
+show("Sheet B", sheets["B"])
+
+# %% [markdown]
+# ### Sheet C
+
+# %% tags=["nbval-ignore-output"]
+sheets["C"] = exam.run_of("C", seed)
+show("Sheet C", sheets["C"])
+
+# %% [markdown]
+# ### Sheet D
+
+# %% tags=["nbval-ignore-output"]
+sheets["D"] = exam.run_of("D", seed)
+show("Sheet D", sheets["D"])
+
+# %% [markdown]
+# ### Sheet E
+
+# %% tags=["nbval-ignore-output"]
+sheets["E"] = exam.run_of("E", seed)
+show("Sheet E", sheets["E"])
+
+# %% [markdown]
+# ### Sheet F
+
+# %% tags=["nbval-ignore-output"]
+sheets["F"] = exam.run_of("F", seed)
+show("Sheet F", sheets["F"])
+
+# %% [markdown]
+# ### Sheet G
+
+# %% tags=["nbval-ignore-output"]
+sheets["G"] = exam.run_of("G", seed)
+show("Sheet G", sheets["G"])
+
+# %% [markdown]
+# ### Sheet H
+
+# %% tags=["nbval-ignore-output"]
+sheets["H"] = exam.run_of("H", seed)
+show("Sheet H", sheets["H"])
+
+# %% [markdown]
+# ### Sheet I
+
+# %% tags=["nbval-ignore-output"]
+sheets["I"] = exam.run_of("I", seed)
+show("Sheet I", sheets["I"])
+
+# %% [markdown]
+# ### Sheet J
+
+# %% tags=["nbval-ignore-output"]
+sheets["J"] = exam.run_of("J", seed)
+show("Sheet J", sheets["J"])
+
+# %% [markdown]
+# ### Sheet K
+
+# %% tags=["nbval-ignore-output"]
+sheets["K"] = exam.run_of("K", seed)
+show("Sheet K", sheets["K"])
+
+# %% [markdown]
+# ### Sheet L
+
+# %% tags=["nbval-ignore-output"]
+sheets["L"] = exam.run_of("L", seed)
+show("Sheet L", sheets["L"])
+
+# %% [markdown]
+# ## 5 · Can a script do it?
+#
+# A script can compare all numbers of a sheet with last week's, and note which kinds of evidence
+# differ. (It leaves times out, as they differ always.) If a sheet's pattern of differences is
+# unlike that of all other sheets, such a script may know its fault. How many of the twelve sheets
+# have a pattern of their own?
+
+# %%
+own_patterns = predict("Sheets of 12 with a pattern of their own", unit="sheets")
+
+# %% tags=["cover", "nbval-ignore-output"]
+squares = exam.difference_squares(sheets, last_week)
+plot_map({"each sheet beside last week's run": squares}, exam.VERDICTS.values(),
+         title="Which evidence differs")
+
+# %% jupyter={"source_hidden": true}
+# Your prediction; as "theory" all twelve; and counted.
+own_patterns.compare(12, exam.with_own_pattern(squares), kind="forward", wire="counted")
+
+# %% [markdown]
+# Rows that are equal are faults that such a script cannot tell apart: it takes a *where*, a *when*
+# or a *how much*. Use the picture as a check of your notes, and then decide.
+
+# %% [markdown]
+# ### Exercise 11.4 · Name the faults
+#
+# Write `name_the_faults()`. It takes nothing, and returns a dict with a name for each sheet: a text
+# from the list of candidates, exactly as it stands there, or `None` if you cannot tell. The dict
+# also has `"seed"`: the number in the second code cell of this notebook. For example, with three
+# sheets:
+#
+# `{"seed": 7, "A": "summed", "B": None, "C": "slow link"}`
+#
+# The check says how many are right. For up to three wrong names, it says what these faults would
+# show, and what the sheet shows.
+
+# %%
+def name_the_faults():
+    """Exercise 11.4. The fault of each sheet, and the seed that they were drawn with."""
+    ### BEGIN SOLUTION
+    return {
+        "seed": 302,
+        "A": "same samples",
+        "B": "slow link",
+        "C": "nothing sharded",
+        "D": "not cleared",
+        "E": "no sum backward",
+        "F": "other order",
+        "G": "slow rank",
+        "H": "graphs kept",
+        "I": "summed",
+        "J": "own masks",
+        "K": "backwards last",
+        "L": "same order",
+    }
+    ### END SOLUTION
+
+# %%
+check("11.4", name_the_faults)
+
+# %% [markdown]
+# Once more? Change `seed` in the second code cell, and run all. Another seed draws other faults.
+
+# %% [markdown]
+# ## Your passport
+#
+# This is the end of the course. Here is all of it once more, and what you have done of it. Each part whose exercises have
+# all passed has left a stamp, with the day on which the last of them passed. The link under the
+# bar leads to the first exercise that is still open.
+#
+# Each check has tried your program on many cases, or on real ranks. So a stamp says: *I have
+# written this, and it works.*
+#
+# (The executed copy of this notebook shows only what it has checked itself. Your record stands
+# beside your own notebooks, in `work/`.)
+
+# %% tags=["nbval-ignore-output"]
+progress()
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * **What is as before is evidence, too**: equal losses rule out half of all faults.
+# * The **first step** at which losses leave those of a healthy run says where to look.
+# * A number becomes a fault when you **take it apart**: which message, how often, how long?
+# * Whoever waits is seldom guilty. In a timeline look for who comes last, in a recorder for the
+#   first call that differs.
+# * Name a second witness, and ask what another fault would have changed.
+#
+# **Your exercise** stands in a cell above. You have come to the end of the course.
+
+# %%
+progress("11b")
