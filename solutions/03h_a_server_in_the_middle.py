@@ -144,7 +144,7 @@ plot_against(list(runs), took, "workers", "one exchange (ms)", theory,
 #
 # A server that adds up all gradients has to wait for the last one. So does an all-reduce, and so
 # does DDP. This is **bulk-synchronous parallel** training (BSP): a step ends when the slowest rank
-# has come. A rank that is much slower than the others is a **straggler**. No faster link shortens
+# has come. A rank that is much slower than the others is a straggler (00c). No faster link shortens
 # the waiting.
 #
 # In a profile, waiting and sending are both time in the collective. A barrier *before* the
