@@ -111,7 +111,7 @@ print("not bit for bit:", ", ".join(way for way, gap in gaps.items() if gap > 0)
 
 # %% [markdown]
 # All states are complete, and still one way goes on differently: DDP, if it is used as it comes. It
-# sums gradients in **buckets** (03c). After its first backward it puts the parameters into other
+# sums gradients in buckets (03c). After its first backward it puts the parameters into other
 # buckets, in the order in which their gradients were ready. A resumed training takes its first step
 # with the buckets of a fresh DDP. The training that went on had changed its buckets long before.
 # Each sum has the same terms, in another order. So it is rounded differently.
