@@ -315,7 +315,7 @@ Table(["rank", "largest difference of a weight from rank 0's, after 60 steps"],
       [[str(rank), f"{gap:.2g}"] for rank, gap in enumerate(gaps)])
 
 # %% [markdown]
-# The loss tells nothing. But the **replicas**, the copies of the model on all ranks, are no longer
+# The loss tells nothing. But the replicas, the copies of the model on all ranks, are no longer
 # equal. With plain SGD they never will be again: all ranks add the same update to different
 # weights. Data parallel rests on equal replicas, and whether they are equal can be checked. With a
 # checksum, every rank has to tell 8 bytes only.
