@@ -46,8 +46,8 @@ world_size = 4
 # middle of a step, with connections to a process that is no more. A new process has none of their
 # state. It is simplest to end all, and to let all read the same checkpoint.
 #
-# torchrun does this. Its **agent** starts the ranks of a machine and watches them. If one ends with
-# an error, the agent ends the others, and starts all of them in new processes, at most
+# torchrun does this. Its agent starts the ranks of a machine and watches them (04c). If one ends
+# with an error, the agent ends the others, and starts all of them in new processes, at most
 # `--max-restarts` times. The program below is what it starts. `before_step` makes the faults: after
 # `DIES` steps, the process or the whole machine 1 is gone.
 
