@@ -154,7 +154,7 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 
 # %% [markdown]
 # They use a **store** that all can reach, and that outlives each of them. Two of its operations are
-# **atomic**, which means that no other process sees them half done:
+# atomic (part 04): no other process sees them half done.
 #
 # * `store.append(key, text)` adds to the text of a key, and makes the key if there is none;
 # * `store.compare_set(key, "", text)` sets the text of a key only if it has none, and returns what
@@ -204,12 +204,11 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 check("4.13")
 
 # %% [markdown]
-# `Crew.meet` in the lab calls it, and forms a group of those on the list:
-# `init_process_group` with a part of the store that belongs to this meeting, and with the place on
-# the list as the rank. So **ranks change**, as after a restart. Whoever was expected and did not
-# come is killed, if it is on this machine: that is the **fencing** of part
-# [04c](04c_finding_out.ipynb). And if somebody dies while the group forms? Then the next meeting
-# follows.
+# `Crew.meet` in the lab calls it, and forms a group of those on the list: `init_process_group` with
+# a part of the store that belongs to this meeting, and with the place on the list as the rank. So
+# **ranks change**, as after a restart. Whoever was expected and did not come is killed, if it is on
+# this machine: that is the fencing of part [04c](04c_finding_out.ipynb). And if somebody dies while
+# the group forms? Then the next meeting follows.
 
 # %% [markdown]
 # The batch is dealt anew whenever the group changes: part [04d](04d_restart.ipynb) has shown what
