@@ -310,7 +310,7 @@ rare_guess.compare(100 / diloco.Worker.INNER, 100 * of_round / of_ddp)
 # %% [markdown]
 # What was measured beyond that comes from headers, from the question whether somebody waits, and
 # from sending each tensor by itself. With a large model it disappears. Without an outer optimizer,
-# the average of the weights themselves is known as **local SGD**, or federated averaging.
+# the average of the weights themselves is known as local SGD (03j), or federated averaging.
 #
 # **On GPUs** the same holds for bytes. Workers in different places, over the Internet, are what
 # DiLoCo is made for. `torchft.local_sgd.DiLoCo` is an implementation for PyTorch.
