@@ -132,8 +132,9 @@ plot_bars([f"rank {rank}: {size} samples" for rank, size in enumerate(sizes)],
           title="With unequal shards, samples of small shards count more")
 
 # %% [markdown]
-# In one process each of the 64 samples counts 1/64. To get there with DDP, each rank multiplies its
-# loss by a factor.
+# A rank's mean counts 1/4. In it, a sample of rank 0 counts 1/40, and a sample of rank 1 counts
+# 1/8: five times as much. In one process each of the 64 samples counts 1/64. To get there with DDP,
+# each rank multiplies its loss by a factor.
 
 # %% [markdown]
 # ### Exercise 3.1
@@ -196,9 +197,9 @@ display(check("3.2"), check("3.3"))
 # batch (`share_of_rank`). Part 03b is about it.
 #
 # The model is a small transformer. It reads the source text of Python's standard library, character
-# by character, and predicts the next one ([labs/language_model.py](../labs/language_model.py)).
-# Each batch has 12 samples, which 1, 2, 3 and 4 ranks can share equally. After five steps, are the
-# weights those of one process?
+# by character, and predicts the next character
+# ([labs/language_model.py](../labs/language_model.py)). Each batch has 12 samples, which 1, 2, 3
+# and 4 ranks can share equally. After five steps, are the weights those of one process?
 
 # %%
 def train_by_hand(simple_ddp, language_model, batches):
@@ -364,7 +365,8 @@ put_to_the_test(surprises, more=f"""
 #   the model of one process, if it treats each sample by itself.
 # * By default DDP divides by the number of ranks. If shards are unequal, multiply each rank's loss
 #   by $n$ times its share of the samples.
-# * The sum in place of the mean needs another learning rate. Which one, depends on the optimizer.
+# * The sum in place of the mean needs another learning rate. Which one it needs depends on the
+#   optimizer.
 #
 # **Your exercises**: 3.1 stands in a cell above, and [labs/simple_ddp.py](../labs/simple_ddp.py)
 # has 3.2 and 3.3.

@@ -94,7 +94,7 @@ display(check("3.4"))
 # 3. with a `DistributedSampler`.
 #
 # How alike are their two gradients? The **cosine** of two gradients is 1 if they point the same
-# way. For unrelated ones it is near 0. How close does each come to the gradient of all 1,797
+# way. For unrelated ones it is near 0. How close does each come to the gradient of all training
 # digits? The table has means over 20 batches.
 
 # %% tags=["nbval-ignore-output"]
@@ -109,8 +109,9 @@ Table(["cosine", "the two ranks' with each other", "one rank's with all digits'"
 # them. With a sampler the gradients differ, and their mean is closer to the gradient of all digits.
 # That is what the second rank is good for.
 #
-# Shuffling on each rank looks as good. But then each rank reads the whole dataset in an epoch. So
-# an epoch takes as many steps as on one rank, and reads every sample twice.
+# Shuffling on each rank looks about as good. (With only 20 batches, the differences between the
+# last two rows are chance.) But then each rank reads the whole dataset in an epoch. So an epoch
+# takes as many steps as on one rank, and reads every sample twice.
 
 # %% [markdown]
 # And all ranks have to take equally many steps. What if rank 1 has one batch less?
@@ -157,8 +158,8 @@ print(*(f"  {told:25} {loss:.2f}" for told, loss in losses.items()), sep="\n")
 
 # %% [markdown]
 # With all three conditions, the distance is zero, but for rounding. Without one of them, rank 1
-# ends with another model. But the loss was about 2.3 at the start, and it falls in all four
-# trainings. No rank raises an error.
+# ends with another model. But no rank raises an error, and the loss falls in all four trainings.
+# (At the start it was about $\ln 10 \approx 2.3$: a guess among ten digits.)
 #
 # Perhaps you can find the mistake without one process beside it: compare the ranks with each other.
 # In how many of the three trainings that lack a condition do ranks 0 and 1 stay equal?
@@ -217,9 +218,9 @@ watch.print_reads(as_printed)
 # loop on the CPU, in epochs. It gets a dataset of pairs of inputs and label,
 # `loss_fn(outputs, labels)`, the number of `epochs`, and the `batch_size` of one rank.
 #
-# * In each epoch the ranks share out all samples, equally many each. If the number of samples is no
-#   multiple of the number of ranks, a few may be read twice, or left out.
-# * Each epoch has a new random order, in training mode.
+# * In each epoch the ranks share out all samples, equally many each. If the samples do not divide,
+#   a few may be read twice, or left out.
+# * Each epoch has a new random order. The model is in training mode.
 # * The weights must equal those of one process whose batch, in each step, is the batches of all
 #   ranks together.
 #
@@ -262,8 +263,8 @@ check("3.5", train_epochs)
 #
 # `train_steps` gets `ddp`, a model in `DistributedDataParallel`, and `loss_fn(outputs, targets)`.
 # The `optimizer` has the model's parameters. `batches` is a list with this rank's batches. Each is
-# a pair of inputs and targets. It takes one optimizer step for each batch. The weights must equal
-# those of one process whose batch, in each step, is the batches of all ranks together.
+# a pair of inputs and targets. `train_steps` takes one optimizer step for each batch. The weights
+# must equal those of one process whose batch, in each step, is the batches of all ranks together.
 #
 # The cell runs your loop on three equal batches with tiny steps, so all three gradients should be
 # the same. Find the bugs, then run the check.

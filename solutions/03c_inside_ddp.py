@@ -80,11 +80,11 @@ display(check("3.7"), check("3.8"))
 
 # %% [markdown]
 # What do buckets save? Average the same gradients in six ways, on two ranks: each by itself, in
-# buckets of four sizes, and all in one. All six send the same gradients. (Each call adds a few
-# bytes of headers.)
+# buckets of four sizes, and all in one. All six send the same gradients. (Each call adds its
+# headers, so the bytes differ a little.)
 #
-# (Some cells of this part say `device="cpu"`: there the kernel has to count bytes, or computing is
-# emulated. With GPUs, all other cells run on NCCL.)
+# (Some cells of this part say `device="cpu"`: there the operating system has to count bytes, or
+# computing is emulated. With GPUs, all other cells run on NCCL.)
 
 # %%
 calls_take = predict(f"How much longer do {gradients} all-reduces take than one with all bytes?",
@@ -202,12 +202,12 @@ step_takes.compare(6 + 12 + 4, meanwhile / overlap.SECONDS, kind="communication"
 
 # %% [markdown]
 # The first two buckets hide behind the backward. Only the last bucket is **exposed**: the rank
-# waits for it, because it is full when the backward ends. So the step takes $6 + 12 + 4 = 22$.
-# Measured is the quickest of three rounds, and still a little more: a sleep lasts longer than was
+# waits for it, because it is full when the backward ends. So the step takes $6 + 12 + 4 = 22$. The
+# measured number is the quickest of three rounds. It is still larger: a sleep lasts longer than was
 # asked for, and each call has its cost.
 #
 # That is why buckets begin with the last parameters. If they began with the first ones, bucket 0
-# would be complete at the end of the backward, and all others would wait for its turn.
+# would be complete at the end of the backward, and all other buckets would have to wait for it.
 #
 # The same as a function, for buckets of any sizes and links of any speed:
 
@@ -251,6 +251,9 @@ for buckets in ([2, 2, 2], [1, 2, 3], [2, 2, 1, 1]):
     print(f"buckets of {buckets} layers: on slow links {slow}, on fast links {fast}")
 
 # %% [markdown]
+# On fast links a small *last* bucket does not help either: when it is full, the link is still busy
+# with the bucket before it.
+#
 # PyTorch's DDP has a small first bucket: by default it is full at 1 MiB, and the others at 25 MiB.
 # From the second iteration on, the small one leaves first (part [03e](03e_ddp_at_work.ipynb)).
 #
@@ -386,8 +389,8 @@ put_to_the_test(surprises, more=f"""
 # ## What you have learnt
 #
 # * Buckets send the same bytes in fewer calls, and calls cost time.
-# * A full bucket can travel while the backward goes on. Exposed is what is left when the backward
-#   ends: at least the last bucket, which has the gradients of the first layers.
+# * A full bucket can travel while the backward goes on. What has not arrived when the backward ends
+#   is exposed: at least the last bucket, which has the gradients of the first layers.
 # * All ranks begin their buckets in one order, whatever becomes ready first.
 #
 # **Your exercises**: 3.10 stands in a cell above. The others are in

@@ -56,9 +56,9 @@ text, digits = language_model.standard_library(), lab("gradient_accumulation").d
 # end.
 #
 # Inside `with no_sync(ddp):`, `ddp.synchronizing` is False, so backwards add up gradients and send
-# nothing. At its end, `synchronizing` is what it was before. That also holds if an error is raised
-# inside (the error goes on), and if one `no_sync` is inside another. Nothing else changes: it sends
-# nothing, clears nothing, and does not call `finish()`.
+# nothing. At the end of the block, `synchronizing` is what it was before. That also holds if an
+# error is raised inside (the error goes on), and if one `no_sync` is inside another. Nothing else
+# changes: it sends nothing, clears nothing, and does not call `finish()`.
 #
 # If `synchronizing` was True, it is False in the block, and True again afterwards.
 
@@ -207,8 +207,8 @@ check("3.13", accumulate_ddp)
 #
 # The difference is the **exposed communication**: the time in which the rank only waits. It waits
 # for messages, or for a slower rank, since an all-reduce ends when the last rank has come. (Part
-# 03h tells the two apart.) The work of DDP's hooks is in it, too. It says nothing about the bytes:
-# with perfect overlap it is near zero, and just as many bytes travel.
+# 03h tells the two apart.) The work of DDP's hooks is in it, too. The difference says nothing about
+# the bytes: with perfect overlap it is near zero, and just as many bytes travel.
 
 # %% [markdown]
 # ### Exercise 3.14

@@ -114,8 +114,8 @@ def note_size(sizes, bucket):
 
 # %% [markdown]
 # The model has eight layers of 512 × 512, which are 8 MiB of gradients. Each choice of options gets
-# a model of its own. The times are medians. In brackets: the range that holds eight of ten rounds.
-# The fastest and the slowest tenth are left out.
+# a model of its own. The times are medians. In brackets stands the range that holds eight of ten
+# rounds: the fastest and the slowest tenth are left out.
 
 # %%
 choices = {"default": {}, "bucket_cap_mb=25": {"bucket_cap_mb": 25},
@@ -137,11 +137,11 @@ Table(["options", "first iteration (MiB)", "from the second on", "forward and ba
 # * **Buckets are not equally large.** A bucket is closed when it reaches the cap. A tensor is never
 #   split.
 # * **In the first iteration all gradients are in one bucket.** DDP does not know yet in which order
-#   they become ready. Then it builds its buckets anew. Where `bucket_cap_mb` is not set, the first
-#   bucket has only 1 MiB, so that communication can begin early.
+#   they become ready. After it, DDP knows, and builds its buckets anew. Where `bucket_cap_mb` is
+#   not set, the first bucket has only 1 MiB, so that communication can begin early.
 # * **With `find_unused_parameters=True`** DDP makes its buckets at once and keeps them (two, for 8
-#   MiB): the order of gradients may change. The small one holds the *first* layers, so it leaves
-#   last and helps nothing.
+#   MiB): the order of gradients may change. The small one holds the *first* layers. It leaves last,
+#   and helps nothing.
 #
 # Which cap is best depends on model and links. Where two ranges overlap, these times do not tell.
 
@@ -170,8 +170,8 @@ print("with find_unused_parameters=True, .grad of the unused layer is None:", fo
 # ranks tell each other which parameters they have used. That is one more all-reduce. Are the same
 # parameters unused in every step? Then `static_graph=True` tells DDP so, and it walks only once.
 #
-# Gradients are not all that travels. **Buffers** are tensors of a model that are not trained, such
-# as BatchNorm's running mean. In each forward DDP sends the buffers of rank 0 to all others.
+# Gradients are not all that travels. In each forward DDP also sends the buffers of rank 0 to all
+# others (part 03: tensors that are not trained, such as BatchNorm's running mean).
 #
 # Eight linear layers of width 512 have a BatchNorm after each. Its buffers are a mean and a
 # variance for each feature, and a counter of 8 bytes. How many kilobytes does rank 0 send in a
@@ -231,7 +231,7 @@ print(f"with this hook, gradients are {summed.norm() / plain.norm():.2f} times a
 # only if there is no hook. **Your hook has to divide.** Nothing reports it if it does not.
 #
 # With SGD the training goes on with $n$ times the learning rate. Adam hides the mistake (part
-# [03](03_data_parallel.ipynb), section 2), until you clip gradients.
+# [03](03_data_parallel.ipynb), section 3), until you clip gradients.
 
 # %% [markdown]
 # ## 4 · Memory

@@ -69,10 +69,10 @@ for n, (gradients, running) in gaps.items():
 guess.compare(100 * counted.gap_of_shares(nn.BatchNorm1d, 2), 100 * gaps[2][0])
 
 # %% [markdown]
-# (In percent of the largest value that one process has: so more than 100 % is possible.) The fewer
-# samples a rank has, the more it matters: with three samples on each rank, a mean is mostly chance.
-# And the running mean, which is used after the training, is that of rank 0's samples alone. In each
-# forward, DDP overwrites the others with it (part [03e](03e_ddp_at_work.ipynb), section 3).
+# (All are percent of the largest value that one process has, so more than 100 % is possible.) The
+# fewer samples a rank has, the larger the error: with three samples on each rank, a mean is mostly
+# chance. And the running mean, which is used after the training, is that of rank 0's samples alone.
+# In each forward, DDP overwrites the others with it (part [03e](03e_ddp_at_work.ipynb), section 3).
 #
 # PyTorch's answer is `SyncBatchNorm`. One call, `convert_sync_batchnorm`, replaces all BatchNorm
 # layers of a model. On the CPU it does not run:
@@ -126,9 +126,9 @@ for n, gap in synced.items():
 # %% [markdown]
 # ## 2 · A rank has fewer batches
 #
-# One hour of training can end in a hang because two ranks found different numbers of batches. Let
-# rank 0 have six batches, and rank 1 four. After the fourth, rank 1 is done. Rank 0 takes its fifth
-# batch and waits in the backward for gradients that never come.
+# A training can hang at the end of an epoch, because two ranks have different numbers of batches.
+# Let rank 0 have six batches, and rank 1 four. After the fourth, rank 1 is done. Rank 0 takes its
+# fifth batch and waits in the backward for gradients that never come.
 
 # %%
 def train(counted, together=nullcontext, **how):
@@ -147,9 +147,9 @@ except HangError as error:
 # %% [markdown]
 # On a cluster you would only see that nothing happens: part [03m](03m_when_it_hangs.ipynb) is about
 # that. There are two ways out. `DistributedSampler` gives all ranks equally many samples (part
-# [03](03_data_parallel.ipynb)). If that is impossible, PyTorch has `Join`. It is a context manager
-# around the training loop. A rank that is done stays in it, and answers the all-reduces of the
-# others with zeros. PyTorch calls it a prototype ([its
+# [03b](03b_samples_of_its_own.ipynb)). If that is impossible, PyTorch has `Join`. It is a context
+# manager around the training loop. A rank that is done stays in it, and answers the all-reduces of
+# the others with zeros. PyTorch calls it a prototype ([its
 # tutorial](https://docs.pytorch.org/tutorials/advanced/generic_join.html)).
 #
 # In step 5 only rank 0 has a batch. By which number does DDP divide its gradient: 2 or 1? You can

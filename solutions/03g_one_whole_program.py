@@ -100,7 +100,7 @@ print("without set_epoch:", *untold, "with set_epoch:", *told, sep="\n  ")
 # shows it), and in the loader, which otherwise ends with a smaller batch. Then in each step all
 # ranks together read the batch of one process.
 #
-# For that the ranks have to share the batch equally, and each has to cut its share into equal
+# For this, the ranks have to share the batch equally, and each rank has to cut its share into equal
 # micro-batches. Let a rank have 24 images, with `--parts 7`. `torch.chunk(7)` makes 6 pieces, not
 # 7. A loop that averages with piece 7 would never average, and no error would tell. So the file
 # checks the numbers when it starts:
@@ -157,9 +157,9 @@ followed.compare((1 - 0.5) / 2, clip_first, kind="communication")
 
 # %% [markdown]
 # A quarter of the right step: the small gradient of rank 1 was kept, the large one of rank 0 was
-# not. With DDP it is easy to get right and easy to get wrong. After the *last* backward of a batch,
-# `.grad` is the mean, and clipping is the same on all ranks. After a micro-batch under `no_sync`,
-# `.grad` belongs to the rank.
+# cut down to 1. With DDP, clipping is easy to get right and easy to get wrong. After the *last*
+# backward of a batch, `.grad` is the mean, and clipping is the same on all ranks. After a
+# micro-batch under `no_sync`, `.grad` belongs to the rank.
 #
 # What does autocast change? Weights, gradients and buckets stay in float32. Inside, matrix products
 # are computed in bfloat16. (Float16 would also need loss scaling: chapter 05. The ranks of this
@@ -352,7 +352,8 @@ plot_curves({"": {
 # process. That is what "correct" means in this course.
 #
 # Run it yourself in a terminal: `torchrun --nproc-per-node 2 labs/train_ddp.py`. Then delete the
-# line with `set_epoch`, and compare the losses.
+# line with `set_epoch`, and compare the losses. The first epoch is the same. From the second on,
+# the losses differ, and nothing tells you that all epochs have one order.
 
 # %% [markdown]
 # ## Put to the test

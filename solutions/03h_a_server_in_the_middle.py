@@ -144,7 +144,7 @@ plot_against(list(runs), took, "workers", "one exchange (ms)", theory,
 #
 # A server that adds up all gradients has to wait for the last one. So does an all-reduce, and so
 # does DDP. This is **bulk-synchronous parallel** training (BSP): a step ends when the slowest rank
-# has come. A rank that is much slower than the others is a **straggler**. No faster link shortens
+# has come. A rank that is much slower than the others is a straggler (00c). No faster link shortens
 # the waiting.
 #
 # In a profile, waiting and sending are both time in the collective. A barrier *before* the
@@ -331,11 +331,11 @@ plot_against(tried, lines, "learning rate", "loss after 200 updates", logarithmi
 # %% [markdown]
 # At the smallest rate all four lines meet: old gradients are as good as fresh ones, since the
 # weights hardly move in between. The older the gradients, the smaller the best rate. At rates far
-# above it they learn nothing. (Guessing gives a loss of $\ln 10 = 2.3{.}$) Two updates old is what
-# three asynchronous workers have on average; 64 workers have 63.
+# above it they learn nothing. (Guessing gives a loss of $\ln 10 = 2.3{.}$) With three asynchronous
+# workers, gradients are two updates old on average. With 64 workers they are 63 updates old.
 #
-# Handwritten notes that this part checks say that asynchronous training gets no faster. That is
-# neither right nor wrong: it depends on the learning rate.
+# Handwritten notes that this part checks say that asynchronous training gets no faster. Whether
+# that is true depends on the learning rate.
 
 # %% [markdown]
 # ## 5 · Where servers live

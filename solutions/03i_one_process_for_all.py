@@ -114,8 +114,8 @@ plot_peak(emulation, "step", title="DataParallel, emulated: rank 0 has more to h
 # buffers have at most 10 MB.
 
 # %% [markdown]
-# So GPU 0 is a parameter server again, and one that computes, too. Of equal GPUs, it decides how
-# large the model may be.
+# So GPU 0 is a parameter server again, and it also computes. All GPUs are equally large, so GPU 0
+# decides how large the model may be.
 #
 # ## 3 · Threads of one process
 #

@@ -40,7 +40,7 @@ card_megabytes_per_second = 5.0
 # ## 1 · Fewer bits
 #
 # The simplest way: gradients travel in 16 bits in place of 32. Weights and optimizer stay in
-# float32. In DDP this is a **communication hook** (03e): a function that gets a bucket, and returns
+# float32. In DDP this is a communication hook (03e): a function that gets a bucket, and returns
 # what the ranks have made of it. PyTorch has some of them. You register one after DDP is made.
 #
 # The model is a classifier of digits with two hidden layers of 256. It has 85,002 weights. There
@@ -88,7 +88,7 @@ print(f"own hook for bfloat16: {share:.2f} times the bytes of DDP")
 
 # %% [markdown]
 # The hook divides *before* the sum. In float16 the largest number is 65,504, so a sum of many
-# gradients may overflow. (The price: what is below 0.00000006 after the division becomes 0.)
+# gradients may overflow. (The price: what is below about 0.00000003 after the division becomes 0.)
 # bfloat16 has the range of float32, and only two to three digits.
 #
 # 16 bits are a factor of two, and 8 bits would be four. To save more, send fewer numbers.
@@ -195,10 +195,11 @@ low.compare(100 * numbers / 85_002, 100 * sent / plain_bytes, kind="communicatio
 print(f"PyTorch's hook sends {theirs['backward'].sent_bytes[0]:,} bytes, `power_round` {sent:,}")
 
 # %% [markdown]
-# Fifty times fewer numbers. More bytes were counted than the formula says. Each all-reduce also
-# sends about 580 bytes of headers, and these messages are small. `power_round` needs seven
-# all-reduces in a step: two for each matrix, one for all biases. PyTorch's hook sends the $P$ of
-# all matrices together, and needs three. With a large model, headers do not matter.
+# Fifty times fewer numbers. But more bytes were counted than the formula gives, which is 4 bytes
+# for each of 1,620 numbers: 6,480. The rest are headers of all-reduces, about 580 bytes each, and
+# these messages are small. `power_round` needs seven all-reduces in a step: two for each matrix,
+# one for all biases. PyTorch's hook sends the $P$ of all matrices together, and needs three. With a
+# large model, headers do not matter.
 
 # %% [markdown]
 # ## 3 · Less often

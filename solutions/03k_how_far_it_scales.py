@@ -88,10 +88,10 @@ meet.compare(network_seconds / (6 * P / rates["arithmetic"]),
              scaling.crossing(sizes, [median(all_reduce)] * len(sizes), computing), kind="other")
 
 # %% [markdown]
-# Now the whole step, for 1 to 256 samples. The first prediction takes the longer one of arithmetic
-# and memory, both from the rates above. It is compared with the fastest of 15 rounds, since other
-# programs can only make a round slower. A ratio of 0.5 means that the step took twice as long as
-# predicted.
+# Now the whole step, for 1 to 256 samples. The first prediction takes the longer of two times,
+# arithmetic and memory, both from the rates above. It is compared with the fastest of 15 rounds,
+# since other programs can only make a round slower. A ratio of 0.5 means that the step took twice
+# as long as predicted.
 #
 # The second prediction improves two things. First, it measures arithmetic at the shape that is
 # really used: one row of numbers keeps a processor less busy than 1024 rows. Second, it *adds* the
@@ -287,7 +287,8 @@ Table(["ranks", "computing", "all-reduce", "times as fast"],
 # meet, more ranks help no more.
 #
 # *Try it.* Set `card_megabytes_per_second` to 200, and run this part again. Strong scaling gains
-# most: a faster card shortens what computing could not hide.
+# most: a faster card shortens what computing could not hide. By the formula, a step is then
+# shortest on 11 ranks, more than are measured here.
 
 # %% [markdown]
 # **Amdahl's law** is about another limit: work that one rank has, too, and that does not shrink

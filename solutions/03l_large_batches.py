@@ -117,8 +117,8 @@ Table(["batch", "rate", "loss", "rate", "loss"], large_batches.rows_of_losses(lo
       title="Training loss, median of five seeds")
 
 # %% [markdown]
-# So there are two causes. At the largest batch the rate of the rule is too large: a smaller one
-# ends with a lower loss. But the best rate does not reach the loss of a small batch either. **There
+# So there are two causes. At the largest batch the rate of the rule is too large: a smaller rate
+# ends with a lower loss. But even the best rate does not reach the loss of a small batch. **There
 # are too few steps, and no rate that we tried makes up for it.**
 #
 # Goyal et al. trained ResNet-50 on ImageNet with batches of 8,192 on 256 GPUs in one hour, and lost

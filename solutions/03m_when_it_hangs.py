@@ -205,7 +205,8 @@ for rank, told in enumerate(launch(hangs.meet, (1, 3), world_size=4, device="cpu
 #   `faulthandler.dump_traceback_later(600, repeat=True)`. Then every ten minutes each rank prints
 #   where it stands. This is part of Python.
 #
-# Here a rank has left again, after it was drawn. All ranks print where they stand:
+# Here a rank has left again, after it was drawn. All ranks print where they stand. The rank that
+# does not wait is the one that left:
 
 # %% tags=["nbval-ignore-output"]
 left = hangs.draw_ranks(world_size, seed)[hangs.LEFT]
@@ -231,10 +232,10 @@ print(launch(look_from_outside, world_size=2, device="cpu").values[1])
 # ## 5 · The flight recorder
 #
 # A stack tells where a rank stands *now*. It does not tell that this rank is one call behind. That
-# takes a record of the past. PyTorch records the last calls of every process in a ring of memory:
-# the **flight recorder**. Each entry has the group, the number of the call in this group, the
-# operation, and the shapes. With NCCL each rank can write its record into a file (see *On GPUs*
-# below). Here the lab's `recorded_calls` reads it from memory.
+# takes a record of the past. PyTorch records the last calls of every process in memory: the
+# **flight recorder**. A new call takes the place of the oldest. Each entry has the group, the
+# number of the call in this group, the operation, and the shapes. With NCCL each rank can write its
+# record into a file (see *On GPUs* below). Here the lab's `recorded_calls` reads it.
 #
 # The picture shows the runs of section 1. A strong colour marks what most other ranks do not have.
 # Which rank was it in each run, and at which call?
@@ -369,7 +370,7 @@ put_to_the_test(f"""
 #
 # **Your exercise** is in [labs/when_it_hangs.py](../labs/when_it_hangs.py).
 #
-# **Next**: [04 · Failure and recovery](04_failure_and_recovery.ipynb).
+# **Next**: [04 · Checkpoints](04_failure_and_recovery.ipynb).
 
 # %%
 progress("03m")

@@ -5,15 +5,15 @@
 # train together, the sooner one of them fails: in 54 days on 16,384 GPUs, Llama 3 was interrupted
 # 419 times without warning. Then all ranks start again, from the last **checkpoint**: files with
 # everything that the training needs to go on. Here you write such files, kill processes while they
-# write them, and find out how often to save. Who starts the ranks again is the subject of a later
-# part.
+# write them, and find out how often to save. Part [04d](04d_restart.ipynb) tells who starts the
+# ranks again.
 
 # %% [markdown]
 # ![Cost of failures over the time between two savings, measured at five periods and by formula: it
 # is lowest in the middle](../assets/covers/04_failure_and_recovery.png)
 #
-# *Measured in section 5: five workers, each killed 40 times. Who saves too often, and who saves too
-# rarely, loses most.*
+# *Measured in section 5: five workers, each killed 40 times. The workers that save too often, or
+# too rarely, lose most.*
 #
 # **After this part you can** save a training so that it goes on bit for bit, write files that no
 # crash leaves half written, save while the training goes on, and say how often to save.
@@ -107,16 +107,16 @@ print(f"started again, it took steps {taken[0]} to {taken[-1]}:",
 #
 # Write `state_dict` and `load_state_dict` of `Training` in
 # [labs/checkpoints.py](../labs/checkpoints.py). `state_dict()` returns a dict with everything that
-# the next step depends on, and that a fresh `Training` does not have, and with `steps`, which says
-# when to stop. `load_state_dict(state)` gives a fresh `Training` that state: from then on, every
-# loss is the same, to the last bit. Each rank saves its own state.
+# the next step depends on and that a fresh `Training` does not have. It also has `steps`, which
+# says when to stop. `load_state_dict(state)` gives a fresh `Training` that state: from then on,
+# every loss is the same, to the last bit. Each rank saves its own state.
 #
-# Everything belongs to it that a line of `step` or `next_batch` reads, and that an earlier step has
+# The state is everything that a line of `step` or `next_batch` reads and that an earlier step has
 # changed. For example, a training that was saved after 12 steps with `epoch` 2 and `position` 26
 # reads on at sample 26 of epoch 2.
 
 # %% [markdown]
-# * `"model"`, `"optimizer"`, `"schedule"` and `"scaler"` hold the `state_dict()` of each; each has
+# * `"model"`, `"optimizer"`, `"schedule"` and `"scaler"` hold the `state_dict()` of each. Each has
 #   a `load_state_dict(…)`, too. The names of everything else are up to you.
 # * The dict holds tensors, numbers, texts, and dicts, lists and tuples of them. `torch.load` reads
 #   nothing else unless it is told to, as other objects could run a program when they are read.
@@ -129,9 +129,9 @@ print(f"started again, it took steps {taken[0]} to {taken[-1]}:",
 check("4.1")
 
 # %% [markdown]
-# What if one part is left out? The lab's `resume_without` trains for 30 steps, saves, and goes on
-# for 50 more: as saved, and again and again without one part. Instead of that part it keeps the
-# values of a fresh training. Take the schedule: its step count starts at 0 again. But the
+# What if one part is left out? The lab's `resume_without` trains for 30 steps and saves. Then it
+# goes on for 50 more: once with everything, and once without each part. In place of that part it
+# keeps the values of a fresh training. Take the schedule: its step count starts at 0 again. But the
 # optimizer's state still has the current learning rate.
 #
 # A loss is computed before its step is taken. How many losses after resuming are still the same as
@@ -176,17 +176,17 @@ picture if "schedule" in found else None
 # With everything, the difference is 0.0: not small, but none.
 #
 # * Without the **optimizer's** state the first loss is right, as it does not depend on the
-#   optimizer; the first step is wrong.
+#   optimizer. But the first step is wrong.
 # * Without the **schedule's**, two losses are right. The first step is taken at the rate that the
 #   optimizer has kept, the second at the rate of a schedule that starts again.
-# * Without the **scaler's**, many are right. Its factor is another one at once, but powers of two
-#   cancel out, until one of the two factors overflows and a step is skipped.
+# * Without the **scaler's**, many are right. Its factor differs at once. But factors are powers of
+#   two, and they cancel out, until gradients overflow with one of the two factors and a step is
+#   skipped there.
 # * The number of **steps** changes no weight: it says when to stop, and names the next checkpoint.
 
 # %% [markdown]
-# A glance at the first loss after a restart finds none of these three mistakes. All ranks save the
-# same weights here; large trainings save them once, which is the subject of
-# [04b](04b_sharded_checkpoints.ipynb).
+# A glance at the first loss after a restart finds none of these three mistakes. Here all ranks save
+# the same weights. Large trainings save them once (part [04b](04b_sharded_checkpoints.ipynb)).
 
 # %% [markdown]
 # ## 3 · A file that is whole
@@ -250,10 +250,10 @@ check("4.2")
 
 # %% [markdown]
 # Each rank writes a file of its own. If rank 0 has written step 20 and rank 1 still has step 10,
-# they do not fit together. So the lab's `save` writes all of them into a folder `unfinished`. When
-# every rank has said that its file is there, rank 0 writes a list, `files.json`, with the size and
-# the **checksum** of each: 64 hex digits (SHA-256), which change if any bit of the file changes.
-# Then it renames the folder. If one rank could not write, nobody's file counts.
+# the two files do not fit together. So the lab's `save` writes all files into a folder
+# `unfinished`. When every rank has said that its file is there, rank 0 writes a list, `files.json`,
+# with the size and the **checksum** of each: 64 hex digits (SHA-256), which change if any bit of
+# the file changes. Then it renames the folder. If one rank could not write, nobody's file counts.
 #
 # Why checksums? Disks and networks change a bit now and then, and a file may be cut off later.
 # Would `torch.load` not notice?
@@ -276,8 +276,8 @@ Table(["the file is", "torch.load"],
       [[how, damaged(how)] for how in ("whole", "cut off", "one bit changed")])
 
 # %% [markdown]
-# A file that is cut off is noticed; one bit is not. A weight that was 1 is something else now, and
-# the training would go on with it.
+# `torch.load` notices a file that is cut off. It does not notice a changed bit. A weight that was 1
+# is something else now, and the training would go on with it.
 
 # %% [markdown]
 # ### Exercise 4.3
@@ -289,9 +289,9 @@ Table(["the file is", "torch.load"],
 #     {"step": 50, "files": {"rank-0.pt": {"bytes": 4500, "sha256": "0b1c…"}, "rank-1.pt": {…}}}
 #
 # `note_of(data)` of the lab gives such an entry, `{"bytes": …, "sha256": …}`, of bytes that you
-# have read. Files may be missing, cut off or changed; the list may be, too, or hold something that
-# is no such dict; even the folder may be missing. Then the answer is `False`, and no error: here
-# any exception means `False`. Files that are not in the list do not matter.
+# have read. Files may be missing, cut off or changed. So may the list, or it may hold something
+# that is no such dict. Even the folder may be missing. In all these cases return `False`, and raise
+# nothing: here any exception means `False`. Files that are not in the list do not matter.
 
 # %%
 check("4.3")
@@ -346,8 +346,8 @@ Table(["", "step", "what save said", "newest at the end"], kept) if can_be_full 
 
 # %% [markdown]
 # The third does not fit, as the first two are still there: an old checkpoint is removed when the
-# new one is whole, and not before. So a disk needs room for `keep + 1` checkpoints; with `keep=1`
-# there is enough. The training went on in any case, and what was saved before is whole.
+# new one is whole, and not before. So a disk needs room for `keep + 1` checkpoints. Here that is
+# enough with `keep=1` only. The training went on in any case, and what was saved before is whole.
 #
 # *Break it:* in `finish`, remove the old ones before the renaming. As long as nothing fails, all is
 # well, with room for `keep` only. But with `keep=1`, a crash between the two leaves nothing.
@@ -355,26 +355,26 @@ Table(["", "step", "what save said", "newest at the end"], kept) if can_be_full 
 # %% [markdown]
 # ## 4 · While the training goes on
 #
-# As long as ranks write, they do not train. But the training only needs the state as it is *now*:
-# once there is a copy in memory, a thread can write that, and the training goes on.
+# As long as ranks write, they do not train. But what is saved is the state as it is *now*. Once
+# there is a copy in memory, a thread can write the copy, and the training goes on.
 #
 # ### Exercise 4.4
 #
 # Write `begin` and `wait` of `InBackground` in [labs/checkpoints.py](../labs/checkpoints.py).
 # `InBackground(save)` gets a function. `begin(state)` begins to call `save` with a copy of the
 # state, in a thread. `wait()` waits for the end, returns what `save` returned and raises what it
-# raised; if nothing was begun, or if you have already waited for it, it returns `None`.
+# raised. If nothing was begun, or if you have already waited for it, `wait()` returns `None`.
 
 # %% [markdown]
 # * `state` is a dict, with dicts, lists, tuples and tensors in it. The training changes its tensors
 #   in place as soon as `begin` has returned. `copy_of(state)`, in the lab, copies all of it. For
-#   example, after `saving.begin({"x": x})` and `x.add_(100)`, it is the old `x` that is saved.
-# * One saving after another: if the one before goes on still, `begin` waits for its end; otherwise
-#   it returns at once. If the one before has raised something, `begin` raises that, and does not
-#   save the new state. You may copy before or after waiting.
+#   example, after `saving.begin({"x": x})` and `x.add_(100)`, the old `x` is saved.
+# * One saving after another: while the saving before is still going on, `begin` waits for its end.
+#   Otherwise it returns at once. If that saving has raised something, `begin` raises it, and does
+#   not save the new state. You may copy before or after waiting.
 # * `self.thread` is a `ThreadPoolExecutor`: `self.thread.submit(function, argument)` begins a call
-#   and returns a **future**; `future.result()` waits for its end, and returns or raises what the
-#   function did.
+#   and returns a **future**. `future.result()` waits for the end of the call, and returns or raises
+#   what the function did.
 
 # %%
 check("4.4")
@@ -383,8 +383,8 @@ check("4.4")
 # How long does the training stand still? The state below has 40 MB more than that of our small
 # model, as if there were ten million more numbers. A checkpoint is written after every 40 steps.
 # The threads of all ranks have to agree that all files are there. They do that in a group of their
-# own: if they shared one with the training, a rank could take a message of the one for a message of
-# the other.
+# own: if they shared one with the training, a rank could take a message of one for a message of the
+# other.
 
 # %%
 def train_and_save(checkpoints, place, data, in_background, megabytes):
@@ -436,10 +436,10 @@ plot_timeline(runs["in the background"], title="Saving in the background")
 # %% [markdown]
 # ## 5 · How often
 #
-# Who saves rarely loses much work in a crash. Who saves often, loses time with saving. Between the
+# Who saves rarely loses much work in a crash. Who saves often loses time with saving. Between the
 # two there is a best **period**: the time from the beginning of one saving to the beginning of the
-# next. Below, a worker is killed again and again, every 120 ms on average, at random; a saving
-# takes about 4 ms. Which period costs least? Guess first.
+# next. Below, a worker is killed again and again at random moments, every 120 ms on average. A
+# saving takes about 4 ms, if nothing else runs. Which period costs least? Guess first.
 
 # %%
 period_guess = predict("Killed every 120 ms, a saving takes 4 ms: the best period", unit="ms")
@@ -474,8 +474,8 @@ check("4.5", best_period)
 # and 1.75 times shorter and longer ones. The cost is measured as the share of all time in which no
 # step was taken that was saved later.
 #
-# Beside it stand two formulas: the one above, and that of Daly (2006), which is exact if a restart
-# takes no time. It also counts failures that come while lost work is repeated.
+# Beside it stand two formulas: the one above, and the formula of Daly (2006), which is exact if a
+# restart takes no time. It also counts failures that come while lost work is repeated.
 
 # %%
 failure_seconds, saving_seconds = how_often.FAILURE_SECONDS, how_often.SAVE_SECONDS + 0.001
@@ -518,15 +518,20 @@ plot_against([round(1e3 * worker["period"], 1) for worker in workers],
 period_guess.compare(how_often.best_period(4, 120), 1e3 * lowest)
 
 # %% [markdown]
-# The dashed curve is Daly's. Where periods are long beside $F$, the two formulas differ; but the
-# best period is nearly the same. On a busy machine, single points may lie several percent of the
-# time beside the curve. The curve is flat at its lowest point: by the formula above, twice the best
-# period costs a quarter more. So an estimate of $F$ is enough.
+# The question was about savings of 4 ms. For these the formula gives a period of
+# $\sqrt{2 \cdot 4 \cdot 120} \approx 31$ ms. Here five workers share the cores, so a saving took
+# longer: see the line above the table. With that time in place of 4 ms, the formula's period is
+# longer, too, and nearer to the measured one.
+#
+# The dashed curve is Daly's. Where periods are long beside $F$, the two formulas differ. But the
+# best period is nearly the same. On a busy machine, single points may lie beside the curve. The
+# curve is flat at its lowest point: by the formula above, twice the best period costs a quarter
+# more. So an estimate of $F$ is enough.
 
 # %% [markdown]
-# Now Llama 3: 419 failures in 54 days ([Llama Team
-# 2024](https://arxiv.org/abs/2407.21783), section 3.3.4; the paper does not say how long a saving
-# held the training up). What period would you choose?
+# Now Llama 3: 419 failures in 54 days ([Llama Team 2024](https://arxiv.org/abs/2407.21783), section
+# 3.3.4). The paper does not say how long a saving held the training up. What period would you
+# choose?
 
 # %%
 hours_to_failure = 54 * 24 / 419

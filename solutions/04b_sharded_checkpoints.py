@@ -16,8 +16,8 @@
 # and use `torch.distributed.checkpoint` for any layout.
 #
 # **It takes** about 20 minutes, and 15 more for 1 exercise. **It needs** [04 ·
-# Checkpoints](04_failure_and_recovery.ipynb). What ZeRO, tensor and pipeline parallel are, one
-# sentence says here, and chapters 06 to 08 in full.
+# Checkpoints](04_failure_and_recovery.ipynb). One sentence each says here what ZeRO, tensor and
+# pipeline parallel are. Chapters 06 to 08 say it in full.
 
 # %% jupyter={"source_hidden": true}
 import shutil
@@ -46,8 +46,8 @@ state_megabytes = 40
 #
 # * **DDP**: each rank has all weights, and all that the optimizer keeps: AdamW's two moments for
 #   each weight.
-# * **ZeRO-1** and **ZeRO-2**: each rank keeps the moments of its shard alone, a fourth.
-# * **ZeRO-3**: also of the weights, a rank keeps a fourth.
+# * **ZeRO-1** and **ZeRO-2**: each rank keeps only the moments of its shard, a fourth.
+# * **ZeRO-3**: a rank keeps a fourth of the weights, too.
 # * **Tensor parallel**: most matrices are cut, and each rank has a part of each.
 # * **Pipeline**: each rank has some of the layers.
 #
@@ -96,8 +96,8 @@ plot_bars(ways, {"weights": [both[0] for both in shares.values()],
 # %% [markdown]
 # ## 2 · Bit for bit, in every way
 #
-# The lab trains for 3 steps, saves, and trains for 3 more; and it makes everything anew, loads, and
-# trains for 3. By how much do weights differ?
+# The lab trains for 3 steps, saves, and trains for 3 more. Then it makes everything anew, loads,
+# and trains for the same 3 steps again. By how much do the weights of the two differ?
 
 # %%
 def resume(sharded, way, text, place):
@@ -111,23 +111,23 @@ print("not bit for bit:", ", ".join(way for way, gap in gaps.items() if gap > 0)
 
 # %% [markdown]
 # All states are complete, and still one way goes on differently: DDP, if it is used as it comes. It
-# sums gradients in **buckets** (03c). After its first backward it puts the parameters into other
+# sums gradients in buckets (03c). After its first backward it puts the parameters into other
 # buckets, in the order in which their gradients were ready. A resumed training takes its first step
-# in the buckets of a fresh DDP; the one that went on had changed its own long ago. Each sum has the
-# same terms, in another order. So it is rounded differently.
+# with the buckets of a fresh DDP. The training that went on had changed its buckets long before.
+# Each sum has the same terms, in another order. So it is rounded differently.
 
 # %% tags=["nbval-ignore-output"]
 print(f"DDP as it comes: weights differ by {gaps['DDP as it comes']:.0e} after 3 steps")
 
 # %% [markdown]
 # With two ranks there is no other order of two terms, and no difference. The lab's `settle` takes
-# one backward with a fresh DDP before anything else, here and there; then the difference is 0.0.
-# Otherwise this is harmless: a rounding like any other. But who compares two runs to find a real
-# fault has to know it.
+# one backward with a fresh DDP before anything else, in both trainings. Then the difference is 0.0.
+# Otherwise this is harmless: a rounding like any other. But you have to know it when you compare
+# two runs to find a real fault.
 #
 # *Break it:* in `state_dict` of the lab's `InParallel`, leave out `.clone()`, and look at the size
-# of rank 0's file with ZeRO-1. A shard is a view there, and `torch.save` writes all of the storage
-# that it is a view of.
+# of rank 0's file with ZeRO-1. It becomes about twice as large: a shard is a view there, and
+# `torch.save` writes all of the storage that it is a view of.
 
 # %% [markdown]
 # ## 3 · Saved by four, read by three
@@ -141,8 +141,8 @@ print(f"DDP as it comes: weights differ by {gaps['DDP as it comes']:.0e} after 3
 #
 # Write `pieces_to_read(length, old, new, rank)` in
 # [labs/sharded_checkpoints.py](../labs/sharded_checkpoints.py). `length` numbers were saved by
-# `old` ranks, in shards of $\lceil \text{length} / \text{old} \rceil$ numbers, one after another;
-# the last shards may be shorter, or empty. Now `new` ranks share the same numbers, in shards of
+# `old` ranks, in shards of $\lceil \text{length} / \text{old} \rceil$ numbers, one after another.
+# The last shards may be shorter, or empty. Now `new` ranks share the same numbers, in shards of
 # $\lceil \text{length} / \text{new} \rceil$. Return what the new rank `rank` reads: a list of
 # `(old rank, begin, end)`, in the order of the numbers. `begin` and `end` count within the shard of
 # that old rank, and `end` is the place after the last number. Leave empty pieces out.
@@ -195,12 +195,13 @@ Table(["rank", f"reads, of shards that {world_size} ranks saved"],
 # ## 4 · Any layout: `torch.distributed.checkpoint`
 #
 # PyTorch's own engine does this for every layout. Each rank writes a file with its parts. The file
-# `.metadata`, written last, says of each tensor which piece of it is in which file. Who loads says
-# what it has room for, in a layout of its own; then each rank reads what overlaps.
+# `.metadata`, written last, says of each tensor which piece of it is in which file. A program that
+# loads says for which tensors it has room, in a layout of its own. Then each rank reads what
+# overlaps.
 #
 # Here FSDP2, PyTorch's ZeRO-3, saves on four ranks. It is read by FSDP2 on fewer ranks, by DDP, and
-# by tensor parallel, where matrices are cut in another direction. Compared are all weights and all
-# moments.
+# by tensor parallel, where matrices are cut in another direction. All weights and all moments are
+# compared.
 
 # %%
 def train_and_save(sharded, text, place):
@@ -274,7 +275,7 @@ Table(["", "holds a rank up for"],
 # Work is emulated here: the ranks sleep, so that the thread has the cores for itself.
 #
 # **On GPUs.** The copy leaves the GPU first, at the speed of its bus. Files go to storage that all
-# machines see, and its speed is what limits a saving: of a terabyte at 10 GB/s, 100 seconds.
+# machines see, and its speed limits a saving: a terabyte at 10 GB/s takes 100 seconds.
 
 # %% [markdown]
 # ## 6 · Storage that everybody sees
@@ -297,9 +298,9 @@ sent = max(launch(read_by_rank_0, checkpoints, folder / "zero", world_size=world
 print("what rank 0 has sent differs from what was saved by", sent)
 
 # %% [markdown]
-# It works, with two ifs. Rank 0 has to have room for what it sends. And after a restart, rank 0 may
-# be on another machine: then the files have to be there. So people save to storage that everybody
-# sees, or keep copies on several machines.
+# It works, under two conditions. Rank 0 has to have room for what it sends. And the files have to
+# be where rank 0 is: after a restart it may be on another machine. So people save to storage that
+# everybody sees, or keep copies on several machines.
 
 # %% [markdown]
 # ## Put to the test

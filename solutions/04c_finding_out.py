@@ -47,8 +47,8 @@ timeout = 2.0
 # ## 1 · A crash is loud, a hang is silent
 #
 # The lab [finding_out](../labs/finding_out.py) trains a small model, data parallel by hand. In step
-# 21, something happens on rank 2, before its all-reduce. It is **killed**; or it is **stopped**, as
-# by a debugger; or it **waits**, for data that never come. The other ranks are in their all-reduce
+# 21, something happens on rank 2, before its all-reduce. It is **killed**, or it is **stopped** as
+# by a debugger, or it **waits** for data that never come. The other ranks are in their all-reduce
 # then. When does each of them learn that something is wrong?
 #
 # If a process ends, the kernel closes its connections, and whoever waits for data from there gets
@@ -86,9 +86,9 @@ Table([f"rank {guilty}", *(f"rank {rank} knows after" for rank in range(world_si
 hang_guess.compare(timeout, min(value["after"] for value in found["stopped"] if value))
 
 # %% [markdown]
-# A crash is known within milliseconds: its neighbours in the all-reduce get an error. The lab's
-# `train_until_lost` then leaves the group, which closes more connections, and so all others learn
-# of it. If nobody left, they would wait for the timeout.
+# A crash is known within some hundredths of a second: the neighbours of the dead rank in the
+# all-reduce get an error. The lab's `train_until_lost` then leaves the group, which closes more
+# connections, and so all others learn of it. If nobody left, they would wait for the timeout.
 #
 # A hang is known after the timeout, and no sooner.
 #
@@ -149,7 +149,7 @@ print("default timeout of Gloo's groups:", default_pg_timeout)
 #
 # What tells of a hang sooner, and names the rank? Each rank says now and then that it is alive: a
 # **heartbeat**. Here a thread of each rank counts, and writes the count to a **store** that all
-# ranks can read: a place for small values by name. `torch.distributed` has such stores; the ranks
+# ranks can read: a place for small values by name. `torch.distributed` has such stores. The ranks
 # of a group find each other through one.
 #
 # Why a count, and not the time? Machines have clocks of their own, which differ. Whoever watches
@@ -159,10 +159,10 @@ print("default timeout of Gloo's groups:", default_pg_timeout)
 # ### Exercise 4.7
 #
 # Write `silent` of `Watcher` in [labs/finding_out.py](../labs/finding_out.py).
-# `watcher.silent(counts, now)` is called again and again. `counts` is a dict, `{rank: its count}`;
-# `now` is the time in seconds on the watcher's own clock. It returns a sorted list of the ranks
-# that have had the same count for more than `patience` seconds. `__init__` is given, with a dict
-# for what you have to remember; change it if you need something else.
+# `watcher.silent(counts, now)` is called again and again. `counts` is a dict, `{rank: its count}`.
+# `now` is the time in seconds on the watcher's own clock. `silent` returns a sorted list of the
+# ranks that have had the same count for more than `patience` seconds. `__init__` is given, with a
+# dict for what you have to remember. Change it if you need something else.
 #
 # * Any other count is a sign of life, also a smaller one: that of a process that was started again.
 # * When a rank is there for the first time, its time begins, at `now`.
@@ -195,7 +195,7 @@ check("4.7")
 # %% [markdown]
 # The lab's `Guard` does this on each rank, with two of your watchers. When it finds a rank, it
 # tells all others, and kills that rank. It has to: a process that is stopped may wake up an hour
-# later, and go on writing files. To make sure that it cannot is called **fencing**.
+# later, and go on writing files. Making sure that it cannot is called **fencing**.
 
 # %%
 guarded = {what: lose(what, timeout=30, patience=patience) for what in ("stopped", "waits")}
@@ -213,10 +213,11 @@ Table([f"rank {guilty}", *(f"rank {rank} knows after" for rank in range(world_si
 # rank: it has to be longer than any normal pause, too, or ranks have to announce their pauses.
 #
 # **On GPUs.** A collective of NCCL returns to Python before it has run, so a rank may be several
-# collectives ahead. PyTorch numbers them: its **flight recorder** keeps the last ones of each rank,
-# and a [tool](https://docs.pytorch.org/tutorials/prototype/flight_recorder_tutorial.html) compares
-# which rank has not come to which. A thread, the **watchdog**, ends the process after the timeout.
-# None of this was measured here.
+# collectives ahead. PyTorch numbers them: its flight recorder (part [03m](03m_when_it_hangs.ipynb))
+# keeps the last ones of each rank, and a
+# [tool](https://docs.pytorch.org/tutorials/prototype/flight_recorder_tutorial.html) compares which
+# rank has not come to which. A thread, the **watchdog**, ends the process after the timeout. None
+# of this was measured here.
 
 # %% [markdown]
 # ## 3 · One that is slow
@@ -261,19 +262,20 @@ slow_guess.compare(1e3 * finding.SLOWER * finding.COMPUTE_SECONDS, usual("step",
 
 # %% [markdown]
 # The steps of all ranks are equally long, so their length tells nothing. What differs is how long
-# each rank computes *before* it waits. The slow rank has the **shortest** all-reduce: nobody has to
-# be waited for when it comes. (A step takes more than 60 ms, as the all-reduce itself takes time.)
+# each rank computes *before* it waits. The slow rank has the **shortest** all-reduce: when it
+# comes, all others are there already. (A step takes more than 60 ms, as the all-reduce itself takes
+# time.)
 
 # %% [markdown]
 # ### Exercise 4.8
 #
 # Write `stragglers(seconds, times=1.5)` in [labs/finding_out.py](../labs/finding_out.py).
 # `seconds[k][rank]` says how long a rank has computed in step `k`. Every rank is slow once in a
-# while; so take for each rank the **median** over all steps. A straggler is a rank whose median is
+# while. So take for each rank the **median** over all steps. A straggler is a rank whose median is
 # more than `times` the median of all ranks' medians. Return a list of them, sorted.
 #
 # For example, with `seconds = [[2, 2, 9], [2, 8, 7], [3, 2, 8]]` the medians are 2, 2 and 8, and
-# the median of these is 2. More than 1.5 × 2 = 3 has rank 2 alone: `[2]`.
+# the median of these is 2. Only rank 2 has more than 1.5 × 2 = 3, so the result is `[2]`.
 
 # %%
 check("4.8")
@@ -305,7 +307,7 @@ def curve(values):
     return range(1, len(losses) + 1), losses.tolist()
 
 plot_curves({"one bit changes in step 13": {"undisturbed": curve(quiet), "one bit": curve(wrong)}},
-            "step", "mean loss of all ranks")
+            "step", "mean loss of all ranks", title="The loss does not show a wrong bit")
 
 # %% tags=["nbval-ignore-output"]
 gaps = [(weights - wrong[0][1]).abs().max().item() for _, weights, _ in wrong]
@@ -313,7 +315,7 @@ Table(["rank", "largest difference of a weight from rank 0's, after 60 steps"],
       [[str(rank), f"{gap:.2g}"] for rank, gap in enumerate(gaps)])
 
 # %% [markdown]
-# The loss tells nothing. But the **replicas**, the copies of the model on all ranks, are no longer
+# The loss tells nothing. But the replicas, the copies of the model on all ranks, are no longer
 # equal. With plain SGD they never will be again: all ranks add the same update to different
 # weights. Data parallel rests on equal replicas, and whether they are equal can be checked. With a
 # checksum, every rank has to tell 8 bytes only.
@@ -327,13 +329,13 @@ Table(["rank", "largest difference of a weight from rank 0's, after 60 steps"],
 # ranks have, more than half of the group. If no replica is on that many, nobody knows which is
 # right: then it returns all ranks. Ranks are numbered within the group.
 #
-# `checksum(tensors)`, in the lab, gives an `int` that fits into an int64; it changes if any bit
-# changes. All parameters and buffers count, also those that are not trained or not saved. The model
-# stays as it is. No rank may send more than 4,000 bytes.
+# `checksum(tensors)`, in the lab, gives an `int` that fits into an int64. The `int` changes if any
+# bit changes. All parameters and buffers count, also those that are not trained or not saved. The
+# model stays as it is. No rank may send more than 4,000 bytes.
 
 # %% [markdown]
-# For example, with checksums 5, 5, 8 and 5 on four ranks the answer is `[2]`; with 5 and 8 on two
-# it is `[0, 1]`.
+# For example, with checksums 5, 5, 8 and 5 on four ranks the answer is `[2]`. With 5 and 8 on two
+# ranks it is `[0, 1]`.
 
 # %%
 check("4.9")
@@ -372,7 +374,7 @@ Table(["rank", "norm of its gradients after 20 steps"],
 # %% tags=["nbval-ignore-output"]
 plot_curves({"from step 13 on, a rank gives wrong gradients":
              {"undisturbed": curve(quiet), "wrong gradients": curve(garbage)}},
-            "step", "mean loss of all ranks")
+            "step", "mean loss of all ranks", title="With wrong gradients, the model still learns")
 
 # %% [markdown]
 # All replicas are equal, and equally wrong. The norms show nothing either, as numbers in another
@@ -388,8 +390,8 @@ plot_curves({"from step 13 on, a rank gives wrong gradients":
 #
 # Write `wrong_by_recomputing(gradients_of, group=None)` in
 # [labs/finding_out.py](../labs/finding_out.py). `gradients_of(k)` computes, on this rank, the
-# gradients of rank `k`'s batch, and returns a list of tensors; where they are computed rightly,
-# they are the same to the last bit. Call it once for this rank, and once for the next one; the next
+# gradients of rank `k`'s batch, and returns a list of tensors. Wherever these are computed rightly,
+# they are the same to the last bit. Call it once for this rank, and once for the next one. The next
 # of the last rank is rank 0.
 #
 # There are three ranks or more, and at most one of them computes wrongly. Return this rank, or
@@ -429,21 +431,21 @@ print(f"slow: rank {slow['ranks'][0]} {slow['what']}, found after {slow['steps']
 
 # %% [markdown]
 # What does it cost? For stragglers and replicas, two all-gathers of 8 bytes from each rank, and a
-# checksum of all weights. Computing everything twice is dear: half of the cluster. Who does so in
-# one step of 100 pays 1 %, and finds a core that is broken for good within 100 steps.
+# checksum of all weights. Computing everything twice is expensive: it takes half of the cluster.
+# Done in one step of 100, it takes 1 %, and finds a core that is always wrong within 100 steps.
 #
 # **On GPUs**, three things differ. Two devices of the same kind give the same bits only if the
 # kernels are deterministic: `torch.use_deterministic_algorithms(True)` asks for that, says its
 # [documentation](https://docs.pytorch.org/docs/stable/notes/randomness.html). A call returns before
 # the GPU has computed: so take computing times with `torch.cuda.Event`. And our `checksum` copies
-# all weights to the CPU: on a GPU, rather add their bits as integers, there. None of this was
-# measured here.
+# all weights to the CPU: on a GPU, rather add their bits as integers. None of this was measured
+# here.
 
 # %% [markdown]
 # ## 7 · What torchrun finds
 #
 # torchrun has an **agent** on each machine, which starts the ranks and watches them. What does it
-# find? Once rank 1 is killed, and once it waits for ever; the group's timeout is 2 s.
+# find? Once rank 1 is killed, and once it waits for ever. The group's timeout is 2 s.
 
 # %%
 PROGRAM = '''
@@ -482,12 +484,13 @@ try_torchrun("killed")
 try_torchrun("waits")
 
 # %% [markdown]
-# The agent looks every 0.1 s whether a process has **ended**; then it ends all others, and can
-# start them again: that is the subject of the next part. In the first run it finds the rank that
-# was killed. In the second it finds nothing: rank 1 is alive. What it finds, two seconds later, is
-# a rank that has ended because of the timeout, and it reports *this* rank as the one that failed.
-# So the rank in torchrun's report is one of those that had ended when the agent looked, and not
-# always the one that was wrong. If several ended in the same second, it names the lowest of them.
+# The agent looks every 0.1 s whether a process has **ended**. If one has, the agent ends all
+# others, and can start them again: that is the subject of the next part. In the first run it finds
+# the rank that was killed. In the second it finds nothing: rank 1 is alive. What it finds, two
+# seconds later, is a rank that has ended because of the timeout, and it reports *this* rank as the
+# one that failed. So the rank in torchrun's report is one of those that had ended when the agent
+# looked, and not always the one that was wrong. If several ended in the same second, it names the
+# lowest of them.
 
 # %% [markdown]
 # ## Put to the test

@@ -86,8 +86,8 @@ Table(["rank", "steps taken", "its all-reduce said"],
 # three ranks. And nobody has been told who is missing. Each one knows only that its own all-reduce
 # has failed.
 #
-# So three things are to do: **agree** who is there, **form** a new group of these, and **repeat the
-# computation** of the step that nobody has finished.
+# So three things have to be done: **agree** who is there, **form** a new group of these, and
+# **repeat the computation** of the step that nobody has finished.
 
 # %%
 again_guess = predict(f"Rank {guilty} dies before an all-reduce: others take so many steps twice",
@@ -154,7 +154,7 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 
 # %% [markdown]
 # They use a **store** that all can reach, and that outlives each of them. Two of its operations are
-# **atomic**, which means that no other process sees them half done:
+# atomic (part 04): no other process sees them half done.
 #
 # * `store.append(key, text)` adds to the text of a key, and makes the key if there is none;
 # * `store.compare_set(key, "", text)` sets the text of a key only if it has none, and returns what
@@ -173,8 +173,8 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 #
 # Write `who_is_there(store, meeting, me, former, n, patience)` in
 # [labs/keep_training.py](../labs/keep_training.py). `n` is the number of ranks that the training
-# was started with, `former` a list of the names in the last group, with its own, and `patience` is
-# counted in seconds from this call. It returns the list that all have agreed on.
+# was started with. `former` is a list of the names in the last group, including `me`. `patience` is
+# counted in seconds from this call. The function returns the list that all have agreed on.
 
 # %% [markdown]
 # Each process calls it for itself:
@@ -192,8 +192,8 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # `patience` seconds: the others may be busy with a step, and come later.
 #
 # `meeting` is a text, such as `"meeting 3"`. All keys contain it, as other meetings use the same
-# store. `store.get(key)` waits until there is such a key, and returns `bytes`;
-# `store.check([key])` says whether it is there. Sleep 0.01 s between two looks.
+# store. `store.get(key)` waits until there is such a key, and returns `bytes`. `store.check([key])`
+# says whether it is there. Sleep 0.01 s between two looks.
 
 # %% [markdown]
 # For example, `a`, `b` and `c` have trained together, and `b` is dead. `a` comes first, and `c`
@@ -204,12 +204,11 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 check("4.13")
 
 # %% [markdown]
-# `Crew.meet` in the lab calls it, and forms a group of those on the list:
-# `init_process_group` with a part of the store that belongs to this meeting, and with the place on
-# the list as the rank. So **ranks change**, as after a restart. Whoever was expected and did not
-# come is killed, if it is on this machine: that is the **fencing** of part
-# [04c](04c_finding_out.ipynb). And if somebody dies while the group forms? Then the next meeting
-# follows.
+# `Crew.meet` in the lab calls it, and forms a group of those on the list: `init_process_group` with
+# a part of the store that belongs to this meeting, and with the place on the list as the rank. So
+# **ranks change**, as after a restart. Whoever was expected and did not come is killed, if it is on
+# this machine: that is the fencing of part [04c](04c_finding_out.ipynb). And if somebody dies while
+# the group forms? Then the next meeting follows.
 
 # %% [markdown]
 # The batch is dealt anew whenever the group changes: part [04d](04d_restart.ipynb) has shown what
@@ -264,7 +263,7 @@ except RankError as error:
 
 # %% [markdown]
 # Do all but the newcomer have the same weights at the meeting? Not always. If a rank dies *during*
-# an all-reduce, some may have all sums, and take the step; others get an error. Then some are one
+# an all-reduce, some may have all sums, and take the step. Others get an error. Then some are one
 # step further. Nobody has to go back: those who are behind, and newcomers, get the state of the one
 # that is **furthest**.
 
@@ -280,7 +279,7 @@ except RankError as error:
 # * Where all have taken equally many, nobody sends a state.
 # * Exchange the numbers of steps by an all-gather of integers. Then one rank sends:
 #   `dist.broadcast_object_list(box, group=group, group_src=r)`, where `r` is its rank in the group.
-#   `box` is `[state]` there and `[None]` on all others; afterwards all have the state in it.
+#   `box` is `[state]` on that rank and `[None]` on all others. Afterwards all have the state in it.
 
 # %% [markdown]
 # For example, with 20, 21, 0 and 21 steps, ranks 0 and 2 get the state of rank 1 or 3.
@@ -303,7 +302,7 @@ print("largest difference between ranks at the end:", apart)
 plot_timeline(back, ["step"], title=f"Rank {guilty} dies, and comes back")
 
 # %% [markdown]
-# Each bar is a step; the gaps are the two meetings. The first one takes 1.5 s, the patience of
+# Each bar is a step. The gaps are the two meetings. The first one takes 1.5 s, the patience of
 # those that wait for the dead rank. In the second, all that are expected come at once. (Time 0 is
 # the first step. Bars of a process that died are lost with it: rank 2's row begins with the new
 # one.)
@@ -337,12 +336,12 @@ print("stopped: as one process, but for rounding:", gap(stopped) < 1e-12)
 # %% [markdown]
 # If the new process comes within the patience, it is part of the survivors' own meeting, and nobody
 # waits for the end of the patience. New processes cost little here: the bench copies a process that
-# has imported PyTorch already. With torchrun, each import takes a second or two (part
-# [04d](04d_restart.ipynb)); on a cluster, finding a machine comes on top.
+# has imported PyTorch already. With torchrun, each import takes seconds (part
+# [04d](04d_restart.ipynb)). On a cluster, finding a machine comes on top.
 
 # %% [markdown]
 # **On GPUs.** A collective of NCCL that has lost a peer does not raise an error by itself in the
-# process that waits. It has to be aborted, by `abort()` of the process group; unless told
+# process that waits. It has to be aborted, by `abort()` of the process group. Unless told
 # otherwise, PyTorch's watchdog ends the whole process. NCCL documents this as [fault
 # tolerance](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/communicators.html).
 # PyTorch 2.13 has `torch.distributed.shrink_group` for it. None of this was measured here.
@@ -358,7 +357,7 @@ print("stopped: as one process, but for rounding:", gap(stopped) < 1e-12)
 # the one that is furthest.
 #
 # It is optional: `python3 tools/setup.py torchft` installs it. The lab
-# [torchft_engine](../labs/torchft_engine.py) trains with it; rank 2 dies before its all-reduce, and
+# [torchft_engine](../labs/torchft_engine.py) trains with it. Rank 2 dies before its all-reduce, and
 # a new process comes.
 
 # %% tags=["nbval-ignore-output"]
@@ -370,8 +369,8 @@ else:
     print(engine.NO_TORCHFT)
 
 # %% [markdown]
-# This run takes 60 steps. If it ran: ranks 0, 1 and 3 discarded step 21, in which rank 2 died, and
-# took it again. The new rank 2 came later, and has discarded nothing.
+# This run takes 60 steps. If you have torchft: ranks 0, 1 and 3 discarded step 21, in which rank 2
+# died, and took it again. The new rank 2 came later, and has discarded nothing.
 #
 # | | by hand | torchft 0.2 |
 # |---|---|---|
@@ -409,13 +408,14 @@ put_to_the_test(f"""
 #   new group. An atomic operation of a store makes them agree.
 # * The step is **taken again**, and the whole batch is dealt among those who are there. Then the
 #   weights are those of the undisturbed run, but for rounding.
-# * A newcomer waits; all learn of it **after the same step**, by a number in the all-reduce. It
-#   gets the state of the rank that is **furthest**.
-# * Only what fails while **talking** to others is due to them.
+# * A newcomer waits. All others learn of it **after the same step**, by a number in the all-reduce.
+#   The newcomer gets the state of the rank that is **furthest**.
+# * Only an error that comes while **talking** to other ranks is due to them. Every other error ends
+#   the training.
 #
 # **Your exercises** stand in [labs/keep_training.py](../labs/keep_training.py).
 #
-# **Next**: [04f · Copies, and rare meetings](04f_copies_and_local_steps.ipynb).
+# **Next**: [04f · Copies in memory, and rare meetings](04f_copies_and_local_steps.ipynb).
 
 # %%
 progress("04e")

@@ -49,8 +49,7 @@ rounds = 15
 # ranks gather the weights from each other. (Chapter [06](06_zero.ipynb) calls this ZeRO,
 # stage 1, and says what it is good for.)
 #
-# If a rank dies, the weights are still on all others. But its moments are gone. What does it
-# matter?
+# If a rank dies, the weights are still on all others. But its moments are gone. Does that matter?
 
 # %%
 memory, diloco = lab("memory_copies"), lab("diloco")
@@ -92,7 +91,8 @@ for name, weights in (("with all", with_all), ("without the moments of one shard
 # always to the *other* machine. If a machine loses its power, each of its states is on
 # the other one.
 #
-# That costs memory, as much again as the own state, and messages. How many?
+# That costs memory: as much again as the rank's own state. It also costs messages. How many bytes
+# does a rank send for the copies in one step, in sizes of the model?
 
 # %%
 copy_guess = predict("Sent for the copies in one step (gradients: 1.5, weights: 0.75)",
@@ -124,7 +124,7 @@ copy_guess.compare(3 / 4, sent["copies"])
 # %% [markdown]
 # A rank sends three numbers for each weight of its shard: the weight, and two moments. A shard is a
 # quarter of the model. (Messages are small here, so that their headers add some percent.) In mixed
-# precision it is more (chapter [05](05_memory.ipynb)); and copies need not be made after each step.
+# precision it is more (chapter [05](05_memory.ipynb)). And copies need not be made after each step.
 
 # %% [markdown]
 # From which step can all go on, when some ranks are new and hold nothing? A rank that dies in the
@@ -139,8 +139,8 @@ copy_guess.compare(3 / 4, sent["copies"])
 # Write `newest_common(held)` in [labs/memory_copies.py](../labs/memory_copies.py). `held` is a list
 # with one entry for each rank: a list of pairs `(owner, step)`, one for each state that this rank
 # holds, its own included. Return the newest step of which the states of *all* ranks are held by
-# somebody; `None` if there is no such step. There are as many owners as ranks. A rank that is new
-# holds nothing: `[]`.
+# somebody, or `None` if there is no such step. There are as many owners as ranks. A rank that is
+# new holds nothing: `[]`.
 #
 # For example, rank 2 of three is new. Rank 0 keeps rank 2's states, and rank 1 keeps rank 0's:
 #
@@ -209,17 +209,18 @@ print(f"rank 0 began {taken} of {steps} steps a second time")
 #
 # **What it does not survive:** a power cut of both machines, or a rank and its keeper at once. So
 # copies in memory come *beside* checkpoints on a disk, which then may be rare. Gemini (Wang et al.
-# 2023) reports this for trainings on up to 16 machines of 8 GPUs; there, network cards send copies
+# 2023) reports this for trainings on up to 16 machines of 8 GPUs. There, network cards send copies
 # in the gaps of the training's own messages.
 
 # %% [markdown]
 # ## 4 · Workers that meet rarely
 #
-# All of this is much effort, as ranks depend on each other in every step. What if they did not?
-# In **DiLoCo** (Douillard et al. 2023) each worker trains alone for many steps, here 20, with an
+# All of this is much effort, as ranks depend on each other in every step. What if they did not? In
+# **DiLoCo** (Douillard et al. 2023) each worker trains alone for many steps, here 20, with an
 # optimizer of its own: the **inner** steps. Then all workers compare how far they have moved away
 # from the common weights. The average of these moves is a gradient for an **outer** optimizer, SGD
-# with Nesterov momentum. It changes the common weights, and all go on from these.
+# with Nesterov momentum. It changes the common weights, and all go on from these. How many bytes
+# does such a round send, beside DDP in the same 20 steps?
 
 # %%
 rare_guess = predict("Bytes of a DiLoCo round, in percent of DDP's in the same steps", unit="%")
@@ -228,9 +229,9 @@ rare_guess = predict("Bytes of a DiLoCo round, in percent of DDP's in the same s
 # ### Exercise 4.16 · The outer step
 #
 # Write `outer_step(whole, mine, optimizer, group=None)` in [labs/diloco.py](../labs/diloco.py).
-# `whole` is a list of tensors, the common weights, the same on all ranks; `mine` is a list of the
-# same shapes, what this worker has made of them. `optimizer` is one of `torch.optim`, and its
-# parameters are the tensors of `whole`.
+# `whole` is a list of tensors, the common weights, the same on all ranks. `mine` is a list of
+# tensors of the same shapes: what this worker has made of them. `optimizer` is one of
+# `torch.optim`, and its parameters are the tensors of `whole`.
 #
 # 1. The outer gradient of each tensor is `whole - mine`, averaged over all ranks of the group. Put
 #    it into `.grad` of the tensor in `whole`.
@@ -287,14 +288,14 @@ plot_curves({f"DiLoCo, {diloco.Worker.INNER} inner steps in a round": curves}, "
 
 # %% [markdown]
 # A worker that dies takes the inner steps of one round with it, and the moments of its inner
-# optimizer, which each worker keeps for itself. The others notice
-# at the end of the round; they average over those who are there. A newcomer gets the common
-# weights, and trains along from the next round.
+# optimizer, which each worker keeps for itself. The others notice at the end of the round. They
+# average over the workers that are there. A newcomer gets the common weights, and trains along from
+# the next round.
 #
-# The first three curves lie on each other: what they differ by at the end is chance. And with this
-# small model, four workers are hardly better than one: its data are easy. The paper
-# reports that eight workers with 500 inner steps come close to training that exchanges gradients in
-# each step, for language models of 60 to 400 million parameters.
+# The first three curves lie on each other: their differences at the end are chance. And with this
+# small model, four workers are hardly better than one: its data are easy. The paper reports that
+# eight workers with 500 inner steps come close to training that exchanges gradients in each step,
+# for language models of 60 to 400 million parameters.
 
 # %% tags=["nbval-ignore-output"]
 run, (_, _, weights) = tried["four workers"]
@@ -307,12 +308,12 @@ print(f"bytes of a round: {of_round:,.0f}; DDP in these steps, by formula: {of_d
 rare_guess.compare(100 / diloco.Worker.INNER, 100 * of_round / of_ddp)
 
 # %% [markdown]
-# The rest of what was measured comes from headers, from the question whether somebody waits, and
+# What was measured beyond that comes from headers, from the question whether somebody waits, and
 # from sending each tensor by itself. With a large model it disappears. Without an outer optimizer,
-# the average of the weights themselves is known as **local SGD**, or federated averaging.
+# the average of the weights themselves is known as local SGD (03j), or federated averaging.
 #
 # **On GPUs** the same holds for bytes. Workers in different places, over the Internet, are what
-# DiLoCo is made for; `torchft.local_sgd.DiLoCo` is an implementation for PyTorch.
+# DiLoCo is made for. `torchft.local_sgd.DiLoCo` is an implementation for PyTorch.
 
 # %% [markdown]
 # ## Put to the test

@@ -148,7 +148,7 @@ worst.compare(12 % chaos.EVERY, 13 - first)
 # %% [markdown]
 # What is asked beside the weights:
 #
-# * Save after every `EVERY` (5) steps; rank 0 of the group saves. A full disk must not end the
+# * Save after every `EVERY` (5) steps. Rank 0 of the group saves. A full disk must not end the
 #   training. After a power cut, go on from the newest checkpoint.
 # * As long as anybody has the state in memory, no step that is finished is taken a second time.
 # * Find out who computes wrongly, or has wrong weights, before the sums are added up. This process
@@ -166,7 +166,7 @@ worst.compare(12 % chaos.EVERY, 13 - first)
 # %% [markdown]
 # Begin with `take_step` of `keep_training`, and add one thing after another. The check tries all
 # failures in one run, with a cable pulled as well where this system has machines. If that goes
-# wrong, it tries each alone, to tell you why. Below its verdict is a film of your training; section
+# wrong, it tries each alone, to tell you why. Below its verdict is a film of your training. Section
 # 3 tells how to read it. The check takes most of a minute, and longer on a busy machine.
 
 # %% tags=["nbval-ignore-output"]
@@ -177,7 +177,7 @@ check("4.17")
 #
 # All of it in one run, for the seed at the top of this notebook. Also, a cable is pulled: machine 1
 # of two is without network for 0.8 s, where this system has machines. Below, each tick is a step
-# that a rank has taken; a new colour is a new process. Where there are no ticks, everybody waits.
+# that a rank has taken. A new colour is a new process. Where there are no ticks, everybody waits.
 # Where the line above falls, steps are taken again.
 
 # %%
@@ -199,10 +199,14 @@ Table(["after", "what", "on rank", "in step"],
 # With seed 44: the power fails in step 27. Why does the training go back to step 15? The disk was
 # full from step 17 to step 26, so that the checkpoints of steps 20 and 25 could not be written. Two
 # failures together cost more than each alone.
-#
+
+# %% [markdown]
 # *Try it:* set `seed` at the top to your birthday, and run the notebook again. In `KINDS` of the
-# lab you can leave some kinds out. And what does your training do if two things happen in the same
-# step?
+# lab you can leave some kinds out. What if two things happen in the same step? A drawn plan never
+# has that, so write one: `try_plan([chaos.Event("kill", 12, 1), chaos.Event("hang", 12, 2)])`. With
+# the course's solution, this ended with the right weights when we tried it, and so did a kill
+# beside wrong gradients. With wrong gradients on *two* ranks, the weights were wrong:
+# `wrong_by_recomputing` can find one rank, and not two.
 
 # %% [markdown]
 # ## 4 · What this exam leaves out
