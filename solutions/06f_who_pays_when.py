@@ -358,8 +358,9 @@ Table(["layers in a unit", *(f"{depth} ahead" for depth in (0, 1, 2))],
 # **On GPUs** it is the same idea, with streams in place of threads. FSDP2 gathers in one CUDA
 # stream and reduces in another, says its
 # [source](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py)
-# (PyTorch 2.13). So its reduce-scatters are hidden, too. Both go through one NCCL communicator,
-# which does one collective after another: one line.
+# (PyTorch 2.13). So its reduce-scatters are hidden, too. By default both go through one NCCL
+# communicator, which does one collective after another: one line.
+# (`set_separate_reduce_scatter_group` gives reductions a line of their own.)
 #
 # In the backward FSDP2 gathers one unit ahead. In the forward the CPU runs ahead of the GPU, and
 # starts the next gather by itself. `set_modules_to_forward_prefetch` and
@@ -396,10 +397,9 @@ for name, run in both.items():
 
 # %% [markdown]
 # No. The unit is gathered when its backward begins, and stays until its gradients are reduced. The
-# second forward lies in between. So recomputation costs arithmetic, and no bytes. (Here it is
-# inside of the block, as in part 05f. With `checkpoint(block, x, use_reentrant=True)` around the
-# block `Zero3` gathers once more: the second forward begins and ends before `before_backward` is
-# called.)
+# second forward lies in between. So recomputation costs arithmetic, and no bytes. (The lab takes
+# `checkpoint(block, x, use_reentrant=False)`. With `use_reentrant=True`, `Zero3` gathers each block
+# once more: the second forward begins and ends before `before_backward` is called.)
 
 # %% [markdown]
 # ## Put to the test
