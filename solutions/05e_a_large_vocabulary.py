@@ -221,8 +221,10 @@ Table(["way", "memory at most", "time"],
 # matrix, and adds to the whole gradient. The smaller the chunks, the more of the time goes there.
 # On a CPU, large chunks may even be faster than all at once: their tensors stay in the caches.
 #
-# PyTorch 2.13 has the same as a function: `F.linear_cross_entropy`. It computes the gradients in
-# the forward already, in chunks, and the backward only hands them on.
+# PyTorch 2.13 has the same as a function, `F.linear_cross_entropy`, if you give it
+# `options=nn.LinearCrossEntropyOptions(…)`. Then it computes the gradients in the forward already,
+# in chunks, and the backward only hands them on. Without `options` it makes all logits, says its
+# [documentation](https://docs.pytorch.org/docs/2.13/generated/torch.nn.functional.linear_cross_entropy.html).
 
 # %% tags=["nbval-ignore-output"]
 if large.torch_has_it():
