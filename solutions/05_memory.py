@@ -117,8 +117,8 @@ Table(["kind", "formula", "bytes by the formula", "bytes measured"],
 # It is, with one addition. Adam counts its steps, and keeps this number for each parameter tensor
 # in a float32 of its own.
 #
-# A model of 7 billion parameters has 7 × 16 = 112 GB of model states in float32. An A100 or an H100
-# has 80 GB. And the activations are not yet counted.
+# A model of 7 billion parameters has 7 × 16 = 112 GB of model states in float32. An H100 has 80 GB,
+# and an A100 has 40 or 80. And the activations are not yet counted.
 
 # %% [markdown]
 # ## 2 · When is it there?
@@ -137,9 +137,9 @@ plot_memory(trained, "step 3", title="One step of training, byte by byte")
 # 3. In the backward, they are freed, in the opposite order. At the same time gradients appear.
 # 4. The optimizer's step needs hardly more than its state.
 #
-# The grey area is other memory. The thin grey strip along the top is the text: 50,000 characters of
-# 8 bytes each. What comes on top in the backward is mostly gradients of activations. Autograd frees
-# them as soon as they are used; no `.grad` ever holds them.
+# The grey area is other memory. The thin grey strip that never goes away is the text: 50,000
+# characters of 8 bytes each. The wider grey area in the backward is mostly gradients of
+# activations. Autograd frees them as soon as they are used; no `.grad` ever holds them.
 
 # %% [markdown]
 # Here, the fullest moment is the end of the forward, or just after it: all activations are there.

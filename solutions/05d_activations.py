@@ -70,7 +70,8 @@ Table(["operation", "keeps tensors of"],
 #   keeps GELU's result: two tensors.
 # * A norm keeps its input, and two numbers for each row: the mean, and 1/deviation.
 #
-# What is kept stays until the backward has used it. Nobody else can free it.
+# What is kept stays until the backward has used it, or until nobody holds the graph any more (part
+# 05).
 
 # %% [markdown]
 # ## 2 · What a block keeps
@@ -176,8 +177,8 @@ print(f"context {contexts[-1]}: {stored:.1f} MB and {again:.1f} MB, {stored / ag
 
 # %% [markdown]
 # One curve grows with the square of the context, the other in proportion. With 8,192 tokens and 32
-# heads, the weights of one block alone would be 8.6 GB in float32, or 4.3 GB in half precision. 32
-# such blocks would keep 137 GB of them for a single sample.
+# heads, the attention weights of one block alone would be 8.6 GB in float32, or 4.3 GB in half
+# precision. 32 such blocks would keep 137 GB of them for a single sample.
 
 # %% [markdown]
 # ## 4 · Other blocks

@@ -154,7 +154,7 @@ print("gradient of x:", x.grad.tolist())
 # never more than one chunk of logits may be alive, with what the loss makes of it. The backward of
 # the layers before `hidden` may run once. Do not change `hidden`, `weight` or `targets`.
 #
-# An example for the head: two tokens, width 1, `weight` = `[[0], [0]]`, `hidden` = `[[2], [4]]`,
+# An example by hand: two tokens, width 1, `weight` = `[[0], [0]]`, `hidden` = `[[2], [4]]`,
 # `targets` = `[0, 1]`, `size` 1. All logits are 0, so each token has the probability 1/2. Each
 # position's loss is $\ln 2 = 0.693$, and so is the mean.
 
@@ -221,8 +221,10 @@ Table(["way", "memory at most", "time"],
 # matrix, and adds to the whole gradient. The smaller the chunks, the more of the time goes there.
 # On a CPU, large chunks may even be faster than all at once: their tensors stay in the caches.
 #
-# PyTorch 2.13 has the same as a function: `F.linear_cross_entropy`. It computes the gradients in
-# the forward already, in chunks, and the backward only hands them on.
+# PyTorch 2.13 has the same as a function, `F.linear_cross_entropy`, if you give it
+# `options=nn.LinearCrossEntropyOptions(…)`. Then it computes the gradients in the forward already,
+# in chunks, and the backward only hands them on. Without `options` it makes all logits, says its
+# [documentation](https://docs.pytorch.org/docs/2.13/generated/torch.nn.functional.linear_cross_entropy.html).
 
 # %% tags=["nbval-ignore-output"]
 if large.torch_has_it():
@@ -263,15 +265,15 @@ for name, way in ways_grown.items():
 # * Megatron-LM's fused loss works in place: its
 #   [documentation](https://docs.nvidia.com/megatron-core/developer-guide/nightly/apidocs/core/core.ops.loss.fused_cross_entropy.html)
 #   says that the logits are overwritten by their exponentials. Chapter 10's model of cost takes 10
-#   bytes for each logit of such an engine: 2 in bfloat16, 4, and 4 for the gradient.
-# * None of these was measured here.
+#   bytes for each logit of such an engine: 2 for the logit in bfloat16, 4 for its exponential, and
+#   4 for its gradient.
 
 # %% [markdown]
-# What was measured on an H100 (torch 2.11; 2,048 positions, width 2,048, the vocabulary above): all
-# at once takes 16.0 bytes for each logit in float32, and in mixed precision 14.0 beside the copy of
-# the matrix. The chunks of exercise 5.8 cost more time there than on a CPU. In mixed precision,
-# chunks of 512 positions took 1.7 times as long as all at once, of 128 positions 4.9 times, and of
-# 32 positions 18 times. So take large chunks, or a fused kernel.
+# None of these was measured here. This was measured on an H100 (torch 2.11; 2,048 positions, width
+# 2,048, the vocabulary above): all at once takes 16.0 bytes for each logit in float32, and in mixed
+# precision 14.0 beside the copy of the matrix. The chunks of exercise 5.8 cost more time there than
+# on a CPU. In mixed precision, chunks of 512 positions took 1.7 times as long as all at once, of
+# 128 positions 4.9 times, and of 32 positions 18 times. So take large chunks, or a fused kernel.
 
 # %% [markdown]
 # Two other ways divide the logits among ranks. With tensor parallelism each rank has some columns

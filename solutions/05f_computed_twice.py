@@ -110,8 +110,8 @@ share = predict("Activations of 8 blocks if each is recomputed, in percent", uni
 # `function` takes one tensor and returns one tensor, of any shape. It may be a block with weights.
 #
 # The backward gets `grad_output`, the gradient of what `function` returned. It runs `function` once
-# more and goes back through it. It returns two gradients: `None` for `function`, and that of `x`.
-# The weights' gradients are added to their `.grad`, as in any backward.
+# more and goes back through it. It returns two gradients: `None` for `function`, and the gradient
+# of `x`. The weights' gradients are added to their `.grad`, as in any backward.
 
 # %% [markdown]
 # The second run has to draw the same random numbers as the first. Before it, set the generator to
@@ -179,8 +179,8 @@ Table(["", "output", "gradient"],
 
 # %% [markdown]
 # The outputs are equal, and so is the loss. No error comes. But in the last row the gradient
-# belongs to another mask than the output: some numbers that were dropped get a gradient, and others
-# get none. A check of losses would never find this. Compare *gradients*, with dropout switched on.
+# belongs to another mask than the output: three numbers that were dropped get a gradient. A check
+# of losses would never find this. Compare *gradients*, with dropout switched on.
 #
 # The stages of a pipeline (chapter 08) recompute, too, and have to restore the generator in the
 # same way.
@@ -283,7 +283,7 @@ Table(["recomputed", "kept for each block", "FLOPs", "time here"],
        for way in ways], note="in times the block's input; in times a step without")
 
 # %% [markdown]
-# Four things to read from this table:
+# What the table says:
 #
 # * **Whole blocks** cost a third more FLOPs: the forward is a third of forward and backward.
 # * **Not reentrant costs less.** PyTorch stops the second run as soon as the last kept tensor is
@@ -291,8 +291,8 @@ Table(["recomputed", "kept for each block", "FLOPs", "time here"],
 #   place of 1/3.
 # * **All but products** costs hardly any FLOPs, and saves more than a third. In FLOPs that is the
 #   best bargain. In seconds it may be none: PyTorch asks the policy, in Python, for each operation.
-# * **All but attention** pays with long contexts, where attention's scores are most of the
-#   arithmetic.
+# * **All but attention** should pay with long contexts, where attention's scores are most of the
+#   arithmetic. At 64 tokens it does not.
 
 # %% [markdown]
 # (PyTorch's counter leaves out the scores of the CPU's attention. At 64 tokens they are few.)
@@ -332,8 +332,8 @@ plot_against(segments, {"activations": most}, "segments of 64 layers",
 # Too few segments are bad, and so are too many. $k + L/k$ is least for $k = \sqrt{L}$: 64 layers
 # then need 16 activations in place of 64 ([Chen et al. 2016](https://arxiv.org/abs/1604.06174)). A
 # transformer's block keeps 16 times its input. With $L$ blocks that is $k + 16\,L/k$, which is
-# least for $k = 4\sqrt{L}$. So with up to 16 blocks, one block is the best segment. With 64 blocks
-# two are better: $32 + 32 = 64$ in place of $64 + 16 = 80$.
+# least for $k = 4\sqrt{L}$. So with up to 16 blocks, one block is the best segment. With 64 blocks,
+# segments of two blocks are better: $32 + 32 = 64$ in place of $64 + 16 = 80$.
 
 # %% [markdown]
 # **On GPUs**

@@ -7,7 +7,7 @@
 # large ones, and learn what it cannot know.
 
 # %% [markdown]
-# ![Bars of bytes by kind for thirteen small trainings that really ran, each with the outline that
+# ![Bars of bytes by kind for nine small trainings that really ran, each with the outline that
 # the calculator predicted, a little higher than the bar](../assets/covers/05g_what_fits.png)
 #
 # *Measured in section 2: the fullest rank of small trainings of every kind, and, as outlines, what
@@ -104,9 +104,9 @@ plot_stacks({name: run["backwards"].at_peak[0] for name, run in in_parts.items()
 
 # %% [markdown]
 # A calculator that nobody has tested is a guess. So here are thirteen trainings of a small
-# transformer, in float32 with Adam: on one rank and on two, with each way to need less memory by
-# itself. Each takes two steps, and the second is measured to the byte. How far off is the worst
-# prediction?
+# transformer, in float32 with Adam: on one rank and on two, with the ways to need less memory, most
+# of them one at a time. Each takes two steps, and the second is measured to the byte. How far off
+# is the worst prediction?
 
 # %%
 worst = predict("The calculator's largest error, in percent of what was measured", unit="%")
@@ -147,9 +147,19 @@ Table(["training", "error"], [[name, f"{error:+.1%}"] for name, error in errors.
 # be worse.
 
 # %% [markdown]
-# It does happen. With tp 4, and with four stages, the same model needed 1 % more than predicted.
-# With one sample in a micro-batch it needed 9 % more: its fullest moment was the averaging of the
-# gradients, when no activations are left. So leave some room.
+# It does happen. Take the same model, once on four ranks that share each layer, and once on one
+# rank with one sample in a micro-batch:
+
+# %%
+for name in what_fits.TOO_LITTLE:
+    by_run = what_fits.total_of(what_fits.measured(name, text))
+    error = what_fits.total_of(what_fits.told(name)) / by_run - 1
+    print(f"{name}: error {error:+.1%}")
+
+# %% [markdown]
+# In both the calculator says less than was measured. With one sample in a micro-batch, the fullest
+# moment is the averaging of the gradients, when no activations are left. The calculator counts this
+# moment only where there are several copies of the model. So leave some room.
 
 # %% [markdown]
 # ## 3 · What fits where?
@@ -183,7 +193,7 @@ Table(["model", "states", "GPUs for the states", "for everything", "with the los
       note="GPUs of 80 GB; ZeRO 3, blocks recomputed, one sample of full context on each")
 
 # %% [markdown]
-# Compare the last three columns. Only for the first model the states alone decide. What each GPU
+# Compare the last three columns. Only for the first model do the states alone decide. What each GPU
 # keeps for its own sample does not shrink with more GPUs, and leaves less room for the states. For
 # the largest model it nearly fills a GPU. Then ZeRO alone is not enough, and tensor parallelism or
 # pipelines have to cut the sample's activations (chapters 07 and 08). For two models the loss in
@@ -221,10 +231,21 @@ explore(draw, layers=[32, 12, 24, 48, 80, 96], hidden=[4096, 768, 2048, 8192, 12
 #
 # * What does recomputation change for a context of 32,768?
 # * What does a vocabulary of 128,256 change for a small model?
-# * Take 96 layers of 12,288: 175 billion parameters. Put them on 8 × 8 GPUs, by tensor parallelism
-#   and a pipeline.
+# * Take 96 layers of 12,288: 175 billion parameters. Put one copy on 8 × 8 GPUs, by tensor
+#   parallelism and a pipeline.
 #
 # (*other* is 1 GB on every GPU: assumed, see below.)
+
+# %% [markdown]
+# <details><summary>What you can see there</summary>
+#
+# * Without recomputation the activations take 154 GB, and no GPU of the picture except B300 has
+#   room for its share of 8. With it they take 30 GB, and each of the 8 GPUs needs 45 GB.
+# * 12 layers of 768 on one GPU, with 4,096 tokens: 14 GB in place of 6 GB. Both the logits and the
+#   two large matrices have become four times as large.
+# * 65 GB on each of the 64 GPUs, and 47 GB with recomputation.
+#
+# </details>
 
 # %% [markdown]
 # ## 4 · What the calculator leaves out
@@ -320,9 +341,9 @@ else:
 # | one of 128 | 384 | 640 | 640 |
 # | `empty_cache()` | 384 | 640 | 520 |
 #
-# 256 MiB are free, but not 128 in one piece. So PyTorch takes a new segment, with either setting.
-# Later, `empty_cache()` finds no empty segment: it can give nothing back. With expandable segments
-# it returns holes.
+# 256 MiB are free, but not 128 in one piece. So PyTorch takes more memory from the driver, with
+# either setting. Later, `empty_cache()` finds no empty segment: it can give nothing back. With
+# expandable segments it gives back the pieces of the holes that the driver can take: 120 MiB here.
 
 # %% [markdown]
 # ## Put to the test
@@ -376,8 +397,8 @@ put_to_the_test(surprises + f"""
 # %% [markdown]
 # ## What you have learnt
 #
-# * **Accumulation** divides activations by the number of micro-batches. The gradients are there at
-#   the fullest moment then.
+# * **Accumulation** divides activations by the number of micro-batches. With more than one,
+#   gradients are there at the fullest moment.
 # * A calculator that adds up states, activations, logits and gathered units was right to a few
 #   percent for small models, and mostly too careful, above all with recomputation. It is no
 #   guarantee: it looks at one moment of the step.

@@ -62,8 +62,9 @@ print(f"{tuple(v.shape)}: {v.numel():,} mean squares, estimated from {sum(v.shap
 print(f"nine of ten roots are estimated as {low:.2f} to {high:.2f} times what they are")
 
 # %% [markdown]
-# So steps are not as long as Adam's, but of the same order. PyTorch has this as
-# `torch.optim.Adafactor`. It keeps no mean of the gradient either. Section 4 trains with it.
+# So with such an estimate a step is somewhat shorter or longer than Adam's, but of the same order.
+# PyTorch has this as `torch.optim.Adafactor`. It keeps no mean of the gradient either. Section 4
+# trains with it.
 
 # %% [markdown]
 # ## 2 · A whole matrix: Muon
@@ -166,7 +167,7 @@ apart.compare(100 * (2**0.5 - 1), 100 * differ["Muon"], kind="optimizer_state")
 #
 # * **The length.** Each half has 32 singular values, as the whole has. Make all of them 1, and each
 #   half is as long as the whole. Both together are $\sqrt 2$ times as long. That alone is a
-#   difference of 41 %: the theory of the picture. Directions that differ come on top.
+#   difference of 41 %: the theory in the picture above. Directions that differ come on top.
 # * **The directions.** Cut `[[3, 1], [1, 3]]` into its rows. A row has one singular value, its
 #   length. So (3, 1) becomes (0.95, 0.32), but the step of the whole has (1, 0) there.
 #

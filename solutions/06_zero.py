@@ -41,10 +41,10 @@ text = lab("language_model").standard_library(20_000)
 # ## 1 · The same thing on every rank
 #
 # Parameters, gradients and optimizer state together are the **model states**. Those of a 7B model
-# need 112 GB in mixed precision (chapter 05). DDP puts all of them on every GPU, even if that has
-# only 80 GB. So look first at what is there more than once. DDP trains the small transformer with
-# Adam on four ranks. What does each rank hold after the backward, before the optimizer's step?
-# (Activations are gone by then.)
+# need 112 GB in mixed precision (chapter 05). DDP puts all of them on every GPU, and a GPU of 80 GB
+# has no room for them. So look first at what is there more than once. DDP trains the small
+# transformer with Adam on four ranks. What does each rank hold after the backward, before the
+# optimizer's step? (Activations are gone by then.)
 #
 # (`device="cpu"` stands in this chapter where the kernel counts the bytes. With GPUs, all other
 # cells run on NCCL.)
@@ -109,10 +109,10 @@ explore(draw, billions=[70, 0.124, 1.5, 7.5, 13, 175, 1000], n=[8, 1, 2, 4, 16, 
 # %% [markdown]
 # <details><summary>What you can see there</summary>
 #
-# On 8 ranks, stage 3 keeps 140 GB. That is too much for 80 GB, and it all but fills 141 GB. On 64
-# ranks it keeps 17.5 GB. Stages 1 and 2 keep more than 140 GB on however many ranks, because every
-# rank has all parameters. Without the copy, stage 3 on 8 ranks keeps 105 GB. (These are model
-# states alone. Activations and what is gathered come on top.)
+# On 8 ranks, stage 3 keeps 140 GB. So no stage is enough for 8 GPUs of 80 GB, and one of 141 GB is
+# full. On 64 ranks stage 3 keeps 17.5 GB, and fits. Stages 1 and 2 keep more than 140 GB with any
+# number of ranks, because every rank has all parameters. Without the copy, stage 3 on 8 ranks keeps
+# 105 GB. (These are model states alone. Activations and what is gathered come on top.)
 #
 # </details>
 
@@ -154,7 +154,8 @@ check("6.1", bytes_of_rank)
 # Which part of the model should a rank update? Adam makes the decision easy. It treats each number
 # by itself: the new value of a parameter depends on its own gradient, and on its own two numbers of
 # state. So the parameters may be cut anywhere, even in the middle of a matrix. (Some optimizers do
-# not allow that. Part [06b](06b_whole_tensors.ipynb) has one.)
+# not allow that, such as Muon of part [05h](05h_optimizers_for_matrices.ipynb). Part
+# [06b](06b_whole_tensors.ipynb) deals with them.)
 #
 # This is how ZeRO cuts. All parameters are made **flat**: one after another in one long vector,
 # with zeros at its end until $N$ divides its length. Then the vector is cut into $N$ equal parts.
@@ -426,8 +427,8 @@ put_to_the_test(surprises + f"""
 #   state, gradients and parameters, one kind after another.
 # * Parameters of a **unit** lie in one flat vector, padded and cut into equal parts. That works for
 #   optimizers that treat each number by itself.
-# * Stage 1 is a reduce-scatter, a step on the own shard, and an all-gather. It sends as much as
-#   DDP, and equals one process.
+# * Stage 1 is a reduce-scatter, a step of each rank on its own shard, and an all-gather. It sends
+#   as much as DDP, and equals one process.
 # * Its memory cannot fall below parameters and gradients: 4 of 16 bytes in mixed precision.
 #
 # **Your exercises**: 6.1 stands in a cell above. The others are in

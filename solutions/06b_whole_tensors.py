@@ -231,9 +231,9 @@ check("6.6", train_by_owner)
 # %% [markdown]
 # ## 4 · When you need whole tensors
 #
-# Adam treats each number by itself, so cutting a matrix changes nothing. **Muon** does not (part
-# [05h](05h_optimizers_for_matrices.ipynb)). It takes the whole matrix of a gradient and makes its
-# singular values nearly equal. So the update of one number depends on all others.
+# Adam treats each number by itself, so cutting a matrix changes nothing. **Muon** is different
+# (part [05h](05h_optimizers_for_matrices.ipynb)). It takes the whole matrix of a gradient and makes
+# its singular values nearly equal. So the update of one number depends on all others.
 #
 # What happens if two ranks have half of the rows each, and run Muon on their half?
 
@@ -265,8 +265,8 @@ print(f"two ranks equal one process: {all(equal)}")
 
 # %% [markdown]
 # > **On GPUs** there are two ways. Megatron-LM has a layer-wise distributed optimizer for Muon, in
-# > which each rank owns whole layers, as in this part
-# > ([its source](https://github.com/NVIDIA/Megatron-LM/blob/b7153faf7a64949fea6bda8f2b9e178ac3e79260/megatron/core/optimizer/layer_wise_optimizer.py)).
+# > which each rank owns whole matrices, as in this part ([its
+# > source](https://github.com/NVIDIA/Megatron-LM/blob/b7153faf7a64949fea6bda8f2b9e178ac3e79260/megatron/core/optimizer/layer_wise_optimizer.py)).
 # > Moonshot's [report](https://arxiv.org/abs/2502.16982) keeps shards as in ZeRO, and gathers the
 # > gradient of a matrix before its step. That costs one more all-gather.
 #

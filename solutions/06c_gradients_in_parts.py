@@ -136,8 +136,9 @@ for stage, run in of_stage.items():
 # %% [markdown]
 # Theory counts the last moment before a reduction: the block next to the input and the rest are
 # whole, and the other blocks are shards. Measured is less, since the embeddings' gradients come
-# after this block's: only half of the rest is there. With 4 blocks that is much of the model. With
-# 80 blocks, two units are little, and the gradients come close to $1/n$ of a model.
+# after this block's: of the rest, only the last norm and the last layer have gradients then. With 4
+# blocks that is much of the model. With 80 blocks, two units are little, and the gradients come
+# close to $1/n$ of a model.
 #
 # What is sent is the same as in stage 1: each unit's gradients are reduced once, and its parameters
 # are gathered once. (With several micro-batches stage 2 reduces after each of them. Part
@@ -164,13 +165,14 @@ at_peak = {f"{stage}, {how}": run["step"].at_peak[0]
 plot_stacks(at_peak, title=f"Rank 0 of {world_size} at the fullest moment of its step")
 
 # %% [markdown]
-# On the left the peak is where the forward ends. Activations fill the memory, and there
-# are no gradients yet. Stage 2 does not lower this peak at all. On the right there are few
-# activations, and the peak comes when most gradients are there. So stage 2 lowers it.
+# In the two bars on the left, the peak is where the forward ends. Activations fill the memory, and
+# there are no gradients yet. Stage 2 does not lower this peak at all. In the two bars on the right
+# there are few activations, and the peak comes when most gradients are there. So stage 2 lowers it.
 #
-# Which case is yours? A 7B model in bf16, with recomputation, has 1 to 2 GB of activations for a
-# sequence of a few thousand tokens, and 14 GB of gradients. Then the peak is at the end of the
-# backward, and stage 2 saves most of these 14 GB.
+# Which case is yours? Take a 7B model in bf16, with recomputation, and a sequence of 4,096 tokens.
+# By the table of part [05e](05e_a_large_vocabulary.ipynb), the inputs of its blocks and the loss
+# take about 3 GB. Gradients take 14 GB. Then the peak is at the end of the backward, and stage 2
+# saves most of these 14 GB.
 
 # %% [markdown]
 # > **On GPUs** three things differ.

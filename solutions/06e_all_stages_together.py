@@ -149,9 +149,10 @@ for stage in STAGES[1:]:
 Table(["", "by formula", *(f"rank {rank}" for rank in range(world_size))], rows, note="bytes")
 
 # %% [markdown]
-# Measured on a model that fits anywhere: does that say something about one that does not? For each
-# parameter, yes. Choose a stage, a size and a number of ranks. Beside the measured bar stands a
-# large model by formula, both in bytes for each of their parameters. The title has the sum.
+# These bytes were measured on a model that fits anywhere. Do they hold for a large one, too?
+# Counted for each parameter, they do. Choose a stage, a size and a number of ranks. Beside the
+# measured bar stands a large model by formula, both in bytes for each of their parameters. The
+# title has the sum.
 
 # %%
 def beside(stage, billions, n):
@@ -289,8 +290,8 @@ def make_optimizer(shards, memory, composing, adam):
 
 # %% [markdown]
 # A `LossScaler` (part 05b) needs the same care. It looks at its own rank's gradients. If one rank
-# alone refused a step, the others would step, and their factors would part. So the lab's `Scaling`
-# asks all ranks first: one all-reduce of one number.
+# alone refused a step, the others would take it, and from then on the ranks would have different
+# factors. So the lab's `Scaling` asks all ranks first: one all-reduce of one number.
 
 # %% [markdown]
 # **On GPUs** the real engines do the same. FSDP2's gradients are DTensors, which know that they are
@@ -340,15 +341,25 @@ for what, sentence in launch(composed_alone.refusals, world_size=2).values[0].it
 # %% [markdown]
 # The third one is worth a thought. A frozen embedding gives an output without a gradient. Then
 # autograd sees no reason to run the backward of the first recomputed block, and the weights inside
-# get no gradient. Nothing fails, and half of the model does not learn. PyTorch's `checkpoint` has
-# the same trap with `use_reentrant=True`, and only warns. (With `use_reentrant=False` it does not
-# have it.)
-#
-# *Break it.* Leave out the all-reduce in your `clip_shards`, and run the table of this section
-# again. Which of its cells lose their stage? (Then put it back.)
+# get no gradient. What this block returns needs no gradient either, so the same happens in the next
+# block. Nothing fails, and no block learns. PyTorch's `checkpoint` has the same trap with
+# `use_reentrant=True`, and only warns. (With `use_reentrant=False` it does not have it.)
 #
 # Frozen weights are in no unit of these labs: they stay whole, on every rank. Part
 # [06h](06h_sharding_engines.ipynb) tells what that means for LoRA.
+
+# %% [markdown]
+# *Break it.* Leave out the all-reduce in your `clip_shards`, and run the table of this section
+# again. Which of its cells lose their stage? (Then put it back.)
+#
+# <details><summary>What happens then</summary>
+#
+# All seven cells with clipping say *no*: its row, and its cell in the row of loss scaling. Each
+# rank scales by the norm of its own shards, so its part of the gradient gets a factor of its own.
+# The other cells stay. All seven features together no longer equal one process, as clipping is
+# among them.
+#
+# </details>
 
 # %% [markdown]
 # ## Put to the test

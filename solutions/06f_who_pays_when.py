@@ -110,8 +110,8 @@ guess.compare(3 * counts[-1] * (world_size - 1) / world_size, models["stage 3"][
 #
 # ### Exercise 6.16 · A factor that nobody sees
 #
-# This is accumulation in stage 2. Read it. Do not run the check yet: the next cell shows the
-# symptom.
+# This is accumulation in stage 2. Read it. Do not run the check yet: the cell after the function
+# shows the symptom.
 
 # %%
 def accumulate_part(model, loss_fn, micro_batches):
@@ -163,7 +163,7 @@ check("6.16", accumulate_part)
 # sleeps in its forward, and twice as long in its backward. Links are throttled. The messages
 # themselves are real, and so is the engine. (Of three runs the quickest is shown: other programs
 # only make a run slower.) There are 6 layers. We count time in **forwards** of one layer: a forward
-# takes 1, a backward 2. The bytes of a layer travel for ½. Each message has a latency of 0.2 on
+# takes 1, a backward 2. The bytes of a layer take ½ to travel. Each message has a latency of 0.2 on
 # top.
 
 # %% [markdown]
@@ -317,10 +317,10 @@ plot_timeline(stages[1], LANES, below=MESSAGES, until=until,
 # take turns. In the second the computing runs through. Gathers travel ahead of it, reduce-scatters
 # behind it.
 #
-# Now let the layers differ. Every second one has most of the parameters: its bytes travel for 1.3
-# forwards, those of the others for 0.1. (In a model with experts, layers differ in this way:
-# chapter 09.) The latency is 0.2 again. Move the controls: how many units are gathered **ahead**,
-# and how many layers are in a unit? Everything was recorded from real ranks.
+# Now let the layers differ. Every second one has most of the parameters: its bytes take 1.3
+# forwards to travel. The bytes of the others take 0.1. (In a model with experts, layers differ in
+# this way: chapter 09.) The latency is 0.2 again. Move the controls: how many units are gathered
+# **ahead**, and how many layers are in a unit? Everything was recorded from real ranks.
 
 # %% tags=["nbval-ignore-output"]
 film = {(depth, layers): prefetch.quickest(depth, layers, prefetch.UNEVEN, tries=2)
@@ -332,8 +332,8 @@ def draw(ahead, layers):
     run = film[ahead, layers]
     forwards, most = run.values[0]
     return plot_timeline(run, LANES, below=MESSAGES, until=whole,
-                         title=f"{ahead} ahead, layers in a unit: {layers}. {forwards:.0f} "
-                               f"forwards, at most {most:.2f} models gathered")
+                         title=f"A step of {forwards:.0f} forwards, at most {most:.2f} models "
+                               f"gathered ({ahead} ahead, layers in a unit: {layers})")
 
 explore(draw, ahead=[1, 0, 2], layers=list(sizes), labels={"ahead": "units gathered ahead",
                                                             "layers": "layers in a unit"})
@@ -350,7 +350,7 @@ Table(["layers in a unit", *(f"{depth} ahead" for depth in (0, 1, 2))],
 #   reduction, with nothing to hide them behind. One unit for the whole model overlaps nothing.
 # * **1 ahead is not enough for unequal units.** While a light layer computes, a heavy one cannot be
 #   fetched in time. Two ahead give it a longer start. Units of two layers are all alike, and gain
-#   nothing.
+#   nothing from a second one ahead.
 # * **The price is memory.** With $d$ ahead, up to $d + 1$ units are there at a time. With 80 blocks
 #   a unit is only an eightieth of the model.
 
@@ -358,8 +358,9 @@ Table(["layers in a unit", *(f"{depth} ahead" for depth in (0, 1, 2))],
 # **On GPUs** it is the same idea, with streams in place of threads. FSDP2 gathers in one CUDA
 # stream and reduces in another, says its
 # [source](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py)
-# (PyTorch 2.13). So its reduce-scatters are hidden, too. Both go through one NCCL communicator,
-# which does one collective after another: one line.
+# (PyTorch 2.13). So its reduce-scatters are hidden, too. By default both go through one NCCL
+# communicator, which does one collective after another: one line.
+# (`set_separate_reduce_scatter_group` gives reductions a line of their own.)
 #
 # In the backward FSDP2 gathers one unit ahead. In the forward the CPU runs ahead of the GPU, and
 # starts the next gather by itself. `set_modules_to_forward_prefetch` and
@@ -369,13 +370,14 @@ Table(["layers in a unit", *(f"{depth} ahead" for depth in (0, 1, 2))],
 
 # %% [markdown]
 # *Still on GPUs.* Of reduce-scatters, FSDP2 keeps one in flight: the next one waits until the
-# gradients of the last one may be freed. (`set_reduce_scatter_max_input_buffers` allows more, as an
-# experiment, for more memory.) And the last block's gather at the start of the backward,
-# the gap in your picture? Give that block `reshard_after_forward=False`. Then its parameters stay
-# from its forward to its backward. For the root, what is in no block, this is FSDP2's default.
+# gradients of the one before may be freed. (`set_reduce_scatter_max_input_buffers` allows more, as
+# an experiment, for more memory.) And the last block's gather at the start of the backward, the gap
+# in your picture? Give that block `reshard_after_forward=False`. Then its parameters stay from its
+# forward to its backward. For the root, what is in no block, this is FSDP2's default.
 #
-# In a profiler's trace of a slow run, look at the row of computing. Gaps at the start of the
-# forward, at the start of the backward and at its end are the three messages that nothing hides.
+# In a profiler's trace of a slow run, look at the row of computing. Expect three gaps: at the start
+# of the forward, at the start of the backward, and at the end of the backward. They are the three
+# messages that nothing hides.
 
 # %% [markdown]
 # ## 5 · With recomputation
@@ -395,10 +397,9 @@ for name, run in both.items():
 
 # %% [markdown]
 # No. The unit is gathered when its backward begins, and stays until its gradients are reduced. The
-# second forward lies in between. So recomputation costs arithmetic, and no bytes. (Here it is
-# inside of the block, as in part 05f. With `checkpoint(block, x, use_reentrant=True)` around the
-# block `Zero3` gathers once more: the second forward begins and ends before `before_backward` is
-# called.)
+# second forward lies in between. So recomputation costs arithmetic, and no bytes. (The lab takes
+# `checkpoint(block, x, use_reentrant=False)`. With `use_reentrant=True`, `Zero3` gathers each block
+# once more: the second forward begins and ends before `before_backward` is called.)
 
 # %% [markdown]
 # ## Put to the test

@@ -96,9 +96,9 @@ peak = {where: run["step"].peak_bytes[0]["total"] for where, run in runs.items()
 less.compare(state_megabytes / 2, (peak["state in memory"] - peak["state on disk"]) / 1e6)
 
 # %% [markdown]
-# The state is gone from the device, and the weights are equal to the last digit: the arithmetic is
-# the same, only its place is another one. The files are larger than the state by half. They also
-# hold a copy of the parameters, on which the optimizer steps.
+# The state is gone from the device, and the weights agree: on each rank their sum is equal to the
+# last digit. The arithmetic is the same, only its place is another one. The files are larger than
+# the state by half. They also hold a copy of the parameters, on which the optimizer steps.
 #
 # Does it cost time?
 
@@ -134,7 +134,7 @@ Table(["", "bytes for each parameter"],
          ["in files, both ranks together", f"{in_files / numbers:.2f}"]])
 
 # %% [markdown]
-# On the device 2/2 + 2/2 are left, and in the files there are 12.
+# For each parameter, 2/2 + 2/2 bytes are left on the device, and 12 are in the files.
 #
 # Clipping by the norm of the whole (part 06e) goes *around* `Offloaded`, not inside. `Offloaded`
 # makes one optimizer for each parameter, so that only one parameter's state is on its way at a
@@ -256,9 +256,9 @@ print("DCP, on other ranks the same weights:", all(close(x, theirs, steps=8) for
 # background (part 04b). What it does not know is *your* padding, and what your optimizer keeps
 # inside of others. That part stays yours.
 #
-# **On GPUs**, a checkpoint of stage 3 is 12 to 16 bytes for each parameter: a terabyte for 70
-# billion. So engines copy it to the host first, go on training, and write in the background
-# (`async_save` in
+# **On GPUs**, a checkpoint of stage 3 has 12 to 14 bytes for each parameter, as gradients are not
+# in it: nearly a terabyte for 70 billion. So engines copy it to the host first, go on training, and
+# write in the background (`async_save` in
 # [DCP](https://docs.pytorch.org/docs/stable/distributed.checkpoint.html)). All ranks should write
 # to a file system that all can read: a new rank reads other ranks' files.
 

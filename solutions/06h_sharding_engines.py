@@ -110,11 +110,10 @@ for label in alone.labels:
 # gradients to everybody. Then each owner broadcasts its parameters. That is an all-reduce and an
 # all-gather, 3(n−1)/n, on every backend.
 #
-# **On GPUs** FSDP2 calls NCCL's `all_gather_into_tensor` and `reduce_scatter_tensor`. Both take one
-# flat tensor in place of a list. By the
-# [formulas](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) that NVIDIA's
-# tests use, each moves $(n-1)/n$ of it. So on GPUs compare with the column *by textbook*. It was
-# computed from the calls; on GPUs it was not measured here.
+# **On GPUs** FSDP2's all-gathers and reduce-scatters go to NCCL. Both take one flat tensor in place
+# of a list. By the [formulas](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md)
+# that NVIDIA's tests use, each moves $(n-1)/n$ of it. So on GPUs compare with the column *by
+# textbook*. It was computed from the calls; on GPUs it was not measured here.
 
 # %% tags=["nbval-ignore-output"]
 times = {name: compared.milliseconds(run) for name, run in raced.items()}
@@ -276,9 +275,9 @@ Table(["", "calls of rank 0 in one step"],
 #   buffers of its own, and `measure` counts these as *other*.
 
 # %% [markdown]
-# And the blog's sentence of part 06f, that DeepSpeed's units are too coarse? Look at the calls.
-# Stage 3 of DeepSpeed gathers each *parameter* by itself: in this model 53 or more all-gathers in a
-# step. FSDP2 has 10. DeepSpeed is the finer one. It joins small gathers by its prefetch bucket.
+# The blog of part 06f says that DeepSpeed's units are coarser than FSDP's. Look at the calls. Stage
+# 3 of DeepSpeed gathers each *parameter* by itself: in this model 53 or more all-gathers in a step.
+# FSDP2 has 10. DeepSpeed is the finer one. It joins small gathers by its prefetch bucket.
 #
 # **Settings are a JSON file.** These are the keys of a web page, with numbers where it has "auto":
 

@@ -109,7 +109,7 @@ for seeds_differ in (False, True):
 # `fully_shard` on each block makes a unit of it. `fully_shard` on the model makes one more unit,
 # the **root**, of all that is left: embeddings, last norm, last layer. The forward ends with the
 # root, and the backward begins with it. So FSDP2 keeps it in between, *unless you say otherwise*.
-# In how many all-gathers does it show, with three blocks?
+# With three blocks, how many all-gathers does a step have then?
 
 # %%
 gathers = predict("3 blocks and a root, nothing said about the root: a step has",
@@ -185,8 +185,8 @@ ratio.compare((2 + 2 + 4) / (4 + 4), by_way["FSDP2"] / by_way["DDP, float32"],
 #   the module runs them.
 # * **The gradient is the mean** over the ranks. Nobody divides by their number again.
 # * **The norm is that of all shards.** After the backward a gradient is a DTensor.
-#   `clip_grad_norm_` adds up squares over all ranks. Who takes each rank's own shards clips by
-#   another number on each rank:
+#   `clip_grad_norm_` adds up squares over all ranks. If each rank takes the norm of its own shards,
+#   each one clips by another number:
 
 # %%
 for rank, found in enumerate(launch(recipe.norms, text, world_size=2, device="cpu").values):
@@ -252,8 +252,8 @@ plot_curves({"": {
 
 # %% [markdown]
 # One curve, on any number of ranks. Run it yourself: `torchrun --nproc-per-node 2
-# labs/train_fsdp2.py --precision bfloat16`. Then leave out a line, and see whether anybody tells
-# you.
+# labs/train_fsdp2.py --precision bfloat16`. Then leave out a line. Sections 1 to 5 say what to
+# expect, and that mostly nobody tells you.
 #
 # ### Exercise 6.19 · A recipe that raises nothing
 #
@@ -342,18 +342,23 @@ Table(["", "book chapter", "12 bytes", "16 bytes"],
       [[stage, f"{book} GB", f"{a:g} GB", f"{b:g} GB"] for stage, book, a, b in
        zip(with_12, (840, 350, 210, 105), gigabytes["12 bytes"], gigabytes["16 bytes"])])
 
-# %%
-plot_stacks(with_16, limits={"H100 80 GB": 80e9, "H200 141 GB": 141e9},
-            title="Model states on each of 8 GPUs: 70 billion parameters, 16 bytes each")
-
 # %% [markdown]
 # The book's 210 GB are 140 + 560/8. It has divided the gradients away altogether; with their shard
 # it is 227.5.
 #
 # Stage 3 keeps 140 GB on each GPU. That is all of an H200, with nothing left for gathered units,
 # activations and logits. FSDP2 keeps float32 shards (4), their gradients (4) and Adam's states (8):
-# 16 bytes as well. So one takes 16 GPUs or more, or offloads the optimizer (part 06g), or takes
-# states of fewer bytes (part [05c](05c_smaller_optimizer_states.ipynb)).
+# 16 bytes as well. What do more GPUs change?
+
+# %%
+plot_stacks({f"{n} GPUs": table_for(70, n, (4, 4, 8))["stage 3"] for n in (8, 16, 32, 64)},
+            limits={"H100 80 GB": 80e9, "H200 141 GB": 141e9},
+            title="Model states on each GPU with FSDP2: 70 billion parameters, 4 + 4 + 8 bytes")
+
+# %% [markdown]
+# On 16 GPUs 70 GB are left on each: most of an H100, and half of an H200. So one takes 16 GPUs or
+# more, or offloads the optimizer (part 06g), or takes states of fewer bytes (part
+# [05c](05c_smaller_optimizer_states.ipynb)).
 
 # %% [markdown]
 # ## Put to the test
