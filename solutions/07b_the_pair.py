@@ -223,7 +223,7 @@ check("7.8", residual_mlp)
 
 # %% [markdown]
 # With this bug, each rank updates the norm's weights with another gradient. The ranks' copies begin
-# equal, and drift apart. No error tells so, because no rank ever compares its copy with the others.
+# equal, and drift apart. No error tells so, because no rank compares its copy with another.
 #
 # ## 5 · In place
 #
