@@ -35,10 +35,9 @@ vocabulary = 8192
 # ## 1 · Attention, head by head
 #
 # In a large model, attention has the most weights after the MLPs. Its heads do not know of each
-# other until the output layer. So give each rank some heads. The rank has the columns of the layer
-# `query_key_value` that make their queries, keys and values: a cut by columns. In the output layer
-# it has the rows that take these heads' results: a cut by rows. That is a pair again: one sum
-# forward, one sum backward.
+# other until the output layer. So give each rank some heads. The columns of the layer
+# `query_key_value` that belong to these heads are a cut by columns. The rows of the output layer
+# that belong to them are a cut by rows. That is a pair again: one sum forward, one sum backward.
 #
 # Many models use **grouped-query attention**: several query heads share one key head and one value
 # head. Such a pair of a key and a value is called a **key-value head** here. It should be on the
