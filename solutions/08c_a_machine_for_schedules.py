@@ -316,10 +316,11 @@ check("8.9", exchange)
 # > buffers between GPUs.
 
 # %% [markdown]
-# > PyTorch's own pipelines send in batches (`_batch_p2p` in `torch.distributed.pipelining`). Your
-# > `Pipeline` begins single messages. On NCCL it takes a group of ranks for each direction, which
-# > is a communicator of its own (`lines_of`), so an activation and a gradient never take turns.
-# > That is weaker: communicators that work at the same time [need care as
+# > PyTorch 2.13's own pipelines put a send and a receive of the same moment into a batch, and begin
+# > messages of one kind singly (`_batch_p2p` in `torch.distributed.pipelining`). Your `Pipeline`
+# > begins all messages singly. On NCCL it takes a group of ranks for each direction, which is a
+# > communicator of its own (`lines_of`), so an activation and a gradient never take turns. That is
+# > weaker: communicators that work at the same time [need care as
 # > well](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/communicators.html). The
 # > tests of this course run it under the emulated rule. They do not prove NCCL.
 
