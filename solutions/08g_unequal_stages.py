@@ -258,9 +258,8 @@ print(f"a message takes {narrow:.0%} of a forward; a step is longer by",
 # the table. That is why tensor parallelism gets NVLink, and pipelines get the network.
 #
 # With NCCL, a send or a receive is usually a kernel (profilers show `ncclDevKernel_SendRecv`). It
-# occupies a part of the GPU while it waits, so even a hidden message is never quite free.
-# PyTorch puts the messages of a moment into one `batch_isend_irecv` (08c). None of this was
-# measured here.
+# occupies a part of the GPU while it waits, so even a hidden message is never quite free. None of
+# this was measured here.
 
 # %% [markdown]
 # ## Put to the test
