@@ -98,6 +98,9 @@ plot_bars(list(idle), {label: [idle[name][whose] for name in idle]
 # layers also compute for real, messages take time, and each action runs some Python. ZB-V has six
 # actions where 1F1B has two. So do not compare the bars of two schedules. Compare a bar with its
 # own outline.
+#
+# *On these cores* an action's overhead is a few milliseconds, and an action of ZB-V takes 20 ms. On
+# a GPU with stages of many blocks we expect it to be a smaller share.
 
 # %% [markdown]
 # Why does PyTorch's ZB-V idle longer than the course's? We timed the actions of both twice, on a
@@ -106,9 +109,6 @@ plot_bars(list(idle), {label: [idle[name][whose] for name in idle]
 # about as long as the difference between the two bars, so it is the likely reason. For each
 # micro-batch, PyTorch's engine walks through the graph in Python, and looks for the part that
 # belongs to the weights. The course's engine only splits linear layers.
-#
-# *On these cores* an action's overhead is a few milliseconds, and an action of ZB-V takes 20 ms. On
-# a GPU with stages of many blocks we expect it to be a smaller share.
 
 # %% [markdown]
 # ## 2 · Replicas: how often to reduce?
