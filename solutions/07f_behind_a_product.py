@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 07f · Behind a product
 #
-# **Do the ranks have to wait for each sum?** All that follows in a block needs the sum before it.
-# But some work does not need it, in the backward and even in the forward. You let messages travel
-# while a product is computed. Then you turn to the opposite case: decoding, where there is hardly
-# anything to compute, and every message is small.
+# **Do the ranks have to wait for each sum?** The next layer of a block needs the sum before it. But
+# some other work does not need this sum, in the backward and even in the forward. You let messages
+# travel while a product is computed. Then you turn to the opposite case: decoding, where there is
+# hardly anything to compute, and every message is small.
 
 # %% [markdown]
 # ![Timeline of two ranks: a backward that waits for its sum takes three products long, and one that

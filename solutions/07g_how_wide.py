@@ -268,7 +268,7 @@ Table(["a block on 8 GPUs", "2 machines, 4 cards each", "4 machines, 2 each", "8
 # * **Bandwidth.** Few machines have as many cards as GPUs. With one card for all, links are nine
 #   times slower, as in section 1.
 # * **Latency.** In decoding, messages are small. Then more cards do not help: the last row of the
-#   table is the same everywhere.
+#   table does not depend on the number of cards.
 # * **Less to compute.** With twice the ranks, each computes half as much between two sums. A sum
 #   takes as long as before. This holds inside of a machine, too:
 
