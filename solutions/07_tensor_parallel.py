@@ -159,9 +159,9 @@ Table(["X", "A", "Y = X @ A"], placements, title="What DTensor finds out by itse
 # $r$ needs the gradient of its own columns $X_r$ alone. It is $\partial L / \partial Y \cdot
 # A_r^T$. Behind the sum every rank has all of $\partial L / \partial Y$, so **nothing is sent**.
 #
-# And the gradients of the weights? By columns it is $X^T\, \partial L / \partial Y_r$, and by rows
-# $X_r^T\, \partial L / \partial Y$. In both cases the rank has both factors, so no gradient of a
-# weight is ever sent.
+# And the gradient of a rank's weights? By columns it is $X^T\, \partial L / \partial Y_r$, and by
+# rows $X_r^T\, \partial L / \partial Y$. In both cases the rank has both factors. So the gradient
+# of a cut weight is never sent.
 
 # %% [markdown]
 # Megatron-LM packs the two sums into two small functions. Between them is the **parallel region**,
@@ -256,9 +256,9 @@ plot_bars([f"cut by {way}" for way in ways], kilobytes, "sent by a rank (kB)", p
 # Both cuts send the same amount, but at different times. The next part puts one behind the other.
 #
 # **On GPUs.** Tensor parallelism usually runs in 16 bits. Then each rank rounds its summand before
-# the sum, and the sum is rounded again. So a row cut in bfloat16 gives slightly other numbers than
-# one GPU. Here is how far $Y$ is from the exact product, measured on this CPU. (One rank rounds
-# once, at the end.)
+# the sum, and the sum is rounded again. So a cut by rows in bfloat16 gives slightly other numbers
+# than one GPU does. Here is how far $Y$ is from the exact product, measured on this CPU. (One rank
+# rounds once, at the end.)
 
 # %% tags=["nbval-ignore-output"]
 off = {k: launch(measured.row_cut_in_bfloat16, size, world_size=k).values[0] for k in (1, 2, 4, 8)}
@@ -322,7 +322,8 @@ put_to_the_test(surprises + f"""
 #   all outputs.
 # * A column layer needs an all-reduce in its backward, and a row layer in its forward. **f** and
 #   **g** are these two sums.
-# * Weights and their gradients stay where they are. Activations and their gradients travel.
+# * Parts of weights, and their gradients, stay where they are. Activations and their gradients
+#   travel.
 # * A Partial tensor looks like a finished one. Nothing but a comparison tells that the sum is
 #   missing.
 #

@@ -99,7 +99,7 @@ plot_bars(list(theory), {"sent": [sent[way] for way in theory]}, "sent by a rank
 
 # %% [markdown]
 # The pair never has the hidden features in one place, and sends least. In “gathered”, the gather is
-# for nothing: each rank cuts out again the part that it had before.
+# for nothing: afterwards each rank cuts out the part that it had before.
 
 # %% [markdown]
 # ### Exercise 7.6: find the bug
@@ -222,8 +222,8 @@ Table(["on 4 ranks", "output", "gradient of norm.weight", "gradient of up"],
 check("7.8", residual_mlp)
 
 # %% [markdown]
-# With this bug, the norm's weights are updated differently on each rank. They begin equal, and
-# drift apart. Nobody compares them, because nobody ever sends them.
+# With this bug, each rank updates the norm's weights with another gradient. The ranks' copies begin
+# equal, and drift apart. No error tells so, because no rank compares its copy with another.
 #
 # ## 5 · In place
 #
@@ -301,8 +301,8 @@ put_to_the_test(f"""
 # * **By columns, then by rows**: nothing is sent between the two, and one all-reduce follows. The
 #   backward has one, too.
 # * A Partial tensor is summed **before** anything that is not linear, and before the bias.
-# * **f** stands where all ranks still have the same, and the next layer is cut. Without it, norms
-#   drift apart, and the loss still falls.
+# * **f** stands before the first cut layer, where all ranks still have the same $X$. Without it,
+#   norms drift apart, and the loss still falls.
 # * What autograd has kept must not be overwritten. `dist.all_reduce` writes in place.
 #
 # **Your exercises** stand in the cells above.

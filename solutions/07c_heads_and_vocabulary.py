@@ -35,9 +35,9 @@ vocabulary = 8192
 # ## 1 · Attention, head by head
 #
 # In a large model, attention has the most weights after the MLPs. Its heads do not know of each
-# other until the output layer. So give each rank some heads. Their rows of the layer
-# `query_key_value` are a cut by columns of $A$. The output layer's inputs from these heads are a
-# cut by rows. That is a pair again: one sum forward, one sum backward.
+# other until the output layer. So give each rank some heads. The columns of the layer
+# `query_key_value` that belong to these heads are a cut by columns. The rows of the output layer
+# that belong to them are a cut by rows. That is a pair again: one sum forward, one sum backward.
 #
 # Many models use **grouped-query attention**: several query heads share one key head and one value
 # head. Such a pair of a key and a value is called a **key-value head** here. It should be on the
@@ -45,9 +45,9 @@ vocabulary = 8192
 
 # %% [markdown]
 # A model stores queries, keys and values in one **fused** matrix. In which order? The course's
-# `Attention` stores the queries of one key, this key, its value, then the next ones. One slice of
-# it is a rank's part. GPT-2 stores all queries, then all keys, then all values. Then one slice is
-# wrong.
+# `Attention` stores the queries of one key-value head, then its key, then its value, and then the
+# next head. So a rank's part is one slice of the matrix. GPT-2 stores all queries, then all keys,
+# then all values. There, one slice would be wrong.
 
 # %% [markdown]
 # ### Exercise 7.10
@@ -120,8 +120,8 @@ check("7.10", cut_fused)
 check("7.11")
 
 # %% [markdown]
-# Here are four numbers of key-value heads on four ranks. The last column counts what a rank sends
-# for the shared gradients.
+# Here are 4, 2 and 1 key-value heads on four ranks. The last column counts what a rank sends for
+# the shared gradients.
 
 # %%
 replicated = lab("replicated_heads")
@@ -188,8 +188,8 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 
 # %% [markdown]
 # But there is another difference. ZeRO-3 knows in advance which weights come next, so it can fetch
-# them early, while it computes. Nobody knows activations in advance: a sum in a block is waited
-# for. (Part [07f](07f_behind_a_product.ipynb) finds some work to do meanwhile.)
+# them early, while it computes. Activations do not exist in advance, so all ranks wait for each sum
+# in a block. (Part [07f](07f_behind_a_product.ipynb) finds some work to do meanwhile.)
 
 # %% [markdown]
 # ## 4 · The vocabulary

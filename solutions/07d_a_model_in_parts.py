@@ -195,8 +195,9 @@ Table(["", "the same loss on all ranks", "weights of one process, but for roundi
 
 # %% [markdown]
 # With either mistake the loss falls. It is even the same on all ranks, because it is summed over
-# them. But the weights are wrong. What should be the same on all ranks gets another gradient on
-# each. And what is cut is trained on wrong gradients, which no comparison among ranks can show.
+# them. But the weights are wrong. Weights that should be the same on all ranks get another gradient
+# on each. And cut weights are trained with wrong gradients, which no comparison among ranks can
+# show.
 #
 # **The test that finds both is a comparison with one process**, in float64: values and gradients.
 
@@ -230,10 +231,10 @@ Table(["tensor parallel and", "gradients of one process", "sent"],
        for what, run in step.items()])
 
 # %% [markdown]
-# Recomputation makes twelve sums. Each block has two in its forward, and one of them comes again:
-# no backward needs the result of the last one, and PyTorch's `checkpoint` stops before it. All
-# ranks compute again at the same moment, so these sums meet. Accumulation sends the same tensors in
-# more messages, and each message has a header.
+# Recomputation makes twelve sums. Each of the two blocks has two sums in its forward, and only the
+# first one comes again: no backward needs the result of the second one, and PyTorch's `checkpoint`
+# stops before it. All ranks compute again at the same moment, so these sums meet. Accumulation
+# sends the same tensors in more messages, and each message has a header.
 
 # %% [markdown]
 # Tensor parallel with ZeRO stands in part 07g, with data parallel and pipelines in chapter 09.

@@ -33,8 +33,9 @@ width = 64
 # %% [markdown]
 # ## 1 · Pieces of the context
 #
-# Activations often need more memory than weights (part 05d). Tensor parallelism cuts those inside
-# of its regions, and leaves the others whole. What could be cut there?
+# Activations often need more memory than weights (part 05d). Tensor parallelism cuts the
+# activations inside of its regions, and leaves those between the regions whole. How could these be
+# cut?
 #
 # A layer norm looks at one token at a time, with all its features. So do an addition and dropout.
 # So the *tokens* can be cut: rank 0 takes the first piece of the context, rank 1 the next one.
@@ -44,7 +45,8 @@ width = 64
 # inside of attention. Part 09f has them.)
 
 # %% [markdown]
-# With pieces of the context between the regions, their borders change:
+# With pieces of the context between the regions, other collectives stand at the borders of a
+# region:
 #
 # | | tensor parallel | sequence parallel |
 # |---|---|---|
@@ -54,7 +56,7 @@ width = 64
 # | out of the region, backward | nothing | **all-gather** |
 #
 # Chapter 02 has found that an all-reduce *is* a reduce-scatter and an all-gather. So the same bytes
-# are sent, but what stands between the regions is done once, and not $n$ times.
+# are sent. But the work between the regions is done once, and not $n$ times.
 
 # %% [markdown]
 # Take two ranks, one sample, one feature and a context of 2. Rank 0 has the piece [1], and rank 1
@@ -62,7 +64,7 @@ width = 64
 # 40]. On the way out they are added up: [40, 60]. Rank 0 goes on with [40], and rank 1 with [60].
 #
 # In the backward, rank 0 has a gradient for its [40], and rank 1 for its [60]. Inside of the region
-# both need both.
+# both ranks need both gradients.
 
 # %% [markdown]
 # ### Exercise 7.16

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 07f · Behind a product
 #
-# **Do the ranks have to wait for each sum?** A sum in a block is on the way of all that follows.
-# Still there is work that does not need it, in the backward and even in the forward. You let
-# messages travel while a product is computed. Then you turn to the opposite case: decoding, where
-# there is hardly anything to compute, and every message is small.
+# **Do the ranks have to wait for each sum?** The next layer of a block needs the sum before it. But
+# some other work does not need this sum, in the backward and even in the forward. You let messages
+# travel while a product is computed. Then you turn to the opposite case: decoding, where there is
+# hardly anything to compute, and every message is small.
 
 # %% [markdown]
 # ![Timeline of two ranks: a backward that waits for its sum takes three products long, and one that
@@ -34,7 +34,8 @@ milliseconds = 56.0
 #
 # In the backward of a column layer, two products are computed:
 #
-# * the gradient of $X$. It has to be summed over the ranks, and all layers before wait for it;
+# * the gradient of $X$. It has to be summed over the ranks, and the backward of all earlier layers
+#   waits for it;
 # * the gradient of $A$. Nobody waits for it.
 #
 # So compute the gradient of $X$ first, begin its sum, and compute the gradient of $A$ meanwhile.
@@ -213,7 +214,8 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in speeds], {"tokens": list(speeds.v
 # bound by memory: for each token, all weights are read once. $n$ GPUs together read them $n$ times
 # as fast, but for the sums. A model of 70 billion parameters in 2 bytes has 140 GB. An H100 SXM
 # reads 3.35 TB/s, says [NVIDIA's data sheet](https://www.nvidia.com/en-us/data-center/h100/). So
-# these are upper bounds for one text, calculated and not measured:
+# these are upper bounds for one text, calculated and not measured. (An H100 has 80 GB, so the model
+# does not fit on one. The first row is there for comparison alone.)
 
 # %%
 gpu_bytes, weights_70b = 3.35e12, 70e9 * 2
@@ -222,8 +224,8 @@ Table(["GPUs", "weights of each", "tokens per second, at most"],
        for k in (1, 2, 4, 8)])
 
 # %% [markdown]
-# **On GPUs**, the sums of decoding are so small that latency decides. NCCL has trees beside its
-# rings (part 02e). On some machines the NVLink switch itself adds up
+# **On GPUs**, the sums of decoding are just as small. So we expect latency to decide there, too.
+# NCCL has trees beside its rings (part 02e). On some machines the NVLink switch itself adds up
 # ([`NCCL_NVLS_ENABLE`](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html)). vLLM
 # has an [all-reduce of its
 # own](https://github.com/vllm-project/vllm/blob/0ad80649d36672284c95b5e1ae73447d9d5f207f/vllm/distributed/device_communicators/custom_all_reduce.py)

@@ -2,8 +2,9 @@
 # # 07g · How wide?
 #
 # **Over how many GPUs should you cut a model, and may they be on two machines?** The usual advice
-# is: at most one machine. You find out where it comes from. You measure what slow links cost, with
-# one network card for each machine and with several, and calculate it for real machines.
+# is: at most one machine. You find out where this advice comes from. You measure what slow links
+# cost, with one network card for each machine and with several. Then you calculate the cost for
+# real machines.
 
 # %% [markdown]
 # ![Time of an all-reduce across two machines with one, two and four network cards: one ring takes
@@ -34,7 +35,7 @@ megabytes = 2.0
 # ## 1 · Slow links
 #
 # A step computes for a while, and it waits for sums. Only the waiting depends on the links. Say
-# sums take the share $s$ of a step. Then links that are $k$ times slower make a step $1 - s + ks$
+# sums take the share $s$ of a step. Then links that are $k$ times slower make the step $1 - s + ks$
 # times as long.
 
 # %% [markdown]
@@ -104,8 +105,12 @@ plot_bars([f"width {size}" for size in seen], {"measured": list(measured.values(
 
 # %% [markdown]
 # Links that are nine times slower do not make a step nine times as long, because the step also
-# computes. The wider the block, the less they matter: computing grows with width², and sums with
+# computes. The wider the block, the less links matter: computing grows with width², and sums with
 # width.
+#
+# The measured bars may be lower than the outlines. A sum over processes takes some time beyond its
+# bytes, on quick and on slow links alike. The formula leaves this time out, as the latency in it is
+# 0. Both steps are longer by it, so their ratio is smaller.
 
 # %% [markdown]
 # ## 2 · Several cards
@@ -173,9 +178,12 @@ Table(["cards", "rings", "a machine's cards sent", "of their full speed"],
        if run["sum"].cards], note="In each of three rounds, counted by the kernel.")
 
 # %% [markdown]
-# The second card is idle as long as there is one ring. With two rings both cards are full, and the
-# all-reduce takes half the time. With four cards and four rings it takes about a quarter. The bytes
-# stay the same. **So what counts between two machines is the speed of all their cards together.**
+# The second card is idle as long as there is one ring. With two rings both cards are nearly full,
+# and the all-reduce takes about half the time. With four cards and four rings it should take a
+# quarter. Measured, it takes longer than that: the table says that the four cards are far from
+# full. The likely reason is this computer's few cores, which carry and add up all messages. The
+# bytes stay the same. **So what counts between two machines is the speed of all their cards
+# together.**
 
 # %% [markdown]
 # Now a whole training step. Nothing is emulated but the cards: four ranks train the small
@@ -208,22 +216,25 @@ Table(["machines", "its cards sent", "at their full speed", "a step", "times as 
 
 # %% [markdown]
 # A step across machines cannot be shorter than its bytes need at the speed of all cards together.
-# With a second card, these bytes need half as long. (The rest of a step is computing, and four
-# ranks share this computer's cores.)
+# With a second card, these bytes need half as long. But the step itself need not become shorter:
+# compare the last two rows. The rest of it is computing, and four ranks share this computer's
+# cores. Besides, each sum is now two all-reduces.
 
 # %% [markdown]
 # ## 3 · Real machines, calculated
 #
 # What does that mean for H100s? Take a block of width 8192, as in a model of 70 billion parameters,
-# on 8 GPUs. It reads 4096 tokens in bfloat16, at half of 989 TFLOPS (assumed; attention's own
-# products are left out). The 8 GPUs are on one machine, or on several, with one card of 50 GB/s for
-# each GPU. All cards of a machine are used at once. So between machines with $c$ cards each, the
-# rings together carry $50\,c$ GB/s, and at most what NVLink carries.
+# on 8 GPUs. The block reads 4096 tokens in bfloat16. The GPUs compute at half of 989 TFLOPS. (This
+# half is assumed, and attention's own products are left out.) The 8 GPUs are on one machine, or on
+# several, with one card of 50 GB/s for each GPU. All cards of a machine are used at once. So
+# between machines with $c$ cards each, the rings together carry $50\,c$ GB/s, and at most what
+# NVLink carries.
 
 # %% [markdown]
 # For decoding one token, messages are tiny. There a tree is better than a ring: $2 \log_2 8 = 6$
 # messages follow each other, and not 14. A message's latency is assumed: 2 µs inside of a machine,
-# and 5 µs between two.
+# and 5 µs between two. All six messages are counted as messages between machines. On two machines,
+# fewer of them are, so the last row is an upper bound.
 
 # %%
 def block_of(tokens, width, cards, latency=1e-6):
@@ -252,12 +263,12 @@ Table(["a block on 8 GPUs", "2 machines, 4 cards each", "4 machines, 2 each", "8
 # %% [markdown]
 # ### Why at most a machine, then?
 #
-# Three reasons are left, and each is a number above:
+# Three reasons are left:
 #
 # * **Bandwidth.** Few machines have as many cards as GPUs. With one card for all, links are nine
 #   times slower, as in section 1.
-# * **Latency.** In decoding, or with a small width, messages are small. Then more cards do not
-#   help.
+# * **Latency.** In decoding, messages are small. Then more cards do not help: the last row of the
+#   table does not depend on the number of cards.
 # * **Less to compute.** With twice the ranks, each computes half as much between two sums. A sum
 #   takes as long as before. This holds inside of a machine, too:
 
@@ -273,10 +284,10 @@ Table(["GPUs", "sums' share of a step"],
       note="Calculated: a block of width 8192, 4096 tokens, NVLink of an H100.")
 
 # %% [markdown]
-# So the best width is often less than a whole machine: no wider than memory needs. NVIDIA's GB200
-# NVL72 joins 72 GPUs by NVLink, across many computers
-# ([NVIDIA](https://www.nvidia.com/en-us/data-center/gb200-nvl72/)). There the first two reasons go
-# away, and the third one stays.
+# So, by this calculation, cut a model over no more GPUs than its memory needs, even within a
+# machine. NVIDIA's GB200 NVL72 joins 72 GPUs by NVLink, across many computers
+# ([NVIDIA](https://www.nvidia.com/en-us/data-center/gb200-nvl72/)). Within these 72, the first two
+# reasons do not hold, and the third one stays.
 
 # %% [markdown]
 # ## 4 · Busy ranks
@@ -312,7 +323,7 @@ plot_timeline(busy, [*wide.SPLITS, "product", "send", "all_reduce"],
 #   of a copy. So `complete` in [labs/tensor_zero.py](../labs/tensor_zero.py) adds up shards.
 #
 # Each pair of features trains for two steps, on four ranks and in one process, in float64. A cell
-# has the stages of ZeRO with which the weights are the same:
+# of the table lists the stages of ZeRO with which the weights are the same as in one process:
 
 # %%
 tensor_zero = lab("tensor_zero_alone")

@@ -53,8 +53,8 @@ Table(["stage", "layers", "parameters", "of the whole", "1 / p"],
        for stage, (size, kept) in enumerate(zip(layer_counts, stage_bytes))])
 
 # %% [markdown]
-# Only roughly. The numbers of layers differ, and the embedding and the logits are other layers than
-# blocks. (With a vocabulary of 128,000 tokens they are large.) Activations come on top. Part
+# Only roughly. The numbers of layers differ, and the embedding and the logits have other sizes than
+# a block. (With a vocabulary of 128,000 tokens they are large.) Activations come on top. Part
 # [08b](08b_one_forward_one_backward.ipynb) counts them.
 
 # %% [markdown]
@@ -119,7 +119,7 @@ print("rank 0 of 4:", *naive_schedule(0, 4, 3))
 # the actions of one rank: all forwards, from micro-batch 0 to the last one, and then all backwards,
 # in the same order. For example, with 3 micro-batches every rank does `F0 F1 F2 B0 B1 B2`. An
 # action is `Action("F", i)` or `Action("B", i)`. You need not care who waits for whom: a rank waits
-# by itself until what it needs has come.
+# by itself until its input has come.
 
 # %%
 check("8.1")
@@ -158,8 +158,9 @@ plot_schedule({"GPipe": gpipe_simulated, "on real ranks": gpipe})
 
 # %% [markdown]
 # The last rank begins when $p - 1$ forwards have come before it. Then it works without a break, for
-# $m$ forwards and $m$ backwards, and at the end $p - 1$ backwards follow on the ranks before it. So
-# a step takes $(m + p - 1) \cdot 60$ ms: with 8 micro-batches and 4 stages, 0.66 s in place of 1.92
+# $m$ forwards and $m$ backwards. At the end, its last gradient passes through the $p - 1$ ranks
+# before it, with one backward on each. A forward and a backward together take 60 ms, so a step
+# takes $(m + p - 1) \cdot 60$ ms. With 8 micro-batches and 4 stages that is 0.66 s in place of 1.92
 # s.
 
 # %% [markdown]

@@ -112,8 +112,8 @@ print(kept)
 most.compare(theory=min(16, p), measured=kept["1F1B"][0])
 
 # %% [markdown]
-# Real ranks have counted what they kept. Stage $s$ keeps $\min(m, p - s)$ micro-batches, and the
-# last stage a single one, however many there are. And the bubble?
+# Real ranks have counted what they kept. Stage $s$ keeps $\min(m, p - s)$ micro-batches. The last
+# stage keeps a single one, however many micro-batches there are. And the bubble?
 
 # %% tags=["nbval-ignore-output"]
 pipelines = lab("emulated_pipelines")
@@ -133,8 +133,9 @@ plot_schedule({name: simulated for name, (simulated, _) in both.items()})
 # %% [markdown]
 # ## 3 · In bytes
 #
-# Does counting micro-batches tell the bytes? Here each rank really computes, and has one block. The
-# outlines are predicted: what one micro-batch takes on a rank, times how many it keeps.
+# Does the number of micro-batches tell how many bytes are kept? Here each rank really computes, and
+# has one block. The outlines are predicted: what one micro-batch takes on a rank, times how many it
+# keeps.
 #
 # The third way is GPipe as in its paper. It **recomputes**, as in chapter 05: a stage keeps the
 # *input* of each micro-batch, and computes its forward once more before its backward.
@@ -194,7 +195,7 @@ Table(["generator", "dropout", "outputs differ by", "gradients differ by"],
 #
 # 1F1B can be written shorter. Rank $r$ of $p$ has room for $\min(m, p - r)$ micro-batches. While
 # there is room it goes forward, else it goes back. Somebody wrote that down. The gradients are
-# right, but on GPUs with just enough memory for 1F1B it fails.
+# right, but a GPU with just enough memory for 1F1B would run out of memory.
 
 # %%
 def one_f_one_b(rank, ranks, microbatches):
@@ -328,8 +329,8 @@ put_to_the_test(surprises, more=f"""
 # * GPipe keeps the activations of $m$ micro-batches. Stage $s$ of 1F1B keeps those of $p - s$ at
 #   most.
 # * Both have the same bubble.
-# * Who recomputes a stage has to draw the same random numbers again. Otherwise gradients are wrong,
-#   and nothing says so.
+# * A stage that is recomputed has to draw the same random numbers again. Otherwise gradients are
+#   wrong, and no error says so.
 # * A schedule can be checked before it runs: for order, for deadlocks, and for memory.
 #
 # **Your exercises**: 8.3 and 8.5 stand in cells above, and 8.4 in

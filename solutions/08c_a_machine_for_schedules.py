@@ -4,7 +4,7 @@
 # **A schedule is a list. What computes, sends and waits as the list says, and gives the gradients
 # of one process?** You write both parts of that machine: a stage, which computes, and a pipeline,
 # which moves activations and gradients from rank to rank. Then you meet two bugs that are easy to
-# write: a wrong loss, and messages that wait for each other for ever.
+# write: a wrong loss, and two ranks that wait for each other for ever.
 
 # %% [markdown]
 # ![1F1B on four real ranks, with arrows for its messages: activations go down to the next rank,
@@ -176,8 +176,8 @@ Table(["rank", "boundaries", "predicted", "sent / predicted"],
        for rank, (count, sent) in enumerate(zip(boundaries, crossing.sent_bytes))])
 
 # %% [markdown]
-# What is more than predicted are headers, 144 bytes for each message. (This cell counts bytes that
-# the kernel has sent, so it asks for `device="cpu"`.) One activation has the size $b\,s\,h$:
+# The little that is more than predicted are headers, one for each message. (This cell counts bytes
+# that the kernel has sent, so it asks for `device="cpu"`.) One activation has the size $b\,s\,h$:
 # samples of the micro-batch, tokens, width. It does not depend on how many layers a stage has.
 #
 # Is that much? Part [08g](08g_unequal_stages.ipynb) compares the time of a message with that of a
@@ -187,11 +187,13 @@ Table(["rank", "boundaries", "predicted", "sent / predicted"],
 # ## 4 · The loss of a batch
 #
 # The last stage computes a loss for each micro-batch. The gradients of all micro-batches add up,
-# and nobody divides. What has to be added up, so that the sum is the mean over the whole batch?
+# and nobody divides the sum. So which loss must each micro-batch have, if the sum is to be the mean
+# over the whole batch?
 #
-# Somebody has called this function for each micro-batch. SGD with a small learning rate went well,
-# and Adam went as well as ever. With more micro-batches, SGD exploded. The cell shows the loss and
-# the norm of the gradient of one batch of 8 samples, cut into 1, 2, 4 and 8 micro-batches.
+# Somebody has used the function below as the loss of each micro-batch. SGD with a small learning
+# rate went well, and Adam went as well as ever. With more micro-batches, SGD exploded. The cell
+# shows the loss and the norm of the gradient of one batch of 8 samples, cut into 1, 2, 4 and 8
+# micro-batches.
 
 # %%
 mean_loss = language_model.mean_loss
@@ -241,8 +243,8 @@ plot_messages(crossings, title="1F1B on real ranks, with its messages (computing
 # Look at the middle. Two neighbours have something for each other at the same time: the upper rank
 # an activation, the lower rank a gradient. This exchange is the most dangerous place of a pipeline.
 #
-# Somebody wrote it as below. Both ranks of a pair call it. The cell tries it on two ranks, with 1
-# MB each way. Where does each rank wait?
+# Somebody wrote the exchange as below. Both ranks of a pair call this function. The cell tries it
+# on two ranks, with 1 MB each way. Where does each rank wait?
 
 # %%
 def exchange(outgoing, incoming, rank, peer):
@@ -261,10 +263,10 @@ crossing_lab.show(crossing_lab.tried(exchange))
 
 # %% [markdown]
 # One way out seems easy: begin to send, receive meanwhile, and wait for the send at the end. It
-# works on Gloo. But on NCCL a message is a kernel on a stream of the GPU. Messages between two
-# ranks that are begun one by one take turns, in the order of the calls, for both directions
-# together. If the send comes first on *both* ranks, each of the sends waits for a receive that has
-# not begun.
+# works on Gloo. But on NCCL a message is a kernel on a stream of the GPU. If messages between two
+# ranks are begun one by one, they take turns, in the order of the calls. Both directions share
+# these turns. If the send comes first on *both* ranks, each of the sends waits for a receive that
+# has not begun.
 #
 # Your machine may have no two GPUs. So the lab emulates that rule on Gloo: messages of a pair take
 # turns.
@@ -303,8 +305,8 @@ Table(["way", "on Gloo", "where messages of a pair take turns (emulated)"],
 check("8.9", exchange)
 
 # %% [markdown]
-# Another way passes, too: one rank of the pair sends first, and the other one receives first. It
-# takes two messages in turn, where a batch lets both travel at once.
+# Another way passes, too: one rank of the pair sends first, and the other one receives first. Then
+# the two messages take turns. In a batch both travel at once.
 
 # %% [markdown]
 # > **On GPUs.** An `ncclSend` blocks the GPU, and calls that have to progress at the same time must
@@ -314,10 +316,11 @@ check("8.9", exchange)
 # > buffers between GPUs.
 
 # %% [markdown]
-# > PyTorch's own pipelines send in batches (`_batch_p2p` in `torch.distributed.pipelining`). Your
-# > `Pipeline` begins single messages. On NCCL it takes a group of ranks for each direction, which
-# > is a communicator of its own (`lines_of`), so an activation and a gradient never take turns.
-# > That is weaker: communicators that work at the same time [need care as
+# > PyTorch 2.13's own pipelines put a send and a receive of the same moment into a batch, and begin
+# > messages of one kind singly (`_batch_p2p` in `torch.distributed.pipelining`). Your `Pipeline`
+# > begins all messages singly. On NCCL it takes a group of ranks for each direction, which is a
+# > communicator of its own (`lines_of`), so an activation and a gradient never take turns. That is
+# > weaker: communicators that work at the same time [need care as
 # > well](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/communicators.html). The
 # > tests of this course run it under the emulated rule. They do not prove NCCL.
 

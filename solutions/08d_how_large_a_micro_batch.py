@@ -63,7 +63,7 @@ Table(["samples", "forward and backward", "for each sample"],
 # > it: $t$ operations a byte. So with less than about 300 tokens in a micro-batch the memory sets
 # > the pace, and half the tokens take as long. (One sample of a large model has thousands of
 # > tokens. Short slices of a sample, in part [08i](08i_slices_of_a_sequence.ipynb), bring the limit
-# > back.) So much is computed.
+# > back.) All this is calculated.
 
 # %% [markdown]
 # > Measured once, on an H100 SXM with torch 2.11: a product with a matrix of 8192 × 32,768 took 183
@@ -132,10 +132,11 @@ print("best size:", ", ".join(f"{name} {b} samples" for name, b in quickest.item
 print("measured / predicted:", *(f"{measured[b] / expected[b]:.1f}" for b in measured))
 
 # %% [markdown]
-# The last line begins with the smallest micro-batches. The prediction knows nothing of messages,
-# two for each micro-batch and boundary, nor of ranks that share one memory and two cores. Where the
-# ratio is well above 1 on the left and near 1 on the right, messages are the reason. They push the
-# best size up.
+# The last line begins with the smallest micro-batches. The prediction leaves out messages, two for
+# each micro-batch and boundary. It also leaves out that the ranks share one memory and a few cores.
+# Where the ratio is larger on the left than on the right, messages are the likely reason: small
+# micro-batches have most of them. Messages make large micro-batches better, so the best size may be
+# larger than predicted.
 
 # %% [markdown]
 # ## 3 · A rule of thumb

@@ -54,7 +54,7 @@ p, m = world_size, 2 * world_size  # ranks, micro-batches
 # * Backwards take the chunks in the opposite order. Micro-batches stay in order.
 #
 # For 2 ranks and 2 chunks, where `F3.1` is `Action("F", 3, 1)`, the forward of micro-batch 3 on
-# chunk 1, and `F3` is that on chunk 0:
+# chunk 1, and `F3` is its forward on chunk 0:
 #
 # | $k$ | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 |
 # |---|---|---|---|---|---|---|---|---|
@@ -91,14 +91,14 @@ plot_schedule({name: measured for name, (_, measured) in runs.items()})
 # ranks gain less. They pause between actions, and now there are twice as many actions.
 #
 # It has two prices. Messages cross $vp - 1$ boundaries in place of $p - 1$. And a rank keeps more:
-# "11/2" in the picture are 11 micro-batches on one of two chunks, as much as 5.5 on all its layers.
-# 1F1B keeps 4.
+# "11/2" in the picture means 11 micro-batches, each on one of the two chunks. That is as much as
+# 5.5 micro-batches on all layers of the rank. 1F1B keeps 4.
 
 # %% [markdown]
 # ## 2 · A backward in two halves
 #
-# A backward computes two things. The rank before waits for one of them. Nobody waits for the other.
-# Take a linear layer $y = x A^\top$, and let $g$ be the gradient of $y$:
+# A backward computes two gradients. The rank before waits for one of them. No rank waits for the
+# other one. Take a linear layer $y = x A^\top$, and let $g$ be the gradient of $y$:
 
 # %%
 x, A, g = torch.tensor([[1., 2.]]), torch.tensor([[3., 4.], [5., 6.]]), torch.tensor([[1., 10.]])
@@ -107,8 +107,8 @@ print("W, gradient of the weights: ", (g.T @ x).tolist(), " needs g and x")
 
 # %% [markdown]
 # `I` (for *input*) has to travel on, to the rank before. `W` (for *weights*) is needed only when
-# the optimizer steps. Until then a rank may do it whenever it has nothing better to do. The price:
-# $g$ and $x$ are kept until `W` is done.
+# the optimizer steps. Until then, a rank may do it whenever it would be idle. The price: $g$ and
+# $x$ are kept until `W` is done.
 
 # %% [markdown]
 # ### Exercise 8.12 · The weights' gradients, later
@@ -149,8 +149,9 @@ plot_schedule({"1F1B": simulate(schedules.rows_of(schedules.one_f_one_b, p, m))}
 
 # %% [markdown]
 # Look at the first backward. Rank 3 does all of B0, then rank 2 does all of B0, and so on. Rank 0
-# waits for three whole backwards. If rank 3 does I0 alone, rank 2 can begin one time unit earlier.
-# And so can rank 1 after it. Then look at the right end, and at who keeps fewer than 4.
+# waits for three whole backwards. If rank 3 does I0 alone, rank 2 can begin its backward one time
+# unit earlier. If rank 2 does the same, rank 1 gains two. Then look at the right end of the
+# picture, and at the ranks that keep fewer than 4.
 
 # %% [markdown]
 # ### Exercise 8.13 · Half the bubble, the same memory
@@ -191,8 +192,8 @@ def my_schedule(rank, ranks, microbatches):
 check("8.13", my_schedule)
 
 # %% [markdown]
-# Your schedule beside the published ones, the shortest step first. (As long as it cannot run, it is
-# not in the table.) The next part explains the names.
+# Your schedule beside the published ones, the shortest step first. (A schedule of yours that cannot
+# run is not in the table.) The next part explains the names.
 
 # %%
 Table(["schedule", "a step takes", "idle", "kept", f"fits into {p}"],

@@ -2,8 +2,9 @@
 # # 08f · Zero bubble
 #
 # **Some papers promise a pipeline in which no rank is ever idle. What do they mean, and what does
-# it cost?** You have halved the bubble in part 08e. Here are the schedules of the papers: what each
-# one keeps, what is left of the bubble on real ranks, and what is left with times as they are.
+# it cost?** You have halved the bubble in part 08e. Here are the schedules of the papers. You see
+# what each one keeps, and how much of the bubble is left: on real ranks, and with measured times of
+# F, I and W.
 
 # %% [markdown]
 # ![Timelines of 1F1B, ZB-H1 and ZB-V on four real ranks. The grey idle time shrinks from the first
@@ -49,7 +50,8 @@ plot_schedule({"ZB-H1": simulate(h1)})
 
 # %% [markdown]
 # Let $t_F$, $t_I$ and $t_W$ be the times of F, I and W. 1F1B's bubble is $(p-1)(t_F + t_I + t_W)$,
-# and that of ZB-H1 is $(p-1)(t_F + t_I - t_W)$. If all three take equally long, it is a third.
+# and ZB-H1's bubble is $(p-1)(t_F + t_I - t_W)$. If all three take equally long, ZB-H1's is a third
+# of 1F1B's.
 
 # %% [markdown]
 # ## 2 · No bubble in a long run: ZB-H2
@@ -82,9 +84,9 @@ plot_schedule({f"{name}, two steps": simulate(zero_bubbles.twice(rows), zero_bub
 # *and* the last one.
 #
 # * A micro-batch ends its forward on rank 0. So its backward begins there at once.
-# * A rank keeps micro-batches of the way down for long, and those of the way up for a short time.
-#   On rank 0 the difference is largest, on the last rank it is smallest. So all ranks keep equally
-#   much.
+# * A rank keeps what it computed on the way down for a long time, and what it computed on the way
+#   up for a short time. On rank 0 these two times differ most, on the last rank least. So all ranks
+#   keep equally much.
 
 # %% [markdown]
 # `simulate`, `check_schedule` and the machine of 08c have to know which rank has which stage. For
@@ -129,15 +131,15 @@ plot_schedule(timelines)
 
 # %% [markdown]
 # In DualPipe's picture the lower half of the ranks does what the upper half does, in the mirror.
-# **DualPipeV** is such an upper half alone, as a V. So one copy is enough. Two of them as replicas,
-# on half of the ranks each, take as long as DualPipe, and keep as much.
+# **DualPipeV** is such an upper half alone, as a V. So one copy is enough. Two replicas of it, each
+# on half of the ranks, take as long as DualPipe, and keep as much.
 
 # %% [markdown]
-# Both pair a forward of one chunk with a backward of the other one. They belong to different
-# micro-batches, so one can compute while the other's messages travel. DeepSeek-V3 has experts on
-# many machines (09e), and their messages take about as long as the computation, says its report.
-# The simulator runs a pair one after the other, and knows no such messages. So this picture does
-# not show what DualPipe is for.
+# DualPipe and DualPipeV pair a forward of one chunk with a backward of the other one. The two
+# belong to different micro-batches, so one can compute while the other's messages travel.
+# DeepSeek-V3 has experts on many machines (09e), and their messages take about as long as the
+# computation, says its report. The simulator runs a pair one after the other, and knows no such
+# messages. So this picture does not show what DualPipe is for.
 
 # %% [markdown]
 # All of them, with F = I = W = 1. "A further step" is what a step takes in a long run, if ranks do
@@ -188,9 +190,9 @@ plot_bars(names, {"measured": [100 * runs[name][1].idle_share for name in names]
 plot_schedule({name: runs[name][1] for name in ("1F1B", "ZB-H1", "ZB-V")})
 
 # %% [markdown]
-# Outlines are simulated, bars are measured. What comes on top are pauses between actions: messages,
-# and threads that wake up. Where a micro-batch goes through two chunks of a rank, an action is half
-# as long, so a pause weighs twice as much.
+# Outlines are simulated, bars are measured. Bars are higher because of pauses between actions:
+# messages, and threads that wake up. Where a micro-batch goes through two chunks of a rank, an
+# action is half as long, so a pause weighs twice as much.
 
 # %% [markdown]
 # ## 5 · Times as they are
@@ -211,7 +213,7 @@ Table(["schedule", "a step", "with F = I = W", "a further step", "with F = I = W
 
 # %% [markdown]
 # The zero is gone. Attention's softmax has an `I`, and no weights. So `I` takes longer than `W`,
-# and a `W` is too short for the gap that it was to fill. In longer samples attention is larger, and
+# and a `W` is too short for the gap that it should fill. In longer samples attention is larger, and
 # so is the difference. The papers' code therefore measures F, I and W first, and searches an order
 # for them.
 #
@@ -231,8 +233,11 @@ explore(draw_it, schedule=["ZB-V", *(name for name in names if name != "ZB-V")],
         "input_half": "I (forwards)", "weight_half": "W (forwards)"})
 
 # %% [markdown]
-# **On GPUs.** Kernels of a GPU take time to start, and a half is two smaller kernels. So a split
-# backward also costs something that no picture here shows.
+# 1F1B and the interleaved schedule idle for the same share with all these times: they do not split
+# a backward. ZB-V idles least where I and W take 1 each, and more with each longer I or shorter W.
+#
+# **On GPUs.** A kernel takes time to start, and a backward in two halves has more kernels than a
+# whole one. So a split backward also costs something that no picture here shows.
 #
 # PyTorch has `ScheduleInterleavedZeroBubble`, `ScheduleZBVZeroBubble` and `ScheduleDualPipeV`
 # (compared above). They split a backward themselves, and not for linear layers alone. They do not

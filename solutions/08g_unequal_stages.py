@@ -52,10 +52,11 @@ plot_bars(["embed.", *(f"block {i}" for i in range(8)), "logits"],
 print(f"the logits take {seconds[-1] / median(seconds[1:-1]):.2f} of a block")
 
 # %% [markdown]
-# Blocks are equal, both ends are not. Here the last layer is short, as there are only 128 kinds of
-# tokens. With a vocabulary of 128,000 it is long. In FLOPs for each token, a block takes about
-# $24 h^2$ forward, and the logits $2 h v$, where $h$ is the width and $v$ the vocabulary. For
-# Llama-3-8B, $h$ = 4096 and $v$ = 128,256. How many blocks are as long as the logits?
+# Blocks take about equally long, both ends do not. Here the last layer is short, as there are only
+# 128 kinds of tokens. With a vocabulary of 128,000 it is long. In FLOPs for each token, a block
+# takes about $24 h^2$ forward, and the logits $2 h v$, where $h$ is the width and $v$ the
+# vocabulary. For Llama-3-8B, $h$ = 4096 and $v$ = 128,256. How many blocks are as long as the
+# logits?
 
 # %%
 blocks = predict("The logits of Llama-3-8B take as long as", unit="blocks")
@@ -81,8 +82,9 @@ blocks.compare(2 * h * v / (24 * h * h), 2 * h * v / own_block, kind="forward", 
 # Write `balance(seconds, stages)` in [labs/pipeline_parallel.py](../labs/pipeline_parallel.py).
 # `seconds` is a list: what each layer takes, in the order of the model. Return a list of `stages`
 # whole numbers: how many layers each stage gets. Stages are made of neighbouring layers, at least
-# one in each. The slowest stage has to be as fast as possible. If several answers are, any of them
-# passes. If there are fewer layers than stages, raise a `ValueError` that names both numbers.
+# one in each. The slowest stage has to be as fast as possible. If several answers have an equally
+# fast slowest stage, any of them passes. If there are fewer layers than stages, raise a
+# `ValueError` that names both numbers.
 
 # %% [markdown]
 # For example, `balance([1, 1, 1, 3], 2)` is `[3, 1]`: both stages take 3. And
@@ -119,8 +121,9 @@ plot_schedule({way: real for way, (_, real) in balanced.items()})
 # Look at the even stages. The last rank is the slowest one, and never idle between its first action
 # and its last one. The ranks before it wait for it after each backward and forward.
 #
-# Is this only so for 1F1B? Here is the idle share for all schedules of parts 08 to 08f that have
-# one chunk on a rank: with equal stages, with the balanced ones and with the even ones (simulated).
+# Is this so for other schedules than 1F1B, too? Here is the idle share for all schedules of parts
+# 08 to 08f that have one chunk on a rank: with equal stages, with the balanced ones and with the
+# even ones (simulated).
 
 # %%
 def idle_with(schedule, work):
@@ -137,8 +140,8 @@ Table(["schedule", *works], [[name, *(f"{idle:.1%}" for idle in idles.values())]
                              for name, idles in idle_of.items()])
 
 # %% [markdown]
-# Balanced is not equal. A layer cannot be cut, and one long layer is a bound for all schedules.
-# What is done about it:
+# Balanced stages are not equal stages. A pipeline cannot cut a layer, so one long layer is a bound
+# for all schedules. What is done about it:
 #
 # * Give the first and the last stage fewer blocks. Llama 3's authors took one block from each of
 #   them, [says their report](https://arxiv.org/abs/2407.21783), section 3.3.2.
@@ -184,7 +187,8 @@ plot_against(shares, {name: [100 * pipeline_balance.step_longer_by(of, share) fo
              title=f"Slow links, {p} stages, {m} micro-batches (simulated)")
 
 # %% [markdown]
-# (The lines of GPipe and of 1F1B with slack may lie on each other.)
+# The line of GPipe lies behind the line of 1F1B with slack. So with slack, 1F1B loses no more time
+# than GPipe, and keeps fewer micro-batches. Without slack it loses most.
 #
 # ## 4 · How fast is fast enough?
 #
@@ -224,13 +228,15 @@ share_guess.compare(100 * 400e12 / (12 * 8192 * 10 * 50e9), 100 * message / forw
 
 # %% [markdown]
 # The table gives a message's time in forwards, and in brackets how much longer a step of 1F1B is
-# (simulated). 400 TFLOP/s is what a good program reaches on an H100. 1.25 GB/s is Ethernet of 10
-# Gbit/s. 50 GB/s is a network card of 400 Gbit/s (InfiniBand NDR), one for each GPU. 450 GB/s is an
-# H100's NVLink, one way. (NVIDIA gives 900 GB/s, for both directions together.)
+# (simulated). 400 TFLOP/s is assumed: it is about 40 % of an H100's 989, as in [Llama 3's
+# report](https://arxiv.org/abs/2407.21783), section 3.3. 1.25 GB/s is Ethernet of 10 Gbit/s. 50
+# GB/s is a network card of 400 Gbit/s (InfiniBand NDR), one for each GPU. 450 GB/s is an H100's
+# NVLink, one way. (NVIDIA gives 900 GB/s, for both directions together.)
 
 # %% [markdown]
 # For wide models with many blocks on a stage, the network card is enough. It is not enough for one
-# narrow block on a stage. So interleaving with very many chunks ends there.
+# narrow block on a stage. Interleaving with very many chunks makes such short stages, so it has its
+# limit there.
 #
 # Do the brackets hold on real ranks? We throttle the links so that a message takes the last share
 # in the column of InfiniBand, and run 1F1B. (Computing is emulated. Of two runs the faster counts.)
@@ -252,9 +258,8 @@ print(f"a message takes {narrow:.0%} of a forward; a step is longer by",
 # the table. That is why tensor parallelism gets NVLink, and pipelines get the network.
 #
 # With NCCL, a send or a receive is usually a kernel (profilers show `ncclDevKernel_SendRecv`). It
-# occupies a part of the GPU while it waits, so even a hidden message is never quite free.
-# PyTorch puts the messages of a moment into one `batch_isend_irecv` (08c). None of this was
-# measured here.
+# occupies a part of the GPU while it waits, so even a hidden message is never quite free. None of
+# this was measured here.
 
 # %% [markdown]
 # ## Put to the test

@@ -3,8 +3,8 @@
 #
 # **All schedules so far end each batch with a flush: everybody waits until the last gradient is
 # there, then all weights change at once. What if nobody ever waits?** PipeDream does that. The
-# bubble is gone, and so is something else: a gradient comes back to weights that have changed in
-# the meantime. You build it, and find out how late the gradients are, and whether it hurts.
+# bubble is gone. But now a gradient comes back to weights that have changed in the meantime. You
+# build such a pipeline, and find out how late the gradients are, and whether that hurts.
 
 # %% [markdown]
 # ![Training loss over micro-batches for two learning rates, four ways, several seeds. Updating for
@@ -52,7 +52,7 @@ plot_schedule({"1F1B, 10 micro-batches": simulate(rows)})
 # Count updates in this picture. Each backward of a rank ends with an update, and makes the next
 # version of its weights: version 1, version 2, and so on. Find the forward of micro-batch 5 on rank
 # 0. Which version does it use? Then find its *backward* on rank 0. Updates between the two make its
-# gradient **late**. How many are they?
+#    gradient **late**. How many updates come between them?
 
 # %%
 late = predict(f"Micro-batch 5 on rank 0, {p} stages: its gradient is late by", unit="updates")
@@ -84,9 +84,9 @@ late.compare(p - 1, versions[0][1] - versions[0][0], kind="gradients", wire="cou
 # %% [markdown]
 # ## 2 · Weight stashing
 #
-# PipeDream prevents the second one. Each stage keeps, for each micro-batch under way, the weights
-# that its forward has used. The backward goes through the very same weights. This is **weight
-# stashing**.
+# PipeDream prevents the second problem. Each stage keeps, for each micro-batch under way, the
+# weights that its forward has used. The backward goes through the very same weights. This is
+# **weight stashing**.
 
 # %% [markdown]
 # ### Exercise 8.15 · Back through the same weights
@@ -114,10 +114,10 @@ late.compare(p - 1, versions[0][1] - versions[0][0], kind="gradients", wire="cou
 check("8.15")
 
 # %% [markdown]
-# The second way is **PipeDream-2BW**. It makes one update for every $p$ micro-batches. A
-# micro-batch goes through the version *before* the newest one. So every gradient, on every rank, is
-# late by exactly one update, and two versions are enough:
-# $w_{t+1} = w_t - \eta\,\nabla L(w_{t-1})$, where $\eta$ is the learning rate. Both on real ranks:
+# A second way is **PipeDream-2BW**. It makes one update for every $p$ micro-batches. A micro-batch
+# goes through the version *before* the newest one. So every gradient, on every rank, is late by
+# exactly one update, and two versions are enough: $w_{t+1} = w_t - \eta\,\nabla L(w_{t-1})$, where
+# $\eta$ is the learning rate. Both on real ranks:
 
 # %%
 for way in ("stashing", "two versions"):
@@ -126,8 +126,8 @@ for way in ("stashing", "two versions"):
           [kept for *_, kept in run.values])
 
 # %% [markdown]
-# Stashing keeps $p - s$ versions on rank $s$. So rank 0 has $p$ copies of its weights. They are as
-# old as the micro-batches under way.
+# Stashing keeps $p - s$ versions on rank $s$. So rank 0 has $p$ copies of its weights, one for each
+# micro-batch under way.
 #
 # ## 3 · Does it hurt?
 #
@@ -162,8 +162,8 @@ for name, (slow, quick) in pairs.items():
 
 # %% [markdown]
 # Read these lines before you believe a curve. Where late is higher with some seeds and lower with
-# others, the delay is not what decides. Where it is higher with all of them, it costs something. An
-# update for $p$ micro-batches is larger, and a delay by one of *these* is a delay by $p$
+# others, so few seeds cannot tell. Where late is higher with all of them, the delay costs something
+# here. An update for $p$ micro-batches is larger, and a delay by one of *these* is a delay by $p$
 # micro-batches, on all ranks. (Part 03h has found the same for a parameter server: with old
 # gradients, only smaller learning rates work.) What holds for 50 micro-batches of a toy need not
 # hold for a long training.
@@ -218,9 +218,9 @@ check("8.16", InPlaceStage)
 # backward needs. `.data` hides them.
 #
 # **On GPUs.** Large language models are trained with a flush, as far as their reports say: Llama 3
-# with an interleaved schedule, DeepSeek-V3 with DualPipe. The extra versions need memory that
-# nobody has to spare, and a run without a flush cannot be compared with one on a single GPU.
-# PyTorch 2.13's `torch.distributed.pipelining` has no schedule without a flush.
+# with an interleaved schedule, DeepSeek-V3 with DualPipe. Two reasons are likely: extra versions of
+# the weights need memory, and without a flush the training is no longer that of one GPU. PyTorch
+# 2.13's `torch.distributed.pipelining` has no schedule without a flush.
 
 # %% [markdown]
 # ## Put to the test

@@ -53,9 +53,9 @@ eight = simulate(schedules.rows_of(slices.slice_by_slice, p, 8))
 plot_schedule({"one sample, 8 slices": eight})
 
 # %% [markdown]
-# It looks like GPipe with the backwards in the opposite order. The bubble is GPipe's: as idle as
-# with 8 micro-batches. And it keeps as much as GPipe, all 8 slices. 1F1B is not possible inside of
-# one sample: no slice can go back before the last one has gone forward.
+# It looks like GPipe with the backwards in the opposite order. The bubble is as long as GPipe's
+# with 8 micro-batches. And each rank keeps as much as under GPipe: all 8 slices. 1F1B is not
+# possible inside of one sample: no slice can go back before the last one has gone forward.
 
 # %%
 idle = predict(f"Idle share, one sample in 16 slices through {p} stages", unit="%")
@@ -97,7 +97,7 @@ draw_slices(3)
 # from slice 0 itself. All three gradients have to be added before they go on to the input.
 #
 # So a slice has *two* outputs. One goes to the next stage, and its gradient comes back from there.
-# The other one are its keys and values, and their gradient comes from later slices on the *same*
+# The other output is its keys and values, and their gradient comes from later slices on the *same*
 # rank.
 
 # %% [markdown]
@@ -211,13 +211,13 @@ for width, length in ((1024, 4096), (4096, 4096), (4096, 131_072), (8192, 1_048_
     print(f"width {width:5}, {length:9,} tokens: {work[-1] / work[0]:.2f} times")
 
 # %% [markdown]
-# With a width of 4096 and 4096 tokens, slices of equal length do. With a million tokens they do
-# not.
+# With a width of 4096 and 4096 tokens, slices of equal length are good enough. With a million
+# tokens they are not.
 #
 # > **On GPUs** slices must not become too short. Below about 300 tokens an H100's memory sets the
 # > pace, and not its products (computed and measured in part
-# > [08d](08d_how_large_a_micro_batch.ipynb)). Its products with weights take about as long for 100
-# > tokens as for 200.
+# > [08d](08d_how_large_a_micro_batch.ipynb)). There, a product with weights took about as long for
+# > 100 tokens as for 200.
 
 # %% [markdown]
 # ## Put to the test

@@ -11,7 +11,8 @@
 # without ZeRO and with ZeRO stage 1, rising with stages 2 and
 # 3](../assets/covers/08j_pipelines_at_work.png)
 #
-# *Measured in section 2: two replicas of a pipeline with two stages.*
+# *Measured in section 2: two replicas of a pipeline with two stages. The lines of no ZeRO and of
+# stage 1 lie on each other.*
 #
 # **After this part you can** choose a ZeRO stage for a pipeline, and clip by the norm over all
 # stages. You can say which features of a training go together with a pipeline.
@@ -95,11 +96,19 @@ plot_bars(list(idle), {label: [idle[name][whose] for name in idle]
 # %% [markdown]
 # Outlines are what the schedule alone would leave idle. What lies above them has other reasons: the
 # layers also compute for real, messages take time, and each action runs some Python. ZB-V has six
-# actions where 1F1B has two. So do not compare bars of two schedules: compare a bar with its own
-# outline.
+# actions where 1F1B has two. So do not compare the bars of two schedules. Compare a bar with its
+# own outline.
 #
-# *On these cores* an action's overhead is some milliseconds, of 20. On a GPU with stages of many
-# blocks it is a smaller share.
+# *On these cores* an action's overhead is a few milliseconds, and an action of ZB-V takes 20 ms. On
+# a GPU with stages of many blocks we expect it to be a smaller share.
+
+# %% [markdown]
+# Why does PyTorch's ZB-V idle longer than the course's? We timed the actions of both twice, on a
+# CPU with torch 2.13. Beside the emulated times, PyTorch's ranks needed 1.5 to 2 times as much
+# processor time for a step. The difference was 40 to 60 ms a step, most of it in I and W. That is
+# about as long as the difference between the two bars, so it is the likely reason. For each
+# micro-batch, PyTorch's engine walks through the graph in Python, and looks for the part that
+# belongs to the weights. The course's engine only splits linear layers.
 
 # %% [markdown]
 # ## 2 · Replicas: how often to reduce?
@@ -146,10 +155,10 @@ Table(["", "sent, 8 micro-batches", "gradients kept at most"],
        for way, zero in ways.items()])
 
 # %% [markdown]
-# (In the picture, the lines of no ZeRO and of stage 1 lie on each other.) ZeRO stage 2 saves a
-# third of the gradients here, and sends 4.5 times as much. With more replicas it saves more, up to
-# all but one layer's. But a pipeline's rank has few weights, and its gradients are small beside its
-# activations. **So with a pipeline one takes ZeRO stage 1, or pays.**
+# (In the picture, the lines of no ZeRO and of stage 1 lie on each other.) ZeRO stage 2 saves nearly
+# a third of the gradients here, and sends 4.5 times as much. With more replicas it saves more, up
+# to all gradients but one layer's. But a pipeline's rank has the gradients of its own stage alone,
+# so there is less to save. **So with a pipeline one takes ZeRO stage 1, or sends much more.**
 #
 # (The lab's ZeRO engines are those of chapter 06, one for each stage of the pipeline. They know
 # nothing of pipelines.)
@@ -206,8 +215,8 @@ print(launch(clipped_norm, [[3.0, 4.0], [12.0]], world_size=2).values)
 # %% [markdown]
 # ## 4 · Every pair
 #
-# Now all features, each with each other. Each pair is trained on four ranks (2 stages, 2 replicas),
-# and compared with one process in float64: with its gradients, its `clip_grad_norm_` and its SGD.
+# Now all features, in pairs. Each pair is trained on four ranks (2 stages, 2 replicas), and
+# compared with one process in float64: with its gradients, its `clip_grad_norm_` and its SGD.
 # Dropout with recomputation needs the generator's state of each micro-batch, as in part 08b.
 
 # %%
@@ -215,18 +224,20 @@ tried = launch(pipelines_alone.try_pairs, pipelines_alone.pairs(), 1, world_size
 Table(["", *pipelines_alone.FEATURES], pipelines_alone.rows_of_pairs(tried, rounding()))
 
 # %% [markdown]
-# "yes": equal, but for rounding. "no": refused. A dash: both are values of one thing. A refusal
-# says why, and what to do instead:
+# "yes": equal, but for rounding. "no": refused. A dash: both are choices of one kind, two schedules
+# or two stages of ZeRO. A refusal says why, and what to do instead:
 
 # %%
 for sentence in pipelines_alone.refusals(tried):
     print(sentence)
 
 # %% [markdown]
-# (One more is refused, of three: a tied weight under ZeRO in a V, where one rank has both ends.)
+# (One combination of three features is refused as well: tied weights with ZeRO and ZB-V. In a V,
+# one rank has both ends of the model.)
 #
-# Both reasons are of one kind. ZeRO stages 2 and 3 give a gradient away as soon as autograd has it.
-# A split backward has it later. And a tied weight's gradient has to meet its other half first.
+# Both reasons are of one kind. ZeRO stages 2 and 3 reduce and cut a gradient as soon as autograd
+# has it. A split backward computes it later. And the two parts of a tied weight's gradient have to
+# be added before they are cut.
 #
 # ## 5 · A large one
 #
@@ -252,9 +263,10 @@ with tempfile.TemporaryDirectory() as folder:
 # %% [markdown]
 # ## 6 · Pipeline, ZeRO or tensor parallel?
 #
-# A model does not fit on one GPU. What does each way send? A small transformer (width 64, 4
-# blocks) on two ranks, one step, with few tokens and with many. The pipeline and ZeRO stage 3 are
-# measured. Tensor parallelism is computed (07b): four all-reduces of the activations in each block.
+# A model does not fit on one GPU. What does each way send? A small transformer (width 64, 4 blocks)
+# on two ranks, one step, with few tokens and with many. The pipeline and ZeRO stage 3 are measured.
+# The table computes what tensor parallelism sends (07c): four all-reduces of the activations in
+# each block. The next section measures it.
 
 # %%
 samples = [16, 512]
