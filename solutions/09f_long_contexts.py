@@ -237,7 +237,8 @@ Table(["rank", "pairs, in a row", "pairs, zigzag"],
 # %% [markdown]
 # So with four ranks in a row, a rank would compute for $\frac47$ of the time on average, and wait
 # for the rest. In a zigzag nobody waits.
-#
+
+# %% [markdown]
 # Our `ring_attention` is coarser. It computes whole blocks, and throws away what a query must not
 # see. In a row, the ranks compute 1, 2, 3 and 4 blocks: the busiest one computes $4 / 2.5 = 1.6$
 # times the mean. In the zigzag a block is half a piece by half a piece. Three ranks compute 9 such
