@@ -564,10 +564,10 @@ Table(["pairs of plans", "how many", "in the predicted order"],
 #
 # <details><summary>What happens?</summary>
 #
-# For such a fast network, one stage on all eight devices looks best, with all samples split: 0.59 s
-# a step, says the search. It is as sure as before. But on the slow cards its all-reduces of all
-# matrices take long. In our run the step took more than twice as long as predicted, and longer than
-# the plan for the right network.
+# For such a fast network, the search takes one stage on all eight devices, and splits all samples.
+# It predicts a shorter step than before, and gives no warning. But on the slow cards, the
+# all-reduces of all matrices take long. In our run the step took more than twice as long as
+# predicted, and longer than the plan for the right network.
 #
 # </details>
 
