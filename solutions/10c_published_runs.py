@@ -191,19 +191,18 @@ Table(["row", "micro-batch", "s", "TFLOP/s"],
       title="384 GPUs, tp 8, pp 12, dp 4")
 
 # %% [markdown]
-# In one of the two rows somebody has swapped two columns. No test of the rate can find that: the
-# rate depends on seconds × TFLOP/s alone. The two rows together tell that one of them is wrong, and
-# the neighbours tell which. With row 0041 the times fall evenly, with row 0055 they fall and rise
-# again. So 0055 is most likely wrong. The lab corrects these five rows: `published_runs.CORRECTED`.
-
-# %% [markdown]
-# Papers have misprints, too. [MegaScale](https://arxiv.org/abs/2402.15627) prints in its table 2,
-# for 16 runs, tokens per second, MFU, and PFLOP/s of all GPUs together. You will see four of these
-# runs. PFLOP/s must be MFU × 312 TFLOP/s × GPUs. In table 5 of [Llama
-# 3](https://arxiv.org/abs/2407.21783), counts of interruptions and their shares must agree.
+# In one of the two rows somebody has swapped two columns. The rate cannot tell: it depends on their
+# product alone. The neighbours tell which row is wrong. With row 0041 the times fall evenly, with
+# row 0055 they fall and rise again. So 0055 is most likely wrong. The lab corrects these five rows:
+# `published_runs.CORRECTED`.
+#
+# Papers have misprints, too. [MegaScale](https://arxiv.org/abs/2402.15627) prints in its table 2
+# tokens per second, MFU, and PFLOP/s of all GPUs together, which must be MFU × 312 TFLOP/s × GPUs.
+# In table 5 of [Llama 3](https://arxiv.org/abs/2407.21783), counts of interruptions and their
+# shares must agree.
 #
 # What should MegaScale print beside 1,024 GPUs and an MFU of 44.7 %? (In the picture, *theory* is
-# this arithmetic, and *counted* is the number that the paper prints.)
+# this arithmetic, and *counted* is what the paper prints.)
 
 # %%
 petaflops = predict("1,024 A100 at an MFU of 44.7 %, together", unit="PFLOP/s")
@@ -401,16 +400,15 @@ plot_points({"stages of the pipeline": against(of.plan.pp), "ranks along tp": ag
             levels=(1, slow), ratios=True, title="What is left over of nanotron's times")
 
 # %% [markdown]
-# Along tp there is no clear step. In the list, slow runs stand together. Do not conclude anything
-# from that: for each model, the list is nearly sorted by speed. But all runs with the largest
-# ratios have a pipeline, and with more stages the ratios grow.
-
-# %% [markdown]
+# Along tp there is no clear step. In the list, slow runs stand together. That proves nothing: for
+# each model, the list is nearly sorted by speed. But all runs with the largest ratios have a
+# pipeline, and with more stages the ratios grow.
+#
 # So count the messages between stages that must follow one another in a step. Two stages have 2 for
 # each micro-batch: one forward, one backward. More stages have 4: a stage in the middle receives
 # and sends both ways. Filling and draining takes 2 × (stages − 1) more. With 2 stages and 8
-# micro-batches, this makes 16 + 2 = 18. Divide the missing seconds by this number. How long does a
-# message take in slow runs? (Here *theory* is a message of the calibrated engine.)
+# micro-batches: 16 + 2 = 18. Divide the missing seconds by this number. How long does a message
+# take in slow runs? (*Theory* is a message of the calibrated engine.)
 
 # %%
 each = predict("A message between two stages of the slow runs", unit="s")
@@ -675,11 +673,10 @@ put_to_the_test(f"""
 # * **Three figures for one run** test each other: ranks, batch and rate. The one that disagrees
 #   with two others is the misprint.
 # * **Leave out what you will not have**: a whole model, a whole source. What was left out decides
-#   what an error means. But people who knew the runs chose the form of the model, and no test of
-#   this kind undoes that.
+#   what an error means. People who knew the runs chose the form: that stays.
 # * **Errors with a shape** point at something missing. Here it was a quarter of a second for each
 #   message, in some runs.
-# * Predicted failures have **two kinds of mistakes**. The prices of these mistakes set the limit.
+# * Failures have **two kinds of mistakes**. Their prices set the limit.
 # * A fact about the software, such as fused attention, can decide how far off a prediction is.
 #
 # **Your exercises** stand in the cells above.
