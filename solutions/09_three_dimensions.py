@@ -39,10 +39,10 @@ rank_shown = 5
 # ## 1 · Who talks to whom
 #
 # Here is one training step of a small transformer on eight ranks. The model exists twice: that is
-# data parallel, **dp** for short. Each copy is divided into two stages: pipeline parallel, **pp**.
-# And in each stage every matrix is cut into two parts: tensor parallel, **tp**. So there are
-# $2 \cdot 2 \cdot 2 = 8$ ranks. You will write this training yourself in part 09b; now we only
-# watch it.
+# data parallel, **dp** for short. Each copy is divided into two stages: that is pipeline parallel,
+# **pp**. In each stage every matrix is cut into two parts: that is tensor parallel, **tp**. So
+# there are $2 \cdot 2 \cdot 2 = 8$ ranks. You will write this training yourself in part 09b; now we
+# only watch it.
 #
 # The eight ranks are on two machines, four on each, where your system allows that.
 
@@ -68,16 +68,17 @@ plot_traffic(run, "step", [axis for axis in sizes if sizes[axis] > 1],
              title="Bytes from rank to rank in one step")
 
 # %% [markdown]
-# The areas of the squares are in proportion to the bytes. Of 56 possible pairs, these are 24. Rank
-# 0 has one partner for each kind of parallelism: rank 1 has the other part of its matrices, rank 2
-# has the next stage, and rank 4 has the same part of the other copy. The picture leaves out two
-# sums of a single number, the loss and the length of the gradient: with headers, some 100 bytes
-# each.
+# The areas of the squares are in proportion to the bytes. Eight ranks form 8 · 7 = 56 pairs of a
+# sender and a receiver, and only 24 of them have a square. Rank 0 has one partner for each kind of
+# parallelism. Rank 1 has the other part of its matrices, rank 2 has the next stage, and rank 4 has
+# the same part of the other copy. The picture leaves out two all-reduces of a single number each:
+# the loss, and the length of the gradient.
 
 # %% [markdown]
 # The shaded fields are pairs of ranks on one machine. Outside of them, bytes pass a network card.
-# In this order of ranks only the gradients along dp do. The traffic along tp, which is the largest,
-# stays inside. Part [09c](09c_which_axis_where.ipynb) is about that choice.
+# In this order of ranks only the gradients along dp leave a machine. The traffic along tp, which is
+# the largest, stays inside. Part [09c](09c_which_axis_where.ipynb) is about the choice of this
+# order.
 #
 # The kernel counted these bytes, connection by connection. On GPUs with NCCL they are counted from
 # the calls.
@@ -153,8 +154,8 @@ explore(show_groups, rank=[21, *range(64)], order=["dp pp tp", "tp pp dp", "pp d
         labels={"rank": "rank", "order": "order of the axes"})
 
 # %% [markdown]
-# The last axis of the order has its groups side by side. Here each of them fits into a machine,
-# because 4 divides 8. All members of a group of the first axis are on different machines.
+# A group of the last axis in the order has neighbouring ranks. Here each such group fits into a
+# machine, because 4 divides 8. All members of a group of the first axis are on different machines.
 
 # %% [markdown]
 # ## 3 · Groups that talk
@@ -175,10 +176,9 @@ explore(show_groups, rank=[21, *range(64)], order=["dp pp tp", "tp pp dp", "pp d
 # %% [markdown]
 # ### Exercise 9.3: find the bug
 #
-# Somebody wants to spread the waiting for groups. So every second rank goes through the list from
-# its end. Here is what comes out, for the rows of a 2 × 2 mesh. Each
-# rank brings $10^{\text{rank}}$, so that a sum shows who took part. Nobody complains. What is
-# wrong?
+# Somebody does not want all ranks to wait for the same group. So every second rank goes through the
+# list from its end. The cell below tries it on the rows of a 2 × 2 mesh. Each rank brings
+# $10^{\text{rank}}$, so that a sum shows who took part. There is no error. What is wrong?
 
 # %%
 def my_group_staggered(groups):
@@ -223,7 +223,7 @@ check("9.3", my_group)
 # That was the worst kind of mistake: no error and no hang, only wrong sums. The first group that
 # rank 0 makes is [0, 1], and rank 0 is its first member. The first group that rank 3 makes is
 # [2, 3], and rank 3 is its second member. Both look into the store under number 1. There they find
-# each other, and Gloo connects them.
+# each other, and Gloo connects them. That is why both have 1001.
 #
 # On a cluster such a difference comes, for example, from a loop over a `set` of names: in Python
 # its order may differ from process to process. Or it comes from code that only some ranks run.
@@ -249,8 +249,8 @@ Table(["group", "ranks"], [[meshes.name_of(name), str(ranks)] for name, ranks in
 # ## 5 · The real one
 #
 # PyTorch's own mesh is the
-# [`DeviceMesh`](https://docs.pytorch.org/docs/stable/distributed.html#device-mesh). Its sizes come
-# as a tuple, its names as another one. `mesh["tp"]` is the mesh of one axis, with a process group.
+# [`DeviceMesh`](https://docs.pytorch.org/docs/stable/distributed.html#device-mesh). It takes a
+# tuple of sizes and a tuple of names. `mesh["tp"]` is the mesh of one axis, with a process group.
 # Engines take such a mesh as an argument: `fully_shard(model, mesh=mesh["dp"])`,
 # `parallelize_module(model, mesh["tp"], plan)`.
 
@@ -335,11 +335,11 @@ except HangError as error:
 
 # %% [markdown]
 # Rank 3 went on to its tp group, met rank 2 there, and both have returned. Rank 1 waits for rank 3
-# along dp. Rank 0 waits for rank 1 along tp, though both of them made no mistake. So the mistake of
-# one rank spreads over the groups; in the next step, all four would wait. The guilty rank is the
-# one whose list of calls differs from its partners': here it is *further* than its partner. After
-# one call too many it would be the one that waits. Part [04c](04c_finding_out.ipynb) shows how to
-# find it on a cluster.
+# along dp. Rank 0 waits for rank 1 along tp, though neither of them made a mistake. So the mistake
+# of one rank spreads over the groups. In the next step, all four would wait. The guilty rank is the
+# one whose list of calls differs from its partners'. Here the guilty rank is *further* than its
+# partner. If it had made one call too many, it would itself be waiting. Part
+# [04c](04c_finding_out.ipynb) shows how to find it on a cluster.
 
 # %% [markdown]
 # ## Put to the test

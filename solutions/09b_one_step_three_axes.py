@@ -1,9 +1,10 @@
 # %% [markdown]
 # # 09b · One step, three axes
 #
-# **What does a training step look like if the model is copied, in stages, and cut, all at once?**
-# You have written each kind of parallelism by itself. Here they meet in one step. Then
-# you find out where they get into each other's way, and compare with PyTorch's engines.
+# **What does a training step look like if the model is copied, divided into stages, and its
+# matrices are cut, all at once?** You have written each kind of parallelism by itself. Here they
+# meet in one step. You find out where they get into each other's way, and compare with PyTorch's
+# engines.
 
 # %% [markdown]
 # ![Timeline of eight ranks during one training step: forwards and backwards of several
@@ -65,9 +66,9 @@ print("parameters on each rank (kB):", [round(nbytes / 1e3, 1) for nbytes in run
 print(f"the whole model: {whole_bytes / 1e3:.1f} kB")
 
 # %% [markdown]
-# A quarter, not an eighth: copies do not make anything smaller. And it is a little more than a
-# quarter. Layer norms, some biases and the places' embedding are not cut. And the letters'
-# embedding, which is tied to the output, is needed by the first stage and by the last one.
+# A quarter, not an eighth: copies do not make anything smaller. It is a little more than a quarter,
+# for two reasons. Layer norms, some biases and the places' embedding are not cut along tp. And the
+# letters' embedding, which is tied to the output, is in the first stage and in the last one.
 
 # %% [markdown]
 # ## 2 · Who needs the same samples?
@@ -96,7 +97,8 @@ on_mesh, alone = launch(losses_with, three_dimensions, share_by_rank, {"dp": 2, 
 Table(["loss of step", "1", "2", "3"], [["dp 2 × tp 2", *on_mesh], ["one process", *alone]])
 
 # %% [markdown]
-# The two ranks of a tp group add up parts of *different* sentences, and call the result a sum.
+# The two ranks of a tp group now compute with *different* samples. So each all-reduce along tp adds
+# up parts that do not belong to the same sentence, and its sum means nothing.
 #
 # Mend the function. It gets a batch, (samples, …), the same on all ranks, and the mesh.
 # `mesh.sizes["dp"]` is the number of copies, and `mesh.at["dp"]` the number of this rank's copy.
@@ -116,7 +118,7 @@ check("9.4", share_of_copy)
 
 # %% [markdown]
 # A `DistributedSampler` has the same trap: on a mesh it needs `num_replicas=` and `rank=` of the dp
-# axis. Its defaults are those of the whole world.
+# axis. By default it takes both from the whole world.
 
 # %% [markdown]
 # ## 3 · Gradients
@@ -143,7 +145,7 @@ check("9.4", share_of_copy)
 # * It gets a list of this rank's parameters, and the mesh. Gradients have any shapes, and one
 #   dtype. Some may be None, or all of them, in all copies alike: they stay None.
 # * It makes each `.grad` the mean over the copies of this parameter. It returns nothing.
-# * It makes a single all-reduce, however many parameters there are.
+# * It makes one all-reduce at most, however many parameters there are.
 #
 # On a mesh of dp 2 × tp 2, rank 1 has the gradient [1, 2] and rank 3 has [3, 6]. They have the same
 # part of the model, so both get [2, 4].
@@ -154,9 +156,9 @@ check("9.5")
 # %% [markdown]
 # ### The length of the gradient
 #
-# Clipping shortens the gradient if it is longer than some limit. Its length is
-# $\sqrt{g_1^2 + g_2^2 + \dots}$ over **all** numbers of the whole model, each of them once. No rank
-# has all of them, and some numbers are on several ranks.
+# Clipping shortens the gradient if it is longer than some limit. The gradient's length, its
+# **norm**, is $\sqrt{g_1^2 + g_2^2 + \dots}$ over **all** numbers of the whole model, each of them
+# once. No rank has all of them, and some numbers are on several ranks.
 
 # %% [markdown]
 # ### Exercise 9.6 · The global norm
@@ -174,8 +176,9 @@ check("9.5")
 #   enough: `mesh["pp", "tp"]` is the group of all ranks that share one copy of the model.
 
 # %% [markdown]
-# For example, two ranks along tp. Each has a cut parameter, with gradients [3] and [4], and both
-# have the same bias with gradient [12]. The length is $\sqrt{9 + 16 + 144} = 13$.
+# For example, take two ranks along tp. Each has its part of a cut parameter, with the gradients [3]
+# and [4]. Both have the same bias, with the gradient [12]. The length is
+# $\sqrt{9 + 16 + 144} = 13$.
 
 # %%
 check("9.6")
@@ -199,10 +202,11 @@ check("9.6")
 # | `self.mean_of(loss)` | the mean loss over all copies, told to every rank |
 #
 # `inputs` and `targets` are the whole batch, the same on all ranks. The method takes one step, as
-# one process would with that batch, and returns its loss, on every rank. The pipeline's step takes
-# two lists of micro-batches. It adds to the gradients that are there, and returns the loss of this
-# copy on the last stage, and 0 on others. One call of it takes all micro-batches; along dp, one
-# communication is enough.
+# one process would with that batch, and returns its loss, on every rank.
+#
+# `self.pipeline.step` takes two lists of micro-batches, all micro-batches in one call. It adds to
+# the gradients that are there. On the last stage it returns the loss of this copy, on other stages
+# 0. Along dp, one communication is enough.
 
 # %%
 check("9.7")
@@ -233,9 +237,9 @@ plot_timeline(run, ["forward", "backward", "tied weights", "average over dp", "c
               title="One step on 2 × 2 × 2 ranks")
 
 # %% [markdown]
-# Eight ranks share the cores of this machine, so the times are those of a crowd. The order is what
-# counts: ranks of the second stage (2, 3, 6 and 7) begin later, and nobody averages before its last
-# backward.
+# Eight ranks share the cores of this machine, so each of them is slowed down by the others. Read
+# the order, not the times: ranks of the second stage (2, 3, 6 and 7) begin later, and no rank
+# averages before its last backward.
 
 # %% [markdown]
 # ## 5 · Dropout
@@ -276,6 +280,9 @@ print("the last norm differs between ranks 0 and 1 after steps 1, 2, 3:", [g > 1
 print("by this share of its largest number:", [f"{gap:.1%}" for gap in gaps])
 
 # %% [markdown]
+# With different masks, the ranks of a tp group compute with different activations. So their copies
+# of a norm get different gradients, and drift apart.
+#
 # Mend it. `seed_of_mask` gets the number of the step, the number of the sample in the whole batch,
 # and the number of the module whose output is masked: three whole numbers from 0 on, with at
 # most 1,000 steps, 1,000,000 samples and 1,000 modules. It returns a whole number from 0 to
@@ -301,14 +308,15 @@ check("9.8", seed_of_mask)
 # %% [markdown]
 # ## 6 · Sharding as an axis
 #
-# Copies waste memory: each has the whole optimizer state of its part. ZeRO of chapter 06 shards it
-# over the copies. On a mesh its group is `mesh["dp"]`. Clipping has to know of both axes:
-# [labs/sharded_dimensions.py](../labs/sharded_dimensions.py) does it for ZeRO 3 × TP.
+# Copies waste memory: every copy of a part keeps the whole optimizer state of this part. ZeRO of
+# chapter 06 shards it over the copies. On a mesh its group is `mesh["dp"]`. Clipping has to know of
+# both axes, dp and tp: [labs/sharded_dimensions.py](../labs/sharded_dimensions.py) does it for
+# ZeRO 3 × TP.
 #
-# There is a finer choice. If the shards of a model fit onto one machine, nothing of them has to be
-# gathered over the slow network. **Hybrid sharding**, HSDP for short, has two axes: sharded
-# *inside* a group, and copied *across* groups. PyTorch's `fully_shard` does that with a mesh of two
-# axes. Here you write the gradients' way, for stage 1.
+# There is a finer choice. If one machine has room for all shards of a model, no parameter has to be
+# gathered over the slow network. **Hybrid sharding**, HSDP for short, has two axes: the model is
+# sharded *inside* a group, and copied *across* groups. PyTorch's `fully_shard` does that with a
+# mesh of two axes. Here you write what happens to the gradients, for stage 1.
 
 # %% [markdown]
 # ### Exercise 9.9 · Hybrid sharding
@@ -326,8 +334,9 @@ check("9.8", seed_of_mask)
 # For example, two groups of one rank each have the gradients [1, 2] and [3, 6]. Both get [2, 4].
 
 # %% [markdown]
-# `reduce_gradients(unit)`, exercise 6.3, does that for the unit's own group alone; you may use it.
-# A rank may send a reduce-scatter inside and an all-reduce of its shard across, and no more.
+# `reduce_gradients(unit)`, exercise 6.3, does that for the unit's own group alone. You may use it.
+# A rank may take part in one reduce-scatter inside its group and one all-reduce of its shard across
+# groups, and may send no more than these two need.
 
 # %%
 check("9.9")
@@ -363,7 +372,8 @@ print("the same losses, to six digits:", losses["by hand"] == losses["PyTorch's"
 Table(["loss of step", "1", "2", "3"], [[whose, *told] for whose, told in losses.items()])
 
 # %% [markdown]
-# The same numbers, though nothing of the parallelism is shared between the two. What do they send?
+# The numbers are the same, though the two programs share none of the code that makes them parallel.
+# What do they send?
 
 # %%
 ratio = predict("How many times as many bytes as ours do they send along dp?", unit="times")
@@ -384,22 +394,21 @@ plot_bars(list(sizes), {whose: [of[axis] / 1e6 for axis in sizes] for whose, of 
           "sent by all ranks (MB)", title="One step, axis by axis")
 
 # %% [markdown]
-# Along pp they send the same, and along tp nearly so. Along dp ours makes one all-reduce: a rank
-# sends $2\frac{dp-1}{dp}$ of its parameters' bytes.
+# Along pp both programs send the same, and along tp nearly the same. Along dp ours makes one
+# all-reduce: a rank sends $2\frac{dp-1}{dp}$ of its parameters' bytes.
 #
 # `fully_shard` frees the parameters of a layer after its forward, and gathers them again for its
 # backward. Then they stay until the next forward has used them. So with $m$ micro-batches each
-# layer is gathered $m + 1$ times (we counted the calls for 2, 4 and 8), and each time
-# $\frac{dp-1}{dp}$ of it travels. At the end gradients are reduced once, by Gloo's reduce-scatter,
-# which moves as much as an all-reduce (chapter 06). Together: $\frac{(m + 1) + 2}{2} = 3.5$ times
-# as much as ours, with 4 micro-batches, over Gloo. With a ring for the reduce-scatter it would be
-# 3 times.
+# layer is gathered $m + 1$ times, and each time $\frac{dp-1}{dp}$ of it travels. At the end the
+# gradients are reduced once, by Gloo's reduce-scatter, which moves as much as an all-reduce
+# (chapter 06). Together this is $\frac{(m + 1) + 2}{2} = 3.5$ times as much as ours, with 4
+# micro-batches, over Gloo. With a ring for the reduce-scatter it would be 3 times.
 
 # %% [markdown]
 # `fully_shard` has an option for this: with `reshard_after_forward=False` parameters stay gathered
-# from the first forward of a step to its last backward. The picture has it as *PyTorch's, kept*:
-# each layer is gathered once a step, $\frac{1 + 2}{2} = 1.5$ times as much as ours, at the price of
-# its memory. torchtitan does so by default where there is a pipeline.
+# from the first forward of a step to its last backward. The picture shows it as *PyTorch's, kept*.
+# Each layer is gathered once a step: $\frac{1 + 2}{2} = 1.5$ times as much as ours. The price is
+# the memory of the gathered parameters. torchtitan does so by default where there is a pipeline.
 
 # %% tags=["nbval-ignore-output"]
 Table(["", "a step"], [[whose, f"{1e3 * of.values[0][1]:.0f} ms"] for whose, of in runs.items()],
@@ -439,7 +448,7 @@ put_to_the_test(f"""
 # * Ranks of one copy need the **same samples** and the same masks; copies need other ones.
 # * Each number of the gradient counts **once** in the norm, wherever it is.
 # * By hand and with PyTorch's engines: the same numbers as **one process**.
-# * `fully_shard` in a pipeline gathers parameters for **every micro-batch**, unless it is told to
+# * `fully_shard` in a pipeline gathers parameters for **every micro-batch**, unless you tell it to
 #   keep them.
 #
 # **Your exercises** stand in the cells above, in

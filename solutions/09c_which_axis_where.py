@@ -39,7 +39,7 @@ card_megabytes_per_second = 10.0
 # %% [markdown]
 # ## 1 · What each axis sends
 #
-# Take one rank of a mesh, and one step. Three numbers decide everything:
+# Take one rank of a mesh, and one step. Three numbers decide how many bytes it sends:
 #
 # * $A$, the bytes of the activations between two layers, for all samples of this rank's copy of the
 #   model: samples × context × width × 4 bytes in float32.
@@ -116,24 +116,25 @@ Table(["axis", "by formula", "measured", "calls of rank 0"],
 # %% [markdown]
 # The formula here has one all-reduce of $A$ more than the table, for each stage of this small
 # model: the first stage has the embedding, the last one the output. In a model with many blocks
-# they do not matter. Measured is a little more, as each message has a header, and the loss is
-# computed with two small all-reduces.
+# these two do not matter. The measured bytes are a little more: each message has a header, and the
+# loss needs two small all-reduces.
 #
-# The last column is how often rank 0 talks. Along tp it does in every layer of every micro-batch;
-# along pp twice for each micro-batch; along dp once for a step. That matters as much as the bytes:
-# each call costs a latency.
+# The last column is how often rank 0 talks. It talks along tp in every layer of every micro-batch,
+# along pp twice for each micro-batch, along dp once a step. The number of calls counts beside the
+# bytes, because each call costs a latency.
 
 # %% [markdown]
-# Which axis sends most depends on the model and the batch. Along dp it depends on the parameters,
-# along tp and pp on the batch. Halve the batch, and only dp stays. Double the width, and dp grows
-# about fourfold, while tp doubles.
+# Which axis sends most depends on the model and the batch. What dp sends depends on the parameters,
+# what tp and pp send on the batch. With half the batch, tp and pp send half as much, and dp sends
+# the same. With twice the width, dp sends about four times as much, and tp twice as much.
 
 # %% [markdown]
 # ## 2 · Which bytes leave a machine?
 #
 # Ranks are numbered machine by machine. With two machines of four ranks, 0 to 3 are on machine 0.
-# Write the axes from the slowest to the fastest. In the order dp pp tp, dp groups are [0, 4],
-# [1, 5], and so on: each of them crosses. In the order tp pp dp, these are the tp groups.
+# Write the axes from the slowest to the fastest. In the order dp pp tp, the dp groups are [0, 4],
+# [1, 5], and so on: each of them is on two machines. In the order tp pp dp, the tp groups are
+# [0, 4], [1, 5], and so on.
 
 # %% [markdown]
 # ### Exercise 9.11
@@ -212,10 +213,10 @@ Table(["order", "leaves a machine", "its card alone needs", "the step took"],
       title="Slowest axis first")
 
 # %% [markdown]
-# Only the first axis decides here, because its groups are the ones that cross: its length is the
-# number of machines. With tp in front, most
-# bytes leave a machine, and the next layer waits for each of these calls. Two pictures of the same
-# training, the best order and the worst:
+# Only the first axis decides here. Its length is the number of machines, so its groups, and no
+# others, are on two machines. With tp in front, most bytes leave a machine, and the next layer
+# waits for each of these calls. Two pictures of the same training follow: the best order and the
+# worst.
 
 # %% tags=["nbval-ignore-output"]
 best, worst = (pick(measured_leaving, key=measured_leaving.get) for pick in (min, max))
@@ -225,10 +226,9 @@ plot_traffic(runs[best], "step", list(sizes), title=f"Order {best}")
 plot_traffic(runs[worst], "step", list(sizes), title=f"Order {worst}")
 
 # %% [markdown]
-# Whether dp or pp sends less depends on sizes: pp sends $A$ to each neighbour, dp about $P$. So it
-# is a comparison of a batch with a model. Here are both for a large one: 70 billion parameters on
-# tp 8 × pp 4 × dp 2, 1,024 samples of 4,096 tokens in a step, width 8,192, 80 blocks, in
-# bfloat16.
+# Whether dp or pp sends less depends on sizes: pp sends $A$ to each neighbour, dp between $P$ and
+# $2P$. So compare a batch with a model. Here is a large model: 70 billion parameters on tp 8 × pp 4
+# × dp 2, 1,024 samples of 4,096 tokens in a step, width 8,192, 80 blocks, in bfloat16.
 
 # %%
 large = {"A": 512 * 4096 * 8192 * 2, "P": 70e9 / (8 * 4) * 2}  # bytes; 512 samples for each copy
@@ -240,30 +240,31 @@ Table(["axis", "one GPU sends in a step", "at 50 GB/s", "at 0.125 GB/s"],
       title="By the formulas of section 1, for a stage in the middle")
 
 # %% [markdown]
-# 50 GB/s is a network card of 400 Gb/s for each GPU, 0.125 GB/s one of 1 Gb/s. Along tp nothing but
-# the links inside of a machine will do. Along dp fewest bytes travel. So **"DP works over a network
-# of any bandwidth"**, as one source says, holds for each step only by comparison: over 1 Gb/s the
-# gradients alone take half a minute, and twice that if they are in float32.
+# 50 GB/s is a network card of 400 Gb/s for each GPU, 0.125 GB/s one of 1 Gb/s. Along tp even 50
+# GB/s would cost more than a minute and a half in each step: this traffic belongs on the links
+# inside of a machine. Along dp fewest bytes travel. One source says that **"DP works over a network
+# of any bandwidth"**. That is true only beside the other axes: over 1 Gb/s the gradients alone take
+# half a minute, and twice that if they are in float32.
 
 # %% [markdown]
-# Bytes are not all, though. What pp sends is spread over the whole step, and can travel while other
+# Bytes are not everything. What pp sends is spread over the whole step, and can travel while other
 # micro-batches are computed. What dp sends comes at the end, unless it is hidden behind the
-# backward (03c). And an engine may send less than these formulas: with Megatron-LM's
-# scatter/gather, each rank along tp sends its part of $A$ only, says [its
+# backward (03c). And an engine may send less than these formulas say: with Megatron-LM's
+# scatter/gather, each rank along tp sends only its part of $A$ to the next stage, says [its
 # paper](https://arxiv.org/abs/2104.04473).
 
 # %% [markdown]
 # The rule of many texts is *TP inside a machine, PP across machines, DP anywhere*. Our measurement
-# supports its first part. About the other two, it says: compare $A$ and $P$.
+# supports its first part. For PP and DP it says: compare $A$ and $P$.
 #
-# **On GPUs.** Inside of a machine NVLink carries many times what a network card does (02g, 07g).
-# None of it was measured here.
+# **On GPUs.** Inside of a machine NVLink carries many times as much as a network card (02g, 07g).
+# This was not measured here.
 
 # %% [markdown]
 # ## 4 · Command lines
 #
-# One of our sources shows how to train "Llama 70B on 64 H100" with Megatron-LM. This is what it
-# sets. (Megatron-LM's program is called `pretrain_gpt.py`.)
+# One of our sources shows how to train "Llama 70B on 64 H100" with Megatron-LM. This is its command
+# line. (The source calls the program `train.py`; in Megatron-LM it is `pretrain_gpt.py`.)
 #
 # ```
 # python train.py --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4
@@ -285,8 +286,9 @@ Table(["axis", "one GPU sends in a step", "at 50 GB/s", "at 0.125 GB/s"],
 # * `"heads"`: how many each rank along tp gets;
 # * `"microbatches"`: how many each copy goes through in one step.
 #
-# If one of these is no whole number, it raises a `ValueError`. For tp 8, pp 4, micro-batch 1,
-# global batch 1024, 80 layers, 64 heads and 64 ranks: dp 2, 20 layers, 8 heads, 512 micro-batches.
+# If one of these four is no whole number, it raises a `ValueError`. For tp 8, pp 4, micro-batch 1,
+# global batch 1024, 80 layers, 64 heads and 64 ranks, the result is dp 2, 20 layers, 8 heads and
+# 512 micro-batches.
 
 # %%
 def derive(arguments, world_size):
@@ -308,9 +310,10 @@ def derive(arguments, world_size):
 check("9.12", derive)
 
 # %% [markdown]
-# So the sizes of that line fit. But there is no option `--data-parallel-size`: Megatron-LM derives
-# it, as you did. It has to be started with `torchrun` on every machine. And the model is not
-# Llama: it would have no grouped-query attention, and an MLP of another shape. How large is it?
+# So the sizes of that line fit. But Megatron-LM has no option `--data-parallel-size`: it derives
+# this number, as you did. The program has to be started with `torchrun` on every machine. And the
+# model is not Llama: it would have no grouped-query attention, and an MLP of another shape. How
+# large would it be?
 
 # %% [markdown]
 # ### Exercise 9.13
@@ -346,6 +349,8 @@ Table(["", "parameters"],
        ["what the line describes", f"{as_in_the_line / 1e9:.2f} billion"]])
 
 # %% [markdown]
+# The second number leaves out the embedding and the output: the line says nothing of a vocabulary.
+#
 # For Llama 2 70B the line also needs `--group-query-attention --num-query-groups 8`,
 # `--ffn-hidden-size 28672`, `--swiglu`, `--seq-length 4096`, `--normalization RMSNorm`,
 # `--untie-embeddings-and-output-weights`, `--disable-bias-linear`, and rotary positions.
@@ -359,15 +364,15 @@ Table(["", "parameters"],
 # | pp 4 | `--pipeline-model-parallel-size 4` | `pipeline_parallel_degree = 4` | `num_pp=4` |
 # | dp 2 | derived | `data_parallel_replicate_degree = 2` | `num_dp=2` |
 #
-# The last column is that of `PipeModelDataParallelTopology(…)`, which numbers the ranks; layers
-# that are cut along tp come from elsewhere. In torchtitan, `data_parallel_shard_degree` shards as
-# FSDP does.
+# The names in the last column are arguments of `PipeModelDataParallelTopology(…)`, which numbers
+# the ranks. It cuts no layer: layers that are cut along tp come from another library. In
+# torchtitan, `data_parallel_shard_degree` shards as FSDP does.
 
 # %% [markdown]
-# Which order do these have? DeepSpeed's topology is named in the order of its axes: pipe, data,
-# model. The last one changes fastest, so model (tp) is inside. Megatron-LM has an option for the
-# order; its default is `tp-cp-ep-dp-pp`, fastest axis *first*. Read such a list twice: both
-# directions are in use.
+# Which order of axes do these engines have? DeepSpeed's topology has the axes pipe, data, model.
+# The last one changes fastest, so the ranks of a tp group (model) are neighbours. Megatron-LM has
+# an option for the order. Its default is `tp-cp-ep-dp-pp`, fastest axis *first*. Read such a list
+# twice: both directions are in use.
 
 # %% [markdown]
 # ## Put to the test
@@ -446,9 +451,9 @@ put_to_the_test(surprises + f"""
 #
 # * Along **tp** and **pp** the batch decides what is sent, along **dp** the parameters.
 # * Along tp a rank talks in every layer, along pp for every micro-batch, along dp **once a step**.
-# * The **first axis** of the order crosses machines; if it is shorter than their number, the second
-#   one does, too. Do not put tp there. Between dp and pp compare
-#   what a batch's activations and a rank's parameters weigh.
+# * The groups of the **first axis** of the order cross machines. If this axis is shorter than the
+#   number of machines, the groups of the second one do, too. Do not put tp there. Between dp and
+#   pp, compare the bytes of a batch's activations with those of a rank's parameters.
 # * **Check a command line** by arithmetic: dp is what is left, and everything has to divide.
 #
 # **Your exercises** stand in the cells above.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 09d · Many experts, few at a time
 #
-# **How does a model get several times as large, for about the same computing?** Its MLPs are
-# replaced by many, of which each token goes through few. Here you build such a layer on one
+# **How does a model get several times as large, for about the same computing?** Each MLP is
+# replaced by many, and each token goes through few of them. Here you build such a layer on one
 # process, train it, and see what goes wrong if nobody keeps it in balance. Part 09e spreads it over
 # ranks.
 
@@ -37,8 +37,9 @@ steps = 150
 # A larger model learns more, and costs more: each token goes through all of its parameters. A
 # **mixture of experts** cuts this link. In the place of one MLP there are $n$ of them, the
 # **experts**. A small linear layer, the **router**, gives each token a score for each expert. The
-# token goes through the $k$ experts with the best scores; first models had $k$ 1 or
-# 2, and newer ones choose 4 to 8 of a hundred or more.
+# token goes through the $k$ experts with the best scores. The Switch Transformer has $k = 1$,
+# GShard and Mixtral have $k = 2$ (sources below). Many newer models choose 4 to 8 of a hundred or
+# more.
 #
 # One of our sources calls the parallelism of experts "MoE: expert parallel + DP". Before it is
 # parallel, it is a layer. So what does such a layer cost?
@@ -91,8 +92,8 @@ with torch.device("meta"):
 mixtral.compare(whole / 1e9, counted / 1e9, kind="parameters")
 
 # %% [markdown]
-# It is not 56 billion: only the MLPs are there eight times. All of it has to lie in some memory,
-# though a token meets little of it:
+# It is not 8 · 7 = 56 billion: only the MLPs are there eight times. All parameters have to lie in
+# some memory, though a token meets few of them:
 
 # %%
 print(f"{whole / 1e9:.1f} billion in all; a token meets {used / 1e9:.1f} billion")
@@ -106,8 +107,8 @@ print(f"{whole / 1e9:.1f} billion in all; a token meets {used / 1e9:.1f} billion
 # Each token has a score for each expert. The softmax of its scores says how much an expert would
 # count. What goes into the sum is *probability × expert's output*, for the chosen experts only.
 #
-# The choice itself has no gradient: an index does not change a little. So from the task's loss the
-# router learns through these probabilities alone.
+# The choice itself has no gradient: the number of an expert cannot change by a little. So from the
+# task's loss the router learns through these probabilities alone.
 
 # %% [markdown]
 # ### Exercise 9.15 · Choose
@@ -149,7 +150,7 @@ for k in (1, 2):
         print(f"k = {k}, softmax {name}: largest gradient of a score {gradient.abs().max():.3f}")
 
 # %% [markdown]
-# With $k=1$, a weight among the chosen ones is always 1. It changes with nothing, and from the
+# With $k=1$, a softmax over the one chosen expert is always 1. Its gradient is 0, and from the
 # task's loss the router never learns.
 
 # %% [markdown]
@@ -171,7 +172,7 @@ def trained(model=None, **how):
 alone = trained()
 
 # %% [markdown]
-# All experts begin alike, so each would get an eighth, 12.5 %, if luck were fair.
+# If the router chose evenly, each of the eight experts would get 12.5 % of the letters.
 
 # %%
 busiest = predict("Share of the letters that the busiest expert gets in the end", unit="%")
@@ -186,8 +187,8 @@ busiest.compare(100 / n_experts, shares_in_the_end(alone[2]).max().item(), kind=
 # %% [markdown]
 # An expert that gets more letters learns from more letters. It becomes better, so that the router
 # likes it even more. Experts that get none never learn. In this training few experts do nearly all
-# the work, and the memory of the others is wasted. With five other seeds the busiest one got 44 to
-# 96 % in the first layer, and 19 to 31 % in the second.
+# the work, and the memory of the others is wasted. How large the busiest share is differs from seed
+# to seed, and from layer to layer.
 
 # %% [markdown]
 # ### A loss that punishes
@@ -198,9 +199,9 @@ busiest.compare(100 / n_experts, shares_in_the_end(alone[2]).max().item(), kind=
 #
 # $$n \sum_e f_e \, p_e.$$
 #
-# It is 1 if all experts get the same, and near $n$ if one gets everything. (It can fall a little
-# below 1: choices and probabilities need not agree.) $f_e$ is counted, so it has no gradient. $p_e$
-# has one, and it pushes hardest on the experts that have most.
+# It is 1 if all experts get the same, and near $n$ if one gets everything. (It can fall below 1:
+# choices and probabilities need not agree.) $f_e$ is counted, so it has no gradient. $p_e$ has one,
+# and it pushes hardest on the experts that have most.
 
 # %% [markdown]
 # ### Exercise 9.16 · The balancing loss
@@ -270,24 +271,25 @@ Table(["training", "busiest, over 20 steps", "idlest", "busiest in a step, mean"
         f"{sum(losses[-20:]) / 20:.2f}"] for name, (_, losses, loads) in trainings.items()])
 
 # %% [markdown]
-# All numbers are of the last 20 steps. Both remedies spread the letters, on average; in each single
-# step some expert still gets more than its eighth. The bias needs 50 steps until it shows: it moves
-# by 0.01 a step, and has to overtake the differences of the scores.
+# All numbers are of the last 20 steps. Both remedies spread the letters, on average. In each single
+# step some expert still gets more than its eighth. The bias needs some 50 steps until the picture
+# shows it: it moves by 0.01 a step, and has to overtake the differences of the scores.
 #
 # The loss is about the same: in 150 steps, few good experts are enough for a model this small. So
-# balance is not yet worth much here to the *model*. To the *machines* it is: the busiest rank
-# decides how long a step takes. Part 09e measures that.
+# balance does not help the *model* much here. It does help the *machines*: the busiest rank decides
+# how long a step takes. Part 09e measures that.
 
 # %% [markdown]
-# **In engines.** DeepSeek-V3 adds its bias to sigmoids of the scores, moves it by 0.001, and keeps
-# a small balancing loss as well. And loads may be counted over a micro-batch, a sequence, or all
-# ranks: Megatron-LM has an option for each. Ours counts over all ranks.
+# **In engines.** DeepSeek-V3 adds its bias to sigmoids of the scores, moves it by 0.001 in most of
+# its training, and keeps a small balancing loss as well, says [its
+# report](https://arxiv.org/abs/2412.19437). Loads may be counted over a micro-batch, a sequence, or
+# all ranks: Megatron-LM has an option for each. Ours counts over all ranks.
 
 # %% [markdown]
 # ### What do they know?
 #
-# Which letters go to which expert? For each expert of the balanced model: the letters of which it
-# gets most, from text that the model was trained on.
+# Which letters go to which expert? The table shows, for each expert of the model with the balancing
+# loss, the letters that it gets most often. The text is one that the model was trained on.
 
 # %% tags=["nbval-ignore-output"]
 def favourites(model, samples=32, most=6):
@@ -314,7 +316,7 @@ favourites(trainings["balancing loss"][0])
 #
 # A batch of fixed shapes is easier for a machine than one whose shapes change in each step. So many
 # systems give each expert room for a fixed number of tokens, its **capacity**. The **capacity
-# factor** says how much that is: 1.0 is what an expert gets if all get the same, rounded up. A
+# factor** says how much room that is: 1.0 is what an expert gets if all get the same, rounded up. A
 # choice that finds no room is **dropped**: this expert adds nothing for the token, and the residual
 # connection carries the token on.
 
@@ -366,26 +368,26 @@ Table(["balance", "capacity factor", "dropped, first layer", "loss, mean of the 
          for (balance, factor), (lost, loss, _) in rows.items())])
 
 # %% [markdown]
-# Dropped letters cost loss: they went through no MLP in this layer. (With capacity factor 1, and in
-# five trainings with other seeds, 0.05 to 0.11 without balancing, 0.02 to 0.04 with it.) Fewer are
-# dropped than the first training's loads would make you think: a dropped choice gives the router no
-# gradient, so that the capacity itself holds back the busiest expert.
+# Where letters are dropped, the loss is higher in these trainings: a dropped letter goes through no
+# MLP in this layer. Fewer letters are dropped than the loads of the training without a capacity
+# suggest. One reason: a dropped choice gives the router no gradient, so the router has less cause
+# to like the busiest expert even more.
 
 # %% [markdown]
 # With balancing, a capacity factor of 2 drops next to nothing. But it also reserves twice the room,
-# and the work of empty places is wasted where shapes are fixed. Systems *without* capacity compute
+# and where shapes are fixed, the work on empty places is wasted. Systems *without* capacity compute
 # what comes, with uneven shapes. Part 09e does that.
 #
-# Who comes first here is as in GShard and Switch. Megatron-LM drops nothing unless told to, and
-# then the choices with the lowest probabilities.
+# Our rule of who gets a place first is that of GShard and Switch. Megatron-LM drops nothing unless
+# you tell it to. Then it drops the choices with the lowest probabilities.
 
 # %% [markdown]
 # ## 5 · A shared expert
 #
-# Some models have one more MLP in each layer, which **all** tokens go through beside the chosen
-# experts. What every token needs is learnt once then, and need not be learnt by each expert. The
-# lab has it as `shared=True`; DeepSeek's models use it. A token meets one more expert for that. All
-# three trainings below have a balancing loss with weight 0.01.
+# Some models have one more MLP in each layer, and **all** tokens go through it beside the chosen
+# experts. The idea is that this **shared expert** learns what every token needs, so that no other
+# expert has to. The lab has it as `shared=True`, and DeepSeek's models use it. It means that a
+# token meets one more expert. All three trainings below have a balancing loss with weight 0.01.
 
 # %% tags=["nbval-ignore-output"]
 def small(**options):
@@ -405,8 +407,8 @@ Table(["a token's experts", "parameters", "a token meets", "loss, mean of the la
        for name, (whole, used, loss) in sizes.items()])
 
 # %% [markdown]
-# One training each of a small model is no proof that one kind is better. What it shows is what each
-# costs, in parameters and in what a token meets.
+# One training of each small model is no proof that one kind is better. The table shows what each
+# kind costs, in parameters and in what a token meets.
 
 # %% [markdown]
 # ## Put to the test

@@ -38,9 +38,9 @@ busiest_share = 0.7  # of the tokens, for one expert, in section 4
 # router are copied to every rank, and each rank has samples of its own, as in data parallel.
 #
 # A token may choose any expert. Its rank sends the token's row of numbers to the rank that has the
-# expert, and gets a row back. All ranks do that at the same time: it is an **all-to-all**. The
-# numbers of rows differ in each step, so it is an uneven one. There are two of them in the forward,
-# and two in the backward.
+# expert, and gets a row back. All ranks do that at the same time: it is an **all-to-all**. It is
+# uneven, because the numbers of rows differ. There are two all-to-alls of rows in the forward, and
+# two in the backward.
 
 # %% [markdown]
 # ### Exercise 9.19 · Exchange
@@ -62,8 +62,8 @@ busiest_share = 0.7  # of the tokens, for one expert, in section 4
 # [1, 0]. Rank 0 then has a, d, and rank 1 has b, c. In the backward the gradients of b and c return
 # to rank 0, and that of d to rank 1.
 #
-# `exchanged(x, send, receive, group)` of the lab makes one such all-to-all; autograd does not see
-# it. Each direction may make one call.
+# `exchanged(x, send, receive, group)` of the lab makes one such all-to-all. Autograd does not see
+# it. `forward` may make one call of it, and `backward` one.
 
 # %%
 check("9.19")
@@ -146,17 +146,19 @@ check("9.21", through_my_experts)
 
 # %% [markdown]
 # `new_zeros` makes a tensor without a history. So on rank 1 autograd never came to
-# `Exchange.backward`: through `x` alone, it went round the experts. Rank 0 waited for it.
+# `Exchange.backward`: it took only the path around the layer, through `x` in the sum. Rank 0 waited
+# for rank 1's part of the exchange.
 #
-# A collective is a promise of all ranks. A rank with nothing to send makes the call as well, with
-# empty tensors, forward and backward. A product of an empty tensor and a matrix costs nothing, and
-# keeps the path of the gradients.
+# All ranks have to make a collective call. A rank with nothing to send makes it as well, with empty
+# tensors, forward and backward. A product of an empty tensor and a matrix costs next to nothing,
+# and keeps the path of the gradients.
 
 # %% [markdown]
 # **On GPUs.** Over NCCL, PyTorch makes an uneven all-to-all of sends and receives
 # ([NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html)). Ranks that
-# wait for one that never comes wait until PyTorch's watchdog ends them. Also, `send` and `receive`
-# are numbers on the CPU: each layer waits until the GPU has counted. It was not measured here.
+# wait for a rank that never comes wait until PyTorch's watchdog ends them. Also, `send` and
+# `receive` are numbers on the CPU: each layer waits until the GPU has counted. This was not
+# measured here.
 
 # %% [markdown]
 # ## 3 · Experts and data parallel
@@ -223,12 +225,13 @@ def average_gradients(parameters, mesh):
 check("9.22", average_gradients)
 
 # %% [markdown]
-# So experts' gradients are added up over fewer ranks, and divided by as many as all others. Adam
-# hides such a mistake, if its `eps` is small: it divides by the gradient's size, so a constant
-# factor is gone. SGD does not forgive it, and clipping by the global norm does not either.
+# So experts' gradients are added up over fewer ranks than all other gradients, and divided by the
+# same number. Adam hides such a mistake if its `eps` is small: it divides by the gradient's size,
+# so a constant factor has no effect. With SGD, or with clipping by the global norm, the mistake
+# changes the training.
 #
 # **In engines.** `fully_shard` on the edp axis averages over edp alone: it *has* this bug, unless
-# told otherwise. torchtitan tells it, with `set_gradient_divide_factor`.
+# you set another divisor. torchtitan does, with `set_gradient_divide_factor`.
 
 # %% [markdown]
 # ### The proof
@@ -289,10 +292,10 @@ plot_against(shares, {"busiest expert": milliseconds("experts", max),
              predicted={"busiest expert": computed}, title="Four ranks, an expert on each")
 
 # %% [markdown]
-# The layer takes as long as its busiest rank, and a little more for the exchange and for sorting;
-# on a laptop, ranks also wait for cores. Theory is the number of its tokens, times the FLOPs for
-# each, by the speed. Where do the other ranks wait? In the all-to-all back, for the rows of the
-# busy rank:
+# The layer takes as long as its busiest rank, and a little more for the exchange and for sorting.
+# On a laptop, ranks also wait for cores. The theory for the busiest expert is the number of its
+# tokens, times the FLOPs for each, divided by the speed. Where do the other ranks wait? They wait
+# in the all-to-all back, for the rows of the busy rank:
 
 # %% tags=["nbval-ignore-output"]
 run, parts = runs[busiest_share], {"there": "there", "experts": "experts",
@@ -311,8 +314,8 @@ plot_traffic(run, "layer", title=f"One expert gets {busiest_share:.0%} of the to
 # A rank sends the rows of its tokens to their experts, and the results of its own expert to their
 # tokens. With $T$ tokens on each of $n$ ranks, $b$ bytes a row, and a share $s$ for expert 0, rank
 # 0 sends $(1-s)\,T b$ there and $(n-1)\,s\,T b$ back. With equal shares, each rank sends
-# $2\,\frac{n-1}{n} T b$. That is for one expert a token: with $k$ of them it is $k$ times as much.
-# Before the rows come the counts, 8 bytes an expert, and every message has a header.
+# $2\,\frac{n-1}{n} T b$. This holds for one expert a token. With $k$ of them it is $k$ times as
+# much. The counts travel before the rows, 8 bytes for each expert, and every message has a header.
 
 # %% tags=["nbval-ignore-output"]
 def bytes_of_rank_0(share, tokens=480, n=4, row=64 * 4):
@@ -325,12 +328,13 @@ Table(["share of expert 0", "rank 0 sends, theory", "measured"],
        for share in shares])
 
 # %% [markdown]
-# Imbalance costs memory as well: the busiest rank keeps the activations of all rows that it got,
-# and is the first to run out of memory. Balancing is one remedy. Another one is to give a popular
+# Imbalance costs memory as well: the busiest rank keeps the activations of all rows that it got, so
+# it is the first to run out of memory. Balancing is one remedy. Another one is to give a popular
 # expert to several ranks.
 #
-# **On GPUs.** With few rows, a product takes as long as reading the expert's weights, so time does
-# not follow the number of tokens there. Bytes do.
+# **On GPUs.** With few rows, a product is expected to take as long as reading the expert's weights
+# (the roofline of chapter 10). Then its time does not follow the number of tokens. The bytes on the
+# links do.
 
 # %% [markdown]
 # ## 5 · Engines
@@ -353,9 +357,9 @@ Table(["layer", "largest difference from one process", "sent by rank 0"],
        for name, run in beside.items()])
 
 # %% [markdown]
-# DeepSpeed sends more, where it is installed: each expert's rows are padded to the number of the
-# fullest expert, so that all parts of its all-to-all are equally long. In one run here it was 1.8
-# times as much as ours. With `drop_tokens=True`, its default, the capacity decides how much.
+# If DeepSpeed is installed, the table has a row for it, and it sends more than ours: each expert's
+# rows are padded to the number of the fullest expert, so that all parts of its all-to-all are
+# equally long. With `drop_tokens=True`, its default, the capacity decides how long they are.
 
 # %% [markdown]
 # ### Grouped products
@@ -371,8 +375,9 @@ plot_against(numbers, {name: [1e3 * of[name] for of in seconds] for name in seco
              "experts", "time of a forward (ms)", logarithmic=True, title="2,048 rows")
 
 # %% [markdown]
-# **On GPUs.** There, a loop also costs a kernel for each expert, and small products leave most of
-# the GPU idle. torchtitan computes its experts with grouped products. It was not measured here.
+# **On GPUs.** There, a loop also starts kernels for each expert, and small products are expected to
+# leave most of the GPU idle. torchtitan computes its experts with grouped products. This was not
+# measured here.
 
 # %% [markdown]
 # ## Put to the test
@@ -403,7 +408,7 @@ put_to_the_test(f"""
 #
 # * Tokens travel to experts and back in **uneven all-to-alls**: two in a layer's forward, two in
 #   its backward. First come the counts.
-# * A rank with nothing to do takes part all the same, also in the **backward**.
+# * A rank with nothing to compute still takes part in each exchange, also in the **backward**.
 # * An expert's gradient has all samples of its ep group already. It is added up over its
 #   **copies**, and divided by **all** ranks.
 # * A layer waits for its **busiest rank**. That is what balancing is for.

@@ -2,9 +2,9 @@
 # # 09f · Long contexts
 #
 # **How does a model read a text that fits into no rank's memory?** Each rank gets a piece of the
-# text. All layers compute place by place, but for one: in attention every place looks at all that
-# came before it. Here you write two ways to do that, and measure how long a text each of them has
-# room for.
+# text. All layers but one compute each place by itself. The exception is attention: there every
+# place looks at all places before it. Here you write two ways to do attention on several ranks, and
+# measure how long a text each of them has room for.
 
 # %% [markdown]
 # ![Memory of attention over the length of the context, for three ways: with all keys it is largest,
@@ -64,15 +64,15 @@ matrix = torch.empty(128_000, 128_000, dtype=torch.bfloat16, device="meta")
 scores.compare(2 * 128_000**2 / 1e9, matrix.nbytes / 1e9, kind="activations")
 
 # %% [markdown]
-# One head, of one layer, of one sample. **Fused** attention never stores this matrix (chapter 05),
-# but it still computes it, and even without it the activations of each layer grow with the text.
-# They have to be shared out.
+# And that is one head, of one layer, of one sample. **Fused** attention never stores this matrix
+# (chapter 05). But it still computes its numbers, and the other activations of each layer grow with
+# the text, too. So computing and activations have to be shared out.
 
 # %% [markdown]
 # ## 2 · Attention in pieces
 #
-# The softmax of a query needs all its scores: it divides by their sum. So how can a rank begin with
-# the keys that it has? What comes out of attention is
+# The softmax of a query divides by a sum over all its scores. So how can a rank begin with the keys
+# that it has? With scores $s_j$ and values $v_j$, what comes out of attention for one query is
 #
 # $$o = \frac{\sum_j e^{s_j} v_j}{\sum_j e^{s_j}}.$$
 #
@@ -88,7 +88,7 @@ scores.compare(2 * 128_000**2 / 1e9, matrix.nbytes / 1e9, kind="activations")
 #
 # * `out` and `more` have the shape (…, size): what came out of each set. `lse` and `more_lse` have
 #   the shape (…): the logarithm of the sum of $e^s$ over the set's keys.
-# * It returns the same two of both sets together.
+# * It returns out and lse of both sets together.
 # * Scores may be in the hundreds: $e^{900}$ is infinite, even in float64. Where a set has no keys,
 #   its lse is -inf, and its out is 0; the other set has keys then. The arguments do not change.
 #
@@ -101,8 +101,9 @@ check("9.23")
 # %% [markdown]
 # ### Exercise 9.24: find the bug
 #
-# Which keys may a query see? In one process, a triangle says it. Somebody takes the same triangle
-# for each piece. With pieces of three places, rank 1 sees this of rank 0's keys (rows are queries):
+# Which keys may a query see? In one process, a triangle of ones says it: a row for each query, a
+# column for each key. Somebody takes the same triangle for each pair of pieces. Below, each piece
+# has three places:
 
 # %%
 def triangle(rank, source, length):
@@ -134,10 +135,10 @@ def visible(rank, source, length):
 check("9.24", visible)
 
 # %% [markdown]
-# So three kinds of blocks exist: a rank's own one is a triangle, earlier ones are full, later ones
-# are empty, and need not be computed at all. With the bug, rank 1 misses keys that it may see. And
-# rank 0 sees keys that are later in the text, the letters that it has to guess: its loss can look
-# too good.
+# So there are three kinds of blocks. A rank's own block is a triangle, earlier blocks are full.
+# Later blocks are empty, and need not be computed at all. With the bug, rank 1 misses keys that it
+# may see. And rank 0 sees keys that are later in the text. These are the letters that it has to
+# guess, so its loss can look too good.
 
 # %% [markdown]
 # ## 3 · Keys in a ring
@@ -184,15 +185,16 @@ check("9.25")
 
 # %% [markdown]
 # The backward is another ring. Scores are computed again, block by block, from the queries, the
-# keys and lse. The gradients of keys and values travel with them, and make one step more: it brings
-# them home. The lab's `RingAttention` has it.
+# keys and lse. The gradients of keys and values travel with the keys and values. They are passed on
+# once more at the end, and so come back to the rank that has these keys. The lab's `RingAttention`
+# has this backward.
 
 # %% [markdown]
 # ### Who waits?
 #
-# In a row, the queries of rank 0 see half of one block. Those of the last rank see $n - 1$ whole
-# blocks, and half of one. In a ring all wait for the slowest rank. Count the pairs of a query and a
-# key that it sees:
+# In a row, the queries of rank 0 see half of one block. The queries of the last rank see $n - 1$
+# whole blocks, and half of one. In a ring all ranks wait for the slowest one. Count, for each rank,
+# the pairs of a query and a key that it sees:
 
 # %%
 idle = predict(f"{ranks} ranks in a row: busiest rank's pairs, as a multiple of the mean",
@@ -233,14 +235,16 @@ Table(["rank", "pairs, in a row", "pairs, zigzag"],
       [[rank, f"{a:,}", f"{b:,}"] for rank, (a, b) in enumerate(zip(in_a_row, zigzag))])
 
 # %% [markdown]
-# So in a row of four, ranks would compute for $\frac47$ of the time, and wait for the rest. In a
-# zigzag nobody waits.
-#
-# Our `ring_attention` is a little coarser. It computes whole blocks, and throws away what a query
-# must not see: in a row, the busiest rank computes 1.6 times the mean. In the zigzag the last
-# rank's two pieces touch. They make one large block, of which it throws away more: it computes
-# 1.08 times the mean. The gain in time does not show with four ranks on two cores: a rank that
-# waits leaves its core to another one.
+# So with four ranks in a row, a rank would compute for $\frac47$ of the time on average, and wait
+# for the rest. In a zigzag nobody waits.
+
+# %% [markdown]
+# Our `ring_attention` is coarser. It computes whole blocks, and throws away what a query must not
+# see. In a row, the ranks compute 1, 2, 3 and 4 blocks: the busiest one computes $4 / 2.5 = 1.6$
+# times the mean. In the zigzag a block is half a piece by half a piece. Three ranks compute 9 such
+# blocks. On the last rank the two halves touch and make one large block, so it computes 10, or
+# $10 / 9.25 = 1.08$ times the mean. If four ranks share fewer cores, the gain in time does not
+# show: a rank that waits leaves its core to another one.
 
 # %% [markdown]
 # ## 4 · Heads for places
@@ -282,7 +286,7 @@ for way in long_contexts.WAYS:
 
 # %% [markdown]
 # *All keys* is the simplest way: every rank gathers all keys and values, and computes the scores of
-# its queries with all of them. It is the one to be beaten.
+# its queries with all of them. The other two ways are compared with it.
 
 # %% [markdown]
 # ## 5 · How long a text fits?
@@ -329,7 +333,7 @@ check("9.28", largest_context)
 
 # %% [markdown]
 # Where scores take most of the room, twice as many ranks read a text that is $\sqrt 2$ times as
-# long with all keys or by heads, and twice as long in a ring. Now measured: attention forward and
+# long with all keys or by heads, and twice as long in a ring. Now we measure attention, forward and
 # backward, with 4 heads of 16 features, in longer and longer texts. Our `by_heads` uses PyTorch's
 # fused attention, which stores no scores. Our ring and `with_all_keys` store them.
 
@@ -358,20 +362,20 @@ print("ring: measured bytes equal the formula's, for each length:", peaks["ring"
 
 # %% [markdown]
 # The formula of the ring counts each tensor that is alive at the worst moment: twice the scores of
-# one block, nine pieces of the size of the queries, two more that have come, and little things. See
-# `bytes_of_ring` in the lab.
+# one block, nine tensors of the size of the rank's queries, two more that have come, and a few
+# small ones. See `bytes_of_ring` in the lab.
 
 # %% [markdown]
-# **Two different things** are in this picture. *All keys* and *ring* differ by the way: a block of
-# scores in place of a whole row of blocks. *Ring* and *by heads* differ by the kernel: one stores
-# scores, the other one does not. Without scores a ring holds 14 pieces at its worst moment, 1.8 MB
-# for 2,048 places: about as much as *by heads*. (So much it holds for short texts, whose scores
-# hardly count: `attention_alone` measures it.) Real rings use fused kernels for their blocks. Then
-# both ways grow with the text, and not with its square.
+# **Two different things** are in this picture. *All keys* and *ring* differ by the way: the ring
+# stores the scores of one block, all keys those of a whole row of blocks. *Ring* and *by heads*
+# differ by the kernel: one stores scores, the other one does not. Rings in real engines use fused
+# kernels for their blocks. Such a ring is expected to hold about as much as *by heads*: the formula
+# without its scores leaves eleven tensors, 1.4 MB for 2,048 places. Then both ways grow with the
+# text, and not with its square.
 
 # %% [markdown]
-# Which length fits into a budget? Measured lengths are powers of two times 256. Exercise 9.28
-# counted the forward alone; the backward needs scores twice, and more tensors.
+# Which of the four measured lengths fits into a budget? Exercise 9.28 counted the forward alone.
+# The backward needs scores twice, and more tensors.
 
 # %% tags=["nbval-ignore-output"]
 def longest(way):
@@ -387,24 +391,25 @@ Table(["way", f"longest within {budget_megabytes:g} MB", "sent by rank 0, 2,048 
 # %% [markdown]
 # With $T$ the bytes of one rank's queries, a rank sends, forward and backward:
 #
-# * in a ring $2(n-1)T$, and back $4(n-1)T + 2T$;
-# * by heads $8\,\frac{n-1}{n}\,T$, four swaps forward and four backward;
-# * with all keys $2(n-1)T$, and back as much in a reduce-scatter; ours makes an all-reduce, which
-#   sends twice that.
+# * in a ring $2(n-1)T$ forward, and $4(n-1)T + 2T$ backward;
+# * by heads $8\,\frac{n-1}{n}\,T$: four swaps forward and four backward;
+# * with all keys $2(n-1)T$ forward, and as much backward in a reduce-scatter. Ours makes an
+#   all-reduce, which sends twice as much.
 
 # %% [markdown]
-# Now hold the text, and add ranks: $T$ is $\frac1n$ of the text's queries. Then a ring sends about
-# 6 times the whole text's queries from each rank, however many ranks there are. By heads it is less
-# than 8 times a **piece**, so it falls with $n$. If instead the piece stays and the text grows, by
-# heads never exceeds $8\,T$, and a ring's bytes grow with $n$.
+# Now keep the same text, and add ranks: $T$ is $\frac1n$ of the text's queries. Then in a ring each
+# rank sends nearly 6 times the queries of the **whole text**, however many ranks there are. By
+# heads each rank sends less than 8 times the queries of its **piece**, so it sends less with more
+# ranks. If instead the piece stays and the text grows, by heads never exceeds $8\,T$, and a ring's
+# bytes grow with $n$.
 
 # %% [markdown]
 # **What speaks for a ring?** By heads, $n$ is at most the number of heads. If heads share keys, as
-# in most models today, it is at most the number of heads of keys. And tp takes its share of them
-# first: with 8 heads of keys and tp 8, nothing is left. A ring knows no such limit, and its
-# messages can travel while a block is computed (our ring waits). For by heads speaks that all
-# ranks have as much to compute without a zigzag. Real engines combine both: all-to-all inside a
-# machine, a ring between machines.
+# in most models today, $n$ is at most the number of heads of keys, unless keys are copied (as in
+# 07c). And tp takes its share of them first: with 8 heads of keys and tp 8, nothing is left. A ring
+# has no such limit, and its messages can travel while a block is computed (our ring waits). By
+# heads has another advantage: all ranks have as much to compute without a zigzag. Some engines
+# combine both: all-to-all inside a machine, a ring between machines.
 
 # %% tags=["nbval-ignore-output"]
 plot_bars([f"{context:,}" for context in contexts],
@@ -413,12 +418,13 @@ plot_bars([f"{context:,}" for context in contexts],
           title=f"{ranks} ranks on the cores of this machine, one run each")
 
 # %% [markdown]
-# The ring computes blocks that queries see, and no others. With all keys, every score is computed,
-# and half of them are thrown away; the longer the text, the more that counts.
+# The ring computes only blocks that queries see. With all keys, every score is computed, and half
+# of them are thrown away. The longer the text, the more time that costs.
 #
 # **PyTorch's own.** `torch.distributed.tensor.experimental.context_parallel` lays places in a
-# zigzag. By default it gathers all keys; `set_rotate_method("alltoall")` passes them on. It is made
-# for fused CUDA kernels. Does it run here?
+# zigzag. By default it gathers all keys. With `set_rotate_method("alltoall")` it passes them on. It
+# is made for fused CUDA kernels. Does it run here? If it does not, the error says what PyTorch
+# lacks on this device:
 
 # %% tags=["nbval-ignore-output"]
 print(launch(long_contexts.try_context_parallel, world_size=2, device="cpu").values[0])
@@ -428,7 +434,7 @@ print(launch(long_contexts.try_context_parallel, world_size=2, device="cpu").val
 #
 # Three kinds of parallelism split something along the text. The picture has the activations of one
 # transformer block. "Between the two" is what lies before and after attention and MLP: layer norms,
-# dropout, what is added. Who has what?
+# dropout, the residual sums. Which rank has which activations?
 
 # %%
 draw_context_splits(ranks)
@@ -439,21 +445,22 @@ draw_context_splits(ranks)
 # %% [markdown]
 # Sequence parallelism helps tensor parallelism: it shares out what lies between attention and MLP,
 # within the same group. Context parallelism is an axis of its own. It splits the text everywhere,
-# and costs weights on every rank; ZeRO shards those, over dp and cp together. (Jacobs et al. call
-# by heads *sequence parallelism*, too.)
+# and every rank keeps all weights. ZeRO shards them, over dp and cp together. (Jacobs et al. use
+# the name *sequence parallelism* for the way by heads.)
 #
-# Where does cp stand in the mesh? Attention waits for it in every layer, as for tp. So it comes
-# next to tp, on fast links. Llama 3's order, fastest first, is tp, cp, pp, dp.
+# Where does context parallelism, **cp** for short, stand in the mesh? Attention waits for it in
+# every layer, as for tp. So cp comes next to tp, on fast links. Llama 3's order, fastest first, is
+# tp, cp, pp, dp.
 
 # %% [markdown]
 # **On GPUs.** Megatron-LM has `--context-parallel-size` and `--sequence-parallel` as two options.
-# Its `--cp-comm-type` is `p2p` (a ring), `allgather`, `a2a` (by heads), or `a2a+p2p`, both
+# Its `--cp-comm-type` is `p2p` (a ring), `all_gather`, `a2a` (by heads), or `a2a+p2p`, both
 # ([documentation](https://docs.nvidia.com/megatron-core/developer-guide/latest/)).
 #
 # In its final stages of pre-training Llama 3 read 131,072 places with cp 16, in the zigzag of
 # exercise 9.26, and gathered all keys ([paper](https://arxiv.org/abs/2407.21783), section 3.3.2).
-# It gives two reasons: masks between documents are easier that way, and with keys that 16 heads
-# share, keys are small. None of this was measured here.
+# The paper gives two reasons. Masks between documents are easier that way. And keys are small: in
+# its largest model 16 heads share each of them. None of this was measured here.
 
 # %% [markdown]
 # ## Put to the test
@@ -493,7 +500,7 @@ put_to_the_test(f"""
 # * In a **ring**, keys come to the queries. A rank holds the scores of one block (in the backward
 #   twice), and three pieces of keys.
 # * **By heads**, all-to-alls surround an ordinary attention. There are at most as many ranks as
-#   heads, or heads of keys.
+#   heads, or as heads of keys if these are not copied.
 # * In causal attention late places see more keys. A **zigzag** gives each rank an early and a late
 #   piece, so that all compute equally much.
 #

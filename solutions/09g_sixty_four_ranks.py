@@ -43,10 +43,11 @@ machine_count = 8
 # on two machines. All members of a dp group are on different machines.
 
 # %% [markdown]
-# And how much does each axis carry? Call $A$ the activations between two layers, of all samples of
-# a copy: 16 samples × 32 places × width 32 × 4 bytes are 65.5 kB. Each pair of neighbours sends $A$
-# forward, and as much back, in shares of tp. A tp group makes 18 all-reduces of $A$ in a step, over
-# all stages together. On average, a rank has 16.4 kB of gradients for dp.
+# And how much does each axis carry? Call $A$ the bytes of the activations between two layers, of
+# all samples of a copy: 16 samples × 32 places × width 32 × 4 bytes are 65.5 kB. Along pp, each
+# pair of neighbouring ranks sends $A$ forward, and as much back. Along tp, the four stages together
+# make 18 all-reduces of $A$ in a step: four in each of 4 blocks, one behind the embedding, and one
+# before the output. Along dp, each rank makes an all-reduce of its gradients.
 
 # %%
 meshes, three_dimensions = lab("meshes"), lab("three_dimensions")
@@ -106,16 +107,16 @@ plot_bars([f"machine {m}" for m in range(machine_count)],
 # %% [markdown]
 # With this model and batch, about 8 times as many bytes leave the machines if tp crosses them.
 #
-# Why do even machines send more? Six layers on four stages are two, two, one and one: embedding
-# and block, two blocks, one block, the output alone. Machines 0, 2, 4 and 6 have the first two
-# stages, and so three of the four blocks. Such stages also wait for each other. Llama 3 gives its
-# first and last stage one layer less each ([paper](https://arxiv.org/abs/2407.21783), section
-# 3.3.2).
+# Why do even machines send more? Embedding, four blocks and output are six layers. Four stages get
+# two, two, one and one of them: embedding and block, two blocks, one block, the output alone.
+# Machines 0, 2, 4 and 6 have the first two stages, and so three of the four blocks. Unequal stages
+# also wait for each other. So Llama 3 gives its first and its last stage one layer less
+# ([paper](https://arxiv.org/abs/2407.21783), section 3.3.2).
 
 # %% [markdown]
-# All ranks together look like this. Shaded squares are machines. The area of each small square is
-# what one rank sends to another one. (The tiny ones beside the large ones of tp are Gloo's own: a
-# rank tells the one before it that it is ready to receive.)
+# All ranks together look like this. Shaded fields are machines. The area of each square is what
+# one rank sends to another one. (The tiny squares beside the large ones of tp are messages of Gloo
+# itself: a rank tells the one before it that it is ready to receive.)
 
 # %% tags=["cover", "nbval-ignore-output"]
 plot_traffic(runs["dp pp tp"], "step", ["dp", "pp", "tp"],
@@ -126,7 +127,7 @@ plot_traffic(runs["tp pp dp"], "step", ["dp", "pp", "tp"],
              title=f"{world_size} ranks on {machine_count} machines, order tp pp dp")
 
 # %% [markdown]
-# Point at a rank: who belongs to its groups?
+# Choose a rank, and see who belongs to its groups:
 
 # %%
 def show_groups(rank, order):
@@ -144,15 +145,14 @@ Table(["order", "start, two steps, end", "the second step, measured"],
        for order, run in runs.items()], title=f"{world_size} processes on this computer's cores")
 
 # %% [markdown]
-# 64 processes share the cores of this computer, and most of the second step's time goes into
-# counting its messages. What these times say is that one can try a mesh of 64 ranks here; of a
-# cluster they say nothing.
+# 64 processes share the cores of this computer, and counting the messages takes time, too. These
+# times say that you can try a mesh of 64 ranks here. They say nothing about a cluster.
 
 # %% [markdown]
 # ### Is it right?
 #
-# Two steps in float64, with tied embeddings, clipping, dropout and accumulation. Beside its part of
-# the model, each of the ranks trains the whole one alone.
+# The mesh takes two steps in float64, with tied embeddings, clipping, dropout and accumulation.
+# Beside its part of the model, each rank trains the whole model alone.
 
 # %%
 found = launch(three_dimensions.beside_one_process, sizes, text, 2, 2, 4 * length,
@@ -173,9 +173,10 @@ except RankError as error:
     print(error.exception)
 
 # %% [markdown]
-# It is an error on every rank, before anybody waits: the mesh multiplies its axes and compares.
-# `DeviceMesh` refuses a mesh that is larger than the world, but not a smaller one (part 09). Ranks
-# deadlock if they disagree about the mesh, or if one of them skips a call.
+# It is an error on every rank, before any rank waits: our `Mesh` multiplies its axes, and compares
+# the product with the world size. `DeviceMesh` refuses a mesh that is larger than the world, but
+# not a smaller one (part 09). Ranks can deadlock if they disagree about the mesh, or if one of them
+# skips a call.
 
 # %% [markdown]
 # ## 2 · What lies on a rank?
@@ -183,11 +184,11 @@ except RankError as error:
 # ### Exercise 9.29 · Bytes of states
 #
 # Write `state_bytes(parameters, sizes, stage)`: how many bytes of the model's states one rank
-# keeps. `parameters` is the number of the whole model's, `sizes` a dict with `"dp"`, `"pp"` and
-# `"tp"`, and `stage` that of ZeRO along dp, from 0 (nothing is sharded) to 3. Each parameter has 2
-# bytes, its gradient 2, and the optimizer keeps 12 bytes for it (chapter 05). Stage 1 shards the
-# optimizer's bytes, stage 2 the gradients' as well, stage 3 all of it (chapter 06). Everything
-# divides evenly: tp and pp share out all parameters.
+# keeps. `parameters` is how many parameters the whole model has, `sizes` a dict with `"dp"`, `"pp"`
+# and `"tp"`, and `stage` the stage of ZeRO along dp, from 0 (nothing is sharded) to 3. Each
+# parameter has 2 bytes, its gradient 2, and the optimizer keeps 12 bytes for it (chapter 05). Stage
+# 1 shards the optimizer's bytes, stage 2 the gradients' as well, stage 3 all of it (chapter 06).
+# Everything divides evenly: tp and pp share out all parameters.
 
 # %% [markdown]
 # For example, 9,600 parameters on dp 2 × pp 2 × tp 2: a rank has 2,400 of them. In stage 0 it keeps
@@ -204,10 +205,10 @@ def state_bytes(parameters, sizes, stage):
 check("9.29", state_bytes)
 
 # %% [markdown]
-# A source compares strategies in a table, from "low" to "highest". Here it is in numbers: a model
-# of 7 billion parameters on 64 GPUs, a step of 1,024 samples of 4,096 tokens; 32 layers of width
-# 4,096, bfloat16. One GPU sends this in a step, by the formulas of chapters 03 to 09c. Bytes along
-# tp stay inside a machine; compare the other two columns.
+# A source compares strategies in a table, from "low" to "highest". Here is such a table in numbers:
+# a model of 7 billion parameters on 64 GPUs, 32 layers of width 4,096, bfloat16, a step of 1,024
+# samples of 4,096 tokens. It tells what one GPU keeps, and sends in a step, by the formulas of
+# chapters 03 to 09c. Bytes along tp stay inside a machine, so compare the columns of pp and dp.
 
 # %%
 def on_paper(sizes, stage, parts=1, once=False, parameters=7e9, layers=32, width=4096,
@@ -243,25 +244,26 @@ Table(["strategy", "states on a GPU", "along tp", "along pp", "along dp", "bubbl
       [[name, *on_paper(*how)] for name, how in strategies.items()])
 
 # %% [markdown]
-# So "3D has the highest memory efficiency" is not what the states say: ZeRO 3 keeps a quarter of
-# it. It also sends little, if a GPU's 16 samples fit into memory at once. If they are computed one
-# after the other, ZeRO 3 gathers the parameters and reduces the gradients for each of them, and
-# sends 16 times as much. (FSDP2 can reduce once a step: it sends less, and keeps whole
-# gradients.)
+# The source says that 3D has the highest memory efficiency. For states that is not so: ZeRO 3 keeps
+# a quarter of what 3D keeps. ZeRO 3 also sends little, if a GPU's 16 samples fit into memory at
+# once. If they are computed one after the other, it gathers the parameters and reduces the
+# gradients for each of them, and sends 16 times as much. (FSDP2 can reduce once a step. Then it
+# sends less, and keeps whole gradients.)
 
 # %% [markdown]
-# Why then more than one dimension? There are two reasons. ZeRO shards no sample's **activations**.
-# tp cuts them (all of them with sequence parallelism, 07e), and so does cp (09f). pp does not under
-# 1F1B: its first stage keeps $p$ micro-batches of $\frac1p$ of the layers (08). And a batch of
-# 1,024 samples can be dealt to 64 copies, but not to 16,384.
+# Why then more than one dimension? There are two reasons. First, ZeRO shards no sample's
+# **activations**. tp cuts them (all of them with sequence parallelism, 07e), and so does cp (09f).
+# pp does not under 1F1B: its first stage keeps $p$ micro-batches of $\frac1p$ of the layers (08).
+# Second, a batch of 1,024 samples can be dealt to 64 copies, but not to 16,384.
 
 # %% [markdown]
 # ## 3 · Up to 16,384 ranks
 #
-# Llama 3's largest model has 405 billion parameters. Its training used tp 8 and pp 16, and dp 64 to
-# 128, with 16 million tokens in a step ([paper](https://arxiv.org/abs/2407.21783), table 4). Keep
-# the batch, 2,048 samples of 8,192 tokens, and let dp grow. What happens to the bubble? A pipeline
-# of 16 stages is simulated; all others do the same at the same time.
+# Llama 3's largest model has 405 billion parameters. For texts of 8,192 tokens, its training used
+# tp 8 and pp 16, with dp 64 or 128, and 16 million tokens in a step
+# ([paper](https://arxiv.org/abs/2407.21783), table 4). Keep the batch, 2,048 samples, and let dp
+# grow. What happens to the bubble? We simulate one pipeline of 16 stages. All other pipelines do
+# the same at the same time.
 
 # %%
 idle = predict("Bubble's share of the step on 16,384 ranks, with 1F1B", unit="%")
@@ -292,12 +294,13 @@ plot_against(worlds, {name: [100 * share for share in of] for name, of in simula
              title="The same batch on more ranks: tp 8 × pp 16 × dp")
 
 # %% [markdown]
-# With the same batch, each copy has fewer micro-batches, and the pipeline hardly fills. On 16,384
-# ranks 1F1B would idle for 48 % of the step. Interleaving helps, and costs messages: 8 chunks, 8
-# times as many. A larger batch helps, too, until it costs learning.
+# With the same batch on more ranks, each copy has fewer micro-batches, and the pipeline hardly
+# fills. On 16,384 ranks 1F1B would idle for 48 % of the step. Interleaving helps, and costs
+# messages: with 8 chunks, 8 times as many. A larger batch helps, too, until the model learns less
+# from each sample (03l).
 #
 # And gradients and parameters have to travel, however short the step gets. Llama 3 reduces its
-# gradients in float32 and gathers its parameters in bfloat16: 4 and 2 bytes for each.
+# gradients in float32, 4 bytes each. For the parameters, we assume bfloat16, 2 bytes each.
 
 # %%
 def row_of(dp):
@@ -311,9 +314,10 @@ Table(["ranks", "micro-batches of a copy", "a step at 400 TFLOPS", "along dp", "
 
 # %% [markdown]
 # Nothing of this table was measured here. 400 TFLOPS is the paper's figure for whole steps on
-# 16,384 GPUs, bubble and waiting included; 50 GB/s is a network card of 400 Gb/s. On 8,192 GPUs the
-# paper reports 430 TFLOPS, 7 % more, and gives the reason: fewer micro-batches for each copy. What
-# does our simulator say to that? The share of the step that is not bubble, at dp 128 and at dp 64:
+# 16,384 GPUs, bubble and waiting included. 50 GB/s is a network card of 400 Gb/s. On 8,192 GPUs the
+# paper reports 430 TFLOPS. So each of 16,384 GPUs does 7 % less, and the paper gives the reason:
+# fewer micro-batches for each copy. What does our simulator say to that? With 8 chunks, which is
+# our assumption, this share of the step is not bubble, at dp 128 and at dp 64:
 
 # %%
 busy = {dp: 1 - idle for dp, idle in zip(dps, simulated["interleaved, 8 chunks"])}
@@ -321,8 +325,8 @@ print(f"interleaved: {busy[128]:.3f} / {busy[64]:.3f} = {busy[128] / busy[64]:.3
       f"published: 400 / 430 = {400 / 430:.3f}")
 
 # %% [markdown]
-# The bubble alone explains 5 of the 7 %. Chapter 10 makes such a model exact, and holds it against
-# published runs.
+# The simulated bubble alone explains 5 of the 7 %. Chapter 10 builds a fuller model of a step, and
+# compares it with published runs.
 
 # %% [markdown]
 # ## 4 · Other sums
@@ -352,9 +356,9 @@ print(f"largest difference of a loss: {gaps[torch.float32]:.0e} in float32, "
       f"{gaps[torch.float64]:.0e} in float64")
 
 # %% [markdown]
-# Sums are taken in another order, so they round differently. In float32 it shows in the seventh or
-# eighth digit; bfloat16 has three at most. It is no mistake, and no reason to expect two strategies
-# to give the same weights bit for bit.
+# Sums are taken in another order, so they round differently. In float32 the difference shows in the
+# seventh or eighth digit. A number in bfloat16 has only two or three digits. This difference is no
+# mistake: do not expect two strategies to give the same weights bit for bit.
 
 # %% [markdown]
 # ## Put to the test
@@ -454,7 +458,7 @@ put_to_the_test(strategies_said + """
 # %% [markdown]
 # ## What you have learnt
 #
-# * A mesh of 64 ranks is the mesh of 8, larger: **the order of the axes** decides what leaves a
+# * A mesh of 64 ranks works as a mesh of 8 does: **the order of the axes** decides what leaves a
 #   machine.
 # * A rank's **states** are divided by tp × pp, and by dp as far as ZeRO goes. ZeRO shards no
 #   sample's **activations**: tp and cp do.

@@ -73,21 +73,21 @@ Table(["GPUs", "combinations", "that break no rule"],
 
 # %% [markdown]
 # A combination breaks a rule if, for example, tp does not divide the heads, or the stages do not
-# divide the layers. One rule is a choice: ZeRO 2 and 3 in a pipeline are left out, as they gather
-# or reduce for each micro-batch.
+# divide the layers. One rule is a choice of ours: ZeRO 2 and 3 in a pipeline are left out, as they
+# gather or reduce for each micro-batch.
 #
-# The count of plans grows more slowly than the GPUs. What multiplies is another kind of choice:
-# stages of different length, or another sharding in each layer. Part [10d](10d_small_alpa.ipynb)
-# counts those. Nobody can run even the plans of this table; a model of cost computes them in a
-# second.
+# The number of plans grows more slowly than the number of GPUs. What multiplies is another kind of
+# choice: stages of different length, or another sharding in each layer. Part
+# [10d](10d_small_alpa.ipynb) counts those. Nobody can run all plans of this table. A model of cost
+# computes them in seconds.
 
 # %% [markdown]
 # ## 2 · FLOPs
 #
 # Begin with what a step needs, whatever the plan. Take one token and one matrix of a layer. Each
-# number of the matrix is multiplied once and added once: 2 FLOPs, floating-point operations. The
-# backward has two such products, one for the gradient of the input, one for that of the matrix. So
-# each number costs **6 FLOPs for each token**.
+# number of the matrix costs one multiplication and one addition: 2 FLOPs, floating-point
+# operations. The backward has two such products: one for the gradient of the input, one for the
+# gradient of the matrix. So each number costs **6 FLOPs for each token**.
 #
 # Attention has two products without a matrix of weights: queries with keys, and scores with values.
 # In one layer, a token's query meets every key of its sample, and each pair costs `width`
@@ -165,14 +165,14 @@ Table(["", "by formula", "counted while running"],
 # Recomputing everything raises the hardware FLOPs by a third or a little less, and the model FLOPs
 # not at all. So two plans are compared by MFU.
 #
-# By convention, model FLOPs count all pairs of a query and a key, those that are masked too. Fused
-# attention skips most of these. Its MFU then comes out higher than what the hardware does.
+# By convention, model FLOPs count all pairs of a query and a key, also the masked ones. Fused
+# attention skips most masked pairs, so its MFU comes out higher than what the hardware does.
 
 # %% [markdown]
 # ## 3 · The roof
 #
-# A GPU's datasheet says how many FLOPs it can do in a second. A kernel reaches that only if its
-# numbers arrive fast enough. Take a product of an n × n matrix with k columns: it needs $2 n^2 k$
+# A GPU's datasheet says how many FLOPs it can do in a second. A kernel reaches this number only if
+# its data arrive fast enough. Take a product of an n × n matrix with k columns: it needs $2 n^2 k$
 # FLOPs, and reads and writes at least $n^2 + 2 n k$ numbers. With few columns, the processor waits
 # for the matrix.
 #
@@ -202,7 +202,7 @@ check("10.2", roofline_seconds)
 
 # %% [markdown]
 # Here is the roofline of the processor that runs this notebook. The dots are measured products of
-# one matrix with 1, 2, 4, … columns; the dashed line is the lower of two limits: the fastest
+# one matrix with 1, 2, 4, … columns. The dashed line is the lower of two limits: the fastest
 # product that was measured, and the measured bandwidth times the intensity.
 
 # %% tags=["nbval-ignore-output"]
@@ -220,17 +220,17 @@ plot_against([intensity for intensity, _ in points],
 # libraries are written for large products, and each call takes a little time of its own.
 #
 # **On GPUs.** An H100 does 989.5 · 10¹² FLOPs a second in bfloat16, and moves 3.35 · 10¹² bytes a
-# second, by its [datasheet](https://www.nvidia.com/en-us/data-center/h100/). So it needs about 295
-# FLOPs for each byte to be busy. In training, thousands of tokens meet each matrix: its products
-# are limited by computing, while norms and element-wise kernels are limited by memory. Answering
-# one user has one token at a time: that is limited by memory (section 7).
+# second, by its [datasheet](https://www.nvidia.com/en-us/data-center/h100/). So a kernel needs
+# about 295 FLOPs for each byte to keep it busy. In training, thousands of tokens meet each matrix.
+# By this arithmetic, its products are limited by computing, and norms and element-wise kernels by
+# memory. Answering one user has one token at a time, and is limited by memory (section 7).
 
 # %% [markdown]
 # ## 4 · Memory
 #
-# A plan that does not fit is none. Chapters 05, 06, 07 and 08 have measured what lies on a rank:
-# states, activations, gathered parameters, and what is needed for sending. The model of cost puts
-# their formulas together. Four plans for the same model:
+# A plan that does not fit into memory cannot run. Chapters 05, 06, 07 and 08 have measured what
+# lies on a rank: states, activations, gathered parameters, and what is needed for sending. The
+# model of cost puts the formulas of these chapters together. Here are four plans for one model:
 
 # %%
 _, gpu = planner.gpus_in(gpus)
@@ -249,9 +249,10 @@ plot_stacks(kinds, limits={gpus.partition("x")[2]: gpu.memory},
             title=f"{model_name}, by formula")
 
 # %% [markdown]
-# "Other" is what any program needs on a GPU, assumed to be 1 GB. The activations are those of one
-# sample of 8,192 tokens. In the pipeline, the first stage keeps 4 of them at a time. The planner
-# lets a plan use 93 % of a GPU's memory: the rest is for the driver, and lost between blocks.
+# "Other" is what any program needs on a GPU, assumed to be 1 GB. A micro-batch is one sample of
+# 8,192 tokens. In the pipeline, the first stage keeps the activations of 4 samples at a time. The
+# planner lets a plan use 93 % of a GPU's memory. The rest is for the driver, and for what is lost
+# between the blocks of memory.
 
 # %% [markdown]
 # ### Exercise 10.3
@@ -324,7 +325,8 @@ check("10.4", step_seconds)
 # software uses the hardware. Here they are assumed: large products reach 60 % of an H100's peak,
 # messages half of a link's rate, and 30 % of dp's time is not hidden. Part
 # [10c](10c_published_runs.ipynb) tests the formulas, with calibrated constants, on published runs.
-# None of these runs has cp or chunks. So these two terms are tested on no GPU.
+# None of the runs that calibrate them has cp or chunks. So no published run tests the term of cp,
+# and chunks are tested only where their number is assumed (10c, section 6).
 
 # %%
 fastest_of = predict("Llama 3 70B on 64 H100: MFU of the fastest plan, by the model of cost",
@@ -358,9 +360,9 @@ plot_causes({planner.in_words(choice.plan): choice.seconds for choice in choices
             title=f"{model_name} on {gpus}: the fastest plan of each kind")
 
 # %% [markdown]
-# Everything but *compute*, the dark blue, is a price, and each axis pays in another currency. ZeRO
-# 3 alone pays mostly by recomputing, as one whole sample without it would not fit (section 4). tp
-# pays in sums, pp in messages and its bubble.
+# Everything but *compute*, the dark blue, is the price of a plan. ZeRO 3 alone pays mostly by
+# recomputing: without it, one whole sample would not fit (section 4). tp pays with its sums, pp
+# with its messages and its bubble.
 
 # %% tags=["nbval-ignore-output"]
 def mfu_if(reach):
@@ -372,7 +374,7 @@ def mfu_if(reach):
 Table(["large products reach", "MFU", "fastest plan"], [mfu_if(r) for r in (0.5, 0.6, 0.7)])
 
 # %% [markdown]
-# So the MFU is as good as that one assumption; the choice of a plan hardly depends on it.
+# So the MFU is only as good as this one assumption. The fastest plan is the same in all three rows.
 #
 # **On GPUs.** NVIDIA documents a recipe for this model on 64 H100,
 # `llama3_70b_pretrain_64gpu_h100_bf16_config` of [Megatron
@@ -386,9 +388,10 @@ gap = recipe.seconds["total"] / of_llama.best(1)[0].seconds["total"] - 1
 print(f"the fastest plan with this mesh is {gap:.1%} slower than the fastest of all")
 
 # %% [markdown]
-# The model of cost does not know that smaller pieces of a product run less efficiently. Its median
-# error on published runs is about 7 % (part [10c](10c_published_runs.ipynb)). Two plans whose
-# predictions differ by less than that are equal on paper: run the first three, and choose then.
+# The model of cost does not know that smaller pieces of a product run less efficiently. Part
+# [10c](10c_published_runs.ipynb) measures its errors on published runs, and the median error is
+# larger than this gap. So the recipe's mesh and the planner's are equal on paper. Where plans are
+# that close, run the first three, and then choose.
 
 # %% [markdown]
 # ## 6 · The planner
@@ -403,7 +406,8 @@ Table([planner.HEADS[k] for k in shown],
       title=f"{model_name} on {gpus}, {batch} samples of {shape.context:,} tokens in a step")
 
 # %% [markdown]
-# And why none of the others? Each of them has a reason. The first one that holds is counted:
+# Why is a plan not in the list? Each plan that is left out has a reason. If it has several, the
+# table counts the first one:
 
 # %% tags=["nbval-ignore-output"]
 Table(["plans", "reason"],
@@ -412,7 +416,7 @@ Table(["plans", "reason"],
 
 # %% [markdown]
 # Try it with other GPUs. How does the best plan change with the model, with the number of GPUs, and
-# with a smaller GPU?
+# with a smaller GPU? (The next cell tells what we found.)
 
 # %% tags=["nbval-ignore-output"]
 def show_best(model, kind, count):
@@ -425,6 +429,13 @@ def show_best(model, kind, count):
 
 explore(show_best, model=["llama-3-8b", "llama-2-13b", "llama-3-70b", "qwen-2.5-72b"],
         kind=["H100", "A100", "A100-40GB", "H200"], count=[64, 8, 16, 32, 128, 256])
+
+# %% [markdown]
+# On 8, 64 and 256 H100, `llama-3-8b` is fastest as copies with ZeRO 1 or 2, some of them with cp.
+# The planner needs no tp for it. The 70B model fits on 32 H100, but not on 16. On 32 the first plan
+# is ZeRO 3 with recomputation. On 64 and 256 there is room for tp, pp and cp without recomputation.
+# With more GPUs dp grows first. On smaller GPUs, of 40 GB, even `llama-3-8b` takes tp or pp, and
+# the 70B model on 64 of them goes back to ZeRO 3 with recomputation.
 
 # %% [markdown]
 # ### Exercise 10.5
@@ -460,9 +471,9 @@ if thumb:  # once you have written it
 
 # %% [markdown]
 # Llama 3 was trained on about 15 trillion tokens: far too many for 64 GPUs and a month. The planner
-# counts more than the rule of thumb, because it counts the scores, too: with long contexts they
-# matter. Prices of GPUs differ by a factor of several from one offer to another, so the dollars are
-# only as good as the price that is put in.
+# counts more than the rule of thumb, because it counts the scores of attention, too. With long
+# contexts they matter. Prices of GPUs differ from one offer to another, so the dollars are only as
+# good as the price that you put in.
 
 # %% [markdown]
 # ## 7 · Afterwards: answering
@@ -488,10 +499,10 @@ print(f"keys and values of one text: {kept:,} bytes; by formula {by_formula:,.0f
 # Write `most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens)`. Each of `tp` GPUs
 # has `memory` bytes. The parameters, `parameter_bytes` in all, are cut into equal parts. For each
 # user, each of `layers` layers keeps a key and a value for each of `tokens` tokens: for each of
-# `kv_heads` heads, `size` numbers of 2 bytes. Heads are shared out over the GPUs; tp divides
-# `kv_heads`, or is a multiple of it. Then each GPU keeps one whole head.
+# `kv_heads` heads, `size` numbers of 2 bytes. Heads are shared out over the GPUs. tp divides
+# `kv_heads`, or is a multiple of it. If it is a multiple, each GPU keeps one whole head.
 #
-# Return how many users fit at a time, a whole number. With memory 100,
+# Return how many users fit at a time. With memory 100,
 # parameter_bytes 120, tp 2, 1 layer, 2 heads, size 1, 5 tokens: 40 bytes are left on each GPU, a
 # user takes 2 · 1 · 1 · 1 · 5 · 2 = 20 of them: 2 users.
 
@@ -513,10 +524,10 @@ Table(["tp", *serving.HEADS], [[tp, *serving.row_of(server)] for tp, server in s
 
 # %% [markdown]
 # With one user, most of a token's time is reading parameters. More GPUs read faster, but each token
-# waits for two sums in each layer, each assumed to take at least 20 µs. With as many users as fit,
-# a token takes longer, and what is written costs far less, as all users share one reading of the
-# parameters. Then the prompts, which are read one after another, are most of the price. For one
-# user alone, more GPUs are faster and dearer.
+# waits for two sums in each layer, each assumed to take at least 20 µs. So for one user, more GPUs
+# are faster, and cost more for each token. With as many users as fit, a token takes longer, and
+# costs far less, as all users share one reading of the parameters. Then the prompts, which are read
+# one after another, are most of the price.
 #
 # These are computed limits, with prompts and answers of the same length for all. The table lets
 # parameters, keys and values take 90 % of the memory. Software adds its own time.
@@ -556,7 +567,8 @@ put_to_the_test(f"""
 #   the hardware FLOPs, not the model FLOPs.
 # * A kernel is limited by **computing or by memory**; its intensity says by which.
 # * A plan's cost is a **sum of few terms**. The planner computes it for all plans, and gives a
-#   reason for each that is none. Between plans that are a few percent apart, only a run decides.
+#   reason for each plan that it leaves out. Between plans that are a few percent apart, only a run
+#   decides.
 # * **Answering** has other limits than training: decoding reads all parameters for each token.
 #
 # **Your exercises** stand in the cells above.

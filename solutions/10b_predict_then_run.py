@@ -53,8 +53,8 @@ print(f"{len(plans)} plans can be run")
 # %% [markdown]
 # Each of them is one call of [labs/any_plan.py](../labs/any_plan.py): dp, tp, pp and cp, ZeRO 0 to
 # 3, any micro-batch, with or without recomputation. All of them train the same model; the tests
-# compare sixteen kinds of plans with one process, in float64. Only time and memory differ. By how
-# much, among twelve plans that are predicted to take less than 3 s a step?
+# compare many kinds of plans with one process, in float64. Only time and memory differ. How much do
+# the times differ among twelve plans that are predicted to take less than 3 s a step?
 
 # %%
 spread = predict("Seconds of a step: the slowest plan of the twelve, beside the fastest",
@@ -64,8 +64,8 @@ spread = predict("Seconds of a step: the slowest plan of the twelve, beside the 
 # ## 2 · Measuring the constants
 #
 # The formulas of part 10 have constants: how long a message takes at least, how many bytes a link
-# carries, how long a layer takes however small it is. On a cluster you would measure them once. You
-# begin with the two of a link.
+# carries, how long a layer takes however small it is. On a cluster you would measure them once.
+# Begin with the two constants of a link.
 #
 # A message of $x$ bytes takes about $α + x / B$ seconds: $α$ is the **latency**, $B$ the
 # **bandwidth** in bytes a second.
@@ -121,14 +121,14 @@ plot_against([size / 1e6 for size in sizes], {"messages": [1e3 * t for t in run.
              title="A message to the other machine, and the line through all")
 
 # %% [markdown]
-# So a card carries what it is limited to; the model of cost takes the limit. (A latency below zero
-# is no mistake: such a card lets the first bytes of a message through at once.)
+# So a card carries what it is limited to, and the model of cost takes the limit. (A latency below
+# zero is no mistake: such a card lets the first bytes of a message through at once.)
 #
-# The other constants cannot be measured one by one: a rank's Python competes with that of seven
-# others for your cores. So sixteen small plans run, in other settings than that of section 1. This
-# takes about 40 seconds. Then one fit finds the constants that explain all of their times together.
-# There are many of them for so few runs. So each is also held near a first guess, and one that
-# shows in no run stays there.
+# The other constants cannot be measured one by one: eight ranks compete for your cores. So sixteen
+# small plans run, in other settings than the setting of section 1. This takes about 40 seconds.
+# Then one fit finds the constants that explain all of their times together. There are many
+# constants for so few runs. So the fit also holds each constant near a first guess. A constant that
+# matters in no run stays at its guess.
 
 # %% tags=["nbval-ignore-output"]
 half = len(calibrating.CALIBRATING) // 2
@@ -151,8 +151,8 @@ Table(["constant", "before", "found here", ""],
 # %% [markdown]
 # ## 3 · Predicting
 #
-# Now the model of cost predicts all plans of section 1, none of which has run. Here are the best
-# one, the worst one that takes less than 3 s, and ten others, drawn by lot from all meshes and
+# Now the model of cost predicts all plans of section 1. None of them has run. The table shows the
+# best one, the worst one that takes less than 3 s, and ten others, drawn by lot from all meshes and
 # stages of ZeRO.
 
 # %% tags=["nbval-ignore-output"]
@@ -214,10 +214,10 @@ plot_causes({live.in_words(plan): timing.seconds(job, plan) for plan in sorted(t
 
 # %% [markdown]
 # In our runs, the marks are farthest from the ends of bars with much *launch*, *tp* or *cp*. These
-# consist of many short actions of eight ranks that share your cores, and each waits for the
-# slowest.
+# three consist of many short actions of eight ranks that share your cores, and each rank waits for
+# the slowest.
 #
-# **On GPUs.** Launches are queued there, so computing can hide them; whether it does depends on the
+# **On GPUs.** Launches are queued there, so computing can hide them. Whether it does depends on the
 # engine. Part [10c](10c_published_runs.ipynb) looks at runs on real clusters.
 
 # %% [markdown]
@@ -229,9 +229,9 @@ plot_causes({live.in_words(plan): timing.seconds(job, plan) for plan in sorted(t
 # ### Exercise 10.8
 #
 # Write `regret(predicted, measured)`. It gets two dicts with the same keys, the names of plans, in
-# any order: predicted and measured seconds of a step. Somebody who knows the predictions alone runs
-# the plan that is predicted to be fastest. How much longer does it take than the plan that is
-# really the fastest, as a share of that one's time?
+# any order: predicted and measured seconds of a step. Somebody who knows only the predictions runs
+# the plan that is predicted to be fastest. How much longer does this plan really take than the
+# fastest one, as a share of the fastest one's time?
 #
 # Predicted `{"a": 1.0, "b": 2.0}`, measured `{"a": 3.0, "b": 2.0}`: plan a is chosen. It takes 3 s
 # where 2 s would have done: 0.5. If the best plan is chosen, the regret is 0, however far off the
@@ -277,15 +277,16 @@ if None not in (lost, ordered):  # once you have written both
     print(f"regret {lost:.1%}; {ordered:.0%} of all pairs in the right order")
 
 # %% [markdown]
-# Half of all pairs would be in order by pure chance. And the best and the worst plan make easy
-# pairs: they were chosen to be far apart. All this is said of the twelve. The fastest of all plans
-# may be one that has not run.
+# About half of all pairs would be in order by pure chance. And the best and the worst plan make
+# easy pairs: they were chosen to be far apart. These numbers hold for the twelve plans alone. The
+# fastest of all plans may be one that has not run.
 
 # %% [markdown]
 # ## 6 · Another setting
 #
-# Do the constants hold elsewhere? Four ranks, devices of 2 · 10⁹ FLOPs a second, a narrower model,
-# a longer context, and cards of 40 MB/s. Nothing is measured anew.
+# Do the constants hold elsewhere? Here are four ranks, devices of 2 · 10⁹ FLOPs a second, a
+# narrower model, a longer context, and cards of 40 MB/s. The constants stay as section 2 found
+# them.
 
 # %% tags=["nbval-ignore-output"]
 other = live.Setting(ranks=4, width=64, layers=4, context=128, samples=8, flops=2e9, card=40e6)
@@ -324,8 +325,8 @@ put_to_the_test(f"""
 # %% [markdown]
 # ## What you have learnt
 #
-# * A model of cost has **constants** that belong to a computer and its software. Those of a link
-#   are measured alone; the others are found together, from a few small runs.
+# * A model of cost has **constants** that belong to a computer and its software. The constants of a
+#   link are measured alone. The others are found together, from a few small runs.
 # * What matters is not the error of one time, but the **choice**: the regret of the plan that is
 #   predicted to be best.
 # * The bytes of tensors are predicted closely, once it is clear **at which moment** they peak.

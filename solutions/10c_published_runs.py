@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 10c · Against published runs
 #
-# **How far off is a model of cost on runs that did not calibrate it?** People have published the
-# times of thousands of training runs. Here the model of part 10 predicts 2,328 of them. You find
+# **How far off is a model of cost on runs that did not calibrate it?** People have published what
+# thousands of training runs took. Here the model of part 10 predicts 2,328 of these runs. You find
 # rows that cannot be right, you measure the errors, and you find what the model does not know.
 
 # %% [markdown]
@@ -37,8 +37,8 @@ folds = 10  # when single runs are left out, in so many turns
 # it on measurements that did not set its numbers. `labs/published/runs.csv` has 2,369 rows of four
 # sources; its [README](../labs/published/README.md) names them and their licences.
 # *Megatron-DeepSpeed* stands for vTrain's runs on one machine and for the log of BLOOM, *nanotron*
-# for the Ultra-Scale Playbook, *FSDP* for MosaicML's table. Here are the rows that say enough to be
-# predicted:
+# for the Ultra-Scale Playbook, *FSDP* for MosaicML's table. The next table has the rows that say
+# enough to be predicted:
 
 # %%
 published, figures = lab("published_runs"), lab("published_figures")
@@ -114,11 +114,13 @@ Table(["computed / printed", "rows", "ids"],
            "4.00": abs(ratios - 4) < 0.005}.items()])
 
 # %% [markdown]
-# The formula is right to half a percent in most rows. For 1.04 there is a note in [the
+# In most rows the two figures agree to half a percent. The rows with 1.04 are explained by a note
+# in [the
 # log](https://github.com/bigscience-workshop/bigscience/blob/master/train/tr11-176B-ml/chronicles-prequel.md):
-# until then the log's own formula reported less. The log says about 3 %; the rows say 4 %. One such
-# row stands later, number 0056. It ran on another branch of the software. Its ratio suggests that
-# this branch still had the old formula. And three rows are off by a factor of 4.
+# before that note the log's own formula reported less. The note says about 3 %, the rows say 4 %.
+# One such row comes after the note, number 0056. It ran on another branch of the software. Its
+# ratio suggests that this branch still had the old formula. And three rows are off by a factor of
+# 4.
 #
 # ## 2 · Which row cannot be right?
 #
@@ -175,9 +177,9 @@ for row in log:
 Table(["row", "cannot be right", "as printed", "batch", "s", "TFLOP/s"], suspects)
 
 # %% [markdown]
-# What is the right number? The others of the row tell. The rate of 0051 is right for 320 GPUs: so
-# dp is 4, and 8 is the misprint. The rates of 0052, 0053 and 0054 are right with a batch of 512,
-# and the heading of their table says 512.
+# What is the right number? The other numbers of the row tell. The rate of 0051 is right for 320
+# GPUs: so dp is 4, and 8 is the misprint. The rates of 0052, 0053 and 0054 are right with a batch
+# of 512, and the heading of their table says 512.
 #
 # Not every mistake contradicts its own row. Rows 0041 and 0055 are the same plan, twice. Here they
 # are, with two neighbours that differ in the micro-batch alone:
@@ -189,16 +191,18 @@ Table(["row", "micro-batch", "s", "TFLOP/s"],
       title="384 GPUs, tp 8, pp 12, dp 4")
 
 # %% [markdown]
-# In one of the twins somebody has swapped two columns. The rate depends on their product alone. So
-# the twin tells that one row is wrong, and the neighbours tell which: with row 0041 the times fall
-# evenly, with row 0055 they fall and rise again. So 0055 is most likely wrong. The lab corrects
-# these five rows: `published_runs.CORRECTED`.
+# In one of the two rows somebody has swapped two columns. The rate cannot tell: it depends on their
+# product alone. The neighbours tell which row is wrong. With row 0041 the times fall evenly, with
+# row 0055 they fall and rise again. So 0055 is most likely wrong. The lab corrects these five rows:
+# `published_runs.CORRECTED`.
 #
 # Papers have misprints, too. [MegaScale](https://arxiv.org/abs/2402.15627) prints in its table 2
-# for 16 runs tokens per second, MFU, and PFLOP/s of all GPUs together. Four follow.
-# PFLOP/s are MFU × 312 TFLOP/s × GPUs. In table 5 of [Llama 3](https://arxiv.org/abs/2407.21783),
-# counts of interruptions and their shares must agree. What should MegaScale print beside 1,024 GPUs
-# and an MFU of 44.7 %?
+# tokens per second, MFU, and PFLOP/s of all GPUs together, which must be MFU × 312 TFLOP/s × GPUs.
+# In table 5 of [Llama 3](https://arxiv.org/abs/2407.21783), counts of interruptions and their
+# shares must agree.
+#
+# What should MegaScale print beside 1,024 GPUs and an MFU of 44.7 %? (In the picture, *theory* is
+# this arithmetic, and *counted* is what the paper prints.)
 
 # %%
 petaflops = predict("1,024 A100 at an MFU of 44.7 %, together", unit="PFLOP/s")
@@ -228,9 +232,9 @@ Table(["GPUs", "PFLOP/s, printed", "MFU × peak × GPUs", "GFLOPs a token, by MF
 # it does not. So tokens and MFU agree with each other, and three of these four PFLOP/s agree with
 # neither.
 #
-# In Llama 3's table one share of 18 is wrong, and it has travelled: the paper's text says that GPUs
-# cause 58.7 % of the interruptions. That is the sum of the printed shares. By the counts it is
-# 64 %.
+# In Llama 3's table one share is wrong, and it has got into the paper's text. The text says that
+# GPUs cause 58.7 % of the interruptions, which is the sum of the printed shares. By the counts it
+# is 64 %.
 
 # %% [markdown]
 # ## 3 · Calibrated, and tested
@@ -238,10 +242,11 @@ Table(["GPUs", "PFLOP/s, printed", "MFU × peak × GPUs", "GFLOPs a token, by MF
 # The model of cost derives what a step needs: FLOPs, bytes, messages. How *well* software uses the
 # hardware cannot be derived. An `Engine` keeps such numbers, each with a meaning: which share of
 # its peak a GPU reaches, how long a layer's kernels take to start, which share of a link's speed a
-# collective gets. **Calibrating** looks for the numbers that bring predictions nearest to
-# measurements. Errors are ratios (logarithms): 10 % too long counts the same for 0.1 s and for
-# 100 s. Large errors count less than their square (*soft L1*), so one strange run does not bend all
-# numbers.
+# collective gets.
+#
+# **Calibrating** looks for the numbers that bring predictions nearest to measurements. Errors are
+# ratios (logarithms): 10 % too long counts the same for 0.1 s and for 100 s. Large errors count
+# less than their square (*soft L1*), so one strange run does not bend all numbers.
 
 # %% tags=["nbval-ignore-output"]
 start = published.STARTS["nanotron"]
@@ -258,10 +263,11 @@ Table(["number", "what it means", "before", "calibrated"],
 
 # %% [markdown]
 # An engine predicts well the runs that it was calibrated on. You want to know how well it predicts
-# others. So some runs are **left out**: the engine is calibrated on all others, and predicts these.
-# Which runs should be left out together? If one row of a sweep is left out, its neighbours stay:
-# the same model on the same GPUs with another micro-batch. That is not the question you will have.
-# You will have a *new* model. So leave out whole groups: all runs of one model on one kind of GPU.
+# others. So some runs are **left out**: the engine is calibrated on all other runs, and predicts
+# the runs that were left out. Which runs should be left out together? If one row of a sweep is left
+# out, its neighbours stay: the same model on the same GPUs with another micro-batch. But you will
+# want to predict a *new* model. So leave out whole groups: all runs of one model on one kind of
+# GPU.
 
 # %% [markdown]
 # ### Exercise 10.12 · Leave out whole groups
@@ -295,9 +301,10 @@ def cross_validate(fit, x, y, group):
 check("10.12", cross_validate)
 
 # %% [markdown]
-# Does it matter? Take a rival that knows nothing of training: `nearest_run` remembers all runs, and
-# predicts the time of the most similar one, in the ratio of their FLOPs. Test it three times: with
-# single runs left out; with a model on a kind of GPU left out; with a whole source left out.
+# Does it matter what is left out together? Take a rival that knows nothing of training:
+# `nearest_run` remembers all runs, and predicts the time of the most similar one, times the ratio
+# of their FLOPs. Test it three times: with single runs left out, with a model on a kind of GPU left
+# out, and with a whole source left out.
 
 # %% tags=["nbval-ignore-output"]
 mixed = runs["Megatron-DeepSpeed"].where(figures.is_timed(runs["Megatron-DeepSpeed"]))
@@ -310,13 +317,14 @@ Table(["left out together", "the nearest run", "the model of cost"],
 
 # %% [markdown]
 # Among neighbours, remembering is better than the model of cost. (If you have a dense sweep of your
-# own cluster, look it up.) But these two tests say nothing about the third one. vTrain's runs and
-# BLOOM's have nothing in common but the software: up to 8 GPUs there, mostly hundreds here. There
-# remembering is useless, and the model of cost still tells something. So the split decides what an
-# error means. Always say what was left out.
+# own cluster, look it up.) But the first two tests say nothing about the third one. vTrain's runs
+# and BLOOM's runs have only the software in common: vTrain had up to 8 GPUs, BLOOM mostly hundreds.
+# From one source to the other, remembering is useless, and the model of cost still tells something.
+# So always say what was left out.
 #
 # Now all three engines: each group is predicted by an engine that was calibrated on the other
-# groups of its software. What do you expect?
+# groups of its software. What do you expect? (Here *theory* is the error of engines that have seen
+# every run.)
 
 # %%
 median = predict("Median error of a step's seconds, whole groups left out", unit="%")
@@ -344,13 +352,13 @@ plot_agreement({"seconds of a step": figures.clouds(runs, left, 0),
 
 # %% [markdown]
 # The grey band is a factor of 1.25. Nearly all times of Megatron-DeepSpeed and FSDP lie in it, over
-# four orders of magnitude. Of nanotron's, nearly four in ten lie outside.
+# four orders of magnitude. Of nanotron's times, nearly four in ten lie outside.
 #
-# How honest is this test? In each fold, the numbers are calibrated without the group. But people
-# who knew these runs have chosen the form of the model, and the starting numbers, near which
-# calibrating holds all numbers. This test does not undo that. You can undo a part: start elsewhere,
-# and leave out the groups again. *Same form* keeps terms and facts, such as fused attention, with
-# round numbers; a term that the default `Engine()` leaves out starts at 1 ms. *Default* leaves it
+# How honest is this test? The numbers are calibrated without the group. But people who knew these
+# runs have chosen the form of the model. They have also chosen the starting numbers, and
+# calibrating keeps all numbers near these. You can undo a part of this: start elsewhere, and leave
+# out the groups again. *Same form* keeps terms and facts, such as fused attention, with round
+# numbers. A term that the default `Engine()` leaves out starts at 1 ms there. *Default* leaves it
 # out.
 
 # %% tags=["nbval-ignore-output"]
@@ -361,16 +369,17 @@ Table(["median error of seconds", "start as chosen", "same form, round numbers",
        for engine, of in runs.items()])
 
 # %% [markdown]
-# The starting numbers hardly matter. The form matters a lot: without terms for further ranks along
-# tp, half of nanotron's times are off by more than a half. Somebody has added these terms after a
-# look at such runs. So expect larger errors for software that nobody has looked at yet.
+# The starting numbers hardly matter. For nanotron, the form matters a lot: without the terms that
+# the default leaves out, such as those for further ranks along tp, half of its times are off by
+# more than a half. Somebody has added these terms after a look at such runs. So expect larger
+# errors for software that nobody has looked at yet.
 #
 # ## 4 · What is missing?
 #
 # In the picture, many of nanotron's times form a cloud of their own, slower than predicted. If
-# errors have a shape, something is missing in the model. Look at what is left over, published over
-# predicted. Sort it by what might be the cause: stages of the pipeline, ranks along tp, and the
-# place in the list.
+# errors have a shape, something is missing in the model. Look at the ratio of published to
+# predicted seconds. Draw it over what might be the cause: stages of the pipeline, ranks along tp,
+# and the place in the list.
 
 # %% tags=["nbval-ignore-output"]
 of = runs["nanotron"]
@@ -391,15 +400,15 @@ plot_points({"stages of the pipeline": against(of.plan.pp), "ranks along tp": ag
             levels=(1, slow), ratios=True, title="What is left over of nanotron's times")
 
 # %% [markdown]
-# Along tp there is no clear step. In the list, slow runs stand together. That is a trap: for each
-# model, the list is nearly sorted by speed. But all runs with ratios above 6 have a pipeline, and
-# with more stages the ratios grow.
+# Along tp there is no clear step. In the list, slow runs stand together. That proves nothing: for
+# each model, the list is nearly sorted by speed. But all runs with the largest ratios have a
+# pipeline, and with more stages the ratios grow.
 #
-# So count what a pipeline has: messages between stages that must follow one another in a step. Two
-# stages have 2 for each micro-batch: one forward, one backward. More stages have 4: a stage in the
-# middle receives and sends both ways. Filling and draining takes 2 × (stages − 1) more. With 2
-# stages and 8 micro-batches: 16 + 2 = 18. Divide the missing seconds by that. How long does a
-# message take in slow runs?
+# So count the messages between stages that must follow one another in a step. Two stages have 2 for
+# each micro-batch: one forward, one backward. More stages have 4: a stage in the middle receives
+# and sends both ways. Filling and draining takes 2 × (stages − 1) more. With 2 stages and 8
+# micro-batches: 16 + 2 = 18. Divide the missing seconds by this number. How long does a message
+# take in slow runs? (*Theory* is a message of the calibrated engine.)
 
 # %%
 each = predict("A message between two stages of the slow runs", unit="s")
@@ -430,12 +439,13 @@ plot_points({"stages of the pipeline": clouds(piped.plan.pp),
             title="Two kinds of runs: a message takes nothing, or a quarter of a second")
 
 # %% [markdown]
-# One number describes them: about **a quarter of a second for each message**, for models from 1 to
-# 80 billion parameters, on 2 stages and on 32. Even the largest of these messages is sent in a
-# small part of that, as printed above. So a stage mostly waits. (The points far below are runs on
-# 2 stages, nearly all of 80B, that were faster than predicted.)
+# One number describes the slow runs: about **a quarter of a second for each message**, for models
+# from 1 to 80 billion parameters, on 2 stages and on 32. By the calibrated speed of the network,
+# even the largest of these messages is sent in a small part of this time, as printed above. So a
+# stage mostly waits. (The points far below are runs on 2 stages, nearly all of 80B, that were
+# faster than predicted.)
 #
-# Which runs wait? Compare sweeps:
+# Which runs are slow? Compare sweeps:
 
 # %% tags=["nbval-ignore-output"]
 plan = piped.plan
@@ -451,11 +461,11 @@ Table(["runs of nanotron with a pipeline", "how many", "of them slow"],
       [[name, these.sum(), is_slow[these].sum()] for name, these in sweeps.items()])
 
 # %% [markdown]
-# On 64 GPUs ZeRO tells them, on 256 GPUs the micro-batch. It is hard to see how either setting
-# could add the same quarter of a second to every message, and only there. But runs that are started
-# together share such settings. So perhaps some sweeps ran in another environment: another version
-# of the software, or another state of the network. The source does not say. Write down the date and
-# the version of each of your runs, and nobody has to guess.
+# On 64 GPUs ZeRO separates slow runs from fast ones, on 256 GPUs the micro-batch does. It is hard
+# to see how either setting could add the same quarter of a second to every message. But runs that
+# are started together share such settings. So perhaps some sweeps ran in another environment:
+# another version of the software, or another state of the network. The source does not say. Write
+# down the date and the version of each of your runs, and nobody has to guess.
 #
 # The calibration leaves these runs out, and cannot predict them. To leave them out of the *errors*
 # as well would be cheating. So here are both numbers, and the largest ratios without a pipeline:
@@ -478,18 +488,19 @@ Table(["row", "published / predicted", "what it was"],
       [[of.id[k], f"{ratio[k]:.2f}", figures.described(of, k)] for k in odd])
 
 # %% [markdown]
-# Most of these six cut a model along tp over two or four machines (a machine has 8 GPUs). But most
-# runs that do so are predicted within a factor of 1.25, so tp alone does not explain it. The last
-# row is the smallest ratio of all: a pipeline inside one machine, with tp 4. Here the engine is
-# wrong, perhaps because nearly all pipelines that calibrated it span several machines.
+# Most of the first six cut a model along tp over two or four machines (a machine has 8 GPUs). But
+# most runs that do so are predicted within a factor of 1.25, so tp alone does not explain the slow
+# ones. The last row has the smallest ratio of all: a pipeline inside one machine, with tp 4. Here
+# the engine is wrong, perhaps because nearly all pipelines that calibrated it span several
+# machines.
 
 # %% [markdown]
 # ## 5 · Out of memory
 #
-# A plan that does not fit is no plan. The model predicts bytes, so it predicts failures: a run
-# fails if it needs more than a certain share of the GPU's memory. There are two kinds of mistakes.
-# A **missed failure** was expected to fit, and failed. A **false alarm** fitted, and was expected
-# to fail.
+# A plan that does not fit cannot run. The model predicts bytes, so it predicts failures: a run is
+# expected to fail if it needs more than a certain share of the GPU's memory, the **limit**. There
+# are two kinds of mistakes. A **missed failure** was expected to fit, and failed. A **false alarm**
+# fitted, and was expected to fail.
 
 # %% tags=["nbval-ignore-output"]
 shares = {engine: (left[engine][1] / of.job.gpu.memory, of.is_oom)
@@ -505,15 +516,15 @@ Table(["engine", "runs", "failed", "missed failures", "false alarms"], rows,
       title=f"Expected to fail above {published.FULL_AT:.0%} of a GPU's memory")
 
 # %% [markdown]
-# Only nanotron's runs test failures: of Megatron-DeepSpeed's, hardly any failed, and half of these
-# were missed. And this limit was chosen on the runs that it is judged by. On new runs expect more
-# mistakes.
+# Only nanotron's runs test failures: of Megatron-DeepSpeed's runs hardly any failed, and half of
+# these failures were missed. And the limit was chosen on the same runs that judge it. On new runs
+# expect more mistakes.
 #
 # Which mistake costs more? A missed failure costs the time until the job has started and failed:
 # minutes of all GPUs, and perhaps a night in the queue. A false alarm costs for the whole training:
 # you take a slower plan, although the faster one would have fitted. So before a short test, prefer
 # to miss failures, because trying is cheap. For a job that starts by itself at night, prefer
-# false alarms. The limit is the knob.
+# false alarms. A higher limit misses more failures.
 
 # %% [markdown]
 # ### Exercise 10.13 · The cheapest limit
@@ -552,8 +563,8 @@ Table(["what costs more", "cheapest limit", "missed failures", "false alarms"],
        for name, limit in best.items()])
 
 # %% [markdown]
-# Some failures are missed with any limit: the model expects less than half of the memory. Are these
-# failures for want of memory at all? The source marks them as *crashed/oom*, one word for both.
+# Some failures are missed with any of these limits: the model expects too few bytes. Did these runs
+# fail for want of memory at all? The source marks them as *crashed/oom*, one word for both.
 
 # %%
 stages, layers = of.plan.pp, of.job.shape.layers
@@ -568,9 +579,9 @@ for count in (8, 16):
 
 # %% [markdown]
 # A model of 16 layers cannot have 32 stages. No GPU was too small: these plans are impossible, and
-# the planner refuses them before it counts a byte. All runs of the 1B model on 16 stages
-# failed as well, with a layer for each; the source does not say why. Before you blame the memory,
-# ask whether the plan is one.
+# the planner refuses them before it counts a byte. All runs of the 1B model on 16 stages failed as
+# well, with one layer for each stage. The source does not say why. Before you blame the memory, ask
+# whether the plan is possible.
 
 # %% [markdown]
 # ## 6 · Without calibration
@@ -590,9 +601,9 @@ Table(["GPUs", "published", "predicted", "with 4 chunks", "with 1"],
        for gpus, dp, stated in figures.LLAMA_3], title="Llama 3 405B, TFLOP/s of a GPU")
 
 # %% [markdown]
-# With 8 chunks both rates are predicted about a tenth too low, with no number fitted to them. With
+# With 8 chunks both rates are predicted about a tenth too low. No number was fitted to them. With
 # fewer chunks the errors grow, and with 1 the second rate is little more than half of the published
-# one. Assumptions decide as much as the engine.
+# one. Assumptions about the run matter as much as the engine.
 #
 # Next, ten models from 1.7 to 1,008 billion parameters, on 32 to 3,072 A100
 # ([Narayanan et al. 2021](https://arxiv.org/abs/2104.04473), table 1). Assumed are micro-batch 1,
@@ -615,10 +626,10 @@ Table(["parameters, 1e9", "GPUs", "published", *(f"{n}, {off[n]:.0%} off" for n 
       title="Megatron-LM 2021, TFLOP/s of a GPU, recomputation included; largest error")
 
 # %% [markdown]
-# For the smallest model the default engine promises more than half too much. The reason is known:
-# it assumes fused attention as in FlashAttention, which was published in 2022. With the scores
-# stored, as in 2021, all ten rows are predicted to a tenth or better, with one chunk and
-# interleaved. One fact about the software has changed the largest error that much. Interleaving
+# For the smallest model the default engine predicts a rate that is more than half too high. The
+# reason is known: it assumes fused attention as in FlashAttention, which was published in 2022.
+# With the scores stored, as in 2021, all ten rows are predicted to a tenth or better, with one
+# chunk and interleaved. So one fact about the software decides the largest error. Interleaving
 # brings some rows nearer, and others farther away.
 #
 # **On GPUs.** This computer has computed everything in this part, and measured nothing. The people
@@ -665,7 +676,7 @@ put_to_the_test(f"""
 #   what an error means. People who knew the runs chose the form: that stays.
 # * **Errors with a shape** point at something missing. Here it was a quarter of a second for each
 #   message, in some runs.
-# * Failures have **two kinds of mistakes**; their prices set the limit.
+# * Failures have **two kinds of mistakes**. Their prices set the limit.
 # * A fact about the software, such as fused attention, can decide how far off a prediction is.
 #
 # **Your exercises** stand in the cells above.

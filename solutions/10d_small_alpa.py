@@ -2,9 +2,9 @@
 # # 10d · A small Alpa
 #
 # **Can a program choose how a model is split, if each stage of the pipeline may be split in its own
-# way?** Alpa is a compiler that does. Here you build a small one. It searches on two levels, says
-# what each plan takes, and the best plans are run on real ranks. A search is as good as its model
-# of cost, and as its levels allow.
+# way?** The compiler Alpa does. Here you build a small one. It searches on two levels, and predicts
+# what each plan takes. Then the best plans run on real ranks. A search is as good as its model of
+# cost, and as its levels allow.
 
 # %% [markdown]
 # ![Bars of five plans for the same model on eight ranks: what a step takes, predicted as an outline
@@ -39,9 +39,9 @@ card_megabytes_per_second = 5.0
 # %% [markdown]
 # ## 1 · How many plans are there?
 #
-# The planner of this chapter, [labs/planner.py](../labs/planner.py), tries meshes: every stage has
-# as many layers and as many devices as each other one. But the layers of a model may differ. Then
-# the stages should, too.
+# The planner of this chapter, [labs/planner.py](../labs/planner.py), tries meshes: all stages have
+# equally many layers and equally many devices. But the layers of a model may differ. Then the
+# stages should differ, too.
 #
 # A **submesh** is the devices of one stage: 1, 2, 4, … devices of a machine, or all devices of 1,
 # 2, 4, … machines. (The paper also allows 3, 5, 6, … machines; powers of two are enough here.) A
@@ -191,19 +191,21 @@ first = next(rows for rows in range(1, 2000) if chosen(rows)[0] == "samples")
 switch.compare(by_samples / by_matrices, first, kind="communication", wire="counted")
 
 # %% [markdown]
-# Small micro-batches and large matrices: cut the matrices. Large micro-batches and small matrices:
-# split the samples. A stage may need both, and then a resharding between them has to be worth it.
-# All products of a stage have to be chosen *together*.
+# With small micro-batches and large matrices, cut the matrices. With large micro-batches and small
+# matrices, split the samples. A stage may have products of both kinds, and then a resharding
+# between them has to be worth it. So the shardings of all products of a stage have to be chosen
+# *together*.
 
 # %% [markdown]
-# Alpa writes this as an **integer program**: whole numbers are sought for which linear equations
-# hold, so that a linear sum is smallest. A variable $s_{u,i}$ is 1 if operator $u$ has its sharding
-# $i$, else 0. What operators take is linear: $\sum_{u,i} s_{u,i}\, c_{u,i}$. What resharding takes
-# between $u$ and $v$ is not: it is paid if $u$ has sharding $i$ *and* $v$ has sharding $j$, so it
-# is a product $s_{u,i}\, s_{v,j}$.
+# Alpa writes this as an **integer program**: it looks for whole numbers that satisfy linear
+# equations, and make a linear sum as small as possible. A variable $s_{u,i}$ is 1 if operator $u$
+# has its sharding $i$, else 0. With $c_{u,i}$ for its seconds, what all operators take is linear:
+# $\sum_{u,i} s_{u,i}\, c_{u,i}$. What resharding takes between $u$ and $v$ is not linear: it is
+# paid if $u$ has sharding $i$ *and* $v$ has sharding $j$, so it needs the product $s_{u,i}\,
+# s_{v,j}$.
 #
-# The way out is a variable for each pair: $e_{u,i,v,j}$ is 1 if both are chosen. What ties these
-# variables to each other? You write the equations; a solver (HiGHS, in `scipy.optimize.milp`) does
+# The way out is a variable for each pair: $e_{u,i,v,j}$ is 1 if both are chosen. Which equations
+# tie these variables to each other? You write them. A solver (HiGHS, in `scipy.optimize.milp`) does
 # the rest.
 
 # %% [markdown]
@@ -252,10 +254,10 @@ print(f"the integer program is as cheap as the cheapest of all choices: {equal} 
 #
 # With stages of 3, 5 and 4 ms and 6 micro-batches, it is 12 + 5 · 5 = 37 ms.
 #
-# The sum alone would be easy: the best way to cut the rest does not depend on how we came there.
-# The maximum spoils that. Alpa's answer is to try every value that the maximum can have: allow no
-# stage that takes longer than this **limit**, and find the smallest sum. One of the limits is the
-# right one.
+# The sum alone would be easy: the best way to cut the remaining layers does not depend on the
+# stages before them. With the maximum, it does. Alpa's answer is to try every value that the
+# maximum can have: allow no stage that takes longer than this **limit**, and find the smallest sum.
+# One of the limits is the right one.
 
 # %% [markdown]
 # ### Exercise 10.17 · Cut into stages
@@ -327,9 +329,9 @@ print("shardings of products:", {name for stage in plan for names in stage.shard
 # ## 4 · Is it optimal?
 #
 # One source says that Alpa chooses "the optimal combination". Small cases can be tried completely:
-# every cut, every tiling by submeshes, every sharding of every product. So let us look. Here are 30
-# random models of three layers, on 2 machines of 2 devices. For how many of them does the search on
-# two levels find a plan as fast as the fastest of all, by its own model of cost?
+# every cut, every choice of submeshes, every sharding of every product. Here are 30 random models
+# of three layers, on 2 machines of 2 devices. For how many of them does the search on two levels
+# find a plan as fast as the fastest of all, by its own model of cost?
 
 # %%
 as_good = predict("Of 30 random models: as fast as the fastest of all plans", unit="models")
@@ -349,16 +351,17 @@ longer = [share for _, share in found]
 as_good.compare(30, optimal, wire="counted")
 
 # %% [markdown]
-# All of them, and that is no luck. The program of the lower level is solved exactly. The upper
-# level tries every limit, and every stage is only a number to it. Such a search is optimal **for
-# what its model of cost counts**, where memory is no limit.
+# For all of them, and that is no luck. The integer program of the lower level is solved exactly.
+# The upper level tries every limit, and knows of every stage only what it takes. Such a search is
+# optimal **for what its model of cost counts**, where memory is no limit.
 
 # %% [markdown]
 # What does it not count? Stages send activations to each other. Alpa leaves these sends out,
 # "because the cross-stage communication cost is by nature small", and says so (section 7 of the
 # paper). With them, a cut at a wide place costs more than one at a narrow place, and neighbours on
-# one machine cost less than neighbours on two. Count the sends of one micro-batch's way as well;
-# the others are assumed to hide behind computing. Do so for all plans, and rank again:
+# one machine cost less than neighbours on two. The next cell also counts the sends of one
+# micro-batch on its way through all stages. It assumes that all other sends hide behind computing.
+# It does so for all plans, and ranks them again:
 
 # %%
 lost = [share for share in longer if share > 1e-9]
@@ -366,31 +369,31 @@ print(f"not the fastest plan if sends count: {len(lost)} of 30; "
       f"by {100 * max(longer):.0f} % at most, by {100 * sum(longer) / 30:.1f} % on average")
 
 # %% [markdown]
-# Other losses have the same cause, a level that sees less than it should:
+# The search loses more for the same reason: a level sees less than it should.
 #
 # * A stage here begins and ends by `samples`, whatever its neighbours would like.
 # * What is paid once a step is spread over the micro-batches, although it comes at the end, where
 #   other stages may still be computing.
 # * A submesh is a number of devices. Where they lie is decided afterwards.
 #
-# To count the sends would be possible, says the paper, and would need many more cases in both
-# levels. It calls its plans "locally near-optimal at their respective level" (section 3).
+# It would be possible to count the sends, says the paper, but it would need many more cases in both
+# levels. The paper calls its plans "locally near-optimal at their respective level" (section 3).
 
 # %% [markdown]
 # The small search has two more losses:
 #
-# * Memory is tested after choosing. A stage takes its fastest shardings if they fit, else it cuts
-#   all matrices. Between the two, nothing is tried.
-# * It knows no reduce-scatter. So it overcharges cutting matrices between two layouts by samples.
-#   There, a reduce-scatter would do for each all-reduce, at half the bytes: that is sequence
-#   parallelism ([07g](07g_how_wide.ipynb)).
+# * It tests memory after choosing. A stage takes its fastest shardings if they fit. Otherwise it
+#   cuts all matrices. It tries nothing between the two.
+# * It knows no reduce-scatter. So where a stage cuts matrices between two layouts by samples, it
+#   counts too many bytes. There, a reduce-scatter could replace each all-reduce, at half the bytes:
+#   that is sequence parallelism ([07e](07e_sequence_parallel.ipynb)).
 
 # %% [markdown]
 # ## 5 · What does freedom win?
 #
-# Is it worth it? Here are models on 8 machines of 8 GPUs, the cluster of section 3, with 16 bytes
-# of states for each parameter. The next cell prints which shares of the published figures
-# it assumes. Three plans stand beside each other:
+# Is the freedom for each stage worth it? Here are models on 8 machines of 8 GPUs, the cluster of
+# section 3, with 16 bytes of states for each parameter. The next cell prints which shares of the
+# GPU's published figures this cluster assumes. Three plans stand beside each other:
 #
 # * **Equal stages**: the best plan with as many devices for each stage, as many layers as even cuts
 #   allow, and one sharding.
@@ -430,26 +433,26 @@ for name, layers in models.items():
 Table(["model", "equal stages", "step", "free cuts", "all free", "its devices", "gain"], rows_won)
 
 # %% [markdown]
-# Nothing of this table was measured. For equal blocks whose number divides, freedom wins nothing;
-# for 50 blocks it wins next to nothing. For transformers it wins a little: the scores over the
+# Nothing of this table was measured: it is what the search predicts. For 48 equal blocks freedom
+# wins nothing, for 50 next to nothing. For transformers it wins a little: the scores over the
 # vocabulary are one layer more, and even cuts do not allow for it. Where layers differ much, as in
-# the last two models, it wins a lot. The column *free cuts* says where the gain comes from:
-# where layers differ, most of it comes from cuts at other places. Stages on different numbers of
-# devices add most in the last model.
+# the last two models, it wins a lot. The column *free cuts* says where the gain comes from: where
+# layers differ, most of it comes from cuts at other places. Stages on different numbers of devices
+# add most in the last model.
 
 # %% [markdown]
-# The small search has less than the planner in another respect: it has one axis of devices in a
-# stage, where Alpa has two, and so dp × tp. It shards no optimizer, and counts no activations. So
-# do not compare its seconds with the planner's.
+# In another respect the small search has less than the planner. It has one axis of devices in a
+# stage. (Alpa has two, so that it can combine dp and tp in a stage.) It shards no optimizer, and
+# counts no activations. So do not compare its seconds with the planner's.
 
 # %% [markdown]
 # ## 6 · Run it
 #
-# Predicted seconds are worth what a run says of them. The model is a chain of five blocks, 64
-# numbers wide, which learns handwritten digits. Inside, the blocks have very different widths. It
-# runs on 8 ranks, on four machines with slow network cards. Computing is emulated: each product
-# takes as long as on a device of 0.15 GFLOPS, asleep for most of it, so that two cores do for eight
-# ranks.
+# Only a run tells what predicted seconds are worth. The model is a chain of five blocks, 64 numbers
+# wide, which learns handwritten digits. Inside, the blocks have very different widths. It runs on 8
+# ranks, on four machines with slow network cards. Computing is emulated: each product takes as long
+# as on a device of 0.15 GFLOPS. The rank sleeps for most of this time, so that a few cores are
+# enough for eight ranks.
 
 # %%
 hiddens, rows = [1024, 2048, 256, 512, 128], 32
@@ -461,11 +464,12 @@ for stage in plan:
     print(f"layers {stage}: " + "; ".join(", ".join(names[:2]) for names in stage.shardings))
 
 # %% [markdown]
-# The search assumes a latency and a rate for each link. Compare with what your computer measures.
+# The search assumes a latency and a rate for each link. Compare them with what your computer
+# measures. (A busy computer has longer latencies than the search assumes.)
 #
 # [labs/uneven_stages.py](../labs/uneven_stages.py) runs such a plan: it reuses the pipeline of
-# chapter 08 and the layers of chapter 07. What is new are stages of several ranks. A stage sends
-# rows, and each rank gets those that it needs, from whoever has them.
+# chapter 08 and the layers of chapter 07. New are stages of several ranks. A stage sends rows, and
+# each rank of the next stage gets the rows that it needs, from the ranks that have them.
 
 # %% tags=["nbval-ignore-output"]
 machines = Machines.here(4, bytes_per_second=card_megabytes_per_second * 1e6)
@@ -488,10 +492,10 @@ gaps = [launch(uneven_runs.beside_one_process, plan, hiddens, cluster, rows, mic
 print("losses, weights and gradients equal one process to 1e-12:", max(map(max, gaps)) < 1e-12)
 
 # %% [markdown]
-# Now the race. Three plans come from the top of the ranking: of each sequence of submeshes its
-# fastest plan, and of these the three fastest. Two have equal stages: the fastest one of them, and
-# the slowest. Of each plan two steps are timed, and the shorter one counts. How much longer than
-# the best plan does the best plan of equal stages take?
+# Now the race of five plans. Three come from the top of the ranking: take the fastest plan of each
+# sequence of submeshes, and of these plans the three fastest. Two plans have equal stages: the
+# fastest and the slowest plan of this kind. Of each plan two steps are timed, and the shorter one
+# counts. How much longer than the best plan does the best plan of equal stages take?
 
 # %%
 ratio = predict("A step of the best equal stages, beside a step of the best plan", unit="times")
@@ -528,13 +532,13 @@ Table(["plan", "layers of its stages", "predicted", "measured", "off by"],
 
 # %% [markdown]
 # The blocks have very different widths, so equal stages wait for the widest. The search gives the
-# widest block half of the devices. These four are on two machines and the matrices are large, so it
-# cuts the matrices there. All other blocks split samples.
+# widest block half of the devices. These four devices are on two machines, and the matrices are
+# large, so the search cuts the matrices there. All other blocks split samples.
 #
 # The model leaves out two effects that pull in opposite directions. A stage that splits samples
-# sums its gradients after its last backward; if others still compute then, that costs less than
-# predicted. And messages cost more than predicted, as eight processes share this computer's cores.
-# So plans that are predicted within a tenth of each other may change places.
+# sums its gradients after its last backward. If other stages still compute then, that costs less
+# than predicted. And messages cost more than predicted, as eight processes share this computer's
+# cores. So plans that are predicted within a tenth of each other may change places.
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # In which pairs of plans is the one that is predicted to be faster also faster?
@@ -548,14 +552,24 @@ Table(["pairs of plans", "how many", "in the predicted order"],
 
 # %% [markdown]
 # The model of cost knows three things about this cluster: FLOPS, latency, bytes per second. The
-# last table says whether that was enough to rank plans here. Computing is emulated and links are
-# shaped here. **On GPUs** a product's time depends on its shape, and kernels overlap with
+# last table says whether that was enough to rank plans here, where computing is emulated and links
+# are slowed down. **On GPUs** a product's time depends on its shape, and kernels overlap with
 # communication. Alpa therefore compiles and *measures* the candidates of the upper level: its $t_i$
 # are profiled (section 5.2 of the paper). Part [10b](10b_predict_then_run.ipynb) calibrates the
 # planner's model.
-#
+
+# %% [markdown]
 # *Break it.* Give `Cluster` a wrong network, `Link(7e-4, 1e9)` between machines, search again, and
-# run that plan. The search is as sure as before.
+# run that plan on the slow cards.
+#
+# <details><summary>What happens?</summary>
+#
+# For such a fast network, the search takes one stage on all eight devices, and splits all samples.
+# It predicts a shorter step than before, and gives no warning. But on the slow cards, the
+# all-reduces of all matrices take long. In our run the step took more than twice as long as
+# predicted, and longer than the plan for the right network.
+#
+# </details>
 
 # %% [markdown]
 # ## Put to the test
@@ -614,8 +628,8 @@ put_to_the_test(f"""
 # * A pipeline with free stages has far too many plans to try: they are **computed**.
 # * **Within a stage** an integer program chooses how each product is cut, and pays for resharding.
 # * **Over the stages** dynamic programming minimises the sum, for each limit on the slowest stage.
-# * Such a search is optimal for its own model of cost, where memory is no limit. It **loses what no
-#   level sees**: sends between stages, and where their devices lie.
+# * Such a search is optimal for its own model of cost, where memory is no limit. It **misses what
+#   no level sees**: sends between stages, and where their devices lie.
 # * Freedom for each stage wins where **layers differ**, and next to nothing where they are equal.
 #
 # **Your exercises** stand in the cells above, and in

@@ -40,8 +40,9 @@ looked_at = 40  # of the fastest plans
 # %% [markdown]
 # ## 1 · One plan, five engines
 #
-# The planner of this chapter finds the fastest plan that fits, by its model of cost. Here it is for
-# a model of 70 billion parameters on 64 GPUs. A plan is a `Plan` of `labs/cost_model.py`: ranks
+# The five engines are Megatron-LM, DeepSpeed, torchtitan, accelerate and nanotron. The planner of
+# this chapter finds the fastest plan that fits, by its model of cost. Here are its three fastest
+# for a model of 70 billion parameters on 64 GPUs. A plan is a `Plan` of `labs/cost_model.py`: ranks
 # along dp, tp, pp and cp, the stage of ZeRO, the micro-batch, what is recomputed, chunks of a
 # stage, and whether sequence parallelism is used.
 
@@ -53,8 +54,8 @@ job, best = planned.job, planned.best(looked_at)
 Table(planner.HEADS, [planner.row_of(choice) for choice in best[:3]])
 
 # %% [markdown]
-# Nobody can start such a row. Megatron-LM wants a command line. The lab writes it: first the
-# options of the plan, then the model's shape. In a terminal,
+# No engine can start from such a row. Megatron-LM wants a command line. The lab writes it: first
+# the options of the plan, then the model's shape. In a terminal,
 # `python -m pedagogy_lib plan --model llama-3-70b --gpus 64xH100 --batch 512 --write megatron-lm`
 # prints it, too.
 
@@ -68,8 +69,8 @@ print(writers.megatron(best[0].plan, job).text)
 #
 # You add what the plan and the shape do not know: data, the tokenizer, the learning rate, and the
 # base of the rotary angles (`--rotary-base 500000` for Llama 3). The line runs on each machine.
-# `$HEAD` is the name of one of them, where all of them meet. Dropout would be 0.1, Megatron-LM's
-# default: Llama has none, so the lab writes 0.
+# `$HEAD` is the name of the machine where all of them meet. Megatron-LM's default for dropout is
+# 0.1. Llama has no dropout, so the lab writes 0.
 
 # %% [markdown]
 # ### Exercise 10.18 · The parallel part
@@ -89,7 +90,7 @@ print(writers.megatron(best[0].plan, job).text)
 # With dp 1, tp 2, pp 1, cp 1, micro-batch 1 and a batch of 8, they are 2, 1, 1, 1 and 8.
 
 # %% [markdown]
-# Others are left out where not wanted. A switch has the value `True`:
+# Others are there only if wanted. A switch has the value `True`:
 #
 # * `--sequence-parallel`: a switch, if `plan.sequence` is true and there is tp.
 # * `--use-distributed-optimizer`: a switch, for ZeRO 1. `plan.zero` is 0 or 1 here.
@@ -108,12 +109,12 @@ check("10.18")
 
 # %% [markdown]
 # The lab writes the other files in the same way. You complete them, too. accelerate's YAML needs
-# `machine_rank` on each machine, and `main_process_ip` and `main_process_port`. nanotron's has its
-# default `rope_theta`, 10,000, where Llama 3 has 500,000.
+# `machine_rank` on each machine, and `main_process_ip` and `main_process_port`. nanotron's YAML has
+# its default `rope_theta`, 10,000, where Llama 3 has 500,000.
 #
-# What an engine cannot express, the lab refuses, with the first reason that holds. Here is one plan
-# of 64 ranks, as it is answered for all five. *accelerate* means accelerate with FSDP2: it starts
-# other engines, too.
+# If an engine cannot express a plan, the lab refuses, and tells the first reason that it finds.
+# Here are its answers for one plan of 64 ranks and all five engines. *accelerate* means accelerate
+# with FSDP2: it can start other engines, too.
 
 # %%
 shape_of = lab("model_shapes").model_named
@@ -124,17 +125,18 @@ for engine, told in writers.answers(example, large).items():
     print(told if isinstance(told, str) else f"{engine}: possible")
 
 # %% [markdown]
-# The JSON alone makes no stages: a program does, with `PipelineModule`. With tp as well, the model
-# has to be cut in the program, as Megatron-DeepSpeed does (part [10c](10c_published_runs.ipynb)).
-# Counted here is what DeepSpeed cuts by itself. Then four rules hold:
+# DeepSpeed's JSON alone makes no stages: a program does, with `PipelineModule`. With tp as well,
+# the program has to cut the model itself, as Megatron-DeepSpeed does (part
+# [10c](10c_published_runs.ipynb)). We count only what DeepSpeed cuts by itself. Then four rules
+# hold:
 #
 # * no tp together with a pipeline,
 # * no sequence parallelism, which each plan of the planner with tp has,
 # * no ring for long contexts: cp is 1,
 # * no interleaved pipeline: one chunk a stage.
 #
-# How many of the planner's fastest plans can DeepSpeed express? Of each mesh and stage of ZeRO, the
-# fastest plan is among them.
+# How many of the planner's fastest plans can DeepSpeed express? The list has one plan, the fastest,
+# for each mesh and stage of ZeRO.
 
 # %%
 possible = predict(f"Of the planner's {len(best)} fastest plans, DeepSpeed can express",
@@ -161,10 +163,10 @@ Table(["refused", "plans"], reasons.most_common(8))
 
 # %% [markdown]
 # So choose the engine before the plan, or tell the planner what your engine can do. The table
-# counts first reasons: others may hold as well. And a refusal need not be the last word. DeepSpeed
-# and accelerate cut along tp without sequence parallelism: that is another plan, which needs more
-# memory. The planner itself leaves out ZeRO 2 and 3 in a pipeline, "which gather or reduce for each
-# micro-batch". torchtitan can run such plans.
+# counts first reasons: others may hold as well. And a refused plan may have a neighbour that the
+# engine can express. DeepSpeed and accelerate cut along tp without sequence parallelism: that is
+# another plan, which needs more memory. The planner itself leaves out ZeRO 2 and 3 in a pipeline,
+# "which gather or reduce for each micro-batch". torchtitan can run such plans.
 #
 # **Where the options come from.** Megatron-LM core_v0.19.0, August 2026; DeepSpeed 0.19.8;
 # torchtitan 0.2.2, February 2026, the last one with TOML (its later configurations are Python);
@@ -177,9 +179,9 @@ Table(["refused", "plans"], reasons.most_common(8))
 #
 # $$\text{train batch} = \text{micro-batch} \cdot \text{accumulation steps} \cdot \text{copies}$$
 #
-# The *train batch* has the samples of a step, the *micro-batch* those that go through the model at
-# a time on one rank, and each copy goes through as many micro-batches as there are *accumulation
-# steps*. Copies are dp. Ranks along tp and pp are no copies.
+# The *train batch* is the number of samples in a step. The *micro-batch* is how many samples go
+# through the model at a time on one rank. *Accumulation steps* are how many micro-batches each copy
+# goes through in a step. There are dp copies: ranks along tp and pp are no copies.
 
 # %% [markdown]
 # ### Exercise 10.19 · Complete it
@@ -248,8 +250,8 @@ else:
 # %% [markdown]
 # DeepSpeed 0.19.8 derives the same numbers as the plan. It refuses numbers that contradict each
 # other. It notices a misspelt name inside of `zero_optimization`, but not at the top of the file:
-# there it ignores what it does not know, and takes its default. One British letter turns ZeRO 3
-# into ZeRO 0: each rank would keep the whole model. Section 5 comes back to this.
+# there it ignores a name that it does not know, and takes its default. One British letter turns
+# ZeRO 3 into ZeRO 0: each rank would keep the whole model. Section 5 comes back to this.
 
 # %% [markdown]
 # ## 3 · And back
@@ -273,9 +275,9 @@ Table(["engine", "plans it can express", "read back as the same plan"], rows)
 
 # %% [markdown]
 # Does a plan that was read back still train the model? The planner's fastest plan and two others
-# are written, read back, and made smaller. The axes stay; each of them gets two ranks at most. Then
-# the small plan trains the small transformer of chapter 09 on real ranks, beside one process, in
-# float64.
+# are written, read back, and made smaller. The axes stay, and each of them gets two ranks at most.
+# Then the small plan trains the small transformer of chapter 09 on real ranks, beside one process,
+# in float64.
 
 # %%
 any_plan, text = lab("any_plan"), lab("language_model").standard_library(20_000)
@@ -287,11 +289,11 @@ for engine, plan in trained.items():
     print(f"{engine}: as one process to 1e-12: {max(run.values) < 1e-12}")
 
 # %% [markdown]
-# So the lab's reader undoes the lab's writer, and what it finds trains. That the engine reads the
-# same, only the engine's own parser can tell: section 2 has asked DeepSpeed's. One difference is
-# known: nanotron shares out the layers by their cost, with the output's, says its source. Its pp 8
-# need not mean 10 of 80 layers on each stage. And no engine has trained so far: FSDP2 does, in the
-# next section.
+# So the lab's reader undoes the lab's writer, and the plans that it finds train. Only the engine's
+# own parser can tell whether the engine reads the same plan. Section 2 has asked DeepSpeed's
+# parser. One difference is known: nanotron shares out the layers by their cost, and counts the
+# output as well, says its source. So its pp 8 need not mean 10 of 80 layers on each stage. And no
+# engine has trained so far. FSDP2 does, in the next section.
 
 # %% [markdown]
 # ## 4 · A program for FSDP2
@@ -306,8 +308,8 @@ print(fsdp2.fsdp2(on_four, 8))
 
 # %% [markdown]
 # The order matters: cut along tp, wrap for recomputation, shard each block, shard what is left,
-# and only then make the optimizer. Does the program equal one process? It runs as a text, on four
-# ranks. To compare to the last digit, float64 stands in the place of bfloat16:
+# and only then make the optimizer. Does the program equal one process? The lab runs this text on
+# four ranks. To compare to the last digit, float64 stands in the place of bfloat16:
 
 # %%
 for plan in (on_four, Plan(dp=4, zero=2), Plan(dp=2, zero=3, micro_batch=4)):
@@ -367,7 +369,8 @@ check("10.20", shard)
 # ## 5 · One letter wrong
 #
 # A misspelt option is a cheap mistake if somebody notices it, and an expensive one otherwise. The
-# lab knows the options that it writes. It finds a wrong letter in each of the five:
+# lab knows the options that it writes. It finds a wrong letter in the file of each of the five
+# engines:
 
 # %%
 LETTERS = {"Megatron-LM": ("use-distributed", "use-distribute"),
@@ -381,8 +384,8 @@ for engine, (right, wrong) in LETTERS.items():
           options.unknown_options(engine, told.replace(right, wrong)))
 
 # %% [markdown]
-# And the engine itself? DeepSpeed did not notice one at the top of its file (section 2). Here is
-# `accelerate launch`: what it would tell its ranks. (accelerate is optional, too:
+# Does the engine itself notice? DeepSpeed did not notice a wrong letter at the top of its file
+# (section 2). Here is what `accelerate launch` would tell its ranks. (accelerate is optional, too:
 # `python3 tools/setup.py bench`.)
 
 # %% tags=["nbval-ignore-output"]
@@ -408,21 +411,21 @@ for recompute in ("full", "none"):
 
 # %% [markdown]
 # accelerate 1.15.0 refuses an unknown name at the top of its file. Inside of `fsdp_config` its
-# launcher ignores one. With `checkpoiting`, the ranks would recompute nothing, and by the model of
-# cost the plan no longer fits. With `fsdp_versoin`, they are told FSDP 1. `Accelerator` then raises
-# a `ValueError`, says its source: `parallelism_config` needs FSDP 2.
+# launcher ignores an unknown name. With `checkpoiting`, the ranks would recompute nothing, and by
+# the model of cost the plan no longer fits. With `fsdp_versoin`, the ranks are told FSDP 1.
+# `Accelerator` then raises a `ValueError`, says its source: `parallelism_config` needs FSDP 2.
 #
-# What do others do with an unknown option? Megatron-LM's `argparse` refuses it, and so does Python
-# for an argument of `fully_shard`. torchtitan 0.2.2 and nanotron refuse, says their source. So
-# print what an engine has understood, and read that, not your file.
+# What do other engines do with an unknown option? Megatron-LM's `argparse` refuses it, and so does
+# Python for an argument of `fully_shard`. torchtitan 0.2.2 and nanotron refuse it, says their
+# source. So let the engine print what it has understood, and check that print, not your file.
 
 # %% [markdown]
 # ## 6 · Configurations in our sources
 #
-# Part 09c has judged the sizes of one command line for Megatron-LM: there is no
-# `--data-parallel-size`, and the model is not Llama. Its source also has comments behind
-# backslashes. What does a shell make of that? Bash runs the line here; in the place of
-# `python` stands a function that prints what it gets.
+# Part 09c has judged one command line for Megatron-LM: there is no option `--data-parallel-size`,
+# and the model is not Llama. In its source, the line also has comments behind backslashes. What
+# does a shell make of that? Bash runs the line here. A function stands in the place of `python`,
+# and prints what it gets.
 
 # %%
 documents = lab("documents_configurations")
@@ -450,9 +453,9 @@ if back.is_installed("deepspeed"):
     print(*(verdict[:88] for verdict in run.values[0]), sep="\n")
 
 # %% [markdown]
-# All their options exist, but neither of them says how large a batch is. DeepSpeed 0.19.8 refuses
-# both, and its parser says so where it is installed. (What `"auto"` does, part 06h has measured.)
-# And a slide shows FSDP with one call for the whole model, `FSDP(module)`. With FSDP2's
+# All options of both files exist, but neither file says how large a batch is. DeepSpeed 0.19.8
+# refuses both, and its parser says so where it is installed. (Part 06h has measured what `"auto"`
+# does.) And a slide shows FSDP with one call for the whole model, `FSDP(module)`. With FSDP2's
 # `fully_shard`, the model is then one unit, and one all-gather brings all of it:
 
 # %%
@@ -519,7 +522,7 @@ put_to_the_test(f"""
 # %% [markdown]
 # ## What you have learnt
 #
-# * **An engine limits the plans**: of the fastest ones, each can express some.
+# * **An engine limits the plans**: most engines can express only some of the fastest plans.
 # * **Train batch = micro-batch × accumulation steps × copies.** Ranks along tp are no copies.
 # * In Megatron-LM, **dp is what is left**, and ZeRO 1 is an option of its own.
 # * With FSDP2, **blocks first, then the model, then the optimizer**.

@@ -2,8 +2,8 @@
 # # 10f · Advice, judged
 #
 # **"Start with DDP." "tp 8, pp 4, dp 2 for 70B." "Never use tensor parallelism across machines."**
-# Advice of this kind is everywhere, mostly without numbers. Here the planner answers it: how much
-# slower is the advised plan than the best one? And when is the difference too small to say?
+# Advice of this kind is everywhere, mostly without numbers. Here the planner judges it: how much
+# slower is the advised plan than the best one? And when is the difference too small to decide?
 
 # %% [markdown]
 # ![Three panels of coloured squares: models as rows, numbers of GPUs as columns; the colour is the
@@ -38,8 +38,8 @@ engines = 40  # so many engines are tried in which all numbers are wrong at once
 # %% [markdown]
 # ## 1 · When does a prediction decide?
 #
-# This part runs no training. All its seconds are predictions of the model of cost of part 10. Its
-# assumptions about software are the numbers of an **engine**: here `Engine()`, with default
+# This part runs no training. All its seconds are predictions of the model of cost of part 10. What
+# this model assumes about software are the numbers of an **engine**: here `Engine()`, with default
 # numbers. Part 10c compares such predictions with published runs, one run at a time.
 #
 # Advice is about *two* plans: which one is faster? A model that predicts both 20 % too short still
@@ -79,14 +79,15 @@ sizes = runs["Megatron-DeepSpeed"].plan.ranks
 print(f"Megatron-DeepSpeed's runs used {min(sizes):.0f} to {max(sizes):.0f} GPUs")
 
 # %% [markdown]
-# The first bars are pairs whose predictions nearly agree. A coin names half of such plans right.
-# The further two predictions are apart, the more they decide; the printed factors say from where
-# on, for each software. With nanotron's pipelines it is worst: many of these runs waited for slow
-# messages, which no plan shows ([10c](10c_published_runs.ipynb)).
+# The first bars are pairs whose predictions nearly agree. There the model is right little more
+# often than a coin, which names the faster plan in half of the pairs. The further two predictions
+# are apart, the more they decide. The printed factors say from which ratio on, for each software.
+# The model is worst for nanotron's pipelines: many of these runs waited for slow messages, which
+# no plan shows ([10c](10c_published_runs.ipynb)).
 #
 # So this part gives three verdicts. **Agrees**: the best plan that follows the advice is faster
-# than all others, by more than `error`. **Disagrees**: another plan is faster by more than that.
-# **Cannot be told**: all else.
+# than all other plans, by more than `error`. **Disagrees**: another plan is faster, by more than
+# `error`. **Cannot be told**: neither of the two.
 
 # %% [markdown]
 # Verdicts have a scope. They hold for software and networks like those of Megatron-DeepSpeed's
@@ -98,10 +99,11 @@ advice.verdict(100, 140, error), advice.verdict(100, 110, error), advice.verdict
 # %% [markdown]
 # ## 2 · The decision tree
 #
-# A web page shows a decision tree as a picture; this course has its text only. The text, and the
-# table of a book's chapter, suggest these questions. Does the whole state fit into one GPU? Then
-# DDP. Do at least the parameters fit? Then ZeRO 2. Does one layer fit, and is the model not too
-# large? Then ZeRO 3. Else tp inside a machine, and as many stages as needed.
+# A web page shows a decision tree as a picture. This course has only the page's text. The text, and
+# the table of a book's chapter, suggest these questions. Does the whole state fit into one GPU?
+# Then take DDP. Do at least the parameters fit? Then take ZeRO 2. Does one layer fit, and is the
+# model not too large? Then take ZeRO 3. Otherwise take tp inside a machine, and as many stages as
+# needed.
 
 # %% [markdown]
 # ### Exercise 10.21 · The tree
@@ -162,14 +164,14 @@ print(f"at most 10 % slower than the fastest plan: {sum(r <= 1.1 for r in ratios
       f"{len(ratios)}; median {np.median(ratios):.2f}, largest {max(ratios):.2f}")
 
 # %% [markdown]
-# Where the tree has a possible plan, the last line says how far from the best it is. To *agree*,
-# the planner would have to find all other plans much slower. That is a hard test: a plan with one
+# Where the tree has a possible plan, the last line says how far it is from the fastest one. For
+# *agrees*, all other plans would have to be much slower. That is a hard test: a plan with one
 # number changed is often about as fast.
 
 # %% [markdown]
 # Two questions are missing in the tree. **The batch**: four million tokens are 512 samples of 8,192
-# tokens, and dp alone cannot share them out to 1,024 copies (∞). **The activations**: states may
-# fit, and then everything has to be recomputed to make room for them.
+# tokens, and dp alone cannot share them out to 1,024 copies (∞). **The activations**: where the
+# states fit, everything may have to be recomputed to make room for the activations.
 #
 # At a question mark the tree finds nothing that fits, and the planner does. The planner may fill
 # more than half of the memory with states, or cut them with ZeRO 1 along dp.
@@ -179,7 +181,7 @@ print(f"at most 10 % slower than the fastest plan: {sum(r <= 1.1 for r in ratios
 #
 # Now the sources' other advice, for the jobs that they name. Where they name no job, the course
 # chose one. The **ratio** divides the seconds of the fastest plan that follows the advice by those
-# of the fastest plan that does not: below 1, following is faster.
+# of the fastest plan that does not. Below 1, following the advice is faster.
 #
 # One example first. A web page trains "Llama 70B" on 64 H100 with tp 8, pp 4, dp 2 and a batch of
 # 1,024. Here it is Llama 3 70B, with 8,192 tokens in a sample: the page names no length.
@@ -207,10 +209,10 @@ plot_causes({f"{name}: {figures.in_words(one.plan)}": one.seconds
              for name, one in choices.items()}, title="Llama 3 70B on 64 H100: one step")
 
 # %% [markdown]
-# Each bar shows what a plan pays with, beside computing. In a pipeline, a rank has fewer layers,
-# and so fewer sums along tp: but there is a bubble. ZeRO 3 sends parameters, and may have to
-# recompute, as it cuts no activations. Seconds are not all: a plan with more memory left survives
-# a longer sample.
+# Each bar shows on what a plan spends time, beside computing. In a pipeline, a rank has fewer
+# layers, and so fewer sums along tp. But there is a bubble. ZeRO 3 sends parameters, and may have
+# to recompute, as it cuts no activations. Seconds are not everything: a plan with more memory left
+# has room for longer samples.
 
 # %%
 for name, one in choices.items():
@@ -240,9 +242,9 @@ for name, one in choices.items():
 check("10.22")
 
 # %% [markdown]
-# Here are all verdicts. "Depends on" names the engine's numbers that change a verdict if they alone
-# are wrong by `factor`. For the last column all numbers are wrong at once, each by a random factor
-# of at most `factor`: how many of such engines give the same verdict?
+# Here are all verdicts. "Depends on" names each number of the engine that changes the verdict if it
+# alone is wrong by `factor`. For the last column all numbers are wrong at once, each by a random
+# factor of at most `factor`. The column says how many of such engines give the same verdict.
 
 # %% tags=["nbval-ignore-output"]
 rows = figures.verdict_rows(advised.values(), error, factor, engines)
@@ -260,12 +262,12 @@ print(f"with messages of 0.25 s between stages: {changed} of {len(rows)} verdict
 
 # %% [markdown]
 # Each "cannot be told" is a result: by the model, very different plans are nearly as fast as each
-# other. Whoever claims that one of them is clearly best knows something that the model does not, or
-# has measured it. And the best of many inexact predictions is probably predicted too fast: a ratio
-# a little above 1 is no proof against advice that names a single plan.
+# other. To claim that one of them is clearly best, you have to measure, or to know more than the
+# model does. And the plan that looks best among many inexact predictions is probably predicted too
+# fast. So a ratio a little above 1 is no proof against advice that names a single plan.
 #
 # The last line is a warning. It takes messages as slow as in some published runs. They make every
-# pipeline slower, and other verdicts come out. Measure your messages first (10b).
+# pipeline slower, and change several verdicts. Measure your messages first (10b).
 
 # %% [markdown]
 # ## 4 · Which strategy wins where?
@@ -308,12 +310,13 @@ for panel, models in phases.items():
 # ## 5 · tp across machines
 #
 # Never use tp across machines, says the web page: layers become 10 to 30 times slower. For Llama 3
-# the planner has no such plan: the model has 8 heads of keys, and the planner cuts no head. GPT-3
-# has 96.
+# the planner has no plan with tp above 8: the model has 8 heads of keys, and the planner cuts no
+# head. GPT-3 has 96 heads.
 #
-# Take 16 GPUs, and two samples that go through one layer of GPT-3. Either two groups with tp 8,
-# each inside a machine, work on one sample each. Or one group with tp 16, over two machines, works
-# on one sample after the other. How many times as long does the second way take?
+# Take 16 GPUs, and two samples that go through one layer of GPT-3. In the first way, two groups
+# with tp 8, each inside a machine, work on one sample each. In the second way, one group with tp
+# 16, over two machines, works on one sample after the other. How many times as long does the second
+# way take?
 
 # %%
 layer = predict("Two samples through a layer: seconds with tp 16 over those with tp 8",
@@ -342,14 +345,16 @@ plot_against([x / 1e9 for x in speeds], lines, "GB/s between machines, for each 
              "seconds of a step", logarithmic=True, title="GPT-3 175B on 1,024 H100")
 
 # %% [markdown]
-# An H100 usually has a card of 400 Gb/s, 50 GB/s. All eight cards of a machine carry a part of each
-# sum; together they are nearly as fast as one GPU's NVLink. The source's factors need far slower
-# cards. So a first reason for the rule is **bandwidth**, not the border of a machine.
-#
-# But the ratio does not reach 1, however fast the network is: then a sum waits for the links inside
-# a machine. That is the second reason. With tp 16 a GPU computes half as long for each sample, and
-# each sum takes as long as before. This reason holds inside an NVLink network of 72 GPUs, too
-# ([NVIDIA](https://www.nvidia.com/en-us/data-center/gb200-nvl72/)).
+# In machines with eight H100, each GPU usually has a card of 400 Gb/s, 50 GB/s. All eight cards of
+# a machine carry a part of each sum. Together they are nearly as fast as one GPU's NVLink. The
+# source's factors need far slower cards, as the printed line says. So a first reason for the rule
+# is **bandwidth**, not the border of a machine.
+
+# %% [markdown]
+# But the predicted ratio does not reach 1, however fast the network is: then a sum waits for the
+# links inside a machine. That is the second reason. With tp 16 a GPU computes half as long for each
+# sample, and each sum takes as long as before. The same is expected inside an NVLink network of 72
+# GPUs ([NVIDIA](https://www.nvidia.com/en-us/data-center/gb200-nvl72/)).
 
 # %% [markdown]
 # ## 6 · A table of words, in numbers
@@ -357,8 +362,8 @@ plot_against([x / 1e9 for x in speeds], lines, "GB/s between machines, for each 
 # The web page compares strategies in words, from "low" to "highest". The table has its words beside
 # what the model computes for 8 billion parameters on 64 H100: 512 samples, nothing recomputed,
 # micro-batches of one sample. **Exposed** are the seconds of communication that no computing hides.
-# Its column "complexity" is left out: no formula gives it. Where states and activations exceed the
-# memory, the plan does not fit, and its seconds are those on a larger GPU.
+# The page's column "complexity" is left out: no formula gives it. Where states and activations
+# exceed the memory, the plan does not fit. Its seconds are then for a GPU with more memory.
 
 # %%
 job = advice.Contest("Llama 3 8B", 64, "H100", 512).job
@@ -371,22 +376,23 @@ Table(["strategy", "memory efficiency", "states", "activations", "communication"
       figures.strategy_rows(job), title=f"Of {job.gpu.memory / 1e9:.0f} GB on each GPU")
 
 # %% [markdown]
-# "Memory efficiency" mixes two things. Of the *states*, tp keeps an eighth here, and pp a little
-# more: one of its stages has the embedding. ZeRO 3 keeps a 64th, and the layers that it has
-# gathered come on top. Of the *activations*, tp with sequence
-# parallelism keeps an eighth. ZeRO cuts none, and a pipeline under 1F1B hardly any.
-#
-# ZeRO 3's communication is not one number, either. Two sources say half as much again as DDP, and
-# that is right for one micro-batch. A book's chapter says three times; 06h shows what it counts.
-# By the model, three is the number for *two* micro-batches. Engines that reduce once a step send
-# less (06f).
+# "Memory efficiency" mixes two things. Of the *states*, a rank keeps an eighth with tp here, and a
+# little more with pp: one of the stages has the embedding. With ZeRO 3 it keeps a 64th, and the
+# layers that it has gathered come on top. Of the *activations*, a rank keeps an eighth with tp and
+# sequence parallelism. ZeRO cuts none, and a pipeline under 1F1B hardly any.
+
+# %% [markdown]
+# ZeRO 3's communication is not one number, either. Two sources say that it is one and a half times
+# that of DDP, and this is right for one micro-batch. A book's chapter says three times, and 06h
+# shows what it counts. By the model, three is the number for *two* micro-batches. Engines that
+# reduce once a step send less (06f).
 
 # %% [markdown]
 # ## 7 · Your own job
 #
-# Choose a job. The first bar is the tree's plan, if that is possible and fits. Below it are the
-# fastest plans, one for each mesh and stage of ZeRO. Here they may have context parallelism (cp),
-# too. Where nothing fits, the planner says how many GPUs would do.
+# Choose a job. The first bar is the tree's plan, if it is possible and fits. Below it are the
+# fastest plans, one for each mesh and stage of ZeRO. Here plans may have context parallelism (cp),
+# too. Where nothing fits, the planner says how many GPUs would be enough.
 
 # %% tags=["nbval-ignore-output"]
 def show(model, gpu, gpus, samples):

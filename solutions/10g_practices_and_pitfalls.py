@@ -2,9 +2,9 @@
 # # 10g · Practices and pitfalls
 #
 # **"Always use mixed precision." "Offload to the CPU." "Save after every epoch."** Such advice
-# chooses no mesh, so [10f](10f_advice_judged.ipynb) did not judge it. Which of it can a model of
-# cost decide? Where was the rest measured? And what can nobody on this computer test? This part
-# answers every practice and every pitfall of the sources.
+# chooses no mesh, so [10f](10f_advice_judged.ipynb) did not judge it. Which advice can a model of
+# cost decide? Where in this course was the rest measured? And what can nobody test on this
+# computer? This part answers every practice and every pitfall of the sources.
 
 # %% [markdown]
 # ![Horizontal bars, one for each plan of a model of 7 billion parameters on 8 GPUs, divided by
@@ -35,8 +35,8 @@ storage = 2e12  # bytes per second of the storage for checkpoints, for all GPUs 
 #
 # A source says: it halves the memory, doubles the throughput, and is always worth it. Chapter 05
 # found another number for the *states*: 16 bytes for each parameter in float32, and 16 to 18 in
-# mixed precision, as the optimizer keeps a copy in float32. Activations do become smaller. What is
-# the sum?
+# mixed precision, as the optimizer keeps a copy in float32. Activations do become smaller. How much
+# memory is it in all?
 #
 # Take GPT-2 XL with its fastest plan on 8 A100.
 
@@ -65,16 +65,17 @@ for name, (of_memory, of_time) in ratios.items():
     print(f"{name}: mixed precision needs {of_memory:.0%} of the memory, {of_time:.0%} of the time")
 
 # %% [markdown]
-# How is that computed? An A100 multiplies 312 · 10¹² numbers a second in bfloat16, and 156 · 10¹²
-# in TF32 ([data sheet](https://www.nvidia.com/en-us/data-center/a100/)), which PyTorch uses for
-# float32 only if it is told to. Without TF32 there are 19.5 · 10¹². All other kernels, and all
-# messages, move twice as many bytes in float32.
+# How is that computed? For products of matrices, an A100's peak is 312 · 10¹² FLOPs a second in
+# bfloat16, and 156 · 10¹² in TF32 ([data sheet](https://www.nvidia.com/en-us/data-center/a100/)).
+# PyTorch uses TF32 for products of float32 matrices only if you tell it to. Without TF32 the peak
+# is 19.5 · 10¹². All other kernels, and all messages, move twice as many bytes in float32.
 
 # %% [markdown]
-# So throughput doubles as far as products, traffic and messages decide. Memory halves only as far
-# as activations do: the table has both parts. Where ZeRO cuts the optimizer's states, the copy in
-# float32 is cut, too, and what stays whole has half the bytes. Whether the loss falls as well, no
-# model of cost can tell. Chapter 05 has a case in which it does not.
+# So by the model of cost, throughput doubles: products, traffic and messages all take half as long.
+# Memory halves only as far as activations do. The table has both parts. Where ZeRO cuts the
+# optimizer's states, the copy in float32 is cut, too, and what stays whole has half the bytes. No
+# model of cost can tell whether the loss falls as well as in float32. Chapter 05 has a case in
+# which it does not.
 
 # %% [markdown]
 # ## 2 · Recomputing
@@ -95,12 +96,13 @@ print(f"elsewhere it takes {min(costs):.2f} to {max(costs):.2f} times as long, m
       f"{median(costs):.2f}")
 
 # %% [markdown]
-# These are the fastest plans of both kinds, and their meshes may differ. By arithmetic alone, a
-# step takes up to 4/3 as long. A number below 1 is no mistake: the memory that recomputing frees
-# may allow a mesh that sends less.
+# The numbers compare the fastest plan with recomputing and the fastest one without, and their
+# meshes may differ. By arithmetic alone, a step with recomputing takes up to 4/3 as long. A number
+# below 1 is no mistake: the memory that recomputing frees may allow a mesh that sends less.
 #
-# Compare jobs of equal depth in the list: what matters is the memory that the states leave.
-# Recomputing is the way out when nothing else fits, and has a price otherwise (05f, 10).
+# The list has only some of the jobs of the same depth. So depth alone does not decide. What matters
+# is the memory that the states leave. Recomputing is the way out when nothing else fits, and has a
+# price otherwise (05f, 10).
 
 # %% [markdown]
 # ## 3 · Offload to the CPU
@@ -141,9 +143,10 @@ check("10.23")
 
 # %% [markdown]
 # Now 7 billion parameters on 8 V100 of 32 GB, 64 samples of 4,096 tokens. A V100 has PCIe 3.0 with
-# 16 lanes: 16 GB/s in each direction. In a [DGX-1](https://images.nvidia.com/content/pdf/dgx1-v100-system-architecture-whitepaper.pdf)
-# two GPUs share one such connection, so `link` is half of it. Both numbers are peaks; real copies
-# are slower.
+# 16 lanes: 16 GB/s in each direction. In a
+# [DGX-1](https://images.nvidia.com/content/pdf/dgx1-v100-system-architecture-whitepaper.pdf) two
+# GPUs share one such connection, so `link` is half of it. Both numbers are peaks. Real copies are
+# slower.
 
 # %%
 old = advice.Contest("llama-2-7b", 8, "V100", 64)
@@ -166,12 +169,12 @@ print(f"offload beside the fastest plan without it: {offloaded / fastest:.2f} ti
       f"the advice {advice.verdict(offloaded, fastest, 0.25)}")
 
 # %% [markdown]
-# A step has many micro-batches, and the CPUs work once in each step: so the wait hardly grows with
+# A step has many micro-batches, and the CPUs work once in each step. So the wait hardly grows with
 # the batch. Offload makes a plan *possible* that does not fit otherwise. Whether it is a good plan
-# is another question: compare with the other bars, which keep all states on the GPUs.
+# is another question: compare it with the other bars, which keep all states on the GPUs.
 #
-# Not counted: the CPUs' own computing, slower copies, and gradients that leave after each
-# micro-batch. Offload to NVMe drives is not computed: their speed differs by machine. Part 06g
+# The model does not count the CPUs' own computing, slower copies, and gradients that leave after
+# each micro-batch. Offload to NVMe drives is not computed: their speed differs by machine. Part 06g
 # keeps states in files, and shows that the result is the same.
 
 # %% [markdown]
@@ -215,12 +218,13 @@ plot_against([p / 60 for p in periods], shares, "minutes from one saving to the 
              title=f"Savings and lost work, with storage of {storage / 1e9 / 100:g} GB/s")
 
 # %% [markdown]
-# Two assumptions: each GPU fails as often as one of Llama 3's, whatever their number, and a restart
-# takes no time. Real restarts take minutes and come on top.
+# These numbers rest on two assumptions: each GPU fails as often as one of Llama 3's, however many
+# there are, and a restart takes no time. Real restarts take time, too.
 #
-# An **epoch** is no unit for this. Llama 3 saw most of its 15 trillion tokens once: its epoch is
-# the whole training. Take seconds of a saving, seconds between failures, and the formula. With slow
-# storage, a saving that only copies, and writes while training goes on, is worth most (04b).
+# An **epoch**, one pass over the data, is no unit for this: for a model that sees most of its data
+# once, an epoch is the whole training. Take the seconds of a saving, the seconds between failures,
+# and the formula. With slow storage, saving in the background helps most: training waits only for a
+# copy, and goes on while it is written (04).
 
 # %% [markdown]
 # ## 5 · Micro-batches and accumulation
@@ -246,10 +250,10 @@ for name, bars in {"GPT-2 XL": of_small, "GPT-3 175B": of_large}.items():
 # %% [markdown]
 # In a small model, the kernels of one sample are so short that starting them takes longer (launch).
 # In a large model one sample keeps the GPU busy, and a larger micro-batch only makes the bubble
-# longer. (Memory is not asked here.)
+# longer. (This comparison ignores memory.)
 #
-# **Accumulation** makes the batch independent of the GPUs: more micro-batches before each step. It
-# pays if gradients are averaged once, under `no_sync` (03d).
+# **Accumulation** makes the batch independent of the number of GPUs: more micro-batches before each
+# step. It is worth it if gradients are averaged once, under `no_sync` (03d).
 
 # %%
 plan, counts = Plan(64), [1, 4, 16]
@@ -285,9 +289,9 @@ for name in ("Llama 3 70B", "Llama 3 8B"):
 # larger batch needs more samples for the same loss (03l). With the *same* batch, each GPU has fewer
 # samples, and bubbles and sums weigh more. Published runs show it, too (10c).
 #
-# The second lines answer "tune for every configuration". A plan for few GPUs may stay good, become
-# slow, or become impossible: plan anew for each number of GPUs. Learning rate and batch are tuned
-# by training, and no model of cost helps.
+# The lines for Llama 3 answer "tune for every configuration". A plan for few GPUs may stay good,
+# become slow, or become impossible. So plan anew for each number of GPUs. Learning rate and batch
+# are tuned by training. No model of cost helps there.
 
 # %% [markdown]
 # ## Put to the test
@@ -431,7 +435,7 @@ put_to_the_test("""
 """, fold="Applications and promises")
 
 # %% [markdown]
-# Three pieces of advice cannot be tested here, and the tables say so: memory that GPUs'
+# Three things in this advice cannot be tested here, and the tables say so: memory that GPUs'
 # allocators fragment, NVIDIA's profiler, and complexity.
 #
 # **Sources.** *Distributed Parallelism in Deep Learning* (web page); slides of a course on DDP in
@@ -446,8 +450,8 @@ put_to_the_test("""
 # * **Recomputing** and **offload** make a plan possible. Whether it is the best one, the planner
 #   says.
 # * **How often to save** follows from the seconds of a saving and of a failure, not from epochs.
-# * A **micro-batch** is too small if kernels wait for their launch, and too large if the bubble
-#   grows.
+# * A **micro-batch** is too small if starting the kernels takes longer than the kernels, and too
+#   large if the bubble grows.
 # * Advice without a job, a batch and a network has no verdict.
 #
 # **Your exercise** stands in [labs/practices.py](../labs/practices.py).
