@@ -1,0 +1,22 @@
+"""python -m book: write the site into site/, or into the folder that is named."""
+
+import sys
+import time
+from pathlib import Path
+
+from pedagogy_lib.course.build import ROOT
+
+
+def main(words) -> int:
+    from .building import build
+
+    site = Path(words[0]) if words else ROOT / "site"
+    began = time.perf_counter()
+    failed = build(site.resolve())
+    if not failed:
+        print(f"wrote {site}/index.html in {time.perf_counter() - began:.0f} s")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+"""From the course to the site: its pages are composed, and Sphinx writes them."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from pedagogy_lib.course.build import ROOT, dump
+
+from . import front, glossary, labs, ledger, plans, widgets
+from .course import chapters, parts
+from .notebooks import page_of
+from .pictures import Pictures
+
+HERE = Path(__file__).parent
+
+
+def compose(folder: Path) -> Pictures:
+    """Write the pages that Sphinx reads; returns the pictures that they show."""
+    pictures, words, used = Pictures(), glossary.entries(), {}
+    for part in parts().values():
+        notebook, used[part.name] = page_of(part, pictures, words)
+        put(folder / "parts" / f"{part.stem}.ipynb", dump(notebook))
+    for chapter in chapters():
+        put(folder / "chapters" / f"{chapter.number}.md", front.page_of_chapter(chapter, pictures))
+    for name, text in labs.pages().items():
+        put(folder / "labs" / name, text)
+    readme, has_ledger = front.Readme(pictures), ledger.is_there()
+    put(folder / "index.md", front.index(readme, ["ledger"] * has_ledger))
+    put(folder / "using.md", front.using(readme))
+    put(folder / "glossary.md", glossary.page(words, used))
+    put(folder / "plans.md", plans.page())
+    if has_ledger:
+        put(folder / "ledger.md", ledger.page())
+    return pictures
+
+
+def put(path: Path, text: str):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def build(site: Path, warnings_are_errors=True) -> int:
+    """Write the site into an empty folder of this name; returns Sphinx's exit status."""
+    from sphinx.cmd.build import build_main
+
+    with tempfile.TemporaryDirectory() as place:
+        pages, out = Path(place) / "pages", Path(place) / "site"
+        pictures = compose(pages)
+        strict = ["-W", "--keep-going"] if warnings_are_errors else []
+        command = ["-b", "html", "-q", "-j", "auto", *strict, "-c", str(HERE)]
+        failed = build_main([*command, "-d", f"{place}/read", str(pages), str(out)])
+        if failed:
+            return failed
+        pictures.write(out)
+        put_downloads(out / "downloads")
+        widgets.put(out)
+        if ledger.is_there():
+            ledger.put(out)
+        shutil.rmtree(site, ignore_errors=True)
+        shutil.move(out, site)
+    return 0
+
+
+def put_downloads(folder: Path):
+    """What learners open: notebooks and programs, with their holes."""
+    for part in parts().values():
+        put(folder / f"{part.stem}.ipynb",
+            (ROOT / "notebooks" / f"{part.stem}.ipynb").read_text(encoding="utf-8"))  # fmt: skip
+    for path in labs.programs():
+        put(folder / "labs" / path, (ROOT / "labs" / path).read_text(encoding="utf-8"))

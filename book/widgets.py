@@ -1,0 +1,37 @@
+"""A widget without a kernel: all its states, recorded; where they are not, its picture as it is."""
+
+import json
+import shutil
+from html import escape
+from pathlib import Path
+
+from pedagogy_lib.course.build import ROOT
+
+VIEWS = ROOT / "assets" / "views"
+FOLDER = "views"
+SCRIPT = ROOT / "pedagogy_lib" / "widgets" / "recorded.js"
+
+
+def recorded(name: str, still: str, views: Path = VIEWS, up="../") -> str:
+    """The place where recorded.js mounts, with all states in it; the still picture, until then.
+
+    name  of the record: "02c_the_ring-1"
+    """
+    path = views / f"{name}.json"
+    if not path.exists():
+        return still
+    record = json.loads(path.read_text(encoding="utf-8"))
+    for view in record["views"].values():
+        view["src"] = f"{up}{FOLDER}/{view['src'].rpartition('/')[2]}"
+    data = json.dumps(record, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    return (
+        f'<div class="course-recorded" data-name="{escape(name)}">'
+        f'<script type="application/json">{data}</script>{still}</div>'
+    )
+
+
+def put(site: Path, views: Path = VIEWS):
+    """The pictures of all states, and the script that shows them."""
+    for image in sorted(views.glob("*.webp")):
+        (site / FOLDER).mkdir(exist_ok=True)
+        shutil.copy(image, site / FOLDER)
