@@ -4,12 +4,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from pedagogy_lib.course.build import ROOT, dump
+from pedagogy_lib.course.build import ROOT
 
 from . import front, glossary, labs, ledger, plans, widgets
 from .course import chapters, parts
 from .notebooks import page_of
 from .pictures import Pictures
+from .reading import write
 
 HERE = Path(__file__).parent
 
@@ -18,8 +19,8 @@ def compose(folder: Path) -> Pictures:
     """Write the pages that Sphinx reads; returns the pictures that they show."""
     pictures, words, used = Pictures(), glossary.entries(), {}
     for part in parts().values():
-        notebook, used[part.name] = page_of(part, pictures, words)
-        put(folder / "parts" / f"{part.stem}.ipynb", dump(notebook))
+        cells, used[part.name] = page_of(part, pictures, words)
+        write(folder / "parts" / f"{part.stem}.ipynb", cells)
     for chapter in chapters():
         put(folder / "chapters" / f"{chapter.number}.md", front.page_of_chapter(chapter, pictures))
     for name, text in labs.pages().items():

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 HERE = Path(__file__).parent
+WIDGETS = HERE.parent / "pedagogy_lib" / "widgets"
 
 project = "Distributed training, measured"
 author = ""
@@ -22,9 +23,10 @@ html_math_renderer = "mathml"
 
 html_theme = "sphinx_book_theme"
 html_title = project
-html_static_path = [str(HERE / "static")]
-html_css_files = ["book.css"]
+html_static_path = [str(HERE / "static"), str(WIDGETS / "course.css")]
+html_css_files = ["course.css", "book.css"]
 html_js_files = [("book.js", {"defer": "defer"})]
+html_sidebars = {"**": ["course-logo.html", "search-button-field.html", "sbt-sidebar-nav.html"]}
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False

@@ -2,27 +2,25 @@
 
 import re
 
-from nbformat import v4
-
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.course.build import ROOT
 
 from .glossary import with_places, words_introduced
 from .hints import hints_of
 from .links import on_a_page, without_definitions
-from .outputs import Shown, shown_as
+from .outputs import Shown
 from .pictures import Pictures
-from .reading import read
+from .reading import code, markdown, read, shown_as
 from .times import minutes
 
 CHECKED = re.compile(r"""\bcheck\(["'](\d+\.\d+)["']""")
 ONLY_PROGRESS = re.compile(r"\s*(?:progress|hint)\([^()]*\)\s*")
 COVER = re.compile(r"!\[([^\]]*)\]\(\.\./assets/covers/(\w+)\.png\)")
-KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+HOLE = "...  # your code here"
 
 
 def page_of(part, pictures: Pictures, entries=()):
-    """The notebook of a part's page, and the entries of the glossary whose words it uses.
+    """The cells of a part's page, and the entries of the glossary whose words it uses.
 
     part      of `course.parts()`
     pictures  gets all that the page shows
@@ -40,8 +38,8 @@ def page_of(part, pictures: Pictures, entries=()):
         cell.source = source
     cells[0].source = with_bar(cells[0].source, part)
     if own := words_introduced(part.name, entries):
-        cells.append(v4.new_markdown_cell(own, id="words"))
-    return v4.new_notebook(cells=cells, metadata=KERNEL), used
+        cells.append(markdown(own, "words"))
+    return cells, used
 
 
 def with_bar(source: str, part) -> str:
@@ -59,17 +57,16 @@ def with_bar(source: str, part) -> str:
 def cell_of(given, done, shown: Shown):
     """A cell of the page, or None where it would say nothing to a reader."""
     if given.cell_type == "markdown":
-        return v4.new_markdown_cell(text_of(given.source, shown.pictures), id=given.id)
+        return markdown(text_of(given.source, shown.pictures), given.id)
     if ONLY_PROGRESS.fullmatch(given.source):
         return None
     tags = ["hide-input"] if given.metadata.get("jupyter", {}).get("source_hidden") else []
     is_hole = given.source != done.source  # its output is that of the answer
     outputs = [] if is_hole else shown.outputs_of(done)
     outputs += [shown_as(hints_of(number)) for number in checked_in(given.source)]
-    tags += ["hole"] * is_hole
-    cell = v4.new_code_cell(given.source, outputs=outputs, id=given.id)
-    cell.metadata["tags"] = tags
-    return cell
+    if is_hole:
+        tags.append("hole" if HOLE in given.source else "bug")
+    return code(given.source, given.id, outputs, tags)
 
 
 def checked_in(source: str) -> list[str]:

@@ -3,9 +3,8 @@
 import re
 from html import escape, unescape
 
-from nbformat import v4
-
 from .pictures import Pictures, from_address
+from .reading import displayed, printed, shown_as
 from .widgets import recorded
 
 ABOUT_LABS = re.compile(r"^(?:solutions/)?labs/\w+\.py[,:].*\n?", re.MULTILINE)
@@ -18,7 +17,7 @@ PICTURE = re.compile(
 VERDICT = re.compile(r"(?:Exercise \d+\.\d+ ·|Part \d\d\w? ·)")
 TABLE = '<div style="overflow-x:auto" tabindex="0">'
 NOT_PREDICTED = " no prediction; "
-FOCUSABLE = '<div class="course-table" role="region" aria-label="Table" tabindex="0">'
+FOCUSABLE = '<div class="course-table" role="group" aria-label="Table" tabindex="0">'
 
 
 class Shown:
@@ -37,18 +36,20 @@ class Shown:
 
     def made_of(self, output) -> list:
         if output.output_type == "stream":
-            return self.printed(output)
+            return self.said(output)
         html, plain = (output.data.get(kind, "") for kind in ("text/html", "text/plain"))
         if VERDICT.match(plain):
             return []
-        return [shown_as(self.html_of(html, output.metadata))] if html else [as_text(plain)]
+        if html:
+            return [shown_as(self.html_of(html, output.metadata))]
+        return [displayed("text/plain", plain)]
 
-    def printed(self, output) -> list:
+    def said(self, output) -> list:
         """What a cell printed, without words on whose labs ran; questions get a box to answer."""
         text = ABOUT_LABS.sub("", output.text)
         questions = ASKED.findall(text)
         rest = ASKED.sub("", text)
-        kept = [v4.new_output("stream", name=output.name, text=rest)] if rest.strip() else []
+        kept = [printed(rest, output.name)] if rest.strip() else []
         return kept + [shown_as(question_of(*one)) for one in questions]
 
     def html_of(self, html: str, metadata) -> str:
@@ -62,14 +63,6 @@ class Shown:
         guessed = guessed_of(question) if is_answer else ""
         alt = f"{question}: {told}" if is_answer else alt
         return guessed + self.pictures.html(from_address(found[2]), alt, self.stem)
-
-
-def as_text(plain: str):
-    return v4.new_output("display_data", {"text/plain": plain})
-
-
-def shown_as(html: str):
-    return v4.new_output("display_data", {"text/html": html})
 
 
 def question_of(question: str, unit: str) -> str:

@@ -41,6 +41,7 @@ def table_of(planner, model, gpus, batch) -> str:
         f"## {model} on {planned.gpus} {kind}\n\n{float(shape.parameters) / 1e9:.1f} billion "
         f"parameters; a step has {planned.job.batch:,} samples of {shape.context:,} tokens. "
         f"{fits:,} of {every:,} plans fit.\n\n"
-        f'<div class="course-table" role="region" aria-label="Plans for {model}" tabindex="0">'
+        f'<div class="course-table course-plans" role="group" aria-label="Plans for {model}" '
+        'tabindex="0">'
         f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
     )

@@ -9,7 +9,8 @@ from pedagogy_lib.course.build import ROOT
 
 VIEWS = ROOT / "assets" / "views"
 FOLDER = "views"
-SCRIPT = ROOT / "pedagogy_lib" / "widgets" / "recorded.js"
+SCRIPT = "_static/recorded.page.js"
+MOUNTS = '<div class="course-recorded"'
 
 
 def recorded(name: str, still: str, views: Path = VIEWS, up="../") -> str:
@@ -25,13 +26,19 @@ def recorded(name: str, still: str, views: Path = VIEWS, up="../") -> str:
         view["src"] = f"{up}{FOLDER}/{view['src'].rpartition('/')[2]}"
     data = json.dumps(record, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     return (
-        f'<div class="course-recorded" data-name="{escape(name)}">'
+        f'{MOUNTS} data-name="{escape(name)}">'
         f'<script type="application/json">{data}</script>{still}</div>'
     )
 
 
 def put(site: Path, views: Path = VIEWS):
-    """The pictures of all states, and the script that shows them."""
+    """The pictures of all states, and the script that shows them, if any state is recorded."""
+    if not any(views.glob("*.json")):
+        return
+    from pedagogy_lib.widgets.recording import page_script
+
+    (site / FOLDER).mkdir(parents=True, exist_ok=True)
     for image in sorted(views.glob("*.webp")):
-        (site / FOLDER).mkdir(exist_ok=True)
         shutil.copy(image, site / FOLDER)
+    (site / SCRIPT).parent.mkdir(exist_ok=True)
+    (site / SCRIPT).write_text(page_script(), encoding="utf-8")
