@@ -2,12 +2,16 @@
 
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 from pedagogy_lib.course.build import ROOT
 
 
 def main(words) -> int:
+    if find_spec("myst_nb") is None:
+        print("the book needs Sphinx: python3 tools/setup.py book (Python 3.11 or newer)")
+        return 2
     from .building import build
 
     site = Path(words[0]) if words else ROOT / "site"

@@ -1,18 +1,22 @@
 """From the course to the site: its pages are composed, and Sphinx writes them."""
 
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 from pedagogy_lib.course.build import ROOT
 
 from . import front, glossary, labs, ledger, plans, widgets
+from .checked import Site
 from .course import chapters, parts
 from .notebooks import page_of
 from .pictures import Pictures
 from .reading import write
 
 HERE = Path(__file__).parent
+UNUSED = ("scripts/*.map", "styles/*.map", "scripts/*.txt", "scripts/fontawesome.js", "vendor",
+          "locales", "images", "*.html")  # fmt: skip
 
 
 def compose(folder: Path) -> Pictures:
@@ -52,14 +56,25 @@ def build(site: Path, warnings_are_errors=True) -> int:
         failed = build_main([*command, "-d", f"{place}/read", str(pages), str(out)])
         if failed:
             return failed
+        without_what_nobody_loads(out / "_static")
         pictures.write(out)
         put_downloads(out / "downloads")
         widgets.put(out)
         if ledger.is_there():
             ledger.put(out)
+        if wrong := Site(out).broken():
+            print("these addresses lead nowhere:", *wrong, sep="\n  ", file=sys.stderr)
+            return 1
         shutil.rmtree(site, ignore_errors=True)
         shutil.move(out, site)
     return 0
+
+
+def without_what_nobody_loads(static: Path):
+    """Maps of scripts, templates, other languages, and icons that icons.css replaces."""
+    for pattern in UNUSED:
+        for path in static.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def put_downloads(folder: Path):

@@ -16,8 +16,8 @@ HEADING = "| word | meaning | part |"
 FIRST_PART = "00_start_here"
 # What is no prose: code, formulas, links and pictures, tags, headings, tables.
 NO_PROSE = re.compile(
-    r"```.*?```|`[^`\n]*`|\$\$.*?\$\$|\$[^$]+\$|!?\[[^\]]*\]\([^)]*\)|\[[^\]]*\]\[[^\]]*\]|<[^>]+>"
-    r"|^\s*#.*$|^\s*\|.*$|^\[[^\]]+\]:.*$",
+    r"```.*?```|`(?:[^`\n]|\n(?!\s*\n))*`|\$\$.*?\$\$|\$[^$]+\$|!?\[[^\]]*\]\([^)]*\)|\[[^\]]*\]\[[^\]]*\]|<[^>]+>"
+    r"|^#[^\n]*|^\|[^\n]*",
     re.DOTALL | re.MULTILINE,
 )
 

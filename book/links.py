@@ -7,7 +7,7 @@ from pedagogy_lib.course.build import ROOT
 
 from .reading import read
 
-PROTECTED = re.compile(r"```.*?```|`[^`\n]*`|\$\$.*?\$\$", re.DOTALL)
+PROTECTED = re.compile(r"```.*?```|`(?:[^`\n]|\n(?!\s*\n))*`|\$\$.*?\$\$", re.DOTALL)
 DEFINITION = re.compile(r"^\[([^\]]+)\]:\s+(\S+)[ \t]*\n?", re.MULTILINE)
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?!https?:|mailto:)([^()\s]+)\)")
 LAB = re.compile(r"\.\./labs/([\w/.-]+?)(?:#.*)?$")
