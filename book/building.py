@@ -29,13 +29,13 @@ def compose(folder: Path) -> Pictures:
         put(folder / "chapters" / f"{chapter.number}.md", front.page_of_chapter(chapter, pictures))
     for name, text in labs.pages().items():
         put(folder / "labs" / name, text)
-    readme, has_ledger = front.Readme(pictures), ledger.is_there()
-    put(folder / "index.md", front.index(readme, ["ledger"] * has_ledger))
+    readme, of_ledger = front.Readme(pictures), ledger.pages()
+    put(folder / "index.md", front.index(readme, [ledger.FIRST] * bool(of_ledger)))
     put(folder / "using.md", front.using(readme))
     put(folder / "glossary.md", glossary.page(words, used))
     put(folder / "plans.md", plans.page())
-    if has_ledger:
-        put(folder / "ledger.md", ledger.page())
+    for name, text in of_ledger.items():
+        put(folder / f"{name}.md", text)
     return pictures
 
 
@@ -60,7 +60,7 @@ def build(site: Path, warnings_are_errors=True) -> int:
         pictures.write(out)
         put_downloads(out / "downloads")
         widgets.put(out)
-        if ledger.is_there():
+        if (pages / f"{ledger.FIRST}.md").exists():
             ledger.put(out)
         if wrong := Site(out).broken():
             print("these addresses lead nowhere:", *wrong, sep="\n  ", file=sys.stderr)

@@ -27,6 +27,7 @@ html_static_path = [str(HERE / "static"), str(WIDGETS / "course.css")]
 html_css_files = ["course.css", "book.css"]
 html_js_files = [("book.js", {"defer": "defer"})]
 html_sidebars = {"**": ["course-logo.html", "search-button-field.html", "sbt-sidebar-nav.html"]}
+html_use_index = False
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False

@@ -1,33 +1,56 @@
-"""The ledger's pages, if `python -m pedagogy_lib ledger` has written them, and where they lie."""
+"""The ledger as pages of the site: every statement of the documents, and the corrections."""
 
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
+from pedagogy_lib.basics.errors import LaunchError
 from pedagogy_lib.course.build import ROOT
 
-LEDGER = ROOT / "ledger"
-PAGES = {"index.html": "Every claim of the documents, and what was measured",
-         "corrections.html": "Corrections to the documents"}  # fmt: skip
+MODULE = "pedagogy_lib.course.ledger_pages"
+FIRST = "ledger/index"
+PAGES = {FIRST: "The ledger", "ledger/corrections": "Corrections to the documents"}
+FILES = ("ledger.css", "ledger.js")
 
 
-def is_there(folder: Path = LEDGER) -> bool:
-    return all((folder / name).exists() for name in PAGES)
+def pages() -> dict[str, str]:
+    """{name of the page: its Markdown}; none where the records do not have all statements."""
+    if find_spec(MODULE) is None:
+        return {}
+    from pedagogy_lib.course.ledger import ledger
+    from pedagogy_lib.course.ledger_pages import corrections_body, ledger_body
+
+    try:
+        rows = ledger()
+    except LaunchError as error:
+        print(f"The book is without the ledger: {error}")
+        return {}
+    bodies = ledger_body(rows, part_of), corrections_body(rows, part_of)
+    return {name: page(name, title, body) for (name, title), body in zip(PAGES.items(), bodies)}
 
 
-def page() -> str:
-    """A page of the site that leads to the ledger's own."""
-    cards = "".join(
-        f'<a class="course-card" href="ledger/{name}">'
-        f'<span class="course-card-title">{words}</span></a>'
-        for name, words in PAGES.items()
-    )
+def page(name, title, body) -> str:
+    """It may be wider than a screen; then it scrolls."""
+    tree = "\n```{toctree}\n:hidden:\n\ncorrections\n```\n" if name == FIRST else ""
     return (
-        "# The ledger\n\nThis course grew out of slides, a book chapter, web pages and notes. Each "
-        "of their claims was tested where it can be. The ledger has a row for every one: its "
-        "source, the verdict, the figure that decided it, and the part where it was measured.\n\n"
-        f'<div class="course-cards">{cards}</div>\n'
+        f"---\nhtml_theme.sidebar_secondary.remove: true\n---\n# {title}\n\n"
+        f'<div class="course-table course-ledger" tabindex="0">\n{without_blank_lines(body)}\n'
+        '</div>\n<link rel="stylesheet" href="../_static/ledger.css">\n'
+        f'<script defer src="../_static/ledger.js"></script>\n{tree}'
     )
 
 
-def put(site: Path, folder: Path = LEDGER):
-    shutil.copytree(folder, site / "ledger", dirs_exist_ok=True)
+def part_of(row) -> str:
+    return f"../parts/{row.stem}.html"
+
+
+def without_blank_lines(html: str) -> str:
+    """In Markdown, HTML ends at a blank line."""
+    return "\n".join(line.strip() for line in html.splitlines() if line.strip())
+
+
+def put(site: Path):
+    """What the ledger's pages load."""
+    folder = ROOT / "pedagogy_lib" / "course" / "ledger_page"
+    for name in FILES:
+        shutil.copy(folder / name, site / "_static")

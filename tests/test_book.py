@@ -196,13 +196,13 @@ def test_every_part_is_in_a_chapter():
 
 def test_readme_leads_to_pages_alone(pictures):
     readme = front.Readme(pictures)
-    for text in (front.index(readme, ["ledger"]), front.using(readme)):
+    for text in (front.index(readme, [ledger.FIRST]), front.using(readme)):
         for target in TARGET.findall(links.PROTECTED.sub("", text)):
             path = target.partition("#")[0]
             assert path in ("", "index.md", "using.md") or path.startswith(("parts/", "labs/"))
     assert set(readme.front) | set(readme.using) == set(readme.sections)
     assert "solutions/" not in front.index(readme)
-    assert "\nledger\n" in front.index(readme, ["ledger"])
+    assert f"\n{ledger.FIRST}\n" in front.index(readme, [ledger.FIRST])
 
 
 def test_the_planners_page_has_its_tables():
@@ -223,14 +223,11 @@ def test_a_widget_has_all_its_states_with_it(tmp_path):
     assert widgets.recorded("02c-2", "<i>still</i>", tmp_path) == "<i>still</i>"
 
 
-def test_the_ledger_is_taken_where_there_is_one(tmp_path):
-    assert not ledger.is_there(tmp_path)
-    for name in ledger.PAGES:
-        (tmp_path / name).write_text(f"<p>{name}</p>")
-    assert ledger.is_there(tmp_path)
-    ledger.put(tmp_path / "site", tmp_path)
-    assert all((tmp_path / "site" / "ledger" / name).exists() for name in ledger.PAGES)
-    assert all(f'href="ledger/{name}"' in ledger.page() for name in ledger.PAGES)
+def test_the_ledgers_pages_keep_together():
+    page = ledger.page(ledger.FIRST, "The ledger", "<p>one</p>\n\n  <p>two</p>")
+    assert "<p>one</p>\n<p>two</p>\n</div>" in page  # Markdown ends HTML at a blank line
+    assert "\ncorrections\n" in page
+    assert "toctree" not in ledger.page("ledger/corrections", "Corrections", "")
 
 
 def test_what_leads_nowhere_is_found(tmp_path):
