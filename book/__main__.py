@@ -5,6 +5,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from pedagogy_lib.basics.errors import WrongInput
 from pedagogy_lib.course.build import ROOT
 
 
@@ -16,7 +17,11 @@ def main(words) -> int:
 
     site = Path(words[0]) if words else ROOT / "site"
     began = time.perf_counter()
-    failed = build(site.resolve())
+    try:
+        failed = build(site.resolve())
+    except WrongInput as error:
+        print(error, file=sys.stderr)
+        return 2
     if not failed:
         print(f"wrote {site}/index.html in {time.perf_counter() - began:.0f} s")
     return failed

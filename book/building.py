@@ -5,7 +5,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pedagogy_lib.course.build import ROOT
+from pedagogy_lib.basics.errors import need
+from pedagogy_lib.course.build import ROOT, record_is_current, sources
 
 from . import front, glossary, labs, ledger, plans, widgets
 from .checked import Site
@@ -20,7 +21,12 @@ UNUSED = ("scripts/*.map", "styles/*.map", "scripts/*.txt", "scripts/fontawesome
 
 
 def compose(folder: Path) -> Pictures:
-    """Write the pages that Sphinx reads; returns the pictures that they show."""
+    """Write the pages that Sphinx reads; returns the pictures that they show.
+
+    Raises  WrongInput where a part has changed since it was executed
+    """
+    old = [source.stem for source in sources() if not record_is_current(source)]
+    need(not old, f"the records of {', '.join(old)} are not current: call make build")
     pictures, words, used = Pictures(), glossary.entries(), {}
     for part in parts().values():
         cells, used[part.name] = page_of(part, pictures, words)

@@ -81,9 +81,13 @@ def test_what_stands_below_a_hole_is_hints_alone(pages):
 
 
 def test_no_output_has_a_piece_of_an_answer(pages):
-    texts = {f"{name} {number}.txt": unescape(TAG.sub(" ", html_of([cell])))
-             for name, (cells, _) in pages.items()
-             for number, cell in enumerate(cells) if cell.get("outputs")}  # fmt: skip
+    """Hints may: they say on purpose how an answer goes on."""
+    texts = {}
+    for name, (cells, _) in pages.items():
+        for number, cell in enumerate(cells):
+            shown = html_of([cell]).partition('<div class="course-hints">')[0]
+            if shown.strip():
+                texts[f"{name} {number}.txt"] = unescape(TAG.sub(" ", shown))
     assert len(texts) > 1000
     assert [str(one) for one in search({name: text.encode() for name, text in texts.items()})] == []
 
