@@ -16,7 +16,7 @@ from .pictures import Pictures
 from .reading import write
 
 HERE = Path(__file__).parent
-UNUSED = ("scripts/*.map", "styles/*.map", "scripts/*.txt", "scripts/fontawesome.js", "vendor",
+UNUSED = ("scripts/*.map", "styles/*.map", "scripts/*.txt", "scripts/fontawesome.js",
           "locales", "images", "*.html")  # fmt: skip
 
 
