@@ -213,7 +213,7 @@ def test_the_planners_page_has_its_tables():
     page = plans.page()
     assert page.count("<table>") == len(plans.SHOWN)
     assert page.count("<tr>") == len(plans.SHOWN) * (plans.MOST + 1)
-    assert "0 of" not in page
+    assert " 0 of" not in page
 
 
 def test_a_widget_has_all_its_states_with_it(tmp_path):
