@@ -88,6 +88,16 @@ def test_a_page_is_for_everybody(site, name, scheme, width):
     assert wrong == []
 
 
+def test_no_page_is_wider_than_a_phone(site):
+    wide = {}
+    with chromium(width=360) as page:
+        for path in Site(site).texts:
+            page.goto(path.as_uri())
+            page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+            wide[path.stem] = page.evaluate("document.documentElement.scrollWidth")
+    assert {name: width for name, width in wide.items() if width > 360} == {}
+
+
 def test_no_page_is_heavy(site):
     """A page with all that it names, also what waits until somebody scrolls."""
     for page, text in Site(site).texts.items():
