@@ -9,6 +9,7 @@ SETUP := $(PYTHON) tools/setup.py $(if $(filter file,$(origin PYTHON)),,--named)
 # or make bench BENCH_ARGS=measuring
 LAB_ARGS ?=
 REPORT_ARGS ?=
+BOOK_ARGS ?=
 BENCH_ARGS ?=
 SUBMISSIONS ?=
 GRADE_ARGS ?=
@@ -25,7 +26,7 @@ RUN := env -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT
 	.venv/bin/python
 
 .PHONY: help setup lab smoke test test-all build bench handout hand-in grade nbgrader gradescope \
-	slides exam report ledger doctor lock clean
+	slides exam report ledger book doctor lock clean
 
 help:
 	@echo "make lab      open the course in JupyterLab"
@@ -39,6 +40,7 @@ help:
 	@echo "make gradescope Gradescope's autograder, in gradescope/: CHAPTERS=\"02\""
 	@echo "make report   measure this machine and write it as one HTML page"
 	@echo "make ledger   all statements of the documents, and what was found of each, as a page"
+	@echo "make book     the executed notebooks as a website, in site/"
 	@echo "make slides   for teachers: a deck of slides for each part, in slides/"
 	@echo "make exam     for teachers: an exam and its answers, in exam/"
 	@echo "make handout  the course without answers, as a folder and a zip: CHAPTERS=\"02 06\""
@@ -74,6 +76,7 @@ test-all: setup
 	@$(SETUP) torchft
 	@$(SETUP) clusters
 	@$(SETUP) nbgrader
+	@$(SETUP) book
 	@$(RUN) $(CHECKS)
 	@$(RUN) tests/kernels.py .venv/bin/python $(CHECKS)
 
@@ -101,6 +104,11 @@ report: setup
 
 ledger: setup
 	@$(RUN) -m pedagogy_lib ledger
+
+# The website: it needs no kernel, no server and no network.
+book:
+	@$(SETUP) book
+	@$(RUN) -m book $(BOOK_ARGS)
 
 slides: setup
 	@$(RUN) -m classroom.teaching slides $(SLIDES_ARGS)

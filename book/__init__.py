@@ -1,0 +1,1 @@
+"""The executed notebooks as a website that needs no kernel and no network: `make book`."""

@@ -1,0 +1,92 @@
+"""From the course to the site: its pages are composed, and Sphinx writes them."""
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from pedagogy_lib.basics.errors import need
+from pedagogy_lib.course.build import ROOT, record_is_current, sources
+
+from . import front, glossary, labs, ledger, plans, widgets
+from .checked import Site
+from .course import chapters, parts
+from .notebooks import page_of
+from .pictures import Pictures
+from .reading import write
+
+HERE = Path(__file__).parent
+UNUSED = ("scripts/*.map", "styles/*.map", "scripts/*.txt", "scripts/fontawesome.js",
+          "locales", "images", "*.html")  # fmt: skip
+
+
+def compose(folder: Path) -> Pictures:
+    """Write the pages that Sphinx reads; returns the pictures that they show.
+
+    Raises  WrongInput where a part has changed since it was executed
+    """
+    old = [source.stem for source in sources() if not record_is_current(source)]
+    need(not old, f"the records of {', '.join(old)} are not current: call make build")
+    pictures, words, used = Pictures(), glossary.entries(), {}
+    for part in parts().values():
+        cells, used[part.name] = page_of(part, pictures, words)
+        write(folder / "parts" / f"{part.stem}.ipynb", cells)
+    for chapter in chapters():
+        put(folder / "chapters" / f"{chapter.number}.md", front.page_of_chapter(chapter, pictures))
+    for name, text in labs.pages().items():
+        put(folder / "labs" / name, text)
+    readme, of_ledger = front.Readme(pictures), ledger.pages()
+    put(folder / "index.md", front.index(readme, [ledger.FIRST] * bool(of_ledger)))
+    put(folder / "using.md", front.using(readme))
+    put(folder / "glossary.md", glossary.page(words, used))
+    put(folder / "plans.md", plans.page())
+    for name, text in of_ledger.items():
+        put(folder / f"{name}.md", text)
+    return pictures
+
+
+def put(path: Path, text: str):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def build(site: Path, warnings_are_errors=True) -> int:
+    """Write the site into an empty folder of this name; returns Sphinx's exit status."""
+    from sphinx.cmd.build import build_main
+
+    with tempfile.TemporaryDirectory() as place:
+        pages, out = Path(place) / "pages", Path(place) / "site"
+        pictures = compose(pages)
+        strict = ["-W", "--keep-going"] if warnings_are_errors else []
+        command = ["-b", "html", "-q", "-j", "auto", *strict, "-c", str(HERE)]
+        failed = build_main([*command, "-d", f"{place}/read", str(pages), str(out)])
+        if failed:
+            return failed
+        without_what_nobody_loads(out / "_static")
+        pictures.write(out)
+        put_downloads(out / "downloads")
+        widgets.put(out)
+        if (pages / f"{ledger.FIRST}.md").exists():
+            ledger.put(out)
+        if wrong := Site(out).broken():
+            print("these addresses lead nowhere:", *wrong, sep="\n  ", file=sys.stderr)
+            return 1
+        shutil.rmtree(site, ignore_errors=True)
+        shutil.move(out, site)
+    return 0
+
+
+def without_what_nobody_loads(static: Path):
+    """Maps of scripts, templates, other languages, and icons that icons.css replaces."""
+    for pattern in UNUSED:
+        for path in static.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def put_downloads(folder: Path):
+    """What learners open: notebooks and programs, with their holes."""
+    for part in parts().values():
+        put(folder / f"{part.stem}.ipynb",
+            (ROOT / "notebooks" / f"{part.stem}.ipynb").read_text(encoding="utf-8"))  # fmt: skip
+    for path in labs.programs():
+        put(folder / "labs" / path, (ROOT / "labs" / path).read_text(encoding="utf-8"))

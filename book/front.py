@@ -1,0 +1,124 @@
+"""The front page and the page on using the course, from README.md; a page for each chapter."""
+
+import re
+from html import escape
+
+from pedagogy_lib.course.build import ROOT
+
+from .course import Chapter, chapters, question_of
+from .pictures import Pictures, size_of
+from .times import minutes
+
+SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
+IMAGE = re.compile(r'<img src="(assets/[^"]+)"[^>]*?alt="([^"]*)"[^>]*>', re.DOTALL)
+LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?!https?:)([^()\s]+)\)")
+PART = re.compile(r"solutions/(\d\d[a-z]?_\w+)\.ipynb$")
+LAB = re.compile(r"(?:solutions/)?labs/(\w+)\.py$")
+LAST_OF_FRONT = "The chapters"
+ELSEWHERE = ("What is where",)  # sections before that, which are for those who have the folder
+LEFT_OUT = ("To read without installing", "Each link leads to")  # paragraphs about this site
+
+
+class Readme:
+    """README.md by its sections.
+
+    front  sections of the front page;  using  those of the other page
+    """
+
+    def __init__(self, pictures: Pictures):
+        self.pictures = pictures
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        head, *rest = SECTION.split(text)
+        sections = dict(zip(rest[::2], rest[1::2]))
+        names = list(sections)
+        first = names[: names.index(LAST_OF_FRONT) + 1]
+        self.head, self.sections = head, sections
+        self.front = [name for name in first if name not in ELSEWHERE]
+        self.using = [name for name in names if name not in self.front]
+
+    def text_of(self, names, is_front) -> str:
+        body = "".join(f"## {name}\n{self.sections[name]}" for name in names)
+        return self.rewritten(self.head + body if is_front else body, is_front)
+
+    def rewritten(self, text, is_front) -> str:
+        paragraphs = [p for p in text.split("\n\n") if not p.startswith(LEFT_OUT)]
+        text = IMAGE.sub(self.image, "\n\n".join(paragraphs))
+        return LINK.sub(lambda found: self.link(found, is_front), text)
+
+    def image(self, found) -> str:
+        path, alt = ROOT / found[1], " ".join(found[2].split())
+        is_first = path.stem == "first_look"
+        return self.pictures.html(path.read_bytes(), alt, path.stem, is_first, up="")
+
+    def link(self, found, is_front) -> str:
+        words, target = found[1], found[2]
+        if target.startswith("#"):
+            here = self.front if is_front else self.using
+            there = "using.md" if is_front else "index.md"
+            anchors = {re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") for name in here}
+            return f"[{words}]({'' if target[1:] in anchors else there}{target})"
+        if part := PART.match(target):
+            return f"[{words}](parts/{part[1]}.ipynb)"
+        if lab := LAB.match(target):
+            return f"[{words}](labs/{lab[1]}.md)"
+        return f"[{words}](labs/published.md)" if target == "labs/published/README.md" else words
+
+
+def index(readme: Readme, ledger_pages=()) -> str:
+    """The front page: README's beginning, a card for each chapter, and the table of parts."""
+    text = readme.text_of(readme.front, is_front=True)
+    heading = f"## {LAST_OF_FRONT}\n"
+    before, _, table = text.partition(heading)
+    cards = "".join(card_of_chapter(one, readme.pictures) for one in chapters())
+    tree = "\n".join(f"chapters/{chapter.number}" for chapter in chapters())
+    others = "\n".join(["glossary", "plans", *ledger_pages, "labs/index", "using"])
+    return (
+        f'{before}{heading}\n<div class="course-cards">{cards}</div>\n\n'
+        f"### All parts\n\nMinutes: to read and run, and for the exercises.\n{table}\n\n"
+        f"```{{toctree}}\n:hidden:\n:caption: Chapters\n\n{tree}\n```\n\n"
+        f"```{{toctree}}\n:hidden:\n:caption: To look things up\n\n{others}\n```\n"
+    )
+
+
+def using(readme: Readme) -> str:
+    return "# Installing and using the course\n\n" + readme.text_of(readme.using, is_front=False)
+
+
+def card_of_chapter(chapter: Chapter, pictures: Pictures) -> str:
+    count = len(chapter.parts)
+    facts = f"{count} part{'s' * (count > 1)} · {chapter.exercises} exercises"
+    time = minutes(chapter.read, chapter.practise)
+    return card(f"chapters/{chapter.number}.html", chapter.parts[0].stem, pictures, "",
+                f"{chapter.number} · {chapter.title}", facts, time)  # fmt: skip
+
+
+def card(address, stem, pictures, up, title, text, time) -> str:
+    path = ROOT / "assets" / "covers" / f"{stem}.png"
+    image = ""
+    if path.exists():
+        png = path.read_bytes()
+        width, height = (side // 2 for side in size_of(png))
+        source = pictures.address(png, stem)
+        image = (f'<span class="course-thumb"><img alt="" src="{up}{source}" width="{width}" '
+                 f'height="{height}" loading="lazy"></span>')  # fmt: skip
+    return (
+        f'<a class="course-card" href="{address}">{image}<span class="course-card-title">'
+        f'{escape(title)}</span><span class="course-card-text">{escape(text)}</span>'
+        f'<span class="course-card-time">{time}</span></a>'
+    )
+
+
+def page_of_chapter(chapter: Chapter, pictures: Pictures) -> str:
+    cards = "".join(card_of_part(part, pictures) for part in chapter.parts)
+    tree = "\n".join(f"../parts/{part.stem}" for part in chapter.parts)
+    return (
+        f"# {chapter.number} · {chapter.title}\n\n{minutes(chapter.read, chapter.practise)}, "
+        f'{len(chapter.parts)} parts.\n\n<div class="course-cards">{cards}</div>\n\n'
+        f"```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
+    )
+
+
+def card_of_part(part, pictures) -> str:
+    time = minutes(part.read, part.practise)
+    return card(f"../parts/{part.stem}.html", part.stem, pictures, "../",
+                f"{part.name} · {part.title}", question_of(part.stem), time)  # fmt: skip

@@ -1,0 +1,63 @@
+"""A page for each program of labs/, with its holes."""
+
+import ast
+from pathlib import Path
+
+from pedagogy_lib.course.build import ROOT
+
+from .links import page_of_lab
+
+KINDS = {".py": "python", ".sbatch": "bash", ".yaml": "yaml"}
+
+
+def programs() -> list[Path]:
+    """The programs and the files of jobs, as paths within labs/."""
+    folder = ROOT / "labs"
+    found = [*folder.glob("*.py"), *(folder / "clusters").glob("*.*")]
+    return sorted(path.relative_to(folder) for path in found if path.suffix in KINDS)
+
+
+def pages() -> dict[str, str]:
+    """{name of the page: its Markdown}, with an index."""
+    found = {page_of_lab(path.as_posix()): page(path) for path in programs()}
+    published = (ROOT / "labs" / "published" / "README.md").read_text(encoding="utf-8")
+    return found | {"published.md": published, "index.md": index()}
+
+
+def page(path: Path) -> str:
+    text = (ROOT / "labs" / path).read_text(encoding="utf-8")
+    return (
+        f"---\norphan: true\n---\n# labs/{path.as_posix()}\n\n"
+        f'<p class="course-bar"><a class="course-button" download href="{up(path)}downloads/labs/'
+        f'{path.as_posix()}">Download {path.name}</a> <a href="{up(path)}labs/index.html">'
+        f"All labs</a></p>\n\n"
+        f"`````{KINDS[path.suffix]}\n{text}\n`````\n"
+    )
+
+
+def up(path: Path) -> str:
+    return "../" * len(path.parts)
+
+
+def summary(path: Path) -> str:
+    """The first line of a program's docstring."""
+    if path.suffix != ".py":
+        return "for a cluster"
+    text = (ROOT / "labs" / path).read_text(encoding="utf-8")
+    return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+
+
+def index() -> str:
+    rows = [
+        f"| [{path.as_posix()}]({page_of_lab(path.as_posix())}) | {summary(path)} |"
+        for path in programs()
+    ]
+    return "\n".join([
+        "# The labs", "",
+        "The algorithms of the course as programs, with holes where the exercises are. Each one",
+        "also runs alone, such as `torchrun --nproc-per-node 4 labs/collectives.py`.", "",
+        "| program | what it is about |", "|---|---|", *rows, "",
+        "Published runs, which the planner is held against: [where they come from](published.md).",
+        "",
+        "```{toctree}\n:hidden:\n\npublished\n```", "",
+    ])  # fmt: skip

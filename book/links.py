@@ -1,0 +1,83 @@
+"""Links of a notebook's text, as a page needs them."""
+
+import re
+from functools import cache
+
+from pedagogy_lib.course.build import ROOT
+
+from .reading import read
+
+PROTECTED = re.compile(r"```.*?```|`(?:[^`\n]|\n(?!\s*\n))*`|\$\$.*?\$\$", re.DOTALL)
+DEFINITION = re.compile(r"^\[([^\]]+)\]:\s+(\S+)[ \t]*\n?", re.MULTILINE)
+LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?!https?:|mailto:)([^()\s]+)\)")
+LAB = re.compile(r"\.\./labs/([\w/.-]+?)(?:#.*)?$")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+PART = re.compile(r"(\d\d[a-z]?_\w+)\.ipynb(?:#(.+))?$")
+
+
+def without_definitions(text: str) -> str:
+    """`[words][label]` as `[words](target)`: on a page, two cells may define one label."""
+    targets = {label.lower(): target for label, target in DEFINITION.findall(text)}
+    if not targets:
+        return text
+    text = DEFINITION.sub("", text)
+    labels = "|".join(re.escape(label) for label in targets)
+    alone = re.compile(rf"\[({labels})\](?:\[\])?(?![\[(:])", re.IGNORECASE)
+    behind = re.compile(rf"\]\[({labels})\]", re.IGNORECASE)
+
+    def resolve(part):
+        part = behind.sub(lambda found: f"]({targets[found[1].lower()]})", part)
+        return alone.sub(lambda found: f"[{found[1]}]({targets[found[1].lower()]})", part)
+
+    return outside_code(resolve, text).rstrip()
+
+
+def on_a_page(text: str) -> str:
+    """Links of a part that lead to pages; where there is none, their words alone."""
+    return outside_code(lambda part: LINK.sub(rewritten, part), text)
+
+
+def rewritten(found: re.Match) -> str:
+    words, target = found[1], found[2]
+    if part := PART.match(target):
+        anchor = slug(part[2] or "")
+        anchor = f"#{anchor}" if anchor in anchors_of(part[1]) else ""  # else its beginning
+        return f"[{words}]({part[1]}.ipynb{anchor})"
+    if lab := LAB.match(target):
+        return f"[{words}](../labs/{page_of_lab(lab[1])})"
+    return words
+
+
+def page_of_lab(path: str) -> str:
+    """`collectives.py` is on `collectives.md`, and all other files keep their ending."""
+    if path == "published/README.md":
+        return "published.md"
+    return path.removesuffix(".py") + ".md"
+
+
+@cache
+def anchors_of(stem: str) -> set[str]:
+    """Of all headings of a part."""
+    cells = read(ROOT / "notebooks" / f"{stem}.ipynb")
+    texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
+    return {slug(words) for text in texts for words in HEADING.findall(text)}
+
+
+def slug(words: str) -> str:
+    """A heading's anchor, as GitHub and MyST make it: Jupyter keeps signs and capitals."""
+    return re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+
+
+def outside_code(change, text: str) -> str:
+    """`change` of all that stands between pieces of code and formulas.
+
+    A piece of code within the words of a link is part of them.
+    """
+    kept = []
+
+    def hide(found):
+        kept.append(found[0])
+        return f"\0{len(kept) - 1}\0"
+
+    changed = change(PROTECTED.sub(hide, text))
+    return re.sub("\0(\\d+)\0", lambda found: kept[int(found[1])], changed)

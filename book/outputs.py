@@ -1,0 +1,80 @@
+"""What a cell of an executed record has put out, as a page shows it: without any answer."""
+
+import re
+from html import escape, unescape
+
+from .pictures import Pictures, from_address
+from .reading import displayed, printed, shown_as
+from .widgets import recorded
+
+ABOUT_LABS = re.compile(r"^(?:solutions/)?labs/\w+\.py[,:].*\n?", re.MULTILINE)
+ASKED = re.compile(r"^Predict: (.+) \(([^()]*(?:\([^()]*\))?[^()]*)\)\n?$", re.MULTILINE)
+STYLE = re.compile(r"<style>.*?</style>", re.DOTALL)
+PICTURE = re.compile(
+    r'<div class="course-picture" tabindex="0"><img alt="([^"]*)"[^>]*?'
+    r'src="(data:image/png;base64,[^"]+)"[^>]*></div>'
+)
+VERDICT = re.compile(r"(?:Exercise \d+\.\d+ ·|Part \d\d\w? ·)")
+TABLE = '<div style="overflow-x:auto" tabindex="0">'
+NOT_PREDICTED = " no prediction; "
+FOCUSABLE = '<div class="course-table" role="group" aria-label="Table" tabindex="0">'
+
+
+class Shown:
+    """Outputs of the cells of one part, in their order.
+
+    stem      of the part
+    pictures  gets what is drawn
+    """
+
+    def __init__(self, stem: str, pictures: Pictures):
+        self.stem, self.pictures = stem, pictures
+
+    def outputs_of(self, cell) -> list:
+        """The outputs of an executed cell, but for verdicts on answers, which were the record's."""
+        return [made for output in cell.outputs for made in self.made_of(output)]
+
+    def made_of(self, output) -> list:
+        if output.output_type == "stream":
+            return self.said(output)
+        html, plain = (output.data.get(kind, "") for kind in ("text/html", "text/plain"))
+        if VERDICT.match(plain):
+            return []
+        if html:
+            return [shown_as(self.html_of(html, output.metadata))]
+        return [displayed("text/plain", plain)]
+
+    def said(self, output) -> list:
+        """What a cell printed, without words on whose labs ran; questions get a box to answer."""
+        text = ABOUT_LABS.sub("", output.text)
+        questions = ASKED.findall(text)
+        rest = ASKED.sub("", text)
+        kept = [printed(rest, output.name)] if rest.strip() else []
+        return kept + [shown_as(question_of(*one)) for one in questions]
+
+    def html_of(self, html: str, metadata) -> str:
+        """HTML with pictures as files; with all its states, if it is a widget's picture."""
+        html = PICTURE.sub(self.picture, STYLE.sub("", html)).replace(TABLE, FOCUSABLE)
+        return recorded(metadata["explorer"], html) if "explorer" in metadata else html
+
+    def picture(self, found) -> str:
+        alt = unescape(found[1])
+        question, is_answer, told = alt.partition(NOT_PREDICTED)
+        guessed = guessed_of(question) if is_answer else ""
+        alt = f"{question}: {told}" if is_answer else alt
+        return guessed + self.pictures.html(from_address(found[2]), alt, self.stem)
+
+
+def question_of(question: str, unit: str) -> str:
+    """A box for the reader's number; book.js keeps it in this browser, and shows it later."""
+    asked = escape(question)
+    return (
+        f'<form class="course-guess" data-question="{asked}" data-unit="{escape(unit)}">'
+        f'<label><span>Predict: {asked}</span> <input type="text" inputmode="decimal" '
+        f'autocomplete="off"></label> <span>{escape(unit)}</span></form>'
+    )
+
+
+def guessed_of(question: str) -> str:
+    """The place above an answer's picture where book.js tells what the reader has predicted."""
+    return f'<p class="course-guessed" data-question="{escape(question)}" hidden></p>'

@@ -1,0 +1,60 @@
+"""Pictures of pages: each one a file of its own, once, with its size and its alt text."""
+
+import hashlib
+from base64 import b64decode
+from html import escape
+from pathlib import Path
+from struct import unpack
+
+FOLDER = "pictures"
+LEAST_WIDTH = 640  # pixels: narrower, the texts in it would be too small, so it scrolls
+DENSITY = 2  # of the pictures' own pixels on one of the page
+
+
+class Pictures:
+    """All pictures of the site: {name of the file: bytes}."""
+
+    def __init__(self):
+        self.files, self.names = {}, {}
+
+    def address(self, png: bytes, stem: str) -> str:
+        """Where a picture lies in the site; one that is there already is not stored twice."""
+        digest = hashlib.sha256(png).hexdigest()
+        if digest not in self.names:
+            number = sum(name.startswith(f"{stem}-") for name in self.files) + 1
+            self.names[digest] = f"{stem}-{number}.png"
+            self.files[self.names[digest]] = png
+        return f"{FOLDER}/{self.names[digest]}"
+
+    def html(self, png: bytes, alt: str, stem: str, is_first=False, up="../") -> str:
+        """A picture that shrinks with the page, as far as its texts stay legible.
+
+        is_first  of the page: it is not to wait until somebody scrolls
+        up        from the page to the site's root
+        """
+        address = self.address(png, stem)
+        width, height = (side // DENSITY for side in size_of(png))
+        lazy = "" if is_first else ' loading="lazy"'
+        style = f"min-width:{min(width, LEAST_WIDTH)}px"
+        image = (
+            f'<img alt="{escape(alt)}" src="{up}{address}" width="{width}" height="{height}" '
+            f'style="{style}"{lazy}>'
+        )
+        # It may scroll, so a keyboard has to reach it.
+        return f'<div class="course-picture" tabindex="0">{image}</div>'
+
+    def write(self, site: Path):
+        folder = site / FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, png in self.files.items():
+            (folder / name).write_bytes(png)
+
+
+def size_of(png: bytes) -> tuple[int, int]:
+    """Width and height in pixels of a PNG file."""
+    return unpack(">II", png[16:24])
+
+
+def from_address(address: str) -> bytes:
+    """The bytes in a `data:` address."""
+    return b64decode(address.partition("base64,")[2])

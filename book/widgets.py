@@ -1,0 +1,44 @@
+"""A widget without a kernel: all its states, recorded; where they are not, its picture as it is."""
+
+import json
+import shutil
+from html import escape
+from pathlib import Path
+
+from pedagogy_lib.course.build import ROOT
+
+VIEWS = ROOT / "assets" / "views"
+FOLDER = "views"
+SCRIPT = "_static/recorded.page.js"
+MOUNTS = '<div class="course-recorded"'
+
+
+def recorded(name: str, still: str, views: Path = VIEWS, up="../") -> str:
+    """The place where recorded.js mounts, with all states in it; the still picture, until then.
+
+    name  of the record: "02c_the_ring-1"
+    """
+    path = views / f"{name}.json"
+    if not path.exists():
+        return still
+    record = json.loads(path.read_text(encoding="utf-8"))
+    for view in record["views"].values():
+        view["src"] = f"{up}{FOLDER}/{view['src'].rpartition('/')[2]}"
+    data = json.dumps(record, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    return (
+        f'{MOUNTS} data-name="{escape(name)}">'
+        f'<script type="application/json">{data}</script>{still}</div>'
+    )
+
+
+def put(site: Path, views: Path = VIEWS):
+    """The pictures of all states, and the script that shows them, if any state is recorded."""
+    if not any(views.glob("*.json")):
+        return
+    from pedagogy_lib.widgets.recording import page_script
+
+    (site / FOLDER).mkdir(parents=True, exist_ok=True)
+    for image in sorted(views.glob("*.webp")):
+        shutil.copy(image, site / FOLDER)
+    (site / SCRIPT).parent.mkdir(exist_ok=True)
+    (site / SCRIPT).write_text(page_script(), encoding="utf-8")
