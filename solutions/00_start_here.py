@@ -560,7 +560,7 @@ problems = examine()
 # | [04c · Finding out][04c] | Something is wrong: with which rank, and what? |
 # | [04d · Restart][04d] | How does it go on, with fewer ranks or others? |
 # | [04e · Keep training][04e] | Must all stop when one rank dies? |
-# | [04f · Copies in memory, and rare meetings][04f] | A rank dies with the only copy: what is lost? |
+# | [04f · Copies in memory, and rare meetings][04f] | What dies with the only copy? |
 # | [04g · Chaos][04g] | Does your training survive a bad day? |
 #
 # </details>

@@ -297,9 +297,9 @@ check("11.4", name_the_faults)
 # %% [markdown]
 # ## Your passport
 #
-# This is the end of the course. Here is all of it once more, and what you have done of it. Each part whose exercises have
-# all passed has left a stamp, with the day on which the last of them passed. The link under the
-# bar leads to the first exercise that is still open.
+# This is the end of the course. Here is all of it once more, and what you have done of it. Each
+# part whose exercises have all passed has left a stamp, with the day on which the last of them
+# passed. The link under the bar leads to the first exercise that is still open.
 #
 # Each check has tried your program on many cases, or on real ranks. So a stamp says: *I have
 # written this, and it works.*
