@@ -265,7 +265,7 @@ grows = by_samples[32]["activations"] > 6 * by_samples[4]["activations"]
 verdict = "right" if grows and len(set(states.values())) == 1 else "not seen here"
 activations = ", ".join(f"{peak['activations'] / 1e6:.1f}" for peak in by_samples.values())
 put_to_the_test(f"""
-- [C109] A bigger batch leads to out of memory | slides, “What is distributed training?” |
+- [C109] A bigger batch leads to out of memory | PyTorch slides, “What is distributed training?” |
   {verdict} | activations of {", ".join(map(str, by_samples))} samples: {activations} MB;
   parameters and optimizer state stay at {states[4] / 1e6:.1f} MB (section 5, picture) | measured:
   how many bytes a sample adds, since a GPU's kernels keep other tensors (section 5). Not that they
