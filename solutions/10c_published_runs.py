@@ -193,10 +193,10 @@ Table(["row", "micro-batch", "s", "TFLOP/s"],
 # %% [markdown]
 # In one of the two rows two columns are swapped. The rate cannot tell: it depends on their product
 # alone. The neighbours tell which row is wrong. With row 0041 the times fall evenly, with row 0055
-# they rise again. So 0055 is most likely wrong. The lab corrects these five rows:
+# they rise again: 0055 is most likely wrong. The lab corrects these five rows:
 # `published_runs.CORRECTED`.
 #
-# Papers have misprints, too. [MegaScale](https://arxiv.org/abs/2402.15627) prints in its table 2
+# Papers err, too. [MegaScale](https://arxiv.org/abs/2402.15627) prints in its table 2
 # tokens per second, MFU, and PFLOP/s of all GPUs together, which must be MFU × 312 TFLOP/s × GPUs.
 # In table 5 of [Llama 3](https://arxiv.org/abs/2407.21783), counts of interruptions and their
 # shares must agree.
