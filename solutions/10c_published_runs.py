@@ -191,12 +191,12 @@ Table(["row", "micro-batch", "s", "TFLOP/s"],
       title="384 GPUs, tp 8, pp 12, dp 4")
 
 # %% [markdown]
-# In one of the two rows somebody has swapped two columns. The rate cannot tell: it depends on their
-# product alone. The neighbours tell which row is wrong. With row 0041 the times fall evenly, with
-# row 0055 they fall and rise again. So 0055 is most likely wrong. The lab corrects these five rows:
+# In one of the two rows two columns are swapped. The rate cannot tell: it depends on their product
+# alone. The neighbours tell which row is wrong. With row 0041 the times fall evenly, with row 0055
+# they rise again: 0055 is most likely wrong. The lab corrects these five rows:
 # `published_runs.CORRECTED`.
 #
-# Papers have misprints, too. [MegaScale](https://arxiv.org/abs/2402.15627) prints in its table 2
+# Papers err, too. [MegaScale](https://arxiv.org/abs/2402.15627) prints in its table 2
 # tokens per second, MFU, and PFLOP/s of all GPUs together, which must be MFU × 312 TFLOP/s × GPUs.
 # In table 5 of [Llama 3](https://arxiv.org/abs/2407.21783), counts of interruptions and their
 # shares must agree.
@@ -400,15 +400,15 @@ plot_points({"stages of the pipeline": against(of.plan.pp), "ranks along tp": ag
             levels=(1, slow), ratios=True, title="What is left over of nanotron's times")
 
 # %% [markdown]
-# Along tp there is no clear step. In the list, slow runs stand together. That proves nothing: for
-# each model, the list is nearly sorted by speed. But all runs with the largest ratios have a
+# Along tp there is no clear step. In the list, slow runs stand together. But for each model, the
+# list is nearly sorted by speed. All runs with the largest ratios have a
 # pipeline, and with more stages the ratios grow.
 #
 # So count the messages between stages that must follow one another in a step. Two stages have 2 for
 # each micro-batch: one forward, one backward. More stages have 4: a stage in the middle receives
 # and sends both ways. Filling and draining takes 2 × (stages − 1) more. With 2 stages and 8
-# micro-batches: 16 + 2 = 18. Divide the missing seconds by this number. How long does a message
-# take in slow runs? (*Theory* is a message of the calibrated engine.)
+# micro-batches: 16 + 2 = 18. Divide the missing seconds by this. How long does a message take in
+# slow runs? (*Theory* is a message of the calibrated engine.)
 
 # %%
 each = predict("A message between two stages of the slow runs", unit="s")
