@@ -91,9 +91,9 @@ STOCK |= {"DeepSpeed, stage 3": DEEPSPEED["DeepSpeed, stage 3"]} if HAS_DEEPSPEE
 
 def make_trainer(model, entrant):
     """entrant: a Recipe, or the name of a stock engine."""
-    if isinstance(entrant, Recipe):
-        return Engine(model, entrant)
-    return Stock(model, STOCK[entrant])
+    if isinstance(entrant, str):
+        return Stock(model, STOCK[entrant])
+    return Engine(model, entrant)
 
 
 def losses_alone(setting: Setting, batches) -> list[float]:

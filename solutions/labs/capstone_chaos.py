@@ -35,16 +35,17 @@ CABLE_SECONDS = 1.2  # that it is out
 class Campaign:
     """What is trained, whoever is there; each step's batch is the same under every recipe.
 
-    recipes  {number of ranks: the Recipe for so many}
-    folder   on a disk that all processes see: for checkpoints, and for what is noted
-    steps    taken so far
-    engine   None while there is none: build() makes it
+    recipes      {number of ranks: the Recipe for so many}
+    checkpoints  a folder on a disk that all processes see
+    notes        another one, for what happens on one day
+    steps        taken so far
+    engine       None while there is none: build() makes it
     """
 
-    def __init__(self, recipes: Mapping[int, Recipe], setting: Setting, text: Tensor, folder,
-                 before_step=lambda campaign: None):  # fmt: skip
+    def __init__(self, recipes: Mapping[int, Recipe], setting: Setting, text: Tensor, checkpoints,
+                 notes, before_step=lambda campaign: None):  # fmt: skip
         self.recipes, self.setting, self.text = recipes, setting, text
-        self.folder, self.before_step = Path(folder), before_step
+        self.checkpoints, self.notes, self.before_step = checkpoints, Path(notes), before_step
         self.steps, self.engine, self.addresses = 0, None, []
 
     def build(self, recipe: Recipe):
@@ -63,14 +64,14 @@ class Campaign:
     def save(self):
         """A checkpoint of this step, each rank its part. All of the group have to call it."""
         self.note("saved", self.steps)
-        save_state(self.engine, self.addresses, self.folder, self.steps)
+        save_state(self.engine, self.addresses, self.checkpoints, self.steps)
 
     def load(self):
         """Go back to the newest checkpoint, also in `steps`: 0 if there is none.
 
         All of the group have to call it. Without an engine, only `steps` is set.
         """
-        checkpoint, self.steps = newest_steps(self.folder)
+        checkpoint, self.steps = newest_steps(self.checkpoints)
         if checkpoint and self.engine is not None:
             load_state(self.engine, self.addresses, checkpoint, self.steps)
 
@@ -93,7 +94,7 @@ class Campaign:
     def note(self, *words):
         """Each process writes into a file of its own, so that nobody disturbs another one."""
         name = f"noted-{os.environ['RANK']}-{os.getpid()}.txt"
-        with open(self.folder / name, "a") as file:
+        with open(self.notes / name, "a") as file:
             print(*words, time.perf_counter(), sep=",", file=file)
 
 
@@ -160,10 +161,11 @@ class Event(NamedTuple):
     rank: int = 0
 
 
-BAD_DAY = (
-    Event("kill", 24, 2), Event("hang", 43, 5), Event("cable out", 58), Event("power out", 74),
-    Event("power back", 86),
-)  # fmt: skip
+def bad_day(first: int) -> list[Event]:
+    """What happens on a day that begins with this step, and has forty."""
+    return [Event("kill", first + 4, 2), Event("hang", first + 12, 5),
+            Event("cable out", first + 18), Event("power out", first + 23),
+            Event("power back", first + 29)]  # fmt: skip
 
 
 class Fate:
@@ -228,31 +230,36 @@ HAPPENS = {
 # ---- The day --------------------------------------------------------------------------------
 
 
-def live_through(carry_on, plan, recipes, setting, text, folder, steps, on_machines=False) -> int:
-    """What each process runs; returns how many steps it has at the end."""
-    store = FolderStore(Path(folder, "store"))
+def live_through(carry_on, plan, recipes, setting, text, checkpoints, day, steps,
+                 on_machines=False) -> int:  # fmt: skip
+    """What each process runs; returns how many steps it has at the end.
+
+    checkpoints  a folder: if there are any in it, the training goes on from there
+    day          another folder, an empty one: for the store, and for notes
+    """
+    store = FolderStore(Path(day, "store"))
     crew = Crew(store, int(os.environ["WORLD_SIZE"]), PATIENCE, TIMEOUT)
     fate = Fate(plan, store, on_machines)
-    campaign = Campaign(recipes, setting, text, folder, fate)
+    campaign = Campaign(recipes, setting, text, checkpoints, day, fate)
     carry_on(campaign, crew, steps)
     return campaign.steps
 
 
-def noted(folder) -> dict[tuple[int, int], list[list[str]]]:
+def noted(day) -> dict[tuple[int, int], list[list[str]]]:
     """{(rank, pid): what this process has noted, in order}"""
     found = {}
-    for path in sorted(Path(folder).glob("noted-*.txt")):
+    for path in sorted(Path(day).glob("noted-*.txt")):
         _, rank, pid = path.stem.split("-")
         found[int(rank), int(pid)] = [line.split(",") for line in path.read_text().splitlines()]
     return found
 
 
-def happened_in(folder) -> tuple[list, dict, dict]:
+def happened_in(day) -> tuple[list, dict, dict]:
     """Events [(what, rank, when), …]; steps {(rank, pid): [(step, when), …]}; and of each step
     that counts, that is of the last time that it was taken, {step: (loss, ranks)}.
     """
     events, taken, last = [], {}, {}
-    for (rank, pid), lines in noted(folder).items():
+    for (rank, pid), lines in noted(day).items():
         events += [(what, rank, float(at)) for kind, what, *_, at in lines if kind == "event"]
         steps = [line for line in lines if line[0] == "step"]
         taken[rank, pid] = [(int(step), float(at)) for _, step, *_, at in steps]
@@ -273,8 +280,8 @@ def steps_lost(taken) -> int:
 
 def program(plan, recipes, setting, text, steps, folder=None) -> tuple[list, dict]:
     """A small day; returns what has happened, and {step: (loss, ranks)}."""
-    folder = folder or common_folder()
-    live_through(carry_on, plan, recipes, setting, text, folder, steps)
+    folder = Path(folder or common_folder())
+    live_through(carry_on, plan, recipes, setting, text, folder / "checkpoints", folder, steps)
     dist.barrier()
     events, _, counts = happened_in(folder)
     dist.barrier()

@@ -10,6 +10,7 @@ from capstone import PLAIN, SETTING, Recipe, in_words, race
 from cost_model import Plan, model_flops
 from language_model import draw_batch, standard_library
 from live_plans import START, Setting, predicted, runnable
+from planner import why_impossible
 
 # ---- What it costs --------------------------------------------------------------------------
 
@@ -103,6 +104,11 @@ HALF = replace(  # START, where numbers have two bytes; logits become float32 fo
 def told(setting: Setting, recipe: Recipe) -> tuple[float, float]:
     """Predicted: seconds of a step, and bytes on the fullest rank."""
     return predicted(setting, recipe, HALF if recipe.half else START)
+
+
+def why_not(setting: Setting, recipe: Recipe) -> str:
+    """Why a recipe cannot be run; "" if it can."""
+    return str(why_impossible(setting.job(START), recipe))
 
 
 def all_recipes(setting: Setting) -> list[Recipe]:
