@@ -330,7 +330,7 @@ problems = examine()
 # %% [markdown]
 # **Parts.** A chapter has one or several parts: chapter 01 has the parts 01, 01b and 01c. A solved
 # and executed copy of each part, to look things up in, is in [solutions/](../solutions). The next
-# cell is a map of them; a part without a link is still being written.
+# cell is a map of them.
 #
 # **Words.** Each is explained in the part that is named, where it is needed first.
 #
@@ -540,7 +540,7 @@ problems = examine()
 # | [10e · From plan to configuration][10e] | What does an engine want to be told? |
 # | [10f · Advice, judged][10f] | Which advice holds, and about which can nobody say? |
 # | [10g · Practices and pitfalls][10g] | What does each practice save, and what does it cost? |
-# | 11 · Capstone | All of it, on a model that learns. |
+# | [11 · Capstone][11] | Can you train within a budget, on a bad day? |
 #
 # </details>
 #
@@ -592,6 +592,7 @@ problems = examine()
 # [10e]: 10e_from_plan_to_configuration.ipynb
 # [10f]: 10f_advice_judged.ipynb
 # [10g]: 10g_practices_and_pitfalls.ipynb
+# [11]: 11_capstone.ipynb
 
 # %% [markdown]
 # ## Put to the test

@@ -25,7 +25,7 @@ from torch import Tensor
 
 # ---- What is trained, on what, and how ------------------------------------------------------
 
-SETTING = Setting(ranks=8, width=128, layers=4, context=64, samples=16, flops=2e9, card=4e6)
+SETTING = Setting(ranks=8, width=128, layers=4, context=64, samples=16, flops=2e9, card=2e6)
 adam = partial(torch.optim.AdamW, lr=3e-3, eps=1e-4)  # eps: no full steps of what is rounding noise
 
 
@@ -200,10 +200,10 @@ def main():
         return
     text = standard_library(100_000)
     batches = [draw_batch(text, SETTING.samples, step, SETTING.context) for step in range(3)]
-    mine = Recipe(pp=2, dp=4, zero=1, half=True)
-    run = launch(race, {"plain": PLAIN, "mine": mine}, SETTING, batches, world_size=8, device="cpu")
+    recipes = {"plain": PLAIN, "cut": Recipe(dp=2, tp=4, micro_batch=8, half=True)}
+    run = launch(race, recipes, SETTING, batches, world_size=8, device="cpu")
     if run.rank == 0:
-        for name, recipe in {"plain": PLAIN, "mine": mine}.items():
+        for name, recipe in recipes.items():
             times, losses = run.values[0][name]
             print(f"{in_words(recipe)}: loss {losses[-1]:.3f}, {min(times):.2f} s a step")
 

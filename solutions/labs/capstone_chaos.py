@@ -25,7 +25,7 @@ from language_model import draw_batch, standard_library
 from live_plans import Setting
 from torch import Tensor
 
-EVERY = 10  # steps from one checkpoint to the next
+EVERY = 5  # steps from one checkpoint to the next
 PATIENCE, TIMEOUT = 3.0, 5.0  # seconds: of a meeting, of the collectives of a group
 CABLE_SECONDS = 1.2  # that it is out
 
@@ -162,10 +162,10 @@ class Event(NamedTuple):
 
 
 def bad_day(first: int) -> list[Event]:
-    """What happens on a day that begins with this step, and has forty."""
-    return [Event("kill", first + 4, 2), Event("hang", first + 12, 5),
-            Event("cable out", first + 18), Event("power out", first + 23),
-            Event("power back", first + 29)]  # fmt: skip
+    """What happens on a day that begins with this step, and has thirty."""
+    return [Event("kill", first + 3, 2), Event("hang", first + 9, 5),
+            Event("cable out", first + 13), Event("power out", first + 17),
+            Event("power back", first + 22)]  # fmt: skip
 
 
 class Fate:

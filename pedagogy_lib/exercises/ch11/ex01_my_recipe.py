@@ -11,7 +11,7 @@ from ...machines.network import try_machines
 from ...machines.spec import Machines
 
 SECONDS = 100.0  # for both trainings; on a quiet machine they take fifteen
-STEPS = 4
+STEPS = 3
 TRIES = 3  # a busy machine may slow the one more than the other: the best of these counts
 A_DICT = 'return a dict of settings, such as {"dp": 8, "micro_batch": 2}'
 PRODUCT = "each of the 8 ranks has one place on the mesh: dp × tp × pp × cp is 8"
