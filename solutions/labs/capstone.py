@@ -119,24 +119,29 @@ def race(entrants, setting: Setting, batches, on_machines=True) -> dict:
     batches   one for each step that counts; the first step, in which all is made, does not
     Returns   {name: (seconds of each step, losses)}
     """
-    from pedagogy_lib import SlowProducts, measure
-
     found = {}
     for name, entrant in entrants.items():
         gc.collect()  # an engine has cycles: the one before may still be there
-        trainer, times, losses = make_trainer(whole_model(setting), entrant), [], []
-        slow = contextlib.nullcontext() if on_machines else slow_messages(setting)
-        with slow, SlowProducts(setting.flops, measured=False):
-            for batch in batches:
-                dist.barrier()
-                began = time.perf_counter()
-                losses.append(trainer.step(*batch))
-                times.append(time.perf_counter() - began)
-            with measure(name):
-                trainer.step(*batches[-1])
-        found[name] = times[1:], losses
-        forget(trainer)
+        found[name] = try_one(name, make_trainer(whole_model(setting), entrant), setting, batches,
+                              on_machines)  # fmt: skip
     return found
+
+
+def try_one(name, trainer, setting, batches, on_machines) -> tuple[list, list]:
+    from pedagogy_lib import SlowProducts, measure
+
+    times, losses = [], []
+    slow = contextlib.nullcontext() if on_machines else slow_messages(setting)
+    with slow, SlowProducts(setting.flops, measured=False):
+        for batch in batches:
+            dist.barrier()
+            began = time.perf_counter()
+            losses.append(trainer.step(*batch))
+            times.append(time.perf_counter() - began)
+        with measure(name):
+            trainer.step(*batches[-1])
+    forget(trainer)
+    return times[1:], losses
 
 
 def forget(trainer):

@@ -162,10 +162,10 @@ class Event(NamedTuple):
 
 
 def bad_day(first: int) -> list[Event]:
-    """What happens on a day that begins with this step, and has thirty."""
-    return [Event("kill", first + 3, 2), Event("hang", first + 9, 5),
-            Event("cable out", first + 13), Event("power out", first + 17),
-            Event("power back", first + 22)]  # fmt: skip
+    """What happens on a day that begins with this step, and has twenty-four."""
+    return [Event("kill", first + 2, 2), Event("hang", first + 6, 5),
+            Event("cable out", first + 9), Event("power out", first + 12),
+            Event("power back", first + 16)]  # fmt: skip
 
 
 class Fate:

@@ -8,6 +8,8 @@ ENDS_BY = {
     "meeting comes next, and again, until there are ranks enough",
     "'NoneType' object has no attribute": "there is no engine. It is built after each meeting, "
     "if there is a recipe for those who are there; if not, no step can be taken, nor saved",
+    "state_dict": "catch_up() takes the whole state from one rank. Here no rank has it: each has a "
+    "part, and the checkpoint has all of them",
     "not been initialized": "a process is in no group until crew.meet() has formed one: train() "
     "of keep_training calls it, before everything else",
     "Invalid process group": "the engine talks in groups of ranks that have been closed: whoever "
