@@ -12,6 +12,7 @@ from machines_here import needs_machines
 
 from pedagogy_lib import LaunchError, Machines, close
 from pedagogy_lib.course.labs import find_lab
+from pedagogy_lib.exercises.ch11.ex01_my_recipe import too_slow
 
 CAPSTONE = find_lab("capstone")
 JUDGED, STATE, CHAOS = map(find_lab, ("capstone_judged", "capstone_state", "capstone_chaos"))
@@ -160,6 +161,19 @@ def test_without_machines_messages_are_slow():
     count = sum(p.numel() for p in CAPSTONE.whole_model(SMALL).parameters())
     assert min(times) > 2 * 3 / 4 * 4 * count / slow.card  # a ring over its slowest link
     assert losses == pytest.approx(CAPSTONE.losses_alone(SMALL, batches(count=3)), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        (Recipe(pp=4, dp=2, micro_batch=8), "so few micro-batches"),
+        (Recipe(pp=2, cp=4), "wait for each other many times"),
+        (Recipe(pp=2, dp=4, recompute="full"), "a second time in the backward"),
+        (Recipe(dp=8), "what do ranks wait for"),
+    ],
+)
+def test_why_a_recipe_may_be_too_slow(recipe, words):
+    assert words in too_slow(recipe)
 
 
 def test_all_recipes_come_in_the_order_of_their_seconds():

@@ -197,20 +197,25 @@ def write(model, beginning: str, letters=240, warmth=0.6, seed=0) -> str:
 # ---- The program ----------------------------------------------------------------------------
 
 
+def program(text) -> dict:
+    """Copies beside a model that is cut, on as many ranks as there are."""
+    n = dist.get_world_size()
+    setting = Setting(n, 64, 4, 64, 16, SETTING.flops, SETTING.card)
+    recipes = [Recipe(dp=n), Recipe(tp=n, micro_batch=16, half=True)]
+    batches = [draw_batch(text, setting.samples, step, setting.context) for step in range(3)]
+    return race({in_words(recipe): recipe for recipe in recipes}, setting, batches)
+
+
 def main():
     from pedagogy_lib import launch
     from pedagogy_lib.unwritten import misses_something
 
     if misses_something(__file__):
         return
-    text = standard_library(100_000)
-    batches = [draw_batch(text, SETTING.samples, step, SETTING.context) for step in range(3)]
-    recipes = {"plain": PLAIN, "cut": Recipe(dp=2, tp=4, micro_batch=8, half=True)}
-    run = launch(race, recipes, SETTING, batches, world_size=8, device="cpu")
+    run = launch(program, standard_library(100_000), world_size=8, device="cpu")
     if run.rank == 0:
-        for name, recipe in recipes.items():
-            times, losses = run.values[0][name]
-            print(f"{in_words(recipe)}: loss {losses[-1]:.3f}, {min(times):.2f} s a step")
+        for name, (times, losses) in run.values[0].items():
+            print(f"{name}: loss {losses[0]:.2f} to {losses[-1]:.2f}, {min(times):.2f} s a step")
 
 
 if __name__ == "__main__":

@@ -307,7 +307,7 @@ def main(steps=30):
         alone = losses_alone(setting, [draw_batch(text, 8, k, 32) for k in range(steps)])
         gap = max(abs(alone[step - 1] - loss) for step, (loss, _) in counts.items())
         happened = ", ".join(what for what, *_ in events) or "nothing"
-        print(f"{in_words(recipes[4])}; happened: {happened}")
+        print(f"{in_words(recipes[run.world_size])}; happened: {happened}")
         print(f"{len(counts)} steps; losses as of one process, to {gap:.0e}")
 
 

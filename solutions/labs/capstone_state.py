@@ -183,7 +183,7 @@ def main():
 
     if misses_something(__file__):
         return
-    setting = Setting(4, 32, 4, 32, 8, SETTING.flops, SETTING.card)
+    setting = Setting(4, 32, 4, 32, 8, SETTING.flops, SETTING.card)  # four ranks, or torchrun's
     run = launch(program, setting, standard_library(50_000), world_size=4, device="cpu")
     if run.rank == 0:
         told = " ".join(f"{loss:.3f}" for loss in run.values[0])

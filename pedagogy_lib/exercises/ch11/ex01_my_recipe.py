@@ -43,8 +43,8 @@ TOO_SLOW = {
     "few parts": "the stages wait for each other: with so few micro-batches, the bubble is a "
     "large share of the step",
     "again": "everything is computed a second time in the backward, and memory did not need it",
-    "many sums": "there are many small sums in each layer, and all ranks of a group wait for each "
-    "one. On these machines, fewer ranks along that axis are quicker",
+    "many sums": "in each layer, ranks along tp or cp wait for each other many times: for sums, or "
+    "for keys that go round. On these machines, fewer ranks along that axis are quicker",
     "": "what do ranks wait for: the bubble, sums in each layer, or a card?",
 }
 
