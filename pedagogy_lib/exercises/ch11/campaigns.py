@@ -85,23 +85,33 @@ def live(answer, name, kills, place):
     scope = getattr(lab, answer.__name__).__globals__
     scope |= {"EVERY": EVERY, "PATIENCE": 1.5, "TIMEOUT": 4.0}
     is_new = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
-    if name == BACK and is_new:
-        come_late(lab, place)
+    if is_new and name == ONE_DIES:
+        wait_until(lambda: second_meeting(lab, place))
+    if is_new and name == BACK:
+        wait_until(lambda: two_have_gone_on(lab, place))
     plan = [lab.Event("kill", *event) for event in kills]
     text = lab.standard_library(20_000)
     args = plan, recipes_of(lab), setting_of(lab), text, f"{place}/checkpoints", place, STEPS
     return lab.live_through(answer, *args)
 
 
-def come_late(lab, place):
-    """As machines that boot: the others have gone on by themselves."""
+def wait_until(condition):
+    """As a machine that boots."""
     until = time.monotonic() + LATE_SECONDS
-    while time.monotonic() < until:
-        of_two = [step for steps in steps_in(lab.noted(place)).values()
-                  for step, _, ranks in steps if ranks == 2]  # fmt: skip
-        if max(of_two, default=0) >= BACK_AT:
-            return
+    while time.monotonic() < until and not condition():
         time.sleep(0.02)
+
+
+def second_meeting(lab, place) -> bool:
+    """Whether those who are left have met: three, for whom there is no recipe."""
+    store = lab.FolderStore(f"{place}/store")
+    return store.check(["meeting"]) and int(store.get("meeting")) >= 2
+
+
+def two_have_gone_on(lab, place) -> bool:
+    of_two = [step for steps in steps_in(lab.noted(place)).values()
+              for step, _, ranks in steps if ranks == 2]  # fmt: skip
+    return max(of_two, default=0) >= BACK_AT
 
 
 def losses_alone(lab) -> list[float]:

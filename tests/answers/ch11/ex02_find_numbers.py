@@ -20,7 +20,7 @@ def find_numbers(saved, wanted):
         raise ValueError("a number is missing")
     return numbers[order][place]
 
-# %% wrong · it is of torch.float64, expected torch.bfloat16
+# %% wrong · numbers have the dtype of the files
 # -     numbers, is_known = saved[0][1].new_zeros(last + 1), torch.zeros(last + 1, dtype=torch.bool)
 # +     numbers = torch.zeros(last + 1, dtype=torch.float64)
 # +     is_known = torch.zeros(last + 1, dtype=torch.bool)
@@ -43,7 +43,7 @@ def find_numbers(saved, wanted):
 # -     numbers[0], is_known[0] = 0, True
 # +     numbers[0] = 0
 
-# %% wrong · it is no part of a sum
+# %% wrong · It is no part of a sum
 # -         numbers[addresses] = values
 # +         numbers[addresses] += values
 
@@ -60,7 +60,7 @@ def find_numbers(saved, wanted):
 def find_numbers(saved, wanted):
     return torch.cat([numbers for _, numbers in saved])[: len(wanted)]
 
-# %% wrong · a tensor that was given has changed
+# %% wrong · it belongs to the caller
 # -     for addresses, values in saved:
 # +     for addresses, values in saved:
 # +         values[addresses == 0] = 0
