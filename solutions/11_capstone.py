@@ -142,7 +142,7 @@ def race(entrants, batches=batches):
     if machines is None:
         print("Instead, messages between the two halves of the ranks are throttled.")
     run = launch(capstone.race, entrants, setting, batches, machines is not None,
-                 world_size=setting.ranks, machines=machines, device="cpu", timeout=110)
+                 world_size=setting.ranks, machines=machines, device="cpu", timeout=300)
     return judged.results_of(run, setting)
 
 found = race({"plain": capstone.PLAIN, "mine": mine, "in float32": replace(mine, half=False)})
@@ -301,9 +301,11 @@ check("11.2")
 #
 # Write `carry_on(campaign, crew, steps)` in [labs/capstone_chaos.py](../labs/capstone_chaos.py).
 # Each process calls it when it begins, also one that takes the place of a dead one. It trains up to
-# `steps` steps, with those who are there. Use `train(campaign, crew, steps, step, begin)` of 04e:
-# it calls `begin(campaign)` after each meeting, and `step(campaign, crew)` for each step, which
-# returns whether a meeting comes next.
+# `steps` steps, with those who are there.
+#
+# Use `train(campaign, crew, steps, step, begin)` of 04e. It calls the function `begin` with the
+# campaign after each meeting, and `step(campaign, crew)` for each step. That one returns whether a
+# meeting comes next.
 #
 # | `campaign` | |
 # |---|---|
@@ -350,7 +352,7 @@ def day(plan, until):
     machines, place = Machines.here(2, bytes_per_second=setting.card), tempfile.mkdtemp()
     run = launch(live, chaos, plan, recipes, setting, text, checkpoints, place, until,
                  machines is not None, world_size=setting.ranks, machines=machines, device="cpu",
-                 replacements=40, timeout=115)
+                 replacements=40, timeout=300)
     happened = chaos.happened_in(place)
     shutil.rmtree(place, ignore_errors=True)
     return run, *happened
@@ -432,7 +434,7 @@ print("better than knowing single letters:", sum(of_one[-5:]) / 5 < letters)
 
 # %% tags=["nbval-ignore-output"]
 newest = sorted(state.Path(checkpoints).glob("step-*"))[-1]
-print(capstone.write(state.whole_from(newest, setting), "def ", letters=300))
+print(capstone.in_lines(capstone.write(state.whole_from(newest, setting), "def ", letters=300)))
 shutil.rmtree(checkpoints, ignore_errors=True)
 
 # %% [markdown]

@@ -180,8 +180,15 @@ def entropy_of_letters(text: Tensor) -> float:
     return -(shares * shares.log()).sum().item()
 
 
+def in_lines(text: str, longest=80) -> str:
+    """The same text, with long lines cut."""
+    cut = ([line[k : k + longest] for k in range(0, len(line) or 1, longest)]
+           for line in text.splitlines())  # fmt: skip
+    return "\n".join(part.rstrip() for parts in cut for part in parts)
+
+
 @torch.no_grad()
-def write(model, beginning: str, letters=240, warmth=0.6, seed=0) -> str:
+def write(model, beginning: str, letters=240, warmth=0.9, seed=0) -> str:
     """The beginning, and letters that the model draws, one after the other.
 
     warmth  0.1: nearly always the likeliest letter; 1: as likely as the model thinks

@@ -9,6 +9,7 @@ import torch
 
 from ...basics.errors import HangError
 from ...course.checking import Wrong, try_on_ranks
+from ...ranks.launcher import launch
 from .campaign_reasons import HANGS, why_it_ended
 
 RANKS, STEPS, EVERY = 4, 12, 4
@@ -115,12 +116,13 @@ def two_have_gone_on(lab, place) -> bool:
 
 
 def losses_alone(lab) -> list[float]:
-    """Of one process, in float64."""
-    setting, before = setting_of(lab), torch.get_default_dtype()
+    """Of one process, in float64: a rank, as a first optimizer imports for seconds."""
+    return launch(train_alone, lab, world_size=1, device="cpu").values[0]
+
+
+def train_alone(lab):
     torch.set_default_dtype(torch.float64)
-    try:
-        batches = [lab.draw_batch(lab.standard_library(20_000), setting.samples, step,
-                                  setting.context) for step in range(STEPS)]  # fmt: skip
-        return lab.losses_alone(setting, batches)
-    finally:
-        torch.set_default_dtype(before)
+    setting, text = setting_of(lab), lab.standard_library(20_000)
+    batches = [lab.draw_batch(text, setting.samples, step, setting.context)
+               for step in range(STEPS)]  # fmt: skip
+    return lab.losses_alone(setting, batches)
