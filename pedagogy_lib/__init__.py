@@ -61,6 +61,7 @@ _HOME = {
     "check": "course.checking",
     "hint": "course.checking",
     "progress": "course.progress",
+    "Scoreboard": "course.scores",
     "draw_clusters": "pictures.diagrams",
     "draw_scaling": "pictures.diagrams",
     "draw_groups": "pictures.group_pictures",

@@ -14,6 +14,7 @@ from .course.claims import put_to_the_test as put_to_the_test
 from .course.labs import lab as lab
 from .course.predictions import predict as predict
 from .course.progress import progress as progress
+from .course.scores import Scoreboard as Scoreboard
 from .films.pair_films import film_pair as film_pair
 from .films.pair_pictures import plot_pair as plot_pair
 from .films.step_films import film_step as film_step

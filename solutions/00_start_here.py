@@ -441,7 +441,7 @@ problems = examine()
 # %% [markdown]
 # **Parts.** A chapter has one or several parts: chapter 01 has the parts 01, 01b and 01c. A solved
 # and executed copy of each part, to look things up in, is in [solutions/](../solutions). The next
-# two cells are a map of them. What has no link there is still being written.
+# two cells are a map of them.
 #
 # **Words.** Each is explained in the part that is named, where it is needed first.
 #
@@ -651,7 +651,7 @@ problems = examine()
 # | [10e · From plan to configuration][10e] | What does an engine want to be told? |
 # | [10f · Advice, judged][10f] | Which advice holds, and about which can nobody say? |
 # | [10g · Practices and pitfalls][10g] | What does each practice save, and what does it cost? |
-# | 11 · Capstone | All of it, on a model that learns. |
+# | [11 · Capstone][11] | Can you train within a budget, on a bad day? |
 # | [11b · The exam][11b] | What is wrong with these twelve trainings? |
 #
 # </details>
@@ -704,6 +704,7 @@ problems = examine()
 # [10e]: 10e_from_plan_to_configuration.ipynb
 # [10f]: 10f_advice_judged.ipynb
 # [10g]: 10g_practices_and_pitfalls.ipynb
+# [11]: 11_capstone.ipynb
 # [11b]: 11b_exam.ipynb
 
 # %% [markdown]

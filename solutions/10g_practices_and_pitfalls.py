@@ -456,8 +456,7 @@ put_to_the_test("""
 #
 # **Your exercise** stands in [labs/practices.py](../labs/practices.py).
 #
-# **Next**: chapter 11, the capstone, is still being written; the
-# [map](00_start_here.ipynb#6-·-To-look-things-up) in chapter 00 has all of them.
+# **Next**: [11 · Capstone](11_capstone.ipynb).
 
 # %%
 progress("10g")

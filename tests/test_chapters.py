@@ -88,6 +88,7 @@ PARAMETERS = {
     "10e_from_plan_to_configuration": {"gpus": "32xH100", "batch": 256, "looked_at": 12},
     "10f_advice_judged": {"error": 0.5, "factor": 1.3, "engines": 5},
     "10g_practices_and_pitfalls": {"link": 4e9, "host": 50e9, "storage": 1e12},
+    "11_capstone": {"quiet_steps": 12, "card_megabytes_per_second": 4.0},
     "11b_exam": {"seed": 138},
 }
 SHOWN = {

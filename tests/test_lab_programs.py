@@ -13,6 +13,10 @@ from pedagogy_lib.unwritten import still_to_write
 SAID = {
     "when_it_hangs": ["it left, rank 1: ", "barrier []", "another shape, rank 1: "],
     "across_machines": ["two levels", "dist.all_reduce         right"],
+    "capstone": ["dp 2, micro-batch 1: loss 4.", "tp 2, micro-batch 16, bfloat16: loss 4."],
+    "capstone_chaos": ["30 steps; losses as of one process, to"],
+    "capstone_judged": ["plain: dp 8, micro-batch 2\n  predicted 3", "5.84 MB over a card"],
+    "capstone_state": ["three steps with ZeRO 3, and three with tensor parallel: losses"],
     "chaos": ["40 steps; largest difference from an undisturbed run"],
     "calibrating": ["predicted", "measured"],
     "call_costs": ["an all-reduce of 4 kB: 4.0 messages from each of 2 ranks", "128 of them: "],
@@ -189,6 +193,7 @@ ALONE = [
     "documents_configurations",
     "live_plans",
     "calibrating",
+    "capstone_judged",
     "roofline",
     "serving",
     "advice",

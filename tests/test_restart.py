@@ -182,8 +182,8 @@ def test_a_machine_comes_back(trained):
 
 
 def test_machines_around_are_there_on_machines_alone(monkeypatch):
-    monkeypatch.delenv("MACHINE", raising=False)
-    with pytest.raises(LaunchError, match="for programs that run_torchrun starts on machines"):
+    monkeypatch.delenv("PEDAGOGY_FOLDER", raising=False)
+    with pytest.raises(LaunchError, match="for programs and ranks that are on `Machines`"):
         machines_around()
 
 

@@ -35,6 +35,7 @@ kept-*/
 hand-in-*.zip
 .predictions.json*
 .progress.json*
+.scores-*.json*
 """
 MAKEFILE = """\
 # `make` alone lists what there is to make. Everything runs in .venv, made at the first call.

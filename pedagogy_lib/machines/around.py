@@ -1,4 +1,4 @@
-"""In a program on one of `run_torchrun`'s machines: things happen to machines when it says so."""
+"""In a program on one of the machines: things happen to machines when it says so."""
 
 import os
 
@@ -13,11 +13,11 @@ def machines_around() -> "MachinesAround":
     Who kills the own machine does not return. Also: `revive`, `unplug`, `plug`, `slow`, `split`,
     `join`.
 
-    Raises  LaunchError if the program is on no such machine
+    Raises  LaunchError if it is on no such machine
     """
     door = os.path.join(os.environ.get("PEDAGOGY_FOLDER", ""), "switch")
-    if "MACHINE" not in os.environ or not os.path.exists(door):
-        raise LaunchError("machines_around() is for programs that run_torchrun starts on machines")
+    if not os.path.exists(door):
+        raise LaunchError("machines_around() is for programs and ranks that are on `Machines`")
     return MachinesAround(door)
 
 

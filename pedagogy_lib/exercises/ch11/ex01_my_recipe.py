@@ -1,0 +1,190 @@
+"""A recipe that keeps a budget: it is run on eight ranks of two machines, beside plain copies."""
+
+from dataclasses import fields
+
+import torch
+
+from ...course.checking import Exercise, Wrong, try_on_ranks
+from ...course.labs import find_lab
+from ...course.trying import there
+from ...machines.network import try_machines
+from ...machines.spec import Machines
+
+SECONDS = 100.0  # for both trainings; on a quiet machine they take fifteen
+STEPS = 3
+TRIES = 3  # a busy machine may slow the one more than the other: the best of these counts
+A_DICT = 'return a dict of settings, such as {"dp": 8, "micro_batch": 2}'
+PRODUCT = "each of the 8 ranks has one place on the mesh: dp × tp × pp × cp is 8"
+
+OVER_THE_CARD = {
+    "copies": "copies of the model stand on both machines. So a mean of all gradients crosses the "
+    "cards in each step, and what a step sends does not depend on how few tokens it has. ZeRO "
+    "shares out memory; the bytes stay, or become more. Which axis sends only what lies between "
+    "two layers?",
+    "sums": "a layer is cut across the machines. So activations cross the cards several times for "
+    "each layer, forward and backward. Which axis sends them once for a whole stage?",
+    "whole activations": "each rank along tp has the whole output of its stage, and sends it over "
+    "the card to its neighbour in the next stage: tp times the same bytes. Along dp, each rank "
+    "sends what belongs to its own samples",
+    "wide numbers": "the right axis crosses the cards. But each number that crosses has four bytes",
+    "": "look which axis crosses the cards: the last one of pp, dp, cp, tp changes from rank to "
+    "rank, and the first one lies across the machines",
+}
+TOO_FULL = {
+    "wide numbers": "each weight has 4 bytes, its gradient 4, and activations as many. With half, "
+    "weights, gradients and activations have two",
+    "whole states": "every copy keeps all states of the optimizer, with the copies of its weights "
+    "in float32: 12 bytes for each weight of the stage. They are the same on all copies",
+    "activations": "what fills the memory are activations: fewer samples at a time need less room, "
+    "or a second forward in the backward",
+    "": "which kind fills it: weights, states, activations? Each has its remedy",
+}
+TOO_SLOW = {
+    "few parts": "the stages wait for each other: with so few micro-batches, the bubble is a "
+    "large share of the step",
+    "again": "everything is computed a second time in the backward, and memory did not need it",
+    "many sums": "in each layer, ranks along tp or cp wait for each other many times: for sums, or "
+    "for keys that go round. On these machines, fewer ranks along that axis are quicker",
+    "": "what do ranks wait for: the bubble, sums in each layer, or a card?",
+}
+
+
+def examine(answer):
+    judged, capstone = find_lab("capstone_judged"), find_lab("capstone")
+    recipe = recipe_of(there(answer), judged, capstone)
+    yield f"a possible recipe: {capstone.in_words(recipe)}"
+    best = None
+    for _ in range(TRIES):
+        plain, mine = raced(recipe, judged, capstone)
+        budget = judged.BUDGET
+        need(
+            mine.card_bytes <= budget.card_bytes,
+            f"{megabytes(mine.card_bytes)} leave a machine "
+            f"in a step, and the budget has {megabytes(budget.card_bytes)}",
+            over_card(recipe),
+        )
+        need(mine.memory_bytes <= budget.memory_bytes, f"{megabytes(mine.memory_bytes)} on the "
+             f"fullest rank, and the budget has {megabytes(budget.memory_bytes)}",
+             too_full(recipe, mine.at_peak))  # fmt: skip
+        best = max(best or 0.0, plain.seconds / mine.seconds)
+        if best >= budget.speedup:
+            break
+    yield f"over the busier card: {megabytes(mine.card_bytes)} a step"
+    yield f"on the fullest rank: {megabytes(mine.memory_bytes)}"
+    need(best >= budget.speedup, f"{best:.2f} times as fast as plain copies, and the budget asks "
+         f"for {budget.speedup:g} times", too_slow(recipe))  # fmt: skip
+    yield f"more than {budget.speedup:g} times as fast as plain copies in the same launch"
+
+
+def need(is_kept, what, why):
+    if not is_kept:
+        raise Wrong("the budget", what, why)
+
+
+def megabytes(count) -> str:
+    return f"{count / 1e6:.2f} MB"
+
+
+# ---- Is it possible? ---
+
+
+def recipe_of(settings, judged, capstone):
+    """Raises `Wrong` for what is no recipe of eight ranks."""
+    case, setting = "your recipe", capstone.SETTING
+    if not isinstance(settings, dict):
+        raise Wrong(case, f"it returned {settings!r:.60}", A_DICT)
+    known = [field.name for field in fields(capstone.Recipe)]
+    for name in settings:
+        if name not in known:
+            raise Wrong(case, f"there is no setting {name!r:.40}", f"settings: {', '.join(known)}")
+    try:
+        recipe = capstone.Recipe(**settings)
+        ranks, why = recipe.ranks, judged.why_not(setting, recipe)
+    except (TypeError, ValueError, ZeroDivisionError):
+        raise Wrong(case, f"it returned {settings!r:.80}", "sizes are whole numbers from 1 on, "
+                    'recompute is "none" or "full", half is True or False') from None  # fmt: skip
+    if ranks != setting.ranks:
+        raise Wrong(case, f"it makes {ranks} ranks, and there are {setting.ranks}", PRODUCT)
+    if why:
+        raise Wrong(case, "this recipe cannot be run", f"{why}. The batch has {setting.samples} "
+                    f"samples, the model {setting.layers} layers")  # fmt: skip
+    return recipe
+
+
+# ---- What it costs ---
+
+
+def raced(recipe, judged, capstone):
+    """The results of plain copies, and of the recipe, in one launch."""
+    setting, text = capstone.SETTING, capstone.standard_library(100_000)
+    batches = [capstone.draw_batch(text, setting.samples, step, setting.context)
+               for step in range(STEPS)]  # fmt: skip
+    machines = None
+    if not try_machines():
+        machines = Machines(setting.machines, bytes_per_second=setting.card)
+    entrants = {"plain": capstone.PLAIN, "yours": recipe}
+    run = try_on_ranks(
+        "eight ranks", race, capstone, entrants, setting, batches, machines is not None,
+        world_size=setting.ranks, machines=machines, timeout=SECONDS,
+    )  # fmt: skip
+    found = judged.results_of(run, setting)
+    return found["plain"], found["yours"]
+
+
+def race(capstone, *args):
+    torch.manual_seed(0)
+    return capstone.race(*args)
+
+
+# ---- What is misunderstood ---
+
+
+def over_card(recipe) -> str:
+    """Ranks along pp are farthest apart, then those along dp, cp and tp."""
+    if recipe.pp > 1:
+        names = {"whole activations": recipe.tp > 1, "wide numbers": not recipe.half}
+    else:
+        names = {"copies": recipe.dp > 1, "sums": True}
+    return OVER_THE_CARD[first_true(names)]
+
+
+def too_full(recipe, at_peak) -> str:
+    states = sum(at_peak.get(kind, 0) for kind in ("parameters", "gradients", "optimizer_state"))
+    names = {
+        "wide numbers": not recipe.half,
+        "whole states": recipe.zero == 0 and recipe.dp * recipe.cp > 1,
+        "activations": at_peak.get("activations", 0) > states / 3,
+    }
+    return TOO_FULL[first_true(names)]
+
+
+def too_slow(recipe) -> str:
+    names = {
+        "few parts": recipe.pp > 1 and microbatches(recipe) < 2 * (recipe.pp - 1),
+        "many sums": recipe.tp > 2 or recipe.cp > 1,
+        "again": recipe.recompute != "none",
+    }
+    return TOO_SLOW[first_true(names)]
+
+
+def microbatches(recipe) -> float:
+    return find_lab("capstone").SETTING.samples / (recipe.dp * recipe.micro_batch)
+
+
+def first_true(names) -> str:
+    return next((name for name, is_so in names.items() if is_so), "")
+
+
+EXERCISE = Exercise(
+    "11.1",
+    "my_recipe",
+    examine,
+    hints=(
+        "First the card. Which axis lies across the machines, and what does it send in a step? The "
+        "bytes of a mean of gradients do not depend on the batch; those of a pipeline do.",
+        "A pipeline of two stages sends each sample's activations once forward, and their "
+        "gradients once back. Its other axes lie inside of the machines.",
+        "Then the memory: half, and ZeRO 1 along dp. ZeRO 2 and 3 do not go with a pipeline here.",
+        "Then the bubble: as many micro-batches as the batch allows, that is micro_batch 1.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,122 @@
+"""A training in parts goes on when ranks are lost, under the recipe for those who are left."""
+
+from ...basics.closeness import close
+from ...basics.units import counted
+from ...course.checking import Exercise, Wrong
+from ...course.labs import find_lab
+from ...course.trying import there
+from .campaign_reasons import FEWER, NO_END, SAVES, TWICE, UNSAVED, WRONG_LOSSES
+from .campaigns import (
+    BACK,
+    EVERY,
+    KILLS,
+    ONE_DIES,
+    RANKS,
+    STEPS,
+    TWO_LEFT,
+    UNDISTURBED,
+    happened,
+    losses_alone,
+)
+
+LATE = 1  # steps that those who are left may take before they hear of newcomers
+
+
+def examine(answer):
+    alone = losses_alone(find_lab("capstone_chaos"))
+    for name in KILLS:
+        case = Case(name, there(happened, answer, name))
+        case.look(alone)
+        yield case.told()
+
+
+class Case:
+    """What happened on a day.
+
+    values  of each rank: its steps at the end
+    taken   {(rank, pid): [(step, its loss, the ranks that took it), …]}
+    saved   [(rank, pid, after which step), …]
+    """
+
+    def __init__(self, name, found):
+        self.name = name
+        self.wrong, self.values, self.seconds = found["wrong"], found["values"], found["seconds"]
+        self.taken, self.saved = found["taken"], found["saved"]
+
+    def look(self, alone):
+        if self.wrong:
+            raise self.wrong
+        self.need_right_losses(alone)
+        self.need_all_steps()
+        self.need_few_saves()
+        self.need_little_lost()
+        self.need_the_right_number()
+
+    def need_right_losses(self, alone):
+        for (rank, _), steps in self.taken.items():
+            for step, loss, _ in steps:
+                if not (1 <= step <= STEPS and close(loss, alone[step - 1])):
+                    wanted = f"{alone[step - 1]:.6f}" if 1 <= step <= STEPS else "no such step"
+                    what = f"rank {rank}, step {step}: loss {loss:.6f}, one process has {wanted}"
+                    raise Wrong(self.name, what, WRONG_LOSSES[self.name])
+
+    def need_all_steps(self):
+        dead = {rank for _, rank in KILLS[self.name][0]} if self.name == TWO_LEFT else set()
+        for rank in set(range(RANKS)) - dead:
+            steps = self.values[rank]
+            if steps != STEPS:
+                raise Wrong(self.name, f"rank {rank} has {steps} of {STEPS} steps", NO_END)
+
+    def need_few_saves(self):
+        """Beside those that are due, one where newcomers wait."""
+        odd = sorted({step for *_, step in self.saved if step % EVERY})
+        if odd and self.name in (UNDISTURBED, TWO_LEFT):
+            what = f"a checkpoint after step {odd[0]}, and EVERY is {EVERY}"
+            raise Wrong(self.name, what, SAVES)
+        if not any(step == EVERY for *_, step in self.saved):
+            raise Wrong(self.name, f"no checkpoint after step {EVERY}, which is EVERY", UNSAVED)
+
+    def need_little_lost(self):
+        """A death costs the steps since the checkpoint; that newcomers come costs nothing."""
+        kills, _ = KILLS[self.name]
+        allowed = max((step % EVERY for step, _ in kills), default=0)
+        twice = max((len(steps) - len({step for step, *_ in steps})
+                     for steps in self.taken.values()), default=0)  # fmt: skip
+        if twice > allowed:
+            what = f"{counted(twice, 'step')} taken twice by a process, where {allowed} had to be"
+            raise Wrong(self.name, what, TWICE.get(self.name, ""))
+
+    def need_the_right_number(self):
+        """Of ranks, in the last step."""
+        wanted = 2 if self.name == TWO_LEFT else RANKS
+        last = [ranks for steps in self.taken.values() for step, _, ranks in steps if step == STEPS]
+        if set(last) != {wanted}:
+            what = f"the last step was taken by {sorted(set(last))} ranks, and {wanted} were there"
+            raise Wrong(self.name, what, FEWER[self.name])
+
+    def told(self) -> str:
+        recipes = "as one process"
+        if self.name in (TWO_LEFT, BACK):
+            recipes += ", under both recipes"
+        again = {ONE_DIES: ", after the step was taken again"}.get(self.name, "")
+        return f"{self.name}: {counted(STEPS, 'step')}, losses {recipes}{again}"
+
+
+EXERCISE = Exercise(
+    "11.3",
+    "carry_on",
+    examine,
+    lab="capstone_chaos",
+    needs=("4.13",),
+    hints=(
+        "train(campaign, crew, steps, step, begin) of keep_training does the meetings. It calls "
+        "begin(campaign) after each of them, and step(campaign, crew) for each step. What has to "
+        "be there after a meeting, and is not there any more?",
+        "begin: look up the recipe for dist.get_world_size() ranks. Is there one? Build it, and "
+        "load. Is there none? Drop the engine, and load all the same: then all know the step.",
+        "step: without an engine, wait a moment, and return True: a meeting comes next. With one: "
+        "take the step under talking(), and ask is_true_for_any() whether somebody waits.",
+        "Before it returns, and still under talking(): save, if EVERY divides campaign.steps, or "
+        "if somebody waits. Return whether somebody waits.",
+    ),
+)  # fmt: skip
