@@ -410,7 +410,7 @@ problems = examine()
 # * **A day**, 8 hours: [00], [00b], [00c], [01], [02], [02b], [02c], [03], [03c], [03m], [04],
 #   [05], [05d], [05f], [06], [07], [08], [09] and [10]. These take 390 minutes to read and run. The
 #   exercises of [00], [00b], [01], [02], [03], [05] and [08] take 90 more.
-# * **Everything**, in the order of the chapters: 29 hours to read and run, and 39 more for all
+# * **Everything**, in the order of the chapters: 30 hours to read and run, and 42 more for all
 #   exercises.
 #
 # [00]: 00_start_here.ipynb
