@@ -105,16 +105,15 @@ Table(["", "recipe", "a step", "tokens/s", "memory"],
 #
 # Write `my_recipe()`. It takes nothing, and returns a dict of settings, such as
 # `{"dp": 8, "micro_batch": 2}`, which is plain data parallel. What you leave out is 1, 0, `"none"`
-# or `False`. The recipe has to keep all three limits of the budget.
-#
+# or `False`. The recipe has to keep all three limits of the budget. The check runs it beside plain
+# data parallel, in one launch. Memory and bytes are exact; the speed is compared in the same run.
+
+# %% [markdown]
 # * `dp × tp × pp × cp` is 8. The batch has 16 samples, the model 4 blocks and 8 heads.
 # * Ranks are numbered along tp first, then cp, dp and pp. Ranks 0 to 3 are on machine 0. So the
 #   axis that comes last lies across the machines.
 # * `zero` is 0 to 3, with a pipeline 0 or 1. `recompute` is `"none"` or `"full"`. `micro_batch` is
 #   the number of samples that go through at a time.
-#
-# The check runs your recipe beside plain data parallel, in one launch. Memory and bytes are exact;
-# the speed is compared in the same run.
 
 # %% tags=["nbval-ignore-output"]
 def my_recipe():
