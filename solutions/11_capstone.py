@@ -277,7 +277,8 @@ for rank, (count, first, last) in enumerate(run.values):
 # Ranks 0 and 1 begin with other letters of the vocabulary, which tp has cut. Ranks 2 and 3 have the
 # second halves of the same parts. They begin in the table of positions, which is not cut: so both
 # have the same numbers of it.
-#
+
+# %% [markdown]
 # ### Exercise 11.2 · Find numbers
 #
 # Write `find_numbers(saved, wanted)` in [labs/capstone_state.py](../labs/capstone_state.py).
