@@ -323,6 +323,10 @@ check("11.2")
 # * If there is no recipe for so many ranks, take no step: wait 0.1 s, and meet again.
 # * Losses are those of one process, whoever has died. Nobody but the dead had their part.
 # * Save after every `EVERY` (5) steps.
+
+# %% [markdown]
+# Two things more:
+#
 # * `crew.somebody_waits()` tells that a newcomer waits at the next meeting. Each rank sees it at
 #   another moment; `is_true_for_any(mine)` makes it one answer for all. Nobody has died then: so no
 #   step may be lost.
