@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -155,14 +156,16 @@ class Fate:
     def __init__(self, plan, store, on_machines):
         self.plan, self.store, self.on_machines = plan, store, on_machines
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        if self.is_cut_off():
-            store.wait([LIGHT])
+        if self.rank >= self.ranks // 2:  # on machine 1, or in place of it
+            if store.check([DARK]):
+                store.wait([LIGHT])
+            elif not on_machines:
+                Thread(target=self.end_in_the_dark, daemon=True).start()
 
-    def is_cut_off(self) -> bool:
-        """Whether this process is new, on a machine that has no power yet. (Where ranks share this
-        computer, the bench starts it at once.)
-        """
-        return self.rank >= self.ranks // 2 and self.store.check([DARK])
+    def end_in_the_dark(self):
+        """Where ranks share this computer: each one of the second half ends by itself."""
+        self.store.wait([DARK], timedelta(days=1))
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def __call__(self, campaign):
         for number, (what, step, rank) in enumerate(self.plan):
@@ -170,8 +173,6 @@ class Fate:
             if self.rank == rank and is_time and self.store.add(f"event {number}", 1) == 1:
                 campaign.note("event", what, campaign.steps)
                 HAPPENS[what](self)
-        if not self.on_machines and self.is_cut_off() and not self.store.check([LIGHT]):
-            os.kill(os.getpid(), signal.SIGKILL)
 
     def machines(self):
         from pedagogy_lib import machines_around

@@ -31,8 +31,9 @@ HANGS = {
     "nothing happens": "nothing has happened here. Does it end after `steps` steps? And do all "
     "ranks take part in everything that talks, in the same order: step(), save(), load()?",
     "a rank dies": "three are left, and a newcomer waits at the next meeting. All have to go there "
-    "together: whether somebody waits, each rank sees at another moment, so it takes a sum. And "
-    "three without a recipe have to say that a meeting comes next",
+    "together: whether somebody waits, each rank sees at another moment, so it takes a sum. "
+    "Three without a recipe have to say that a meeting comes next. And load() talks: those call "
+    "it, too, that did not die",
     "two are lost for good": "two are left, and there is a recipe for two: they go on by "
     "themselves. Nobody else will come",
     "two are lost, and come back later": "newcomers wait at the next meeting. All have to go "

@@ -12,7 +12,7 @@ from ...course.checking import Wrong, try_on_ranks
 from ...ranks.launcher import launch
 from .campaign_reasons import HANGS, why_it_ended
 
-RANKS, STEPS, EVERY = 4, 12, 4
+RANKS, STEPS, EVERY = 4, 24, 8
 SECONDS = 40.0  # of a case; on a quiet machine, one takes five
 LATE_SECONDS = 10.0  # that newcomers wait at most for the others to go on without them
 
@@ -20,11 +20,11 @@ UNDISTURBED, ONE_DIES, TWO_LEFT = "nothing happens", "a rank dies", "two are los
 BACK = "two are lost, and come back later"
 KILLS = {  # (steps taken before, rank); how many processes the bench starts anew
     UNDISTURBED: ((), 0),
-    ONE_DIES: (((6, 1),), 1),
-    TWO_LEFT: (((6, 2), (6, 3)), 0),
-    BACK: (((5, 2), (5, 3)), 2),
+    ONE_DIES: (((10, 1),), 1),
+    TWO_LEFT: (((10, 2), (10, 3)), 0),
+    BACK: (((9, 2), (9, 3)), 2),
 }
-BACK_AT = 7  # steps of those who are left, when newcomers come: no checkpoint is due then
+BACK_AT = 11  # steps of those who are left, when newcomers come: no checkpoint is due then
 
 
 def happened(answer, name) -> dict:
@@ -70,8 +70,8 @@ def lines_of(kind, lines, words) -> list:
 
 
 def setting_of(lab):
-    """A model for which everything is quick."""
-    return lab.Setting(RANKS, 16, 4, 16, 8, 1e13, 1e9, heads=4)
+    """A small model. Devices are so slow that newcomers are heard before many steps are taken."""
+    return lab.Setting(RANKS, 16, 4, 16, 8, 5e7, 1e9, heads=4)
 
 
 def recipes_of(lab) -> dict:

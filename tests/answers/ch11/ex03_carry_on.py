@@ -59,6 +59,14 @@ def carry_on(campaign, crew, steps):
 # +             campaign.save()
 
 # %% wrong · all go back to the same checkpoint, those too that did not die [deep]
+# -         if recipe is None:
+# +         campaign.load()
+# +         if recipe is None:
+# -             campaign.build(recipe)
+# -         campaign.load()
+# +             campaign.build(recipe)
+
+# %% wrong · And load() talks: those call it, too, that did not die [deep]
 # -         campaign.load()
 # +         if campaign.steps == 0:
 # +             campaign.load()
@@ -71,7 +79,7 @@ def carry_on(campaign, crew, steps):
 # -         recipe = campaign.recipes.get(dist.get_world_size())
 # +         recipe = campaign.recipes[max(campaign.recipes)]
 
-# %% wrong · Nobody dies when newcomers come [deep]
+# %% wrong · nobody dies when newcomers come [deep]
 # -             if waits or campaign.steps % EVERY == 0:
 # +             if campaign.steps % EVERY == 0:
 
@@ -118,10 +126,14 @@ def carry_on(campaign, crew, steps):
     from keep_training import catch_up
 
     def begin(campaign):
-        campaign.build(campaign.recipes[dist.get_world_size()])
+        campaign.drop()
+        if dist.get_world_size() in campaign.recipes:
+            campaign.build(campaign.recipes[dist.get_world_size()])
         catch_up(campaign)
 
     def step(campaign, crew):
+        if campaign.engine is None:
+            return True
         with talking():
             campaign.step()
             if campaign.steps % EVERY == 0:
