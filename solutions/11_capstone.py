@@ -77,7 +77,7 @@ print(f"{tokens:,} letters in a step; entropy of single letters "
 # optimizer steps on copies in float32, as in 05b. The budget has three limits. Beside them stands
 # what plain data parallel takes, by its formulas:
 
-# %% tags=["nbval-ignore-output"]
+# %%
 budget, weights = judged.BUDGET, sum(p.numel() for p in capstone.whole_model(setting).parameters())
 plain_bytes = judged.told(setting, capstone.PLAIN)[1]
 over_card = 2 * (setting.ranks - 1) / setting.ranks * 4 * weights  # a ring over both machines
