@@ -6,13 +6,15 @@ from html import escape
 from pathlib import Path
 from struct import unpack
 
+from pedagogy_lib.widgets.recording import as_webp
+
 FOLDER = "pictures"
 LEAST_WIDTH = 640  # pixels: narrower, the texts in it would be too small, so it scrolls
 DENSITY = 2  # of the pictures' own pixels on one of the page
 
 
 class Pictures:
-    """All pictures of the site: {name of the file: bytes}."""
+    """All pictures of the site: {name of the file: bytes of a PNG}."""
 
     def __init__(self):
         self.files, self.names = {}, {}
@@ -22,7 +24,7 @@ class Pictures:
         digest = hashlib.sha256(png).hexdigest()
         if digest not in self.names:
             number = sum(name.startswith(f"{stem}-") for name in self.files) + 1
-            self.names[digest] = f"{stem}-{number}.png"
+            self.names[digest] = f"{stem}-{number}.webp"
             self.files[self.names[digest]] = png
         return f"{FOLDER}/{self.names[digest]}"
 
@@ -47,7 +49,7 @@ class Pictures:
         folder = site / FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         for name, png in self.files.items():
-            (folder / name).write_bytes(png)
+            (folder / name).write_bytes(as_webp(png))
 
 
 def size_of(png: bytes) -> tuple[int, int]:

@@ -1,11 +1,13 @@
 """The pages of `make book`, as they are composed: with holes, hints and pictures, no answers."""
 
+import io
 import json
 import re
 from html import unescape
 
 import pytest
 from helpers import ROOT
+from PIL import Image
 
 from book import front, glossary, labs, ledger, links, notebooks, plans, widgets
 from book.checked import Site
@@ -250,6 +252,16 @@ def test_the_same_picture_is_one_file():
     png = (ROOT / "assets" / "first_look.png").read_bytes()
     pictures = Pictures()
     first, again = (pictures.address(png, stem) for stem in ("a", "b"))
-    assert first == again == "pictures/a-1.png"
+    assert first == again == "pictures/a-1.webp"
     width, height = size_of(png)
     assert f'width="{width // 2}" height="{height // 2}"' in pictures.html(png, "A text", "a")
+
+
+def test_pictures_lose_nothing_on_the_way(tmp_path):
+    png = (ROOT / "assets" / "first_look.png").read_bytes()
+    pictures = Pictures()
+    address = pictures.address(png, "a")
+    pictures.write(tmp_path)
+    with Image.open(tmp_path / address) as one, Image.open(io.BytesIO(png)) as other:
+        assert one.convert("RGBA").tobytes() == other.convert("RGBA").tobytes()
+    assert (tmp_path / address).stat().st_size < len(png)

@@ -169,7 +169,7 @@ def test_a_widget_answers_at_once(site, tmp_path):
         record["views"][str(step)] = {"chosen": {"step": step}, "src": f"a-{step}.webp",
                                       "alt": f"step {step}", **VIEW}  # fmt: skip
     (views / "a-1.json").write_text(json.dumps(record))
-    text = (site / "parts" / "02c_the_ring.html").read_text()
+    text = (site / "parts" / "02_collectives.html").read_text()  # it has no controls of its own
     place = widgets.recorded("a-1", "<p>still</p>", views)
     script = f'<script defer src="../{widgets.SCRIPT}"></script>'
     page_file = site / "parts" / "a_widget.html"
