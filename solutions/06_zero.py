@@ -347,8 +347,7 @@ for ranks, kept in of_ranks.items():
 # %% [markdown]
 # ## Put to the test
 #
-# What our sources say about stage 1, and what was found. Φ is the number of parameters; the bytes
-# are 2 + 2 + 12.
+# What our sources say about stage 1, and what was found.
 
 # %% jupyter={"source_hidden": true}
 # Figures for the statements below.
@@ -358,15 +357,6 @@ def in_phi(stage, n):
 def times_less(stage):
     return in_phi(stage, 8) / in_phi(stage, 64)
 
-def kept_on(stage, n):
-    """Bytes that a rank keeps for each parameter of a small model, in mixed precision."""
-    run = launch(composing.watch, stage, text, True, False, 1, world_size=n, device="cpu")
-    numbers = run.values[0]
-    states = composing.states_of(run["after the backward"], numbers, n)
-    return sum(states.values()) / sum(numbers)
-
-composing = lab("composing")
-on_28, on_16 = kept_on("stage 2", 28), kept_on("stage 3", 16)
 sent, sent_ddp = runs.sent_models(stage_1), runs.sent_models(ddp)
 updated = stage_1.values[0]["updated"] / ddp.values[0]["updated"]
 halves = 2 * (n - 1) / n
@@ -375,11 +365,6 @@ halves = 2 * (n - 1) / n
 # Statements of the sources, and what was found.
 gathers = "wrong" if sent < 2.5 * (n - 1) / n else "right"
 surprises = f"""
-- [C115] ZeRO-1 has 4 Φ (4 times less), ZeRO-2 2.5 Φ (8 times), ZeRO-3 about 1 Φ (16 times) |
-  web page, “ZeRO Stages” | contradicts itself | three numbers of ranks in one list: stage 2 keeps
-  {on_28:.2f} Φ on 28 ranks, {16 / on_28:.1f} times less, and stage 3 {on_16:.2f} Φ on 16 (measured
-  in this section). 4 Φ is the limit for very many ranks (formula, section 2) | measured: nothing,
-  since bytes are counted from numbers and dtypes. What a GPU needs beside its states comes on top
 - [C122] ZeRO-1 gathers the optimizer states | book chapter, “ZeRO-1: Shard Optimizer States”; blog,
   “DeepSpeed Zero” | {gathers} | {sent:.2f} models sent, of which {halves:.2f} are gradients and
   parameters: no byte is left for the states. With them it would be {2 * halves:.2f} (section 5,

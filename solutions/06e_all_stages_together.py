@@ -376,17 +376,28 @@ split = {"stage 1": "optimizer_state", "stage 2": "gradients", "stage 3": "param
 part = {stage: f"{stage} {1 - kept[stage][kind] / kept['DDP'][kind]:.2f} of "
                f"{kind.replace('_', ' ')}" for stage, kind in split.items()}
 falls = list(here.values()) == sorted(here.values(), reverse=True)
-on_8 = launch(composing.watch, "stage 3", text, True, False, layers, world_size=8)
-states_8 = composing.states_of(on_8["after the backward"], on_8.values[0], 8)
-times_8 = here["DDP"] / (sum(states_8.values()) / sum(on_8.values[0]))
+
+def kept_on(stage, n):
+    """Bytes that each of n ranks keeps for a parameter of a small model, in mixed precision."""
+    run = launch(composing.watch, stage, text, True, False, 1, world_size=n, device="cpu")
+    numbers = run.values[0]
+    return sum(composing.states_of(run["after the backward"], numbers, n).values()) / sum(numbers)
+
+on_8, on_16, on_28 = kept_on("stage 3", 8), kept_on("stage 3", 16), kept_on("stage 2", 28)
+times_8 = here["DDP"] / on_8
 
 # %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
 surprises = f"""
 - [C114] Bars: 16 Φ, 7 Φ, 5.5 Φ, 4 Φ | web page, “ZeRO Memory Optimization Stages” | right for 4
   ranks alone | on {n} ranks, measured: {found_here} (section 2, picture). On 8 the last one is
-  {here["DDP"] / times_8:.2f} (measured in this section) | measured: nothing, since the bytes follow
+  {on_8:.2f} (measured in this section) | measured: nothing, since the bytes follow
   from numbers and dtypes
+- [C115] ZeRO-1 has 4 Φ (4 times less), ZeRO-2 2.5 Φ (8 times), ZeRO-3 about 1 Φ (16 times) |
+  web page, “ZeRO Stages” | contradicts itself | three numbers of ranks in one list: stage 2 keeps
+  {on_28:.2f} Φ on 28 ranks, {16 / on_28:.1f} times less, and stage 3 {on_16:.2f} Φ on 16 (measured
+  in this section). 4 Φ is the limit for very many ranks (formula, section 2) | measured: nothing,
+  since bytes are counted from numbers and dtypes. What a GPU needs beside its states comes on top
 - [C116] 4P + 12P/N, 2P + 14P/N, 16P/N | CS 229S, “ZeRO” | right | on {n} ranks, measured:
   {found_here} bytes for each parameter, and {max(off):g} bytes of Adam's counters (section 2,
   table). The paper's 7.5 billion on 64: {", ".join(f"{size:.1f}" for size in paper)} GB |

@@ -52,10 +52,11 @@ ours = []  # names of functions that you have written, and for which the solutio
 # the solution's instead of yours.
 
 # %%
-parts = ["collectives", "meshes", "three_dimensions", "tensor_parallel", "pipeline_parallel",
-         "schedules", "zero", "memory", "checkpoints", "keep_training"]
-for name in parts:
-    lab(name)
+parts = [
+    lab("collectives"), lab("meshes"), lab("three_dimensions"), lab("tensor_parallel"),
+    lab("pipeline_parallel"), lab("schedules"), lab("zero"), lab("memory"),
+    lab("checkpoints"), lab("keep_training"),
+]
 
 # %%
 capstone, judged = lab("capstone", ours=ours), lab("capstone_judged", ours=ours)
