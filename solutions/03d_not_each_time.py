@@ -91,7 +91,7 @@ model_bytes = sum(p.nbytes for p in replicas.classifier(hidden=400).parameters()
 in_models = {}
 for label, silent in {"each time": False, "no_sync": True}.items():
     run = launch(accumulate, data_parallel, replicas, digits, silent, world_size=world_size,
-                 device="cpu")  # the kernel counts the bytes
+                 device="cpu")  # Linux counts the bytes
     in_models[label] = run["step"].sent_bytes[0] / model_bytes
     print(f"{label:10} {in_models[label]:.1f} times the model")
 

@@ -48,7 +48,7 @@ text, digits = language_model.standard_library(), lab("gradient_accumulation").d
 #
 # DDP does the same as your class of 03c, in C++. Does it leave the same gradients, and does it send
 # the same number of bytes? Both classes get the same model and the same batch. (The ranks run on
-# the CPU wherever bytes are compared: there the kernel counts them.)
+# the CPU wherever bytes are compared: there the operating system counts them.)
 
 # %%
 def side_by_side(data_parallel, model, loss_fn, batch):

@@ -126,8 +126,8 @@ plot_against(list(runs), took, "workers", "one exchange (ms)", theory,
 # adds hardly anything. (Messages have a latency, and nine processes share the cores of this
 # computer. So with many ranks, both may take longer than predicted.)
 #
-# The links are slowed down by the kernel, so these ranks run on the CPU, also if you have GPUs.
-# That is what `device="cpu"` means in this part.
+# The links are slowed down by the operating system, so these ranks run on the CPU, also if you have
+# GPUs. That is what `device="cpu"` means in this part.
 
 # %% [markdown]
 # A server can be divided. Give each of the $n$ ranks one $n$-th of the weights to serve, $X/n$

@@ -63,7 +63,7 @@ same = close(emulation.values[0], emulated.train_alone(five_batches), steps=5)
 print(f"{world_size} ranks equal one process, but for rounding:", same)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, theory, and what the kernel counted.
+# Your prediction, theory, and what the operating system counted.
 weights, copies = emulation.values[0], emulated.copies_of_exchanges(emulation)
 copies_guess.compare(emulated.theory_of_rank_0(world_size),
                      sum(sent[0] for sent in copies.values()), kind="communication")

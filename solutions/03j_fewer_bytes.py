@@ -44,7 +44,7 @@ card_megabytes_per_second = 5.0
 # what the ranks have made of it. PyTorch has some of them. You register one after DDP is made.
 #
 # The model is a classifier of digits with two hidden layers of 256. It has 85,002 weights. There
-# are two ranks. (`device="cpu"` stands in this part because the kernel counts the bytes.)
+# are two ranks. (`device="cpu"` stands in this part because the operating system counts the bytes.)
 
 # %%
 def without_hook(ddp):
@@ -186,7 +186,7 @@ theirs = launch(fewer_bytes.one_backward, low_rank, digits, world_size=2, device
 mine = launch(fewer_bytes.one_exchange, "PowerSGD, r = 1", digits, world_size=2, device="cpu")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, theory, and what the kernel counted.
+# Your prediction, theory, and what the operating system counted.
 numbers = (256 + 64) + (256 + 256) + (10 + 256) + 522
 sent = mine["exchange"].sent_bytes[0]
 low.compare(100 * numbers / 85_002, 100 * sent / plain_bytes, kind="communication")

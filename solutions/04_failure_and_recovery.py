@@ -51,7 +51,8 @@ state_megabytes = 40
 # The lab [checkpoints](../labs/checkpoints.py) has a small training that is made like large ones: a
 # classifier of handwritten digits with dropout, AdamW, a learning rate that changes, a scaler for
 # the loss, shuffled samples. `Training().step()` takes one step, data parallel on all ranks. In the
-# cell below, the last rank is killed after 27 steps of 40, as the kernel does when memory is short.
+# cell below, the last rank is killed after 27 steps of 40, as the operating system does when memory
+# is short.
 
 # %% tags=["nbval-ignore-output"]
 checkpoints, how_often = lab("checkpoints"), lab("how_often")
@@ -191,10 +192,10 @@ picture if "schedule" in found else None
 # %% [markdown]
 # ## 3 · A file that is whole
 #
-# A crash may come while a checkpoint is being written. What is on the disk then? The kernel can end
-# a process exactly when a file of it grows beyond some size, `RLIMIT_FSIZE`. So a rank that writes
-# over the old checkpoint dies after 30,000 bytes. (A signal that Python ignores otherwise, SIGXFSZ,
-# does it.)
+# A crash may come while a checkpoint is being written. What is on the disk then? The operating
+# system can end a process exactly when a file of it grows beyond some size, `RLIMIT_FSIZE`. So a
+# rank that writes over the old checkpoint dies after 30,000 bytes. (A signal that Python ignores
+# otherwise, SIGXFSZ, does it.)
 
 # %%
 def write_and_die(write, path, data, most):
@@ -236,8 +237,8 @@ try_to_write(write_over)
 # * **Writing may fail**, with any error, as on a full disk. Then it removes the unfinished file,
 #   and lets the error go on to the caller.
 # * The **power may fail**. Bring the data to the disk before the renaming, and the folder after it:
-#   `file.flush()` hands all bytes to the kernel, `os.fsync(file.fileno())` waits until the disk has
-#   them, and `sync_folder(folder)`, which is in the lab, does so for a folder.
+#   `file.flush()` hands all bytes to the operating system, `os.fsync(file.fileno())` waits until
+#   the disk has them, and `sync_folder(folder)`, which is in the lab, does so for a folder.
 
 # %% [markdown]
 # Write to another name in the same folder, and rename that with `os.replace(old, new)`. All ranks

@@ -51,9 +51,9 @@ timeout = 2.0
 # by a debugger, or it **waits** for data that never come. The other ranks are in their all-reduce
 # then. When does each of them learn that something is wrong?
 #
-# If a process ends, the kernel closes its connections, and whoever waits for data from there gets
-# an error. If it stands still, nothing is closed. Then only the **timeout** of the process group
-# ends the waiting: 2 seconds here.
+# If a process ends, the operating system closes its connections, and whoever waits for data from
+# there gets an error. If it stands still, nothing is closed. Then only the **timeout** of the
+# process group ends the waiting: 2 seconds here.
 
 # %%
 hang_guess = predict(f"Rank {guilty} is stopped, the timeout is {timeout:g} s: others know after",
@@ -92,9 +92,9 @@ hang_guess.compare(timeout, min(value["after"] for value in found["stopped"] if 
 #
 # A hang is known after the timeout, and no sooner.
 #
-# And if a whole machine loses its power? Then no kernel is left that could close connections. With
-# `Machines` of chapter 02g that can be tried: machine 1, with ranks 2 and 3, is switched off in
-# step 20.
+# And if a whole machine loses its power? Then no operating system is left that could close
+# connections. With `Machines` of chapter 02g that can be tried: machine 1, with ranks 2 and 3, is
+# switched off in step 20.
 
 # %% tags=["nbval-ignore-output"]
 machines = Machines.here(2)

@@ -196,8 +196,8 @@ print(f"rank 0 began {taken} of {steps} steps a second time")
 
 # %% [markdown]
 # A machine without power says nothing. So with machines of their own, rank 0 learns of it after the
-# group's timeout, 4 s. (If a machine is there again, its kernel refuses old connections: then it
-# may be sooner.) Where two processes are killed, their kernel tells at once.
+# group's timeout, 4 s. (If a machine is there again, its operating system refuses old connections:
+# then it may be sooner.) Where two processes are killed, their operating system tells at once.
 #
 # No state was read from a disk, and at most one step was taken again. With a checkpoint after every
 # 10 steps it would have been 5 on average.

@@ -235,7 +235,7 @@ else:
 
 # %% [markdown]
 # `measure` sees what operations return, and this function works inside of one operation. So let the
-# kernel count instead: by how much does the process grow during the step?
+# operating system count instead: by how much does the process grow during the step?
 
 # %% tags=["nbval-ignore-output"]
 ways_grown = {"all at once": large.backward_at_once,
@@ -245,13 +245,13 @@ if large.torch_has_it():
 for name, way in ways_grown.items():
     grown = launch(large.process_bytes_of, way, positions, width, vocabulary, world_size=1,
                    device="cpu").values[0]
-    print(f"{name:20}", f"{grown / 1e6:4.0f} MB" if grown else "the kernel does not tell here")
+    print(f"{name:20}", f"{grown / 1e6:4.0f} MB" if grown else "only Linux tells")
 
 # %% [markdown]
 # Chunks make the process grow by more than their tensors take (the table before). What is freed
 # goes back to the C library's allocator. It may not find room there for the next tensor, and asks
-# the kernel for more. Part 05g measures the same chunks without this allocator, and says what
-# PyTorch does on GPUs.
+# the operating system for more. Part 05g measures the same chunks without this allocator, and says
+# what PyTorch does on GPUs.
 
 # %% [markdown]
 # **On GPUs** the same is done in fused kernels, so that no chunk's logits go through slow memory

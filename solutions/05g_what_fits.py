@@ -262,8 +262,8 @@ explore(draw, layers=[32, 12, 24, 48, 80, 96], hidden=[4096, 768, 2048, 8192, 12
 
 # %% [markdown]
 # The first of these can be seen on a CPU. Take the loss in chunks of part 05e. Its tensors need
-# some bytes; by how many does the process grow? And by how many if the kernel gives memory to each
-# tensor alone, and takes it back at once?
+# some bytes; by how many does the process grow? And by how many if the operating system gives
+# memory to each tensor alone, and takes it back at once?
 
 # %% tags=["nbval-ignore-output"]
 sizes = 256, 64, 128_256  # positions, width, vocabulary
@@ -279,13 +279,14 @@ def megabytes(count):
 
 Table(["", "at most"], [["its tensors", megabytes(tensors)],
                         ["the process grows by", megabytes(grown[False])],
-                        ["the same, each tensor directly from the kernel", megabytes(grown[True])]])
+                        ["the same, each tensor directly from Linux", megabytes(grown[True])]])
 
 # %% [markdown]
 # The tensors are the same in all rows. On Linux with glibc, the process grows by far more than its
 # tensors need, since freed pieces lie between pieces in use. This is **fragmentation**: there is
 # room enough, but not in one piece. In the last row nothing is kept for later, and the process
-# needs about what its tensors need. That is slower, as the kernel has to be asked each time.
+# needs about what its tensors need. That is slower, as the operating system has to be asked each
+# time.
 
 # %% [markdown]
 # **On GPUs** asking the driver is so slow that PyTorch has an allocator of its own. Two numbers

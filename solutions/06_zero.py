@@ -46,8 +46,8 @@ text = lab("language_model").standard_library(20_000)
 # transformer with Adam on four ranks. What does each rank hold after the backward, before the
 # optimizer's step? (Activations are gone by then.)
 #
-# (`device="cpu"` stands in this chapter where the kernel counts the bytes. With GPUs, all other
-# cells run on NCCL.)
+# (`device="cpu"` stands in this chapter where the operating system counts the bytes. With GPUs, all
+# other cells run on NCCL.)
 
 # %%
 ddp = launch(runs.training, "DDP", text, layers, steps, world_size=world_size, device="cpu")

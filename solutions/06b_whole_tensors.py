@@ -92,7 +92,7 @@ for ranks in (8, 64, 512):
 # `ZeroRedundancyOptimizer` is used together with DDP. DDP's all-reduce has already given the whole
 # mean gradient to everybody. The broadcasts come on top.
 #
-# (`device="cpu"` stands here because the kernel counts the bytes.)
+# (`device="cpu"` stands here because the operating system counts the bytes.)
 
 # %%
 ways = {"flat": "one flat vector for each unit", "owners": "reduce and broadcast",

@@ -106,7 +106,8 @@ explore(draw_units, frame=list(range(1, len(films[0].frames) + 1)))
 # ## 2 · How much does it save?
 #
 # Now the lab's transformer, with both stages. The picture shows only the gradients: whole ones and
-# shards together. (`device="cpu"` stands here because the kernel counts the bytes that are sent.)
+# shards together. (`device="cpu"` stands here because the operating system counts the bytes that
+# are sent.)
 
 # %%
 of_stage = {stage: launch(runs.training, stage, text, layers, world_size=world_size, device="cpu")

@@ -268,7 +268,7 @@ explore(draw_units, frame=[5, *range(1, 5), *range(6, len(films[0].frames) + 1)]
 # A rank holds most in the backward, when a block's gradients are complete and its parameters are
 # still there. (A gathered unit has its own chunk twice: in `flat`, and as the shard.)
 #
-# Now the larger model, measured. (`device="cpu"`, because the kernel counts the bytes.)
+# Now the larger model, measured. (`device="cpu"`, because the operating system counts the bytes.)
 
 # %%
 run = launch(runs.training, "stage 3", text, layers, world_size=world_size, device="cpu")

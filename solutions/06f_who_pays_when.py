@@ -85,8 +85,8 @@ check("6.15", models_sent)
 
 # %% [markdown]
 # Now the measurement. The small transformer is trained with each stage, in 1, 2 and 4 micro-batches
-# of a step. The kernel counts the bytes. (`device="cpu"` stands in this part because the kernel
-# counts bytes of Gloo alone, and because computing is emulated from section 2 on.)
+# of a step. The operating system counts the bytes. (`device="cpu"` stands in this part because the
+# operating system counts bytes of Gloo alone, and because computing is emulated from section 2 on.)
 
 # %%
 runs = {stage: launch(costs.accumulate, stage, counts, text, world_size=world_size, device="cpu")

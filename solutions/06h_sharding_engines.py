@@ -56,7 +56,7 @@ guess = predict(f"FSDP2 on {world_size} ranks over Gloo: sent by a rank in a ste
 
 # %% [markdown]
 # Each engine takes the same steps in float64, beside one process with the whole batch.
-# (`device="cpu"` stands in this part because the kernel counts the bytes.)
+# (`device="cpu"` stands in this part because the operating system counts the bytes.)
 
 # %%
 def fits_world(name):

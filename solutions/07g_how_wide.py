@@ -175,7 +175,7 @@ plot_bars([f"{cards} card{'s' * (cards > 1)}, {rings} ring{'s' * (rings > 1)}"
 Table(["cards", "rings", "a machine's cards sent", "of their full speed"],
       [[cards, rings, f"{run['sum'].cards[0].sent_bytes / 3 / 1e6:.2f} MB",
         f"{run['sum'].cards[0].busy:.0%}"] for (cards, rings), run in tried.items()
-       if run["sum"].cards], note="In each of three rounds, counted by the kernel.")
+       if run["sum"].cards], note="In each of three rounds, counted by Linux.")
 
 # %% [markdown]
 # The second card is idle as long as there is one ring. With two rings both cards are nearly full,

@@ -177,8 +177,9 @@ Table(["rank", "boundaries", "predicted", "sent / predicted"],
 
 # %% [markdown]
 # The little that is more than predicted are headers, one for each message. (This cell counts bytes
-# that the kernel has sent, so it asks for `device="cpu"`.) One activation has the size $b\,s\,h$:
-# samples of the micro-batch, tokens, width. It does not depend on how many layers a stage has.
+# that the operating system has sent, so it asks for `device="cpu"`.) One activation has the size
+# $b\,s\,h$: samples of the micro-batch, tokens, width. It does not depend on how many layers a
+# stage has.
 #
 # Is that much? Part [08g](08g_unequal_stages.ipynb) compares the time of a message with that of a
 # forward, for models and links of real size.

@@ -135,7 +135,7 @@ counts = [2, 4, 8]
 steps = launch(pipelines_alone.measured_steps, counts, world_size=4, device="cpu")
 
 # %% jupyter={"source_hidden": true}
-# Your prediction, theory, and what the kernel counted.
+# Your prediction, theory, and what the operating system counted.
 much.compare((8 + 1) / 2, pipelines_alone.models_sent(steps, 2, 8), kind="communication")
 
 # %% tags=["cover", "nbval-ignore-output"]

@@ -80,8 +80,8 @@ plot_traffic(run, "step", [axis for axis in sizes if sizes[axis] > 1],
 # the largest, stays inside. Part [09c](09c_which_axis_where.ipynb) is about the choice of this
 # order.
 #
-# The kernel counted these bytes, connection by connection. On GPUs with NCCL they are counted from
-# the calls.
+# The operating system counted these bytes, connection by connection. On GPUs with NCCL they are
+# counted from the calls.
 
 # %% [markdown]
 # ## 2 · Coordinates

@@ -7,8 +7,8 @@
 
 # %% [markdown]
 # ![Bars of six orders of the axes: bytes that leave a machine in one step, by formula as an
-# outline, and filled as the kernel counted them. Two orders have high bars, two lower ones, two the
-# lowest](../assets/covers/09c_which_axis_where.png)
+# outline, and filled as the operating system counted them. Two orders have high bars, two lower
+# ones, two the lowest](../assets/covers/09c_which_axis_where.png)
 #
 # *Measured in section 3: bytes that leave a machine in one step, for each order of the axes. The
 # first axis of an order is the one that uses the network.*

@@ -54,7 +54,7 @@ def plot_agreement(panels, within=1.25, title="", known="published") -> Picture:
         for what, clouds in panels.items()
         for name, pair in clouds.items()
     )
-    return Picture(figure, f"{title}. Predicted over published. {told}".strip(". "))
+    return Picture(figure, f"{title}. Predicted over {known}. {told}".strip(". "))
 
 
 def share_within(published, predicted, factor) -> float:

@@ -119,9 +119,9 @@ def is_as_at_once(way, positions=50, width=8, vocabulary=300) -> bool:
 
 
 def process_bytes_of(way, positions, width, vocabulary):
-    """By how many bytes the process grows at most during a backward: the kernel counts them.
+    """By how many bytes the process grows at most during a backward: Linux counts them.
 
-    None where the kernel does not tell.
+    None where the system does not tell.
     """
     problem = Problem(positions, width, vocabulary)
     try:

@@ -29,13 +29,13 @@ LEFT = (
     "(in `except`, or in `finally`), and let the error go on"
 )
 NEVER_SYNCED = (
-    "write() hands the data to the kernel, which brings it to the disk when it likes. If the power "
-    "fails after the renaming and before that, the new name has an empty file. os.fsync waits "
-    "until it is there; then rename"
+    "write() hands the data to the operating system, which brings it to the disk when it likes. If "
+    "the power fails after the renaming and before that, the new name has an empty file. os.fsync "
+    "waits until it is there; then rename"
 )
 SYNCED_EARLY = (
-    "os.fsync was called before all of it was with the kernel: Python keeps the last bytes in a "
-    "buffer of its own until file.flush(), or the end of the `with`"
+    "os.fsync was called before all of it was with the operating system: Python keeps the last "
+    "bytes in a buffer of its own until file.flush(), or the end of the `with`"
 )
 FOLDER = (
     "the renaming itself may be lost if the power fails: a folder is a kind of file, too, and has "
