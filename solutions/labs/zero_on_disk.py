@@ -112,7 +112,8 @@ def train_large(folder, megabytes, steps=4) -> tuple[str, float]:
             engine.step()
             times.append(now() - began)
     with whole(engine):
-        return sha256(model.weight.detach().numpy()).hexdigest(), median(times[1:])
+        weights = model.weight.detach().clone()  # NumPy would not let go of the storage
+        return sha256(weights.numpy()).hexdigest(), median(times[1:])
 
 
 def watch_mixed(folder) -> int:
