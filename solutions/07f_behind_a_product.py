@@ -117,8 +117,8 @@ plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
               title="A gather and its product on 4 ranks: waiting, and meanwhile (emulated)")
 
 # %% [markdown]
-# The purple blocks are waits for a message. In “meanwhile” hardly any are left: each message
-# travels behind a product.
+# The purple blocks are waits for a message. In “meanwhile” few are left, and they are short: most
+# messages travel behind a product.
 
 # %% [markdown]
 # The way out of a region is cut in the same way: a reduce-scatter passes sums of pieces on, while

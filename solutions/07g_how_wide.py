@@ -178,12 +178,13 @@ Table(["cards", "rings", "a machine's cards sent", "of their full speed"],
        if run["sum"].cards], note="In each of three rounds, counted by Linux.")
 
 # %% [markdown]
-# The second card is idle as long as there is one ring. With two rings both cards are nearly full,
-# and the all-reduce takes about half the time. With four cards and four rings it should take a
-# quarter. Measured, it takes longer than that: the table says that the four cards are far from
-# full. The likely reason is this computer's few cores, which carry and add up all messages. The
-# bytes stay the same. **So what counts between two machines is the speed of all their cards
-# together.**
+# The second card is idle as long as there is one ring: together, two cards then reach about half of
+# their speed. With two rings both cards work at once, and the all-reduce takes somewhat more than
+# half the time. With four cards and four rings it should take a quarter. Look at how far the bars
+# stand above their outlines, and at the last column of the table: what is missing there to 100% is
+# time in which the cards wait. The likely reason is this computer's few cores, which carry and add
+# up all messages. The bytes stay the same. **So what counts between two machines is the speed of
+# all their cards together.**
 
 # %% [markdown]
 # Now a whole training step. Nothing is emulated but the cards: four ranks train the small
@@ -216,7 +217,7 @@ Table(["machines", "its cards sent", "at their full speed", "a step", "times as 
 
 # %% [markdown]
 # A step across machines cannot be shorter than its bytes need at the speed of all cards together.
-# With a second card, these bytes need half as long. But the step itself need not become shorter:
+# With a second card, these bytes need half as long. The step itself does not become half as long:
 # compare the last two rows. The rest of it is computing, and four ranks share this computer's
 # cores. Besides, each sum is now two all-reduces.
 

@@ -87,7 +87,8 @@ check("8.3", most_kept)
 # 3. When no forwards are left, it does the backwards that are left, the oldest first.
 
 # %%
-most = predict(f"Micro-batches that rank 0 keeps under 1F1B: {p} stages, 16 of them", unit="of 16")
+most = predict(f"Of 16 micro-batches on {p} stages, under 1F1B rank 0 keeps at most",
+               unit="micro-batches")
 
 # %% [markdown]
 # ### Exercise 8.4

@@ -134,6 +134,8 @@ print("measured / predicted:", *(f"{measured[b] / expected[b]:.1f}" for b in mea
 # %% [markdown]
 # The last line begins with the smallest micro-batches. The prediction leaves out messages, two for
 # each micro-batch and boundary. It also leaves out that the ranks share one memory and a few cores.
+# (And it takes both stages to be as slow as the slower one. So the ratio may even be less than 1.)
+#
 # Where the ratio is larger on the left than on the right, messages are the likely reason: small
 # micro-batches have most of them. Messages make large micro-batches better, so the best size may be
 # larger than predicted.

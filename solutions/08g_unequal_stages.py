@@ -118,8 +118,8 @@ balanced = {way: pipeline_balance.emulated(rows, pipeline_balance.pace_of(weight
 plot_schedule({way: real for way, (_, real) in balanced.items()})
 
 # %% [markdown]
-# Look at the even stages. The last rank is the slowest one, and never idle between its first action
-# and its last one. The ranks before it wait for it after each backward and forward.
+# Look at the even stages. The last rank is the slowest one, and hardly idle between its first
+# action and its last one. The ranks before it wait for it after each backward and forward.
 #
 # Is this so for other schedules than 1F1B, too? Here is the idle share for all schedules of parts
 # 08 to 08f that have one chunk on a rank: with equal stages, with the balanced ones and with the
@@ -254,8 +254,9 @@ print(f"a message takes {narrow:.0%} of a forward; a step is longer by",
 # %% [markdown]
 # **On GPUs.** A stage boundary between two machines uses one card of each. In a machine with eight
 # GPUs and eight cards, eight pipelines cross the boundary side by side, each through a card of its
-# own (09c). Inside of a machine, NVLink is faster by far, but a pipeline gains little from it: see
-# the table. That is why tensor parallelism gets NVLink, and pipelines get the network.
+# own (09c). Inside of a machine, NVLink is faster by far, but a pipeline of wide stages with many
+# blocks gains little from it: see the first rows of the table. That is why tensor parallelism gets
+# NVLink, and pipelines get the network.
 #
 # With NCCL, a send or a receive is usually a kernel (profilers show `ncclDevKernel_SendRecv`). It
 # occupies a part of the GPU while it waits, so even a hidden message is never quite free. None of

@@ -52,7 +52,7 @@ plot_schedule({"1F1B, 10 micro-batches": simulate(rows)})
 # Count updates in this picture. Each backward of a rank ends with an update, and makes the next
 # version of its weights: version 1, version 2, and so on. Find the forward of micro-batch 5 on rank
 # 0. Which version does it use? Then find its *backward* on rank 0. Updates between the two make its
-#    gradient **late**. How many updates come between them?
+# gradient **late**. How many updates come between them?
 
 # %%
 late = predict(f"Micro-batch 5 on rank 0, {p} stages: its gradient is late by", unit="updates")

@@ -213,10 +213,11 @@ Table(["order", "leaves a machine", "its card alone needs", "the step took"],
       title="Slowest axis first")
 
 # %% [markdown]
-# Only the first axis decides here. Its length is the number of machines, so its groups, and no
-# others, are on two machines. With tp in front, most bytes leave a machine, and the next layer
-# waits for each of these calls. Two pictures of the same training follow: the best order and the
-# worst.
+# Only the first axis decides here how many bytes leave a machine. Its length is the number of
+# machines, so its groups, and no others, are on two machines. With tp in front, most bytes leave a
+# machine, and the next layer waits for each of these calls. Two pictures of the same training
+# follow: the order that sends least, and the one that sends most. Shaded fields are machines. The
+# area of each square is what one rank sends to another one.
 
 # %% tags=["nbval-ignore-output"]
 best, worst = (pick(measured_leaving, key=measured_leaving.get) for pick in (min, max))
