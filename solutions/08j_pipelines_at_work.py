@@ -128,8 +128,8 @@ plot_bars(list(idle), {label: [idle[name][whose] for name in idle]
 # How much does a rank send for its replicas in one step with 8 micro-batches, under ZeRO stage 2?
 
 # %%
-much = predict("ZeRO stage 2, 8 micro-batches, 2 replicas: sent, in weights of the rank",
-               unit="weights")
+much = predict("ZeRO stage 2, 8 micro-batches, 2 replicas: sent, beside a rank's weights",
+               unit="times")
 
 # %%
 counts = [2, 4, 8]
@@ -146,7 +146,7 @@ sent = {way: [pipelines_alone.models_sent(steps, zero, count) for count in count
 theory = {"no ZeRO": [1.0] * 3, "ZeRO stage 1": [1.0] * 3,
           "ZeRO stage 2": [(count + 1) / 2 for count in counts],
           "ZeRO stage 3": [3 * count / 2 for count in counts]}
-plot_against(counts, sent, "micro-batches", "sent in a step, in weights of the rank",
+plot_against(counts, sent, "micro-batches", "sent in a step (× weights)",
              predicted=theory, title="Two stages, two replicas: what replicas send each other")
 
 # %%

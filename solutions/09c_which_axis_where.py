@@ -200,9 +200,9 @@ worse.compare(max(formula_leaving.values()) / min(formula_leaving.values()),
               kind="communication")
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_bars(list(orders), {"leaves a machine": [measured_leaving[o] / 1e6 for o in orders]},
-          "sent by machine 0 to machine 1 (MB)",
-          predicted={"leaves a machine": [formula_leaving[o] / 1e6 for o in orders]},
+plot_bars(list(orders), {"measured": [measured_leaving[o] / 1e6 for o in orders]},
+          "leaves machine 0 (MB)",
+          predicted={"measured": [formula_leaving[o] / 1e6 for o in orders]},
           title="Six orders of the axes, slowest axis first")
 
 # %% tags=["nbval-ignore-output"]

@@ -123,3 +123,12 @@ def test_a_logarithmic_axis_has_ticks_enough_to_read_it(highest):
     axes = picture.figure.axes[0]
     low, high = axes.get_ylim()
     assert 3 <= sum(low <= tick <= high for tick in axes.yaxis.get_majorticklocs()) <= 9
+
+
+def test_lines_that_lie_on_each_other_are_all_seen():
+    lines = {"a": [1, 2], "b": [3, 4], "c": [1, 2]}
+    picture = plot_against([1, 2], lines, "x", "y", predicted=lines)
+    a, b, c = picture.figure.axes[0].lines[3:]
+    assert a.get_linewidth() > c.get_linewidth() == b.get_linewidth()
+    names = [text.get_text() for text in picture.figure.axes[0].get_legend().get_texts()]
+    assert names == ["a", "b", "c", "theory"]

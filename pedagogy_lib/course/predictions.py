@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..basics.errors import need
 from ..basics.screen import someone_watches
 from ..basics.units import brief
-from ..pictures.style import COLORS, EDGE, INK, Picture, in_course_style, new_figure
+from ..pictures.style import BEHIND, COLORS, EDGE, INK, Picture, in_course_style, new_figure
 from .kept import Kept
 
 HOW = ("measured", "counted", "simulated")
@@ -199,7 +199,7 @@ def draw(question, unit, guess, theory, measured, color, wire="measured") -> Pic
         if number > highest:
             told, end, toward = f"{told} →", (highest, row), "right"
         axes.annotate(told, end, (6 if toward == "left" else -6, 0), ha=toward, va="center",
-                      textcoords="offset points", color=INK, fontsize=9)  # fmt: skip
+                      textcoords="offset points", color=INK, fontsize=9, bbox=BEHIND)  # fmt: skip
     axes.set_yticks(range(len(shown)), [name for name, _ in shown])
     axes.set_xlim(min(0, *numbers), highest)
     if all(number == int(number) for number in numbers):

@@ -3,11 +3,10 @@
 import numpy as np
 
 from ..basics.units import format_bytes
-from .style import COLORS, INK, MUTED
+from .style import BEHIND, COLORS, INK, MUTED
 
 HALF = 0.42  # of a row's height, for each direction
 MOST_BINS = 240  # over the whole time: more than a picture can show
-BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 1}
 FULL = {"color": MUTED, "linewidth": 0.5, "linestyle": (0, (1, 2)), "zorder": 0}
 BESIDE = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": "center",
           "color": MUTED, "fontsize": 8}  # fmt: skip

@@ -3,6 +3,7 @@
 import re
 import textwrap
 from collections.abc import Mapping
+from copy import copy
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
@@ -154,18 +155,37 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
     need_lines("plot_against", points, len(x), fewest=0)
     figure, axes = new_figure(7.5, 3.2)
     colors = dict(zip(lines, LINE_COLORS * len(lines), strict=False))
+    spaced = np.geomspace if logarithmic is True else np.linspace
+    draw_theory(axes, x, points, curves, colors, spaced)
+    for name, values in lines.items():
+        joined = "none" if name in curves else "-"  # beside a curve, dots alone
+        later = hidden_by(name, lines)
+        axes.plot(x, values, marker="o", ls=joined, color=colors[name], label=name,
+                  linewidth=1.5 + 3 * later, markersize=6 + 4 * later)  # fmt: skip
+    set_scales(axes, x, logarithmic)
+    axes.grid(axis="both")
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    crowded = len(x) * len(lines) > MOST_DOTS
+    add_legend(axes, {"loc": "center left", "bbox_to_anchor": (1, 0.5)} if crowded else {},
+               one_theory=len(lines) > 1 and not curves and set(points) == set(lines))  # fmt: skip
+    axes.set_title(title)
+    spread = "; ".join(f"{name}: {min(v):.3g} to {max(v):.3g}" for name, v in lines.items())
+    return Picture(figure, f"{title}. {ylabel} over {xlabel}. {spread}".strip(". "))
+
+
+def draw_theory(axes, x, points, curves, colors, spaced):
+    """Dashed: open dots where there are numbers, a curve for a function of x."""
     dashed = {"linestyle": "--", "linewidth": 1.2, "markersize": 9, "markerfacecolor": "white"}
-    for name, values in predicted.items():
+    for name, values in (points | curves).items():
         looks = dashed | {"color": colors.get(name, INK), "label": f"{name}, theory"}
         if name in curves:
-            spaced = np.geomspace if logarithmic is True else np.linspace
             between = spaced(min(x), max(x), SMOOTH)
             axes.plot(between, [values(float(one)) for one in between], **looks)
         else:
             axes.plot(x, values, marker="o", **looks)
-    for name, values in lines.items():
-        joined = "none" if name in curves else "-"  # beside a curve, dots alone
-        axes.plot(x, values, marker="o", ls=joined, color=colors[name], label=name)
+
+
+def set_scales(axes, x, logarithmic):
     if logarithmic:
         axes.set_yscale("log")
         name_ticks(axes.yaxis)
@@ -176,13 +196,23 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
     if logarithmic is True:
         axes.set_xscale("log")
         name_ticks(axes.xaxis, x)
-    axes.grid(axis="both")
-    axes.set(xlabel=xlabel, ylabel=ylabel)
-    crowded = len(x) * len(lines) > MOST_DOTS
-    axes.legend(**{"loc": "center left", "bbox_to_anchor": (1, 0.5)} if crowded else {})
-    axes.set_title(title)
-    spread = "; ".join(f"{name}: {min(v):.3g} to {max(v):.3g}" for name, v in lines.items())
-    return Picture(figure, f"{title}. {ylabel} over {xlabel}. {spread}".strip(". "))
+
+
+def add_legend(axes, place, one_theory):
+    """If each line has its theory, one entry stands for all of them."""
+    handles, names = axes.get_legend_handles_labels()
+    if one_theory:
+        half = len(names) // 2
+        theory = copy(handles[0])
+        theory.set_color(INK)
+        handles, names = [*handles[half:], theory], [*names[half:], "theory"]
+    axes.legend(handles, names, **place)
+
+
+def hidden_by(name, lines) -> int:
+    """How many later lines lie on this one: so much wider it has to be, to be seen."""
+    after = list(lines)[list(lines).index(name) + 1 :]
+    return sum(np.allclose(lines[name], lines[other], rtol=0.02) for other in after)
 
 
 def name_ticks(axis, values=()):

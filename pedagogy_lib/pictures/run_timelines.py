@@ -6,10 +6,10 @@ from matplotlib.patches import Patch
 
 from ..basics.errors import need
 from ..basics.units import counted, format_range, format_seconds
-from .card_rows import BEHIND, draw_cards, draw_events, full_speed, told_cards
+from .card_rows import draw_cards, draw_events, full_speed, told_cards
 from .legends import legend_above
 from .rank_rows import BAR, ROW_INCHES, need_run, rank_rows
-from .style import CENTERED, RED, Picture, colors_of, in_course_style, label_ink
+from .style import BEHIND, CENTERED, RED, Picture, colors_of, in_course_style, label_ink
 
 TALL_ROW_INCHES = 0.66  # with room for a second lane
 
@@ -49,7 +49,7 @@ def plot_timeline(run, labels=None, title="", below=(), cards=False, until=None)
     seconds = whole[1] - whole[0]
     all_named = draw_lanes(axes, lanes_of(blocks, below), colors, whole)
     if not all_named:
-        legend_above(axes, [Patch(color=colors[name], label=name) for name in labels])
+        legend_above(axes, patches_of(colors))
     axes.set_xlim(0, (until or seconds) * 1e3)
     axes.set_xlabel("time (ms)" + told_links(blocks))
     axes.set_title(title, pad=10 if all_named else 28)
@@ -64,6 +64,14 @@ def plot_timeline(run, labels=None, title="", below=(), cards=False, until=None)
         alt += told_events(run.cards.events, whole)
     alt += draw_deaths(axes, run.lost, whole)
     return Picture(figure, alt)
+
+
+def patches_of(colors) -> list[Patch]:
+    """One for each colour, with the labels of all the blocks that have it."""
+    names = {}
+    for label, color in colors.items():
+        names.setdefault(color, []).append(label)
+    return [Patch(color=color, label=", ".join(labels)) for color, labels in names.items()]
 
 
 def told_events(events, whole) -> str:

@@ -55,6 +55,7 @@ CYCLE = ("#88A0B8", "#B8A488", "#8FB39A", "#A894B8", "#C4989C", "#9C9C9C")
 # Calls of torch.distributed: all of them are communication.
 AMONG_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 WITH_ONE_RANK = ("broadcast", "reduce", "gather", "scatter", "send", "recv")
+BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # boxes of texts on lines
 CENTERED = {"ha": "center", "va": "center"}  # for texts
 
 
