@@ -89,8 +89,10 @@ plot_against(range(1, 129), {names[n]: [1e3 * t for t in sorted(one["best"])]
 # %% [markdown]
 # The dashed lines, *theory*, are the model. The farther the dots lie above the line of their
 # colour, the more the model leaves out. One rank has nobody to wait for: its line is what a call
-# costs without any message. With fewer cores than ranks, ranks may also wait for a core.
-#
+# costs without any message. (The model says 0 for it, and a logarithmic axis has no 0.) With fewer
+# cores than ranks, ranks may also wait for a core.
+
+# %% [markdown]
 # Does Gloo send the two messages that the model counts? Its sources are in C++, but you need not
 # read them: bytes tell. Each message of Gloo carries 144 bytes of headers. (They are three headers
 # of 48 bytes. Two come from the sender, and one from the receiver.) So a rank that sends one
@@ -142,11 +144,15 @@ Table(["", "messages", "sleeps of a rank", "model", "quickest call", "average ca
 
 # %% [markdown]
 # The last column is the CPU time of both ranks, divided by the number of cores. On the average,
-# calls cannot be quicker than that. The printed lines say what this run has found:
+# calls cannot be quicker than that. The quickest call is no fair measure: if the other rank is
+# ahead, its message is there already. So the printed lines compare averages.
+
+# %% [markdown]
+# The printed lines say what this run has found:
 #
-# * If both rings take longer than there and back, then messages of the same moment are not free. A
-#   network's link carries one message each way at a time. Here no wire carries them: cores do the
-#   work of both. (The lab's ring also pays for Python, which begins each of its messages.)
+# * If both rings clearly take longer than there and back, then messages of the same moment are not
+#   free. A network's link carries one message each way at a time. Here no wire carries them: cores
+#   do the work of both. (The lab's ring also pays for Python, which begins each of its messages.)
 # * If the cores compute for most of the time, their work decides. If not, look at what else runs.
 #   On a quiet machine the rest is threads that wake each other.
 
@@ -182,7 +188,7 @@ summed = {n: launch(message_costs.quickest_of_each, message_costs.sum_up, large,
 speed = message_costs.gigabytes_per_second
 plot_bars([f"{size / 1e6:g} MB" for size in large], {
     "one message": speed(large, alone),
-    "2 ranks, both": speed(large, summed[2]),
+    "2 ranks, bus and algorithm": speed(large, summed[2]),
     "4 ranks, bus": speed(large, summed[4], 2 * 3 / 4),
     "4 ranks, algorithm": speed(large, summed[4]),
 }, "bandwidth (GB/s)", title="Bandwidth of all-reduces on this machine")
@@ -259,8 +265,9 @@ print(f"from 4 to 64 kB: {1e3 * (packed[0] - packed[4]):.0f} ms saved; "
 # has a price that this picture does not show: a bucket can only be sent when its last gradient is
 # there (part 03c).
 #
-# The dashed line counts messages and their bytes. It does not count that tensors are copied into
-# the bucket and out of it, nor that the ring adds.
+# The dashed line counts messages and their bytes. It leaves out what a call costs beside them:
+# Python, and threads that wake each other (section 1). Nor does it count that tensors are copied
+# into the bucket and out of it, and that the ring adds.
 
 # %% [markdown]
 # **On GPUs.** NCCL predicts, too. [Its
@@ -316,7 +323,8 @@ put_to_the_test(f"""
 # ## What you have learnt
 #
 # * On one machine, $\alpha$ is the time in which programs send, wake and receive. Messages of the
-#   same moment share the cores, so a model that counts messages in turn says too little.
+#   same moment share the cores, and threads wake each other. A model that only counts messages in
+#   turn leaves that out.
 # * Bytes of headers tell how many messages a library sends: Gloo's ring sends twice as many as
 #   yours.
 # * Pack small tensors into **buckets**: fewer calls.

@@ -323,8 +323,8 @@ if machines:
 # ranks that wait in a call.
 #
 # If the cable comes back in time, nothing is lost. The operating system sends again what was not
-# confirmed. It waits at least 0.2 s before it tries, then 0.4 s more, then 0.8 s, and so on. So
-# ranks may stand still for longer than the cable was out. (The seconds of a plan count from the
+# confirmed. It waits at least 0.2 s before it tries, and each time without an answer twice as long.
+# So ranks may stand still for longer than the cable was out. (The seconds of a plan count from the
 # moment at which your function begins.)
 
 # %% tags=["nbval-ignore-output"]

@@ -238,8 +238,8 @@ plot_against(per_bucket, measured, "layers in a bucket", "step (forwards of a la
              title="Large buckets hide less (emulated; the quickest of three rounds)")
 
 # %% [markdown]
-# With one bucket of six layers nothing overlaps. Where the measured line turns up at the left, six
-# calls cost more than they hide.
+# With one bucket of six layers nothing overlaps. If a measured line turns up at the left on your
+# machine, six calls cost more there than they hide.
 #
 # On slow links the network is the bottleneck. It is busy without a pause from the first bucket to
 # the end. So the sooner the first bucket leaves, the sooner the step is over: make the *first*

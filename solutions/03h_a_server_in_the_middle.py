@@ -122,9 +122,10 @@ plot_against(list(runs), took, "workers", "one exchange (ms)", theory,
              title="Links of 10 MB/s: through a server, and round a ring of as many ranks")
 
 # %% [markdown]
-# Every worker adds two copies to the server's one link: one out, one in. In a ring, a further rank
-# adds hardly anything. (Messages have a latency, and nine processes share the cores of this
-# computer. So with many ranks, both may take longer than predicted.)
+# Every worker adds two copies to the server's one link: one out, one in. In a ring, a link carries
+# less than two copies in all, however many ranks there are. (Messages have a latency, and nine
+# processes share the cores of this computer. So with many ranks, both may take longer than
+# predicted.)
 #
 # The links are slowed down by the operating system, so these ranks run on the CPU, also if you have
 # GPUs. That is what `device="cpu"` means in this part.
@@ -173,9 +174,9 @@ plot_bars([f"rank {rank} ({pace} ms)" for rank, pace in enumerate(paces)], spent
           title="The straggler waits for nobody; all others wait for it")
 
 # %% [markdown]
-# The fast ranks wait for the slow one: 50 − 10 = 40 ms. (The straggler's few ms are the barrier's
-# own cost.) All ranks send for about equally long. A faster network would shorten one kind of bar
-# and leave the other.
+# The fast ranks wait for the slow one: 50 − 10 = 40 ms. (What is left for the straggler is the
+# barrier's own cost.) All ranks send for about equally long. A faster network would shorten one
+# kind of bar and leave the other.
 #
 # **On GPUs.** A collective of NCCL usually returns to Python before it has run, so a clock around
 # it measures nothing. `dist.barrier` is an exception: with NCCL it blocks the CPU until it is done,

@@ -52,7 +52,9 @@ goal = 0.1
 # The lab [large_batches](../labs/large_batches.py) tries this in one process. (The gradient of a
 # batch is the same, whether one rank has it or eight.) A small network learns handwritten digits
 # with SGD and momentum. Its learning rate of 0.05 suits a batch of 32. Each training draws as many
-# samples as 12 passes over the data have, and is repeated with five seeds. Batches up to 256 first:
+# samples as 12 passes over the data have, and is repeated with five seeds. In the pictures a dot is
+# the median of the seeds, and a bar reaches from the lowest to the highest. Batches up to 256
+# first:
 
 # %%
 large_batches, digits = lab("large_batches"), lab("gradient_accumulation").digits()
@@ -95,7 +97,7 @@ print(large_batches.what_was_found(losses))
 
 # %% [markdown]
 # The linear rule holds over a wide range of batches. Then it breaks, and all at once. The seeds,
-# which had agreed, now differ widely.
+# which had all ended low, now end far apart.
 #
 # One cause is the rate. $k$ small steps can be replaced by a large one as long as the gradient
 # hardly changes on the way. When the large step goes too far, this is wrong. Is that the only
@@ -215,7 +217,8 @@ plot_spreads({"": {"measured": needed}}, "batch", "steps", logarithmic="xy",
 
 # %% [markdown]
 # Dotted: the formula. Its height comes from the largest batch, its bend from the gradients alone.
-# Dash-dotted: what eight times the GPUs would bring if the steps always halved.
+# For the smallest batches it says too few steps. Dash-dotted: the steps if twice the batch always
+# halved them.
 #
 # So the gradients of eight ranks tell about where more ranks begin to help less. The noise scale is
 # no constant: McCandlish et al. found that it grows as the loss falls. Take it as an order of

@@ -8,7 +8,7 @@
 
 # %% [markdown]
 # ![Bars of the seconds of one step, one under the other, for the best plan of each kind, divided by
-# cause: compute, recompute, tp, pp, bubble, dp](../assets/covers/10_choosing_a_strategy.png)
+# cause: compute, recompute, tp, cp, pp, bubble, dp](../assets/covers/10_choosing_a_strategy.png)
 #
 # *Computed in section 5: one step of Llama 3 70B on 64 H100, under the best plan of each kind.*
 #
@@ -360,9 +360,10 @@ plot_causes({planner.in_words(choice.plan): choice.seconds for choice in choices
             title=f"{model_name} on {gpus}: the fastest plan of each kind")
 
 # %% [markdown]
-# Everything but *compute*, the dark blue, is the price of a plan. ZeRO 3 alone pays mostly by
-# recomputing: without it, one whole sample would not fit (section 4). tp pays with its sums, pp
-# with its messages and its bubble.
+# *Compute*, the first piece of each bar, is what the model needs. (In a pipeline it is longer: the
+# last stage has the output matrix on top, and all others wait for it.) All other pieces are the
+# price of a plan. ZeRO 3 alone pays mostly by recomputing: without it, one whole sample would not
+# fit (section 4). tp pays with its sums, pp with its messages and its bubble.
 
 # %% tags=["nbval-ignore-output"]
 def mfu_if(reach):

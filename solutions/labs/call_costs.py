@@ -138,12 +138,12 @@ def rows_of_calls(of_ranks, messages, of_model, cores) -> list[list[str]]:
 
 def in_words(of_ranks, cores) -> str:
     """What the rows of this run show: whether more messages took longer, and what the cores did."""
-    back, ring, gloo = (one["call"] for one in of_ranks[0].values())
+    back, ring, gloo = (one["total"] for one in of_ranks[0].values())  # of as many calls each
     name, one = list(of_ranks[0].items())[-1]
     busy = cores_alone(of_ranks, name, cores) * len(one["each"]) / one["total"]
     longer = "are not free" if min(ring, gloo) > 1.2 * back else "cost little here"
     return (
-        f"quickest calls: the ring takes {ring / back:.1f} times as long as there and back, "
+        f"average calls: the ring takes {ring / back:.1f} times as long as there and back, "
         f"Gloo {gloo / back:.1f}\nso messages of the same moment {longer}\n"
         f"of the time of Gloo's calls, the {cores} cores compute for them for {busy:.0%}; "
         "the rest is\nwaiting, or other programs"
