@@ -37,6 +37,7 @@ def quickest_of_each(way, sizes, rounds=40) -> list[float]:
     for x in tensors:
         way(x)  # the first use of memory and of connections
     for number in range(rounds):
+        way(tensors[0])  # what comes after the largest one is slower, whatever its size
         for k, x in enumerate(tensors):
             began = time.perf_counter()
             way(x)

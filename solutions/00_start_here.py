@@ -354,6 +354,8 @@ problems = examine()
 # | Long contexts | [05d] activations · [07e] between attentions · [09f] attention in pieces | 70 |
 # | A mixture of experts | [09d] the router · [09e] on ranks | 60 |
 # | What does it cost? | [10] seconds and the bill · [10c] how sure that is · [10g] practices | 95 |
+# | Do plans keep their promises? | [10b] predict, then run · [11] a budget, and a bad day | 45 |
+# | What is wrong with my training? | [03m] a cluster's tools · [04c] heartbeats · [11b] twelve faults | 70 |
 #
 # [00b]: 00b_what_to_split.ipynb
 # [00c]: 00c_what_to_believe.ipynb
@@ -397,9 +399,12 @@ problems = examine()
 # [09e]: 09e_experts_on_ranks.ipynb
 # [09f]: 09f_long_contexts.ipynb
 # [10]: 10_choosing_a_strategy.ipynb
+# [10b]: 10b_predict_then_run.ipynb
 # [10c]: 10c_published_runs.ipynb
 # [10f]: 10f_advice_judged.ipynb
 # [10g]: 10g_practices_and_pitfalls.ipynb
+# [11]: 11_capstone.ipynb
+# [11b]: 11b_exam.ipynb
 
 # %% [markdown]
 # **Three paths.**

@@ -83,8 +83,7 @@ plot_against(sizes, {"one message": [1e3 * t for t in times]}, "bytes", "time (m
 # %% [markdown]
 # The curve bends near $\alpha B$ bytes: there the bytes take as long as the latency. (For example,
 # 30 µs and 8 GB/s give 240 kB.) Far left of this place, size hardly matters: a message of 1 kB
-# costs about as much as one of 8 kB. Far right of it, only size matters. (The first dot may lie
-# higher. In each round, the smallest message follows the largest one of the round before.)
+# costs about as much as one of 8 kB. Far right of it, only size matters.
 
 # %% [markdown]
 # ## 2 · From a message to an all-reduce

@@ -45,6 +45,11 @@ def full_number(number: float) -> str:
     return f"{number:,.10g}"
 
 
+def four_digits(number: float) -> str:
+    """`60480` as `60,480`, `1.3333` as `1.333`: no power of ten for what can be written out."""
+    return f"{number:,.0f}" if 1e4 <= abs(number) < 1e10 else f"{number:.4g}"
+
+
 def short_number(number: float) -> str:
     """`1024` as `1,024`, `42.67` as `42.7`, `8_390_000` as `8.39 M`."""
     if number >= 1e6:

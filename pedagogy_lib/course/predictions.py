@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..basics.errors import need
 from ..basics.screen import someone_watches
-from ..basics.units import brief
+from ..basics.units import brief, four_digits
 from ..pictures.style import BEHIND, COLORS, EDGE, INK, Picture, in_course_style, new_figure
 from .kept import Kept
 
@@ -195,7 +195,7 @@ def draw(question, unit, guess, theory, measured, color, wire="measured") -> Pic
             style = "-" if name == "theory" else "--"
             axes.barh(row, number, 0.62, fill=False, edgecolor=INK, linewidth=1.3, linestyle=style)
         # A bar that goes on beyond the picture has its number inside.
-        told, end, toward = f"{number:.4g} {unit}", (max(number, 0), row), "left"
+        told, end, toward = f"{four_digits(number)} {unit}", (max(number, 0), row), "left"
         if number > highest:
             told, end, toward = f"{told} →", (highest, row), "right"
         axes.annotate(told, end, (6 if toward == "left" else -6, 0), ha=toward, va="center",
@@ -206,6 +206,6 @@ def draw(question, unit, guess, theory, measured, color, wire="measured") -> Pic
         axes.xaxis.get_major_locator().set_params(integer=True)  # there is no half a loss
     axes.set_xlabel(unit)
     axes.set_title(question)
-    said = f"predicted {guess:.4g} {unit}" if guess is not None else "no prediction"
-    alt = f"{question} {said}; theory {theory:.4g} {unit}; {wire} {measured:.4g} {unit}"
-    return Picture(figure, alt)
+    said = f"predicted {four_digits(guess)} {unit}" if guess is not None else "no prediction"
+    found = f"theory {four_digits(theory)} {unit}; {wire} {four_digits(measured)} {unit}"
+    return Picture(figure, f"{question} {said}; {found}")

@@ -157,15 +157,15 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
     colors = dict(zip(lines, LINE_COLORS * len(lines), strict=False))
     spaced = np.geomspace if logarithmic is True else np.linspace
     draw_theory(axes, x, points, curves, colors, spaced)
+    crowded = len(x) * len(lines) > MOST_DOTS
     for name, values in lines.items():
-        joined = "none" if name in curves else "-"  # beside a curve, dots alone
-        later = hidden_by(name, lines)
+        joined = "none" if curves else "-"  # beside a curve, dots alone
+        later, size = hidden_by(name, lines), 3 if crowded else 6
         axes.plot(x, values, marker="o", ls=joined, color=colors[name], label=name,
-                  linewidth=1.5 + 3 * later, markersize=6 + 4 * later)  # fmt: skip
+                  linewidth=1.5 + 3 * later, markersize=size + 4 * later)  # fmt: skip
     set_scales(axes, x, logarithmic)
     axes.grid(axis="both")
     axes.set(xlabel=xlabel, ylabel=ylabel)
-    crowded = len(x) * len(lines) > MOST_DOTS
     add_legend(axes, {"loc": "center left", "bbox_to_anchor": (1, 0.5)} if crowded else {},
                one_theory=len(lines) > 1 and not curves and set(points) == set(lines))  # fmt: skip
     axes.set_title(title)
@@ -180,7 +180,7 @@ def draw_theory(axes, x, points, curves, colors, spaced):
         looks = dashed | {"color": colors.get(name, INK), "label": f"{name}, theory"}
         if name in curves:
             between = spaced(min(x), max(x), SMOOTH)
-            axes.plot(between, [values(float(one)) for one in between], **looks)
+            axes.plot(between, [values(float(one)) for one in between], zorder=3, **looks)
         else:
             axes.plot(x, values, marker="o", **looks)
 

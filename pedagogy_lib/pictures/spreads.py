@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from statistics import median
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from ..basics.errors import need
 from ..basics.units import brief, full_number
@@ -111,6 +111,9 @@ def set_scales(axes, xs, logarithmic, highest):
         axes.xaxis.set_minor_locator(NullLocator())
     if "y" in logarithmic:
         axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        if high < 100 * low:  # else there are decades enough
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: full_number(value)))
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:
