@@ -355,7 +355,7 @@ problems = examine()
 # | A mixture of experts | [09d] the router · [09e] on ranks | 60 |
 # | What does it cost? | [10] seconds and the bill · [10c] how sure that is · [10g] practices | 95 |
 # | Do plans keep their promises? | [10b] predict, then run · [11] a budget, and a bad day | 45 |
-# | What is wrong with my training? | [03m] a cluster's tools · [04c] heartbeats · [11b] twelve faults | 70 |
+# | What is wrong with my training? | [03m] tools · [04c] heartbeats · [11b] faults | 80 |
 #
 # [00b]: 00b_what_to_split.ipynb
 # [00c]: 00c_what_to_believe.ipynb
