@@ -467,11 +467,10 @@ print(f"steps taken by four ranks: {len(fewer)}")
 # lost. Nor does the return of the power: all ranks save before they meet.
 #
 # Of kill, hang and power, the kill costs the least time: the dead process's connections close, and
-# the others know at once. A rank that stands still, or has no power, closes nothing. The others
-# learn it from a timeout.
+# the others know at once. A rank that stands still, or has no power, closes nothing.
 
 # %% [markdown]
-# One timeout has to be set by hand. `dist.new_group` does not take over the timeout of the world.
+# So the others learn it from a timeout. One timeout has to be set by hand. `dist.new_group` does not take over the timeout of the world.
 # Without `timeout=` it is 30 minutes with Gloo: so long would ranks in a group along dp or pp wait
 # for one that stands still. `Campaign.build` sets it.
 #
