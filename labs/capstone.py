@@ -26,7 +26,7 @@ from torch import Tensor
 # ---- What is trained, on what, and how ------------------------------------------------------
 
 SETTING = Setting(ranks=8, width=128, layers=4, context=64, samples=16, flops=2e9, card=2e6)
-adam = partial(torch.optim.AdamW, lr=3e-3, eps=1e-4)  # eps: no full steps of what is rounding noise
+adam = partial(torch.optim.AdamW, lr=3e-3, eps=1e-4)  # eps: rounding noise makes no full steps
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def at_least_float32(x: Tensor) -> Tensor:
 
 
 class Stock:
-    """An engine that people use, with each rank's share of the batch; step() as there."""
+    """An engine that people use. step() is as in `Engine`; a rank takes its share of the batch."""
 
     def __init__(self, model, make_engine):
         self.engine = make_engine(model)
@@ -97,7 +97,7 @@ def make_trainer(model, entrant):
 
 
 def losses_alone(setting: Setting, batches) -> list[float]:
-    """Of one process, that takes a step with each batch, in torch's default dtype."""
+    """The losses of one process that takes a step with each batch, in torch's default dtype."""
     model, losses = whole_model(setting), []
     optimizer = adam(model.parameters())
     for inputs, targets in batches:
@@ -116,8 +116,8 @@ def race(entrants, setting: Setting, batches, on_machines=True) -> dict:
     """Train a while with each entrant, one after the other; a last step is measured by its name.
 
     entrants  {name: Recipe, or the name of a stock engine}
-    batches   one for each step that counts; the first step, in which all is made, does not
-    Returns   {name: (seconds of each step, losses)}
+    batches   one for each step; after them, the last one once more, for the step that is measured
+    Returns   {name: (seconds of each step but the first, in which all is made; losses)}
     """
     found = {}
     for name, entrant in entrants.items():
@@ -145,14 +145,14 @@ def try_one(name, trainer, setting, batches, on_machines) -> tuple[list, list]:
 
 
 def forget(trainer):
-    """With its hooks, nothing of an engine would ever be freed."""
+    """Remove an engine's hooks: with them, nothing of it would ever be freed."""
     for hook in getattr(getattr(trainer, "zero", None), "hooks", ()):
         hook.remove()
 
 
 @contextlib.contextmanager
 def slow_messages(setting: Setting):
-    """For computers without machines of their own: messages between the halves are slowed down.
+    """For computers that cannot emulate machines: messages between the halves are slowed down.
 
     `throttle` does not slow a backend's collectives. So large sums go round your ring.
     """
@@ -174,7 +174,7 @@ def slow_messages(setting: Setting):
 
 
 def entropy_of_letters(text: Tensor) -> float:
-    """The loss of who knows how often each letter comes, and nothing else."""
+    """The loss of a model that knows how often each letter comes, and nothing else."""
     shares = torch.bincount(text, minlength=CHARACTERS).double() / len(text)
     shares = shares[shares > 0]
     return -(shares * shares.log()).sum().item()

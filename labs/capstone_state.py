@@ -17,7 +17,7 @@ from language_model import draw_batch, standard_library
 from live_plans import Setting
 from torch import Tensor, nn
 
-KINDS = ("weights", "exp_avg", "exp_avg_sq")  # what a rank has of each number: one float each
+KINDS = ("weights", "exp_avg", "exp_avg_sq")  # of each number, a rank saves one float of each
 
 # ---- Addresses ------------------------------------------------------------------------------
 
@@ -26,7 +26,7 @@ KINDS = ("weights", "exp_avg", "exp_avg_sq")  # what a rank has of each number: 
 def addressed(model):
     """The same model, but each weight is its own address: 1, 2, 3, … through all parameters.
 
-    Whatever cuts, flattens and shares out this model does it to the addresses.
+    Whatever cuts, flattens and shards this model does the same to the addresses.
 
     Raises  ValueError if they are not exact in the model's dtype
     """
@@ -43,7 +43,7 @@ def addressed(model):
 def addresses_of(setting: Setting, recipe: Recipe) -> list[Tensor]:
     """The address of each number that this rank's optimizer steps on; 0 for padding.
 
-    All ranks have to call this: an engine with the addressed model is made, and forgotten.
+    All ranks have to call this: it makes an engine with the addressed model, and forgets it.
     """
     wide = Recipe(**vars(recipe) | {"half": False})
     _, stepped_on = optimizer_of(Engine(addressed(whole_model(setting)), wide))
@@ -64,11 +64,11 @@ def find_numbers(saved, wanted: Tensor) -> Tensor:
     is saved there means nothing.
 
     saved    [(addresses, numbers), …], one pair for each file: flat tensors of the same length. An
-             address may be in several files, or twice in one: copies of a number are all equal
-    wanted   addresses, a flat tensor: in any order, also several times the same
-    Returns  the numbers there, in the order of `wanted` and in the dtype of those that were saved;
-             0 at the address 0
-    Raises   ValueError if a wanted address is in no file
+             address may be in several files, or twice in one: these are copies of the same number
+    wanted   addresses, a flat tensor: in any order, and some may stand in it several times
+    Returns  the numbers there, in the order of `wanted` and in the dtype of the files; 0 at the
+             address 0, even if no file has it
+    Raises   ValueError if any other wanted address is in no file
     """
     ...  # your code here
 
@@ -77,7 +77,7 @@ def find_numbers(saved, wanted: Tensor) -> Tensor:
 
 
 def save_state(engine, addresses, folder, steps) -> str:
-    """Each rank writes what its optimizer steps on, and what it keeps of that; see `save`."""
+    """Each rank writes what its optimizer steps on, and both averages of it; see `save`."""
     optimizer, stepped_on = optimizer_of(engine)
     kept = [[p.detach(), *(optimizer.state[p][kind] for kind in KINDS[1:])] for p in stepped_on]
     state = {kind: flat(of) for kind, of in zip(KINDS, zip(*kept))}
@@ -89,21 +89,21 @@ def flat(tensors) -> Tensor:
 
 
 def newest_steps(folder) -> tuple[Path | None, int]:
-    """The newest whole checkpoint, and how many steps it is; rank 0 looks, so that all agree."""
+    """The newest whole checkpoint, and its number of steps. Rank 0 looks, so that all agree."""
     found = [newest_whole(folder) if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(found)
     return found[0], int(found[0].name.partition("-")[2]) if found[0] else 0
 
 
 def files_of(checkpoint: Path) -> list[dict]:
-    """What each rank has saved; a file is read where it is looked at."""
+    """What each rank has saved. Of a file, only what is used is read."""
     names = json.loads((checkpoint / LIST).read_text())["files"]
     return [torch.load(checkpoint / name, mmap=True) for name in names]
 
 
 @torch.no_grad()
 def load_state(engine, addresses, checkpoint: Path, steps):
-    """Make an engine, of any recipe, the one that was saved, by ranks of any other recipe."""
+    """Give an engine of any recipe the state that ranks of any other recipe have saved."""
     files, wanted = files_of(checkpoint), torch.cat(addresses)
     optimizer, stepped_on = optimizer_of(engine)
     sizes, shapes = [p.numel() for p in stepped_on], [p.shape for p in stepped_on]
@@ -119,7 +119,7 @@ def load_state(engine, addresses, checkpoint: Path, steps):
 
 
 def spread(engine):
-    """What the optimizer steps on has other values: all that is made of it, too."""
+    """What the optimizer steps on has new values: give them to all that is made from it."""
     outer = engine.zero.optimizer if engine.zero is not None else engine.optimizer
     for p, master in zip(getattr(outer, "parameters", ()), getattr(outer, "masters", ())):
         p.copy_(master)  # rounded
@@ -142,7 +142,7 @@ def whole_from(checkpoint: Path, setting: Setting):
 
 
 def resumed(first: Recipe, second: Recipe, setting: Setting, text, folder) -> list[float]:
-    """The losses of three steps under a recipe, and of three more that go on under another one."""
+    """The losses of three steps under a recipe, and of three more under another recipe."""
     losses, steps = [], 0
     for recipe in (first, second):
         engine, addresses = Engine(whole_model(setting), recipe), addresses_of(setting, recipe)

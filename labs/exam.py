@@ -107,7 +107,7 @@ def sent(run, axis) -> list[int]:
 
 
 def memory_rows(run, last_week) -> list[list]:
-    """The most that rank 0 had of each kind."""
+    """The most bytes that rank 0 had of each kind, in this run and last week's."""
     peaks = [one["training"].peak_bytes[0] for one in (run, last_week)]
     return [[kind.replace("_", " "), *(f"{peak[kind]:,}" for peak in peaks)] for kind in KINDS]
 
@@ -138,7 +138,7 @@ CALLS = ["tp: all_reduce", "dp: all_reduce", "dp: all_gather", "all: all_reduce"
 def differing(run, last_week) -> dict[str, bool]:
     """For each kind of evidence, whether its numbers differ from last week's; times are left out.
 
-    Losses differ if one differs by more than a rounding error, all else if it is not equal.
+    Losses differ if one differs by more than a rounding error. All else differs if it is not equal.
     """
     pairs = zip(run.values, last_week.values, strict=True)
     return {

@@ -8,11 +8,11 @@
 
 # %% [markdown]
 # ![Steps of eight ranks over time: rows of ticks with pauses, and crosses where something happens;
-# for a while four rows are empty; above them, a line that rises, and falls back three
-# times](../assets/covers/11_capstone.png)
+# for a while four rows are empty; above them, a line that rises, and falls back where steps are
+# taken again](../assets/covers/11_capstone.png)
 #
-# *Measured in section 6: eight ranks on two machines. Colours change where a new process takes the
-# place of a dead one. In between, four ranks train alone, under another recipe.*
+# *Measured in section 6: eight ranks on two machines. A row's colour changes where a new process
+# takes the place of a dead one. Where four rows are empty, four ranks train under another recipe.*
 #
 # **After this part you can** put all axes, precision, checkpoints and recovery together, and say
 # what each of them costs.
@@ -34,22 +34,22 @@ from pedagogy_lib import (
 )
 
 # %% tags=["parameters"]
-quiet_steps = 40  # of the first day
-bad_steps = 24  # of the second one
+quiet_steps = 40  # steps of the first day
+bad_steps = 24  # steps of the second day
 card_megabytes_per_second = 2.0
-ours = []  # names of functions that you have written, and for which the solution's are to run
+ours = []  # names of functions of yours that are left out: the solution's run in their place
 
 # %% [markdown]
 # ## 1 · What is trained, and by whose functions
 #
-# The model is a transformer of 4 blocks, with 0.8 million weights. It reads the source of Python's
-# standard library, letter by letter. Eight ranks train it, four on each of two machines. As in 10b,
-# each rank's matrix products are as slow as a device of 2 · 10⁹ FLOPs a second would be, and the
-# network cards are really slow: 2 MB/s.
+# The model is a transformer of 4 blocks. It reads the source of Python's standard library, letter
+# by letter: each letter is a token. Eight ranks train it, four on each of two machines. As in 10b,
+# computing is emulated: each rank's matrix products take as long as on a device of 2 · 10⁹ FLOPs a
+# second. The network cards are really slow: they carry 2 MB/s each way.
 #
 # The trainer is `AnyPlan` of part 10b, made of what you have written since chapter 02. Below, each
-# lab says which functions are *yours*. `ours = ["reduce_gradients"]` in the cell above would run
-# the solution's instead of yours.
+# lab says which functions are *yours*. If one of yours is in the way, put its name into `ours` in
+# the cell above, such as `ours = ["reduce_gradients"]`. Then the solution's function runs instead.
 
 # %%
 parts = [
@@ -64,22 +64,24 @@ setting = replace(capstone.SETTING, card=card_megabytes_per_second * 1e6)
 text = capstone.standard_library(300_000)
 batches = [capstone.draw_batch(text, setting.samples, step, setting.context) for step in range(3)]
 tokens = setting.samples * setting.context
-print(f"{tokens:,} letters in a step; entropy of single letters "
-      f"{capstone.entropy_of_letters(text):.2f}")
+weights = sum(p.numel() for p in capstone.whole_model(setting).parameters())
+print(f"{weights:,} weights; {tokens:,} letters in a step; "
+      f"entropy of single letters {capstone.entropy_of_letters(text):.2f}")
 
 # %% [markdown]
 # The **entropy of single letters** is the loss of a model that knows how often each letter comes,
-# and nothing else. Whoever gets below it has learnt which letters follow each other.
+# and nothing else. (In nats, as all losses here.) A model with a lower loss has learnt which
+# letters follow each other.
 #
 # ## 2 · A budget
 #
-# A **recipe** is a plan (`dp`, `tp`, `pp`, `cp`, `zero`, `micro_batch`, `recompute`), and a
-# precision: with `half=True`, weights, activations, gradients and messages have 16 bits, and the
-# optimizer steps on copies in float32, as in 05b. The budget has three limits. Beside them stands
-# what plain data parallel takes, by its formulas:
+# A **recipe** is a plan (`dp`, `tp`, `pp`, `cp`, `zero`, `micro_batch`, `recompute`) and a
+# precision. With `half=True`, weights, activations, gradients and messages are bfloat16. The
+# optimizer steps on copies of the weights in float32, as in 05b. The budget has three limits.
+# Beside each limit stands what plain data parallel takes, by the formulas:
 
 # %%
-budget, weights = judged.BUDGET, sum(p.numel() for p in capstone.whole_model(setting).parameters())
+budget = judged.BUDGET
 plain_bytes = judged.told(setting, capstone.PLAIN)[1]
 over_card = 2 * (setting.ranks - 1) / setting.ranks * 4 * weights  # a ring over both machines
 Table(["", "plain data parallel", "the budget"],
@@ -90,10 +92,13 @@ Table(["", "plain data parallel", "the budget"],
         f"at most {budget.card_bytes / 1e6:g} MB"]])
 
 # %% [markdown]
-# The planner of chapter 10 knows what a recipe takes before it runs. Its constants are those that
-# part 10b starts from; in `half`, each number has two bytes. Here it tells of four recipes. Ask it
-# for yours: `judged.told(setting, capstone.Recipe(…))` gives seconds and bytes.
-# `judged.all_recipes(setting)` has every recipe that can be run, the fastest first.
+# The planner of chapter 10 predicts what a recipe takes before it runs. It has the constants that
+# part 10b starts from. With `half`, each weight, gradient and activation has two bytes. The table
+# shows its predictions for four recipes.
+#
+# Ask it for yours: `judged.told(setting, capstone.Recipe(…))` returns the seconds of a step and the
+# bytes of memory. `judged.all_recipes(setting)` returns every recipe that can run, the fastest
+# first. The bytes over a card it does not predict: think about these yourself.
 
 # %%
 some = {
@@ -106,22 +111,28 @@ told = {name: judged.told(setting, recipe) for name, recipe in some.items()}
 Table(["", "recipe", "a step", "tokens/s", "memory"],
       [[name, capstone.in_words(some[name]), f"{seconds:.2f} s", f"{tokens / seconds:,.0f}",
         f"{nbytes / 1e6:.1f} MB"] for name, (seconds, nbytes) in told.items()],
-      title=f"Predicted, for {len(judged.all_recipes(setting))} recipes; four of them")
+      title=f"Predicted: four of {len(judged.all_recipes(setting))} recipes that can run")
 
 # %% [markdown]
 # ### Exercise 11.1 · Your recipe
 #
-# Write `my_recipe()`. It takes nothing, and returns a dict of settings, such as
-# `{"dp": 8, "micro_batch": 2}`, which is plain data parallel. What you leave out is 1, 0, `"none"`
-# or `False`. The recipe has to keep all three limits of the budget. The check runs it beside plain
-# data parallel, in one launch. Memory and bytes are exact; the speed is compared in the same run.
+# Write `my_recipe()`. It takes nothing and returns a dict of settings. For example,
+# `{"dp": 8, "micro_batch": 2}` is plain data parallel. A size that you leave out is 1, `zero` is 0,
+# `recompute` is `"none"`, and `half` is `False`.
+#
+# The recipe has to keep all three limits of the budget. The check runs it and plain data parallel
+# in one launch. Memory and bytes are counted exactly. Times vary: the best of up to three launches
+# counts.
 
 # %% [markdown]
-# * `dp × tp × pp × cp` is 8. The batch has 16 samples, the model 4 blocks and 8 heads.
+# * `dp × tp × pp × cp` is 8. The model has 4 blocks, and `pp` divides 4. It has 8 heads.
+# * `micro_batch` is the number of samples that a rank computes at a time. The batch has 16 samples,
+#   and `dp × micro_batch` divides 16.
+# * `zero` is 0 to 3. With a pipeline (`pp` above 1) it is 0 or 1. With `dp × cp` = 1 there are no
+#   copies, and it is 0.
+# * `recompute` is `"none"` or `"full"`.
 # * Ranks are numbered along tp first, then cp, dp and pp. Ranks 0 to 3 are on machine 0. So the
-#   axis that comes last lies across the machines.
-# * `zero` is 0 to 3, with a pipeline 0 or 1. `recompute` is `"none"` or `"full"`. `micro_batch` is
-#   the number of samples that go through at a time.
+#   last of these axes that is longer than 1 lies across the machines.
 
 # %% tags=["nbval-ignore-output"]
 def my_recipe():
@@ -132,7 +143,8 @@ def my_recipe():
 check("11.1", my_recipe)
 
 # %%
-mine = capstone.Recipe(**(my_recipe() or {"pp": 2, "tp": 4, "micro_batch": 4}))  # until yours is
+# As long as my_recipe() is not written, another recipe runs in its place.
+mine = capstone.Recipe(**(my_recipe() or {"pp": 2, "tp": 4, "micro_batch": 4}))
 print("runs from here on:", capstone.in_words(mine))
 
 # %%
@@ -141,7 +153,8 @@ faster = predict("Tokens a second with this recipe, beside plain data parallel",
 # %% [markdown]
 # ## 3 · Judged
 #
-# Both train for a few steps, and your recipe once more in float32. A last step of each is measured.
+# Plain data parallel trains for a few steps, then your recipe does, then your recipe in float32.
+# After these steps comes one more, in which memory and bytes are measured.
 
 # %% tags=["nbval-ignore-output"]
 def race(entrants, batches=batches):
@@ -161,8 +174,8 @@ alone = capstone.losses_alone(setting, batches)
 gap = max(abs(a - b) for a, b in zip(alone, found["in float32"].losses))
 broken = judged.excess(result, plain)
 print("in float32, losses of one process to 1e-5:", gap < 1e-5)
-print("memory within the budget:", "memory" not in broken, "· bytes over the card:",
-      "card" not in broken)
+print("memory within the budget:", "memory" not in broken)
+print("bytes over the card within the budget:", "card" not in broken)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the planner's, and what was measured.
@@ -179,8 +192,11 @@ Table(["", "tokens/s", "predicted", "memory", "predicted", "over a card", "MFU"]
       title=f"{times:.1f} times as fast; the budget asks for {budget.speedup:g} times")
 
 # %% [markdown]
-# **MFU** is the share of the FLOPs of all (emulated) devices that goes into the model's own
-# products. What fills the memory of the fullest rank, at its fullest moment?
+# MFU, as in part 10, is the share of the devices' FLOPs that the model's own products need. The
+# devices are emulated here.
+#
+# What fills the memory of the fullest rank, at its fullest moment? In plain data parallel,
+# *communication* is a flat copy of all gradients, in which they are summed. *Other* is their mean.
 
 # %% tags=["nbval-ignore-output"]
 plot_stacks({name: of.at_peak for name, (_, of) in names.items()},
@@ -190,22 +206,37 @@ plot_stacks({name: of.at_peak for name, (_, of) in names.items()},
 # ### Why copies cannot keep it
 #
 # Let $W$ be the bytes of the model's gradients, $n$ the ranks, $t$ the letters of a step, $h$ the
-# width of the model, and $b$ the bytes of a number. In each step, what leaves a machine is
+# width of the model, and $b$ the bytes of a number. Copies sum their gradients in a ring through
+# both machines. Stages, with tp 1, hand on activations. In each step a machine sends
 #
 # $$\text{copies: } \frac{2 (n - 1)}{n}\, W \qquad \text{stages: } t \cdot h \cdot b$$
 #
-# The first does not depend on the batch: 0.8 million weights cross, however few letters there were.
-# The second does not depend on the model's depth: one activation for each letter crosses, and a
-# gradient comes back through the other direction of the card.
+# The first does not depend on the batch: all gradients cross the card, however few letters there
+# were. The second does not depend on the model's depth: each letter's activation crosses once. Its
+# gradient comes back in the other direction of the card.
+#
+# If each machine first adds up its own gradients, $W$ still crosses, as section 5 shows: too much,
+# even in bfloat16.
+
+# %%
+equal = over_card / (4 * setting.width)  # letters in a step; both in float32
+print(f"With {equal:,.0f} letters in a step, copies and stages would send the same.")
+print(f"Here a step has {tokens:,}.")
+
+# %% [markdown]
+# **On GPUs** the same formulas decide, with larger batches. Llama 3 405B had millions of tokens in
+# a step (part 10c). Stages send more with each token, copies do not. Narayanan et al. (see
+# *Sources*) advise to cut layers inside of a machine, to lay stages across machines until the model
+# fits, and to add copies for more GPUs. None of this was measured here.
 
 # %% [markdown]
 # ## 4 · Break it
 #
-# Three more recipes, each with a good reason. Which limits do they break?
+# Here are three more recipes. Each of them saves something. Which limits do they break?
 
 # %% tags=["nbval-ignore-output"]
 others = {
-    "copies, all saved": capstone.Recipe(dp=8, zero=1, half=True, recompute="full"),
+    "copies that save memory": capstone.Recipe(dp=8, zero=1, half=True, recompute="full"),
     "cut inside of a machine": capstone.Recipe(dp=2, tp=4, zero=2, micro_batch=2, half=True),
     "one micro-batch": capstone.Recipe(pp=2, dp=4, zero=1, micro_batch=4, half=True),
 }
@@ -221,17 +252,18 @@ Table(["", *limits], [[name, *(marked(of, limit) for limit in limits)]
                       for name, of in tried.items()], title="✗: outside of the budget")
 
 # %% [markdown]
-# * **Copies** that save all they can still send all gradients over the card.
-# * A model that is **cut** inside of a machine is copied on the other one. ZeRO 2 saves memory, and
-#   sends gradients for each micro-batch.
-# * With **one micro-batch** no stage has anything to do while the other one computes. And the first
-#   one keeps the activations of four samples at a time.
+# * **Copies that save memory**, by bfloat16, ZeRO 1 and recomputation, still send all gradients
+#   over the card.
+# * A model that is **cut inside of a machine** has a copy on the other machine. ZeRO 2 saves
+#   memory, but sends gradients after each micro-batch.
+# * With **one micro-batch**, each stage waits while the other one computes. And each rank keeps the
+#   activations of four samples at once.
 
 # %% [markdown]
 # ## 5 · The engines
 #
-# PyTorch's FSDP2 shards the same model over all eight ranks; then over four, with a whole model on
-# each machine. DeepSpeed joins in if it is installed.
+# PyTorch's FSDP2 shards the same model over all eight ranks. Then it shards over four, so that each
+# machine has a whole model. DeepSpeed joins in if it is installed. All of them compute in float32.
 
 # %% tags=["nbval-ignore-output"]
 engines = race({name: name for name in capstone.STOCK}, batches[:2])
@@ -245,27 +277,33 @@ def figures(of):
 board = Scoreboard("capstone", best="tokens/s")
 board.add(capstone.in_words(mine), figures(result))
 seconds, nbytes = judged.told(setting, mine)
-beside = {"  the planner of it": {"tokens/s": tokens / seconds, "MB": nbytes / 1e6},
+beside = {"  as the planner predicts it": {"tokens/s": tokens / seconds, "MB": nbytes / 1e6},
+          "  the same in float32": figures(found["in float32"]),
           "plain data parallel": figures(plain), **{k: figures(of) for k, of in engines.items()}}
 columns = {"tokens/s": ",.0f", "MB": ".2f", "MB over a card": ".2f", "MFU %": ".0f"}
-board.table(columns, beside, title="Your runs, the fastest first; below, others")
+board.table(columns, beside, title="Your runs, the fastest first; below, what they compare with")
 
 # %% [markdown]
 # The scoreboard is kept in the notebook's folder: change your recipe, run again, and both stand
-# there. These engines are not slow: they are told to shard copies, and on these cards that is the
-# wrong axis. With `torch.distributed.pipelining` (08j) they would do better, too.
+# there. Compare the engines with your recipe in float32. They are not slow: they were told to shard
+# copies, and on these cards that is the wrong axis. With `torch.distributed.pipelining` (08j),
+# PyTorch would send activations instead. That was not tried here.
+#
+# FSDP2 over all ranks gathers the weights twice and reduces the gradients once. By the formulas of
+# chapter 06, $3\,(n-1)/n \cdot W$ leave a machine. Over Gloo it is $4\,(n-1)/n \cdot W$, as Gloo's
+# reduce-scatter sends twice what it has to (part 02d).
 
 # %% [markdown]
 # ## 6 · A day on which things happen
 #
-# What a rank of this recipe has, nobody else has: a part of a stage's weights, and of the
-# optimizer's states. If it dies, those who are left cannot go on, as they could in 04g. They need
-# a checkpoint, and one that fits *another* recipe, if fewer ranks are left.
+# In 04g, every rank had the whole state. So the survivors could go on. Here a rank may have numbers
+# that no other rank has. With ZeRO 1, these are its part of the optimizer's states. With stages or
+# tp and no copies, they are its weights, too. If such a rank dies, the others need a checkpoint.
+# And if fewer ranks are left, the checkpoint has to fit *another* recipe.
 #
 # So give each number of the model an **address**: 1, 2, 3, … through all parameters. A file has
-# numbers, and beside them their addresses. Who wants to know which numbers a rank has under some
-# recipe, needs no formula: take a model whose weights *are* their addresses, and let the engine
-# cut it.
+# numbers, and beside them addresses. Which numbers does a rank have under some recipe? Take a model
+# whose weights *are* their addresses, and let the engine cut it.
 
 # %%
 state = lab("capstone_state", ours=ours)
@@ -281,9 +319,14 @@ for rank, (count, first, last) in enumerate(run.values):
     print(f"rank {rank}: {count} numbers, at {first} … {last}")
 
 # %% [markdown]
-# Ranks 0 and 1 begin with other letters of the vocabulary, which tp has cut. Ranks 2 and 3 have the
-# second halves of the same parts. They begin in the table of positions, which is not cut: so both
-# have the same numbers of it.
+# Ranks 0 and 1 begin with different rows of the letters' embedding, which tp has cut. Without ZeRO,
+# rank 2 would have the numbers of rank 0, and rank 3 the numbers of rank 1. With ZeRO, ranks 2 and
+# 3 have the second halves. Both begin in the table of positions, which tp has not cut. So they have
+# the same numbers of it.
+#
+# An address takes 8 bytes, beside 12 bytes of a weight and Adam's two averages.
+# `torch.distributed.checkpoint` (04b) saves space: it notes only where each piece of a tensor
+# begins, and its shape.
 
 # %% [markdown]
 # ### Exercise 11.2 · Find numbers
@@ -291,12 +334,12 @@ for rank, (count, first, last) in enumerate(run.values):
 # Write `find_numbers(saved, wanted)` in [labs/capstone_state.py](../labs/capstone_state.py).
 #
 # * `saved` is a list with a pair `(addresses, numbers)` for each file: two flat tensors of the same
-#   length. Files come from ranks of any recipe, in any order. Where several have the same address,
-#   they have copies of the same number.
-# * `wanted` is a flat tensor of addresses, in any order; some may stand in it twice.
+#   length. Files come in any order. An address (int64) may be in several files, or twice in one:
+#   these are copies of the same number.
+# * `wanted` is a flat tensor of addresses, in any order. Some may stand in it twice.
 # * Return the numbers at these addresses: a tensor as long as `wanted`, in the dtype of the files.
-# * The address 0 is padding. What is saved there means nothing; where it is wanted, return 0.
-# * An address that is in no file: raise `ValueError`.
+# * The address 0 is padding. What is saved there means nothing. If it is wanted, return 0.
+# * If any other wanted address is in no file, raise `ValueError`.
 #
 # Saved `([3, 1], [30., 10.])` and `([2, 0], [20., -7.])`, wanted `[2, 0, 1]`: `[20., 0., 10.]`.
 
@@ -307,40 +350,42 @@ check("11.2")
 # ### Exercise 11.3 · Carry on
 #
 # Write `carry_on(campaign, crew, steps)` in [labs/capstone_chaos.py](../labs/capstone_chaos.py).
-# Each process calls it when it begins, also one that takes the place of a dead one. It trains up to
-# `steps` steps, with those who are there.
+# Each process calls it when it begins, also one that takes the place of a dead one. It trains until
+# `steps` steps are taken, with the ranks that are there. It returns nothing.
 #
-# Use `train(campaign, crew, steps, step, begin)` of 04e. It calls the function `begin` with the
-# campaign after each meeting, and `step(campaign, crew)` for each step. That one returns whether a
-# meeting comes next.
+# Use `train(campaign, crew, steps, step, begin)` of 04e. `train` calls `begin` with the campaign
+# after each meeting, and `step(campaign, crew)` for each step. You write these two functions.
+# `step` returns whether a meeting comes next.
 #
 # | `campaign` | |
 # |---|---|
-# | `.recipes` | `{number of ranks: recipe}`; for other numbers there is none |
-# | `.steps`, `.engine` | steps taken; the engine, or None |
-# | `.build(recipe)`, `.drop()` | make an engine for the ranks of now; forget it |
+# | `.recipes` | `{number of ranks: recipe}`; other numbers of ranks have no recipe |
+# | `.steps`, `.engine` | the steps taken so far; the engine, or None |
+# | `.build(recipe)`, `.drop()` | makes an engine for the ranks of now; forgets the engine |
 # | `.step()` | takes the next step |
 # | `.save()` | writes a checkpoint |
-# | `.load()` | back to the newest one, also in `.steps`; without an engine in `.steps` alone |
+# | `.load()` | goes back to the newest checkpoint: the engine, if there is one, and `.steps` |
 
 # %% [markdown]
-# All of these but `drop` talk: every rank of the group has to call them.
+# All methods but `drop` communicate: every rank of the group has to call them.
 #
-# * After a meeting, groups are new, and engines that talk in the old ones are of no use.
+# * After a meeting, groups are new. An engine still talks in the old groups: it is of no use.
 # * If there is no recipe for so many ranks, take no step: wait 0.1 s, and meet again.
-# * Losses are those of one process, whoever has died. Nobody but the dead had their part.
-# * Save after every `EVERY` (5) steps.
+# * Each step has the loss that one process has in it, whoever has died. A dead rank had numbers
+#   that no other rank has.
+# * Save after every `EVERY` steps. It is 5 here. The check sets another number, so use the name.
 
 # %% [markdown]
 # Two things more:
 #
-# * `crew.somebody_waits()` tells that a newcomer waits at the next meeting. Each rank sees it at
-#   another moment; `is_true_for_any(mine)` makes it one answer for all. Nobody has died then: so no
-#   step may be lost.
-# * `talking()` makes `Lost` of errors in communication, which `train` catches.
+# * `crew.somebody_waits()` returns whether a newcomer waits at the next meeting. Each rank sees it
+#   at another moment. `is_true_for_any(mine)` gives all ranks the same answer. Then all go to the
+#   meeting. Nobody has died, so no step may be lost.
+# * Under `with talking():`, an error in communication becomes `Lost`, which `train` catches.
+#   `train` calls `begin` under it, but not `step`.
 #
-# The check lets four ranks train: undisturbed; one dies, and is replaced; two die, and two go on;
-# two die, and come back later. It takes about half a minute.
+# The check lets four ranks train, in four cases. Nothing happens. One rank dies, and is replaced.
+# Two die, and two go on. Two die, and come back later. It takes about half a minute.
 
 # %% tags=["nbval-ignore-output"]
 check("11.3")
@@ -348,8 +393,8 @@ check("11.3")
 # %% [markdown]
 # ### The first day
 #
-# Now the real training: your recipe, the slow cards, a checkpoint after every five steps. On this
-# day nothing happens. There is a second recipe, for four ranks on one machine.
+# Now the real training: your recipe, the slow cards, a checkpoint after every five steps. A second
+# recipe is ready for four ranks on one machine. On this day nothing happens.
 
 # %%
 chaos = lab("capstone_chaos", ours=ours)
@@ -375,7 +420,7 @@ print(f"{quiet.seconds:.0f} s; loss {losses[1][0]:.2f} to {losses[quiet_steps][0
 # %% [markdown]
 # ### The second day
 #
-# | steps of this day before it | what |
+# | after so many steps of this day | what happens |
 # |---|---|
 # | 2 | rank 2 is killed |
 # | 6 | rank 5 stands still |
@@ -383,7 +428,7 @@ print(f"{quiet.seconds:.0f} s; loss {losses[1][0]:.2f} to {losses[quiet_steps][0
 # | 12 | machine 1 loses its power; four ranks go on, under their recipe |
 # | 16 | the power is back |
 #
-# The last checkpoint is never more than five steps old.
+# How many steps are lost, and have to be taken again?
 
 # %%
 twice = predict("Steps that are taken a second time on that day", unit="steps")
@@ -414,18 +459,30 @@ print(f"goodput {useful:,.0f} letters a second; on the quiet day {of_quiet:,.0f}
 print(f"steps taken by four ranks: {len(fewer)}")
 
 # %% [markdown]
-# **Goodput** counts the letters of steps that were kept, over all of the time. Where rows are
-# empty, somebody is missing. A hang costs most: nobody can know it before a timeout.
+# **Goodput** counts the letters of steps that were kept, over all of the time. An empty row is a
+# rank that is missing. A new colour is a new process.
 #
-# One of these timeouts has to be set by hand. `dist.new_group` does not take over that of the
-# world: with Gloo its own is 30 minutes. A rank that waits in a group along dp or pp would wait as
-# long for the one that stands still. `Campaign.build` sets it.
+# With the numbers at the top, the kill costs two steps, the hang one, and the lost power two: as
+# many as were taken since the last checkpoint. The cable costs no step: TCP sends again what was
+# lost. Nor does the return of the power: all ranks save before they meet.
+#
+# Of kill, hang and power, the kill costs the least time: the dead process's connections close, and
+# the others know at once. A rank that stands still, or has no power, closes nothing.
+
+# %% [markdown]
+# So the others learn it from a timeout. One timeout has to be set by hand. `dist.new_group` does not take over the timeout of the world.
+# Without `timeout=` it is 30 minutes with Gloo: so long would ranks in a group along dp or pp wait
+# for one that stands still. `Campaign.build` sets it.
+#
+# **On GPUs** the default of `new_group` is 10 minutes with NCCL, says PyTorch's
+# [documentation](https://docs.pytorch.org/docs/stable/distributed.html). There the watchdog ends
+# the process (part 04e).
 
 # %% [markdown]
 # ## 7 · What it has learnt
 #
-# One process takes the same 64 steps, in float32. Is its loss the same as that of eight ranks, four
-# ranks, and eight ranks again?
+# One process takes the same steps, in float32. Eight ranks have taken them, then four, then eight
+# again. Do both have the same losses?
 
 # %% tags=["nbval-ignore-output"]
 kept = {step: loss for step, (loss, _) in (losses | bad_losses).items()}
@@ -436,21 +493,24 @@ letters = capstone.entropy_of_letters(text)
 x = sorted(kept)
 plot_curves({"": {"one process": (x, of_one), "your recipe, a bad day": (x, [kept[k] for k in x]),
                   "single letters": (x, [letters] * len(x))}},
-            "step", "loss for each letter", title="The same training, whatever happened")
+            "step", "loss (nats per letter)", title="The same training, whatever happened")
 
 # %%
 off = max(abs(kept[step] - of_one[step - 1]) for step in x)
-print("losses of one process, but for the rounding of bfloat16:", off < 0.1)
-print("better than knowing single letters:", sum(of_one[-5:]) / 5 < letters)
+print("all losses within 0.1 of one process's:", off < 0.1)
+print("last five, below the entropy of single letters:", sum(of_one[-5:]) / 5 < letters)
 
 # %% tags=["nbval-ignore-output"]
 newest = sorted(state.Path(checkpoints).glob("step-*"))[-1]
+print(f"after {len(kept) * tokens:,} letters:")
 print(capstone.in_lines(capstone.write(state.whole_from(newest, setting), "def ", letters=300)))
 shutil.rmtree(checkpoints, ignore_errors=True)
 
 # %% [markdown]
-# It has read some 65,000 letters, and knows that there are words, and lines that are indented.
-# With `quiet_steps = 1000` at the top it has time for more.
+# Your recipe may compute in bfloat16, so its losses may differ by rounding.
+#
+# The model has not read much. It writes letters in short groups, and indents its lines. With
+# `quiet_steps = 1000` at the top it has time for more.
 #
 # ## Put to the test
 
@@ -461,27 +521,28 @@ put_to_the_test(f"""
   {"not over slow cards" if sharded.card_bytes > 2 * budget.card_bytes else "right here"} |
   FSDP2 needed {sharded.memory_bytes / 1e6:.1f} MB where plain data parallel needed
   {plain.memory_bytes / 1e6:.1f}, and sent {sharded.card_bytes / 1e6:.1f} MB over a card in each
-  step; the recipe with stages sent {result.card_bytes / 1e6:.2f} (section 5, table)
+  step ({1.5 * over_card / 1e6:.1f} by its formula, without Gloo's reduce-scatter); your recipe, in
+  float32 as well, sent {found["in float32"].card_bytes / 1e6:.2f} (section 5, table)
 - With a checkpoint, a training survives failures | common advice | needed, and not enough |
   it also took timeouts in every group, a second recipe, and files that fit both (section 6)
 """)
 
 # %% [markdown]
 # **Sources.** Narayanan et al. 2021, *Efficient Large-Scale Language Model Training on GPU
-# Clusters* ([arXiv](https://arxiv.org/abs/2104.04473)), for which axis goes where. Lian et al.
-# 2024, *Universal Checkpointing* ([arXiv](https://arxiv.org/abs/2406.18820)), for checkpoints that
-# fit any plan.
+# Clusters Using Megatron-LM* ([arXiv](https://arxiv.org/abs/2104.04473)), for which axis goes
+# where. Lian et al. 2024, *Universal Checkpointing* ([arXiv](https://arxiv.org/abs/2406.18820)),
+# for checkpoints that fit any plan.
 
 # %% [markdown]
 # ## What you have learnt
 #
 # * **The slow link decides** which axis lies across it: gradients are as large as the model,
 #   activations as large as the batch.
-# * Limits of **memory**, **bytes** and **time** have different remedies, and each costs another
-#   limit something.
+# * Limits of **memory**, **bytes** and **time** have different remedies. What helps one limit often
+#   costs another one.
 # * With **addresses**, a checkpoint belongs to the model, and not to the ranks that saved it.
-# * A training in parts survives if all go **back together**, and if another recipe is ready for
-#   those who are left.
+# * A model in parts survives if all ranks go **back together**, and if another recipe is ready for
+#   the ranks that are left.
 #
 # **Your exercises** stand in a cell above, in [labs/capstone_state.py](../labs/capstone_state.py),
 # and in [labs/capstone_chaos.py](../labs/capstone_chaos.py).

@@ -1,17 +1,17 @@
 # %% [markdown]
 # # 11b · The exam
 #
-# **Twelve trainings are broken. On a cluster nobody tells you how.** You have a loss curve, a
-# timeline, counts of bytes, the calls that a flight recorder kept, and the memory over time. Here
-# you get exactly these, of twelve real runs. Each run has one fault, and you name it.
+# **Twelve trainings are broken. Can you say how?** On a cluster nobody tells you. You have a loss
+# curve, a timeline, counts of bytes, the calls that a flight recorder kept, and the memory over
+# time. Here you get exactly these, of twelve real runs. Each run has one fault, and you name it.
 
 # %% [markdown]
 # ![A table of coloured squares: twelve sheets, A to L, in rows; losses, steps, bytes over dp and
 # tp, memory and calls in columns; few squares of each row differ from last week's run, and many
 # rows look alike](../assets/covers/11b_exam.png)
 #
-# *Computed in section 5: which evidence of each sheet differs from last week's run. Many sheets
-# look alike in it, so it is not enough to name a fault.*
+# *Counted in section 5: which evidence of each sheet differs from last week's run. Many rows look
+# alike, so this table is not enough to name the faults.*
 #
 # **After this part you can** read five kinds of evidence together, say what each possible fault
 # would change, and rule out all faults but one.
@@ -34,8 +34,8 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 # ## 1 · The patient
 #
 # All sheets are runs of one program, [labs/patient.py](../labs/patient.py): a small language model
-# on four ranks. Read it as far as you like. Leave `labs/faults.py` and `labs/exam.py` closed: they
-# have the faults.
+# on four ranks. Read it as far as you like. Leave `labs/faults.py` and `labs/exam.py` closed: the
+# faults stand in them.
 #
 # * **Two copies, each on two ranks.** Ranks 0 and 1 have copy 0, ranks 2 and 3 have copy 1. So the
 #   groups along `tp` are 0–1 and 2–3, and those along `dp` are 0–2 and 1–3.
@@ -43,7 +43,7 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 # * **Momentum, sharded over `dp`** (ZeRO 1). Each copy updates half of the weights.
 
 # %% [markdown]
-# What happens in each of its 21 steps, in this order:
+# It takes 21 steps, which are counted from 0. In each step this happens, in this order:
 #
 # | in the pictures | what a rank does |
 # |---|---|
@@ -54,14 +54,14 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 # | dp gather | gets the half of the weights that the other copy has updated |
 # | log | adds up the losses of all ranks |
 #
-# An epoch has 6 steps. Before step 15 the training is stopped, and goes on from a checkpoint. The
-# learning rate grows in the first 10 steps.
+# An epoch has 6 steps. Before step 15 the training is stopped, and then goes on from a checkpoint.
+# The learning rate grows in the first 10 steps.
 
 # %% [markdown]
 # Each launch below trains anew, in a few seconds. In the last step, which the timeline shows,
-# computing and the links are emulated: they take a fixed time. All else is as fast as your
-# computer. All runs have the same seeds, so without a fault all losses are the same, digit for
-# digit.
+# computing and the link between the copies are emulated: they take a fixed time. All else is as
+# fast as your computer. All runs have the same seeds. So on your computer, all runs without a fault
+# have the same losses, digit for digit.
 #
 # `show` prints a sheet. All sheets have the same form.
 
@@ -96,12 +96,14 @@ show("Last week", last_week)
 # * **Losses.** Both ranks of a copy have the same loss, so one line lies on the other. The two
 #   copies have different samples, so their lines differ. `test` is the held-out loss; it is
 #   computed *before* the step. Losses above 5 leave the picture.
-# * **Timeline.** A bar of communication has two parts: waiting until all are there, and the
-#   message. Who comes last does not wait.
-# * **Memory.** Each step is a hill. The high blue bar is the restart: for a moment there are two
-#   models.
-# * **Flight recorder.** Each rank's last 16 calls, in the order in which it made them. A number is
-#   the length of the tensor.
+# * **Timeline.** A bar of communication has two parts: waiting until all ranks are there, and the
+#   message. The rank that comes last does not wait.
+
+# %% [markdown]
+# * **Memory.** Each step is a hill. The high blue bar is the restart. For a moment there are three
+#   sets of weights: of the old model, of the new one, and the flat tensor into which these move.
+# * **Flight recorder.** Each rank's last 16 calls, in the order in which it made them. A number in
+#   a square is the length of the tensor; 1k is about a thousand.
 # * **Tables.** The exact numbers of the same run.
 
 # %% [markdown]
@@ -114,7 +116,8 @@ show("Example", exam.train(exam.EXAMPLE))
 
 # %% [markdown]
 # **What is as last week?** All losses. So the mean of the gradients is right, and so are the
-# samples and the update. The bytes over `tp` and the memory by kind are as last week, too.
+# samples and the update. The bytes over `tp` and the four kinds in the table of memory are as last
+# week, too.
 #
 # **What differs?** The bytes over `dp`: they are three times as many. Before you look for a name,
 # take them apart. Let G be the bytes of all gradients of a rank. Between two ranks, the sum of the
@@ -122,14 +125,14 @@ show("Example", exam.train(exam.EXAMPLE))
 # gather is as before, 4 G are left: **four sums in a step, and a step has four micro-batches.**
 
 # %% [markdown]
-# **What says the second witness?** In the recorder, a `dp: all_reduce` stands behind the sums of
+# **What does a second witness say?** In the recorder, a `dp: all_reduce` stands behind the sums of
 # each micro-batch, and there is one `all_gather`. The timeline has four bars "dp sum". All three
 # agree: **the copies exchange gradients after each micro-batch**, as DDP does without `no_sync`
-# (03d). (Memory has more grey: the sum of what was exchanged before.)
+# (03d). (The picture of memory has more grey: the sum of what was exchanged before.)
 #
-# **What else might it be?** "Never exchanged" changes the bytes over `dp`, too. But there are fewer
-# then, and the losses differ. Always ask this last question: a fault that explains one number often
-# contradicts another.
+# **What else might it be?** If the copies never exchanged gradients, the bytes over `dp` would
+# differ, too. But they would be fewer, and the losses would differ. Always ask this last question:
+# a fault that explains one number often contradicts another.
 
 # %% [markdown]
 # ## 4 · The candidates, and the sheets
@@ -142,9 +145,10 @@ sheets = {}  # for the runs
 Table(["name", "what is wrong"], exam.TOLD.items())
 
 # %% [markdown]
-# Take a sheet of paper. For each letter write what differs, what does *not* differ, and which
-# candidates remain. Times vary from run to run, and more so on a busy computer: trust a bar only
-# if all four micro-batches agree. If in doubt, run the cell again.
+# Take a piece of paper. For each sheet write what differs, what does *not* differ, and which
+# candidates remain. Times vary from run to run, and more so on a busy computer. So trust the length
+# of a forward, a backward or a `tp sum` only if all four micro-batches agree. If in doubt, run the
+# cell again.
 
 # %% [markdown]
 # ### Sheet A
@@ -233,10 +237,10 @@ show("Sheet L", sheets["L"])
 # %% [markdown]
 # ## 5 · Can a script do it?
 #
-# A script can compare all numbers of a sheet with last week's, and note which kinds of evidence
-# differ. (It leaves times out, as they differ always.) If a sheet's pattern of differences is
-# unlike that of all other sheets, such a script may know its fault. How many of the twelve sheets
-# have a pattern of their own?
+# A script can compare all numbers of a sheet with last week's, and note which of six kinds of
+# evidence differ. (It leaves times out, as they always differ.) Each kind differs or does not: this
+# makes 64 patterns, more than enough for twelve sheets. If no other sheet has the same pattern, the
+# script may know the fault. How many of the twelve sheets have a pattern of their own?
 
 # %%
 own_patterns = predict("Sheets of 12 with a pattern of their own", unit="sheets")
@@ -247,25 +251,25 @@ plot_map({"each sheet beside last week's run": squares}, exam.VERDICTS.values(),
          title="Which evidence differs")
 
 # %% jupyter={"source_hidden": true}
-# Your prediction; as "theory" all twelve; and counted.
+# Your prediction; as "theory" all twelve, for which 64 patterns would be enough; and the count.
 own_patterns.compare(12, exam.with_own_pattern(squares), kind="forward", wire="counted")
 
 # %% [markdown]
-# Rows that are equal are faults that such a script cannot tell apart: it takes a *where*, a *when*
-# or a *how much*. Use the picture as a check of your notes, and then decide.
+# Such a script cannot tell sheets with equal rows apart. You can, as you also ask *where*, *when*
+# and *how much*. Check your notes with the picture, and then decide.
 
 # %% [markdown]
 # ### Exercise 11.4 · Name the faults
 #
-# Write `name_the_faults()`. It takes nothing, and returns a dict with a name for each sheet: a text
-# from the list of candidates, exactly as it stands there, or `None` if you cannot tell. The dict
-# also has `"seed"`: the number in the second code cell of this notebook. For example, with three
-# sheets:
+# Write `name_the_faults()`. It takes nothing, and returns a dict with a name for each sheet, `"A"`
+# to `"L"`. The name is a text from the list of candidates, exactly as it stands there, or `None` if
+# you cannot tell. The dict also has `"seed"`: the number in the second code cell of this notebook.
+# For example, if there were three sheets:
 #
 # `{"seed": 7, "A": "summed", "B": None, "C": "slow link"}`
 #
-# The check says how many are right. For up to three wrong names, it says what these faults would
-# show, and what the sheet shows.
+# The check says how many names are right. For up to three wrong names, it says what these faults
+# would show, and what the sheet shows.
 
 # %%
 def name_the_faults():
@@ -297,15 +301,15 @@ check("11.4", name_the_faults)
 # %% [markdown]
 # ## Your passport
 #
-# This is the end of the course. Here is all of it once more, and what you have done of it. Each
-# part whose exercises have all passed has left a stamp, with the day on which the last of them
-# passed. The link under the bar leads to the first exercise that is still open.
+# This is the end of the course. Here is all of it once more, and what you have done of it. A part
+# gets a stamp when all its exercises have passed, with the day on which the last one passed. The
+# link under the bar leads to the first exercise that is still open.
 #
 # Each check has tried your program on many cases, or on real ranks. So a stamp says: *I have
 # written this, and it works.*
 #
-# (The executed copy of this notebook shows only what it has checked itself. Your record stands
-# beside your own notebooks, in `work/`.)
+# (The executed copy of this notebook shows only what was checked in it. Your own record is in
+# `work/`, beside your notebooks.)
 
 # %% tags=["nbval-ignore-output"]
 progress()
@@ -313,12 +317,12 @@ progress()
 # %% [markdown]
 # ## What you have learnt
 #
-# * **What is as before is evidence, too**: equal losses rule out half of all faults.
+# * **What is as before is evidence, too**: equal losses rule out half of all candidates.
 # * The **first step** at which losses leave those of a healthy run says where to look.
 # * A number becomes a fault when you **take it apart**: which message, how often, how long?
-# * Whoever waits is seldom guilty. In a timeline look for who comes last, in a recorder for the
-#   first call that differs.
-# * Name a second witness, and ask what another fault would have changed.
+# * A rank that waits is seldom guilty. In a timeline look for the rank that comes last, in a
+#   recorder for the first call that differs.
+# * Ask a second witness, and ask what another fault would have changed.
 #
 # **Your exercise** stands in a cell above. You have come to the end of the course.
 

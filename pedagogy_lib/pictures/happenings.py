@@ -46,7 +46,8 @@ def draw_progress(axes, taken):
     points = sorted((at, step) for steps in taken.values() for step, at in steps)
     times, steps = zip(*points, strict=True)
     axes.plot(times, steps, color=BLUE, linewidth=1.6, drawstyle="steps-post")
-    axes.set(ylabel="step", ylim=(0, 1.1 * max(steps)))
+    before = min(steps) - 1
+    axes.set(ylabel="step", ylim=(before, before + 1.1 * (max(steps) - before)))
 
 
 def lives_of(taken):

@@ -1,4 +1,4 @@
-"""A training in parts that comes through a bad day: under one recipe or another, step by step.
+"""A training of a model in parts that goes on through a bad day, under one recipe or another.
 
 python labs/capstone_chaos.py
 """
@@ -28,7 +28,7 @@ from torch import Tensor
 
 EVERY = 5  # steps from one checkpoint to the next
 PATIENCE, TIMEOUT = 3.0, 5.0  # seconds: of a meeting, of the collectives of a group
-CABLE_SECONDS = 1.2  # that it is out
+CABLE_SECONDS = 1.2  # so long the cable is out
 
 # ---- A training of those who are there ------------------------------------------------------
 
@@ -38,8 +38,8 @@ class Campaign:
 
     recipes      {number of ranks: the Recipe for so many}
     checkpoints  a folder on a disk that all processes see
-    notes        another one, for what happens on one day
-    steps        taken so far
+    notes        another folder, for what happens on one day
+    steps        how many have been taken so far
     engine       None while there is none: build() makes it
     """
 
@@ -68,9 +68,9 @@ class Campaign:
         save_state(self.engine, self.addresses, self.checkpoints, self.steps)
 
     def load(self):
-        """Go back to the newest checkpoint, also in `steps`: 0 if there is none.
+        """Go back to the newest checkpoint: the engine, and `steps`. Without one, `steps` is 0.
 
-        All of the group have to call it. Without an engine, only `steps` is set.
+        All of the group have to call it. Where there is no engine, it sets `steps` alone.
         """
         checkpoint, self.steps = newest_steps(self.checkpoints)
         if checkpoint and self.engine is not None:
@@ -100,7 +100,7 @@ class Campaign:
 
 
 def groups_that_time_out(seconds):
-    """In here, new groups have this timeout. Without, it is 30 minutes, whatever the world's is."""
+    """In here, new groups have this timeout. Without it, Gloo's have 30 minutes."""
     impatient = partial(dist.new_group, timeout=timedelta(seconds=seconds))
     return patch.object(dist, "new_group", impatient)
 
@@ -115,10 +115,13 @@ def is_true_for_any(mine: bool) -> bool:
 def carry_on(campaign: Campaign, crew: Crew, steps: int) -> None:
     """Exercise 11.3. Train up to so many steps with those who are there, whatever happens.
 
-    Called in every process, also in those that take the place of a dead one.
+    Called in every process, also in those that take the place of a dead one. Uses train() of the
+    lab keep_training. Saves after every EVERY steps, and loses no step when newcomers are let in.
+    While `recipes` has no recipe for so many ranks, takes no step: waits 0.1 s, and meets again.
 
     campaign  has `recipes`, `steps`, `engine`, build(recipe), drop(), load(), save() and step()
     crew      of the lab keep_training: for train(), and somebody_waits()
+    steps     how many the campaign has at the end, those before this call included
     """
     ### BEGIN SOLUTION
 
@@ -154,7 +157,8 @@ class Event(NamedTuple):
     what  "kill", "hang", "cable out", "power out" (of the second half of the ranks, machine 1), or
           "power back"
     step  how many steps have been taken before
-    rank  to whom; of all but the first two, who makes it happen: it has to be on machine 0
+    rank  of "kill" and "hang", to which rank it happens; of the others, which rank makes it happen:
+          one on machine 0
     """
 
     what: str
@@ -256,8 +260,8 @@ def noted(day) -> dict[tuple[int, int], list[list[str]]]:
 
 
 def happened_in(day) -> tuple[list, dict, dict]:
-    """Events [(what, rank, when), …]; steps {(rank, pid): [(step, when), …]}; and of each step
-    that counts, that is of the last time that it was taken, {step: (loss, ranks)}.
+    """Events [(what, rank, when), …]; steps {(rank, pid): [(step, when), …]}; and what counts,
+    {step: (loss, ranks)}: how each step was taken the last time.
     """
     events, taken, last = [], {}, {}
     for (rank, pid), lines in noted(day).items():
@@ -271,7 +275,7 @@ def happened_in(day) -> tuple[list, dict, dict]:
 
 
 def steps_lost(taken) -> int:
-    """How many steps have been taken in vain: each that a process took more than once."""
+    """How many steps were taken in vain, on the process that took most of them again."""
     return max((len(steps) - len({step for step, _ in steps}) for steps in taken.values()),
                default=0)  # fmt: skip
 

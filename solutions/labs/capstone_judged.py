@@ -1,4 +1,4 @@
-"""What the recipes of labs/capstone.py cost: predicted, measured, and beside a budget.
+"""What the recipes of labs/capstone.py cost: predicted, measured, and compared with a budget.
 
 python labs/capstone_judged.py
 """
@@ -18,7 +18,7 @@ from planner import why_impossible
 class Budget(NamedTuple):
     """What a recipe has to keep.
 
-    speedup       tokens per second, at least so many times those of PLAIN in the same launch
+    speedup       tokens per second: at least so many times as PLAIN has in the same launch
     memory_bytes  on the fullest rank, at most
     card_bytes    that leave a machine through its card in a step, at most
     """
@@ -34,7 +34,7 @@ BUDGET = Budget()
 class Result(NamedTuple):
     """What a recipe, or an engine, has cost.
 
-    seconds       of a step: the fastest of some, on the rank that took longest
+    seconds       of the fastest of some steps, on the rank that took longest
     memory_bytes  on the fullest rank, at its fullest moment; at_peak: the same by kind
     card_bytes    that left a machine in a step, through the card of the busier one
     """
@@ -49,13 +49,13 @@ class Result(NamedTuple):
         return setting.samples * setting.context / self.seconds
 
     def mfu(self, setting) -> float:
-        """Share of the FLOPs that the emulated devices have that goes into the model's own."""
+        """The share of the emulated devices' FLOPs that the model's own products need."""
         needed = model_flops(setting.shape, setting.samples * setting.context)
         return needed / self.seconds / setting.ranks / setting.flops
 
 
 def results_of(run, setting: Setting) -> dict[str, Result]:
-    """Of a launch of `race`."""
+    """{name: what it has cost}, from a launch of `race`."""
     return {name: result_of(run, name, setting) for name in run.values[0]}
 
 
@@ -72,7 +72,7 @@ def result_of(run, name, setting) -> Result:
 
 
 def leaving(traffic, machines=2) -> int:
-    """Of the bytes that each rank has sent to each other one, those that left the busier machine"""
+    """Bytes that left the busier machine. traffic[a][b]: what rank a has sent to rank b."""
     each = len(traffic) // machines
     places = [range(first, first + each) for first in range(0, len(traffic), each)]
     others = range(len(traffic))
@@ -95,7 +95,7 @@ def excess(result: Result, plain: Result, budget=BUDGET) -> dict[str, tuple[floa
 
 # ---- What the planner says ------------------------------------------------------------------
 
-HALF = replace(  # START, where numbers have two bytes; logits become float32 for the loss
+HALF = replace(  # as START, with two bytes a number; logits become float32 for the loss
     START, parameter_bytes=2.0, gradient_bytes=2.0, optimizer_bytes=12.0, number_bytes=2.0,
     averaging=4.0, kept=10.0, kept_mlp=4.0, kept_whole=8.0, working=4.0, block_scores=8.0,
 )  # fmt: skip

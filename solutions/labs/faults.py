@@ -1,6 +1,6 @@
 """What can be wrong with the training of patient.py: each fault changes a few of its lines.
 
-Whoever sits the exam of part 11b should not read this file before.
+Do not read this file before you have sat the exam of part 11b.
 
 torchrun --nproc-per-node 4 labs/faults.py     the last loss with each fault
 """
@@ -8,9 +8,9 @@ torchrun --nproc-per-node 4 labs/faults.py     the last loss with each fault
 import torch.distributed as dist
 from patient import BLOCKS, DP, EPOCH, MICROBATCHES, RESTART, STEPS, Training, record
 
-SLOW_RANK, GUILTY = 2, 3  # ranks; the second one falls out of step at last
+SLOW_RANK, GUILTY = 2, 3  # the slow rank; the rank that falls out of step
 SLOW = 3  # times
-OF_A_STEP = 3 * BLOCKS * MICROBATCHES  # forwards of a block, in the time that a step computes
+OF_A_STEP = 3 * BLOCKS * MICROBATCHES  # a step computes as long as so many forwards of a block
 
 
 # ---- Of the data -------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 Two copies of a model (axis "dp"), each cut over two ranks (axis "tp"): ranks 0 and 1 have copy 0.
 Momentum is sharded over the copies (ZeRO 1). A step has four micro-batches. The training is
-stopped once, and goes on from its checkpoint. In the last step, which is drawn, computing and the
-link between the copies are emulated: they take as long as `SECONDS` and `LINK` say.
+stopped once, and goes on from its checkpoint. In the last step, which the timeline shows, computing
+and the link between the copies are emulated: they take as long as `SECONDS` and `LINK` say.
 
 torchrun --nproc-per-node 4 labs/patient.py
 """
@@ -21,16 +21,16 @@ from torch import Tensor, nn
 from when_it_hangs import all_recorded, error_of
 
 TP, DP = 2, 2
-STEPS, RESTART = 21, 15  # steps in all; before which one the training is stopped
-MICROBATCHES, SAMPLES = 4, 16  # of a copy in each step; in a micro-batch
+STEPS, RESTART = 21, 15  # how many steps; the training is stopped before step 15
+MICROBATCHES, SAMPLES = 4, 16  # micro-batches of a copy in each step; samples of a micro-batch
 CONTEXT, LETTER, WIDTH, HIDDEN, BLOCKS = 8, 16, 64, 128, 2
 EPOCH = 6  # steps
 RATE, WARM_UP = 0.12, 10  # learning rate; the steps until it is reached
-MOMENTUM, SHARE = 0.8, 0.1  # SHARE is that of dropout
+MOMENTUM, SHARE = 0.8, 0.1  # dropout sets this share of the numbers to 0
 SECONDS, LINK = 0.012, 4e6  # of a block's forward; bytes per second between the copies
-PATIENCE = 3.0  # seconds until a call that waits raises an error
-LABELS = ["data", "forward", "backward", "tp sum", "dp sum", "dp gather", "test", "log"]
-LAST_CALLS = 16  # of each rank, that the flight recorder shows
+PATIENCE = 3.0  # after so many seconds, a call that waits raises an error
+LABELS = ["test", "data", "forward", "backward", "tp sum", "dp sum", "dp gather", "log"]
+LAST_CALLS = 16  # of each rank: so many the flight recorder shows
 
 
 # ---- The samples -------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ def samples() -> tuple[Tensor, Tensor, int]:
 
 
 class SumBackward(torch.autograd.Function):
-    """x, whose gradient is summed over the tensor ranks. The backward of a block ends here."""
+    """Returns x; its gradient is summed over the tensor ranks. A block's backward ends here."""
 
     @staticmethod
     def forward(ctx, x, training):
@@ -68,7 +68,7 @@ class SumBackward(torch.autograd.Function):
 
 
 class SumForward(torch.autograd.Function):
-    """The sum over the tensor ranks, whose gradient each of them has already."""
+    """The sum over the tensor ranks. Each of them has its gradient already."""
 
     @staticmethod
     def forward(ctx, x, training):
@@ -113,7 +113,7 @@ class Model(nn.Module):
 
 
 def flattened(model) -> Tensor:
-    """All parameters in one tensor, of which each is a view from now on; DP divides its length."""
+    """All parameters in one tensor. Each is a view of it from now on. DP divides its length."""
     sizes = [p.numel() for p in model.parameters()]
     flat = torch.zeros(-(-sum(sizes) // DP) * DP)
     for p, part in zip(model.parameters(), flat.split([*sizes, len(flat) - sum(sizes)])):
@@ -131,14 +131,14 @@ def unwatched(label):
 class Training:
     """One rank of the training; `losses[step]` is the loss of this rank's own copy.
 
-    watch  takes a label, and returns what is a context, as `measure` does
+    watch  takes a label and returns a context manager, as `measure` does
     """
 
     def __init__(self, watch=unwatched):
         if dist.get_world_size() != DP * TP:
             raise ValueError(f"this training takes {DP * TP} ranks, not {dist.get_world_size()}")
         self.rank, self.step = dist.get_rank(), 0
-        self.copy, self.part = divmod(self.rank, TP)  # of the model; of this copy
+        self.copy, self.part = divmod(self.rank, TP)  # which copy of the model; which part of it
         self.watch_all, self.losses, self.held_out = watch, [], []
         self.contexts, self.next, self.kinds = samples()
         self.groups = {"tp": group_of("tp", [[0, 1], [2, 3]], self.rank),
@@ -236,7 +236,7 @@ class Training:
         return self.exchange()
 
     def forward(self, part) -> Tensor:
-        self.first = int(part[0])  # dropout is drawn by it
+        self.first = int(part[0])  # the seed of dropout depends on it
         with self.watch("forward"):
             loss = F.cross_entropy(self.model(self.contexts[part]), self.next[part])
         self.losses[-1] += loss.item() / MICROBATCHES
@@ -296,14 +296,14 @@ class Training:
         return self.step // EPOCH
 
     def place(self) -> int:
-        """Of this step in its epoch."""
+        """How many steps of this epoch came before this one."""
         return self.step % EPOCH
 
     def share(self) -> slice:
         return slice(self.copy, None, DP)
 
     def drop(self, x, layer) -> Tensor:
-        """Dropout of what all tensor ranks have: so they need the same mask."""
+        """Dropout. All tensor ranks have the same x, so they need the same mask."""
         chance = torch.Generator().manual_seed(self.seed_of_mask(layer))
         return x * (torch.rand(x.shape, generator=chance) >= SHARE) / (1 - SHARE)
 
@@ -324,7 +324,7 @@ class Training:
 
 
 def group_of(axis, all_ranks, rank):
-    """This rank's group along an axis; a call in it that waits too long raises an error."""
+    """This rank's group along an axis. A call in it that waits too long raises an error."""
     wait = timedelta(seconds=PATIENCE)
     groups = [dist.new_group(ranks, timeout=wait, group_desc=axis) for ranks in all_ranks]
     return next(group for ranks, group in zip(all_ranks, groups) if rank in ranks)
@@ -336,9 +336,9 @@ def group_of(axis, all_ranks, rank):
 def record(kind=Training) -> dict:
     """Train on this rank; returns its losses, and the last calls of its flight recorder.
 
-    kind  a class as `Training`
-    The launch has the rest: "training" with the memory, "one step" with the bytes, and the blocks
-    of the last step.
+    kind  `Training`, or a class that derives from it
+    The run of the launch has the rest as measured blocks: the memory in "training", the bytes in
+    "one step", and the timeline of the last step.
     """
     from pedagogy_lib import measure
 
@@ -347,7 +347,7 @@ def record(kind=Training) -> dict:
     with measure("training"):
         error = error_of(training.run)
     calls = last_calls(training.groups)
-    dist.barrier()  # of the world, in which nobody is out of step
+    dist.barrier()  # of the world: in this group, no rank is out of step
     done = len(training.losses) - bool(error)
     return {"losses": training.losses[:done], "held out": training.held_out, "calls": calls}
 

@@ -75,7 +75,7 @@ def setting_of(lab):
 
 
 def recipes_of(lab) -> dict:
-    """For four ranks and for two; each number of the model is on several ranks in neither."""
+    """For four ranks and for two. Under both, a rank has numbers that no other rank has."""
     return {4: lab.Recipe(pp=2, dp=2, zero=1), 2: lab.Recipe(tp=2, micro_batch=4)}
 
 

@@ -18,31 +18,31 @@ PRODUCT = "each of the 8 ranks has one place on the mesh: dp × tp × pp × cp i
 
 OVER_THE_CARD = {
     "copies": "copies of the model stand on both machines. So a mean of all gradients crosses the "
-    "cards in each step, and what a step sends does not depend on how few tokens it has. ZeRO "
-    "shares out memory; the bytes stay, or become more. Which axis sends only what lies between "
-    "two layers?",
+    "cards in each step, however few tokens the step has. ZeRO shards memory, but sends as many "
+    "bytes, or more. Which axis sends only what one layer hands on to the next?",
     "sums": "a layer is cut across the machines. So activations cross the cards several times for "
     "each layer, forward and backward. Which axis sends them once for a whole stage?",
     "whole activations": "each rank along tp has the whole output of its stage, and sends it over "
     "the card to its neighbour in the next stage: tp times the same bytes. Along dp, each rank "
     "sends what belongs to its own samples",
     "wide numbers": "the right axis crosses the cards. But each number that crosses has four bytes",
-    "": "look which axis crosses the cards: the last one of pp, dp, cp, tp changes from rank to "
-    "rank, and the first one lies across the machines",
+    "": "look which axis crosses the cards. In the order pp, dp, cp, tp, it is the first one that "
+    "is longer than 1",
 }
 TOO_FULL = {
     "wide numbers": "each weight has 4 bytes, its gradient 4, and activations as many. With half, "
     "weights, gradients and activations have two",
-    "whole states": "every copy keeps all states of the optimizer, with the copies of its weights "
-    "in float32: 12 bytes for each weight of the stage. They are the same on all copies",
-    "activations": "what fills the memory are activations: fewer samples at a time need less room, "
-    "or a second forward in the backward",
+    "whole states": "every copy keeps all states of the optimizer, and its weights in float32: 12 "
+    "bytes for each weight of the stage. They are the same on all copies",
+    "activations": "what fills the memory are activations. Fewer samples at a time need less room. "
+    "So does recomputation: a second forward in the backward",
     "": "which kind fills it: weights, states, activations? Each has its remedy",
 }
 TOO_SLOW = {
     "few parts": "the stages wait for each other: with so few micro-batches, the bubble is a "
     "large share of the step",
-    "again": "everything is computed a second time in the backward, and memory did not need it",
+    "again": "each forward is computed a second time in the backward, though the memory would do "
+    "without",
     "many sums": "in each layer, ranks along tp or cp wait for each other many times: for sums, or "
     "for keys that go round. On these machines, fewer ranks along that axis are quicker",
     "": "what do ranks wait for: the bubble, sums in each layer, or a card?",

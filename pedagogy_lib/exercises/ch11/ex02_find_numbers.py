@@ -155,19 +155,19 @@ EXERCISE = OfTensors(
     asked="a tensor",
     shape="asked is one flat tensor, as long as `wanted`",
     mistakes=[(why, described(function)) for why, function in {
-        "these are the first numbers of the files, one file after another. Where a number lies "
-        "says its address, and no rank's files are in this order": one_after_another,
+        "these are the first numbers of the files, one file after another. Only the addresses say "
+        "which number is which: the files may come in any order": one_after_another,
         "an address is no place in the files: ranks that were cut by columns have saved every "
-        "second number. What each number's address is, stands beside it": by_place,
+        "second number. Each number's address stands beside it": by_place,
         "the address 0 is padding: what is saved there means nothing, and what is wanted there "
         "is 0": lambda files, wanted: into(files, wanted, copied, padding=False),
-        "an address that no file has got some number all the same. A checkpoint from which a "
-        "weight is missing would be trained on, and nobody would notice: raise ValueError":
+        "a wanted address is in no file, and it got some number all the same. So a training would "
+        "go on from a checkpoint without this weight, and nobody would notice: raise ValueError":
             lambda files, wanted: into(files, wanted, copied, missing=False),
         "an address in several files is a copy: all have the same number there, and it is taken "
         "once. It is no part of a sum": lambda files, wanted: into(files, wanted, added),
-        "these numbers are in ascending order of their addresses: asked is the order of `wanted`":
-            ascending,
+        "these numbers are in ascending order of their addresses, and not in the order of "
+        "`wanted`": ascending,
         "an address may be wanted several times: then its number comes as often": each_once,
         "padding was left out: a shard with padding needs a number for each of its places":
             without_padding,
@@ -175,9 +175,9 @@ EXERCISE = OfTensors(
             padding_has_to_be_there,
         "this looks into the first file alone: what a rank wants may lie in any of them":
             of_the_first_file,
-        "what is missing was left out, so all that follows it moves to another place: raise "
+        "a missing number was left out, so all that follow it move to another place: raise "
         "ValueError": skips_missing,
-        "torch.zeros makes float32. Numbers that were saved in another dtype keep theirs":
+        "torch.zeros makes float32. Numbers that were saved in another dtype keep it":
             lambda files, wanted: into(files, wanted, copied, dtype=torch.float32),
     }.items()],
     errors={

@@ -110,8 +110,8 @@ EXERCISE = Exercise(
     needs=("4.13",),
     hints=(
         "train(campaign, crew, steps, step, begin) of keep_training does the meetings. It calls "
-        "begin(campaign) after each of them, and step(campaign, crew) for each step. What has to "
-        "be there after a meeting, and is not there any more?",
+        "begin(campaign) after each of them, and step(campaign, crew) for each step. What does a "
+        "step need that a meeting has made useless?",
         "begin: look up the recipe for dist.get_world_size() ranks. Is there one? Build it, and "
         "load. Is there none? Drop the engine, and load all the same: then all know the step.",
         "step: without an engine, wait a moment, and return True: a meeting comes next. With one: "

@@ -81,8 +81,9 @@ EXERCISE = Exercise(
         "Go through the evidence in one order: do all steps end? Which bytes differ? Which memory? "
         "Which step of the timeline? Only then look at the losses.",
         "Of losses, ask first: at which step do they leave last week's? At 0 it is the samples or "
-        "the forward. At 1 it is the first gradient. Later, something happened then.",
+        "the forward. At 1 it is the first gradient. Later, ask what happens for the first time "
+        "just before that step.",
         "Where two candidates remain, say what one of them would change and the other would not. "
-        "Then look there: at a factor, a rank, or the order of the bars.",
+        "Then look at that: a factor, a rank, or the order of the bars.",
     ),
 )

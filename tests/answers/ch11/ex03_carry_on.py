@@ -58,7 +58,7 @@ def carry_on(campaign, crew, steps):
 # -                 campaign.save()
 # +             campaign.save()
 
-# %% wrong · all go back to the same checkpoint, those too that did not die [deep]
+# %% wrong · all go back to the same checkpoint, also the ranks that did not die [deep]
 # -         if recipe is None:
 # +         campaign.load()
 # +         if recipe is None:
@@ -66,7 +66,7 @@ def carry_on(campaign, crew, steps):
 # -         campaign.load()
 # +             campaign.build(recipe)
 
-# %% wrong · And load() talks: those call it, too, that did not die [deep]
+# %% wrong · And load() talks: the ranks that did not die call it, too [deep]
 # -         campaign.load()
 # +         if campaign.steps == 0:
 # +             campaign.load()
@@ -112,12 +112,12 @@ def carry_on(campaign, crew, steps):
 # -             if waits or campaign.steps % EVERY == 0:
 # +             if dist.get_rank() == 0 and (waits or campaign.steps % EVERY == 0):
 
-# %% wrong · whoever loses its ranks goes back to it
+# %% wrong · when ranks are lost, all go back to it
 # -             if waits or campaign.steps % EVERY == 0:
 # -                 campaign.save()
 # +             pass
 
-# %% wrong · at the end every rank has taken all steps
+# %% wrong · at the end every rank has all steps
 # -     train(campaign, crew, steps, step, begin)
 # +     train(campaign, crew, steps - 1, step, begin)
 
