@@ -40,6 +40,7 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 # * **Two copies, each on two ranks.** Ranks 0 and 1 have copy 0, ranks 2 and 3 have copy 1. So the
 #   groups along `tp` are 0–1 and 2–3, and those along `dp` are 0–2 and 1–3.
 # * **Two blocks, cut over `tp`.** Each block sums once in its forward and once in its backward.
+#   Dropout sets one number in ten to 0, and the mask is the same on both ranks of a copy.
 # * **Momentum, sharded over `dp`** (ZeRO 1). Each copy updates half of the weights.
 
 # %% [markdown]
@@ -97,14 +98,18 @@ show("Last week", last_week)
 #   copies have different samples, so their lines differ. `test` is the held-out loss; it is
 #   computed *before* the step. Losses above 5 leave the picture.
 # * **Timeline.** A bar of communication has two parts: waiting until all ranks are there, and the
-#   message. The rank that comes last does not wait.
+#   message. The rank that comes last does not wait. A bar shows both as one. A rank
+#   that makes none of these steps any more has an empty row.
 
 # %% [markdown]
-# * **Memory.** Each step is a hill. The high blue bar is the restart. For a moment there are three
-#   sets of weights: of the old model, of the new one, and the flat tensor into which these move.
-# * **Flight recorder.** Each rank's last 16 calls, in the order in which it made them. A number in
-#   a square is the length of the tensor; 1k is about a thousand.
-# * **Tables.** The exact numbers of the same run.
+# * **Memory.** Each step is a hill. At the restart there are three sets of weights for a moment: of
+#   the old model, of the new one, and the flat tensor into which these move. In the picture that is
+#   a high bar in dark blue, so thin that you may miss it; the table has it. How long the buffer of
+#   a message lives differs from run to run, so trust no difference in the grey and the orange.
+# * **Flight recorder.** Each rank's last 16 calls, in the order in which it made them; a barrier is
+#   a call, too. A number in a square is the length of the tensor; 1k is about a thousand.
+# * **Tables.** The exact numbers of the same run. Bytes are counted by the operating system: each
+#   call sends some hundred bytes more than its tensor has.
 
 # %% [markdown]
 # ## 3 · A sheet, solved together
@@ -263,7 +268,7 @@ own_patterns.compare(12, exam.with_own_pattern(squares), kind="forward", wire="c
 #
 # Write `name_the_faults()`. It takes nothing, and returns a dict with a name for each sheet, `"A"`
 # to `"L"`. The name is a text from the list of candidates, exactly as it stands there, or `None` if
-# you cannot tell. The dict also has `"seed"`: the number in the second code cell of this notebook.
+# you cannot tell. The dict also has `"seed"`: the number behind `seed =` at the top of this notebook.
 # For example, if there were three sheets:
 #
 # `{"seed": 7, "A": "summed", "B": None, "C": "slow link"}`
@@ -296,7 +301,7 @@ def name_the_faults():
 check("11.4", name_the_faults)
 
 # %% [markdown]
-# Once more? Change `seed` in the second code cell, and run all. Another seed draws other faults.
+# Once more? Change the number behind `seed =` at the top, and run all. Another seed draws other faults.
 
 # %% [markdown]
 # ## Your passport
