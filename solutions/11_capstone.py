@@ -470,9 +470,9 @@ print(f"steps taken by four ranks: {len(fewer)}")
 # the others know at once. A rank that stands still, or has no power, closes nothing.
 
 # %% [markdown]
-# So the others learn it from a timeout. One timeout has to be set by hand. `dist.new_group` does not take over the timeout of the world.
-# Without `timeout=` it is 30 minutes with Gloo: so long would ranks in a group along dp or pp wait
-# for one that stands still. `Campaign.build` sets it.
+# Of a rank that stands still, the others learn by a timeout. One timeout has to be set by hand.
+# `dist.new_group` does not take over the timeout of the world. Without `timeout=`, it is 30 minutes
+# with Gloo: so long would the ranks of a group along dp or pp wait. `Campaign.build` sets it.
 #
 # **On GPUs** the default of `new_group` is 10 minutes with NCCL, says PyTorch's
 # [documentation](https://docs.pytorch.org/docs/stable/distributed.html). There the watchdog ends
