@@ -268,8 +268,8 @@ own_patterns.compare(12, exam.with_own_pattern(squares), kind="forward", wire="c
 #
 # Write `name_the_faults()`. It takes nothing, and returns a dict with a name for each sheet, `"A"`
 # to `"L"`. The name is a text from the list of candidates, exactly as it stands there, or `None` if
-# you cannot tell. The dict also has `"seed"`: the number behind `seed =` at the top of this notebook.
-# For example, if there were three sheets:
+# you cannot tell. The dict also has `"seed"`: the number behind `seed =` at the top of this
+# notebook. For example, if there were three sheets:
 #
 # `{"seed": 7, "A": "summed", "B": None, "C": "slow link"}`
 #
@@ -301,7 +301,8 @@ def name_the_faults():
 check("11.4", name_the_faults)
 
 # %% [markdown]
-# Once more? Change the number behind `seed =` at the top, and run all. Another seed draws other faults.
+# Once more? Change the number behind `seed =` at the top, and run all. Another seed draws other
+# faults.
 
 # %% [markdown]
 # ## Your passport
