@@ -283,11 +283,11 @@ more_statements += """
 dealt[256] = launch(sampler_indices, 256, world_size=8).values
 shares = {n: sorted({len(indices) for indices in ranks}) for n, ranks in dealt.items()}
 put_to_the_test(more_statements, more=f"""
-- [C012] 32 samples over 4 ranks are 8 each, 64 are 16; 256 over 8 are 32 | web page, “Three
+- [C012] 32 samples over 4 ranks are 8 each, 64 are 16; 256 go over 8 GPUs | web page, “Three
   Dimensions of Parallelism”; CS 229S, “Data parallelism”; book chapter, “What is Data
   Parallelism?” |
   {"right" if [shares[n] for n in (32, 64, 256)] == [[8], [16], [32]] else "not here"} |
-  {shares[32]}, {shares[64]} (section 3) and {shares[256]} (a run in this cell), dealt out by
+  {shares[32]}, {shares[64]} (section 3) and {shares[256]} (a run in this section), dealt out by
   DistributedSampler | measured: nothing; the sampler deals out numbers, on GPUs the same
 - [C010] Language models get better with computing, data and size, and new abilities emerge |
   CS 229S, “Model performance improves from all forms of scale”; “LLMs exhibit emergent properties

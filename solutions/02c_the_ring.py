@@ -262,8 +262,8 @@ surprises += f"""- [C049] All nodes send their gradients to one node, and get th
   in none of them one rank takes all gradients
 - [C050] Rings became possible with multi-process | blog, “Distributed Data Parallelism” |
   {"imprecise" if by_threads == [10] * 4 else "right"} | four threads of one process, this notebook,
-  summed 1 to 4 in a ring: {by_threads} (a run in this section) | measured: nothing; NCCL also
-  connects several GPUs of one process in a ring (ncclCommInitAll in its documentation)
+  summed 1 to 4 in a ring: {by_threads} (a run in this section) | measured: nothing; NCCL, too,
+  joins several GPUs of one process (ncclCommInitAll in its documentation)
 """
 
 # %% jupyter={"source_hidden": true}

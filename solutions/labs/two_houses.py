@@ -139,7 +139,8 @@ def entry(loop, number) -> str:
     return (
         f"- [{claim}] House {now['house']}, {of} accumulation, {now['call']}: {printed} | PyTorch "
         f"slides, “{slide}”, loop {of} accumulation | {'wrong digit' if wrong else 'right'} | "
-        f"{'; '.join(wrong) or found} (section {[*PRINTED].index(loop) + 1}, slider) | measured: "
+        f"{'; '.join(wrong) or found} (a run in this section; four digits of it in "
+        f"section {[*PRINTED].index(loop) + 1}, slider) | measured: "
         "nothing; a GPU adds and multiplies the same numbers, and may round the last digit\n"
     )
 
