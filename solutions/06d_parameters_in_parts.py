@@ -418,16 +418,16 @@ put_to_the_test(f"""
   book chapter, “What’s Next?” | {"depends" if tiles_help else "right"} | two linear layers that are
   one unit: a rank has {at_most_in(2, 1):.2f} models of parameters at most on 2 ranks, and
   {at_most_in(4, 1):.2f} on 4: 1 is the gathered unit, on any number of ranks. In 8 tiles, one after
-  another, it has {at_most_in(4, 8):.2f} on 4 ranks, with the same loss {loss:.4f} (section 4, runs) |
-  measured: nothing in the bytes; small tiles are expected to use a GPU less well
+  another, it has {at_most_in(4, 8):.2f} on 4 ranks, and the same loss of {loss:.4f} (section 4,
+  runs) | measured: nothing in the bytes; small tiles are expected to use a GPU less well
 - [C136] With ZeRO-3, the peak of the parameters is one layer | blog, “DeepSpeed Zero” |
   {"imprecise" if most > 1.1 * max(blocks) else "right"} | {most:,} bytes at most: all shards, the
   rest, and one block (section 4, run). Only {max(blocks):,} of them are the block (measured in this
   section) | measured: more is expected, since engines gather the next unit ahead of time on GPUs
   (PyTorch's notes on FSDP)
 - [C121] ZeRO-3 enables models 8 times as large | web page, “Communication Tradeoff” | depends | on
-  the number of ranks: on 8, model states are {4 * model / states_8:.2f} times smaller, on
-  {world_size} {4 * model / states_4:.2f} times. The gathered units do not shrink: here
+  the number of ranks: on 8 ranks, model states are {4 * model / states_8:.2f} times smaller, and
+  {4 * model / states_4:.2f} times on {world_size}. The gathered units do not shrink: here
   {rest / model:.2f} and {max(blocks) / model:.2f} models come on top (measured in this section) |
   measured: nothing for the states; activations, buffers and the CUDA context leave less room on a
   GPU
