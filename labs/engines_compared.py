@@ -47,13 +47,33 @@ def milliseconds(run) -> float:
     return 1e3 * max(seconds for _, seconds in run.values)
 
 
+def in_phases(name, text) -> int:
+    """A second step, measured as "forward", "backward" and "step"; returns the model's bytes."""
+    from pedagogy_lib import measure
+
+    engine = dict(all_engines())[name](make_model())
+    inputs, targets = share_of_rank(draw_batch(text, 4 * dist.get_world_size(), 0))
+    for label in ("first {}", "{}"):
+        with measure(label.format("forward"), memory=False):
+            loss = mean_loss(engine.module(inputs), targets)
+        with measure(label.format("backward"), memory=False):
+            engine.backward(loss)
+        with measure(label.format("step"), memory=False):
+            engine.step()
+    return sum(p.nbytes for p in make_model().parameters())
+
+
 # ---- The first FSDP ---------------------------------------------------------------------------
 
 STRATEGIES = ("NO_SHARD", "SHARD_GRAD_OP", "FULL_SHARD")
 
 
-def first_fsdp(text) -> int:
-    """A step with each of its strategies, measured by its name; returns the model's bytes."""
+def first_fsdp(text, strategies=STRATEGIES) -> int:
+    """A step with each of its strategies, measured by its name; returns the model's bytes.
+
+    After its backward what is kept is measured, as "…, kept". (With several strategies, the models
+    of those before are still there.)
+    """
     from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
     from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
@@ -61,7 +81,7 @@ def first_fsdp(text) -> int:
 
     warnings.simplefilter("ignore")  # it is deprecated
     inputs, targets = share_of_rank(draw_batch(text, 4 * dist.get_world_size(), 0))
-    for name in STRATEGIES:
+    for name in strategies:
         model = make_model()
         wrapped = FullyShardedDataParallel(
             model, sharding_strategy=ShardingStrategy[name], device_id=torch.get_default_device(),
@@ -70,6 +90,8 @@ def first_fsdp(text) -> int:
         for label in ("first", name):
             with measure(label, memory=False):
                 mean_loss(wrapped(inputs), targets).backward()
+        with measure(f"{name}, kept"):
+            pass
     return sum(p.nbytes for p in make_model().parameters())
 
 

@@ -324,33 +324,36 @@ for name in ("12 bytes", "16 bytes"):
     print(f"{name}, together {billions * sum(each.values()):g} GB:\n  {told}")
 
 with_master = states["bfloat16, master"]
-stuck = 1 - moves["bfloat16 alone"][1]
+moved = moves["bfloat16 alone"][1]
 gradients_each = fullest["bfloat16, master"]["gradients"] / parameters
 k_of = {name: half_precision.multiplier(make, memory.MixedPrecision) for name, make in
         {"SGD": partial(torch.optim.SGD, lr=0.1),
          "SGD with momentum": partial(torch.optim.SGD, lr=0.1, momentum=0.9),
          "Adam": torch.optim.Adam}.items()}
+as_told = [round(k) for k in k_of.values()] == [4, 8, 12]  # masters, momentum, two means
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Statements of the sources, and what was found.
 halves = with_master < 0.6 * states["float32"]
 surprises = f"""
 - [C106] Mixed precision halves memory | web page, “Best Practices” |
-  {"right" if halves else "wrong for model states"} | {states["float32"]:.0f} bytes for each
-  parameter in float32, {with_master:.0f} mixed. Activations: {of_float32["autocast"]:.2f} of
-  float32 with autocast, {of_float32["bfloat16, master"]:.2f} in bfloat16 (section 4, table) |
-  measured: nothing for model states, whose bytes follow from their dtypes. Activations depend on
-  the kernels too: an H100's are in part 05d, section 5
+  {"right" if halves else "wrong for model states"} | they take {states["float32"]:.1f} bytes for
+  each parameter in float32, {states["autocast"]:.1f} with autocast, {with_master:.1f} in bfloat16
+  with masters. Activations: {of_float32["autocast"]:.2f} of float32 with autocast,
+  {of_float32["bfloat16, master"]:.2f} in bfloat16 (section 4, table) | measured: nothing for model
+  states, whose bytes follow from their dtypes. Activations depend on the kernels too: an H100's
+  are in part 05d, section 5
 - [C102] 70B with Adam: 140 + 140 + 560 = 840 GB | book chapter, “The Memory Problem” |
   contradicts the web page and CS 229S | it adds up, with 12 bytes for each parameter and no
   master. Trained with masters it was {with_master:.1f} bytes (section 4, table), so
-  {with_master * billions:,.0f} GB. Without, {stuck:.0%} of bfloat16 weights did not move in ten
-  small steps (section 3, table) | measured: nothing, since a number has as many bytes on a GPU.
+  {with_master * billions:,.0f} GB. Without, only {moved:.0%} of bfloat16 weights moved in ten small
+  steps (section 3, table) | measured: nothing, since a number has as many bytes on a GPU.
   Another optimizer or format would change both sums (part 05c)
-- [C107] Mixed precision doubles throughput | web page, “Best Practices” | depends | on the
-  machine: here a product of matrices in bfloat16 is {fast} as in float32 (section 4, run) |
-  measured: the ratio. An A100's data sheet gives 2 times TF32 and 16 times float32 without tensor
-  cores; not measured by the course
+- [C107] Mixed precision doubles throughput on tensor cores | web page, “Best Practices” | depends |
+  on what one compares with: by an A100's data sheet a product is 2 times as fast as in TF32, and 16
+  times as fast as in float32 without tensor cores (section 4, On GPUs). On this computer it is
+  {fast} as in float32 (section 4, run) | documented: the ratio is a peak of one GPU's data sheet;
+  a whole training step has other operations too, and the course did not measure it there
 - [C104] 16 Φ are just parameters and optimizer states | CS 229S, “Data Parallelism” | imprecise |
   {gradients_each:.2f} of {with_master:.1f} bytes are gradients (section 4, table) | measured:
   nothing, since gradients are tensors on any device
@@ -364,8 +367,8 @@ put_to_the_test(surprises, more=f"""
   {with_master:.1f} bytes in training (section 4, table). Others count 18 or 20 (section 2) |
   measured: nothing in the bytes. A program may keep more, such as gradients in float32:
   Megatron-LM's documentation counts 18 or 20
-- [C151] States are (2 + 2 + K) Φ, with K for the optimizer | CS 229S, “Data Parallelism” | right |
-  with real optimizers and masters in float32, K is
+- [C151] States are (2 + 2 + K) Φ, with K for the optimizer | CS 229S, “Data Parallelism” |
+  {"right" if as_told else "not seen here"} | with real optimizers and masters in float32, K is
   {", ".join(f"{k:.0f} ({name})" for name, k in k_of.items())} (measured in this section) |
   measured: nothing, since an optimizer keeps the same tensors on a GPU
 """)

@@ -263,13 +263,14 @@ states = {count: sum(peak[kind] for kind in ("parameters", "optimizer_state"))
           for count, peak in by_samples.items()}
 grows = by_samples[32]["activations"] > 6 * by_samples[4]["activations"]
 verdict = "right" if grows and len(set(states.values())) == 1 else "not seen here"
-activations = ", ".join(f"{peak['activations'] / 1e6:.1f}" for peak in by_samples.values())
+activations = ", ".join(f"{peak['activations'] / 1e6:.2f}" for peak in by_samples.values())
+weights, adams = (by_samples[4][kind] for kind in ("parameters", "optimizer_state"))
 put_to_the_test(f"""
 - [C109] A bigger batch leads to out of memory | PyTorch slides, “What is distributed training?” |
   {verdict} | activations of {", ".join(map(str, by_samples))} samples: {activations} MB;
-  parameters and optimizer state stay at {states[4] / 1e6:.1f} MB (section 5, picture) | measured:
-  how many bytes a sample adds, since a GPU's kernels keep other tensors (section 5). Not that they
-  add up
+  parameters stay at {weights / 1e3:.2f} kB, and optimizer state at {adams / 1e6:.2f} MB (section 5,
+  picture). So any memory is full at some size | measured: how many bytes a sample adds: an H100
+  kept other sizes in half precision and under autocast (section 5). Not that they add up
 """)
 
 # %% [markdown]

@@ -355,36 +355,40 @@ else:
 # Statements of the sources, and what was found.
 seven = what_fits.total_of(what_fits.on_a_gpu(
     shapes.model_named("llama-2-7b", context=2048), 1, recomputed="full", dp=4, zero=3))
-largest = max(GPUS.values())
-hundredfold = 100 * 80e9 / 16  # parameters whose states fill 100 GPUs of 80 GB
+largest = max(GPUS, key=GPUS.get)
+llama = shapes.model_named("llama-3-405b")
+of_405b = 16 * float(llama.parameters)  # bytes of its states
+alone = 2 ** int(of_405b / 80e9 - 1e-9).bit_length()
+everything = what_fits.fewest_gpus(llama, 80e9, recomputed="full")
 offloaded = 32e9 / (2 + 2 / 8)  # parameters: 2 bytes each, and an eighth of the gradients' 2
 fits = "it fits" if seven < 40e9 else "it does not fit"
 error = errors["ZeRO 3, recomputed"]
 surprises = f"""
 - [C112] Fine-tuning 7B on consumer GPUs: ZeRO-3 and gradient checkpointing on 4 A100 of 40 GB |
   web page, “Real-World Applications” | wrong label, but {fits} | {seven / 1e9:.0f} GB on each, with
-  logits, gathered units and 1 GB for the context (one sample of 2,048; calculator of section 2,
-  there {error:+.0%} off with ZeRO 3). But an A100 belongs in a data centre | computed: a run on
-  such GPUs could need more: fragmentation, workspaces and NCCL's buffers are not counted
+  logits, gathered units and 1 GB for the context (computed in this section, for one sample of
+  2,048). For a small model with ZeRO 3, recomputed, the calculator's error was {error:+.1%}
+  (section 2, table). But an A100 belongs in a data centre | computed: a run on such GPUs could
+  need more: fragmentation, workspaces and NCCL's buffers are not counted
 - [C110] Train models 100× larger than single GPU memory allows | web page, “Advantages” | depends |
-  on the number of GPUs. {hundredfold / 1e9:,.0f} billion parameters have states of 100 times 80 GB:
-  with ZeRO 3 more than 100 GPUs have to hold them, or offloading. What a GPU keeps for its own
-  sample comes on top (section 3, table) | computed: only larger GPUs, which move all figures
-  alike; NVMe offloading is documented for far larger models (ZeRO-Infinity's paper)
+  on the number of GPUs. Llama 3 405B has states of {of_405b / 1e9:,.0f} GB, {of_405b / 80e9:.0f}
+  times 80 GB. With ZeRO 3, {alone} GPUs hold them, and {everything} GPUs hold what each keeps for
+  its own sample, too (section 3, table) | computed: fewer of larger GPUs are enough; offloading to
+  NVMe is documented for far larger models (ZeRO-Infinity's paper), not measured
 """
 
 # %% jupyter={"source_hidden": true}
 # The table.
 put_to_the_test(surprises + f"""
 - [C113] ZeRO-2 with CPU offloading on 8 V100, for university clusters | web page, “Real-World
-  Applications” | depends | on the model: with 32 GB, parameters in half precision and an eighth of
-  their gradients allow {offloaded / 1e9:.0f} billion, less what activations and logits take
-  (formula of part 06, section 2) | computed: V100s of 16 GB hold half as much, and what the
-  allocator and NCCL take is not counted
+  Applications” | depends | on the model: in 32 GB, parameters of 2 bytes and an eighth of gradients
+  of 2 bytes allow {offloaded / 1e9:.0f} billion parameters, less what activations and logits take
+  (computed in this section). If the gradients leave too, as in ZeRO-Offload, {32 / 2:.0f} billion |
+  computed: V100s of 16 GB hold half as much, and what the allocator and NCCL take is not counted
 """, more=f"""
-- [C105] No single GPU has 840 GB | book chapter, “The Memory Problem” | right | the largest that
-  NVIDIA's data sheets name (2025) has {largest / 1e9:.0f} GB | documented: NVIDIA's data sheets; a
-  GPU with more memory would change it
+- [C105] No single GPU has 840 GB | book chapter, “The Memory Problem” | right | the largest
+  GPU of this part, NVIDIA's {largest}, has {GPUS[largest] / 1e9:.0f} GB by its data sheet of 2025
+  (section 3, picture) | documented: a GPU with 840 GB or more would change it
 """)
 
 # %% [markdown]

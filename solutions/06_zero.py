@@ -351,50 +351,65 @@ for ranks, kept in of_ranks.items():
 
 # %% jupyter={"source_hidden": true}
 # Figures for the statements below.
-def in_phi(stage, n):
-    return sum(runs.by_formula(1, n, (2, 2, 12))[stage].values())
+def in_two(zero, runs, text):
+    from pedagogy_lib import measure
+    model = runs.Transformer(layers=layers)
+    engine = zero.Zero1(model, runs.ADAM, list(model.blocks))
+    inputs, targets = runs.share_of_rank(runs.draw_batch(text, 16, 0))
+    runs.mean_loss(model(inputs), targets).backward()
+    with measure("gradients", memory=False):
+        for unit in engine.units.values():
+            zero.reduce_gradients(unit)
+    with measure("parameters", memory=False):
+        engine.update()  # the optimizer's step, and what comes after it
 
-def times_less(stage):
-    return in_phi(stage, 8) / in_phi(stage, 64)
-
+apart = launch(in_two, zero, runs, text, world_size=world_size, device="cpu")
+reduced, gathered = (apart[what].sent_bytes[0] / model_bytes for what in apart.labels)
+stage_3 = {ranks: launch(runs.training, "stage 3", text, layers, world_size=ranks, device="cpu")
+           for ranks in (2, world_size)}
+sharded = {ranks: sum(runs.states_in(run["after the backward"].peak_bytes[0]).values())
+           / model_bytes for ranks, run in stage_3.items()}
 sent, sent_ddp = runs.sent_models(stage_1), runs.sent_models(ddp)
-updated = stage_1.values[0]["updated"] / ddp.values[0]["updated"]
-halves = 2 * (n - 1) / n
+updated, of_all = stage_1.values[0]["updated"], ddp.values[0]["updated"]
 
 # %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
-gathers = "wrong" if sent < 2.5 * (n - 1) / n else "right"
+halves = 2 * (n - 1) / n
+gathers = "wrong" if sent < 1.25 * halves else "right"
 surprises = f"""
 - [C122] ZeRO-1 gathers the optimizer states | book chapter, “ZeRO-1: Shard Optimizer States”; blog,
-  “DeepSpeed Zero” | {gathers} | {sent:.2f} models sent, of which {halves:.2f} are gradients and
-  parameters: no byte is left for the states. With them it would be {2 * halves:.2f} (section 5,
-  run) | measured: nothing in what is sent. How NCCL moves the two halves may differ
+  “DeepSpeed Zero” | {gathers} | our stage 1 sends {sent:.2f} models. Gradients and parameters alone
+  are {halves:.2f}; with Adam's states it would be {2 * halves:.2f} (section 5, run). PyTorch's and
+  DeepSpeed's stage 1 gather no states either (calls in part 06h, sections 1 and 4) | measured:
+  nothing in what is gathered; how many bytes NCCL sends for it depends on its algorithm
 - [C131] ZeRO-1 is cheap since optimizer states are rarely accessed | web page, “Communication
-  Tradeoff” | {"wrong" if gathers == "wrong" else "right"} reason | each step updates all numbers of
-  a rank's part ({stage_1.values[0]["updated"]:,}, section 5). It is cheap since it sends the two
-  halves of an all-reduce: {sent:.2f} models, DDP {sent_ddp:.2f} (section 4, run) | measured:
-  nothing in the reason; on GPUs another share of the sending is hidden behind computing
+  Tradeoff” | {"wrong" if gathers == "wrong" else "right"} reason | each step reads and writes the
+  states of all numbers of a rank's part: {updated:,} (section 5, run). It is cheap since it sends
+  the two halves of an all-reduce: {sent:.2f} models, DDP {sent_ddp:.2f} (section 4, run) |
+  measured: nothing in the reason; how much of the sending is hidden behind computing may differ
 """
 
 # %% jupyter={"source_hidden": true}
 # The table.
 put_to_the_test(surprises + f"""
 - [C142] ZeRO splits the storage, not the computation | handwritten notes, “Zero Redundancy
-  Optimizer” | imprecise | forward and backward, yes. But the optimizer's step is split: a rank
-  updates {updated:.2f} of the numbers (section 5, run) | measured: nothing, since the part follows
-  from the method
+  Optimizer” | {"imprecise" if updated < of_all else "right"} | true of forward and backward, which
+  run as under DDP. But the optimizer's step is split: a rank updates {updated:,} of {of_all:,}
+  numbers (section 5, run) | measured: nothing, since the part follows from the method
 """, more=f"""
 - [C123] At the end of the step, the updated parameters are gathered | CS 229S, “ZeRO” |
-  {"right" if all(equal) and sent > 0.9 * halves else "not seen"} | for stages 1 and 2: half of the
-  {sent:.2f} models sent. Then all ranks have the weights of one process: {all(equal)} (section 4,
-  runs). Stage 3 gathers them when it needs them (part 06d) | measured: nothing. By its source,
-  PyTorch's ZeroRedundancyOptimizer broadcasts each part in place of a gather, on GPUs too
-- [C143] Nearly linear memory savings | handwritten notes, “Zero Redundancy Optimizer” | depends |
-  in stage 1, two ranks keep {of_ranks[1] / of_ranks[2]:.2f} times less than one, and {world_size}
-  ranks {of_ranks[1] / of_ranks[world_size]:.2f} times (section 5, run). By formula, from 8 to 64
-  ranks, stage 1 saves {times_less("stage 1"):.2f} times, and only stage 3
-  {times_less("stage 3"):.2f} | measured: nothing for model states. Activations are not split, so a
-  GPU's whole memory shrinks less
+  {"right" if all(equal) and gathered > 0.45 * halves else "not seen"} | our stage 1 sends
+  {reduced:.2f} models of gradients, and {gathered:.2f} of parameters from the optimizer's step on
+  (measured in this section). Then {world_size} ranks equal one process: {all(equal)} (section 4,
+  run). Stage 3 gathers before it computes (part 06d) | measured: nothing in the method. PyTorch's
+  ZeroRedundancyOptimizer broadcasts each part in place of a gather, by its source on GPUs too
+- [C143] Nearly linear memory savings | handwritten notes, “Zero Redundancy Optimizer” |
+  {"depends" if of_ranks[2] > 1.2 * sharded[2] * model_bytes else "not seen"} | on the stage. On
+  {", ".join(map(str, of_ranks))} ranks stage 1 keeps
+  {", ".join(f"{kept / model_bytes:.2f}" for kept in of_ranks.values())} models (section 5, run).
+  Stage 3 keeps {", ".join(f"{kept:.2f} on {ranks}" for ranks, kept in sharded.items())} ranks, in
+  proportion (measured in this section) | measured: nothing for model states. Activations are not
+  split, so a GPU's whole memory shrinks less
 """)
 
 # %% [markdown]

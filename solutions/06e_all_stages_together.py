@@ -368,13 +368,15 @@ for what, sentence in launch(composed_alone.refusals, world_size=2).values[0].it
 
 # %% jupyter={"source_hidden": true}
 # Figures for the statements below.
-n, paper = world_size, [sum(composing.states_by_formula(stage, 7.5, 64, (2, 2, 12)).values())
-                        for stage in STAGES]
+n = world_size
 here = {stage: sum(kinds.values()) / model for stage, kinds in states.items()}
-found_here = ", ".join(f"{size:.2f}" for size in here.values())
+found_here = ", ".join(f"{size:.3g}" for size in here.values())
+as_formula = all(abs(here[stage] / (sum(formula[stage].values()) / model) - 1) < 0.001
+                 for stage in STAGES)
 split = {"stage 1": "optimizer_state", "stage 2": "gradients", "stage 3": "parameters"}
-part = {stage: f"{stage} {1 - kept[stage][kind] / kept['DDP'][kind]:.2f} of "
-               f"{kind.replace('_', ' ')}" for stage, kind in split.items()}
+pairs = {stage: (kept[stage][kind], kept["DDP"][kind]) for stage, kind in split.items()}
+own = {stage: f"{mine / 1e3:.2f} kB" for stage, (mine, _) in pairs.items()}
+saves = all(abs(1 - mine / whole - once) < 0.01 for mine, whole in pairs.values())
 falls = list(here.values()) == sorted(here.values(), reverse=True)
 
 def kept_on(stage, n):
@@ -389,39 +391,47 @@ times_8 = here["DDP"] / on_8
 # %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
 surprises = f"""
-- [C114] Bars: 16 Φ, 7 Φ, 5.5 Φ, 4 Φ | web page, “ZeRO Memory Optimization Stages” | right for 4
-  ranks alone | on {n} ranks, measured: {found_here} (section 2, picture). On 8 the last one is
-  {on_8:.2f} (measured in this section) | measured: nothing, since the bytes follow
-  from numbers and dtypes
+- [C114] Bars: 16 Φ, 7 Φ, 5.5 Φ, 4 Φ | web page, “ZeRO Memory Optimization Stages” |
+  {"right for 4 ranks alone" if n == 4 and as_formula and on_8 < 3 else "not seen here"} | each of
+  {n} ranks keeps {found_here} bytes for each parameter (section 2, picture). On 8 the last one is
+  {on_8:.2f} (measured in this section) | measured: nothing, since bytes follow from numbers and
+  dtypes
 - [C115] ZeRO-1 has 4 Φ (4 times less), ZeRO-2 2.5 Φ (8 times), ZeRO-3 about 1 Φ (16 times) |
   web page, “ZeRO Stages” | contradicts itself | three numbers of ranks in one list: stage 2 keeps
   {on_28:.2f} Φ on 28 ranks, {16 / on_28:.1f} times less, and stage 3 {on_16:.2f} Φ on 16 (measured
   in this section). 4 Φ is the limit for very many ranks (formula, section 2) | measured: nothing,
   since bytes are counted from numbers and dtypes. What a GPU needs beside its states comes on top
-- [C116] 4P + 12P/N, 2P + 14P/N, 16P/N | CS 229S, “ZeRO” | right | on {n} ranks, measured:
-  {found_here} bytes for each parameter, and {max(off):g} bytes of Adam's counters (section 2,
-  table). The paper's 7.5 billion on 64: {", ".join(f"{size:.1f}" for size in paper)} GB |
-  measured: nothing for the states; activations, gathered units and buffers come on top
+- [C116] 4P + 12P/N, 2P + 14P/N, 16P/N | CS 229S, “ZeRO” |
+  {"right" if as_formula else "not seen here"} | each of {n} ranks keeps {found_here} bytes for
+  each parameter (section 2, picture). In the stages, {max(off):g} bytes of Adam's counters are
+  all that the formula lacks (section 2, table) | measured: nothing for the states; activations,
+  gathered units and buffers come on top
 - [C135] Memory: stage 1 needs more than 2, 2 more than 3 | web note, “Deepspeed ZeRO Data
   Parallel” | {"right" if falls else "not seen here"}, between backward and step | DDP and stages 1
-  to 3: {found_here} (section 2, picture). At the peak, stages 1 and 2 are equal if activations make
-  it (section 3, picture) | measured: nothing for the states; where the peak comes from activations,
-  stages 1 and 2 may be equal on GPUs too
+  to 3 keep {found_here} bytes for each parameter (section 2, picture). If activations make the
+  peak, it is the same in stages 1 and 2: {total["kept, stage 1"] / 1e6:.2f} and
+  {total["kept, stage 2"] / 1e6:.2f} MB (section 3, picture) | measured: nothing for the states;
+  where activations make the peak, stages 1 and 2 are expected to be equal on GPUs, too
 """
 
 # %% jupyter={"source_hidden": true}
 # The table.
 put_to_the_test(surprises, more=f"""
-- [C120] ZeRO-3 reduces memory 8 times | book chapter, “Memory Comparison” | right for 8 ranks | N
-  times, of the model states: {here["DDP"] / here["stage 3"]:.2f} times on {n} ranks (section 2,
-  picture), {times_8:.2f} times on 8 (measured in this section). Activations and gathered units
-  come on top | measured: nothing for the states; a GPU's whole memory shrinks less
+- [C120] ZeRO-3 reduces memory 8 times | book chapter, “Memory Comparison” |
+  {"right for 8 ranks" if abs(times_8 - 8) < 0.05 else "not seen here"} | of model states, N
+  times: {here["DDP"]:.3g} bytes become {here["stage 3"]:.3g} on {n} ranks (section 2, picture), and
+  {times_8:.2f} times less on 8 (measured in this section). Activations and gathered units come on
+  top | measured: nothing for the states; a GPU's whole memory shrinks less
 - [C124] Each stage saves (N-1)/N of what it splits; stage 2 has a reduce-scatter in place of the
-  all-reduce | book chapter, “ZeRO: Zero Redundancy Optimizer”; CS 229S, “ZeRO” | right | saved:
-  {", ".join(part.values())} (section 1, picture). For a moment there is more: stage 2 has
-  {in_float32["stage 2"]["step"].peak_bytes[0]["gradients"] / 4 / model:.2f} of the gradients at
-  most. It sends {sent["stage 2"]:.2f} models, as an all-reduce (section 1, table) | measured:
-  nothing in the shares; how much there is for a moment depends on an engine's buckets
+  all-reduce | book chapter, “ZeRO: Zero Redundancy Optimizer” |
+  {"right" if saves and sent["stage 2"] < 1.05 * sent["DDP"] else "not seen here"} | each of
+  {n} ranks keeps {own["stage 1"]} of {pairs["stage 1"][1] / 1e6:.2f} MB of optimizer state in stage
+  1, {own["stage 2"]} of {pairs["stage 2"][1] / 1e3:.2f} kB of gradients in stage 2, and as much of
+  the parameters in stage 3 (section 1, picture). For a moment there is more: stage 2 has
+  {in_float32["stage 2"]["step"].peak_bytes[0]["gradients"] / 4 / model:.2f} models of gradients at
+  most. With a reduce-scatter and an all-gather it sends {sent["stage 2"]:.2f} models, DDP with an
+  all-reduce {sent["DDP"]:.2f} (section 1, table) | measured: nothing in the shares; how much there
+  is for a moment depends on an engine's buckets
 """)
 
 # %% [markdown]

@@ -412,6 +412,8 @@ most = counts[-1]
 told = {m: ", ".join(f"{row[counts.index(m)]:.2f}" for row in models.values())
         for m in (counts[0], most)}
 never = abs(models["stage 1"][-1] / models["DDP"][-1] - 1) < 0.05
+alike = abs(models["stage 2"][0] / models["stage 1"][0] - 1) < 0.05  # with one micro-batch
+waits = min(took["stage 1"], took["stage 2"])  # of these two each message is waited for
 grows = models["stage 3"][-1] > 1.2 * models["stage 2"][-1] > 1.2 * models["stage 1"][-1]
 more = f"""
 - Fetching ahead hides communication | FSDP's paper, section 3.3 |
@@ -424,34 +426,36 @@ more = f"""
 surprises = f"""
 - [C137] ZeRO-3 is slow because its units are too coarse; FSDP's are finer, hence better | blog,
   “DeepSpeed Zero” and “Fully Sharded Data Parallel” |
-  {"depends on overlap" if finer == [False, True] else "depends"}; its premise is wrong | 6 units
-  against 1: {time_of[0, 1]:.0f} against {time_of[0, 6]:.0f} forwards if each message is waited for,
-  {time_of[2, 1]:.0f} against {time_of[2, 6]:.0f} with two ahead (section 4, table; computing
-  emulated). And DeepSpeed gathers in smaller pieces than FSDP2 (counted in part 06h, section 4) |
-  measured: which size is best, since latency and speed of the links differ; NCCL and fast links
-  were not measured
-- [C134] Speed: ZeRO 1 > 2 > 3 | web note, “Deepspeed ZeRO Data Parallel” | depends on overlap | in
-  forwards: stage 1 {took["stage 1"]:.1f}, stage 2 {took["stage 2"]:.1f}, stage 3 on demand
-  {took[0]:.1f}, one unit ahead {took[1]:.1f} (section 4, runs; computing emulated). The first two
-  wait for their messages here; with overlap they would gain, too | measured: the order, with
-  engines that overlap all stages on GPUs; expected: stages 1 and 2 alike, and 3 slower on slow
-  links
+  {"depends on overlap" if finer == [False, True] else "not seen here"}; its premise is wrong | 6
+  layers, as 6 units against 1: {time_of[0, 1]:.0f} against {time_of[0, 6]:.0f} forwards if each
+  message is waited for, {time_of[2, 1]:.0f} against {time_of[2, 6]:.0f} with two units ahead
+  (section 4, table; computing emulated). And DeepSpeed gathers in smaller pieces than FSDP2 (calls
+  counted in part 06h, sections 1 and 4) | measured: which size is best, since latency and speed of
+  the links differ; NCCL and fast links were not measured
+- [C134] Speed: ZeRO 1 > 2 > 3 | web note, “Deepspeed ZeRO Data Parallel” |
+  {"depends on overlap" if took[1] < waits < took[0] else "not seen here"} | a step takes, in
+  forwards of a layer: stage 1 {took["stage 1"]:.1f}, stage 2 {took["stage 2"]:.1f}; stage 3
+  {took[0]:.1f} if each message is waited for, {took[1]:.1f} with one unit gathered ahead (measured
+  in this part; computing emulated). Stages 1 and 2 wait for equally many bytes, so their
+  difference is noise; with overlap they would gain, too | measured: the order, with engines that
+  overlap all stages. Expected are stages 1 and 2 alike, and 3 slower on slow links
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # The table.
 put_to_the_test(surprises + f"""
 - [C132] Each ZeRO stage costs more communication | web page, “Communication Tradeoff” |
-  {"wrong" if never else "right"} | stage 1 sends what DDP sends. DDP and stages 1 to 3:
+  {"wrong" if never else "right"} | stage 1 sends what DDP sends. DDP and stages 1 to 3 send
   {told[counts[0]]} models with {counts[0]} micro-batch, and {told[most]} with {most} (section 1,
-  table) | measured: nothing, where a reduce-scatter sends half of an all-reduce. NCCL has one of
-  its own (its documentation), Gloo has not (part 06h, section 1)
+  table) | measured: nothing, where a reduce-scatter sends half of an all-reduce, as in the rings of
+  this run. NCCL has one of its own (its documentation), Gloo has not (part 06h, section 1)
 - [C133] Bandwidth needed, communication overhead: ZeRO 3 > 2 > 1 | web note, “Deepspeed ZeRO Data
-  Parallel” | wrong without micro-batches{", right with them" if grows else ""} | with
-  {counts[0]} micro-batch stages 1 and 2 send the same: {models["stage 1"][0]:.2f} and
-  {models["stage 2"][0]:.2f} models; with {most} {models["stage 1"][-1]:.2f} and
-  {models["stage 2"][-1]:.2f} (section 1, table) | measured: nothing in the models sent; an engine
-  may keep gradients whole over micro-batches, and then stage 2 sends no more
+  Parallel” |
+  {"wrong" if alike else "right"} without micro-batches{", right with them" if grows else ""} |
+  stages 1, 2 and 3 send {told[counts[0]].partition(", ")[2]} models in a step of {counts[0]}
+  micro-batch, and {told[most].partition(", ")[2]} with {most} (section 1, table) |
+  measured: nothing in the models sent; an engine may keep gradients whole over micro-batches, and
+  then stage 2 sends no more
 """, more=more)
 
 # %% [markdown]

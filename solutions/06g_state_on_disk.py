@@ -271,18 +271,21 @@ print("DCP, on other ranks the same weights:", all(close(x, theirs, steps=8) for
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}
-saved = (peak["state in memory"] - peak["state on disk"]) / 1e6
-same = all(equal) and bool(saved > 0)
+in_words = {where: f"{count / 1e6:.2f} MB" for where, count in peak.items()}
+same = all(equal) and peak["state on disk"] < peak["state in memory"]
+left = on_disk["step"].at_peak[0]["optimizer_state"]
 put_to_the_test(f"""
 - [C149] Optimizer states are not needed in the forward | blog, “DeepSpeed Zero” |
-  {"right, nor in the backward" if same else "not seen here"} | they were in files, used in step()
-  alone, and both ranks got the same weights: {all(equal)} (section 1, run) | measured: nothing,
+  {"right, nor in the backward" if same else "not seen here"} | they were in files, which step()
+  alone reads. At the fullest moment, in the backward, {left:g} B of them were on the device
+  (section 1, picture); the weights are the same: {all(equal)} (section 1, run) | measured: nothing,
   since only step() reads them. An optimizer that steps inside of the backward would be an exception
 - [C111] Offloading to CPU or NVMe extends the memory of a GPU | web page, “Advantages” |
-  {"right, for states" if same else "not seen here"} | {saved:.0f} MB less on the device of each
-  rank, the same result (section 1, picture). Activations and gathered units stay | measured: here
-  the device was the CPU's memory, and files took the place of NVMe. On GPUs the link to the host
-  decides what it costs in time
+  {"right, for states" if same else "not seen here"} | a rank has
+  {in_words["state in memory"]} at the fullest moment, and {in_words["state on disk"]} if Adam's
+  state is in files (section 1, picture), with the same weights: {all(equal)} (section 1, run).
+  Gathered units stay on the device | measured: here the device was the CPU's memory, and files took
+  the place of NVMe. On GPUs the link to the host is expected to decide what it costs in time
 """)
 
 # %% [markdown]

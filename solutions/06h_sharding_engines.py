@@ -317,56 +317,87 @@ shapes = {how: ", ".join(has for of, _, has in rows if of == how) for how in fla
 auto = (f'takes its defaults: a bucket of {auto_bucket:,} numbers for "auto"'
         if deep else "was not tried in this run")
 
+# %% jupyter={"source_hidden": true}
+# What is sent in the forward, the backward and the step, and what the first FSDP keeps.
+PHASES = ("forward", "backward", "step")
+phases, total = {}, {}
+for name in ("DDP", "ZeroRedundancyOptimizer", "ours, stage 1", "ours, stage 2", "ours, stage 3"):
+    one = launch(compared.in_phases, name, text, world_size=world_size, device="cpu")
+    by_phase = [one[phase].sent_bytes[0] / one.values[0] for phase in PHASES]
+    phases[name] = ", ".join(f"{sent:.2f}" for sent in by_phase)
+    total[name] = sum(by_phase)
+kept = {}
+for name in compared.STRATEGIES:
+    one = launch(compared.first_fsdp, text, (name,), world_size=world_size, device="cpu")
+    kept[name] = one[f"{name}, kept"].peak_bytes[0]["parameters"] / one.values[0]
+fsdp_times = in_models["FSDP2"] / max(in_models["DDP"], 1e-9)
+defaults = [compared.models_in(name, run)["sent"] for name, run in deep.items()][:2]
+by_deepspeed = (" DeepSpeed's stages 1 and 2 send {:.2f} and {:.2f} by default (section 4, table)"
+                .format(*defaults) if deep else "")
+
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # What is folded.
 more = f"""
 - [C130] ZeRO-3 is about 50 % more communication than DDP | web page, “Communication Tradeoff”;
-  CS 229S, “ZeRO” | {"right if all travels in one dtype" if times_ddp < 2 else "wrong"} | ours
-  {in_models["ours, stage 3"]:.2f} models, DDP {in_models["DDP"]:.2f}: {times_ddp:.2f} times
-  (section 1, table). Other dtypes give other factors (part 06i, section 3) | measured: the factor
-  of FSDP2, {in_models["FSDP2"] / max(in_models["DDP"], 1e-9):.2f} over Gloo; expected 1.5 over
-  NCCL, which has a reduce-scatter of its own (its documentation)
+  CS 229S, “ZeRO” | {"right if all travels in one dtype" if times_ddp < 2 else "wrong"} | our stage
+  3 sends {in_models["ours, stage 3"]:.2f} models, DDP {in_models["DDP"]:.2f} (section 1, table).
+  Other dtypes give other factors (part 06i, section 3) | measured: the factor of FSDP2,
+  {fsdp_times:.2f} over Gloo; 1.5 is expected over NCCL, which has a reduce-scatter of
+  its own (its documentation)
 - [C138] FSDP has one unit whole at a time | blog, “Fully Sharded Data Parallel” |
   {"imprecise" if most > 1.05 * (1 / n + block) else "right"} | FSDP2 has {most:.2f} models of
   parameters at most: {1 / n:.2f} are shards, {block:.2f} a block, and the root's unit stays
-  (measured in this section). With one gathered ahead there is one more (part 06f, section 4) |
-  measured: more, since FSDP gathers ahead in a CUDA stream of its own (PyTorch's notes on FSDP)
-- [C140] SHARD_GRAD_OP is ZeRO-2 | book chapter, “FSDP: PyTorch’s ZeRO Implementation” | imprecise |
-  its parameters are split outside of the step, too: kept gathered, a rank of FSDP2 keeps
-  {found["FSDP2, kept gathered"]["parameters"]:.2f} of them, our stage 2
-  {found["ours, stage 2"]["parameters"]:.2f} (section 1, table) | measured: nothing;
-  SHARD_GRAD_OP's documentation says the same
-- [C148] FSDP ignores a tensor's shape and frees weights after use; tensor parallel cuts along a
-  dimension of the product, and keeps its part | blog, “Q1: How does FSDP compare to Tensor
-  Parallelism?” | right for the first FSDP | on two ranks it has {shapes["FSDP 1"]}. FSDP2 cuts
-  each tensor along its first dimension: {shapes["FSDP2"]} (section 3, table). Tensor parallel's
-  parts: part 07d, section 2 | measured: nothing, since shapes are the same on any device
+  (measured in this section). An engine that gathers one unit ahead has one more (part 06f, section
+  4) | measured: more is expected, since FSDP gathers ahead in a CUDA stream of its own (PyTorch's
+  notes on FSDP)
+- [C140] SHARD_GRAD_OP is ZeRO-2 | book chapter, “FSDP: PyTorch’s ZeRO Implementation” |
+  {"imprecise" if kept["SHARD_GRAD_OP"] < 0.9 else "right"} | after the backward a rank keeps
+  {kept["SHARD_GRAD_OP"]:.2f} models of parameters with SHARD_GRAD_OP (measured in this section),
+  and {found["ours, stage 2"]["parameters"]:.2f} with our stage 2 (section 1, table): it splits the
+  parameters, too | measured: nothing, since it is how the strategy is defined (its documentation)
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # What is folded, the second part.
 more += f"""- [C126] ZeRO-1: 2 D in the backward and D in the step | book chapter, “Communication
-  Volume Comparison” | depends on the program | as ZeroRedundancyOptimizer:
-  {in_models["ZeroRedundancyOptimizer"]:.2f} models. D + D is enough:
-  {in_models["ours, stage 1"]:.2f} (section 1, table) | measured: nothing in the models sent, where
-  a reduce-scatter sends half of an all-reduce; Gloo's own does not
+  Volume Comparison” | depends on the program | in forward, backward and step a rank sends
+  {phases["ZeroRedundancyOptimizer"]} models with PyTorch's ZeroRedundancyOptimizer, as told; with
+  our stage 1 {phases["ours, stage 1"]}, which is D + D (measured in this section; D is
+  {once:g} on {n} ranks) | measured: nothing in the models sent, where a reduce-scatter sends half
+  of an all-reduce, as in our rings; Gloo's own does not
 - [C127] DDP 2 D, ZeRO-2 D + D | book chapter, “Communication Volume Comparison” |
-  {"right" if abs(in_models["ours, stage 2"] - 2 * once) < 0.1 else "not seen here"} | times
-  (n-1)/n = {once:g}: {in_models["DDP"]:.2f} and {in_models["ours, stage 2"]:.2f} models (section 1,
-  table) | measured: nothing for rings; NCCL has other algorithms, too (its documentation)
+  {"right by the method" if abs(total["ours, stage 2"] - 2 * once) < 0.1 else "not seen here"} |
+  in forward, backward and step DDP sends {phases["DDP"]} models, our stage 2
+  {phases["ours, stage 2"]} (measured in this section; D is {once:g} on {n} ranks).{by_deepspeed} |
+  measured: nothing for rings; NCCL has other algorithms, too (its documentation)
 - [C141] NO_SHARD is like DDP | book chapter, “FSDP: PyTorch’s ZeRO Implementation” |
   {"right" if abs(by_strategy["NO_SHARD"] - in_models["DDP"]) < 0.1 else "not seen here"} | it
-  sends {by_strategy["NO_SHARD"]:.2f} models (section 2, table), DDP {in_models["DDP"]:.2f} |
-  measured: nothing in the bytes; how much is hidden behind the backward may differ
+  sends {by_strategy["NO_SHARD"]:.2f} models (section 2, table), and keeps {kept["NO_SHARD"]:.2f} of
+  parameters (measured in this section). DDP sends {in_models["DDP"]:.2f}, and keeps
+  {found["DDP"]["parameters"]:.2f} (section 1, table) | measured: nothing in the bytes; how much is
+  hidden behind the backward may differ
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# What is folded, the third part.
+more += f"""- [C148] FSDP ignores a tensor's shape and frees weights after use; tensor parallel cuts
+  along a dimension of the product, and keeps its part | blog, “Q1: How does FSDP compare to Tensor
+  Parallelism?” | {"right for the first FSDP" if "_flat" in shapes["FSDP 1"] else "not seen here"} |
+  on two ranks it has {shapes["FSDP 1"]}. FSDP2 cuts each tensor along its first dimension:
+  {shapes["FSDP2"]} (section 3, table). After use each of {n} ranks keeps {kept["FULL_SHARD"]:.2f}
+  of the parameters (measured in this section). Tensor parallel's parts are in part 07d, section 2 |
+  measured: nothing, since shapes are the same on any device
 - [C144] ZeRO-3 fragments memory; contiguous_gradients and prefetch tuning cure it | web page,
-  “Memory Fragmentation with ZeRO-3” | imprecise | contiguous_gradients copies gradients into one
-  buffer. Gathered parameters are a matter of the persistence threshold and the allocator |
-  documented: DeepSpeed's configuration reference. A CPU does not show how a GPU's memory
-  fragments: this was not tested
+  “Memory Fragmentation with ZeRO-3” | imprecise | by DeepSpeed's configuration reference,
+  contiguous_gradients copies gradients into one buffer, against fragmentation in the backward. That
+  is not the gathered parameters; and the prefetch bucket says how many numbers are fetched ahead |
+  documented: how far memory fragments is a matter of the GPU's allocator, which a CPU does not
+  show: this was not tested
 - [C146] DeepSpeed has more options to offload, FSDP is better integrated | web page, “ZeRO vs FSDP”
   | right, by their documentation | to NVMe, DeepSpeed alone; FSDP2's parameters are DTensors, which
-  PyTorch's optimizers, clipping and checkpoints take as they are (part 06i, sections 4 and 6) |
-  documented: DeepSpeed's reference (offload_param) and PyTorch's (CPUOffloadPolicy)
+  PyTorch's optimizers, clipping and checkpoints take as they are (part 06i, sections 4 and 5) |
+  documented: nothing, since both are options of a program; they stand in DeepSpeed's reference
+  (offload_param: "cpu" or "nvme") and in PyTorch's (CPUOffloadPolicy)
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -374,30 +405,34 @@ more += f"""- [C126] ZeRO-1: 2 D in the backward and D in the step | book chapte
 surprises = f"""
 - [C128] ZeRO-3: 2 D in the forward, 2 D in the backward, D in the step | book chapter,
   “Communication Volume Comparison” |
-  {"wrong" if abs(in_models["ours, stage 3"] - 3 * once) < 0.1 else "not seen here"} | D in the
-  forward, 2 D in the backward, 0 in the step: {3 * once:g} models on {n} ranks; sent
-  {in_models["ours, stage 3"]:.2f} (section 1, table) | measured: nothing in our stage 3; an engine
-  that keeps units gathered sends less
+  {"wrong" if abs(total["ours, stage 3"] - 3 * once) < 0.1 else "not seen here"} | in forward,
+  backward and step our stage 3 sends {phases["ours, stage 3"]} models: D, 2 D, and nothing
+  (measured in this section; D is {once:g} on {n} ranks) | measured: nothing in our stage 3; an
+  engine that keeps units gathered sends less
 - [C129] ZeRO-3 communicates 3 times as much as DDP | book chapter, “Communication Volume
   Comparison” and “Key Takeaways” | {"wrong" if times_ddp < 2 else "right"}, and its own table says
-  5 D against 2 D | ours {times_ddp:.2f} times; FSDP2 over Gloo
-  {in_models["FSDP2"] / max(in_models["DDP"], 1e-9):.2f} times (section 1, table) | measured:
-  FSDP2's factor; expected 1.5 over NCCL, which has a reduce-scatter of its own (its documentation)
+  5 D against 2 D | DDP sends {in_models["DDP"]:.2f} models, our stage 3
+  {in_models["ours, stage 3"]:.2f}, FSDP2 over Gloo {in_models["FSDP2"]:.2f} (section 1, table):
+  {times_ddp:.2f} and {fsdp_times:.2f} times as much | measured: FSDP2's factor; 1.5 is
+  expected over NCCL, which has a reduce-scatter of its own (its documentation)
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # The table.
 put_to_the_test(surprises + f"""
 - [C125] ZeRO-2 cuts communication from 3 θ to 2 θ (θ: the number of parameters) | blog, “DeepSpeed
-  Zero” | depends on the program | 3 θ is an all-reduce and an all-gather, as
-  ZeroRedundancyOptimizer: {in_models["ZeroRedundancyOptimizer"]:.2f} models. With reduce-scatter
+  Zero” | depends on the program | 3 θ is stage 1 with an all-reduce: ZeroRedundancyOptimizer of
+  PyTorch sends {in_models["ZeroRedundancyOptimizer"]:.2f} models. With a reduce-scatter, our
   stages 1 and 2 send {in_models["ours, stage 1"]:.2f} and {in_models["ours, stage 2"]:.2f} (section
-  1, table) | measured: nothing; which collectives a program calls does not depend on the device
+  1, table).{by_deepspeed} | measured: nothing in which collectives a program calls; how many bytes
+  NCCL sends for them depends on its algorithm
 - [C139] FSDP is ZeRO-3 | web page, “ZeRO vs FSDP”; web note, “Types of distributed training”; book
-  chapter, “FSDP: PyTorch’s ZeRO Implementation” | imprecise | by default. Kept gathered it sends
-  {textbook["FSDP2, kept gathered"]:.2f} by textbook, as stage 2; hybrid, it splits parameters
-  within a part of the ranks (section 1, table) | measured: nothing, since these are settings of one
-  engine
+  chapter, “FSDP: PyTorch’s ZeRO Implementation” | imprecise | it is one of FSDP2's settings.
+  Released after use it sends {textbook["FSDP2"]:.2f} models by textbook, as stage 3; kept gathered
+  {textbook["FSDP2, kept gathered"]:.2f}, as stage 2. In 2 halves a rank keeps
+  {found.get("FSDP2, 2 halves", found["FSDP2"])["parameters"]:.2f} of the parameters in place of
+  {found["FSDP2"]["parameters"]:.2f} (section 1, table) | measured: nothing, since these are
+  settings of one engine
 - [C145] DeepSpeed takes a JSON with "auto" values | web page, “DeepSpeed ZeRO-3 Configuration” |
   depends on who reads it | Hugging Face's Trainer fills them in (its documentation); DeepSpeed
   alone {auto} (section 4, run) | {"measured" if deep else "documented"}: nothing, since DeepSpeed

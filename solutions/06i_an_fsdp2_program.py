@@ -376,6 +376,8 @@ def kept_on_8(stage):
 each = {stage: kept_on_8(stage) for stage in ("stage 1", "stage 2", "stage 3")}
 of_70 = {stage: 70 * size for stage, size in each.items()}
 no_master = {stage: 70 * (size - 4 / 8) for stage, size in each.items()}  # 12 bytes in all
+kept_each = ", ".join(f"{size:.2f}" for size in each.values())
+has_two_limits = each["stage 2"] < 2 + 2 < each["stage 1"]  # bytes; 2 + 2: nothing split
 
 # %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
@@ -383,23 +385,34 @@ def verdict(stage, told):
     as_told = abs(no_master[stage] - told) < 0.1
     return "depends on what is counted" if as_told else "wrong"
 
-put_to_the_test(f"""
+surprises = f"""
 - [C117] 70B on 8 GPUs, ZeRO-1: 350 GB | book chapter, “Memory Comparison” |
-  {verdict("stage 1", 350)} | 8 ranks keep {each["stage 1"]:.2f} bytes for each parameter (measured
-  in this section), so {of_70["stage 1"]:.0f} GB; without masters {no_master["stage 1"]:.0f} |
+  {verdict("stage 1", 350)} | each of 8 ranks keeps {each["stage 1"]:.2f} bytes for each parameter
+  (measured in this section). For 70 billion that is {of_70["stage 1"]:.0f} GB; without masters
+  {no_master["stage 1"]:.0f} GB (section 7, table) | measured: nothing for the states of 70 billion,
+  which are a product; buffers come on top
+- [C118] 70B on 8 GPUs, ZeRO-2: 210 GB | book chapter, “Memory Comparison” |
+  {verdict("stage 2", 210)} | each of 8 ranks keeps {each["stage 2"]:.2f} bytes for each parameter
+  (measured in this section). For 70 billion that is {of_70["stage 2"]:.1f} GB; without masters
+  {no_master["stage 2"]:.1f} GB (section 7, table): the chapter leaves out the gradients' shard |
   measured: nothing for the states of 70 billion, which are a product; buffers come on top
-- [C118] ZeRO-2: 210 GB | book chapter, “Memory Comparison” | {verdict("stage 2", 210)} | 8 ranks
-  keep {each["stage 2"]:.2f} bytes, so {of_70["stage 2"]:.1f} GB; without masters
-  {no_master["stage 2"]:.1f}: the chapter leaves out the gradients' shard (section 7, table) |
-  measured: nothing for the states; buffers come on top
-- [C119] ZeRO-3: 105 GB | book chapter, “Memory Comparison” | {verdict("stage 3", 105)} | 8 ranks
-  keep {each["stage 3"]:.2f} bytes, so {of_70["stage 3"]:.0f} GB; without masters
-  {no_master["stage 3"]:.0f} | measured: nothing for the states; gathered units come on top
+"""
+
+# %% jupyter={"source_hidden": true}
+# The table.
+put_to_the_test(surprises + f"""
+- [C119] 70B on 8 GPUs, ZeRO-3: 105 GB | book chapter, “Memory Comparison” |
+  {verdict("stage 3", 105)} | each of 8 ranks keeps {each["stage 3"]:.2f} bytes for each parameter
+  (measured in this section). For 70 billion that is {of_70["stage 3"]:.0f} GB; without masters
+  {no_master["stage 3"]:.0f} GB (section 7, table) | measured: nothing for the states of 70 billion,
+  which are a product; gathered units come on top
 - [C147] The model and gradients fit: ZeRO-2; not: ZeRO-3; above 100B: with tensor parallel | book
-  chapter, “When to Use What?” | depends | whole gradients take 2 bytes of the
-  {each["stage 1"]:.2f} of stage 1 on 8 ranks: where they fit, stage 1 does, and with micro-batches
-  it sends less than stage 2 (part 06f, section 1). Above 100B a pipeline is another choice
-  (part 08j, section 6) | measured: the choice, since speed of links and GPUs decides it there
+  chapter, “When to Use What?” | {"depends" if has_two_limits else "not seen here"} | on 8 ranks
+  stages 1, 2 and 3 keep {kept_each} bytes for each parameter (measured in this section); parameters
+  and whole gradients alone are 4. Where these 4 fit, stage 2 fits; where {each["stage 1"]:.2f} fit,
+  stage 1 does, and with micro-batches it sends less (part 06f, section 1). Above 100B a pipeline is
+  another choice (part 08j, section 6) | measured: the choice, since speed of links and GPUs decides
+  it there; that was not measured
 """)
 
 # %% [markdown]
