@@ -101,7 +101,7 @@ SHOWN = {
     "01_gradient_accumulation": ["one by one: 24 steps", "theory 0.9631 w1"],
     "01b_batches_in_parts": ["[7, 7, 7, 7, 2]"],
     "01c_what_it_saves": ["a step for each 6", "equals one go, but for rounding: True"],
-    "02_collectives": ["rank 1 got chunk 1", "theory 111 cents; counted 111 cents"],
+    "02_collectives": ["ranks 0 to 2 got chunks 0, 1, 2", "theory 111 cents; counted 111 cents"],
     "02b_trees_and_chains": ["7 × 5 s"],
     "02c_the_ring": ["all 3 together sent 4.00 X", "1.33 1.33 1.33 X", "theory 4 MB"],
     "02d_bytes_of_all": ["0 to 1; 1 to 2; 2 to 0", "0 to 2; 1 to 0; 2 to 1", "theory 0.75 X"],

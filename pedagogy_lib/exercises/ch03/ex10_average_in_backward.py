@@ -249,6 +249,7 @@ EXERCISE = RankExercise(
               "frozen parameters stay frozen: they have no gradient, and need no hook"),
         Holds("moved", lambda gap: not gap, "the backward has changed weights by up to {:.2g}",
               why_moved),
+        leaves_alone,  # of other weights, the gradients are other ones
         sent_once,
         never("late", "`.grad` changes after backward() has returned",
               "it is right a little later: backward() has returned before the exchange was over. "
@@ -257,7 +258,6 @@ EXERCISE = RankExercise(
         never("patched", lambda names: f"the numbers are right, and {names[0]} is another one now",
               "a hook on each parameter is enough. What all backwards go by stays as it is"),
         sent_at_once,
-        leaves_alone,
         right_if_large(),
         Travels(one_exchange),
         Sends(one_exchange, "one all-reduce of all gradients is", why_so_many_bytes),

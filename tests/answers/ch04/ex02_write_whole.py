@@ -55,7 +55,7 @@ def write_whole(path, data):
 # +         path.unlink(missing_ok=True)
 # +         unfinished.rename(path)
 
-# %% wrong · the kernel, which brings it to the disk when it likes
+# %% wrong · the operating system, which brings it to the disk when it likes
 # -             file.flush()
 # -             os.fsync(file.fileno())
 
