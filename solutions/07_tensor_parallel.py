@@ -303,7 +303,7 @@ put_to_the_test(surprises + f"""
 - [C159] Split a weight tensor into N chunks, and aggregate the results by all-reduce |
   web note, “Tensor Parallel” |
   {"imprecise" if facts["columns"] and not columns_sent else "right"} | that is the cut by rows:
-  {rows_sent:.2f} MB sent by each of {n} ranks. Cut by columns, {columns_sent} bytes: the results
+  {rows_sent:.4g} MB sent by each of {n} ranks. Cut by columns, {columns_sent} bytes: the results
   are put side by side, or stay where they are (section 2, run) | measured: nothing in which sums
   are needed
 """)

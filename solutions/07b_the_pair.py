@@ -278,10 +278,11 @@ gathers = [call.name for call in paired["pair"].calls[0] if "gather" in call.nam
 put_to_the_test(f"""
 - [C154] Pairing needs one all-gather and one all-reduce in an MLP |
   web page, “Column vs Row Parallel” | {"wrong" if not gathers and least == "pair" else "right"} |
-  the pair's forward has {len(gathers)} all-gathers and sends {sent["pair"]:.0f} kB. With one it
-  sends {sent["gathered"]:.0f} kB, and rows first {sent["rows first"]:.0f} kB (section 2, picture) |
-  measured: nothing in the calls. With sequence parallelism the sum becomes a reduce-scatter and an
-  all-gather of the same bytes (part 07e)
+  the pair's forward made {len(gathers)} all-gathers (measured in this section). A rank sends
+  {sent["pair"] / 1e3:.3g} MB in it, {sent["gathered"] / 1e3:.3g} MB with an all-gather in between,
+  and {sent["rows first"] / 1e3:.3g} MB with rows first (section 2, picture) | measured: nothing in
+  the calls. With sequence parallelism the sum becomes a reduce-scatter and an all-gather of the
+  same bytes (part 07e)
 - [C158] Slice w1 along rows, and w2 along columns | blog, “Q1: How does FSDP compare to Tensor
   Parallelism?” | {"wrong" if late[4] > 0.01 else "right"} for Y = XA, contradicts the web page | it
   is right for what nn.Linear stores, dimension 0 and then 1. Rows of A first, without a sum before

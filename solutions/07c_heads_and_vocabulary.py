@@ -275,19 +275,20 @@ Table(["", "sent by a rank", "in theory", "peak memory"],
 
 # %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
-sums = blocks[4]["forward"].calls[0]
+sums = [call for way in ways for call in blocks[4][way].calls[0]]
 is_activation = {call.tensor_bytes for call in sums} == {x_bytes}
 put_to_the_test(f"""
 - [C153] Tensor parallelism communicates after every layer | web page, “High Bandwidth Required” and
   “Three Dimensions of Parallelism” | {"imprecise" if made[4] == [2, 2] else "right"} | after every
-  pair of linear layers. A block of four such layers has {made[4][0]} all-reduces forward and
-  {made[4][1]} backward (section 3, picture) | measured: nothing in the number of sums; with
-  sequence parallelism each becomes a reduce-scatter and an all-gather
+  pair of linear layers. A block of four such layers made {made[4][0]} all-reduces forward and
+  {made[4][1]} backward on 4 ranks (counted in section 3's run) | measured: nothing in the number of
+  sums; with sequence parallelism each becomes a reduce-scatter and an all-gather
 - [C157] The all-reduces after attention and MLP synchronise the weights |
   CS 229S, “Tensor Model Parallelism for LLMs” | {"wrong" if is_activation else "right"} |
-  they sum activations: {sums[0].tensor_bytes} bytes = samples × context × width × 8. No weight is
-  sent (section 3, run). The only weights that several ranks have are those of shared heads and
-  norms | measured: nothing, since the calls are those of the program
+  they sum activations: each of a block's {len(sums)} all-reduces has {sums[0].tensor_bytes} bytes =
+  samples × context × width × 8 (measured in this section). There is no other message, and the
+  gradients of all weights are those of one process (section 3, run) | measured: nothing, since the
+  calls are those of the program
 """)
 
 # %% [markdown]

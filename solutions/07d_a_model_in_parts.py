@@ -266,13 +266,14 @@ put_to_the_test(f"""
 - [C160] A rank's memory is 1/N | web page, “Three Dimensions of Parallelism” |
   {"imprecise" if mine / total > 1.001 / n else "right"} | on {n} ranks: {mine / total:.3f} of this
   small model's parameters (section 2, table), and {peak[right] / peak["one process"]:.1f} of a
-  step's peak (section 4, runs). Activations outside of the parallel region are whole on every rank
-  (07e cuts them) | measured: nothing in the parameters' share, which comes closer to 1/N in wide
-  models. The CUDA context and NCCL's buffers are not split
+  step's peak (measured in this section). Activations outside of the parallel region are whole on
+  every rank (07e cuts them) | measured: nothing in the parameters' share, which comes closer to 1/N
+  in wide models. The CUDA context and NCCL's buffers are not split
 - [C167] Model parallelism replicates the input | CS 229S, “Model Parallelism” |
   {"right" if wrong_by > 0.01 else "wrong"} for tensor parallelism | with other tokens on each rank,
-  the weights are off by up to {wrong_by:.0%} (section 4, table). In a pipeline the first stage
-  alone gets the input (part 08c) | measured: nothing, since the sums add up parts of one result
+  the weights are not those of one process (section 4, table): a tensor is off by up to
+  {wrong_by:.0%} (measured in this section). In a pipeline the first stage alone reads the tokens |
+  measured: nothing, since the sums add up parts of one result
 """)
 
 # %% [markdown]

@@ -268,10 +268,10 @@ same = "same" if gap <= rounding() else "other"
 put_to_the_test(f"""
 - [C166] It must be written by hand into the attention module | CS 229S, “Tensor Model
   Parallelism” | {"depends" if same == "same" else "right"} | DTensor does it by a plan of
-  {len(plan)} entries, with the {same} gradients but for rounding, and
-  {beside["DTensor"]["step"].sent_bytes[0] / x_bytes:.2f} activations sent; ours
-  {beside["tensor parallel"]["step"].sent_bytes[0] / x_bytes:.2f} (section 4, table) | measured:
-  nothing, since the same plan runs over NCCL (PyTorch's tutorial on tensor parallel)
+  {len(plan)} entries for one block and both ends (section 4), with the {same} gradients but for
+  rounding. A rank sends {beside["DTensor"]["step"].sent_bytes[0] / x_bytes:.2f} activations; by
+  hand, {beside["tensor parallel"]["step"].sent_bytes[0] / x_bytes:.2f} (section 4, table) |
+  measured: nothing, since the same plan runs over NCCL (PyTorch's tutorial on tensor parallel)
 """)
 
 # %% [markdown]

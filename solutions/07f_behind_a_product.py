@@ -240,13 +240,14 @@ Table(["GPUs", "weights of each", "tokens per second, at most"],
 # Statements of the sources, and what was found.
 fits = weights_70b / 8 <= 80e9
 same = all({said for said, *_ in run.values} == {alone} for run in decoded.values())
-share = decoded[4].values[0][1] / decoded[1].values[0][1]
+of_one, of_four = (decoded[k].values[0][1] / 1e3 for k in (1, 4))
 put_to_the_test(f"""
 - [C168] Tensor parallelism for a 70B model across 8 GPUs | web page, “Multi-GPU Inference” |
-  {"right" if fits and same else "wrong"} | a tiny model on 2 and 4 ranks writes the text of one
-  process: {same}; a rank of 4 has {share:.2f} of its weights (section 3, table). 70 billion in 2
-  bytes are {weights_70b / 8 / 1e9:g} GB on each of 8 GPUs, and the cache comes on top | measured:
-  speed, and what the cache of long contexts takes; what a GPU has to hold is calculated
+  {"right" if fits and same else "wrong"} | 70 billion in 2 bytes are
+  {weights_70b / 8 / 1e9:g} GB on each of 8 GPUs (calculated: section 3, last table), and the cache
+  comes on top. A tiny model on 2 and 4 ranks writes the text of one process: {same} (section 3,
+  run); a rank of 4 has {of_four:.0f} of {of_one:.0f} kB of weights (section 3, table) | computed:
+  no 70B model was run here. How fast it writes, and how long its contexts may be, depends on GPUs
 """)
 
 # %% [markdown]

@@ -351,23 +351,25 @@ all_times = [times for row in judged.values() for times in row]
 real = f"{min(all_times):.1f} to {max(all_times):.1f}"
 not_ten = max(all_times) < 10 and max(measured.values()) < 10
 fast = took[2, 2] < 0.75 * took[2, 1]
-cards_told = f"two cards and two rings took {took[2, 2] / took[1, 1]:.2f} of the time of one"
+cards_told = f"{took[2, 1]:.3g} ms in one ring, {took[2, 2]:.3g} in two (section 2, picture)"
+of_width = {size: f"{judged[f'training, width {size}'][0]:.1f}" for size in (8192, 1024)}
 surprises = f"""
 - [C163] Tensor parallelism across nodes is 10 to 30 times slower for each layer, because of
   InfiniBand's latency | web page, “Tensor Parallel Across Nodes” |
-  {"wrong" if not_ten else "depends"} for H100s with a card for each GPU | with links nine times
-  slower, as there, {", ".join(f"{x:.1f}" for x in measured.values())} times for three widths
-  (section 1, picture; computing emulated). Calculated for H100s: {real} times (section 3, table).
-  And not for latency: of {block_of(4096, 8192, 1):.2f} times, {block_of(4096, 8192, 1, 0):.2f} are
-  left without any. All cards of a machine are used at once: {cards_told} (section 2, picture) |
-  measured: with fewer or slower cards, or none but Ethernet, 10 times are possible. No real
-  InfiniBand or NVLink was measured
+  {"wrong" if not_ten else "depends"} for H100s with a card for each GPU | over links nine
+  times slower, as an H100's card is beside its NVLink, a step took
+  {", ".join(f"{x:.3g}" for x in measured.values())} times as long with three widths (section 1,
+  picture; computing emulated). Calculated for H100s: {real} times (section 3, table). And not for
+  latency: of {block_of(4096, 8192, 1):.2f} times, {block_of(4096, 8192, 1, 0):.2f} are left without
+  any (calculated in this section) | measured: with fewer or slower cards, or none but Ethernet, 10
+  times are possible. No real InfiniBand or NVLink was measured
 - [C164] Never use tensor parallelism across nodes without NVSwitch | web page, “Best Practices” |
-  {"depends" if fast else "not decided by this run"} | a good default. With 4 cards on each of 2
-  machines it costs {judged["training, width 8192"][0]:.1f} times as long a block (calculated,
-  section 3). Measured on one machine, and on two with one and two cards each:
-  {", ".join(f"{t:.0f}" for t in steps.values())} ms a step (section 2, table) | measured: NVLink
-  that spans machines, as in NVL72 racks (NVIDIA's data sheet), is the exception; not measured
+  {"depends" if fast else "not decided by this run"} | a good default; the cards decide. A
+  step took {", ".join(f"{t:.0f}" for t in steps.values())} ms on one machine, and on two with one
+  and two cards each (section 2, table). Over two cards, an all-reduce took {cards_told}. On H100s
+  on 2 machines with 4 cards each, a block takes {of_width[8192]} times as long at width 8192,
+  {of_width[1024]} at 1024 (calculated: section 3, table) | measured: NVSwitch that spans machines,
+  as in NVL72 racks (NVIDIA), is what the statement allows. It was not measured, nor was InfiniBand
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -377,11 +379,12 @@ put_to_the_test(surprises + f"""
 - [C161] NVLink has 600 GB/s, 600 and more | web page, “Communication Hierarchy”, “High Bandwidth
   Required” and “Three Dimensions of Parallelism” | depends | on the GPU, and on what is counted.
   A100: 600, or 300 in each direction; H100: 900, or 450 | documented: NVIDIA's data sheets, which
-  add up both directions. What NCCL reaches is less; not measured
+  add up both directions. What NCCL reaches is expected to be less
 - [C165] Tensor parallelism keeps GPUs busy, unlike layers one after another | CS 229S, “Tensor
-  Model Parallelism” | {"right" if within > 1.2 * between else "not in this run"} | busy:
-  {within:.0%} of the time, and {between:.0%} (section 4, run; computing emulated) | measured: how
-  busy, since it depends on the links; micro-batches help layers one after another (part 08)
+  Model Parallelism” | {"right" if within > 1.2 * between else "not in this run"} | cut
+  within layers, two ranks compute {within:.0%} of the time; layer after layer, {between:.0%}
+  (section 4, run; computing emulated) | measured: how busy, since it depends on the links;
+  micro-batches help layers one after another (part 08)
 """)
 
 # %% [markdown]

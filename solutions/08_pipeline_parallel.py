@@ -231,20 +231,22 @@ fits = abs(gpipe_simulated.overhead - over) < 1e-9 < abs(gpipe_simulated.idle_sh
 in_turn = all(end <= start + 1e-6 for spans in gpipe.spans
               for (_, end), (start, _) in zip(sorted(spans), sorted(spans)[1:]))
 taken = {len({i for _, i, *_ in row}) for row in gpipe.rows}
-kilobytes = ", ".join(f"{size / 1e3:.0f}" for size in stage_bytes)
+kilobytes = ", ".join(f"{size / 1e3:.1f}" for size in stage_bytes)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Statements of the sources, and what was found.
 surprises = f"""
-- [C169] 32 layers over 4 stages are 8 each, and memory is 1/P | web page, “Three Dimensions of
-  Parallelism” | imprecise | layers yes. The stages have {min(stage_bytes) / whole:.0%} to
-  {max(stage_bytes) / whole:.0%} of the parameters (section 1, table), and activations depend on the
-  schedule (part 08b, section 3) | measured: nothing in the rule; in large models embedding and
-  logits are a smaller part, and stages come closer to 1/P
+- [C169] 32 layers over 4 stages are 8 each, and memory is that of 1/P of the layers | web page,
+  “Three Dimensions of Parallelism” |
+  {"imprecise" if max(stage_bytes) > 1.01 * whole / p else "right"} | in layers yes, in bytes no:
+  {p} stages have {min(stage_bytes) / whole:.1%} to {max(stage_bytes) / whole:.1%} of the parameters
+  (section 1, table), and activations depend on the schedule (part 08b, section 3) |
+  measured: nothing in the rule; in large models embedding and logits are a smaller part, and stages
+  come closer to 1/P
 - [C171] GPipe's bubble is (p-1)/m | web page, “The Bubble Problem” |
   {"right over the ideal, not of the whole" if fits else "right, of one stage"} | with {m}
-  micro-batches on {p} ranks it is {over:.3f} over the ideal, simulated, and {gpipe.overhead:.3f}
-  measured. Of the whole it is {share:.3f}, and {gpipe.idle_share:.3f} measured (section 3, picture;
+  micro-batches on {p} ranks it is {over:.1%} over the ideal, simulated, and {gpipe.overhead:.1%}
+  measured. Of the whole it is {share:.1%}, and {gpipe.idle_share:.1%} measured (section 2, picture;
   computing emulated) | measured: nothing in the order of actions; messages that take time make the
   bubble larger
 """
@@ -256,14 +258,15 @@ put_to_the_test(surprises, more=f"""
   {seen} | 1 - 1/p; with {p} stages {1 - 1 / p:.1%}, measured {naive.idle_share:.1%} (section 1,
   picture; computing emulated) | measured: nothing, since one stage waits for the other on GPUs too
 - [C177] Slicing a model vertically severely lowers utilisation | CS 229S, “Model Parallelism” |
-  {seen} | one of {p} ranks works at a time: {1 - naive.idle_share:.1%} of the time was used
+  {seen} | one of {p} ranks works at a time: {naive.idle_share:.1%} of the time was idle
   (section 1, picture). With {4 * p} micro-batches it was
-  {1 - timelines[4 * p][1].idle_share:.1%} (section 3, picture; computing emulated) | measured:
-  nothing without micro-batches
+  {timelines[4 * p][1].idle_share:.3f} of the time (section 3, picture; computing emulated) |
+  measured: nothing without micro-batches
 - [C185] Weights are split across space, the input across time | CS 229S, “What are the main
   techniques for parallelizing LLMs?” | {"right" if in_turn and taken == {m} else "not seen here"} |
   the stages have {kilobytes} kB of parameters (section 1, table). Each rank took all of
-  {max(taken)} micro-batches, one after another: {in_turn} (section 2, picture) | measured: nothing,
+  {max(taken)} micro-batches (section 2, picture), one after another: {in_turn} (measured in this
+  section) | measured: nothing,
   since it is what a pipeline is
 """)
 

@@ -294,7 +294,7 @@ explore(draw, run, no_effect=pipelines.no_effect, **pipelines.CHOICES)
 bubbles = {name: [one.idle_share for one in pair] for name, pair in both.items()}
 gap = abs(bubbles["GPipe"][1] - bubbles["1F1B"][1])
 same = abs(bubbles["GPipe"][0] - bubbles["1F1B"][0]) < 1e-9 and gap < 0.1
-told = "; ".join(f"{name} {one:.3f}, {other:.3f}" for name, (one, other) in bubbles.items())
+told = "; ".join(f"{name} {one:.1%}, {other:.1%}" for name, (one, other) in bubbles.items())
 surprises = f"""
 - [C172] 1F1B's bubble is (p-1)/(m+p-1), GPipe's (p-1)/m | web page, “The Bubble Problem” |
   {"wrong if it means that 1F1B's is smaller" if same else "not seen here"} | one bubble, told in

@@ -271,17 +271,17 @@ slowest = {way: max(pipeline_balance.work_of(weights, sizes)) for way, sizes in 
 adds = all(idle["even"] > idle["equal stages"] for idle in idle_of.values())
 idle_real = {way: real.idle_share for way, (_, real) in balanced.items()}
 adds = adds and idle_real["even"] > idle_real["balanced"]
-told_idle = "; ".join(f"{name} {idle['equal stages']:.0%} and {idle['even']:.0%}"
+told_idle = "; ".join(f"{name} {idle['equal stages']:.1%} and {idle['even']:.1%}"
                       for name, idle in idle_of.items())
 surprises = f"""
-- [C181] Traffic of a pipeline is medium, and InfiniBand is enough | web page, “Communication
-  Hierarchy” | {"depends" if narrow > 0.1 > wide else "right"} | on width and blocks of a stage: a
-  message takes {wide:.1%} of a forward with 10 blocks of width 8192, {narrow:.0%} with one of
-  width 1024 (computed for 50 GB/s and 400 TFLOP/s, section 4, table). With links throttled to the
-  second share, a step of 1F1B took {longer:.0%} longer (measured there); at the first share the
-  simulator says {pipeline_balance.step_longer_by(rows, wide):.1%} | computed: the shares are from
-  data sheets and an assumed 400 TFLOP/s; faster GPUs make messages longer in forwards. No
-  InfiniBand was measured
+- [C181] Traffic of a pipeline is medium, and InfiniBand is enough | web page, “Strategy
+  Comparison” and “Communication Hierarchy” | {"depends" if narrow > 0.1 > wide else "right"} | on
+  width and blocks of a stage. For 50 GB/s and 400 TFLOP/s a message takes {wide:.2g} of a forward
+  with 10 blocks of width 8192, which makes a simulated step of 1F1B
+  {pipeline_balance.step_longer_by(rows, wide):.1%} longer, and {narrow:.2g} with one block of width
+  1024 (section 4, table). With links throttled to the second share, the step took {longer:.0%}
+  longer (section 4, run; computing emulated) | computed: the shares are from data sheets and an
+  assumed 400 TFLOP/s; faster GPUs make messages longer in forwards. No InfiniBand was measured
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -289,11 +289,10 @@ surprises = f"""
 put_to_the_test(surprises + f"""
 - [C183] Stages with different costs create bubbles even with good scheduling | web page,
   “Unbalanced Pipeline Stages” | {"right" if adds else "not seen here"} | under 1F1B on {p} ranks,
-  {idle_real["even"]:.0%} of the time was idle with {ways["even"]} layers, and
-  {idle_real["balanced"]:.0%} with {ways["balanced"]}, which are balanced (section 2, picture;
+  {idle_real["even"]:.1%} of the time was idle with {ways["even"]} layers, and
+  {idle_real["balanced"]:.1%} with {ways["balanced"]}, which are balanced (section 2, picture;
   computing emulated). Simulated, with equal stages and with even numbers of layers: {told_idle}
-  (section 2, table) | measured:
-  nothing in the rule: the slowest stage sets the pace
+  (section 2, table) | measured: nothing in the rule, since the slowest stage sets the pace
 """)
 
 # %% [markdown]

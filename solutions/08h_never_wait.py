@@ -230,11 +230,11 @@ check("8.16", InPlaceStage)
 stashed = launch(pipedream.program, "stashing", text, 10 * p, world_size=p).values
 delays = [delay for _, delay, _ in stashed]
 put_to_the_test(f"""
-- [C184] A synchronous pipeline is PipeDream's; 1F1B is from 2006.09503 | CS 229S, “Pipeline
-  Parallelism” | {"imprecise" if delays[0] > 0 else "right"} | PipeDream has no flush: on ranks 0 to
-  {p - 1} its gradients are {", ".join(map(str, delays))} updates late (section 2, runs). The order
-  1F1B is PipeDream's, too (its paper). With a flush it is in 2006.09503 | measured: nothing, since
-  how late a gradient is follows from the order of actions
+- [C184] The pictures of a pipeline are PipeDream's; 1F1B is from 2006.09503 | CS 229S, “Model
+  Parallelism” and “Pipeline Parallelism” | {"imprecise" if delays[0] > 0 else "right"} | PipeDream
+  has no flush: on ranks 0 to {p - 1} its gradients are {delays} updates late (section 2, run). The
+  order 1F1B is PipeDream's, too (its paper). With a flush it is in 2006.09503 | measured: nothing,
+  since how late a gradient is follows from the order of actions
 """)
 
 # %% [markdown]

@@ -321,7 +321,7 @@ put_to_the_test(f"""
   Approaches” | {"depends" if least and third_way else "not seen here"} | on the batch: with
   {8 * samples[0]:,} and {8 * samples[1]:,} tokens a rank sends {told["pipeline"]} kB in a pipeline,
   {told["ZeRO 3"]} kB under ZeRO stage 3 (section 6, table), {told["tensor parallel"]} kB with
-  tensor parallelism (measured in this section). ZeRO stage 3 is a third way that the lecture leaves
+  tensor parallelism (measured in this section). ZeRO stage 3 is a third way that this slide leaves
   out | measured: nothing in what is sent; which way is fastest depends on links, GPUs and batch
 """)
 

@@ -352,24 +352,26 @@ inside = all(len({rank // 8 for rank in groups["tp"]}) == 1 for _, groups in pla
 everywhere = {tuple(at.values()) for at, _ in places}
 
 # %% jupyter={"source_hidden": true}
-mine = found[0][1]["dp"]
+shown = min(rank_shown, world_size - 1)
+mine = found[shown][1]["dp"]
 put_to_the_test(f"""
 - [C187] TP 8 × PP 4 × DP 2 makes 64 GPUs, TP 8 × PP 8 × DP 16 makes 1,024 | web page, “Megatron-LM
   3D Parallelism Configuration”, “Pre-training Foundation Models” |
   {"right" if len(everywhere) == 64 and inside else "not here"} | as a mesh, {len(places)} processes
-  had {len(everywhere)} places, and each tp group was within one machine of 8 (the run above this
-  table); 8 · 8 · 16 = {8 * 8 * 16:,} | measured: with 64 processes; 1,024 are multiplied. GPUs
-  change nothing in a product
+  had {len(everywhere)} places, and each tp group was within one machine of 8: {inside} (a run in
+  this section); 8 · 8 · 16 = {8 * 8 * 16:,} | measured: nothing, since a product is the same on
+  GPUs. 64 processes were run; 1,024 are multiplied
 - [C189] 3D parallelism requires world_size = DP × TP × PP; mismatched sizes cause deadlocks |
   web page, “Incorrect World Size Calculation” |
-  {"imprecise" if len(refused) == 2 else "not refuted"} | required, yes; but {len(refused)} of 2
-  meshes, ours and `DeviceMesh`, refuse at once. A skipped call is what hangs (section 6), and
-  groups made in another order give wrong sums (section 3) | measured: on GPUs expected to be the
-  same, as sizes are compared before NCCL is used. Megatron-LM compares them, too, says its source
+  {"imprecise" if len(refused) == 2 else "not refuted"} | 2 × 3 on 4 ranks, {len(refused)} of 2
+  meshes, ours and `DeviceMesh`, refuse at once; `DeviceMesh` takes a smaller mesh, and leaves ranks
+  out. A skipped call is what hangs (section 6, runs). Groups made in another order give wrong sums
+  (section 3, run) | measured: expected to be the same on GPUs, as sizes are compared before NCCL is
+  used. Megatron-LM compares them, too, says its source
 - [C190] DP groups span everything | web page, “Incorrect World Size Calculation” |
-  {"wrong" if len(mine) < world_size else "right"} | the dp group of rank 0 had the ranks {mine} of
-  {world_size}: those with the same stage and the same part (section 4, run) | measured: GPUs change
-  nothing; `DeviceMesh` makes the same groups (section 5)
+  {"wrong" if len(mine) < world_size else "right"} | the dp group of rank {shown} had the ranks
+  {mine} of {world_size}: those with the same stage and the same part (section 4, table) | measured:
+  nothing, since groups are lists of ranks. `DeviceMesh` makes the same ones (section 5)
 """)
 
 # %% [markdown]

@@ -427,9 +427,9 @@ put_to_the_test(f"""
 - [C199] Data, tensor and pipeline parallelism are three orthogonal strategies | web page,
   “Overview” | {"right" if max(worst.values()) < 1e-12 else "not here"}, with care |
   {sum(gap < 1e-12 for gap in worst.values())} of {len(worst)} combinations equal one process to
-  1e-12 (section 4); but samples, seeds, the norm and tied weights each need to know of the mesh
-  (sections 2 to 5) | measured: the numbers, in float64. In time the axes are not independent: on
-  GPUs, too, they share a batch and links; expected, not measured here
+  1e-12 (section 4, runs); but samples, seeds, the norm and tied weights each need to know of the
+  mesh (sections 2 to 5) | measured: nothing in the numbers, but for rounding. In time the axes are
+  not independent: on GPUs, too, they are expected to share a batch and links
 - Different strategies behave differently in their numbers | web page |
   {"right" if max(worst.values()) > 0 else "not seen here"} | sums in another order: the last digits
   differ, in float64 by less than 1e-12 of the largest number after 3 steps (section 4)

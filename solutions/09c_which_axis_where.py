@@ -410,18 +410,20 @@ dp = "average over dp"
 network = ("imprecise" if slow[dp] > 2 * fast[dp] else "not refuted") if machines else "not tested"
 surprises = f"""
 - [C192] TP communicates very often, PP less, DP rarely | web page, “Communication Hierarchy” |
-  {"right" if talks else "not here"} | rank 0 made {calls["tp"]}, {calls["pp"]} and {calls["dp"]}
-  calls in a step (section 1, table) | measured: the program makes these calls, on GPUs as well.
-  Sequence parallelism makes more of them along tp (part 07e)
+  {"right" if talks else "not here"} | rank 0 of 2 × 2 × 2 made {calls["tp"]} calls along
+  tp, {calls["pp"]} along pp and {calls["dp"]} along dp in a step (section 1, table) | measured:
+  nothing, since the program makes these calls. Sequence parallelism makes more of them along tp
+  (part 07e)
 - Use TP within nodes, PP across nodes, DP anywhere | web page |
   {"right" if is_tp_worst else "not here"} for tp; else it depends | of six orders, those with tp
   across the network sent most; whether pp or dp sends less depends on batch and model (section 3)
 - [C191] The best interconnect for DP is a network of any bandwidth | web page, “Communication
-  Hierarchy” | {network} | it works, at a price:
-  over cards of {rates[1] / 1e6:g} MB/s the average took {slow[dp]:.2f} s of a step of
-  {slow["step"]:.2f} s, over {rates[0] / 1e6:g} MB/s {fast[dp]:.2f} of {fast["step"]:.2f} s (profile
-  above); 70B sends {sent_large["dp"] / 1e9:.1f} GB a GPU and step (section 3) | measured: on slow
-  cards. With overlap, as in DDP over NCCL, the backward is expected to hide a part
+  Hierarchy” | {network} | it works, at a price: over cards of {rates[1] / 1e6:g} MB/s the average
+  took {slow[dp]:.2f} s of a step of {slow["step"]:.2f} s, over {rates[0] / 1e6:g} MB/s
+  {fast[dp]:.2f} of {fast["step"]:.2f} s (profiles in this section). With 70B
+  parameters on 8 × 4 × 2 GPUs, each sends {sent_large["dp"] / 1e9:.1f} GB in a step (calculated:
+  section 3, table) | measured: how much it costs. With overlap, as in DDP over NCCL, the backward
+  is expected to hide a part
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -432,9 +434,9 @@ put_to_the_test(surprises + f"""
   adding parallelism | web page, “Best Practices” |
   {"right" if sums > 10 * products else "not shown here"} | PyTorch's profiler tells, too: over
   cards of {rates[1] / 1e6:g} MB/s, rank 0 spent {sums:.0%} of its step in all-reduces, waiting
-  included, and {products:.1%} in products of matrices (profile above) | measured: with PyTorch's
-  profiler, over Gloo. Nsight Systems was not run; what it shows of GPUs' kernels is expected to
-  answer the same question
+  included, and {products:.1%} in products of matrices (a profile in this section) | measured: the
+  tool. Over Gloo it was PyTorch's profiler; Nsight Systems was not run. What it shows of GPUs'
+  kernels is expected to answer the same question
 - Llama 70B on 64 H100: a command line with --data-parallel-size 2 | web page | wrong | dp is
   derived; and the line describes a model of {as_in_the_line / 1e9:.1f} billion parameters, where
   Llama 2 70B has {told} (section 4)

@@ -385,15 +385,15 @@ plot_against(numbers, {name: [1e3 * of[name] for of in seconds] for name in seco
 # What a source says about this, beside what this notebook has found.
 
 # %% jupyter={"source_hidden": true}
-sent = runs[0.25]["layer"].sent_bytes[0] / bytes_of_rank_0(0.25)
+sent, theory = runs[0.25]["layer"].sent_bytes[0], bytes_of_rank_0(0.25)
 gap, on = max(gap for *_, gap in gaps), " × ".join(f"{axis} {size}" for axis, size in sizes.items())
 put_to_the_test(f"""
 - [C197] MoE layers are trained with expert parallelism and DP | web page, “Mixture-of-Experts
-  Training” | {"right" if gap < 1e-12 else "not here"} | {on} ranks equal one process to 1e-12
-  (section 3). It costs two all-to-alls of rows in each layer and direction: measured bytes are
-  {sent:.2f} times the formula's in a forward (section 4). An expert's gradient is added up over its
-  copies alone (section 3) | measured: numbers and bytes, expected to be the same on GPUs. NCCL's
-  documentation makes an all-to-all of sends and receives; its time was not measured
+  Training” | {"right" if gap < 1e-12 else "not here"} | {on} ranks equal one process to 1e-12, and
+  an expert's gradient is added up over its copies alone (section 3, runs). It costs two all-to-alls
+  of rows in each layer and direction: in a forward rank 0 of 4 sent {sent:,} bytes, by the formula
+  {theory:,} (section 4, table) | measured: the time, which was not measured. Numbers and bytes are
+  expected to be the same; NCCL's documentation makes an all-to-all of sends and receives
 """)
 
 # %% [markdown]

@@ -366,7 +366,7 @@ print(f"largest difference of a loss: {gaps[torch.float32]:.0e} in float32, "
 # Strategies, practices, pitfalls and limits that a source lists, beside what this course has found.
 
 # %% jupyter={"source_hidden": true}
-# The source's table, measured: one model and batch on 8 ranks, states and bytes of each rank.
+# The source's table, measured: one model and batch on 8 ranks, memory and bytes of each rank.
 def on_mesh(three_dimensions, on, text, samples, memory):
     of_model = {"tied": False, "width": 64, "heads": 8, "layers": 6, "context": 64}
     return three_dimensions.one_step(on, text, 8 // on["dp"], samples, memory, **of_model)
@@ -383,9 +383,9 @@ for name, lengths, samples in (("tp", (1, 1, 8), 16), ("pp", (1, 8, 1), 16), ("3
 sends = {name: max(run["step"].sent_bytes) for name, run in tried.items()}
 sends = {name: f"{sent / sends['DDP']:.1f}" for name, sent in sends.items()}
 peaks = {name: [peak for peak in run["step"].peak_bytes if peak] for name, run in tried.items()}
-states = {name: max(sum(peak[kind] for kind in zero_runs.STATES) for peak in of) / 1e3
-          for name, of in peaks.items() if of}
-kept = {name: max(peak["activations"] for peak in of) / 1e3 for name, of in peaks.items() if of}
+held, acts = ({name: max(peak[kind] for peak in of) / 1e3 for name, of in peaks.items() if of}
+              for kind in ("total", "activations"))
+told_held = {name: f"{held[name]:,.0f} kB ({acts[name]:,.0f})" for name in held}
 
 # %% jupyter={"source_hidden": true}
 more = sum(measured["tp pp dp"]) / sum(measured["dp pp tp"])
@@ -407,37 +407,41 @@ put_to_the_test(f"""
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Statements on strategies, and what was found.
 differ = gaps[torch.float32] > gaps[torch.float64]
-less = states["ZeRO 3"] < states["3D"] and kept["3D"] < kept["ZeRO 3"]
+best, on_64 = min(held, key=held.get), {name: on_paper(*strategies[name])[0] for name in strategies}
 strategies_said = f"""
 - [C193] Communication: DDP low, ZeRO-1/2 low to medium, PP medium, ZeRO-3 high, TP very high | web
   page, “Strategy Comparison” |
-  {"depends" if float(sends["tp, 64"]) > 2 * float(sends["tp"]) else "not refuted"} | of 8 ranks,
-  one sent with 16 samples, in DDP's bytes: ZeRO 1 {sends["ZeRO 1"]}, ZeRO 3 {sends["ZeRO 3"]}, TP
-  {sends["tp"]}, PP {sends["pp"]}, 3D {sends["3D"]}; with 64 samples TP {sends["tp, 64"]}, PP
-  {sends["pp, 64"]} (run above) | measured: bytes. NCCL is expected to send as many in a
-  ring; how long they take depends on links
+  {"depends" if float(sends["tp, 64"]) > 2 * float(sends["tp"]) else "not refuted"} | on the batch.
+  In multiples of DDP's bytes, the busiest of 8 ranks sent with 16 samples: ZeRO 1
+  {sends["ZeRO 1"]}, ZeRO 3 {sends["ZeRO 3"]}, TP {sends["tp"]}, PP {sends["pp"]}, 3D {sends["3D"]};
+  with 64 samples TP {sends["tp, 64"]}, PP {sends["pp, 64"]} (runs in this section) | measured: how
+  long the bytes take, since it depends on links. NCCL is expected to send as many in a ring
 - [C200] 3D parallelism has the highest memory efficiency | web page, “Strategy Comparison” |
-  {"depends" if less else "not here"} | of 8 ranks, one kept states of {states["3D"]:,.0f} kB with
-  3D, {states["ZeRO 3"]:,.0f} with ZeRO 3, {states["tp"]:,.0f} with TP 8; activations of
-  {kept["3D"]:,.0f}, {kept["ZeRO 3"]:,.0f} and {kept["tp"]:,.0f} kB (run above) |
-  measured: bytes of tensors, expected to be the same on GPUs. On paper, for 64 ranks: section 2
+  {"right" if best == "3D" else "wrong"} here | the most that one of 8 ranks held in a step (in
+  brackets the most of activations): 3D {told_held["3D"]}, TP 8 {told_held["tp"]}, ZeRO 3
+  {told_held["ZeRO 3"]}, PP 8 {told_held["pp"]} (runs in this section). On paper, one of 64 GPUs
+  keeps states of {on_64["3D: 4 × 4 × 4"]} with 3D, {on_64["ZeRO 3"]} with ZeRO 3 (section 2, table)
+  | measured: the order. Bytes are expected to be the same. On more GPUs than a machine has, TP
+  alone is slow, and then 3D is expected to keep fewer activations than ZeRO 3
 - [C198] Different parallelism strategies have different numerical behaviors | web page, “Advantages
   & Limitations” | {"right" if differ else "not seen here"} | losses of four meshes differ by up to
-  {gaps[torch.float32]:.0e} in float32, {gaps[torch.float64]:.0e} in float64 (section 4): the order
-  of sums | measured: on CPUs. On GPUs larger differences are expected where numbers have 16 bits
+  {gaps[torch.float32]:.0e} in float32, {gaps[torch.float64]:.0e} in float64 (section 4, run): the
+  order of sums | measured: how much. On GPUs larger differences are expected where numbers have 16
+  bits
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 put_to_the_test(strategies_said + """
 - [C194] Production-proven at scale by GPT-4, Llama and PaLM | web page, “Advantages & Limitations”
-  | imprecise | GPT-4's training is not published; PaLM used no pipeline (its paper, section 4);
-  Llama 3 used tp, cp, pp and FSDP (its section 3.3) | documented: by these papers; no GPU can
-  change what was used
+  | imprecise | GPT-4's training is not published; PaLM used no pipeline, and Llama 3 used tp, cp,
+  pp and FSDP, say their papers | documented: nothing, since it is about what was used: PaLM's paper
+  has it in its section 4, Llama 3's in its section 3.3
 - [C195] DeepSpeed and NeMo support 3D parallelism out of the box | web note, “2D & 3D Parallelism”
-  | imprecise | NeMo's documentation mixes all three at will. DeepSpeed's combines its pipelines and
-  ZeRO with the tensor parallelism of Megatron-LM, and says that a model has to be rewritten for it
-  | documented: NeMo's “Parallelisms”; DeepSpeed's “Training your large model with DeepSpeed” and
-  “Pipeline Parallelism”. Neither was run on a GPU
+  | imprecise | NeMo's documentation combines all three. DeepSpeed's says that 3D needs non-trivial
+  changes of a model's code, and that models like GPT have been ported; its “AutoTP Training” cuts
+  matrices without such changes, with ZeRO 0 to 2 | documented: nothing that a run on GPUs would
+  decide; it rests on NeMo's “Parallelisms”, and on DeepSpeed's “Training your large model with
+  DeepSpeed” and “Automatic Tensor Parallelism (Training)”
 - ZeRO-3 fragments memory | web page | documented | of GPU allocators; 06d shows which units come
   and go, in which order
 - Unbalanced stages cause bubbles | web page | right | 08g, with a balance that you compute

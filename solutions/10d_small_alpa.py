@@ -595,23 +595,26 @@ grows = listed[16] > 4 * listed[8] > 16 * listed[4]
 put_to_the_test(f"""
 - [C202] Alpa considers inter-operator parallelism (pipeline) and intra-operator parallelism (data
   and tensor) separately | CS 229S, “Automatic Parallelization with Alpa” |
-  {"right" if on_two_levels and equal_to_one else "not here"} | as its paper says; the small search
-  cut {len(plan)} stages on one level, and chose {", ".join(kinds)} within them on the other: run on
-  8 ranks, such plans equal one process (section 6) | measured: of the small Alpa, which follows the
-  paper. Alpa itself was not run; it compiles for GPUs
+  {"right" if on_two_levels and equal_to_one else "not here"} | as its paper says. The
+  course's small Alpa follows the paper: it cut {len(plan)} stages on one level, and chose
+  {", ".join(kinds)} within them on the other. On 8 ranks, such plans equal one process (section 6,
+  runs) | documented: nothing, since it is what the paper describes in its section 3. Alpa
+  itself, which compiles for GPUs, was not run
 - [C203] Alpa chooses the optimal combination of inter-op and intra-op parallelism | CS 229S,
-  “Automatic Parallelization with Alpa” | {verdict} | {in_own_cost} where memory is no limit:
-  {optimal} of 30 models, beside all plans; with the sends between stages, which it does not count,
-  {len(lost)} of 30 plans are not the fastest (section 4). The paper: "locally near-optimal" |
-  measured: the small search beside trying all plans, in seconds of its model of cost. On GPUs Alpa
-  profiles stages (its section 5.2); the levels stay
+  “Automatic Parallelization with Alpa” | {verdict} | {in_own_cost}, where memory is no
+  limit. Beside all plans, a small search like Alpa's found a fastest one for {optimal} of 30
+  models. With the sends between stages, which it does not count, {len(lost)} of its 30 plans are
+  not the fastest (section 4, runs). The paper: "locally near-optimal" | computed: the seconds are
+  those of a model of cost. On GPUs Alpa profiles stages (its section 5.2); the two levels stay
 - [C204] The space of strategies grows combinatorially, and experiments are slow and expensive | CS
   229S, “Practical Challenges When Deploying Parallelism” | {"right" if grows else "not here"} |
   listed one by one, 8 layers have {listed[4]:,} plans on 4 devices, {listed[8]:,} on 8,
-  {listed[16]:,} on 16, before shardings; with equal stages they are few (part 10, section 1). On 64
-  GPUs, {trials:,} meshes that fit take {hours:,.0f} hours at five minutes each, and
-  {hours * 64 * gpu.price:,.0f} dollars at {gpu.price:.2f} for a GPU's hour | measured: the lists.
-  Hours and dollars are computed, at assumed minutes and prices; on GPUs nobody tried it here
+  {listed[16]:,} on 16, before shardings (counted in this section). With equal stages their number
+  grows more slowly than that of GPUs (part 10, section 1). For Llama 2 13B on 64 GPUs,
+  {trials:,} of them fit; to try all takes {hours:,.0f} hours at five minutes each, and
+  {hours * 64 * gpu.price:,.0f} dollars at {gpu.price:.2f} for a GPU's hour (calculated) |
+  measured: nothing in the lists. Hours and dollars rest on assumed minutes and prices; nobody tried
+  it on GPUs here
 """)
 
 # %% [markdown]

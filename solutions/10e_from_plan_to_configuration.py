@@ -424,22 +424,27 @@ for recompute in ("full", "none"):
 #
 # Part 09c has judged one command line for Megatron-LM: there is no option `--data-parallel-size`,
 # and the model is not Llama. In its source, the line also has comments behind backslashes. What
-# does a shell make of that? Bash runs the line here. A function stands in the place of `python`,
-# and prints what it gets.
+# does a shell make of that? Bash runs the line here: first as it is printed, and then without the
+# parentheses in its first comment. A function stands in the place of `python`, and prints what it
+# gets.
 
 # %%
 documents = lab("documents_configurations")
-words = documents.given_to_python(documents.MEGATRON)
-meant = documents.MEGATRON.count("--")
-reached = sum(word.startswith("--") for word in words)
-print(f"{reached} of {meant} options reach python, which is given:")
-print(words)
+meant, reached = documents.MEGATRON.count("--"), {}
+for name, line in (("as printed", documents.MEGATRON),
+                   ("without (NVLink)", documents.MEGATRON.replace(" (NVLink)", ""))):
+    words, complaint = documents.given_to_python(line)
+    reached[name] = sum(word.startswith("--") for word in words)
+    print(f"{name}: {reached[name]} of {meant} options reach python.",
+          f"It is given {words}" if words else f"Bash says: {complaint}")
 
 # %% [markdown]
-# A backslash continues a line only if the line ends right behind it. Here a space follows: the
-# backslash quotes it, and bash passes on the words of the comment, too. The command ends with its
-# first line. The next line would be a program called `--pipeline-model-parallel-size`. Keep
-# comments out of such lines. The same source has two files for DeepSpeed:
+# A backslash continues a line only if the line ends right behind it. Here a space follows, and the
+# backslash quotes it. So `#` begins no comment. For bash, the parentheses are then a mistake of
+# syntax: it runs nothing. Without them, bash passes on the words of the comment, too. The command
+# ends with its first line. The next line would be a program called
+# `--pipeline-model-parallel-size`. Keep comments out of such lines. The same source has two files
+# for DeepSpeed:
 
 # %% tags=["nbval-ignore-output"]
 for name, found in documents.DEEPSPEED.items():
@@ -488,10 +493,11 @@ put_to_the_test(f"""
   {len(without)} of {len(documents.DEEPSPEED)} have no batch size; DeepSpeed needs one (2 and 6)
 - [C188] python train.py … --data-parallel-size 2 … trains Llama 70B on 64 H100 with Megatron-LM |
   web page, “Megatron-LM 3D Parallelism Configuration” |
-  {"wrong" if reached < meant else "not refuted"} | as printed, with comments behind backslashes,
-  bash passes on {reached} of {meant} options (section 6, run). Repaired, it names an option that
-  does not exist, and a model that is not Llama (part 09c, section 4) | measured: what bash passes
-  on. That dp is derived says Megatron-LM's source; GPUs change neither
+  {"wrong" if reached["as printed"] < meant else "not refuted"} | as printed, with comments behind
+  backslashes, bash passes on {reached["as printed"]} of {meant} options; without the parentheses in
+  a comment, {reached["without (NVLink)"]} (section 6, run). Without comments, it names an option
+  that does not exist, and a model that is not Llama (part 09c, section 4) | measured: nothing,
+  since bash refuses the line before any GPU is used. That dp is derived says Megatron-LM's source
 - FULL_SHARD is ZeRO-3, SHARD_GRAD_OP is ZeRO-2, NO_SHARD is like DDP | book chapter |
   {"right" if exist else "outdated"}, of FSDP 1 | the names exist; what they do is told by PyTorch's
   documentation; FSDP2 says reshard_after_forward=True for ZeRO-3, and False for ZeRO-2 (section 4)

@@ -315,7 +315,8 @@ SHOWN = {
     "10e_from_plan_to_configuration": [
         "Megatron-LM: as one process to 1e-12: True",
         "dp 2 × tp 2, ZeRO 3: as one process to 1e-12: True",
-        "1 of 8 options reach python, which is given",
+        "as printed: 0 of 8 options reach python",
+        "without (NVLink): 1 of 8 options reach python",
     ],
     "10f_advice_judged": [
         "cannot be told: 51 of 72",

@@ -35,7 +35,7 @@ SAID = {
     "ddp_options": ["start not made equal, weight decay   apart after 1 and 50 steps"],
     "decoding": ["\n2 ranks: ", "tokens per second"],
     "diloco": ["loss on test images, after each round: 2"],
-    "documents_configurations": ["bash gives 7 words to python"],
+    "documents_configurations": ["bash gives 0 words to python", "bash gives 7 words"],
     "engine_options": ["Megatron-LM: ", "nanotron: "],
     "equal_replicas": ["all three", "no own samples           distance from one process"],
     "emulated_data_parallel": ["as one process to 1e-12: True"],

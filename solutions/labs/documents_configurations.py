@@ -32,7 +32,7 @@ DEEPSPEED = {  # of the page "Distributed Parallelism in Deep Learning"
     },
 }
 MEGATRON = r"""python train.py \
-    --tensor-model-parallel-size 8 \ # TP=8 within node
+    --tensor-model-parallel-size 8 \ # TP=8 within node (NVLink)
     --pipeline-model-parallel-size 4 \ # PP=4 across nodes
     --data-parallel-size 2 \ # DP=2 for larger batches
     --micro-batch-size 1 \
@@ -43,20 +43,25 @@ MEGATRON = r"""python train.py \
 """
 
 
-def given_to_python(line) -> list[str]:
+def given_to_python(line) -> tuple[list[str], str]:
     """The words that bash gives to `python` when it runs these lines. Nothing else is run.
 
     In place of `python` stands a function that prints its words; where a line begins with another
     word, bash would look for a program of that name, and here it finds none.
+
+    Returns  the words, and the first thing that bash finds wrong: "" if it finds nothing
     """
     script = "python() { printf '%s\\n' \"$@\"; }\nPATH=/nowhere\n" + line
-    done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, check=False)
-    return done.stdout.splitlines()
+    done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, check=False,
+                          env={"LC_ALL": "C"})  # fmt: skip
+    first, *_ = [*done.stderr.splitlines(), ""]
+    return done.stdout.splitlines(), first.rpartition(": ")[2]
 
 
 def main():
-    words = given_to_python(MEGATRON)
-    print(f"bash gives {len(words)} words to python: {words}")
+    for line in (MEGATRON, MEGATRON.replace(" (NVLink)", "")):
+        words, complaint = given_to_python(line)
+        print(f"bash gives {len(words)} words to python: {words}; it says: {complaint}")
 
 
 if __name__ == "__main__":
