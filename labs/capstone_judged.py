@@ -4,6 +4,7 @@ python labs/capstone_judged.py
 """
 
 from dataclasses import fields, replace
+from numbers import Integral
 from typing import NamedTuple
 
 from capstone import PLAIN, SETTING, Recipe, in_words, race
@@ -106,9 +107,34 @@ def told(setting: Setting, recipe: Recipe) -> tuple[float, float]:
     return predicted(setting, recipe, HALF if recipe.half else START)
 
 
+SETTINGS = ("dp", "tp", "pp", "cp", "zero", "micro_batch", "recompute", "half")
+VALUES = (
+    'sizes are whole numbers from 1 on, zero is 0 to 3, recompute is "none" or "full", and half is '
+    "True or False"
+)
+
+
 def why_not(setting: Setting, recipe: Recipe) -> str:
     """Why a recipe cannot be run; "" if it can."""
+    if not has_values(recipe):
+        return VALUES
+    if recipe.ranks != setting.ranks:
+        return f"it makes {recipe.ranks} ranks, and there are {setting.ranks}"
     return str(why_impossible(setting.job(START), recipe))
+
+
+def has_values(recipe: Recipe) -> bool:
+    """Whether each setting has a value that it can have; the other fields of a plan have theirs."""
+    sizes = recipe.dp, recipe.tp, recipe.pp, recipe.cp, recipe.micro_batch
+    are_whole = all(isinstance(n, Integral) and n is not True for n in (*sizes, recipe.zero))
+    return (
+        are_whole
+        and min(sizes) > 0
+        and recipe.zero in range(4)
+        and recipe.recompute in ("none", "full")
+        and isinstance(recipe.half, bool)
+        and not (recipe.chunks > 1 or recipe.sequence)
+    )
 
 
 def all_recipes(setting: Setting) -> list[Recipe]:

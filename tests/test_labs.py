@@ -314,6 +314,16 @@ def test_ours_is_put_back_in_what_a_lab_imports(learner, tmp_path, monkeypatch):
         lab("user").use(4)
 
 
+def test_one_list_of_ours_does_for_several_labs(learner, tmp_path, monkeypatch, capsys):
+    learner(WRONG)
+    other = 'def halve(x):\n    """Exercise 9.9. Half of it."""\n    return x / 2\n'
+    put_lab(tmp_path, monkeypatch, "other", other, solution=other)
+    both = ["double", "halve"]
+    assert lab("other", ours=both).halve(4) == 2
+    assert "as you asked, the solution's: halve\n" in capsys.readouterr().out
+    assert lab("shapes", ours=both).both(3) == 60
+
+
 def test_a_function_that_cannot_be_put_back_is_told(learner):
     learner(SOLUTION)
     said = "ours='helper': there is no such function .* in labs/shapes.py .*: area, both, double$"

@@ -6,6 +6,7 @@ beside the learner's own. Where a lab imports another one, it gets that one in t
 notebook reads these files again whenever they have changed; ranks get the text that it has read.
 """
 
+import ast
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from ..basics.places import COURSE, OWN
 from ..basics.screen import say
 from ..basics.units import brief
 from .lab_files import Snapshot
+from .lab_holes import numbers_in
 from .loaded_labs import Loaded
 
 ROOT = COURSE
@@ -25,16 +27,19 @@ def lab(name: str, ours: str | Iterable[str] = ()) -> "Lab":
     Give it to a launch like any module: each rank reads the newest version of the file.
 
     ours    functions to take from the solution although the learner has begun them, here or in the
-            labs that this one imports: one that is half written holds up nothing that comes later
-    Raises  WrongInput if there is no such lab, or no such function in it
+            labs that this one imports: one that is half written holds up nothing that comes later.
+            One list may do for several labs: what is in none of these changes nothing here
+    Raises  WrongInput if there is no such lab, or no such function in any
     """
     names = [ours] if isinstance(ours, str) else ours
     need(isinstance(names, Iterable), f"ours is a name, or a list of names, not {brief(ours)}")
     has_any = any((ROOT / "solutions" / "labs").glob("*.py"))
     need(has_any or not names, "ours=: this copy of the course has no solutions; leave it out")
     found = find_lab(name, frozenset(map(str, names)))
-    found._need_known()
+    taken = found._taken()
     say(found.status())
+    if taken:
+        say(f"as you asked, the solution's: {', '.join(taken)}")
     return found
 
 
@@ -51,6 +56,12 @@ def find_lab(name: str, ours: frozenset[str] = frozenset()) -> "Lab":
     )
     need(name in known, f"there is no lab {brief(name)}; there are: {', '.join(known)}")
     return Lab(name, path, solved / path.name, tell=True, snapshot=Snapshot(ours=ours))
+
+
+def exercises_in(folder) -> set[str]:
+    """The functions with an exercise in all labs of a folder."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in folder.glob("*.py"))
+    return {name for tree in trees for name in numbers_in(tree)}
 
 
 class Lab:
@@ -111,15 +122,17 @@ class Lab:
         with snapshot.being_run(self._path):
             return Loaded(self._name, self._path, solution, snapshot, Lab)
 
-    def _need_known(self):
-        """Raise WrongInput unless the functions that are to be ours exist."""
+    def _taken(self) -> list[str]:
+        """The functions that are to be ours, here; WrongInput for what is in no lab."""
         known = self._newest().functions()
-        unknown = ", ".join(sorted(self._snapshot.ours - set(known)))
+        if unknown := self._snapshot.ours - set(known):
+            unknown = ", ".join(sorted(unknown - exercises_in(self._solution.parent)))
         if unknown:
             raise WrongInput(
                 f"ours={unknown!r}: there is no such function with an exercise in "
                 f"labs/{self._path.name} or what it imports; there are: {', '.join(known)}"
             )
+        return sorted(self._snapshot.ours & set(known))
 
     def _giving(self, names):
         """What `from … import names` takes them from: Python asks a module alone for `*`."""

@@ -113,7 +113,7 @@ EXERCISE = Exercise(
         "begin(campaign) after each of them, and step(campaign, crew) for each step. What does a "
         "step need that a meeting has made useless?",
         "begin: look up the recipe for dist.get_world_size() ranks. Is there one? Build it, and "
-        "load. Is there none? Drop the engine, and load all the same: then all know the step.",
+        "load. Is there none? Drop the engine: it still talks in the old groups.",
         "step: without an engine, wait a moment, and return True: a meeting comes next. With one: "
         "take the step under talking(), and ask is_true_for_any() whether somebody waits.",
         "Before it returns, and still under talking(): save, if EVERY divides campaign.steps, or "

@@ -75,3 +75,15 @@ def my_recipe():
 # %% wrong · sizes are whole numbers from 1 on
 def my_recipe():
     return {"pp": 2, "dp": 0, "half": True}
+
+# %% wrong · sizes are whole numbers from 1 on
+def my_recipe():
+    return {"pp": 2, "dp": 4.0, "zero": 1, "half": True}
+
+# %% wrong · half is True or False
+def my_recipe():
+    return {"pp": 2, "dp": 4, "zero": 1, "half": "yes"}
+
+# %% wrong · there is no setting 'sequence'
+def my_recipe():
+    return {"pp": 2, "tp": 4, "sequence": True, "half": True}
