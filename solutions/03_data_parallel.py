@@ -340,9 +340,8 @@ put_to_the_test(surprises, more=f"""
   in its constructor, once: ranks 0 to 3 send {at_start} models (a run in this section) |
   measured: over Gloo; who sends to whom differs with NCCL, that DDP broadcasts does not
 - [C093] DDP's processes keep optimizer states independently | blog, “Distributed Data Parallelism”
-  | {"right" if same_moments else "not equal here"} | the optimizer's step makes no call (part 03c,
-  a run). They stay equal, since the gradients are: both moments of all layers, on all
-  ranks, bitwise: {same_moments} (a run in this section) | measured: on GPUs kernels
+  | {"right" if same_moments else "not equal here"} | and they stay equal, since the gradients are:
+  Adam's moments bitwise equal {same_moments} (a run in this section) | measured: on GPUs kernels
   that are not deterministic still act on equal gradients; equal moments are expected
 - [C095] DDP is what one writes by hand: broadcast, all-reduce, divide | book chapter, “Exercise 1:
   Manual DDP” | {as_ddp} | after 20 steps weights differ by {gap:.0e}. By hand a rank sends

@@ -312,13 +312,13 @@ put_to_the_test(f"""
   (DDP)” | wrong as printed | nobody clears the gradients: on one batch with tiny steps, their norm
   grows like {norms} (a run in this section). It has no sampler and no loss function either
   (exercise 3.6) | measured: nothing; autograd adds to .grad on every device
-- [C092] Gradients differ between ranks since data differ, and each is as large as the model | blog,
-  “Q3: Why there are G_0, G_1, and G_2 rather than a unified G?” |
+- [C092] Gradients differ between ranks since data differ, and each is as large as the model |
+  blog, “Q3: Why there are G_0, G_1, and G_2 rather than a unified G?” |
   {"right" if numbers == of_model and sampled["apart"] > 0.1 else "not here"} | with a sampler, the
-  difference of two ranks' gradients is {sampled["apart"]:.1f} times as long as the first one's
-  (section 1, run); their cosine is {sampled["each other"]:.2f} (section 1, table). A gradient has
-  {numbers:,} numbers, the model {of_model:,} (a run in this section) | measured: nothing; it
-  follows from the data, not from the device
+  difference of two ranks' gradients is {sampled["apart"]:.1f} times as long as the first; their
+  cosine is {sampled["each other"]:.2f} (section 1, table). A gradient has {numbers:,} numbers, the
+  model {of_model:,} (a run in this section) | measured: nothing; it follows from the data, not from
+  the device
 """)
 
 # %% [markdown]

@@ -350,16 +350,14 @@ surprises = f"""
 - [C058] backward() leads to one central exchange, and updates the weights | PyTorch slides, “When
   does PyTorch synchronize gradients?” | {"right here" if has_moved else "wrong"} | weights have
   moved after backward(): {has_moved}; that is optimizer.step(). Nor is a rank in the middle: the
-  ranks send {by_each} models (a run in this section) | measured: nothing for the weights; an
-  optimizer steps in the backward only where hooks make it. Over NCCL, too, no rank in the middle
-  is expected
+  ranks send {by_each} models (a run in this section) | measured: nothing; an optimizer steps in the
+  backward only where hooks make it
 - [C060] DDP's all-reduce starts while the backward still runs | PyTorch slides, “PyTorch tricks:
   Computation-Communication overlap”; book chapter, “PyTorch DistributedDataParallel (DDP)” |
-  {"right" if left[0] < 0.9 else "not seen here"} | its {len(left)} buckets of about 0.1 MB left
-  after {shares} of the backward (a run in this section). What that saves: emulated,
-  {1e3 * meanwhile:.0f} ms in place of {1e3 * afterwards:.0f} (section 2, run) | measured: on GPUs
-  NCCL runs on a stream of its own, so more overlap is expected; its kernels take some of the GPU's
-  processors
+  {"right" if left[0] < 0.9 else "not seen here"} | its {len(left)} buckets left after {shares} of
+  the backward (a run in this section). What that saves: emulated, {1e3 * meanwhile:.0f} ms in place
+  of {1e3 * afterwards:.0f} (section 2, timeline) | measured: on GPUs NCCL runs on a stream of its
+  own, so more overlap is expected; its kernels take some of the GPU's processors
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]

@@ -197,8 +197,6 @@ peaks = emulation["step"].peak_bytes
 state = [peak["optimizer_state"] / emulated.bytes_of_model(weights) for peak in peaks]
 totals = [peak["total"] for peak in peaks]
 held = [f"{total / 1e6:.2f} MB" for total in totals[:2]]
-by_first, *by_each = [sum(sent) for sent in zip(*copies.values())]
-by_others = max(by_each)
 replicated = emulated.calls_of_forwards(3)["replicate"]
 lock = {job: f"{found['threads']:.1f} cores, {found['ran']}" for job, found in cores.items()}
 is_seen = [found["ran"] for found in cores.values()] == ["in turn", "side by side"]
@@ -241,9 +239,8 @@ text += f"""
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 others = f"""
 - [C069] GPU 0 works and holds more than the others | web note, “Conclusion”; blog, “Data
-  Parallelism” | {"right" if totals[0] == max(totals) > min(totals) else "not seen here"} |
-  PyTorch's source puts the sum there. Emulated, rank 0 sends {by_first:.1f} models, any other at
-  most {by_others:.1f} (section 1, table); peaks of ranks 0 and 1: {", ".join(held)} (section 2,
+  Parallelism” | {"right" if totals[0] == max(totals) > min(totals) else "not seen here"} | the
+  source puts the sum there; peaks of ranks 0 and 1, emulated: {", ".join(held)} (section 2,
   picture) | measured: with processes in place of GPUs; on GPUs, too, the gathered outputs and the
   loss lie on GPU 0
 - [C070] GPU 0 is like a parameter server, with the optimizer's state | blog, “Data Parallelism” |

@@ -362,7 +362,7 @@ more = f"""
   depends | a rank of 2 sends: {by_engine} at the quickest (a run in this section). By hand, ZeRO-1
   sends as few bytes as DDP (part 06h, section 1) | measured: over Gloo, whose reduce-scatter sends
   twice its bytes; on GPUs FSDP2 is expected to come nearer, and ZeRO-1 to compete
-- [C087] The model has to fit into one GPU; GPT-3 does not fit into 80 GB | CS 229S, “Data
+- [C087] Weights and activations have to fit; GPT-3 does not fit into 80 GB | CS 229S, “Data
   Parallelism”; web note, “Types of distributed training” | right | {gpt3 * 2 / 1e9:.0f} GB of
   weights in 2 bytes; with gradients and Adam's state {gpt3 * 16 / 1e12:.1f} TB (chapter 05) |
   computed: from GPT-3's 175 billion parameters; a GPU with more than 350 GB would hold the weights

@@ -249,11 +249,10 @@ plot_spreads({"": {"measured": needed}}, "batch", "steps", logarithmic="xy",
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 put_to_the_test(f"""
 - [C086] Data parallel raises throughput, as the batch grows | CS 229S, “Data Parallelism” | depends
-  | samples per second do grow (part 03k, section 2: weak scaling, computing emulated). But steps to
-  a loss of {goal}:
+  | samples per second do grow (part 03k, section 2). But steps to a loss of {goal}:
   {", ".join(f"{median(steps):g} with batches of {b}" for b, steps in needed.items())} (section 2,
-  table) | measured: but for rounding, steps to a loss are expected to be the same on GPUs; how
-  large a useful batch is depends on model and data
+  table) | measured: steps to a loss are the same on GPUs; how large a useful batch is depends on
+  model and data
 """)
 
 # %% [markdown]

@@ -498,14 +498,12 @@ try_torchrun("waits")
 # %% jupyter={"source_hidden": true}
 shutil.rmtree(folder, ignore_errors=True)
 gone = 4 - len(switched_off)
-after_kill = max(value["after"] for value in found["killed"] if value)
 put_to_the_test(f"""
 - [C101] If one of two computers with two GPUs each crashes, two GPUs of four cannot be reached |
   PyTorch slides, “Failover: what happens if one node crashes?” |
   {("right" if gone == 2 else "not here") if switched_off else "not tested"} |
   {f"{gone} of 4 ranks were gone with their machine" if switched_off else "no machines here"}; the
-  others cannot go on either, and know that only after the timeout of {timeout:g} s. Where a process
-  alone was killed, the others knew within {after_kill:.2f} s (section 1, runs) |
+  others cannot go on either, and know that only after the timeout of {timeout:g} s (section 1) |
   measured: with NCCL the others are expected to wait as well; its default timeout is 10 minutes,
   says PyTorch's documentation
 """)
