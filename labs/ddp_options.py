@@ -70,6 +70,11 @@ def buckets_of(hook, options, iterations=3) -> list[list[float]]:
     return found
 
 
+def default_cap() -> int:
+    """The bytes at which DDP closes a bucket, if nobody says otherwise."""
+    return DistributedDataParallel(TwoLayers()).bucket_bytes_cap
+
+
 def step_times(many_options, rounds=24) -> list[list[float]]:
     """Seconds of forward and backward for each choice of options, over rounds, in turn.
 

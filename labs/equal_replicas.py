@@ -205,12 +205,17 @@ def gaps_of_sum(sum_gradients, data) -> dict[str, list[float]]:
 # ---- PyTorch's DDP, watched -----------------------------------------------------------------
 
 
-def wrap() -> int:
-    """Measure what the constructor of DistributedDataParallel does; returns the model's bytes."""
-    model = classifier()
+def wrap() -> tuple[int, list[bool]]:
+    """Measure what the constructor of DistributedDataParallel does, if ranks start unequal.
+
+    Returns  the model's bytes, and whether this rank's weights are rank 0's, before and after it
+    """
+    model, of_rank_0 = classifier(seed=dist.get_rank()), weights_of(classifier())
+    before = torch.equal(weights_of(model), of_rank_0)
     with measure("constructor"):
         DistributedDataParallel(model)
-    return sum(parameter.nbytes for parameter in model.parameters())
+    after = torch.equal(weights_of(model), of_rank_0)
+    return sum(parameter.nbytes for parameter in model.parameters()), [before, after]
 
 
 def parts_of_a_step(data) -> tuple[int, bool]:
@@ -236,7 +241,7 @@ def without_clearing(data, steps=3) -> tuple[list[float], bool]:
     """A DDP loop in which nobody clears the gradients, with Adam.
 
     Returns  the norm of the first layer's gradient at each step, as a multiple of the first one;
-             and whether Adam's first moments are equal on all ranks, bit by bit
+             and whether all that Adam keeps is equal on all ranks, bit by bit
     """
     model, norms = classifier(), []
     ddp, layer = DistributedDataParallel(model), model[0].weight
@@ -246,10 +251,11 @@ def without_clearing(data, steps=3) -> tuple[list[float], bool]:
         F.cross_entropy(ddp(images), labels).backward()
         optimizer.step()
         norms.append(layer.grad.norm().item())
-    moments = optimizer.state[layer]["exp_avg"]
-    of_all = [torch.empty_like(moments) for _ in range(dist.get_world_size())]
-    dist.all_gather(of_all, moments)
-    return [x / norms[0] for x in norms], all(torch.equal(x, moments) for x in of_all)
+    kept = [x.double().flatten() for state in optimizer.state.values() for x in state.values()]
+    mine = torch.cat(kept)
+    of_all = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(of_all, mine)
+    return [x / norms[0] for x in norms], all(torch.equal(x, mine) for x in of_all)
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -100,7 +100,7 @@ def does_age_matter(fresh, old) -> str:
     fresh, old  (loss at the small rate, loss at the larger one)
     """
     if not 0.9 < old[0] / fresh[0] < 1.1:
-        return "stale gradients are worse at each rate"
+        return "right here: stale gradients are worse at each rate"
     return "depends" if old[1] > 1.5 * fresh[1] else "not seen here"
 
 

@@ -38,22 +38,24 @@ def serve_together(model, optimizer, is_over) -> list[int]:
     """The server, bulk-synchronous (BSP): an update takes one gradient of every worker.
 
     is_over  (updates so far) -> whether to end
-    Returns  the staleness of each gradient, see serve_as_they_come: 0, always
+    Returns  the staleness of each gradient, see serve_as_they_come
     """
-    workers, updates = range(1, dist.get_world_size()), 0
+    workers, updates, staleness = range(1, dist.get_world_size()), 0, []
     gradient = torch.empty_like(parameters_to_vector(model.parameters()))
     while going_on := not is_over(updates):
+        pulled = updates  # the version of the weights that all workers get
         for request in [dist.isend(order_of(model, going_on), worker) for worker in workers]:
             request.wait()
         total = torch.zeros_like(gradient)
         for worker in workers:
             dist.recv(gradient, worker)
+            staleness.append(updates - pulled)
             total += gradient
         take_step(model, optimizer, total / len(workers))
         updates += 1
     for worker in workers:
         dist.send(order_of(model, going_on), worker)
-    return [0] * updates * len(workers)
+    return staleness
 
 
 @torch.no_grad()

@@ -293,32 +293,35 @@ check("3.6", train_steps)
 # What our sources say about training loops, and what was found here.
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# How the norm of the gradient grows if nobody clears it.
+# How the norm of a gradient grows if nobody clears it; its size; and the first loop once more.
 growth, _ = launch(replicas.without_clearing, digits, world_size=4, device="cpu").values[0]
 norms = ", ".join(f"{x:.2f}" for x in growth)
 sampled, model = alike["with a sampler"], replicas.classifier()
 numbers = replicas.gradient_of(model, *(x[:8] for x in digits)).numel()
+told = launch(watch.samples_read, as_printed, world_size=2, device="cpu").values[0]
+fails = "'list' object has no attribute 'cuda'" in told
 of_model = sum(parameter.numel() for parameter in model.parameters())
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # The table.
 put_to_the_test(f"""
-- [C083] A DDP program runs as printed | web page, “PyTorch DistributedDataParallel Setup” | wrong |
-  its loop ends with an error (section 3), and the page does not import `os`, which it uses.
-  Repaired but without a sampler, two unshuffled ranks compute the same gradient: they differ by
-  {alike["unshuffled"]["apart"]:.0%} (section 1, run) | measured: nothing; on GPUs the loop fails
-  at the same line, as a batch of inputs and labels is a list, and a list has no .cuda()
+- [C083] A DDP program runs as printed | web page, “PyTorch DistributedDataParallel Setup” |
+  {"wrong" if fails else "not decided here"} | its loop ends with an AttributeError: a list cannot
+  move to a GPU (section 3, run). The page does not import `os`, which it uses. Repaired but without
+  a sampler, two unshuffled ranks compute the same gradient: the cosine is
+  {alike["unshuffled"]["each other"]:.2f} (section 1, table) | measured: nothing; on GPUs the loop
+  fails at the same line, as a loader's batch of inputs and labels is a list there, too
 - [C084] DDP's loop is exactly that of a single GPU | book chapter, “PyTorch DistributedDataParallel
-  (DDP)” | wrong as printed | nobody clears the gradients: on one batch with tiny steps, their norm
-  grows like {norms} (a run in this section). It has no sampler and no loss function either
-  (exercise 3.6) | measured: nothing; autograd adds to .grad on every device
+  (DDP)” | {"wrong as printed" if growth[-1] > 2 else "not here"} | nobody clears the gradients: on
+  one batch with tiny steps, the norm of the first layer's grows like {norms} (a run in this
+  section). It has no sampler and no loss function either (exercise 3.6) | measured: nothing;
+  autograd adds to .grad on every device
 - [C092] Gradients differ between ranks since data differ, and each is as large as the model |
   blog, “Q3: Why there are G_0, G_1, and G_2 rather than a unified G?” |
-  {"right" if numbers == of_model and sampled["apart"] > 0.1 else "not here"} | with a sampler, the
-  difference of two ranks' gradients is {sampled["apart"]:.1f} times as long as the first; their
-  cosine is {sampled["each other"]:.2f} (section 1, table). A gradient has {numbers:,} numbers, the
-  model {of_model:,} (a run in this section) | measured: nothing; it follows from the data, not from
-  the device
+  {"right" if numbers == of_model and sampled["each other"] < 0.9 else "not here"} | with a sampler,
+  the gradients of two ranks have a cosine of {sampled["each other"]:.2f}: for equal ones it would
+  be 1 (section 1, table). A gradient has {numbers:,} numbers, the model {of_model:,} (counted in
+  this section) | measured: nothing; it follows from the data, not from the device
 """)
 
 # %% [markdown]

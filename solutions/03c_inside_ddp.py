@@ -197,7 +197,7 @@ plot_timeline(steps, ["forward", "backward", "all_reduce"], below=["all_reduce"]
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
 three = launch(overlap.two_steps, 2, 3, world_size=2, device="cpu")  # three rounds
-afterwards, meanwhile = (overlap.quickest(three, label) for label in ("afterwards", "meanwhile"))
+meanwhile = overlap.quickest(three, "meanwhile")
 step_takes.compare(6 + 12 + 4, meanwhile / overlap.SECONDS, kind="communication")
 
 # %% [markdown]
@@ -337,6 +337,8 @@ by_each = ", ".join(f"{sent / model_bytes:.1f}" for sent in sent_by)
 in_the_middle = max(sent_by) / min(sent_by)  # 1, if all send alike
 left = launch(overlap.when_buckets_leave, text, world_size=2, device="cpu").values[0]
 shares = ", ".join(f"{x:.0%}" for x in left)
+again = launch(overlap.two_steps, 2, 3, world_size=2, device="cpu")
+saved = [f"{1e3 * overlap.quickest(again, way):.0f}" for way in ("meanwhile", "afterwards")]
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # The surprises. The table below has the other statements at a click.
@@ -350,30 +352,33 @@ surprises = f"""
 - [C058] backward() leads to one central exchange, and updates the weights | PyTorch slides, “When
   does PyTorch synchronize gradients?” | {"right here" if has_moved else "wrong"} | weights have
   moved after backward(): {has_moved}; that is optimizer.step(). Nor is a rank in the middle: the
-  ranks send {by_each} models (a run in this section) | measured: nothing; an optimizer steps in the
-  backward only where hooks make it
+  ranks send {by_each} models (a run in this section) | measured: nothing for the weights; over
+  NCCL, too, no rank in the middle is expected
 - [C060] DDP's all-reduce starts while the backward still runs | PyTorch slides, “PyTorch tricks:
   Computation-Communication overlap”; book chapter, “PyTorch DistributedDataParallel (DDP)” |
-  {"right" if left[0] < 0.9 else "not seen here"} | its {len(left)} buckets left after {shares} of
-  the backward (a run in this section). What that saves: emulated, {1e3 * meanwhile:.0f} ms in place
-  of {1e3 * afterwards:.0f} (section 2, timeline) | measured: on GPUs NCCL runs on a stream of its
-  own, so more overlap is expected; its kernels take some of the GPU's processors
+  {"right" if left[0] < 0.9 else "not seen here"} | {len(left)} buckets of about 0.1 MB left after
+  {shares} of the backward (a run in this section). What that saves, with emulated layers and the
+  course's own DDP: {saved[0]} ms in place of {saved[1]} (quickest of three rounds, a run in this
+  section) | measured: on GPUs NCCL runs on a stream of its own, so more overlap is expected; its
+  kernels take some of the GPU's processors
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # The table.
-by_call = [exchanges["forward"], exchanges["step"]]
+by_call = [exchanges[label] > 0 for label in ("forward", "backward", "step")]
 put_to_the_test(surprises, more=f"""
-- [C057] PyTorch synchronises at every loss.backward() | PyTorch slides, “When does PyTorch
-  synchronize gradients?” | {"right, except under no_sync" if by_call == [0, 0] else "not here"} |
-  calls in a step: forward {exchanges["forward"]}, backward {exchanges["backward"]}, optimizer
-  {exchanges["step"]} (a run in this section) | measured: nothing; DDP's hooks are the same on GPUs
+- [C057] PyTorch synchronises at every loss.backward(), if not told otherwise | PyTorch slides,
+  “When does PyTorch synchronize gradients?” |
+  {"right" if by_call == [False, True, False] else "not here"} | all-reduces of DDP in a step:
+  forward {exchanges["forward"]}, backward {exchanges["backward"]}, optimizer {exchanges["step"]} (a
+  run in this section). Under no_sync, which the slide names, none (part 03d) | measured: nothing;
+  DDP's hooks are the same on GPUs
 - [C063] Bucketing is faster than one call for each gradient | PyTorch slides,
   “Computation-Communication overlap: bucketing”; book chapter, “PyTorch DistributedDataParallel
   (DDP)” | {"right" if once["measured"] < each["measured"] else "not seen here"} |
-  {1e3 * each["measured"]:.1f} ms one by one, {1e3 * once["measured"]:.1f} ms in one (section 1,
-  table) | measured: over Gloo; a call of NCCL takes less time, but not none, so the same order and
-  a smaller gap are expected
+  {gradients} gradients: {1e3 * each["measured"]:.1f} ms one by one, {1e3 * once["measured"]:.1f} ms
+  in one bucket (section 1, table) | measured: over Gloo; a call of NCCL takes less time, but not
+  none, so the same order and a smaller gap are expected
 """)
 
 # %% [markdown]

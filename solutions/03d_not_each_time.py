@@ -248,18 +248,19 @@ print(launch(simple_ddp.overhead, text, world_size=2).values[0])
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 told = launch(simple_ddp.overhead, text, world_size=2).values[0]
+by_ddp, calls = run["call"].sent_bytes[0] / run.values[0], len(run["call"].calls[0])
 put_to_the_test(f"""
 - [C091] Backward's time includes communication | book chapter, “Exercise 3: Measure Communication
-  Overhead” | depends | in DDP it does: {told} (exercise 3.14, run once more in this section). It is
-  only the exposed part, with the hooks' work and the waiting for a slower rank; where gradients
-  are averaged by hand, the backward has none | measured: on GPUs a clock needs
-  torch.cuda.synchronize() first, as both backward and NCCL run behind Python's back
+  Overhead” | depends | in DDP it does: {told} (exercise 3.14, run once more in this section). That
+  is only what is exposed. Where gradients are averaged by hand after the backward, it includes none
+  | measured: on GPUs a clock needs torch.cuda.synchronize() first, as backward() returns before the
+  GPU is done
 - [C059] no_sync() leaves out synchronisation, for accumulation | PyTorch slides, “When does PyTorch
-  synchronize gradients?” |
-  {"right" if in_models["no_sync"] < in_models["each time"] / 3 else "not here"} | 4 micro-batches:
-  a rank sends {in_models["no_sync"]:.1f} models, without it {in_models["each time"]:.1f} (section
-  1, run); the forward has to be under it (exercise 3.13) | measured: nothing; no_sync leaves DDP's
-  hooks out, on every backend
+  synchronize gradients?” | {"right" if by_ddp < 1.5 else "not here"} | PyTorch's DDP, 4
+  micro-batches on 2 ranks: calls {calls}, sent {by_ddp:.1f} times the gradients (section 1, exercise
+  3.13, run). The DDP of section 1, on {world_size} ranks: {in_models["no_sync"]:.1f} models, without
+  it {in_models["each time"]:.1f} (the same section, run). The forward has to be under it, too |
+  measured: nothing; no_sync leaves DDP's hooks out, on every backend
 """)
 
 # %% [markdown]

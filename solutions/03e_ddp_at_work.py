@@ -326,6 +326,7 @@ plot_against(marks, lines, "training steps", "distance between two replicas", lo
 
 # %% jupyter={"source_hidden": true}
 cap = min(zip(times[:4], choices), key=lambda pair: median(pair[0]))[1]
+default = launch(options.default_cap, world_size=1, device="cpu").values[0] / 2**20  # in MiB
 is_ring = both["DDP"].wire == "measured" and options.looks_like_a_ring(sent_to)
 more = (sent_with["find_unused_parameters: backward"].sent_bytes[0]
         - sent_with["plain: backward"].sent_bytes[0])
@@ -339,31 +340,36 @@ others = f"""
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 surprises = f"""
 - [C061] Buckets are of equal size | PyTorch slides, “Computation-Communication overlap:
-  bucketing” | {"wrong" if len(set(buckets["default"][-1])) > 1 else "right here"} | MiB:
-  {shown(buckets["default"][-1])} by default; at first {shown(buckets["default"][0])} (section 2,
-  table) | measured: nothing; the reducer cuts by its caps, whatever the backend
+  bucketing” | {"wrong" if len(set(buckets["default"][-1])) > 1 else "right here"} | a model of 8
+  MiB, by default: buckets of {shown(buckets["default"][-1]).replace(" ", " and ")} MiB, and of
+  {shown(buckets["default"][0])} in the first iteration (section 2, table) | measured: nothing; the
+  reducer cuts by its caps, whatever the backend
 - [C062] PyTorch recommends 25 MB as the size | PyTorch slides, “Computation-Communication overlap:
-  bucketing” | imprecise | it is the default, in MiB. In this run the shortest median had: {cap}.
-  Look at the ranges, too (section 2, table) | measured: over Gloo; on GPUs the best size depends on
-  model and links, too, as DDP's paper measures (arXiv 2006.15704)
+  bucketing” | {"imprecise" if default == 25 else "wrong here"} | {default:g} MiB is what DDP takes
+  if nobody says otherwise (a run in this section). In this run the shortest median had: {cap}
+  (section 2, table; where ranges overlap, it decides nothing) | measured: nothing about the
+  default; on GPUs, too, the best size depends on model and links, as DDP's paper measures (arXiv
+  2006.15704)
 - [C065] Sending gradients is the only communication of DDP in a batch | web note, “Conclusion” |
   {"imprecise" if buffers > 1 else "right here"} | buffers go in each forward: {buffers:.1f} kB
-  with 8 BatchNorm layers; find_unused_parameters sends {more:,} bytes more (section 3, table) |
-  measured: nothing; DDP sends buffers over NCCL, too
+  with 8 BatchNorm layers (section 3, table). With find_unused_parameters a rank sends {more:,}
+  bytes more (of the same run, counted in this section) | measured: over Gloo; DDP sends buffers
+  over NCCL, too (its documentation)
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 put_to_the_test(surprises + f"""
 - [C078] DDP uses a ring all-reduce | handwritten notes, “DDP Distributed Data Parallel”; blog,
-  “Distributed Data Parallelism” | {"imprecise" if is_ring else "not tested"} | the backend
-  chooses. Gloo's messages here form a ring: rank 0 sends {sent_to[0][-1] / sum(sent_to[0]):.1%} of
-  its bytes to rank {world_size - 1} (section 1, run) | measured: over Gloo; NCCL has rings, trees
-  and sums in the switch, and chooses for each call (documentation of NCCL_ALGO)
+  “Distributed Data Parallelism” | imprecise | the backend chooses, says NCCL's documentation
+  (NCCL_ALGO). Gloo's messages here {"do form" if is_ring else "were not seen as"} a ring: rank 0
+  sends {sent_to[0][-1] / sum(sent_to[0]):.1%} of its bytes to rank {world_size - 1} (section 1,
+  run) | documented: the ring was measured over Gloo; NCCL has trees and sums in the switch, too,
+  and chooses for each call, says its documentation
 - [C081] All-reduce divides by the world size automatically | web page, “Key DDP Behaviors” |
   {"imprecise" if summed.norm() > 1.5 * plain.norm() else "right here"} | DDP divides, and the
   all-reduce does not. With a hook that only sums, gradients are
-  {summed.norm() / plain.norm():.2f} times as large (section 3, run) | measured: nothing; on every
-  backend DDP divides, and a communication hook has to divide by itself
+  {summed.norm() / plain.norm():.2f} times as large (section 3, run) | measured: nothing; DDP's own
+  code divides, on every backend. NCCL also has an all-reduce that averages (ReduceOp.AVG)
 """, more=others)
 
 # %% [markdown]

@@ -362,10 +362,11 @@ plot_curves({"": {
 kept.cleanup()
 put_to_the_test(f"""
 - [C076] A process handles one or more GPUs, and NCCL synchronises | web note, “Data Parallel” |
-  {"imprecise" if run.backend != "nccl" and gap < 1e-10 else "not seen here"} | one GPU for each
-  process (section 1). The backend follows the device: here {run.backend} on {run.device} kept the
-  ranks as one process (section 7, run) | measured: over Gloo; on GPUs one process may hold a model
-  over several GPUs, if device_ids is None (DDP's documentation), and NCCL is the usual backend
+  {"imprecise" if run.backend != "nccl" and gap < 1e-10 else "not seen here"} | other backends
+  synchronise, too: over {run.backend}, on {run.device}, 4 ranks on 2 machines and then 2 ranks end
+  with the weights of one process, to 1e-10 (section 7, run). Each process has one device |
+  measured: over Gloo; for GPUs NCCL is the usual backend. A process has several of them if its
+  model lies on several, says DDP's documentation
 """)
 
 # %% [markdown]

@@ -359,42 +359,48 @@ plot_against(tried, lines, "learning rate", "loss after 200 updates", logarithmi
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 fast = launch(server.time_exchanges, ways, 4_000_000, None, 10, world_size=4, device="cpu")
-one_computer = " and ".join(server.range_ms(fast, way) for way in ways)
+in_one_computer = {way: server.range_ms(fast, way) for way in ways}
+copies = {way: server.copies_sent(runs[4], way) for way in ways}
 bsp, asp = races["BSP", 0.1], races["ASP", 0.1]
 verdict = old_gradients.does_age_matter((ends[0][0], ends[0][3]), (ends[2][0], ends[2][3]))
-with_bsp, with_asp = (1e3 * race["seconds"] / race["updates"] for race in (bsp, asp))
+made = (f"in {race_seconds:g} s the server makes {bsp['updates']} updates, with ASP "
+        f"{asp['updates']} (section 3, table)")
 text = f"""
 - [C080] ASP: nobody waits, weights are stale, and training gets no faster | handwritten notes,
   “Synchronization Approaches” | {verdict} | fresh and 2 updates old after 200 updates: loss
   {ends[0][0]:.2f} and {ends[2][0]:.2f} at rate {tried[0]:g}, {ends[0][3]:.2f} and
-  {ends[2][3]:.2f} at rate 1 (section 4, picture). {server.who_is_ahead(races, rates)} (Section 3,
-  table) | measured: nothing about staleness and rates; on GPUs paces and link times differ, so
-  other winners are possible at each rate
-- [C072] Workers push and pull gradients at the same time | blog, “Data Parallelism” | imprecise |
-  weights are pulled, gradients pushed. With BSP the next pull waits for the last push: a worker
-  that pushes after 10 ms gets weights every {with_bsp:.0f} ms. With ASP the server answers a worker
-  every {with_asp:.0f} ms (section 3, run) | measured: nothing; with a faster link, too, a
-  synchronous server needs the last gradient before it has new weights
+  {ends[2][3]:.2f} at rate 1 (section 4, picture). With the clock:
+  {server.who_is_ahead(races, rates)} (section 3, run) | measured: nothing about staleness and
+  rates; on GPUs paces and link times differ, so other winners are possible at each rate
+- [C072] Workers push and pull gradients at the same time | blog, “Data Parallelism” |
+  {"imprecise" if max(bsp["staleness"]) == 0 else "not seen here"} | weights are pulled, gradients
+  pushed. With BSP no worker pulls before the last push: all {len(bsp["staleness"])} gradients have
+  staleness {max(bsp["staleness"])} (counted in this section). {made[0].upper() + made[1:]}, where
+  it answers each worker at once | measured: nothing; with a faster link, too, a synchronous server
+  needs the last gradient before it has new weights
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 put_to_the_test(text, more=f"""
 - [C071] All workers share the link of one server, which becomes the bottleneck | blog, “Data
-  Parallelism” | {"right" if took["server"][-1] > 1.5 * took["ring"][-1] else "not seen here"} | 8
-  workers on links of 10 MB/s: {took["server"][-1]:.0f} ms, a ring {took["ring"][-1]:.0f} ms
-  (section 1, picture). In one computer no link is shared: 4 MB on 4 ranks take {one_computer} ms
-  (a run in this section) | measured: on slowed links; faster links shorten both, and the server's
-  share of the bytes stays. Several servers share the load (section 1)
+  Parallelism” | {"right" if took["server"][-1] > 1.5 * took["ring"][-1] else "not seen here"} | of
+  4 workers each sends {copies["server"][1]:.1f} copy of the weights, the server
+  {copies["server"][0]:.1f}, a rank of a ring {copies["ring"][0]:.1f} (section 1, run). On links of
+  10 MB/s 8 workers take {took["server"][-1]:.3g} ms, a ring {took["ring"][-1]:.3g} (section 1,
+  picture). In one computer no link is shared: 4 MB on 4 ranks take {in_one_computer["server"]} ms
+  with a server, {in_one_computer["ring"]} in a ring (a run in this section) | measured: on slowed
+  links; faster links shorten both, and the server's share of the bytes stays
 - [C079] BSP has no stale weights, but all wait for the slowest | handwritten notes,
-  “Synchronization Approaches” | {"right" if max(bsp["staleness"]) == 0 else "not here"} |
-  staleness {max(bsp["staleness"])}; with a straggler of 50 ms an update takes {with_bsp:.0f} ms,
-  with ASP {with_asp:.0f} ms (section 3, run) | measured: nothing; every synchronous all-reduce of
-  NCCL waits for its slowest rank, too
+  “Synchronization Approaches” | {"right" if max(bsp["staleness"]) == 0 else "not here"} | all
+  {len(bsp["staleness"])} gradients have staleness {max(bsp["staleness"])} (counted in this
+  section). Two workers of 10 ms wait for one of 50 ms: {made} | measured: nothing; every
+  synchronous all-reduce of NCCL waits for its slowest rank, too
 - [C096] Two challenges: overhead of communication and of synchronisation | CS 229S, “Parallelism is
-  necessary to train and serve LLMs at scale” | right | two things, measured apart by a barrier:
-  rank 0 waits {spent["waiting"][0]:.0f} ms and sends for {spent["sending"][0]:.1f} ms (section 2,
-  picture) | measured: nothing about the two; on GPUs a clock needs torch.cuda.synchronize() to
-  tell them apart, and faster links leave the waiting
+  necessary to train and serve LLMs at scale” |
+  {"right" if spent["waiting"][0] > 2 * spent["waiting"][-1] else "not seen here"} | two things,
+  measured apart by a barrier: rank 0 waits {spent["waiting"][0]:.3g} ms for a straggler and sends
+  for {spent["sending"][0]:.3g} ms (section 2, picture) | measured: nothing about the two; on GPUs a
+  clock needs torch.cuda.synchronize() to tell them apart, and faster links leave the waiting
 """)
 
 # %% [markdown]

@@ -194,40 +194,46 @@ Table(["", "DataParallel", "DDP", "measured here, with the emulation"],
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 peaks = emulation["step"].peak_bytes
-state = [peak["optimizer_state"] / emulated.bytes_of_model(weights) for peak in peaks]
+state = [peak["optimizer_state"] for peak in peaks]
 totals = [peak["total"] for peak in peaks]
 held = [f"{total / 1e6:.2f} MB" for total in totals[:2]]
-replicated = emulated.calls_of_forwards(3)["replicate"]
-lock = {job: f"{found['threads']:.1f} cores, {found['ran']}" for job, found in cores.items()}
+in_forwards = emulated.calls_of_forwards(3)
+replicated = in_forwards["replicate"]
+in_one = sum(in_forwards[what] for what in ("scatter", "replicate", "gather")) / 3
+lock = {job: f"{found['threads']:.2f} cores, {found['ran']}" for job, found in cores.items()}
 is_seen = [found["ran"] for found in cores.values()] == ["in turn", "side by side"]
+does_more = sent["DataParallel"][0] > 1.2 * max(sent["DataParallel"][1:])
+small = "in part" if slower[10][1] > slower[10_000][1] else "not decided here"
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 text = f"""
 - [C067] DataParallel averages gradients on the CPU or on one GPU | web note, “Data Parallel” |
   wrong | it adds them up on GPU 0 (read in PyTorch's source, section 2). The loss is one mean over
   all outputs, so nothing is to be averaged. Emulated so, it equals one process: {same} (section 1,
-  run) | documented: PyTorch's source, class Broadcast of torch/nn/parallel/_functions.py; only
-  another version could change it
+  run) | documented: nothing; PyTorch's source adds up on the first GPU (class Broadcast in
+  torch/nn/parallel/_functions.py). Only another version could change it
 - [C068] Each GPU keeps a copy of the model; or the model is replicated in each forward |
   handwritten notes, “Data Parallelism”; web note, “Data Parallel” (right) | they contradict each
   other | the second is right: in 3 forwards, PyTorch's own DataParallel.forward replicated the
   model {replicated} times (a run in this section, its exchanges replaced) | measured: nothing; on
   GPUs the same forward runs
-- [C066] DataParallel makes 5 exchanges for each batch, DDP one | web note, “Conclusion” | depends |
-  {len(copies)}, as emulated (section 1, table). If each replica computes its loss, exchanges 3 and
-  4 carry a number each. All ranks send {sum(sent["DataParallel"]):.1f} copies of the model, with
-  DDP {sum(sent["DDP"]):.1f} (section 4, run) | measured: with processes in place of GPUs; real
-  copies inside one machine take other ways, and are as many
+- [C066] DataParallel makes 5 exchanges for each batch, DDP one | web note, “Conclusion” |
+  {"right in number, not in bytes" if in_one + 2 == len(copies) == 5 else "not seen here"} |
+  PyTorch's own forward makes {in_one:.0f} (a run in this section). As emulated, the backward makes
+  {len(copies) - in_one:.0f} more (section 1, table). But all 4 ranks send
+  {sum(sent["DataParallel"]):.1f} copies of the model, with DDP {sum(sent["DDP"]):.1f} (counted in
+  this section). DDP has one all-reduce for each bucket (part 03e) | measured: with processes in
+  place of GPUs; on GPUs the same exchanges take other ways (PyTorch's source, comm.py)
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 text += f"""
 - [C075] DataParallel is better for smaller models, and best on one node | web note, “Data
-  Parallel” | depends, no evidence for it | its exchanges over Gloo take
-  {emulated.told(slower[10])} times DDP's step for the small model,
-  {emulated.told(slower[10_000])} for the large one. The real one was not
-  timed; PyTorch's DDP tutorial calls it usually slower, even on one machine (section 4, run) |
-  measured: the exchanges only; on GPUs a race of both could show other ratios
+  Parallel” | {small} | one node is all it can use. That it is better for small models was not seen:
+  over Gloo its exchanges take {emulated.told(slower[10])} times DDP's step for the small model,
+  {emulated.told(slower[10_000])} for the large one (section 4, run). The real one was not timed |
+  measured: the exchanges only; on GPUs a race of both could show other ratios. DataParallel is
+  usually slower, even on one machine, says PyTorch's DDP tutorial
 - [C073] The biggest problem of DataParallel is the GIL | handwritten notes, “Data Parallelism” |
   {"depends" if is_seen else "cannot tell here"} | two threads of Python code:
   {lock["python_work"]}. Of PyTorch: {lock["torch_work"]}
@@ -238,16 +244,17 @@ text += f"""
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 others = f"""
-- [C069] GPU 0 works and holds more than the others | web note, “Conclusion”; blog, “Data
-  Parallelism” | {"right" if totals[0] == max(totals) > min(totals) else "not seen here"} | the
-  source puts the sum there; peaks of ranks 0 and 1, emulated: {", ".join(held)} (section 2,
-  picture) | measured: with processes in place of GPUs; on GPUs, too, the gathered outputs and the
-  loss lie on GPU 0
+- [C069] GPU 0 does more work than the others, and holds more | web note, “Conclusion”; blog, “Data
+  Parallelism” | {"right" if does_more and totals[0] > max(totals[1:]) else "not seen here"} |
+  PyTorch's source puts the sum there. Emulated, rank 0 sends {sent["DataParallel"][0]:.1f} copies
+  of the model, rank 1 {sent["DataParallel"][1]:.1f} (section 4, table). Their peaks are {held[0]}
+  and {held[1]} (added up in this section, from section 2's picture) | measured: with processes in
+  place of GPUs; on GPUs, too, the gathered outputs and the loss lie on GPU 0
 - [C070] GPU 0 is like a parameter server, with the optimizer's state | blog, “Data Parallelism” |
-  {"right, as an analogy" if state[0] > 0 == max(state[1:]) else "not seen here"} | the model, and
-  so the state, lives there. Emulated, in copies of the model: rank 0 has {state[0]:.0f}, rank 1
-  {state[1]:.0f} (section 2, picture). But GPU 0 computes, too | measured: nothing; states are made
-  where the parameters are, and those are on the first GPU
+  {"right, as an analogy" if state[0] > 0 == max(state[1:]) else "not seen here"} | the model lives
+  there, and so does the state. Emulated, rank 0 holds a state of {state[0] / 1e3:.2f} kB, as much
+  as its parameters, and rank 1 {state[1] / 1e3:.0f} kB (section 2, picture). But GPU 0 computes,
+  too | measured: nothing; states are made where the parameters are, and those are on the first GPU
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -255,12 +262,14 @@ put_to_the_test(text, more=others + f"""
 - [C077] DDP has lower overhead than DataParallel, and works on several machines | handwritten
   notes, “DDP Distributed Data Parallel” |
   {"right in bytes, emulated" if max(sent["DDP"]) < max(sent["DataParallel"]) else "not seen here"}
-  | the busiest rank sends {max(sent["DDP"]):.1f} copies, not {max(sent["DataParallel"]):.1f}
-  (section 4, table); two machines in part 03g, section 7 | measured: bytes only; on GPUs DDP is
-  expected to be faster, too, says PyTorch's DDP tutorial
-- [C074] PyTorch recommends DDP, even on one node | web note, “Conclusion” | right | the warning in
-  the documentation of torch.nn.DataParallel | documented: it is a matter of what the documentation
-  says; another version could say otherwise
+  | of 4 ranks the busiest one sends {max(sent["DDP"]):.1f} copies of the model with DDP,
+  {max(sent["DataParallel"]):.1f} with the emulated DataParallel (section 4, table). DDP ran on two
+  machines in part 03g, section 7 | measured: bytes only; DDP is usually faster, too, says PyTorch's
+  DDP tutorial
+- [C074] PyTorch recommends DDP, even on one node | web note, “Conclusion” | right | the
+  documentation of torch.nn.DataParallel warns, and recommends DDP, “even if there is only a single
+  node” (section 3) | documented: nothing; only another version of the documentation could say
+  otherwise
 """)
 
 # %% [markdown]

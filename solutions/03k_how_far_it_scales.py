@@ -359,38 +359,46 @@ missed = scaling.farthest(steps, by_rates)[0]
 gpt3, seven = 175e9, 2 * 7 / 8 * 2 * 7e9  # weights; bytes that a rank of 8 sends for 7B in bf16
 more = f"""
 - [C085] If the model fits in GPU memory, DDP is the fastest | book chapter, “When to Use What?” |
-  depends | a rank of 2 sends: {by_engine} at the quickest (a run in this section). By hand, ZeRO-1
-  sends as few bytes as DDP (part 06h, section 1) | measured: over Gloo, whose reduce-scatter sends
-  twice its bytes; on GPUs FSDP2 is expected to come nearer, and ZeRO-1 to compete
-- [C087] Weights and activations have to fit; GPT-3 does not fit into 80 GB | CS 229S, “Data
-  Parallelism”; web note, “Types of distributed training” | right | {gpt3 * 2 / 1e9:.0f} GB of
-  weights in 2 bytes; with gradients and Adam's state {gpt3 * 16 / 1e12:.1f} TB (chapter 05) |
-  computed: from GPT-3's 175 billion parameters; a GPU with more than 350 GB would hold the weights
+  {"right in bytes" if min(sent, key=sent.get) == "DDP" else "depends"}, of PyTorch's engines | a
+  rank of 2 sends the least with DDP: {by_engine} at the quickest (a run in this section). Times
+  differ from run to run, and ZeRO-1 by hand sends as few bytes as DDP (part 06h, section 1) |
+  measured: over Gloo, whose reduce-scatter sends twice its bytes; on GPUs FSDP2 is expected to come
+  nearer, and ZeRO-1 to compete
+- [C087] With data parallelism alone, a model has to fit into the memory of one GPU | CS 229S, “Data
+  Parallelism”; web note, “Types of distributed training” | right | CS 229S's example, GPT-3 on a
+  GPU of 80 GB, does not fit: its weights alone have {gpt3 * 2 / 1e9:.0f} GB, with 2 bytes each.
+  With gradients and Adam's state, 16 bytes each, it is {gpt3 * 16 / 1e12:.1f} TB | computed: from
+  GPT-3's 175 billion parameters; a GPU with more than 350 GB would hold the weights
 - [C088] Communication-intensive: every weight must be synchronized | CS 229S, “Data Parallelism” |
   {"right" if abs(sent["DDP"] - 1) < 0.1 else "not seen here"} | on 2 ranks DDP sent
   {sent["DDP"]:.2f} models in a step, 2 (n - 1) / n (a run in this section). So 7B in bf16 on 8
   ranks: {seven / 1e9:.1f} GB each, {seven / 125e6:.0f} s at 1 Gbit/s, {seven / 25e9:.2f} s at
-  25 GB/s | measured: nothing about a ring's bytes; where a switch adds up (NVLink SHARP), less
+  25 GB/s (computed) | measured: nothing about a ring's bytes; where a switch adds up (NVLink
+  SHARP), a rank is expected to send less
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # The statements, and what was found.
 put_to_the_test(f"""
 - [C094] Near-linear scaling with proper configuration | web page, “Advantages & Limitations” |
-  depends | efficiency on 8 ranks, computing emulated: weak {at_8["weak"]:.2f}, strong
-  {at_8["strong"]:.2f} (section 2, pictures) | measured: on slowed links; on GPUs other numbers, the
-  same two limits. Megatron-LM reports 47 % to 42 % of peak from 96 to 4608 H100s (README)
+  {"depends" if at_8["strong"] < 0.7 * at_8["weak"] else "not decided here"} | efficiency of DDP on
+  8 ranks, computing emulated: {at_8["weak"]:.2f} if the batch grows with the ranks (weak scaling),
+  {at_8["strong"]:.2f} if it stays (strong; section 2, run) | measured: on slowed links; on GPUs the
+  numbers differ. Megatron-LM's README reports strong scaling from 47 % of the peak on 96 H100s to
+  42 % on 4,608
 - [C089] Throughput ≈ min(compute, memory, network) | book chapter, “The Efficiency Equation” |
-  imprecise | only if all three overlap. Weak scaling of DDP on 8 ranks hid {hidden:.0%} of its
-  communication (section 2); “min” missed a step by up to {missed:.1f} times (section 1, table) |
-  measured: on this CPU; GPUs overlap more, so “min” is expected to be nearer, and still a bound
+  {"imprecise" if hidden < 0.95 or missed > 1.2 else "right here"} | only if all three overlap. With
+  weak scaling DDP on 8 ranks hid {hidden:.0%} of its communication (computed in this section, from
+  section 2's steps). The longest of arithmetic and memory missed a step by up to {missed:.1f}
+  times (section 1, run) | measured: on this CPU; GPUs are expected to overlap more, so that “min”
+  comes nearer, and stays a bound
 - [C090] Memory bound: use ZeRO-3 or FSDP | book chapter, “The Efficiency Equation” |
-  {"wrong" if sent["FSDP2"] > sent["DDP"] else "not seen here"} | that bound is a rate, here
-  {rates["memory"] / 1e9:.1f} GB/s: by it a step with 1 sample takes
-  {memory_ms["predicted"]:.1f} ms, and {memory_ms["measured"]:.1f} were measured (section 1, table).
-  FSDP2 saves room, and sends {sent["FSDP2"]:.2f} models where DDP sends {sent["DDP"]:.2f} (a run in
-  this section) | measured: nothing; a GPU's memory has a rate and a size, too, and sharding saves
-  size
+  {"wrong" if sent["FSDP2"] > sent["DDP"] else "not seen here"} | that bound is a rate. By the rate
+  measured here a step with 1 sample takes {memory_ms["predicted"]:.1f} ms (computed in this
+  section); it took {memory_ms["measured"]:.1f} ms (section 1, table). FSDP2 saves size, not
+  traffic: it sends {sent["FSDP2"]:.2f} models where DDP sends {sent["DDP"]:.2f} (a run in this
+  section) | measured: over Gloo; with NCCL's reduce-scatter FSDP2 is expected to send 1.50 models,
+  still more than DDP. A GPU's memory has a rate and a size, too
 """, more=more)
 
 # %% [markdown]

@@ -559,19 +559,20 @@ Table(["a saving takes", "best period", "cost"],
 from_zero = try_to_train("never", 100)  # the run of section 1 without checkpoints, once more
 shutil.rmtree(folder, ignore_errors=True)
 lost = die_at - from_zero[0] + 1
-needed = [name for name in found if name != "nothing" and found[name][2] > 0]
+needed = [name for name in found if name not in ("nothing", "model") and found[name][2] > 0]
 put_to_the_test(f"""
 - [C097] Without a checkpoint, a restart begins from zero, and all computation is lost |
   PyTorch slides, “Failover: what happens if one node crashes?” |
-  {"right" if lost == die_at else "not here"} | started again, the run of section 1 that saved
-  nothing began with step {from_zero[0]}: {lost} of {die_at} steps lost; with checkpoints,
-  {taken_twice} (section 1) | measured: GPUs change nothing, as their memory ends with the process,
-  too. If other ranks live on, they have the state (part 04e)
+  {"right" if lost == die_at else "not here"} | a rank was killed after {die_at} steps. Started
+  again, the run that saved nothing began with step {from_zero[0]}: {lost} of {die_at} steps lost (a
+  run in this section). With checkpoints {taken_twice} are lost (section 1, run) | measured: GPUs
+  change nothing, as their memory ends with the process, too. If other ranks live on, they have the
+  state (part 04e)
 - [C098] A checkpoint is the weights, saved every few iterations | PyTorch slides, “Failover: what
-  happens if one node crashes?” | {"imprecise" if len(needed) > 1 else "right"} | too little: if one
-  of {len(needed)} parts of the state is left out, the weights become other ones (section 2, table)
-  | measured: on GPUs more is needed, not less: dropout draws from a generator of each GPU, says
-  PyTorch's documentation
+  happens if one node crashes?” | {"imprecise" if needed else "right here"} | too little: beside the
+  weights the state has {len(needed)} parts that count. If any one of them is left out, the training
+  ends with other weights (section 2, table) | measured: on GPUs more is needed, not less: dropout
+  draws from a generator of each GPU, says PyTorch's documentation
 """)
 
 # %% [markdown]

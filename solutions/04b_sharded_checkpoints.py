@@ -316,9 +316,10 @@ put_to_the_test(f"""
   measured: GPUs change nothing, as the engine decides who has which shard
 - [C099] Every node needs access to shared storage, as any of them may initialize the weights |
   PyTorch slides, “Failover: using checkpointing” | {"depends" if sent == 0 else "not refuted"} |
-  rank 0 read alone, and sent each rank its part: different by {sent} (section 6). The safe choice,
-  as rank 0 may be on another machine after a restart | measured: GPUs change nothing, as processes
-  read files. Copies in the memory of other machines can do, too (part 04f)
+  rank 0 read alone, and sent each rank its part: it differs from what was saved by {sent} (section
+  6, run). Shared storage is the safe choice, as rank 0 may be on another machine after a restart |
+  measured: GPUs change nothing, as processes read files. Copies in the memory of other machines can
+  do, too (part 04f)
 """)
 
 # %% [markdown]

@@ -291,8 +291,9 @@ board.table(columns, beside, title="Your runs, the fastest first; below, what th
 # The scoreboard is kept in the notebook's folder: change your recipe, run again, and both stand
 # there. Compare the engines with your recipe in float32. They are well written: they were told to
 # shard copies, and on these cards that is the wrong axis. With a whole model on each machine, FSDP2
-# adds up the gradients inside of a machine first, so that only $W$ leaves it. With `torch.distributed.pipelining` (08j), PyTorch would send activations instead. That
-# was not tried here.
+# adds up the gradients inside of a machine first, so that only $W$ leaves it. With
+# `torch.distributed.pipelining` (08j), PyTorch would send activations instead. That was not tried
+# here.
 #
 # FSDP2 over all ranks gathers the weights twice and reduces the gradients once. By the formulas of
 # chapter 06, $3\,(n-1)/n \cdot W$ leave a machine. Over Gloo it is $4\,(n-1)/n \cdot W$, as Gloo's
