@@ -257,10 +257,10 @@ put_to_the_test(f"""
   GPU is done
 - [C059] no_sync() leaves out synchronisation, for accumulation | PyTorch slides, “When does PyTorch
   synchronize gradients?” | {"right" if by_ddp < 1.5 else "not here"} | PyTorch's DDP, 4
-  micro-batches on 2 ranks: calls {calls}, sent {by_ddp:.1f} times the gradients (section 1, exercise
-  3.13, run). The DDP of section 1, on {world_size} ranks: {in_models["no_sync"]:.1f} models, without
-  it {in_models["each time"]:.1f} (the same section, run). The forward has to be under it, too |
-  measured: nothing; no_sync leaves DDP's hooks out, on every backend
+  micro-batches on 2 ranks: calls {calls}, sent {by_ddp:.1f} times the gradients (section 1,
+  exercise 3.13, run). The DDP of section 1, on {world_size} ranks: {in_models["no_sync"]:.1f}
+  models, without it {in_models["each time"]:.1f} (the same section, run). The forward has to be
+  under it, too | measured: nothing; no_sync leaves DDP's hooks out, on every backend
 """)
 
 # %% [markdown]
