@@ -132,15 +132,20 @@ def entry(loop, number) -> str:
     """A line for put_to_the_test: what a slide prints, and what was found."""
     claim, printed = PRINTED[loop][number]
     now = list(snapshots(EVERY[loop]))[number - 1]
-    wrong = [f"{name} is {exact:.10g}" for name, _, exact, same in beside(loop, number) if not same]
-    found = ", ".join(f"{name} {exact:.10g}" for name, _, exact, _ in beside(loop, number))
+    seen = beside(loop, number)
+    found = ", ".join(f"{name} {exact:.4f}" for name, _, exact, _ in seen)  # as the slider shows it
+    wrong = "; ".join(
+        f"{name} is {exact:.4f}, which rounds to {exact:.{len(slide.split('.')[1])}f}"
+        for name, slide, exact, same in seen
+        if not same
+    )
     of = "without" if loop == "one by one" else "with"
     slide = f"Computational graph: step {now['house']} ({SLIDES[now['call']]})"
+    place = f"section {[*PRINTED].index(loop) + 1}, slider, snapshot {number}"
     return (
         f"- [{claim}] House {now['house']}, {of} accumulation, {now['call']}: {printed} | PyTorch "
         f"slides, “{slide}”, loop {of} accumulation | {'wrong digit' if wrong else 'right'} | "
-        f"{'; '.join(wrong) or found} (a run in this section; four digits of it in "
-        f"section {[*PRINTED].index(loop) + 1}, slider) | measured: "
+        f"{wrong or found} ({place}) | measured: "
         "nothing; a GPU adds and multiplies the same numbers, and may round the last digit\n"
     )
 

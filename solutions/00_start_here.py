@@ -725,7 +725,7 @@ problems = examine()
 # The statements of the sources, and what was found.
 import torch.distributed.run
 
-lines = [line for text in cluster.output for line in sorted(text.splitlines())]
+lines = sorted(line for text in cluster.output for line in text.splitlines())
 identities = [line.split() for line in lines if "SUM" in line]  # torchrun may have added warnings
 nodes, local_ranks, all_ranks = ([words[i] for words in identities] for i in (1, 3, 5))
 manual = " ".join(torch.distributed.run.__doc__.split())
@@ -735,13 +735,14 @@ surprising = f"""
 - [C004] “Node” and “GPU” are the same: 2 computers with 2 GPUs each are 4 nodes |
   PyTorch slides, “Distributed Data Parallel in detail” |
   {"contradicts torchrun" if len(set(nodes)) < len(all_ranks) else "right"} |
-  to torchrun a node is a machine: {len(set(nodes))} nodes had {len(all_ranks)} ranks (section 4) |
-  measured: nothing about GPUs can change it, as torchrun counts agents and processes, not devices
+  torchrun counts its agents, one on each machine: its GROUP_RANK was {" ".join(nodes)} for
+  {len(all_ranks)} ranks, so {len(set(nodes))} nodes (section 4, run) | measured: nothing about GPUs
+  can change it, as torchrun counts agents and processes, not devices
 - [C007] PyTorch, or NCCL, gives a unique RANK to each GPU | PyTorch slides, “Failover: who should
   save the checkpoint?”; “Collective Communication: Broadcast” | imprecise | the launcher numbers
-  processes, and a process chooses its GPU: {len(set(all_ranks))} ranks had numbers in section 4,
-  with no GPU at all | measured: nothing; NCCL does not choose numbers either, its caller passes
-  the rank to ncclCommInitRank (NCCL's documentation)
+  processes, and a process chooses its GPU: without any GPU, {len(set(all_ranks))} processes had
+  RANK {" ".join(all_ranks)} (section 4, run) | measured: nothing; NCCL does not choose numbers
+  either, its caller passes the rank to ncclCommInitRank (NCCL's documentation)
 """
 
 # %% jupyter={"source_hidden": true}
@@ -749,12 +750,14 @@ put_to_the_test(surprising, more=f"""
 - [C005] On two computers with two GPUs each, LOCAL_RANK is 0 1 0 1 and RANK is 0 1 2 3 |
   PyTorch slides, “LOCAL_RANK vs RANK” |
   {"right" if (local_ranks, all_ranks) == ([*"0101"], [*"0123"]) else "not here"} |
-  {" ".join(local_ranks)} and {" ".join(all_ranks)}, with two agents on one computer (section 4) |
-  measured: nothing about GPUs; another launcher may number processes in another order
+  LOCAL_RANK was {" ".join(local_ranks)} and RANK {" ".join(all_ranks)}, with two agents that play
+  two computers (section 4, run) | measured: nothing about GPUs; another launcher may number
+  processes in another order
 - [C006] After a restart of the cluster, another node may be rank 0 |
   PyTorch slides, “LOCAL_RANK vs RANK” | right | torchrun's manual: {notice}. When a machine was
-  lost, another machine got another rank (part 04d, section 2) | documented: torchrun's manual;
-  ranks stay only where somebody fixes them, as static rendezvous does with --node-rank
+  lost, one that was left got another rank (part 04d, section 2) | documented: nothing about GPUs,
+  by torchrun's manual; ranks stay only where somebody fixes them, as static rendezvous does with
+  --node-rank
 """)
 
 # %% [markdown]

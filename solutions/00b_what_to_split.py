@@ -232,23 +232,27 @@ replicas = sum(one["parameters"] == 16e6 for one in per_rank)
 put_to_the_test(f"""
 - [C001] Distribute if the model does not fit, if the batch is forced to be small, or if it takes
   too long | PyTorch slides, “What is distributed training?” | imprecise | copies do not cure the
-  first: {on_each:g} MB on every rank (section 1). Gradient accumulation cures the second on one
-  device (part 01c, section 1) | measured: nothing; on GPUs, too, DDP keeps a whole replica on each
+  first: {replicas} of {len(per_rank)} ranks of DDP held all {on_each:g} MB of a model (counted in
+  the run of section 1). Gradient accumulation cures the second on one device (part 01c, section 1)
+  | measured: nothing; on GPUs, too, DDP keeps a whole replica on each
 - [C002] Vertical scaling needs no change of the program, horizontal scaling a small one | PyTorch
-  slides, “Vertical scaling Horizontal scaling” | depends | {len(changed)} lines for DDP, and those
-  that connect ranks (section 2); tensor and pipeline parallel change the model (part 07d,
-  part 08) | measured: on GPUs one more line, which gives each process its own (part 00, section 4)
+  slides, “Vertical scaling Horizontal scaling” | depends | DDP made
+  {len(changed)} lines new (section 2, list), beside those that connect ranks (part 00,
+  section 4). Tensor and pipeline parallel change the model (part 07d, part 08) | measured: on GPUs
+  one more line gives each process a GPU of its own (part 00, section 4)
 - [C003] Scaled vertically, 8 GB of RAM and a GPU of 4 GB become 64 and 32 GB; horizontally, 4
   servers of 8 GB with two GPUs of 4 GB | PyTorch slides, “Vertical scaling Horizontal scaling” |
-  imprecise | {4 * 8} GB of RAM, not 64; {4 * 2 * 4} GB of GPU memory, but not pooled: {replicas} of
-  {len(per_rank)} ranks of DDP held the whole model of 16 MB (section 1) | measured: nothing;
-  DDP keeps a whole replica on each GPU, however fast the links between them are
+  imprecise | the four servers have {4 * 8} GB of RAM, not 64, and {4 * 2 * 4} GB of GPU memory, but
+  not pooled: {replicas} of {len(per_rank)} ranks of DDP held all {on_each:g} MB of a model (counted
+  in the run of section 1) | measured: nothing; DDP keeps a whole replica on each GPU, however fast
+  the links between them are
 """)
 
 # %% jupyter={"source_hidden": true}
 # More statements.
 state_gb, gpu_hours = 16 * 70, 1.72e6
 per_year = (530 / 1.5) ** (1 / (2 + 8 / 12))
+later = (530 / 175) ** (1 / (1 + 5 / 12))
 more_statements = f"""
 - [C011] Training GPT-4 or Llama 70B needs hundreds or thousands of GPUs | web page, “Overview” |
   depends | 16 bytes for each of 70 billion parameters fill {state_gb / 80:g} GPUs of 80 GB. Llama 2
@@ -260,35 +264,40 @@ more_statements = f"""
   {2 ** (10 / 2.46):.0f} times in ten years | documented: Epoch, “Trends in GPU
   Price-Performance”; only other data about prices and GPUs could change it
 - [C009] Language models grow ten times every year | CS 229S, “Hardware improvements lag behind LLM
-  scaling” | depends, not tested | GPT-2 (1.5 billion, February 2019) to MT-NLG (530 billion,
-  October 2021): {per_year:.1f} times a year. Other years, other rates | computed: from sizes and
-  dates that the models' authors published; other models and years change the rate
+  scaling” | depends, not tested | from GPT-2 (1.5 billion, February 2019) to MT-NLG (530
+  billion, October 2021) {per_year:.1f} times a year; from GPT-3 (175 billion, May 2020) to MT-NLG
+  {later:.1f} times | computed: nothing about GPUs; sizes and dates are those that the models'
+  authors published, and other models and years change the rate
 """
 
 # %% jupyter={"source_hidden": true}
 more_statements += """
 - [C013] Model parallel means pipeline; or layers, and parts of layers; or layers only | web note,
   “Pipeline Parallel (Model Parallel)”; CS 229S, “Model Parallelism”; blog, “Q2: How does FSDP
-  compare to model parallelism?” | they contradict each other | three documents use it for three
-  things. So say which split you mean (the three of section 3) | documented: nothing about GPUs, as
-  it is a question of words; Megatron-LM's paper (arXiv 1909.08053) calls tensor parallel so
+  compare to model parallelism?” | they contradict each other | three documents use these words for
+  three things. So say which of the three splits of section 3 you mean | documented: nothing about
+  GPUs, as it is a question of words; Megatron-LM's paper (arXiv 1909.08053) calls tensor parallel
+  model parallel
 - [C014] There are three widely adopted techniques: data, model and pipeline parallelism |
-  CS 229S, “What are the main techniques for parallelizing LLMs?” | imprecise | also sharded data
-  (chapter 06), sequence parallel (part 07e) and expert parallel (part 09e) | documented: nothing;
-  PyTorch's and Megatron-LM's documentation list more, and a later slide says “not exhaustive”
+  CS 229S, “What are the main techniques for parallelizing LLMs?” | imprecise | three more are in
+  use: sharded data parallel (chapter 06), sequence parallel (part 07e) and expert parallel (part
+  09e) | documented: nothing; PyTorch's and Megatron-LM's documentation list more, and a later slide
+  says “not exhaustive”
 """
 
 # %% jupyter={"source_hidden": true}
 # Statements that are right and surprise nobody, or cannot be tested, are folded.
 dealt[256] = launch(sampler_indices, 256, world_size=8).values
 shares = {n: sorted({len(indices) for indices in ranks}) for n, ranks in dealt.items()}
+each = {n: " or ".join(map(str, lengths)) for n, lengths in shares.items()}
 put_to_the_test(more_statements, more=f"""
-- [C012] 32 samples over 4 ranks are 8 each, 64 are 16; 256 go over 8 GPUs | web page, “Three
-  Dimensions of Parallelism”; CS 229S, “Data parallelism”; book chapter, “What is Data
+- [C012] 32 samples over 4 ranks are 8 each, 64 are 16; 256 are split equally over 8 | web page,
+  “Three Dimensions of Parallelism”; CS 229S, “Data parallelism”; book chapter, “What is Data
   Parallelism?” |
   {"right" if [shares[n] for n in (32, 64, 256)] == [[8], [16], [32]] else "not here"} |
-  {shares[32]}, {shares[64]} (section 3) and {shares[256]} (a run in this section), dealt out by
-  DistributedSampler | measured: nothing; the sampler deals out numbers, on GPUs the same
+  DistributedSampler dealt {each[32]} of 32 to each of 4 ranks (section 3, table), {each[64]} of 64
+  (counted in the run of section 3), and {each[256]} of 256 to each of 8 (a run in this section) |
+  measured: nothing; the sampler deals out numbers, on GPUs the same
 - [C010] Language models get better with computing, data and size, and new abilities emerge |
   CS 229S, “Model performance improves from all forms of scale”; “LLMs exhibit emergent properties
   at scale” | depends, not tested | power laws: Kaplan et al. 2020, revised by Hoffmann et al. 2022;

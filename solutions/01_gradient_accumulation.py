@@ -382,7 +382,7 @@ def ends(seen):
 taken = [sum(s["call"] == "step" for s in seen) for seen in (one_by_one, accumulated)]
 w1_of = {how: f"{weights[0]:.6f}" for how, weights in steps.items()}
 is_sum = w1_of["two backwards"] == w1_of["one backward, sum"] != w1_of["one backward, mean"]
-cleared = one_by_one[3]["gradients"]["w1"]
+cleared = set(one_by_one[3]["gradients"].values())  # of w1, w2 and b
 printed = {(loop, number): houses.entry(loop, number)
            for loop, numbers in houses.PRINTED.items() for number in numbers}
 
@@ -393,8 +393,9 @@ put_to_the_test(printed.pop(("one by one", 5)) + f"""
   one batch. The mean over the batch wants each loss divided by 2: {w1_of["one backward, mean"]}
   (section 3, table) | measured: nothing; autograd adds to .grad on every device
 - [C025] optimizer.zero sets the gradients to zero | PyTorch slides, “Computational graph: step 1
-  (optimizer.zero)” | {"imprecise" if cleared is None else "right"} | the method is called
-  zero_grad, and it leaves {cleared}, not a tensor of zeros (section 1, slider, snapshot 4) |
+  (optimizer.zero)” | {"imprecise" if cleared == {None} else "right"} | the method is called
+  zero_grad, and it leaves {", ".join(map(str, cleared))} in the .grad of all three parameters, not
+  a tensor of zeros (section 1, slider, snapshot 4) |
   measured: nothing about GPUs; zero_grad(set_to_none=False) leaves zeros, on every device
 """, more=f"""
 - [C026] Without accumulation, parameters change after every item; with it, after every batch |

@@ -252,7 +252,16 @@ plot_holdings(holdings)
 got = [row.index(1.0) for row in holdings["scatter: after"]]
 held = {call.split(":")[0]: [sum(1 for chunk in row if chunk) for row in rows]
         for call, rows in holdings.items() if call.endswith("after")}  # chunks on each rank
-roots = {"gather": [4, 0, 0, 0], "broadcast": [4, 4, 4, 4], "reduce": [4, 0, 0, 0]}
+roots = {"gather": [4, 0, 0, 0], "broadcast": [4, 4, 4, 4]}
+
+def has_the_sum():
+    x = torch.full((4,), 2.0 ** dist.get_rank())
+    dist.reduce(x, dst=0)
+    return bool((x == 15).all())
+
+sums = launch(has_the_sum, world_size=4).values
+have_it = ", ".join(str(rank) for rank, has in enumerate(sums) if has)
+as_words = {call: ", ".join(map(str, chunks)) for call, chunks in held.items()}
 summed = [row.index(15.0) for row in holdings["reduce_scatter: after"]]  # 15 = 1 + 2 + 4 + 8
 surprising = f"""
 - [C044] In a scatter, rank 1 gets chunk 0, and rank 2 chunk 1 | handwritten notes, “Scatter” |
@@ -265,15 +274,18 @@ surprising = f"""
 put_to_the_test(surprising, more=f"""
 - [C045] Gather: one collects all; broadcast: one to all; reduce: the result on one rank |
   handwritten notes, “Gather”, “Broadcast”, “Reduce” |
-  {"right" if all(held[call] == chunks for call, chunks in roots.items()) else "not here"} | chunks
-  that ranks 0 to 3 held afterwards: {"; ".join(f"{call} {held[call]}" for call in roots)}
-  (section 3, second picture) | measured: nothing; NCCL's collectives are defined alike
+  {"right" if all(held[call] == chunks for call, chunks in roots.items()) and have_it == "0"
+  else "not here"} | ranks 0 to 3 held {as_words["gather"]} chunks after a gather to rank 0, and
+  {as_words["broadcast"]} after its broadcast (section 3, second picture). After a reduce, of all
+  ranks rank {have_it} had all four sums (a run in this section) | measured: nothing; NCCL's
+  collectives are defined alike, and what a reduce leaves on the other ranks is open
 - [C043] After a reduce-scatter rank k has the sum of chunk k; an all-gather gives everybody all |
   handwritten notes, “Reduce Scatter”, “AllGather” |
   {"right" if (summed, held["all_gather"]) == ([0, 1, 2, 3], [4] * 4) else "not here"} | ranks 0 to
   3 had the sums of chunks {", ".join(map(str, summed))}; after an all-gather each held
   {max(held["all_gather"])} chunks (section 3, second picture) | measured: nothing about who holds
-  what; over NCCL a reduce-scatter is one of its own, over Gloo an all-reduce (part 02d)
+  what; NCCL has a reduce-scatter of its own, and Gloo runs an all-reduce for it (part 02d, section
+  2)
 """)
 
 # %% [markdown]

@@ -253,32 +253,41 @@ check("2.4")
 # statements that hold no surprise.
 
 # %% jupyter={"source_hidden": true}
-copies = {way: f"{took[way] / copy:.1f} copies' time" for way in took}
-busy = sum(friends["broadcast_tree"].sent_bytes) / links / took["broadcast_tree"]
+seconds = {way: f"{took[way]:.2f} s" for way in took}
+busy = {way: sum(friends[way].sent_bytes) / links / took[way] for way in took}
+in_use = {way: f"{share:.0%}" for way, share in busy.items()}
+at_once = friends["all_at_once"].sent_bytes[0] / 200_000  # copies that left rank 0
 surprises = f"""
 - [C027] 5 MB to 7 friends one after another at 1 MB/s: 5 s in all; on the next slide 35 s |
   PyTorch slides, “Point-To-Point” | contradicts itself |
-  {copies["one_by_one"]}, so about 7 × 5 s; 5 s is one copy (section 1, table) | measured: nothing,
-  with one link; a sender with seven links of its own could send seven copies at once
+  over links on which a copy takes {copy:g} s, seven copies one after another took
+  {seconds["one_by_one"]} (section 1, table). So it is 7 × 5 s, and 5 s is one copy | measured:
+  nothing, with one link; a sender with seven links of its own could send seven copies at once
 - [C029] A tree reaches 8 ranks in 5, 10, 15 s |
-  PyTorch slides, “Collective Communication: Broadcast” | depends |
-  {copies["broadcast_tree"]}, if each has a link of its own and passes on whole copies. A chain of
-  {pieces} pieces took {copies["chain"]} (section 1, table) | measured: on throttled links; NCCL's
-  broadcast passes pieces round a ring, so on GPUs a time near one copy is expected
+  PyTorch slides, “Collective Communication: Broadcast” |
+  {"depends" if took["chain"] < 0.9 * took["broadcast_tree"] else "right here"} | over links on
+  which a copy takes {copy:g} s, the tree took {seconds["broadcast_tree"]}, so three copies' time:
+  each rank has a link of its own, and passes on whole copies. A chain of {pieces} pieces took
+  {seconds["chain"]} (section 1, table) | measured: on throttled links; NCCL's broadcast passes
+  pieces round a ring, so on GPUs a time near one copy is expected
 - [C030] Divide and conquer avoids idle time |
-  PyTorch slides, “Collective Communication: Broadcast” | imprecise |
-  the tree keeps {busy:.0%} of the links busy (section 1, table). By its rule, six of eight ranks
-  have nothing to do in the first round | measured: nothing about a tree of whole copies; faster
-  links leave the same share of them idle
+  PyTorch slides, “Collective Communication: Broadcast” |
+  {"imprecise" if busy["broadcast_tree"] < 0.9 else "right"} | the tree kept
+  {in_use["broadcast_tree"]} of eight links in use. One copy after another kept
+  {in_use["one_by_one"]}, and a chain of {pieces} pieces {in_use["chain"]} (section 1, table). By
+  the tree's rule, six of eight ranks have nothing to do in the first round | measured: nothing
+  about a tree of whole copies; faster links leave the same share of them idle
 """
 
 # %% jupyter={"source_hidden": true}
 partial = "; ".join(" ".join(f"{v:.1f}" for v in level) for level in levels.values())
 others = f"""
 - [C028] To all 7 at once gives each 143 kB/s, and still takes 35 s |
-  PyTorch slides, “Point-To-Point” | right |
-  {copies["all_at_once"]}; 1 MB/s / 7 = {1000 / 7:.0f} kB/s (section 1, table) | measured: nothing,
-  as long as all seven share the sender's one link
+  PyTorch slides, “Point-To-Point” | {"right" if abs(at_once - 7) < 0.3 else "not here"} |
+  {at_once:.1f} copies, with headers, left by the sender's one link (counted in the run of section
+  1): so 7 × 5 s, and 1 MB/s / 7 = {1000 / 7:.0f} kB/s for each. On links on which a copy takes
+  {copy:g} s, this took {seconds["all_at_once"]} (section 1, table): seven copies' time, and the
+  work of many small messages | measured: nothing, as long as all seven share the sender's one link
 - [C031] Pairs of .1 -.2 -.3 .5 -.6 -.1 .2 .3 add up to -.1 .2 -.7 .5, then .1 -.2, then -.1 |
   PyTorch slides, “Collective Communication: Reduce” |
   {"right" if partial == "-0.1 0.2 -0.7 0.5; 0.1 -0.2; -0.1" else "not here"} |

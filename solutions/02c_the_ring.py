@@ -226,57 +226,66 @@ ring_guess.compare(2 * (n - 1) / n * megabytes, max(wider["ring"].sent_bytes) / 
 # statements that hold no surprise.
 
 # %% jupyter={"source_hidden": true}
-x_of = {way: max(summed[way].sent_bytes) / (megabytes * 1e6) for way in ways}
-total = sum(summed["ring"].sent_bytes) / (megabytes * 1e6)
+mb_of = {way: max(summed[way].sent_bytes) / 1e6 for way in ways}  # of the busiest rank
+total = sum(summed["ring"].sent_bytes) / 1e6
 gloo = summed["dist.all_reduce"].sent_bytes
-sent_by_all = " ".join(f"{count / 1e6 / megabytes:.2f}" for count in gloo)
+sent_by_all = ", ".join(f"{count / 1e6:.2f}" for count in gloo)
 not_in_the_middle = "wrong over Gloo" if max(gloo) < 1.1 * min(gloo) else "right here"
 by_threads = measured.ring_of_threads()
-to = measured.receivers(summed["ring"])
-to_0 = [rank for rank, its in enumerate(to) if 0 in its]
-steps, complete = len(films[0].moves), [f.count(15.0) for f in films[0].frames]
+to, in_words = measured.receivers(summed["ring"]), measured.peers(summed["ring"])
+steps = len(films[0].moves)
+complete = [{film.frames[step].count(15.0) for film in films} for step in range(steps + 1)]
+adds_then_replaces = complete == [{0}, {0}, {0}, {1}, {2}, {3}, {4}]
+counts = " ".join("/".join(map(str, sorted(its))) for its in complete)
 
 # %% jupyter={"source_hidden": true}
 surprises = f"""
 - [C033] All-reduce is a reduce to one node, then a broadcast |
   PyTorch slides, “Collective Communication: All-Reduce”; “Distributed Data Parallel: step 3” |
-  imprecise | the result is that, not the traffic. The busiest of {world_size} ranks sent
-  {x_of["star"]:.2f} X in a star, {x_of["tree"]:.2f} X in a tree, {x_of["ring"]:.2f} X in a ring
-  (section 2, table) | measured: over Gloo; NCCL's trees are a reduce up and a broadcast down, but
-  in pieces and on two trees, so no rank is expected to be a hot spot
+  {"imprecise" if mb_of["dist.all_reduce"] < 0.9 * mb_of["tree"] else "right here"} | the result is
+  that, not the traffic. Of a tensor of {megabytes:g} MB, the busiest of {world_size} ranks sent
+  {mb_of["star"]:.2f} MB in a star and {mb_of["tree"]:.2f} in a tree, which are a reduce and a
+  broadcast. In dist.all_reduce it sent {mb_of["dist.all_reduce"]:.2f} MB (section 2, table) |
+  measured: over Gloo; NCCL's trees are a reduce up and a broadcast down, but in pieces and on two
+  trees, so no rank is expected to be a hot spot
 - [C037] In each iteration a node sends to 2 of its peers | CS 229S, “All-reduce Algorithm” |
-  {"wrong" if len(to[0]) == 1 else "right"} | rank 0 of the ring sends to rank {to[0][0]} alone, and
-  receives from rank {to_0[0]} alone (counted in the run of section 2) | measured: nothing about one
-  ring; NCCL runs several at once, one for each channel, which may have other neighbours
+  {"wrong" if all(len(its) == 1 for its in to) else "right"} | each rank of the ring sends to one
+  other alone, in all steps: {in_words} (counted in the run of section 2). It receives from another
+  | measured: nothing about one ring; NCCL runs several at once, one for each channel, which may
+  have other neighbours
 - [C040] 2 (N - 1) X / N is the “total volume” | CS 229S, “Ring All-reduce Efficiency Analysis” |
-  {"imprecise" if total > 1.5 * x_of["ring"] else "right"} | one rank sent {x_of["ring"]:.2f} X; all
-  {world_size} together sent {total:.2f} X (section 2, table) | measured: nothing about a ring;
-  where a switch adds up (NVLink SHARP), ranks are expected to send less
+  {"imprecise" if total > 1.5 * mb_of["ring"] else "right"} | that is what one rank sends: for a
+  tensor of {megabytes:g} MB on {world_size} ranks {mb_of["ring"]:.2f} MB, and all ranks together
+  {total:.2f} MB (section 2, table) | measured: nothing about a ring; where a switch adds up (NVLink
+  SHARP), ranks are expected to send less
 """
 
 # %% jupyter={"source_hidden": true}
 surprises += f"""- [C049] All nodes send their gradients to one node, and get the total back |
-  PyTorch slides, “Collective Communication Primitives” | {not_in_the_middle} | ranks 0 to
-  {world_size - 1} of `dist.all_reduce`, which DDP calls, sent {sent_by_all} X (section 2, table) |
-  measured: over Gloo; NCCL has rings, trees and adding switches (documentation of NCCL_ALGO), and
-  in none of them one rank takes all gradients
+  PyTorch slides, “Collective Communication Primitives” | {not_in_the_middle} | nobody is in
+  the middle of dist.all_reduce, by which gradients are summed: of a tensor of {megabytes:g} MB,
+  ranks 0 to {world_size - 1} sent {sent_by_all} MB (counted in the run of section 2) | measured:
+  over Gloo; NCCL has rings, trees and adding switches (documentation of NCCL_ALGO), and in none of
+  them does one rank have to take all gradients
 - [C050] Rings became possible with multi-process | blog, “Distributed Data Parallelism” |
-  {"imprecise" if by_threads == [10] * 4 else "right"} | four threads of one process, this notebook,
-  summed 1 to 4 in a ring: {by_threads} (a run in this section) | measured: nothing; NCCL, too,
-  joins several GPUs of one process (ncclCommInitAll in its documentation)
+  {"imprecise" if by_threads == [10] * 4 else "right"} | four threads of one process summed 1, 2, 3
+  and 4 in a ring, and ended with {", ".join(map(str, by_threads))} (a run in this section) |
+  measured: nothing; NCCL also joins several GPUs of one process (ncclCommInitAll in its
+  documentation)
 """
 
 # %% jupyter={"source_hidden": true}
 others = f"""
 - [C036] A ring all-reduce runs 2 (N - 1) iterations | CS 229S, “All-reduce Algorithm” |
-  {"right" if steps == 2 * (4 - 1) else "not here"} | {steps} on 4 ranks (section 2, film) |
-  measured: nothing about a ring; NCCL cuts chunks into pieces that follow each other, and also has
-  algorithms with fewer steps, such as trees
+  {"right" if steps == 2 * (4 - 1) else "not here"} | a ring of 4 ranks had {steps} steps
+  (section 2, film) | measured: nothing about a ring; NCCL cuts chunks into pieces that follow each
+  other, and also has algorithms with fewer steps, such as trees
 - [C038] The first N - 1 iterations add, the next N - 1 overwrite |
   CS 229S, “All-reduce Algorithm”; handwritten notes, “Ring AllReduce” |
-  {"right" if complete == [0, 0, 0, 1, 2, 3, 4] else "not here"} | at the start and after each,
-  rank 0 has {" ".join(map(str, complete))} complete chunks of 4 (section 2, film) |
-  measured: nothing; that is what a ring all-reduce is, on every device
+  {"right" if adds_then_replaces else "not here"} | at the start and after each of {steps} steps,
+  every rank has {counts} complete sums of 4 (section 2, film). So from step 4 on, a complete sum
+  comes in, and replaces what was there | measured: nothing; that is what a ring all-reduce is, on
+  every device
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]

@@ -212,51 +212,62 @@ reduce_guess.compare((2 * 7 / 8) / (2 * 1 / 2), eight / two)
 # %% jupyter={"source_hidden": true}
 in_x = {name: {n: measured.busiest(run, name) for n, run in runs.items()}
         for name in runs[2].labels}
-ops = {op: launch(measured.all_reduce_of_ranks, op, world_size=4, device="cpu").values[0]
+ops = {op: launch(measured.all_reduce_of_ranks, op, world_size=4, device="cpu").values
        for op in ("SUM", "AVG", "MAX")}
+on_all = {op: " or ".join(f"{x:g}" for x in sorted(set(values))) for op, values in ops.items()}
+halves = launch(measured.in_two_halves, collectives, world_size=4, device="cpu")
+same, half = all(halves.values), [measured.busiest(halves, name) for name in halves.labels]
+whole = in_x["ring: all_reduce"][4]
+near = all(abs(sent / measured.X_BYTES - 2 * (n - 1) / n) < 0.01
+           for n, run in runs.items() for sent in run["ring: all_reduce"].sent_bytes)
 
 # %% jupyter={"source_hidden": true}
 facts = measured.facts_of_time(took, 1_000_000)
 surprises = f"""
 - [C032] A reduce on 8 ranks takes 3 steps: its time is logarithmic in the number of ranks |
-  PyTorch slides, “Collective Communication: Reduce” | {facts["logarithmic"]} | so is a tree's: on
-  2, 4, 8 ranks {facts["tree"]} ms. Gloo's is no tree: {facts["reduce"]} ms (section 3, table) |
-  measured: over slow cards; NCCL is expected to reduce in pieces along a ring, whose time hardly
-  grows with ranks for large tensors
+  PyTorch slides, “Collective Communication: Reduce” | {facts["logarithmic"]} | along a tree
+  it is: 1 MB on 2, 4 and 8 ranks took {facts["tree"]} ms. Gloo's reduce is no tree, and took
+  {facts["reduce"]} ms (section 3, table, quickest of 5) | measured: over slow cards; NCCL is
+  expected to reduce in pieces along a ring, whose time hardly grows with ranks for large tensors
 - [C034] All-reduce is generally faster than a reduce followed by a broadcast |
   PyTorch slides, “Collective Communication: All-Reduce” | {facts["faster"]} | 8 ranks, 1 MB each,
-  on slow cards: {facts["all_reduce"]} against {facts["both"]} ms (section 3, table) |
-  measured: over Gloo, whose broadcast is a tree of whole tensors; NCCL's moves pieces, so on GPUs
-  a smaller gap is expected
+  on slow cards: {facts["all_reduce"]} ms, and {facts["both"]} ms for a reduce and then a broadcast
+  (section 3, table, quickest of 5) | measured: over Gloo, whose broadcast is a tree of whole
+  tensors; NCCL's moves pieces, so on GPUs a smaller gap is expected
 """
 
 # %% jupyter={"source_hidden": true}
 surprises += f"""- [C046] Reduce is not for gradients, as only one rank gets the result |
-  handwritten notes, “Reduce” | imprecise | one reduce for each chunk's owner is a reduce-scatter,
-  as ZeRO needs: the busiest rank sent {in_x["a reduce to each owner"][4]:.2f} X on 4 ranks (counted
-  in the run of section 2) | measured: nothing; over NCCL, too, each owner can be the root of a
-  reduce of its chunk
+  handwritten notes, “Reduce” | imprecise | where each rank needs one chunk of the sum, as in ZeRO,
+  one reduce to each chunk's owner will do. On 4 ranks the busiest sent
+  {in_x["a reduce to each owner"][4]:.2f} X for all of them (counted in the run of section 2), and
+  {in_x["all_reduce"][4]:.3f} X in an all-reduce (section 2, table) | measured: nothing; over NCCL,
+  too, each owner can be the root of a reduce of its chunk
 - [C048] All-reduce averages gradients | web page, “Communication Collectives”; CS 229S, “Data
-  parallelism” | {"imprecise" if ops["SUM"] == 6 else "right"} | it sums: {ops["SUM"]:g} for ranks 0
-  to 3 (a run in this section). DDP divides (part 03, section 1) | measured: over Gloo; the default
-  operation is SUM on every backend (PyTorch's documentation), and NCCL can average if it is asked
+  parallelism” | {"imprecise" if ops["SUM"] == [6] * 4 else "right"} | it sums: all ranks got
+  {on_all["SUM"]} of 0, 1, 2 and 3 (a run in this section). DDP divides (part 03, section 1) |
+  measured: over Gloo; the default operation is SUM on every backend (PyTorch's documentation), and
+  NCCL can average if it is asked
 """
 
 # %% jupyter={"source_hidden": true}
 by_ranks = ", ".join(f"{x:.3f} X on {n}" for n, x in in_x["ring: all_reduce"].items())
 others = f"""
-- [C035] All-reduce = reduce-scatter + all-gather | handwritten notes, “AllReduce”; CS 229S,
-  “All-reduce Algorithm” | right | the lab's ring: {in_x["ring: reduce_scatter"][4]:.2f} X +
-  {in_x["all_gather"][4]:.2f} X = {in_x["ring: all_reduce"][4]:.2f} X on 4 ranks (section 2,
-  table) | measured: the result is the same on every backend; NCCL's ring has both halves in one
-  call, its trees have not
+- [C035] All-reduce = reduce-scatter + all-gather | handwritten notes, “AllReduce” |
+  {"right" if same and abs(sum(half) - whole) < 0.01 else "not here"} | rings of both, one after the
+  other, gave all 4 ranks the sums of dist.all_reduce: {same}. The busiest rank sent
+  {half[0]:.3f} X and {half[1]:.3f} X (a run in this section), and in a ring all-reduce
+  {whole:.3f} X (section 2, table) | measured: nothing about the result; NCCL's ring has both halves
+  in one call, and its trees have two other ones, a reduce and a broadcast
 - [C039] Each rank sends 2 (N - 1) X / N | CS 229S, “Ring All-reduce Efficiency Analysis”;
-  handwritten notes, “Communication Overhead” | right | {by_ranks} ranks (section 2, table) |
+  handwritten notes, “Communication Overhead” | {"right" if near else "not here"} | each
+  rank of a ring sent that within 0.01 X, and the busiest {by_ranks} ranks (section 2, table) |
   measured: nothing about a ring; where a switch adds up (NVLink SHARP), less is expected
 - [C047] The operation of an all-reduce may be sum, mean or max | handwritten notes, “AllReduce” |
-  depends | on the backend: here, for ranks 0 to 3, sum {ops["SUM"]:g}, mean {ops["AVG"]:g}, max
-  {ops["MAX"]:g} (a run in this section). Portable: the sum, then divide | measured: over Gloo;
-  NCCL has all three, and PyTorch's documentation names it as the only one with AVG
+  {"right over Gloo" if [*on_all.values()] == ["6", "1.5", "3"] else "depends"} | of 0, 1,
+  2 and 3 all ranks got the sum {on_all["SUM"]}, the mean {on_all["AVG"]} and the maximum
+  {on_all["MAX"]} (a run in this section). Portable: the sum, then divide | measured: over NCCL
+  nothing is expected to change; PyTorch's documentation promises the mean over NCCL alone
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
