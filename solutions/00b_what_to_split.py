@@ -255,10 +255,11 @@ per_year = (530 / 1.5) ** (1 / (2 + 8 / 12))
 later = (530 / 175) ** (1 / (1 + 5 / 12))
 more_statements = f"""
 - [C011] Training GPT-4 or Llama 70B needs hundreds or thousands of GPUs | web page, “Overview” |
-  depends | 16 bytes for each of 70 billion parameters fill {state_gb / 80:g} GPUs of 80 GB. Llama 2
-  70B took 1.72 million GPU hours, say its authors: {gpu_hours / 24 / 365:.0f} years on one GPU,
-  {gpu_hours / 24 / 2000:.0f} days on 2000 at best | computed: GPUs that are faster need fewer
-  hours; the hours are those of A100s in the Llama 2 paper. GPT-4's were not published
+  depends | on how long one can wait. 16 bytes for each of 70 billion parameters fill
+  {state_gb / 80:g} GPUs of 80 GB. Llama 2 70B took 1.72 million GPU hours, say its authors:
+  {gpu_hours / 24 / 365:.0f} years on one GPU, {gpu_hours / 24 / 2000:.0f} days on 2000 at best |
+  computed: GPUs that are faster need fewer hours; the hours are those of A100s in the Llama 2
+  paper. GPT-4's were not published
 - [C008] The FLOPS of GPUs double every 2.5 years | CS 229S, “Hardware improvements lag behind LLM
   scaling” | wrong, not tested | the study that it cites says FLOP/s for a dollar, every 2.46 years:
   {2 ** (10 / 2.46):.0f} times in ten years | documented: Epoch, “Trends in GPU

@@ -260,9 +260,10 @@ others = f"""
   {whole:.3f} X (section 2, table) | measured: nothing about the result; NCCL's ring has both halves
   in one call, and its trees have two other ones, a reduce and a broadcast
 - [C039] Each rank sends 2 (N - 1) X / N | CS 229S, “Ring All-reduce Efficiency Analysis”;
-  handwritten notes, “Communication Overhead” | {"right" if near else "not here"} | each
-  rank of a ring sent that within 0.01 X, and the busiest {by_ranks} ranks (section 2, table) |
-  measured: nothing about a ring; where a switch adds up (NVLink SHARP), less is expected
+  handwritten notes, “Communication Overhead” | {"right" if near else "not here"} | each rank of a
+  ring sent that within 0.01 X (counted in the run of section 2), and the busiest {by_ranks} ranks
+  (section 2, table) | measured: nothing about a ring; where a switch adds up (NVLink SHARP), less
+  is expected
 - [C047] The operation of an all-reduce may be sum, mean or max | handwritten notes, “AllReduce” |
   {"right over Gloo" if [*on_all.values()] == ["6", "1.5", "3"] else "depends"} | of 0, 1,
   2 and 3 all ranks got the sum {on_all["SUM"]}, the mean {on_all["AVG"]} and the maximum

@@ -375,9 +375,9 @@ text = f"""
 - [C072] Workers push and pull gradients at the same time | blog, “Data Parallelism” |
   {"imprecise" if max(bsp["staleness"]) == 0 else "not seen here"} | weights are pulled, gradients
   pushed. With BSP no worker pulls before the last push: all {len(bsp["staleness"])} gradients have
-  staleness {max(bsp["staleness"])} (counted in this section). {made[0].upper() + made[1:]}, where
-  it answers each worker at once | measured: nothing; with a faster link, too, a synchronous server
-  needs the last gradient before it has new weights
+  staleness {max(bsp["staleness"])} (counted in the run of section 3). {made[0].upper() + made[1:]},
+  where it answers each worker at once | measured: nothing; with a faster link, too, a synchronous
+  server needs the last gradient before it has new weights
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -392,8 +392,8 @@ put_to_the_test(text, more=f"""
   links; faster links shorten both, and the server's share of the bytes stays
 - [C079] BSP has no stale weights, but all wait for the slowest | handwritten notes,
   “Synchronization Approaches” | {"right" if max(bsp["staleness"]) == 0 else "not here"} | all
-  {len(bsp["staleness"])} gradients have staleness {max(bsp["staleness"])} (counted in this
-  section). Two workers of 10 ms wait for one of 50 ms: {made} | measured: nothing; every
+  {len(bsp["staleness"])} gradients have staleness {max(bsp["staleness"])} (counted in the run of
+  section 3). Two workers of 10 ms wait for one of 50 ms: {made} | measured: nothing; every
   synchronous all-reduce of NCCL waits for its slowest rank, too
 - [C096] Two challenges: overhead of communication and of synchronisation | CS 229S, “Parallelism is
   necessary to train and serve LLMs at scale” |

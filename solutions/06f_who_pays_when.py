@@ -296,6 +296,9 @@ shorter = predict("With one unit gathered ahead, a step is shorter by", unit="%"
 stages = {how: prefetch.quickest(how, 1, prefetch.EVEN, 0.0)
           for how in ("stage 1", "stage 2", 0, 1)}
 took = {how: run.values[0][0] for how, run in stages.items()}
+ways = {0: "stage 3, each unit waited for", 1: "stage 3, one unit ahead"}
+for how, forwards in took.items():
+    print(f"{ways.get(how, how)}: {forwards:.1f} forwards")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
@@ -417,8 +420,7 @@ waits = min(took["stage 1"], took["stage 2"])  # of these two each message is wa
 grows = models["stage 3"][-1] > 1.2 * models["stage 2"][-1] > 1.2 * models["stage 1"][-1]
 more = f"""
 - Fetching ahead hides communication | FSDP's paper, section 3.3 |
-  {"right" if took[1] < 0.9 * took[0] else "not seen here"} | section 4: {took[0]:.1f} forwards,
-  then {took[1]:.1f}; the computing alone takes 18
+  {"right" if took[1] < 0.9 * took[0] else "not seen here"} | {took[0]:.1f} forwards, then {took[1]:.1f} (section 4, run); the computing alone takes 18
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -435,10 +437,10 @@ surprises = f"""
 - [C134] Speed: ZeRO 1 > 2 > 3 | web note, “Deepspeed ZeRO Data Parallel” |
   {"depends on overlap" if took[1] < waits < took[0] else "not seen here"} | a step takes, in
   forwards of a layer: stage 1 {took["stage 1"]:.1f}, stage 2 {took["stage 2"]:.1f}; stage 3
-  {took[0]:.1f} if each message is waited for, {took[1]:.1f} with one unit gathered ahead (measured
-  in this part; computing emulated). Stages 1 and 2 wait for equally many bytes, so their
-  difference is noise; with overlap they would gain, too | measured: the order, with engines that
-  overlap all stages. Expected are stages 1 and 2 alike, and 3 slower on slow links
+  {took[0]:.1f} if each message is waited for, {took[1]:.1f} with one unit gathered ahead (section
+  4, run; computing emulated). Stages 1 and 2 wait for equally many bytes, so their difference is
+  noise; with overlap they would gain, too | measured: the order, with engines that overlap all
+  stages. Expected are stages 1 and 2 alike, and 3 slower on slow links
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]

@@ -431,8 +431,9 @@ put_to_the_test(surprises + f"""
   Released after use it sends {textbook["FSDP2"]:.2f} models by textbook, as stage 3; kept gathered
   {textbook["FSDP2, kept gathered"]:.2f}, as stage 2. In 2 halves a rank keeps
   {found.get("FSDP2, 2 halves", found["FSDP2"])["parameters"]:.2f} of the parameters in place of
-  {found["FSDP2"]["parameters"]:.2f} (section 1, table) | measured: nothing, since these are
-  settings of one engine
+  {found["FSDP2"]["parameters"]:.2f} (section 1, table) | measured: nothing in the shares kept. Over
+  Gloo, whose reduce-scatter sends twice its bytes, FSDP2 sends more than the textbook says; over
+  NCCL the textbook's figures are expected
 - [C145] DeepSpeed takes a JSON with "auto" values | web page, “DeepSpeed ZeRO-3 Configuration” |
   depends on who reads it | Hugging Face's Trainer fills them in (its documentation); DeepSpeed
   alone {auto} (section 4, run) | {"measured" if deep else "documented"}: nothing, since DeepSpeed

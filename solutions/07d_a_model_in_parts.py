@@ -272,8 +272,8 @@ put_to_the_test(f"""
 - [C167] Model parallelism replicates the input | CS 229S, “Model Parallelism” |
   {"right" if wrong_by > 0.01 else "wrong"} for tensor parallelism | with other tokens on each rank,
   the weights are not those of one process (section 4, table): a tensor is off by up to
-  {wrong_by:.0%} (measured in this section). In a pipeline the first stage alone reads the tokens |
-  measured: nothing, since the sums add up parts of one result
+  {wrong_by:.0%} (computed in this section from section 4's run). In a pipeline the first stage
+  alone reads the tokens | measured: nothing, since the sums add up parts of one result
 """)
 
 # %% [markdown]

@@ -231,6 +231,7 @@ fits = abs(gpipe_simulated.overhead - over) < 1e-9 < abs(gpipe_simulated.idle_sh
 in_turn = all(end <= start + 1e-6 for spans in gpipe.spans
               for (_, end), (start, _) in zip(sorted(spans), sorted(spans)[1:]))
 taken = {len({i for _, i, *_ in row}) for row in gpipe.rows}
+told_turns = "one after another" if in_turn else "several at a time"
 kilobytes = ", ".join(f"{size / 1e3:.1f}" for size in stage_bytes)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -258,15 +259,14 @@ put_to_the_test(surprises, more=f"""
   {seen} | 1 - 1/p; with {p} stages {1 - 1 / p:.1%}, measured {naive.idle_share:.1%} (section 1,
   picture; computing emulated) | measured: nothing, since one stage waits for the other on GPUs too
 - [C177] Slicing a model vertically severely lowers utilisation | CS 229S, “Model Parallelism” |
-  {seen} | one of {p} ranks works at a time: {naive.idle_share:.1%} of the time was idle
-  (section 1, picture). With {4 * p} micro-batches it was
-  {timelines[4 * p][1].idle_share:.3f} of the time (section 3, picture; computing emulated) |
-  measured: nothing without micro-batches
+  {seen} | one of {p} ranks works at a time: {naive.idle_share:.1%} of the time was idle (section 1,
+  picture). With {4 * p} micro-batches it was {timelines[4 * p][1].idle_share:.3f} of the time
+  (section 3, picture; computing emulated) | measured: nothing, since one stage waits for the other
+  on GPUs, too; micro-batches of another size change the second figure
 - [C185] Weights are split across space, the input across time | CS 229S, “What are the main
   techniques for parallelizing LLMs?” | {"right" if in_turn and taken == {m} else "not seen here"} |
   the stages have {kilobytes} kB of parameters (section 1, table). Each rank took all of
-  {max(taken)} micro-batches (section 2, picture), one after another: {in_turn} (measured in this
-  section) | measured: nothing,
+  {max(taken)} micro-batches, {told_turns} (counted in the run of section 2) | measured: nothing,
   since it is what a pipeline is
 """)
 

@@ -317,12 +317,13 @@ third_way = sent_kb["ZeRO 3"][1] < sent_kb["tensor parallel"][1]
 told = {way: " and ".join(f"{size:,.0f}" for size in sizes) for way, sizes in sent_kb.items()}
 put_to_the_test(f"""
 - [C186] Pipelines if the model does not fit and there are several servers or no fast network;
-  tensor parallelism within one fast server | CS 229S, “Summary of Different Parallelism
-  Approaches” | {"depends" if least and third_way else "not seen here"} | on the batch: with
-  {8 * samples[0]:,} and {8 * samples[1]:,} tokens a rank sends {told["pipeline"]} kB in a pipeline,
-  {told["ZeRO 3"]} kB under ZeRO stage 3 (section 6, table), {told["tensor parallel"]} kB with
-  tensor parallelism (measured in this section). ZeRO stage 3 is a third way that this slide leaves
-  out | measured: nothing in what is sent; which way is fastest depends on links, GPUs and batch
+  tensor parallelism within one fast server | CS 229S, “Summary of Different Parallelism Approaches”
+  | {"depends" if least and third_way else "not seen here"} | a pipeline sends least with few and
+  with many tokens; the batch decides between the other two. With {8 * samples[0]:,} and
+  {8 * samples[1]:,} tokens a rank sends {told["pipeline"]} kB in a pipeline, {told["ZeRO 3"]} kB
+  under ZeRO stage 3 (section 6, table), {told["tensor parallel"]} kB with tensor parallelism
+  (measured in this section). ZeRO stage 3 is a third way that this slide leaves out | measured:
+  nothing in what is sent; which way is fastest depends on links, GPUs and batch
 """)
 
 # %% [markdown]

@@ -595,11 +595,11 @@ grows = listed[16] > 4 * listed[8] > 16 * listed[4]
 put_to_the_test(f"""
 - [C202] Alpa considers inter-operator parallelism (pipeline) and intra-operator parallelism (data
   and tensor) separately | CS 229S, “Automatic Parallelization with Alpa” |
-  {"right" if on_two_levels and equal_to_one else "not here"} | as its paper says. The
-  course's small Alpa follows the paper: it cut {len(plan)} stages on one level, and chose
-  {", ".join(kinds)} within them on the other. On 8 ranks, such plans equal one process (section 6,
-  runs) | documented: nothing, since it is what the paper describes in its section 3. Alpa
-  itself, which compiles for GPUs, was not run
+  {"right" if on_two_levels and equal_to_one else "not here"} | as its paper says. The course's
+  small Alpa follows the paper: it cut {len(plan)} stages on one level, and chose {", ".join(kinds)}
+  within them on the other. On 8 ranks, two such plans equal one process (section 6, runs) |
+  documented: nothing, since it is what the paper describes in its section 3. Alpa itself, which
+  compiles for GPUs, was not run
 - [C203] Alpa chooses the optimal combination of inter-op and intra-op parallelism | CS 229S,
   “Automatic Parallelization with Alpa” | {verdict} | {in_own_cost}, where memory is no
   limit. Beside all plans, a small search like Alpa's found a fastest one for {optimal} of 30
