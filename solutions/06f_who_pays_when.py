@@ -420,7 +420,8 @@ waits = min(took["stage 1"], took["stage 2"])  # of these two each message is wa
 grows = models["stage 3"][-1] > 1.2 * models["stage 2"][-1] > 1.2 * models["stage 1"][-1]
 more = f"""
 - Fetching ahead hides communication | FSDP's paper, section 3.3 |
-  {"right" if took[1] < 0.9 * took[0] else "not seen here"} | {took[0]:.1f} forwards, then {took[1]:.1f} (section 4, run); the computing alone takes 18
+  {"right" if took[1] < 0.9 * took[0] else "not seen here"} | {took[0]:.1f} forwards,
+  then {took[1]:.1f} (section 4, run); the computing alone takes 18
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
