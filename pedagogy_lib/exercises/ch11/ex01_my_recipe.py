@@ -1,18 +1,19 @@
 """A recipe that keeps a budget: it is run on eight ranks of two machines, beside plain copies."""
 
-from dataclasses import fields
-
 import torch
 
+from ...basics.units import brief
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ...course.labs import find_lab
-from ...course.trying import there
 from ...machines.network import try_machines
 from ...machines.spec import Machines
+from ..kit.formula import is_raised, value_of
+from ..kit.values import text_of
 
 SECONDS = 100.0  # for both trainings; on a quiet machine they take fifteen
 STEPS = 3
 TRIES = 3  # a busy machine may slow the one more than the other: the best of these counts
+CASE = "your recipe"
 A_DICT = 'return a dict of settings, such as {"dp": 8, "micro_batch": 2}'
 PRODUCT = "each of the 8 ranks has one place on the mesh: dp × tp × pp × cp is 8"
 
@@ -51,7 +52,7 @@ TOO_SLOW = {
 
 def examine(answer):
     judged, capstone = find_lab("capstone_judged"), find_lab("capstone")
-    recipe = recipe_of(there(answer), judged, capstone)
+    recipe = recipe_of(settings_of(answer), judged, capstone)
     yield f"a possible recipe: {capstone.in_words(recipe)}"
     best = None
     for _ in range(TRIES):
@@ -88,25 +89,54 @@ def megabytes(count) -> str:
 # ---- Is it possible? ---
 
 
+def settings_of(answer) -> dict:
+    """What the answer gives, if that is a dict of settings. Raises `Wrong` if not."""
+    settings = value_of(answer, ())
+    if is_raised(settings):
+        raise Wrong(CASE, f"it raised {settings.text}")
+    if not isinstance(settings, dict):
+        raise Wrong(CASE, f"it returned {brief(settings, 60)}", A_DICT)
+    for name, value in settings.items():
+        if name not in KNOWN:
+            raise Wrong(CASE, f"there is no setting {brief(name)}", f"settings: {', '.join(KNOWN)}")
+        is_possible, possible = KNOWN[name]
+        if not is_possible(value):
+            raise Wrong(CASE, f"{name} is {brief(value)}", possible)
+    return settings
+
+
+def is_size(value) -> bool:
+    return is_whole(value) and value >= 1
+
+
+def is_whole(value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_yes_or_no(value) -> bool:
+    return isinstance(value, int) and value in (True, False)
+
+
+SIZE = is_size, "sizes are whole numbers from 1 on"
+KNOWN = {
+    **dict.fromkeys(("dp", "tp", "pp", "cp"), SIZE),
+    "zero": (lambda value: is_whole(value) and 0 <= value <= 3, "zero is 0, 1, 2 or 3"),
+    "micro_batch": SIZE,
+    "recompute": (lambda value: value in ("none", "full"), 'recompute is "none" or "full"'),
+    "half": (is_yes_or_no, "half is True or False, without quotes"),
+    "chunks": (lambda value: value == 1, "these trainers have one chunk on each stage"),
+    "sequence": (lambda value: value is False, "these trainers have no sequence parallelism"),
+}
+
+
 def recipe_of(settings, judged, capstone):
     """Raises `Wrong` for what is no recipe of eight ranks."""
-    case, setting = "your recipe", capstone.SETTING
-    if not isinstance(settings, dict):
-        raise Wrong(case, f"it returned {settings!r:.60}", A_DICT)
-    known = [field.name for field in fields(capstone.Recipe)]
-    for name in settings:
-        if name not in known:
-            raise Wrong(case, f"there is no setting {name!r:.40}", f"settings: {', '.join(known)}")
-    try:
-        recipe = capstone.Recipe(**settings)
-        ranks, why = recipe.ranks, judged.why_not(setting, recipe)
-    except (TypeError, ValueError, ZeroDivisionError):
-        raise Wrong(case, f"it returned {settings!r:.80}", "sizes are whole numbers from 1 on, "
-                    'recompute is "none" or "full", half is True or False') from None  # fmt: skip
-    if ranks != setting.ranks:
-        raise Wrong(case, f"it makes {ranks} ranks, and there are {setting.ranks}", PRODUCT)
-    if why:
-        raise Wrong(case, "this recipe cannot be run", f"{why}. The batch has {setting.samples} "
+    setting, recipe = capstone.SETTING, capstone.Recipe(**settings)
+    if recipe.ranks != setting.ranks:
+        what = f"it makes {text_of(recipe.ranks)} ranks, and there are {setting.ranks}"
+        raise Wrong(CASE, what, PRODUCT)
+    if why := judged.why_not(setting, recipe):
+        raise Wrong(CASE, "this recipe cannot be run", f"{why}. The batch has {setting.samples} "
                     f"samples, the model {setting.layers} layers")  # fmt: skip
     return recipe
 

@@ -75,3 +75,44 @@ def my_recipe():
 # %% wrong · sizes are whole numbers from 1 on
 def my_recipe():
     return {"pp": 2, "dp": 0, "half": True}
+
+# %% wrong · half is True or False, without quotes
+def my_recipe():
+    return {"pp": 2, "dp": 4, "zero": 1, "half": "False"}
+
+# %% wrong · sizes are whole numbers from 1 on
+def my_recipe():
+    return {"pp": 2.0, "dp": 8 / 2, "zero": 1, "half": True}
+
+# %% wrong · sizes are whole numbers from 1 on
+def my_recipe():
+    return {"pp": 2, "dp": 4, "zero": 1, "half": True, "micro_batch": -1}
+
+# %% wrong · zero is 0, 1, 2 or 3
+def my_recipe():
+    return {"dp": 8, "zero": 4, "half": True}
+
+# %% wrong · recompute is "none" or "full"
+def my_recipe():
+    return {"pp": 2, "dp": 4, "zero": 1, "half": True, "recompute": None}
+
+# %% wrong · recompute is "none" or "full"
+def my_recipe():
+    return {"pp": 2, "dp": 4, "zero": 1, "half": True, "recompute": "Full"}
+
+# %% wrong · it makes a number of 5000 digits ranks, and there are 8
+def my_recipe():
+    return {"pp": 2, "dp": 10 ** 5000, "zero": 1, "half": True}
+
+# %% wrong · it raised StopIteration
+def my_recipe():
+    judged = lab("capstone_judged")
+    return vars(next(r for r in judged.all_recipes(lab("capstone").SETTING) if r.dp == 3))
+
+# %% wrong · missing 1 required positional argument: 'setting'
+def my_recipe(setting):
+    return {"pp": 2, "dp": 4, "zero": 1, "half": True}
+
+# %% wrong · these trainers have no sequence parallelism
+def my_recipe():
+    return {"pp": 2, "dp": 4, "zero": 1, "half": True, "sequence": True}
