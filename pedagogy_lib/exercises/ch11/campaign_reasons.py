@@ -6,8 +6,8 @@ ENDS_BY = {
     "number of ranks has its own recipe. Where there is none, nobody can take a step",
     "KeyError: 'exp_avg'": "a checkpoint was to be saved before the first step: the optimizer has "
     "no averages yet. One is due after every EVERY steps",
-    "KeyError: 3": "there is no recipe for so few ranks. That is no error: nobody takes a step, and a "
-    "meeting comes next, and again, until there are ranks enough",
+    "KeyError: 3": "there is no recipe for so few ranks. That is no error: nobody takes a step, "
+    "and a meeting comes next, and again, until there are ranks enough",
     "mappingproxy": "`recipes` is only to be looked into: the next meeting looks there, too",
     "'NoneType' object has no attribute": "there is no engine. It is built after each meeting, "
     "if there is a recipe for those who are there. If not, no step can be taken or saved",
