@@ -132,7 +132,7 @@ def has_values(recipe: Recipe) -> bool:
         and min(sizes) > 0
         and recipe.zero in range(4)
         and recipe.recompute in ("none", "full")
-        and isinstance(recipe.half, bool)
+        and recipe.half in (True, False)
         and not (recipe.chunks > 1 or recipe.sequence)
     )
 

@@ -436,7 +436,7 @@ for name, line in (("as printed", documents.MEGATRON),
     words, complaint = documents.given_to_python(line)
     reached[name] = sum(word.startswith("--") for word in words)
     print(f"{name}: {reached[name]} of {meant} options reach python.",
-          f"It is given {words}" if words else f"Bash says: {complaint}", sep="\n  ")
+          f"It is given\n  {words}" if words else f"Bash says: {complaint}", sep="\n  ")
 
 # %% [markdown]
 # A backslash continues a line only if the line ends right behind it. Here a space follows, and the

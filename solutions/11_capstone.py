@@ -46,7 +46,8 @@ ours = []  # names of functions of yours that are left out: the solution's run i
 # by letter: each letter is a token. Eight ranks train it, four on each of two machines. As in 10b,
 # computing is emulated: each rank's matrix products take as long as on a device of 2 · 10⁹ FLOPs a
 # second. The network cards are really slow: they carry 2 MB/s each way.
-#
+
+# %% [markdown]
 # The trainer is `AnyPlan` of part 10b, made of what you have written since chapter 02. Below, each
 # lab says which functions are *yours*. If one of yours is in the way, put its name into `ours` in
 # the cell above, such as `ours = ["reduce_gradients"]`. Then the solution's function runs instead

@@ -34,8 +34,8 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 # ## 1 · The patient
 #
 # All sheets are runs of one program, [labs/patient.py](../labs/patient.py): a small language model
-# on four ranks. Read it as far as you like. Leave `labs/faults.py` and `labs/exam.py` closed: the
-# faults stand in them.
+# on four ranks. Read it. Leave `labs/faults.py` and `labs/exam.py` closed: the faults stand
+# in them.
 #
 # * **Two copies, each on two ranks.** Ranks 0 and 1 have copy 0, ranks 2 and 3 have copy 1. So the
 #   groups along `tp` are 0–1 and 2–3, and those along `dp` are 0–2 and 1–3.

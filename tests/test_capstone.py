@@ -183,7 +183,14 @@ def test_all_recipes_come_in_the_order_of_their_seconds():
     assert {recipe.ranks for recipe in found} == {4}
     assert {recipe.half for recipe in found} == {False, True}
     assert not any(JUDGED.why_not(SMALL, recipe) for recipe in found)
-    assert "more stages than layers" in JUDGED.why_not(SMALL, Recipe(pp=8))
+
+
+def test_why_a_recipe_cannot_be_run_is_told_in_one_sentence():
+    assert JUDGED.why_not(SMALL, Recipe(pp=8)) == "it makes 8 ranks, and there are 4"
+    assert "does not divide the batch" in JUDGED.why_not(SMALL, Recipe(dp=2, tp=2, micro_batch=8))
+    odd = {"dp": 4.0}, {"dp": 4, "half": "yes"}, {"dp": 2, "tp": 2, "sequence": True}, {"dp": True}
+    for settings in odd:
+        assert JUDGED.why_not(SMALL, Recipe(**settings)) == JUDGED.VALUES
 
 
 def test_recipes_in_words():

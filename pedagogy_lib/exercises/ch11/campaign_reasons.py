@@ -4,8 +4,11 @@
 ENDS_BY = {
     "and the world has": "this recipe is for another number of ranks than there are now. Each "
     "number of ranks has its own recipe. Where there is none, nobody can take a step",
-    "KeyError": "there is no recipe for so few ranks. That is no error: nobody takes a step, and a "
-    "meeting comes next, and again, until there are ranks enough",
+    "KeyError: 'exp_avg'": "a checkpoint was to be saved before the first step: the optimizer has "
+    "no averages yet. One is due after every EVERY steps",
+    "KeyError: 3": "there is no recipe for so few ranks. That is no error: nobody takes a step, "
+    "and a meeting comes next, and again, until there are ranks enough",
+    "mappingproxy": "`recipes` is only to be looked into: the next meeting looks there, too",
     "'NoneType' object has no attribute": "there is no engine. It is built after each meeting, "
     "if there is a recipe for those who are there. If not, no step can be taken or saved",
     "state_dict": "catch_up() takes the whole state from one rank. Here no rank has it: each has a "
@@ -61,14 +64,18 @@ TWICE = {
     "two are lost for good": "a death costs the steps since the newest checkpoint, and no more. A "
     "checkpoint is due after every EVERY steps, and is loaded after a meeting",
     "two are lost, and come back later": "nobody dies when newcomers come: so no step has to be "
-    "lost. Before all go to the meeting, they still have the whole state among them",
+    "lost. Before all go to the meeting, they still have the whole state among them. And each rank "
+    "sees at another moment that somebody waits: is_true_for_any() gives all the same answer",
 }
 
 SAVES = (
     "a checkpoint takes time, in which nobody computes. One is due after every EVERY steps; one "
     "more only if somebody waits to be let in"
 )
-UNSAVED = "a checkpoint is due after every EVERY steps: when ranks are lost, all go back to it"
+UNSAVED = (
+    "a checkpoint is due after every EVERY steps: when ranks are lost, all go back to it, and the "
+    "next day begins with the last one"
+)
 FEWER = {
     "two are lost for good": "two ranks are left for these steps, and there is a recipe for two",
     "two are lost, and come back later": "newcomers came, and there were four again, for whom "

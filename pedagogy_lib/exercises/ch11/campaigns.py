@@ -1,9 +1,12 @@
 """Beside an answer: one day of a small training in parts, and what is known of it afterwards."""
 
 import os
+import signal
 import tempfile
 import time
+from collections import Counter
 from functools import partial
+from types import MappingProxyType
 
 import torch
 
@@ -16,11 +19,14 @@ RANKS, STEPS, EVERY = 4, 24, 8
 SECONDS = 40.0  # of a case; on a quiet machine, one takes five
 LATE_SECONDS = 10.0  # that newcomers wait at most for the others to go on without them
 
+IN_SAVE = 16  # steps taken when a rank dies in the middle of a checkpoint
+LOOKS = 2  # that all ranks but the last one take in vain when somebody waits
+
 UNDISTURBED, ONE_DIES, TWO_LEFT = "nothing happens", "a rank dies", "two are lost for good"
 BACK = "two are lost, and come back later"
 KILLS = {  # (steps taken before, rank); how many processes the bench starts anew
     UNDISTURBED: ((), 0),
-    ONE_DIES: (((10, 1),), 1),
+    ONE_DIES: (((IN_SAVE, 1),), 1),
     TWO_LEFT: (((10, 2), (10, 3)), 0),
     BACK: (((9, 2), (9, 3)), 2),
 }
@@ -90,10 +96,45 @@ def live(answer, name, kills, place):
         wait_until(lambda: second_meeting(lab, place))
     if is_new and name == BACK:
         wait_until(lambda: two_have_gone_on(lab, place))
-    plan = [lab.Event("kill", *event) for event in kills]
+    lab.Crew.somebody_waits = seen_late(lab.Crew.somebody_waits)
+    plan = [lab.Event("kill", *event) for event in kills if name != ONE_DIES]
+    if name == ONE_DIES and not is_new:
+        lab.Campaign.save = dying_in(lab.Campaign.save, *kills[0])
     text = lab.standard_library(20_000)
-    args = plan, recipes_of(lab), setting_of(lab), text, f"{place}/checkpoints", place, STEPS
+    args = (
+        plan,
+        MappingProxyType(recipes_of(lab)),
+        setting_of(lab),
+        text,
+        f"{place}/checkpoints",
+        place,
+        STEPS,
+    )
     return lab.live_through(answer, *args)
+
+
+def seen_late(somebody_waits):
+    """Each rank sees at another moment that somebody waits: here the last one sees it first."""
+    looks = Counter()
+
+    def seen(crew):
+        if not somebody_waits(crew):
+            return False
+        looks[crew.meeting] += 1
+        return crew.me == crew.names[-1] or looks[crew.meeting] > LOOKS
+
+    return seen
+
+
+def dying_in(save, after, rank):
+    """A checkpoint in which a rank dies: no file of it is there yet."""
+
+    def save_or_die(campaign):
+        if campaign.steps == after and int(os.environ["RANK"]) == rank:
+            os.kill(os.getpid(), signal.SIGKILL)
+        save(campaign)
+
+    return save_or_die
 
 
 def wait_until(condition):

@@ -2,15 +2,18 @@
 
 import torch
 
+from ...basics.units import brief
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ...course.labs import find_lab
-from ...course.trying import there
 from ...machines.network import try_machines
 from ...machines.spec import Machines
+from ..kit.formula import is_raised, value_of
+from ..kit.values import text_of
 
 SECONDS = 100.0  # for both trainings; on a quiet machine they take fifteen
 STEPS = 3
 TRIES = 3  # a busy machine may slow the one more than the other: the best of these counts
+CASE = "your recipe"
 A_DICT = 'return a dict of settings, such as {"dp": 8, "micro_batch": 2}'
 PRODUCT = "each of the 8 ranks has one place on the mesh: dp × tp × pp × cp is 8"
 
@@ -49,7 +52,7 @@ TOO_SLOW = {
 
 def examine(answer):
     judged, capstone = find_lab("capstone_judged"), find_lab("capstone")
-    recipe = recipe_of(there(answer), judged, capstone)
+    recipe = recipe_of(settings_of(answer), judged, capstone)
     yield f"a possible recipe: {capstone.in_words(recipe)}"
     best = None
     for _ in range(TRIES):
@@ -86,23 +89,52 @@ def megabytes(count) -> str:
 # ---- Is it possible? ---
 
 
+def settings_of(answer) -> dict:
+    """What the answer gives, if that is a dict of settings. Raises `Wrong` if not."""
+    settings = value_of(answer, ())
+    if is_raised(settings):
+        raise Wrong(CASE, f"it raised {settings.text}")
+    if not isinstance(settings, dict):
+        raise Wrong(CASE, f"it returned {brief(settings, 60)}", A_DICT)
+    for name, value in settings.items():
+        if name not in KNOWN:
+            raise Wrong(CASE, f"there is no setting {brief(name)}", f"settings: {', '.join(KNOWN)}")
+        is_possible, possible = KNOWN[name]
+        if not is_possible(value):
+            raise Wrong(CASE, f"{name} is {brief(value)}", possible)
+    return settings
+
+
+def is_size(value) -> bool:
+    return is_whole(value) and value >= 1
+
+
+def is_whole(value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_yes_or_no(value) -> bool:
+    return isinstance(value, int) and value in (True, False)
+
+
+SIZE = is_size, "sizes are whole numbers from 1 on"
+KNOWN = {
+    **dict.fromkeys(("dp", "tp", "pp", "cp"), SIZE),
+    "zero": (lambda value: is_whole(value) and 0 <= value <= 3, "zero is 0, 1, 2 or 3"),
+    "micro_batch": SIZE,
+    "recompute": (lambda value: value in ("none", "full"), 'recompute is "none" or "full"'),
+    "half": (is_yes_or_no, "half is True or False, without quotes"),
+}
+
+
 def recipe_of(settings, judged, capstone):
     """Raises `Wrong` for what is no recipe of eight ranks."""
-    case, setting = "your recipe", capstone.SETTING
-    if not isinstance(settings, dict):
-        raise Wrong(case, f"it returned {settings!r:.60}", A_DICT)
-    for name in settings:
-        if name not in judged.SETTINGS:
-            what = f"there is no setting {name!r:.40}"
-            raise Wrong(case, what, f"settings: {', '.join(judged.SETTINGS)}")
-    recipe = capstone.Recipe(**settings)
-    if not judged.has_values(recipe):
-        raise Wrong(case, f"it returned {settings!r:.80}", judged.VALUES)
-    why = judged.why_not(setting, recipe)
+    setting, recipe = capstone.SETTING, capstone.Recipe(**settings)
     if recipe.ranks != setting.ranks:
-        raise Wrong(case, why, PRODUCT)
-    if why:
-        raise Wrong(case, "this recipe cannot be run", f"{why}. The batch has {setting.samples} "
+        what = f"it makes {text_of(recipe.ranks)} ranks, and there are {setting.ranks}"
+        raise Wrong(CASE, what, PRODUCT)
+    if why := judged.why_not(setting, recipe):
+        raise Wrong(CASE, "this recipe cannot be run", f"{why}. The batch has {setting.samples} "
                     f"samples, the model {setting.layers} layers")  # fmt: skip
     return recipe
 

@@ -4,21 +4,34 @@ import operator
 
 import torch
 
+from ...basics.units import brief
 from ..kit import Formula
 from ..kit.values import text_of
 
 GARBAGE = -77.0  # what is saved of padding
+TWICE = "an address may be in a file twice: these are copies, and one of them is taken"
+RAISE = "if a wanted address is in no file, ValueError is asked"
 
 
-def saved(*files, dtype=torch.float32):
-    """Files from lists of addresses: the number at address k is 10 k, or what stands for it."""
+def tens(address) -> float:
+    return 10.0 * address
+
+
+def around_zero(address) -> float:
+    """As averages are: some are negative, and that of what never had a gradient is 0."""
+    return 10.0 * (address - 2)
+
+
+def saved(*files, dtype=torch.float32, number=tens):
+    """Files from lists of addresses: the number at address k is number(k), or that of padding."""
     return [(torch.tensor(addresses, dtype=torch.int64),
-             torch.tensor([GARBAGE if k == 0 else 10.0 * k for k in addresses]).to(dtype))
+             torch.tensor([GARBAGE if k == 0 else number(k) for k in addresses]).to(dtype))
             for addresses in files]  # fmt: skip
 
 
-def given(case, files, wanted, dtype=torch.float32):
-    return case, [(saved(*files, dtype=dtype), torch.tensor(wanted, dtype=torch.int64))]
+def given(case, files, wanted, dtype=torch.float32, number=tens):
+    files = saved(*files, dtype=dtype, number=number)
+    return case, [(files, torch.tensor(wanted, dtype=torch.int64))]
 
 
 def described(function):
@@ -28,12 +41,19 @@ def described(function):
         try:
             got = function(files, wanted)
         except ValueError:
+            if not is_missing(files, wanted):
+                raise  # by accident: then its text says more
             return looks("ValueError")
-        if not isinstance(got, torch.Tensor):
-            return got
-        return looks("nothing", str(got.dtype), got.double())
+        if isinstance(got, torch.Tensor) and got.dim() == 1:
+            return looks("nothing", str(got.dtype), got.double())
+        return looks(f"it returned {brief(got)}") if isinstance(got, Exception) else got
 
     return describe
+
+
+def is_missing(files, wanted) -> bool:
+    """Whether an address is wanted that no file has."""
+    return not set(wanted.tolist()) <= {0, *together(files)[0].tolist()}
 
 
 def looks(raises, dtype="", numbers=()) -> dict:
@@ -78,7 +98,7 @@ def into(files, wanted, put, padding=True, missing=True, dtype=None):
     put(whole, addresses, numbers)
     if padding:
         whole[0] = 0
-    if missing and not set(wanted.tolist()) <= {0, *addresses.tolist()}:
+    if missing and is_missing(files, wanted):
         raise ValueError
     return whole[wanted]
 
@@ -89,6 +109,21 @@ def copied(whole, addresses, numbers):
 
 def added(whole, addresses, numbers):
     whole.index_add_(0, addresses, numbers)
+
+
+def added_file_by_file(whole, addresses, numbers):
+    whole[addresses] += numbers  # of an address that is there twice, one counts
+
+
+def by_files(files, wanted, put):
+    last = 1 + max(int(wanted.max()), int(together(files)[0].max()))
+    whole = files[0][1].new_zeros(last)
+    for addresses, numbers in files:
+        put(whole, addresses, numbers)
+    whole[0] = 0
+    if is_missing(files, wanted):
+        raise ValueError
+    return whole[wanted]
 
 
 def ascending(files, wanted):
@@ -118,10 +153,42 @@ def skips_missing(files, wanted):
     return looked_up(files, wanted[torch.isin(wanted, known)])
 
 
+def known_by_its_number(sentinel):
+    """Takes an address as missing if what is at it is the number of an empty place."""
+
+    def find(files, wanted):
+        addresses, numbers = together(files)
+        whole = numbers.new_full((1 + max(int(wanted.max()), int(addresses.max())),), sentinel)
+        whole[addresses] = numbers
+        whole[0] = 0
+        if (whole[wanted][wanted > 0] == sentinel).any():
+            raise ValueError
+        return whole[wanted]
+
+    return find
+
+
+def largest(whole, addresses, numbers):
+    whole.scatter_reduce_(0, addresses, numbers, "amax")
+
+
+def rounded_addresses(files, wanted):
+    return looked_up([(of.to(numbers.dtype).long(), numbers) for of, numbers in files], wanted)
+
+
+def both_rounded(files, wanted):
+    return rounded_addresses(files, wanted.to(files[0][1].dtype).long())
+
+
+def as_long_as_the_first(files, wanted):
+    length = len(files[0][0])
+    return looked_up([(of[:length], numbers[:length]) for of, numbers in files], wanted)
+
+
 def differs(call, wanted, got) -> str:
     if got["raises"] != wanted["raises"]:
-        if wanted["raises"] == "nothing":
-            return "it raised ValueError, and each number is there"
+        if not got["dtype"]:
+            return f"an address is in no file: {got['raises']}, and has to raise it"
         return f"an address is in no file: expected a ValueError, got {text_of(got['numbers'])}"
     if got["dtype"] != wanted["dtype"]:
         return f"it is of {got['dtype']}, expected {wanted['dtype']}"
@@ -143,6 +210,10 @@ EXERCISE = OfTensors(
         given("padding wanted, and in no file", [[1, 2, 3], [4]], [4, 0]),
         given("float64", [[2, 1], [3]], [1, 2, 3], torch.float64),
         given("bfloat16", [[2, 1], [3]], [3, 1], torch.bfloat16),
+        given("large addresses, bfloat16", [[255, 256], [257, 258]], [256, 257], torch.bfloat16),
+        given("twice in one file", [[2, 1, 2], [3]], [2, 3]),
+        given("a short file, and a long one", [[4], [1, 2, 3]], [3, 4]),
+        given("averages", [[1, 2], [3, 4]], [1, 2, 3], number=around_zero),
         given("one is missing", [[1, 2], [4, 5]], [2, 3, 4]),
         given("one is missing behind all others", [[1, 2], [3]], [3, 9]),
     ]),
@@ -166,6 +237,8 @@ EXERCISE = OfTensors(
             lambda files, wanted: into(files, wanted, copied, missing=False),
         "an address in several files is a copy: all have the same number there, and it is taken "
         "once. It is no part of a sum": lambda files, wanted: into(files, wanted, added),
+        "an address in several files is a copy, and here its copies are added up. It is no part of "
+        "a sum": lambda files, wanted: by_files(files, wanted, added_file_by_file),
         "these numbers are in ascending order of their addresses, and not in the order of "
         "`wanted`": ascending,
         "an address may be wanted several times: then its number comes as often": each_once,
@@ -179,6 +252,22 @@ EXERCISE = OfTensors(
         "ValueError": skips_missing,
         "torch.zeros makes float32. Numbers that were saved in another dtype keep it":
             lambda files, wanted: into(files, wanted, copied, dtype=torch.float32),
+        "a tensor made of Python's numbers is of float32. Numbers that were saved in another "
+        "dtype keep it": lambda files, wanted: looked_up(files, wanted).float(),
+        "these are float64, whatever was saved. Numbers keep the dtype of the files":
+            lambda files, wanted: looked_up(files, wanted).double(),
+        "a number may be 0, such as the average of gradients that were all 0. So 0 does not say "
+        "that no file has it": known_by_its_number(0),
+        "a number may be negative. So no number says by itself that no file has it":
+            known_by_its_number(-10),
+        "a number may be negative: then the largest of it and a 0 in the table is 0": lambda
+            files, wanted: into(files, wanted, largest),
+        "an address is a whole number: in bfloat16, which rounds all above 256, two addresses "
+        "become one": both_rounded,
+        "addresses are whole numbers, and bfloat16 rounds all above 256: then 257 is not found":
+            rounded_addresses,
+        "this looks at as many numbers of each file as the first one has. A file has a length of "
+        "its own": as_long_as_the_first,
     }.items()],
     errors={
         "out of bounds": "the largest address may be in any file, or be wanted and in none: the "
@@ -187,6 +276,8 @@ EXERCISE = OfTensors(
         "table of all numbers has to reach that far",
         "KeyError": "an address that no file has: raise ValueError. And 0 is padding: it is in "
         "no file, perhaps, and no error",
+        "converted to Scalar": TWICE, "one element tensors": TWICE, "single element": TWICE,
+        "AssertionError": RAISE, "StopIteration": RAISE, "IndexError": RAISE,
         "dtypes match": "numbers have the dtype of the files: float32, float64 or bfloat16",
     },
     hints=(

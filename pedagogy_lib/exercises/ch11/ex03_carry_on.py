@@ -73,13 +73,18 @@ class Case:
         if odd and self.name in (UNDISTURBED, TWO_LEFT):
             what = f"a checkpoint after step {odd[0]}, and EVERY is {EVERY}"
             raise Wrong(self.name, what, SAVES)
-        if not any(step == EVERY for *_, step in self.saved):
-            raise Wrong(self.name, f"no checkpoint after step {EVERY}, which is EVERY", UNSAVED)
+        saved = {step for *_, step in self.saved}
+        for due in range(EVERY, STEPS + 1, EVERY):
+            if due not in saved:
+                what = f"no checkpoint after step {due}, and EVERY is {EVERY}"
+                raise Wrong(self.name, what, UNSAVED)
 
     def need_little_lost(self):
         """A death costs the steps since the checkpoint; that newcomers come costs nothing."""
         kills, _ = KILLS[self.name]
         allowed = max((step % EVERY for step, _ in kills), default=0)
+        if self.name == ONE_DIES:
+            allowed = EVERY  # the checkpoint in which it dies is lost, too
         twice = max((len(steps) - len({step for step, *_ in steps})
                      for steps in self.taken.values()), default=0)  # fmt: skip
         if twice > allowed:

@@ -2,25 +2,29 @@
 
 import difflib
 
+from ...basics.units import brief
 from ...course.checking import Exercise, Wrong
 from ...course.labs import find_lab
 from ..kit.formula import is_raised, value_of
+from ..kit.values import MOST_DIGITS, text_of
 from .what_sheets_show import SHOWS, as_text, difference
 
 CASE, MOST_REASONS = "your names", 3
 SHAPE = 'return a dict: {"seed": 7, "A": "summed", "B": …}'
+OTHER_SEEDS = "the dict has the seed of your exam, too: other seeds draw other sheets"
+A_SEED = "the seed of your exam is a whole number: the one behind `seed =`"
+ONE_NAME = "each sheet has one name, as a text; or None, without quotes, where you cannot tell"
 
 
 def examine(answer):
     named = value_of(answer, ())
-    need(not is_raised(named), getattr(named, "text", ""))
-    need(isinstance(named, dict), f"it returned {named!r:.60}", SHAPE)
-    seed, named = named.get("seed"), {k: v for k, v in named.items() if k != "seed"}
-    need(
-        isinstance(seed, int) and not isinstance(seed, bool),
-        f"of the seed it says {seed!r:.30}",
-        "the dict has the seed of your exam, too: other seeds draw other sheets",
-    )
+    need(not is_raised(named), f"it raised {getattr(named, 'text', '')}")
+    need(isinstance(named, dict), f"it returned {brief(named, 60)}", SHAPE)
+    need("seed" in named, "there is no seed", OTHER_SEEDS)
+    seed, named = named["seed"], {k: v for k, v in named.items() if k != "seed"}
+    is_whole = isinstance(seed, int) and not isinstance(seed, bool)
+    need(is_whole, f"the seed is {brief(seed)}", A_SEED)
+    need(abs(seed) < 10**MOST_DIGITS, f"the seed is {text_of(seed)}", A_SEED)
     sheets = find_lab("exam").drawn_for(seed)
     need_sheets(named, sheets)
     right = [letter for letter in sheets if named[letter] == sheets[letter]]
@@ -37,7 +41,7 @@ def need(condition, what, why=""):
 def need_sheets(named, sheets):
     """Raise `Wrong` unless each sheet is there, with a name of the list, or None."""
     unknown = [letter for letter in named if letter not in sheets]
-    need(not unknown, f"there is no sheet {unknown[:1]!r:.30}", "the sheets are A to L")
+    need(not unknown, f"there is no sheet {brief((unknown or [None])[0])}", "the sheets are A to L")
     missing = [letter for letter in sheets if letter not in named]
     need(
         not missing,
@@ -47,13 +51,15 @@ def need_sheets(named, sheets):
     for letter, name in named.items():
         need(
             name is None or name in list(SHOWS),
-            f"sheet {letter}: no fault is called {name!r:.40}",
+            f"sheet {letter}: no fault is called {brief(name)}",
             nearest(name),
         )
 
 
 def nearest(name) -> str:
-    near = difflib.get_close_matches(str(name), SHOWS, n=1)
+    if not isinstance(name, str) or name in ("None", ""):
+        return ONE_NAME
+    near = difflib.get_close_matches(name.strip().lower(), SHOWS, n=1)
     return f"did you mean {near[0]!r}?" if near else "take a name from the list of candidates"
 
 

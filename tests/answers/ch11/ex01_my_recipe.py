@@ -76,14 +76,43 @@ def my_recipe():
 def my_recipe():
     return {"pp": 2, "dp": 0, "half": True}
 
+# %% wrong · half is True or False, without quotes
+def my_recipe():
+    return {"pp": 2, "dp": 4, "zero": 1, "half": "False"}
+
 # %% wrong · sizes are whole numbers from 1 on
 def my_recipe():
-    return {"pp": 2, "dp": 4.0, "zero": 1, "half": True}
+    return {"pp": 2.0, "dp": 8 / 2, "zero": 1, "half": True}
 
-# %% wrong · half is True or False
+# %% wrong · sizes are whole numbers from 1 on
 def my_recipe():
-    return {"pp": 2, "dp": 4, "zero": 1, "half": "yes"}
+    return {"pp": 2, "dp": 4, "zero": 1, "half": True, "micro_batch": -1}
 
-# %% wrong · there is no setting 'sequence'
+# %% wrong · zero is 0, 1, 2 or 3
 def my_recipe():
-    return {"pp": 2, "tp": 4, "sequence": True, "half": True}
+    return {"dp": 8, "zero": 4, "half": True}
+
+# %% wrong · recompute is "none" or "full"
+def my_recipe():
+    return {"pp": 2, "dp": 4, "zero": 1, "half": True, "recompute": None}
+
+# %% wrong · recompute is "none" or "full"
+def my_recipe():
+    return {"pp": 2, "dp": 4, "zero": 1, "half": True, "recompute": "Full"}
+
+# %% wrong · it makes a number of 5000 digits ranks, and there are 8
+def my_recipe():
+    return {"pp": 2, "dp": 10 ** 5000, "zero": 1, "half": True}
+
+# %% wrong · it raised StopIteration
+def my_recipe():
+    judged = lab("capstone_judged")
+    return vars(next(r for r in judged.all_recipes(lab("capstone").SETTING) if r.dp == 3))
+
+# %% wrong · missing 1 required positional argument: 'setting'
+def my_recipe(setting):
+    return {"pp": 2, "dp": 4, "zero": 1, "half": True}
+
+# %% wrong · settings: dp, tp, pp
+def my_recipe():
+    return {"pp": 2, "dp": 4, "zero": 1, "half": True, "sequence": True}

@@ -150,3 +150,82 @@ def carry_on(campaign, crew, steps):
         return False
 
     train(campaign, crew, steps, step, lambda campaign: campaign.load())
+
+# %% wrong · saved before the first step [deep]
+# -             campaign.step()
+# -             waits = is_true_for_any(crew.somebody_waits())
+# -             if waits or campaign.steps % EVERY == 0:
+# -                 campaign.save()
+# +             waits = is_true_for_any(crew.somebody_waits())
+# +             if campaign.steps % EVERY == 0:
+# +                 campaign.save()
+# +             campaign.step()
+# +             if waits:
+# +                 campaign.save()
+
+# %% wrong · no checkpoint after step 16
+# -             if waits or campaign.steps % EVERY == 0:
+# +             if waits or campaign.steps == EVERY:
+
+# %% wrong · no checkpoint after step 24
+# -             if waits or campaign.steps % EVERY == 0:
+# +             if waits or (campaign.steps % EVERY == 0 and campaign.steps < steps):
+
+# %% wrong · each rank sees at another moment that somebody waits [deep]
+# -             waits = is_true_for_any(crew.somebody_waits())
+# +             waits = crew.somebody_waits()
+
+# %% wrong · Everything talks: a step, a sum, a checkpoint [deep]
+# -             if waits or campaign.steps % EVERY == 0:
+# -                 campaign.save()
+# +         if waits or campaign.steps % EVERY == 0:
+# +             campaign.save()
+
+# %% right · RuntimeError caught, and a largest flag [deep]
+def carry_on(campaign, crew, steps):
+    def begin(campaign):
+        campaign.drop()
+        recipe = campaign.recipes.get(len(crew.names))
+        if recipe:
+            campaign.build(recipe)
+        campaign.load()
+
+    def step(campaign, crew):
+        if not campaign.engine:
+            time.sleep(0.1)
+            return True
+        try:
+            campaign.step()
+            waits = torch.tensor(int(crew.somebody_waits()))
+            dist.all_reduce(waits, op=dist.ReduceOp.MAX)
+            if waits or not campaign.steps % EVERY:
+                campaign.save()
+        except RuntimeError:
+            return True
+        return waits
+
+    return train(campaign, crew, steps, step, begin)
+
+# %% right · no load without a recipe [deep]
+def carry_on(campaign, crew, steps):
+    def begin(campaign):
+        n = dist.get_world_size()
+        if n in campaign.recipes:
+            campaign.build(campaign.recipes[n])
+            campaign.load()
+        else:
+            campaign.drop()
+
+    def step(campaign, crew):
+        if campaign.engine is None:
+            time.sleep(0.1)
+            return True
+        with talking():
+            campaign.step()
+            if is_true_for_any(crew.somebody_waits()):
+                campaign.save()
+                return True
+            if campaign.steps % EVERY == 0:
+                campaign.save()
+
+    train(campaign, crew, steps, step, begin)

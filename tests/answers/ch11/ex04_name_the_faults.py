@@ -79,3 +79,42 @@ def name_the_faults():
 # %% wrong · return a dict
 def name_the_faults():
     return ["same samples", "slow link", "nothing sharded"]
+
+# %% right · a subclass of dict, and a negative seed
+def name_the_faults():
+    from collections import OrderedDict
+    found = OrderedDict(lab("exam").drawn_for(-5))
+    found["seed"] = -5
+    return found
+
+# %% wrong · 0 of 12 are right: nothing is wrong; still open: A, B, C
+def name_the_faults():
+    return {"seed": 302, **dict.fromkeys("ABCDEFGHIJKL")}
+
+# %% wrong · the seed is True the seed of your exam is a whole number
+def name_the_faults():
+    return {"seed": True, **lab("exam").drawn_for(True)}
+
+# %% wrong · the seed is '302' the seed of your exam is a whole number
+def name_the_faults():
+    return {"seed": "302", **lab("exam").drawn_for(302)}
+
+# %% wrong · the seed is a number of 5000 digits
+def name_the_faults():
+    return {"seed": 10 ** 5000, **lab("exam").drawn_for(302)}
+
+# %% wrong · each sheet has one name, as a text
+# -         "I": "summed",
+# +         "I": ["summed", "not divided"],
+
+# %% wrong · or None, without quotes, where you cannot tell
+# -         "I": "summed",
+# +         "I": "None",
+
+# %% wrong · did you mean 'summed'?
+# -         "I": "summed",
+# +         "I": "Summed",
+
+# %% wrong · there is no sheet 'a'
+def name_the_faults():
+    return {"seed": 302, **{k.lower(): v for k, v in lab("exam").drawn_for(302).items()}}
