@@ -106,6 +106,8 @@ show("Last week", last_week)
 #   the old model, of the new one, and the flat tensor into which these move. In the picture that is
 #   a high bar in dark blue, so thin that you may miss it; the table has it. How long the buffer of
 #   a message lives differs from step to step. So "communication" and "other" vary without a fault.
+
+# %% [markdown]
 # * **Flight recorder.** Each rank's last 16 calls, in the order in which it made them; a barrier is
 #   a call, too. A number in a square is the length of the tensor; 1k is about a thousand.
 # * **Tables.** The exact numbers of the same run. Bytes are counted by the operating system: each
