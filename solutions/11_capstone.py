@@ -471,10 +471,12 @@ print(f"steps taken by four ranks: {len(fewer)}")
 # With the numbers at the top, the kill costs two steps, the hang one, and the lost power two: as
 # many as were taken since the last checkpoint. The cable costs no step: TCP sends again what was
 # lost. Nor does the return of the power: all ranks save before they meet. In the picture a line
-# falls to the first step that is taken again: from 42 to 41, two steps are repeated. The four ranks
-# go on until the new processes have come, so they take more steps than the table has.
+# falls to the first step that is taken again: from 42 to 41, two steps are repeated.
 
 # %% [markdown]
+# The four ranks go on until the new processes have come, so they take more steps than the table
+# has.
+#
 # Of kill, hang and power, the kill costs the least time: the dead process's connections close, and
 # the others know at once. What remains is a new process, a meeting, and new groups. A rank that
 # stands still, or has no power, closes nothing.
