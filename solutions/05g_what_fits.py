@@ -154,7 +154,7 @@ Table(["training", "error"], [[name, f"{error:+.1%}"] for name, error in errors.
 for name in what_fits.TOO_LITTLE:
     by_run = what_fits.total_of(what_fits.measured(name, text))
     error = what_fits.total_of(what_fits.told(name)) / by_run - 1
-    print(f"{name}: error {error:+.1%}")
+    print(f"{name}: error {error:+.0%}")
 
 # %% [markdown]
 # In both the calculator says less than was measured. With one sample in a micro-batch, the fullest
