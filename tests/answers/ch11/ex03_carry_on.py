@@ -58,7 +58,7 @@ def carry_on(campaign, crew, steps):
 # -                 campaign.save()
 # +             campaign.save()
 
-# %% wrong · all go back to the same checkpoint, also the ranks that did not die [deep]
+# %% wrong · groups of ranks that have been closed: after each meeting, build the engine anew [deep]
 # -         if recipe is None:
 # +         campaign.load()
 # +         if recipe is None:
