@@ -97,9 +97,9 @@ show("Last week", last_week)
 # * **Losses.** Both ranks of a copy have the same loss, so one line lies on the other. The two
 #   copies have different samples, so their lines differ. `test` is the held-out loss; it is
 #   computed *before* the step. Losses above 5 leave the picture.
-# * **Timeline.** A bar of communication has two parts: waiting until all ranks are there, and the
-#   message. The rank that comes last does not wait. A bar shows both as one. A rank
-#   that makes none of these steps any more has an empty row.
+# * **Timeline.** In a bar of communication a rank waits until all ranks are there, and then the
+#   message travels. The bar has no border between the two. The rank that comes last does not wait.
+#   A rank that makes none of these steps any more has an empty row.
 
 # %% [markdown]
 # * **Memory.** Each step is a hill. At the restart there are three sets of weights for a moment: of

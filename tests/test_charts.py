@@ -132,3 +132,10 @@ def test_lines_that_lie_on_each_other_are_all_seen():
     assert a.get_linewidth() > c.get_linewidth() == b.get_linewidth()
     names = [text.get_text() for text in picture.figure.axes[0].get_legend().get_texts()]
     assert names == ["a", "b", "c", "theory"]
+
+
+def test_small_numbers_lie_on_each_other_only_if_they_are_equal():
+    lines = {"float64": [1e-16, 2e-16], "float32": [1e-9, 2e-9]}
+    picture = plot_against([1, 2], lines, "x", "y", logarithmic="y")
+    one, other = picture.figure.axes[0].lines
+    assert one.get_linewidth() == other.get_linewidth()

@@ -212,7 +212,7 @@ def add_legend(axes, place, one_theory):
 def hidden_by(name, lines) -> int:
     """How many later lines lie on this one: so much wider it has to be, to be seen."""
     after = list(lines)[list(lines).index(name) + 1 :]
-    return sum(np.allclose(lines[name], lines[other], rtol=0.02) for other in after)
+    return sum(np.allclose(lines[name], lines[other], rtol=0.02, atol=0) for other in after)
 
 
 def name_ticks(axis, values=()):

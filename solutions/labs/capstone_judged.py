@@ -107,7 +107,6 @@ def told(setting: Setting, recipe: Recipe) -> tuple[float, float]:
     return predicted(setting, recipe, HALF if recipe.half else START)
 
 
-SETTINGS = ("dp", "tp", "pp", "cp", "zero", "micro_batch", "recompute", "half")
 VALUES = (
     'sizes are whole numbers from 1 on, zero is 0 to 3, recompute is "none" or "full", and half is '
     "True or False"

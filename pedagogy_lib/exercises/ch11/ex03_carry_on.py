@@ -19,7 +19,6 @@ from .campaigns import (
     losses_alone,
 )
 
-LATE = 1  # steps that those who are left may take before they hear of newcomers
 
 
 def examine(answer):
