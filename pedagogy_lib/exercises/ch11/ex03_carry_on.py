@@ -20,7 +20,6 @@ from .campaigns import (
 )
 
 
-
 def examine(answer):
     alone = losses_alone(find_lab("capstone_chaos"))
     for name in KILLS:
