@@ -266,7 +266,7 @@ summed = [row.index(15.0) for row in holdings["reduce_scatter: after"]]  # 15 = 
 surprising = f"""
 - [C044] In a scatter, rank 1 gets chunk 0, and rank 2 chunk 1 | handwritten notes, “Scatter” |
   {"right" if got[1:3] == [0, 1] else "wrong, as we read the handwriting"} | ranks 0 to
-  {len(got) - 1} got chunks {", ".join(map(str, got))}: the root keeps chunk 0 (section 3, first
+  {len(got) - 1} got chunks {", ".join(map(str, got))}: the root keeps chunk 0 (section 3, second
   picture) | measured: nothing about GPUs; rank k gets entry k of the root's list, on every backend
 """
 

@@ -377,8 +377,8 @@ put_to_the_test(surprises, more=f"""
   “Computation-Communication overlap: bucketing”; book chapter, “PyTorch DistributedDataParallel
   (DDP)” | {"right" if once["measured"] < each["measured"] else "not seen here"} |
   {gradients} gradients: {1e3 * each["measured"]:.1f} ms one by one, {1e3 * once["measured"]:.1f} ms
-  in one bucket (section 1, table) | measured: over Gloo; a call of NCCL takes less time, but not
-  none, so the same order and a smaller gap are expected
+  in one bucket (section 1, table) | measured: over Gloo; a call of NCCL is expected to take
+  less time, but not none: the same order, and a smaller gap
 """)
 
 # %% [markdown]

@@ -334,7 +334,8 @@ others = f"""
 - [C082] Set find_unused_parameters=True for dynamic graphs | web page, “Key DDP Behaviors” |
   {"right" if found.values[0] else "wrong here"} | without it, the next forward raises an error;
   with it, .grad of the unused layer is None: {found.values[0]} (section 3, run) | measured: nothing
-  about the error; what the search costs differs on GPUs, and static_graph=True avoids it
+  about the error; what the search costs is expected to differ on GPUs. With
+  static_graph=True it is made once (PyTorch's documentation of DDP)
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -369,7 +370,8 @@ put_to_the_test(surprises + f"""
   {"imprecise" if summed.norm() > 1.5 * plain.norm() else "right here"} | DDP divides, and the
   all-reduce does not. With a hook that only sums, gradients are
   {summed.norm() / plain.norm():.2f} times as large (section 3, run) | measured: nothing; DDP's own
-  code divides, on every backend. NCCL also has an all-reduce that averages (ReduceOp.AVG)
+  code divides, on every backend. NCCL also has an all-reduce that averages
+  (ReduceOp.AVG in PyTorch's documentation)
 """, more=others)
 
 # %% [markdown]

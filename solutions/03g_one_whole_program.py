@@ -365,8 +365,8 @@ put_to_the_test(f"""
   {"imprecise" if run.backend != "nccl" and gap < 1e-10 else "not seen here"} | other backends
   synchronise, too: over {run.backend}, on {run.device}, 4 ranks on 2 machines and then 2 ranks end
   with the weights of one process, to 1e-10 (section 7, run; backend and device asked of it). Each
-  process has one device | measured: over Gloo; for GPUs NCCL is the usual backend. A process has
-  several of them if its model lies on several, says DDP's documentation
+  process has one device | measured: over Gloo; for GPUs PyTorch's documentation recommends NCCL.
+  A process has several of them if its model lies on several, says DDP's documentation
 """)
 
 # %% [markdown]

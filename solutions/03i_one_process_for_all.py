@@ -221,9 +221,10 @@ text = f"""
   {"right in number, not in bytes" if in_one + 2 == len(copies) == 5 else "not seen here"} |
   PyTorch's own forward makes {in_one:.0f} (a run in this section). As emulated, the backward makes
   {len(copies) - in_one:.0f} more (section 1, table). But all 4 ranks send
-  {sum(sent["DataParallel"]):.1f} copies of the model, with DDP {sum(sent["DDP"]):.1f} (counted in
-  this section). DDP has one all-reduce for each bucket (part 03e) | measured: with processes in
-  place of GPUs; on GPUs the same exchanges take other ways (PyTorch's source, comm.py)
+  {sum(sent["DataParallel"]):.1f} copies of the model, with DDP {sum(sent["DDP"]):.1f} (added up in
+  this section, from the run of section 4). DDP has one all-reduce for each bucket (part 03e) |
+  measured: with processes in place of GPUs; on GPUs the same exchanges take other ways (PyTorch's
+  source, comm.py)
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]

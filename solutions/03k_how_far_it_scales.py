@@ -348,6 +348,7 @@ sent = {name: raced[name].sent_bytes[0] / raced.values[0] for name in ENGINES}
 quickest = [1e3 * min(end - begin for begin, end in raced[name].spans[0]) for name in ENGINES]
 by_engine = ", ".join(f"{name} {models:.2f} models in {took:.1f} ms"
                       for (name, models), took in zip(sent.items(), quickest))
+least, first = min(sent, key=sent.get), ENGINES[quickest.index(min(quickest))]
 memory_ms = {what: 1e3 * seconds for what, seconds in
              (("predicted", 24 * P / rates["memory"]), ("measured", min(steps[1])))}
 
@@ -359,9 +360,9 @@ missed = scaling.farthest(steps, by_rates)[0]
 gpt3, seven = 175e9, 2 * 7 / 8 * 2 * 7e9  # weights; bytes that a rank of 8 sends for 7B in bf16
 more = f"""
 - [C085] If the model fits in GPU memory, DDP is the fastest | book chapter, “When to Use What?” |
-  {"right in bytes" if min(sent, key=sent.get) == "DDP" else "depends"}, of PyTorch's engines | a
-  rank of 2 sends the least with DDP: {by_engine} at the quickest (a run in this section). Times
-  differ from run to run, and ZeRO-1 by hand sends as few bytes as DDP (part 06h, section 1) |
+  {"right here" if least == first == "DDP" else "depends"} | of PyTorch's engines on 2 ranks,
+  {least} sent the fewest bytes and {first} was the quickest: {by_engine} (a run in this section).
+  Times differ from run to run, and ZeRO-1 by hand sends as few bytes as DDP (part 06h, section 1) |
   measured: over Gloo, whose reduce-scatter sends twice its bytes; on GPUs FSDP2 is expected to come
   nearer, and ZeRO-1 to compete
 - [C087] With data parallelism alone, a model has to fit into the memory of one GPU | CS 229S, “Data

@@ -362,13 +362,14 @@ more = f"""
 more += f"""- [C126] ZeRO-1: 2 D in the backward and D in the step | book chapter, “Communication
   Volume Comparison” | depends on the program | in forward, backward and step a rank sends
   {phases["ZeroRedundancyOptimizer"]} models with PyTorch's ZeroRedundancyOptimizer, as told; with
-  our stage 1 {phases["ours, stage 1"]}, which is D + D (measured in this section; D is
-  {once:g} on {n} ranks) | measured: nothing in the models sent, where a reduce-scatter sends half
-  of an all-reduce, as in our rings; Gloo's own does not
+  our stage 1 {phases["ours, stage 1"]}, which is D + D (measured in this section; a ring sends
+  (n - 1)/n of D, {once:g} on {n} ranks) | measured: nothing in the models sent, where a
+  reduce-scatter sends half of an all-reduce, as in our rings; Gloo's own does not
 - [C127] DDP 2 D, ZeRO-2 D + D | book chapter, “Communication Volume Comparison” |
   {"right by the method" if abs(total["ours, stage 2"] - 2 * once) < 0.1 else "not seen here"} |
   in forward, backward and step DDP sends {phases["DDP"]} models, our stage 2
-  {phases["ours, stage 2"]} (measured in this section; D is {once:g} on {n} ranks).{by_deepspeed} |
+  {phases["ours, stage 2"]} (measured in this section; a ring sends (n - 1)/n of D,
+  {once:g} on {n} ranks).{by_deepspeed} |
   measured: nothing for rings; NCCL has other algorithms, too (its documentation)
 - [C141] NO_SHARD is like DDP | book chapter, “FSDP: PyTorch’s ZeRO Implementation” |
   {"right" if abs(by_strategy["NO_SHARD"] - in_models["DDP"]) < 0.1 else "not seen here"} | it
@@ -407,8 +408,8 @@ surprises = f"""
   “Communication Volume Comparison” |
   {"wrong" if abs(total["ours, stage 3"] - 3 * once) < 0.1 else "not seen here"} | in forward,
   backward and step our stage 3 sends {phases["ours, stage 3"]} models: D, 2 D, and nothing
-  (measured in this section; D is {once:g} on {n} ranks) | measured: nothing in our stage 3; an
-  engine that keeps units gathered sends less
+  (measured in this section; a ring sends (n - 1)/n of D, {once:g} on {n} ranks) | measured:
+  nothing in our stage 3; an engine that keeps units gathered sends less
 - [C129] ZeRO-3 communicates 3 times as much as DDP | book chapter, “Communication Volume
   Comparison” and “Key Takeaways” | {"wrong" if times_ddp < 2 else "right"}, and its own table says
   5 D against 2 D | DDP sends {in_models["DDP"]:.2f} models, our stage 3

@@ -233,17 +233,24 @@ in_turn = all(end <= start + 1e-6 for spans in gpipe.spans
 taken = {len({i for _, i, *_ in row}) for row in gpipe.rows}
 told_turns = "one after another" if in_turn else "several at a time"
 kilobytes = ", ".join(f"{size / 1e3:.1f}" for size in stage_bytes)
+model = measured.Transformer(width=width, layers=8)
+first, *blocks, last = [sum(w.nbytes for w in layer.parameters())
+                        for layer in measured.layers_of(model)]
+equal = [sum(blocks[k : k + 2]) + first * (k == 0) + last * (k == 6) for k in (0, 2, 4, 6)]
+llamas = {size: lab("model_shapes").model_named(f"llama-{size}") for size in ("8B", "70B")}
+outside = {size: 2 * of.embedding_parameters / of.parameters for size, of in llamas.items()}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Statements of the sources, and what was found.
 surprises = f"""
 - [C169] 32 layers over 4 stages are 8 each, and memory is that of 1/P of the layers | web page,
   “Three Dimensions of Parallelism” |
-  {"imprecise" if max(stage_bytes) > 1.01 * whole / p else "right"} | in layers yes, in bytes no:
-  {p} stages have {min(stage_bytes) / whole:.1%} to {max(stage_bytes) / whole:.1%} of the parameters
-  (section 1, table), and activations depend on the schedule (part 08b, section 3) |
-  measured: nothing in the rule; in large models embedding and logits are a smaller part, and stages
-  come closer to 1/P
+  {"imprecise" if max(equal) > 1.01 * sum(equal) / 4 else "right"} | of blocks yes, of bytes no:
+  with 2 of 8 blocks each, embedding and logits at the ends, 4 stages have
+  {min(equal) / sum(equal):.1%} to {max(equal) / sum(equal):.1%} of the parameters (measured in this
+  section), and activations depend on the schedule (part 08b, section 3) | measured: nothing in the
+  rule; embedding and logits are {outside["8B"]:.0%} of Llama 3 8B and {outside["70B"]:.0%} of Llama
+  3 70B (computed from their published shapes), so stages of larger models come closer to 1/P
 - [C171] GPipe's bubble is (p-1)/m | web page, “The Bubble Problem” |
   {"right over the ideal, not of the whole" if fits else "right, of one stage"} | with {m}
   micro-batches on {p} ranks it is {over:.1%} over the ideal, simulated, and {gpipe.overhead:.1%}
@@ -260,7 +267,7 @@ put_to_the_test(surprises, more=f"""
   picture; computing emulated) | measured: nothing, since one stage waits for the other on GPUs too
 - [C177] Slicing a model vertically severely lowers utilisation | CS 229S, “Model Parallelism” |
   {seen} | one of {p} ranks works at a time: {naive.idle_share:.1%} of the time was idle (section 1,
-  picture). With {4 * p} micro-batches it was {timelines[4 * p][1].idle_share:.3f} of the time
+  picture). With {4 * p} micro-batches it was {timelines[4 * p][1].idle_share:.2f} of the time
   (section 3, picture; computing emulated) | measured: nothing, since one stage waits for the other
   on GPUs, too; micro-batches of another size change the second figure
 - [C185] Weights are split across space, the input across time | CS 229S, “What are the main

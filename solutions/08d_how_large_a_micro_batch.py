@@ -189,8 +189,8 @@ surprises = f"""
   of the time was idle, and {idle_with[64]:.0%} with 64 (measured in this section; computing
   emulated). The rule leaves {rule[4]:.1%} with 4 stages, {rule[64]:.1%} with 64 (section 3, run;
   simulated). On two stages, where it asks for 8 micro-batches, 32 samples were fastest in
-  micro-batches of {fastest} in this run (section 2, run) | measured: the best number. Expected: a
-  GPU loses more with small products than a CPU does
+  {32 // fastest}, of {fastest} samples each (section 2, run) | measured: the best number. Expected:
+  a GPU loses more with small products than a CPU does
 - [C176] Micro-batches reduce idle time, but utilisation stays poor | web note, “Pipeline Parallel
   (Model Parallel)”; CS 229S, “Pipeline Parallelism” |
   {"depends on how many" if smaller else "not decided by this run"} | on

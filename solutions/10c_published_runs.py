@@ -650,9 +650,10 @@ put_to_the_test(f"""
 - [C196] 3D, or PTD, parallelism scales to thousands of GPUs | CS 229S, “3D / Pipeline-Tensor-Data
   (PTD) Parallelism” | right | table 1 of its paper: {table[-1][-1]} TFLOP/s of a GPU on
   {table[-1][5]:,} GPUs, {table[0][-1]} on {table[0][5]}, with a model that grows. Our model of cost
-  predicts its ten rows to {off["interleaved"]:.0%} (section 6, table) | documented: nothing, since
-  its authors measured it on A100 (arXiv 2104.04473). Here 64 processes took such a step, on one
-  computer (part 09g)
+  predicts its ten rows to {off["interleaved"]:.0%}, told that scores of attention are stored and
+  chunks interleave; by default to {off["default"]:.0%} (section 6, table) | documented: nothing,
+  since its authors measured it on A100 (arXiv 2104.04473). Here 64 processes took such a step, on
+  one computer (part 09g)
 - Near-linear scaling with proper configuration | web page | depends | Megatron-LM with the same
   batch on four times the GPUs: an MFU of {figures.MEGASCALE[-1][2]} in place of
   {figures.MEGASCALE[0][2]} % (section 2). Model and batch that grow with the GPUs:
