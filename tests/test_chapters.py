@@ -101,9 +101,9 @@ SHOWN = {
     "01_gradient_accumulation": ["one by one: 24 steps", "theory 0.9631 w1"],
     "01b_batches_in_parts": ["[7, 7, 7, 7, 2]"],
     "01c_what_it_saves": ["a step for each 6", "equals one go, but for rounding: True"],
-    "02_collectives": ["ranks 0 to 2 got chunks 0, 1, 2", "theory 111 cents; counted 111 cents"],
+    "02_collectives": ["ranks 0 to 3 got chunks 0, 1, 2, 3", "theory 111 cents; counted 111 cents"],
     "02b_trees_and_chains": ["7 × 5 s"],
-    "02c_the_ring": ["all 3 together sent 4.00 X", "1.33 1.33 1.33 X", "theory 4 MB"],
+    "02c_the_ring": ["all ranks together 8.00 MB", "2.67 MB", "theory 4 MB"],
     "02d_bytes_of_all": ["0 to 1; 1 to 2; 2 to 0", "0 to 2; 1 to 0; 2 to 1", "theory 0.75 X"],
     "02e_what_a_message_costs": ["links throttled to 40 MB/s + 5 ms", "theory 376"],
     "02f_what_a_call_costs": [
@@ -256,7 +256,7 @@ SHOWN = {
     ],
     "08i_slices_of_a_sequence": ["131,072 tokens: 4.50 times"],
     "08j_pipelines_at_work": [
-        "theory 4.5 weights; measured 4.5",
+        "theory 4.5 times; measured 4.5",
         "added up gradients equal, but for rounding",
         "ZeRO stage 2 reduces a gradient as soon as autograd has it, and ZB-H1",
     ],
@@ -281,7 +281,7 @@ SHOWN = {
     "09e_experts_on_ranks": [
         "theory 2 times",
         "edp 2 × ep 4, 8 experts, 2 for each token: equal to one process to 1e-12: True",
-        "measured bytes are 1.0",
+        "bytes, by the formula",
     ],
     "09f_long_contexts": [
         "theory 32.77 GB; measured 32.77",
@@ -332,7 +332,7 @@ SHOWN = {
         "runs from here on: tp 4 pp 2, micro-batch 4",
         "in float32, losses of one process to 1e-5: True",
         "theory 5 steps; measured 5 steps",
-        "losses of one process, but for the rounding of bfloat16: True",
+        "all losses within 0.1 of one process's: True",
     ],
     "11b_exam": ["theory 12 sheets; counted 3 sheets", "not attempted yet"],
 }

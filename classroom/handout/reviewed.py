@@ -58,6 +58,8 @@ REVIEWED = [
      "the loss, which the text states: asked is its gradient"),
     (r"notebooks/09f_", r"of 9\.24$", r"tril", "the mask of one process, which the text shows"),
     (r"labs/uneven_stages\.py", r"of 6\.15$", r".", "a mean"),
+    (r"labs/capstone_state\.py", r"checkpoints\.py is_whole", r"LIST",
+     "a checkpoint's list is read, as beside the exercise: asked is what makes one whole"),
     # Checks
     (f"{CHECK}02/misconceptions", r"chunk_to_send", r"\(rank - root\) % n",
      "a rank's place in a tree, which 2.3 states; the chunk of a ring has a step in its place"),
@@ -75,6 +77,10 @@ REVIEWED = [
     (f"{CHECK}08/ex10_", r"of 8\.10$", r"samples % size == 0", "which sizes the text allows"),
     (f"{CHECK}09/ex25_", r"of 9\.26$", r"chunk\(n\)", "pieces in a row, which the text shows"),
     (f"{CHECK}10/ex11_", r"of 10\.11$", r".", "a row of numbers to try"),
+    (f"{CHECK}11/ex02_", r"of 11\.2$", r"describe|looks|raises|got = function",
+     "what is looked at in a result"),
+    (f"{CHECK}11/ex02_", r"of 11\.2$", r"wanted\.tolist",
+     "when a ValueError is asked, which the text says"),
     (f"{CHECK}02/two_levels|{CHECK}03/ex18_|{CHECK}06/ex10_", r"of 4\.8$", r"enumerate",
      "the numbers of those of which something is true"),
 ]  # fmt: skip

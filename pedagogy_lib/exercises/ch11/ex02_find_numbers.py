@@ -53,7 +53,7 @@ def described(function):
 
 def is_missing(files, wanted) -> bool:
     """Whether an address is wanted that no file has."""
-    return not set(wanted.tolist()) <= {0, *together(files)[0].tolist()}
+    return not set(wanted.tolist()) <= {0}.union(*(of.tolist() for of, _ in files))
 
 
 def looks(raises, dtype="", numbers=()) -> dict:
