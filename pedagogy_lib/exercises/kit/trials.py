@@ -76,7 +76,7 @@ def turned(x) -> torch.Tensor:
 def fine_numbers(rank, shape, dtype, salt=0) -> torch.Tensor:
     """The same; in float64 with digits that a float32 does not have, and sums still exact."""
     whole = numbers(rank, shape, dtype, salt)
-    return whole + whole.flip(-1) * 2.0**-30 if dtype == torch.float64 and whole.dim() else whole
+    return whole + whole.flip(-1) * 2.0**-28 if dtype == torch.float64 and whole.dim() else whole
 
 
 class Task:
