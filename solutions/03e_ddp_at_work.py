@@ -334,8 +334,8 @@ others = f"""
 - [C082] Set find_unused_parameters=True for dynamic graphs | web page, “Key DDP Behaviors” |
   {"right" if found.values[0] else "wrong here"} | without it, the next forward raises an error;
   with it, .grad of the unused layer is None: {found.values[0]} (section 3, run) | measured: nothing
-  about the error; what the search costs is expected to differ on GPUs. With
-  static_graph=True it is made once (PyTorch's documentation of DDP)
+  about the error; how long the search takes is expected to differ on GPUs. With
+  static_graph=True, DDP does not search in each step (its documentation)
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
