@@ -228,6 +228,12 @@ def test_ranks_speak_over_loopback_only():
         assert set(ips) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
+def test_one_may_leave_while_others_still_connect():
+    """A launch that did not wait for all to have connected failed about every tenth time."""
+    for _ in range(20):
+        launch_on_cpu(dist.destroy_process_group, world_size=8)
+
+
 def test_launches_share_no_state():
     def leave_traces():
         seen = hasattr(torch, "left_behind"), os.environ.get("TRACE"), torch.get_default_dtype()

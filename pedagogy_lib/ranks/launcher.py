@@ -189,7 +189,6 @@ class Launch(RankListener):
             "store": str(self.folder / "store"),
             "began": self.began,
             "replaces": 0,
-            "outlives": self.losses.replacements is not None,
         }
 
     def machine_of(self, rank) -> dict:

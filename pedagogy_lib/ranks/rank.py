@@ -194,8 +194,8 @@ def join(setup):
             rank=setup["rank"],
             world_size=setup["world_size"],
         )
-        if setup["outlives"]:  # one that dies at once must not keep others from connecting
-            await_all(store, setup["world_size"])
+        # One that leaves the group or dies at once must not keep others from connecting.
+        await_all(store, setup["world_size"])
     except (OSError, RuntimeError) as error:
         raise CannotBegin(f"could not join the other ranks: {reason(error)}") from None
     seed_everything(setup["seed"])
