@@ -13,6 +13,7 @@ import tempfile
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -247,10 +248,25 @@ def test_what_judges_by_itself_is_not_inside(tmp_path):
 
 
 def test_bubblewrap_that_is_not_installed_is_told(monkeypatch):
-    from classroom.sandbox import bubblewrap, landlocked
+    from classroom.sandbox import bubblewrap
 
     monkeypatch.setenv("PATH", os.devnull)
     assert bubblewrap.why_not() == (
         "it is not installed: install bubblewrap 0.7 or newer (`sudo apt install bubblewrap`)"
     )
-    assert landlocked.why_not() == "there is no `unshare`: install util-linux"
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (None, "landlockpy is not installed: `pip install landlockpy=="),
+        (SimpleNamespace(supported=lambda: False), "this kernel has no Landlock"),
+        (SimpleNamespace(supported=lambda: True), "there is no `unshare`: install util-linux"),
+    ],
+)
+def test_what_landlock_lacks_is_told(found, told, monkeypatch):
+    from classroom.sandbox import landlocked
+
+    monkeypatch.setenv("PATH", os.devnull)
+    monkeypatch.setitem(sys.modules, "landlockpy", found)
+    assert landlocked.why_not().startswith(told)
