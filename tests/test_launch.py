@@ -229,7 +229,7 @@ def test_ranks_speak_over_loopback_only():
 
 
 def test_one_may_leave_while_others_still_connect():
-    """A launch that did not wait for all to have connected failed about every tenth time."""
+    """Where launches do not wait until all have connected, some of these fail."""
     for _ in range(20):
         launch_on_cpu(dist.destroy_process_group, world_size=8)
 
