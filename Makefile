@@ -129,5 +129,7 @@ lock:
 		pyproject.toml | grep -Ev '^(torch|triton|nvidia|cuda)' >>constraints.txt
 
 clean:
-	rm -rf .venv *.egg-info .pytest_cache .ruff_cache
+	@if [ ! -e .venv ] || [ -e .venv/chosen-python ]; then rm -rf .venv/* .venv; \
+	else echo ".venv was not made by this set-up, so it stays"; fi
+	rm -rf *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

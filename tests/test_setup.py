@@ -43,7 +43,6 @@ def setup(tmp_path, monkeypatch):
 
 
 def make_venv(folder):
-    shutil.rmtree(folder, ignore_errors=True)
     for name in ("bin", SITE_PACKAGES):
         (folder / name).mkdir(parents=True)
     (folder / "bin" / "python").touch()
@@ -167,6 +166,46 @@ def test_a_venv_that_has_a_package_twice_is_made_anew(setup, capsys):
     setup.main()
     assert "Creating .venv" in capsys.readouterr().out
     assert torches(setup) == [CPU_BUILD.format(setup.TORCH)]
+
+
+@pytest.mark.parametrize("made_by", ["uv", "the user", "nobody"])
+def test_a_venv_of_the_users_own_is_left_alone(setup, made_by):
+    """uv's has no pip; another has packages of its own; or it is no environment at all."""
+    setup.VENV.mkdir()
+    if made_by != "nobody":
+        make_venv(setup.VENV)
+    if made_by == "uv":
+        (setup.VENV / "bin" / "pip").unlink()
+    (setup.VENV / "mine.txt").write_text("mine")
+    before = sorted(setup.VENV.rglob("*"))
+    with pytest.raises(SystemExit) as told:
+        setup.main("--named")
+    assert str(told.value).startswith(".venv was not made by this set-up, so it stays as it is.")
+    assert sorted(setup.VENV.rglob("*")) == before
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_venv_may_be_a_link_to_a_folder_elsewhere(setup, tmp_path, monkeypatch, exists):
+    elsewhere = tmp_path / "large disk" / "environment"
+    if exists:
+        elsewhere.mkdir(parents=True)
+    setup.VENV.symlink_to(elsewhere)
+    monkeypatch.setattr(setup, "VENV", setup.VENV.resolve())
+    setup.main()
+    assert (tmp_path / ".venv" / "ready").exists()
+    assert (tmp_path / ".venv").readlink() == elsewhere
+
+
+def test_a_set_up_that_was_interrupted_goes_on(setup, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context:
+        context.setattr(setup.subprocess, "run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            setup.main()
+    setup.main()
+    assert (setup.VENV / "ready").exists()
 
 
 def test_the_python_of_the_last_call_is_remembered(setup):

@@ -27,7 +27,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-VENV = ROOT / ".venv"
+VENV = (ROOT / ".venv").resolve()  # on clusters often a link to a larger disk
 PYTHON = VENV / "bin" / "python"
 CHOSEN = VENV / "chosen-python"  # the path of the one that .venv was made for
 VERSION = sys.version.split()[0]
@@ -65,6 +65,7 @@ def main(*words):
     for unknown in [word for word in extras if word not in EXTRAS]:
         sys.exit(f"tools/setup.py installs {', '.join(EXTRAS)} beside the course, not {unknown!r}.")
     with be_the_only_one():
+        need_own_venv()
         once("ready", named, install_course, named)
         for extra in extras:
             once("ready-" + extra, named, install_extra, extra)
@@ -90,6 +91,19 @@ def be_the_only_one():
     except OSError:
         pass  # a file system without locks
     return lock
+
+
+def need_own_venv():
+    """Stop where .venv holds what this set-up has not made: that is never emptied or changed."""
+    is_folder = VENV.is_dir()
+    if CHOSEN.exists() or not VENV.exists() or (is_folder and not any(VENV.iterdir())):
+        return
+    sys.exit(
+        ".venv was not made by this set-up, so it stays as it is. Either rename it (`mv .venv "
+        "my-venv`) and run make again, or keep it and install the course into it yourself "
+        "(`uv pip install -e .`, or `pip install -e .`), then start with `python -m pedagogy_lib "
+        "lab`."
+    )
 
 
 def once(name, named, install, *arguments):
@@ -128,14 +142,26 @@ def make_venv(named):
     in_the_way = has_own_torch() and torch_to_borrow(named)  # it would be found first
     if in_the_way or not usable_venv():
         print(f"Creating .venv with Python {VERSION}", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True)
-    if VENV not in Path(sys.executable).parents:
+        empty_venv()
+        subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
+    if Path(sys.prefix).resolve() != VENV:
         CHOSEN.write_text(sys.executable)
     for outdated in [*VENV.glob("ready*"), *packages().glob(BORROWED)]:
         outdated.unlink()
     for info in packages().glob("*.dist-info"):
         if not (info / "RECORD").exists():  # the last file that pip writes
             shutil.rmtree(info)
+
+
+def empty_venv():
+    """Make .venv a folder in which only CHOSEN lies, which says whose it is at every moment."""
+    VENV.mkdir(parents=True, exist_ok=True)
+    CHOSEN.touch()
+    for old in VENV.iterdir():
+        if old.is_dir() and not old.is_symlink():
+            shutil.rmtree(old)
+        elif old != CHOSEN:
+            old.unlink()
 
 
 def usable_venv():

@@ -81,7 +81,9 @@ hand-in: setup
 	@$(RUN) -m pedagogy_lib hand-in --name "$$HAND_IN_NAME"
 
 clean:
-	rm -rf .venv *.egg-info
+	@if [ ! -e .venv ] || [ -e .venv/chosen-python ]; then rm -rf .venv/* .venv; \\
+	else echo ".venv was not made by this set-up, so it stays"; fi
+	rm -rf *.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 """
 
