@@ -168,7 +168,7 @@ def test_a_changed_tag_counts_as_well(tmp_path):
     source = tmp_path / "00_add.py"
     source.write_text(SOURCE)
     record = source.with_suffix(".ipynb")
-    record.write_text(build.dump(build.to_notebook(build.solved(SOURCE), source.stem)))
+    record.write_text(build.dump(build.solved_notebook(source)))
     source.write_text(SOURCE.replace('"parameters"', '"nbval-ignore-output"'))
     assert not build.record_is_current(source)
 
@@ -220,7 +220,7 @@ def test_a_changed_source_is_no_longer_current(tmp_path, monkeypatch):
     source.write_text(SOURCE)
     assert not build.record_is_current(source)
     record = source.with_suffix(".ipynb")
-    record.write_text(build.dump(build.to_notebook(build.solved(SOURCE), source.stem)))
+    record.write_text(build.dump(build.solved_notebook(source)))
     assert build.record_is_current(source)
     source.write_text(SOURCE.replace("add(1, 2)", "add(1, 3)"))
     assert not build.record_is_current(source)
@@ -250,7 +250,8 @@ def test_a_record_of_the_same_code_gets_new_text_and_is_not_executed(tmp_path, m
     monkeypatch.setattr(build, "execute", lambda source: pytest.fail("it is executed"))
     (tmp_path / "solutions").mkdir()
     source = tmp_path / "solutions" / "00_add.py"
-    notebook = build.to_notebook(build.solved(SOURCE), source.stem)
+    source.write_text(SOURCE)
+    notebook = build.solved_notebook(source)
     notebook.cells[-1].outputs = [nbformat.v4.new_output("stream", name="stdout", text="3\n")]
     source.with_suffix(".ipynb").write_text(build.dump(notebook))
     source.write_text(f"# %% [markdown]\n# One more cell of text.\n\n{SOURCE}")
@@ -265,7 +266,7 @@ def test_a_record_of_other_code_has_to_be_executed(tmp_path):
     source = tmp_path / "00_add.py"
     source.write_text(SOURCE)
     assert build.with_new_text(source) is None
-    notebook = build.to_notebook(build.solved(SOURCE), source.stem)
+    notebook = build.solved_notebook(source)
     source.with_suffix(".ipynb").write_text(build.dump(notebook))
     assert build.with_new_text(source) is not None
     source.write_text(SOURCE.replace("add(1, 2)", "add(1, 3)"))

@@ -110,15 +110,14 @@ def fail():
 launch(fail, world_size=2)
 """)
     assert "RankError: rank 1 raised IndexError" in shown
-    assert "at cell In[" in shown
-    assert "line 3, in fail():  return x[dist.get_rank() + 1]" in shown
+    assert "at line 3 of a cell, in fail():  return x[dist.get_rank() + 1]" in shown
     assert "launcher.py" not in shown
 
 
 def test_error_in_a_redefined_function_shows_the_new_line(kernel):
     for word in "first", "second":
         shown = kernel.run(f"def fail():\n    raise ValueError('{word}')\nlaunch(fail)")
-        assert f"line 2, in fail():  raise ValueError('{word}')" in shown
+        assert f"line 2 of a cell, in fail():  raise ValueError('{word}')" in shown
 
 
 def test_hang_names_cell_and_line(kernel):
@@ -130,8 +129,7 @@ def hang():
 launch(hang, world_size=2, timeout=2)
 """)
     assert "HangError: after 2 s, 1 of 2 ranks had returned" in shown
-    assert "rank 1: cell In[" in shown
-    assert "line 3, in hang():  dist.barrier()" in shown
+    assert "rank 1: line 3 of a cell, in hang():  dist.barrier()" in shown
 
 
 def test_interrupt_during_a_hang(kernel):

@@ -75,8 +75,7 @@ def kernel(tmp_path_factory):
 def test_an_error_in_a_rank_names_its_cell(kernel):
     said = kernel.run("def fails():\n    x = torch.ones(3)\n    return x.view(2)\n\nlaunch(fails)")
     assert "all 4 ranks raised RuntimeError: shape '[2]' is invalid" in said.replace("\n    ", " ")
-    number = int(kernel.run("print(len(In) - 2)"))
-    assert f"cell In[{number}], line 3, in fails():  return x.view(2)" in said
+    assert "line 3 of a cell, in fails():  return x.view(2)" in said
 
 
 def test_a_hang_names_its_cell(kernel):
@@ -84,7 +83,7 @@ def test_a_hang_names_its_cell(kernel):
         "def hangs():\n    if dist.get_rank():\n        dist.barrier()\n\n"
         "launch(hangs, world_size=2, timeout=1)"
     )
-    assert "line 3, in hangs():  dist.barrier()" in said
+    assert "line 3 of a cell, in hangs():  dist.barrier()" in said
     assert "Rank 0 is already back" in said
 
 
@@ -95,7 +94,7 @@ def test_a_cell_by_its_address_in_the_editor(kernel):
         f"exec(compile({source!r}, {ADDRESS!r}, 'exec'))\nlaunch(fails, world_size=1)"
     )
     assert "raised ValueError: 7" in said
-    assert "a cell of 00_start_here.ipynb, line 2, in fails()" in said
+    assert "line 2 of a cell of 00_start_here.ipynb, in fails()" in said
 
 
 def test_a_check_reads_the_source_of_a_cell(kernel):

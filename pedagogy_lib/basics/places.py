@@ -82,18 +82,19 @@ def in_words(text, operation="") -> Place:
 
 
 def where_is(filename: str, line: int) -> str:
-    """A line as a learner knows it: `cell In[3], line 4`, or `./labs/collectives.py:57`.
+    """Return a line as a learner knows it: `line 4 of a cell`, or `./labs/collectives.py:57`.
 
-    The second is what JupyterLab, in an error, and many terminals make a link of.
+    A cell has no number here, because that changes each time the cell runs: a record, and whoever
+    executes it again, would disagree. JupyterLab, in an error, and many terminals make a link of
+    the second form.
     """
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is not None and hasattr(shell.compile, "format_code_name"):
-        known = shell.compile.format_code_name(filename)
-        if known:
-            return f"cell {known[1]}, line {line}"
+        if shell.compile.format_code_name(filename):
+            return f"line {line} of a cell"
     if filename.startswith(VS_CODE_CELL):
         notebook = unquote(filename.partition("#")[0].rpartition("/")[2])
-        return f"a cell of {notebook}, line {line}"
+        return f"line {line} of a cell of {notebook}"
     return f"{short_path(filename)}:{line}"
 
 

@@ -23,6 +23,7 @@ import nbformat
 
 from ..basics.errors import need_course
 from ..basics.screen import VIEWS
+from .record_inputs import digest_inputs
 from .views_of_parts import fresh_views
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +42,7 @@ VIEWS_SECONDS = 600  # dozens of pictures for one cell: minutes, where the machi
 ENCRYPTED = {"KernelManager": {"transport_encryption": "auto"}}
 PNG = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]+)")
 WRITTEN = ".built.json"  # not part of the repository
+COURSE = "course"  # a record's metadata of ours: {"inputs": a digest of all that it was made of}
 
 
 def sources() -> list[Path]:
@@ -124,17 +126,31 @@ def execute(source: Path, views: Path | None = None):
     )
     client.execute(env=os.environ | ({VIEWS: str(views / source.stem)} if views else {}))
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    return mark_inputs(notebook)
+
+
+def mark_inputs(notebook):
+    """Note in a record what it was made of; returns the record."""
+    code = code_of(notebook)
+    text = "\n\n".join(cell.source for cell in code)
+    digest = digest_inputs((essence(cell)[1:] for cell in code), text, ROOT)
+    notebook.metadata[COURSE] = {"inputs": digest}
     return notebook
 
 
+def solved_notebook(source: Path):
+    """Return what a part's record would be today, without outputs."""
+    return mark_inputs(to_notebook(solved(source.read_text()), source.stem))
+
+
 def record_is_current(source: Path) -> bool:
-    """Whether the executed record has exactly the cells of its source."""
+    """Return whether a record has its source's cells, and all it was made of is as it was."""
     record = source.with_suffix(".ipynb")
     if not record.exists():
         return False
-    wanted = to_notebook(solved(source.read_text()), source.stem)
-    cells = nbformat.read(record, as_version=4).cells
-    return list(map(essence, cells)) == list(map(essence, wanted.cells))
+    wanted, executed = solved_notebook(source), nbformat.read(record, as_version=4)
+    same_cells = list(map(essence, executed.cells)) == list(map(essence, wanted.cells))
+    return same_cells and executed.metadata.get(COURSE) == wanted.metadata[COURSE]
 
 
 def essence(cell) -> tuple:
@@ -143,19 +159,18 @@ def essence(cell) -> tuple:
 
 
 def with_new_text(source: Path):
-    """The record's outputs with the source's text, if they have the same code; otherwise None.
+    """Return the record's outputs with the source's text; None if they were made of other code.
 
     What code has put out does not depend on the text around it.
     """
     record = source.with_suffix(".ipynb")
     if not record.exists():
         return None
-    wanted = to_notebook(solved(source.read_text()), source.stem)
-    new, old = code_of(wanted), code_of(nbformat.read(record, as_version=4))
-    if [essence(cell)[1:] for cell in new] != [essence(cell)[1:] for cell in old]:
+    wanted, executed = solved_notebook(source), nbformat.read(record, as_version=4)
+    if executed.metadata.get(COURSE) != wanted.metadata[COURSE]:
         return None
-    for cell, executed in zip(new, old, strict=True):
-        cell.outputs, cell.execution_count = executed.outputs, executed.execution_count
+    for cell, before in zip(code_of(wanted), code_of(executed), strict=True):
+        cell.outputs, cell.execution_count = before.outputs, before.execution_count
     return wanted
 
 
