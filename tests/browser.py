@@ -10,11 +10,11 @@ from contextlib import contextmanager
 
 import helpers
 from helpers import ROOT, wait_until
+from needs import CHROMIUM
 
 from pedagogy_lib.course import build
 from pedagogy_lib.course.working_copies import WORK
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 TOKEN = "letmein"
 # Without "none", JupyterLab renders only the cells that are on the screen.
 SETTINGS = {"@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"}}

@@ -12,9 +12,9 @@ import helpers
 import kernels
 import leftovers
 import margins
+import needs
 import pytest
 import selection
-import torch
 
 from classroom.sandbox.course import release
 from pedagogy_lib.basics import closeness
@@ -29,6 +29,14 @@ if not importlib.util.find_spec("jupytext"):
 cloudpickle.register_pickle_by_value(helpers)
 diagnoses.MAY_FAIL = False
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, shells ignore it
+
+
+def pytest_addoption(parser):
+    parser.addoption("--needing", metavar="NAMES", help="only tests that need these: see needs.py")
+
+
+def pytest_terminal_summary(terminalreporter):
+    needs.tell(terminalreporter)
 
 
 def pytest_configure(config):
@@ -64,14 +72,12 @@ def pytest_sessionfinish():
     release()  # the course that sandboxes have been given
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     for module in {item.module for item in items if hasattr(item, "module")}:
         cloudpickle.register_pickle_by_value(module)  # so that ranks need not import pytest
-    if not torch.cuda.is_available():
-        without_gpu = pytest.mark.skip(reason="no CUDA GPU here")
-        for item in items:
-            if "gpu" in item.keywords:
-                item.add_marker(without_gpu)
+    needs.skip_without_their_needs(items)
+    if config.getoption("needing"):
+        needs.keep_those_needing(config.getoption("needing"), config, items)
     distribution.longest_first(items)
     selection.mark_deep(items)
     compared = list(filter(depends_on_kernels, items))

@@ -2,21 +2,16 @@
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 
-import pytest
+import needs
 from helpers import ROOT, environment, family, wait_until
 
 from pedagogy_lib.machines import neighbours
-from pedagogy_lib.machines.amounts import Link
-from pedagogy_lib.machines.network import try_link, try_machines
 
-needs_machines = pytest.mark.skipif(bool(try_machines()), reason=f"no machines: {try_machines()}")
-
-NO_NETEM = try_machines() or try_link(Link(latency_seconds=0.001))
-needs_netem = pytest.mark.skipif(bool(NO_NETEM), reason=NO_NETEM)
+needs_machines = needs.mark("machines")
+needs_netem = needs.mark("netem")
 GONE_SECONDS = 5.0  # for the kernel to clear a network away
 
 # Where Python lies in a folder of root's alone, an ordinary user gets a look at that place only.
@@ -72,8 +67,8 @@ def run_as(who, program, folder) -> subprocess.CompletedProcess:
     if who == "root":
         command = ["unshare", "-Ur", *command]
     elif os.geteuid() == 0:
-        if not shutil.which("setpriv"):
-            pytest.skip("no setpriv, to give up root's rights with")
+        if needs.is_missing("setpriv"):
+            needs.skip("setpriv")
         folder.chmod(0o777)
         home = sys.base_prefix
         if home.startswith("/root/"):

@@ -1,26 +1,24 @@
 """The website of `make book` in Chromium: light and dark, wide and narrow, without a network."""
 
-import importlib.util
 import json
 import re
 import statistics
 import subprocess
 import sys
 
+import needs
 import pytest
-from browser import CHROMIUM, chromium
+from browser import chromium
 from helpers import ROOT
 
 from book import widgets
 from book.checked import Site
 
-pytest.importorskip("playwright.sync_api", reason="python tools/setup.py browser")
 pytestmark = [
-    pytest.mark.browser,
     pytest.mark.slow,
     pytest.mark.deep,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here"),
-    pytest.mark.skipif(not importlib.util.find_spec("myst_nb"), reason="tools/setup.py book"),
+    needs.mark("Chromium", "playwright"),
+    needs.mark("Sphinx"),
 ]
 PAGES = ("index", "parts/00_start_here", "parts/02c_the_ring", "parts/08f_zero_bubble",
          "parts/10_choosing_a_strategy", "chapters/02", "labs/index", "labs/collectives",

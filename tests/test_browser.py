@@ -4,15 +4,14 @@ import hashlib
 import json
 import shutil
 
+import needs
 import pytest
-from browser import CHROMIUM, TOKEN, Lab, Notebook, chromium
+from browser import TOKEN, Lab, Notebook, chromium
 from helpers import wait_until
 
-pytest.importorskip("playwright.sync_api", reason="python tools/setup.py browser")
 pytestmark = [
-    pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here"),
+    needs.mark("Chromium", "playwright"),
 ]
 
 IMPORTS = """

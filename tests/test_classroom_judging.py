@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import needs
 import pytest
 from answer_files import solution_of
 from class_of_students import files_with
@@ -88,7 +89,7 @@ LEAVES = """    import os
 """
 
 
-@pytest.mark.skipif(USABLE[0] == "trust", reason="there are no walls here")
+@needs.mark("walls")
 def test_what_an_answer_leaves_in_files_does_not_stop_the_next_one(tmp_path):
     limits = Limits(disk_bytes=64 * 2**20)
     answers = graded(HEAD + LEAVES, tmp_path, USABLE[0], limits)

@@ -8,6 +8,7 @@ import textwrap
 from functools import cache
 
 import nbformat
+import needs
 import pytest
 
 from classroom.grading.course import as_asked
@@ -149,8 +150,8 @@ def test_the_command_writes_a_course_and_keeps_what_is_there(tmp_path, capsys):
     assert "is there already: move it away first" in capsys.readouterr().err
 
 
+@needs.mark("nbgrader")
 def test_a_students_labs_are_kept_wherever_nbgrader_has_its_folders(tmp_path):
-    pytest.importorskip("nbgrader")
     from traitlets.config import Config
 
     from classroom.lms.nbgrader_settings import settle
@@ -163,8 +164,8 @@ def test_a_students_labs_are_kept_wherever_nbgrader_has_its_folders(tmp_path):
     assert settings.Autograde.exclude_overwriting == {"02_collectives": ["labs/collectives.py"]}
 
 
+@needs.mark("nbgrader")
 def test_nbgrader_may_live_in_a_python_without_the_course():
-    pytest.importorskip("nbgrader")
     program = """
         import sys
         sys.modules.update(dict.fromkeys(["torch", "pedagogy_lib", "classroom.grading"]))

@@ -10,22 +10,18 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import needs
 import pytest
 from answer_files import solution_of
-from walls_here import USABLE
 
 from classroom.handout.reviewed import unreviewed
 from classroom.handout.searching import search
 from classroom.lms import gradescope, in_container, judging
 from classroom.lms.__main__ import main
-from classroom.sandbox import other_user
 from pedagogy_lib.course import build
 from pedagogy_lib.course.checking import find_exercise
 
 STRANGER = 60123
-IS_ROOT = os.geteuid() == 0
-# There, the course is root's alone. Here, it need not be.
-AS_ANOTHER_USER = IS_ROOT and other_user.is_executable_by_all(Path(sys.executable))
 TOO_FEW = "def sent_bytes(name, n, X):\n    return (n - 1) * X / n\n"
 FORGER = """\
 import json, pedagogy_lib, atexit, os
@@ -136,7 +132,7 @@ def test_each_wish_has_a_zip_of_its_own(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("1 exercise, ")
 
 
-@pytest.mark.skipif(not IS_ROOT, reason="only root can become another user")
+@needs.mark("root")
 def test_another_user_can_read_no_answer(autograder):
     (autograder / "submission").mkdir()
     (autograder / "submission" / "mine.py").write_text("MINE = 1\n")
@@ -262,9 +258,7 @@ def programs() -> dict[str, str]:
 
 
 @pytest.mark.deep
-@pytest.mark.skipif(
-    not (USABLE or AS_ANOTHER_USER), reason="there are no walls for students' code here"
-)
+@needs.mark("walls")
 def test_four_submissions_are_scored_as_they_deserve(autograder):
     tests = {}
     for who, program in programs().items():
@@ -278,7 +272,7 @@ def test_four_submissions_are_scored_as_they_deserve(autograder):
 
 
 @pytest.mark.deep
-@pytest.mark.skipif(not AS_ANOTHER_USER, reason="needs root, and a Python for all users")
+@needs.mark("root, and a Python open to all")
 def test_as_another_user_they_get_the_same(autograder):
     for who, program in programs().items():
         submit(autograder, program)

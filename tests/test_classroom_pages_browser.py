@@ -1,19 +1,18 @@
 """The pages of a class in Chromium: sorted, on a phone, in the dark, and without barriers."""
 
+import needs
 import pytest
-from browser import CHROMIUM, chromium
+from browser import chromium
 from results_of_class import results_of_class
 
 from classroom.pages import write
 from pedagogy_lib.course.checking import Wrong
 from pedagogy_lib.course.verdicts import Verdict
 
-pytest.importorskip("playwright.sync_api", reason="python tools/setup.py browser")
 pytestmark = [
-    pytest.mark.browser,
     pytest.mark.slow,
     pytest.mark.deep,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here"),
+    needs.mark("Chromium", "playwright"),
 ]
 PAGES = ("index.html", "similar.html", "students/Eun-ji-Zhang.html")
 SORTED_BY = "() => [...document.querySelectorAll('.heat tbody tr')].map(row => row.children[%d]"

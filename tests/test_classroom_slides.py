@@ -1,11 +1,11 @@
 """Slides of a part: in order, alone, and on the screen without overflow."""
 
-import importlib.util
 import re
 from base64 import b64decode
 
+import needs
 import pytest
-from browser import CHROMIUM, chromium
+from browser import chromium
 from bs4 import BeautifulSoup
 
 from classroom.teaching import slides
@@ -15,10 +15,7 @@ from classroom.teaching.parts import parts
 from pedagogy_lib.basics.errors import WrongInput
 
 NAMES = list(parts())
-needs_chromium = pytest.mark.skipif(
-    not (CHROMIUM and importlib.util.find_spec("playwright")),
-    reason="needs Chromium, and `python tools/setup.py browser`",
-)
+needs_chromium = needs.mark("Chromium", "playwright")
 MEASURE = """() => [...document.querySelectorAll('.slide')].map((slide, k) => {
   show(k);
   const open = slides.filter((e) => getComputedStyle(e).display !== 'none').length;

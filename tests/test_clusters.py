@@ -1,15 +1,14 @@
 """Jobs for SLURM and Kubernetes: read by their own tools, where this system has them."""
 
-import importlib.util
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import needs
 import pytest
 import yaml
 from helpers import ROOT, environment, wait_until
@@ -83,10 +82,7 @@ def test_names_of_the_manifest_fit_together():
 # ---- By their own tools ---
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("kubernetes_validate") is None,
-    reason="no kubernetes-validate: pip install '.[clusters]'",
-)
+@needs.mark("kubernetes-validate")
 def test_the_manifest_has_the_schema_of_kubernetes():
     import kubernetes_validate
 
@@ -116,9 +112,8 @@ def short_folder():
 @pytest.fixture
 def slurm(short_folder):
     """A SLURM of one machine, this one: the environment in which its commands find it."""
-    missing = [name for name in ("slurmctld", "slurmd", "sbatch") if shutil.which(name) is None]
-    if missing or os.geteuid() != 0:
-        pytest.skip(f"no SLURM: {', '.join(missing)}" if missing else "slurmd needs root")
+    for name in needs.missing(["SLURM", "root"]):
+        needs.skip(name)
     settings = settings_in(short_folder)
     environ = environment(SLURM_CONF=str(settings), GLOO_SOCKET_IFNAME="lo", RANKS="2",
                           TMPDIR=str(short_folder))  # torchrun keeps a folder of logs  # fmt: skip
@@ -129,7 +124,7 @@ def slurm(short_folder):
             for command in (["slurmctld", "-D", "-c"], ["slurmd", "-D"]):
                 daemons.append(subprocess.Popen(command, env=environ, stdout=file, stderr=file))
         if not wait_until(lambda: said_by(["sinfo", "-ho", "%T"], environ).strip() == "idle", 30):
-            pytest.skip(f"SLURM does not start here: {log.read_text()[-300:]}")
+            needs.skip("SLURM", f"it does not start here: {log.read_text()[-300:]}")
         yield environ
     finally:
         for daemon in reversed(daemons):

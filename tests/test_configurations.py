@@ -5,6 +5,7 @@ import re
 import shlex
 from dataclasses import astuple, replace
 
+import needs
 import pytest
 import yaml
 from helpers import ROOT
@@ -200,8 +201,8 @@ def derived(told, copies):
      Plan(dp=8, tp=8, zero=2, sequence=False)],
     ids=str,
 )  # fmt: skip
+@needs.mark("deepspeed")
 def test_deepspeed_derives_the_same(plan):
-    pytest.importorskip("deepspeed")
     told = json.loads(WRITERS.deepspeed(plan, job()).text)
     steps = told.pop("gradient_accumulation_steps")
     run = launch(derived, told, plan.dp, world_size=1, device="cpu")
@@ -212,8 +213,8 @@ def test_deepspeed_derives_the_same(plan):
     assert said.values[0].startswith("refused: Check batch related parameters")
 
 
+@needs.mark("accelerate")
 def test_accelerate_tells_its_ranks_the_same():
-    pytest.importorskip("accelerate")
     plan = Plan(dp=8, tp=8, zero=2, recompute="full", sequence=False)
     told = WRITERS.accelerate(plan, job()).text
     (said,) = launch(BACK.accelerate_says, told, world_size=1, device="cpu").values

@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 
+import needs
 import pytest
 from helpers import launch_on_cpu, wait_until
 from machines_here import run_as
@@ -11,10 +12,7 @@ from machines_here import run_as
 from pedagogy_lib import Disk, LaunchError
 from pedagogy_lib.machines import disks, neighbours
 
-there = Disk.here(0.1)
-needs_disk = pytest.mark.skipif(there is None, reason="no disk of one's own can be had here")
-if there:
-    there.close()
+needs_disk = needs.mark("a disk of one's own")
 
 PROGRAM = """
 import os
@@ -83,7 +81,7 @@ def test_it_ends_with_its_notebook(start, tmp_path):
 def test_whoever_may_have_namespaces_may_have_one(who, tmp_path):
     done = run_as(who, PROGRAM.format(switch=neighbours.SWITCH), tmp_path)
     if "no disk" in done.stdout:
-        pytest.skip(done.stdout)
+        needs.skip("a disk of one's own", done.stdout)
     told = ["No space left on device 600000 0", "a disk that is gone"]
     assert done.stdout.splitlines() == told, done.stdout + done.stderr
 

@@ -1,5 +1,6 @@
 """Experts: on ranks as in one process, and what travels between these."""
 
+import needs
 import pytest
 import torch
 
@@ -79,10 +80,11 @@ def test_experts_and_samples_have_to_be_shared_out_evenly():
         launch(work, {"edp": 1, "ep": 2}, {"n": 3}, text(), world_size=2, device="cpu")
 
 
-@pytest.mark.parametrize("name", ["by hand", "of PyTorch's parts", "DeepSpeed's"])
+DEEPSPEED = pytest.param("DeepSpeed's", marks=needs.mark("deepspeed"))
+
+
+@pytest.mark.parametrize("name", ["by hand", "of PyTorch's parts", DEEPSPEED])
 def test_engines_give_what_one_process_gives(name):
-    if name == "DeepSpeed's":
-        pytest.importorskip("deepspeed")
     run = launch(lab("expert_engines").compare, name, world_size=2, device="cpu")
     for gaps in run.values:
         assert max(gaps) < 1e-5

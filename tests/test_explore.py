@@ -4,9 +4,9 @@ import contextlib
 import itertools
 import json
 import re
-import shutil
 import subprocess
 
+import needs
 import numpy as np
 import pytest
 import torch
@@ -243,7 +243,7 @@ def test_pages_without_widgets_get_the_picture(watched):
     assert "application/vnd.jupyter.widget-view+json" in data
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node here")
+@needs.mark("node")
 @pytest.mark.parametrize("path", sorted(WIDGETS.glob("*.js")), ids=lambda path: path.name)
 def test_what_the_browser_runs_can_be_parsed(path, tmp_path):
     module = tmp_path / "module.mjs"

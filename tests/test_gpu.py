@@ -1,5 +1,6 @@
 """The same functions on GPUs: NCCL where there is one for each rank, shared over Gloo elsewhere."""
 
+import needs
 import pytest
 import torch
 import torch.distributed as dist
@@ -107,7 +108,7 @@ def test_a_hang_on_shared_gpus_is_told():
         launch(one_rank_forgets, world_size=2 * GPUS, device="cuda", timeout=10)
 
 
-@pytest.mark.skipif(GPUS < 2, reason="needs two GPUs")
+@needs.mark("two GPUs")
 def test_a_hang_under_nccl_is_told():
     def one_rank_forgets():
         x = torch.ones(4)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 
+import needs
 import pytest
 from helpers import ROOT, alive, family, my_rank, scratch_left, wait_until
 
@@ -47,7 +48,7 @@ CAN_IMITATE = (
 def start_there(start, tmp_path):
     """Start a Python program as it would be on macOS."""
     if not CAN_IMITATE:
-        pytest.skip("no namespaces, to hide /proc in")
+        needs.skip("machines", "no namespaces, to hide /proc in")
     shutil.copy(ROOT / "tests" / "like_macos.py", tmp_path / "sitecustomize.py")
     paths = os.pathsep.join([str(tmp_path), str(ROOT)])
 

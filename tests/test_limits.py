@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 
+import needs
 import pytest
 from helpers import ROOT, failure, my_rank, scratch_left
 
@@ -230,8 +231,8 @@ except LaunchError as error:
 
 def test_a_loopback_that_is_down(start, tmp_path):
     alone = ["unshare", "--map-root-user", "--net"]
-    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], check=False).returncode:
-        pytest.skip("needs a network namespace")
+    if needs.is_missing("unshare") or subprocess.run([*alone, "true"], check=False).returncode:
+        needs.skip("machines", "it takes a network namespace, and unshare")
     where_it_is = {SWITCH: "0"}  # not in a network of its own, with a loopback
     program = start([*alone, sys.executable, "-c", WITHOUT_LOOPBACK], tmp_path, **where_it_is)
     said, _ = program.communicate(timeout=120)

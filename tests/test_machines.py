@@ -7,11 +7,12 @@ import statistics
 import time
 from pathlib import Path
 
+import needs
 import pytest
 import torch
 import torch.distributed as dist
 from helpers import end, start, wait_until
-from machines_here import NO_NETEM, have_gone, needs_machines, needs_netem, networks_of, run_as
+from machines_here import have_gone, needs_machines, needs_netem, networks_of, run_as
 from torch import nn
 
 from pedagogy_lib import HangError, LaunchError, Machines, close, launch, measure, plot_timeline
@@ -224,7 +225,7 @@ def test_packets_that_get_lost_are_sent_again():
 
 
 @needs_machines
-@pytest.mark.skipif(not NO_NETEM, reason="this kernel has netem")
+@pytest.mark.skipif(not needs.is_missing("netem"), reason="this kernel has netem")
 @pytest.mark.parametrize("wish", [{"latency_seconds": 0.01}, {"loss": 0.01}])
 def test_without_netem_that_is_told_and_not_faked(wish):
     with pytest.raises(LaunchError, match="this kernel can neither delay nor lose packets"):

@@ -6,18 +6,17 @@ import json
 import statistics
 import threading
 
+import needs
 import pytest
-from browser import CHROMIUM, chromium
+from browser import chromium
 
 from pedagogy_lib import explore, plot_bars
 from pedagogy_lib.basics import screen
 from pedagogy_lib.widgets import recording
 
-pytest.importorskip("playwright.sync_api", reason="python tools/setup.py browser")
 pytestmark = [
-    pytest.mark.browser,
     pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here"),
+    needs.mark("Chromium", "playwright"),
 ]
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>A part</title><link rel="icon" href="data:,">

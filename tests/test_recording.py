@@ -5,10 +5,10 @@ import io
 import itertools
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
+import needs
 import pytest
 from helpers import ROOT
 from PIL import Image, ImageChops
@@ -186,7 +186,7 @@ def test_a_long_film_stays_one(place):
     assert record["controls"][0]["texts"][-1] == str(recording.MOST_VIEWS + 1)
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node here")
+@needs.mark("node")
 def test_the_program_of_a_page_is_one_script(tmp_path):
     script = tmp_path / "page.cjs"  # neither imports nor exports can be in it
     script.write_text(recording.page_script())

@@ -9,6 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
+import needs
 import pytest
 from helpers import ROOT
 from jupyter_client import KernelManager
@@ -18,7 +19,7 @@ from traitlets.config.loader import KVArgParseConfigLoader
 from pedagogy_lib.course.jupyter_lab import options
 
 REAL_RUN = subprocess.run
-needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+needs_make = needs.mark("make")
 SITE_PACKAGES = "lib/python{}.{}/site-packages".format(*sys.version_info)
 
 

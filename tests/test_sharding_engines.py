@@ -1,5 +1,6 @@
 """The real engines, and ours, on the same steps: numbers, bytes, and what each rank keeps."""
 
+import needs
 import pytest
 import torch
 from helpers import ROOT
@@ -67,8 +68,8 @@ def test_zero_redundancy_optimizer():
 
 @pytest.mark.parametrize("machines", [None, pytest.param(TWO_MACHINES, marks=needs_machines)])
 @pytest.mark.parametrize("name", ENGINES.DEEPSPEED)
+@needs.mark("deepspeed")
 def test_deepspeed(name, machines):
-    pytest.importorskip("deepspeed")
     run = launch(try_engine, name, torch.float32, world_size=4, device="cpu", machines=machines)
     assert max(gap for gap, _ in run.values) <= rounding(torch.float32, STEPS)
     sent = 3 if "released" in name else 2.25

@@ -1,5 +1,6 @@
 """torchft keeps a training going: one replica is killed, and a new one takes its place."""
 
+import needs
 import pytest
 from helpers import ROOT
 
@@ -10,7 +11,7 @@ ENGINE = Lab("torchft_engine", PATH, PATH)
 
 
 @pytest.mark.deep
-@pytest.mark.skipif(not ENGINE.HAS_TORCHFT, reason=ENGINE.NO_TORCHFT)
+@needs.mark("torchft")
 @pytest.mark.parametrize("guilty", [0, 2])
 def test_all_replicas_end_with_one_process_weights(guilty):
     told = ENGINE.try_torchft(None, guilty=guilty, die_at=10, steps=60)

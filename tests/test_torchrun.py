@@ -2,13 +2,13 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from types import ModuleType
 
+import needs
 import pytest
 from helpers import environment
 
@@ -223,13 +223,13 @@ def as_root(*words):
 def two_machines():
     """Two network namespaces with one cable between them: their names."""
     names = [f"course{side}{os.getpid()}" for side in "ab"]
-    if shutil.which("ip") is None or os.geteuid() != 0:
-        pytest.skip("network namespaces need root, and the program `ip`")
+    for name in needs.missing(["ip", "root"]):
+        needs.skip(name)
     try:
         connect(names)
         yield names
     except subprocess.CalledProcessError as error:
-        pytest.skip(f"no network namespaces here: {error.stderr.decode().strip()}")
+        needs.skip("machines", error.stderr.decode().strip())
     finally:
         for name in names:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)

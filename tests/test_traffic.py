@@ -1,11 +1,11 @@
 """Bytes from rank to rank: whose they are, through which group, and what is drawn of them."""
 
+import needs
 import pytest
 import torch
 import torch.distributed as dist
 
 from pedagogy_lib import LaunchError, Machines, launch, measure, plot_traffic
-from pedagogy_lib.machines.network import try_machines
 from pedagogy_lib.measuring import recorder
 from pedagogy_lib.measuring.bytes_of_calls import Call
 from pedagogy_lib.measuring.connections import Flow
@@ -87,9 +87,8 @@ def test_groups_are_told_by_their_names(how):
     assert [sum(row) for row in block.traffic()] == block.sent_bytes
 
 
+@needs.mark("machines")
 def test_machines_whose_loopbacks_have_the_same_address():
-    if problem := try_machines():
-        pytest.skip(problem)
     run = launch(sum_along_both_axes, False, world_size=4, device="cpu", machines=Machines(2))
     assert [sum(row) for row in run["it"].traffic()] == run["it"].sent_bytes
     across = sum(run["it"].traffic("column")[0])

@@ -89,9 +89,9 @@ def where_is(filename: str, line: int) -> str:
     the second form.
     """
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if shell is not None and hasattr(shell.compile, "format_code_name"):
-        if shell.compile.format_code_name(filename):
-            return f"line {line} of a cell"
+    name_cell = getattr(shell and shell.compile, "format_code_name", None)
+    if name_cell and name_cell(filename):
+        return f"line {line} of a cell"
     if filename.startswith(VS_CODE_CELL):
         notebook = unquote(filename.partition("#")[0].rpartition("/")[2])
         return f"line {line} of a cell of {notebook}"
