@@ -1,7 +1,10 @@
 """Every check accepts right answers of any style, and tells wrong ones what is wrong."""
 
+from operator import attrgetter
+
 import pytest
 from answer_files import Answer, all_answers, defined, exercises_of_kind, task_of
+from each import for_each
 from helpers import put_lab
 
 from pedagogy_lib import check
@@ -86,7 +89,7 @@ def test_the_hole_is_told_politely_and_the_bug_is_found(exercise, checked, solve
     assert "not attempted yet; write " in repr(verdict)
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)
+@for_each("exercise", EXERCISES, attrgetter("number"))
 def test_there_are_answers_of_both_kinds(exercise):
     kinds = [answer.kind for answer in ANSWERS if answer.exercise is exercise]
     mistakes = exercise.mistakes if isinstance(exercise, Formula) else []

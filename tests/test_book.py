@@ -6,6 +6,7 @@ import re
 from html import unescape
 
 import pytest
+from each import for_each
 from helpers import ROOT
 from PIL import Image
 
@@ -57,7 +58,7 @@ def done(name) -> list:
     return read(ROOT / "solutions" / f"{parts()[name].stem}.ipynb")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_code_is_the_learners(pages, name):
     shown = [cell.source for cell in pages[name][0] if cell.cell_type == "code"]
     code = [cell.source for cell in given(name) if cell.cell_type == "code"]
@@ -66,7 +67,7 @@ def test_code_is_the_learners(pages, name):
     assert all(notebooks.ONLY_PROGRESS.fullmatch(source) for source in left_out)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_no_verdict_on_the_record_is_shown(pages, name):
     assert "✓" not in html_of(pages[name][0])
 
@@ -100,7 +101,7 @@ def test_programs_are_the_learners():
         assert (ROOT / "labs" / path).read_text() in made[links.page_of_lab(path.as_posix())]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_all_hints_but_the_last_are_folded_there(pages, name):
     shown = html_of(pages[name][0])
     checked = {number for cell in given(name) if cell.cell_type == "code"
@@ -117,7 +118,7 @@ def test_all_hints_but_the_last_are_folded_there(pages, name):
         assert as_html(hints[-1]) not in box
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_every_picture_has_a_text_and_a_file(pages, pictures, name):
     cells, _ = pages[name]
     found = IMAGE.findall(text_of(cells) + html_of(cells))
@@ -131,7 +132,7 @@ def test_every_picture_has_a_text_and_a_file(pages, pictures, name):
     assert "base64" not in html_of(cells)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_links_lead_to_pages(pages, name):
     for target in TARGET.findall(links.PROTECTED.sub("", text_of(pages[name][0]))):
         path, _, anchor = target.partition("#")

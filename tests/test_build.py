@@ -4,9 +4,11 @@ import ast
 import re
 import subprocess
 import sys
+from operator import attrgetter
 
 import nbformat
 import pytest
+from each import for_each
 
 from pedagogy_lib.course import build
 
@@ -25,6 +27,7 @@ def add(a, b):
 print(add(1, 2))
 """
 
+BUILT = build.built_texts()
 FOLDED = {"jupyter": {"source_hidden": True}}
 TO_READ = {  # what stands for it when words are counted
     r"```.*?```|\$\$.*?\$\$|<[^>]*>": "",
@@ -38,19 +41,17 @@ TO_READ = {  # what stands for it when words are counted
 ASIDE = re.compile(r"\w+ = predict\([^\n]*(\n +[^\n]*)*\s*$|progress\(|!\[|## What you have learnt")
 
 
-@pytest.mark.parametrize(
-    ("path", "text"), build.built_texts().items(), ids=lambda each: getattr(each, "name", "")
-)
+@for_each("path, text", BUILT.items(), lambda pair: pair[0].name)
 def test_built_files_are_current(path, text):
     assert path.read_text() == text, "run `make build`"
 
 
-@pytest.mark.parametrize("source", build.sources(), ids=lambda path: path.stem)
+@for_each("source", build.sources(), attrgetter("stem"))
 def test_executed_records_are_current(source):
     assert build.record_is_current(source), "run `make build`"
 
 
-@pytest.mark.parametrize("source", build.sources(), ids=lambda path: path.stem)
+@for_each("source", build.sources(), attrgetter("stem"))
 def test_learners_get_no_outputs_and_no_answers(source):
     path = build.ROOT / "notebooks" / f"{source.stem}.ipynb"
     cells = nbformat.read(path, as_version=4).cells
@@ -58,7 +59,7 @@ def test_learners_get_no_outputs_and_no_answers(source):
     assert "SOLUTION" not in path.read_text()
 
 
-@pytest.mark.parametrize("source", build.sources(), ids=lambda path: path.stem)
+@for_each("source", build.sources(), attrgetter("stem"))
 def test_chapters_keep_to_the_house_size(source):
     cells = build.to_notebook(source.read_text(), source.stem).cells
     long = [cell for cell in cells if not (ASIDE.match(cell.source) or ".compare(" in cell.source)]
@@ -74,7 +75,7 @@ def test_chapters_keep_to_the_house_size(source):
     assert number <= 2 and FOLDED.items() <= code[number - 1].metadata.items()
 
 
-@pytest.mark.parametrize("source", build.sources(), ids=lambda path: path.stem)
+@for_each("source", build.sources(), attrgetter("stem"))
 def test_a_prediction_is_asked_for_before_anything_reveals_it(source):
     """In a cell of its own. What is expected in theory stands in a folded cell."""
     cells = build.to_notebook(source.read_text(), source.stem).cells
@@ -130,7 +131,7 @@ def test_words_are_counted_as_a_reader_does():
 def test_two_builds_are_the_same_bytes():
     again = "from pedagogy_lib.course import build; print(build.built_texts())"
     run = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == str(build.built_texts())
+    assert run.stdout.strip() == str(BUILT)
 
 
 def test_a_bug_takes_the_place_of_its_repair():

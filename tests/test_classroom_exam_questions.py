@@ -4,14 +4,16 @@ import math
 import re
 import string
 from collections import Counter
+from operator import attrgetter
 
-import pytest
+from each import for_each
 
 from classroom.teaching.question import LEVELS
 from classroom.teaching.questions import CHAPTERS, questions_of
 from pedagogy_lib.course import build
 
 QUESTIONS = questions_of()
+NUMBER = attrgetter("number")
 WITH_NUMBERS = [question for question in QUESTIONS if question.solve]
 PARTS = {source.stem.split("_")[0] for source in build.sources()}
 
@@ -20,11 +22,7 @@ def fields(text) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(text) if name}
 
 
-def named(questions):
-    return {"argvalues": questions, "ids": [question.number for question in questions]}
-
-
-@pytest.mark.parametrize("question", **named(WITH_NUMBERS))
+@for_each("question", WITH_NUMBERS, NUMBER)
 def test_two_ways_agree_on_every_variant(question):
     for variant in question.variants():
         found, again = question.solve(**variant), question.again(**variant)
@@ -33,7 +31,7 @@ def test_two_ways_agree_on_every_variant(question):
             assert math.isclose(number, again[name], rel_tol=1e-6, abs_tol=1e-9), (variant, name)
 
 
-@pytest.mark.parametrize("question", **named(WITH_NUMBERS))
+@for_each("question", WITH_NUMBERS, NUMBER)
 def test_the_standard_variant_is_what_was_worked_out_on_paper(question):
     again = question.again(**next(question.variants()))
     assert question.stated.keys() == again.keys()
@@ -41,7 +39,7 @@ def test_the_standard_variant_is_what_was_worked_out_on_paper(question):
         assert math.isclose(number, again[name], rel_tol=5e-4, abs_tol=5e-7), name
 
 
-@pytest.mark.parametrize("question", **named(QUESTIONS))
+@for_each("question", QUESTIONS, NUMBER)
 def test_every_number_in_an_answer_has_been_computed(question):
     given, solved = set(question.given), set(question.stated)
     assert fields(question.text) <= given
@@ -52,7 +50,7 @@ def test_every_number_in_an_answer_has_been_computed(question):
         assert not question.given
 
 
-@pytest.mark.parametrize("question", **named(QUESTIONS))
+@for_each("question", QUESTIONS, NUMBER)
 def test_a_question_says_where_it_belongs_and_what_it_takes(question):
     assert question.part in PARTS
     assert question.number.split(".")[0] == str(int(question.chapter))

@@ -11,6 +11,7 @@ from functools import cache
 
 import pytest
 from answer_files import all_answers
+from each import for_each
 from handouts import files_of, handout_in, in_course, told, with_original_checks
 
 from classroom.handout.contents import contents_of
@@ -163,7 +164,7 @@ def test_each_lab_can_be_read_before_anything_is_solved(tmp_path):
     assert "cannot be read" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("source", build.sources(), ids=lambda path: path.stem)
+@for_each("source", build.sources())
 def test_each_part_names_its_labs_so_that_they_are_found(source):
     """`lab("collectives")`: a handout has the labs that a part calls by a name of its own."""
     nodes = list(ast.walk(ast.parse(source.read_text())))

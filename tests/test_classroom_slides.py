@@ -7,6 +7,7 @@ import needs
 import pytest
 from browser import chromium
 from bs4 import BeautifulSoup
+from each import for_each
 
 from classroom.teaching import slides
 from classroom.teaching.deck import FOUND, first_sentences, record_of, slides_of
@@ -36,7 +37,7 @@ MEASURE = """() => [...document.querySelectorAll('.slide')].map((slide, k) => {
 SMALLEST = 0.35  # of a picture's pixels; notebooks show 0.5
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_question_is_asked_before_its_answer_is_shown(name):
     made = slides_of(record_of(name))
     assert made[0].kind == "title"
@@ -49,7 +50,7 @@ def test_a_question_is_asked_before_its_answer_is_shown(name):
     assert all(question < answer for question, answer in zip(asked, answered))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_every_picture_of_the_notebook_has_a_slide(name):
     text = record_of(name).read_text().split("## Put to the test")[0]
     there = text.count('src=\\"data:image/png;base64,')

@@ -21,7 +21,7 @@ SECONDS = 300
 
 
 @pytest.mark.gpu
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("device", ["auto", "shared"])
 @pytest.mark.parametrize("part", PARTS, ids=lambda path: path.stem)
 def test_no_cell_raises(part, device):

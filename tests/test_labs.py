@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.distributed as dist
+from each import for_each
 from helpers import ROOT, failure, put_lab
 
 from pedagogy_lib import LaunchError, lab, launch
@@ -494,8 +495,8 @@ def test_notebooks_of_the_solutions_take_solved_labs(monkeypatch, capsys):
     assert labs.find_lab("collectives")._path == ROOT / "labs" / "collectives.py"
 
 
-@pytest.mark.parametrize("source", build.lab_sources(), ids=lambda path: path.stem)
-def test_built_labs_have_holes_exactly_where_there_are_exercises(source, monkeypatch):
+@for_each("source", build.lab_sources())
+def test_built_labs_have_holes_exactly_where_there_are_exercises(source):
     tree = lab_files.parse(ROOT / "labs" / source.name)
     found = {node.name for node in lab_holes.functions_in(tree) if lab_holes.is_hole(node)}
     assert found == set(lab_holes.numbers_in(tree))

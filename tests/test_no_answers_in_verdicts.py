@@ -3,7 +3,7 @@
 import ast
 import re
 
-import pytest
+from each import for_each
 
 from pedagogy_lib.course import build
 from pedagogy_lib.course.checking import EXERCISES
@@ -51,7 +51,7 @@ def found_in(text) -> list[str]:
     return [line for line in LINES if line in text]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@for_each("file", FILES)
 def test_no_line_of_an_answer_is_in_a_verdict(file):
     for text in told_by(ast.parse(file.read_text())):
         assert not found_in(text), f"say what is misunderstood, not the code: {text}"

@@ -2,14 +2,16 @@
 
 import re
 from itertools import pairwise
+from operator import attrgetter
 
 import nbformat
-import pytest
+from each import for_each
 
 from pedagogy_lib.basics.units import counted
 from pedagogy_lib.course import build
 
 PARTS = build.sources()
+STEM = attrgetter("stem")
 MOST_COLUMNS = 90
 LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)|^\[\w+\]: (\S+)$", re.MULTILINE)
 IMPORTS = re.compile(r"((import|from) .*)?^from pedagogy_lib import \(", re.DOTALL | re.MULTILINE)
@@ -24,7 +26,7 @@ def prose_of(source) -> str:
     return "\n\n".join(c.source for c in cells_of(source) if c.cell_type == "markdown")
 
 
-@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+@for_each("source", PARTS, STEM)
 def test_a_part_begins_with_a_picture_that_it_has_measured(source):
     title, cover, *_ = cells_of(source)
     assert title.source.startswith("# ")
@@ -34,7 +36,7 @@ def test_a_part_begins_with_a_picture_that_it_has_measured(source):
     assert build.cover_path(source).read_bytes() == build.cover_of(source), "run `make build`"
 
 
-@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+@for_each("source", PARTS, STEM)
 def test_a_part_says_what_for_how_long_and_what_it_needs(source):
     cover = cells_of(source)[1].source
     for phrase in ("**After this part you can**", "**It takes** about", "**It needs**"):
@@ -45,7 +47,7 @@ def test_a_part_says_what_for_how_long_and_what_it_needs(source):
     assert f" minutes{more.format(minutes)}" in " ".join(cover.split())
 
 
-@pytest.mark.parametrize(("source", "following"), list(pairwise(PARTS)), ids=lambda path: path.stem)
+@for_each("source, following", list(pairwise(PARTS)), lambda pair: pair[0].stem)
 def test_a_part_ends_with_what_was_learnt_and_where_to_go(source, following):
     *_, end, progress = cells_of(source)
     number = source.stem.split("_")[0]
@@ -55,7 +57,7 @@ def test_a_part_ends_with_what_was_learnt_and_where_to_go(source, following):
     assert re.search(rf"\*\*Next\*\*: \[[^\]]+\]\({following.stem}\.ipynb\)", end.source)
 
 
-@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+@for_each("source", PARTS, STEM)
 def test_the_end_names_every_lab_with_exercises(source):
     checked = set(re.findall(r'\bcheck\("(\d+\.\d+)"\)', source.read_text()))
     labs = {lab.stem: set(re.findall(r"Exercise (\d+\.\d+)", lab.read_text()))
@@ -65,7 +67,7 @@ def test_the_end_names_every_lab_with_exercises(source):
     assert wanted <= linked
 
 
-@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+@for_each("source", PARTS, STEM)
 def test_links_lead_somewhere(source):
     for path, _, defined in LINK.findall(prose_of(source)):
         address = path or defined
@@ -78,7 +80,7 @@ def test_the_map_links_every_other_part():
     assert {f"{source.stem}.ipynb" for source in PARTS[1:]} <= linked
 
 
-@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+@for_each("source", PARTS, STEM)
 def test_what_prose_tells_to_call_is_imported(source):
     import pedagogy_lib
 
@@ -87,7 +89,7 @@ def test_what_prose_tells_to_call_is_imported(source):
     assert not {name for name in told if not re.search(rf"\b{name}\b", code)}
 
 
-@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+@for_each("source", PARTS, STEM)
 def test_code_that_only_prepares_is_folded(source):
     cells = cells_of(source)
     imports = next(c for c in cells if IMPORTS.match(c.source))
@@ -97,13 +99,13 @@ def test_code_that_only_prepares_is_folded(source):
         assert cell.metadata.get("jupyter", {}).get("source_hidden") is True, cell.source[:80]
 
 
-@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+@for_each("source", PARTS, STEM)
 def test_no_sum_begins_a_line(source):
     """Markdown makes a list of a line that begins with a plus."""
     assert not re.findall(r"^\+ .*", prose_of(source), re.MULTILINE)
 
 
-@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+@for_each("source", PARTS, STEM)
 def test_an_exercise_in_a_lab_links_to_it(source):
     labs = {exercise: lab.stem for lab in build.lab_sources()
             for exercise in re.findall(r"Exercise (\d+\.\d+)", lab.read_text())}  # fmt: skip
@@ -115,7 +117,7 @@ def test_an_exercise_in_a_lab_links_to_it(source):
     assert not unlinked
 
 
-@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+@for_each("source", PARTS, STEM)
 def test_the_readme_says_how_long_a_part_takes(source):
     takes = r"\*\*It takes\*\* about (\d+) minutes(?:\.|, and (\d+) more for)"
     found = re.search(takes, " ".join(source.read_text().replace("\n# ", " ").split())).groups()
@@ -125,7 +127,7 @@ def test_the_readme_says_how_long_a_part_takes(source):
     assert row.endswith(f"| {' + '.join(minutes)} |")
 
 
-@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+@for_each("source", PARTS, STEM)
 def test_printed_lines_fit_a_small_window(source):
     """At 1,100 px beside JupyterLab's side bar; where one does not, words are broken anywhere."""
     record = nbformat.read(source.with_suffix(".ipynb"), as_version=4)

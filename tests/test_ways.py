@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from each import for_each
 
 from classroom.teaching.parts import needed_by, parts
 from pedagogy_lib.course import build
@@ -55,7 +56,7 @@ def in_hours(minutes) -> int:
     return round(minutes / 60)
 
 
-@pytest.mark.parametrize("question", rows_of(readme()))
+@for_each("question", rows_of(readme()))
 def test_a_question_leads_to_a_few_parts_and_says_how_long_they_take(question):
     read, minutes = rows_of(readme())[question]
     names = names_in(read)
