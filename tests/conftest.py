@@ -118,6 +118,34 @@ def start():
         helpers.end(program)
 
 
+@pytest.fixture(scope="session")
+def solved_once(tmp_path_factory):
+    """The folder of a course in which all labs are solved, and {each file of it: its text}."""
+    from pedagogy_lib.course import build
+
+    folder, texts = tmp_path_factory.mktemp("solved"), {}
+    for place in (folder / "labs", folder / "solutions" / "labs"):
+        place.mkdir(parents=True)
+        for source in build.lab_sources():
+            texts[place / source.name] = build.solved(source.read_text())
+    for path, text in texts.items():
+        path.write_text(text)
+    return folder, texts
+
+
+@pytest.fixture
+def solved_labs(solved_once, monkeypatch):
+    """The same folder as the course of a test, which may change its files."""
+    from pedagogy_lib.course import labs
+
+    folder, texts = solved_once
+    monkeypatch.setattr(labs, "ROOT", folder)
+    yield folder
+    for path, text in texts.items():
+        if path.read_text() != text:
+            path.write_text(text)
+
+
 @pytest.fixture
 def course(tmp_path, monkeypatch):
     """Solve all labs; learners have changed some: course(lab=what became of the solved text)."""

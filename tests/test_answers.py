@@ -1,14 +1,16 @@
 """Every check accepts right answers of any style, and tells wrong ones what is wrong."""
 
+import ast
 from operator import attrgetter
 
 import pytest
+import trials
 from answer_files import Answer, all_answers, defined, exercises_of_kind, task_of
 from each import for_each
-from helpers import put_lab
 
 from pedagogy_lib import check
 from pedagogy_lib.course import build, checking
+from pedagogy_lib.course.record_inputs import modules_behind
 from pedagogy_lib.exercises.kit import Formula
 
 ANSWERS = all_answers()
@@ -19,14 +21,6 @@ EXERCISES = exercises_of_kind()
 def quick_hangs(monkeypatch):
     """Right answers have all the time that a learner's has: this machine may be busy."""
     monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 3.0)
-
-
-@pytest.fixture
-def solved_labs(tmp_path, monkeypatch):
-    """The folder of a course in which everything is solved."""
-    for source in build.lab_sources():
-        put_lab(tmp_path, monkeypatch, source.stem, *[build.solved(source.read_text())] * 2)
-    return tmp_path
 
 
 @pytest.fixture
@@ -87,6 +81,24 @@ def test_the_hole_is_told_politely_and_the_bug_is_found(exercise, checked, solve
         verdict = check(exercise.number)
     assert verdict.passed is None
     assert "not attempted yet; write " in repr(verdict)
+
+
+def test_all_answers_were_tried_since_anything_behind_them_changed():
+    assert trials.changed_exercises() == [], "run `make answers`"
+
+
+def test_what_is_tried_live_uses_all_that_the_kit_has():
+    used = {exercise.number: kit_names_of(exercise) for exercise in trials.exercises_on_ranks()}
+    assert set().union(*used.values()) == set().union(*map(used.get, trials.LIVE))
+
+
+def kit_names_of(exercise) -> set[str]:
+    """Return what the modules of a check import from the kit, and the kind of the exercise."""
+    trees = (ast.parse(path.read_text()) for path in modules_behind(trials.check_file(exercise)))
+    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    kit = [node for node in nodes if (node.module or "").split(".")[0] == "kit"]
+    names = {f"{node.module}.{alias.name}" for node in kit for alias in node.names}
+    return names | {type(exercise).__name__}
 
 
 @for_each("exercise", EXERCISES, attrgetter("number"))

@@ -3,11 +3,14 @@
 import base64
 import html
 import re
+from pathlib import Path
 
+import matplotlib.style
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from matplotlib import font_manager, rcParams
 from matplotlib.colors import to_rgb
 from torch import nn
 
@@ -28,7 +31,7 @@ from pedagogy_lib.basics.units import format_bytes
 from pedagogy_lib.measuring.memory_log import KINDS
 from pedagogy_lib.pictures import diagrams
 from pedagogy_lib.pictures.as_html import LEAST_WIDTH, html_of
-from pedagogy_lib.pictures.style import COLORS, GROUND, colors_of, kind_of, label_ink
+from pedagogy_lib.pictures.style import COLORS, FONT, GROUND, STYLE, colors_of, kind_of, label_ink
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -311,3 +314,11 @@ def test_scaling_has_the_same_area_both_ways():
     assert (len(frames), len(more)) == (6, 8)
     assert larger == pytest.approx(8 * start)
     assert sum(more) == pytest.approx(larger)
+
+
+@pytest.mark.parametrize("weight", ["normal", "bold"])
+def test_the_font_is_the_one_that_matplotlib_brings_along(weight):
+    with matplotlib.style.context(STYLE):
+        assert rcParams["font.family"] == [FONT]
+        found = font_manager.findfont(font_manager.FontProperties(weight=weight))
+    assert Path(found).is_relative_to(matplotlib.get_data_path())

@@ -10,9 +10,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from answer_files import Answer, all_answers, defined, exercises_of_kind, solution_of
-from helpers import put_lab
 
-from pedagogy_lib.course import build, checking
+from pedagogy_lib.course import checking
 from pedagogy_lib.course.checking import LabFunction, Wrong
 from pedagogy_lib.course.labs import find_lab
 from pedagogy_lib.exercises.kit import At, Equals, RankExercise, World
@@ -22,9 +21,9 @@ GIVEN = {answer.exercise.number: answer.given for answer in all_answers()}
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)
-def test_each_mistake_is_told_as_itself(exercise, tmp_path, monkeypatch):
+def test_each_mistake_is_told_as_itself(exercise, solved_labs):
     never_told = {}
-    for trial in exercise.trials(solved(exercise, tmp_path, monkeypatch)):
+    for trial in exercise.trials(solved(exercise)):
         exercise.judge(trial)
         for fact in exercise.facts:
             if isinstance(fact, Equals) and trial.of(fact.name) is not None:
@@ -34,10 +33,8 @@ def test_each_mistake_is_told_as_itself(exercise, tmp_path, monkeypatch):
     assert not untold
 
 
-def solved(exercise, folder, monkeypatch):
-    """The solution, as `check` gets it."""
-    for source in build.lab_sources():
-        put_lab(folder, monkeypatch, source.stem, *[build.solved(source.read_text())] * 2)
+def solved(exercise):
+    """Return the solution as `check` gets it."""
     if exercise.lab:
         return LabFunction(find_lab(exercise.lab), exercise.name)
     solution, given = solution_of(exercise), GIVEN.get(exercise.number, "")

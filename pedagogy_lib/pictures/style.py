@@ -3,10 +3,12 @@
 import functools
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import ParamSpec
 
 import matplotlib.style
+from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
@@ -16,6 +18,7 @@ from ..basics.units import brief
 from .as_html import html_of
 
 STYLE = Path(__file__).with_name("course.mplstyle")
+FONT = "DejaVu Sans of Matplotlib"  # as course.mplstyle names it
 DOTS_PER_INCH = 200  # drawn at twice the size it is shown at, for sharp screens
 SHOWN_DOTS_PER_INCH = 100
 
@@ -80,6 +83,20 @@ def label_ink(color: str) -> str:
     """Black or white, whichever reads better on `color`."""
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return WHITE if 0.3 * red + 0.59 * green + 0.11 * blue < 140 else INK
+
+
+def add_own_font():
+    """Give the files that Matplotlib brings along a name that no font of the system has.
+
+    By the name "DejaVu Sans" Matplotlib may find the system's own files, which draw other pixels.
+    """
+    for file in Path(matplotlib.get_data_path(), "fonts", "ttf").glob("DejaVuSans*.ttf"):
+        font = font_manager.ttfFontProperty(font_manager.get_font(file))
+        if font.name == "DejaVu Sans":
+            font_manager.fontManager.ttflist.append(replace(font, name=FONT))
+
+
+add_own_font()
 
 
 class Picture:
