@@ -101,7 +101,7 @@ def depends_on_kernels(item) -> bool:
 @pytest.fixture(autouse=True)
 def no_rank_left():
     yield
-    assert helpers.wait_until(lambda: not helpers.ranks_left(), 2.0), helpers.ranks_left()
+    assert helpers.wait_until(lambda: not helpers.ranks_left()), helpers.ranks_left()
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ one, and MKL those that are the same everywhere. With another number of threads,
 sums are taken in another order. So one machine shows what tests do on many. Of the twelve
 combinations, six have every pair of settings. The plain tests are one of them, with all threads.
 The tests are dealt among the other five: each notebook, exercise or file of tests comes under one
-of them, and under another one the next day, so that it has had all of them after five.
-`make test-all` does so last:
+of them, always the same. `make test-kernels` does so:
 
 python tests/kernels.py COMMAND…          pytest's, to which `-m kernels` is added
 python tests/kernels.py --each COMMAND…   every test under every setting; takes hours
@@ -17,7 +16,6 @@ import re
 import subprocess
 import sys
 import time
-from datetime import date
 
 SHARE = "KERNELS_SHARE"  # the environment's name for which of the shares is marked: "2 of 5"
 
@@ -43,11 +41,6 @@ def settings():
         yield name, {key: value for key, value in wanted.items() if value}
 
 
-def share_of(number: int, day: int) -> str:
-    """The share of the tests that comes under a setting on a day: "2 of 5"."""
-    return f"{(number + day) % len(SETTINGS)} of {len(SETTINGS)}"
-
-
 def in_share(pieces, share: str | None) -> set[str]:
     """Those of the pieces that a share has; all of them, if no share is named.
 
@@ -70,9 +63,9 @@ def run(command, environ) -> tuple[int, str]:
 
 def main(command) -> int:
     failed = 0
-    each, day = command[0] == "--each", date.today().toordinal()
+    each = command[0] == "--each"
     for number, (name, environ) in enumerate(settings()):
-        share = {} if each else {SHARE: share_of(number, day)}
+        share = {} if each else {SHARE: f"{number} of {len(SETTINGS)}"}
         began = time.monotonic()
         status, text = run(command[each:], environ | share)
         closing = re.sub(" in .*", "", text.strip().splitlines()[-1].strip("= "))

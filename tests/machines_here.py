@@ -12,7 +12,6 @@ from pedagogy_lib.machines import neighbours
 
 needs_machines = needs.mark("machines")
 needs_netem = needs.mark("netem")
-GONE_SECONDS = 5.0  # for the kernel to clear a network away
 
 # Where Python lies in a folder of root's alone, an ordinary user gets a look at that place only.
 AS_SOMEBODY = """
@@ -55,7 +54,7 @@ def networks_of(pid) -> set[int]:
 
 def have_gone(own) -> bool:
     """Whether no process is in these networks any more, after some time."""
-    gone = wait_until(lambda: not networks() & own, GONE_SECONDS)
+    gone = wait_until(lambda: not networks() & own)
     for number in own & set(_kept):
         os.close(_kept.pop(number))
     return gone

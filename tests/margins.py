@@ -1,4 +1,5 @@
-"""How narrow the comparisons of a test session were: a summary below pytest's own.
+"""How narrow the comparisons of a test session were: a summary below pytest's own,
+with -v or if one was too narrow.
 
 Every verdict of `close` goes through `closeness.is_rounding`. Noted are the largest gap that still
 counted as rounding and the smallest that did not, both as multiples of what is allowed. Where they
@@ -86,7 +87,8 @@ class Plugin:
             self.margins.merge(node.workeroutput["margins"])
 
     def pytest_terminal_summary(self, terminalreporter):
-        if self.margins.count:
+        is_asked = terminalreporter.config.option.verbose > 0
+        if self.margins.count and (is_asked or not self.margins.are_wide):
             terminalreporter.section("margins")
             for line in self.margins.lines():
                 terminalreporter.line(line)

@@ -140,6 +140,7 @@ def test_the_chosen_measurements_alone(start, tmp_path):
     assert status == 0
 
 
+@pytest.mark.deep
 def test_ctrl_c_keeps_the_rows_and_leaves_nothing(start, tmp_path):
     program = start(command(tmp_path, LAUNCHING, "--json", "figures.json"), tmp_path)
     before = read_until(program, "the first row")

@@ -153,6 +153,7 @@ def test_plain_copies_break_the_budget_and_stages_keep_it():
         assert told == pytest.approx(found[name].memory_bytes, rel=0.1), name
 
 
+@pytest.mark.deep
 def test_without_machines_messages_are_slow():
     slow = CAPSTONE.Setting(**vars(SMALL) | {"card": 2e5})
     run = launch_on_cpu(race_on_ranks, CAPSTONE, {"plain": Recipe(dp=4)}, batches(count=3), slow,
@@ -239,11 +240,13 @@ RECIPES = {4: Recipe(pp=2, dp=2, zero=1), 2: Recipe(dp=2, zero=3)}
 Event = CHAOS.Event
 
 
+@pytest.mark.deep
 def test_it_comes_through_a_kill_and_a_hang(tmp_path):
     survive(tmp_path, [Event("kill", 6, 1), Event("hang", 12, 2)], RECIPES, 15)
 
 
 @needs_machines
+@pytest.mark.deep
 def test_it_comes_through_a_bad_day_on_machines(tmp_path):
     plan = [Event("cable out", 3), Event("power out", 7), Event("power back", 11)]
     counts = survive(tmp_path, plan, RECIPES, 18, Machines(2))

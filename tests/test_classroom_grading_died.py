@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from class_of_students import files_with
 from test_classroom_grading_workers import Deadly, judged
 from trusted_place import Counting
@@ -35,6 +36,7 @@ def states(entry) -> dict:
     return {number: one["state"] for number, one in entry["answers"].items()}
 
 
+@pytest.mark.deep
 def test_only_the_answer_at_which_it_dies_goes_without_a_verdict(tmp_path):
     files = files_with("02", ANSWERS)
     entry = grade(tmp_path, Deadly(tmp_path), files)

@@ -30,6 +30,7 @@ def hashed(root: Path) -> set[Path]:
     return {path for folder, pattern in course.SOURCES for path in (root / folder).glob(pattern)}
 
 
+@pytest.mark.deep
 def test_the_version_knows_all_that_a_grading_imports():
     command = [sys.executable, "-c", IMPORTING, str(ROOT)]
     told = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)

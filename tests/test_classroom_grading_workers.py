@@ -86,9 +86,8 @@ def begin(tmp_path):
         program.wait()
 
 
-@pytest.mark.parametrize(
-    "how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.deep)]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_who_is_ended_in_the_middle_goes_on_from_there(tmp_path, begin, how):
     program = begin()
     assert wait_until(lambda: len(kept_in(tmp_path)) >= 2, SECONDS)
@@ -106,9 +105,8 @@ def test_who_is_ended_in_the_middle_goes_on_from_there(tmp_path, begin, how):
     assert len(again) == len(set(again)) == STUDENTS - kept
 
 
-@pytest.mark.parametrize(
-    "how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.deep)]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_the_command_writes_what_is_known_when_it_is_told_to_end(tmp_path, begin, how):
     program = begin("command_in")
     assert wait_until(lambda: len(kept_in(tmp_path)) >= 2, SECONDS)

@@ -33,6 +33,7 @@ def course(tmp_path_factory):
     return handout_in(tmp_path_factory.mktemp("02") / "course", "02", solved=False)
 
 
+@pytest.mark.deep
 def test_two_builds_give_the_same_bytes(tmp_path):
     command = [sys.executable, "-m", "classroom.handout", "02", "--into", str(tmp_path)]
     around = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(build.ROOT)}
@@ -146,7 +147,7 @@ def test_checks_work_there_and_labs_say_what_is_unsolved(course):
     assert "NotSolvedYet exercise 2.8 comes first" in done.stdout
 
 
-@pytest.mark.parametrize("number", ["2.2", "2.14"])
+@pytest.mark.parametrize("number", ["2.2", pytest.param("2.14", marks=pytest.mark.deep)])
 def test_answers_are_told_what_the_original_checks_tell(number, course):
     answers = [answer for answer in all_answers() if answer.exercise.number == number]
     original = with_original_checks(course, course.parent / f"original-{number}")
@@ -155,6 +156,7 @@ def test_answers_are_told_what_the_original_checks_tell(number, course):
     assert sum(text.endswith("passed") for text in compiled) >= 2
 
 
+@pytest.mark.deep
 def test_each_lab_can_be_read_before_anything_is_solved(tmp_path):
     folder = handout_in(tmp_path / "handout", solved=False)
     labs = [path.stem for path in sorted((folder / "labs").glob("*.py"))]
@@ -165,6 +167,7 @@ def test_each_lab_can_be_read_before_anything_is_solved(tmp_path):
 
 
 @for_each("source", build.sources())
+@pytest.mark.deep
 def test_each_part_names_its_labs_so_that_they_are_found(source):
     """`lab("collectives")`: a handout has the labs that a part calls by a name of its own."""
     nodes = list(ast.walk(ast.parse(source.read_text())))
@@ -178,6 +181,7 @@ def labs_of(chapter):
     return contents_of([chapter]).labs
 
 
+@pytest.mark.deep
 def test_the_code_of_checks_is_packed_and_does_the_same(tmp_path):
     folder = handout_in(tmp_path / "handout", "05")
     module = folder / "pedagogy_lib" / "exercises" / "ch05" / "ex04_loss_scaler.py"

@@ -25,6 +25,7 @@ def test_every_answer_is_told_the_same(number, courses):
     assert compiled == original
 
 
+@pytest.mark.deep
 def test_each_solution_is_right_with_tables(courses):
     first = {a.exercise.number: a for a in reversed(all_answers()) if a.kind == "right"}
     answers = [first[number] for number in FORMULAS]

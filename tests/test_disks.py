@@ -73,7 +73,7 @@ def test_it_ends_with_its_notebook(start, tmp_path):
     notebook = start(["python", "-c", program], tmp_path)
     pid = int(notebook.stdout.readline())
     notebook.send_signal(signal.SIGKILL)
-    assert wait_until(lambda: not os.path.exists(f"/proc/{pid}"), 5)
+    assert wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 @pytest.mark.parametrize("who", ["root", "somebody"])

@@ -100,6 +100,7 @@ def test_a_grouped_product_is_as_many_products():
     assert torch.allclose(grouped(x, counts), loop(x, counts), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.deep
 def test_balance_spreads_the_letters():
     """Not a race: without balance one expert gets several times its share, with it none does."""
     experts, busiest = lab("experts"), {}

@@ -226,6 +226,7 @@ def test_room_is_kept_for_the_highest_picture(watched):
 
 
 @pytest.mark.parametrize("way", ["columns", "rows", "pair"])
+@pytest.mark.deep
 def test_the_highest_picture_of_chapter_07_is_the_one_that_it_names(way):
     sizes = itertools.product([1, 4, 8, 16], [1, 64], [4, 64], [4, 10, 64])
     heights = []

@@ -479,4 +479,4 @@ def test_what_a_rank_started_ends_with_it(step, tmp_path):
         launch(step, tmp_path, world_size=2, timeout=2)
     pids = [int(path.name) for path in tmp_path.iterdir()]
     assert len(pids) == 2
-    assert wait_until(lambda: not alive(pids), 4)
+    assert wait_until(lambda: not alive(pids))

@@ -27,7 +27,7 @@ def test_an_idle_server_leaves_nothing_and_the_next_launch_works(idle_seconds):
     launch(my_rank, world_size=1)
     server = fork_server_client._server
     assert wait_until(lambda: not alive([server.process.pid]), 20)
-    assert wait_until(lambda: not server.scratch.exists(), 2)
+    assert wait_until(lambda: not server.scratch.exists())
     assert launch(my_rank, world_size=2).values == [0, 1]
     assert fork_server_client._server is not server
 

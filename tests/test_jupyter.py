@@ -79,7 +79,7 @@ def kernel(tmp_path_factory):
     yield kernel
     processes = family(kernel.pid)
     kernel.shut_down(now=False)
-    assert wait_until(lambda: not alive(processes), 4)
+    assert wait_until(lambda: not alive(processes))
     assert not scratch_left(kernel.folder)
 
 
@@ -151,5 +151,5 @@ def test_killed_kernel_leaves_nothing(tmp_path):
     names = [psutil.Process(pid).name() for pid in processes]
     assert len(processes) == 3, names  # the fork server and two ranks
     kernel.shut_down(now=True)
-    assert wait_until(lambda: not alive(processes), 4)
-    assert wait_until(lambda: not scratch_left(tmp_path), 4)
+    assert wait_until(lambda: not alive(processes))
+    assert wait_until(lambda: not scratch_left(tmp_path))

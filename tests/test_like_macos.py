@@ -67,7 +67,7 @@ def run_there(start_there, tmp_path):
 
     def run_one(body) -> list[str]:
         said, _ = start_there(body).communicate(timeout=240)
-        assert wait_until(lambda: not scratch_left(tmp_path), 5)
+        assert wait_until(lambda: not scratch_left(tmp_path))
         return [line for line in said.splitlines() if "cpuinfo" not in line]
 
     return run_one
@@ -161,7 +161,7 @@ launch(wait, world_size=2)
     os.kill(program.pid, signal.SIGKILL)
     program.wait()
     assert wait_until(lambda: not alive(everybody), 10)
-    assert wait_until(lambda: not scratch_left(tmp_path), 5)
+    assert wait_until(lambda: not scratch_left(tmp_path))
 
 
 @pytest.mark.deep

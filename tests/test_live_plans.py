@@ -69,6 +69,7 @@ def test_plans_in_words(live):
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_memory_is_predicted(live, calibrating):
     """Really run: bytes are exact, whatever the machine is busy with. Times are not looked at."""
     pairs = [(replace(setting, flops=1e12), plan) for setting, plan in calibrating.CALIBRATING]

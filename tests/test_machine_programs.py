@@ -86,7 +86,7 @@ BY_MEETING = (
 )
 
 
-@pytest.mark.parametrize("torchrun", [BY_NUMBER, BY_MEETING])
+@pytest.mark.parametrize("torchrun", [BY_NUMBER, pytest.param(BY_MEETING, marks=pytest.mark.deep)])
 def test_torchrun_is_typed_as_on_a_cluster(torchrun, tmp_path):
     command = [sys.executable, "-m", "pedagogy_lib", "machines", "2", "--mbit", "200"]
     environ = environment(TMPDIR=str(tmp_path))  # torchrun keeps a folder of logs

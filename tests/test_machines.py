@@ -93,16 +93,18 @@ def sum_in_parts(nbytes, parts):
 def test_each_collective_takes_one_card_and_several_take_several():
     nbytes, rate = 2_000_000, 12.5e6
     machines = Machines(2, bytes_per_second=rate, cards=2)
-    runs = {parts: launch(sum_in_parts, nbytes, parts, world_size=4, machines=machines)
-            for parts in (1, 2)}  # fmt: skip
-    for parts, run in runs.items():
+    quickest = {}
+    for parts in (1, 1, 1, 2, 2, 2):
+        run = launch(sum_in_parts, nbytes, parts, world_size=4, machines=machines)
         assert run.values == 4 * [("eth0,eth1", True)]
         for card in run["sum"].cards:  # both cards of a machine together
             assert 0.99 * 1.5 * nbytes <= card.sent_bytes <= 1.05 * 1.5 * nbytes
             assert card.bytes_per_second == 2 * rate
         # Below this the kernel cannot come.
-        assert max(run["sum"].seconds) >= 0.95 * 1.5 * nbytes / rate / parts - 0.01
-    assert max(runs[2]["sum"].seconds) < 0.8 * max(runs[1]["sum"].seconds)
+        seconds = max(run["sum"].seconds)
+        assert seconds >= 0.95 * 1.5 * nbytes / rate / parts - 0.01
+        quickest[parts] = min(seconds, quickest.get(parts, seconds))
+    assert quickest[2] < 0.8 * quickest[1]
     assert "2 machines, 2 cards each of 12.50 MB/s" in run.title()
     # Nothing of it is left in the next launch.
     assert launch(sum_in_parts, 4, 1, world_size=4, machines=Machines(2)).values[0][0] == "eth0"
@@ -333,7 +335,7 @@ def test_the_end_of_the_notebook_ends_machines_and_ranks(number, tmp_path):
         os.kill(program.pid, number)
         program.wait(10)
         assert have_gone(own)
-        assert wait_until(lambda: not list(tmp_path.glob("launch-*")), 5)
+        assert wait_until(lambda: not list(tmp_path.glob("launch-*")))
     finally:
         end(program)
 

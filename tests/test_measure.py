@@ -351,11 +351,13 @@ def test_memory_inside_a_block_without():
 
 def test_sleep():
     def step():
+        began = time.perf_counter()
         with measure("it"):
             time.sleep(0.1)
+        return time.perf_counter() - began
 
-    block = alone(step)["it"]
-    assert 0.1 <= block.seconds[0] < 0.3
+    run = alone(step)
+    assert 0.1 <= run["it"].seconds[0] <= run.values[0]
 
 
 def test_spans_are_on_one_clock_for_all_ranks():

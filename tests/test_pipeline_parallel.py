@@ -184,7 +184,10 @@ def try_all():
 BYTES = ("GPipe", "1F1B", "interleaved", "zero bubble")
 
 
-@pytest.fixture(scope="module", params=[1, pytest.param(2, marks=pytest.mark.deep), 4])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(1, marks=pytest.mark.deep), 2, pytest.param(4, marks=pytest.mark.deep)],
+)
 def run(request):
     n = request.param
     return launch(try_all, world_size=n, device="cpu", seed=list(range(n)))

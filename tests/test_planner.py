@@ -120,6 +120,7 @@ def together(off, number):
     return values[~np.isnan(values)] if values.dtype == float else values
 
 
+@pytest.mark.deep
 def test_seconds_of_runs_that_calibrated_nothing(off):
     errors = together(off, 0)
     assert len(errors) > 1500
@@ -127,10 +128,12 @@ def test_seconds_of_runs_that_calibrated_nothing(off):
     assert np.percentile(errors, 85) < 0.35
 
 
+@pytest.mark.deep
 def test_bytes_of_runs_that_calibrated_nothing(off):
     assert np.median(together(off, 1)) < 0.12
 
 
+@pytest.mark.deep
 def test_out_of_memory_is_told(off):
     assert np.mean(np.concatenate([off[e][2] for e in ("nanotron", "Megatron-DeepSpeed")])) > 0.9
 

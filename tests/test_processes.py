@@ -82,7 +82,7 @@ print(launch(lambda text: text * dist.get_rank(), "ab", world_size=2).values)
     program = start_python(body, PEDAGOGY_START_METHOD="spawn")
     said, _ = program.communicate(timeout=60)
     assert said == "['', 'ab']\n"
-    assert wait_until(lambda: not scratch_left(tmp_path), 4)
+    assert wait_until(lambda: not scratch_left(tmp_path))
 
 
 def test_more_time_for_what_computes(start_python):
@@ -111,7 +111,7 @@ for _ in range(2):
     program = start_python(body, TMPDIR=str(folder))
     assert program.communicate(timeout=60)[0] == "[4, 4]\n" * 2
     assert {path.name for path in tmp_path.iterdir()} == {folder.name, "program.py"}
-    assert wait_until(lambda: not scratch_left(folder), 4)
+    assert wait_until(lambda: not scratch_left(folder))
 
 
 # Interrupts
@@ -174,7 +174,7 @@ def test_ranks_that_have_returned_are_ended_whatever_their_threads_do():
         return os.getpid()
 
     ranks = launch(leave_a_thread_that_never_lets_go, world_size=2).values
-    assert wait_until(lambda: not alive(ranks), 2)
+    assert wait_until(lambda: not alive(ranks))
     assert launch(my_rank, world_size=2).values == [0, 1]
 
 
@@ -237,8 +237,8 @@ def test_nothing_outlives_a_killed_notebook(step, start_launch, tmp_path):
     assert scratch_left(tmp_path)
     program.kill()
     program.communicate()
-    assert wait_until(lambda: not alive(processes), 4)
-    assert wait_until(lambda: not scratch_left(tmp_path), 4)
+    assert wait_until(lambda: not alive(processes))
+    assert wait_until(lambda: not scratch_left(tmp_path))
 
 
 def test_a_child_of_the_notebook_does_not_keep_the_fork_server_alive(start_launch, tmp_path):
@@ -258,8 +258,8 @@ launch(wait_in_a_collective, world_size=2)
     try:
         assert (len(processes), len(others)) == (5, 1)
         program.kill()
-        assert wait_until(lambda: not alive(processes), 4)
-        assert wait_until(lambda: not scratch_left(tmp_path), 4)
+        assert wait_until(lambda: not alive(processes))
+        assert wait_until(lambda: not scratch_left(tmp_path))
     finally:
         os.kill(others[0], signal.SIGKILL)
 
@@ -279,7 +279,7 @@ def test_fork_server_killed_during_a_launch(tmp_path):
     assert "; run the cell again" in message
     ranks = [int(path.name) for path in tmp_path.iterdir()]
     assert len(ranks) == 2
-    assert wait_until(lambda: not alive(ranks), 4)
+    assert wait_until(lambda: not alive(ranks))
     assert not first.scratch.exists()
 
 

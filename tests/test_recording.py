@@ -179,6 +179,7 @@ def test_many_long_controls_are_thinned_alike():
     assert all({0, 999} <= set(each) for each in values.values())
 
 
+@pytest.mark.deep
 def test_a_long_film_stays_one(place):
     explore(lambda step: draw(2, f"{step}"), step=list(range(recording.MOST_VIEWS + 2)))
     record = read(place)

@@ -163,6 +163,7 @@ def test_all_are_started_again_after_one_was_killed(trained):
 
 @needs_machines
 @pytest.mark.slow
+@pytest.mark.deep
 def test_a_rank_changes_where_nothing_has_happened(trained):
     folder = trained(SWITCH_OFF, nnodes=(2, 3), nproc_per_node=1, machines=Machines(3))
     assert RESTART.lives(folder) == [{"0": 0, "1": 1, "2": 2}, {"0": 0, "2": 1}]
@@ -172,6 +173,7 @@ def test_a_rank_changes_where_nothing_has_happened(trained):
 
 @needs_machines
 @pytest.mark.slow
+@pytest.mark.deep
 def test_a_machine_comes_back(trained):
     fault = SWITCH_OFF + COME_BACK
     folder = trained(fault, nnodes=(1, 2), nproc_per_node=1, machines=Machines(2))

@@ -6,6 +6,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
+from helpers import in_some_round
 from helpers import launch_on_cpu as launch
 from matplotlib.colors import to_rgb
 
@@ -46,13 +47,22 @@ def test_a_pace_is_kept_by_kind_and_stage(run):
     for rank, backward in enumerate(PACE["B"]):
         times = [end - start for start, end in timeline_of(run, GPIPE).spans[rank]]
         assert all(took >= least for took, least in zip(times, [0.02, 0.02, backward, backward]))
-        assert sum(times) < 2 * (0.02 + backward) + 0.1
+
+
+def test_a_pace_adds_no_time_of_its_own():
+    def is_kept():
+        spans = timeline_of(launch(act, GPIPE, paced(PACE), world_size=2), GPIPE).spans
+        times = [sum(end - start for start, end in of_rank) for of_rank in spans]
+        return all(took < 2 * (0.02 + each) + 0.05 for took, each in zip(times, PACE["B"]))
+
+    assert in_some_round(is_kept)
 
 
 def test_without_a_pace_actions_take_what_they_take(run):
-    free = launch(act, GPIPE, paced(), world_size=2)
-    assert free["forward"].seconds[0] < 0.04 <= run["forward"].seconds[0]
-    assert timeline_of(free, GPIPE).conditions == ()
+    assert run["forward"].seconds[0] >= 0.04
+    free = [launch(act, GPIPE, paced(), world_size=2) for _ in range(5)]
+    assert min(one["forward"].seconds[0] for one in free) < 0.04
+    assert timeline_of(free[0], GPIPE).conditions == ()
 
 
 def test_a_pace_for_what_is_no_kind():
@@ -68,17 +78,15 @@ def test_a_measured_timeline_begins_at_0_and_says_what_was_emulated(run):
 
 
 def test_of_several_steps_the_last_one_counts():
-    slow = 0.3
-
-    def one_slow_and_one_fast(rows, around):
-        for kind, microbatch in rows[dist.get_rank()]:
-            with around((kind, microbatch, 0)):
-                time.sleep(slow)
+    def two_steps(rows, around):
+        act(rows, around)
         act(rows, around)
 
-    timeline = timeline_of(launch(one_slow_and_one_fast, GPIPE, paced(), world_size=2), GPIPE)
-    assert [len(spans) for spans in timeline.spans] == [4, 4]
-    assert timeline.seconds < slow  # one slow action alone would take as long
+    run = launch(two_steps, GPIPE, paced(), world_size=2)
+    for rank, spans in enumerate(timeline_of(run, GPIPE).spans):
+        measured = sorted(run["forward"].spans[rank] + run["backward"].spans[rank])[4:]
+        lengths = [end - start for start, end in spans]
+        assert lengths == pytest.approx([end - start for start, end in measured])
 
 
 def test_slow_links_are_said_once():
@@ -107,13 +115,13 @@ def test_a_layer_that_is_slow(is_late):
         with measure("later"):
             for do in later or ():
                 do()
-        return y.tolist(), x.grad.tolist()
+        return y.tolist(), x.grad.tolist(), len(later or ())
 
     run = launch(step, [] if is_late else None, world_size=1)
-    assert run.values == [([1, 1, 1], [2, 2, 2])]
+    assert run.values == [([1, 1, 1], [2, 2, 2], int(is_late))]
     assert run["forward"].seconds[0] >= 0.02
     assert run["backward"].seconds[0] >= (0.03 if is_late else 0.07)
-    assert (run["later"].seconds[0] >= 0.04) == is_late
+    assert run["later"].seconds[0] >= 0.04 * is_late
 
 
 # ---- Pictures -------------------------------------------------------------------------------

@@ -1,45 +1,35 @@
-"""Which tests `make test` leaves to `make test-all`, and how they are dealt out."""
+"""Which tests `make test` leaves to the deep stages, and how they are dealt out."""
+
+import ast
+import re
 
 import distribution
 import kernels
-import pytest
-import selection
-from answer_files import exercises_of_kind
+from helpers import ROOT
 
-from pedagogy_lib.exercises.kit import RankExercise
+import pedagogy_lib
+from pedagogy_lib.course import build
 
-
-def test_every_chapter_with_holes_has_its_turn():
-    stems = {path.stem for path in (selection.ROOT / "notebooks").glob("*.ipynb")}
-    days = [selection.chapters_of(day) for day in range(selection.DAYS)]
-    assert set.union(*days) == stems
-    assert max(map(len, days)) <= -(-len(stems) // selection.DAYS)
+SAMPLE = re.search(r"^SAMPLE := (.*(?:\\\n.*)*)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
+PARTS = [ROOT / "solutions" / f"{stem}.py" for stem in SAMPLE.replace("\\\n", " ").split()]
 
 
-def test_a_notebook_is_executed_whenever_it_or_its_lab_changes():
-    executed = selection.notebooks_of(["notebooks/05_memory.ipynb", "labs/zero.py"])
-    assert {"05_memory.ipynb", "06_zero.ipynb"} <= executed
-    assert "01_gradient_accumulation.ipynb" not in executed
+def words_of(*paths) -> set[str]:
+    """Every name that programs use."""
+    nodes = [node for path in paths for node in ast.walk(ast.parse(path.read_text()))]
+    plain = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return plain | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
-def test_answers_to_every_exercise_have_their_turn():
-    exercises = exercises_of_kind(RankExercise)
-    for exercise in exercises:
-        turns = [selection.has_its_turn(exercise, day, []) for day in range(selection.TURNS)]
-        assert turns.count(True) == 1
-    of_days = [
-        sum(selection.has_its_turn(exercise, day, []) for exercise in exercises)
-        for day in range(selection.TURNS)
-    ]
-    assert max(of_days) < 0.4 * len(exercises)
+def test_make_test_executes_a_part_of_each_chapter():
+    chapters = [path.stem[:2] for path in build.sources()]
+    assert [path.stem[:2] for path in PARTS] == list(dict.fromkeys(chapters))
+    assert all(path.exists() for path in PARTS)
 
 
-@pytest.mark.parametrize("folder", ["pedagogy_lib/exercises", "tests/answers"])
-def test_answers_are_tried_whenever_they_or_their_exercise_change(folder):
-    (exercise,) = (e for e in exercises_of_kind(RankExercise) if e.number == "6.3")
-    changed = [f"{folder}/ch06/ex03_reduce_gradients.py"]
-    for day in range(selection.TURNS):
-        assert selection.has_its_turn(exercise, day, changed)
+def test_every_public_name_is_used_by_these_parts_or_by_a_test():
+    tests = [path for path in (ROOT / "tests").glob("test_*.py") if path.name != __file__]
+    assert set(pedagogy_lib.__all__) <= words_of(*PARTS, *tests)
 
 
 def test_the_cells_of_a_notebook_and_the_tests_of_a_file_stay_together():
@@ -54,17 +44,11 @@ def test_answers_to_different_exercises_are_dealt_out_one_by_one():
     assert one == same != other
 
 
-def test_on_five_days_every_piece_comes_under_every_setting_once_a_day():
+def test_every_piece_comes_under_one_setting_of_the_kernels():
     pieces, count = {f"piece {k}" for k in range(43)}, len(kernels.SETTINGS)
-    of_days = [
-        [kernels.in_share(pieces, kernels.share_of(number, day)) for number in range(count)]
-        for day in range(739_000, 739_000 + count)
-    ]
-    for shares in of_days:
-        assert set.union(*shares) == pieces and sum(map(len, shares)) == len(pieces)
-        assert max(map(len, shares)) - min(map(len, shares)) <= 1
-    for shares_of_a_setting in zip(*of_days, strict=True):
-        assert set.union(*shares_of_a_setting) == pieces
+    shares = [kernels.in_share(pieces, f"{number} of {count}") for number in range(count)]
+    assert set.union(*shares) == pieces and sum(map(len, shares)) == len(pieces)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 def test_without_shares_every_piece_is_chosen():

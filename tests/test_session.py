@@ -21,6 +21,7 @@ def test_one():
     "workers",
     [pytest.param([], id="alone"), pytest.param(["-n", "1"], id="workers", marks=pytest.mark.deep)],
 )
+@pytest.mark.deep
 def test_a_session_fails_if_a_folder_stays(workers, tmp_path):
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_one.py").write_text(TEST)

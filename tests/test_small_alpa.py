@@ -244,6 +244,7 @@ def test_a_plan_trains_as_one_process(name, below, alpa):
     assert max(gaps) < EXACT
 
 
+@pytest.mark.deep
 def test_plans_of_the_search_train_as_one_process(below, alpa, space):
     cluster = cluster_of(below)
     job = below.Job(cluster, 16, 3)

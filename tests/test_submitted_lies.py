@@ -62,6 +62,7 @@ def test_an_answer_that_patches_comparisons_is_as_wrong_as_without(number, cours
     assert wrong.words in " ".join(f"{verdict.wrong.what} {verdict.wrong.why}".split())
 
 
+@pytest.mark.deep
 def test_an_answer_whose_ranks_tell_nothing_is_not_right(course):
     right = FIRST["7.7", "right"]
     liar = replace(right, text=f"{right.program}\n\n{SILENT}")

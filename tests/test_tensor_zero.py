@@ -24,7 +24,7 @@ DEEP = pytest.mark.deep
 @pytest.mark.parametrize(
     ("n", "tp", "tried"),
     [
-        (4, 2, PAIRS),
+        pytest.param(4, 2, PAIRS, marks=DEEP),
         (3, 1, SOME),
         (2, 2, SOME),
         pytest.param(6, 2, PAIRS, marks=DEEP),

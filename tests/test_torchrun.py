@@ -184,6 +184,7 @@ def test_ranks_are_started_again(write_program):
     assert lives == ["life 2 of rank 0", "life 2 of rank 1"]
 
 
+@pytest.mark.deep
 def test_and_not_more_often_than_allowed(write_program):
     write_program(FAILS_ONCE)
     with pytest.raises(LaunchError, match=r"program\.py failed"):
@@ -248,6 +249,7 @@ def connect(names):
         as_root(*inside, "link", "set", "lo", "up")
 
 
+@pytest.mark.deep
 def test_two_machines(two_machines, torchrun, tmp_path):
     agents = []
     for node, name in enumerate(two_machines):

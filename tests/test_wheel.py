@@ -108,6 +108,7 @@ def test_the_installed_bench_launches_measures_checks_and_draws(installed, tmp_p
     assert found == ["[4.0, 4.0, 4.0, 4.0] True", "True", "True"], ran
 
 
+@pytest.mark.deep
 def test_what_needs_a_course_says_so_in_one_sentence(installed, tmp_path):
     ran = run_outside(installed, tmp_path, "-c", WITHOUT_COURSE)
     no_course = f"there is no course in {installed}: pedagogy_lib alone has no {{}}/"

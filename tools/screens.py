@@ -1,23 +1,38 @@
 """Make the steps of README.md: parts 00 and 00b in JupyterLab, as a learner sees them.
 
 .venv/bin/python tools/screens.py    after: python3 tools/setup.py browser
+
+Each picture has a digest of the cells that it shows; tests/test_screens.py compares it with what
+they are now.
 """
 
+import hashlib
 import sys
 import tempfile
 from pathlib import Path
+
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from pedagogy_lib.course import build
+from pedagogy_lib.course.checking import find_exercise
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from browser import Lab, Notebook, chromium  # noqa: E402
 
-# Another question than the one that waits for the reader in part 00b.
+EXERCISE, MADE_OF = "0.3", "made of"  # MADE_OF is the name of the digest in a file
+# Another question than the one that waits for the reader in part 00c.
 PARAMETERS = "world_size = 2\nmegabytes = 10.0"
 GUESS = "5"
-# The pictures' names, and what stands in their cells.
-CELLS = {"predict": "bytes_guess = predict(", "compare": "bytes_guess.compare("}
-HANG = {"hang": "def one_rank_forgets()"}
+# {picture: the part that it shows, and what its cells contain}
+SHOWN = {
+    "hang": ("00_start_here", ["def one_rank_forgets()"]),
+    "predict": ("00c_what_to_believe", ["bytes_guess = predict("]),
+    "compare": ("00c_what_to_believe", ["bytes_guess.compare("]),
+    "check": ("00b_what_to_split", ["def my_samples(", f'check("{EXERCISE}", my_samples)']),
+}
 # A wrong answer to an exercise, in place of its hole: each rank takes neighbouring samples.
 WRONG = """
 def my_samples(n, rank, world_size):
@@ -27,48 +42,73 @@ def my_samples(n, rank, world_size):
 MARGIN = 4  # pixels around cells
 
 
+def path_of(name) -> Path:
+    return ROOT / "assets" / f"step_{name}.png"
+
+
+def digest_cells(name) -> str:
+    """Return a digest of all that a picture shows: its cells, what is typed in, and the check."""
+    part, words = SHOWN[name]
+    text = build.with_holes((ROOT / "solutions" / f"{part}.py").read_text())
+    cells = [cell.source for cell in build.code_of(build.to_notebook(text, part))]
+    shown = [next(source for source in cells if code in source) for code in words]
+    exercise = find_exercise(EXERCISE)
+    typed = [WRONG, exercise.name, *exercise.hints] if name == "check" else [PARAMETERS, GUESS]
+    return hashlib.sha256(repr([shown, typed]).encode()).hexdigest()
+
+
+def mark(name):
+    """Note in a picture what it shows."""
+    info = PngInfo()
+    info.add_text(MADE_OF, digest_cells(name))
+    with Image.open(path_of(name)) as image:
+        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
+            path_of(name), pnginfo=info, optimize=True
+        )
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(Path(folder))
         try:
             lab.await_answer()
             with chromium(device_scale_factor=1.5) as page:
-                shoot_hang(Notebook(page), lab.address("00_start_here"))
-                shoot(Notebook(page), lab.address("00b_what_to_split"))
+                for shoot in (shoot_hang, shoot_prediction, shoot_check):
+                    shoot(Notebook(page), lab)
         finally:
             lab.end()
+    for name in SHOWN:
+        mark(name)
 
 
-def shoot_hang(notebook, address):
-    notebook.open(address)
+def shoot_hang(notebook, lab):
+    notebook.open(lab.address(SHOWN["hang"][0]))
     notebook.run_all()
-    shoot_cells(cells_of(notebook, HANG))
+    shoot_cell(notebook, "hang")
 
 
-def shoot(notebook, address):
-    """Run the notebook, type a prediction, and take the pictures."""
-    notebook.open(address)
-    parameters = notebook.page.locator(".jp-CodeCell", has_text="megabytes = 4.0").first
-    write(notebook, parameters, PARAMETERS)
+def shoot_prediction(notebook, lab):
+    """Ask something else, run the notebook, type a prediction, and take the pictures."""
+    notebook.open(lab.address(SHOWN["predict"][0]))
+    write(notebook, cell_with(notebook, "world_size = 4\nmegabytes = 4.0"), PARAMETERS)
     notebook.run_all()
-    cells = cells_of(notebook, CELLS)
-    field = cells["predict"].get_by_placeholder("your number")
+    field = cell_with(notebook, *SHOWN["predict"][1]).get_by_placeholder("your number")
     field.fill(GUESS)
     field.press("Enter")
-    cells["compare"].get_by_role("img", name=f"predicted {GUESS} MB").wait_for()
-    shoot_cells(cells)
-    shoot_check(notebook)
+    compared = cell_with(notebook, *SHOWN["compare"][1])
+    compared.get_by_role("img", name=f"predicted {GUESS} MB").wait_for()
+    shoot_cell(notebook, "predict")
+    shoot_cell(notebook, "compare")
 
 
-def cells_of(notebook, names) -> dict:
-    """{name: the first code cell that has these words}."""
-    cells = notebook.page.locator(".jp-CodeCell")
-    return {name: cells.filter(has_text=code).first for name, code in names.items()}
+def cell_with(notebook, code):
+    """The first code cell that contains this."""
+    return notebook.page.locator(".jp-CodeCell").filter(has_text=code.partition("\n")[0]).first
 
 
-def shoot_cells(cells):
-    for name, cell in cells.items():
-        cell.screenshot(path=ROOT / "assets" / f"step_{name}.png")
+def shoot_cell(notebook, name):
+    (code,) = SHOWN[name][1]
+    cell_with(notebook, code).screenshot(path=path_of(name))
 
 
 def write(notebook, cell, source):
@@ -79,11 +119,12 @@ def write(notebook, cell, source):
     notebook.page.keyboard.press("Shift+Enter")
 
 
-def shoot_check(notebook):
+def shoot_check(notebook, lab):
     """Answer an exercise wrongly, and take the answer and the verdict in one picture."""
-    page, cells = notebook.page, notebook.page.locator(".jp-CodeCell")
-    answer = cells.filter(has_text="def my_samples(").first
-    check = cells.filter(has_text='check("0.3", my_samples)').first
+    notebook.open(lab.address(SHOWN["check"][0]))
+    notebook.run_all()
+    page = notebook.page
+    answer, check = (cell_with(notebook, code) for code in SHOWN["check"][1])
     write(notebook, answer, WRONG.strip())
     page.keyboard.press("Shift+Enter")
     check.get_by_text("not yet").wait_for()
@@ -91,7 +132,7 @@ def shoot_check(notebook):
     check.scroll_into_view_if_needed()
     first, last = answer.bounding_box(), check.bounding_box()
     page.mouse.click(5, 5)  # so that no cell is marked as the one that is worked in
-    page.screenshot(path=ROOT / "assets" / "step_check.png", clip={
+    page.screenshot(path=path_of("check"), clip={
         "x": first["x"] - MARGIN,
         "y": first["y"] - MARGIN,
         "width": first["width"] + 2 * MARGIN,
