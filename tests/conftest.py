@@ -1,6 +1,7 @@
 """For every test: its functions travel by value, and it leaves no rank and no file behind."""
 
 import functools
+import gc
 import importlib.util
 import os
 import signal
@@ -65,6 +66,12 @@ def start_kernels_again():
             return start(*args, **kwargs)
 
     kernel.start_new_kernel = start_once_more
+
+
+def pytest_collection_finish():
+    """Spare each later collection of garbage, and each fork, the many objects made so far."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish():

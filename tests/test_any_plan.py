@@ -29,7 +29,13 @@ def words(plan) -> str:
     return ", ".join(f"{name} {value}" for name, value in plan.items())
 
 
-@pytest.mark.parametrize("plan", PLANS, ids=words)
+EVERY_THIRD = [
+    pytest.param(plan, marks=[pytest.mark.deep] * (number % 3 > 0))
+    for number, plan in enumerate(PLANS)
+]
+
+
+@pytest.mark.parametrize("plan", EVERY_THIRD, ids=words)
 def test_a_plan_trains_as_one_process(plan):
     plan = lab("cost_model").Plan(**plan)
     text = lab("language_model").standard_library(20_000)

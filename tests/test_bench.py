@@ -258,6 +258,7 @@ def test_more_rounds_make_the_margin_smaller_and_one_disturbance_does_not_matter
     assert disturbed.median == pytest.approx(median(percents), abs=disturbed.margin)
 
 
+@pytest.mark.deep
 def test_a_real_part_end_to_end(start, tmp_path):
     words = "measuring", "--match", "small blocks", "--json", "figures.json"
     program = start([sys.executable, BENCHMARKS / "run.py", *words], tmp_path)

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from each import for_each
 
-from pedagogy_lib.course import build
+from pedagogy_lib.course import build, record_inputs
 
 SOURCE = """# %% [markdown]
 # Add.
@@ -46,9 +46,9 @@ def test_built_files_are_current(path, text):
     assert path.read_text() == text, "run `make build`"
 
 
-@for_each("source", build.sources(), attrgetter("stem"))
-def test_executed_records_are_current(source):
-    assert build.record_is_current(source), "run `make build`"
+def test_executed_records_are_current():
+    old = [source.stem for source in build.sources() if not build.record_is_current(source)]
+    assert old == [], "run `make build`"
 
 
 @for_each("source", build.sources(), attrgetter("stem"))
@@ -128,6 +128,7 @@ def test_words_are_counted_as_a_reader_does():
     assert words_in("| a | table |\n|---|---|\n\nIt's *done*:\n\n$$a = b$$\n```\ncode\n```") == 2
 
 
+@pytest.mark.deep
 def test_two_builds_are_the_same_bytes():
     again = "from pedagogy_lib.course import build; print(build.built_texts())"
     run = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True, check=True)
@@ -224,6 +225,52 @@ def test_a_changed_source_is_no_longer_current(tmp_path, monkeypatch):
     record.write_text(build.dump(build.solved_notebook(source)))
     assert build.record_is_current(source)
     source.write_text(SOURCE.replace("add(1, 2)", "add(1, 3)"))
+    assert not build.record_is_current(source)
+
+
+LAB = "### BEGIN SOLUTION\ndef double(x):\n    return 2 * x\n### END SOLUTION\n"
+USES = '# %%\nshapes = lab("shapes")\ncheck("2.8")\n'
+
+
+@pytest.fixture
+def recorded(tmp_path, monkeypatch):
+    """A part with its record, and a lab that imports another one: a function that writes labs."""
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    labs = tmp_path / "solutions" / "labs"
+    labs.mkdir(parents=True)
+
+    def write(name, text):
+        (labs / f"{name}.py").write_text(text)
+
+    write("shapes", f"from sizes import size\n{LAB}")
+    write("sizes", "size = 3\n")
+    write("other", "size = 4\n")
+    source = tmp_path / "solutions" / "00_add.py"
+    source.write_text(USES)
+    source.with_suffix(".ipynb").write_text(build.dump(build.solved_notebook(source)))
+    assert build.record_is_current(source)
+    return source, write
+
+
+def test_a_lab_that_changes_makes_the_records_outdated_that_use_it(recorded):
+    source, write = recorded
+    write("other", "size = 5\n")
+    assert build.record_is_current(source)
+    write("sizes", "size = 5\n")  # imported by the lab that the part names
+    assert not build.record_is_current(source)
+    assert build.with_new_text(source) is None
+
+
+def test_a_check_that_changes_makes_the_records_outdated_that_call_it(recorded, monkeypatch):
+    source, _ = recorded
+    text = "\n".join(cell.source for cell in build.code_of(build.solved_notebook(source)))
+    files = record_inputs.input_files(text, build.ROOT)
+    assert {path.name for path in files} >= {"shapes.py", "sizes.py", "ex08_all_reduce_ring.py"}
+    assert not [path for path in files if "kit" in path.parts]
+    digest = record_inputs.digest_file
+    monkeypatch.setattr(
+        record_inputs, "digest_file", lambda path: digest(path) + "x" * path.name.startswith("ex08")
+    )
     assert not build.record_is_current(source)
 
 

@@ -55,6 +55,7 @@ def test_every_recipe_has_the_losses_of_one_process():
             assert losses == pytest.approx(alone, abs=1e-5), name
 
 
+@pytest.mark.deep
 def test_in_half_losses_are_those_of_one_process_but_for_rounding():
     recipes = {name: Recipe(**vars(of) | {"half": True}) for name, of in KINDS.items()}
     run = launch_on_cpu(losses_of, CAPSTONE, recipes, SMALL, batches(count=3), world_size=4,
@@ -254,6 +255,7 @@ def test_it_comes_through_a_bad_day_on_machines(tmp_path):
     assert counts[18][1] == 4
 
 
+@pytest.mark.deep
 def test_it_comes_through_a_bad_day_without_machines(tmp_path):
     plan = [Event("cable out", 3), Event("power out", 7), Event("power back", 11)]
     counts = survive(tmp_path, plan, RECIPES, 18)
@@ -275,6 +277,7 @@ def wait_for_who_sleeps(lab, seconds):
         return str(error)
 
 
+@pytest.mark.deep
 def test_groups_time_out():
     run = launch_on_cpu(wait_for_who_sleeps, CHAOS, 0.5, world_size=2)
     assert "Timed out" in run.values[0] or "timeout" in run.values[0].lower()

@@ -340,6 +340,7 @@ SHOWN = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chapter", [source.stem for source in build.sources()])
+@pytest.mark.deep
 def test_a_chapter_with_holes_runs_with_other_parameters(chapter, tmp_path):
     notebook = build.ROOT / "notebooks" / f"{chapter}.ipynb"
     parameters = PARAMETERS[chapter]

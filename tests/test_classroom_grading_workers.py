@@ -124,6 +124,7 @@ def test_the_command_writes_what_is_known_when_it_is_told_to_end(tmp_path, begin
         state == "waiting" for state in found.values()]  # fmt: skip
 
 
+@pytest.mark.deep
 def test_a_worker_that_dies_costs_its_student_alone(tmp_path):
     asked = tuple(course.asked(exercises=["2.2"]))
     task = workers.Task(asked, tmp_path, Deadly(tmp_path))

@@ -89,6 +89,7 @@ def test_ordinary_statements_are_not(program):
     assert looks(program) == []
 
 
+@pytest.mark.deep
 def test_no_right_answer_waits_but_for_a_known_reason():
     found = set()
     for answer in all_answers():

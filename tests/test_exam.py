@@ -68,6 +68,7 @@ def test_evidence_differs_where_it_must_and_nowhere_else(runs, last_week, fault)
     assert differs["calls"] == (not shows["ends"] or fault in others)
 
 
+@pytest.mark.deep
 def test_a_training_with_a_fault_that_no_number_shows_trains_as_last_week(runs, last_week):
     for fault in ("slow rank", "slow link", "graphs kept", "backwards last", "nothing sharded"):
         for told, other in zip(runs[fault].values, last_week.values):
@@ -128,6 +129,7 @@ def words(run, last_week) -> tuple:
     return tuple(sorted((call, calls.count(call)) for call in set(calls)))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("script", [which_differ, more_or_less, words])
 def test_a_naive_script_does_not_find_all(runs, last_week, script):
     """It even has runs of all candidates to compare with, and names a fault if only one fits.

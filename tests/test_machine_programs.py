@@ -30,6 +30,7 @@ say("end")
 """
 
 
+@pytest.mark.deep
 def test_agents_meet_over_the_network(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM.replace("STEPS", "1"))
     run = run_torchrun(tmp_path / "program.py", nnodes=2, nproc_per_node=2)

@@ -158,8 +158,12 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(
     ("end", "environ"),
-    [(">/dev/full", {}), ("| true", {}), (">&-", {}), ("| cat", {"PYTHONIOENCODING": "ascii"})],
-    ids=["full", "closed pipe", "closed", "ascii"],
+    [
+        pytest.param(">/dev/full", {}, id="full"),
+        pytest.param("| true", {}, id="closed pipe"),
+        pytest.param(">&-", {}, id="closed", marks=pytest.mark.deep),
+        pytest.param("| cat", {"PYTHONIOENCODING": "ascii"}, id="ascii", marks=pytest.mark.deep),
+    ],
 )
 def test_a_program_whose_output_fails_still_gets_its_run(end, environ, tmp_path, start):
     (tmp_path / "program.py").write_text(PROGRAM)

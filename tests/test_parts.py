@@ -1,6 +1,7 @@
 """Each part tells where it leads, how long it takes, what was learnt, and where to go next."""
 
 import re
+from functools import cache
 from itertools import pairwise
 from operator import attrgetter
 
@@ -18,6 +19,7 @@ IMPORTS = re.compile(r"((import|from) .*)?^from pedagogy_lib import \(", re.DOTA
 CALLS = re.compile(r"`(\w+)\(")
 
 
+@cache
 def cells_of(source):
     return build.to_notebook(source.read_text(), source.stem).cells
 

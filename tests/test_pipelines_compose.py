@@ -59,6 +59,7 @@ def more():
     return launch(try_more, ALONE, COMPOSED, MORE, world_size=4, device="cpu", timeout=120).values
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("pair", PAIRS, ids=" × ".join)
 def test_each_pair_equals_one_process_or_is_refused(pairs, pair):
     for of_rank in pairs:

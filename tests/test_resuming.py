@@ -143,7 +143,11 @@ def test_killed_at_any_moment_it_goes_on_bit_for_bit(case, text, tmp_path):
     assert launch(train, case, text, folder, False, **settings).values == undisturbed
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype",
+    [pytest.param(torch.float32, marks=pytest.mark.deep), torch.float64],
+    ids=["float32", "float64"],
+)
 @pytest.mark.parametrize(
     "world_size", [1, 2, pytest.param(3, marks=pytest.mark.deep), 4], ids="{} ranks".format
 )

@@ -10,7 +10,7 @@ from helpers import ROOT
 import pedagogy_lib
 from pedagogy_lib.course import build
 
-SAMPLE = re.search(r"^SAMPLE := (.*(?:\\\n.*)*)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
+SAMPLE = re.search(r"^SAMPLE := ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
 PARTS = [ROOT / "solutions" / f"{stem}.py" for stem in SAMPLE.replace("\\\n", " ").split()]
 
 
@@ -21,14 +21,15 @@ def words_of(*paths) -> set[str]:
     return plain | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
-def test_make_test_executes_a_part_of_each_chapter():
-    chapters = [path.stem[:2] for path in build.sources()]
-    assert [path.stem[:2] for path in PARTS] == list(dict.fromkeys(chapters))
+def test_make_test_executes_a_part_of_each_chapter_but_the_last():
+    """The capstone and the exam take minutes, and are built from what the others have."""
+    *chapters, last = dict.fromkeys(path.stem[:2] for path in build.sources())
+    assert [path.stem[:2] for path in PARTS] == chapters and last == "11"
     assert all(path.exists() for path in PARTS)
 
 
 def test_every_public_name_is_used_by_these_parts_or_by_a_test():
-    tests = [path for path in (ROOT / "tests").glob("test_*.py") if path.name != __file__]
+    tests = (ROOT / "tests").glob("*.py")
     assert set(pedagogy_lib.__all__) <= words_of(*PARTS, *tests)
 
 

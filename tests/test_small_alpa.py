@@ -235,7 +235,13 @@ def test_free_cuts_are_the_best_of_equal_submeshes(below, alpa, space):
 # ---- On ranks -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PLANS)
+QUICK = "2, 2", "all layouts on 4"  # the others in `make test-deep`
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.deep] * (name not in QUICK)) for name in PLANS],
+)
 def test_a_plan_trains_as_one_process(name, below, alpa):
     plan = [alpa.Stage(*of) for of in PLANS[name]]
     assert [0, *(stage.end for stage in plan)][:-1] == [stage.first for stage in plan]
