@@ -52,6 +52,7 @@ def survive(tmp_path, plan, disk, machines=None):
 @pytest.mark.parametrize(
     "seed", [pytest.param(k, marks=[pytest.mark.deep] * (k not in QUICK)) for k in SEEDS]
 )
+@pytest.mark.deep
 def test_all_of_it_ends_with_the_undisturbed_weights(tmp_path, disk, seed):
     plan = CHAOS.draw_plan(seed)
     happened = survive(tmp_path, plan, disk)

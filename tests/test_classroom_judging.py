@@ -32,7 +32,9 @@ def graded(answer, tmp_path, way="trust", limits=None) -> dict:
     return workers.graded(Submission("ada", "x", files_with("02", given)), task)["answers"]
 
 
-@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize(
+    "how", [pytest.param(how, marks=[pytest.mark.deep] * (how != "loops")) for how in ENDS]
+)
 def test_an_answer_that_ends_is_wrong_and_the_next_one_is_judged(how, tmp_path):
     answers = graded(HEAD + ENDS[how], tmp_path, limits=Limits(seconds=5.0))
     assert answers["2.14"]["state"] == "right"
@@ -40,6 +42,7 @@ def test_an_answer_that_ends_is_wrong_and_the_next_one_is_judged(how, tmp_path):
     assert answers["2.2"]["score"] < 1
 
 
+@pytest.mark.deep
 def test_code_that_nests_without_end_is_not_read(tmp_path):
     answers = graded(HEAD + "    return " + "1 + " * 1500 + "1\n", tmp_path)
     assert answers["2.2"]["state"] != "broken"
@@ -70,6 +73,7 @@ def test_no_code_of_a_student_reaches_the_terminal_as_it_is():
 SLOW = "    import time\n    time.sleep(0.4)\n    return (n - 1).bit_length() * megabytes / speed\n"
 
 
+@pytest.mark.deep
 def test_all_calls_of_an_answer_have_one_limit(tmp_path):
     answers = graded(HEAD + SLOW, tmp_path, limits=Limits(seconds=30.0, seconds_in_all=1.5))
     assert answers["2.2"]["state"] == "wrong"

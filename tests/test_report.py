@@ -36,6 +36,7 @@ def page(page_and_errors):
     return page_and_errors[0]
 
 
+@pytest.mark.deep
 def test_the_report_shows_results_and_no_code(page):
     assert "all_reduce" in page
     assert "Time of one all-reduce" in page
@@ -48,6 +49,7 @@ def tables(page):
     return [[[c.get_text() for c in row.select("td, th")] for row in t("tr")] for t in found]
 
 
+@pytest.mark.deep
 def test_the_report_compares_bytes_with_theory_whatever_sizes_are_timed(page):
     groups, heads, *rows = tables(page)[2]
     assert groups == ["", "2 ranks, Gloo, measured"]
@@ -57,6 +59,7 @@ def test_the_report_compares_bytes_with_theory_whatever_sizes_are_timed(page):
     assert found["all_gather"] == [0.5, 0.5]
 
 
+@pytest.mark.deep
 def test_the_report_says_when_where_and_with_which_parameters(page):
     facts = dict(tables(page)[0])
     assert str(datetime.date.today().year) in facts["date"]
@@ -65,15 +68,18 @@ def test_the_report_says_when_where_and_with_which_parameters(page):
     assert facts["2 ranks"] == "Gloo on the CPU"
 
 
+@pytest.mark.deep
 def test_the_page_has_a_title(page):
     title = BeautifulSoup(page, "html.parser").title.get_text()
     assert title == "What this machine does with torch.distributed"
 
 
+@pytest.mark.deep
 def test_the_kernel_has_no_connection_to_warn_of(page_and_errors):
     assert "encryption" not in page_and_errors[1]
 
 
+@pytest.mark.deep
 def test_more_ranks_than_cores_are_told(page):
     crowded = f"More ranks than cores take turns: 2 ranks on {os.cpu_count()} cores."
     assert (crowded in page) == (os.cpu_count() < 2)
@@ -97,10 +103,12 @@ def test_all_gpus_are_measured(monkeypatch, gpus, expected):
     assert with_all_gpus([2, 4]) == expected
 
 
+@pytest.mark.deep
 def test_every_picture_says_what_it_shows(page):
     assert re.findall(r'<img alt="Time of one all-reduce', page)
 
 
+@pytest.mark.deep
 def test_the_report_fetches_nothing(page):
     assert not re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"https?:", page)
     assert not re.findall(r"import\(?[^)\n]*https?://", page)
@@ -157,6 +165,7 @@ def test_the_command_line_reports_and_fails_politely(capsys):
     )
 
 
+@pytest.mark.deep
 def test_the_report_says_what_a_class_needs(page):
     heads, *rows = tables(page)[-1]
     assert heads == ["", "this machine"]

@@ -93,6 +93,7 @@ def check_reports(folder, world_size):
         assert min(report["seconds"]) > 0
 
 
+@pytest.mark.deep
 def test_one_agent(torchrun, tmp_path):
     finish(torchrun("--standalone", "--nproc-per-node=2"))
     check_reports(tmp_path, 2)
