@@ -32,7 +32,7 @@ RUN := env -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT
 help:
 	@echo "make lab      open the course in JupyterLab"
 	@echo "make smoke    check in a minute that this installation works"
-	@echo "make test     check the course: eight minutes on two cores"
+	@echo "make test     check the course: a quarter of an hour on two cores"
 	@echo "make test-notebooks   execute the notebooks, and compare: all, or CHAPTERS=\"02 06b\""
 	@echo "make test-all everything, in stages that can be called alone: hours"
 	@echo "make build    build notebooks/ and labs/ from solutions/, and execute what has changed"
@@ -99,7 +99,7 @@ test-kernels: setup
 	@$(RUN) tests/kernels.py .venv/bin/python $(PYTEST) $(NBVAL) tests $(wildcard solutions/[0-9]*.ipynb)
 
 test-all: setup
-	@echo "About four hours on two cores: test 8 min, notebooks 35 min, deep 2 h, kernels 1 h."
+	@echo "About four hours on two cores: test 15 min, notebooks 35 min, deep 2 h, kernels 1 h."
 	@echo "Each is a stage of its own: make test-notebooks, test-deep, test-optional, test-kernels."
 	@$(SETUP) browser
 	@$(SETUP) deepspeed

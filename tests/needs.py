@@ -20,6 +20,7 @@ import pytest
 from pedagogy_lib.basics.units import counted
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+ROOT = Path(__file__).resolve().parents[1]
 WALLS, LINES = "walls", "skipped for want of"
 
 
@@ -68,6 +69,12 @@ def not_root() -> bool:
     return os.geteuid() != 0
 
 
+def closed_folder() -> list[Path]:
+    """Return the folders above the course that other users may not enter."""
+    places = [path.stat() for path in ROOT.parents]
+    return [path for path, state in zip(ROOT.parents, places) if not state.st_mode & 0o001]
+
+
 def gpus(count):
     import torch
 
@@ -98,6 +105,7 @@ KNOWN = {
     "a disk of one's own": Need(cache(disk), "make doctor says what closes user namespaces"),
     "root": Need(not_root, "run as root"),
     "root, and a Python open to all": Need(python_of_all, "run as root, with the system's Python"),
+    "a folder open to all": Need(closed_folder, "a course in a folder that others may enter"),
     "a GPU": Need(gpus(1), "a CUDA GPU"),
     "two GPUs": Need(gpus(2), "a second CUDA GPU"),
     "playwright": extra("browser", "playwright"),
