@@ -83,7 +83,9 @@ def ranks_left() -> list[int]:
 def environment(**more) -> dict[str, str]:
     """The environment of a Python program that imports this checkout."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | more
+    # A pipe gets each line at once, and not when the program ends.
+    own = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+    return os.environ | own | more
 
 
 def start(command, folder: Path, **environ) -> subprocess.Popen:

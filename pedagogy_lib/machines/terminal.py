@@ -34,7 +34,7 @@ def open_machines(count, mbit=None, latency_ms=0.0, command=None) -> int:
         for number in range(1, count):
             print(f"machine {number}, in another terminal: python -m pedagogy_lib machines --on "
                   f"{number}")  # fmt: skip
-        print("This shell is on machine 0; when you leave it, all machines end.")
+        print("This shell is on machine 0; when you leave it, all machines end.", flush=True)
         return subprocess.call(shell(), **on(0, count, *ways[0]))
     finally:
         network.close()
@@ -47,7 +47,7 @@ def open_shell_on(number) -> int:
     need(number in found, f"there is no machine {number}; there are: {', '.join(map(str, found))}")
     folder = f"/proc/{found[number]}/ns"
     is_mine = os.stat(f"{folder}/user").st_ino == os.stat("/proc/self/ns/user").st_ino
-    print(f"This shell is on machine {number}, {namespaces.address_of(number)}.")
+    print(f"This shell is on machine {number}, {namespaces.address_of(number)}.", flush=True)
     way = f"{folder}/net", None if is_mine else f"{folder}/user"
     return subprocess.call(shell(), **on(number, len(found), *way))
 
