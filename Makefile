@@ -99,7 +99,7 @@ test-kernels: setup
 	@$(RUN) tests/kernels.py .venv/bin/python $(PYTEST) $(NBVAL) tests $(wildcard solutions/[0-9]*.ipynb)
 
 test-all: setup
-	@echo "About four hours on two cores: test 15 min, notebooks 35 min, deep 2 h, kernels 1 h."
+	@echo "Hours on two cores: first the tests of make test, then the notebooks, deep, kernels."
 	@echo "Each is a stage of its own: make test-notebooks, test-deep, test-optional, test-kernels."
 	@$(SETUP) browser
 	@$(SETUP) deepspeed

@@ -1,6 +1,6 @@
 """The answers to exercises on ranks that were tried, each with a digest of all that was behind it.
 
-Trying them all takes half an hour, and what they come to changes only with the check, its lab, or
+Trying them all takes long, and what they come to changes only with the check, its lab, or
 the answers. So tests/answers/tried.json says which ones were tried in what state, `make test` reads
 it, and `make answers` tries those that have changed since:
 
