@@ -142,10 +142,10 @@ class ForkServer:
         return IMPORT_AFTER_SECONDS if self.idle_work else self.idle_seconds
 
     def do_idle_work(self):
-        while self.idle_work:
-            with contextlib.suppress(Exception):  # a rank that needs it will say why it cannot be
-                importlib.import_module(self.idle_work.pop(0))
-        freeze()
+        with importing():
+            while self.idle_work:
+                with contextlib.suppress(Exception):  # a rank that needs it will say what is wrong
+                    importlib.import_module(self.idle_work.pop(0))
 
     def answer(self):
         wish, fds, _, _ = socket.recv_fds(self.control, 1, 2)
@@ -238,10 +238,16 @@ def kill_group(pid):
         os.killpg(pid, signal.SIGKILL)
 
 
-def freeze():
+@contextlib.contextmanager
+def importing():
     """Keep the garbage collector away from what is loaded: ranks share its pages of memory."""
-    gc.collect()
-    gc.freeze()
+    gc.disable()  # it would search again and again what stays
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def import_package(folder):
@@ -257,9 +263,10 @@ def main():
     control_fd, scratch, method, idle_seconds = sys.argv[1:]
     idle_work = ()
     if method == "fork":
-        idle_work = preload()
-        freeze()
+        with importing():
+            idle_work = preload()
     ForkServer(int(control_fd), scratch, method, float(idle_seconds), idle_work).serve()
+    os._exit(0)  # for Python to take torch apart takes a third of a second
 
 
 def preload() -> tuple[str, ...]:
