@@ -23,25 +23,26 @@ def still_to_write(path, names=("main",)) -> list[str]:
     Returns  `flatten_padded (exercise 6.2)`, …, each once, in the order in which they are come to
     """
     found: dict[tuple, str] = {}
-    follow(Path(path), names, found, set())
+    follow(Path(path), names, found, set(), {})
     return list(found.values())
 
 
-def follow(path, names, found, seen):
+def follow(path, names, found, seen, modules):
     """Add what `names` of the module at `path` come to."""
-    defined = {name: node for node in parse(path).body for name in names_of(node)}
+    if path not in modules:
+        modules[path] = {name: node for node in parse(path).body for name in names_of(node)}
     for name in names:
-        node = defined.get(name)
+        node = modules[path].get(name)
         if node is None or (path, name) in seen:
             continue
         seen.add((path, name))
         if isinstance(node, ast.ImportFrom):
             other = path.parent / f"{node.module}.py"
             if other.exists():
-                follow(other, [name], found, seen)
+                follow(other, [name], found, seen, modules)
             continue
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and is_hole(node):
             number = EXERCISE.search(ast.get_docstring(node) or "")
             found[path, name] = f"{name} (exercise {number[1]})" if number else name
         used = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
-        follow(path, dict.fromkeys(used), found, seen)
+        follow(path, dict.fromkeys(used), found, seen, modules)

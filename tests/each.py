@@ -9,13 +9,14 @@ import pytest
 MOST_LINES = 12  # of what is told of an offender
 
 
-def for_each(names: str, values: Iterable, name: Callable[[object], str] = str):
+def for_each(names: str, values: Iterable | Callable, name: Callable[[object], str] = str):
     """Make a test of one value into a test of all of them; a failure lists the offenders.
 
     Thousands of cases that take no time hide what a run tests, and cost seconds to collect. A
     fixture that the test takes is the same for all values.
 
     names   of the arguments that get a value, as of `pytest.mark.parametrize`: "source", "a, b"
+    values  or a function that gives them when the test runs, where it takes a second
     name    tells which value this is
     """
     arguments = [one.strip() for one in names.split(",")]
@@ -24,7 +25,7 @@ def for_each(names: str, values: Iterable, name: Callable[[object], str] = str):
         @functools.wraps(test)
         def test_all(**fixtures):
             offenders, count = [], 0
-            for value in values:
+            for value in values() if callable(values) else values:
                 count += 1
                 given = value if len(arguments) > 1 else [value]
                 try:

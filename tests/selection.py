@@ -5,6 +5,7 @@ first wrong one; the others stand in tried.json. Formulas, which need no ranks, 
 """
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 import trials
@@ -12,6 +13,14 @@ import trials
 from pedagogy_lib.exercises.kit import Formula
 
 MOST = 1  # right ones, and as many wrong ones, of an exercise on ranks; parameters of a detail
+
+
+def parametrize(names: str, cases: Sequence, quick: int, **more):
+    """As `pytest.mark.parametrize`; all cases but the first `quick` ones are deep."""
+    several = "," in names
+    later = [pytest.param(*(case if several else [case]), marks=pytest.mark.deep)
+             for case in cases[quick:]]  # fmt: skip
+    return pytest.mark.parametrize(names, [*cases[:quick], *later], **more)
 
 
 def mark_deep(items):

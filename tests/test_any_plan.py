@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from selection import parametrize
 
 from pedagogy_lib import RankError, lab, launch
 from pedagogy_lib.course import build
@@ -29,13 +30,7 @@ def words(plan) -> str:
     return ", ".join(f"{name} {value}" for name, value in plan.items())
 
 
-EVERY_THIRD = [
-    pytest.param(plan, marks=[pytest.mark.deep] * (number % 3 > 0))
-    for number, plan in enumerate(PLANS)
-]
-
-
-@pytest.mark.parametrize("plan", EVERY_THIRD, ids=words)
+@parametrize("plan", sorted(PLANS, key=len, reverse=True), quick=2, ids=words)
 def test_a_plan_trains_as_one_process(plan):
     plan = lab("cost_model").Plan(**plan)
     text = lab("language_model").standard_library(20_000)
@@ -45,8 +40,8 @@ def test_a_plan_trains_as_one_process(plan):
     assert max(run.values) < EXACT
 
 
-@pytest.mark.parametrize("is_tied", [False, True])
-@pytest.mark.parametrize("plan", [{"tp": 2}, {"pp": 2}, {"dp": 2, "zero": 3}], ids=words)
+@parametrize("is_tied", [True, False], quick=1)
+@parametrize("plan", [{"tp": 2}, {"dp": 2, "zero": 3}, {"pp": 2}], quick=2, ids=words)
 def test_a_plan_with_another_vocabulary(plan, is_tied):
     plan = lab("cost_model").Plan(**plan)
     make_model = partial(lab("what_fits").small_model, 301, is_tied)

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from operator import attrgetter
 
 import nbformat
@@ -27,7 +28,7 @@ def add(a, b):
 print(add(1, 2))
 """
 
-BUILT = build.built_texts()
+built = cache(build.built_texts)
 FOLDED = {"jupyter": {"source_hidden": True}}
 TO_READ = {  # what stands for it when words are counted
     r"```.*?```|\$\$.*?\$\$|<[^>]*>": "",
@@ -41,7 +42,7 @@ TO_READ = {  # what stands for it when words are counted
 ASIDE = re.compile(r"\w+ = predict\([^\n]*(\n +[^\n]*)*\s*$|progress\(|!\[|## What you have learnt")
 
 
-@for_each("path, text", BUILT.items(), lambda pair: pair[0].name)
+@for_each("path, text", lambda: built().items(), lambda pair: pair[0].name)
 def test_built_files_are_current(path, text):
     assert path.read_text() == text, "run `make build`"
 
@@ -132,7 +133,7 @@ def test_words_are_counted_as_a_reader_does():
 def test_two_builds_are_the_same_bytes():
     again = "from pedagogy_lib.course import build; print(build.built_texts())"
     run = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == str(BUILT)
+    assert run.stdout.strip() == str(built())
 
 
 def test_a_bug_takes_the_place_of_its_repair():

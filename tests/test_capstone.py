@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from helpers import launch_on_cpu
 from machines_here import needs_machines
+from selection import parametrize
 
 from pedagogy_lib import LaunchError, Machines, close
 from pedagogy_lib.course.labs import find_lab
@@ -28,8 +29,8 @@ KINDS = {
     "three axes": Recipe(pp=2, tp=2, micro_batch=2),
     "stages and ZeRO": Recipe(pp=2, dp=2, zero=1, recompute="full"),
 }
-PAIRS = [("copies", "ZeRO 3"), ("ZeRO 3", "three axes"), ("stages and ZeRO", "cut"),
-         ("cut", "context"), ("three axes", "stages and ZeRO"), ("context", "copies")]  # fmt: skip
+PAIRS = [("three axes", "stages and ZeRO"), ("copies", "ZeRO 3"), ("ZeRO 3", "three axes"),
+         ("stages and ZeRO", "cut"), ("cut", "context"), ("context", "copies")]  # fmt: skip
 
 
 def batches(setting=SMALL, count=6):
@@ -74,7 +75,7 @@ def resume(lab, first, second, folder):
     return lab.resumed(first, second, SMALL, TEXT, folder)
 
 
-@pytest.mark.parametrize(("first", "second"), PAIRS)
+@parametrize("first, second", PAIRS, quick=1)
 def test_a_recipe_reads_what_another_one_has_saved(tmp_path, first, second):
     run = launch_on_cpu(resume, STATE, KINDS[first], KINDS[second], tmp_path, world_size=4,
                         timeout=60)  # fmt: skip
@@ -86,15 +87,16 @@ def test_a_recipe_reads_what_another_one_has_saved(tmp_path, first, second):
     assert all(close(torch.tensor(losses), torch.tensor(alone)) for losses in run.values)
 
 
-def addresses(lab, recipe):
-    return torch.cat(lab.addresses_of(SMALL, recipe))
+def addresses(lab, recipes):
+    return {name: torch.cat(lab.addresses_of(SMALL, recipe)) for name, recipe in recipes.items()}
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_every_number_is_on_some_rank(name):
-    found = launch_on_cpu(addresses, STATE, KINDS[name], world_size=4).values
+def test_every_number_is_on_some_rank():
+    found = launch_on_cpu(addresses, STATE, KINDS, world_size=4).values
     count = sum(p.numel() for p in CAPSTONE.whole_model(SMALL).parameters())
-    assert set(torch.cat(found).tolist()) - {0} == set(range(1, count + 1))
+    for name in KINDS:
+        numbers = torch.cat([of_rank[name] for of_rank in found])
+        assert set(numbers.tolist()) - {0} == set(range(1, count + 1)), name
 
 
 def test_addresses_have_to_be_exact():
@@ -127,6 +129,7 @@ def race_on_ranks(lab, entrants, parts, setting, on_machines):
 
 
 @needs_machines
+@pytest.mark.deep
 def test_plain_copies_break_the_budget_and_stages_keep_it():
     """Memory and bytes: exact, whatever the machine is busy with."""
     setting = CAPSTONE.SETTING

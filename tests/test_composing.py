@@ -116,6 +116,7 @@ def test_2_and_2_and_12_bytes(stage, n):
         assert formula["gradients"] - padding <= found["gradients"] <= formula["gradients"]
 
 
+@DEEP
 def test_where_gradients_make_the_peak_stage_2_lowers_it():
     def peak(stage, recompute):
         run = launch(

@@ -5,6 +5,7 @@ import itertools
 import pytest
 from helpers import ROOT
 from reading_sheets import shown_by
+from selection import parametrize
 
 from pedagogy_lib.course.labs import Lab
 from pedagogy_lib.exercises.ch11.what_sheets_show import LAST_WEEK, SHOWS, as_text, difference
@@ -13,10 +14,8 @@ FOLDER = ROOT / "solutions" / "labs"
 EXAM, FAULTS = (Lab(name, FOLDER / f"{name}.py", FOLDER / f"{name}.py")
                 for name in ("exam", "faults"))  # fmt: skip
 SEEDS = range(200)
-FAULTS_SHOWN = [
-    pytest.param(fault, marks=[pytest.mark.deep] * (number % 5 > 0))
-    for number, fault in enumerate(SHOWS)
-]  # in `make test` every fifth one
+OFTEN = [*SHOWS][::12]
+FAULTS_SHOWN = [*OFTEN, *(fault for fault in SHOWS if fault not in OFTEN)]
 TRIES = 3
 
 
@@ -45,7 +44,7 @@ def test_without_a_fault_all_numbers_are_last_weeks(runs, last_week):
     assert [told["losses"] for told in again.values] == [t["losses"] for t in last_week.values]
 
 
-@pytest.mark.parametrize("fault", FAULTS_SHOWN)
+@parametrize("fault", FAULTS_SHOWN, quick=len(OFTEN))
 def test_a_run_with_a_fault_shows_what_the_check_says(runs, last_week, fault):
     for _ in range(TRIES):
         shown = shown_by(runs[fault], last_week)
@@ -55,7 +54,7 @@ def test_a_run_with_a_fault_shows_what_the_check_says(runs, last_week, fault):
     assert shown == SHOWS[fault]
 
 
-@pytest.mark.parametrize("fault", FAULTS_SHOWN)
+@parametrize("fault", FAULTS_SHOWN, quick=len(OFTEN))
 def test_evidence_differs_where_it_must_and_nowhere_else(runs, last_week, fault):
     shows, differs = SHOWS[fault], EXAM.differing(runs[fault], last_week)
     assert differs["losses"] == (shows["from"] is not None)

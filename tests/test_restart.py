@@ -152,6 +152,7 @@ def is_undisturbed(folder, ranks):
     return close(RESTART.saved_weights(folder), weights)
 
 
+@pytest.mark.deep
 def test_all_are_started_again_after_one_was_killed(trained):
     folder = trained(KILL, nproc_per_node=2, max_restarts=1)
     steps = [(step, n) for step, n, _ in RESTART.steps_taken(folder)]

@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import ROOT
+from selection import parametrize
 
 from pedagogy_lib import LaunchError, launch
 from pedagogy_lib.course.labs import Lab
@@ -124,11 +125,7 @@ def text():
     return MODELS.standard_library(20_000)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(drawn(number), id=str(drawn(number)),
-                  marks=[pytest.mark.deep] * (number >= len(WAYS))) for number in range(DRAWN)],
-)  # fmt: skip
+@parametrize("case", [drawn(number) for number in range(DRAWN)], quick=4, ids=str)
 def test_killed_at_any_moment_it_goes_on_bit_for_bit(case, text, tmp_path):
     settings = {"world_size": case.world_size, "device": "cpu"}
     undisturbed = launch(train, case, text, tmp_path / "one go", False, **settings).values
@@ -143,14 +140,8 @@ def test_killed_at_any_moment_it_goes_on_bit_for_bit(case, text, tmp_path):
     assert launch(train, case, text, folder, False, **settings).values == undisturbed
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    [pytest.param(torch.float32, marks=pytest.mark.deep), torch.float64],
-    ids=["float32", "float64"],
-)
-@pytest.mark.parametrize(
-    "world_size", [1, 2, pytest.param(3, marks=pytest.mark.deep), 4], ids="{} ranks".format
-)
+@parametrize("dtype", [torch.float64, torch.float32], quick=1, ids=["float64", "float32"])
+@parametrize("world_size", [2, 1, 3, 4], quick=1, ids="{} ranks".format)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_state_is_all_that_a_training_goes_on_from(way, world_size, dtype, text, tmp_path):
     case = Case(way, world_size, dtype, Moment("", 0, 0, 0.0))

@@ -235,7 +235,7 @@ def test_free_cuts_are_the_best_of_equal_submeshes(below, alpa, space):
 # ---- On ranks -------------------------------------------------------------------------------
 
 
-QUICK = "2, 2", "all layouts on 4"  # the others in `make test-deep`
+QUICK = ("all layouts on 4",)  # the others in `make test-deep`
 
 
 @pytest.mark.parametrize(

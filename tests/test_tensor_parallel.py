@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import ROOT
+from selection import parametrize
 
 from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import close, relative_gap, rounding
@@ -102,7 +103,7 @@ def all_gaps(cases):
     return {(way, case): gaps_in_training(way, *CASES[case]) for way in WAYS for case in cases}
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, pytest.param(4, marks=pytest.mark.deep)])
+@parametrize("n", [3, 1, 2, 4], quick=2)
 def test_equals_one_process(n):
     """Over 3 and 4 ranks letters, and heads and MLP of one case, cannot be cut evenly."""
     most = rounding(steps=STEPS)

@@ -25,7 +25,7 @@ DEEP = pytest.mark.deep
     ("n", "tp", "tried"),
     [
         pytest.param(4, 2, PAIRS, marks=DEEP),
-        (3, 1, SOME),
+        pytest.param(3, 1, SOME, marks=DEEP),
         (2, 2, SOME),
         pytest.param(6, 2, PAIRS, marks=DEEP),
         pytest.param(4, 4, [pair for pair in SOME if "sequence" not in pair], marks=DEEP),

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import ROOT
+from selection import parametrize
 from torch.utils.checkpoint import checkpoint
 
 from pedagogy_lib import launch, measure
@@ -104,17 +105,14 @@ def is_close(gaps) -> bool:
     return all(gap <= rounding(steps=STEPS) for of_rank in gaps for gap in of_rank.values())
 
 
-FOUR = pytest.param(4, marks=pytest.mark.deep)  # where 2 and 3 tell what is even, and what is odd
-
-
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("world_size", [1, 2, 3, FOUR])
+@parametrize("world_size", [3, 1, 2, 4], quick=2)
 def test_equals_one_process(world_size, stage):
     run = launch(train_in_all_ways, stage, world_size=world_size, device="cpu")
     assert is_close(run.values), run.values
 
 
-@pytest.mark.parametrize("world_size", [2, FOUR])
+@parametrize("world_size", [2, 4], quick=1)
 def test_prefetching_equals_one_process(world_size):
     run = launch(train_in_all_ways, "prefetching", world_size=world_size, device="cpu")
     assert is_close(run.values), run.values
@@ -306,10 +304,7 @@ def train_all_towers(micro_batches):
     }
 
 
-@pytest.mark.parametrize(
-    ("world_size", "micro_batches"),
-    [(1, 1), (2, 2), *(pytest.param(n, 1, marks=pytest.mark.deep) for n in (3, 4))],
-)
+@parametrize("world_size, micro_batches", [(2, 2), (1, 1), (3, 1), (4, 1)], quick=1)
 def test_with_recomputation_stages_2_and_3_equal_stage_1(world_size, micro_batches):
     run = launch(train_all_towers, micro_batches, world_size=world_size, device="cpu")
     for of_rank in run.values:

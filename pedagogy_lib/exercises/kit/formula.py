@@ -129,8 +129,8 @@ class Formula:
 
     def agrees(self, function, pairs) -> bool:
         """Whether a function gives what came of these calls: [(call, value), …]."""
-        told = [(got, value_of(function, call)) for call, got in pairs if not is_raised(got)]
-        return all(self.same(got, guess) for got, guess in told)
+        values = ((call, got) for call, got in pairs if not is_raised(got))
+        return all(self.same(got, value_of(function, call)) for call, got in values)
 
     def raises_alike(self, function, pairs) -> bool:
         """Whether a function raises at least where the answer does."""
