@@ -64,8 +64,8 @@ NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-sanitize-w
 
 # A part of each chapter but the last, which `make test` executes: short ones that use much of the bench.
 SAMPLE := 00_start_here 01_gradient_accumulation 02c_the_ring 03f_counted_over_all_ranks \
-	04_failure_and_recovery 05d_activations 06d_parameters_in_parts 07d_a_model_in_parts \
-	08f_zero_bubble 09_three_dimensions 10g_practices_and_pitfalls
+	04_failure_and_recovery 05d_activations 06c_gradients_in_parts 07b_the_pair \
+	08b_one_forward_one_backward 09_three_dimensions 10g_practices_and_pitfalls
 RECORDS := $(or $(foreach chapter,$(CHAPTERS),$(wildcard solutions/$(chapter)*_*.ipynb)), \
 	$(if $(strip $(CHAPTERS)),,$(wildcard solutions/[0-9]*.ipynb)))
 

@@ -147,7 +147,8 @@ def test_checks_work_there_and_labs_say_what_is_unsolved(course):
     assert "NotSolvedYet exercise 2.8 comes first" in done.stdout
 
 
-@pytest.mark.parametrize("number", ["2.2", pytest.param("2.14", marks=pytest.mark.deep)])
+@pytest.mark.deep
+@pytest.mark.parametrize("number", ["2.2", "2.14"])
 def test_answers_are_told_what_the_original_checks_tell(number, course):
     answers = [answer for answer in all_answers() if answer.exercise.number == number]
     original = with_original_checks(course, course.parent / f"original-{number}")
