@@ -82,7 +82,8 @@ def ranks_left() -> list[int]:
 
 def environment(**more) -> dict[str, str]:
     """The environment of a Python program that imports this checkout."""
-    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(ROOT), str(ROOT / "tests" / "quick_end")]
+    paths += filter(None, [os.environ.get("PYTHONPATH")])
     # A pipe gets each line at once, and not when the program ends.
     own = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
     return os.environ | own | more

@@ -1,6 +1,8 @@
 """Every check accepts right answers of any style, and tells wrong ones what is wrong."""
 
 import ast
+import os
+import time
 from operator import attrgetter
 
 import pytest
@@ -32,6 +34,8 @@ def checked(solved_labs):
             return check(answer.exercise.number, defined(answer))
         path = solved_labs / "labs" / f"{answer.exercise.lab}.py"
         path.write_text(f"{path.read_text()}\n\n{answer.given}{answer.program}")
+        before = time.time() - 1
+        os.utime(path, (before, before))  # or the lab waits for its editor to be done
         return check(answer.exercise.number)
 
     return check_answer

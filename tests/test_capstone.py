@@ -48,9 +48,9 @@ def losses_of(lab, recipes, setting, parts):
 
 
 def test_every_recipe_has_the_losses_of_one_process():
-    run = launch_on_cpu(losses_of, CAPSTONE, KINDS, SMALL, batches(count=4), world_size=4,
+    run = launch_on_cpu(losses_of, CAPSTONE, KINDS, SMALL, batches(count=2), world_size=4,
                         timeout=60)  # fmt: skip
-    alone = CAPSTONE.losses_alone(SMALL, batches(count=4))
+    alone = CAPSTONE.losses_alone(SMALL, batches(count=2))
     for of_rank in run.values:
         for name, losses in of_rank.items():
             assert losses == pytest.approx(alone, abs=1e-5), name

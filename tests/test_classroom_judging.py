@@ -36,7 +36,7 @@ def graded(answer, tmp_path, way="trust", limits=None) -> dict:
     "how", [pytest.param(how, marks=[pytest.mark.deep] * (how != "loops")) for how in ENDS]
 )
 def test_an_answer_that_ends_is_wrong_and_the_next_one_is_judged(how, tmp_path):
-    answers = graded(HEAD + ENDS[how], tmp_path, limits=Limits(seconds=5.0))
+    answers = graded(HEAD + ENDS[how], tmp_path, limits=Limits(seconds=2.0))
     assert answers["2.14"]["state"] == "right"
     assert answers["2.2"]["state"] == "wrong"
     assert answers["2.2"]["score"] < 1

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import ROOT
+from selection import parametrize
 
 from pedagogy_lib import launch, measure
 from pedagogy_lib.basics.closeness import relative_gap, rounding
@@ -83,7 +84,7 @@ def say_all(batches):
     return {name: said(name, *batch) for name, batch in batches.items()}
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@parametrize("n", [3, 1, 2, 4], quick=2)
 def test_says_what_one_process_says(wanted, n):
     batches = {name: batch for name, (_, batch) in wanted.items()}
     run = launch(say_all, batches, world_size=n, device="cpu")

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from helpers import ROOT
 from in_order import messages_in_order
+from selection import parametrize
 
 from pedagogy_lib import HangError, launch
 from pedagogy_lib.course.labs import Lab
@@ -170,7 +171,7 @@ def try_the_rest(labs):
     labs["pipeline_parallel"].program(TEXT, steps=1)
 
 
-@pytest.mark.parametrize("world_size", [2, 3])
+@parametrize("world_size", [3, 2], quick=1)
 def test_the_programs_of_labs(world_size):
     run(try_the_rest, world_size, LABS)
 

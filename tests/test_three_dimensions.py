@@ -3,20 +3,18 @@
 import pytest
 import torch
 import torch.distributed as dist
+from selection import parametrize
 
 from pedagogy_lib import LaunchError, RankError, draw_groups, lab, launch
 from pedagogy_lib.course import build
 
 EXACT = 1e-12
-SMALL = pytest.mark.parametrize(
-    "lengths", [(2, 1, 1), (1, 2, 1), (1, 1, 2), (2, 1, 2), (2, 2, 1), (1, 2, 2)], ids=str
+SMALL = parametrize(
+    "lengths", [(2, 1, 2), (1, 2, 2), (2, 2, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2)], quick=2, ids=str
 )
-LARGE = pytest.mark.parametrize(
-    "lengths",
-    [(2, 2, 2), *(pytest.param(x, marks=pytest.mark.deep) for x in [(4, 1, 2), (1, 4, 2),
-                                                                     (4, 2, 1), (2, 4, 1)])],
-    ids=str,
-)  # fmt: skip
+LARGE = parametrize(
+    "lengths", [(2, 2, 2), (4, 1, 2), (1, 4, 2), (4, 2, 1), (2, 4, 1)], quick=1, ids=str
+)
 
 
 @pytest.fixture(autouse=True)
@@ -73,16 +71,17 @@ def test_the_engines_equal_one_process(whose, lengths):
     need_equal(train("three_engines", sizes_of(lengths), whose))
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "sizes",
     [
         {"dp": 2, "tp": 2},
-        {"dp": 1, "tp": 2},
         {"replicate": 2, "shard": 2},
+        {"dp": 1, "tp": 2},
         {"replicate": 1, "shard": 2},
         {"replicate": 2, "shard": 1},
         {"replicate": 2, "shard": 3},
     ],
+    quick=2,
     ids=lambda sizes: " ".join(f"{axis} {size}" for axis, size in sizes.items()),
 )
 def test_sharding_as_an_axis_equals_one_process(sizes):

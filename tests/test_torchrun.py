@@ -178,6 +178,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.deep
 def test_ranks_are_started_again(write_program):
     write_program(FAILS_ONCE)
     (said,) = run_torchrun("program.py", nproc_per_node=2, max_restarts=2).output

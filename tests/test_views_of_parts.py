@@ -47,6 +47,7 @@ def put(folder, *names):
         (folder / name).write_text("old")
 
 
+@pytest.mark.deep
 def test_the_build_records_views_and_removes_those_of_the_last_one(course, monkeypatch):
     views = build.views_folder()
     put(views, "00_move-1.json", "00_move-7.json", "00_move-beef.webp", "00_moved-1.json")

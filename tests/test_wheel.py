@@ -99,6 +99,7 @@ def wheel_info(wheel) -> str:
     return f"{name}-{version}.dist-info"
 
 
+@pytest.mark.deep
 def test_the_installed_bench_launches_measures_checks_and_draws(installed, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
