@@ -68,10 +68,15 @@ def start_kernels_again():
     kernel.start_new_kernel = start_once_more
 
 
-def pytest_collection_finish():
-    """Spare each later collection of garbage, and each fork, the many objects made so far."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for no garbage among what is collected: neither now nor later, nor in what is forked."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_sessionfinish():

@@ -72,6 +72,7 @@ def test_labs_come_with_all_that_they_import_and_with_their_exercises():
         contents_of(["77"])
 
 
+@pytest.mark.deep
 def test_a_handout_of_parts_has_no_later_part_and_none_of_its_labs():
     contents = contents_of(["02a", "2b"])
     assert contents.parts == ("02_collectives", "02b_trees_and_chains")

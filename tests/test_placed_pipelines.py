@@ -7,6 +7,7 @@ import in_order
 import pytest
 from helpers import ROOT
 from in_order import messages_in_order
+from selection import parametrize
 
 from pedagogy_lib import check_schedule, launch, simulate
 from pedagogy_lib.basics.closeness import rounding
@@ -116,7 +117,7 @@ def test_the_orders_are_those_of_pytorch(world_size):
         assert rows == ZERO.rows_and_stages(name, world_size, m)[0]
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 4])
+@parametrize("world_size", [2, 1, 4], quick=2)
 def test_gradients_are_those_of_one_process(world_size):
     names = [name for name in NAMES if ZERO.can_run(name, world_size, 8)]
     run = launch(PLACED.gaps, names, 8, world_size=world_size, device="cpu")

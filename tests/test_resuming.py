@@ -125,7 +125,7 @@ def text():
     return MODELS.standard_library(20_000)
 
 
-@parametrize("case", [drawn(number) for number in range(DRAWN)], quick=4, ids=str)
+@parametrize("case", [drawn(number) for number in range(DRAWN)], quick=3, ids=str)
 def test_killed_at_any_moment_it_goes_on_bit_for_bit(case, text, tmp_path):
     settings = {"world_size": case.world_size, "device": "cpu"}
     undisturbed = launch(train, case, text, tmp_path / "one go", False, **settings).values
