@@ -3,6 +3,7 @@
 import base64
 import html
 import re
+import time
 from pathlib import Path
 
 import matplotlib.style
@@ -99,6 +100,27 @@ def test_a_timeline_has_one_bar_for_each_span_at_its_time(run):
         for a, b in run[label].spans[rank]
     )
     assert np.allclose(drawn, spans)
+
+
+def test_a_name_that_fits_into_a_bar_is_written_there_however_late_the_bar_begins():
+    def begin_late():
+        time.sleep(0.5)
+        with measure("forward"):
+            time.sleep(0.05)
+
+    (axes,) = plot_timeline(launch(begin_late, world_size=1)).figure.axes
+    assert "forward" in [text.get_text() for text in axes.texts]
+
+
+@pytest.mark.parametrize("plot", [plot_memory, plot_bytes, plot_peak, plot_timeline])
+def test_axes_of_numbers_say_what_they_count(plot, run):
+    label = {plot_memory: ["step"], plot_bytes: ["all_reduce"], plot_peak: ["step"]}.get(plot, [])
+    figure = plot(run, *label).figure
+    figure.draw_without_rendering()
+    told = [axis.get_label_text() for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)
+            if any(re.fullmatch(r"[\d.]+", tick.get_text()) and tick.get_visible()
+                   for tick in axis.get_ticklabels())]  # fmt: skip
+    assert told and all(told)
 
 
 def test_a_timeline_can_show_some_blocks_only(run):

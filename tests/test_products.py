@@ -212,6 +212,16 @@ def test_all_the_width_is_used(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_no_part_is_painted_over(way):
+    (axes,) = draw_product(way).figure.axes
+    parts = [(part.get_bbox().bounds, part) for part in axes.patches if isinstance(part, Rectangle)]
+    for place, part in parts:
+        above = [other for where, other in parts
+                 if where == place and other.get_zorder() > part.get_zorder()]  # fmt: skip
+        assert not any(other.get_fill() for other in above)
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     "sizes", [(4, 4, 8, 8), (8, 1, 4, 4), (16, 64, 2, 64), (8, 2048, 4096, 16384)]
 )
