@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import HangError, LaunchError, launch
 from pedagogy_lib.basics.places import Place
-from pedagogy_lib.ranks.call_stack import steps_of_frame
+from pedagogy_lib.ranks.call_stack import place_of, steps_of_frame
 from pedagogy_lib.ranks.waiting import patiently
 
 TIMEOUT = 1.5
@@ -343,3 +343,9 @@ def test_a_check_gives_no_more_time_to_ranks_that_wait():
         launch(time.sleep, 1.5, world_size=2, timeout=0.5)
     with pytest.raises(HangError):
         launch(compute, 1, world_size=1, timeout=0.3)
+
+
+def test_where_nothing_is_the_learners_the_innermost_line_is_told():
+    outer, inner = (threading.__file__, 1, "run", None), (queue.__file__, 2, "get", None)
+    assert place_of([outer, inner]) == Place(queue.__file__, 2, "get")
+    assert place_of([]) is None
