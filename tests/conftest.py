@@ -70,7 +70,7 @@ def start_kernels_again():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Look for no garbage among what is collected: neither now nor later, nor in what is forked."""
+    """Disable the garbage collector meanwhile, and keep it away from the collected tests later."""
     gc.disable()
     try:
         return (yield)

@@ -16,7 +16,7 @@ def for_each(names: str, values: Iterable | Callable, name: Callable[[object], s
     fixture that the test takes is the same for all values.
 
     names   of the arguments that get a value, as of `pytest.mark.parametrize`: "source", "a, b"
-    values  or a function that gives them when the test runs, where it takes a second
+    values  to test, or a function that returns them when the test runs
     name    tells which value this is
     """
     arguments = [one.strip() for one in names.split(",")]

@@ -21,7 +21,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ..ranks.fork_server import importing
+from ..ranks.fork_server import frozen_imports
 from ..ranks.fork_server_client import START_METHOD, take
 from ..ranks.forked_server import ForkedServer
 from ..ranks.output import Progress
@@ -182,7 +182,7 @@ def read_all(number: int, size: int) -> bytes:
 
 def import_all():
     """What answers and ranks need, once for all of them."""
-    with importing():
+    with frozen_imports():
         for name in (*PRELOAD, *PRELOAD_WHEN_IDLE):
             importlib.import_module(name)
 

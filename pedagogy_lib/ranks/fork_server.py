@@ -142,7 +142,7 @@ class ForkServer:
         return IMPORT_AFTER_SECONDS if self.idle_work else self.idle_seconds
 
     def do_idle_work(self):
-        with importing():
+        with frozen_imports():
             while self.idle_work:
                 with contextlib.suppress(Exception):  # a rank that needs it will say what is wrong
                     importlib.import_module(self.idle_work.pop(0))
@@ -239,9 +239,9 @@ def kill_group(pid):
 
 
 @contextlib.contextmanager
-def importing():
+def frozen_imports():
     """Keep the garbage collector away from what is loaded: ranks share its pages of memory."""
-    gc.disable()  # it would search again and again what stays
+    gc.disable()  # nothing that is imported becomes garbage
     try:
         yield
     finally:
@@ -263,10 +263,10 @@ def main():
     control_fd, scratch, method, idle_seconds = sys.argv[1:]
     idle_work = ()
     if method == "fork":
-        with importing():
+        with frozen_imports():
             idle_work = preload()
     ForkServer(int(control_fd), scratch, method, float(idle_seconds), idle_work).serve()
-    os._exit(0)  # for Python to take torch apart takes a third of a second
+    os._exit(0)  # Python's own exit would spend a third of a second on freeing torch's objects
 
 
 def preload() -> tuple[str, ...]:
