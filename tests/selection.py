@@ -16,7 +16,7 @@ MOST = 1  # right ones, and as many wrong ones, of an exercise on ranks; paramet
 
 
 def parametrize(names: str, cases: Sequence, quick: int, **more):
-    """Parametrize a test as pytest does, and mark all cases after the first `quick` ones as deep."""
+    """Parametrize a test as pytest does, with all cases after the first `quick` ones deep."""
     several = "," in names
     later = [pytest.param(*(case if several else [case]), marks=pytest.mark.deep)
              for case in cases[quick:]]  # fmt: skip
