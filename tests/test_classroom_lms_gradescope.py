@@ -63,7 +63,8 @@ def set_up(archive, folder, stand_ins) -> Path:
         for one in found.infolist():
             path = found.extract(one, folder / "source")
             os.chmod(path, one.external_attr >> 16)
-    python = f"mkdir -p .venv/bin; printf '#!/bin/sh\\nexec {sys.executable} \"$@\"\\n'"
+    stand_in = f'#!/bin/sh\\nexec "{sys.executable}" "$@"\\n'
+    python = f"mkdir -p .venv/bin; printf '{stand_in}'"
     programs = {
         "apt-get": "exit 0",
         "python3": f"[ $1 = tools/setup.py ] && {python} >.venv/bin/python\nchmod +x .venv/bin/*",
@@ -214,7 +215,8 @@ print(json.dumps({"problems": [], "answers": dict.fromkeys(numbers, question["ou
 def test_what_was_judged_counts_if_it_is_killed(tmp_path, monkeypatch, capsys, how, said):
     program = tmp_path / "python"
     text = ENDLESS.replace("HOW_IT_ENDS", how)
-    program.write_text(f"#!{sys.executable}\n{text}")
+    (tmp_path / "judging.py").write_text(text)
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{tmp_path}/judging.py" "$@"\n')
     program.chmod(0o755)
     monkeypatch.setattr(in_container.sys, "executable", str(program))
     asked = {"exercises": [{"number": n} for n in ("2.1", "2.8", "2.9")],

@@ -93,6 +93,7 @@ def test_a_size_that_makes_no_sense(size):
 
 
 def test_where_there_can_be_none(monkeypatch, capfd):
+    monkeypatch.setenv(neighbours.SWITCH, "0")  # whoever else uses this computer
     monkeypatch.setattr(disks.sys, "platform", "darwin")
     assert Disk.here() is None
     assert "a disk of one's own needs Linux" in "".join(capfd.readouterr())

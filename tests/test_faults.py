@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import os
 import resource
+import runpy
 import signal
 import subprocess
 import sys
@@ -372,6 +373,14 @@ def test_a_crash_is_told_with_the_learners_line(crash, sentence, source):
     assert first == f"rank {VICTIM} {sentence}"
     assert second.startswith("  at ./tests/test_faults.py:")
     assert second.endswith(source)
+
+
+def test_a_crash_where_the_file_and_the_function_have_letters_outside_ascii(tmp_path):
+    path = tmp_path / "Übung … 🙂.py"
+    path.write_text("import os\n\ndef größe():\n    os.abort()\n", encoding="utf-8")
+    place = failure(runpy.run_path(str(path))["größe"], world_size=1).place
+    assert (place.filename, place.line, place.function) == (str(path), 4, "größe")
+    assert place.source() == "os.abort()"
 
 
 def test_the_crash_of_a_mismatched_call_shows_that_call():

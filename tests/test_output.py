@@ -167,7 +167,7 @@ if __name__ == "__main__":
 )
 def test_a_program_whose_output_fails_still_gets_its_run(end, environ, tmp_path, start):
     (tmp_path / "program.py").write_text(PROGRAM)
-    program = start(["sh", "-c", f"{sys.executable} program.py {end}"], tmp_path, **environ)
+    program = start(["sh", "-c", f"'{sys.executable}' program.py {end}"], tmp_path, **environ)
     out, _ = program.communicate(timeout=60)
     assert "kept [5000, 5000]\n" in out
     assert "Traceback" not in out

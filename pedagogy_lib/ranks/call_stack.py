@@ -229,6 +229,12 @@ def steps_of_dump(text: str):
     """The stack of the main thread in what `faulthandler` wrote, outermost first."""
     # It lists the main thread last; after a crash, a list of modules follows.
     stacks = [part for part in text.split("\n\n") if 'File "' in part]
-    main_thread = stacks[-1] if stacks else ""
+    main_thread = unescape(stacks[-1]) if stacks else ""
     found = re.findall(r'File "(.*)", line (\d+) in (.*)', main_thread)
     return [(filename, int(line), function, None) for filename, line, function in found][::-1]
+
+
+def unescape(text: str) -> str:
+    """Restore the characters that `faulthandler`, which writes only ASCII, wrote as codes."""
+    codes = r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})"
+    return re.sub(codes, lambda found: chr(int(found[0][2:], 16)), text)
