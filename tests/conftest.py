@@ -27,6 +27,7 @@ if not importlib.util.find_spec("jupytext"):
     tests = Path(__file__).parent.glob("test_*.py")
     collect_ignore = [path.name for path in tests if "mark.gpu" not in path.read_text()]
 
+kernels.tell_onednn()
 cloudpickle.register_pickle_by_value(helpers)
 diagnoses.MAY_FAIL = False
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, shells ignore it

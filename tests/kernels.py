@@ -31,6 +31,16 @@ SETTINGS = [
 ]  # fmt: skip
 
 
+def tell_onednn():
+    """Tell oneDNN of the processor that ATEN_CPU_CAPABILITY names, if that is set.
+
+    PyTorch's attention asks oneDNN what the processor can do, and fails if the two disagree.
+    """
+    isa = dict(CAPABILITIES.values()).get(os.environ.get("ATEN_CPU_CAPABILITY"))
+    if isa:
+        os.environ.setdefault("ONEDNN_MAX_CPU_ISA", isa)
+
+
 def settings():
     """Each row of the table: what it is called, and the environment that makes it so."""
     for torch_kernels, mkl, threads in SETTINGS:
