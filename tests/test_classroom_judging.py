@@ -6,6 +6,7 @@ import needs
 import pytest
 from answer_files import solution_of
 from class_of_students import files_with
+from selection import parametrize
 from walls_here import USABLE
 
 from classroom.grading import course, workers, writing
@@ -15,8 +16,8 @@ from pedagogy_lib.course.checking import find_exercise
 
 HEAD = "def tree_seconds(n, megabytes, speed):\n"
 ENDS = {
-    "loops": "    while n:\n        n += 1\n",
     "ends its process": "    import os\n    os._exit(0)\n",
+    "loops": "    while n:\n        n += 1\n",
     "ends it in the third call": (
         "    seen.append(n)\n    if len(seen) > 2:\n        torch.os._exit(0)\n"
         "    return (n - 1).bit_length() * megabytes / speed\nseen = []\n"
@@ -32,9 +33,7 @@ def graded(answer, tmp_path, way="trust", limits=None) -> dict:
     return workers.graded(Submission("ada", "x", files_with("02", given)), task)["answers"]
 
 
-@pytest.mark.parametrize(
-    "how", [pytest.param(how, marks=[pytest.mark.deep] * (how != "loops")) for how in ENDS]
-)
+@parametrize("how", [*ENDS], quick=1)
 def test_an_answer_that_ends_is_wrong_and_the_next_one_is_judged(how, tmp_path):
     answers = graded(HEAD + ENDS[how], tmp_path, limits=Limits(seconds=2.0))
     assert answers["2.14"]["state"] == "right"

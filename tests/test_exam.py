@@ -35,6 +35,7 @@ def last_week(runs):
     return runs[FAULTS.HEALTHY]
 
 
+@pytest.mark.deep
 def test_without_a_fault_all_numbers_are_last_weeks(runs, last_week):
     again = EXAM.train()
     assert not any(EXAM.differing(again, last_week).values())

@@ -8,7 +8,7 @@ from ...basics.closeness import close, close_in_float32
 from ...basics.units import counted
 from ...course.checking import Wrong
 from ..kit.contributions import contributions, ranks_text, told_contributions
-from ..kit.differences import difference
+from ..kit.differences import first_difference
 from ..kit.trials import fine_numbers, same
 
 BY_HAND = "use the rings of collectives.py. How torch.distributed does it is told afterwards."
@@ -58,7 +58,7 @@ def judge(case, run):
     total = sum(case.before())
     for rank, got in enumerate(run.values):
         if not same(got, total):
-            what = difference(f"rank {rank}: x", got, total)
+            what = f"rank {rank}: x {first_difference(got, total)}"
             raise Wrong(str(case), what, next(filter(None, whys(case, run))))
 
 

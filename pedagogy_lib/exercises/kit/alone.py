@@ -5,8 +5,6 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-
 from ...measuring.recorder import measure, peak_bytes_in
 from ...ranks.launcher import launch
 from .rank_exercise import RankExercise
@@ -71,11 +69,3 @@ def bytes_alive() -> int:
     """On a rank: the bytes of all tensors that somebody can still reach."""
     gc.collect()
     return most_bytes()["total"]
-
-
-def bytes_held() -> int:
-    """Of all tensors that Python holds. (What `measure` has seen, FSDP2 may not exchange.)"""
-    gc.collect()
-    tensors = (x for x in gc.get_objects() if type(x) in (torch.Tensor, torch.nn.Parameter))
-    storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}
-    return sum(storages.values())
