@@ -57,11 +57,8 @@ def whole(model):
 
 
 def bytes_held() -> int:
-    """Return the bytes of all tensors that Python holds.
-
-    FSDP2 may not exchange tensors that `measure` has seen, so `measure` cannot count them here.
-    """
-    gc.collect()
+    """Return the bytes of all tensors that Python holds."""
+    gc.collect()  # FSDP2 may not exchange tensors that `measure` has seen, so no `measure` here
     tensors = (x for x in gc.get_objects() if type(x) in (torch.Tensor, torch.nn.Parameter))
     storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}
     return sum(storages.values())
@@ -245,27 +242,19 @@ def need_pair(trial):
 def why_gathers(trial, place) -> str:
     found = trial[place].gathers
     if found == 2 * BLOCKS + 2:
-        return (
-            "the root is released after the forward, and gathered again at once: the backward "
-            "begins with it. FSDP2 keeps it, unless it is told otherwise"
-        )
+        return ("the root is released after the forward, and gathered again at once: the backward "
+                "begins with it. FSDP2 keeps it, unless it is told otherwise")  # fmt: skip
     if found == BLOCKS + 1:
-        return (
-            "the blocks stay gathered from the forward to the backward: that is the whole model. "
-            "Only the root does"
-        )
+        return ("the blocks stay gathered from the forward to the backward: that is the whole "
+                "model. Only the root does")  # fmt: skip
     return "each block is gathered for its forward and for its backward, the root once"
 
 
 EXERCISE = RankExercise(
     "6.19",
     "prepare",
-    cases=[
-        At(World(2), (FREE,), ", nothing to clip"),
-        At(World(3), (FREE,), ", nothing to clip"),
-        At(World(2), (LIMIT,), ", clipped"),
-        At(World(3), (LIMIT,), ", clipped"),
-    ],
+    cases=[At(World(n), (limit,), how)
+           for limit, how in ((FREE, ", nothing to clip"), (LIMIT, ", clipped")) for n in (2, 3)],
     work=try_recipe,
     facts=[
         need_pair,
