@@ -3,6 +3,7 @@
 import ast
 import os
 import time
+from functools import cache
 from operator import attrgetter
 
 import pytest
@@ -98,11 +99,15 @@ def test_what_is_tried_live_uses_all_that_the_kit_has():
 
 def kit_names_of(exercise) -> set[str]:
     """Return what the modules of a check import from the kit, and the kind of the exercise."""
-    trees = (ast.parse(path.read_text()) for path in modules_behind(trials.check_file(exercise)))
-    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    modules = modules_behind(trials.check_file(exercise))
+    return {type(exercise).__name__}.union(*map(kit_names_in, modules))
+
+
+@cache
+def kit_names_in(module) -> set[str]:
+    nodes = [n for n in ast.walk(ast.parse(module.read_text())) if isinstance(n, ast.ImportFrom)]
     kit = [node for node in nodes if (node.module or "").split(".")[0] == "kit"]
-    names = {f"{node.module}.{alias.name}" for node in kit for alias in node.names}
-    return names | {type(exercise).__name__}
+    return {f"{node.module}.{alias.name}" for node in kit for alias in node.names}
 
 
 @for_each("exercise", EXERCISES, attrgetter("number"))

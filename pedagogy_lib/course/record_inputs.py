@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from .checking import EXERCISES, modules_of
@@ -77,6 +77,7 @@ def modules_behind(check: Path) -> set[Path]:
     return found
 
 
+@cache
 def imported_modules(module: Path) -> list[Path]:
     """Return the files of chapters' modules that a module imports: `.pieces`, `..ch02.tasks`."""
     found = []
