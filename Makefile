@@ -32,7 +32,7 @@ RUN := env -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT
 help:
 	@echo "make lab      open the course in JupyterLab"
 	@echo "make smoke    check in a minute that this installation works"
-	@echo "make test     check the course: about ten minutes on two cores"
+	@echo "make test     check the course: about eight minutes on two cores"
 	@echo "make test-notebooks   execute the notebooks, and compare: all, or CHAPTERS=\"02 06b\""
 	@echo "make test-all everything, in stages that can be called alone: hours"
 	@echo "make build    build notebooks/ and labs/ from solutions/, and execute what has changed"
