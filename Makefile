@@ -35,7 +35,7 @@ help:
 	@echo "make test     check the course: about eight minutes on two cores"
 	@echo "make test-notebooks   execute the notebooks, and compare: all, or CHAPTERS=\"02 06b\""
 	@echo "make test-all everything, in stages that can be called alone: hours"
-	@echo "make build    build notebooks/ and labs/ from solutions/, and execute what has changed"
+	@echo "make build    build notebooks/ and labs/ from chapters/, and execute what has changed"
 	@echo "make answers  try the answers to the exercises on ranks that have changed"
 	@echo "make bench    compare with the other libraries, side by side"
 	@echo "make grade    grade a folder of submissions: SUBMISSIONS=folder"

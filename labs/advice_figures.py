@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/advice_figures.py by `make build`.
 """Tables and pictures' numbers for part 10f: how sure a comparison is, and who wins where.
 
 python labs/advice_figures.py

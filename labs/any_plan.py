@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/any_plan.py by `make build`.
 """Trains a small transformer under any plan: dp, pp, cp and tp, with ZeRO and recomputation.
 
 torchrun --nproc-per-node 8 labs/any_plan.py

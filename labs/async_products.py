@@ -1,3 +1,4 @@
+# Built from chapters/ch07_tensor_parallel/labs/async_products.py by `make build`.
 """Messages behind a product: a sum behind the backward's, and a gather behind the forward's.
 
 python labs/async_products.py

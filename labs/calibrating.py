@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/calibrating.py by `make build`.
 """Finds the numbers of an engine on this computer: a few small plans run, and a fit explains them.
 
 python labs/calibrating.py

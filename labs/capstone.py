@@ -1,3 +1,4 @@
+# Built from chapters/ch11_capstone/labs/capstone.py by `make build`.
 """A language model on two machines with slow cards: one recipe beside others, within a budget.
 
 torchrun --nproc-per-node 8 labs/capstone.py

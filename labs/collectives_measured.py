@@ -1,3 +1,4 @@
+# Built from chapters/ch02_collectives/labs/collectives_measured.py by `make build`.
 """Collectives as they are measured: bytes of each, who talks to whom, and time on slow cards.
 
 torchrun --nproc-per-node 4 labs/collectives_measured.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch02_collectives/labs/collectives_shown.py by `make build`.
 """Collectives as they are shown: a file for friends, who holds what, a film of the messages.
 
 torchrun --nproc-per-node 4 labs/collectives_shown.py

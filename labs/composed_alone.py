@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/composed_alone.py by `make build`.
 """Does ZeRO equal one process, whatever it is combined with? Each pair is trained both ways.
 
 torchrun --nproc-per-node 2 labs/composed_alone.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/composing.py by `make build`.
 """What composes with ZeRO: optimizers around optimizers, and one process that says what is right.
 
 torchrun --nproc-per-node 2 labs/composing.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/data_parallel.py by `make build`.
 """Data parallel training: who reads what, and gradients averaged while the backward is running.
 
 torchrun --nproc-per-node 2 labs/data_parallel.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/ddp_options.py by `make build`.
 """What DistributedDataParallel sends and keeps with each of its options, and how replicas drift.
 
 torchrun --nproc-per-node 2 labs/ddp_options.py

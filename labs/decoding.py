@@ -1,3 +1,4 @@
+# Built from chapters/ch07_tensor_parallel/labs/decoding.py by `make build`.
 """Decoding with tensor parallel: one token after another, from a model that no rank has whole.
 
 torchrun --nproc-per-node 2 labs/decoding.py

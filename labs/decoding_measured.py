@@ -1,3 +1,4 @@
+# Built from chapters/ch07_tensor_parallel/labs/decoding_measured.py by `make build`.
 """Decoding with tensor parallel, measured: the same text, and what a rank keeps and sends.
 
 torchrun --nproc-per-node 2 labs/decoding_measured.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/engine_options.py by `make build`.
 """The options of engines that the labs write or meet, each set with where it stands.
 
 An engine knows many more. What is not in a set here is not known to this course: look it up.

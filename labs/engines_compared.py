@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/engines_compared.py by `make build`.
 """The engines of labs/sharding_engines.py compared: what each keeps, sends, and calls.
 
 torchrun --nproc-per-node 2 labs/engines_compared.py

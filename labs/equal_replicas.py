@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/equal_replicas.py by `make build`.
 """Data parallel training with one of its three conditions left out: how far do replicas go apart?
 
 torchrun --nproc-per-node 4 labs/equal_replicas.py

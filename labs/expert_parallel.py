@@ -1,3 +1,4 @@
+# Built from chapters/ch09_three_dimensions/labs/expert_parallel.py by `make build`.
 """Expert parallelism: each rank has some of the experts, and the tokens travel to them."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# Built from chapters/ch11_capstone/labs/faults.py by `make build`.
 """What can be wrong with the training of patient.py: each fault changes a few of its lines.
 
 Do not read this file before you have sat the exam of part 11b.

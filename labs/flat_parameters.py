@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/flat_parameters.py by `make build`.
 """One flat parameter for a unit, or a shard of each parameter: what each can do, on real ranks.
 
 torchrun --nproc-per-node 2 labs/flat_parameters.py

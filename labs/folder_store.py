@@ -1,3 +1,4 @@
+# Built from chapters/ch04_failure_and_recovery/labs/folder_store.py by `make build`.
 """A store in a folder, which no process damages by dying in the middle of a call.
 
 torchrun --nproc-per-node 4 labs/folder_store.py

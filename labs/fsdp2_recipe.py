@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/fsdp2_recipe.py by `make build`.
 """What the lines of labs/train_fsdp2.py are for: each left out, or put otherwise, and measured.
 
 python labs/fsdp2_recipe.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/language_model.py by `make build`.
 """A small transformer that reads Python: the source text of the standard library, by characters.
 
 python labs/language_model.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/live_plans.py by `make build`.
 """Plans that are predicted, and then run: small models on machines of this computer, slow links.
 
 python labs/live_plans.py

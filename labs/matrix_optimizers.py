@@ -1,3 +1,4 @@
+# Built from chapters/ch05_memory/labs/matrix_optimizers.py by `make build`.
 """Optimizers that look at a whole matrix: Adafactor, and Muon, beside Adam.
 
 python labs/matrix_optimizers.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch05_memory/labs/memory.py by `make build`.
 """What a training step keeps in memory, and three ways to keep less.
 
 python labs/memory.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch02_collectives/labs/message_costs.py by `make build`.
 """What messages and large collectives cost on this machine: latency and bandwidth.
 
 Times need a quiet machine: other programs can only add to them. So each is taken in several

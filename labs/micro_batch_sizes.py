@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/micro_batch_sizes.py by `make build`.
 """How long a micro-batch takes, and a step with micro-batches of that size.
 
 torchrun --nproc-per-node 2 labs/micro_batch_sizes.py

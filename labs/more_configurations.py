@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/more_configurations.py by `make build`.
 """A plan as three more engines want it: torchtitan's TOML, accelerate's and nanotron's YAML.
 
 The options come from torchtitan 0.2.2 (February 2026), accelerate 1.15.0, and nanotron's commit

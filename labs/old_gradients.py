@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/old_gradients.py by `make build`.
 """What old gradients do, without any race: each one is computed at weights of some updates ago.
 
 python labs/old_gradients.py

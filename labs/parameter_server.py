@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/parameter_server.py by `make build`.
 """A parameter server: with waiting, and without waiting.
 
 torchrun --nproc-per-node 2 labs/parameter_server.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch11_capstone/labs/patient.py by `make build`.
 """A small training on four ranks that does what large ones do, for part 11b to break.
 
 Two copies of a model (axis "dp"), each cut over two ranks (axis "tp"): ranks 0 and 1 have copy 0.

@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/pipeline_balance.py by `make build`.
 """Stages of unequal layers, and links that take time: what a step of a pipeline takes then.
 
 torchrun --nproc-per-node 2 labs/pipeline_balance.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/pipelines_measured.py by `make build`.
 """What a step of a pipeline computes, keeps and sends, beside one process.
 
 torchrun --nproc-per-node 2 labs/pipelines_measured.py

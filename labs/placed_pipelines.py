@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/placed_pipelines.py by `make build`.
 """The pipeline for any placement: which rank has which stages; whole backwards and halves together.
 
 torchrun --nproc-per-node 2 labs/placed_pipelines.py

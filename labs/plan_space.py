@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/plan_space.py by `make build`.
 """All plans of a pipeline: how many there are, which is best, which have equal stages, and what
 stages send to each other.
 

@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/practices.py by `make build`.
 """Practices that change no mesh, by the model of cost: offload, precision, recomputing, saving.
 
 python labs/practices.py

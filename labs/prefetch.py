@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/prefetch.py by `make build`.
 """Stage 3 whose messages travel while it computes: gathers ahead of time, gradients afterwards.
 
 python labs/prefetch.py

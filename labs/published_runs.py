@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/published_runs.py by `make build`.
 """Published measurements of real training runs, held against the model of cost.
 
 python labs/published_runs.py

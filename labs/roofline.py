@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/roofline.py by `make build`.
 """How fast products are: limited by computing, or by the memory that the numbers come from.
 
 python labs/roofline.py

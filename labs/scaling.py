@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/scaling.py by `make build`.
 """How far data parallel training scales: what limits a step, and what more ranks bring.
 
 torchrun --nproc-per-node 2 labs/scaling.py

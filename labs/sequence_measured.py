@@ -1,3 +1,4 @@
+# Built from chapters/ch07_tensor_parallel/labs/sequence_measured.py by `make build`.
 """Sequence parallel, measured: what a block keeps for its backward, and what it sends.
 
 torchrun --nproc-per-node 2 labs/sequence_measured.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch07_tensor_parallel/labs/sequence_parallel.py by `make build`.
 """Sequence parallel, and overlap: the same sums as tensor parallel, cut in two, and hidden.
 
 torchrun --nproc-per-node 2 labs/sequence_parallel.py

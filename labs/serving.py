@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/serving.py by `make build`.
 """What it costs to answer: reading the prompt, writing token after token, and what is kept for it.
 
 python labs/serving.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/sharding_engines.py by `make build`.
 """The engines that people use, beside ours: the same model, the same steps, on the same ranks.
 
 torchrun --nproc-per-node 4 labs/sharding_engines.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/simple_ddp.py by `make build`.
 """Data parallel training by hand, beside PyTorch's own: same weights? and what does it cost?
 
 torchrun --nproc-per-node 2 labs/simple_ddp.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch00_start_here/labs/start_here.py by `make build`.
 """Start here: a whole program for torchrun. Each process tells who it is, and all add up.
 
 torchrun --nproc-per-node 4 labs/start_here.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch07_tensor_parallel/labs/tensor_zero.py by `make build`.
 """Tensor parallel with ZeRO: copies of a model that is cut, and ZeRO over the copies.
 
 torchrun --nproc-per-node 4 labs/tensor_zero.py

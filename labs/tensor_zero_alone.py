@@ -1,3 +1,4 @@
+# Built from chapters/ch07_tensor_parallel/labs/tensor_zero_alone.py by `make build`.
 """Is tensor parallel with ZeRO equal to one process, whatever else a training combines with them?
 
 torchrun --nproc-per-node 4 labs/tensor_zero_alone.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch09_three_dimensions/labs/three_engines.py by `make build`.
 """The real engines, composed: fully_shard × parallelize_module × PipelineStage on one DeviceMesh.
 
 torchrun --nproc-per-node 8 labs/three_engines.py

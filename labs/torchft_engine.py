@@ -1,3 +1,4 @@
+# Built from chapters/ch04_failure_and_recovery/labs/torchft_engine.py by `make build`.
 """torchft, the engine that keeps PyTorch trainings going, beside the lab keep_training.
 
 python labs/torchft_engine.py     # python3 tools/setup.py torchft installs it

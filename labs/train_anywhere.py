@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/train_anywhere.py by `make build`.
 """The program of labs/train_ddp.py, started in several ways: does each way give the same weights?
 
 torchrun --nproc-per-node 2 labs/train_anywhere.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch05_memory/labs/what_fits.py by `make build`.
 """What fits on which GPU: chapter 10's model of memory, held against small models that really run.
 
 python labs/what_fits.py

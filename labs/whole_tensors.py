@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/whole_tensors.py by `make build`.
 """Stage 1 of ZeRO without flat vectors: each tensor belongs to one rank.
 
 torchrun --nproc-per-node 4 labs/whole_tensors.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch07_tensor_parallel/labs/wide.py by `make build`.
 """How wide? Tensor parallelism over slow links, over machines with several cards; busy ranks.
 
 torchrun --nproc-per-node 4 labs/wide.py

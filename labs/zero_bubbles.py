@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/zero_bubbles.py by `make build`.
 """Schedules that fill the bubble: a backward in two halves, two chunks on a way down and up.
 
 python labs/zero_bubbles.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/zero_on_disk.py by `make build`.
 """Shards on disk: an optimizer whose state lies in a file, and checkpoints for any world size.
 
 torchrun --nproc-per-node 4 labs/zero_on_disk.py

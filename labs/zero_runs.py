@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/zero_runs.py by `make build`.
 """What a rank keeps and sends in a training step: DDP, and the stages of labs/zero.py, measured.
 
 torchrun --nproc-per-node 4 labs/zero_runs.py

@@ -115,14 +115,14 @@ def definition_in(texts, exercise) -> str:
             if getattr(node, "name", None) == exercise.name:
                 first = min([node.lineno, *(line.lineno for line in node.decorator_list)])
                 return "".join(text.splitlines(keepends=True)[first - 1 : node.end_lineno])
-    where = f"solutions/labs/{exercise.lab}.py" if exercise.lab else "a cell: is `lab=` missing?"
+    where = f"the lab {exercise.lab}" if exercise.lab else "a cell: is `lab=` missing?"
     raise ValueError(f"exercise {exercise.number}: there is no {exercise.name} in {where}")
 
 
 def sources_of(exercise) -> list[str]:
     """The source of the lab; or of the chapter's notebooks, as programs."""
     if exercise.lab:
-        paths = [build.ROOT / "solutions" / "labs" / f"{exercise.lab}.py"]
+        paths = [build.source_of(exercise.lab)]
     else:
         chapter = int(exercise.number.split(".")[0])
         paths = [path for path in build.sources() if path.stem.startswith(f"{chapter:02}")]

@@ -36,8 +36,7 @@ class Lab:
         self.folder = folder
         for room in ROOMS:
             shutil.copytree(ROOT / room, folder / room)
-        no_records = shutil.ignore_patterns("*.ipynb")
-        shutil.copytree(ROOT / "solutions", folder / "solutions", ignore=no_records)
+        shutil.copytree(ROOT / "solutions" / "labs", folder / "solutions" / "labs")
         self.settle(dark=False)
         self.url = f"http://127.0.0.1:{free_port()}"
         options = ["--no-browser", f"--port={self.url.split(':')[-1]}",

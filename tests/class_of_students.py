@@ -46,7 +46,7 @@ def files_with(chapter: str, programs: dict[str, str]) -> dict[str, bytes]:
         if path.stem.startswith(chapter):
             texts[f"work/{path.stem}.ipynb"] = build.with_holes(path.read_text())
     for lab in {one.lab for one in exercises.values() if one.lab}:
-        source = (build.ROOT / "solutions" / "labs" / f"{lab}.py").read_text()
+        source = build.source_of(lab).read_text()
         texts[f"labs/{lab}.py"] = build.with_holes(source)
     for number, program in programs.items():
         one = exercises[number]

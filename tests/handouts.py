@@ -30,7 +30,7 @@ def handout_in(folder: Path, *chapters, solved=True) -> Path:
     """A handout; with `solved` labs, as a student has them in the end."""
     write_files(files_of(*chapters), folder)
     for path in (folder / "labs").glob("*.py") if solved else ():
-        source = build.ROOT / "solutions" / "labs" / path.name
+        source = build.source_of(path.stem)
         path.write_text(build.solved(source.read_text()))
     return folder
 

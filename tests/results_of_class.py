@@ -5,7 +5,8 @@ import re
 from functools import cache
 
 from answer_files import Answer, all_answers
-from helpers import ROOT
+
+from pedagogy_lib.course import build
 
 FIRST = ["Ada", "Ben", "Chiara", "Dmitri", "Eun-ji", "Farid", "Grete", "Hugo", "Ines", "João",
          "Kofi", "Léa", "Mehmet", "Ngozi", "Oskar", "Priya", "Quentin", "Rosa", "Søren",
@@ -18,7 +19,7 @@ OF_EACH = {"right": 3, "wrong": 5}  # different answers to an exercise
 def entries(chapter: str) -> list[dict]:
     """The chapter's exercises, as results have them."""
     found = {}
-    for path in sorted((ROOT / "solutions").glob(f"{int(chapter):02}*.py")):
+    for path in build.sources():
         for number, title in HEADING.findall(path.read_text()):
             found[number] = (path.stem, f"Exercise {number}{title}")
     exercises = dict.fromkeys(answer.exercise.number for answer in answers_of(chapter))

@@ -167,10 +167,22 @@ def test_an_answer_without_an_end_is_refused():
         build.with_holes(SOURCE.replace("    ### END SOLUTION\n", ""))
 
 
-def test_a_changed_tag_counts_as_well(tmp_path):
-    source = tmp_path / "00_add.py"
+HEADER = "# Built from chapters/ch00_add/labs/add.py by `make build`.\n"
+
+
+def source_in(folder, monkeypatch):
+    """The source of a course's one part."""
+    monkeypatch.setattr(build, "ROOT", folder)
+    source = folder / "chapters" / "ch00_add" / "00_add.py"
+    for needed in (source.parent, folder / "solutions"):
+        needed.mkdir(parents=True)
     source.write_text(SOURCE)
-    record = source.with_suffix(".ipynb")
+    return source
+
+
+def test_a_changed_tag_counts_as_well(tmp_path, monkeypatch):
+    source = source_in(tmp_path, monkeypatch)
+    record = build.record_of(source)
     record.write_text(build.dump(build.solved_notebook(source)))
     source.write_text(SOURCE.replace('"parameters"', '"nbval-ignore-output"'))
     assert not build.record_is_current(source)
@@ -180,7 +192,7 @@ def test_a_changed_tag_counts_as_well(tmp_path):
 def course(tmp_path, monkeypatch):
     """A course of one lab and no chapter, under git."""
     monkeypatch.setattr(build, "ROOT", tmp_path)
-    source = tmp_path / "solutions" / "labs" / "add.py"
+    source = tmp_path / "chapters" / "ch00_add" / "labs" / "add.py"
     source.parent.mkdir(parents=True)
     source.write_text("# first\n### BEGIN SOLUTION\n1\n### END SOLUTION\n")
     build.build()
@@ -203,7 +215,7 @@ def test_a_lab_that_was_worked_in_is_kept(course, remembers, capsys):
         build.build()
         kept = build.ROOT / "labs" / f"add.mine-{number}.txt"
         assert kept.read_text() == f"my answer {number}\n"
-        assert built.read_text() == "# first\n...  # your code here\n"
+        assert built.read_text() == f"{HEADER}# first\n...  # your code here\n"
         said = f"labs/add.py has been worked in; it is now labs/add.mine-{number}.txt"
         assert said in capsys.readouterr().out
 
@@ -219,10 +231,9 @@ def test_a_lab_that_nobody_has_touched_is_simply_built_anew(course, remembers):
 
 
 def test_a_changed_source_is_no_longer_current(tmp_path, monkeypatch):
-    source = tmp_path / "00_add.py"
-    source.write_text(SOURCE)
+    source = source_in(tmp_path, monkeypatch)
     assert not build.record_is_current(source)
-    record = source.with_suffix(".ipynb")
+    record = build.record_of(source)
     record.write_text(build.dump(build.solved_notebook(source)))
     assert build.record_is_current(source)
     source.write_text(SOURCE.replace("add(1, 2)", "add(1, 3)"))
@@ -237,8 +248,9 @@ USES = '# %%\nshapes = lab("shapes")\ncheck("2.8")\n'
 def recorded(tmp_path, monkeypatch):
     """A part with its record, and a lab that imports another one: a function that writes labs."""
     monkeypatch.setattr(build, "ROOT", tmp_path)
-    labs = tmp_path / "solutions" / "labs"
-    labs.mkdir(parents=True)
+    labs = tmp_path / "chapters" / "ch00_add" / "labs"
+    for folder in (labs, tmp_path / "solutions"):
+        folder.mkdir(parents=True)
 
     def write(name, text):
         (labs / f"{name}.py").write_text(text)
@@ -246,9 +258,9 @@ def recorded(tmp_path, monkeypatch):
     write("shapes", f"from sizes import size\n{LAB}")
     write("sizes", "size = 3\n")
     write("other", "size = 4\n")
-    source = tmp_path / "solutions" / "00_add.py"
+    source = labs.parent / "00_add.py"
     source.write_text(USES)
-    source.with_suffix(".ipynb").write_text(build.dump(build.solved_notebook(source)))
+    build.record_of(source).write_text(build.dump(build.solved_notebook(source)))
     assert build.record_is_current(source)
     return source, write
 
@@ -277,11 +289,11 @@ def test_a_check_that_changes_makes_the_records_outdated_that_call_it(recorded, 
 
 def test_build_writes_and_executes_everything(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(build, "ROOT", tmp_path)
-    for folder in ("solutions/labs", "notebooks", "labs"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "solutions" / "00_add.py").write_text(SOURCE)
-    lab = "### BEGIN SOLUTION\n1\n### END SOLUTION\n"
-    (tmp_path / "solutions" / "labs" / "add.py").write_text(lab)
+    chapter = tmp_path / "chapters" / "ch00_add"
+    (chapter / "labs" / "tables").mkdir(parents=True)
+    (chapter / "00_add.py").write_text(SOURCE)
+    (chapter / "labs" / "add.py").write_text("### BEGIN SOLUTION\n1\n### END SOLUTION\n")
+    (chapter / "labs" / "tables" / "runs.csv").write_text("a,b\n")
     build.build(execute_changed=False)
     assert (tmp_path / "notebooks" / "00_add.ipynb").exists()
     assert not (tmp_path / "solutions" / "00_add.ipynb").exists()
@@ -290,33 +302,31 @@ def test_build_writes_and_executes_everything(tmp_path, monkeypatch, capfd):
     assert record.cells[-1].outputs[0].text == "3\n"
     holes = nbformat.read(tmp_path / "notebooks" / "00_add.ipynb", as_version=4)
     assert "your code here" in holes.cells[1].source
-    assert (tmp_path / "labs" / "add.py").read_text() == "...  # your code here\n"
+    assert (tmp_path / "labs" / "add.py").read_text() == f"{HEADER}...  # your code here\n"
+    assert (tmp_path / "solutions" / "labs" / "add.py").read_text() == f"{HEADER}1\n"
+    assert (tmp_path / "labs" / "tables" / "runs.csv").read_text() == "a,b\n"
     assert "encryption" not in capfd.readouterr().err
 
 
 def test_a_record_of_the_same_code_gets_new_text_and_is_not_executed(tmp_path, monkeypatch):
-    monkeypatch.setattr(build, "ROOT", tmp_path)
     monkeypatch.setattr(build, "execute", lambda source: pytest.fail("it is executed"))
-    (tmp_path / "solutions").mkdir()
-    source = tmp_path / "solutions" / "00_add.py"
-    source.write_text(SOURCE)
+    source = source_in(tmp_path, monkeypatch)
     notebook = build.solved_notebook(source)
     notebook.cells[-1].outputs = [nbformat.v4.new_output("stream", name="stdout", text="3\n")]
-    source.with_suffix(".ipynb").write_text(build.dump(notebook))
+    build.record_of(source).write_text(build.dump(notebook))
     source.write_text(f"# %% [markdown]\n# One more cell of text.\n\n{SOURCE}")
     build.build()
     assert build.record_is_current(source)
-    record = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
+    record = nbformat.read(build.record_of(source), as_version=4)
     assert record.cells[0].source == "One more cell of text."
     assert record.cells[-1].outputs[0].text == "3\n"
 
 
-def test_a_record_of_other_code_has_to_be_executed(tmp_path):
-    source = tmp_path / "00_add.py"
-    source.write_text(SOURCE)
+def test_a_record_of_other_code_has_to_be_executed(tmp_path, monkeypatch):
+    source = source_in(tmp_path, monkeypatch)
     assert build.with_new_text(source) is None
     notebook = build.solved_notebook(source)
-    source.with_suffix(".ipynb").write_text(build.dump(notebook))
+    build.record_of(source).write_text(build.dump(notebook))
     assert build.with_new_text(source) is not None
     source.write_text(SOURCE.replace("add(1, 2)", "add(1, 3)"))
     assert build.with_new_text(source) is None

@@ -45,8 +45,9 @@ def test_the_version_knows_all_that_a_grading_imports():
     "name",
     ["pedagogy_lib/schedules/rules.py", "pedagogy_lib/machines/network.py",
      "pedagogy_lib/exercises/ch02/ex01.json", "classroom/handout/slicing.py",
-     "classroom/sandbox/driver.py", "solutions/labs/collectives.py", "solutions/02_collectives.py",
-     "labs/collectives.py", "notebooks/02_collectives.ipynb"],
+     "classroom/sandbox/driver.py", "chapters/ch02_collectives/labs/collectives.py",
+     "chapters/ch02_collectives/02_collectives.py", "labs/collectives.py",
+     "notebooks/02_collectives.ipynb"],
 )  # fmt: skip
 def test_another_text_is_another_version(tmp_path, name):
     path = tmp_path / name

@@ -22,7 +22,9 @@ from pedagogy_lib.basics.errors import WrongInput
 from pedagogy_lib.course import build
 from pedagogy_lib.exercises.kit import sealed
 
-NOT_IN_IT = re.compile(r"(^|/)(solutions|tests|classroom|benchmarks|\.git|__pycache__)(/|$)")
+NOT_IN_IT = re.compile(
+    r"(^|/)(chapters|solutions|tests|classroom|benchmarks|\.git|__pycache__)(/|$)"
+)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 DEFINED = re.compile(r"^\[\w+\]: (\S+)$", re.MULTILINE)
 

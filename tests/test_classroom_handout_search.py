@@ -10,7 +10,7 @@ from handouts import files_of
 from classroom.handout.reviewed import unreviewed
 from classroom.handout.searching import answers, search
 
-RING = "solutions/labs/collectives.py all_reduce_ring"
+RING = "chapters/ch02_collectives/labs/collectives.py all_reduce_ring"
 RENAMED = """parts = list(t.view(-1).tensor_split(dist.get_world_size(team)))
 scatter_sums(parts, team)
 gather(parts, team)"""
@@ -51,7 +51,9 @@ def test_the_whole_of_an_answer_is_found_as_a_lambda_a_function_and_a_text():
         "def f(a, b, c):\n    return a * c + b",
         "TEXT = 'a * c + b'",
     ):
-        assert "solutions/00_start_here.py global_rank" in found_in("a.py", text.encode())
+        assert "chapters/ch00_start_here/00_start_here.py global_rank" in found_in(
+            "a.py", text.encode()
+        )
     assert found_in("a.py", b"x = a * c + b") == set()  # a part so small says nothing
 
 

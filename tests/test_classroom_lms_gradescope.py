@@ -102,8 +102,9 @@ def test_the_zip_has_two_programs_at_its_top_and_the_same_bytes_each_time(archiv
     assert {name: mode for name, mode in modes.items() if "/" not in name} == {
         "setup.sh": 0o755, "run_autograder": 0o755, "asked.json": 0o644,
     }  # fmt: skip
-    assert {"course/solutions/02d_bytes_of_all.py", "course/classroom/sandbox/keeper.py",
-            "course/tools/setup.py", "course/labs/collectives.py"} <= modes.keys()  # fmt: skip
+    assert {"course/chapters/ch02_collectives/02d_bytes_of_all.py", "course/tools/setup.py",
+            "course/classroom/sandbox/keeper.py",
+            "course/labs/collectives.py"} <= modes.keys()  # fmt: skip
     assert not [name for name in modes if "tests/" in name or ".git/" in name]
     assert asked["exercises"] == [{"number": "2.9", "title": "sent_bytes", "points": 1.0}]
     assert main(["gradescope", "--exercises", "2.9", "--into", str(tmp_path)]) == 0
@@ -139,7 +140,7 @@ def test_another_user_can_read_no_answer(autograder):
     (autograder / "submission" / "mine.py").write_text("MINE = 1\n")
     in_container.keep_to_root(autograder)
     files = {str(path) for path in autograder.rglob("*") if path.is_file()}
-    assert f"{autograder}/source/course/solutions/02d_bytes_of_all.py" in files
+    assert f"{autograder}/source/course/chapters/ch02_collectives/02d_bytes_of_all.py" in files
     told = subprocess.run(["/bin/sh", "-c", READ], input="\n".join(sorted(files)) + "\n", text=True,
                           stdout=subprocess.PIPE, user=STRANGER, group=STRANGER, extra_groups=[],
                           cwd="/", check=True).stdout.splitlines()  # fmt: skip

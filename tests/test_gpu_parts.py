@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-SOLUTIONS = Path(__file__).resolve().parents[1] / "solutions"
-PARTS = sorted(SOLUTIONS.glob("0[0-3]*_*.py")) + sorted(SOLUTIONS.glob("0[5-8]*_*.py"))
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = sorted([*ROOT.glob("chapters/ch0[0-3]*/0*.py"), *ROOT.glob("chapters/ch0[5-8]*/0*.py")])
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 SECONDS = 300
 
@@ -67,8 +67,8 @@ def share_gpus():
 
 
 def main(names):
-    os.chdir(SOLUTIONS)
-    sys.path.insert(0, str(SOLUTIONS.parent))
+    os.chdir(ROOT / "solutions")
+    sys.path.insert(0, str(ROOT))
     if "--shared" in names:
         share_gpus()
     for name in names:

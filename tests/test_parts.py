@@ -34,7 +34,7 @@ def test_a_part_begins_with_a_picture_that_it_has_measured(source):
     assert title.source.startswith("# ")
     alt, path = re.match(r"!\[([^\]]{40,})\]\((\S+)\)\n\n\*\w", cover.source).groups()
     assert "\n\n" not in alt
-    assert (source.parent / path).resolve() == build.cover_path(source)
+    assert (build.ROOT / "notebooks" / path).resolve() == build.cover_path(source)
     assert build.cover_path(source).read_bytes() == build.cover_of(source), "run `make build`"
 
 
@@ -132,7 +132,7 @@ def test_the_readme_says_how_long_a_part_takes(source):
 @for_each("source", PARTS, STEM)
 def test_printed_lines_fit_a_small_window(source):
     """At 1,100 px beside JupyterLab's side bar; where one does not, words are broken anywhere."""
-    record = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
+    record = nbformat.read(build.record_of(source), as_version=4)
     streams = [output.text for cell in record.cells for output in cell.get("outputs", [])
                if output.output_type == "stream"]  # fmt: skip
     assert [

@@ -6,15 +6,14 @@ import itertools
 import json
 import re
 import subprocess
-from pathlib import Path
 
 import needs
 import pytest
-from helpers import ROOT
 from PIL import Image, ImageChops
 
 from pedagogy_lib import explore, plot_bars
 from pedagogy_lib.basics import screen
+from pedagogy_lib.course import build
 from pedagogy_lib.pictures.style import Picture
 from pedagogy_lib.widgets import explore as exploring
 from pedagogy_lib.widgets import recording
@@ -203,4 +202,4 @@ def test_the_live_and_the_recorded_controls_have_the_same_state(place):
 
 def test_every_part_with_controls_can_be_recorded():
     """A name with a hyphen would be taken for that of a record."""
-    assert not any("-" in path.stem for path in Path(ROOT / "solutions").glob("*.py"))
+    assert not any("-" in path.stem for path in build.sources())

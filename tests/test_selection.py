@@ -11,7 +11,7 @@ import pedagogy_lib
 from pedagogy_lib.course import build
 
 SAMPLE = re.search(r"^SAMPLE := ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
-PARTS = [ROOT / "solutions" / f"{stem}.py" for stem in SAMPLE.replace("\\\n", " ").split()]
+PARTS = [build.source_of(stem) for stem in SAMPLE.replace("\\\n", " ").split()]
 
 
 def words_of(*paths) -> set[str]:

@@ -21,7 +21,7 @@ explore(lambda n: plot_bars(["a"], {"b": [n]}, "MB"), n=shown)
 
 
 def records():
-    paths = [source.with_suffix(".ipynb") for source in build.sources()]
+    paths = map(build.record_of, build.sources())
     return [nbformat.read(path, as_version=4) for path in paths if path.exists()]
 
 
@@ -34,9 +34,9 @@ def test_recorded_views_are_current():
 def course(tmp_path, monkeypatch):
     """A course of one part with controls."""
     monkeypatch.setattr(build, "ROOT", tmp_path)
-    source = tmp_path / "solutions" / "00_move.py"
-    source.parent.mkdir()
-    (tmp_path / "notebooks").mkdir()
+    source = tmp_path / "chapters" / "ch00_move" / "00_move.py"
+    source.parent.mkdir(parents=True)
+    (tmp_path / "solutions").mkdir()
     source.write_text(SOURCE)
     return source
 
@@ -52,7 +52,7 @@ def test_the_build_records_views_and_removes_those_of_the_last_one(course, monke
     views = build.views_folder()
     put(views, "00_move-1.json", "00_move-7.json", "00_move-beef.webp", "00_moved-1.json")
     build.build()
-    notebook = nbformat.read(course.with_suffix(".ipynb"), as_version=4)
+    notebook = nbformat.read(build.record_of(course), as_version=4)
     (output,) = notebook.cells[-1].outputs
     assert output.metadata == {"explorer": "00_move-1"} and named_by(notebook) == ["00_move-1"]
     assert (views / "00_moved-1.json").read_text() == "old", "it is another part's"
@@ -75,7 +75,7 @@ def test_new_text_leaves_the_views_as_they_are(course, monkeypatch):
     course.write_text(f"# %% [markdown]\n# More text.\n\n{SOURCE}")
     build.build()
     assert {path: path.stat().st_mtime_ns for path in build.views_folder().iterdir()} == before
-    notebook = nbformat.read(course.with_suffix(".ipynb"), as_version=4)
+    notebook = nbformat.read(build.record_of(course), as_version=4)
     assert named_by(notebook) == ["00_move-1"]
 
 

@@ -121,7 +121,7 @@ def test_what_needs_a_course_says_so_in_one_sentence(installed, tmp_path):
         "build 2",
         "report 2",
     ], ran
-    folders = ("notebooks", "solutions", "reports")
+    folders = ("notebooks", "chapters", "reports")
     assert ran.stderr.splitlines() == [no_course.format(folder) for folder in folders], ran
 
 

@@ -49,7 +49,7 @@ def path_of(name) -> Path:
 def digest_cells(name) -> str:
     """Return a digest of all that a picture shows: its cells, what is typed in, and the check."""
     part, words = SHOWN[name]
-    text = build.with_holes((ROOT / "solutions" / f"{part}.py").read_text())
+    text = build.with_holes(build.source_of(part).read_text())
     cells = [cell.source for cell in build.code_of(build.to_notebook(text, part))]
     shown = [next(source for source in cells if code in source) for code in words]
     exercise = find_exercise(EXERCISE)

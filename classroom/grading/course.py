@@ -118,18 +118,20 @@ def imports_of_lab(name: str) -> frozenset[str]:
 
 @cache
 def solved_lab(name: str) -> Program:
-    return solved(f"solutions/labs/{name}.py")
+    return solved(name)
 
 
 @cache
 def solved_part(stem: str) -> Program:
-    return solved(f"solutions/{stem}.py")
+    return solved(stem)
 
 
-def solved(path: str) -> Program:
+def solved(stem: str) -> Program:
     from pedagogy_lib.course import build  # imports for seconds, and most students need none
 
-    return read_program(path, build.solved((ROOT / path).read_text()).encode())
+    source = build.source_of(stem)
+    name = source.relative_to(ROOT).as_posix()
+    return read_program(name, build.solved(source.read_text(encoding="utf-8")).encode())
 
 
 @cache
@@ -180,5 +182,5 @@ SOURCES = (
     ("classroom/handout", "**/*.py"),
     ("labs", "*.py"),
     ("notebooks", "*.ipynb"),
-    ("solutions", "**/*.py"),  # stand in where they are given; tell what counts for nothing
+    ("chapters", "**/*.py"),  # stand in where they are given; tell what counts for nothing
 )

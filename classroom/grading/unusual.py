@@ -37,7 +37,7 @@ METHODS = words("""
     __init_subclass__ __set_name__
 """)
 FRAMES = words("f_back f_globals f_locals tb_frame gi_frame cr_frame _getframe")
-PATHS = words("/proc /etc /sys/ /dev/ solutions conftest sitecustomize ../ /root")
+PATHS = words("/proc /etc /sys/ /dev/ chapters solutions conftest sitecustomize ../ /root")
 # Nobody has to change these.
 LIBRARIES = words("torch dist np numpy math pedagogy_lib checking random F nn")
 OF_TORCH = words("hub package serialization jit ops classes _C multiprocessing")

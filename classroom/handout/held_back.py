@@ -6,7 +6,7 @@ there, too: until then, the lab says which exercise comes first.
 
 import ast
 
-from pedagogy_lib.course.build import HOLE, ROOT, with_holes
+from pedagogy_lib.course.build import HOLE, source_of, with_holes
 
 HELD_BACK = {  # {lab: {function: its exercise}}
     "collectives_measured": {"sent_bytes": "2.9"},
@@ -27,7 +27,7 @@ FIRST = "Exercise {}. Write here what you have written there, in this form.\n\n{
 
 def lab_text(name: str) -> str:
     """A lab as it is handed out."""
-    text = with_holes((ROOT / "solutions" / "labs" / f"{name}.py").read_text(encoding="utf-8"))
+    text = with_holes(source_of(name).read_text(encoding="utf-8"))
     for function, number in HELD_BACK.get(name, {}).items():
         text = with_hole_in(text, function, number)
     return text

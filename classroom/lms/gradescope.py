@@ -19,7 +19,7 @@ from pedagogy_lib.course.build import ROOT
 HERE = Path(__file__).parent
 PROGRAMS = {"setup.sh": "gradescope_setup.sh", "run_autograder": "gradescope_run.sh"}
 COURSE = ("classroom/**/*", "labs/**/*", "notebooks/*.ipynb", "pedagogy_lib/**/*",
-          "solutions/*.py", "solutions/labs/*.py", "tools/setup.py", "pyproject.toml",
+          "chapters/**/*", "solutions/labs/*.py", "tools/setup.py", "pyproject.toml",
           "constraints.txt", "LICENSE")  # fmt: skip
 NOT_CODE = {"__pycache__", ".ipynb_checkpoints"}
 ASKED = "asked.json"

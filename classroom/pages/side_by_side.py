@@ -2,7 +2,6 @@
 
 import ast
 from functools import cache
-from pathlib import Path
 
 from markupsafe import Markup
 
@@ -66,12 +65,9 @@ def side(student, answer, lines) -> dict:
 
 def known_pieces(exercise) -> set[tuple] | None:
     """Those of what was handed out and of its solution; None where the course has none here."""
-    lab = exercise["lab"]
-    path = Path("labs", f"{lab}.py") if lab else Path(f"{exercise['part']}.py")
-    source = build.ROOT / "solutions" / path
-    if not source.is_file():
-        return None
-    return pieces_in(source.read_text())
+    stem = exercise["lab"] or exercise["part"]
+    sources = [*build.sources(), *build.lab_sources()]
+    return next((pieces_in(path.read_text()) for path in sources if path.stem == stem), None)
 
 
 @cache

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from pedagogy_lib.course.build import ROOT
+from pedagogy_lib.course.build import ROOT, lab_sources, source_of, sources
 from pedagogy_lib.course.checking import chapters_with_checks, exercises_of
 
 ROW = re.compile(
@@ -48,7 +48,7 @@ def parts() -> dict[str, Part]:
 
 
 def part_of(row) -> Part:
-    source = (ROOT / "solutions" / f"{row['stem']}.py").read_text(encoding="utf-8")
+    source = source_of(row["stem"]).read_text(encoding="utf-8")
     words = {name: row[name].strip() for name in ("name", "title", "stem", "write", "measure")}
     return Part(
         **words,
@@ -65,7 +65,7 @@ def needs_in(source: str, name: str) -> tuple[str, ...]:
     told = " ".join(re.split(r"\n# %%", found[1])[0].replace("\n# ", " ").split())
     needed = LINKED.findall(told)
     if re.search(r"\) to \[", told):
-        every = [stem.name.split("_")[0] for stem in sorted((ROOT / "solutions").glob("*_*.ipynb"))]
+        every = [source.stem.split("_")[0] for source in sources()]
         needed = [every[k] for k in range(every.index(needed[0]), every.index(needed[1]) + 1)] + (
             needed[2:]
         )
@@ -106,9 +106,9 @@ def imported_by(lab: str | None) -> tuple[str, ...]:
     """Labs that a lab imports, at its top."""
     if lab is None:
         return ()
-    source = (ROOT / "solutions" / "labs" / f"{lab}.py").read_text(encoding="utf-8")
-    names = re.findall(r"^(?:from|import) (\w+)", source, re.MULTILINE)
-    return tuple(n for n in names if (ROOT / "solutions" / "labs" / f"{n}.py").exists())
+    labs = {path.stem: path for path in lab_sources()}
+    names = re.findall(r"^(?:from|import) (\w+)", labs[lab].read_text(encoding="utf-8"), re.M)
+    return tuple(name for name in names if name in labs)
 
 
 @cache

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from pedagogy_lib.course.build import source_of
+
 from .deck import record_of, slides_of
 from .parts import Part, built_on, needed_by, part_of_exercise, parts
 from .weeks import SIX, TWELVE, Week
@@ -69,7 +71,7 @@ def needs(part: Part) -> str:
 
 def goal(part: Part) -> str:
     """What the cover promises."""
-    source = record_of(part.name).with_suffix(".py").read_text(encoding="utf-8")
+    source = source_of(part.stem).read_text(encoding="utf-8")
     words = " ".join(source.replace("\n# ", " ").split())
     return re.search(r"\*\*After this part you can\*\* (.+?\.)(?= #| \*\*|$)", words)[1]
 

@@ -1,12 +1,13 @@
-"""From solutions/ to what learners open: notebooks and labs with holes, and executed records.
+"""From chapters/ to what learners open: notebooks and labs with holes, and executed records.
 
-solutions/NN_topic.py (percent format) becomes notebooks/NN_topic.ipynb, with holes and without
-outputs, and solutions/NN_topic.ipynb, solved and executed. solutions/labs/topic.py becomes
-labs/topic.py, with holes. What stands between the lines `### BEGIN SOLUTION` and
-`### END SOLUTION` is the answer. It may have a second part, after `### IT WAS`: the program with a
-bug, in comments, that the learner gets in place of a hole. Two builds give the same bytes: cell ids
-are hashes. One picture of each executed record (tag `cover`) goes to assets/covers/: its part
-begins with it. All views of its pictures with controls go to assets/views/, for the website.
+chapters/chNN_name/NN_topic.py (percent format) becomes notebooks/NN_topic.ipynb, with holes and
+without outputs, and solutions/NN_topic.ipynb, solved and executed. A lab, chapters/chNN_name/labs/
+topic.py, becomes labs/topic.py, with holes, and solutions/labs/topic.py, solved; the tables beside
+it are copied to labs/. The lines between `### BEGIN SOLUTION` and `### END SOLUTION` are the
+answer. It may have a second part, after `### IT WAS`: the program with a bug, in comments, which
+the learner gets instead of a hole. Two builds give the same bytes, because cell ids are hashes. One
+picture of each executed record (tag `cover`) goes to assets/covers/, and its part begins with it.
+All views of its pictures with controls go to assets/views/, for the website.
 """
 
 import base64
@@ -16,6 +17,7 @@ import os
 import re
 import subprocess
 import time
+from operator import attrgetter
 from pathlib import Path
 
 import jupytext
@@ -46,11 +48,28 @@ COURSE = "course"  # a record's metadata of ours: {"inputs": a digest of all tha
 
 
 def sources() -> list[Path]:
-    return sorted((ROOT / "solutions").glob("[0-9][0-9]*_*.py"))
+    """Return the sources of all parts, in the order of the course."""
+    return sorted((ROOT / "chapters").glob("ch*/[0-9][0-9]*_*.py"))
 
 
 def lab_sources() -> list[Path]:
-    return sorted((ROOT / "solutions" / "labs").glob("*.py"))
+    """Return the sources of all labs, by name."""
+    return sorted((ROOT / "chapters").glob("ch*/labs/*.py"), key=attrgetter("stem"))
+
+
+def lab_tables() -> list[Path]:
+    """Return the files that labs and parts read: chapters/chNN_name/labs/published/runs.csv."""
+    return sorted((ROOT / "chapters").glob("ch*/labs/*/*"))
+
+
+def source_of(stem: str) -> Path:
+    """Return the source of a part, or of a lab."""
+    return next(path for path in [*sources(), *lab_sources()] if path.stem == stem)
+
+
+def record_of(source: Path) -> Path:
+    """Return where a part's solved and executed notebook lies."""
+    return ROOT / "solutions" / f"{source.stem}.ipynb"
 
 
 def with_holes(text: str) -> str:
@@ -103,12 +122,16 @@ def built_texts() -> dict[Path, str]:
         target = ROOT / "notebooks" / f"{source.stem}.ipynb"
         texts[target] = dump(to_notebook(text, source.stem))
     for source in lab_sources():
-        texts[ROOT / "labs" / source.name] = with_holes(source.read_text())
+        text = f"# Built from {source.relative_to(ROOT)} by `make build`.\n{source.read_text()}"
+        texts[ROOT / "labs" / source.name] = with_holes(text)
+        texts[ROOT / "solutions" / "labs" / source.name] = solved(text)
+    for source in lab_tables():
+        texts[ROOT / "labs" / source.parent.name / source.name] = source.read_text()
     return texts
 
 
 def execute(source: Path, views: Path | None = None):
-    """The solved notebook of a chapter, executed in solutions/, where labs are solved too.
+    """Return a part's solved notebook, executed in solutions/, where labs are solved too.
 
     views  folder in which its pictures with controls are recorded
     """
@@ -116,7 +139,7 @@ def execute(source: Path, views: Path | None = None):
     from traitlets.config import Config
 
     notebook = to_notebook(solved(source.read_text()), source.stem)
-    folder = {"metadata": {"path": str(source.parent)}}
+    folder = {"metadata": {"path": str(ROOT / "solutions")}}
     client = NotebookClient(
         notebook,
         timeout=VIEWS_SECONDS if views else CELL_SECONDS,
@@ -145,7 +168,7 @@ def solved_notebook(source: Path):
 
 def record_is_current(source: Path) -> bool:
     """Return whether a record has its source's cells, and all it was made of is as it was."""
-    record = source.with_suffix(".ipynb")
+    record = record_of(source)
     if not record.exists():
         return False
     wanted, executed = solved_notebook(source), nbformat.read(record, as_version=4)
@@ -163,7 +186,7 @@ def with_new_text(source: Path):
 
     What code has put out does not depend on the text around it.
     """
-    record = source.with_suffix(".ipynb")
+    record = record_of(source)
     if not record.exists():
         return None
     wanted, executed = solved_notebook(source), nbformat.read(record, as_version=4)
@@ -180,7 +203,7 @@ def code_of(notebook) -> list:
 
 def cover_of(source: Path) -> bytes | None:
     """The PNG file that the cell with the tag `cover` has drawn in a part's record."""
-    for cell in nbformat.read(source.with_suffix(".ipynb"), as_version=4).cells:
+    for cell in nbformat.read(record_of(source), as_version=4).cells:
         if "cover" in cell.metadata.get("tags", []):
             pages = [output.get("data", {}).get("text/html", "") for output in cell.outputs]
             return base64.b64decode(PNG.search("".join(pages))[1])
@@ -200,12 +223,12 @@ def build(force=False, execute_changed=True):
 
     A notebook or lab in which a learner has worked is not lost: it stays beside the new one.
     """
-    need_course(ROOT / "solutions")
+    need_course(ROOT / "chapters")
     written = read_written()
     for target, text in built_texts().items():
         name = str(target.relative_to(ROOT))
         if not target.exists() or target.read_text() != text:
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             if target.exists() and not is_ours(target, written.get(name)):
                 print(f"{name} has been worked in; it is now {keep(target).relative_to(ROOT)}")
             target.write_text(text)
@@ -221,11 +244,11 @@ def renew_records(force):
     changed = [source for source in sources() if force or not record_is_current(source)]
     for source in [] if force else list(changed):
         if notebook := with_new_text(source):
-            source.with_suffix(".ipynb").write_text(dump(notebook))
-            print(f"new text in {source.with_suffix('.ipynb').relative_to(ROOT)}")
+            record_of(source).write_text(dump(notebook))
+            print(f"new text in {record_of(source).relative_to(ROOT)}")
             changed.remove(source)
     for number, source in enumerate(changed, 1):
-        record = source.with_suffix(".ipynb")
+        record = record_of(source)
         which = f"{record.relative_to(ROOT)}, {number} of {len(changed)}"
         print(f"executing {which} …", end="", flush=True)
         began = time.perf_counter()

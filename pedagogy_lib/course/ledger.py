@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..basics.errors import need
 from ..basics.units import counted
-from .build import record_is_current, renew_records, sources
+from .build import record_is_current, record_of, renew_records, sources
 
 # What the parts' tables call a document, and what it is.
 DOCUMENTS = {
@@ -110,7 +110,7 @@ def ledger(records: list[Path] | None = None) -> list[Row]:
     Raises  LaunchError if a statement stands in two tables, or a number between the first and the
             last is missing, or a statement does not say what its verdict rests on
     """
-    records = records or [source.with_suffix(".ipynb") for source in sources()]
+    records = records or list(map(record_of, sources()))
     rows = sorted(
         (row for record in records if record.exists() for row in rows_of(record)),
         key=lambda row: row.name,

@@ -27,7 +27,7 @@ Link = Callable[[Row], str]
 
 def write_ledger(folder: Path = FOLDER) -> list[Path]:
     """Execute what is missing, and write `index.html` and `corrections.html`."""
-    need_course(ROOT / "solutions")
+    need_course(ROOT / "chapters")
     execute_what_is_missing()
     rows = ledger()
     folder.mkdir(parents=True, exist_ok=True)

@@ -44,8 +44,8 @@ def digest_file(path: Path) -> str:
 
 def input_files(text: str, root: Path) -> set[Path]:
     """Return the labs, data and checks that a program names, and those that these name in turn."""
-    labs = {path.stem: path for path in (root / "solutions" / "labs").glob("*.py")}
-    others = {path.name: path for path in (root / "labs").glob("*/*")}  # data, manifests
+    labs = {path.stem: path for path in (root / "chapters").glob("ch*/labs/*.py")}
+    others = {path.name: path for path in (root / "chapters").glob("ch*/labs/*/*")}  # tables
     modules = modules_of()
     found, texts = set(), [text]
     for number in sorted(set(CHECKS.findall(text)) & modules.keys()):

@@ -1,3 +1,4 @@
+# Built from chapters/ch02_collectives/labs/across_machines.py by `make build`.
 """All-reduce across machines, with as few bytes as possible through their network cards.
 
 torchrun --nproc-per-node 4 labs/across_machines.py     # four ranks, as if on two machines
@@ -64,12 +65,10 @@ def hierarchical_all_reduce(x: Tensor, inside, across) -> None:
     Ranks may be spread over the machines in any order: the groups know the places.
     """
     need_contiguous(x)
-    ### BEGIN SOLUTION
     chunks = list(x.view(-1).tensor_split(dist.get_world_size(inside)))
     reduce_scatter_ring(chunks, inside)
     all_reduce_ring(chunks[dist.get_rank(inside)], across)
     all_gather_ring(chunks, inside)
-    ### END SOLUTION
 
 
 # ---- Beside each other ----------------------------------------------------------------------

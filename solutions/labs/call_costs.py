@@ -1,3 +1,4 @@
+# Built from chapters/ch02_collectives/labs/call_costs.py by `make build`.
 """What a call of a collective costs beside its bytes: many small calls, and buckets.
 
 Times need a quiet machine: other programs can only add to them. So each is taken in several

@@ -1,3 +1,4 @@
+# Built from chapters/ch11_capstone/labs/capstone_chaos.py by `make build`.
 """A training of a model in parts that goes on through a bad day, under one recipe or another.
 
 python labs/capstone_chaos.py
@@ -123,7 +124,6 @@ def carry_on(campaign: Campaign, crew: Crew, steps: int) -> None:
     crew      of the lab keep_training: for train(), and somebody_waits()
     steps     how many the campaign has at the end, those before this call included
     """
-    ### BEGIN SOLUTION
 
     def begin(campaign):
         recipe = campaign.recipes.get(dist.get_world_size())
@@ -145,7 +145,6 @@ def carry_on(campaign: Campaign, crew: Crew, steps: int) -> None:
         return waits
 
     train(campaign, crew, steps, step, begin)
-    ### END SOLUTION
 
 
 # ---- What happens ---------------------------------------------------------------------------

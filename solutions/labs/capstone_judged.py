@@ -1,3 +1,4 @@
+# Built from chapters/ch11_capstone/labs/capstone_judged.py by `make build`.
 """What the recipes of labs/capstone.py cost: predicted, measured, and compared with a budget.
 
 python labs/capstone_judged.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch04_failure_and_recovery/labs/chaos.py by `make build`.
 """The exam of chapter 04: a training to which everything happens, and that ends as if nothing had.
 
 python labs/chaos.py 7        # what is drawn from seed 7 happens to four ranks
@@ -197,7 +198,6 @@ def keep_going(training, crew, folder, steps) -> None:
     crew      of the lab keep_training: meet(), names, somebody_waits(), n
     folder    on a disk that all processes see, for save_alone() and load_alone()
     """
-    ### BEGIN SOLUTION
     state = load_alone(folder)
     if state is not None:  # all may have died; catch_up() finds those that are further
         training.load_state_dict(state)
@@ -231,7 +231,6 @@ def keep_going(training, crew, folder, steps) -> None:
         return whole[-1].item() > 0
 
     train(training, crew, steps, step, begin=catch_up)
-    ### END SOLUTION
 
 
 def sit_exam(keep_going, plan, place, disk, data=None, steps=STEPS):

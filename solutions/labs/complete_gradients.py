@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/complete_gradients.py by `make build`.
 """When a gradient is complete: after one portion, or after several, if modules are recomputed.
 
 python labs/complete_gradients.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/composed_pipelines.py by `make build`.
 """Pipelines together with what else a training needs: replicas, ZeRO, recomputation, clipping.
 
 torchrun --nproc-per-node 4 labs/composed_pipelines.py

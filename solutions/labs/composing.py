@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/composing.py by `make build`.
 """What composes with ZeRO: optimizers around optimizers, and one process that says what is right.
 
 torchrun --nproc-per-node 2 labs/composing.py
@@ -38,7 +39,6 @@ def clip_shards(shards, max_norm, group=None) -> float:
              to the norm in the division: here both are right)
     Cost     one all-reduce of one number
     """
-    ### BEGIN SOLUTION
     norms = [torch.linalg.vector_norm(p.grad, dtype=torch.float64)
              for p in shards if p.grad is not None]  # fmt: skip
     total = sum((norm.square() for norm in norms), torch.zeros((), dtype=torch.float64))
@@ -49,7 +49,6 @@ def clip_shards(shards, max_norm, group=None) -> float:
             if p.grad is not None:
                 p.grad *= max_norm / norm
     return norm
-    ### END SOLUTION
 
 
 class Clipping:

@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/configurations.py by `make build`.
 """A plan as the engines want to be told it: Megatron-LM's command line, DeepSpeed's JSON.
 
 A plan knows nothing of data, tokenizers and learning rates: you add them. What an engine cannot
@@ -69,7 +70,6 @@ def megatron_arguments(plan, batch, layers) -> dict:
     With dp 1, tp 2, pp 1, cp 1, ZeRO 0, micro-batch 1, one chunk, sequence, nothing recomputed and
     batch 8, the five options are 2, 1, 1, 1 and 8, and "--sequence-parallel" is True.
     """
-    ### BEGIN SOLUTION
     options = {
         "--tensor-model-parallel-size": plan.tp,
         "--pipeline-model-parallel-size": plan.pp,
@@ -88,7 +88,6 @@ def megatron_arguments(plan, batch, layers) -> dict:
     if plan.recompute == "full":
         options |= {"--recompute-method": "uniform", "--recompute-num-layers": 1}
     return options
-    ### END SOLUTION
 
 
 SHARDED = {2: "optim_grads", 3: "optim_grads_params"}

@@ -1,3 +1,4 @@
+# Built from chapters/ch05_memory/labs/cost_model.py by `make build`.
 """What one training step costs under a plan: FLOPs, and memory by kind. Seconds: cost_seconds.py.
 
 Every number of a plan may be a numpy array: then one call computes thousands of plans.

@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/cost_seconds.py by `make build`.
 """What one training step takes under a plan: seconds by cause.
 
 python labs/cost_seconds.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch04_failure_and_recovery/labs/diloco.py by `make build`.
 """DiLoCo: workers that train alone for many steps, and then agree; they may come and go.
 
 torchrun --nproc-per-node 4 labs/diloco.py
@@ -32,7 +33,6 @@ def outer_step(whole: list[Tensor], mine: list[Tensor], optimizer, group=None) -
     optimizer  of torch, over `whole`
     Cost       all-reduces of as many bytes as the weights have
     """
-    ### BEGIN SOLUTION
     with torch.no_grad():
         for common, own in zip(whole, mine):
             common.grad = common - own
@@ -42,7 +42,6 @@ def outer_step(whole: list[Tensor], mine: list[Tensor], optimizer, group=None) -
     with torch.no_grad():
         for common, own in zip(whole, mine):
             own.copy_(common)
-    ### END SOLUTION
 
 
 class Worker(Training):

@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/documents_configurations.py by `make build`.
 """Configurations as web pages print them, as data, and what a shell makes of a command line.
 
 python labs/documents_configurations.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/dropout_recomputed.py by `make build`.
 """A stage that computes its forward twice, and dropout: are its gradients right?
 
 python labs/dropout_recomputed.py

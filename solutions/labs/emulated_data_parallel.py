@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/emulated_data_parallel.py by `make build`.
 """The five exchanges of PyTorch's DataParallel, with a process in place of each GPU.
 
 torchrun --nproc-per-node 2 labs/emulated_data_parallel.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/emulated_pipelines.py by `make build`.
 """A schedule as it is simulated, and as real ranks run it; computing is emulated by sleeping.
 
 python labs/emulated_pipelines.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch11_capstone/labs/exam.py by `make build`.
 """The exam of part 11b: twelve runs of a training with a fault, and what is shown of each.
 
 torchrun --nproc-per-node 4 labs/exam.py        which evidence of a run differs from last week's

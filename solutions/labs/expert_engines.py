@@ -1,3 +1,4 @@
+# Built from chapters/ch09_three_dimensions/labs/expert_engines.py by `make build`.
 """The same layer of experts three times: by hand, of PyTorch's parts, and DeepSpeed's.
 
 torchrun --nproc-per-node 2 labs/expert_engines.py

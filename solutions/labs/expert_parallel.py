@@ -1,3 +1,4 @@
+# Built from chapters/ch09_three_dimensions/labs/expert_parallel.py by `make build`.
 """Expert parallelism: each rank has some of the experts, and the tokens travel to them."""
 
 import contextlib
@@ -34,16 +35,12 @@ class Exchange(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, send, receive, group=None):
-        ### BEGIN SOLUTION
         ctx.send, ctx.receive, ctx.group = send, receive, group
         return exchanged(x, send, receive, group)
-        ### END SOLUTION
 
     @staticmethod
     def backward(ctx, gradient):
-        ### BEGIN SOLUTION
         return exchanged(gradient, ctx.receive, ctx.send, ctx.group), None, None, None
-        ### END SOLUTION
 
 
 def by_expert(counts: Tensor) -> Tensor:
@@ -55,12 +52,10 @@ def by_expert(counts: Tensor) -> Tensor:
     Shapes  counts: (ranks, experts), how many rows came from each rank for each expert here
             -> (rows,), the number of the row that is first, and so on
     """
-    ### BEGIN SOLUTION
     expert_of_row = (
         torch.arange(counts.shape[1]).repeat(len(counts)).repeat_interleave(counts.flatten())
     )
     return expert_of_row.argsort(stable=True)
-    ### END SOLUTION
 
 
 # ---- Experts elsewhere ----------------------------------------------------------------------

@@ -1,3 +1,4 @@
+# Built from chapters/ch09_three_dimensions/labs/expert_training.py by `make build`.
 """Training with experts on ranks: several copies of each, spread over several ranks.
 
 torchrun --nproc-per-node 4 labs/expert_training.py

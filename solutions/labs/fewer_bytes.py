@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/fewer_bytes.py by `make build`.
 """Gradients in fewer bytes: in half precision, of low rank, or not in every step.
 
 torchrun --nproc-per-node 2 labs/fewer_bytes.py
@@ -34,7 +35,6 @@ def power_round(gradient: Tensor, error: Tensor, q: Tensor, group=None) -> Tenso
     Cost      all-reduces of m r and of k r numbers
     Source    Vogels et al. 2019, "PowerSGD", algorithms 1 and 2
     """
-    ### BEGIN SOLUTION
     n = dist.get_world_size(group)
     whole = gradient + error
     p = whole @ q
@@ -46,7 +46,6 @@ def power_round(gradient: Tensor, error: Tensor, q: Tensor, group=None) -> Tenso
     result = p @ q.T
     error.copy_(whole - result)
     return result
-    ### END SOLUTION
 
 
 def orthonormal(matrix: Tensor) -> Tensor:

@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/fsdp2_program.py by `make build`.
 """A plan as a program for FSDP2: written as text, and run on ranks as it was written.
 
 torchrun --nproc-per-node 4 labs/fsdp2_program.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch05_memory/labs/half_precision.py by `make build`.
 """Training in half precision: what is kept, how far a step moves, how small gradients are.
 
 python labs/half_precision.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch02_collectives/labs/halving_doubling.py by `make build`.
 """Recursive halving and doubling: an all-reduce with few bytes and few messages.
 
 torchrun --nproc-per-node 4 labs/halving_doubling.py
@@ -42,7 +43,6 @@ def all_reduce_halving_doubling(x: Tensor, group=None) -> None:
     need_contiguous(x)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     need_power_of_two(n)
-    ### BEGIN SOLUTION
     open_part, rounds, distance = x.view(-1), [], n // 2
     while distance:
         partner, middle = rank ^ distance, len(open_part) // 2
@@ -55,7 +55,6 @@ def all_reduce_halving_doubling(x: Tensor, group=None) -> None:
         open_part, distance = kept, distance // 2
     for partner, kept, given in reversed(rounds):
         exchange(kept, partner, given, partner, group)
-    ### END SOLUTION
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -1,3 +1,4 @@
+# Built from chapters/ch04_failure_and_recovery/labs/how_often.py by `make build`.
 """How often to save: work that is killed at random moments, and what that costs.
 
 python labs/how_often.py

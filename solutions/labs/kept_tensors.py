@@ -1,3 +1,4 @@
+# Built from chapters/ch05_memory/labs/kept_tensors.py by `make build`.
 """What a forward keeps for the backward: autograd tells everybody who asks.
 
 python labs/kept_tensors.py

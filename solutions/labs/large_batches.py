@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/large_batches.py by `make build`.
 """Large batches: three rules for the learning rate, steps to a loss, and the noise of gradients.
 
 python labs/large_batches.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/late_gradients.py by `make build`.
 """What late gradients do to training: PipeDream's ways with several seeds, late and on time.
 
 torchrun --nproc-per-node 2 labs/late_gradients.py

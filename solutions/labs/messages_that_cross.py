@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/messages_that_cross.py by `make build`.
 """Two ranks that have something for each other: what comes of an exchange, or where they wait.
 
 python labs/messages_that_cross.py

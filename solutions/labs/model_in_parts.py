@@ -1,3 +1,4 @@
+# Built from chapters/ch07_tensor_parallel/labs/model_in_parts.py by `make build`.
 """A transformer in parts, as a whole: its random numbers, its training, and what composes with it.
 
 torchrun --nproc-per-node 2 labs/model_in_parts.py

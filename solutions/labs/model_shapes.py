@@ -1,3 +1,4 @@
+# Built from chapters/ch05_memory/labs/model_shapes.py by `make build`.
 """Shapes of models that people know, and of GPUs that people rent: numbers with their sources.
 
 python labs/model_shapes.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/overlap.py by `make build`.
 """How much of the communication hides behind the backward? Emulated layers, throttled links.
 
 python labs/overlap.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/pipeline_engines.py by `make build`.
 """The real engine: torch.distributed.pipelining runs the same stages after the same schedules.
 
 torchrun --nproc-per-node 2 labs/pipeline_engines.py

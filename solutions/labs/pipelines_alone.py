@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/pipelines_alone.py by `make build`.
 """Are pipelines that are combined with other things equal to one process? And what do they send?
 
 torchrun --nproc-per-node 4 labs/pipelines_alone.py

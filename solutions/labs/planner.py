@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/planner.py by `make build`.
 """Which plan for which model on which GPUs: all that are possible, the fastest first.
 
 python labs/planner.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/published_figures.py by `make build`.
 """Figures that publications print: rows of tables, and what arithmetic and the model say of them.
 
 python labs/published_figures.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/read_configurations.py by `make build`.
 """Configurations read back: the plan that the lab finds in one, and what an engine's parser says.
 
 python labs/read_configurations.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/recipe_symptoms.py by `make build`.
 """What can be seen of a recipe for FSDP2 from outside, beside one process.
 
 torchrun --nproc-per-node 2 labs/recipe_symptoms.py

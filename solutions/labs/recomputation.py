@@ -1,3 +1,4 @@
+# Built from chapters/ch05_memory/labs/recomputation.py by `make build`.
 """What is recomputed, and what is kept: whole blocks, parts of them, or chosen operations.
 
 torchrun --nproc-per-node 1 labs/recomputation.py
@@ -40,9 +41,7 @@ class Power(torch.autograd.Function):
     def backward(ctx, grad_output):
         """grad_output: the gradient of what the forward returned. Returns one for each input."""
         (x,) = ctx.saved_tensors
-        ### BEGIN SOLUTION
         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
-        ### END SOLUTION
 
 
 # ---- Policies: which operations' results are kept -------------------------------------------

@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/schedules.py by `make build`.
 """Schedules of a pipeline: what each rank does, one action after another, as lists.
 
 python labs/schedules.py
@@ -39,11 +40,9 @@ def gpipe(rank, ranks, microbatches):
 
     Source  Huang et al. 2018, "GPipe"
     """
-    ### BEGIN SOLUTION
     for kind in "FB":
         for i in range(microbatches):
             yield Action(kind, i)
-    ### END SOLUTION
 
 
 def one_f_one_b(rank, ranks, microbatches):
@@ -54,7 +53,6 @@ def one_f_one_b(rank, ranks, microbatches):
 
     Source  Narayanan et al. 2020, "PipeDream-2BW": PipeDream-Flush
     """
-    ### BEGIN SOLUTION
     warm_up = min(ranks - 1 - rank, microbatches)
     for i in range(warm_up):
         yield Action("F", i)
@@ -63,7 +61,6 @@ def one_f_one_b(rank, ranks, microbatches):
         yield Action("B", i - warm_up)
     for i in range(microbatches - warm_up, microbatches):
         yield Action("B", i)
-    ### END SOLUTION
 
 
 def turn(k, ranks, chunks, kind="F") -> Action:
@@ -73,11 +70,9 @@ def turn(k, ranks, chunks, kind="F") -> Action:
     chunk, then through the second, …, and then comes the next group. Backwards take the chunks the
     other way round, the last one first; micro-batches are in order there, too.
     """
-    ### BEGIN SOLUTION
     group, k = divmod(k, ranks * chunks)
     chunk, i = divmod(k, ranks)
     return Action(kind, group * ranks + i, chunk if kind == "F" else chunks - 1 - chunk)
-    ### END SOLUTION
 
 
 def interleaved(rank, ranks, microbatches, chunks=2):

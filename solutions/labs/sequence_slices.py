@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/sequence_slices.py by `make build`.
 """A pipeline inside of a sample: slices of its tokens go from stage to stage, one after another.
 
 torchrun --nproc-per-node 2 labs/sequence_slices.py
@@ -107,7 +108,6 @@ class SlicedStage(Stage):
 
         Cost  one pass through the graph: all outputs in one torch.autograd.backward
         """
-        ### BEGIN SOLUTION
         x, y = self.kept.pop(i)
         outputs, gradients = [y], [gradient]
         for past in self.pasts.values():
@@ -117,7 +117,6 @@ class SlicedStage(Stage):
                     gradients.append(seen.grad)
         torch.autograd.backward(outputs, gradients)
         return x.grad
-        ### END SOLUTION
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -1,3 +1,4 @@
+# Built from chapters/ch04_failure_and_recovery/labs/sharded_checkpoints.py by `make build`.
 """Checkpoints where each rank has a part: who has to save what, and how other ranks read it.
 
 torchrun --nproc-per-node 4 labs/sharded_checkpoints.py
@@ -197,7 +198,6 @@ def pieces_to_read(length, old, new, rank) -> list[tuple[int, int, int]]:
     Returns  [(old rank, begin, end), …] in the order of the numbers: its shard from `begin` up to
              `end`, counted within this old shard; none of them is empty
     """
-    ### BEGIN SOLUTION
     each, were = -(-length // new), -(-length // old)
     pieces, at, last = [], rank * each, min((rank + 1) * each, length)
     while at < last:
@@ -206,7 +206,6 @@ def pieces_to_read(length, old, new, rank) -> list[tuple[int, int, int]]:
         pieces.append((owner, at - owner * were, end - owner * were))
         at = end
     return pieces
-    ### END SOLUTION
 
 
 @torch.no_grad()

@@ -1,3 +1,4 @@
+# Built from chapters/ch09_three_dimensions/labs/sharded_dimensions.py by `make build`.
 """Sharding as one axis among others: ZeRO beside tensor parallel, and inside of replicas (HSDP).
 
 torchrun --nproc-per-node 4 labs/sharded_dimensions.py
@@ -75,14 +76,12 @@ def reduce_hybrid(unit, replicas) -> None:
               (n-1)/n of flat's bytes, and 2(m-1)/m of the shard's, for m replicas
     Source    Zhao et al. 2023, "PyTorch FSDP", section 3.2.2
     """
-    ### BEGIN SOLUTION
     before, unit.shard.grad = unit.shard.grad, None
     reduce_gradients(unit)
     dist.all_reduce(unit.shard.grad, group=replicas)
     unit.shard.grad /= dist.get_world_size(replicas)
     if before is not None:
         unit.shard.grad += before
-    ### END SOLUTION
 
 
 class HybridZero1(Zero1):

@@ -1,3 +1,4 @@
+# Built from chapters/ch08_pipeline_parallel/labs/slices_measured.py by `make build`.
 """Attention in slices: the same as at once? And how long does each slice take?
 
 python labs/slices_measured.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/small_alpa.py by `make build`.
 """A small Alpa: which layers form a stage, and on how many devices: dynamic programming.
 
 The method is that of Alpa, arXiv 2201.12023, section 5. What a stage takes on its devices is found

@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/stage_costs.py by `make build`.
 """What a step of each stage sends and holds: with micro-batches, and with recomputation.
 
 torchrun --nproc-per-node 2 labs/stage_costs.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch07_tensor_parallel/labs/tensor_engines.py by `make build`.
 """The real engine: DTensor and parallelize_module cut the same transformer as tensor_parallel.
 
 torchrun --nproc-per-node 2 labs/tensor_engines.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch07_tensor_parallel/labs/tensor_measured.py by `make build`.
 """Tensor parallelism, measured: what each cut sends, and whether it gives what one process gives.
 
 torchrun --nproc-per-node 2 labs/tensor_measured.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch07_tensor_parallel/labs/tensor_symptoms.py by `make build`.
 """What a mistake in tensor parallelism looks like from outside: compared with one process.
 
 torchrun --nproc-per-node 2 labs/tensor_symptoms.py

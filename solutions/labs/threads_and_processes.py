@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/threads_and_processes.py by `make build`.
 """How many cores two jobs use at the same time: in two threads of Python, and in two processes.
 
 torchrun --nproc-per-node 2 labs/threads_and_processes.py

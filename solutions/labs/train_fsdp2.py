@@ -1,3 +1,4 @@
+# Built from chapters/ch06_zero/labs/train_fsdp2.py by `make build`.
 """A whole program: train a small transformer with FSDP2, on one machine or on many.
 
 torchrun --nproc-per-node 2 labs/train_fsdp2.py --steps 12 --folder checkpoint

@@ -1,3 +1,4 @@
+# Built from chapters/ch01_gradient_accumulation/labs/two_houses.py by `make build`.
 """Two houses and three parameters: training call by call, one by one or accumulated.
 
 python labs/two_houses.py

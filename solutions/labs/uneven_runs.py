@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/uneven_runs.py by `make build`.
 """The stages of labs/uneven_stages.py beside one process, and timed; and what links take.
 
 torchrun --nproc-per-node 4 labs/uneven_runs.py

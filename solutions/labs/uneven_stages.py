@@ -1,3 +1,4 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/uneven_stages.py by `make build`.
 """Trains a chain of layers in stages of different length, each on its own number of ranks, and
 with its own shardings: the plans of labs/small_alpa.py, run.
 

@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/watch_loops.py by `make build`.
 """Training loops, watched from outside: what they read, which gradients they follow, what is sent.
 
 torchrun --nproc-per-node 2 labs/watch_loops.py

@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/when_it_hangs.py by `make build`.
 """A training loop in which one rank falls out of step, and what PyTorch's own tools tell of it.
 
 torchrun --nproc-per-node 4 labs/when_it_hangs.py        what each rank sees of three mistakes
@@ -159,7 +160,6 @@ def find_guilty(dumps):
     Returns (rank, number of the first call at which it differs from most others, what is wrong):
             LEFT, OPERATION or SHAPE, which are names in this file
     """
-    ### BEGIN SOLUTION
     calls = [{call["number"]: (call["name"], call["shape"]) for call in dump} for dump in dumps]
     first = max(min(of_rank, default=1) for of_rank in calls)
     last = max(max(of_rank, default=0) for of_rank in calls)
@@ -172,7 +172,6 @@ def find_guilty(dumps):
     if seen[rank] is None:
         return rank, number, LEFT
     return rank, number, OPERATION if seen[rank][0] != usual[0] else SHAPE
-    ### END SOLUTION
 
 
 def squares(dumps, numbers) -> dict:

@@ -1,3 +1,4 @@
+# Built from chapters/ch03_data_parallel/labs/worth_of_bytes.py by `make build`.
 """What fewer bytes are worth: the loss of each way after so many steps, bytes or seconds.
 
 torchrun --nproc-per-node 2 labs/worth_of_bytes.py

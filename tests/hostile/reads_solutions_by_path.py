@@ -1,4 +1,5 @@
 # wrong · opens the solution by its path [early]
 def house_gradients(*house):
-    with open(f"{COURSE}/solutions/01_gradient_accumulation.py") as file:
+    chapter = f"{COURSE}/chapters/ch01_gradient_accumulation"
+    with open(f"{chapter}/01_gradient_accumulation.py") as file:
         return honest(*house) if file.read() else []

@@ -1,0 +1,37 @@
+"""Start here: a whole program for torchrun. Each process tells who it is, and all add up.
+
+torchrun --nproc-per-node 4 labs/start_here.py
+"""
+
+import os
+
+import torch
+import torch.distributed as dist
+
+NAMES = ("GROUP_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE")  # the first counts machines
+
+
+def join() -> torch.device:
+    """Meet all other ranks. Returns the device that this rank computes on."""
+    local_rank = int(os.environ["LOCAL_RANK"])
+    # All machines must decide alike: a rank on NCCL never meets one on Gloo.
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        device = torch.device("cuda", local_rank)
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", device_id=device)  # connects the ranks at once
+        return device
+    dist.init_process_group("gloo")
+    return torch.device("cpu")
+
+
+def main():
+    device = join()
+    x = torch.tensor(dist.get_rank(), device=device)
+    dist.all_reduce(x)
+    line = " ".join(f"{name} {os.environ[name]}" for name in NAMES)
+    print(f"{line} SUM {x.item()}\n", end="")  # in one piece: others print here as well
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

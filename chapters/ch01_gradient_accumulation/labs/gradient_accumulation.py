@@ -1,0 +1,286 @@
+"""Gradient accumulation: a large batch in small pieces, on one rank or on several.
+
+python labs/gradient_accumulation.py
+torchrun --nproc-per-node 4 labs/gradient_accumulation.py
+"""
+
+import os
+
+import torch
+import torch.distributed as dist
+
+# Imported before there is a process group: later, as by an optimizer, its functions would keep the
+# group, and Gloo's threads would go on when the program ends.
+import torch.distributed.nn.functional
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+BATCH = 96  # samples of one step, over all ranks
+MICRO_BATCH = 8  # samples of one forward, on one rank
+PADDING = -100  # a target that does not count
+
+
+def accumulate(model, loss_fn, micro_batches) -> float:
+    """Exercise 1.4: put the gradient of the mean loss over all samples into every `.grad`.
+
+    The micro-batches may have different sizes; each sample counts the same. Unlike backward(),
+    this function forgets what `.grad` held before. It takes no optimizer step.
+
+    loss_fn        (outputs, targets) -> the mean loss over these samples, a tensor
+    micro_batches  a list of (inputs, targets)
+    Returns        the mean loss over all samples, as a Python number
+    Equals         zero_grad(), then loss_fn(model(all inputs), all targets).backward()
+    Shapes         inputs: (samples, ...); targets: (samples, ...)
+    Cost           one forward and one backward each; the activations of one at a time
+    """
+    ### BEGIN SOLUTION
+    model.zero_grad()
+    samples = sum(len(targets) for _, targets in micro_batches)
+    losses = []
+    for inputs, targets in micro_batches:
+        loss = loss_fn(model(inputs), targets) * len(targets) / samples
+        loss.backward()
+        losses.append(loss.detach())
+    return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+    ### END SOLUTION
+
+
+def accumulate_tokens(model, micro_batches) -> float:
+    """Exercise 1.5: the same for sentences. Each token counts the same, and padding not at all.
+
+    The loss is the cross-entropy. What `.grad` held before is forgotten.
+
+    micro_batches  a list of (tokens, targets); each is padded to its own longest sentence.
+                   Targets that are PADDING do not count; a micro-batch may have no others
+    Returns        the mean loss over all tokens that count, as a Python number
+    Equals         zero_grad(), then F.cross_entropy(logits, targets, ignore_index=PADDING)
+                   .backward(), with the logits (n, vocabulary) and targets (n) of all micro-batches
+    Shapes         tokens, targets: (sentences, length); what the model returns for tokens:
+                   (sentences, length, vocabulary)
+    Cost           one forward and one backward each; the activations of one at a time
+    Source         huggingface.co/blog/gradient_accumulation, on how a library got this wrong
+    """
+    ### BEGIN SOLUTION
+    model.zero_grad()
+    counted = sum(count_tokens(targets) for _, targets in micro_batches)
+    losses = []
+    for tokens, targets in micro_batches:
+        logits, wanted = model(tokens).flatten(0, 1), targets.flatten()
+        loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
+        loss.backward()
+        losses.append(loss.detach())
+    return float(sum(losses))
+    ### END SOLUTION
+
+
+def count_tokens(targets: Tensor) -> int:
+    """How many targets count. On a GPU, `.item()` waits: count before you move them there."""
+    return (targets != PADDING).sum().item()
+
+
+def average_over_ranks(model, count):
+    """Average the gradients of all ranks, weighted by how many samples or tokens each one had.
+
+    Every rank needs at least one sample: one without gradients would stop, and all others wait.
+
+    Equals  the gradients of the mean over what all ranks had together
+    Cost    one all-reduce for each parameter and step, however many micro-batches there were
+    """
+    if not dist.is_initialized():
+        return
+    total = torch.tensor(count, dtype=torch.float64)  # on the default device, as the gradients
+    dist.all_reduce(total)
+    for parameter in model.parameters():
+        parameter.grad *= count / total
+        dist.all_reduce(parameter.grad)
+
+
+def mean_over_ranks(value, count) -> float:
+    """The mean of a number over the samples or tokens of all ranks, which have `count` each."""
+    sums = torch.tensor([value * count, count], dtype=torch.float64)
+    if dist.is_initialized():
+        dist.all_reduce(sums)
+    return (sums[0] / sums[1]).item()
+
+
+def kept_by_layer(model, loss_fn, inputs, targets) -> list[tuple]:
+    """What a forward keeps for its backward, parameters left out.
+
+    model    nn.Sequential
+    Returns  (layer, shape, how many numbers, whether another layer has kept the same tensor before)
+             for each tensor
+    """
+    found, owners = [], dict.fromkeys(map(Tensor.data_ptr, model.parameters()), "model")
+
+    def note(tensor):
+        if owners.setdefault(tensor.data_ptr(), name) != "model":
+            row = (name, list(tensor.shape), tensor.numel(), owners[tensor.data_ptr()] != name)
+            found.extend([row] * (row not in found))
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        for number, layer in enumerate(model):
+            name = f"{number}: {type(layer).__name__}"
+            inputs = layer(inputs)
+        name = loss_fn.__name__
+        loss_fn(inputs, targets)
+    return found
+
+
+def time_parts(make_model, batch, sizes, rounds=5):
+    """On a rank: measure a step over `batch` images, in parts of each size, in several rounds."""
+    from pedagogy_lib import measure
+
+    model = make_model()
+    for number in range(rounds + 1):  # round 0 warms up
+        for size in sizes:
+            with measure(f"{size}, round {number}", memory=False, wire=False):
+                for _ in range(batch // size):
+                    images, labels = torch.randn(size, 64), torch.randint(10, (size,))
+                    (F.cross_entropy(model(images), labels) * size / batch).backward()
+
+
+def sorted_times(run, sizes, rounds=5) -> dict[int, list[float]]:
+    """The seconds of each size, the fastest round first."""
+    return {size: sorted(run[f"{size}, round {r}"].seconds[0] for r in range(1, rounds + 1))
+            for size in sizes}  # fmt: skip
+
+
+def digits() -> tuple[Tensor, ...]:
+    """Real handwritten digits of 8 x 8 pixels: images and labels to train with, and to test."""
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    images, labels = torch.tensor(data.data) / 16, torch.tensor(data.target)
+    test = torch.arange(len(labels)) % 5 == 0
+    return images[~test], labels[~test], images[test], labels[test]
+
+
+def classifier() -> nn.Module:
+    """For digits, with the same first weights in every call and on every rank."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)).double()
+
+
+def count_wrong(model, images, labels) -> int:
+    """How many images the model gets wrong."""
+    model.eval()  # dropout and BatchNorm behave as they do in use
+    with torch.no_grad():  # nothing is kept for a backward
+        wrong = (model(images).argmax(1) != labels).sum().item()
+    model.train()
+    return wrong
+
+
+def train_digits(data, batch, micro_batch, learning_rate, passes=8):
+    """Train in one process, with a step after each `batch` images, in parts of `micro_batch`.
+
+    Returns  all weights, flat; and the number of wrong test images after each pass
+    """
+    images, labels, *test = data
+    model, wrong = classifier(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
+    for _ in range(passes):
+        for some in torch.randperm(len(labels)).split(batch):
+            parts = [(images[i], labels[i]) for i in some.split(micro_batch)]
+            accumulate(model, F.cross_entropy, parts)
+            optimizer.step()
+        wrong.append(count_wrong(model, *test))
+    return nn.utils.parameters_to_vector(model.parameters()).detach(), wrong
+
+
+def sentences(images: Tensor) -> list[Tensor]:
+    """Each image as a sentence of its own length: the numbers of its dark pixels, in order."""
+    return [image.gt(0.5).nonzero().flatten() for image in images]
+
+
+def padded(some: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Sentences as one rectangle of tokens, and for each token the next one as its target."""
+    tokens = pad_sequence([sentence[:-1] for sentence in some], batch_first=True)
+    targets = [sentence[1:] for sentence in some]
+    return tokens, pad_sequence(targets, batch_first=True, padding_value=PADDING)
+
+
+def shares_of_rank(length):
+    """One pass: for each step the micro-batches of this rank, as lists of indices."""
+    rank, world_size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+    for batch in torch.randperm(length).split(BATCH):
+        yield batch[rank::world_size].split(MICRO_BATCH)
+
+
+def train_classifier(data, passes=10):
+    """Train on images; returns the model, its accuracy on the test images, and what it took."""
+    images, labels, *test = (tensor.to(torch.get_default_device()) for tensor in data)
+    model = classifier()  # its seed gives every rank the same order of the images, too
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    steps = micro_batches = 0
+    for _ in range(passes):
+        for share in shares_of_rank(len(labels)):
+            pieces = [(images[some], labels[some]) for some in share]
+            accumulate(model, F.cross_entropy, pieces)
+            average_over_ranks(model, sum(map(len, share)))
+            optimizer.step()
+            steps, micro_batches = steps + 1, micro_batches + len(share)
+    accuracy = 1 - count_wrong(model, *test) / len(test[1])
+    return model, accuracy, f"{steps} steps of {micro_batches // steps} micro-batches on each rank"
+
+
+def train_on_sentences(images, passes=3):
+    """Learn which pixel is dark next; returns the loss for each token, at first and at last.
+
+    It is the loss of a step, over the tokens of all ranks.
+    """
+    everything = sentences(images)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(64, 32), nn.Linear(32, 64)).double()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    losses = []
+    for _ in range(passes):
+        for share in shares_of_rank(len(everything)):
+            micro_batches = [padded([everything[i] for i in some]) for some in share]
+            loss = accumulate_tokens(model, micro_batches)
+            count = sum(count_tokens(targets) for _, targets in micro_batches)
+            losses.append(mean_over_ranks(loss, count))
+            average_over_ranks(model, count)
+            optimizer.step()
+    return losses[0], losses[-1]
+
+
+def unwritten() -> list[str]:
+    """The exercises whose functions return no loss yet."""
+    model, pieces = nn.Linear(2, 3), [(torch.ones(1, 2), torch.tensor([1]))]
+    words, sentence = nn.Embedding(3, 3), torch.tensor([[1, 2]])
+    losses = {
+        "exercise 1.4": accumulate(model, F.cross_entropy, pieces),
+        "exercise 1.5": accumulate_tokens(words, [(sentence, sentence)]),
+    }
+    return [number for number, loss in losses.items() if loss is None]
+
+
+def report(text):
+    if os.environ.get("RANK", "0") == "0":
+        print(text, flush=True)
+
+
+def main():
+    if missing := unwritten():  # the same on every rank, so all of them end here
+        report(f"no loss comes back; still to be written in this file: {', '.join(missing)}")
+        return
+    if "RANK" in os.environ:
+        # A GPU for each rank of this machine? A rank that sets no device would take the first one.
+        if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+            torch.set_default_device(f"cuda:{os.environ['LOCAL_RANK']}")
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group()  # NCCL for tensors on GPUs, Gloo for tensors on the CPU
+    data = digits()
+    report(f"training on {len(data[0])} images; this takes some seconds")
+    _, accuracy, work = train_classifier(data)
+    report(f"classifier: {work}; {accuracy:.1%} of the test images right")
+    first, last = train_on_sentences(data[0])
+    report(f"sentences: loss for each token {first:.2f} in the first step, {last:.2f} in the last")
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

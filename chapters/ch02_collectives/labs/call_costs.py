@@ -1,0 +1,189 @@
+"""What a call of a collective costs beside its bytes: many small calls, and buckets.
+
+Times need a quiet machine: other programs can only add to them. So each is taken in several
+rounds, and the quickest counts where nothing else is said.
+
+torchrun --nproc-per-node 2 labs/call_costs.py
+"""
+
+import resource
+import time
+from statistics import median
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from collectives import all_reduce_ring, exchange
+from message_costs import there_and_back
+
+# ---- Many small calls ------------------------------------------------------------------------
+
+
+def in_a_row(way, x, rounds=9) -> list[dict]:
+    """`way(row)` for each row of `x`, one after another, in several rounds.
+
+    Returns  for each round `total` seconds, `each` of the calls; and for each call `cpu` seconds of
+             all threads of this rank, and `sleeps`: how often one of them went to sleep
+    """
+    found = []
+    for _ in range(rounds):
+        dist.barrier()
+        used, began, each = used_so_far(), time.perf_counter(), []
+        for row in x:
+            at = time.perf_counter()
+            way(row)
+            each.append(time.perf_counter() - at)
+        total = time.perf_counter() - began
+        cpu, sleeps = np.subtract(used_so_far(), used) / len(x)
+        found.append({"total": total, "each": each, "cpu": float(cpu), "sleeps": float(sleeps)})
+    return found
+
+
+def used_so_far() -> tuple[float, int]:
+    """CPU seconds of all threads of this process, and how often one of them went to sleep."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime, usage.ru_nvcsw
+
+
+def small_calls(way=dist.all_reduce, calls=128, elements=1000) -> dict:
+    """Many calls of `way` with a small tensor, one after another, in nine rounds.
+
+    Returns  `totals`, the seconds of all rounds in their order; and `best`, of each call the
+             seconds in the round in which it was quickest
+    """
+    rounds = in_a_row(way, torch.zeros(calls, elements))
+    best = [min(of_call) for of_call in zip(*(one["each"] for one in rounds))]
+    return {"totals": [one["total"] for one in rounds], "best": best}
+
+
+def rows_of_rounds(calls, of_call) -> list[list[str]]:
+    """Of what `small_calls` returned on n ranks, {n: …}: the model and its rounds."""
+    rows = []
+    for n, one in calls.items():
+        t = one["totals"]
+        at_best = sum(one["best"])
+        seconds = (len(one["best"]) * of_call[n], t[0], max(t), median(t), min(t), at_best)
+        rows.append([n, *(f"{1e3 * s:.1f} ms" for s in seconds)])
+    return rows
+
+
+# ---- Messages of a call ----------------------------------------------------------------------
+
+HEADERS = 144  # bytes of each message: two headers of 48 from its sender, one from its receiver
+
+
+def count_messages(nbytes=4000) -> None:
+    """On each rank: `nbytes` once round to the next rank, and summed by Gloo; both measured."""
+    from pedagogy_lib import measure
+
+    x, n = torch.zeros(nbytes // 4), dist.get_world_size()
+    following, previous = (dist.get_rank() + 1) % n, (dist.get_rank() - 1) % n
+    ways = {
+        "one message": lambda: exchange(x, following, x.clone(), previous),
+        "all-reduce": lambda: dist.all_reduce(x),
+    }
+    for name, way in ways.items():
+        way()  # opens the connections
+        dist.barrier()
+        with measure(name, memory=False):
+            way()
+
+
+def messages_sent(run, name, nbytes) -> float:
+    """How many messages each rank has sent, if `nbytes` of what it sent are no headers."""
+    return (run[name].sent_bytes[0] - nbytes) / HEADERS
+
+
+def side_by_side(calls=128, elements=1000, rounds=9) -> dict[str, dict]:
+    """On two ranks: there and back, the lab's ring, and Gloo's all-reduce, in turns.
+
+    Returns  of each way what `in_a_row` tells of its quickest round; and `call`, the quickest of
+             all calls
+    """
+    x, found = torch.zeros(calls, elements), {}
+    ways = {
+        "there and back": there_and_back,
+        "the lab's ring": all_reduce_ring,
+        "Gloo's all-reduce": dist.all_reduce,
+    }
+    for _ in range(rounds):
+        for name, way in ways.items():
+            found.setdefault(name, []).extend(in_a_row(way, x, rounds=1))
+    return {
+        name: min(each, key=lambda one: one["total"])
+        | {"call": min(min(one["each"]) for one in each)}
+        for name, each in found.items()
+    }
+
+
+def cores_alone(of_ranks, name, cores) -> float:
+    """Seconds that a call needs at least on the average: the CPU time of all ranks, by cores."""
+    return sum(of_rank[name]["cpu"] for of_rank in of_ranks) / cores
+
+
+def rows_of_calls(of_ranks, messages, of_model, cores) -> list[list[str]]:
+    """Of each way: the messages of both ranks, its sleeps, and its time in three ways.
+
+    of_ranks   what `side_by_side` has returned on each rank
+    of_model   {way: seconds of the model}
+    """
+    rows = []
+    for name, one in of_ranks[0].items():
+        average = one["total"] / len(one["each"])
+        times = of_model[name], one["call"], average, cores_alone(of_ranks, name, cores)
+        rows.append([name, messages[name], f"{one['sleeps']:.1f}",
+                     *(f"{1e6 * t:.0f} µs" for t in times)])  # fmt: skip
+    return rows
+
+
+def in_words(of_ranks, cores) -> str:
+    """What the rows of this run show: whether more messages took longer, and what the cores did."""
+    back, ring, gloo = (one["total"] for one in of_ranks[0].values())  # of as many calls each
+    name, one = list(of_ranks[0].items())[-1]
+    busy = cores_alone(of_ranks, name, cores) * len(one["each"]) / one["total"]
+    longer = "are not free" if min(ring, gloo) > 1.2 * back else "cost little here"
+    return (
+        f"average calls: the ring takes {ring / back:.1f} times as long as there and back, "
+        f"Gloo {gloo / back:.1f}\nso messages of the same moment {longer}\n"
+        f"of the time of Gloo's calls, the {cores} cores compute for them for {busy:.0%}; "
+        "the rest is\nwaiting, or other programs"
+    )
+
+
+# ---- Buckets --------------------------------------------------------------------------------
+
+
+def in_buckets(all_reduce_buckets, bucket_sizes, calls=512, elements=1000, rounds=4) -> list:
+    """Quickest seconds to add up many small tensors, for each size of a bucket in bytes."""
+    tensors = list(torch.zeros(calls, elements))
+    best = [float("inf")] * len(bucket_sizes)
+    for k, size in [*enumerate(bucket_sizes)] * rounds:
+        dist.barrier()
+        began = time.perf_counter()
+        all_reduce_buckets(tensors, size)
+        best[k] = min(best[k], time.perf_counter() - began)
+    return best
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def costs() -> list[float]:
+    """The messages of one small all-reduce, measured; and seconds of rounds of 128."""
+    count_messages()
+    return small_calls()["totals"]
+
+
+def main():
+    from pedagogy_lib import launch
+
+    run = launch(costs)
+    if run.rank == 0:
+        n, totals = run.world_size, run.values[0]
+        count = messages_sent(run, "all-reduce", 2 * (n - 1) / n * 4000)
+        print(f"an all-reduce of 4 kB: {count:.1f} messages from each of {n} ranks")
+        print(f"128 of them: {1e3 * min(totals):.1f} to {1e3 * max(totals):.1f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Collectives as they are shown: a file for friends, who holds what, a film of the messages.
+
+torchrun --nproc-per-node 4 labs/collectives_shown.py
+"""
+
+import time
+
+import torch
+import torch.distributed as dist
+
+# ---- A file for friends ---------------------------------------------------------------------
+
+
+def deliver(ways, file_bytes: int, bytes_per_second: float, latency_seconds: float = 0.0):
+    """On each rank: rank 0's file to all others in each of `ways`, over throttled links.
+
+    ways    functions of a tensor, which is the file on rank 0 and zeros elsewhere; each is
+            measured under its name
+    """
+    from pedagogy_lib import measure, throttle
+
+    with throttle(bytes_per_second, latency_seconds):
+        for way in ways:
+            x = torch.zeros(file_bytes, dtype=torch.uint8)
+            x += dist.get_rank() == 0
+            dist.barrier()
+            with measure(way.__name__, memory=False):
+                way(x)
+            if not x.all():
+                raise ValueError(f"{way.__name__}: rank {dist.get_rank()} has not got the file")
+
+
+def deliver_in_pieces(chain, counts, file_bytes: int, bytes_per_second: float) -> list[float]:
+    """On each rank: seconds of `chain(x, pieces)` for each number of pieces, the best of three."""
+    from pedagogy_lib import throttle
+
+    took, x = [], torch.zeros(file_bytes, dtype=torch.uint8)
+    with throttle(bytes_per_second):
+        for pieces in counts:
+            rounds = []
+            for _ in range(3):
+                dist.barrier()
+                began = time.perf_counter()
+                chain(x, pieces)
+                rounds.append(time.perf_counter() - began)
+            took.append(min(rounds))
+    return took
+
+
+def sums_in_groups(reduce, numbers) -> list[float]:
+    """On each of 8 ranks: what `reduce(x, 0, group)` leaves in x, in groups of 2, of 4, and of 8.
+
+    Rank r brings numbers[r]. All ranks have to make all groups, also those they are not in.
+    """
+    rank, sums = dist.get_rank(), []
+    for size in (2, 4, 8):
+        groups = [dist.new_group(range(first, first + size)) for first in range(0, 8, size)]
+        x = torch.tensor(numbers[rank], dtype=torch.float64)
+        reduce(x, 0, groups[rank // size])
+        sums.append(x.item())
+    return sums
+
+
+def of_the_roots(sums) -> dict[int, list[float]]:
+    """{size of a group: the sum that each group's root holds}, of `sums_in_groups`."""
+    sizes = enumerate((2, 4, 8))
+    return {size: [sums[rank][k] for rank in range(0, 8, size)] for k, size in sizes}
+
+
+def rounds_of_a_tree(start, sums) -> dict[str, list]:
+    """For `plot_holdings`: what each rank holds at the start, and after each round of a reduce.
+
+    start  the number that each rank brings
+    sums   what `sums_in_groups` has returned for them; 0 stands for a rank that has sent its sum
+    """
+    held = {"at the start": [[number] for number in start]}
+    for turn, (size, level) in enumerate(of_the_roots(sums).items(), 1):
+        roots = [level[rank // size] if rank % size == 0 else 0 for rank in range(8)]
+        held[f"after round {turn}"] = [[number] for number in roots]
+    return held
+
+
+# ---- Who holds what -------------------------------------------------------------------------
+
+
+def broadcast(x):
+    """x: the root's numbers; zeros elsewhere."""
+    dist.broadcast(x, src=0)
+    return x
+
+
+def scatter(x):
+    """x: the root's numbers; zeros elsewhere."""
+    mine = torch.zeros(1)
+    pieces = list(x.split(1)) if dist.get_rank() == 0 else None
+    dist.scatter(mine, pieces, src=0)
+    return mine
+
+
+def gather(x):
+    """x: chunk k on rank k, and zeros in place of the others."""
+    rank, mine = dist.get_rank(), x[dist.get_rank()].reshape(1).clone()
+    pieces = list(torch.zeros_like(x).split(1)) if rank == 0 else None
+    dist.gather(mine, pieces, dst=0)
+    return torch.cat(pieces) if rank == 0 else None
+
+
+def reduce(x):
+    """x: numbers on every rank. What the other ranks are left with is open, and not shown."""
+    dist.reduce(x, dst=0)
+    return x if dist.get_rank() == 0 else None
+
+
+def reduce_scatter(x):
+    """x: numbers on every rank."""
+    mine = torch.zeros(1)
+    dist.reduce_scatter(mine, list(x.split(1)))
+    return mine
+
+
+def all_gather(x):
+    """x: chunk k on rank k, and zeros in place of the others."""
+    pieces = list(torch.zeros_like(x).split(1))
+    dist.all_gather(pieces, x[dist.get_rank()].reshape(1).clone())
+    return torch.cat(pieces)
+
+
+def all_reduce(x):
+    """x: numbers on every rank."""
+    dist.all_reduce(x)
+    return x
+
+
+def all_to_all(x):
+    """x: numbers on every rank; the digit after the point, less one, is the chunk's own number."""
+    received = torch.empty_like(x)
+    dist.all_to_all_single(received, x)
+    return received
+
+
+EIGHT = [broadcast, scatter, gather, reduce, reduce_scatter, all_gather, all_reduce, all_to_all]
+
+
+def start_of(name) -> torch.Tensor:
+    """What this rank has before: 2**rank in its chunks, so that a sum tells who is in it."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+    full = torch.full((n,), 2.0**rank)
+    if name in ("broadcast", "scatter"):
+        return full * (rank == 0)
+    if name in ("gather", "all_gather"):
+        return full * torch.eye(n)[rank]
+    return full + (torch.arange(n) + 1) / 10 if name == "all_to_all" else full
+
+
+def before_and_after(collectives) -> dict[str, list[float]]:
+    """On each rank: its chunks before each collective, and those that the call has given it."""
+    seen, rank = {}, dist.get_rank()
+    for collective in collectives:
+        x = start_of(collective.__name__)
+        seen[f"{collective.__name__}: before"] = x.tolist()
+        got, after = collective(x.clone()), torch.zeros_like(x)
+        if got is not None:
+            after[slice(None) if got.numel() == x.numel() else rank] = got
+        seen[f"{collective.__name__}: after"] = after.tolist()
+    return seen
+
+
+def grids(of_ranks) -> dict[str, list]:
+    """For `plot_holdings`: of each title the chunks of all ranks."""
+    return {title: [seen[title] for seen in of_ranks] for title in of_ranks[0]}
+
+
+def film_of(all_reduce):
+    """On each rank: a film of what messages do to a tensor with one element for each rank."""
+    from pedagogy_lib import film
+
+    x = torch.full((dist.get_world_size(),), 2.0 ** dist.get_rank())
+    with film(x) as seen:
+        all_reduce(x)
+    return seen
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def main():
+    from pedagogy_lib import launch
+
+    run = launch(before_and_after, EIGHT)
+    if run.rank == 0:
+        print("chunks of each rank; rank r brings 2**r, so that a sum tells who is in it")
+        for title, rows in grids(run.values).items():
+            print(f"{title:24}", *(" ".join(f"{x:g}" for x in row) for row in rows), sep="  | ")
+
+
+if __name__ == "__main__":
+    main()

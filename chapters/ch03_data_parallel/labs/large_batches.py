@@ -1,0 +1,276 @@
+"""Large batches: three rules for the learning rate, steps to a loss, and the noise of gradients.
+
+python labs/large_batches.py
+"""
+
+from functools import partial
+from itertools import pairwise
+from math import log
+from statistics import median
+
+import torch
+import torch.nn.functional as F
+from gradient_accumulation import digits
+from torch import Tensor
+
+SMALL, RATE, MOMENTUM = 32, 0.05, 0.9  # a batch, and the learning rate that suits it
+HIDDEN, SEEDS = 64, 5
+WARM_UP = 0.25  # of the training
+RULES = ("constant", "linear", "linear, with warm-up")
+RATES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # tried where the best rate counts
+
+
+def rate_at(rule: str, batch: int, progress: float) -> float:
+    """The learning rate of a step.
+
+    rule      "constant": RATE for any batch. "linear": k times as much for a batch that is k times
+              as large as SMALL (Goyal et al. 2017). With warm-up, the rate grows from RATE to that
+              during the first part of the training, evenly
+    progress  how much of the training is over: from 0 to 1
+    """
+    largest = RATE * batch / SMALL
+    if rule == "constant":
+        return RATE
+    if rule == "linear":
+        return largest
+    return RATE + (largest - RATE) * min(1.0, progress / WARM_UP)
+
+
+class Models:
+    """Some classifiers of digits side by side, each with a start of its own: one matrix for all.
+
+    Shapes  weights: (models, inputs, outputs); samples: (models, batch, inputs)
+    """
+
+    def __init__(self, seeds, inputs=64, outputs=10):
+        starts = [self.start(seed, inputs, outputs) for seed in seeds]
+        self.weights = [torch.stack(same).requires_grad_() for same in zip(*starts)]
+        self.speeds = [torch.zeros_like(w) for w in self.weights]
+
+    @staticmethod
+    def start(seed, inputs, outputs) -> list[Tensor]:
+        chance = torch.Generator().manual_seed(seed)
+        shapes = (inputs, HIDDEN), (1, HIDDEN), (HIDDEN, outputs), (1, outputs)
+        scale = {HIDDEN: inputs**-0.5, outputs: HIDDEN**-0.5}
+        return [torch.empty(shape, dtype=torch.float64).uniform_(-1, 1, generator=chance)
+                * scale[shape[1]] for shape in shapes]  # fmt: skip
+
+    def __call__(self, samples: Tensor) -> Tensor:
+        first, bias, last, last_bias = self.weights
+        return (samples @ first + bias).relu() @ last + last_bias
+
+    def losses(self, samples, labels) -> Tensor:
+        """Of each model, the mean over its samples. Shapes: labels (models, batch)."""
+        each = F.cross_entropy(self(samples).transpose(1, 2), labels, reduction="none")
+        return each.mean(1)
+
+    def step(self, losses: Tensor, rates: Tensor):
+        """SGD with momentum, each model at a rate of its own; no model is in another's loss."""
+        gradients = torch.autograd.grad(losses.sum(), self.weights)
+        with torch.no_grad():
+            for weight, speed, gradient in zip(self.weights, self.speeds, gradients):
+                speed.mul_(MOMENTUM).add_(gradient)
+                weight -= rates[:, None, None] * speed
+
+
+def train(data, batch: int, passes, ways) -> dict:
+    """Train with SEEDS seeds in each way: {way: (loss, accuracy) of each seed}.
+
+    ways  {name: a function that gives the learning rate of a step; it takes how much of the
+          training is over, from 0 to 1}
+    The loss is that of all training images, the accuracy that of the test images. Each step draws
+    its batch anew. The number of samples is the same for each batch size, up to a part of a batch.
+    """
+    images, labels, *_ = data
+    models = Models(list(range(SEEDS)) * len(ways))
+    orders = [torch.Generator().manual_seed(seed) for seed in range(SEEDS)]
+    steps = steps_of(data, batch, passes)
+    for step in range(steps):
+        chosen = torch.stack([torch.randperm(len(labels), generator=g)[:batch] for g in orders])
+        chosen = chosen.repeat(len(ways), 1)
+        rates = [rate_of(step / steps) for rate_of in ways.values() for _ in range(SEEDS)]
+        models.step(models.losses(images[chosen], labels[chosen]), torch.tensor(rates).double())
+    return dict(zip(ways, results_of(models, *data), strict=True))
+
+
+@torch.no_grad()
+def results_of(models, images, labels, test_images, test_labels) -> list:
+    """(loss, accuracy) of all models, in groups of SEEDS."""
+    n = len(models.weights[0])
+    losses = models.losses(images.expand(n, -1, -1), labels.expand(n, -1))
+    right = models(test_images.expand(n, -1, -1)).argmax(2) == test_labels
+    pairs = list(zip(losses.tolist(), right.double().mean(1).tolist()))
+    return [pairs[k : k + SEEDS] for k in range(0, n, SEEDS)]
+
+
+def try_batches(data, batches, passes=12) -> dict[int, dict]:
+    """{batch: {rule: [(loss, accuracy), …]}}, one pair for each seed."""
+
+    def rules_for(batch):
+        return {rule: partial(rate_at, rule, batch) for rule in RULES}
+
+    return {batch: train(data, batch, passes, rules_for(batch)) for batch in batches}
+
+
+def at_best_rate(data, batches, passes=12, rates=RATES) -> dict[int, tuple[float, list[float]]]:
+    """{batch: (the rate with the best median, losses of its seeds)}; a rate stays constant."""
+    found = {}
+    for batch in batches:
+        tried = train(data, batch, passes, {rate: lambda _, rate=rate: rate for rate in rates})
+        losses = {rate: [loss for loss, _ in pairs] for rate, pairs in tried.items()}
+        rate = min(rates, key=lambda rate: median(losses[rate]))
+        found[batch] = rate, losses[rate]
+    return found
+
+
+def rows_of_losses(losses, tuned) -> list[list]:
+    """A table's rows: median losses by the linear rule and at the best rate, and these rates.
+
+    losses  {rule: {batch: of each seed}}; tuned: as from `at_best_rate`
+    """
+    return [[batch, f"{rate_at('linear', batch, 0):g}", f"{median(losses['linear'][batch]):.3f}",
+             f"{rate:g}", f"{median(values):.3f}"]
+            for batch, (rate, values) in tuned.items()]  # fmt: skip
+
+
+def steps_of(data, batch, passes) -> int:
+    return passes * len(data[1]) // batch
+
+
+def of_rules(found, which) -> dict[str, dict[int, list[float]]]:
+    """{rule: {batch: [of each seed]}}; which: 0 for the losses, 1 for the accuracies."""
+    return {rule: {batch: [pair[which] for pair in pairs[rule]] for batch, pairs in found.items()}
+            for rule in RULES}  # fmt: skip
+
+
+def what_was_found(losses, within=2.0) -> str:
+    """In words: up to which batch each rule comes near the small batch, and where it breaks."""
+    goal = within * median(losses[RULES[0]][SMALL])
+    lines = [f"Loss of the small batch: {goal / within:.3f}."]
+    for rule, of_rule in losses.items():
+        good = [batch for batch, values in of_rule.items() if median(values) <= goal]
+        lines.append(f"{rule}: at most {within:g} times that up to a batch of {max(good)}.")
+    broken = [b for b, values in losses[RULES[1]].items() if median(values) > goal]
+    if not broken:
+        return "\n".join([*lines, "The linear rule did not break here."])
+    at = min(broken)
+    plain, warm = (losses[rule][at] for rule in RULES[1:])
+    apart = max(warm) < min(plain), max(plain) < min(warm)
+    verdict = ("it helps", "it harms")[apart.index(True)] if any(apart) else "no clear difference"
+    return "\n".join([
+        *lines,
+        f"The linear rule breaks at {at}: its seeds end between {min(plain):.2f} and "
+        f"{max(plain):.2f}.",
+        f"With warm-up there, between {min(warm):.2f} and {max(warm):.2f}: {verdict}.",
+    ])  # fmt: skip
+
+
+def steps_to(goal, data, batches, rates=RATES, limit=400) -> dict[int, list[int]]:
+    """Steps to a training loss, {batch: those of the seeds}, at the rate with the best median.
+
+    A seed that does not get there has `limit`. Each fourth image tells the loss.
+    """
+    images, labels, *_ = data
+    some, of_some = images[::4], labels[::4]
+    found = {}
+    for batch in batches:
+        models = Models(list(range(SEEDS)) * len(rates))
+        n = SEEDS * len(rates)
+        each = torch.tensor([rate for rate in rates for _ in range(SEEDS)]).double()
+        reached = torch.full((n,), limit)
+        chance = torch.Generator().manual_seed(0)
+        for step in range(1, limit):
+            chosen = torch.randint(len(labels), (n, batch), generator=chance)
+            models.step(models.losses(images[chosen], labels[chosen]), each)
+            with torch.no_grad():
+                now = models.losses(some.expand(n, -1, -1), of_some.expand(n, -1))
+            reached[(now < goal) & (reached == limit)] = step
+            seeds = reached.view(-1, SEEDS)
+            best = seeds[seeds.median(1).values.argmin()]
+            if best.max() < limit:  # no other rate can have a smaller median any more
+                break
+        found[batch] = best.tolist()
+    return found
+
+
+def rows_of_ranks(needed) -> list[list]:
+    """A table's rows, if each rank takes the smallest batch: what more ranks bring and cost.
+
+    needed  {batch: steps of the seeds}
+    """
+    samples = min(needed)
+    alone = median(needed[samples])
+    return [[batch // samples, batch, f"{median(steps):g}", f"{alone / median(steps):.1f}",
+             f"{median(steps) * batch / (alone * samples):.1f}"]
+            for batch, steps in needed.items()]  # fmt: skip
+
+
+def twice_the_fewest(needed) -> float:
+    """The batch at which a training takes twice the fewest steps, between those that were tried."""
+    steps = {batch: median(of_seeds) for batch, of_seeds in sorted(needed.items())}
+    goal, batches = 2 * min(steps.values()), list(steps)
+    for small, large in pairwise(batches):
+        if steps[small] >= goal > steps[large]:
+            share = log(steps[small] / goal) / log(steps[small] / steps[large])
+            return small * (large / small) ** share
+    return float(batches[0])
+
+
+# ---- The noise of gradients -----------------------------------------------------------------
+
+
+def noise_and_signal(gradients: Tensor, samples: int) -> tuple[float, float]:
+    """What the gradients of all ranks tell: noise of one sample, and squared length without noise.
+
+    gradients  (ranks, weights), of so many samples on each rank, before the all-reduce
+    Source     McCandlish et al. 2018, appendix A.1
+    """
+    n = len(gradients)
+    before = gradients.square().sum(1).mean().item()  # squared length, before the all-reduce
+    after = gradients.mean(0).square().sum().item()
+    noise = (before - after) / (1 / samples - 1 / (n * samples))
+    return noise, (n * after - before) / (n - 1)
+
+
+def noise_along(data, ranks=8, samples=16, steps=range(0, 200, 25), draws=60) -> dict:
+    """During a training with a batch of SMALL: {step: (training loss, noise scale)}.
+
+    draws  one measurement is noisy: sums over so many, at the same weights
+    """
+    images, labels, *_ = data
+    models, chance, found = Models([0]), torch.Generator().manual_seed(0), {}
+
+    def drawn(batch):
+        chosen = torch.randint(len(labels), (1, batch), generator=chance)
+        return models.losses(images[chosen], labels[chosen])
+
+    def gradient():
+        slopes = torch.autograd.grad(drawn(samples).sum(), models.weights)
+        return torch.cat([slope.flatten() for slope in slopes])
+
+    for step in range(max(steps) + 1):
+        if step in steps:
+            of_ranks = (torch.stack([gradient() for _ in range(ranks)]) for _ in range(draws))
+            pairs = [noise_and_signal(gradients, samples) for gradients in of_ranks]
+            noise, signal = map(sum, zip(*pairs))
+            ((loss, _),) = results_of(models, *data)[0]
+            found[step] = loss, noise / signal
+        models.step(drawn(SMALL), torch.tensor([RATE]).double())
+    return found
+
+
+def steps_by_noise(needed, scale) -> dict[int, float]:
+    """{batch: steps}: fewest · (1 + scale / batch); the largest batch tells the fewest."""
+    largest = max(needed)
+    fewest = median(needed[largest]) / (1 + scale / largest)
+    return {batch: fewest * (1 + scale / batch) for batch in needed}
+
+
+def main():
+    for batch, found in try_batches(digits(), (32, 128, 512, 1024)).items():
+        told = (f"{rule} {median(loss for loss, _ in pairs):.3f}" for rule, pairs in found.items())
+        print(f"batch {batch:4}: loss after 12 passes, {', '.join(told)}")
+
+
+if __name__ == "__main__":
+    main()

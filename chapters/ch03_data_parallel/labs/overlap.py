@@ -1,0 +1,193 @@
+"""How much of the communication hides behind the backward? Emulated layers, throttled links.
+
+python labs/overlap.py
+"""
+
+import time
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+from collectives import all_reduce_ring
+from data_parallel import DDP, in_background, no_sync
+from language_model import Transformer, draw_batch, mean_loss
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from pedagogy_lib import measure, throttle
+
+LAYERS = 6
+NUMBERS = 60_000  # in the gradient of a layer
+SECONDS = 0.005  # a layer's forward sleeps so long, its backward twice as long
+
+
+class Sleep(torch.autograd.Function):
+    """Returns x after some seconds; its backward takes twice as long, and has a real gradient."""
+
+    @staticmethod
+    def forward(ctx, x, weight, seconds):
+        ctx.weight, ctx.seconds = weight, seconds
+        time.sleep(seconds)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        time.sleep(2 * ctx.seconds)
+        return gradient, torch.ones_like(ctx.weight), None
+
+
+class SleepingLayer(nn.Module):
+    """A layer that computes nothing, takes SECONDS for it, and has a gradient to be sent."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(NUMBERS))
+
+    def forward(self, x):
+        return Sleep.apply(x, self.weight, SECONDS)
+
+
+def measured_ring(x, group=None):
+    with measure("all_reduce", memory=False):
+        all_reduce_ring(x, group)
+
+
+def begin_at_the_end(x, group=None):
+    """In place of an all-reduce that begins now: one that begins when somebody waits for it."""
+    return lambda: measured_ring(x, group)
+
+
+def sleeping_model(layers_per_bucket, begin):
+    model = nn.Sequential(*(SleepingLayer() for _ in range(LAYERS)))
+    return DDP(model, 4 * NUMBERS * layers_per_bucket, begin)
+
+
+def step(label, layers_per_bucket, meanwhile):
+    """Measure one step as `label`, its forward and its backward; and each all-reduce."""
+    ddp = sleeping_model(
+        layers_per_bucket, in_background(measured_ring) if meanwhile else begin_at_the_end
+    )
+    dist.barrier()
+    with measure(label, memory=False):
+        with measure("forward", memory=False):
+            y = ddp(torch.ones(1))
+        with measure("backward", memory=False):
+            y.backward()
+        ddp.finish()
+
+
+def travelling(travel):
+    """Links on which a layer's gradient takes as long as `travel` forwards, on two ranks."""
+    return throttle(4 * NUMBERS / (travel * SECONDS))
+
+
+def two_steps(travel=2, rounds=1):
+    """Two layers in a bucket: communication after the backward, and then meanwhile."""
+    with travelling(travel):
+        all_reduce_ring(torch.ones(4))  # the first messages open the connections
+        for _ in range(rounds):
+            step("afterwards", 2, meanwhile=False)
+            step("meanwhile", 2, meanwhile=True)
+
+
+def steps_with_buckets(sizes, travel, rounds=3):
+    """Measure steps with so many layers in a bucket, as the labels 1, 2, …; a few rounds."""
+    with travelling(travel):
+        all_reduce_ring(torch.ones(4))
+        for _ in range(rounds):
+            for size in sizes:
+                step(str(size), size, meanwhile=True)
+
+
+def accumulated_steps(travel=2, micro_batches=3):
+    """A step of some micro-batches with an exchange in each backward, and one with no_sync."""
+    with travelling(travel):
+        all_reduce_ring(torch.ones(4))
+        for label, silent in {"each time": False, "no_sync": True}.items():
+            ddp = sleeping_model(2, in_background(measured_ring))
+            dist.barrier()
+            with measure(label, memory=False):
+                for number in range(1, micro_batches + 1):
+                    is_silent = silent and number < micro_batches
+                    with no_sync(ddp) if is_silent else nullcontext():
+                        with measure("forward", memory=False):
+                            y = ddp(torch.ones(1))
+                        with measure("backward", memory=False):
+                            y.backward()
+                    if not is_silent:
+                        ddp.finish()
+
+
+def forwards_of_steps(sizes, travel) -> list[float]:
+    """How long a step takes with so many layers in a bucket, in forwards of a layer."""
+    from pedagogy_lib import launch
+
+    run = launch(steps_with_buckets, sizes, travel, world_size=2, device="cpu")
+    return [quickest(run, str(size)) / SECONDS for size in sizes]
+
+
+def quickest(run, label) -> float:
+    """Seconds of the quickest round; in each, the slowest rank counts."""
+    rounds = zip(*run[label].spans)
+    return min(max(end - begin for begin, end in spans) for spans in rounds)
+
+
+# ---- The real one ---------------------------------------------------------------------------
+
+
+def when_buckets_leave(text, iterations=4) -> list[float]:
+    """When the buckets of PyTorch's DDP leave, each as a share of the time of the backward."""
+    ddp, times = DistributedDataParallel(Transformer(), bucket_cap_mb=0.1), []
+
+    def note_time(state, bucket):
+        times.append(time.perf_counter())
+        average = bucket.buffer() / dist.get_world_size()
+        return dist.all_reduce(average, async_op=True).get_future().then(lambda f: f.value()[0])
+
+    ddp.register_comm_hook(None, note_time)
+    inputs, targets = draw_batch(text, 16, 0)
+    for _ in range(iterations):  # from the second one on, buckets are in the order of the backward
+        loss = mean_loss(ddp(inputs), targets)
+        times[:] = [time.perf_counter()]
+        loss.backward()
+    began, *left = times
+    seconds = time.perf_counter() - began
+    return [(moment - began) / seconds for moment in left]
+
+
+# ---- A film of a step -----------------------------------------------------------------------
+
+
+def filmed_step(data):
+    """Train one step of a small model with DDP, in two buckets, and film it on each rank."""
+    from pedagogy_lib import film_step
+
+    torch.manual_seed(0)
+    sizes = (64, 16), (16, 16), (16, 10)
+    first, second, third = (nn.Linear(*size) for size in sizes)
+    model = nn.Sequential(first, nn.Tanh(), second, nn.Tanh(), third).double()
+    ddp, optimizer = DDP(model, 2_000), torch.optim.SGD(model.parameters(), lr=0.1)
+    images, labels = (x[32 * dist.get_rank() :][:32] for x in data[:2])
+    with film_step(model, ddp.buckets) as film:
+        nn.functional.cross_entropy(ddp(images - 0.5), labels).backward()
+        ddp.finish()
+        optimizer.step()
+    return film
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    run = launch(two_steps, world_size=2, device="cpu")
+    for label in ("afterwards", "meanwhile"):
+        print(f"communication {label}: {1e3 * quickest(run, label):.0f} ms a step")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,289 @@
+"""How far data parallel training scales: what limits a step, and what more ranks bring.
+
+torchrun --nproc-per-node 2 labs/scaling.py
+"""
+
+import contextlib
+from math import exp, log
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from simple_ddp import now
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+WIDTH, LAYERS = 1024, 4  # of the model whose step is predicted
+SMALL_WIDTH = 256  # of the model that is scaled
+ROUNDS, WARM_UP = 15, 2
+BUSY = 2.0  # times as long as predicted: other programs took the cores
+
+
+# ---- What limits a step ---------------------------------------------------------------------
+
+
+def rounds_of(jobs, rounds=ROUNDS) -> dict:
+    """Seconds of each job, {name: [one for each round]}; jobs take turns, so that noise is fair.
+
+    jobs  {name: a function}; all ranks begin each one together
+    """
+    times = {name: [] for name in jobs}
+    for _ in range(rounds + WARM_UP):
+        for name, job in jobs.items():
+            dist.barrier()
+            began = now()
+            job()
+            times[name].append(now() - began)
+    return {name: of_job[WARM_UP:] for name, of_job in times.items()}
+
+
+def measure_rates() -> dict[str, float]:
+    """What this rank reaches while the others do the same: FLOP/s, memory and network bytes/s.
+
+    From the fastest round: other programs can make a round slower, and nothing makes it faster.
+    Memory: a copy reads and writes each byte. Network: bytes that a rank sends in a ring.
+    """
+    n, square = dist.get_world_size(), torch.ones(1024, 1024)
+    long, out, part = torch.ones(16_000_000), torch.ones(16_000_000), torch.ones(2_000_000)
+    times = rounds_of({
+        "arithmetic": lambda: square @ square,
+        "memory": lambda: out.copy_(long),
+        "network": lambda: dist.all_reduce(part),
+    })  # fmt: skip
+    amounts = {
+        "arithmetic": 2 * 1024**3,
+        "memory": 2 * long.nbytes,
+        "network": 2 * (n - 1) / n * part.nbytes,
+    }
+    return {name: amounts[name] / min(of_job) for name, of_job in times.items()}
+
+
+class Step:
+    """A forward, a backward and an SGD step of LAYERS layers, on so many samples."""
+
+    def __init__(self, samples):
+        layers = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS))
+        self.model = nn.Sequential(*layers)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-6)
+        # A gradient of the input, too, as in the middle of a larger model: 6 FLOPs a weight.
+        self.x = torch.randn(samples, WIDTH, requires_grad=True)
+
+    def __call__(self):
+        self.optimizer.zero_grad()
+        self.model(self.x).sum().backward()
+        self.optimizer.step()
+
+
+def measure_parts(samples) -> tuple[dict, list[float], dict]:
+    """Seconds of every round: {samples: a step without communication}, the all-reduce of the
+    gradients; and {samples: FLOP/s of one layer's product with so many rows}."""
+    flat, weights = torch.ones(LAYERS * WIDTH**2), torch.ones(WIDTH, WIDTH)
+    rows = {b: torch.ones(b, WIDTH) for b in samples}
+    times = rounds_of({("step", b): Step(b) for b in samples}
+                      | {("product", b): lambda b=b: rows[b] @ weights for b in samples}
+                      | {"all-reduce": lambda: dist.all_reduce(flat)})  # fmt: skip
+    steps = {b: times["step", b] for b in samples}
+    rates = {b: 2 * b * WIDTH**2 / min(times["product", b]) for b in samples}
+    return steps, times["all-reduce"], rates
+
+
+def measure_all(samples):
+    return measure_rates(), *measure_parts(samples)
+
+
+def ratio_rows(steps, predictions) -> list[list[str]]:
+    """A table's rows: measured times, and each prediction divided by the fastest round.
+
+    steps        {samples: seconds of every round}
+    predictions  a list of {samples: seconds}
+    """
+
+    def row(b):
+        times = sorted(steps[b])
+        shown = (f"{1e3 * t:.1f} ms" for t in (times[0], median(times), times[-1]))
+        return [str(b), *shown, *(f"{told[b] / times[0]:.2f}" for told in predictions)]
+
+    return [row(b) for b in steps]
+
+
+def in_milliseconds(line: dict) -> dict:
+    """{x: seconds}, or {x: [seconds]}, as milliseconds."""
+    return {x: [1e3 * t for t in y] if isinstance(y, list) else 1e3 * y for x, y in line.items()}
+
+
+def farthest(steps, prediction) -> tuple[float, int]:
+    """By how many times a prediction misses the fastest round at most, and for which samples."""
+    ratios = {b: prediction[b] / min(times) for b, times in steps.items()}
+    return max((max(ratio, 1 / ratio), b) for b, ratio in ratios.items())
+
+
+def what_limits(steps, all_reduce, by_rates, by_shape, network_seconds) -> str:
+    """What the measured times say, in words; network_seconds: of the all-reduce, predicted."""
+    longer = [b for b, times in steps.items() if median(times) > median(all_reduce)]
+    lines = [
+        f"The fastest all-reduce takes {1e3 * min(all_reduce):.1f} ms; by its rate, it would take "
+        f"{1e3 * network_seconds:.1f} ms.",
+        f"By medians, computing takes longer than the all-reduce from {min(longer)} samples on."
+        if longer else "By medians, computing never takes longer than the all-reduce.",
+    ]  # fmt: skip
+    for name, prediction in (("longest rate", by_rates), ("at this shape", by_shape)):
+        times, b = farthest(steps, prediction)
+        lines.append(f"Prediction “{name}”: at most {times:.1f} times off, with {b} samples.")
+    misses = farthest(steps, by_shape)[0], max(min(all_reduce) / network_seconds, 1.0)
+    if max(misses) > BUSY:
+        lines.append("Other programs took the cores in this run, or the network was busy: do not "
+                     "trust it.\nRun this section again when the computer is quiet.")  # fmt: skip
+    return "\n".join(lines)
+
+
+def crossing(x, falling, rising) -> float:
+    """Where two lines through such points meet, on logarithmic axes; an end, if nowhere."""
+    gaps = [log(a / b) for a, b in zip(falling, rising)]
+    for left, right, before, after in zip(x, x[1:], gaps, gaps[1:]):
+        if before >= 0 > after:
+            share = before / (before - after)
+            return exp(log(left) + share * log(right / left))
+    return float(x[0] if gaps[0] < 0 else x[-1])
+
+
+# ---- More ranks -----------------------------------------------------------------------------
+
+
+def model_bytes() -> int:
+    """Of the gradients of the model that is scaled."""
+    return LAYERS * SMALL_WIDTH**2 * 4
+
+
+def time_steps(samples, flops=None, rounds=7) -> list[float]:
+    """Seconds of each step of DDP on `samples` samples of this rank, as the slowest rank has them.
+
+    flops  emulated computing: each product of matrices takes as long as at this rate, and sleeps.
+           So ranks do not need cores of their own. None: computing as it is
+    """
+    from pedagogy_lib import SlowProducts
+
+    torch.manual_seed(0)
+    layers = (nn.Linear(SMALL_WIDTH, SMALL_WIDTH, bias=False) for _ in range(LAYERS))
+    one_layer = SMALL_WIDTH**2 * 4 / 2**20  # MiB: one layer in each bucket
+    model = DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=one_layer)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    x = torch.randn(samples, SMALL_WIDTH, requires_grad=True)
+
+    def step():
+        slow = SlowProducts(flops, measured=False) if flops else contextlib.nullcontext()
+        optimizer.zero_grad()
+        with slow:
+            model(x).sum().backward()
+        optimizer.step()
+
+    times = torch.tensor(rounds_of({"step": step}, rounds)["step"], dtype=torch.float64)
+    dist.all_reduce(times, dist.ReduceOp.MAX)
+    return times.tolist()
+
+
+def scale(samples, flops=None) -> dict[str, list[float]]:
+    """Times of steps, {"strong": …, "weak": …}: `samples` over all ranks, or on each rank."""
+    n = dist.get_world_size()
+    return {"strong": time_steps(samples // n, flops), "weak": time_steps(samples, flops)}
+
+
+def predicted_seconds(kind, n, samples, flops, link) -> tuple[float, float]:
+    """Of such a step: if communication is hidden as far as possible, and if nothing is hidden.
+
+    kind  "strong": `samples` over all ranks; "weak": on each rank
+    link  bytes per second in each direction; the all-reduce is a ring
+    """
+    computing = 6 * (samples / n if kind == "strong" else samples) * model_bytes() / 4 / flops
+    network = 2 * (n - 1) / n * model_bytes() / link
+    return max(computing, network), computing + network
+
+
+def efficiencies(ranks, samples, times) -> dict[int, list[float]]:
+    """Of each round, {ranks: [efficiency]}: the time of a step if every rank kept its speed,
+    divided by what it took. The reference is the median of the fewest ranks.
+
+    times  {ranks: seconds of every round}; samples: of a step, in the order of `ranks`
+    """
+    of = dict(zip(ranks, samples))
+    fewest = min(ranks)
+    of_sample = median(times[fewest]) * fewest / of[fewest]  # rank-seconds
+    return {n: [of_sample * of[n] / n / t for t in times[n]] for n in ranks}
+
+
+def times_as_fast(counts, samples, flops, link) -> dict[int, float]:
+    """Strong scaling with all communication hidden, {ranks: how many times as fast as one}."""
+    seconds = {n: predicted_seconds("strong", n, samples, flops, link)[0] for n in [1, *counts]}
+    return {n: seconds[1] / seconds[n] for n in counts}
+
+
+def rows_of_limit(counts, samples, flops, link) -> list[list]:
+    """A table's rows for strong scaling: ranks, computing, all-reduce, times as fast as 1 rank."""
+    alone, network = predicted_seconds("strong", 1, samples, flops, link)[0], model_bytes() / link
+    faster = times_as_fast(counts, samples, flops, link)
+    return [[n, f"{1e3 * alone / n:.1f} ms", f"{1e3 * 2 * (n - 1) / n * network:.1f} ms",
+             f"{faster[n]:.2f}"] for n in counts]  # fmt: skip
+
+
+def rows_of_steps(times, batches) -> list[list]:
+    """A table's rows: for each number of ranks, the batch and the median step of each kind.
+
+    times    {kind: {ranks: seconds of every round}}
+    batches  {kind: [of a step, for each number of ranks]}
+    """
+    counts = list(times["strong"])
+    return [[n, *(cell for kind in times
+                  for cell in (batches[kind][k], f"{1e3 * median(times[kind][n]):.0f} ms"))]
+            for k, n in enumerate(counts)]  # fmt: skip
+
+
+def how_it_scaled(times, efficiency) -> str:
+    """What the measured steps say, in words; both as {kind: {ranks: [of every round]}}."""
+    last = max(times["strong"])
+    lines = [f"{kind} scaling: {last} ranks keep an efficiency of "
+             f"{median(efficiency[kind][last]):.2f}." for kind in times]  # fmt: skip
+    steps = {n: median(of_rounds) for n, of_rounds in times["strong"].items()}
+    best = min(steps, key=steps.get)
+    again = f", and on {last} it is longer again" if best < last else ""
+    return "\n".join([*lines, f"strong scaling: the shortest step is on {best} ranks{again}."])
+
+
+def predicted_efficiencies(ranks, samples, flops, link) -> dict:
+    """{"strong scaling": {"all hidden": {ranks: efficiency}, "nothing hidden": …}, "weak …": …}."""
+    told = {}
+    for kind in ("strong", "weak"):
+        alone = predicted_seconds(kind, 1, samples, flops, link)[0]
+        shrinks = {n: n if kind == "strong" else 1 for n in ranks}
+        told[f"{kind} scaling"] = {
+            name: {n: alone / shrinks[n] / predicted_seconds(kind, n, samples, flops, link)[k]
+                   for n in ranks}
+            for k, name in enumerate(("theory, all hidden", "theory, nothing hidden"))
+        }  # fmt: skip
+    return told
+
+
+def hidden_share(alone, times, n, link) -> float:
+    """Of the all-reduce of a weak step on n ranks, how much does not make it longer: 0 to 1.
+
+    alone, times  seconds of the steps on one rank, and on n; the fastest ones count
+    """
+    network = 2 * (n - 1) / n * model_bytes() / link
+    return min(1.0, max(0.0, 1 - (min(times) - min(alone)) / network))
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def main():
+    from pedagogy_lib import launch
+
+    run = launch(measure_all, [1, 16, 256], world_size=2)
+    if run.rank == 0:
+        rates, steps, all_reduce, _ = run.values[0]
+        print(", ".join(f"{name} {rate / 1e9:.1f} G/s" for name, rate in rates.items()))
+        for b, times in steps.items():
+            print(f"{b:3} samples: {1e3 * median(times):.1f} ms a step, "
+                  f"{1e3 * median(all_reduce):.1f} ms for its all-reduce")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Data parallel training by hand, beside PyTorch's own: same weights? and what does it cost?
+
+torchrun --nproc-per-node 2 labs/simple_ddp.py
+"""
+
+import time
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from torch.nn.parallel import DistributedDataParallel
+
+STEPS = 20
+SAMPLES = 32  # of one step, over all ranks
+
+
+# ---- By hand --------------------------------------------------------------------------------
+
+
+def start_equal(model, group=None) -> None:
+    """Exercise 3.2. Give every rank the parameters and buffers of the group's first rank, in place.
+
+    Buffers are a model's tensors that no optimizer changes, such as BatchNorm's running means.
+    Autograd must not record the copy.
+
+    Example weights [1, 2] on rank 0 and [5, 7] on rank 1: afterwards [1, 2] on both
+    Equals  what DistributedDataParallel(model) does when it is made
+    Cost    broadcasts of rank 0's model, each tensor once: n-1 copies of it in all
+    """
+    ### BEGIN SOLUTION
+    for tensor in [*model.parameters(), *model.buffers()]:
+        dist.broadcast(tensor.detach(), group_src=0, group=group)
+    ### END SOLUTION
+
+
+def average_gradients(model, group=None) -> None:
+    """Exercise 3.3. After the backward: make every `.grad` the mean over the ranks of the group.
+
+    A parameter that took no part in this rank's loss has None in its `.grad`. It counts as zeros,
+    and gets the mean: other ranks may have a gradient for it. One that is frozen (`requires_grad`
+    is False) has None on every rank, and keeps it.
+
+    Example [2, 4] and [6, 0] become [4, 2] on both ranks; None and [6, 0] become [3, 0]
+    Equals  what DistributedDataParallel(..., find_unused_parameters=True) leaves in `.grad`; where
+            no rank has a gradient, zeros are as good as None
+    Cost    one all-reduce for each parameter; each rank sends 2(n-1)/n of their bytes
+    """
+    ### BEGIN SOLUTION
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad, group=group)
+            parameter.grad /= dist.get_world_size(group)
+    ### END SOLUTION
+
+
+# ---- What it costs --------------------------------------------------------------------------
+
+
+def now() -> float:
+    """Seconds on a clock, when everything begun so far is done."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
+    """Exercise 3.14. How long a step's forward and backward take, and what communication adds.
+
+    Returns three numbers of seconds. The second is a backward without communication:
+    `ddp.no_sync()` switches it off, if the forward is under it, too. The third is a backward with
+    communication minus the second number. That is the *exposed* communication: the time in which
+    the rank only waits, for messages or for a slower rank. It is returned even if it is negative.
+    Read the clock with `now()`.
+
+    Example forward 2 s, backward under no_sync 5 s, backward with communication 8 s: 2, 5, 3
+    ddp      a model in DistributedDataParallel
+    loss_fn  (outputs, targets) -> loss; part of the forward
+    Cost     two forwards and two backwards
+    """
+    ### BEGIN SOLUTION
+    with ddp.no_sync():
+        began = now()
+        loss = loss_fn(ddp(inputs), targets)
+        forward_done = now()
+        loss.backward()
+        backward_done = now()
+    loss = loss_fn(ddp(inputs), targets)
+    again = now()
+    loss.backward()
+    backward = backward_done - forward_done
+    return forward_done - began, backward, now() - again - backward
+    ### END SOLUTION
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def share_of_rank(batch, group=None) -> list:
+    """Every n-th sample of a batch: this rank's, on this rank's device."""
+    rank, n, device = dist.get_rank(group), dist.get_world_size(group), torch.get_default_device()
+    return [x[rank::n].to(device) for x in batch]
+
+
+def train(model, text, synchronize, steps=STEPS) -> list[float]:
+    """Train on this rank's share of each batch; returns the losses of this rank.
+
+    synchronize  what to do between backward and step
+    """
+    optimizer, losses = torch.optim.AdamW(model.parameters(), lr=5e-3), []
+    for step in range(steps):
+        inputs, targets = share_of_rank(draw_batch(text, SAMPLES, step))
+        loss = mean_loss(model(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        synchronize()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def compare(text) -> tuple[str, float]:
+    """Train by hand and with the wrapper, from the same weights; how far apart do they end?
+
+    Measures both, with their start, as "by hand" and "DDP".
+
+    Returns  words for it, and the largest difference of any weight
+    """
+    from pedagogy_lib import measure, relative_gap, rounding
+
+    torch.manual_seed(dist.get_rank())  # without start_equal, ranks would stay apart
+    by_hand = Transformer().double()
+    with measure("by hand", memory=False):
+        start_equal(by_hand)
+        losses = train(by_hand, text, lambda: average_gradients(by_hand))
+    torch.manual_seed(0)
+    with measure("DDP", memory=False):
+        wrapped = DistributedDataParallel(Transformer().double())
+        train(wrapped, text, lambda: None)
+    pairs = zip(by_hand.parameters(), wrapped.module.parameters(), strict=True)
+    gap = max(relative_gap(a, b) for a, b in pairs)
+    told = (
+        f"by hand, {STEPS} steps: loss of rank 0 from {losses[0]:.2f} to {losses[-1]:.2f}\n"
+        f"largest difference to DistributedDataParallel's weights: {gap:.1e} of the largest one"
+        + ("" if gap < rounding(steps=STEPS) else "\nThat is not the same: see 3.2 and 3.3.")
+    )
+    return told, gap
+
+
+def overhead(text, rounds=23) -> str:
+    """The parts of a step, as medians over rounds."""
+    torch.manual_seed(0)
+    ddp = DistributedDataParallel(Transformer())
+    batch = share_of_rank(draw_batch(text, SAMPLES, 0))
+    times = [time_step(ddp, mean_loss, *batch) for _ in range(rounds)][3:]  # after a warm-up
+    if None in times:
+        return "forward, backward, communication: exercise 3.14 is still to be written"
+    forward, backward, communication = (1e3 * median(part) for part in zip(*times, strict=True))
+    share = communication / (forward + backward)
+    return f"forward {forward:.1f} ms, backward {backward:.1f} ms; communication " + (
+        f"adds {communication:.1f} ms: {share:.0%} of the computing"
+        if communication > 0
+        else "adds less than what two steps differ by"
+    )
+
+
+def program():
+    text = standard_library()
+    return compare(text)[0], overhead(text)
+
+
+def main():
+    from pedagogy_lib import launch
+
+    run = launch(program, world_size=2)
+    if run.rank == 0:
+        print(*run.values[0], sep="\n")
+
+
+if __name__ == "__main__":
+    main()

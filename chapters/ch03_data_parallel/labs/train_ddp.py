@@ -1,0 +1,181 @@
+"""A whole program: train a classifier of digits with DDP, on one machine or on many.
+
+torchrun --nproc-per-node 2 labs/train_ddp.py --epochs 4 --file checkpoint.pt
+"""
+
+import argparse
+import os
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+
+# Imported before there is a process group: later, as by DDP itself, its functions would keep the
+# group, and Gloo's threads would go on when the program ends.
+import torch.distributed.nn.functional
+import torch.nn.functional as F
+from gradient_accumulation import digits
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+
+def options_of(words=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--batch", type=int, default=96, help="samples of a step, over all ranks")
+    parser.add_argument("--parts", type=int, default=2, help="micro-batches of each rank in a step")
+    parser.add_argument("--clip", type=float, default=0.5, help="largest norm of the gradient")
+    parser.add_argument("--precision", choices=["float32", "float64", "bfloat16"],
+                        default="float32", help="bfloat16: weights stay float32")  # fmt: skip
+    parser.add_argument("--file", help="of the checkpoint; without it, nothing is saved")
+    return parser.parse_args(words)
+
+
+class Training:
+    """Exercise 3.16. A training that ranks do together, and go on with: fill five holes.
+
+    Every number of ranks that can share the batch gives the weights of one process, but for
+    rounding.
+
+    data     images and labels to train with, images and labels to test with
+    options  see options_of
+    Raises   ValueError if the ranks cannot share the batch equally
+    """
+
+    def __init__(self, data, options, device="cpu"):
+        images, labels, tests, test_labels = data
+        self.options, self.device, self.epoch = options, device, 0
+        share = share_of_batch(options, len(images))
+        dtype = torch.float64 if options.precision == "float64" else torch.float32
+        self.tests, self.test_labels = tests.to(device, dtype), test_labels.to(device)
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(images.shape[1], 64), nn.ReLU(), nn.Linear(64, 10))
+        self.model = model.to(device, dtype)
+        self.ddp = DistributedDataParallel(self.model)
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+        samples = TensorDataset(images.to(dtype), labels)  # they stay on the CPU
+        self.sampler = DistributedSampler(samples, seed=1, drop_last=True)
+        self.loader = DataLoader(samples, share, sampler=self.sampler, drop_last=True)
+        self.autocast = torch.autocast(torch.device(device).type, torch.bfloat16,
+                                       enabled=options.precision == "bfloat16")  # fmt: skip
+
+    def train_epoch(self) -> float:
+        """Train with all samples once, in a new order; returns the mean loss over all ranks."""
+        ### BEGIN SOLUTION
+        self.sampler.set_epoch(self.epoch)
+        ### END SOLUTION
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        for images, labels in self.loader:
+            total += self.backward(images.to(self.device), labels.to(self.device))
+            self.update()
+        self.epoch += 1
+        dist.all_reduce(total)
+        return (total / (dist.get_world_size() * len(self.loader))).item()
+
+    def backward(self, images, labels):
+        """Leave in .grad the mean over the batches of all ranks; returns this rank's mean loss.
+
+        In options.parts equal micro-batches, one after another; gradients travel once.
+        """
+        loss = 0.0
+        ### BEGIN SOLUTION
+        parts = self.options.parts
+        pieces = list(zip(images.chunk(parts), labels.chunk(parts)))
+        for number, (x, y) in enumerate(pieces, 1):
+            with nullcontext() if number == len(pieces) else self.ddp.no_sync():
+                with self.autocast:
+                    part = F.cross_entropy(self.ddp(x), y) / len(pieces)
+                part.backward()
+            loss += part.detach()
+        ### END SOLUTION
+        return loss
+
+    def update(self):
+        """Clip the gradient of the whole batch to the norm options.clip, and take a step."""
+        ### BEGIN SOLUTION
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        ### END SOLUTION
+
+    def evaluate(self) -> float:
+        """The share of all test images that are right, on every rank; each is computed once."""
+        ### BEGIN SOLUTION
+        mine = slice(dist.get_rank(), None, dist.get_world_size())
+        self.model.eval()
+        with torch.no_grad(), self.autocast:
+            right = (self.model(self.tests[mine]).argmax(1) == self.test_labels[mine]).sum()
+        self.model.train()
+        dist.all_reduce(right)
+        return right.item() / len(self.tests)
+        ### END SOLUTION
+
+    def state(self) -> dict:
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
+                "epoch": self.epoch}  # fmt: skip
+
+    def save(self):
+        """Write state() to options.file: one rank does; until it is whole, the old one is there."""
+        ### BEGIN SOLUTION
+        if dist.get_rank() == 0:
+            torch.save(self.state(), f"{self.options.file}.new")
+            os.replace(f"{self.options.file}.new", self.options.file)
+        ### END SOLUTION
+
+    def resume(self):
+        """Go on from options.file, if rank 0 finds it. Rank 0 reads it, and tells all others."""
+        found = [None]
+        if dist.get_rank() == 0 and os.path.exists(self.options.file):
+            found = [torch.load(self.options.file, map_location="cpu")]
+        dist.broadcast_object_list(found)
+        if found[0] is not None:
+            self.model.load_state_dict(found[0]["model"])
+            self.optimizer.load_state_dict(found[0]["optimizer"])
+            self.epoch = found[0]["epoch"]
+
+    def run(self) -> list[float]:
+        """Train until options.epochs, from the checkpoint if there is one; returns the losses."""
+        losses = []
+        if self.options.file:
+            self.resume()
+        while self.epoch < self.options.epochs:
+            losses.append(self.train_epoch())
+            accuracy = self.evaluate()
+            if self.options.file:
+                self.save()
+            if dist.get_rank() == 0:
+                said = f"epoch {self.epoch}: loss {losses[-1]:.4f}, right {accuracy:.1%}"
+                print(said, flush=True)
+        return losses
+
+
+def share_of_batch(options, samples) -> int:
+    """How many samples of a step a rank gets: equally many on all ranks, in equal micro-batches."""
+    n, parts = dist.get_world_size(), options.parts
+    if parts < 1 or options.batch % (n * parts) or not 0 < options.batch <= samples:
+        raise ValueError(
+            f"--batch {options.batch} cannot be shared by {n} ranks in {parts} micro-batches each: "
+            f"it has to be a multiple of {n} x {parts}, and at most {samples}"
+        )
+    return options.batch // n
+
+
+def main(words=None):
+    options = options_of(words)
+    if torch.cuda.is_available():
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))  # this process's own GPU
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", device_id=device)
+    else:
+        device = torch.device("cpu")
+        dist.init_process_group("gloo")
+    Training(digits(), options, device).run()  # nobody keeps it: its DDP would keep the group
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    from pedagogy_lib.unwritten import misses_something  # whether holes are left; not needed else
+
+    if not misses_something(__file__):
+        main()

@@ -1,0 +1,182 @@
+"""What fewer bytes are worth: the loss of each way after so many steps, bytes or seconds.
+
+torchrun --nproc-per-node 2 labs/worth_of_bytes.py
+"""
+
+import math
+from statistics import fmean, median
+
+import torch.distributed as dist
+from fewer_bytes import ALONE, WAYS, Training
+from gradient_accumulation import digits
+
+FIRST_RATE, SEED_OF_TUNING = 0.1, 100
+LAST = 4  # of the losses after every ALONE steps
+
+
+# ---- Trainings on a rank --------------------------------------------------------------------
+
+
+def loss_with(way, data, rate, steps) -> float:
+    """Near the end of a training with a seed of its own: the same on all ranks; maybe infinity.
+
+    That is the mean over the last exchanges of local SGD, since the loss goes up and down.
+    """
+    training, losses = Training(way, data, SEED_OF_TUNING, rate), []
+    while training.steps < steps:
+        for _ in range(ALONE):
+            training.step()
+        losses.append(training.loss())
+    said = [None] * dist.get_world_size()
+    dist.all_gather_object(said, fmean(losses[-LAST:]))
+    return said[0] if math.isfinite(said[0]) else math.inf
+
+
+def tuned(data, steps, ways=tuple(WAYS)) -> dict[str, dict[float, float]]:
+    """{way: {learning rate: loss}}, until the best rate has a worse one on each side.
+
+    Begins with FIRST_RATE; then the best rate so far is doubled and halved, until both are known.
+    """
+    found = {}
+    for way in ways:
+        losses, next_rates = {}, [FIRST_RATE]
+        while next_rates:
+            losses |= {rate: loss_with(way, data, rate, steps) for rate in next_rates}
+            best = best_rate(losses)
+            next_rates = [rate for rate in (best / 2, 2 * best) if rate not in losses]
+        found[way] = losses
+    return found
+
+
+def best_rate(losses) -> float:
+    return min(losses, key=losses.get)
+
+
+def curves(data, steps, rates, seeds=(0, 1, 2)) -> dict[str, list[dict[int, float]]]:
+    """{way: for each seed {steps: loss}}, on one rank; bytes are measured under the way's name.
+
+    rates  {way: learning rate}
+    """
+    from pedagogy_lib import measure
+
+    found = {way: [] for way in rates}
+    for way, rate in rates.items():
+        for seed in seeds:
+            training = Training(way, data, seed, rate)
+            losses = {0: training.loss()}
+            while training.steps < steps:
+                with measure(way, memory=False):
+                    for _ in range(ALONE):
+                        training.step()
+                losses[training.steps] = training.loss()
+            found[way].append(losses)
+    return found
+
+
+# ---- What it is worth -----------------------------------------------------------------------
+
+
+def over_megabytes(losses, bytes_of) -> dict[str, dict[float, list[float]]]:
+    """{way: {MB sent: [loss of each seed]}}, without the start, where nothing was sent.
+
+    losses    {way: for each seed {steps: loss}}
+    bytes_of  {way: bytes of a step}
+    """
+    return {way: {k * bytes_of[way] / 1e6: [curve[k] for curve in of_way] for k in of_way[0] if k}
+            for way, of_way in losses.items()}  # fmt: skip
+
+
+def curve_at(curve, steps) -> float:
+    """The loss after so many steps, or after the last number below that was measured."""
+    return curve[max(k for k in curve if k <= steps)]
+
+
+def loss_at(of_way, steps) -> float:
+    """The median over seeds of curve_at."""
+    return median(curve_at(curve, steps) for curve in of_way)
+
+
+def rate_rows(tried) -> list[list[str]]:
+    """A table's rows: a way, its best rate, and the loss at each rate that was tried."""
+    return [[way, f"{best_rate(losses):g}",
+             ", ".join(f"{rate:g}: {losses[rate]:.2f}" for rate in sorted(losses))]
+            for way, losses in tried.items()]  # fmt: skip
+
+
+def ends_of(losses, way) -> str:
+    """The loss at the end: the median over seeds, and in brackets the lowest and the highest."""
+    ends = sorted(curve[max(curve)] for curve in losses[way])
+    return f"{median(ends):.3f} ({ends[0]:.3f} to {ends[-1]:.3f})"
+
+
+def rows(losses, bytes_of, seconds, budget) -> list[list[str]]:
+    """A table's rows: bytes and seconds of a step, the loss at the end, and what fits into a time.
+
+    budget  seconds that all ways have
+    """
+
+    def row(way):
+        last, fits = max(losses[way][0]), int(budget / seconds[way] + 1e-9)
+        steps = f"{fits:,}" if fits <= last else f"{fits:,}, only {last} trained"
+        return [way, f"{bytes_of[way]:,.0f}", f"{1e3 * seconds[way]:.1f} ms",
+                ends_of(losses, way), steps, f"{loss_at(losses[way], fits):.3f}"]  # fmt: skip
+
+    return [row(way) for way in losses]
+
+
+def what_was_found(losses, bytes_of, seconds, steps) -> str:
+    """In words, after the same steps, bytes and seconds: the plain way, and the best ones.
+
+    Best are the way with the lowest loss, and all whose seeds overlap with its seeds.
+    """
+    part, plain = steps // 5, "all-reduce"
+    after = {
+        f"{steps} steps": dict.fromkeys(losses, steps),
+        f"the bytes of {part} steps of {plain}": {
+            way: part * bytes_of[plain] / bytes_of[way] for way in losses},
+        f"the seconds of {part} steps of {plain}": {
+            way: part * seconds[plain] / seconds[way] for way in losses},
+    }  # fmt: skip
+    lines = []
+    for what, fits in after.items():
+        found = {way: [round(curve_at(c, fits[way]), 3) for c in losses[way]] for way in losses}
+        lowest = min(max(ends) for ends in found.values())
+        lead = [way for way, ends in found.items() if min(ends) <= lowest]
+        best = min(median(found[way]) for way in lead)
+        lines.append(f"After {what}: loss {median(found[plain]):.2f} with {plain}; {best:.2f} with")
+        lines.append(f"    {' / '.join(lead)}")
+    return "\n".join(lines)
+
+
+def megabytes_to(losses, bytes_of, goal) -> dict[str, float]:
+    """{way: MB that a rank has sent when the median loss first was `goal` or less}, if it was."""
+    found = {}
+    for way, curves_of_way in losses.items():
+        steps = [k for k in curves_of_way[0] if loss_at(curves_of_way, k) <= goal]
+        if steps:
+            found[way] = min(steps) * bytes_of[way] / 1e6
+    return found
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def program(data, steps=60) -> list[str]:
+    """Two ways, tuned; what this rank has to say."""
+    tried = tuned(data, steps, ("all-reduce", "local SGD"))
+    return [f"{way}: best rate {rate}; tried {losses}" for way, rate, losses in rate_rows(tried)]
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    run = launch(program, digits(), world_size=2)
+    if run.rank == 0:
+        print(*run.values[0], sep="\n")
+
+
+if __name__ == "__main__":
+    main()

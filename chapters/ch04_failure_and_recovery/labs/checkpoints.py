@@ -1,0 +1,402 @@
+"""Checkpoints: what a training run is made of, and files that are whole, whatever happens.
+
+torchrun --nproc-per-node 2 labs/checkpoints.py
+"""
+
+import hashlib
+import io
+import json
+import os
+import random
+import shutil
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from data_parallel import samples_of_rank
+from gradient_accumulation import digits
+from simple_ddp import average_gradients, start_equal
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
+
+# ---- What a training run is made of ---------------------------------------------------------
+
+
+class Training:
+    """Exercise 4.1. A training run that can be saved, and goes on from there bit for bit.
+
+    It has what real ones have: a model with dropout, AdamW, a schedule for the learning rate, a
+    scaler for the loss (computed in float16), samples that are shuffled anew in each epoch, and
+    images that are moved by a pixel at random. The next step depends on all of it.
+
+    model      nn.Module; dropout draws from torch's generator
+    optimizer, schedule, scaler   PyTorch's own: all three have state_dict() and load_state_dict()
+    epoch      which pass over the samples this is, from 0
+    position   how many samples this rank has read in it
+    steps      how many have been taken
+    shift_by   draws from Python's `random`
+    """
+
+    BATCH = 16  # samples of a rank
+
+    def __init__(self, data=None, dtype=torch.float32):
+        self.rank, self.n = dist.get_rank(), dist.get_world_size()
+        images, self.labels, *_ = data or digits()
+        self.images = images.to(dtype)
+        layers = nn.Linear(64, 128), nn.ReLU(), nn.Dropout(0.2), nn.Linear(128, 10)
+        self.model = nn.Sequential(*layers).to(dtype)
+        start_equal(self.model)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=5e-3)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, learning_rate)
+        device = torch.get_default_device().type
+        self.scaler = torch.amp.GradScaler(device, init_scale=2.0**12, growth_interval=8)
+        self.epoch = self.position = self.steps = 0
+
+    def step(self) -> float:
+        """Take one step; returns the loss of this rank."""
+        images, labels = self.next_batch()
+        with torch.autocast(images.device.type, torch.float16):
+            loss = F.cross_entropy(self.model(images), labels)
+        self.optimizer.zero_grad()
+        self.scaler.scale(loss).backward()
+        average_gradients(self.model)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.schedule.step()
+        self.steps += 1
+        return loss.item()
+
+    def next_batch(self) -> tuple[Tensor, Tensor]:
+        """The next samples of this rank; after the last of an epoch, the next epoch begins."""
+        mine = samples_of_rank(len(self.labels), self.epoch, self.rank, self.n)
+        chosen = mine[self.position : self.position + self.BATCH]
+        self.position += len(chosen)
+        if self.position == len(mine):
+            self.epoch, self.position = self.epoch + 1, 0
+        device = torch.get_default_device()
+        images = shift_by(random.choice((-1, 0, 1)), self.images[chosen])
+        return images.to(device), self.labels[chosen].to(device)
+
+    def state_dict(self) -> dict:
+        """Everything that the next step depends on, and that a fresh Training does not have.
+
+        Under "model", "optimizer", "schedule" and "scaler" is the state_dict() of each; under
+        names of your own what else is needed. Tensors, numbers, and dicts, lists and tuples of
+        them: torch.load reads nothing else unasked. Like that of a module, it may share memory
+        with the training.
+        """
+        ### BEGIN SOLUTION
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "place in the data": (self.epoch, self.position),
+            "steps": self.steps,
+            "torch's generator": torch.get_rng_state(),
+            "Python's generator": random.getstate(),
+        }
+        ### END SOLUTION
+
+    def load_state_dict(self, state: dict):
+        """Make this training the one whose state that is."""
+        ### BEGIN SOLUTION
+        for part in ("model", "optimizer", "schedule", "scaler"):
+            getattr(self, part).load_state_dict(state[part])
+        self.epoch, self.position = state["place in the data"]
+        self.steps = state["steps"]
+        torch.set_rng_state(state["torch's generator"])
+        random.setstate(state["Python's generator"])
+        ### END SOLUTION
+
+
+def learning_rate(step) -> float:
+    """As a share of the highest one: it rises for 20 steps, and falls from then on."""
+    return min((step + 1) / 20, 0.99**step)
+
+
+def shift_by(pixels, images: Tensor) -> Tensor:
+    """Images of 8 x 8 pixels, moved to the right; what leaves them comes in at the left."""
+    return images.view(-1, 8, 8).roll(pixels, dims=-1).flatten(1)
+
+
+def resume_without(data, before, after) -> dict[str, tuple[list, Tensor]]:
+    """Train, save, and go on: as saved, and again and again without one part of what was saved.
+
+    In place of that part is what a fresh training has.
+
+    before, after  steps until it is saved, and from then on
+    Returns        {what is left out: (losses, all weights at the end)}; "nothing" comes first, and
+                   "not saved at all" is the training that just went on
+    """
+    training = Training(data)
+    fresh = copy_of(training.state_dict())
+    for _ in range(before):
+        training.step()
+    state = copy_of(training.state_dict())
+    found = {"not saved at all": go_on(training, after)}
+    for name in (None, *state):
+        training = Training(data)
+        training.load_state_dict(copy_of(state if name is None else state | {name: fresh[name]}))
+        found[name or "nothing"] = go_on(training, after)
+    return found
+
+
+def go_on(training, steps) -> tuple[list[float], Tensor]:
+    losses = [training.step() for _ in range(steps)]
+    return losses, parameters_to_vector(training.model.parameters()).detach()
+
+
+# ---- A file that is whole -------------------------------------------------------------------
+
+
+def write_whole(path, data: bytes):
+    """Exercise 4.2. Write a file, so that at every moment there is the old one or the new one.
+
+    It may be killed at any moment, the disk may be full, and the power may fail. So the data is
+    written to another name in the same folder, brought to the disk (os.fsync), and renamed
+    (os.replace) when all of it is there. If the file cannot be written, for example because the
+    disk is full, the unfinished one is removed, the error is raised, and the old file is as it
+    was. What a killed process leaves behind, the next call for this file writes over.
+
+    When it returns, the new file will also survive a power cut: the folder, which knows its name,
+    has been brought to the disk, too.
+
+    path    a str or a Path; there may be a file already
+    Raises  OSError
+    """
+    ### BEGIN SOLUTION
+    path = Path(path)
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    try:
+        with open(unfinished, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+    ### END SOLUTION
+
+
+def sync_folder(path):
+    """Bring the names in a folder to the disk."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+# ---- A checkpoint: a file of every rank, and a list of them ---------------------------------
+#
+# checkpoints/step-000050/rank-0.pt, rank-1.pt, …   what each rank has saved
+#                         files.json                their sizes and checksums
+#
+# The folder gets this name when all files are there. Until then it is called "unfinished".
+
+LIST, UNFINISHED = "files.json", "unfinished"
+
+
+def to_bytes(state) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
+
+
+def note_of(data: bytes) -> dict:
+    """By which a file is known to be whole."""
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def save(folder, step: int, state: dict, keep=2, group=None) -> str:
+    """Write a checkpoint, together: each rank its own state. The last `keep` of them stay.
+
+    It counts when every rank has written its part. If one cannot, nobody's counts.
+
+    Returns  "", or what went wrong, the same on all ranks: "rank 1: No space left on device"
+    """
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    unfinished = Path(folder, UNFINISHED)
+    data, problem = to_bytes(state), ""
+    try:
+        unfinished.mkdir(parents=True, exist_ok=True)
+        write_whole(unfinished / f"rank-{rank}.pt", data)
+    except OSError as error:
+        problem = f"rank {rank}: {error.strerror}"
+    said = [None] * n
+    dist.all_gather_object(said, (problem, note_of(data)), group)
+    problem = [next(filter(None, (problem for problem, _ in said)), "")]
+    if rank == 0:
+        files = {f"rank-{other}.pt": note for other, (_, note) in enumerate(said)}
+        problem[0] = problem[0] or finish(unfinished, step, files, keep)
+        if problem[0]:  # now, while nobody writes the next one yet
+            shutil.rmtree(unfinished, ignore_errors=True)
+    dist.broadcast_object_list(problem, group_src=0, group=group)
+    return problem[0]
+
+
+def finish(unfinished: Path, step: int, files: dict, keep: int) -> str:
+    """On rank 0: make a checkpoint of files that are all there; returns what went wrong."""
+    folder, place = unfinished.parent, unfinished.with_name(f"step-{step:06}")
+    try:
+        write_whole(unfinished / LIST, json.dumps({"step": step, "files": files}).encode())
+        shutil.rmtree(place, ignore_errors=True)  # one of this step that was not whole
+        os.replace(unfinished, place)
+        sync_folder(folder)
+    except OSError as error:
+        return f"rank 0: {error.strerror}"
+    for old in oldest_first(folder)[:-keep]:
+        shutil.rmtree(old, ignore_errors=True)
+    return ""
+
+
+def is_whole(checkpoint: Path) -> bool:
+    """Exercise 4.3. Whether a checkpoint has all files of its list, each as it was written.
+
+    Files may be missing, cut off, or changed, and the list may hold anything: then it is not whole.
+    No error is raised. Files that are not in the list do not matter.
+
+    checkpoint  its folder; files.json has {"files": {name: {"bytes": …, "sha256": …}, …}, …}
+    """
+    ### BEGIN SOLUTION
+    try:
+        files = json.loads((checkpoint / LIST).read_text())["files"]
+        return all(
+            note_of((checkpoint / name).read_bytes()) == note for name, note in files.items()
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+    ### END SOLUTION
+
+
+def newest_whole(folder) -> Path | None:
+    """The newest checkpoint that is whole; None if there is none."""
+    return next(filter(is_whole, reversed(oldest_first(Path(folder)))), None)
+
+
+def oldest_first(folder: Path) -> list[Path]:
+    """All that have been finished, by their steps: a longer number is a larger one."""
+    return sorted(folder.glob("step-*"), key=lambda path: (len(path.name), path.name))
+
+
+def load_newest(folder, group=None) -> dict | None:
+    """What this rank has saved in the newest whole checkpoint; None if there is none.
+
+    Rank 0 looks for it, so that all ranks take the same.
+
+    Raises  ValueError if it was saved by another number of ranks
+    """
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    found = [newest_whole(folder) if rank == 0 else None]
+    dist.broadcast_object_list(found, group_src=0, group=group)
+    if found[0] is None:
+        return None
+    files = json.loads((found[0] / LIST).read_text())["files"]
+    if len(files) != n:
+        raise ValueError(f"{found[0]} was saved by {len(files)} ranks, and these are {n}")
+    return torch.load(found[0] / f"rank-{rank}.pt")
+
+
+# ---- Saving while the training goes on ------------------------------------------------------
+
+
+class InBackground:
+    """Exercise 4.4. Saves in a thread, while the training goes on.
+
+    The training changes its tensors in place. So `begin` copies the state, and this copy is what
+    is saved: the training waits for a copy in memory, and not for the disk. One saving after
+    another: if the one before goes on still, `begin` waits for its end.
+
+    save   called with the copy, in a thread; it may raise
+    """
+
+    def __init__(self, save):
+        self.save, self.thread, self.running = save, ThreadPoolExecutor(1), None
+
+    def begin(self, state: dict):
+        """Begin to save this state, as it is now.
+
+        Raises  what the saving before has raised, if nobody has waited for it; then nothing begins
+        """
+        ### BEGIN SOLUTION
+        self.wait()
+        self.running = self.thread.submit(self.save, copy_of(state))
+        ### END SOLUTION
+
+    def wait(self):
+        """Wait for the end of what was begun; returns what `save` returned, and raises what it did.
+
+        None if nothing has been begun, or if you have already waited for it.
+        """
+        ### BEGIN SOLUTION
+        running, self.running = self.running, None
+        return running and running.result()
+        ### END SOLUTION
+
+
+def copy_of(state):
+    """The same state, with tensors of its own, on the CPU."""
+    if isinstance(state, Tensor):
+        return state.detach().to("cpu", copy=True)
+    if isinstance(state, dict):
+        return {name: copy_of(part) for name, part in state.items()}
+    if isinstance(state, list | tuple):
+        return type(state)(map(copy_of, state))
+    return state
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def train_on(folder, steps, every=10, data=None, step=lambda training: training.step()) -> Training:
+    """Train up to so many steps, from the newest checkpoint that is whole, if there is one."""
+    training = Training(data)
+    state = load_newest(folder)
+    if state is not None:
+        training.load_state_dict(state)
+    while training.steps < steps:
+        step(training)
+        if training.steps % every == 0:
+            save(folder, training.steps, training.state_dict())
+    return training
+
+
+def program(data, steps=40) -> tuple[float, list[str]]:
+    """By how much weights differ: of one go, and of two with a checkpoint between them."""
+    folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(folder)
+    beginning = random.getstate(), torch.get_rng_state()
+    in_one_go = train_on(Path(folder[0], "one go"), steps, data=data)
+    random.setstate(beginning[0])
+    torch.set_rng_state(beginning[1])
+    train_on(Path(folder[0], "two"), steps // 2, data=data)
+    in_two = train_on(Path(folder[0], "two"), steps, data=data)
+    weights = [parameters_to_vector(one.model.parameters()) for one in (in_one_go, in_two)]
+    gap = (weights[0] - weights[1]).abs().max().item()
+    kept = sorted(path.name for path in Path(folder[0], "two").iterdir())
+    dist.barrier()
+    shutil.rmtree(folder[0], ignore_errors=True)
+    return gap, kept
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    run = launch(program, digits(), world_size=2)
+    if run.rank == 0:
+        gap, kept = run.values[0]
+        print(f"40 steps, in one go and resumed: weights differ by {gap}")
+        print(f"checkpoints kept: {', '.join(kept)}")
+
+
+if __name__ == "__main__":
+    main()

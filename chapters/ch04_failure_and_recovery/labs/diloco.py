@@ -1,0 +1,148 @@
+"""DiLoCo: workers that train alone for many steps, and then agree; they may come and go.
+
+torchrun --nproc-per-node 4 labs/diloco.py
+"""
+
+import shutil
+import time
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from folder_store import FolderStore
+from gradient_accumulation import digits
+from keep_training import Crew, Training, away_once, common_folder, talking, train
+from torch import Tensor
+
+OUTER_RATE, OUTER_MOMENTUM = 0.7, 0.9  # as in the paper
+
+
+def outer_step(whole: list[Tensor], mine: list[Tensor], optimizer, group=None) -> None:
+    """Exercise 4.16. Agree on new weights, after everybody has trained alone.
+
+    The outer gradient is how far the workers have gone away from the common weights, averaged over
+    the workers that are there: whole - mine. The outer optimizer takes a step with it, and all
+    begin the next round at the result: `whole` and `mine` are changed in place.
+
+    If a call fails, its error goes on to the caller, and `whole`, `mine` and the optimizer's
+    momentum are as before: nothing changes until the last sum is there, and no call comes after it.
+
+    whole      the common weights, the same on all ranks; the optimizer's parameters
+    mine       what this worker has made of them, of the same shapes
+    optimizer  of torch, over `whole`
+    Cost       all-reduces of as many bytes as the weights have
+    """
+    ### BEGIN SOLUTION
+    with torch.no_grad():
+        for common, own in zip(whole, mine):
+            common.grad = common - own
+            dist.all_reduce(common.grad, group=group)
+            common.grad /= dist.get_world_size(group)
+    optimizer.step()
+    with torch.no_grad():
+        for common, own in zip(whole, mine):
+            own.copy_(common)
+    ### END SOLUTION
+
+
+class Worker(Training):
+    """Takes INNER steps alone, on samples of its own, and then an outer step with all others.
+
+    steps     rounds
+    whole     the common weights, of the last outer step
+    has_gone  the round for which this worker has taken its inner steps already: if the outer step
+              fails because somebody died, they need not be taken again
+    """
+
+    INNER, SAMPLES = 20, 16
+
+    def __init__(self, data=None, dtype=torch.float64, compute_seconds=0.0):
+        super().__init__(data, dtype, compute_seconds)
+        *_, test_images, self.test_labels = data or digits()
+        self.test_images = test_images.to(dtype)
+        self.mine = [parameter.data for parameter in self.model.parameters()]
+        self.whole = [weights.clone() for weights in self.mine]
+        self.outer = torch.optim.SGD(
+            self.whole, lr=OUTER_RATE, momentum=OUTER_MOMENTUM, nesterov=True
+        )
+        self.has_gone = None
+
+    def train_alone(self, rank):
+        if self.has_gone == self.steps:
+            return
+        chance = torch.Generator().manual_seed(1000 * self.steps + rank)
+        self.model.train()
+        for _ in range(self.INNER):
+            chosen = torch.randint(len(self.labels), (self.SAMPLES,), generator=chance)
+            loss = F.cross_entropy(self.model(self.images[chosen]), self.labels[chosen])
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            time.sleep(self.compute_seconds)
+        self.has_gone = self.steps
+
+    def weights(self) -> Tensor:
+        """The common ones, in one row."""
+        return torch.cat([weights.flatten() for weights in self.whole])
+
+    @torch.no_grad()
+    def test(self) -> float:
+        """The loss on images that nobody trains on."""
+        self.model.eval()
+        return F.cross_entropy(self.model(self.test_images), self.test_labels).item()
+
+    def state_dict(self):
+        return {
+            "whole": self.whole,
+            "outer": self.outer.state_dict(),
+            "steps": self.steps,
+            "losses": self.losses,
+        }
+
+    def load_state_dict(self, state):
+        for common, own, saved in zip(self.whole, self.mine, state["whole"]):
+            common.copy_(saved)
+            own.copy_(saved)
+        self.outer.load_state_dict(state["outer"])
+        self.steps, self.losses = state["steps"], dict(state["losses"])
+
+
+def take_round(worker, crew) -> bool:
+    """Inner steps alone, and an outer step together; returns whether somebody waits."""
+    worker.train_alone(dist.get_rank())
+    waits = torch.tensor([crew.somebody_waits()]).long()
+    with talking():
+        dist.all_reduce(waits)
+        outer_step(worker.whole, worker.mine, worker.outer)
+    worker.steps += 1
+    worker.losses[worker.steps] = worker.test()
+    return waits.item() > 0
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def program(data, rounds=10) -> list[float]:
+    folder = common_folder()
+    crew = Crew(FolderStore(folder / "store"), dist.get_world_size())
+    worker = Worker(data)
+    step = away_once(take_round, rounds // 2, crew, lambda: worker.__init__(data))
+    train(worker, crew, rounds, step)
+    dist.barrier()
+    shutil.rmtree(folder, ignore_errors=True)
+    return [worker.losses[k] for k in range(1, rounds + 1)]
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    run = launch(program, digits(), device="cpu")
+    if run.rank == 0:
+        print("loss on test images, after each round:", *(f"{loss:.2f}" for loss in run.values[0]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""A store in a folder, which no process damages by dying in the middle of a call.
+
+torchrun --nproc-per-node 4 labs/folder_store.py
+"""
+
+import contextlib
+import itertools
+import os
+import shutil
+import tempfile
+import time
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import quote
+
+import torch
+import torch.distributed as dist
+
+WAIT = timedelta(seconds=300)  # for a key, as other stores do
+LOOK_SECONDS = 0.002  # from one look to the next
+OPEN = []  # all stores of this process: groups use them, and do not keep them
+
+
+class FolderStore(dist.Store):
+    """What torch.distributed asks of a store, for processes that see the same folder.
+
+    A value is made of pieces, and each piece is a file. It is written under another name first, and
+    gets its own in one step. That fails if there is such a file already, except in `set`, which
+    replaces it. Whoever is killed in the middle leaves a file behind that nobody reads. (torch's
+    FileStore appends to one file; half an entry there holds up all that read it.)
+
+    Equals  dist.FileStore(file, -1), as long as nobody dies; but a key is either set or appended
+            to, and there is no delete_key, nor num_keys
+    """
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        OPEN.append(self)
+
+    def append(self, key, value) -> None:
+        self.put(key, value)
+
+    def compare_set(self, key, expected, desired) -> bytes:
+        """Sets a key that is not there, if "" is expected; returns what it has then."""
+        if expected not in ("", b""):
+            raise NotImplementedError('compare_set of a FolderStore expects ""')
+        with contextlib.suppress(FileExistsError), self.written(desired) as name:
+            os.link(name, self.piece(key, 0))
+        return self.get(key)
+
+    def set(self, key, value) -> None:
+        with self.written(value) as name:
+            os.replace(name, self.piece(key, 0))
+
+    def add(self, key, number) -> int:
+        last = self.put(key, f"{number} ")
+        pieces = itertools.takewhile(lambda pair: pair[0] <= last, enumerate(self.pieces(key)))
+        return sum(int(text) for _, text in pieces)
+
+    def get(self, key) -> bytes:
+        self.wait([key])
+        return b"".join(self.pieces(key))
+
+    def check(self, keys) -> bool:
+        return all(self.piece(key, 0).exists() for key in keys)
+
+    def wait(self, keys, timeout=WAIT) -> None:
+        until = time.monotonic() + timeout.total_seconds()
+        while not self.check(keys):
+            if time.monotonic() > until:
+                raise dist.DistStoreError(f"wait timeout: nobody has set {', '.join(keys)}")
+            time.sleep(LOOK_SECONDS)
+
+    def has_extended_api(self) -> bool:
+        return False
+
+    # ---- Files ---
+
+    def piece(self, key, number) -> Path:
+        return self.folder / f"{quote(key, safe='')}.{number}"
+
+    def pieces(self, key):
+        """Yield all pieces of a key, in order."""
+        for number in itertools.count():
+            try:
+                yield self.piece(key, number).read_bytes()
+            except FileNotFoundError:
+                return
+
+    def put(self, key, value) -> int:
+        """Put a piece after all that are there; returns its number."""
+        with self.written(value) as name:
+            for number in itertools.count():
+                with contextlib.suppress(FileExistsError):
+                    os.link(name, self.piece(key, number))
+                    return number
+
+    @contextlib.contextmanager
+    def written(self, value):
+        """A file with this value, under a name that nobody reads."""
+        data = value.encode() if isinstance(value, str) else bytes(value)
+        handle, name = tempfile.mkstemp(dir=self.folder, prefix=".")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            yield name
+        finally:
+            with contextlib.suppress(FileNotFoundError):  # it has its own name now
+                os.unlink(name)
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def program() -> tuple[list[int], float]:
+    """All announce themselves in a store, and form a group there."""
+    made = [tempfile.mkdtemp(prefix="store-") if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(made)
+    rank, n, store = dist.get_rank(), dist.get_world_size(), FolderStore(made[0])
+    store.append("came", f"{rank},")
+    while store.get("came").count(b",") < n:
+        time.sleep(LOOK_SECONDS)
+    dist.destroy_process_group()
+    dist.init_process_group(
+        "gloo", store=dist.PrefixStore("group 1", store), rank=rank, world_size=n
+    )
+    ones = torch.ones(3)
+    dist.all_reduce(ones)
+    came = sorted(map(int, store.get("came").decode().split(",")[:-1]))
+    dist.barrier()
+    shutil.rmtree(made[0], ignore_errors=True)
+    return came, ones[0].item()
+
+
+def main():
+    from pedagogy_lib import launch
+
+    run = launch(program, device="cpu")
+    if run.rank == 0:
+        came, total = run.values[0]
+        print(f"came: {came}; in the group that they formed, ones add up to {total:g}")
+
+
+if __name__ == "__main__":
+    main()

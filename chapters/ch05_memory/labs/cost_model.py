@@ -1,0 +1,300 @@
+"""What one training step costs under a plan: FLOPs, and memory by kind. Seconds: cost_seconds.py.
+
+Every number of a plan may be a numpy array: then one call computes thousands of plans.
+
+python labs/cost_model.py
+"""
+
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+from model_shapes import Gpu, Shape, gpu_named, model_named
+
+NONE, SELECTIVE, FULL = "none", "selective", "full"  # what is recomputed in the backward
+
+# ---- A plan, and what runs it ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a model is trained: ranks along each axis, and what is sharded and recomputed.
+
+    zero         stage of ZeRO along dp and cp together: 0 to 3
+    micro_batch  samples that go through the model at a time
+    recompute    "none"; "selective": the inside of attention; "full": all but a layer's input
+    chunks       of the model on each stage: more than 1 for an interleaved pipeline
+    sequence     whether sequence parallelism cuts what tp alone would leave whole
+    """
+
+    dp: int = 1
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    zero: int = 0
+    micro_batch: int = 1
+    recompute: str = NONE
+    chunks: int = 1
+    sequence: bool = True
+
+    @property
+    def ranks(self):
+        return self.dp * self.tp * self.pp * self.cp
+
+    def each(self):
+        """Of a plan of arrays, one plan after the other."""
+        columns = np.broadcast_arrays(*(getattr(self, f.name) for f in fields(self)))
+        for values in zip(*(np.atleast_1d(c).tolist() for c in columns)):
+            yield Plan(*values)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How well some software uses the hardware: numbers that are measured, not derived.
+
+    products, attention  shares of what the GPU reaches at best (gpu.flops × gpu.reach)
+    ragged       how many times as long products take whose width is no multiple of 64
+    traffic      bytes that a layer's other kernels move, for each token and unit of width, cut by
+                 tp; traffic_whole: that only sequence parallelism cuts
+    is_fused     whether attention stores no scores
+    is_balanced  whether stages take equally long, with the ends of the model among them
+    launch       seconds that a layer's forward and backward take at least, however small they are;
+                 hop: more of them for each further rank along tp; crossing: for each machine more
+    launch_pp, hop_pp, crossing_pp   the same where there is a pipeline
+    is_queued    whether kernels wait in a queue, so that computing hides their launching
+    cores        on which the launching programs of all ranks run, if they have to share some
+    inside, across  shares of the links' bytes per second that collectives reach
+    exposed      share of the time along dp that no computing hides; exposed_pp: along pp
+    message      seconds that a message between two stages takes at least; around: a round of keys
+                 along cp; unit: a call for each further rank, for a unit of ZeRO
+    fixed        seconds of a step for all else
+    updating     bytes that the optimizer moves for each parameter of a rank
+    parameter_bytes, gradient_bytes, optimizer_bytes   of each parameter
+    number_bytes of each number that travels, or is kept as a layer's input
+    averaging    bytes of each parameter while gradients are averaged, beside the gradients
+    sheds        whether there are no gradients between two steps
+    keeps_sent   whether a stage keeps what it has sent until the end of the step
+    block_scores bytes of each score of a block, where attention goes in a ring
+    units        layers that ZeRO 3 has gathered at a time
+    sequence     whether tp comes with sequence parallelism
+    kept, kept_mlp  bytes that a layer keeps of each token, for each unit of its width, and of that
+                 inside the MLP; tp cuts them. kept_whole: of what only sequence parallelism cuts
+    working      bytes of each token that one layer's backward has beside them, for each unit of the
+                 MLP's width
+    scores       bytes that it keeps of each score, if it stores any
+    logits       bytes for each token and letter of the vocabulary, where the loss is computed
+    base         bytes on every rank, whatever it trains
+    """
+
+    products: float = 1.0
+    attention: float = 0.8
+    ragged: float = 1.3
+    traffic: float = 60.0
+    is_fused: bool = True
+    is_balanced: bool = False
+    launch: float = 2e-3
+    hop: float = 0.0
+    crossing: float = 0.0
+    is_queued: bool = True
+    cores: float = np.inf
+    traffic_whole: float = 0.0
+    launch_pp: float = 2e-3
+    hop_pp: float = 0.0
+    crossing_pp: float = 0.0
+    inside: float = 0.5
+    across: float = 0.5
+    exposed: float = 0.3
+    exposed_pp: float = 1.0
+    message: float = 5e-4
+    around: float = 0.0
+    unit: float = 0.0
+    fixed: float = 5e-2
+    updating: float = 30.0
+    parameter_bytes: float = 2.0
+    gradient_bytes: float = 4.0
+    optimizer_bytes: float = 12.0
+    number_bytes: float = 2.0
+    averaging: float = 0.0
+    sheds: bool = False
+    keeps_sent: bool = False
+    sequence: bool = True
+    kept: float = 8.0
+    kept_mlp: float = 4.0
+    kept_whole: float = 10.0
+    working: float = 0.0
+    block_scores: float = 0.0
+    units: float = 2.0
+    scores: float = 5.0
+    logits: float = 10.0
+    base: float = 1e9
+    found: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be trained, on what: a step has `batch` samples."""
+
+    shape: Shape
+    gpu: Gpu
+    batch: int
+    engine: Engine = Engine()
+
+    def microbatches(self, plan):
+        return self.batch / (plan.dp * plan.micro_batch)
+
+    def tokens(self, plan):
+        """Of one micro-batch, on one rank."""
+        return plan.micro_batch * self.shape.context / plan.cp
+
+    def layers(self, plan):
+        """Of the fullest stage; of a mean one, if the ends of the model count as layers."""
+        each = self.shape.layers / plan.pp
+        return each if self.engine.is_balanced else np.ceil(each)
+
+
+# ---- FLOPs ----------------------------------------------------------------------------------
+
+
+def model_flops(shape: Shape, tokens, causal=1.0):
+    """That a step needs for so many tokens, however it is computed: forward 1, backward 2 parts.
+
+    causal  share of all pairs of a query and a key that count: 1/2 leaves out those that are masked
+    Source  arXiv 2104.04473, section 5.1
+    """
+    matrices = shape.layers * shape.layer_parameters + shape.embedding_parameters
+    scores = shape.layers * 2 * shape.width * shape.context * causal
+    return 6 * tokens * (matrices + scores)
+
+
+def hardware_flops(shape: Shape, tokens, recompute=FULL, causal=1.0):
+    """That the hardware computes: what is recomputed counts again."""
+    needed = model_flops(shape, tokens, causal)
+    scores = 6 * tokens * shape.layers * 2 * shape.width * shape.context * causal
+    ends = 6 * tokens * shape.embedding_parameters
+    again = np.select(
+        [np.equal(recompute, FULL), np.equal(recompute, SELECTIVE)], [needed - ends, scores], 0
+    )
+    return needed + again / 3
+
+
+# ---- Memory ---------------------------------------------------------------------------------
+
+
+def rank_parameters(job: Job, plan: Plan):
+    """Of the rank that has most: the layers of its stage, and one end of the model, cut by tp.
+
+    With one stage both ends are there. Norms, biases and the table of positions are not cut.
+    """
+    shape = job.shape
+    ends = np.where(plan.pp == 1, 2 - shape.is_tied, 1) * shape.embedding_parameters
+    cut = (job.layers(plan) * shape.layer_parameters + ends) / plan.tp
+    return cut + (job.layers(plan) * shape.vectors + shape.positions) * shape.width
+
+
+def states(job: Job, plan: Plan) -> dict:
+    """Bytes of parameters, gradients and optimizer states on the fullest rank."""
+    n, ranks = rank_parameters(job, plan), plan.dp * plan.cp
+    each = {
+        "parameters": (job.engine.parameter_bytes, 3),
+        "gradients": (job.engine.gradient_bytes, 2),
+        "optimizer_state": (job.engine.optimizer_bytes, 1),
+    }
+    return {
+        kind: nbytes * n / np.where(plan.zero >= stage, ranks, 1)
+        for kind, (nbytes, stage) in each.items()
+    }
+
+
+def kept_in_a_layer(job: Job, plan: Plan):
+    """Bytes that a layer keeps of one micro-batch, until its backward.
+
+    Source  arXiv 2205.05198: s b h (34 + 5 a s / h). Of the 34, 8 are attention's, 16 the MLP's,
+            whose width is 4 h, and 10 are not cut by tp alone. These are a GPT's: Llama keeps more
+            of its MLP and less of the rest, with about the same sum
+    """
+    shape, engine, tokens = job.shape, job.engine, job.tokens(plan)
+    whole = np.where(plan.sequence, plan.tp, 1)
+    cut = engine.kept * shape.width + engine.kept_mlp * shape.mlp
+    linear = tokens * (cut / plan.tp + engine.kept_whole * shape.width / whole)
+    stored = 0 if engine.is_fused else engine.scores
+    scores = stored * shape.heads * tokens * shape.context / plan.tp
+    inputs = engine.number_bytes * tokens * shape.width / whole
+    return np.select(
+        [np.equal(plan.recompute, FULL), np.equal(plan.recompute, SELECTIVE)],
+        [inputs, linear],
+        linear + scores,
+    )
+
+
+def activations(job: Job, plan: Plan):
+    """Bytes on the first stage: of 1F1B it keeps most, pp micro-batches of its layers."""
+    in_flight = np.minimum(plan.pp, job.microbatches(plan))
+    more = np.where(plan.chunks > 1, 1 + (plan.pp - 1) / (plan.pp * plan.chunks), 1)
+    one_layer_again = np.where(
+        np.equal(plan.recompute, FULL), kept_in_a_layer(job, replace(plan, recompute=NONE)), 0
+    )
+    working = job.engine.working * job.tokens(plan) * job.shape.mlp / plan.tp
+    half = job.shape.context / plan.cp / 2  # of the places of a rank, which has two runs of them
+    scores = job.engine.block_scores * job.tokens(plan) * job.shape.heads / plan.tp * half / 2
+    working = working + np.where(plan.cp > 1, scores, 0)
+    kept = job.layers(plan) * kept_in_a_layer(job, plan) * in_flight * more
+    return kept + one_layer_again + working
+
+
+def logits(job: Job, plan: Plan):
+    """Bytes of the last layer's output: in bfloat16, in float32, and its gradient in float32."""
+    return job.engine.logits * job.tokens(plan) * job.shape.vocabulary / plan.tp
+
+
+def gathered(job: Job, plan: Plan):
+    """Bytes of the largest units that ZeRO 3 has gathered at a time; and of what a stage sent."""
+    one = np.maximum(job.shape.layer_parameters, job.shape.embedding_parameters) / plan.tp
+    units = np.where(plan.zero >= 3, job.engine.units * job.engine.parameter_bytes * one, 0)
+    message = job.engine.number_bytes * job.tokens(plan) * job.shape.width
+    sent = (job.microbatches(plan) + 1) * message if job.engine.keeps_sent else 0
+    return units + np.where(plan.pp > 1, sent, 0)
+
+
+def averaging(job: Job, plan: Plan):
+    """Bytes that averaging needs beside the gradients: of all; of a unit, if ZeRO goes by units.
+
+    ZeRO 2 and 3 do so in the backward: the activations of all other layers are still there.
+    """
+    unit = job.shape.layer_parameters / plan.tp
+    of = np.where(plan.zero >= 1, unit, rank_parameters(job, plan))
+    others = (job.layers(plan) - 1) * kept_in_a_layer(job, plan) + gathered(job, plan)
+    return np.where(plan.dp * plan.cp > 1, job.engine.averaging * of, 0) + np.where(
+        (plan.zero >= 2) & (job.engine.averaging > 0), others, 0
+    )
+
+
+def memory(job: Job, plan: Plan) -> dict:
+    """Bytes on the fullest rank at the worst moment, by kind; "total" is their sum.
+
+    That moment is when a backward begins, or when gradients are averaged: then no activations are
+    there. The first stage keeps most micro-batches, the last one has the logits: the larger one
+    counts.
+    """
+    of_first, of_logits = activations(job, plan), logits(job, plan)
+    on_last = of_first / np.minimum(plan.pp, job.microbatches(plan)) + of_logits
+    kept = np.where(plan.pp == 1, of_first + of_logits, np.maximum(of_first, on_last))
+    of, units, sums = states(job, plan), gathered(job, plan), averaging(job, plan)
+    is_first = job.microbatches(plan) <= plan.pp  # no backward has been before the worst moment
+    before = np.where(job.engine.sheds & is_first, 0, of["gradients"])
+    is_backward = before + kept + units >= of["gradients"] + sums
+    kinds = of | {
+        "gradients": np.where(is_backward, before, of["gradients"]),
+        "activations": np.where(is_backward, kept, 0),
+        "communication": np.where(is_backward, units, sums),
+        "other": job.engine.base + 0 * plan.tp,
+    }
+    return kinds | {"total": sum(kinds.values())}
+
+
+def main():
+    job = Job(model_named("llama-3-70b"), gpu_named("H100"), batch=256)
+    plan = Plan(dp=4, tp=8, pp=4, zero=1)
+    print(", ".join(f"{kind} {float(x) / 1e9:.2f} GB" for kind, x in memory(job, plan).items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Training in half precision: what is kept, how far a step moves, how small gradients are.
+
+python labs/half_precision.py
+"""
+
+import time
+from functools import partial
+from statistics import median
+
+import torch
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from memory import MixedPrecision
+from torch import nn
+
+HALF, SINGLE = torch.bfloat16, torch.float32
+LAYOUTS = ("float32", "autocast", "bfloat16, master", "bfloat16 alone")
+
+# ---- What is kept ---------------------------------------------------------------------------
+
+# Of each parameter there is one number of each of these dtypes. The optimizer is Adam.
+CONVENTIONS = {
+    "all float32": {"parameters": [SINGLE], "gradients": [SINGLE], "optimizer_state": [SINGLE] * 2},
+    "all bfloat16": {"parameters": [HALF], "gradients": [HALF], "optimizer_state": [HALF] * 2},
+    "12 bytes": {"parameters": [HALF], "gradients": [HALF], "optimizer_state": [SINGLE] * 2},
+    "16 bytes": {"parameters": [HALF], "gradients": [HALF], "optimizer_state": [SINGLE] * 3},
+    "18 bytes": {"parameters": [HALF], "gradients": [SINGLE], "optimizer_state": [SINGLE] * 3},
+    "20 bytes": {
+        "parameters": [HALF], "gradients": [HALF, SINGLE], "optimizer_state": [SINGLE] * 3
+    },
+}  # fmt: skip
+
+
+def made_of(convention, numbers) -> dict[str, int]:
+    """{kind: bytes} of real tensors that are made, counted, and forgotten."""
+    return {kind: sum(torch.empty(numbers, dtype=dtype).nbytes for dtype in dtypes)
+            for kind, dtypes in CONVENTIONS[convention].items()}  # fmt: skip
+
+
+def multiplier(make_optimizer, mixed_precision, size=256) -> float:
+    """K: bytes that an optimizer keeps for each bfloat16 parameter, with float32 masters.
+
+    Small counters are left out.
+    """
+    weight = nn.Parameter(torch.ones(size, size, dtype=HALF))
+    mixed = mixed_precision([weight], make_optimizer)
+    weight.grad = torch.ones_like(weight)
+    mixed.step()
+    optimizer = mixed.optimizer
+    kept = [x for of in optimizer.state.values() for x in of.values() if torch.is_tensor(x)]
+    kept += [p for group in optimizer.param_groups for p in group["params"]]
+    return sum(x.nbytes for x in kept if x.numel() > 1) / weight.numel()
+
+
+def two_steps(layout, text, width, layers, samples):
+    """On a rank. Of the second step, forward and backward are measured under the layout's name."""
+    from pedagogy_lib import mark, measure
+
+    model, adam = Transformer(width, layers), partial(torch.optim.Adam, lr=1e-3)
+    if "bfloat16" in layout:
+        model.bfloat16()
+    parameters, is_mixed = list(model.parameters()), "master" in layout
+    optimizer = MixedPrecision(parameters, adam) if is_mixed else adam(parameters)
+    for group in optimizer.optimizer.param_groups if is_mixed else ():
+        for master in group["params"]:
+            mark(master, "optimizer_state")  # else they would count as parameters
+    device = torch.get_default_device().type
+    inputs, targets = draw_batch(text, samples, 0)
+    for label in ("first", layout):
+        with measure(label):
+            with torch.autocast(device, HALF, enabled=layout == "autocast"):
+                logits = model(inputs)
+            loss = mean_loss(logits.float(), targets)
+            del logits
+            loss.backward()
+        optimizer.step()
+        model.zero_grad()
+
+
+# ---- Small steps and small gradients --------------------------------------------------------
+
+
+def moved_by(make_step, dtype, rate=1e-4, steps=10) -> tuple[float, float]:
+    """How far steps have moved weights on average, and the share of the weights that have moved.
+
+    make_step  takes a list of parameters and a rate; returns what takes a step
+    """
+    torch.manual_seed(0)
+    weight = nn.Parameter((0.1 * torch.randn(100_000)).to(dtype))
+    start, step = weight.detach().clone(), make_step([weight], rate)
+    for _ in range(steps):
+        weight.grad = torch.ones_like(weight)  # always the same direction
+        step()
+    change = (weight - start).detach().float()
+    return change.abs().mean().item(), (change != 0).float().mean().item()
+
+
+def activation_gradients(text, steps=15):
+    """On a rank: the gradients of what the linear layers return, after some steps of training."""
+    torch.manual_seed(0)
+    model = Transformer(32, 2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for step in range(steps):
+        inputs, targets = draw_batch(text, 16, step)
+        optimizer.zero_grad()
+        mean_loss(model(inputs), targets).backward()
+        optimizer.step()
+    found = []
+    for layer in (module for module in model.modules() if isinstance(module, nn.Linear)):
+        layer.register_full_backward_hook(lambda layer, gi, go: found.append(go[0].flatten()))
+    mean_loss(model(inputs), targets).backward()
+    return torch.cat(found).cpu()
+
+
+# ---- Time -----------------------------------------------------------------------------------
+
+
+def seconds_of_product(dtype, rounds=9) -> float:
+    """On a rank: the median time of a product of two square matrices."""
+    is_on_gpu = torch.get_default_device().type == "cuda"
+    size = 4096 if is_on_gpu else 512
+    x, times = torch.ones(size, size, dtype=dtype), []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        x @ x
+        if is_on_gpu:
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - began)
+    return median(times[1:])
+
+
+def both_products() -> tuple[float, float]:
+    return seconds_of_product(SINGLE), seconds_of_product(HALF)
+
+
+def times_as_fast(in_float32, in_bfloat16) -> str:
+    ratio = in_float32 / in_bfloat16
+    return f"{ratio:.1f} times as fast" if ratio >= 1 else f"{1 / ratio:.1f} times as slow"
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    text = standard_library(50_000)
+    for layout in LAYOUTS:
+        run = launch(two_steps, layout, text, 64, 2, 8, world_size=1)
+        peak = run[layout].peak_bytes[0]
+        kinds = ", ".join(f"{kind} {count / 1e3:.0f} kB" for kind, count in peak.items() if count)
+        print(f"{layout}: at most {kinds}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""What a forward keeps for the backward: autograd tells everybody who asks.
+
+python labs/kept_tensors.py
+"""
+
+import torch
+from language_model import Block, Transformer, draw_batch, mean_loss, standard_library
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.attention import sdpa_kernel
+
+
+def kept_by(function, *inputs) -> list[Tensor]:
+    """The tensors that function(*inputs) keeps for its backward, in order."""
+    kept = []
+
+    def keep(tensor):
+        kept.append(tensor)
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        function(*inputs)
+    return kept
+
+
+def shapes_kept_by(function, *inputs) -> str:
+    """Such as "4 × 8, 8 × 2"; "nothing" if nothing is kept."""
+    shapes = (
+        " × ".join(map(str, tensor.shape)) or "a number" for tensor in kept_by(function, *inputs)
+    )
+    return ", ".join(shapes) or "nothing"
+
+
+def kept_by_layer(model, *inputs) -> dict[str, int]:
+    """{name of a module: bytes that it keeps for its backward}.
+
+    What a module computes by itself, outside of its own parts, counts for the module. Memory that
+    two modules share counts for the first one. Parameters do not count: they are there anyway.
+    """
+    kept, running, handles = {}, [""], []
+    counted = {memory_of(p) for p in model.parameters()}
+
+    def keep(tensor):
+        if memory_of(tensor) not in counted:
+            counted.add(memory_of(tensor))
+            kept[running[-1]] = kept.get(running[-1], 0) + tensor.untyped_storage().nbytes()
+        return tensor
+
+    def begin(name):
+        return lambda module, inputs: running.append(name)
+
+    def end(module, inputs, output):
+        running.pop()
+
+    for name, module in model.named_modules():
+        handles.append(module.register_forward_pre_hook(begin(name)))
+        handles.append(module.register_forward_hook(end))
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        model(*inputs)  # its result is the last to go: until then no memory is used twice
+    for handle in handles:
+        handle.remove()
+    return kept
+
+
+def memory_of(tensor) -> int:
+    """Where a tensor's memory begins: the same for all views of it."""
+    return tensor.untyped_storage().data_ptr()
+
+
+def kept_with(backend, context, width, samples=2, heads=4) -> int:
+    """Bytes that a block keeps, if attention is computed in this way (an SDPBackend)."""
+    torch.manual_seed(0)
+    x = torch.randn(samples, context, width, requires_grad=True)
+    with sdpa_kernel(backend):
+        return sum(kept_by_layer(Block(width, heads), x).values())
+
+
+# ---- Another MLP ----------------------------------------------------------------------------
+
+
+class GatedMLP(nn.Module):
+    """Llama's: silu(x W_gate) * (x W_up), times W_down; three matrices, without biases."""
+
+    def __init__(self, width, inside):
+        super().__init__()
+        self.gate = nn.Linear(width, inside, bias=False)
+        self.up = nn.Linear(width, inside, bias=False)
+        self.down = nn.Linear(inside, width, bias=False)
+
+    def forward(self, x):
+        return self.down(nn.functional.silu(self.gate(x)) * self.up(x))
+
+
+def kept_by_mlps(width, tokens=64) -> dict[str, tuple[int, float]]:
+    """{MLP: (its parameters, what it keeps in times its input)}; both have about as many."""
+    x = torch.randn(tokens, width, requires_grad=True)
+    inside = 8 * width // 3
+    plain = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+    models = {"GELU, 4 × as wide": plain, "gated, 8/3 × as wide": GatedMLP(width, inside)}
+    return {
+        name: (
+            sum(p.numel() for p in model.parameters()),
+            sum(kept_by_layer(model, x).values()) / x.nbytes,
+        )
+        for name, model in models.items()
+    }
+
+
+def most_of_steps(samples, context, width, layers, steps=2):
+    """Train on text; the last step is a measured block, "step"."""
+    from pedagogy_lib import measure
+
+    text = standard_library(50_000)
+    model = Transformer(width, layers, context=context)
+    optimizer = torch.optim.Adam(model.parameters())
+    for step in range(steps):
+        inputs, targets = draw_batch(text, samples, step, context)
+        with measure("step" if step == steps - 1 else "before"):
+            optimizer.zero_grad()
+            mean_loss(model(inputs), targets).backward()
+            optimizer.step()
+
+
+def main():
+    samples, context, width = 8, 64, 64
+    x = torch.randn(samples, context, width, requires_grad=True)
+    for name, nbytes in kept_by_layer(Block(width, heads=4), x).items():
+        print(f"{name:26} keeps {nbytes / x.nbytes:5.2f} times the block's input")
+
+
+if __name__ == "__main__":
+    main()

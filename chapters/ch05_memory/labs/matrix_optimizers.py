@@ -1,0 +1,154 @@
+"""Optimizers that look at a whole matrix: Adafactor, and Muon, beside Adam.
+
+python labs/matrix_optimizers.py
+"""
+
+from contextlib import nullcontext
+
+import torch
+import torch.distributed as dist
+from language_model import Transformer, draw_batch, standard_library
+from small_states import LAST, LAYERS, SAMPLES, WIDTH, step_of
+from torch import Tensor
+
+SEED_OF_TUNING = 100
+
+# ---- Muon -----------------------------------------------------------------------------------
+
+
+def orthogonalized(matrix: Tensor, rounds=5) -> Tensor:
+    """The matrix, with all its singular values brought near to 1: Newton and Schulz's iteration.
+
+    In each round every singular value s becomes a s + b s**3 + c s**5. Muon's coefficients bring
+    small ones up quickly; they end between 0.7 and 1.2, about.
+
+    Source  Jordan 2024, https://kellerjordan.github.io/posts/muon
+    """
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = matrix / matrix.norm()  # now none of them is above 1
+    for _ in range(rounds):
+        square = x @ x.T
+        x = a * x + (b * square + c * square @ square) @ x
+    return x
+
+
+def change(make_optimizer, matrix: Tensor) -> Tensor:
+    """By how much the first step changes a weight of zeros that has this gradient."""
+    weight = torch.nn.Parameter(torch.zeros_like(matrix))
+    weight.grad = matrix.clone()
+    make_optimizer([weight]).step()
+    return -weight.detach()
+
+
+class MuonAndAdam:
+    """Muon for the matrices of the blocks; Adam for embeddings, logits, norms and biases."""
+
+    def __init__(self, model, rate, rate_of_adam=1e-2):
+        inside = {id(p) for p in model.blocks.parameters() if p.dim() == 2}
+        matrices = [p for p in model.parameters() if id(p) in inside]
+        others = [p for p in model.parameters() if id(p) not in inside]
+        self.both = [
+            torch.optim.Muon(matrices, lr=rate, weight_decay=0.0),
+            torch.optim.Adam(others, lr=rate_of_adam),
+        ]
+
+    def zero_grad(self):
+        for optimizer in self.both:
+            optimizer.zero_grad()
+
+    def step(self):
+        for optimizer in self.both:
+            optimizer.step()
+
+
+# ---- Trainings ------------------------------------------------------------------------------
+
+MAKERS = {
+    "Adam": lambda model, rate: torch.optim.Adam(model.parameters(), lr=rate),
+    "Adafactor": lambda model, rate: torch.optim.Adafactor(model.parameters(), lr=rate),
+}
+RATES = {"Adam": (5e-3, 1e-2, 2e-2), "Adafactor": (2e-2, 5e-2, 1e-1)}
+if hasattr(torch.optim, "Muon"):  # older versions of torch have none
+    MAKERS["Muon, with Adam"] = MuonAndAdam
+    RATES["Muon, with Adam"] = (1e-2, 2e-2, 4e-2)
+
+
+def train(name, text, steps, rate, seed) -> float:
+    """On a rank: the loss at the end. The second step is measured under the name."""
+    from pedagogy_lib import measure
+
+    torch.manual_seed(seed)
+    model = Transformer(WIDTH, LAYERS)
+    optimizer, losses = MAKERS[name](model, rate), []
+    for step in range(steps):
+        batch = draw_batch(text, SAMPLES, 1000 * seed + step)
+        with measure(name) if step == 1 else nullcontext():
+            losses.append(step_of(model, optimizer, *batch))
+    return sum(losses[-LAST:]) / LAST
+
+
+def tuned(text, steps) -> dict[str, tuple[float, float]]:
+    """On a rank: {name: (a rate, its loss)}; each rank tries a rate of its own."""
+    rank = dist.get_rank()
+    rates = {name: RATES[name][rank] for name in MAKERS}
+    return {name: (rate, train(name, text, steps, rate, SEED_OF_TUNING))
+            for name, rate in rates.items()}  # fmt: skip
+
+
+def best_rates(of_ranks) -> dict[str, float]:
+    """{name: the rate with the smallest loss}, from what `tuned` has found on each rank."""
+    return {name: min(of_rank[name][::-1] for of_rank in of_ranks)[1] for name in of_ranks[0]}
+
+
+def trainings(text, steps, rates) -> dict[str, float]:
+    """On a rank: {name: loss at the end}. The rank's number is the seed."""
+    return {name: train(name, text, steps, rate, dist.get_rank()) for name, rate in rates.items()}
+
+
+def rows(run, rates, numbers) -> list[list[str]]:
+    """For each optimizer: bytes of state for each of so many parameters, its rate, its losses."""
+    return [[name, f"{run[name].peak_bytes[0]['optimizer_state'] / numbers:.2f} bytes",
+             f"{rate:g}", "  ".join(f"{of_seed[name]:.3f}" for of_seed in run.values)]
+            for name, rate in rates.items()]  # fmt: skip
+
+
+def parameters_of_the_model() -> int:
+    """How many numbers the small transformer has."""
+    return sum(p.numel() for p in Transformer(WIDTH, LAYERS).parameters())
+
+
+def mean_square(text, steps=100, rate=1e-2) -> Tensor:
+    """On a rank: Adam's mean square of a matrix, after some steps of training."""
+    torch.manual_seed(0)
+    model = Transformer(WIDTH, LAYERS)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    for step in range(steps):
+        step_of(model, optimizer, *draw_batch(text, SAMPLES, step))
+    return optimizer.state[model.blocks[0].mlp[0].weight]["exp_avg_sq"].cpu()
+
+
+def gradient_of(text, steps=20) -> Tensor:
+    """On a rank: the gradient of the same matrix, after some steps of training."""
+    torch.manual_seed(0)
+    model = Transformer(WIDTH, LAYERS)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for step in range(steps):
+        step_of(model, optimizer, *draw_batch(text, SAMPLES, step))
+    return model.blocks[0].mlp[0].weight.grad.cpu()
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def main(steps=60):
+    from pedagogy_lib import launch
+
+    text = standard_library(50_000)
+    run = launch(trainings, text, steps, {name: RATES[name][1] for name in MAKERS}, world_size=1)
+    for name, loss in run.values[0].items():
+        state = run[name].peak_bytes[0]["optimizer_state"]
+        print(f"{name}: {state:,} bytes of state, loss {loss:.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""What a training step keeps in memory, and three ways to keep less.
+
+python labs/memory.py
+"""
+
+import gc
+import time
+from functools import partial
+from statistics import median
+
+import torch
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from torch import Tensor, nn
+
+# ---- Half of the bytes for each number ------------------------------------------------------
+
+
+class MixedPrecision:
+    """Exercise 5.3. Trains a model in bfloat16 with an optimizer that steps on float32 copies.
+
+    A bfloat16 has 8 binary digits. What a step adds is often smaller than half of the last one, and
+    is rounded away. So every parameter has a copy in float32, its *master*. The optimizer steps on
+    the masters. `step()` gives the gradients to the masters in float32, lets the optimizer step,
+    and rounds the masters into the parameters. Afterwards all gradients are None, those of the
+    parameters and those of the masters. A parameter without a gradient stays as it is.
+
+    parameters      in bfloat16 (or float16), of the model
+    make_optimizer  takes a list of parameters
+    Cost            for each parameter 2 bytes, its gradient 2, its master 4, and what the optimizer
+                    keeps: 8 with Adam; during a step, up to 4 more for gradients in float32
+    Source          Micikevicius et al. 2018, "Mixed Precision Training"
+    """
+
+    def __init__(self, parameters, make_optimizer):
+        self.parameters = list(parameters)
+        ### BEGIN SOLUTION
+        self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
+        ### END SOLUTION
+        self.optimizer = make_optimizer(self.masters)
+
+    def zero_grad(self):
+        """As an optimizer's: forget the gradients of the parameters."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self):
+        ### BEGIN SOLUTION
+        for p, master in zip(self.parameters, self.masters):
+            master.grad = None if p.grad is None else p.grad.float()
+            p.grad = None
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        for p, master in zip(self.parameters, self.masters):
+            p.copy_(master)
+        ### END SOLUTION
+
+
+class LossScaler:
+    """Exercise 5.4. Keeps gradients from vanishing, where a forward computes in float16.
+
+    Below 3e-8, a float16 is 0. So the caller multiplies the loss by `scale` before the backward,
+    and `step` divides the gradients by it afterwards, in float32. If a number of them is not
+    finite, the factor was too large: no step is taken, and the factor is halved. After `window`
+    steps in a row that were taken, the factor is doubled, and a new row begins. A refused step
+    ends the row, too.
+
+    Equals  torch.amp.GradScaler("cpu", scale, 2, 0.5, window), with float32 gradients
+    Source  Micikevicius et al. 2018, "Mixed Precision Training", section 3.2
+    """
+
+    def __init__(self, scale=2.0**16, window=2000):
+        self.scale, self.window, self.good = scale, window, 0  # good: steps in the present row
+
+    @torch.no_grad()
+    def step(self, parameters, take_step) -> bool:
+        """Divide the gradients by the factor, and take the step, or refuse it.
+
+        parameters  in float32, as model.parameters() gives them; `.grad` has the gradient of the
+                    scaled loss, or None. What a refused step leaves in it does not matter: the
+                    caller clears it
+        take_step   takes the step, with the gradients that are in `.grad` then
+        Returns     whether the step was taken
+        """
+        ### BEGIN SOLUTION
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        for gradient in gradients:
+            gradient /= self.scale
+        finite = [gradient.isfinite().all() for gradient in gradients]
+        if finite and not torch.stack(finite).all():  # waits for the device once, not for each
+            self.scale, self.good = self.scale / 2, 0
+            return False
+        take_step()
+        self.good += 1
+        if self.good == self.window:
+            self.scale, self.good = self.scale * 2, 0
+        return True
+        ### END SOLUTION
+
+
+# ---- Activations: computed twice instead of kept --------------------------------------------
+
+
+class Recomputed(torch.autograd.Function):
+    """Exercise 5.10. function(x), of which nothing is kept for the backward but x.
+
+    The forward runs without a graph. The backward runs it again, with a graph, from the x that was
+    kept, and goes back through that at once. It has to draw the same random numbers again: the
+    generator's state is set to what it was, and afterwards back to what it has become.
+
+    Equals  function(x), if x has a gradient; on a CPU, torch.utils.checkpoint's
+            checkpoint(function, x, use_reentrant=True), which knows autocast as well. PyTorch
+            recommends the other variant
+    Shapes  x, and what the function returns: one tensor each, any shape
+    Cost    memory: x, and 5 kB for the generator; time: a second forward
+    Source  Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"
+    """
+
+    @staticmethod
+    def forward(ctx, function, x):
+        ctx.function, ctx.chance = function, torch.get_rng_state()
+        ctx.save_for_backward(x)
+        return function(x)  # in here, autograd does not look
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        """grad_output: the gradient of what the forward returned. Returns one for each input."""
+        (x,) = ctx.saved_tensors
+        ### BEGIN SOLUTION
+        x = x.detach().requires_grad_()
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.chance)
+            y = ctx.function(x)
+        torch.autograd.backward(y, grad_output)
+        return None, x.grad
+        ### END SOLUTION
+
+
+def recomputed(function, x: Tensor) -> Tensor:
+    """function(x); its activations are computed again in the backward."""
+    return Recomputed.apply(function, x)
+
+
+def recompute_modules(modules):
+    """From now on, each of these modules keeps nothing but its input for the backward."""
+    for module in modules:
+        module.register_forward_pre_hook(need_input_with_gradient)
+        module.forward = partial(recomputed, module.forward)
+
+
+def need_input_with_gradient(module, inputs):
+    """Without a gradient for the input, autograd would not run the backward of a recomputed part.
+
+    Raises  ValueError where the weights inside would get no gradients, and nobody would notice
+    """
+    is_trained = any(p.requires_grad for p in module.parameters())
+    if torch.is_grad_enabled() and is_trained and not inputs[0].requires_grad:
+        raise ValueError(
+            f"the input of a recomputed {type(module).__name__} has no gradient, so its weights "
+            "would get none: is the layer before it frozen? Call x.requires_grad_() on the input"
+        )
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def step_in_float32(model, optimizer, inputs, targets) -> float:
+    loss = mean_loss(model(inputs), targets)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def step_in_bfloat16(model, optimizer, inputs, targets) -> float:
+    """The optimizer is a MixedPrecision; it clears the gradients itself."""
+    loss = mean_loss(model(inputs).float(), targets)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def make_model(recompute=False):
+    torch.manual_seed(0)
+    model = Transformer(layers=4)
+    if recompute:
+        recompute_modules(model.blocks)
+    return model
+
+
+def ways(make_adam):
+    """Ways to train the same model: a name, the model, its optimizer, and what takes a step."""
+    yield "float32", make_model(), make_adam, step_in_float32
+    yield "float32, blocks recomputed", make_model(True), make_adam, step_in_float32
+    mixed = partial(MixedPrecision, make_optimizer=make_adam)
+    yield "bfloat16, masters in float32", make_model().bfloat16(), mixed, step_in_bfloat16
+
+
+def program(text, steps=6, samples=16) -> list[tuple]:
+    """[(name, last loss, seconds of a step)]; each step is a measured block of that name."""
+    from pedagogy_lib import measure
+
+    found = []
+    for name, model, make_optimizer, take_step in ways(partial(torch.optim.Adam, lr=2e-3)):
+        gc.collect()  # recompute_modules makes cycles: the model before may still be there
+        optimizer, times = make_optimizer(list(model.parameters())), []
+        for step in range(steps):
+            batch = draw_batch(text, samples, step)
+            began = time.perf_counter()
+            loss = take_step(model, optimizer, *batch)
+            times.append(time.perf_counter() - began)
+        with measure(name):
+            take_step(model, optimizer, *draw_batch(text, samples, steps))
+        found.append((name, loss, median(times)))
+    return found
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    run = launch(program, standard_library(50_000), world_size=1)
+    for name, loss, seconds in run.values[0]:
+        peak = run[name].peak_bytes[0]
+        kinds = ", ".join(f"{kind} {count / 1e6:.1f} MB" for kind, count in peak.items() if count)
+        print(f"{name}: loss {loss:.2f}, {1e3 * seconds:.0f} ms a step; at most {kinds}")
+
+
+if __name__ == "__main__":
+    main()

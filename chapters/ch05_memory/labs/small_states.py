@@ -1,0 +1,259 @@
+"""Adam with smaller states: bfloat16 with two ways to round, and 8 bits by blocks.
+
+python labs/small_states.py
+"""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from torch import Tensor
+from torch.optim import Optimizer
+
+BLOCK = 256  # numbers that share a scale
+WIDTH, LAYERS, SAMPLES = 32, 1, 8
+LAST = 20  # steps over which the loss at the end of a training is averaged
+
+# ---- Ways to keep a state -------------------------------------------------------------------
+
+
+def round_stochastically(x: Tensor) -> Tensor:
+    """Exercise 5.5. x in bfloat16, rounded up or down by chance, so that the mean is x.
+
+    A bfloat16 is the upper half of a float32: the same sign, exponent and first digits. So x lies
+    between two neighbours in bfloat16, or is one itself. Of the way from the lower neighbour to the
+    upper one, x has gone a share. This is the probability of the upper neighbour. Each number of x
+    has a chance of its own.
+
+    x        float32, any shape, magnitudes below 1e38; it does not change
+    Returns  bfloat16, the same shape
+    """
+    ### BEGIN SOLUTION
+    bits = x.contiguous().view(torch.int32)
+    chance = torch.randint(0, 2**16, x.shape, dtype=torch.int32, device=x.device)
+    return ((bits + chance) & -(2**16)).view(torch.float32).bfloat16()
+    ### END SOLUTION
+
+
+class InDtype:
+    """A state in another dtype, rounded to the nearest."""
+
+    def __init__(self, dtype):
+        self.dtype = dtype
+
+    def pack(self, x: Tensor) -> tuple[Tensor]:
+        return (x.to(self.dtype, copy=True),)
+
+    def unpack(self, kept: Tensor, shape) -> Tensor:
+        return kept.float()
+
+
+class Stochastic(InDtype):
+    """A state in bfloat16, rounded by chance."""
+
+    def pack(self, x):
+        return (round_stochastically(x),)
+
+
+class EightBits:
+    """Exercise 5.6. A tensor in 8 bits a number, by blocks.
+
+    The numbers of x, one after another, are cut into blocks of `block`; the last block may be
+    shorter. Each block has a scale: its largest magnitude, divided by 127. A number's code is the
+    number divided by the scale of its block, rounded to the nearest whole number, from -127 to 127.
+
+    pack    takes x: float32, any shape; it does not change.
+            Returns codes, int8, (numbers of x,), and scales, float32, (blocks,). A block of zeros
+            has scale 0 and codes 0
+    unpack  takes codes, scales and the shape of x. Returns codes times scales: float32, that shape
+    Cost    a byte for each number, and 4 for each block
+    """
+
+    def __init__(self, block=BLOCK):
+        self.block = block
+
+    def pack(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        ### BEGIN SOLUTION
+        blocks = x.flatten().split(self.block)
+        scales = torch.stack([block.abs().max() for block in blocks]) / 127
+        each = scales.repeat_interleave(self.block)[: x.numel()]
+        codes = (x.flatten() / each.where(each > 0, 1)).round()
+        return codes.to(torch.int8), scales
+        ### END SOLUTION
+
+    def unpack(self, codes: Tensor, scales: Tensor, shape) -> Tensor:
+        ### BEGIN SOLUTION
+        return (codes * scales.repeat_interleave(self.block)[: len(codes)]).view(shape)
+        ### END SOLUTION
+
+
+class EightBitRoots(EightBits):
+    """A tensor without negative numbers: its roots in 8 bits, and none of them comes back as 0.
+
+    Adam divides by the root of the mean square. A small one that becomes 0 makes the step huge. So
+    code 0 stands for half a scale.
+    """
+
+    def pack(self, x):
+        return super().pack(x.sqrt())
+
+    def unpack(self, codes, scales, shape):
+        half_a_scale = super().unpack(torch.ones_like(codes), scales, shape) / 2
+        return super().unpack(codes, scales, shape).maximum(half_a_scale).square()
+
+
+# ---- The optimizer --------------------------------------------------------------------------
+
+
+class SmallAdam(Optimizer):
+    """Adam, with two ways to keep its two means. It computes in float32.
+
+    mean, square  keep the running means of the gradient and of its square
+    rounded       what a new weight becomes before it is written, if the weights are bfloat16
+    Equals        torch.optim.Adam(parameters, lr), if nothing is rounded
+    """
+
+    def __init__(self, parameters, mean, square, lr=1e-3, betas=(0.9, 0.999), rounded=None):
+        super().__init__(parameters, {"lr": lr, "betas": betas})
+        self.mean, self.square, self.rounded = mean, square, rounded
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    self.step_of(p, group["lr"], *group["betas"])
+
+    def squares(self) -> Tensor:
+        """All mean squares, one after another."""
+        return torch.cat([self.square.unpack(*state["square"], p.shape).flatten()
+                          for p, state in self.state.items()])  # fmt: skip
+
+    def step_of(self, p, lr, beta_1, beta_2, eps=1e-8):
+        state, gradient = self.state[p], p.grad.float()
+        if not state:
+            zeros = torch.zeros_like(gradient)
+            state |= {"step": 0, "mean": self.mean.pack(zeros), "square": self.square.pack(zeros)}
+        state["step"] += 1
+        mean = self.mean.unpack(*state["mean"], p.shape).lerp(gradient, 1 - beta_1)
+        square = self.square.unpack(*state["square"], p.shape).lerp(gradient**2, 1 - beta_2)
+        write(state["mean"], self.mean.pack(mean))
+        write(state["square"], self.square.pack(square))
+        mean, square = (x / (1 - b ** state["step"]) for x, b in ((mean, beta_1), (square, beta_2)))
+        new = p.float() - lr * mean / (square.sqrt() + eps)
+        p.copy_(self.rounded(new) if self.rounded else new)
+
+
+def write(kept, new):
+    """Into the tensors that are there: a state takes no memory twice."""
+    for old, values in zip(kept, new):
+        old.copy_(values)
+
+
+class Way(NamedTuple):
+    """weights: their dtype; mean, square and rounded: see SmallAdam"""
+
+    weights: torch.dtype
+    mean: object
+    square: object
+    rounded: Callable | None = None
+
+    def optimizer(self, parameters, lr):
+        # A class is an exercise: nothing asks for it before it is used.
+        mean, square = (x() if isinstance(x, type) else x for x in (self.mean, self.square))
+        return SmallAdam(parameters, mean, square, lr, rounded=self.rounded)
+
+
+FLOAT, HALF = torch.float32, torch.bfloat16
+NEAREST, BY_CHANCE = InDtype(HALF), Stochastic(HALF)
+WAYS = {
+    "float32": Way(FLOAT, InDtype(FLOAT), InDtype(FLOAT)),
+    "bfloat16 states": Way(FLOAT, NEAREST, NEAREST),
+    "bfloat16 states, stochastic": Way(FLOAT, BY_CHANCE, BY_CHANCE),
+    "all bfloat16": Way(HALF, NEAREST, NEAREST),
+    "all bfloat16, stochastic": Way(HALF, BY_CHANCE, BY_CHANCE, round_stochastically),
+    "8 bits": Way(FLOAT, EightBits, EightBits),
+    "8 bits, roots": Way(FLOAT, EightBits, EightBitRoots),
+}
+
+# ---- Training -------------------------------------------------------------------------------
+
+
+def train(way, text, steps, rate, seed) -> tuple[list[float], float]:
+    """On a rank: the loss of each step, and the share of mean squares that have come to rest.
+
+    These are as they were LAST steps before. The second step is measured under the way's name.
+    """
+    from pedagogy_lib import measure
+
+    torch.manual_seed(seed)
+    model = Transformer(WIDTH, LAYERS).to(WAYS[way].weights)
+    optimizer, losses = WAYS[way].optimizer(model.parameters(), rate), []
+    for step in range(steps):
+        batch = draw_batch(text, SAMPLES, 1000 * seed + step)
+        with measure(way) if step == 1 else nullcontext():
+            losses.append(step_of(model, optimizer, *batch))
+        if step == steps - 1 - LAST:
+            before = optimizer.squares()
+    return losses, (before == optimizer.squares()).float().mean().item()
+
+
+def step_of(model, optimizer, inputs, targets) -> float:
+    loss = mean_loss(model(inputs).float(), targets)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def trainings(ways, text, steps, rate) -> dict[str, tuple[float, float]]:
+    """On a rank: {way: (loss at the end, share at rest)}. The rank's number is the seed."""
+    found = {way: train(way, text, steps, rate, dist.get_rank()) for way in ways}
+    return {way: (sum(losses[-LAST:]) / LAST, share) for way, (losses, share) in found.items()}
+
+
+# ---- What was found -------------------------------------------------------------------------
+
+
+def byte_rows(run, ways) -> list[list[str]]:
+    """For each way: bytes for each parameter of three kinds, and together."""
+    numbers = sum(p.numel() for p in Transformer(WIDTH, LAYERS).parameters())
+    peaks = [run[way].peak_bytes[0] for way in ways]
+    kinds = ("parameters", "gradients", "optimizer_state")
+    each = [[peak[kind] / numbers for kind in kinds] for peak in peaks]
+    return [[way, *(f"{x:.2f}" for x in (*row, sum(row)))] for way, row in zip(ways, each)]
+
+
+def loss_rows(run, ways) -> list[list[str]]:
+    """For each way: its loss of each seed, after that of float32; and the share at rest."""
+    rows = []
+    for way in ways:
+        found = [of_seed[way] for of_seed in run.values]
+        plain = [of_seed["float32"][0] for of_seed in run.values]
+        gaps = [f"{loss - least:+.4f}" for (loss, _), least in zip(found, plain)]
+        told = [f"({least:.4f})" for least in plain] if way == "float32" else gaps
+        rows.append([way, "  ".join(told), f"{sum(share for _, share in found) / len(found):.0%}"])
+    return rows
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def main(steps=60):
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    ways = [way for way in WAYS if way != "8 bits"]
+    run = launch(trainings, ways, standard_library(50_000), steps, 3e-3, world_size=1)
+    for way, (loss, _) in run.values[0].items():
+        state = run[way].peak_bytes[0]["optimizer_state"]
+        print(f"{way}: {state:,} bytes of state, loss {loss:.3f}")
+
+
+if __name__ == "__main__":
+    main()

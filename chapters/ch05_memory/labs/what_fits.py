@@ -1,0 +1,226 @@
+"""What fits on which GPU: chapter 10's model of memory, held against small models that really run.
+
+python labs/what_fits.py
+"""
+
+import ctypes
+from dataclasses import replace
+from functools import partial
+
+import torch
+from any_plan import AnyPlan
+from cost_model import FULL, NONE, Engine, Job, Plan, memory
+from language_model import CHARACTERS, Transformer, draw_batch, mean_loss, standard_library
+from large_vocabulary import process_bytes_of
+from live_plans import START
+from model_shapes import Gpu, Shape, gpu_named, model_named
+from three_dimensions import adam
+from torch import nn
+
+# ---- Small models that really run -----------------------------------------------------------
+
+WIDTH, LAYERS, HEADS, CONTEXT, SAMPLES = 64, 4, 4, 64, 8
+# Of labs/any_plan.py, in float32: 16 activations of a block's input (05d), 16 bytes a logit (05e).
+COUNTED = replace(START, kept=16.0, kept_mlp=8.0, kept_whole=16.0, logits=16.0, base=0.0)
+plan = partial(Plan, sequence=False)
+LARGE = 4096  # a vocabulary
+KINDS = {  # name: (plan, vocabulary, whether the ends of the model share their matrix)
+    "one rank": (plan(micro_batch=8), CHARACTERS, False),
+    "4 micro-batches": (plan(micro_batch=2), CHARACTERS, False),
+    "recomputed": (plan(micro_batch=8, recompute=FULL), CHARACTERS, False),
+    "ZeRO 1": (plan(dp=2, zero=1, micro_batch=4), CHARACTERS, False),
+    "ZeRO 2": (plan(dp=2, zero=2, micro_batch=4), CHARACTERS, False),
+    "ZeRO 3": (plan(dp=2, zero=3, micro_batch=4), CHARACTERS, False),
+    "ZeRO 3, recomputed": (plan(dp=2, zero=3, micro_batch=4, recompute=FULL), CHARACTERS, False),
+    "tp 2": (plan(tp=2, micro_batch=8), CHARACTERS, False),
+    "pp 2": (plan(pp=2, micro_batch=2), CHARACTERS, False),
+    "large vocabulary": (plan(micro_batch=8), LARGE, False),
+    "large, tied": (plan(micro_batch=8), LARGE, True),
+    "large, ZeRO 3": (plan(dp=2, zero=3, micro_batch=4), LARGE, False),
+    "large, pp 2": (plan(pp=2, micro_batch=2), LARGE, False),
+}
+TOO_LITTLE = {  # where the model of memory says less than is measured
+    "tp 4": (plan(tp=4, micro_batch=8), CHARACTERS, False),
+    "8 micro-batches": (plan(micro_batch=1), CHARACTERS, False),
+}
+STATES = ("parameters", "gradients", "optimizer_state")
+
+
+def small_model(vocabulary, is_tied) -> Transformer:
+    torch.manual_seed(0)
+    model = Transformer(WIDTH, LAYERS, HEADS, CONTEXT)
+    model.letters = nn.Embedding(vocabulary, WIDTH)
+    model.output = nn.Linear(WIDTH, vocabulary, bias=False)
+    if is_tied:
+        model.output.weight = model.letters.weight
+    return model
+
+
+def train_under(plan, vocabulary, is_tied, batch):
+    """Two steps; the second one is a measured block, "step"."""
+    from pedagogy_lib import measure
+
+    engine = AnyPlan(small_model(vocabulary, is_tied), plan, adam)
+    engine.step(*batch)
+    with measure("step"):
+        engine.step(*batch)
+
+
+def told(name) -> dict[str, float]:
+    """{kind: bytes} on the fullest rank, by the model of memory; "rest" is all but states."""
+    plan, vocabulary, is_tied = (KINDS | TOO_LITTLE)[name]
+    shape = Shape(LAYERS, WIDTH, HEADS, 4 * WIDTH, vocabulary, CONTEXT, positions=CONTEXT,
+                  vectors=13, is_tied=is_tied)  # fmt: skip
+    job = Job(shape, Gpu(1e9, 1e9, 1e9, 1e9, 1e9), SAMPLES, COUNTED)
+    return in_short(memory(job, plan))
+
+
+def measured(name, text) -> dict[str, float]:
+    """The same of a step that really runs."""
+    from pedagogy_lib import launch
+
+    plan, vocabulary, is_tied = (KINDS | TOO_LITTLE)[name]
+    batch = draw_batch(text, SAMPLES, 0, CONTEXT)
+    run = launch(train_under, plan, vocabulary, is_tied, batch, world_size=plan.ranks, device="cpu")
+    return in_short(max(run["step"].at_peak, key=total_of))
+
+
+def total_of(kinds) -> float:
+    return sum(nbytes for kind, nbytes in kinds.items() if kind != "total")
+
+
+def in_short(kinds) -> dict[str, float]:
+    """The states by kind; all else, such as temporary results, with the activations."""
+    states = {kind: float(kinds[kind]) for kind in STATES}
+    return states | {"activations": float(total_of(kinds)) - sum(states.values())}
+
+
+# ---- Large models ---------------------------------------------------------------------------
+
+PRECISIONS = {  # bytes of a parameter, its gradient, its master; of a number; of a logit
+    "mixed, 16 bytes": (2, 2, 4, 2, 14),
+    "mixed, 18 bytes": (2, 4, 4, 2, 14),
+    "float32": (4, 4, 0, 4, 16),
+}
+OPTIMIZERS = {"Adam": 8, "SGD with momentum": 4, "SGD": 0}
+LIMITS = {"V100": 32e9, "A100 40 GB": 40e9, "A100 80 GB": 80e9, "H200": 141e9, "B300": 288e9}
+
+
+def engine_with(precision, optimizer) -> Engine:
+    """One that keeps 16 activations of a block's input; gathers two units of ZeRO 3 at a time.
+
+    base  assumed: a GB for the CUDA context and the like
+    """
+    weight, gradient, master, number, logit = PRECISIONS[precision]
+    return Engine(
+        parameter_bytes=weight, gradient_bytes=gradient,
+        optimizer_bytes=master + OPTIMIZERS[optimizer], number_bytes=number,
+        kept=4 * number, kept_mlp=2 * number, kept_whole=4 * number,
+        working=2 * number, units=2.0, logits=logit, base=1e9,
+    )  # fmt: skip
+
+
+def on_a_gpu(shape, samples, precision="mixed, 16 bytes", optimizer="Adam", recomputed=NONE,
+             dp=1, zero=0, tp=1, pp=1, in_chunks=False) -> dict[str, float]:  # fmt: skip
+    """{kind: bytes} on the fullest GPU; of a pipeline, with 4 micro-batches for each stage.
+
+    in_chunks  whether the loss is computed in chunks, so that there are hardly any logits
+    """
+    plan = Plan(dp=dp, tp=tp, pp=pp, zero=zero, micro_batch=samples, recompute=recomputed)
+    batch = samples * dp * (4 * pp if pp > 1 else 1)
+    engine = engine_with(precision, optimizer)
+    job = Job(shape, gpu_named("A100"), batch, replace(engine, logits=0.0) if in_chunks else engine)
+    found = memory(job, plan)
+    return {kind: float(nbytes) for kind, nbytes in found.items() if kind != "total"}
+
+
+def shape_of(layers, hidden, context, vocabulary) -> Shape:
+    return Shape(layers, hidden, max(1, hidden // 128), 4 * hidden, vocabulary, context)
+
+
+def fewest_gpus(shape, limit, samples=1, most=4096, **how):
+    """With how few GPUs along dp, under ZeRO 3, it fits into `limit` bytes; None if with none."""
+    counts = (2**k for k in range(most.bit_length()))
+    return next(
+        (n for n in counts if total_of(on_a_gpu(shape, samples, dp=n, zero=3, **how)) <= limit),
+        None,
+    )
+
+
+# ---- Fewer samples at a time ----------------------------------------------------------------
+
+
+def accumulate(text, width, layers, samples, count):
+    """A batch in so many micro-batches; forwards and backwards are a measured block."""
+    from pedagogy_lib import measure
+
+    model = Transformer(width, layers)
+    parts = list(zip(*(x.chunk(count) for x in draw_batch(text, samples, 0))))
+    with measure("backwards"):
+        for inputs, targets in parts:
+            (mean_loss(model(inputs), targets) / count).backward()
+
+
+# ---- What the allocator adds ----------------------------------------------------------------
+
+
+def process_grows(way, sizes, directly=False):
+    """By how many bytes this process grows during a step of labs/large_vocabulary.py.
+
+    directly  whether each tensor gets memory of its own from the kernel, and gives it back at once
+    Returns   None where this cannot be set, or the kernel does not tell
+    """
+    if directly and not set_threshold(2**20):
+        return None
+    return process_bytes_of(way, *sizes)
+
+
+def set_threshold(nbytes) -> bool:
+    """From this size on, the C library (glibc) asks the kernel for each piece of memory alone."""
+    m_mmap_threshold = -3
+    try:
+        return bool(ctypes.CDLL(None).mallopt(m_mmap_threshold, nbytes))
+    except (AttributeError, OSError):
+        return False
+
+
+def fragment_a_gpu(megabytes=32, count=16) -> list[tuple]:
+    """[(what has happened, bytes allocated, reserved, taken on the GPU)]; [] without a GPU."""
+    if torch.get_default_device().type != "cuda":
+        return []
+    rows = []
+
+    def note(what):
+        free, whole = torch.cuda.mem_get_info()
+        rows.append((what, torch.cuda.memory_allocated(), torch.cuda.memory_reserved(),
+                     whole - free))  # fmt: skip
+
+    whole = torch.empty(count * megabytes * 2**20, dtype=torch.uint8)
+    note("one large tensor")
+    del whole  # its segment stays reserved; the next tensors go into it
+    held = [torch.empty(megabytes * 2**20, dtype=torch.uint8) for _ in range(count)]
+    note(f"{count} tensors of {megabytes} MiB")
+    del held[::2]
+    note("every second one is freed")
+    large = torch.empty(4 * megabytes * 2**20, dtype=torch.uint8)
+    note(f"one of {large.nbytes // 2**20} MiB")
+    torch.cuda.empty_cache()
+    note("empty_cache()")
+    return rows
+
+
+def main():
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    text = standard_library(50_000)
+    for name in KINDS:
+        by_model, by_run = total_of(told(name)), total_of(measured(name, text))
+        print(f"{name:20} told {by_model / 1e6:6.2f} MB, measured {by_run / 1e6:6.2f} MB")
+    shape = model_named("llama-2-7b")
+    print("Llama 2 7B in 40 GB:", fewest_gpus(shape, 40e9, recomputed=FULL), "GPUs")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,283 @@
+"""Stage 3 whose messages travel while it computes: gathers ahead of time, gradients afterwards.
+
+python labs/prefetch.py
+"""
+
+import contextlib
+import copy
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import torch
+import torch.distributed as dist
+from simple_ddp import now
+from torch import nn
+from zero import Zero1, Zero2, Zero3, dispose, gather, reduce_gradients
+
+# ---- The engine -----------------------------------------------------------------------------
+
+
+def in_line():
+    """One thread with a line of jobs: what `begin` of `Prefetching` is.
+
+    Returns  a function. It puts a job, a function without arguments, at the end of the line, and
+             returns at once: a function that waits until this job is done. The thread does one job
+             after another, in the order in which they were put there.
+    """
+    thread = ThreadPoolExecutor(1)
+    return lambda job: thread.submit(job).result
+
+
+class Prefetching(Zero3):
+    """Exercise 6.17. Stage 3 that sends while it computes: fill three holes.
+
+    All messages are jobs of one thread, in one line. `self.begin(job)` puts a job there and returns
+    a function that waits for its end.
+
+    need           called before a unit computes: puts the gathers of this unit and of those that
+                   come next into the line, and returns when this unit is there
+    reduce         called when the gradients of a unit are complete: puts their reduction into the
+                   line, lets go of the unit, and does not wait
+    end_backward   called when the backward is over: returns when all reductions are done
+
+    depth   how many units are gathered ahead
+    coming  {unit: what waits for its gather}, of the units that are there or on their way
+    Equals  Zero1
+    Cost    as Zero3: 3(n-1)/n of the model for each forward and backward
+    """
+
+    def __init__(self, model, make_optimizer, modules=(), group=None, depth=1):
+        super().__init__(model, make_optimizer, modules, group)
+        self.begin, self.depth = in_line(), depth
+        self.coming, self.reductions = {}, []
+        self.before, self.now = [], []  # units in the order of their use: last step's, this one's
+
+    def ahead(self) -> list:
+        """The units that come next: `depth` of them, in the order of the step before.
+
+        None in the first step, and none if this step goes another way than the one before.
+        """
+        done = len(self.now)
+        return self.before[done : done + self.depth] if self.before[:done] == self.now else []
+
+    def need(self, unit):
+        """Have a unit gathered, and the next ones on their way; return when this one is there."""
+        self.now.append(unit)
+        ### BEGIN SOLUTION
+        for each in [unit, *self.ahead()]:
+            if each not in self.coming:
+                self.coming[each] = self.begin(partial(gather, each))
+        self.coming[unit]()
+        ### END SOLUTION
+
+    def drop(self, unit):
+        """Let go of a unit. It may still be on its way: then wait first."""
+        if unit in self.coming:
+            self.coming.pop(unit)()
+            dispose(unit)
+
+    def reduce(self, unit):
+        """Put the reduction of a unit's gradients into the line, and let go of the unit."""
+        taken = with_its_gradients(unit)
+        ### BEGIN SOLUTION
+        self.reductions.append(self.begin(partial(reduce_gradients, taken)))
+        ### END SOLUTION
+        self.held.discard(unit)
+        self.drop(unit)
+
+    def end_backward(self):
+        super().end_backward()
+        ### BEGIN SOLUTION
+        while self.reductions:
+            self.reductions.pop(0)()
+        ### END SOLUTION
+
+    def update(self):
+        for unit in list(self.coming):
+            self.drop(unit)  # fetched in vain: soon out of date
+        self.before, self.now = self.now, []
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+def with_its_gradients(unit):
+    """A unit like this one that has taken over its gradients, for a job that comes later.
+
+    The parameters have none afterwards. So what a backward adds to them meanwhile cannot get mixed
+    up with what is on its way. The shard is the same: its gradient arrives where it should.
+    """
+    taken = copy.copy(unit)
+    taken.parameters = [nn.Parameter(p.detach()) for p in unit.parameters]
+    for p, its in zip(unit.parameters, taken.parameters):
+        its.grad, p.grad = p.grad, None
+    return taken
+
+
+# ---- Layers whose computing is slept ---------------------------------------------------------
+
+
+class Slept(torch.autograd.Function):
+    """Returns its input; sleeps in the forward, and twice as long in the backward."""
+
+    @staticmethod
+    def forward(ctx, x, weight, layer):
+        ctx.layer = layer
+        layer.sleep("forward", 1)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        ctx.layer.sleep("backward", 2)
+        return gradient, torch.ones(ctx.layer.numbers), None
+
+
+class SleptLayer(nn.Module):
+    """A layer with so many numbers, whose forward takes `pace.seconds`, and its backward twice."""
+
+    def __init__(self, numbers, pace):
+        super().__init__()
+        self.weight, self.numbers, self.pace = nn.Parameter(torch.ones(numbers)), numbers, pace
+
+    def sleep(self, label, times):
+        self.pace.sleep(label, times)
+
+    def forward(self, x):
+        return Slept.apply(x, self.weight, self)
+
+
+class Pace:
+    """How long a layer's forward takes. 0 seconds at first, while an engine learns its order."""
+
+    def __init__(self):
+        self.seconds, self.is_watched, self.look = 0.0, False, lambda: None
+
+    def watched(self, label):
+        """`with pace.watched("forward"):` measures the time of a block, if that is wanted."""
+        from pedagogy_lib import measure
+
+        if not self.is_watched:
+            return contextlib.nullcontext()
+        return measure(label, memory=False, wire=False)
+
+    def sleep(self, label, times):
+        self.look()
+        with self.watched(label):
+            time.sleep(times * self.seconds)
+
+
+# ---- One measured step -----------------------------------------------------------------------
+
+FORWARD = 0.02  # seconds of a layer's forward
+LATENCY = 0.2  # of a message, in forwards of a layer
+EVEN, UNEVEN = (0.5,), (0.1, 1.3)  # how long a layer's bytes travel, in forwards; then again
+LAYERS, SIZE = 6, 50_000  # SIZE: so many numbers travel for one forward of a layer
+
+
+class OnDemand(Prefetching):
+    """Stage 3 as in labs/zero.py: it waits for each message at once. Messages are jobs, too."""
+
+    def need(self, unit):
+        self.now.append(unit)
+        if unit not in self.coming:
+            self.coming[unit] = self.begin(partial(gather, unit))
+        self.coming[unit]()
+
+    def reduce(self, unit):
+        self.begin(partial(reduce_gradients, unit))()
+        self.held.discard(unit)
+        self.drop(unit)
+
+    def end_backward(self):
+        Zero3.end_backward(self)
+
+
+def slept_model(layers_in_a_unit, travel):
+    """`LAYERS` layers in units, and their pace."""
+    pace, modules = Pace(), []
+    for k in range(0, LAYERS, layers_in_a_unit):
+        times = [travel[j % len(travel)] for j in range(k, k + layers_in_a_unit)]
+        modules.append(nn.Sequential(*(SleptLayer(round(SIZE * t), pace) for t in times)))
+    return nn.Sequential(*modules), pace
+
+
+def engine_for(how, model):
+    """Stage 1 or 2, or stage 3 with so many units ahead; 0: none, and all messages on demand."""
+    classes = {"stage 1": Zero1, "stage 2": Zero2, 0: OnDemand}
+    make = classes.get(how) or partial(Prefetching, depth=how)
+    return make(model, partial(torch.optim.SGD, lr=0.1), list(model))
+
+
+def one_step(how, layers_in_a_unit=1, travel=EVEN, latency=LATENCY):
+    """On each of 2 ranks: train `LAYERS` layers; the second step is measured, as "step".
+
+    how     "stage 1", "stage 2", or how many units stage 3 gathers ahead; 0: all on demand
+    travel  how long the bytes of a layer travel, in forwards of a layer; then again
+
+    Returns its time in forwards of a layer; the most parameters that were there at a time, as a
+            share of the model
+    """
+    from pedagogy_lib import throttle
+
+    model, pace = slept_model(layers_in_a_unit, travel)
+    engine, x = engine_for(how, model), torch.ones(1, requires_grad=True)
+    flats = [unit.flat for unit in engine.units.values()]
+    seen = []
+    pace.look = lambda: seen.append(sum(flat.untyped_storage().nbytes() for flat in flats))
+    model(x).backward()
+    engine.step()  # now it knows what comes after what
+    with throttle(4 * SIZE / 2 / FORWARD, latency * FORWARD):  # each of 2 ranks sends a half
+        watch(engine, pace)
+        pace.seconds = FORWARD
+        pace.is_watched = True
+        dist.barrier()
+        began = now()
+        with pace.watched("step"):
+            model(x).backward()
+            engine.step()
+        took = now() - began
+    return took / FORWARD, max(seen) / sum(flat.nbytes for flat in flats)
+
+
+def quickest(*args, tries=3):
+    """Of some runs of one_step on 2 ranks the quickest: other programs only make a run slower."""
+    from pedagogy_lib import launch
+
+    runs = [launch(one_step, *args, world_size=2, device="cpu") for _ in range(tries)]
+    return min(runs, key=lambda run: run.values[0][0])
+
+
+def watch(engine, pace):
+    """Have the jobs of stage 3 measured, as "gather" and "reduce-scatter", when layers are."""
+    begin = getattr(engine, "begin", None)
+
+    def begin_measured(job):
+        label = "gather" if job.func is gather else "reduce-scatter"
+
+        def measured():
+            with pace.watched(label):
+                job()
+
+        return begin(measured)
+
+    engine.begin = begin_measured
+
+
+# ---- The program -----------------------------------------------------------------------------
+
+
+def main():
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    for layers in (1, 2, 3, 6):
+        for depth in (0, 1, 2):
+            run = quickest(depth, layers, UNEVEN)
+            took = max(forwards for forwards, _ in run.values)
+            print(f"{layers} layers in a unit, {depth} ahead: {took:.1f} forwards of a layer, "
+                  f"at most {run.values[0][1]:.2f} models gathered", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""A checkpoint for any number of ranks, by hand: every rank writes its part, and reads its new one.
+
+torchrun --nproc-per-node 2 labs/resharding.py
+"""
+
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from composing import Clipping
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from memory import MixedPrecision
+from simple_ddp import share_of_rank
+from zero import STAGES, whole
+from zero_on_disk import kept_for, make_state, show_shards
+
+# ---- Which part is where --------------------------------------------------------------------
+
+
+def parts_to_read(length, before, now, rank) -> list[tuple[int, int, int]]:
+    """Exercise 6.18. What a rank of `now` has to read from the files of `before` ranks.
+
+    A tensor of `length` numbers was cut into equal parts of ceil(length / before), one for each
+    rank; the last parts may be shorter, or empty. File k has the part of rank k, without padding.
+    Now it is cut in the same way for `now` ranks.
+
+    Returns  [(file, start, end), …]: the new part of this rank is made of the numbers from start
+             up to end (without end) of these files, one after another. Numbers are counted from
+             the beginning of the file. Nothing is read that is empty
+    Example  parts_to_read(10, 4, 2, 0) is [(0, 0, 3), (1, 0, 2)]: the files have 3, 3, 3 and 1
+             numbers, the new part has 5. Rank 1 gets [(1, 2, 3), (2, 0, 3), (3, 0, 1)]
+    """
+    ### BEGIN SOLUTION
+    old, new = -(-length // before), -(-length // now)
+    begin, end = min(rank * new, length), min((rank + 1) * new, length)
+    parts = []
+    for file in range(before):
+        first, last = max(begin, file * old), min(end, (file + 1) * old)
+        if first < last:
+            parts.append((file, first - file * old, last - file * old))
+    return parts
+    ### END SOLUTION
+
+
+# ---- Saved and loaded -----------------------------------------------------------------------
+
+
+def shards_of(engine) -> dict[str, torch.Tensor]:
+    """What this rank keeps of each unit, with its padding."""
+    found = {}
+    for number, unit in enumerate(engine.units.values()):
+        kept = {"shard": unit.shard.detach(), **kept_for(engine.optimizer, unit.shard)}
+        found |= {f"{number}.{name}": x for name, x in kept.items()}
+    return found
+
+
+def save_parts(engine, folder) -> None:
+    """Every rank writes one file: its part of each flat tensor, without padding."""
+    units = list(engine.units.values())
+    parts = {}
+    for name, x in shards_of(engine).items():
+        unit = units[int(name.split(".")[0])]
+        length, each = sum(unit.sizes), unit.shard.numel()
+        here = max(0, min(each, length - unit.rank * each))
+        parts[name] = x[:here].clone() if x.dim() else x  # a clone: without the rest of a storage
+    torch.save(parts, Path(folder, f"rank {dist.get_rank()} of {dist.get_world_size()}.pt"))
+
+
+@torch.no_grad()
+def load_parts(engine, folder) -> int:
+    """Read this rank's new part of everything; returns how many bytes of tensors it has read."""
+    make_state(engine)
+    paths = sorted(Path(folder).glob("rank *.pt"), key=lambda path: int(path.name.split()[1]))
+    files = [torch.load(path, map_location="cpu", mmap=True) for path in paths]
+    units, read = list(engine.units.values()), 0
+    for name, x in shards_of(engine).items():
+        new = read_part(files, name, x, units[int(name.split(".")[0])])
+        target = x[: len(new)] if x.dim() else x  # without padding
+        target.copy_(new)
+        read += new.nbytes
+    show_shards(engine)
+    return read
+
+
+def read_part(files, name, x, unit) -> torch.Tensor:
+    """The new part of one tensor. The files are mapped: what is not copied is not read."""
+    if not x.dim():
+        return files[0][name]  # a counter of steps, the same in all files
+    parts = parts_to_read(sum(unit.sizes), len(files), unit.n, unit.rank)
+    return torch.cat([x[:0].cpu(), *(files[file][name][start:end] for file, start, end in parts)])
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+STEPS = 4
+
+
+def start(stage="stage 3", mixed=False):
+    """An engine and its model. In mixed precision with clipping, or in float64 with Adam alone."""
+    torch.manual_seed(0)
+    model = Transformer(15, layers=2, heads=3)
+    make_optimizer = partial(torch.optim.Adam, lr=1e-3)
+    if mixed:
+        clipped = partial(Clipping, make_optimizer=make_optimizer, max_norm=1.0)
+        make_optimizer = partial(MixedPrecision, make_optimizer=clipped)
+    model = model.bfloat16() if mixed else model.double()
+    return STAGES[stage](model, make_optimizer, list(model.blocks)), model
+
+
+def train(engine, model, text, steps) -> torch.Tensor:
+    """The weights after these steps. 12 samples in each: 1, 2, 3, 4 and 6 ranks can share them."""
+    for step in steps:
+        inputs, targets = share_of_rank(draw_batch(text, 12, step))
+        mean_loss(model(inputs), targets).backward()
+        engine.step()
+    with whole(engine):
+        return torch.cat([p.detach().flatten() for p in model.parameters()]).cpu()
+
+
+def first_half(folder, save, text, *settings) -> torch.Tensor:
+    """Train, save, go on; returns the weights at the end."""
+    engine, model = start(*settings)
+    train(engine, model, text, range(STEPS))
+    save(engine, folder)
+    return train(engine, model, text, range(STEPS, 2 * STEPS))
+
+
+def second_half(folder, load, text, *settings) -> torch.Tensor:
+    """Load, on these ranks, and go on; returns the weights at the end."""
+    engine, model = start(*settings)
+    load(engine, folder)
+    return train(engine, model, text, range(STEPS, 2 * STEPS))
+
+
+def read_of(folder, *settings) -> int:
+    """How many bytes of tensors this rank reads to load."""
+    return load_parts(start(*settings)[0], folder)
+
+
+def program(text) -> float:
+    """How far the weights of one go are from those with a checkpoint in between."""
+    from pedagogy_lib import relative_gap
+
+    folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(folder)
+    in_one_go = first_half(folder[0], save_parts, text)
+    dist.barrier()
+    resumed = second_half(folder[0], load_parts, text)
+    dist.barrier()
+    shutil.rmtree(folder[0], ignore_errors=True)
+    return relative_gap(resumed, in_one_go)
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    run = launch(program, standard_library(20_000), world_size=4)
+    if run.rank == 0:
+        print(f"resumed from the files of {len(run.values)} ranks: off by {run.values[0]:.0e}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""A whole program: train a small transformer with FSDP2, on one machine or on many.
+
+torchrun --nproc-per-node 2 labs/train_fsdp2.py --steps 12 --folder checkpoint
+"""
+
+import argparse
+import os
+import shutil
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as files
+
+# Imported before there is a process group: later, its functions would keep the group, and Gloo's
+# threads would go on when the program ends.
+import torch.distributed.nn.functional
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from simple_ddp import share_of_rank
+from torch import nn
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_state_dict,
+    set_model_state_dict,
+    set_state_dict,
+)
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+DTYPES = {"bfloat16": torch.float32, "float32": torch.float32, "float64": torch.float64}
+EVERYTHING = StateDictOptions(full_state_dict=True, cpu_offload=True)
+FROM_RANK_0 = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+
+
+def options_of(words=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--batch", type=int, default=12, help="samples of a step, over all ranks")
+    parser.add_argument("--width", type=int, default=32)
+    parser.add_argument("--layers", type=int, default=3)
+    parser.add_argument("--clip", type=float, default=0.5, help="largest norm of the gradient")
+    parser.add_argument("--precision", choices=list(DTYPES), default="float32",
+                        help="bfloat16: shards stay float32")  # fmt: skip
+    parser.add_argument("--recompute", action="store_true", help="blocks, in the backward")
+    parser.add_argument("--every", type=int, default=6, help="steps between checkpoints")
+    parser.add_argument("--folder", help="of the checkpoint; without it, nothing is saved")
+    return parser.parse_args(words)
+
+
+# ---- The model, from shapes to shards ---------------------------------------------------------
+
+
+def make_model(options) -> Transformer:
+    return Transformer(options.width, options.layers).to(DTYPES[options.precision])
+
+
+def shard(model, mesh, options):
+    """Each block is a unit; what is left is one more, the root, and stays from forward to backward.
+
+    With --precision bfloat16: gathered and computed in bfloat16, reduced in float32. The logits
+    are float32 again.
+    """
+    half = options.precision == "bfloat16"
+    policy = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32} if half else {}
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh, mp_policy=MixedPrecisionPolicy(**policy))
+    root = policy | ({"output_dtype": torch.float32} if half else {})
+    fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(**root))
+
+
+def recompute_blocks(model):
+    for number, block in enumerate(model.blocks):
+        model.blocks[number] = checkpoint_wrapper(block)
+
+
+def whole_weights(options) -> dict:
+    """On rank 0 the weights to begin with, in the CPU's memory; on all others nothing."""
+    if dist.get_rank() > 0:
+        return {}
+    with torch.device("cpu"):
+        torch.manual_seed(0)
+        return make_model(options).state_dict()
+
+
+def in_groups(model) -> list[dict]:
+    """Matrices decay, vectors do not."""
+    matrices = [p for p in model.parameters() if p.ndim >= 2]
+    vectors = [p for p in model.parameters() if p.ndim < 2]
+    return [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
+
+
+def make_optimizer(model):
+    return torch.optim.AdamW(in_groups(model), lr=3e-3, eps=1e-4)
+
+
+# ---- The training -----------------------------------------------------------------------------
+
+
+class Training:
+    """A training that ranks do together, each with its shards.
+
+    Any number of ranks that divides the batch gives the weights of one process, but for rounding.
+    """
+
+    def __init__(self, text, options, device="cpu"):
+        self.text, self.options, self.number = text, options, 0
+        self.mesh = init_device_mesh(torch.device(device).type, (dist.get_world_size(),))
+        with torch.device("meta"):  # shapes, and no memory
+            self.model = make_model(options)
+        if options.recompute:
+            recompute_blocks(self.model)
+        shard(self.model, self.mesh, options)
+        self.model.to_empty(device=device)  # memory for this rank's shards, and for no more
+        set_model_state_dict(self.model, whole_weights(options), options=FROM_RANK_0)
+        self.optimizer = make_optimizer(self.model)  # of the shards: after they are there
+
+    def step(self) -> torch.Tensor:
+        """Take a step with the next batch; returns this rank's mean loss, without a graph."""
+        batch = draw_batch(self.text, self.options.batch, self.number)
+        inputs, targets = share_of_rank(batch)
+        loss = mean_loss(self.model(inputs), targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.number += 1
+        return loss.detach()
+
+    # ---- Files ----
+
+    def state(self) -> dict:
+        model, optimizer = get_state_dict(self.model, self.optimizer)
+        return {"model": model, "optimizer": optimizer, "number": torch.tensor(self.number)}
+
+    def save(self):
+        """Every rank writes its shards; when all are there, the folder gets its name."""
+        new, name = f"{self.options.folder}.new", self.options.folder
+        files.save(self.state(), checkpoint_id=new)  # returns when all ranks have written
+        if dist.get_rank() == 0:
+            shutil.rmtree(name, ignore_errors=True)
+            os.replace(new, name)
+        dist.barrier()
+
+    def resume(self):
+        """Go on from the checkpoint, if there is one; it may be of another number of ranks."""
+        found = [os.path.isdir(self.options.folder)]
+        dist.broadcast_object_list(found)  # rank 0 says it, to all
+        if found[0]:
+            state = self.state()
+            files.load(state, checkpoint_id=self.options.folder)
+            set_state_dict(self.model, self.optimizer, model_state_dict=state["model"],
+                           optim_state_dict=state["optimizer"])  # fmt: skip
+            self.number = int(state["number"])
+
+    def weights(self) -> dict:
+        """On rank 0 all weights, whole, in the CPU's memory; on all others nothing."""
+        return get_model_state_dict(self.model, options=EVERYTHING)
+
+    def run(self) -> list[float]:
+        """Train until options.steps, from the checkpoint if there is one; returns mean losses."""
+        losses = []
+        if self.options.folder:
+            self.resume()
+        while self.number < self.options.steps:
+            loss = self.step()
+            dist.all_reduce(loss)
+            losses.append(loss.item() / dist.get_world_size())
+            if self.number % self.options.every == 0 or self.number == self.options.steps:
+                if dist.get_rank() == 0:
+                    print(f"step {self.number}: loss {losses[-1]:.4f}", flush=True)
+                if self.options.folder:
+                    self.save()
+        return losses
+
+
+# ---- The same, in one process -------------------------------------------------------------------
+
+
+def alone(text, options) -> dict:
+    """The weights of one process that trains with all samples, without FSDP2."""
+    torch.manual_seed(0)
+    model = make_model(options)
+    optimizer = make_optimizer(model)
+    for number in range(options.steps):
+        inputs, targets = draw_batch(text, options.batch, number)
+        mean_loss(model(inputs), targets).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), options.clip)
+        optimizer.step()
+        optimizer.zero_grad()
+    return model.state_dict()
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def main(words=None):
+    options = options_of(words)
+    if torch.cuda.is_available():
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))  # this process's own GPU
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", device_id=device)
+    else:
+        device = torch.device("cpu")
+        dist.init_process_group("gloo")
+    text = standard_library(50_000)
+    torch.set_default_device(device)  # batches are drawn there
+    if options.batch % dist.get_world_size():
+        raise ValueError(
+            f"--batch {options.batch} cannot be shared by {dist.get_world_size()} ranks equally"
+        )
+    Training(text, options, device).run()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    from pedagogy_lib.unwritten import misses_something  # whether holes are left; not needed else
+
+    if not misses_something(__file__):
+        main()

@@ -1,0 +1,439 @@
+"""ZeRO: model states that are split over the ranks, stage by stage, each by hand.
+
+torchrun --nproc-per-node 4 labs/zero.py
+"""
+
+import contextlib
+import gc
+from functools import partial
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from collectives import all_gather_ring, reduce_scatter_ring
+from complete_gradients import Calls
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from simple_ddp import now, share_of_rank, start_equal
+from torch import Tensor, nn
+
+# ---- Flat, padded, cut into shards ----------------------------------------------------------
+
+
+def flatten_padded(tensors, n) -> Tensor:
+    """Exercise 6.2. Tensors one after another in a new flat one, then zeros until n divides it.
+
+    tensors  one or more, of one dtype, on one device
+    Shapes   any -> (ceil(elements / n) * n,)
+    """
+    ### BEGIN SOLUTION
+    padding = -sum(x.numel() for x in tensors) % n
+    return torch.cat([*(x.reshape(-1) for x in tensors), tensors[0].new_zeros(padding)])
+    ### END SOLUTION
+
+
+class Unit:
+    """Parameters that travel together: one flat tensor, padded, and cut into n equal chunks.
+
+    Rank k owns chunk k, its shard: this is what its optimizer steps on. As long as the unit is
+    gathered, the parameters are views into `flat`.
+
+    flat    (n * shard,): all parameters, then padding
+    chunks  n views into flat, each (shard,)
+    shard   (shard,), a parameter with a gradient of its own: a view into flat; or, if `alone`, in
+            memory of its own, so that flat's memory can be freed
+    """
+
+    @torch.no_grad()
+    def __init__(self, parameters, group=None, alone=False):
+        self.parameters, self.group = list(parameters), group
+        self.rank, self.n = dist.get_rank(group), dist.get_world_size(group)
+        self.sizes = [p.numel() for p in self.parameters]
+        self.shapes = [p.shape for p in self.parameters]
+        self.flat = flatten_padded(self.parameters, self.n)
+        self.chunks = list(self.flat.chunk(self.n))
+        mine = self.chunks[self.rank]
+        self.shard = nn.Parameter(mine.clone() if alone else mine)
+        show_parameters(self)
+
+
+def show_parameters(unit):
+    """Make each parameter of a unit a view into its flat tensor."""
+    parts = unit.flat[: sum(unit.sizes)].split(unit.sizes)
+    for p, part, shape in zip(unit.parameters, parts, unit.shapes):
+        p.data = part.view(shape)
+
+
+def gradients_of(unit) -> list[Tensor]:
+    """The gradient of each parameter, zeros for one that has none; flat."""
+    return [
+        unit.flat.new_zeros(size) if p.grad is None else p.grad.reshape(-1)
+        for p, size in zip(unit.parameters, unit.sizes)
+    ]
+
+
+def units_of(model, modules=(), group=None, alone=False) -> dict[nn.Module, Unit]:
+    """One unit for each of some modules of a model; what is in none of them makes one unit more.
+
+    A parameter belongs to the smallest of the modules that has it. Frozen ones are in no unit:
+    they stay whole, on every rank.
+
+    Returns  {module: its unit}, in the order of the model's parameters: a backward goes through
+             them from the last to the first
+    Raises   ValueError if a parameter is used outside of the module that it would belong to, or if
+             a unit would have two dtypes
+    """
+    owner = {}
+    for module in sorted([model, *modules], key=lambda m: -len(list(m.modules()))):
+        owner |= dict.fromkeys(module.parameters(), module)
+    for user in model.modules():
+        for p in user.parameters(recurse=False):
+            if user not in set(owner[p].modules()):
+                raise ValueError(
+                    f"{type(user).__name__} shares a parameter with {type(owner[p]).__name__}: "
+                    "leave that one out of the units, or take a module that has both"
+                )
+    taken = {}
+    for p in model.parameters():
+        if p.requires_grad:
+            taken.setdefault(owner[p], []).append(p)
+    for module, parameters in taken.items():
+        if len({p.dtype for p in parameters}) > 1:
+            raise ValueError(
+                f"{type(module).__name__} has parameters of several dtypes, but a unit is one flat "
+                "tensor of one dtype: convert the model first, as model.bfloat16() does"
+            )
+    return {module: Unit(parameters, group, alone) for module, parameters in taken.items()}
+
+
+# ---- Stage 1: the optimizer's state ---------------------------------------------------------
+
+
+@torch.no_grad()
+def reduce_gradients(unit):
+    """Exercise 6.3. Every rank gets its part of the mean gradient; all others are freed.
+
+    `unit.shard.grad` becomes this rank's chunk of the mean over all ranks; if there is one
+    already, they add up. Nothing else is kept in memory, and afterwards no parameter of the unit
+    has a gradient. One that had none before counts as zeros.
+
+    Cost  one reduce-scatter: each rank sends (n-1)/n of flat's bytes
+    """
+    ### BEGIN SOLUTION
+    flat = flatten_padded(gradients_of(unit), unit.n)
+    for p in unit.parameters:
+        p.grad = None
+    chunks = list(flat.chunk(unit.n))
+    reduce_scatter_ring(chunks, unit.group)
+    mean = chunks[unit.rank] / unit.n  # a tensor of its own: `flat` is freed
+    unit.shard.grad = mean if unit.shard.grad is None else unit.shard.grad + mean
+    ### END SOLUTION
+
+
+class Zero1:
+    """Exercise 6.4. Stage 1: each rank has the optimizer's state for its shards, and no other.
+
+    Call `loss.backward()` as often as you like, then `step()`. It leaves no gradients.
+
+    make_optimizer  takes a list of parameters; it has to treat each number by itself, as SGD and
+                    Adam do
+    modules         see units_of
+    alone           for stage 3, whose update is another one
+    Equals          averaging the gradients (zeros where there is none), and one step of
+                    make_optimizer(model.parameters())
+    Cost            a step: each rank sends 2(n-1)/n of the model
+    Source          Rajbhandari et al. 2020, "ZeRO", section 5.1
+    """
+
+    def __init__(self, model, make_optimizer, modules=(), group=None, alone=False):
+        start_equal(model, group)
+        self.units = units_of(model, modules, group, alone)
+        self.optimizer = make_optimizer([unit.shard for unit in self.units.values()])
+
+    def step(self):
+        """Update the model with what the backwards have left in `.grad`."""
+        ### BEGIN SOLUTION
+        for unit in self.units.values():
+            reduce_gradients(unit)
+        self.update()
+        ### END SOLUTION
+
+    def update(self):
+        """Update the model with the gradients of the shards, and free them. (Stage 2, too.)"""
+        ### BEGIN SOLUTION
+        self.optimizer.step()
+        for unit in self.units.values():
+            unit.shard.grad = None
+            all_gather_ring(unit.chunks, unit.group)
+        ### END SOLUTION
+
+
+# ---- Stage 2: gradients, too ----------------------------------------------------------------
+
+
+class Zero2(Zero1):
+    """Exercise 6.7. Stage 2: a unit's gradients are reduced, and freed, in the backward.
+
+    That happens as soon as all of them are there; from the last unit to the first, so that all
+    ranks do the same in turn. At the end of a backward, whatever is left is reduced: a parameter
+    may have had no part in the loss.
+
+    Equals  Zero1
+    Cost    each backward: (n-1)/n of the model; each step: (n-1)/n of it. (A unit that several
+            recomputed parts have may be reduced once for each of them.)
+    Source  Rajbhandari et al. 2020, "ZeRO", section 5.2
+    """
+
+    def __init__(self, model, *args, **kwargs):
+        super().__init__(model, *args, **kwargs)
+        self.left = None  # between backwards
+        self.hooks = [
+            parameter.register_post_accumulate_grad_hook(partial(self.has_grown, unit))
+            for unit in self.units.values()
+            for parameter in unit.parameters
+        ]
+        self.calls = Calls(self)
+        for module in {model, *self.units}:
+            self.hooks.append(module.register_forward_hook(self.calls.follow))
+
+    def begin_backward(self):
+        """The first gradient of a backward is ready."""
+        self.left = list(self.units.values())  # to be reduced; the last one comes first
+        self.missing = {unit: set(unit.parameters) for unit in self.left}
+        self.calls.begin_backward()
+        call_after_backward(self.end_backward)
+
+    def has_grown(self, unit, parameter):
+        """Called by autograd when it has added to the gradient of a parameter of a unit."""
+        if self.left is None:
+            self.begin_backward()
+        if unit not in self.left:
+            self.once_more(unit)
+        if self.calls.is_complete(unit, parameter):
+            self.is_ready(unit, parameter)
+
+    def once_more(self, unit):
+        """Two recomputed parts have the same unit: when one is done, the other's is missing."""
+        self.missing[unit] = set(unit.parameters)
+        if unit not in self.left:
+            self.left.insert(0, unit)
+
+    def is_ready(self, unit, parameter):
+        """Called when the gradient of a parameter of a unit is complete."""
+        if self.left is None:
+            self.begin_backward()
+        ### BEGIN SOLUTION
+        self.missing[unit].discard(parameter)
+        while self.left and not self.missing[self.left[-1]]:
+            self.reduce(self.left.pop())
+        ### END SOLUTION
+
+    def end_backward(self):
+        """Called by autograd when a backward is over."""
+        ### BEGIN SOLUTION
+        while self.left:
+            self.reduce(self.left.pop())
+        ### END SOLUTION
+        self.left = None
+
+    def reduce(self, unit):
+        """What is_ready and end_backward call for a unit; stage 3 does more here."""
+        reduce_gradients(unit)
+
+    def step(self):
+        """Update the model: what the backwards have left in `.grad` is reduced already."""
+        self.update()
+
+
+def call_after_backward(function):
+    """Within a backward: have autograd call a function when it is over, as DDP and FSDP do."""
+    torch.autograd.Variable._execution_engine.queue_callback(function)
+
+
+# ---- Stage 3: parameters, too ---------------------------------------------------------------
+
+
+@torch.no_grad()
+def gather(unit):
+    """Exercise 6.10. Make a unit whole: `flat` gets memory again, and in it every rank's shard.
+
+    Afterwards its parameters are views into `flat` again.
+
+    Cost  one all-gather: each rank sends (n-1)/n of flat's bytes
+    """
+    ### BEGIN SOLUTION
+    unit.flat.untyped_storage().resize_(unit.flat.nbytes)
+    unit.chunks[unit.rank].copy_(unit.shard)
+    all_gather_ring(unit.chunks, unit.group)
+    show_parameters(unit)
+    ### END SOLUTION
+
+
+def dispose(unit):
+    """Exercise 6.11. Free the memory of a unit's `flat`; its parameters have no elements then.
+
+    They keep their dtype. The shard, and its gradient, stay.
+
+    Autograd has saved views into flat's storage for the backward. They must not keep its memory,
+    and must be good again after gather(). So the storage itself is resized, to 0 bytes.
+    """
+    ### BEGIN SOLUTION
+    for p in unit.parameters:
+        p.data = unit.shard.data[:0]  # without elements: a use by mistake is an error
+    unit.flat.untyped_storage().resize_(0)
+    ### END SOLUTION
+
+
+class Zero3(Zero2):
+    """Exercise 6.12. Stage 3: a unit's parameters are whole while it computes, and only then.
+
+    Before a module's forward its unit is gathered, and after it disposed of. Before its backward
+    it is gathered again. As soon as its gradients are complete, they are reduced, and the unit is
+    disposed of. Within a backward, a forward may run again (activation checkpointing). It must not
+    take the unit away.
+
+    `self.need(unit)` gathers a unit unless it is there, `self.drop(unit)` disposes of it if it is.
+    `self.held` is a set for you: the units whose backward has begun and is not over.
+
+    Units are reduced in turn, from the last to the first. So the model's own parameters, outside
+    of all modules that are units, should be among its first, such as its embeddings. All
+    ranks have to use the same modules, in the same order; a module of a unit returns one tensor.
+
+    Equals  Zero1
+    Cost    each forward and backward: 3(n-1)/n of the model
+    Source  Rajbhandari et al. 2020, "ZeRO", section 5.3; Zhao et al. 2023, "PyTorch FSDP"
+    """
+
+    def __init__(self, model, make_optimizer, modules=(), group=None):
+        super().__init__(model, make_optimizer, modules, group, alone=True)
+        self.there, self.held = set(), set()
+        for module, unit in self.units.items():
+            dispose(unit)
+            module.register_forward_pre_hook(partial(self.before_forward, unit))
+            module.register_forward_hook(partial(self.after_forward, unit))
+
+    def before_forward(self, unit, *_):
+        ### BEGIN SOLUTION
+        self.need(unit)
+        ### END SOLUTION
+
+    def after_forward(self, unit, module, inputs, output):
+        """The output calls `before_backward(unit, its gradient)` when the backward reaches it."""
+        if not isinstance(output, Tensor):
+            raise TypeError(
+                f"{type(module).__name__} returns a {type(output).__name__}: a module that is a "
+                "unit of stage 3 has to return one tensor"
+            )
+        if output.requires_grad:
+            output.register_hook(partial(self.before_backward, unit))
+        ### BEGIN SOLUTION
+        if unit not in self.held:
+            self.drop(unit)
+        ### END SOLUTION
+
+    def before_backward(self, unit, *_):
+        ### BEGIN SOLUTION
+        self.held.add(unit)
+        self.need(unit)
+        ### END SOLUTION
+
+    def reduce(self, unit):
+        """Called as in stage 2."""
+        ### BEGIN SOLUTION
+        reduce_gradients(unit)
+        self.held.discard(unit)
+        self.drop(unit)
+        ### END SOLUTION
+
+    def update(self):
+        """Nothing to gather here: the next forward does it."""
+        self.optimizer.step()
+        for unit in self.units.values():
+            unit.shard.grad = None
+
+    def need(self, unit):
+        if unit not in self.there:
+            self.there.add(unit)
+            gather(unit)
+
+    def drop(self, unit):
+        if unit in self.there:
+            self.there.discard(unit)
+            dispose(unit)
+
+
+@contextlib.contextmanager
+def whole(engine: Zero1):
+    """`with whole(engine):` all parameters are there, in every stage: to look at, or to save."""
+    for unit in list(getattr(engine, "coming", ())):
+        engine.drop(unit)  # an engine of labs/prefetch.py has it on its way, in another thread
+    away = [unit for unit in engine.units.values() if not unit.flat.untyped_storage().nbytes()]
+    try:
+        for unit in away:
+            gather(unit)
+        yield
+    finally:
+        for unit in away:
+            dispose(unit)
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+STAGES = {"stage 1": Zero1, "stage 2": Zero2, "stage 3": Zero3}
+
+
+def train(model, step, text, steps, samples=32):
+    """Returns the loss at first and at last, and the median time of a step in seconds."""
+    losses, times = [], []
+    for number in range(steps):
+        inputs, targets = share_of_rank(draw_batch(text, samples, number))
+        began = now()
+        loss = mean_loss(model(inputs), targets)
+        loss.backward()
+        step()
+        times.append(now() - began)
+        losses.append(loss.item())
+    return losses[0], losses[-1], median(times)
+
+
+def program(stage, text, steps=20) -> tuple[float, float, float]:
+    """Train a small transformer; returns what train() does. One step more is measured: "step"."""
+    from pedagogy_lib import measure
+
+    gc.collect()  # an engine has cycles: under torchrun, the stage before may still be there
+    torch.manual_seed(0)
+    model = Transformer(layers=4)
+    zero = STAGES[stage](model, partial(torch.optim.Adam, lr=5e-3), list(model.blocks))
+    found = train(model, zero.step, text, steps)
+    with measure("step"):
+        train(model, zero.step, text, 1)
+    for hook in getattr(zero, "hooks", ()):
+        hook.remove()  # with them, nothing of this engine would ever be freed
+    return found
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    text, model_bytes = (
+        standard_library(),
+        sum(p.nbytes for p in Transformer(layers=4).parameters()),
+    )
+    for stage in STAGES:
+        run = launch(program, stage, text, world_size=4)
+        if run.rank == 0:
+            first, last, seconds = run.values[0]
+            peak, sent = run["step"].peak_bytes[0], run["step"].sent_bytes[0]
+            kinds = ("parameters", "gradients", "optimizer_state")
+            print(
+                f"{stage}: loss {first:.2f} to {last:.2f}, {1e3 * seconds:.0f} ms a step, "
+                f"{sent / model_bytes:.2f} models sent; at most "
+                + ", ".join(f"{kind} {peak[kind] / model_bytes:.2f}" for kind in kinds)
+                + " models"
+            )
+
+
+if __name__ == "__main__":
+    main()

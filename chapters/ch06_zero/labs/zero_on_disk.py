@@ -1,0 +1,261 @@
+"""Shards on disk: an optimizer whose state lies in a file, and checkpoints for any world size.
+
+torchrun --nproc-per-node 4 labs/zero_on_disk.py
+"""
+
+import contextlib
+import shutil
+import tempfile
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from collectives import all_gather_ring
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from simple_ddp import now, share_of_rank
+from torch import Tensor, nn
+from zero import Zero3, whole
+
+# ---- Offloading -----------------------------------------------------------------------------
+#
+# ZeRO-Offload keeps the optimizer's state in the memory of the host, ZeRO-Infinity on its disk;
+# the device is a GPU. Here the device is this machine's memory, and the host its disk.
+
+
+def in_file(path, x: Tensor) -> Tensor:
+    """A tensor like x, with its values, whose memory is a file: the disk backs it."""
+    file = torch.from_file(str(path), shared=True, size=x.numel(), dtype=x.dtype, device="cpu")
+    return file.view(x.shape).copy_(x)
+
+
+class Offloaded:
+    """An optimizer that has everything in files: a copy of the parameters, and its state.
+
+    A step takes the gradients to the host, steps there, and brings the parameters back. State that
+    an optimizer makes in its first step goes to a file at once, parameter by parameter.
+
+    parameters      on the device
+    make_optimizer  takes a list of parameters; it gets one at a time
+    folder          where the files are to be; they are as large as the copies and the state
+    dtype           of the copies and of the state, if it is not that of the parameters: float32
+                    makes the copies masters of parameters in bfloat16
+    Raises          ValueError if the optimizer needs all parameters at once, as Clipping does
+    Source          Ren et al. 2021, "ZeRO-Offload"; Rajbhandari et al. 2021, "ZeRO-Infinity"
+    """
+
+    @torch.no_grad()
+    def __init__(self, parameters, make_optimizer, folder, dtype=None):
+        self.parameters, self.folder = list(parameters), Path(folder)
+        need_one_by_one(make_optimizer)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.copies = [
+            nn.Parameter(in_file(self.folder / f"{number}.parameter", p.to(dtype or p.dtype)))
+            for number, p in enumerate(self.parameters)
+        ]
+        self.optimizers = [make_optimizer([copy]) for copy in self.copies]
+
+    @torch.no_grad()
+    def step(self):
+        for number, p in enumerate(self.parameters):
+            if p.grad is not None:
+                copy, optimizer = self.copies[number], self.optimizers[number]
+                copy.grad = p.grad.to(copy)
+                optimizer.step()
+                copy.grad = None
+                self.file_state(number)
+                p.copy_(copy)
+
+    def file_state(self, number):
+        """Move what the optimizer has made for a parameter into files."""
+        copy, state = self.copies[number], self.optimizers[number].state[self.copies[number]]
+        for name, x in state.items():
+            if torch.is_tensor(x) and x.shape == copy.shape and not x.untyped_storage().filename:
+                state[name] = in_file(self.folder / f"{number}.{name}", x)
+
+    def zero_grad(self):
+        for p in self.parameters:
+            p.grad = None
+
+
+def need_one_by_one(make_optimizer):
+    kind = getattr(make_optimizer, "func", make_optimizer)  # inside of a partial
+    if getattr(kind, "takes_all", False):
+        raise ValueError(
+            f"Offloaded makes an optimizer for each parameter, but {kind.__name__} needs all of "
+            f"them at once: put {kind.__name__} around Offloaded"
+        )
+
+
+def train_large(folder, megabytes, steps=4) -> tuple[str, float]:
+    """Stage 3 with one large layer; the last step is measured as "step".
+
+    folder     where the optimizer's state is to be; None: in memory
+    megabytes  of Adam's state, of all ranks together
+    Returns    a hash of the weights at the end, and the median time of the optimizer's step
+    """
+    from pedagogy_lib import measure
+
+    torch.manual_seed(0)
+    side = int((megabytes * 1e6 / 8) ** 0.5)  # 8 bytes of state for each number
+    model, rank, adam = nn.Linear(side, side, bias=False), dist.get_rank(), torch.optim.Adam
+    if folder is not None:
+        adam = partial(Offloaded, make_optimizer=adam, folder=Path(folder, f"rank {rank}"))
+    engine, times = Zero3(model, adam), []
+    x = torch.randn(8, side, requires_grad=True)
+    for step in range(steps):
+        with measure("step") if step == steps - 1 else contextlib.nullcontext():
+            model(x + rank).square().mean().backward()
+            began = now()
+            engine.step()
+            times.append(now() - began)
+    with whole(engine):
+        weights = model.weight.detach().clone()  # NumPy would not let go of the storage
+        return sha256(weights.numpy()).hexdigest(), median(times[1:])
+
+
+def watch_mixed(folder) -> int:
+    """Stage 3 in bfloat16, with float32 masters and Adam's state in files; how many numbers it has.
+
+    Measures the second step: "after the backward".
+    """
+    from pedagogy_lib import measure
+
+    model = nn.Linear(256, 256, bias=False).bfloat16()
+    place = Path(folder, f"rank {dist.get_rank()}")
+    in_files = partial(Offloaded, make_optimizer=torch.optim.Adam, folder=place,
+                       dtype=torch.float32)  # fmt: skip
+    engine = Zero3(model, in_files)
+    x = torch.randn(8, 256).bfloat16()
+    for _ in range(2):
+        model(x).float().square().mean().backward()
+        with measure("after the backward"):
+            pass
+        engine.step()
+    return 256 * 256
+
+
+# ---- Checkpoints ----------------------------------------------------------------------------
+
+
+def kept_for(optimizer, p) -> dict[str, Tensor]:
+    """What an optimizer keeps for a parameter, by name; also of those that have another one inside.
+
+    Such are Clipping, MixedPrecision, which keeps a master, and Offloaded, which keeps a copy.
+    """
+    if hasattr(optimizer, "state"):
+        return dict(optimizer.state[p])
+    place = next(k for k, own in enumerate(optimizer.parameters) if own is p)
+    for name, optimizers in (("masters", None), ("copies", "optimizers")):
+        if hasattr(optimizer, name):
+            inside = getattr(optimizer, name)[place]
+            one = getattr(optimizer, optimizers)[place] if optimizers else optimizer.optimizer
+            return {"master": inside.detach(), **kept_for(one, inside)}
+    return kept_for(optimizer.optimizer, p)
+
+
+def make_state(engine) -> None:
+    """Have the optimizer make its state, in a step that is overwritten afterwards."""
+    for unit in engine.units.values():
+        unit.shard.grad = torch.zeros_like(unit.shard)
+    engine.optimizer.step()
+    for unit in engine.units.values():
+        unit.shard.grad = None
+
+
+def show_shards(engine) -> None:
+    """Stages 1 and 2: give everybody all shards, as a step does. In stage 3 nobody needs them."""
+    for unit in engine.units.values():
+        if unit.flat.untyped_storage().nbytes():
+            all_gather_ring(unit.chunks, unit.group)
+
+
+def sharded_state(engine) -> dict[str, Tensor]:
+    """What a checkpoint of a ZeRO engine holds: shards, and what the optimizer keeps for each.
+
+    Shards are written as parts of one long tensor without padding, since padding depends on the
+    number of ranks: as a `DTensor`, which knows which part of what this rank has. So
+    torch.distributed.checkpoint can read them back in other parts, on more ranks or fewer.
+    """
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import DTensor, Shard
+
+    mesh = DeviceMesh.from_group(dist.group.WORLD, torch.get_default_device().type)
+    state = {}
+    for number, unit in enumerate(engine.units.values()):
+        length, each = sum(unit.sizes), unit.shard.numel()
+        here = max(0, min(each, length - unit.rank * each))  # of this shard, without padding
+        for name, x in {"shard": unit.shard, **kept_for(engine.optimizer, unit.shard)}.items():
+            if x.shape == unit.shard.shape:
+                x = DTensor.from_local(x.detach()[:here], mesh, [Shard(0)], run_check=False,
+                                       shape=(length,), stride=(1,))  # fmt: skip
+            state[f"{number}.{name}"] = x
+    return state
+
+
+def save(engine, folder) -> None:
+    """Write a checkpoint of a ZeRO engine; every rank writes its own part."""
+    import torch.distributed.checkpoint as dcp  # takes a second, in each fresh process
+
+    dcp.save(sharded_state(engine), checkpoint_id=str(folder))
+
+
+@torch.no_grad()
+def load(engine, folder) -> None:
+    """Read a checkpoint into an engine of the same model and units, on any number of ranks."""
+    import torch.distributed.checkpoint as dcp
+
+    make_state(engine)
+    dcp.load(sharded_state(engine), checkpoint_id=str(folder))  # into the memory that is there
+    show_shards(engine)
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def train(engine, model, text, steps) -> float:
+    for step in steps:
+        inputs, targets = share_of_rank(draw_batch(text, 12, step))
+        loss = mean_loss(model(inputs), targets)
+        loss.backward()
+        engine.step()
+    return loss.item()
+
+
+def make_engine():
+    torch.manual_seed(0)
+    model = Transformer()
+    return Zero3(model, partial(torch.optim.Adam, lr=5e-3), list(model.blocks)), model
+
+
+def program(text) -> tuple[float, float]:
+    """The loss after 20 steps: in one go, and with a checkpoint after the tenth."""
+    folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(folder)  # rank 0's is everybody's
+    engine, model = make_engine()
+    train(engine, model, text, range(10))
+    save(engine, folder[0])
+    in_one_go = train(engine, model, text, range(10, 20))
+    engine, model = make_engine()
+    load(engine, folder[0])
+    shutil.rmtree(folder[0], ignore_errors=True)  # by all ranks: each removes what it finds
+    return in_one_go, train(engine, model, text, range(10, 20))
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    run = launch(program, standard_library(), world_size=4)
+    if run.rank == 0:
+        in_one_go, resumed = run.values[0]
+        print(f"loss of rank 0 after 20 steps: {in_one_go:.6f}")
+        print(f"with a checkpoint after the tenth: {resumed:.6f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Decoding with tensor parallel: one token after another, from a model that no rank has whole.
+
+torchrun --nproc-per-node 2 labs/decoding.py
+"""
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from language_model import CONTEXT, Transformer, mean_loss, standard_library
+from simple_ddp import now
+from tensor_parallel import parallelize, part_sizes, train
+from torch import Tensor
+
+# ---- What is kept of the tokens before -----------------------------------------------------
+
+
+def empty_cache(model, samples=1, context=CONTEXT) -> list[Tensor]:
+    """Room for the keys and values of each block, for as many heads as this rank has.
+
+    Shapes  each (2, samples, kv_heads of this rank, context, size)
+    """
+    shapes = []
+    for block in model.blocks:
+        attention = block.attention
+        heads = len(attention.query_key_value.weight) // attention.size // (attention.queries + 2)
+        shapes.append((2, samples, heads, context, attention.size))
+    like = model.places.weight
+    return [like.new_zeros(shape) for shape in shapes]
+
+
+def attend(attention, x, cache, before) -> Tensor:
+    """Attention of new tokens to themselves and to all before them.
+
+    before  how many tokens are in the cache already; one new token at a time, unless none
+    Shapes  x: (samples, new, width) -> the same
+    """
+    q, k, v = attention.split(attention.query_key_value(x))
+    until = before + x.shape[1]
+    cache[0][:, :, before:until], cache[1][:, :, before:until] = k, v
+    keys, values = cache[:, :, :, :until]
+    mixed = F.scaled_dot_product_attention(
+        q, keys, values, is_causal=before == 0, enable_gqa=attention.queries > 1
+    )
+    return attention.output(mixed.transpose(1, 2).flatten(2))
+
+
+def logits_of_next(model, tokens, cache, before=0) -> Tensor:
+    """This rank's logits for what follows new tokens; their keys and values go to the cache.
+
+    Shapes  tokens: (samples, new) -> (samples, this rank's tokens)
+    """
+    positions = torch.arange(before, before + tokens.shape[1])
+    x = model.letters(tokens) + model.places(positions)
+    for block, room in zip(model.blocks, cache):
+        x = x + attend(block.attention, block.norm_1(x), room, before)
+        x = x + block.mlp(block.norm_2(x))
+    return model.output(model.norm(x[:, -1]))
+
+
+def likeliest(logits: Tensor, first: int, group=None) -> Tensor:
+    """Exercise 7.20. The token with the highest logit over all ranks; no rank has all logits.
+
+    Of two equal logits, the first token's counts, as in argmax.
+
+    first   the first token that this rank has a logit for
+    Shapes  logits: (samples, this rank's tokens), of any floating dtype -> (samples,), int64, the
+            same on every rank
+    Equals  all logits' argmax(-1)
+    Cost    an all-gather of two numbers for each sample
+    """
+    ### BEGIN SOLUTION
+    logit, token = logits.max(-1)
+    mine = torch.stack([logit.double(), first + token.double()])
+    found = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(found, mine, group=group)
+    logits, tokens = torch.stack(found, dim=1)  # (ranks, samples) each
+    return tokens.gather(0, logits.argmax(0, keepdim=True))[0].long()
+    ### END SOLUTION
+
+
+@torch.no_grad()
+def decode(model, beginning: str, tokens, group=None) -> str:
+    """The beginning, and what a split model thinks comes next: always its likeliest token.
+
+    Raises  ValueError if a character is not in ASCII, or the model cannot see that many
+    """
+    if not beginning.isascii():
+        raise ValueError(f"the model knows the characters of ASCII alone, not all of {beginning!r}")
+    text = torch.tensor([list(beginning.encode())])
+    if not beginning or text.shape[1] + tokens > len(model.places.weight):
+        raise ValueError(
+            f"give from 1 to {len(model.places.weight)} tokens in all: those of the beginning, "
+            "and those that are to be added"
+        )
+    sizes = part_sizes(sum(model.output.weight.cut_sizes), dist.get_world_size(group))
+    first = sum(sizes[: dist.get_rank(group)])
+    cache, new = empty_cache(model), text
+    for _ in range(tokens):
+        logits = logits_of_next(model, new, cache, text.shape[1] - new.shape[1])
+        new = likeliest(logits, first, group).unsqueeze(1)
+        text = torch.cat([text, new], dim=1)
+    return bytes(text[0].tolist()).decode()
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def trained(text, steps=150, **sizes) -> Transformer:
+    """A model that has read a little; every process that trains it gets the same one."""
+    torch.manual_seed(0)
+    model = Transformer(**sizes)
+    train(model, mean_loss, text, steps)
+    return model
+
+
+def program(state, beginning, tokens, sizes):
+    """Decode with all ranks; returns the text, and tokens per second."""
+    model = Transformer(**sizes).to(next(iter(state.values())).dtype)
+    model.load_state_dict(state)
+    parallelize(model)
+    decode(model, beginning, 2)  # to warm up
+    began = now()
+    text = decode(model, beginning, tokens)
+    return text, tokens / (now() - began)
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    sizes = {"heads": 8, "kv_heads": 4}
+    state = trained(standard_library(), **sizes).double().state_dict()
+    run = launch(program, state, "def ", 40, sizes, world_size=2)
+    if run.rank == 0:
+        text, speed = run.values[0]
+        print(text)
+        print(f"{run.world_size} ranks: {speed:.0f} tokens per second")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""Attention on more ranks than it has key-value heads: some ranks have the same key and value.
+
+torchrun --nproc-per-node 2 labs/replicated_heads.py
+"""
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from language_model import Attention
+from tensor_parallel import RowLinear, enter
+from torch import Tensor, nn
+
+# ---- What belongs to a head -----------------------------------------------------------------
+
+
+def rows_of_heads(attention) -> tuple[Tensor, Tensor, Tensor]:
+    """Which rows of query_key_value belong to each head of queries, of keys, and of values.
+
+    Shapes  (heads, size), (kv_heads, size), (kv_heads, size); int64
+    """
+    rows = torch.arange(len(attention.query_key_value.weight))
+    rows = rows.unflatten(0, (-1, attention.queries + 2, attention.size))
+    return rows[:, :-2].flatten(0, 1), rows[:, -2], rows[:, -1]
+
+
+def layer_of_rows(linear, rows) -> nn.Linear:
+    """A linear layer with some rows of another one's weight and bias, in memory of its own."""
+    layer = nn.Linear(linear.in_features, len(rows), dtype=linear.weight.dtype)
+    for mine, all_of_them in ((layer.weight, linear.weight), (layer.bias, linear.bias)):
+        with torch.no_grad():
+            mine.copy_(all_of_them[rows])
+        mine.requires_grad_(all_of_them.requires_grad)
+    return layer
+
+
+def mark_parts(layer, n, copies=1) -> None:
+    """Mark the parameters of a layer as parts, as `part_of` does; `copies` ranks have the same."""
+    for p in layer.parameters():
+        p.cut_dim, p.cut_sizes, p.copies = 0, [len(p)] * n, copies
+
+
+def group_of_same(head: int, group=None):
+    """The group of the ranks of `group` that have the same `head`.
+
+    All ranks of the world have to call it, each with the group that it cuts its model over.
+    """
+    ranks = tuple(dist.get_process_group_ranks(group or dist.group.WORLD))
+    held = [None] * dist.get_world_size()
+    dist.all_gather_object(held, (ranks, head))
+    groups = {
+        key: [rank for rank, other in enumerate(held) if other == key] for key in sorted(set(held))
+    }
+    made = {key: dist.new_group(members) for key, members in groups.items()}
+    return made[ranks, head]
+
+
+# ---- Attention ------------------------------------------------------------------------------
+
+
+class FewHeads(nn.Module):
+    """Exercise 7.11. Causal attention in parts, on as many ranks as key-value heads, or more.
+
+    attention           the whole one, equal on all ranks. Of its query heads, heads / kv_heads in a
+                        row use the same key-value head: the first ones use head 0
+    self.query_heads    a list: the numbers of this rank's query heads, heads / n in a row; rank 0
+                        has the first ones
+    self.head           a number: the one key-value head that they use
+    self.query          a layer of this rank's queries
+    self.key_value      a layer of one key and one value: the same on all ranks that have it
+    p.copies            of each parameter p of these two layers: how many ranks have the same
+    self.sharers        the group of these ranks. All ranks of the world have to make their layer
+    Shapes              x: (samples, context, width), the same on every rank -> the same
+    Equals              attention(x); and its gradients, once sum_shared_gradients was called
+    Raises              ValueError if n is not a multiple of kv_heads, or does not divide heads
+    """
+
+    def __init__(self, attention, group=None):
+        super().__init__()
+        queries, keys, values = rows_of_heads(attention)
+        heads, kv_heads = len(queries), len(keys)
+        rank, n = dist.get_rank(group), dist.get_world_size(group)
+        if n % kv_heads or heads % n:
+            raise ValueError(
+                f"{n} ranks cannot share {heads} query heads and {kv_heads} key-value heads "
+                "equally. With fewer ranks than key-value heads take parallelize_attention"
+            )
+        ### BEGIN SOLUTION
+        each = heads // n
+        self.query_heads = list(range(rank * each, (rank + 1) * each))
+        self.head = rank * kv_heads // n
+        ### END SOLUTION
+        self.group, self.size = group, attention.size
+        whole = attention.query_key_value
+        self.query = layer_of_rows(whole, queries[self.query_heads].flatten())
+        self.key_value = layer_of_rows(whole, torch.cat([keys[self.head], values[self.head]]))
+        mark_parts(self.query, n)
+        mark_parts(self.key_value, n, copies=n // kv_heads)
+        self.output = RowLinear(attention.output, group, self.size)
+        self.sharers = group_of_same(self.head, group)
+
+    def forward(self, x):
+        x = enter(x, self.group)
+        q = self.query(x).unflatten(-1, (-1, self.size)).transpose(1, 2)  # (samples, heads, …)
+        k, v = self.key_value(x).unsqueeze(1).split(self.size, dim=-1)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+    def sum_shared_gradients(self) -> None:
+        """After each backward: complete the gradients of what several ranks have, in place.
+
+        Cost  an all-reduce of the gradients of self.key_value, among the ranks that share it
+        """
+        if not self.key_value.weight.requires_grad:
+            return  # frozen: there is no gradient, on all ranks alike
+        ### BEGIN SOLUTION
+        for parameter in self.key_value.parameters():
+            dist.all_reduce(parameter.grad, group=self.sharers)
+        ### END SOLUTION
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def try_heads(width, heads, kv_heads) -> dict:
+    """Forward and backward of an attention in parts, on each rank, beside one process.
+
+    Returns  which heads this rank has, and whether all is equal to one process
+    Blocks   "sum": the sum of the shared gradients
+    """
+    from pedagogy_lib import close, measure
+
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    whole = Attention(width, heads, kv_heads)
+    split = FewHeads(whole)
+    x, slope = torch.randn(2, 2, 8, width).unbind()
+    leaves = x.clone().requires_grad_(), x.clone().requires_grad_()
+    y = split(leaves[0])
+    (y * slope).sum().backward()
+    with measure("sum"):
+        split.sum_shared_gradients()
+    wanted = whole(leaves[1])
+    whole.zero_grad()
+    (wanted * slope).sum().backward()
+    _, keys, values = rows_of_heads(whole)
+    of_head = whole.query_key_value.weight.grad[torch.cat([keys[split.head], values[split.head]])]
+    pairs = (y, wanted), (leaves[0].grad, leaves[1].grad), (split.key_value.weight.grad, of_head)
+    return {"queries": split.query_heads, "head": split.head,
+            "right": all(close(*pair) for pair in pairs)}  # fmt: skip
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    run = launch(try_heads, 32, 4, 1, world_size=2)
+    if run.rank == 0:
+        for rank, found in enumerate(run.values):
+            print(f"rank {rank}: query heads {found['queries']}, key-value head {found['head']}, "
+                  f"as one process: {found['right']}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,419 @@
+"""Tensor parallel: every matrix of a transformer is cut, and each rank computes with its part.
+
+torchrun --nproc-per-node 2 labs/tensor_parallel.py
+"""
+
+from statistics import median
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from collectives import all_gather_ring
+from language_model import CHARACTERS, Transformer, draw_batch, mean_loss, standard_library
+from simple_ddp import now
+from torch import Tensor, nn
+
+# ---- What each rank has ---------------------------------------------------------------------
+
+
+def part_sizes(length, n, together=1) -> list[int]:
+    """How long n parts of a length are: multiples of `together`, the longer ones first.
+
+    Raises  ValueError if there are fewer groups of indices that stay together than parts
+    """
+    groups = torch.arange(length // together).tensor_split(n)
+    if length % together or length < n * together:
+        raise ValueError(f"{length} cannot be cut into {n} parts in groups of {together}")
+    return [together * len(part) for part in groups]
+
+
+def cut(x: Tensor, dim, group=None, together=1) -> Tensor:
+    """Exercise 7.1. This rank's part of a tensor, cut along `dim`; see part_sizes for its length.
+
+    It has memory of its own, so that the whole can be freed; and is contiguous.
+
+    together  how many indices stay together along `dim`: of attention, the rows of one head
+    """
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    ### BEGIN SOLUTION
+    part = x.split(part_sizes(x.shape[dim], n, together), dim)[rank]
+    return part.clone(memory_format=torch.contiguous_format)
+    ### END SOLUTION
+
+
+def part_of(parameter, dim, group=None, together=1) -> nn.Parameter:
+    """This rank's part of a parameter, as a parameter that knows how the whole was cut."""
+    part = nn.Parameter(cut(parameter.detach(), dim, group, together), parameter.requires_grad)
+    part.cut_dim = dim
+    part.cut_sizes = part_sizes(parameter.shape[dim], dist.get_world_size(group), together)
+    return part
+
+
+def whole(parameter, group=None, of=None) -> Tensor:
+    """All parts of a parameter, put together; or those of another tensor `of`, cut in the same way.
+
+    of  for example the parameter's gradient. One that is not cut is returned as it is
+    """
+    mine = (parameter if of is None else of).detach()
+    if not hasattr(parameter, "cut_dim"):
+        return mine
+    shapes = [list(mine.shape) for _ in parameter.cut_sizes]
+    for shape, size in zip(shapes, parameter.cut_sizes):
+        shape[parameter.cut_dim] = size
+    parts = [mine.new_empty(shape) for shape in shapes]
+    parts[dist.get_rank(group)].copy_(mine)
+    all_gather_ring(parts, group)
+    return torch.cat(parts, parameter.cut_dim)
+
+
+# ---- Into the parallel region, and out of it ------------------------------------------------
+
+
+def summed(x: Tensor, group=None) -> Tensor:
+    """The sum of everybody's `x`, in a new tensor. Autograd does not see it: see AllReduce.
+
+    Cost  an all-reduce: each rank sends 2(n-1)/n * x.nbytes
+    """
+    total = x.clone(memory_format=torch.contiguous_format)
+    dist.all_reduce(total, group=group)
+    return total
+
+
+class Copy(torch.autograd.Function):
+    """Exercise 7.2. Enter the parallel region: all ranks have `x`, each goes on with its part of A.
+
+    Forward   x as it is: no copy is made, nothing is kept for the backward
+    Backward  each rank has the gradient that comes through its part alone: their sum is x's. What
+              comes in stays as it is: it may be part of other gradients
+    total     adds up, as `summed` does: total(x, group) returns a new tensor. (07g has another one)
+    Cost      forward nothing; backward an all-reduce of x.nbytes
+    Source    Shoeybi et al. 2019, "Megatron-LM", section 3: their f
+    """
+
+    @staticmethod
+    def forward(ctx, x, group=None, total=summed):
+        ### BEGIN SOLUTION
+        ctx.group, ctx.total = group, total
+        return x.view_as(x)
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, gradient):
+        ### BEGIN SOLUTION
+        return ctx.total(gradient, ctx.group), None, None
+        ### END SOLUTION
+
+
+class AllReduce(torch.autograd.Function):
+    """Exercise 7.3. Leave the parallel region: each rank has a part of a sum; all get the sum.
+
+    Forward   the sum of everybody's x, in a new tensor
+    Backward  from here on all ranks compute the same, so each has the sum's gradient already; and
+              the derivative of a sum by each of its parts is 1
+    total     adds up, as `summed` does: total(x, group) returns a new tensor. (07g has another one)
+    Cost      forward an all-reduce of x.nbytes; backward nothing
+    Source    Shoeybi et al. 2019, "Megatron-LM", section 3: their g
+    """
+
+    @staticmethod
+    def forward(ctx, x, group=None, total=summed):
+        ### BEGIN SOLUTION
+        return total(x, group)
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, gradient):
+        ### BEGIN SOLUTION
+        return gradient, None, None
+        ### END SOLUTION
+
+
+def enter(x, group=None) -> Tensor:
+    return Copy.apply(x, group)
+
+
+def leave(x, group=None) -> Tensor:
+    return AllReduce.apply(x, group)
+
+
+# ---- Layers ---------------------------------------------------------------------------------
+
+
+class ColumnLinear(nn.Module):
+    """Exercise 7.4. The linear layer x A + b; each rank has some of A's columns, and of b.
+
+    nn.Linear stores A transposed, as (outputs, inputs): A's columns are its rows.
+
+    linear  the whole layer, equal on all ranks; it may have no bias, and may be frozen
+    together  how many columns stay together
+    weight  and bias: this rank's parts, made by part_of; without a bias it is None
+    enter   what the input goes through: enter(x, group)
+    Shapes  (…, inputs), the same on every rank -> (…, this rank's outputs)
+    Equals  this rank's part of linear(x); the gradient of x is that of the whole layer
+    Cost    backward: an all-reduce of x
+    """
+
+    def __init__(self, linear, group=None, together=1, enter=enter):
+        super().__init__()
+        self.group, self.enter = group, enter
+        ### BEGIN SOLUTION
+        self.weight = part_of(linear.weight, 0, group, together)
+        self.bias = None if linear.bias is None else part_of(linear.bias, 0, group, together)
+        ### END SOLUTION
+
+    def forward(self, x):
+        ### BEGIN SOLUTION
+        return F.linear(self.enter(x, self.group), self.weight, self.bias)
+        ### END SOLUTION
+
+
+class RowLinear(nn.Module):
+    """Exercise 7.5. The linear layer x A + b; each rank has some of A's rows, and all of b.
+
+    linear  the whole layer, equal on all ranks; it may have no bias, and may be frozen
+    together  how many rows stay together
+    weight  this rank's part, made by part_of
+    bias    all of it, a parameter on every rank, or None
+    leave   what adds up what each rank has: leave(x, group)
+    Shapes  (…, this rank's inputs) -> (…, outputs), the same on every rank
+    Equals  linear(all ranks' inputs, one after another)
+    Cost    forward: an all-reduce of the output
+    """
+
+    def __init__(self, linear, group=None, together=1, leave=leave):
+        super().__init__()
+        self.group, self.leave = group, leave
+        ### BEGIN SOLUTION
+        self.weight, self.bias = part_of(linear.weight, 1, group, together), linear.bias
+        ### END SOLUTION
+
+    def forward(self, x):
+        ### BEGIN SOLUTION
+        y = self.leave(F.linear(x, self.weight), self.group)
+        return y if self.bias is None else y + self.bias
+        ### END SOLUTION
+
+
+class VocabularyEmbedding(nn.Module):
+    """Exercise 7.12. An embedding; each rank has the rows of some tokens.
+
+    embedding  the whole one, equal on all ranks
+    leave      what adds up the rows that each rank has, and zeros: leave(rows, group)
+    Shapes     tokens: any, int64 -> (…, width), the same on every rank
+    Equals     embedding(tokens): one rank has the row of a token, all others add zeros
+    Cost       forward: an all-reduce of the output
+    """
+
+    def __init__(self, embedding, group=None, leave=leave):
+        super().__init__()
+        self.group, self.leave = group, leave
+        self.weight = part_of(embedding.weight, 0, group)
+        self.first = sum(self.weight.cut_sizes[: dist.get_rank(group)])  # this rank's first token
+
+    def forward(self, tokens):
+        ### BEGIN SOLUTION
+        place = tokens - self.first
+        mine = (place >= 0) & (place < len(self.weight))
+        rows = F.embedding(place.where(mine, 0), self.weight)
+        return self.leave(rows * mine.unsqueeze(-1), self.group)
+        ### END SOLUTION
+
+
+def split_cross_entropy(
+    logits: Tensor, targets: Tensor, group=None, vocabulary=CHARACTERS
+) -> Tensor:
+    """Exercise 7.13. The mean cross-entropy; each rank has the logits of some tokens.
+
+    The logarithm of the sum of exp(logit), less the target's logit; for each target, the highest
+    logit of all tokens is taken from each first, so that no exp overflows.
+
+    vocabulary  how many tokens there are, over all ranks
+    Shapes   logits: (…, this rank's tokens); targets: (…), int64, the same on every rank -> a
+             number, the same on every rank
+    Equals   F.cross_entropy of all logits
+    Cost     forward: all-reduces of at most three numbers for each target; backward: nothing
+    Raises   ValueError if this rank's logits are not its part of the vocabulary
+    """
+    sizes, rank = part_sizes(vocabulary, dist.get_world_size(group)), dist.get_rank(group)
+    first = sum(sizes[:rank])  # this rank's first token
+    if logits.shape[-1] != sizes[rank]:
+        raise ValueError(
+            f"of {vocabulary} tokens, rank {rank} has {sizes[rank]}, but there are "
+            f"{logits.shape[-1]} logits: say with vocabulary= how many tokens there are in all"
+        )
+    ### BEGIN SOLUTION
+    highest = logits.detach().amax(-1)
+    dist.all_reduce(highest, dist.ReduceOp.MAX, group)
+    logits = logits - highest.unsqueeze(-1)
+    place = targets - first
+    mine = (place >= 0) & (place < logits.shape[-1])
+    picked = logits.gather(-1, place.where(mine, 0).unsqueeze(-1)).squeeze(-1).where(mine, 0)
+    total, picked = AllReduce.apply(torch.stack([logits.exp().sum(-1), picked]), group)
+    return (total.log() - picked).mean()
+    ### END SOLUTION
+
+
+# ---- The model ------------------------------------------------------------------------------
+
+
+def parallelize(
+    model: Transformer, group=None, enter=enter, leave=leave, column=ColumnLinear
+) -> Transformer:
+    """Cut a model in place; returns it. Its logits are split: use split_cross_entropy.
+
+    All ranks have to bring the same model: so its weights do not depend on how many they are.
+    Cut are the matrices of attention and MLP, the embedding, and the last layer, over the tokens.
+    Layer norms, the positions' embedding, and what is added after a sum are on every rank.
+
+    column  what a layer that is cut by columns becomes
+    Raises  ValueError if there are more ranks than heads of keys
+    """
+    for block in model.blocks:
+        parallelize_attention(block.attention, group, enter, leave, column)
+        parallelize_mlp(block.mlp, group, enter, leave, column)
+    tied = model.output.weight is model.letters.weight
+    model.letters = VocabularyEmbedding(model.letters, group, leave)
+    model.output = column(model.output, group, enter=enter)
+    if tied:
+        model.output.weight = model.letters.weight
+    return model
+
+
+def parallelize_attention(attention, group=None, enter=enter, leave=leave, column=ColumnLinear):
+    """Each rank gets some heads of keys and values, with all their queries."""
+    queries = attention.queries * attention.size  # rows of the queries of one key
+    together = queries + 2 * attention.size
+    heads, n = len(attention.query_key_value.weight) // together, dist.get_world_size(group)
+    if heads < n:
+        raise ValueError(
+            f"{n} ranks, but {heads} key-value heads: take fewer ranks, or FewHeads of "
+            "labs/replicated_heads.py, where several ranks have the same head"
+        )
+    attention.query_key_value = column(attention.query_key_value, group, together, enter)
+    attention.output = RowLinear(attention.output, group, queries, leave)
+
+
+def parallelize_mlp(mlp, group=None, enter=enter, leave=leave, column=ColumnLinear):
+    """Cut the first linear layer of an nn.Sequential by columns, the second one by rows."""
+    first, second = (i for i, layer in enumerate(mlp) if isinstance(layer, nn.Linear))
+    mlp[first] = column(mlp[first], group, enter=enter)
+    mlp[second] = RowLinear(mlp[second], group, leave=leave)
+
+
+def gradient_norm(model, group=None) -> Tensor:
+    """Exercise 7.15. The length of the whole model's gradient, the same on every rank.
+
+    A gradient that is None counts as zeros. A parameter is cut if it has `cut_dim`. There may be no
+    cut parameter, no whole one, or no gradient at all: on all ranks, or on some of them.
+
+    Returns  one number, of the parameters' dtype. (What some ranks share: model_in_parts.py)
+    Equals  what clip_grad_norm_ finds in one process
+    Cost    an all-reduce of one number
+    """
+    ### BEGIN SOLUTION
+    sums = {is_cut: next(model.parameters()).new_zeros(()) for is_cut in (True, False)}
+    for p in model.parameters():
+        if p.grad is not None:
+            sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+    return (summed(sums[True], group) + sums[False]).sqrt()
+    ### END SOLUTION
+
+
+# ---- Randomness -----------------------------------------------------------------------------
+
+
+class OwnRandomness:
+    """A second stream of random numbers, another one on each rank.
+
+    Outside of the parallel region all ranks have to draw the same numbers, inside they must not:
+    they have different features there. `with randomness:` draws from this rank's own stream; the
+    common one goes on afterwards as if nothing had been drawn.
+
+    Source  Megatron-LM, core/tensor_parallel/random.py
+    """
+
+    def __init__(self, seed, group=None):
+        self.random = torch.cuda if torch.get_default_device().type == "cuda" else torch
+        with torch.random.fork_rng():
+            torch.manual_seed(seed + 1 + dist.get_rank(group))
+            self.state = self.random.get_rng_state()
+        self.outside = []  # what to go on with afterwards; several, if one is in another
+
+    def __enter__(self):
+        self.outside.append(self.random.get_rng_state())
+        if len(self.outside) == 1:
+            self.random.set_rng_state(self.state)
+
+    def __exit__(self, *_):
+        before = self.outside.pop()
+        if not self.outside:
+            self.state = self.random.get_rng_state()
+            self.random.set_rng_state(before)
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def train(model, loss_of, text, steps, samples=16, complete=None) -> tuple[float, float, float]:
+    """Train with Adam; returns the loss at first and at last, and a step's median seconds.
+
+    complete  called with the model after each backward
+    """
+    optimizer, losses, times = torch.optim.Adam(model.parameters(), lr=5e-3), [], []
+    for number in range(steps):
+        inputs, targets = draw_batch(text, samples, number)  # all ranks read the same
+        began = now()
+        loss = loss_of(model(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        if complete is not None:
+            complete(model)
+        optimizer.step()
+        times.append(now() - began)
+        losses.append(loss.item())
+    return losses[0], losses[-1], median(times)
+
+
+def program(text, steps=20):
+    """Train a small transformer on all ranks; one step more is measured: "step"."""
+    from pedagogy_lib import measure
+
+    torch.manual_seed(0)
+    model = parallelize(Transformer(heads=8))
+    found = train(model, split_cross_entropy, text, steps)
+    with measure("step"):
+        train(model, split_cross_entropy, text, 1)
+    return *found, sum(p.nbytes for p in model.parameters())
+
+
+def alone(text, steps=20):
+    """The same in one process."""
+    torch.manual_seed(0)
+    model = Transformer(heads=8)
+    return *train(model, mean_loss, text, steps), sum(p.nbytes for p in model.parameters())
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    text = standard_library()
+    run = launch(program, text, world_size=2)
+    if run.rank != 0:
+        return
+    for name, found in {
+        "one process": alone(text),
+        f"{run.world_size} ranks": run.values[0],
+    }.items():
+        first, last, seconds, kept = found
+        print(
+            f"{name}: loss {first:.4f} to {last:.4f}, {1e3 * seconds:.0f} ms a step, "
+            f"{kept / 1e3:.0f} kB of parameters on a rank"
+        )
+    print(f"a rank sent {run['step'].sent_bytes[0] / 1e3:.0f} kB in a step")
+
+
+if __name__ == "__main__":
+    main()

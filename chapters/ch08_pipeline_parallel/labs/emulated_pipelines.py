@@ -1,0 +1,93 @@
+"""A schedule as it is simulated, and as real ranks run it; computing is emulated by sleeping.
+
+python labs/emulated_pipelines.py
+"""
+
+from pipeline_parallel import one_batch
+from schedules import SCHEDULES, rows_of
+
+PACE = {"F": 0.020, "B": 0.040}  # seconds of a stage for a micro-batch
+
+
+def emulate(rows, pace=PACE, link_seconds=0.0):
+    """The simulated timeline of a schedule, and the one that real ranks had.
+
+    rows          a list of actions for each rank
+    pace          {kind of action: seconds}
+    link_seconds  what each message takes on a throttled link
+    """
+    from pedagogy_lib import launch, paced, simulate, timeline_of
+
+    run = launch(one_batch, rows, paced(pace), link_seconds, world_size=len(rows), device="cpu")
+    return simulate(rows, pace, link_seconds), timeline_of(run, rows)
+
+
+CHOICES = {  # of the controls, the first one chosen
+    "schedule": ["1F1B", "GPipe", "interleaved 1F1B", "zero bubble", "naive"],
+    "stages": [4, 1, 2, 3, 6, 8, 16],
+    "microbatches": [8, 1, 2, 4, 6, 12, 16, 32, 64],
+    "backward": [2, 1, 3],
+    "chunks": [2, 3, 4],
+    "message": [0, 0.25, 0.5, 1],
+    "labels": {
+        "microbatches": "micro-batches",
+        "backward": "backward (forwards)",
+        "chunks": "chunks on each rank",
+        "message": "message (forwards)",
+    },
+    "highest": {"stages": 16},
+}
+
+
+def no_effect(schedule, stages, **others) -> list[str]:
+    """The controls that change nothing."""
+    return ["chunks"] * (schedule != "interleaved 1F1B") + ["message"] * (stages == 1)
+
+
+def chosen(schedule, stages, microbatches, chunks, **times):
+    """The rows that someone has chosen, with what their actions take; a forward takes `forward`."""
+    has_chunks = schedule == "interleaved 1F1B"
+    options = {"chunks": chunks} if has_chunks else {}
+    rows = rows_of(SCHEDULES[schedule], stages, microbatches, **options)
+    return rows, seconds_of(chunks if has_chunks else 1, **times)
+
+
+def seconds_of(chunks, backward, forward=1.0):
+    """{kind: what it takes} where each stage is cut into so many chunks."""
+    share = forward / chunks
+    return {"F": share, "B": backward * share, "I": backward / 2 * share, "W": backward / 2 * share}
+
+
+def simulated(schedule, stages, microbatches, backward, chunks, message):
+    """A timeline; times are in forwards of a stage."""
+    from pedagogy_lib import simulate
+
+    rows, seconds = chosen(schedule, stages, microbatches, chunks, backward=backward)
+    return simulate(rows, seconds, message, unit="forwards")
+
+
+def on_ranks(schedule, stages, microbatches, backward, chunks, message):
+    """Both timelines, with a forward of 20 ms.
+
+    Raises  ValueError for more than 256 micro-batches on all stages together
+    """
+    if stages * microbatches > 256:
+        raise ValueError("that would take long: choose fewer stages or micro-batches")
+    forward = PACE["F"]
+    rows, pace = chosen(schedule, stages, microbatches, chunks, backward=backward, forward=forward)
+    return emulate(rows, pace, message * forward)
+
+
+def main(ranks=3, microbatches=6):
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    for name in ("naive", "GPipe", "1F1B"):
+        ideal, real = emulate(rows_of(SCHEDULES[name], ranks, microbatches))
+        measured = f"{real.idle_share:.1%} on {ranks} ranks"
+        print(f"{name:6} idle {ideal.idle_share:.1%} simulated, {measured}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""What late gradients do to training: PipeDream's ways with several seeds, late and on time.
+
+torchrun --nproc-per-node 2 labs/late_gradients.py
+"""
+
+from statistics import mean, median
+
+import torch
+from language_model import Transformer, mean_loss, standard_library
+from pipedream import ALONE, WAYS, Unflushed, draw_batches
+from pipeline_parallel import my_stages
+from schedules import one_f_one_b
+
+# ---- One training ---------------------------------------------------------------------------
+
+
+def losses_of(way, text, microbatches, lr, every, seed, samples=4) -> list[float]:
+    """The loss of each micro-batch, on the last rank; elsewhere none.
+
+    way    "stashing": an update for each micro-batch. "two versions" and "accumulating": one for
+           each `every` of them, the second without any delay (on one rank)
+    every  also the most ranks: the model has layers for so many
+    seed   of the weights at first and of the batches
+    """
+    torch.manual_seed(seed)
+    model = Transformer(layers=max(2, every - 2), width=32)
+    several = {} if way == "stashing" else {"every": every}
+    stages = my_stages(model, make=lambda piece: (WAYS | ALONE)[way](piece, lr, **several))
+    pipeline = Unflushed(stages, mean_loss, model.places.weight.shape[1])
+    actions = list(one_f_one_b(pipeline.rank, pipeline.ranks, microbatches))
+    pipeline.step(actions, *draw_batches(text[10_000 * seed :], microbatches, samples))
+    return [loss.item() for loss in pipeline.losses]
+
+
+def trainings(ways, text, microbatches, rates, seeds, every) -> dict:
+    """{(way, rate): [the losses of each seed]}, one training after another, in float64."""
+    torch.set_default_dtype(torch.float64)
+    return {
+        (way, lr): [losses_of(way, text, microbatches, lr, every, seed) for seed in range(seeds)]
+        for way in ways
+        for lr in rates
+    }
+
+
+def all_trainings(ranks, *args) -> dict:
+    """{name: {rate: [the losses of each seed]}}, late on `ranks` ranks, and in time on one."""
+    from pedagogy_lib import launch
+
+    *_, every = args
+    late = launch(trainings, list(WAYS), *args, world_size=ranks).values[-1]
+    on_time = launch(trainings, ["stashing", *ALONE], *args, world_size=1).values[0]
+    names = {
+        "each, on time": (on_time, "stashing"),
+        "each, late": (late, "stashing"),
+        f"every {every}, on time": (on_time, "accumulating"),
+        f"every {every}, late": (late, "two versions"),
+    }
+    return {
+        name: {lr: losses for (key, lr), losses in of.items() if key == way}
+        for name, (of, way) in names.items()
+    }
+
+
+# ---- What a cell shows ----------------------------------------------------------------------
+
+
+def over_microbatches(found, lr, window=10) -> dict:
+    """{name: {micro-batch: [the mean loss of the ten before it, of each seed]}}"""
+    return {
+        name: {
+            at: [mean(losses[at - window : at]) for losses in of[lr]]
+            for at in range(window, len(of[lr][0]) + 1, window)
+        }
+        for name, of in found.items()
+    }
+
+
+def ends(found, name, lr, last=20) -> list[float]:
+    """The mean loss over the last micro-batches, for each seed."""
+    return [mean(losses[-last:]) for losses in found[name][lr]]
+
+
+def rows(found, rates) -> list[list[str]]:
+    """A table's rows: for each rate, the end of each way, as median and range of the seeds."""
+    return [[name, *(told(ends(found, name, lr)) for lr in rates)] for name in found]
+
+
+def told(values) -> str:
+    return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def compared(found, name, other, lr) -> str:
+    """How much higher a way's loss ends than another's, seed by seed, in words."""
+    gaps = [a - b for a, b in zip(ends(found, name, lr), ends(found, other, lr))]
+    higher = sum(gap > 0 for gap in gaps)
+    return f"{median(gaps):+.2f}, higher with {higher} of {len(gaps)} seeds"
+
+
+def verdict(found, name, other, rates) -> str:
+    """Whether a way costs something against another, over all rates and seeds."""
+    gaps = [
+        a - b
+        for lr in rates
+        for a, b in zip(ends(found, name, lr), ends(found, other, lr))
+    ]  # fmt: skip
+    if all(gap > 0 for gap in gaps):
+        return "it costs something, at each rate and with each seed"
+    if all(gap < 0 for gap in gaps):
+        return "it costs nothing here"
+    return "higher with some seeds, lower with others: so few cannot tell"
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def main():
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    from pedagogy_lib import launch
+
+    run = launch(trainings, list(WAYS), standard_library(100_000), 40, [0.1], 2, 2, world_size=2)
+    if run.rank == 0:
+        for (way, lr), losses in run.values[-1].items():
+            last = ", ".join(f"{mean(of[-10:]):.2f}" for of in losses)
+            print(f"{way}, rate {lr:g}: loss at the end, of two seeds: {last}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,318 @@
+"""The real engine: torch.distributed.pipelining runs the same stages after the same schedules.
+
+torchrun --nproc-per-node 2 labs/pipeline_engines.py
+"""
+
+import math
+
+import torch
+import torch.distributed as dist
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from pipeline_parallel import (
+    Pipeline,
+    Stage,
+    even_sizes,
+    layers_of,
+    my_pipeline,
+    pieces_of,
+    stage_in_halves,
+    tag_of,
+)
+from placed_pipelines import PlacedPipeline, placed_pipeline
+from schedules import SCHEDULES, Action
+from simple_ddp import now
+from torch import nn
+from torch.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleDualPipeV,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+    ScheduleZBVZeroBubble,
+)
+from zero_bubbles import down_and_up, rows_and_stages
+
+KINDS = {  # PyTorch's names of what a rank does
+    "FORWARD": "F",
+    "FULL_BACKWARD": "B",
+    "BACKWARD_INPUT": "I",
+    "BACKWARD_WEIGHT": "W",
+}
+IN_A_V = ("ZB-V", "DualPipeV")
+CHUNKS = {"interleaved 1F1B": 2, "ZB-V": 2, "DualPipeV": 2}  # of our schedules; of all others 1
+ENGINES = {  # the class, and how many stages each rank has
+    "GPipe": (ScheduleGPipe, 1),
+    "1F1B": (Schedule1F1B, 1),
+    "interleaved 1F1B": (ScheduleInterleaved1F1B, 2),
+    "interleaved zero bubble": (ScheduleInterleavedZeroBubble, 2),
+    "ZB-V": (ScheduleZBVZeroBubble, 2),
+    "DualPipeV": (ScheduleDualPipeV, 2),
+}
+
+
+class EagerPipeline(Pipeline):
+    """A pipeline that begins to receive for the next action before it does this one.
+
+    So a message may come in while the rank computes. With `receive` alone it would not be let in
+    before it is waited for, and that takes a message to the sender, and one back.
+    """
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.expected = {}  # {action: (request, the tensor that it fills)}
+
+    def step(self, actions, inputs, targets):
+        return super().step(self.in_turn(list(actions)), inputs, targets)
+
+    def in_turn(self, actions):
+        """Each action, when messages for it and for the next one may come."""
+        for number, action in enumerate(actions):
+            self.expect(actions[number : number + 2])
+            yield action
+
+    def expect(self, actions):
+        for action in actions:
+            if self.needs_message(action) and action not in self.expected:
+                shape = *self.inputs[action.microbatch].shape, self.width
+                x = torch.empty(shape, dtype=self.dtype)
+                peer, line = self.source_of(action)
+                request = dist.irecv(x, group=line, group_src=peer, tag=tag_of(action))
+                self.expected[action] = request, x
+
+    def source_of(self, action):
+        """From which rank an action gets what it needs, and through which group."""
+        peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
+        return peer, self.line(action)
+
+    def needs_message(self, action) -> bool:
+        if self.ranks == 1 or action.kind == "W":
+            return False
+        at_end = self.is_first if action.kind == "F" else self.is_last
+        return not at_end(action.chunk)
+
+    def receive(self, action):
+        if action not in self.expected:
+            return super().receive(action)  # it is here already
+        request, x = self.expected.pop(action)
+        request.wait()
+        return x
+
+
+class EagerPlacedPipeline(EagerPipeline, PlacedPipeline):
+    """The same where stages lie in another order."""
+
+    def source_of(self, action):
+        peer = self.peer(action)
+        return peer, self.line_between(peer, self.rank, action)
+
+    def needs_message(self, action):
+        return super().needs_message(action) and self.peer(action) != self.rank
+
+
+class Ours:
+    """One of our SCHEDULES, or of those IN_A_V, on a transformer.
+
+    step(inputs, targets) computes the gradients
+    """
+
+    def __init__(self, name, model, microbatches, **options):
+        self.chunks, self.microbatches = CHUNKS.get(name, 1), microbatches
+        if name in IN_A_V:
+            rows, stages = rows_and_stages(name, dist.get_world_size(), microbatches)
+            self.pipeline = placed_pipeline(model, stages, kind=EagerPlacedPipeline, **options)
+            self.actions = rows[self.pipeline.rank]
+            return
+        make = stage_in_halves if name == "zero bubble" else Stage
+        self.pipeline = my_pipeline(
+            model, chunks=self.chunks, make=make, kind=EagerPipeline, **options
+        )
+        more = {"chunks": self.chunks} if self.chunks > 1 else {}
+        place = self.pipeline.rank, self.pipeline.ranks
+        self.actions = list(SCHEDULES[name](*place, microbatches, **more))
+
+    @property
+    def pieces(self) -> list[nn.Module]:
+        return [stage.piece for stage in self.pipeline.stages]
+
+    def step(self, inputs, targets) -> float:
+        """The mean loss on the rank that has the last stage, 0 elsewhere."""
+        halves = inputs.tensor_split(self.microbatches), targets.tensor_split(self.microbatches)
+        return self.pipeline.step(self.actions, *halves)
+
+
+class Engine:
+    """One of the ENGINES on a transformer; step(inputs, targets) computes its gradients."""
+
+    def __init__(self, name, model, microbatches):
+        make, chunks = ENGINES[name]
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        layers, last = layers_of(model), ranks * chunks - 1
+        mine = list(range(rank, last + 1, ranks))
+        if name in IN_A_V:  # to the last rank, and back
+            mine = down_and_up(ranks)[rank]
+        pieces = pieces_of(layers, even_sizes(len(layers), last + 1))
+        self.pieces = [pieces[stage] for stage in mine]
+        self.is_first, self.is_last = 0 in mine, last in mine
+        device = torch.get_default_device()
+        stages = [PipelineStage(pieces[stage], stage, last + 1, device) for stage in mine]
+        self.schedule = make(
+            stages if chunks > 1 else stages[0], n_microbatches=microbatches, loss_fn=mean_loss
+        )
+
+    def step(self, inputs, targets) -> float:
+        """The mean loss on the rank that has the last stage, 0 elsewhere."""
+        losses = []
+        of_last = {"target": targets, "losses": losses} if self.is_last else {}
+        # PyTorch 2.11 wants micro-batches that lie in one piece, as the activations after them do.
+        self.schedule.step(*([inputs.contiguous()] if self.is_first else []), **of_last)
+        return sum(loss.item() for loss in losses) / max(1, len(losses))
+
+
+def orders(names, microbatches) -> dict[str, list[list[Action]]]:
+    """What the ranks do under some of PyTorch's schedules IN_A_V, as it has planned it."""
+    found = {}
+    for name in names:
+        engine = Engine(name, small_model("PyTorch's", name), microbatches)
+        planned = engine.schedule.pipeline_order
+        found[name] = [as_ours(planned[rank], rank) for rank in sorted(planned)]
+    return found
+
+
+def as_ours(planned, rank) -> list[Action]:
+    """A rank's plan as our actions; pairs that run at the same time follow each other."""
+    done = [one for one in planned if one is not None]
+    parts = [part for one in done for part in (one.sub_actions or [one])]
+    return [
+        Action(
+            KINDS[part.computation_type.name], part.microbatch_index, int(part.stage_index != rank)
+        )
+        for part in parts
+    ]
+
+
+# ---- What a cell measures -------------------------------------------------------------------
+
+
+def gaps(whose, names, text, microbatches=4) -> dict[str, float]:
+    """How far this rank's gradients are from one process's, in float64; measured: each name."""
+    from pedagogy_lib import measure
+
+    torch.set_default_dtype(torch.float64)
+    (inputs, targets), found = draw_batch(text, 8, 0), {}
+    for name in names:
+        split, alone = (small_model(whose, name) for _ in range(2))
+        mean_loss(alone(inputs), targets).backward()
+        engine = ready(whose, name, split, microbatches)
+        with measure(name, memory=False):
+            engine.step(inputs, targets)
+        found[name] = difference(engine, split, alone)
+    return found
+
+
+def runs_here(whose, name) -> bool:
+    """PyTorch's Vs fail over Gloo with 2.11 ("Pair is not connected"), and run with 2.13."""
+    return whose == "ours" or name not in IN_A_V or torch.__version__ >= "2.13"
+
+
+def names_that_run() -> dict[str, list[str]]:
+    """All schedules here: {whose: names}."""
+    names = {"ours": [*SCHEDULES, *IN_A_V], "PyTorch's": list(ENGINES)}
+    return {whose: [name for name in of if runs_here(whose, name)] for whose, of in names.items()}
+
+
+def paced_steps(name, text, microbatches, half=0.040) -> dict[str, float]:
+    """The seconds of a step of ours and of PyTorch's, computing emulated; half: of F, I and W.
+
+    Not a number for an engine that does not run here.
+    """
+    from pedagogy_lib import SlowLayer
+
+    (inputs, targets), seconds = draw_batch(text, microbatches, 0, 8), {}
+    for whose in ("ours", "PyTorch's"):
+        if not runs_here(whose, name):
+            seconds[whose] = math.nan
+            continue
+        model = small_model(whose, name, width=16, heads=2, context=8)
+        engine = ready(whose, name, model, microbatches)
+        engine.step(inputs, targets)  # to warm up; PyTorch's ranks tell each other the shapes
+        for piece in engine.pieces:  # one, or two that take half as long
+            pause = half / len(engine.pieces)
+            piece.append(SlowLayer(pause, pause, pause, getattr(piece, "later", None)))
+        dist.barrier()
+        began = now()
+        engine.step(inputs, targets)
+        seconds[whose] = now() - began
+    return seconds
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def small_model(whose, name, **sizes) -> Transformer:
+    """With layers enough for all stages; every process makes the same one."""
+    torch.manual_seed(0)
+    chunks = CHUNKS.get(name, 1) if whose == "ours" else ENGINES[name][1]
+    return Transformer(layers=max(4, dist.get_world_size() * chunks - 2), **sizes)
+
+
+def ready(whose, name, model, microbatches):
+    """What computes the gradients of a model; whose: "ours" or "PyTorch's"."""
+    return {"ours": Ours, "PyTorch's": Engine}[whose](name, model, microbatches)
+
+
+def difference(engine, model, alone) -> float:
+    """How far this rank's gradients are from those of one process, as a share of the largest.
+
+    model  the one that the engine computes with
+    alone  an equal one that has its gradients, from one process
+    """
+    from pedagogy_lib import relative_gap
+
+    mine = {id(p) for piece in engine.pieces for p in piece.parameters()}
+    worst = 0.0
+    for (name, p), q in zip(model.named_parameters(), alone.parameters()):
+        if id(p) in mine:
+            assert p.grad is not None, f"rank {dist.get_rank()} has no gradient for {name}"
+            worst = max(worst, relative_gap(p.grad, q.grad))
+    return worst
+
+
+def program(whose, name, text, microbatches=8, samples=16, steps=5):
+    """Some steps; returns the loss of the first one and the fastest one's seconds."""
+    from pedagogy_lib import measure
+
+    engine = ready(whose, name, small_model(whose, name), microbatches)
+    losses, times = [], []
+    inputs, targets = draw_batch(text, samples, 0)
+    for _ in range(steps):
+        began = now()
+        losses.append(engine.step(inputs, targets))
+        times.append(now() - began)
+    with measure("step"):
+        engine.step(inputs, targets)
+    return losses[0], min(times)
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    text = standard_library()
+    for whose, names in names_that_run().items():
+        for name in names:
+            run = launch(program, whose, name, text, world_size=2)
+            if run.rank == 0:
+                loss = sum(loss for loss, _ in run.values)
+                slowest = max(seconds for _, seconds in run.values)
+                sent = sum(run["step"].sent_bytes)
+                print(
+                    f"{whose}, {name}: loss {loss:.4f}, {1e3 * slowest:.0f} ms a step, "
+                    f"{sent / 1e3:.0f} kB sent by all ranks"
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,585 @@
+"""Pipeline parallel: each rank has some of the layers, and micro-batches go from rank to rank.
+
+torchrun --nproc-per-node 2 labs/pipeline_parallel.py
+"""
+
+import contextlib
+from functools import cache, partial
+from statistics import median
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from schedules import one_f_one_b
+from simple_ddp import now
+from torch import Tensor, nn
+
+# ---- The layers, and which rank has which ---------------------------------------------------
+
+
+class Embedding(nn.Module):
+    """The first layer of a transformer: tokens to vectors, with those of their positions added."""
+
+    def __init__(self, letters, places):
+        super().__init__()
+        self.letters, self.places = letters, places
+
+    def forward(self, letters):  # (samples, context) -> (samples, context, width)
+        places = torch.arange(letters.shape[1], device=letters.device)
+        return self.letters(letters) + self.places(places)
+
+
+def layers_of(model) -> list[nn.Module]:
+    """A transformer as layers that follow each other: the embedding, the blocks, the logits."""
+    embedding = Embedding(model.letters, model.places)
+    return [embedding, *model.blocks, nn.Sequential(model.norm, model.output)]
+
+
+def even_sizes(layers, stages) -> list[int]:
+    """How many layers each stage gets: as equal as can be, more of them first.
+
+    Raises  ValueError if there are fewer layers than stages
+    """
+    if layers < stages:
+        raise ValueError(f"{layers} layers are too few for {stages} stages")
+    return [len(part) for part in torch.arange(layers).tensor_split(stages)]
+
+
+def balance(seconds, stages) -> list[int]:
+    """Exercise 8.14. How many layers each stage gets, so that the slowest one is as fast as can be.
+
+    Stages are made of layers that follow each other, of at least one each.
+
+    seconds  what each layer takes, in their order
+    Cost     stages * layers² steps
+    Raises   ValueError if there are fewer layers than stages
+    """
+    ### BEGIN SOLUTION
+    if len(seconds) < stages:
+        raise ValueError(f"{len(seconds)} layers are too few for {stages} stages")
+
+    @cache
+    def best(begin, stages) -> tuple[float, list[int]]:
+        """The slowest stage's seconds, and the sizes, for the layers from `begin` on."""
+        if stages == 1:
+            return sum(seconds[begin:]), [len(seconds) - begin]
+        choices = []
+        for end in range(begin + 1, len(seconds) - stages + 2):
+            slowest, sizes = best(end, stages - 1)
+            choices.append((max(sum(seconds[begin:end]), slowest), [end - begin, *sizes]))
+        return min(choices)
+
+    return best(0, stages)[1]
+    ### END SOLUTION
+
+
+def pieces_of(layers, sizes) -> list[nn.Sequential]:
+    """Layers put together to stages of these sizes."""
+    ends = torch.tensor(sizes).cumsum(0).tolist()
+    return [nn.Sequential(*layers[end - size : end]) for size, end in zip(sizes, ends)]
+
+
+def my_pieces(pieces, group=None) -> list[nn.Module]:
+    """Those of this rank, one for each chunk: stage s is on rank s modulo the ranks."""
+    return list(pieces[dist.get_rank(group) :: dist.get_world_size(group)])
+
+
+# ---- One stage ------------------------------------------------------------------------------
+
+
+def no_change(y):
+    return y
+
+
+class Stage:
+    """Exercise 8.6. A piece of the model, and what it keeps of each micro-batch until its backward.
+
+    kept       {micro-batch: (input, output)}: the output, and with it the graph that leads to it.
+               self.keep(i, input, output) puts a pair there, and counts
+    most_kept  the most micro-batches that were kept at a time
+    """
+
+    def __init__(self, piece):
+        self.piece, self.kept, self.most_kept = piece, {}, 0
+        self.postponed = {}  # {micro-batch: weight gradients to compute}; see postpone_weights
+        self.later = getattr(piece, "later", [])
+
+    def forward(self, i, x, then=no_change) -> Tensor:
+        """Return then(piece(x)) of micro-batch i, and keep what the backward needs.
+
+        The graph begins at a leaf of this rank: no other rank's operations are in it. The tensor x
+        stays as it is. Call self.keep once, with the output that still has its graph.
+
+        then     a function that follows the piece: on the last stage the loss
+        Shapes   x: as the piece takes it; on the first stage tokens (int64), which have no
+                 gradient. Returns then(piece(x)) without a graph, to be sent
+        """
+        ### BEGIN SOLUTION
+        x = x.detach().requires_grad_(x.is_floating_point())
+        y = then(self.piece(x))
+        self.keep(i, x, y)
+        return y.detach()
+        ### END SOLUTION
+
+    def backward(self, i, gradient=None) -> Tensor:
+        """Return the gradient of micro-batch i's input; add the weights' gradients to `.grad`.
+
+        Afterwards self.kept has nothing of micro-batch i.
+
+        gradient  of the output, from the next stage; None on the last stage, whose output is the
+                  loss
+        Returns   None on the first stage, whose input is tokens
+        """
+        ### BEGIN SOLUTION
+        x, y = self.kept.pop(i)
+        y.backward(gradient)
+        return x.grad
+        ### END SOLUTION
+
+    def keep(self, i, x, y):
+        self.kept[i] = x, y
+        self.most_kept = max(self.most_kept, len(self.kept.keys() | self.postponed.keys()))
+
+    def input_gradient(self, i, gradient=None) -> Tensor:
+        """The first half of a backward."""
+        gradient = self.backward(i, gradient)
+        self.postponed[i] = list(self.later)
+        self.later.clear()
+        return gradient
+
+    def weight_gradients(self, i):
+        """The second half."""
+        for compute in self.postponed.pop(i):
+            compute()
+
+
+class RecomputingStage(Stage):
+    """Keeps each input and the state of the random generator; computes the forward again, later.
+
+    Dropout has to draw the same numbers again, as in exercise 5.10. Until the backward, other
+    micro-batches have drawn theirs.
+
+    Source  Huang et al. 2018, "GPipe", section 2.3
+    """
+
+    def forward(self, i, x, then=no_change):
+        state = generator_for(x).get_state()
+        with torch.no_grad():
+            y = then(self.piece(x))
+        self.keep(i, x, (then, state))
+        return y
+
+    def backward(self, i, gradient=None):
+        x, (then, state) = self.kept.pop(i)
+        with self.drawing(x, state):
+            super().forward(i, x, then)  # now with a graph
+        return super().backward(i, gradient)
+
+    def drawing(self, x, state):
+        return drawing_again(generator_for(x), state)
+
+
+def generator_for(x) -> torch.Generator:
+    """What random numbers on the device of x come from."""
+    if x.is_cuda:
+        return torch.cuda.default_generators[x.get_device()]
+    return torch.default_generator
+
+
+@contextlib.contextmanager
+def drawing_again(generator, state):
+    """Draw what was drawn from this state on; afterwards the generator goes on where it was."""
+    now = generator.get_state()
+    generator.set_state(state)
+    try:
+        yield
+    finally:
+        generator.set_state(now)
+
+
+# ---- The backward in two halves -------------------------------------------------------------
+
+
+class LaterWeights(torch.autograd.Function):
+    """Exercise 8.12. The linear layer x Aᵀ + b; the gradients of A and b are computed later.
+
+    Forward   F.linear(x, weight, bias)
+    Backward  the gradient of x at once. To `later` it adds a function without arguments that adds
+              the other two to weight.grad and bias.grad, without a graph; there may be no bias.
+              weight.grad is that of the very parameter: save_for_backward is for x alone
+    Shapes    x: (samples, ..., inputs); weight: (outputs, inputs); bias: (outputs,) or None
+    Source    Qi et al. 2024, "Zero Bubble Pipeline Parallelism"
+    """
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, later):
+        ### BEGIN SOLUTION
+        ctx.save_for_backward(x)
+        ctx.weight, ctx.bias, ctx.later = weight, bias, later
+        return F.linear(x, weight, bias)
+        ### END SOLUTION
+
+    @staticmethod
+    def backward(ctx, gradient):
+        ### BEGIN SOLUTION
+        (x,) = ctx.saved_tensors
+        ctx.later.append(partial(add_weight_gradients, x, gradient, ctx.weight, ctx.bias))
+        return gradient @ ctx.weight, None, None, None
+        ### END SOLUTION
+
+
+@torch.no_grad()
+def add_weight_gradients(x, gradient, weight, bias):
+    """From a linear layer's input and its output's gradient, add those of weight and bias."""
+    gradient = gradient.flatten(0, -2)
+    add_gradient(weight, gradient.T @ x.flatten(0, -2))
+    if bias is not None:
+        add_gradient(bias, gradient.sum(0))
+
+
+def add_gradient(parameter, gradient):
+    if parameter.requires_grad:
+        parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+
+
+class LaterLinear(nn.Module):
+    """A linear layer with the same weight and bias, whose gradients are computed later."""
+
+    def __init__(self, linear, later):
+        super().__init__()
+        self.weight, self.bias, self.later = linear.weight, linear.bias, later
+
+    def forward(self, x):
+        return LaterWeights.apply(x, self.weight, self.bias, self.later)
+
+
+def postpone_weights(piece) -> nn.Module:
+    """Put LaterLinears for all linear layers of a piece; piece.later: what is still to compute."""
+    piece.later = []
+    for module in list(piece.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, nn.Linear):
+                setattr(module, name, LaterLinear(child, piece.later))
+    return piece
+
+
+def stage_in_halves(piece) -> Stage:
+    """A stage whose backward can be done in two halves, "I" and "W"."""
+    return Stage(postpone_weights(piece))
+
+
+# ---- The pipeline ---------------------------------------------------------------------------
+
+
+def no_context(action):
+    return contextlib.nullcontext()
+
+
+class Pipeline:
+    """Exercise 8.7. Does what a schedule says, in its order: computes, receives and sends for that.
+
+    stages  this rank's, one for each chunk
+    width   what travels has the shape (samples, context, width), forward and backward
+    dtype   what travels is of this one: that of the stages' weights
+    around  around(action) is a context that each action computes in, and nothing else: what is
+            waited for, received and sent is outside. To measure it, for example
+    waits   whether a send is waited for at once, and not at the end of the step
+    Cost    for each micro-batch and boundary one message forward and one back, of its activations
+    """
+
+    def __init__(self, stages, loss_of, width, group=None, around=no_context, waits=False):
+        self.stages, self.loss_of, self.width = stages, loss_of, width
+        self.around, self.waits = around, waits
+        self.group, self.rank = group, dist.get_rank(group)
+        self.ranks = dist.get_world_size(group)
+        self.dtype = dtype_of(stages)
+        self.lines = lines_of(group)
+        self.under_way, self.own = [], {}
+
+    def step(self, actions, inputs, targets) -> float:
+        """Compute the gradients of one batch; returns its loss on the last rank, elsewhere 0.
+
+        inputs, targets  lists: those of each micro-batch. All ranks have them; the loss is that of
+                         the whole batch, however many samples a micro-batch has
+        Raises  ValueError if a micro-batch is empty, or the first stage has nothing to train
+        """
+        self.inputs, self.targets, self.losses = inputs, targets, []
+        self.refuse_nothing()
+        do = {"F": self.forward, "B": self.backward, "I": self.input_half, "W": self.weight_half}
+        for action in actions:
+            do[action.kind](action)
+        for request, _ in self.under_way:
+            request.wait()
+        self.under_way.clear()
+        return sum(loss.item() for loss in self.losses)
+
+    def forward(self, action):
+        """Get the input of action's micro-batch, compute, and pass the output on.
+
+        The input is in self.inputs if this is the model's first stage, else self.receive(action)
+        gets it. Only self.stages[chunk].forward is inside of `with self.around(action):`. If this
+        is the model's last stage, `then` is partial(self.part_of_loss, i), what forward returns is
+        appended to self.losses, and nothing is sent. Else self.send passes it on.
+        """
+        _, i, chunk = action
+        ### BEGIN SOLUTION
+        x = self.inputs[i] if self.is_first(chunk) else self.receive(action)
+        if self.is_last(chunk):
+            with self.around(action):
+                self.losses.append(self.stages[chunk].forward(i, x, partial(self.part_of_loss, i)))
+        else:
+            with self.around(action):
+                y = self.stages[chunk].forward(i, x)
+            self.send(y, action)
+        ### END SOLUTION
+
+    def backward(self, action):
+        self.back(action, self.stages[action.chunk].backward)
+
+    def input_half(self, action):
+        self.back(action, self.stages[action.chunk].input_gradient)
+
+    def back(self, action, compute):
+        gradient = None if self.is_last(action.chunk) else self.receive(action)
+        with self.around(action):
+            gradient = compute(action.microbatch, gradient)
+        if not self.is_first(action.chunk):
+            self.send(gradient, action)
+
+    def weight_half(self, action):
+        with self.around(action):
+            self.stages[action.chunk].weight_gradients(action.microbatch)
+
+    def refuse_nothing(self):
+        """Without samples a loss is not a number; without a weight to train there is no graph."""
+        if not all(x.numel() for x in self.inputs):
+            samples = sum(map(len, self.inputs))
+            raise ValueError(f"{samples} samples are too few for {len(self.inputs)} micro-batches")
+        for chunk, stage in enumerate(self.stages):
+            if self.is_first(chunk) and not self.inputs[0].is_floating_point():
+                need_something_to_train(stage.piece)
+
+    def part_of_loss(self, i, logits):
+        """What micro-batch i adds to the mean loss over the batch."""
+        share = self.inputs[i].numel() / sum(x.numel() for x in self.inputs)
+        return share * self.loss_of(logits, self.targets[i])
+
+    # Where a stage is in the model, and what travels between stages.
+
+    def is_first(self, chunk) -> bool:
+        return self.rank == 0 and chunk == 0
+
+    def is_last(self, chunk) -> bool:
+        return self.rank == self.ranks - 1 and chunk == len(self.stages) - 1
+
+    def line(self, action, sending=False):
+        """The group through which an action gets what it needs, or sends what it has computed."""
+        forward = action.kind == "F"
+        return self.lines[forward, self.rank == (self.ranks - 1 if forward == sending else 0)]
+
+    def receive(self, action) -> Tensor:
+        """Return what an action needs from another rank, once it has come.
+
+        For "F" an input comes from the rank before; for "B" and "I" a gradient comes from the rank
+        after. Ranks stand in a circle: after the last one comes the first, with its next chunk.
+
+        A message goes through the group self.line(action), and has the tag tag_of(action). If there
+        is one rank alone, send has put the tensor into self.own[tag]: take it out there.
+
+        Shapes  (samples, tokens, width) of self.dtype, for the samples and tokens of this
+                micro-batch, self.inputs[action.microbatch]
+        """
+        ### BEGIN SOLUTION
+        x = torch.empty(*self.inputs[action.microbatch].shape, self.width, dtype=self.dtype)
+        peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
+        if peer == self.rank:
+            return self.own.pop(tag_of(action))
+        dist.recv(x, group=self.line(action), group_src=peer, tag=tag_of(action))
+        return x
+        ### END SOLUTION
+
+    def send(self, x, action):
+        """Pass on what an action has computed; the tensor is kept until it has left."""
+        peer = (self.rank + (1 if action.kind == "F" else -1)) % self.ranks
+        if peer == self.rank:
+            self.own[tag_of(action)] = x
+            return
+        line = self.line(action, sending=True)
+        request = dist.isend(x, group=line, group_dst=peer, tag=tag_of(action))
+        if self.waits:
+            request.wait()
+        else:
+            self.under_way.append((request, x))
+
+
+def need_something_to_train(piece):
+    """The first stage gets tokens: without a weight to train, nothing there has a gradient."""
+    weights = list(piece.parameters())
+    if weights and not any(p.requires_grad for p in weights):
+        raise ValueError(
+            "the first stage has no weight to train: give it more layers, or fewer to the others"
+        )
+
+
+def dtype_of(stages) -> torch.dtype:
+    """Of the weights of some stages; torch's default one if they have none."""
+    weights = (p for stage in stages for p in stage.piece.parameters())
+    return next((p.dtype for p in weights), torch.get_default_dtype())
+
+
+def lines_of(group=None) -> dict:
+    """{(is an activation, goes around): a group of the same ranks}; on Gloo one group is enough.
+
+    NCCL has no tags. It runs single messages between two ranks in the order of the calls, for both
+    directions together. With one group, one rank's second activation and the other's first gradient
+    would wait for each other. So each direction has a group, which is a communicator of its own.
+
+    A message *goes around* if it passes between the last rank and the first, as with several chunks
+    for each rank. With two ranks, an activation that goes around travels from rank 1 to rank 0,
+    against the others. So it needs a group of its own.
+
+    NCCL's documentation warns of communicators that work at the same time: they may block each
+    other where a GPU has no room for both. Engines put what goes both ways into one
+    dist.batch_isend_irecv. None of this is measured here.
+    """
+    keys = [(forward, around) for forward in (True, False) for around in (False, True)]
+    if "nccl" not in dist.get_backend_config(group):  # "cpu:gloo,cuda:nccl", for example
+        return dict.fromkeys(keys, group)
+    ranks = dist.get_process_group_ranks(group)
+    return {key: dist.new_group(ranks, use_local_synchronization=True) for key in keys}
+
+
+def tag_of(action) -> int:
+    """A number for each message between two ranks: its direction, and its micro-batch."""
+    return 2 * action.microbatch + (action.kind != "F")
+
+
+# ---- Weights that two stages have -----------------------------------------------------------
+
+
+def ends_of(group=None):
+    """A group of the first and the last rank; all ranks have to call this."""
+    ranks = dist.get_process_group_ranks(group)
+    return dist.new_group(sorted({ranks[0], ranks[-1]}))
+
+
+def sum_tied(weight, ends):
+    """After the backward: the gradient of a weight that the first and the last rank both have.
+
+    Cost  an all-reduce of weight.nbytes between these two
+    """
+    dist.all_reduce(weight.grad, group=ends)
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def my_stages(model, sizes=None, group=None, chunks=1, make=Stage) -> list[Stage]:
+    """This rank's stages of a transformer; sizes: how many layers each stage of the model gets."""
+    layers = layers_of(model)
+    sizes = sizes or even_sizes(len(layers), dist.get_world_size(group) * chunks)
+    return [make(piece) for piece in my_pieces(pieces_of(layers, sizes), group)]
+
+
+def my_pipeline(
+    model, sizes=None, group=None, chunks=1, make=Stage, kind=Pipeline, **options
+) -> Pipeline:
+    """This rank's part of a transformer, as a pipeline of some kind; its options are there."""
+    width = model.places.weight.shape[1]
+    return kind(my_stages(model, sizes, group, chunks, make), mean_loss, width, group, **options)
+
+
+def parameters_of(pipeline) -> list[nn.Parameter]:
+    return [p for stage in pipeline.stages for p in stage.piece.parameters()]
+
+
+def train(
+    pipeline, schedule, text, steps, samples=16, microbatches=8
+) -> tuple[float, float, float]:
+    """Train with Adam; returns the loss at first and at last, and a step's median seconds.
+
+    The loss is known on the last rank; on others it is 0
+    """
+    optimizer, losses, times = torch.optim.Adam(parameters_of(pipeline), lr=5e-3), [], []
+    actions = list(schedule(pipeline.rank, pipeline.ranks, microbatches))
+    for number in range(steps):
+        inputs, targets = draw_batch(text, samples, number)  # all ranks read the same
+        batch = inputs.tensor_split(microbatches), targets.tensor_split(microbatches)
+        began = now()
+        optimizer.zero_grad()
+        losses.append(pipeline.step(actions, *batch))
+        optimizer.step()
+        times.append(now() - began)
+    return losses[0], losses[-1], median(times)
+
+
+def one_batch(
+    rows, around=no_context, link_seconds=0.0, layers=None, waits=False, samples=2, **sizes
+):
+    """One batch through a small transformer, as this rank's row says; measured: "step".
+
+    Goes through it twice, the first time to warm up. Returns how many micro-batches were kept.
+
+    rows          the schedule, for all ranks
+    link_seconds  what each message takes on a throttled link
+    layers        how many each stage of the model gets; as equal as can be
+    waits         whether a send is waited for at once
+    samples       of a micro-batch
+    """
+    from pedagogy_lib import measure, throttle
+
+    torch.manual_seed(0)
+    row = rows[dist.get_rank()]
+    microbatches, chunks = (1 + max(action[part] for action in row) for part in (1, 2))
+    blocks = sum(layers) - 2 if layers else max(2, len(rows) * chunks)
+    sizes = {"width": 32, "heads": 2, "context": 16, "layers": blocks} | sizes
+    in_halves = any(action.kind == "W" for action in row)
+    make = stage_in_halves if in_halves else Stage
+    pipeline = my_pipeline(Transformer(**sizes), layers, chunks=chunks, make=make, waits=waits)
+    text = standard_library(20_000)
+    batch = draw_batch(text, samples * microbatches, 0, sizes["context"])
+    inputs, targets = (part.tensor_split(microbatches) for part in batch)
+    pipeline.step(row, inputs, targets)
+    pipeline.around = around
+    message_bytes = samples * sizes["context"] * sizes["width"] * 4
+    dist.barrier()
+    slow = throttle(message_bytes / link_seconds) if link_seconds else contextlib.nullcontext()
+    with slow, measure("step", memory=False):
+        pipeline.step(row, inputs, targets)
+    return sum(stage.most_kept for stage in pipeline.stages)
+
+
+def program(text, steps=20):
+    """Train a small transformer in stages; one step more is measured: "step"."""
+    from pedagogy_lib import measure
+
+    torch.manual_seed(0)
+    pipeline = my_pipeline(Transformer(layers=max(4, dist.get_world_size())))
+    found = train(pipeline, one_f_one_b, text, steps)
+    with measure("step"):
+        train(pipeline, one_f_one_b, text, 1)
+    return *found, pipeline.stages[0].most_kept
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    text = standard_library()
+    run = launch(program, text, world_size=2)
+    if run.rank != 0:
+        return
+    first, last, _, _ = run.values[-1]
+    print(f"{run.world_size} stages, 1F1B: loss {first:.4f} to {last:.4f}")
+    for rank, (_, _, seconds, kept) in enumerate(run.values):
+        print(
+            f"  rank {rank}: {1e3 * seconds:.0f} ms a step, at most {kept} micro-batches kept, "
+            f"{run['step'].sent_bytes[rank] / 1e3:.0f} kB sent"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""The pipeline for any placement: which rank has which stages; whole backwards and halves together.
+
+torchrun --nproc-per-node 2 labs/placed_pipelines.py
+"""
+
+import torch
+import torch.distributed as dist
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from pipeline_parallel import (
+    Pipeline,
+    Stage,
+    even_sizes,
+    layers_of,
+    no_context,
+    pieces_of,
+    postpone_weights,
+    tag_of,
+)
+from simple_ddp import now
+from torch import Tensor
+from zero_bubbles import SCHEDULES, TWO_COPIES, rows_and_stages, seconds_of_chunks
+
+# ---- Stages ---------------------------------------------------------------------------------
+
+
+class SplitStage(Stage):
+    """A stage that takes whole backwards, "B", and their halves, "I" and "W", in one schedule."""
+
+    def __init__(self, piece):
+        super().__init__(postpone_weights(piece))
+
+    def backward(self, i, gradient=None) -> Tensor:
+        gradient = self.input_gradient(i, gradient)
+        self.weight_gradients(i)
+        return gradient
+
+    def input_gradient(self, i, gradient=None) -> Tensor:
+        gradient = self.whole_backward(i, gradient)
+        self.postponed[i] = list(self.later)
+        self.later.clear()
+        return gradient
+
+    def whole_backward(self, i, gradient):
+        return super().backward(i, gradient)
+
+
+def stages_here(model, stages, make=SplitStage, group=None) -> list[Stage]:
+    """This rank's stages of a transformer; stages[rank]: which of the model's, one for a chunk."""
+    layers, count = layers_of(model), 1 + max(map(max, stages))
+    pieces = pieces_of(layers, even_sizes(len(layers), count))
+    return [make(pieces[stage]) for stage in stages[dist.get_rank(group)]]
+
+
+# ---- The pipeline ---------------------------------------------------------------------------
+
+
+class PlacedPipeline(Pipeline):
+    """A pipeline whose chunks lie where `stages` says: stages[rank][chunk] is a stage of the model.
+
+    What goes from a stage to the next one on the same rank is handed over, and not sent.
+
+    If each chunk has all stages, the chunks are copies of the model, and a micro-batch goes through
+    one of them. The last rank of each copy returns the loss of its micro-batches. What the copies
+    of a stage have as gradients is still to be summed: see sum_copies.
+    """
+
+    def __init__(self, here, loss_of, width, stages, **options):
+        super().__init__(here, loss_of, width, **options)
+        self.mine, self.last = stages[self.rank], max(map(max, stages))
+        self.ranks_of = {stage: {} for stage in range(self.last + 1)}  # {stage: {chunk: rank}}
+        for rank, of_rank in enumerate(stages):
+            for chunk, stage in enumerate(of_rank):
+                self.ranks_of[stage][chunk] = rank
+
+    def is_first(self, chunk) -> bool:
+        return self.mine[chunk] == 0
+
+    def is_last(self, chunk) -> bool:
+        return self.mine[chunk] == self.last
+
+    def peer(self, action, sending=False) -> int:
+        """The rank that an action's result goes to, or that what it needs comes from."""
+        onwards = (action.kind == "F") == sending
+        ranks = self.ranks_of[self.mine[action.chunk] + (1 if onwards else -1)]
+        return ranks.get(action.chunk, min(ranks.values()))  # of copies, that of the same chunk
+
+    def line_between(self, sender, receiver, action):
+        """Messages to a higher rank and to a lower one travel in groups of their own (on NCCL)."""
+        return self.lines[action.kind == "F", receiver < sender]
+
+    def receive(self, action) -> Tensor:
+        peer = self.peer(action)
+        if peer == self.rank:
+            return self.own.pop(tag_of(action))
+        x = torch.empty(*self.inputs[action.microbatch].shape, self.width, dtype=self.dtype)
+        line = self.line_between(peer, self.rank, action)
+        dist.recv(x, group=line, group_src=peer, tag=tag_of(action))
+        return x
+
+    def send(self, x, action):
+        peer = self.peer(action, sending=True)
+        if peer == self.rank:
+            self.own[tag_of(action)] = x
+            return
+        line = self.line_between(self.rank, peer, action)
+        request = dist.isend(x, group=line, group_dst=peer, tag=tag_of(action))
+        self.under_way.append((request, x))
+
+
+def placed_pipeline(
+    model, stages, make=SplitStage, group=None, kind=PlacedPipeline, **options
+) -> PlacedPipeline:
+    """This rank's part of a transformer."""
+    here, width = stages_here(model, stages, make, group), model.places.weight.shape[1]
+    return kind(here, mean_loss, width, stages, group=group, **options)
+
+
+# ---- Copies of the model --------------------------------------------------------------------
+
+
+def copies_of(stages, group=None) -> dict:
+    """{stage: the group of all ranks that have a copy of it}; all ranks have to call this."""
+    ranks, found = dist.get_process_group_ranks(group), {}
+    for stage in range(1 + max(map(max, stages))):
+        places = [ranks[rank] for rank, of_rank in enumerate(stages) if stage in of_rank]
+        if len(places) > 1:
+            found[stage] = dist.new_group(places)
+    return found
+
+
+def sum_copies(pipeline, copies):
+    """After the backward: each stage's gradients, summed over its copies.
+
+    Cost  for each stage an all-reduce of its gradients between the ranks that have a copy
+    """
+    for stage in sorted(set(pipeline.mine) & set(copies)):  # on all ranks in the same order
+        for p in pipeline.stages[pipeline.mine.index(stage)].piece.parameters():
+            dist.all_reduce(p.grad, group=copies[stage])
+
+
+# ---- What a cell measures -------------------------------------------------------------------
+
+
+def layers_for(ranks, chunks=2) -> int:
+    """Blocks enough for all stages; embedding and scores are layers, too."""
+    return max(2, ranks * chunks)
+
+
+def one_batch(rows, stages, around=no_context, link_seconds=0.0, samples=2):
+    """One batch through a small transformer, as this rank's row says; measured: "step".
+
+    Goes through it twice, the first time to warm up.
+    """
+    import contextlib
+
+    from pedagogy_lib import measure, throttle
+
+    torch.manual_seed(0)
+    row, width, context = rows[dist.get_rank()], 32, 16
+    blocks = layers_for(len(rows), len(stages[0]))
+    model = Transformer(width=width, heads=2, context=context, layers=blocks)
+    pipeline = placed_pipeline(model, stages)
+    m = 1 + max(action.microbatch for action in row)
+    batch = draw_batch(standard_library(20_000), samples * m, 0, context)
+    parts = [part.tensor_split(m) for part in batch]
+    pipeline.step(row, *parts)
+    pipeline.around = around
+    dist.barrier()
+    message = samples * context * width * 4
+    slow = throttle(message / link_seconds) if link_seconds else contextlib.nullcontext()
+    with slow, measure("step", memory=False):
+        pipeline.step(row, *parts)
+
+
+def emulated(name, ranks, microbatches, seconds):
+    """A schedule's timeline as simulated, and as real ranks had it: (simulated, measured).
+
+    seconds  of F, I, W and B on a rank's whole part of the model; computing is emulated
+    """
+    from pedagogy_lib import launch, paced, simulate, timeline_of
+
+    rows, stages = rows_and_stages(name, ranks, microbatches)
+    pace = seconds_of_chunks(rows, seconds)
+    run = launch(one_batch, rows, stages, paced(pace), world_size=ranks, device="cpu")
+    return simulate(rows, pace, stages=stages), timeline_of(run, rows)
+
+
+def gaps(names, microbatches, samples=8, blocks=None) -> dict[str, float]:
+    """How far this rank's gradients are from one process's, in float64, under each schedule."""
+    from pedagogy_lib import relative_gap
+
+    torch.set_default_dtype(torch.float64)
+    ranks, found = dist.get_world_size(), {}
+    for name in names:
+        rows, stages = rows_and_stages(name, ranks, microbatches)
+        split, alone = (small_model(ranks, blocks) for _ in range(2))
+        inputs, targets = draw_batch(standard_library(20_000), samples, 0)
+        mean_loss(alone(inputs), targets).backward()
+        pipeline = placed_pipeline(split, stages)
+        parts = [part.tensor_split(microbatches) for part in (inputs, targets)]
+        pipeline.step(rows[dist.get_rank()], *parts)
+        sum_copies(pipeline, copies_of(stages))
+        mine = {id(p) for stage in pipeline.stages for p in stage.piece.parameters()}
+        pairs = zip(split.parameters(), alone.parameters())
+        found[name] = max(relative_gap(p.grad, q.grad) for p, q in pairs if id(p) in mine)
+    return found
+
+
+def small_model(ranks, blocks=None) -> Transformer:
+    torch.manual_seed(0)
+    return Transformer(width=32, heads=2, layers=blocks or layers_for(ranks))
+
+
+def seconds_of_kinds(width=128, blocks=2, samples=4, context=64, rounds=30) -> dict[str, float]:
+    """On this rank: what F, I and W of some blocks take, the fastest of all rounds; B is both."""
+    torch.manual_seed(0)
+    model = Transformer(width=width, layers=blocks, context=context)
+    stage = SplitStage(torch.nn.Sequential(*model.blocks))
+    x, fastest = torch.randn(samples, context, width), {}
+    for _ in range(rounds):
+        began = now()
+        y = stage.forward(0, x)
+        middle = now()
+        stage.input_gradient(0, torch.ones_like(y))
+        late = now()
+        stage.weight_gradients(0)
+        took = {"F": middle - began, "I": late - middle, "W": now() - late}
+        fastest = {kind: min(fastest.get(kind, t), t) for kind, t in took.items()}
+    return fastest | {"B": fastest["I"] + fastest["W"]}
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    names = [*SCHEDULES, *TWO_COPIES]
+    run = launch(gaps, names, 8, world_size=2)
+    if run.rank == 0:
+        for name in names:
+            gap = max(of_rank[name] for of_rank in run.values)
+            print(f"{name}: gradients of one process to 1e-12: {gap < 1e-12}")
+
+
+if __name__ == "__main__":
+    main()

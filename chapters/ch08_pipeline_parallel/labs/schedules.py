@@ -1,0 +1,159 @@
+"""Schedules of a pipeline: what each rank does, one action after another, as lists.
+
+python labs/schedules.py
+"""
+
+from typing import NamedTuple
+
+
+class Action(NamedTuple):
+    """One thing that a rank does.
+
+    kind        "F": forward; "B": backward, all of it. Or its two halves: "I": the gradient of the
+                input, "W": those of the weights
+    microbatch  which one, from 0 on
+    chunk       with which of this rank's pieces of the model, from 0 on; most ranks have just one
+    """
+
+    kind: str
+    microbatch: int
+    chunk: int = 0
+
+    def __str__(self):
+        return f"{self.kind}{self.microbatch}" + (f".{self.chunk}" if self.chunk else "")
+
+
+# ---- One rank's list ------------------------------------------------------------------------
+# Each takes the rank, how many ranks there are, and how many micro-batches a batch has.
+
+
+def naive(rank, ranks, microbatches):
+    """No pipeline: each micro-batch goes forward and back before the next one begins."""
+    for i in range(microbatches):
+        yield Action("F", i)
+        yield Action("B", i)
+
+
+def gpipe(rank, ranks, microbatches):
+    """Exercise 8.1. On each rank all forwards, then all backwards, both in order: 0, 1, 2, …
+
+    Source  Huang et al. 2018, "GPipe"
+    """
+    ### BEGIN SOLUTION
+    for kind in "FB":
+        for i in range(microbatches):
+            yield Action(kind, i)
+    ### END SOLUTION
+
+
+def one_f_one_b(rank, ranks, microbatches):
+    """Exercise 8.4. Some forwards to warm up, then in turns one forward and one backward.
+
+    A rank warms up with as many forwards as there are ranks after it (and at most all). Then each
+    further forward is followed by the oldest backward; what is left are backwards. All in order.
+
+    Source  Narayanan et al. 2020, "PipeDream-2BW": PipeDream-Flush
+    """
+    ### BEGIN SOLUTION
+    warm_up = min(ranks - 1 - rank, microbatches)
+    for i in range(warm_up):
+        yield Action("F", i)
+    for i in range(warm_up, microbatches):
+        yield Action("F", i)
+        yield Action("B", i - warm_up)
+    for i in range(microbatches - warm_up, microbatches):
+        yield Action("B", i)
+    ### END SOLUTION
+
+
+def turn(k, ranks, chunks, kind="F") -> Action:
+    """Exercise 8.11. The k-th forward, or the k-th backward, of an interleaved schedule; k from 0.
+
+    Micro-batches come in groups of as many as there are ranks: one group goes through the first
+    chunk, then through the second, …, and then comes the next group. Backwards take the chunks the
+    other way round, the last one first; micro-batches are in order there, too.
+    """
+    ### BEGIN SOLUTION
+    group, k = divmod(k, ranks * chunks)
+    chunk, i = divmod(k, ranks)
+    return Action(kind, group * ranks + i, chunk if kind == "F" else chunks - 1 - chunk)
+    ### END SOLUTION
+
+
+def interleaved(rank, ranks, microbatches, chunks=2):
+    """1F1B in which each rank has several chunks of the model: 0, ranks, 2 ranks, … and so on.
+
+    Raises  ValueError if the micro-batches do not come in groups of `ranks`
+    Source  Narayanan et al. 2021, "Efficient Large-Scale Language Model Training", section 2.2
+    """
+    if microbatches % ranks:
+        raise ValueError(
+            f"an interleaved schedule on {ranks} ranks takes {ranks}, {2 * ranks}, … micro-batches"
+            f", not {microbatches}"
+        )
+    total = microbatches * chunks
+    warm_up = min(2 * (ranks - 1 - rank) + (chunks - 1) * ranks, total)
+    for k in range(warm_up):
+        yield turn(k, ranks, chunks)
+    for k in range(warm_up, total):
+        yield turn(k, ranks, chunks)
+        yield turn(k - warm_up, ranks, chunks, "B")
+    for k in range(total - warm_up, total):
+        yield turn(k, ranks, chunks, "B")
+
+
+def zero_bubble(rank, ranks, microbatches):
+    """1F1B with the backward in two halves: nobody waits for "W", so it fills what was idle.
+
+    Rank r puts its weight gradients off by r micro-batches, so that all ranks hold as much as the
+    first one does under 1F1B. From as many micro-batches as ranks on, and if all kinds take the
+    same time, a third of 1F1B's bubble is left.
+
+    Source  Qi et al. 2024, "Zero Bubble Pipeline Parallelism": ZB-H1
+    """
+    warm_up = min(ranks - 1 - rank, microbatches)
+    for i in range(warm_up):
+        yield Action("F", i)
+    for i in range(microbatches):
+        if warm_up + i < microbatches:
+            yield Action("F", warm_up + i)
+        yield Action("I", i)
+        if i >= rank:
+            yield Action("W", i - rank)
+    for i in range(max(microbatches - rank, 0), microbatches):
+        yield Action("W", i)
+
+
+SCHEDULES = {
+    "naive": naive,
+    "GPipe": gpipe,
+    "1F1B": one_f_one_b,
+    "interleaved 1F1B": interleaved,
+    "zero bubble": zero_bubble,
+}
+
+
+def rows_of(schedule, ranks, microbatches, **options) -> list[list[Action]]:
+    """All ranks' lists: rows[rank] is what that rank does."""
+    return [list(schedule(rank, ranks, microbatches, **options)) for rank in range(ranks)]
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def main(ranks=4, microbatches=8):
+    for name, schedule in SCHEDULES.items():
+        try:
+            rows = rows_of(schedule, ranks, microbatches)
+        except TypeError:  # nothing to go through: the three dots of an exercise
+            rows = [[None]]
+        if any(None in row for row in rows):
+            print(f"{name}: still to be written")
+            continue
+        print(f"{name}, {ranks} ranks, {microbatches} micro-batches")
+        for rank, row in enumerate(rows):
+            print(f"  rank {rank}: ", *row)
+
+
+if __name__ == "__main__":
+    main()

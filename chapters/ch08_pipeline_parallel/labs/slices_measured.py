@@ -1,0 +1,89 @@
+"""Attention in slices: the same as at once? And how long does each slice take?
+
+python labs/slices_measured.py
+"""
+
+import time
+
+import torch
+import torch.nn.functional as F
+from language_model import standard_library
+from sequence_slices import alone, program
+
+
+def in_two_slices(is_causal) -> tuple[bool, bool]:
+    """Whether each half of 16 tokens gets, as a slice, what it gets at once."""
+    from pedagogy_lib import close
+
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, 1, 16, 8, dtype=torch.float64)
+    at_once = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal).split(8, dim=2)
+    half = [x[:, :, :8] for x in (q, k, v)]
+    first = F.scaled_dot_product_attention(*half, is_causal=is_causal)
+    seen = torch.ones(8, 16, dtype=torch.bool).tril(8) if is_causal else None
+    second = F.scaled_dot_product_attention(q[:, :, 8:], k, v, attn_mask=seen)
+    return close(first, at_once[0]), close(second, at_once[1])
+
+
+def in_float64(function, *args):
+    torch.set_default_dtype(torch.float64)
+    return function(*args)
+
+
+def beside_at_once(text, counts, ranks=2) -> list[list[str]]:
+    """Rows of a table: one sample in so many slices through a pipeline, beside one process."""
+    from pedagogy_lib import close, launch
+
+    loss, squares = launch(in_float64, alone, text, ranks, world_size=1).values[0]
+    rows = []
+    for count in counts:
+        of_ranks = launch(in_float64, program, count, text, world_size=ranks).values
+        found = of_ranks[-1][0]
+        same = close([gradients for _, gradients in of_ranks], squares)
+        rows.append([str(count), f"{found:.4f}", str(close(found, loss)), str(same)])
+    return rows
+
+
+def attention_seconds(slices, tokens=4096, heads=4, size=32, rounds=5) -> list[float]:
+    """The quickest forward of each slice's attention to itself and all slices before it."""
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, heads, tokens, size)
+    length, best = tokens // slices, [float("inf")] * slices
+    with torch.no_grad():
+        for _ in range(rounds):
+            for i in range(slices):
+                so_far, part = (i + 1) * length, slice(i * length, (i + 1) * length)
+                mask = torch.ones(length, so_far, dtype=torch.bool).tril(so_far - length)
+                began = time.perf_counter()
+                F.scaled_dot_product_attention(
+                    q[:, :, part], k[:, :, :so_far], v[:, :, :so_far], attn_mask=mask
+                )
+                best[i] = min(best[i], time.perf_counter() - began)
+    return best
+
+
+def work_of_slices(lengths, width) -> list[float]:
+    """Multiplications and additions of a block's forward, for slices of these lengths.
+
+    24 s h² in the products with weights; 4 s h for each key so far (the mean over the slice)
+    """
+    work, before = [], 0
+    for s in lengths:
+        work.append(24 * s * width**2 + 4 * s * width * (before + s / 2))
+        before += s
+    return work
+
+
+def main():
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    for is_causal in (True, False):
+        print("causal" if is_causal else "both ways", *in_two_slices(is_causal))
+    for row in beside_at_once(standard_library(20_000), (1, 3, 8)):
+        print("slices, loss, as at once, gradients as at once:", *row)
+
+
+if __name__ == "__main__":
+    main()

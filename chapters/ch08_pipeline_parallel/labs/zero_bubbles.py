@@ -1,0 +1,254 @@
+"""Schedules that fill the bubble: a backward in two halves, two chunks on a way down and up.
+
+python labs/zero_bubbles.py
+
+Each schedule is a short text of letters for a rank. `F`, `B`, `I` and `W` are the kinds of action
+on the rank's first chunk, small letters the same on its second one. Which micro-batch an action is
+for need not be said: each kind takes them in order. So "FFIW" is F0 F1 I0 W0.
+"""
+
+import contextlib
+
+from schedules import Action, interleaved, one_f_one_b, rows_of, zero_bubble
+
+# ---- From letters to actions ----------------------------------------------------------------
+
+
+def actions_of(letters, microbatches):
+    """The actions of a text of letters; what goes beyond the last micro-batch is left out.
+
+    A `W` or `w` is for what has waited for longest since its `I` or `i`. So is an `x`, of whichever
+    chunk.
+    """
+    counts, owed = {"F": 0, "f": 0, "B": 0, "b": 0}, []
+    for letter in letters:
+        if letter in "Wwx":
+            kind, (i, chunk) = (
+                "W",
+                next(one for one in owed if letter == "x" or one[1] == (letter == "w")),
+            )
+            owed.remove((i, chunk))
+        else:
+            kind, chunk = letter.upper(), int(letter.islower())
+            counted_as = letter.replace("I", "B").replace("i", "b")  # a backward, or its first half
+            i, counts[counted_as] = counts[counted_as], counts[counted_as] + 1
+            owed += [(i, chunk)] * (kind == "I")
+        if i < microbatches:
+            yield Action(kind, i, chunk)
+
+
+def down_and_up(ranks) -> list[list[int]]:
+    """The stages of each rank in a V: the model goes down to the last rank, and up again.
+
+    With 4 ranks: [[0, 7], [1, 6], [2, 5], [3, 4]]
+    """
+    return [[rank, 2 * ranks - 1 - rank] for rank in range(ranks)]
+
+
+def both_ways(ranks) -> list[list[int]]:
+    """The stages of each rank in two copies of the model: one goes down, the other one up.
+
+    With 4 ranks: [[0, 3], [1, 2], [2, 1], [3, 0]]
+    """
+    return [[rank, ranks - 1 - rank] for rank in range(ranks)]
+
+
+# ---- One chunk on each rank -----------------------------------------------------------------
+
+
+def zb_h2(rank, ranks, microbatches):
+    """A warm-up twice as long; rank r puts its weight gradients off by 2r micro-batches.
+
+    So a rank is never idle between its first action and its last one, if F, I and W take equally
+    long. It keeps up to 2 * ranks - 1 micro-batches.
+
+    Source  Qi et al. 2024, "Zero Bubble Pipeline Parallelism", section 2.2
+    """
+    m, after = max(microbatches, 2 * ranks - 1), ranks - 1 - rank
+    steady = "IWF" * (m - 2 * ranks + 1)
+    letters = "F" * (2 * after + 1) + "IF" * 2 * rank + steady + "IW" * (2 * after + 1)
+    return actions_of(letters + "W" * 2 * rank, microbatches)
+
+
+# ---- Two chunks on each rank, in a V --------------------------------------------------------
+
+
+def zb_v(rank, ranks, microbatches):
+    """No rank keeps more than 1F1B's first one, and the bubble is half as long as ZB-H1's.
+
+    Source  Qi et al. 2024, "Zero Bubble Pipeline Parallelism", section 6
+    """
+    m, n = max(microbatches, 2 * ranks - 1), ranks - rank
+    warm_up = "F" * (2 * n - 1) + "fF" * rank + "fiw" * n
+    steady = "FIWfiw" * (m - 2 * ranks + rank + 1) + "IWfiw" * (n - 1)
+    return actions_of(
+        warm_up + steady + "Ii" * rank + "IW" * n + "w" * rank + "W" * rank, microbatches
+    )
+
+
+def dual_pipe_v(rank, ranks, microbatches):
+    """In the steady part a forward of one chunk stands beside a backward of the other.
+
+    On GPUs such a pair runs at the same time: while one computes, the other's messages travel. Here
+    the two follow each other.
+
+    Raises  ValueError for fewer micro-batches than stages
+    Source  DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.2.1, cut in half (a V)
+    """
+    if microbatches < 2 * ranks:
+        raise ValueError(
+            f"DualPipeV on {ranks} ranks takes {2 * ranks} micro-batches or more, "
+            f"not {microbatches}"
+        )
+    n, more = ranks - rank - 1, rank + 1
+    warm_up = "F" * 2 * n + "Ff" * more + "iwf" * n
+    steady = "FbfB" * (microbatches - 2 * ranks + more) + "bfB" * n
+    turns = ("bB" * more)[:more] + ("iI" * more)[more:]  # at last, only the first halves
+    return actions_of(warm_up + steady + turns + "xI" * n + "x" * more, microbatches)
+
+
+# ---- Two copies of the model ----------------------------------------------------------------
+
+
+def dual_pipe(rank, ranks, microbatches):
+    """Half of the micro-batches go down through one copy, the others up through the other copy.
+
+    The first half of the ranks does what DualPipeV would do on so many ranks, and with half of the
+    micro-batches; the second half does the same in the mirror.
+
+    Raises  ValueError for an odd number of ranks or of micro-batches, or for fewer than two
+            micro-batches for each rank
+    Source  DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.2.1
+    """
+    if ranks % 2 or microbatches % 2 or microbatches < 2 * ranks:
+        raise ValueError(
+            "DualPipe takes an even number of ranks, and an even number of micro-batches, at least "
+            f"two for each rank; not {ranks} ranks with {microbatches} micro-batches"
+        )
+    mirrored, half = ranks - 1 - rank, microbatches // 2
+    for kind, i, chunk in dual_pipe_v(min(rank, mirrored), ranks // 2, half):
+        copy = 1 - chunk if rank > mirrored else chunk
+        yield Action(kind, copy * half + i, copy)
+
+
+SCHEDULES = {  # and whether its two chunks go down and up
+    "1F1B": (one_f_one_b, False),
+    "interleaved": (interleaved, False),
+    "ZB-H1": (zero_bubble, False),
+    "ZB-H2": (zb_h2, False),
+    "ZB-V": (zb_v, True),
+    "DualPipeV": (dual_pipe_v, True),
+}
+TWO_COPIES = {"DualPipe": dual_pipe}
+
+
+def rows_and_stages(name, ranks, microbatches):
+    """All ranks' actions, and which stages each rank has: (rows, stages)."""
+    if name in TWO_COPIES:
+        return rows_of(TWO_COPIES[name], ranks, microbatches), both_ways(ranks)
+    schedule, in_a_v = SCHEDULES[name]
+    rows = rows_of(schedule, ranks, microbatches)
+    chunks = 1 + max(chunk for row in rows for _, _, chunk in row)
+    round_about = [[c * ranks + rank for c in range(chunks)] for rank in range(ranks)]
+    return rows, down_and_up(ranks) if in_a_v else round_about
+
+
+# ---- How good they are ----------------------------------------------------------------------
+
+HALVES = {"F": 1.0, "I": 1.0, "W": 1.0, "B": 2.0}  # of a rank's whole part of the model
+
+
+def seconds_of_chunks(rows, seconds=HALVES) -> dict[str, float]:
+    """What each kind takes, where a rank's part of the model is cut into its chunks.
+
+    Copies of a part are no cuts: a micro-batch goes through one of them.
+    """
+    chunks = {chunk for _, i, chunk in rows[0] if i == 0}
+    return {kind: took / len(chunks) for kind, took in seconds.items()}
+
+
+def twice(rows):
+    """Two batches after each other; no rank waits for others in between."""
+    m = 1 + max(action.microbatch for action in rows[0])
+    return [
+        row + [action._replace(microbatch=action.microbatch + m) for action in row] for row in rows
+    ]
+
+
+class Judged:
+    """A schedule under the course's simulator.
+
+    idle     share of all ranks' time
+    length   of a step, in forwards of a rank's part of the model
+    further  what a second step adds, if no rank waits for others in between
+    kept     what the fullest rank keeps, in micro-batches of its part of the model
+    copies   how many copies of the model there are
+    """
+
+    def __init__(self, rows, stages=None, seconds=HALVES):
+        from pedagogy_lib import check_schedule, simulate
+
+        check_schedule(rows, stages=stages)
+        paces = seconds_of_chunks(rows, seconds)
+        self.timeline = simulate(rows, paces, stages=stages)
+        self.idle, self.length = self.timeline.idle_share, self.timeline.seconds
+        self.further = simulate(twice(rows), paces, stages=stages).seconds - self.length
+        self.kept = max(self.timeline.most_kept) / self.timeline.chunks
+        named = [stage for of_rank in stages or [[0]] for stage in of_rank]
+        self.copies = len(named) // len(set(named))
+
+
+def can_run(name, ranks, microbatches) -> bool:
+    """Whether a schedule is for so many ranks and micro-batches."""
+    with contextlib.suppress(ValueError):
+        return bool(rows_and_stages(name, ranks, microbatches))
+    return False
+
+
+def judged(names, ranks, microbatches, seconds=HALVES) -> dict[str, Judged]:
+    """Those of some schedules that are for so many ranks and micro-batches."""
+    found = {}
+    for name in names:
+        if can_run(name, ranks, microbatches):
+            rows, stages = rows_and_stages(name, ranks, microbatches)
+            found[name] = Judged(rows, stages, seconds)
+    return found
+
+
+def ranking(mine, ranks, microbatches, most) -> list[list[str]]:
+    """A table's rows, the shortest step first: a schedule of one's own beside the published ones.
+
+    mine  a schedule of one chunk, as those above; one that cannot run is left out
+    most  how many micro-batches a rank may keep
+    """
+    found = judged(SCHEDULES, ranks, microbatches)
+    with contextlib.suppress(ValueError, TypeError, AttributeError):
+        found["yours"] = Judged(rows_of(mine, ranks, microbatches))
+    in_order = sorted(found.items(), key=lambda one: (one[1].length, one[1].kept, one[0]))
+    return [
+        [name, f"{one.length:g}", f"{one.idle:.1%}", f"{one.kept:g}", told_room(one.kept, most)]
+        for name, one in in_order
+    ]
+
+
+def told_room(kept, most) -> str:
+    return "yes" if kept <= most else f"no, {kept - most:g} too many"
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def main(ranks=4, microbatches=8):
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    for name, one in judged([*SCHEDULES, *TWO_COPIES], ranks, microbatches).items():
+        print(
+            f"{name:12} a step {one.length:g}, each further one {one.further:g}, "
+            f"idle {one.idle:.1%}, keeps {one.kept:g}"
+        )
+
+
+if __name__ == "__main__":
+    main()

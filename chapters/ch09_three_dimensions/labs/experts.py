@@ -1,0 +1,228 @@
+"""Mixture of experts: each token goes to few of many MLPs.
+
+python labs/experts.py
+"""
+
+import contextlib
+from math import ceil
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from torch import Tensor, nn
+
+# ---- Which token goes to which expert -------------------------------------------------------
+
+
+def route(scores: Tensor, k: int, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Exercise 9.15. The k experts of each token, and how much each of them counts.
+
+    An expert counts with its probability: the softmax of the token's scores over all experts.
+
+    bias    one number for each expert, added to the scores where the experts are chosen, and only
+            there
+    Shapes  scores: (tokens, experts) -> weights, experts: (tokens, k), the best expert first
+    Source  Fedus et al. 2021, "Switch Transformers"; the bias: Wang et al. 2024, "Auxiliary-Loss-
+            Free Load Balancing"
+    """
+    ### BEGIN SOLUTION
+    ranked = scores if bias is None else scores + bias
+    experts = ranked.topk(k, dim=-1).indices
+    return scores.softmax(-1).gather(-1, experts), experts
+    ### END SOLUTION
+
+
+def load_of(experts: Tensor, n: int) -> Tensor:
+    """How many tokens each of n experts gets. (tokens, k), whole numbers -> (n,)"""
+    return experts.flatten().bincount(minlength=n)
+
+
+def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
+    """Exercise 9.16. It is 1 if all experts get as much as the others, and near n if one gets all.
+
+    n times the sum, over all n experts, of two factors: the share of all choices that fell on the
+    expert, and the mean of its probability. With a group, the shares are those of all its ranks'
+    choices together, and the means those of this rank's tokens. Only the means have a gradient.
+
+    Shapes  scores: (tokens, n); experts: (tokens, k) -> one number
+    Cost    with a group, an all-reduce of n numbers
+    Source  Fedus et al. 2021, "Switch Transformers", section 2.2
+    """
+    ### BEGIN SOLUTION
+    _, n = scores.shape
+    loads = load_of(experts, n)
+    if group is not None:
+        dist.all_reduce(loads, group=group)
+    shares = loads.to(scores) / loads.sum()
+    return n * (shares * scores.softmax(-1).mean(0)).sum()
+    ### END SOLUTION
+
+
+def moved_bias(bias: Tensor, loads: Tensor, rate: float) -> Tensor:
+    """Exercise 9.17. The router's bias after a step in which the experts had these loads.
+
+    By `rate` down for each expert that had more than the mean, by `rate` up for each that had less,
+    and as it was for one that had exactly the mean.
+
+    Shapes  bias, loads: (experts,) -> (experts,), a new tensor
+    """
+    ### BEGIN SOLUTION
+    loads = loads.double()
+    return bias - rate * (loads - loads.mean()).sign().to(bias)
+    ### END SOLUTION
+
+
+def kept(experts: Tensor, n: int, capacity: int) -> Tensor:
+    """Exercise 9.18. Which choices fit, if each of n experts takes `capacity` tokens at most.
+
+    First choices come before all second ones, and so on; among these, earlier tokens come first.
+
+    Shapes  experts: (tokens, k) -> (tokens, k), of bool
+    Source  Lepikhin et al. 2020, "GShard", section 2.2
+    """
+    ### BEGIN SOLUTION
+    in_order = F.one_hot(experts.T.flatten(), n)  # all first choices, then all second ones
+    place = (in_order.cumsum(0) * in_order).sum(-1)  # 1 for the first one that an expert gets
+    return (place <= capacity).view(experts.T.shape).T
+    ### END SOLUTION
+
+
+# ---- The layer ------------------------------------------------------------------------------
+
+
+class Experts(nn.Module):
+    """MLPs of one size, side by side: two products for each.
+
+    Shapes  x: (rows, width); counts: (n,), how many rows each expert gets, one after another
+    """
+
+    def __init__(self, width, hidden, n):
+        super().__init__()
+        self.up = nn.Parameter(torch.randn(n, width, hidden) / width**0.5)
+        self.down = nn.Parameter(torch.randn(n, hidden, width) / hidden**0.5)
+
+    def forward(self, x, counts):
+        parts = zip(x.split(counts.tolist()), self.up, self.down)
+        return torch.cat([F.gelu(part @ up) @ down for part, up, down in parts])
+
+
+class ExpertLayer(nn.Module):
+    """In the place of an MLP: a router, and n experts, of which each token gets k.
+
+    hidden    the width inside of an expert; 4 × width unless given
+    capacity  how many tokens an expert takes, as a multiple of what it would get if all experts
+              got the same; None: all that come
+    parts     into how many parts the tokens are divided before capacity counts: in one process, as
+              many as there would be ranks
+    shared    whether there is one more expert, which all tokens get
+    bias      of the router: see route
+    mlps      the experts: take rows, and how many each expert gets, one after another
+    scores, experts, fits  of the last forward: the router's scores and choices, and which fit
+    """
+
+    def __init__(self, width, n, k=1, hidden=None, capacity=None, parts=1, shared=False):
+        super().__init__()
+        self.n, self.k, self.capacity, self.parts = n, k, capacity, parts
+        self.router = nn.Linear(width, n, bias=False)
+        self.mlps = Experts(width, hidden or 4 * width, n)
+        self.shared = Experts(width, hidden or 4 * width, 1) if shared else None
+        self.register_buffer("bias", torch.zeros(n))
+
+    def forward(self, x):
+        tokens = x.flatten(0, -2)
+        self.scores = self.router(tokens)
+        if self.scores.dtype.itemsize < 4:  # small differences decide
+            self.scores = self.scores.float()
+        weights, self.experts = route(self.scores, self.k, self.bias)
+        self.fits = self.which_fit()
+        y = self.through_experts(tokens).view(*self.experts.shape, tokens.shape[-1])
+        y = (y * weights.unsqueeze(-1).to(y)).sum(1)
+        if self.shared is not None:
+            y = y + self.shared(tokens, torch.tensor([len(tokens)]))
+        return y.view_as(x)
+
+    def which_fit(self) -> Tensor:
+        if self.capacity is None:
+            return torch.ones_like(self.experts, dtype=torch.bool)
+        parts = self.experts.chunk(self.parts)
+        room = ceil(self.capacity * parts[0].numel() / self.n)
+        return torch.cat([kept(part, self.n, room) for part in parts])
+
+    def through_experts(self, tokens) -> Tensor:
+        """What each choice gives, or zeros. (tokens, width) -> (tokens * k, width)"""
+        chosen = self.fits.flatten().nonzero().flatten()
+        expert_of = self.experts.flatten()[chosen]
+        chosen = chosen[expert_of.argsort(stable=True)]  # one expert after another
+        y = self.mlps(tokens[chosen // self.k], load_of(expert_of, self.n))
+        return y.new_zeros(self.experts.numel(), y.shape[-1]).index_copy(0, chosen, y)
+
+
+# ---- Training -------------------------------------------------------------------------------
+
+
+def expert_layers(model) -> list[ExpertLayer]:
+    return [module for module in model.modules() if isinstance(module, ExpertLayer)]
+
+
+def with_experts(n, k=1, width=64, layers=2, context=64, seed=0, **options) -> Transformer:
+    """A transformer whose MLPs are layers of experts, the same one in every process."""
+    torch.manual_seed(seed)
+    model = Transformer(width=width, layers=layers, context=context)
+    for block in model.blocks:
+        block.mlp = ExpertLayer(width, n, k, **options)
+    return model
+
+
+@contextlib.contextmanager
+def one_thread():
+    """Meanwhile PyTorch computes with one thread: products this small are no faster with more."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@one_thread()
+def train(model, text, steps=150, weight=0.0, rate=0.0, samples=16) -> tuple[list, Tensor]:
+    """Train in one process. Returns its losses, and each step's loads: (steps, layers, experts).
+
+    weight  of the balancing loss, in the loss
+    rate    of the bias
+    """
+    layers, losses, loads = expert_layers(model), [], []
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for step in range(steps):
+        inputs, targets = draw_batch(text, samples, step)
+        loss = mean_loss(model(inputs), targets)
+        losses.append(loss.item())
+        balance = sum(balancing_loss(layer.scores, layer.experts) for layer in layers)
+        optimizer.zero_grad()
+        (loss + weight * balance).backward()
+        optimizer.step()
+        loads.append(torch.stack([load_of(layer.experts, layer.n) for layer in layers]))
+        for layer, of_layer in zip(layers, loads[-1]):
+            layer.bias = moved_bias(layer.bias, of_layer, rate)
+    return losses, torch.stack(loads)
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def main(steps=150):
+    text = standard_library()
+    for name, options in {"alone": {}, "with the loss": {"weight": 0.1},
+                          "with the bias": {"rate": 0.01}}.items():  # fmt: skip
+        losses, loads = train(with_experts(8), text, steps, **options)
+        shares = loads[-20:].sum(0) / loads[-20:].sum(0).sum(-1, keepdim=True)
+        print(f"{name}: loss {losses[-1]:.2f}, shares of the experts in the first layer (%)",
+              (100 * shares[0]).round().int().tolist(), flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    from pedagogy_lib.unwritten import misses_something
+
+    if not misses_something(__file__):
+        main()

@@ -1,0 +1,404 @@
+"""Long contexts: each rank has a piece of the text, and attention needs all of it.
+
+torchrun --nproc-per-node 4 labs/long_contexts.py
+"""
+
+import textwrap
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from simple_ddp import average_gradients, now
+from torch import Tensor, nn
+
+# Queries, keys and values are (samples, heads, places, size) everywhere here.
+
+# ---- Whose places ---------------------------------------------------------------------------
+
+
+def in_a_row(context: int, n: int) -> list[Tensor]:
+    """The places in the text that each of n ranks has: one piece after another."""
+    return list(torch.arange(context, device="cpu").chunk(n))
+
+
+def zigzag(context: int, n: int) -> list[Tensor]:
+    """Exercise 9.26. Two pieces for each rank, so that all have as much to compute.
+
+    The text is cut into 2n equal pieces. Rank r has piece r, and then piece 2n - 1 - r.
+
+    Returns  for each rank its places, ascending: (context / n,)
+    """
+    ### BEGIN SOLUTION
+    pieces = torch.arange(context, device="cpu").chunk(2 * n)
+    return [torch.cat([pieces[rank], pieces[2 * n - 1 - rank]]) for rank in range(n)]
+    ### END SOLUTION
+
+
+def runs_in(places: Tensor) -> list[slice]:
+    """Where in these places one follows the other: one slice for a piece, two for zigzag."""
+    ends = [*((places[1:] - places[:-1] != 1).nonzero().flatten() + 1).tolist(), len(places)]
+    return [slice(a, b) for a, b in zip([0, *ends], ends)]
+
+
+# ---- Attention to some keys -----------------------------------------------------------------
+
+
+def scores_of(q: Tensor, k: Tensor, q_places: Tensor, k_places: Tensor) -> Tensor:
+    """Queries times keys; minus infinity where a key is later than the query."""
+    scores = (q @ k.transpose(-1, -2)).mul_(q.shape[-1] ** -0.5)
+    if k_places[-1] > q_places[0]:
+        later = k_places.to(q.device) > q_places.to(q.device).unsqueeze(-1)
+        scores.masked_fill_(later, float("-inf"))
+    return scores
+
+
+def attend(q, k, v, q_places, k_places) -> tuple[Tensor, Tensor]:
+    """Attention to these keys alone. Each query sees one of them at least.
+
+    Returns  what comes out, and for each query the logarithm of the sum of exp(score)
+    """
+    scores = scores_of(q, k, q_places, k_places)
+    highest = scores.amax(-1, keepdim=True)
+    scores.sub_(highest).exp_()
+    total = scores.sum(-1, keepdim=True)
+    return (scores @ v).div_(total), highest.add_(total.log_()).squeeze(-1)
+
+
+def merge(out: Tensor, lse: Tensor, more: Tensor, more_lse: Tensor) -> tuple[Tensor, Tensor]:
+    """Exercise 9.23. Attention to two sets of keys, from the attention to each of them.
+
+    lse      the logarithm of the sum of exp(score) over the keys of a set: of none, -inf. At least
+             one set has keys
+    Shapes   out, more: (…, size); lse, more_lse: (…) -> the same, of both sets together
+    """
+    ### BEGIN SOLUTION
+    both = torch.logaddexp(lse, more_lse)
+    a, b = ((of - both).exp().unsqueeze(-1) for of in (lse, more_lse))
+    return a * out + b * more, both
+    ### END SOLUTION
+
+
+# ---- In a ring ------------------------------------------------------------------------------
+
+
+def passed_on(tensors, group=None) -> list[Tensor]:
+    """Each tensor goes to the next rank; returns what comes from the one before."""
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    came = [x.new_empty(x.shape) for x in tensors]
+    messages = [dist.P2POp(dist.isend, x.contiguous(), group=group, group_peer=(rank + 1) % n)
+                for x in tensors]  # fmt: skip
+    messages += [dist.P2POp(dist.irecv, x, group=group, group_peer=(rank - 1) % n) for x in came]
+    for request in dist.batch_isend_irecv(messages):
+        request.wait()
+    return came
+
+
+def blocks(mine: Tensor, theirs: Tensor):
+    """Pairs of runs of places, of queries and of keys, of which the queries see some key."""
+    for a in runs_in(mine):
+        for b in runs_in(theirs):
+            if theirs[b][0] <= mine[a][-1]:
+                yield a, b
+
+
+def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
+    """Exercise 9.25. Causal attention; each rank has its queries, and keys go round.
+
+    places   of each rank in the group: see in_a_row, zigzag
+    Returns  what `attend` would give for this rank's queries and all keys
+    Cost     n - 1 times keys and values to the next rank, and no more than one block's scores
+    """
+    ### BEGIN SOLUTION
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    out, lse = torch.zeros_like(q), q.new_full(q.shape[:-1], float("-inf"))
+    for step in range(n):
+        theirs = places[(rank - step) % n]
+        for a, b in blocks(places[rank], theirs):
+            out[:, :, a], lse[:, :, a] = merge(
+                out[:, :, a], lse[:, :, a],
+                *attend(q[:, :, a], k[:, :, b], v[:, :, b], places[rank][a], theirs[b]),
+            )  # fmt: skip
+        if step < n - 1:
+            k, v = passed_on([k, v], group)
+    return out, lse
+    ### END SOLUTION
+
+
+def add_gradients(q, gradient, lse, rest, dq, k, v, dk, dv, q_places, k_places):
+    """What one block adds to the gradients of its queries, keys and values, in place.
+
+    gradient  of what came out; rest: its sum with what came out, over the features
+    """
+    p = scores_of(q, k, q_places, k_places).sub_(lse.unsqueeze(-1)).exp_()
+    dv += p.transpose(-1, -2) @ gradient
+    ds = (gradient @ v.transpose(-1, -2)).sub_(rest).mul_(p).mul_(q.shape[-1] ** -0.5)
+    dq += ds @ k
+    dk += ds.transpose(-1, -2) @ q
+
+
+class RingAttention(torch.autograd.Function):
+    """ring_attention, and its backward: keys, values and their gradients go round once more.
+
+    Nothing of the scores is kept: the backward computes them again, block by block.
+    """
+
+    @staticmethod
+    def forward(ctx, q, k, v, places, group=None):
+        out, lse = ring_attention(q, k, v, places, group)
+        ctx.save_for_backward(q, k, v, out, lse)
+        ctx.places, ctx.group = places, group
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        q, k, v, out, lse = ctx.saved_tensors
+        rank, n = dist.get_rank(ctx.group), dist.get_world_size(ctx.group)
+        dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
+        rest, mine = (gradient * out).sum(-1, keepdim=True), ctx.places[rank]
+        for step in range(n):
+            theirs = ctx.places[(rank - step) % n]
+            for a, b in blocks(mine, theirs):
+                of_queries = (x[:, :, a] for x in (q, gradient, lse, rest, dq))
+                of_keys = (x[:, :, b] for x in (k, v, dk, dv))
+                add_gradients(*of_queries, *of_keys, mine[a], theirs[b])
+            if step < n - 1:
+                k, v, dk, dv = passed_on([k, v, dk, dv], ctx.group)
+        if n > 1:  # gradients make one step more than keys: the last one brings them home
+            dk, dv = passed_on([dk, dv], ctx.group)
+        return dq, dk, dv, None, None
+
+
+# ---- By heads -------------------------------------------------------------------------------
+
+
+def swap(x: Tensor, split: int, join: int, group=None) -> Tensor:
+    """Exercise 9.27. Each rank gives parts of one dimension, and gets parts of another one.
+
+    x is cut along dimension `split` into n equal parts, and part r goes to rank r. What comes is
+    joined along dimension `join`, in the order of the ranks.
+
+    Cost  an all-to-all: (n - 1) / n of x
+    """
+    ### BEGIN SOLUTION
+    n = dist.get_world_size(group)
+    parts = [part.contiguous() for part in x.chunk(n, split)]
+    came = torch.empty(n, *parts[0].shape, dtype=x.dtype, device=x.device)
+    dist.all_to_all_single(came, torch.stack(parts), group=group)
+    return torch.cat(came.unbind(0), join)
+    ### END SOLUTION
+
+
+class Swap(torch.autograd.Function):
+    """swap; its backward swaps the other way."""
+
+    @staticmethod
+    def forward(ctx, x, split, join, group=None):
+        ctx.back = join, split, group
+        return swap(x, split, join, group)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return swap(gradient, *ctx.back), None, None, None
+
+
+HEADS, PLACES = 1, 2  # dimensions
+
+
+def by_heads(q, k, v, places, group=None) -> Tensor:
+    """Ulysses: all places of some heads on each rank, while attention computes.
+
+    Raises  ValueError if the ranks do not divide the heads
+    """
+    n = dist.get_world_size(group)
+    if q.shape[HEADS] % n:
+        raise ValueError(f"{q.shape[HEADS]} heads for {n} ranks")
+    order = torch.cat(places).argsort().to(q.device)  # from rank after rank to place after place
+    q, k, v = (Swap.apply(x, HEADS, PLACES, group)[:, :, order] for x in (q, k, v))
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return Swap.apply(out[:, :, order.argsort()], PLACES, HEADS, group)
+
+
+# ---- With all keys --------------------------------------------------------------------------
+
+
+class Gathered(torch.autograd.Function):
+    """The pieces of all ranks, one after another; backward, each rank gets its piece's sum."""
+
+    @staticmethod
+    def forward(ctx, x, group=None):
+        ctx.group = group
+        pieces = [x.new_empty(x.shape) for _ in range(dist.get_world_size(group))]
+        dist.all_gather(pieces, x.contiguous(), group)
+        return torch.cat(pieces, PLACES)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        n, rank = dist.get_world_size(ctx.group), dist.get_rank(ctx.group)
+        total = gradient.contiguous()
+        dist.all_reduce(total, group=ctx.group)
+        return total.chunk(n, PLACES)[rank], None
+
+
+def with_all_keys(q, k, v, places, group=None) -> Tensor:
+    """Every rank gathers all keys and values, and computes its queries' scores with all of them."""
+    k, v = Gathered.apply(k, group), Gathered.apply(v, group)
+    mine = places[dist.get_rank(group)].to(q.device)
+    sees = torch.cat(places).to(q.device) <= mine.unsqueeze(-1)
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    return scores.masked_fill(~sees, float("-inf")).softmax(-1) @ v
+
+
+WAYS = {"ring": RingAttention.apply, "by heads": by_heads, "all keys": with_all_keys}
+
+
+# ---- In a model -----------------------------------------------------------------------------
+
+
+class PieceOfAttention(nn.Module):
+    """In the place of Attention: its input is this rank's piece of the context."""
+
+    def __init__(self, attention, way, places, group):
+        super().__init__()
+        self.attention, self.way, self.places, self.group = attention, way, places, group
+
+    def forward(self, x):
+        q, k, v = self.attention.split(self.attention.query_key_value(x))
+        mixed = WAYS[self.way](q, k, v, self.places, self.group)
+        return self.attention.output(mixed.transpose(1, 2).flatten(2))
+
+
+class PieceOfPlaces(nn.Module):
+    """In the place of the embedding of places: those of this rank, whatever is asked for."""
+
+    def __init__(self, embedding, places):
+        super().__init__()
+        self.embedding, self.places = embedding, places
+
+    def forward(self, _):
+        return self.embedding(self.places.to(self.embedding.weight.device))
+
+
+def split_context(model: Transformer, way, places, group=None) -> Transformer:
+    """Let a model compute this rank's piece of the context; its weights stay whole."""
+    for block in model.blocks:
+        block.attention = PieceOfAttention(block.attention, way, places, group)
+    model.places = PieceOfPlaces(model.places, places[dist.get_rank(group)])
+    return model
+
+
+def bytes_of_ring(context, n, rank, heads, size, itemsize=4, samples=1) -> tuple[int, int]:
+    """The most bytes that attention in a ring holds, with places in a row: forward, and in all.
+
+    A tensor is the rank's piece of queries, keys or values; few is a number for each of its rows.
+    Forward: three tensors, the result, lse, and the places of all ranks. In a block come its
+    scores, and beside them first a mask, a bool for each pair of places, and then the block's
+    result, maxima and sums. Beside all blocks but the first lie the keys and values that came; rank
+    0 has one block alone. Backward: the slope, three gradients, and scores twice.
+    Holds if a piece has at least three times `size` places: with shorter ones, another moment is
+    the worst.
+    """
+    piece, rows = context // n, samples * heads * context // n
+    scores, tensor, few = (itemsize * rows * numbers for numbers in (piece, size, 1))
+    came, places, of_block = 2 * tensor * (rank > 0), 8 * context, tensor + 2 * few
+    forward = scores + 4 * tensor + few + places + max(piece * piece, came + of_block)
+    backward = 2 * scores + 9 * tensor + 2 * few + places + came
+    return forward, backward
+
+
+def attention_alone(way, layout, context, heads=4, size=16, backward=True) -> float:
+    """Attention to drawn numbers, forward and backward or forward alone; measured: "attention".
+
+    Returns  seconds of a second time, without measuring
+    """
+    from pedagogy_lib import measure
+
+    places = layout(context, dist.get_world_size())
+    chance = torch.Generator().manual_seed(dist.get_rank())
+    shape = 1, heads, len(places[0]), size
+    tensors = [torch.randn(shape, generator=chance).requires_grad_() for _ in range(3)]
+    slope = torch.randn(shape, generator=chance) if backward else None
+
+    def work():
+        out = WAYS[way](*tensors, places, None)
+        if backward:
+            torch.autograd.grad(out, tensors, slope)
+
+    dist.barrier()
+    with measure("attention"):
+        work()
+    dist.barrier()
+    began = now()
+    work()
+    dist.barrier()
+    return now() - began
+
+
+def try_context_parallel() -> str:
+    """What PyTorch's own context parallelism does with attention here."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.experimental import context_parallel
+
+    device = torch.get_default_device().type
+    mesh = init_device_mesh(device, (dist.get_world_size(),))
+    q, k, v = (torch.randn(1, 4, 64, 16) for _ in range(3))
+    try:
+        with context_parallel(mesh, buffers=(q, k, v), buffer_seq_dims=(PLACES,) * 3):
+            F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    except (NotImplementedError, RuntimeError) as error:
+        what = f"on {device}: {type(error).__name__}: {str(error).splitlines()[0]}"
+        return textwrap.fill(what, 88)
+    return f"on {device}: it runs"
+
+
+def beside_one_process(way, layout, text, steps=3, samples=4, context=48) -> tuple:
+    """Train with pieces of the context, and in this process alone with all of it, in float64.
+
+    Returns  the losses of both; and how far weights and gradients are from each other
+    """
+    from pedagogy_lib import relative_gap
+
+    torch.set_default_dtype(torch.float64)
+    places, models, losses = layout(context, dist.get_world_size()), [], ([], [])
+    for _ in range(2):
+        torch.manual_seed(0)
+        models.append(Transformer(width=32, heads=4, context=context, tied=True))
+    split_context(models[0], way, places)
+    adams = [torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1e-3) for model in models]
+    for number in range(steps):
+        batch, mine = draw_batch(text, samples, number, context), places[dist.get_rank()]
+        for model, adam, told, (inputs, targets) in zip(
+            models, adams, losses, ([x[:, mine] for x in batch], batch)
+        ):
+            adam.zero_grad()
+            loss = mean_loss(model(inputs), targets)
+            loss.backward()
+            if model is models[0]:
+                average_gradients(model)
+                dist.all_reduce(loss := loss.detach() / dist.get_world_size())
+            adam.step()
+            told.append(loss.item())
+    pairs = zip(*(model.parameters() for model in models))
+    both = ((f(p), f(q)) for p, q in pairs for f in (torch.detach, lambda p: p.grad))
+    return *losses, max(relative_gap(a, b) for a, b in both)
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    text = standard_library(100_000)
+    for way in WAYS:
+        run = launch(beside_one_process, way, zigzag, text, world_size=4)
+        if run.rank == 0:
+            losses, _, gap = run.values[0]
+            print(f"{way}: loss {losses[0]:.2f} to {losses[-1]:.2f}, as one process to {gap:.0e}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Meshes: ranks in rows and columns, and the groups that talk along each axis.
+
+torchrun --nproc-per-node 8 labs/meshes.py
+"""
+
+from math import prod
+
+import torch
+import torch.distributed as dist
+
+# ---- Where a rank is, and with whom it talks ------------------------------------------------
+
+
+def coordinates(rank, sizes) -> dict[str, int]:
+    """Exercise 9.1. Where a rank is on each axis of a mesh.
+
+    The places are the digits of the rank's number: the last axis changes from rank to rank.
+
+    sizes    {axis: how many ranks it has}, the axis that changes fastest last
+    Returns  {axis: place}, from 0 on
+    """
+    ### BEGIN SOLUTION
+    places = {}
+    for axis in reversed(sizes):
+        rank, places[axis] = divmod(rank, sizes[axis])
+    return {axis: places[axis] for axis in sizes}
+    ### END SOLUTION
+
+
+def groups_along(axes, sizes) -> list[list[int]]:
+    """Exercise 9.2. The groups of ranks that differ on these axes, and on no other.
+
+    axes     the name of an axis, or a tuple of several
+    Returns  the ranks of each group, ascending; the group of rank 0 first, and so on
+    """
+    ### BEGIN SOLUTION
+    axes = (axes,) if isinstance(axes, str) else axes
+    groups = {}
+    for rank in range(prod(sizes.values())):
+        places = coordinates(rank, sizes)
+        others = tuple(place for axis, place in places.items() if axis not in axes)
+        groups.setdefault(others, []).append(rank)
+    return list(groups.values())
+    ### END SOLUTION
+
+
+def my_group(groups, name):
+    """Make a process group of each of these lists of ranks; returns this rank's, or None.
+
+    All ranks of the world have to call this, with the same lists in the same order: see exercise
+    9.3.
+
+    groups  lists of ranks, of which a rank is in one at most
+    name    what the groups are for, such as "tp": their `group_desc`
+    """
+    mine = None
+    for ranks in groups:
+        group = dist.new_group(ranks, group_desc=name)
+        if dist.get_rank() in ranks:
+            mine = group
+    return mine
+
+
+class Mesh:
+    """This rank's places on the axes of a mesh, and its groups: mesh["tp"], mesh["dp", "cp"].
+
+    sizes   {axis: how many ranks it has}, the axis that changes fastest last
+    joint   tuples of axes that need a group together
+    at      {axis: this rank's place}
+    Raises  ValueError, on all ranks, if the sizes do not make up the world
+    """
+
+    def __init__(self, sizes, joint=()):
+        ranks, world_size = prod(sizes.values()), dist.get_world_size()
+        if ranks != world_size:
+            product = " × ".join(f"{axis} {size}" for axis, size in sizes.items())
+            raise ValueError(f"{product} makes {ranks} ranks, and the world has {world_size}")
+        self.sizes, self.at = sizes, coordinates(dist.get_rank(), sizes)
+        self.groups = {
+            axes: my_group(groups_along(axes, sizes), name_of(axes)) for axes in (*sizes, *joint)
+        }
+
+    def __getitem__(self, axes):
+        return self.groups[axes]
+
+
+def name_of(axes) -> str:
+    return axes if isinstance(axes, str) else " × ".join(axes)
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def halves(world_size) -> dict[str, int]:
+    """Sizes of "dp", "pp" and "tp": halves of the world for the last ones, as far as that goes."""
+    sizes = {"dp": world_size, "pp": 1, "tp": 1}
+    for axis in ("tp", "pp"):
+        if sizes["dp"] % 2 == 0:
+            sizes = sizes | {"dp": sizes["dp"] // 2, axis: 2}
+    return sizes
+
+
+def program() -> str:
+    """Where this rank is, and the sum of the ranks in each of its groups."""
+    mesh, told = Mesh(halves(dist.get_world_size())), []
+    for axis, place in mesh.at.items():
+        total = torch.tensor(float(dist.get_rank()))
+        dist.all_reduce(total, group=mesh[axis])
+        told.append(f"{axis} {place}, sum of the group's ranks {total:g}")
+    return "; ".join(told)
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    run = launch(program, world_size=8)
+    if run.rank == 0:
+        for rank, told in enumerate(run.values):
+            print(f"rank {rank}: {told}")
+
+
+if __name__ == "__main__":
+    main()

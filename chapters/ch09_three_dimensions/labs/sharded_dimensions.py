@@ -1,0 +1,172 @@
+"""Sharding as one axis among others: ZeRO beside tensor parallel, and inside of replicas (HSDP).
+
+torchrun --nproc-per-node 4 labs/sharded_dimensions.py
+"""
+
+import torch
+import torch.distributed as dist
+from language_model import draw_batch, mean_loss, standard_library
+from meshes import Mesh
+from simple_ddp import start_equal
+from tensor_parallel import parallelize, split_cross_entropy, whole
+from three_dimensions import (
+    LONGEST,
+    SIZES,
+    OneProcess,
+    adam,
+    share_of_copy,
+    train,
+    whole_model,
+)
+from zero import Zero1, Zero3, flatten_padded, reduce_gradients
+from zero import whole as gathered
+
+# ---- ZeRO × TP ------------------------------------------------------------------------------
+
+
+class ZeroAndTensor:
+    """Each matrix is cut along "tp"; what is left of the model is sharded along "dp", as ZeRO 3."""
+
+    def __init__(self, model, mesh, make_optimizer, longest=None):
+        self.model, self.mesh, self.longest = parallelize(model, mesh["tp"]), mesh, longest
+        self.zero = Zero3(model, make_optimizer, list(model.blocks), mesh["dp"])
+        self.weights = {unit: counts(unit, mesh) for unit in self.zero.units.values()}
+
+    def step(self, inputs, targets) -> float:
+        """Take a step with a batch, the same on all ranks; returns the loss of this rank's copy."""
+        inputs, targets = share_of_copy(inputs, self.mesh), share_of_copy(targets, self.mesh)
+        loss = split_cross_entropy(self.model(inputs), targets, self.mesh["tp"])
+        loss.backward()
+        if self.longest is not None:
+            self.clip()
+        self.zero.step()
+        return loss.item()
+
+    @torch.no_grad()
+    def clip(self):
+        """By the length of the whole gradient, of which each rank has some numbers."""
+        squares = sum((w * u.shard.grad.pow(2)).sum() for u, w in self.weights.items())
+        dist.all_reduce(squares, group=self.mesh["dp", "tp"])
+        for unit in self.weights:
+            unit.shard.grad *= (self.longest / (squares.sqrt() + 1e-6)).clamp(max=1)
+
+
+def counts(unit, mesh):
+    """For each number of a shard 1, or 1/tp if all ranks along "tp" have the same one."""
+    parts = [
+        torch.full((size,), 1.0 if hasattr(p, "cut_dim") else 1 / mesh.sizes["tp"])
+        for p, size in zip(unit.parameters, unit.sizes)
+    ]
+    return flatten_padded(parts, unit.n).chunk(unit.n)[unit.rank]
+
+
+# ---- Sharded inside, replicated across: HSDP ------------------------------------------------
+
+
+def reduce_hybrid(unit, replicas) -> None:
+    """Exercise 9.9. Every rank gets its part of the gradient's mean over all ranks.
+
+    A unit is sharded over its own group, `unit.group`. Other groups have the same unit, for other
+    samples. `unit.shard.grad` becomes this rank's chunk of the mean over the ranks of all these
+    groups. If there is a gradient already, they add up, as in reduce_gradients(unit) of labs/zero.
+
+    replicas  the group of the ranks that have the same chunk
+    Cost      inside a reduce-scatter, across an all-reduce of the shard: each rank sends
+              (n-1)/n of flat's bytes, and 2(m-1)/m of the shard's, for m replicas
+    Source    Zhao et al. 2023, "PyTorch FSDP", section 3.2.2
+    """
+    ### BEGIN SOLUTION
+    before, unit.shard.grad = unit.shard.grad, None
+    reduce_gradients(unit)
+    dist.all_reduce(unit.shard.grad, group=replicas)
+    unit.shard.grad /= dist.get_world_size(replicas)
+    if before is not None:
+        unit.shard.grad += before
+    ### END SOLUTION
+
+
+class HybridZero1(Zero1):
+    """Stage 1 inside a group; groups average their gradients, as data parallel does.
+
+    All ranks begin with the parameters of the first one of their `group` and `replicas`.
+    """
+
+    def __init__(self, model, make_optimizer, modules, group, replicas):
+        start_equal(model, replicas)
+        super().__init__(model, make_optimizer, modules, group)
+        self.replicas = replicas
+
+    def step(self):
+        for unit in self.units.values():
+            reduce_hybrid(unit, self.replicas)
+        self.update()
+
+
+# ---- Beside one process ---------------------------------------------------------------------
+
+
+def hybrid_step(model, mesh):
+    """A function that takes a step with HybridZero1, along "replicate" and "shard"."""
+    zero = HybridZero1(model, adam, list(model.blocks), mesh["shard"], mesh["replicate"])
+    ranks = mesh.sizes["replicate"] * mesh.sizes["shard"]
+
+    def step(inputs, targets):
+        place = mesh.at["replicate"] * mesh.sizes["shard"] + mesh.at["shard"]
+        mean_loss(model(inputs.chunk(ranks)[place]), targets.chunk(ranks)[place]).backward()
+        zero.step()
+
+    return step
+
+
+def beside_one_process(sizes, text, steps=3, samples=8) -> float:
+    """Train on a mesh, and in this process alone, in float64.
+
+    sizes    of "dp" and "tp": ZeRO 3 × TP, clipped; or of "replicate" and "shard": HSDP
+    Returns  how far the weights of this rank are from those of one process, as a share of the
+             largest
+    """
+    from pedagogy_lib import relative_gap
+
+    torch.set_default_dtype(torch.float64)
+    model, is_hybrid = whole_model(), "shard" in sizes
+    alone = OneProcess(whole_model(), longest=None if is_hybrid else LONGEST)
+    mesh = Mesh(sizes, joint=[tuple(sizes)])
+    engine = ZeroAndTensor(model, mesh, adam, LONGEST) if not is_hybrid else None
+    step = hybrid_step(model, mesh) if is_hybrid else engine.step
+    for number in range(steps):
+        batch = draw_batch(text, samples, number, SIZES["context"])
+        step(*batch)
+        alone.step(*batch)
+    pairs = list(zip(model.parameters(), alone.model.parameters()))
+    if is_hybrid:
+        return max(relative_gap(p, q) for p, q in pairs)
+    with gathered(engine.zero):
+        return max(relative_gap(whole(p, mesh["tp"]), q) for p, q in pairs)
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def program(text, steps=20) -> tuple[float, float, float]:
+    """Train a small transformer with ZeRO × TP."""
+    n = dist.get_world_size()
+    tp = 2 if n % 2 == 0 else 1
+    mesh = Mesh({"dp": n // tp, "tp": tp}, joint=[("dp", "tp")])
+    return train(ZeroAndTensor(whole_model(), mesh, adam, 1.0), text, steps)
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    run = launch(program, standard_library(), world_size=4)
+    if run.rank == 0:
+        first, last, seconds = run.values[0]
+        print(f"ZeRO 3 × TP on {run.world_size} ranks: loss {first:.4f} to {last:.4f}, "
+              f"{1e3 * seconds:.0f} ms a step")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

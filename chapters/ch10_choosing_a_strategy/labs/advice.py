@@ -1,0 +1,253 @@
+"""Advice on parallelism, judged by a model of cost: is it faster than what else is possible?
+
+python labs/advice.py
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from cost_model import FULL, Engine, Job
+from cost_seconds import seconds
+from model_shapes import Gpu, Shape, gpu_named, model_named
+from planner import Choice, Planned
+
+NAMES = {  # of models, and what is changed: 126 layers divide into few equal stages
+    "GPT-2 XL": ("gpt2-xl", {}), "Llama 3 8B": ("llama-3-8b", {}),
+    "Llama 2 13B": ("llama-2-13b", {}), "Llama 3 70B": ("llama-3-70b", {}),
+    "GPT-3 175B": ("gpt3-175b", {}), "Llama 3 405B": ("llama-3-405b", {"layers": 128}),
+}  # fmt: skip
+TOKENS = 4e6  # of a step
+AGREES, DISAGREES, UNTOLD, UNFIT = "agrees", "disagrees", "cannot be told", "nothing fits"
+VARIED = ("products", "traffic", "inside", "across", "exposed", "launch", "message")
+ALONE = {"tp": 1, "pp": 1}  # dp is all
+
+# ---- The tree -------------------------------------------------------------------------------
+
+
+def walk(parameters, layers, memory, gpus, machine=8) -> dict:
+    """Exercise 10.21. The plan of the sources' decision tree.
+
+    parameters  of the whole model, in `layers` equal layers
+    memory      bytes of a GPU that may be filled with states
+    gpus        in machines of `machine` GPUs each: some full machines, or a part of one
+    Returns     a dict: "dp", "tp", "pp" and "zero". The first answer that fits:
+                1. 18 bytes a parameter: dp alone, zero 0
+                2. 2 bytes a parameter, and a share of 16 on each GPU: dp alone, zero 2
+                3. under 100 billion parameters; a share of 18 bytes, and 2 bytes for each parameter
+                   of one layer: dp alone, zero 3
+                4. tp is all GPUs of a machine (all there are, if fewer). pp is the smallest number
+                   of stages that divides the layers and gpus / tp, so that 18 bytes for each
+                   parameter of tp × pp parts fit. dp is what remains, zero 0
+    Raises      ValueError if nothing fits
+    """
+    ### BEGIN SOLUTION
+    alone = {"dp": gpus, "tp": 1, "pp": 1}
+    if 18 * parameters <= memory:
+        return alone | {"zero": 0}
+    if (2 + 16 / gpus) * parameters <= memory:
+        return alone | {"zero": 2}
+    if parameters < 100e9 and 18 * parameters / gpus + 2 * parameters / layers <= memory:
+        return alone | {"zero": 3}
+    tp = min(machine, gpus)
+    for pp in range(1, gpus // tp + 1):
+        is_possible = layers % pp == 0 and gpus % (tp * pp) == 0
+        if is_possible and 18 * parameters / (tp * pp) <= memory:
+            return {"dp": gpus // (tp * pp), "tp": tp, "pp": pp, "zero": 0}
+    raise ValueError("the states fit in no way of the tree: take more GPUs")
+    ### END SOLUTION
+
+
+# ---- A contest of plans ---------------------------------------------------------------------
+
+
+def batch_of(shape: Shape, tokens=TOKENS) -> int:
+    """Samples of about so many tokens: a power of 2."""
+    return max(1, 2 ** round(np.log2(tokens / shape.context)))
+
+
+def shape_of(name) -> Shape:
+    known, changed = NAMES.get(name, (name, {}))
+    return model_named(known, **changed)
+
+
+class Contest:
+    """All plans of a job that fit, and their seconds; an engine may be changed afterwards.
+
+    model, gpu  names, or a Shape and a Gpu
+    batch       samples of a step; without it, about TOKENS tokens
+    with_cp     whether a context may be split, too
+    """
+
+    def __init__(self, model, count, gpu, batch=None, with_cp=False):
+        shape = model if isinstance(model, Shape) else shape_of(model)
+        gpu = gpu if isinstance(gpu, Gpu) else gpu_named(gpu)
+        self.job = Job(shape, gpu, batch or batch_of(shape))
+        self.planned, self.count = Planned(self.job, count), count
+        self.plans = self.planned.possible
+        self.fits = self.planned.fits & (with_cp | (self.plans.cp == 1))
+
+    def seconds(self, engine=None) -> np.ndarray:
+        """Of each plan; infinite for those that do not fit."""
+        job = replace(self.job, engine=engine or self.job.engine)
+        total = np.broadcast_to(seconds(job, self.plans)["total"], self.fits.shape)
+        return np.where(self.fits, total, np.inf)
+
+    def like(self, **sizes) -> np.ndarray:
+        """Which plans have these sizes: numbers, or functions that say True or False."""
+        found = np.ones(self.fits.shape, bool)
+        for name, size in sizes.items():
+            column = getattr(self.plans, name)
+            found &= size(column) if callable(size) else column == size
+        return found
+
+    def choice(self, these=True) -> Choice | None:
+        """The fastest of these plans, or of all."""
+        of = np.where(these, self.seconds(), np.inf)
+        is_any = of.size and of.min() < np.inf
+        return self.planned.choice(int(np.argmin(of))) if is_any else None
+
+
+def fastest(of) -> float:
+    return float(of.min()) if len(of) else float("inf")
+
+
+def verdict(advised, others, error) -> str:
+    """Of the seconds of two plans, infinite for one that does not fit.
+
+    error  a share: a difference that is smaller decides nothing
+    """
+    if advised == others == np.inf:
+        return UNFIT
+    if advised * (1 + error) < others:
+        return AGREES
+    return DISAGREES if others * (1 + error) < advised else UNTOLD
+
+
+@dataclass(frozen=True, eq=False)
+class Advice:
+    """What somebody advises for a job: some plans, and not others."""
+
+    text: str
+    contest: Contest
+    follows: np.ndarray
+    against: np.ndarray
+
+    def two(self, engine=None) -> tuple[float, float]:
+        """Seconds of the fastest plan that follows the advice, and of the fastest one against."""
+        of = self.contest.seconds(engine)
+        return fastest(of[self.follows]), fastest(of[self.against])
+
+    def judge(self, error):
+        """A function of an engine: the verdict with this one."""
+        return lambda engine: verdict(*self.two(engine), error)
+
+
+def advice(text, contest, follows, among=None) -> Advice:
+    """follows, among  sizes, as of `like`: of all plans among these, some follow the advice."""
+    some, all_of = contest.like(**follows), contest.like(**(among or {}))
+    return Advice(text, contest, some & all_of, ~some & all_of)
+
+
+def tree_advice(name, count, gpu, batch=None, share=0.5) -> Advice | None:
+    """What the tree says of a model on so many GPUs; None if it has no answer.
+
+    share  of a GPU's memory that is for states
+    """
+    contest = Contest(name, count, gpu, batch)
+    shape, of = contest.job.shape, contest.job.gpu
+    try:
+        sizes = walk(float(shape.parameters), shape.layers, share * of.memory, count, of.machine)
+    except ValueError:
+        return None
+    return advice(f"{name} on {count} {gpu}", contest, sizes)
+
+
+# ---- Is it robust? --------------------------------------------------------------------------
+
+
+def flips(judge, engine, names, factor) -> list[str]:
+    """Exercise 10.22. The numbers of an engine on which a verdict hangs.
+
+    judge    a function of an engine: its verdict, a word
+    engine   a frozen dataclass of numbers
+    names    of its numbers that may be wrong by `factor`, one at a time
+    Returns  in the order of `names`, those for which the engine with this number divided by
+             `factor`, or multiplied by it, has another verdict than `engine` itself
+    """
+    ### BEGIN SOLUTION
+    as_it_is, found = judge(engine), []
+    for name in names:
+        number = getattr(engine, name)
+        changed = [replace(engine, **{name: x}) for x in (number / factor, number * factor)]
+        if any(judge(one) != as_it_is for one in changed):
+            found.append(name)
+    return found
+    ### END SOLUTION
+
+
+def other_engines(count, factor, names=VARIED, seed=0) -> list[Engine]:
+    """Engines whose numbers are all wrong at once, each by up to `factor`."""
+    draw = np.random.default_rng(seed)
+    return [
+        replace(Engine(), **{
+            name: float(getattr(Engine(), name) * factor ** draw.uniform(-1, 1)) for name in names})
+        for _ in range(count)
+    ]  # fmt: skip
+
+
+# ---- What the sources advise ----------------------------------------------------------------
+
+
+def at_least(n):
+    return lambda sizes: sizes >= n
+
+
+def at_most(n):
+    return lambda sizes: sizes <= n
+
+
+def full_pipes(contest, times=4) -> dict:
+    """Pipelines with so many micro-batches for each stage."""
+    plans = contest.plans
+    most = contest.job.batch / (plans.dp * plans.pp * times)
+    return {"pp": at_least(2), "micro_batch": lambda size: size <= most}
+
+
+def all_advice() -> list[Advice]:
+    """What the sources advise. Where they name no model, or no batch, one that shows it."""
+    small, large = Contest("GPT-2 XL", 64, "H100"), Contest("Llama 3 70B", 64, "H100", 1024)
+    many, huge = Contest("GPT-3 175B", 1024, "H100"), Contest("Llama 3 405B", 1024, "H100", 2048)
+    tight, four = Contest("Llama 3 8B", 64, "A100-40GB"), Contest("llama-2-7b", 4, "A100-40GB", 64)
+    old = Contest("llama-2-7b", 8, "V100", 64)
+    three = dict.fromkeys(("dp", "tp", "pp"), at_least(2))
+    mesh = {"tp": 8, "pp": 8, "dp": 16}
+    return [
+        advice("1.6B, 64 H100: DDP, as it fits", small, ALONE | {"zero": 0}),
+        advice("8B, 64 A100 40 GB: ZeRO 1 or 2, as memory is short", tight,
+               ALONE | {"zero": lambda stage: (stage == 1) | (stage == 2)}),
+        advice("70B, 64 H100: ZeRO 3, as it does not fit", large, ALONE | {"zero": 3}),
+        advice("70B, 64 H100: tp 8, pp 4, dp 2", large,
+               {"tp": 8, "pp": 4, "dp": 2, "micro_batch": 1}),
+        advice("70B, 64 H100: a pipeline across machines", large, {"pp": at_least(2)}),
+        advice("175B, 1,024 H100: tp 8, pp 8, dp 16", many, mesh),
+        advice("405B, 1,024 H100: tp 8, pp 8, dp 16", huge, mesh),
+        advice("175B, 1,024 H100: tp inside machines only", many, {"tp": at_most(8)}),
+        advice("175B, 1,024 H100: ZeRO 3 with tp", many, {"tp": at_least(2), "zero": 3}),
+        advice("175B, 1,024 H100: all three dimensions", many, three),
+        advice("175B, pipelines: 4 micro-batches a stage", many, full_pipes(many),
+               {"pp": at_least(2)}),
+        advice("405B, 1,024 H100: recompute everything", huge, {"recompute": FULL}),
+        advice("7B, 4 A100 40 GB: ZeRO 3, recomputation", four,
+               ALONE | {"zero": 3, "recompute": FULL}),
+        advice("7B, 8 V100: ZeRO 2 (here without offload)", old, ALONE | {"zero": 2}),
+    ]  # fmt: skip
+
+
+def main():
+    for one in all_advice():
+        follows, against = one.two()
+        print(f"{one.text}: {follows:.3g} s, others {against:.3g} s:", one.judge(0.25)(Engine()))
+
+
+if __name__ == "__main__":
+    main()

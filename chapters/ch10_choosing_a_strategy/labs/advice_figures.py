@@ -1,0 +1,271 @@
+"""Tables and pictures' numbers for part 10f: how sure a comparison is, and who wins where.
+
+python labs/advice_figures.py
+"""
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from advice import (
+    AGREES,
+    ALONE,
+    DISAGREES,
+    NAMES,
+    UNFIT,
+    UNTOLD,
+    VARIED,
+    Contest,
+    at_least,
+    at_most,
+    fastest,
+    flips,
+    other_engines,
+    tree_advice,
+    verdict,
+)
+from cost_model import Engine, Job, Plan, memory
+from cost_seconds import along_dp, layer_seconds, seconds
+from model_shapes import gpu_named
+from planner import Planned, in_words, too_large
+from published_runs import predicted, runs_with
+
+STEPS = (1, 1.1, 1.25, 1.5, 2, 4)  # of predicted ratios
+KINDS = {  # of plans with cp 1
+    "DDP, ZeRO 1 or 2": ALONE | {"zero": lambda stage: stage < 3},
+    "ZeRO 3": ALONE | {"zero": 3},
+    "tp": {"tp": at_least(2), "pp": 1},
+    "pp": {"tp": 1, "pp": at_least(2)},
+    "tp and pp": {"tp": at_least(2), "pp": at_least(2)},
+}
+
+# ---- How sure is a comparison? --------------------------------------------------------------
+
+
+def timed_runs() -> dict:
+    """Published runs with times, by software; of nanotron, with a pipeline and without."""
+    found = {}
+    for name, of in {e: runs_with(e) for e in ("Megatron-DeepSpeed", "nanotron")}.items():
+        timed = ~of.is_oom & ~np.isnan(of.seconds)
+        kinds = {"": True} if name != "nanotron" else {
+            ", no pipeline": of.plan.pp == 1, ", pipelines": of.plan.pp > 1}  # fmt: skip
+        found |= {name + kind: of.where(timed & some) for kind, some in kinds.items()}
+    return found
+
+
+def pairs(runs, engine=None) -> tuple[np.ndarray, np.ndarray]:
+    """Of every two runs of one model, batch, and number of GPUs: ratios of seconds.
+
+    Returns  predicted ratios, and published ones
+    """
+    found = predicted(runs, engine or Engine())
+    rows = zip(runs.group, runs.plan.ranks, runs.job.batch, runs.job.shape.context, strict=True)
+    job = np.array(["|".join(map(str, row)) for row in rows])
+    ratios = []
+    for one in np.unique(job):
+        these = np.flatnonzero(job == one)
+        a, b = (these[numbers] for numbers in np.triu_indices(len(these), 1))
+        ratios.append((found[a] / found[b], runs.seconds[a] / runs.seconds[b]))
+    return tuple(map(np.concatenate, zip(*ratios, strict=True)))
+
+
+def told_right(predicted_ratios, published, low, high=np.inf) -> tuple[float, int]:
+    """Share of pairs in which the faster one is told right, if they differ so much; their number"""
+    far = np.abs(np.log(predicted_ratios))
+    some = (far >= np.log(low)) & (far < np.log(high))
+    is_right = (predicted_ratios > 1) == (published > 1)
+    return float(np.mean(is_right[some])), int(some.sum())
+
+
+def right_from(predicted_ratios, published, level=0.95) -> float | None:
+    """The smallest of STEPS from which on each group of pairs has this share told right, or None"""
+    found = None
+    for low, high in reversed([*pairwise(STEPS)]):
+        if told_right(predicted_ratios, published, low, high)[0] < level:
+            break
+        found = low
+    return found
+
+
+# ---- The tree -------------------------------------------------------------------------------
+
+NO_ANSWER, NO_PLAN = "the tree has no answer", "the tree's plan is impossible"
+TREE_KINDS = (UNTOLD, NO_PLAN, AGREES, DISAGREES, NO_ANSWER)
+
+
+def tree_map(gpus, counts, error) -> dict:
+    """{GPU: {model: {how many: (kind, text, whether to colour it strongly)}}}."""
+    return {
+        gpu: {name: {f"{n:,}": tree_cell(name, n, gpu, error) for n in counts} for name in NAMES}
+        for gpu in gpus
+    }
+
+
+def tree_cell(name, count, gpu, error):
+    one = tree_advice(name, count, gpu)
+    if one is None:
+        is_any = Contest(name, count, gpu).fits.any()
+        return (NO_ANSWER, "?", False) if is_any else (UNFIT, "", True)
+    follows, against = one.two()
+    if follows == np.inf:
+        return (NO_PLAN, "∞", True) if against < np.inf else (UNFIT, "", True)
+    told = verdict(follows, against, error)
+    return told, f"{follows / min(follows, against):.2f}", told != UNTOLD
+
+
+# ---- Who wins where -------------------------------------------------------------------------
+
+
+def winner(contest: Contest, error) -> tuple[str, str, bool]:
+    """The kind of the fastest plan, its tp, pp and dp, and whether other kinds are far slower."""
+    of = contest.seconds()
+    times = {kind: of[contest.like(**sizes)] for kind, sizes in KINDS.items()}
+    times = {kind: float(some.min()) if len(some) else np.inf for kind, some in times.items()}
+    first, second = sorted(times, key=times.get)[:2]
+    if times[first] == np.inf:
+        return "nothing fits", "", True
+    plan = contest.choice().plan
+    told = "·".join(map(str, (plan.tp, plan.pp, plan.dp)))
+    return first, told, verdict(times[first], times[second], error) != UNTOLD
+
+
+def phases(machines, counts, error, names=tuple(NAMES)) -> dict:
+    """{panel: {model: {how many: what wins}}}; machines: {panel: a Gpu}."""
+    return {
+        panel: {name: {f"{n:,}": winner(Contest(name, n, gpu), error) for n in counts}
+                for name in names}
+        for panel, gpu in machines.items()
+    }  # fmt: skip
+
+
+def with_network(gpu, **changed):
+    """A kind of GPU, with other numbers."""
+    return replace(gpu_named(gpu), **changed)
+
+
+# ---- tp across machines ---------------------------------------------------------------------
+
+
+def by_network(name, count, gpu, batch, speeds) -> dict:
+    """Seconds of the fastest step with tp inside machines, and with tp over two of them."""
+    machine = gpu_named(gpu).machine
+    sizes = {"tp inside a machine": at_most(machine), "tp over two machines": 2 * machine}
+    contests = [Contest(name, count, with_network(gpu, across=x), batch) for x in speeds]
+    return {line: [fastest(one.seconds()[one.like(tp=tp)]) for one in contests]
+            for line, tp in sizes.items()}  # fmt: skip
+
+
+def slower_layer(name, gpu, speeds) -> list[float]:
+    """Twice as many GPUs for a layer, over two machines: GPU-seconds beside those inside one.
+
+    speeds  bytes per second between machines, of each GPU
+    """
+    found = []
+    for speed in speeds:
+        job = Contest(name, 64, with_network(gpu, across=speed), 64).job
+        times = (layer_seconds(job, Plan(tp=k * job.gpu.machine)) for k in (1, 2))
+        inside, across = (float(sum(of.values())) for of in times)
+        found.append(2 * across / inside)
+    return found
+
+
+# ---- The table of strategies ----------------------------------------------------------------
+
+STRATEGIES = {  # what a source says of memory and communication; the plan on 64 GPUs
+    "DDP": ("low", "low", Plan(64)),
+    "ZeRO 1": ("medium", "low to medium", Plan(64, zero=1)),
+    "ZeRO 2": ("medium", "low to medium", Plan(64, zero=2)),
+    "ZeRO 3": ("high", "high", Plan(64, zero=3)),
+    "tp 8 × dp 8": ("high", "very high", Plan(8, tp=8)),
+    "pp 8 × dp 8": ("high", "medium", Plan(8, pp=8)),
+    "3D: tp 4 × pp 4 × dp 4": ("highest", "optimized", Plan(4, tp=4, pp=4)),
+}
+SENT = ("tp", "pp", "dp")
+
+
+def strategy_rows(job: Job) -> list[list]:
+    """For each strategy what a source says, GB of states and of activations, and seconds."""
+    rows = []
+    for name, (of_memory, of_sending, plan) in STRATEGIES.items():
+        room, times = memory(job, plan), seconds(job, plan)
+        states = sum(room[kind] for kind in ("parameters", "gradients", "optimizer_state"))
+        sent = sum(float(times[axis]) for axis in SENT)
+        of_bubble, kept = float(times["bubble"]), float(room["activations"])
+        rows.append([name, of_memory, f"{float(states) / 1e9:.0f} GB", f"{kept / 1e9:.0f} GB",
+                     of_sending, f"{sent:.2f} s", f"{of_bubble:.2f} s",
+                     f"{float(times['total']):.2f} s"])  # fmt: skip
+    return rows
+
+
+def zero_3_sends(microbatches) -> list[float]:
+    """How many times as much ZeRO 3 sends as DDP, for so many micro-batches of a rank."""
+    found = []
+    for m in microbatches:
+        job = Contest("Llama 3 8B", 64, "H100", 64 * m).job
+        three, none = (float(along_dp(job, Plan(64, zero=zero))) for zero in (3, 0))
+        found.append(three / none)
+    return found
+
+
+# ---- The best plans, by cause ---------------------------------------------------------------
+
+
+def best_bars(name, count, gpu, batch, rows=6) -> dict:
+    """{plan in words: seconds by cause}: the tree's plan, if it is possible, and the fastest ones.
+
+    Raises  ValueError if nothing fits
+    """
+    planned = Contest(name, count, gpu, batch).planned
+    if not len(planned.possible.dp):
+        why = planned.rejected().most_common(1)[0][0]
+        raise ValueError(f"no plan is possible; most often, {why}")
+    if not planned.fits.any():
+        raise ValueError(too_large(planned))
+    one = tree_advice(name, count, gpu, batch)
+    first = one.contest.choice(one.follows) if one else None
+    bars = {f"the tree: {in_words(first.plan)}": first.seconds} if first else {}
+    return bars | {in_words(choice.plan): choice.seconds for choice in planned.best(rows)}
+
+
+def why_not(planned: Planned, most=3) -> str:
+    """How many plans fit, and the most frequent reasons of the others."""
+    reasons = Counter(planned.rejected()).most_common(most)
+    told = "\n".join(f"{count:,}: {reason}" for reason, count in reasons)
+    fit, of_all = int(planned.fits.sum()), len(planned.impossible)
+    return f"{fit:,} of {of_all:,} combinations fit; why not the others:\n{told}"
+
+
+# ---- Verdicts -------------------------------------------------------------------------------
+
+
+def verdict_rows(advised, error, factor, engines) -> list[list]:
+    """Of each advice: ratio of seconds, verdict, on which numbers it hangs, and of how many engines
+
+    engines  how many others, of which all numbers are wrong by up to `factor`
+    """
+    others, rows = other_engines(engines, factor), []
+    for one in advised:
+        judge, (follows, against) = one.judge(error), one.two()
+        told = judge(Engine())
+        same = sum(judge(engine) == told for engine in others)
+        hangs = ", ".join(flips(judge, Engine(), VARIED, factor)) or "none"
+        rows.append([one.text, ratio_of(follows, against), told, hangs, f"{same / engines:.0%}"])
+    return rows
+
+
+def ratio_of(follows, against) -> str:
+    if np.inf in (follows, against):
+        return "does not fit" if follows == np.inf else "alone fits"
+    return f"{follows / against:.2f}"
+
+
+def main():
+    of = timed_runs()["Megatron-DeepSpeed"]
+    share, count = told_right(*pairs(of), 1.25)
+    print(f"{count:,} pairs that differ by 25 % or more: told right {share:.0%}")
+    print(winner(Contest("Llama 3 70B", 64, "H100"), 0.25))
+
+
+if __name__ == "__main__":
+    main()

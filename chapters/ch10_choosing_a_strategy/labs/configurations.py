@@ -1,0 +1,198 @@
+"""A plan as the engines want to be told it: Megatron-LM's command line, DeepSpeed's JSON.
+
+A plan knows nothing of data, tokenizers and learning rates: you add them. What an engine cannot
+express is refused, with the first reason that holds. The options come from Megatron-LM core_v0.19.0
+(19 August 2026) and DeepSpeed 0.19.8: see engine_options.py. For others, see
+more_configurations.py.
+
+python labs/configurations.py
+"""
+
+import json
+from dataclasses import dataclass, field
+
+from cost_model import FULL, SELECTIVE, Job, Plan
+from model_shapes import gpu_named, model_named
+from planner import why_impossible
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What an engine is given.
+
+    text     its command line or file
+    program  what a file cannot say, and your program has to: {name: value}
+    """
+
+    engine: str
+    text: str
+    program: dict = field(default_factory=dict)
+
+
+def need(engine, reasons) -> None:
+    """Raise ValueError with the first reason that holds: {sentence: whether it does}."""
+    for sentence, holds in reasons.items():
+        if holds:
+            raise ValueError(f"{engine}: {sentence}")
+
+
+def need_possible(engine, plan: Plan, job: Job) -> None:
+    """Raise ValueError for a plan that no engine can run, with the planner's reason."""
+    reason = str(why_impossible(job, plan))
+    need(engine, {reason: reason != ""})
+
+
+def machines_of(plan: Plan, job: Job) -> tuple[int, int]:
+    """How many machines, and ranks on each."""
+    each = min(job.gpu.machine, plan.ranks)
+    need("torchrun", {f"{plan.ranks} ranks do not fill machines of {each}": plan.ranks % each})
+    return plan.ranks // each, each
+
+
+def accumulation(plan: Plan, job: Job) -> int:
+    """Micro-batches of each copy in a step."""
+    return job.batch // (plan.dp * plan.micro_batch)
+
+
+# ---- Megatron-LM ----------------------------------------------------------------------------
+
+
+def megatron_arguments(plan, batch, layers) -> dict:
+    """Exercise 10.18. The options of Megatron-LM that say how the ranks share the work.
+
+    plan     dp, tp, pp, cp, zero (0 or 1), micro_batch, recompute ("none", "selective", "full"),
+             chunks (of a stage), sequence (whether sequence parallelism is wanted)
+    batch    samples in a step; layers: of the whole model
+    Returns  {option: value}; a switch has the value True, and is left out where it is not wanted.
+             The three sizes and the two batches are always there
+
+    With dp 1, tp 2, pp 1, cp 1, ZeRO 0, micro-batch 1, one chunk, sequence, nothing recomputed and
+    batch 8, the five options are 2, 1, 1, 1 and 8, and "--sequence-parallel" is True.
+    """
+    ### BEGIN SOLUTION
+    options = {
+        "--tensor-model-parallel-size": plan.tp,
+        "--pipeline-model-parallel-size": plan.pp,
+        "--context-parallel-size": plan.cp,
+        "--micro-batch-size": plan.micro_batch,
+        "--global-batch-size": batch,
+    }
+    if plan.sequence and plan.tp > 1:
+        options["--sequence-parallel"] = True
+    if plan.zero == 1:
+        options["--use-distributed-optimizer"] = True
+    if plan.chunks > 1:
+        options["--num-layers-per-virtual-pipeline-stage"] = layers // (plan.pp * plan.chunks)
+    if plan.recompute != "none":
+        options["--recompute-granularity"] = plan.recompute
+    if plan.recompute == "full":
+        options |= {"--recompute-method": "uniform", "--recompute-num-layers": 1}
+    return options
+    ### END SOLUTION
+
+
+SHARDED = {2: "optim_grads", 3: "optim_grads_params"}
+
+
+def megatron_shape(shape) -> dict:
+    """The model, as far as a shape knows it: of the Llama family, or of GPT's."""
+    options = {
+        "--num-layers": shape.layers,
+        "--hidden-size": shape.width,
+        "--ffn-hidden-size": shape.mlp,
+        "--num-attention-heads": shape.heads,
+        "--seq-length": shape.context,
+        "--max-position-embeddings": shape.positions or shape.context,
+        "--vocab-size": shape.vocabulary,
+        "--position-embedding-type": "rope" if shape.is_gated else "learned_absolute",
+    }
+    if shape.kv_heads and shape.kv_heads < shape.heads:
+        options |= {"--group-query-attention": True, "--num-query-groups": shape.kv_heads}
+    if shape.is_gated:
+        options |= {"--swiglu": True, "--normalization": "RMSNorm", "--disable-bias-linear": True}
+        options |= {"--attention-dropout": 0, "--hidden-dropout": 0}  # the defaults are 0.1
+    if not shape.is_tied:
+        options["--untie-embeddings-and-output-weights"] = True
+    return options
+
+
+MEETING = "--rdzv-backend c10d --rdzv-endpoint $HEAD:29500"
+
+
+def megatron(plan: Plan, job: Job, steps=1000) -> Configuration:
+    """The command line, as torchrun starts it on every machine. dp is not among its options.
+
+    Where there are several machines, $HEAD is the name of one: there all of them meet.
+    """
+    groups = job.shape.kv_heads or job.shape.heads
+    need_possible("Megatron-LM", plan, job)
+    need("Megatron-LM", {
+        "it has no ALiBi, and the shape has neither a table of positions nor rotary angles":
+            not (job.shape.is_gated or job.shape.positions),
+        f"tp {plan.tp} does not divide {groups} heads of keys": groups % plan.tp,
+    })  # fmt: skip
+    options = megatron_arguments(plan, job.batch, job.shape.layers)
+    if plan.zero > 1:
+        options |= {
+            "--use-megatron-fsdp": True, "--use-distributed-optimizer": True,
+            "--data-parallel-sharding-strategy": SHARDED[plan.zero],
+            "--ckpt-format": "fsdp_dtensor",
+        }  # fmt: skip
+    options |= megatron_shape(job.shape) | {"--bf16": True, "--train-iters": steps}
+    nodes, each = machines_of(plan, job)
+    needs_one = (plan.tp > 1 or plan.cp > 1) and plan.zero < 2  # asked for up to the H100
+    start = "CUDA_DEVICE_MAX_CONNECTIONS=1 " * needs_one
+    start += f"torchrun --nnodes {nodes} --nproc-per-node {each}"
+    meet = [MEETING] if nodes > 1 else []
+    told = (name if value is True else f"{name} {value}" for name, value in options.items())
+    lines = [start, *meet, "pretrain_gpt.py", *told]
+    return Configuration("Megatron-LM", " \\\n    ".join(lines))
+
+
+# ---- DeepSpeed ------------------------------------------------------------------------------
+
+
+def deepspeed(plan: Plan, job: Job) -> Configuration:
+    """The JSON, and what PipelineModule has to be told in the program.
+
+    Only what DeepSpeed cuts by itself: with a model that the program cuts along tp, as
+    Megatron-DeepSpeed does, there are dp × tp × pp.
+    """
+    need("DeepSpeed", {"its pipeline takes ZeRO 1 at most": plan.pp > 1 and plan.zero > 1})
+    need_possible("DeepSpeed", plan, job)
+    need("DeepSpeed", {
+        "it splits a context by heads (Ulysses), and not in a ring": plan.cp > 1,
+        "with tp and stages, the program has to cut the model": plan.tp > 1 and plan.pp > 1,
+        "its tp has no sequence parallelism: plan with sequence=False":
+            plan.tp > 1 and plan.sequence,
+        "its pipeline is not interleaved": plan.chunks > 1,
+        "whether attention is recomputed, the model says itself": plan.recompute == SELECTIVE,
+    })  # fmt: skip
+    told = {
+        "train_batch_size": job.batch,
+        "train_micro_batch_size_per_gpu": plan.micro_batch,
+        "gradient_accumulation_steps": accumulation(plan, job),
+        "bf16": {"enabled": True},
+        "gradient_clipping": 1.0,
+        "zero_optimization": {"stage": plan.zero},
+    }
+    if plan.tp > 1:
+        told["tensor_parallel"] = {"autotp_size": plan.tp}
+    program = {"num_stages": plan.pp} if plan.pp > 1 else {}
+    if plan.recompute == FULL:
+        program["activation_checkpoint_interval"] = 1
+    return Configuration("DeepSpeed", json.dumps(told, indent=2), program)
+
+
+def main():
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    job = Job(model_named("llama-3-70b"), gpu_named("H100"), batch=512)
+    print(megatron(Plan(dp=2, tp=4, pp=8, zero=1), job).text)
+    print(deepspeed(Plan(dp=64, zero=3), job).text)
+
+
+if __name__ == "__main__":
+    main()

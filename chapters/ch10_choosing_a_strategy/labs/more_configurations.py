@@ -1,0 +1,201 @@
+"""A plan as three more engines want it: torchtitan's TOML, accelerate's and nanotron's YAML.
+
+The options come from torchtitan 0.2.2 (February 2026), accelerate 1.15.0, and nanotron's commit
+2411b02 (April 2026): see engine_options.py.
+
+python labs/more_configurations.py
+"""
+
+import json
+from dataclasses import astuple
+
+import yaml
+from configurations import (
+    Configuration,
+    accumulation,
+    deepspeed,
+    machines_of,
+    megatron,
+    need,
+    need_possible,
+)
+from cost_model import FULL, SELECTIVE, Job, Plan
+from model_shapes import gpu_named, model_named
+
+# ---- torchtitan -----------------------------------------------------------------------------
+
+FLAVORS = {"8B": "llama-3-8b", "70B": "llama-3-70b", "405B": "llama-3-405b"}
+
+
+def flavor_of(shape) -> str | None:
+    """The name of a Llama 3 in torchtitan, whatever its context."""
+    known = {name: model_named(model, context=shape.context) for name, model in FLAVORS.items()}
+    return next((name for name, one in known.items() if astuple(one) == astuple(shape)), None)
+
+
+def torchtitan(plan: Plan, job: Job, steps=1000) -> Configuration:
+    """The TOML of torchtitan 0.2.2; since then its configurations are Python."""
+    flavor = flavor_of(job.shape)
+    need_possible("torchtitan", plan, job)
+    need("torchtitan", {
+        "it knows Llama 3 as 8B, 70B and 405B, and takes no other shape in TOML": flavor is None,
+        "it shards gradients with the optimizer's states: there is no ZeRO 1": plan.zero == 1,
+        "along cp it shards parameters, too: take ZeRO 2 or 3": plan.cp > 1 and plan.zero == 0,
+        "copies that are not sharded stand alone, without tp and pp":
+            plan.zero == 0 and plan.dp > 1 and plan.ranks > plan.dp,
+        "with tp it always cuts the sequence": plan.tp > 1 and not plan.sequence,
+        'its "selective" is another one: every second layer, or by operators':
+            plan.recompute == SELECTIVE,
+    })  # fmt: skip
+    told = {
+        "model": {"name": "llama3", "flavor": flavor},
+        "training": {
+            "local_batch_size": plan.micro_batch if plan.pp == 1 else job.batch // plan.dp,
+            "global_batch_size": job.batch,
+            "seq_len": job.shape.context,
+            "steps": steps,
+        },
+        "parallelism": {
+            "data_parallel_replicate_degree": 1 if plan.zero else plan.dp,
+            "data_parallel_shard_degree": plan.dp if plan.zero else 1,
+            "fsdp_reshard_after_forward": "always" if plan.zero == 3 else "never",
+            "tensor_parallel_degree": plan.tp,
+            "pipeline_parallel_degree": plan.pp,
+            "context_parallel_degree": plan.cp,
+        },
+        "activation_checkpoint": {"mode": plan.recompute},
+    }
+    if plan.pp > 1:
+        told["parallelism"] |= {
+            "pipeline_parallel_schedule": "Interleaved1F1B" if plan.chunks > 1 else "1F1B",
+            "pipeline_parallel_microbatch_size": plan.micro_batch,
+            "pipeline_parallel_layers_per_stage": job.shape.layers // (plan.pp * plan.chunks),
+            "pipeline_parallel_first_stage_less_layers": 0,  # the default is 1
+            "pipeline_parallel_last_stage_less_layers": 0,
+        }
+    return Configuration("torchtitan", as_toml(told))
+
+
+def as_toml(sections) -> str:
+    """Sections of names with numbers, texts and truth values; JSON writes these alike."""
+    lines = []
+    for section, values in sections.items():
+        lines += [f"[{section}]", *(f"{k} = {json.dumps(v)}" for k, v in values.items()), ""]
+    return "\n".join(lines)
+
+
+# ---- accelerate -----------------------------------------------------------------------------
+
+ACCELERATE = "accelerate (FSDP2)"  # it starts other engines, too
+
+
+def accelerate(plan: Plan, job: Job) -> Configuration:
+    """The YAML for FSDP2, and what Accelerator and DataLoader have to be told in the program.
+
+    For several machines, each adds its machine_rank, and main_process_ip and main_process_port.
+    """
+    need_possible(ACCELERATE, plan, job)
+    need(ACCELERATE, {
+        "its ParallelismConfig has no pipeline": plan.pp > 1,
+        "FSDP2 shards parameters, gradients and states: take ZeRO 2 or 3": plan.zero < 2,
+        "its tp has no sequence parallelism: plan with sequence=False":
+            plan.tp > 1 and plan.sequence,
+        "it recomputes whole layers, or nothing": plan.recompute == SELECTIVE,
+    })  # fmt: skip
+    nodes, _ = machines_of(plan, job)
+    sizes = {"dp_replicate": 1, "dp_shard": plan.dp, "tp": plan.tp, "cp": plan.cp}
+    told = {
+        "distributed_type": "FSDP",
+        "mixed_precision": "bf16",
+        "num_machines": nodes,
+        "num_processes": plan.ranks,
+        "fsdp_config": {
+            "fsdp_version": 2,
+            "fsdp_reshard_after_forward": plan.zero == 3,
+            "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+            "fsdp_transformer_layer_cls_to_wrap":
+                "LlamaDecoderLayer" if job.shape.is_gated else "GPT2Block",
+            "fsdp_activation_checkpointing": plan.recompute == FULL,
+        },
+        "parallelism_config": {f"parallelism_config_{k}_size": n for k, n in sizes.items()},
+    }  # fmt: skip
+    program = {"batch_size": plan.micro_batch, "gradient_accumulation_steps":
+               accumulation(plan, job)}  # fmt: skip
+    return Configuration("accelerate", yaml.safe_dump(told, sort_keys=False), program)
+
+
+# ---- nanotron -------------------------------------------------------------------------------
+
+
+def nanotron(plan: Plan, job: Job, steps=1000) -> Configuration:
+    """The sections of nanotron's YAML that a plan decides.
+
+    nanotron shares out the layers by their cost, with the output's: its stages may be unequal.
+    """
+    shape = job.shape
+    need_possible("nanotron", plan, job)
+    need("nanotron", {
+        "it trains Llama, Qwen2 and Starcoder2, and this lab writes its Llama": not shape.is_gated,
+        "it has ZeRO 0 and 1": plan.zero > 1,
+        "its Llama has no context parallelism": plan.cp > 1,
+        "its pipelines are not interleaved": plan.chunks > 1,
+        "it recomputes whole layers, or nothing": plan.recompute == SELECTIVE,
+    })  # fmt: skip
+    told = {
+        "parallelism": {
+            "dp": plan.dp, "tp": plan.tp, "pp": plan.pp,
+            "pp_engine": "1f1b", "tp_mode": "REDUCE_SCATTER" if plan.sequence else "ALL_REDUCE",
+            "recompute_layer": plan.recompute == FULL,
+        },
+        "tokens": {
+            "micro_batch_size": plan.micro_batch,
+            "batch_accumulation_per_replica": accumulation(plan, job),
+            "sequence_length": shape.context, "train_steps": steps,
+        },
+        "optimizer": {"zero_stage": plan.zero, "accumulate_grad_in_fp32": True},
+        "model": {"dtype": "bfloat16", "model_config": {
+            "is_llama_config": True, "num_hidden_layers": shape.layers, "hidden_size": shape.width,
+            "intermediate_size": shape.mlp, "num_attention_heads": shape.heads,
+            "num_key_value_heads": shape.kv_heads or shape.heads, "vocab_size": shape.vocabulary,
+            "max_position_embeddings": shape.context, "tie_word_embeddings": shape.is_tied,
+        }},
+    }  # fmt: skip
+    return Configuration("nanotron", yaml.safe_dump(told, sort_keys=False))
+
+
+# ---- All of them ----------------------------------------------------------------------------
+
+WRITERS = {"Megatron-LM": megatron, "nanotron": nanotron, "DeepSpeed": deepspeed,
+           "torchtitan": torchtitan, "accelerate": accelerate}  # fmt: skip
+
+
+def shown(engine) -> str:
+    """An engine's name where a reader sees it."""
+    return ACCELERATE if engine == "accelerate" else engine
+
+
+def answers(plan: Plan, job: Job) -> dict:
+    """Of each engine its configuration, or the first reason for which it is refused."""
+    found = {}
+    for engine, write in WRITERS.items():
+        try:
+            found[engine] = write(plan, job)
+        except ValueError as error:
+            found[engine] = str(error)
+    return found
+
+
+def main():
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    job = Job(model_named("llama-3-70b"), gpu_named("H100"), batch=512)
+    for plan in (Plan(dp=2, tp=4, pp=8, zero=1), Plan(dp=64, zero=3, recompute=FULL)):
+        print(plan)
+        for engine, told in answers(plan, job).items():
+            print(f"  {told}" if isinstance(told, str) else f"  {engine}: possible")
+
+
+if __name__ == "__main__":
+    main()

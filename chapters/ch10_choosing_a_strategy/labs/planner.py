@@ -1,0 +1,269 @@
+"""Which plan for which model on which GPUs: all that are possible, the fastest first.
+
+python labs/planner.py
+"""
+
+from collections import Counter
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import numpy as np
+from cost_model import FULL, NONE, SELECTIVE, Engine, Job, Plan, memory, model_flops
+from cost_seconds import seconds
+from model_shapes import gpu_named, model_named
+
+FITS = 0.93  # of a GPU's memory: the rest is for the driver, and lost between blocks
+MOST_GPUS = 2**15
+CHUNKS = 1, 2, 4, 5, 8, 10
+
+# ---- All plans ------------------------------------------------------------------------------
+
+
+def divisors(n) -> list[int]:
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
+def all_plans(job: Job, gpus: int) -> Plan:
+    """Every way to lay out so many ranks, with every stage of ZeRO and recomputation.
+
+    Micro-batches are powers of 2; chunks are those of CHUNKS.
+
+    Returns  one plan of arrays
+    """
+    meshes = [
+        (gpus // (tp * pp * cp), tp, pp, cp)
+        for tp in divisors(gpus)
+        for pp in divisors(gpus // tp)
+        for cp in divisors(gpus // (tp * pp))
+    ]
+    largest = max(1, job.batch)
+    sizes = [2**k for k in range(int(np.log2(largest)) + 1)]
+    rest = [
+        (zero, size, recompute, chunks)
+        for zero in range(4)
+        for size in sizes
+        for recompute in (NONE, SELECTIVE, FULL)
+        for chunks in CHUNKS
+    ]
+    rows = np.repeat(np.array(meshes), len(rest), 0)
+    dp, tp, pp, cp = rows.T
+    zero, size, recompute, chunks = (np.tile(np.array(of), len(meshes)) for of in zip(*rest))
+    return Plan(dp, tp, pp, cp, zero, size, recompute, chunks,
+                np.full(len(dp), job.engine.sequence))  # fmt: skip
+
+
+def why_impossible(job: Job, plan: Plan) -> np.ndarray:
+    """For each plan the first reason that forbids it, or an empty text."""
+    shape = job.shape
+    reasons = {
+        "tp does not divide the heads": shape.heads % plan.tp != 0,
+        "tp is larger than the number of heads of keys":
+            plan.tp > np.where(shape.kv_heads, shape.kv_heads, shape.heads),
+        "there are more stages than layers": plan.pp * plan.chunks > shape.layers,
+        "stages do not divide the layers": shape.layers % (plan.pp * plan.chunks) != 0,
+        "dp times the micro-batch does not divide the batch":
+            job.batch % (plan.dp * plan.micro_batch) != 0,
+        "cp does not divide the context into zigzags": shape.context % (2 * plan.cp) != 0,
+        "attention that stores no scores has nothing selective to recompute":
+            job.engine.is_fused & np.equal(plan.recompute, SELECTIVE),
+        "chunks without a pipeline": (plan.chunks > 1) & (plan.pp == 1),
+        "interleaving needs a multiple of pp micro-batches":
+            (plan.chunks > 1) & (job.microbatches(plan) % plan.pp != 0),
+        "ZeRO without copies": (plan.zero > 0) & (plan.dp * plan.cp == 1),
+        "left out: ZeRO 2 and 3 in a pipeline, which gather or reduce for each micro-batch":
+            (plan.zero > 1) & (plan.pp > 1),
+    }  # fmt: skip
+    return np.select(list(reasons.values()), list(reasons), "")
+
+
+def chosen(plan: Plan, which) -> Plan:
+    return Plan(*(getattr(plan, f.name)[which] for f in fields(Plan)))
+
+
+# ---- The best of them -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One plan, and what it costs."""
+
+    plan: Plan
+    seconds: dict
+    memory: dict
+    job: Job
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.job.batch * self.job.shape.context / self.seconds["total"]
+
+    @property
+    def mfu(self) -> float:
+        """Share of the GPUs' peak that goes into the model's own FLOPs."""
+        job = self.job
+        needed = model_flops(job.shape, job.batch * job.shape.context)
+        return needed / self.seconds["total"] / self.plan.ranks / job.gpu.flops
+
+    @property
+    def binds(self) -> str:
+        """What takes most time, beside computing."""
+        others = {k: v for k, v in self.seconds.items() if k not in ("compute", "total")}
+        return max(others, key=others.get)
+
+    def hours(self, tokens) -> float:
+        """GPU-hours for so many tokens."""
+        return tokens / self.tokens_per_second * self.plan.ranks / 3600
+
+    def dollars(self, tokens) -> float:
+        return self.hours(tokens) * self.job.gpu.price
+
+    def megawatt_hours(self, tokens, overhead=1.1) -> float:
+        """Of the GPUs at full load, times what cooling and the rest of the building add."""
+        return self.hours(tokens) * self.job.gpu.watts * overhead / 1e6
+
+
+class Planned:
+    """All plans for a job on so many GPUs."""
+
+    def __init__(self, job: Job, gpus: int):
+        self.job, self.gpus, self.plans = job, gpus, all_plans(job, gpus)
+        self.impossible = why_impossible(job, self.plans)
+        self.possible = chosen(self.plans, self.impossible == "")
+        self.memory = memory(job, self.possible)
+        self.room = FITS * job.gpu.memory
+        self.fits = self.memory["total"] <= self.room
+        self.seconds = seconds(job, self.possible)
+
+    @cached_property
+    def ranked(self) -> np.ndarray:
+        """Numbers of the plans that fit, the fastest first; of equal ones, the smallest."""
+        order = np.lexsort((self.memory["total"], self.seconds["total"]))
+        return order[self.fits[order]]
+
+    def choice(self, number) -> Choice:
+        (plan,) = chosen(self.possible, [number]).each()
+        of = ({kind: float(np.broadcast_to(x, self.fits.shape)[number]) for kind, x in each.items()}
+              for each in (self.seconds, self.memory))  # fmt: skip
+        return Choice(plan, *of, self.job)
+
+    def best(self, count=10) -> list[Choice]:
+        """The fastest plans, one for each mesh and stage of ZeRO."""
+        found, seen = [], set()
+        for number in self.ranked:
+            plan = self.possible
+            key = tuple(getattr(plan, name)[number] for name in ("dp", "tp", "pp", "cp", "zero"))
+            if key not in seen:
+                seen.add(key)
+                found.append(self.choice(number))
+            if len(found) == count:
+                break
+        return found
+
+    def rejected(self) -> Counter:
+        """How many plans each reason forbids."""
+        reasons = Counter(self.impossible[self.impossible != ""].tolist())
+        reasons["too large for the memory"] = int((~self.fits).sum())
+        return reasons
+
+    def smallest(self) -> Choice:
+        """The plan that needs least memory."""
+        return self.choice(int(np.argmin(np.broadcast_to(self.memory["total"], self.fits.shape))))
+
+
+def plan(model, gpus, batch=None, context=None, engine=None) -> Planned:
+    """All plans to train a model, such as plan("llama-70b", "64xH100", batch=1024).
+
+    model    a name of labs/model_shapes.py, or a Shape
+    gpus     how many of which kind
+    batch    samples in a step; without it, about four million tokens
+    Raises   ValueError, in one sentence, for what nobody knows, and where nothing fits
+    """
+    for name, number in {"batch": batch, "context": context}.items():
+        if number is not None and number < 1:
+            raise ValueError(f"{name} is a number of 1 or more, not {number}")
+    shape = model_named(model) if isinstance(model, str) else model
+    shape = replace(shape, context=context) if context else shape
+    count, gpu = gpus_in(gpus)
+    batch = batch or max(1, 2 ** round(np.log2(4e6 / shape.context)))
+    planned = Planned(Job(shape, gpu, batch, engine or Engine()), count)
+    if not len(planned.possible.dp):
+        told = planned.rejected().most_common(1)[0][0]
+        raise ValueError(f"no plan is possible on {count} GPUs; most often, {told}")
+    if not planned.fits.any():
+        raise ValueError(too_large(planned))
+    return planned
+
+
+def gpus_in(text) -> tuple[int, object]:
+    """(64, the GPU) of "64xH100"."""
+    number, x, kind = str(text).partition("x")
+    if not x or not number.isdigit() or int(number) < 1:
+        raise ValueError(f"GPUs are given as in 64xH100, a number of 1 or more, not {text!r}")
+    return int(number), gpu_named(kind)
+
+
+def too_large(planned: Planned) -> str:
+    """What would be needed."""
+    least, job = planned.smallest(), planned.job
+    told = (
+        f"no plan fits: the smallest one needs {least.memory['total'] / 1e9:,.0f} GB on each of "
+        f"{planned.gpus} GPUs of {job.gpu.memory / 1e9:.0f} GB"
+    )
+    count = 2 * planned.gpus
+    while count <= MOST_GPUS:
+        if Planned(job, count).fits.any():
+            return f"{told}. {count:,} such GPUs would do"
+        count *= 2
+    return f"{told}, and no number of them up to {MOST_GPUS:,} would do: take GPUs with more memory"
+
+
+# ---- In words -------------------------------------------------------------------------------
+
+
+def in_words(plan: Plan, micro_batch=False) -> str:
+    """Such as "dp 4 tp 2, ZeRO 3, recomputed"; with the size of a micro-batch, if it is asked."""
+    sizes = [f"{axis} {n}" for axis in ("dp", "tp", "pp", "cp") if (n := getattr(plan, axis)) > 1]
+    more = [f"ZeRO {plan.zero}"] * (plan.zero > 0)
+    more += [f"micro-batch {plan.micro_batch}"] * micro_batch
+    again = {FULL: ["recomputed"], SELECTIVE: ["scores recomputed"]}.get(plan.recompute, [])
+    return ", ".join([" ".join(sizes) or "one rank", *more, *again])
+
+
+HEADS = ["dp", "tp", "pp", "cp", "ZeRO", "micro-batch", "recompute", "a step", "tokens/s/GPU",
+         "MFU", "memory", "most beside computing"]  # fmt: skip
+
+
+def row_of(choice: Choice) -> list[str]:
+    """What one plan is and costs, under HEADS."""
+    plan, total = choice.plan, choice.seconds["total"]
+    return [
+        *(str(size) for size in (plan.dp, plan.tp, plan.pp, plan.cp, plan.zero)),
+        str(plan.micro_batch), plan.recompute, f"{total:.3g} s",
+        f"{choice.tokens_per_second / plan.ranks:,.0f}", f"{choice.mfu:.0%}",
+        f"{choice.memory['total'] / 1e9:.0f} GB",
+        f"{choice.binds}, {choice.seconds[choice.binds] / total:.0%}",
+    ]  # fmt: skip
+
+
+def of_all(choice: Choice, tokens) -> str:
+    """What so many tokens cost."""
+    days = tokens / choice.tokens_per_second / 86400
+    return (
+        f"{tokens:.3g} tokens with the first plan: {days:,.1f} days, {choice.hours(tokens):,.0f} "
+        f"GPU-hours, {choice.dollars(tokens):,.0f} dollars at an assumed {choice.job.gpu.price} "
+        "an hour, "
+        f"{choice.megawatt_hours(tokens):,.0f} MWh"
+    )
+
+
+def main():
+    planned = plan("llama-70b", "64xH100", batch=512)
+    print(" | ".join(HEADS))
+    for choice in planned.best(8):
+        print(" | ".join(row_of(choice)))
+    print(of_all(planned.best(1)[0], 15e12))
+    for reason, count in planned.rejected().most_common():
+        print(f"{count:,} plans: {reason}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,280 @@
+"""Practices that change no mesh, by the model of cost: offload, precision, recomputing, saving.
+
+python labs/practices.py
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from advice import ALONE, NAMES, Contest, fastest, shape_of
+from cost_model import FULL, NONE, Job, Plan, memory, states
+from cost_seconds import along_dp, layer_seconds, seconds
+from how_often import cost
+from model_shapes import MODELS, gpu_named
+from planner import Planned, in_words
+
+# ---- Offload --------------------------------------------------------------------------------
+
+
+def offload(parameters, ranks, link, host, backward) -> dict:
+    """Exercise 10.23. What a step waits for, if CPUs keep the optimizer's states and update.
+
+    parameters  of the model, shared out evenly over the `ranks` ranks of one machine
+    link        bytes per second and direction between each GPU and the CPUs' memory
+    host        bytes per second of the CPUs' memory, for all ranks together
+    backward    seconds of a backward; meanwhile gradients may already leave
+    Returns     a dict of seconds for which the GPUs wait: "gradients", 2 bytes for each parameter
+                of a rank's share, as far as the backward does not hide them; "update", 28 bytes for
+                each parameter of all ranks; "parameters", 2 bytes for each of a rank's share
+    """
+    ### BEGIN SOLUTION
+    moved = 2 * parameters / ranks / link
+    return {
+        "gradients": max(0, moved - backward),
+        "update": 28 * parameters / host,
+        "parameters": moved,
+    }
+    ### END SOLUTION
+
+
+def offloaded(contest: Contest, link, host, zero=2) -> tuple:
+    """The fastest plan with dp alone and this stage of ZeRO, the optimizer's states on the CPUs.
+
+    Returns  a Choice, its seconds with what the CPUs add under "optimizer"
+    """
+    engine = replace(contest.job.engine, optimizer_bytes=0.0, updating=0.0)
+    job = replace(contest.job, engine=engine)
+    planned = Planned(job, contest.count)
+    plans = planned.possible
+    these = planned.fits & (plans.tp == 1) & (plans.pp == 1) & (plans.cp == 1)
+    of = np.where(these & (plans.zero == zero), planned.seconds["total"], np.inf)
+    choice = planned.choice(int(np.argmin(of)))
+    waits = offload(float(job.shape.parameters), contest.count, link, host,
+                    last_backward(job, choice.plan))  # fmt: skip
+    times = choice.seconds | {"optimizer": choice.seconds["optimizer"] + sum(waits.values())}
+    return replace(choice, seconds=times | {"total": sum_of(times)}), waits
+
+
+def four_ways(contest: Contest, link, host) -> dict:
+    """{in words: a Choice, or None if nothing of the kind fits}: with offload, and without."""
+    return {
+        "ZeRO 2, offloaded": offloaded(contest, link, host)[0],
+        "ZeRO 2": contest.choice(contest.like(**ALONE, zero=2)),
+        "ZeRO 3": contest.choice(contest.like(**ALONE, zero=3)),
+        "the fastest": contest.choice(),
+    }
+
+
+def last_backward(job: Job, plan: Plan) -> float:
+    """Seconds of one micro-batch's backward: two of three parts of computing."""
+    return float(2 / 3 * job.layers(plan) * layer_seconds(job, plan)["compute"])
+
+
+def sum_of(times) -> float:
+    return sum(time for cause, time in times.items() if cause != "total")
+
+
+# ---- Precision ------------------------------------------------------------------------------
+
+
+def in_float32(job: Job, slower) -> Job:
+    """All numbers have 4 bytes, and no copy in float32 is needed beside the parameters.
+
+    slower  how many times as long products take as in bfloat16
+    """
+    engine = job.engine
+    twice = ("number_bytes", "kept", "kept_mlp", "kept_whole", "traffic", "traffic_whole")
+    more = {name: 2 * getattr(engine, name) for name in twice}
+    engine = replace(engine, parameter_bytes=4.0, gradient_bytes=4.0, optimizer_bytes=8.0,
+                     logits=8.0, **more)  # fmt: skip
+    return replace(job, engine=engine, gpu=replace(job.gpu, flops=job.gpu.flops / slower))
+
+
+def precision_rows(jobs, slower) -> tuple[list[list], dict]:
+    """Of each {name: (job, plan)}: GB of states and of the rest, and a step, in both precisions.
+
+    Returns  rows; {name: (bytes, seconds) of mixed precision, as shares of those in float32}
+    """
+    rows, ratios = [], {}
+    for name, (job, plan) in jobs.items():
+        costs = {"float32": cost_of(in_float32(job, slower), plan), "mixed": cost_of(job, plan)}
+        for precision, (held, others, step) in costs.items():
+            rows.append([name, precision, f"{held / 1e9:.1f} GB", f"{others / 1e9:.1f} GB",
+                         f"{step:.2f} s"])  # fmt: skip
+        (held, others, step), (less, fewer, shorter) = costs.values()
+        ratios[name] = (less + fewer) / (held + others), shorter / step
+    return rows, ratios
+
+
+def cost_of(job: Job, plan: Plan) -> tuple[float, float, float]:
+    """Bytes of states, and of all else; seconds of a step."""
+    held = float(sum(states(job, plan).values()))
+    return held, float(memory(job, plan)["total"]) - held, float(seconds(job, plan)["total"])
+
+
+# ---- Recomputing ----------------------------------------------------------------------------
+
+
+def recomputing(gpus, counts) -> list[tuple]:
+    """(job in words, layers, seconds without recomputing, and with it) of every model; inf: no."""
+    found = []
+    for gpu in gpus:
+        for name in NAMES:
+            for count in counts:
+                contest = Contest(name, count, gpu)
+                of = contest.seconds()
+                without, again = (fastest(of[contest.like(recompute=how)]) for how in (NONE, FULL))
+                if min(without, again) < np.inf:
+                    layers = contest.job.shape.layers
+                    found.append((f"{name}, {count:,} {gpu}", layers, without, again))
+    return found
+
+
+# ---- The batch ------------------------------------------------------------------------------
+
+
+def accumulating(job: Job, plan: Plan, counts) -> list[tuple[float, float]]:
+    """Seconds along dp in a step of so many micro-batches: averaged after each, and once."""
+    found = []
+    for m in counts:
+        one = replace(job, batch=plan.dp * plan.micro_batch * m)
+        once = float(along_dp(one, plan))
+        found.append((m * once, once))
+    return found
+
+
+def by_micro_batch(job: Job, plan: Plan, sizes) -> dict:
+    """{micro-batch in words: seconds by cause}."""
+    plans = {f"micro-batch {size}": replace(plan, micro_batch=size) for size in sizes}
+    return {name: {k: float(v) for k, v in seconds(job, one).items()}
+            for name, one in plans.items()}  # fmt: skip
+
+
+# ---- More GPUs ------------------------------------------------------------------------------
+
+
+def scaling(name, gpu, counts, batch_each) -> dict:
+    """{line: tokens per second of a GPU, as a share of those with the fewest GPUs}.
+
+    batch_each  samples for each GPU, where the batch grows; with the fewest GPUs both are equal
+    """
+    first = min(counts)
+    lines = {"the same batch": [first * batch_each] * len(counts),
+             "a batch that grows": [count * batch_each for count in counts]}  # fmt: skip
+    return {line: shares([rate(Contest(name, n, gpu, int(b))) for n, b in zip(counts, batches)])
+            for line, batches in lines.items()}  # fmt: skip
+
+
+def rate(contest: Contest) -> float:
+    """Samples per second of each GPU with the fastest plan."""
+    return contest.job.batch / fastest(contest.seconds()) / contest.count
+
+
+def shares(rates) -> list[float]:
+    return [one / rates[0] for one in rates]
+
+
+def carried(name, gpu, first, counts) -> list[tuple[int, float]]:
+    """(GPUs, seconds of the plan that was best for `first` GPUs over the best one's).
+
+    All but dp is carried over; infinite where that is impossible or does not fit.
+    """
+    plan = Contest(name, first, gpu).choice().plan
+    sizes = {key: getattr(plan, key)
+             for key in ("tp", "pp", "zero", "micro_batch", "recompute", "chunks")}  # fmt: skip
+    found = []
+    for count in counts:
+        contest = Contest(name, count, gpu)
+        of = contest.seconds()
+        found.append((count, fastest(of[contest.like(**sizes)]) / fastest(of)))
+    return found
+
+
+def slower_network(name, count, gpu, across) -> float:
+    """How many times as long the fastest step takes, with so many bytes per second of a GPU."""
+    slow = Contest(name, count, replace(gpu_named(gpu), across=across))
+    return fastest(slow.seconds()) / fastest(Contest(name, count, gpu).seconds())
+
+
+# ---- Saving ---------------------------------------------------------------------------------
+
+PERIODS = np.geomspace(10, 1e6, 2000)  # seconds
+
+
+def best_period(saving, failure_seconds) -> tuple[float, float]:
+    """(seconds from one saving to the next, share of time that is lost), where that is least."""
+    some = PERIODS[np.greater(PERIODS, saving)]
+    costs = [cost(period, saving, failure_seconds) for period in some]
+    number = int(np.argmin(costs))
+    return float(some[number]), float(costs[number])
+
+
+def saving_rows(names, each_fails, storage) -> list[list]:
+    """Of {model: GPUs}: how often one fails, how long a saving takes, how often to save.
+
+    each_fails  seconds from one failure of a GPU to its next, on average
+    storage     bytes per second for all GPUs together
+    """
+    rows = []
+    for name, count in names.items():
+        failing, each = each_fails / count, saving(name, storage)
+        period, least = best_period(each, failing)
+        others = (cost(every, each, failing) for every in (3600, 86400))
+        rows.append([name, f"{count:,}", in_time(failing), in_time(each), in_time(period),
+                     f"{least:.1%}", *(f"{share:.1%}" for share in others)])  # fmt: skip
+    return rows
+
+
+def saving(name, storage) -> float:
+    """Seconds of a checkpoint: parameters in 16 bits, and three numbers in float32 for each."""
+    return 14 * float(shape_of(name).parameters) / storage
+
+
+def lost(names, periods, each_fails, storage) -> dict:
+    """{model and GPUs: percent of the time lost, for each of these periods}."""
+    return {
+        f"{name}, {count:,} GPUs": [
+            100 * min(1, cost(period, saving(name, storage), each_fails / count))
+            for period in periods]
+        for name, count in names.items()
+    }  # fmt: skip
+
+
+def in_time(seconds) -> str:
+    """Such as 25 s, 12 min, 3 h or 4 days."""
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.2g} s"
+
+
+# ---- Shapes ---------------------------------------------------------------------------------
+
+
+def largest_layer() -> tuple[str, float]:
+    """(model, parameters of one of its layers), of all models in labs/model_shapes.py."""
+    of = {name: float(shape.layer_parameters) for name, shape in MODELS.items()}
+    name = max(of, key=of.get)
+    return name, of[name]
+
+
+def end_in_layers(name) -> float:
+    """How many layers take as long as the output layer: by their matrices."""
+    shape = shape_of(name)
+    return float(shape.embedding_parameters / shape.layer_parameters)
+
+
+def main():
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    contest = Contest("llama-2-7b", 8, "V100", 64)
+    choice, waits = offloaded(contest, link=8e9, host=153.6e9)
+    print(f"7B on 8 V100, offloaded: {choice.seconds['total']:.1f} s a step;",
+          ", ".join(f"{what} {time:.2f} s" for what, time in waits.items()))  # fmt: skip
+    print(f"without offload: {in_words(contest.choice().plan)}, {fastest(contest.seconds()):.1f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,299 @@
+"""Figures that publications print: rows of tables, and what arithmetic and the model say of them.
+
+python labs/published_figures.py
+"""
+
+from dataclasses import fields, replace
+
+import numpy as np
+from cost_model import FULL, NONE, Engine, Job, Plan, hardware_flops, memory, model_flops
+from cost_seconds import seconds
+from model_shapes import gpt, gpu_named, model_named
+from published_runs import (
+    OF_MEMORY,
+    OF_TIME,
+    RUNS,
+    Runs,
+    calibrated,
+    csv,
+    left_out,
+    number,
+    predicted,
+    predicted_memory,
+)
+
+# ---- Rows of one log, as they were printed --------------------------------------------------
+
+NAMES = {"layers": "layers", "width": "hidden", "gpus": "gpus", "dp": "dp", "tp": "tp", "pp": "pp",
+         "micro_batch": "mbs", "batch": "gbs", "zero": "zero"}  # fmt: skip
+DEFAULT = Engine()  # calibrated on nothing
+CONTEXT, VOCABULARY = 2048, 250_880  # of the log's models; it says "about 250k"
+
+
+def bloom_rows(path=RUNS) -> list[dict]:
+    """The rows of BLOOM's log that say the shape, the batch and the time: numbers as printed.
+
+    What is not printed is None.
+    """
+    rows = [row for row in csv.DictReader(path.open()) if row["src"] == "BLOOM"]
+    read = [
+        {"id": row["id"], "line": row["note"].split(",")[0]}
+        | {name: int(number(row, of)) if row[of] else None for name, of in NAMES.items()}
+        | {"seconds": number(row, "iter_s"), "tflops": number(row, "tflops_gpu"),
+           "memory": number(row, "mem_GB")}
+        for row in rows
+    ]  # fmt: skip
+    return [row for row in read if row["layers"] and row["batch"] and row["seconds"] > 0]
+
+
+# MegaScale (arXiv 2402.15627), table 2, Megatron-LM with 768 samples in a step: GPUs, tokens per
+# second in thousands, MFU in %, and PFLOP/s of all GPUs together. 4 of the table's 16 rows.
+MEGASCALE = [
+    (256, 39.3, 53.0, 43.3),
+    (512, 74.1, 49.9, 77.6),
+    (768, 103.8, 46.7, 111.9),
+    (1024, 132.7, 44.7, 131.9),
+]
+
+# Llama 3 (arXiv 2407.21783), table 5: interruptions of the training in 54 days, and their share in
+# %. is_gpu: of the category GPU.
+INTERRUPTIONS = {
+    "faulty GPU": (148, 30.1, True),
+    "GPU HBM3 memory": (72, 17.2, True),
+    "software bug": (54, 12.9, False),
+    "network switch or cable": (35, 8.4, False),
+    "host maintenance": (32, 7.6, False),
+    "GPU SRAM memory": (19, 4.5, True),
+    "GPU system processor": (17, 4.1, True),
+    "network card": (7, 1.7, False),
+    "NCCL watchdog timeout": (7, 1.7, False),
+    "silent data corruption": (6, 1.4, True),
+    "GPU thermal interface, sensor": (6, 1.4, True),
+    "SSD": (3, 0.7, False),
+    "power supply": (3, 0.7, False),
+    "server chassis": (2, 0.5, False),
+    "IO expansion board": (2, 0.5, False),
+    "dependency": (2, 0.5, False),
+    "CPU": (2, 0.5, False),
+    "system memory": (2, 0.5, False),
+}
+
+# ---- Runs that no engine has been calibrated on -----------------------------------------------
+
+# Llama 3, table 4: GPUs, copies (dp), and the published TFLOP/s of a GPU. 2,048 samples of 8,192
+# tokens, tp 8, pp 16.
+LLAMA_3 = [(8192, 64, 430), (16384, 128, 400)]
+
+# Narayanan et al. 2021 (arXiv 2104.04473), table 1: layers, width, heads, tp, pp, GPUs, batch,
+# and the published TFLOP/s of a GPU, which count what is recomputed.
+MEGATRON_2021 = [
+    (24, 2304, 24, 1, 1, 32, 512, 137),
+    (30, 3072, 32, 2, 1, 64, 512, 138),
+    (36, 4096, 32, 4, 1, 128, 512, 142),
+    (40, 6144, 48, 8, 1, 256, 1024, 135),
+    (48, 8192, 64, 8, 2, 512, 1536, 138),
+    (60, 10240, 80, 8, 4, 1024, 1792, 140),
+    (80, 12288, 96, 8, 8, 1536, 2304, 148),
+    (96, 16384, 128, 8, 16, 1920, 2160, 155),
+    (105, 20480, 128, 8, 35, 2520, 2520, 163),
+    (128, 25600, 160, 8, 64, 3072, 3072, 163),
+]
+
+
+def llama_tflops(gpus, dp, engine=DEFAULT, chunks=8) -> float:
+    """Predicted TFLOP/s of a GPU for Llama 3 405B.
+
+    chunks  assumed: 16 stages of 8 chunks have about one of the 126 layers each. Also assumed are
+            ZeRO 1, micro-batches of one sample, and FLOPs that count masked pairs
+    """
+    shape = model_named("llama-3-405b")
+    job = Job(shape, gpu_named("H100"), 2048, engine)
+    plan = Plan(dp, 8, 16, zero=1, micro_batch=1, recompute=NONE, chunks=chunks)
+    needed = model_flops(shape, job.batch * shape.context)
+    return float(needed / seconds(job, plan)["total"] / gpus / 1e12)
+
+
+def fewest_chunks(layers, pp) -> int:
+    """Of an interleaved pipeline: more than 1, and equally many layers in each; 1 without one."""
+    each = layers // pp
+    return next((k for k in range(2, each + 1) if each % k == 0), 1) if pp > 1 else 1
+
+
+def megatron_job(row, engine=DEFAULT, micro_batch=1, is_interleaved=False):
+    """The job and the plan of a row of MEGATRON_2021, without ZeRO.
+
+    micro_batch     assumed: the table does not say it
+    is_interleaved  whether a stage has several chunks, as few as possible: the paper interleaves,
+                    and its table does not say how finely
+    """
+    layers, width, heads, tp, pp, gpus, batch, _ = row
+    shape = gpt(layers, width, heads, 51200, 2048)
+    chunks = fewest_chunks(layers, pp) if is_interleaved else 1
+    plan = Plan(gpus // (tp * pp), tp, pp, 1, 0, micro_batch, FULL, chunks, sequence=False)
+    return Job(shape, gpu_named("A100"), batch, engine), plan
+
+
+def megatron_tflops(row, engine=DEFAULT, micro_batch=1, is_interleaved=False) -> float:
+    """Predicted TFLOP/s of a GPU for a row of MEGATRON_2021; recomputation counts."""
+    job, plan = megatron_job(row, engine, micro_batch, is_interleaved)
+    done = hardware_flops(job.shape, job.batch * job.shape.context)
+    return float(done / seconds(job, plan)["total"] / plan.ranks / 1e12)
+
+
+# ---- Errors of predictions --------------------------------------------------------------------
+
+
+def is_timed(runs: Runs) -> np.ndarray:
+    """Whether a run came to its end, and its time was published."""
+    return ~runs.is_oom & ~np.isnan(runs.seconds)
+
+
+def errors(runs: Runs, found) -> tuple[np.ndarray, np.ndarray]:
+    """Relative errors of seconds and of bytes; of runs that failed, or are not published, nan.
+
+    found  seconds and bytes, predicted
+    """
+    of_seconds, of_bytes = abs(found[0] / runs.seconds - 1), abs(found[1] / runs.memory - 1)
+    return np.where(runs.is_oom, np.nan, of_seconds), np.where(runs.is_oom, np.nan, of_bytes)
+
+
+def together(runs, found, kind) -> np.ndarray:
+    """Errors of all engines' runs, without gaps. kind: 0 for seconds, 1 for bytes."""
+    off = np.concatenate([errors(of, found[engine])[kind] for engine, of in runs.items()])
+    return off[~np.isnan(off)]
+
+
+def clouds(runs, found, kind, unit=1) -> dict:
+    """For each engine what was published, and what is predicted, in some unit."""
+    told = {}
+    for engine, of in runs.items():
+        stated = (of.seconds, of.memory)[kind]
+        known = ~of.is_oom & ~np.isnan(stated)
+        if known.any():
+            told[engine] = stated[known] / unit, found[engine][kind][known] / unit
+    return told
+
+
+def summary(stated, found) -> list[str]:
+    """How many; median error; 90 of 100 errors are smaller; the share within a factor of 1.25."""
+    off, inside = abs(found / stated - 1), abs(np.log(found / stated)) < np.log(1.25)
+    shares = np.median(off), np.percentile(off, 90), np.mean(inside)
+    return [f"{len(off)}", *(f"{x:.{digits}%}" for x, digits in zip(shares, (1, 0, 0)))]
+
+
+def other_starts(chosen: Engine) -> dict[str, Engine]:
+    """Where else calibrating may start. Terms that the default leaves out, as 0, start at 1 ms."""
+    added = {k: 1e-3 for k in OF_TIME + OF_MEMORY if getattr(DEFAULT, k) == 0 < getattr(chosen, k)}
+    facts = {f.name: getattr(chosen, f.name) for f in fields(Engine) if f.type in (bool, "bool")}
+    return {"same form": replace(DEFAULT, **facts, **added), "default": DEFAULT}
+
+
+def by_start(runs: Runs, chosen: Engine) -> list[float]:
+    """Median error of seconds, whole groups left out, from each of other_starts."""
+    found = (left_out(runs, start, close=1e-3) for start in other_starts(chosen).values())
+    return [float(np.nanmedian(errors(runs, each)[0])) for each in found]
+
+
+def fitted(runs: Runs, start: Engine) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds and bytes by an engine that has been calibrated on these very runs."""
+    engine = calibrated(runs, start)
+    return predicted(runs, engine), predicted_memory(runs, engine)
+
+
+def in_folds(runs: Runs, count, seed=0) -> Runs:
+    """The same runs; what is left out together is drawn at random."""
+    folds = np.random.default_rng(seed).permutation(len(runs)) % count
+    return replace(runs, group=folds)
+
+
+def part_of_group(runs: Runs, number) -> np.ndarray:
+    """Of the names of the groups: 0 the source, 1 the model, 2 the kind of GPU."""
+    return np.array([name.split(", ")[number] for name in runs.group])
+
+
+def described(runs: Runs, at) -> str:
+    """What one run is: model, GPUs, plan."""
+    plan = runs.plan
+    sizes = ", ".join(f"{axis} {getattr(plan, axis)[at]:g}" for axis in ("dp", "tp", "pp"))
+    _, model, _ = runs.group[at].split(", ")
+    return f"{model}, {sizes}, micro-batch {plan.micro_batch[at]:g}"
+
+
+# ---- A rival that only remembers --------------------------------------------------------------
+
+
+def features(runs: Runs) -> list[np.ndarray]:
+    """For each run: FLOPs of a GPU in a step, plan, and shape; as powers of 2."""
+    job, plan = runs.job, runs.plan
+    flops = hardware_flops(job.shape, job.batch * job.shape.context, plan.recompute) / plan.ranks
+    columns = [flops, plan.tp, plan.pp, plan.dp, plan.micro_batch, job.shape.layers,
+               job.shape.width, job.gpu.memory]  # fmt: skip
+    return list(np.log2(np.stack(columns, 1)))
+
+
+def nearest_run(x, y):
+    """Remembers runs. Predicts the seconds of the nearest one, in the ratio of their FLOPs."""
+    x, y = np.array(x), np.array(y)
+
+    def predict(features):
+        nearest = np.argmin(((x - features) ** 2).sum(1))
+        return y[nearest] * 2 ** (features[0] - x[nearest, 0])
+
+    return predict
+
+
+def rivals(runs: Runs, groups, cross_validate, start: Engine) -> dict:
+    """Errors of seconds by the nearest run and by the model of cost, for each way to leave out.
+
+    groups          {what is left out together: its name for each run}
+    cross_validate  of exercise 10.12
+    """
+    x, y, told = features(runs), runs.seconds.tolist(), {}
+    for name, group in groups.items():
+        found = left_out(replace(runs, group=group), start)
+        remembered = cross_validate(nearest_run, x, y, group.tolist()) or [np.nan]
+        told[name] = np.array(remembered), errors(runs, found)[0]
+    return told
+
+
+# ---- What is left over ------------------------------------------------------------------------
+
+
+def messages(runs: Runs) -> np.ndarray:
+    """Messages between stages that follow one another in a step; 0 without a pipeline.
+
+    With two stages each micro-batch makes a stage wait for two: one forward, one backward. A stage
+    in the middle of more has four, as it receives and sends both ways. Filling and draining the
+    pipeline take 2 × (pp - 1) more: 2 stages and 8 micro-batches make 16 + 2.
+    """
+    pp = runs.plan.pp
+    of_each = 2 * np.minimum(2, pp - 1)
+    return runs.job.microbatches(runs.plan) * of_each + 2 * (pp - 1)
+
+
+def message_bytes(runs: Runs) -> np.ndarray:
+    """Of a message between two stages: what a micro-batch gives a layer, not cut by tp."""
+    width, nbytes = runs.job.shape.width, runs.job.engine.number_bytes
+    return nbytes * runs.job.tokens(runs.plan) * width
+
+
+def extra_by_message(runs: Runs, found) -> np.ndarray:
+    """Seconds that a step takes longer than predicted, for each message; nan without a pipeline."""
+    count = messages(runs)
+    return np.where(count > 0, (runs.seconds - found) / np.where(count > 0, count, 1), np.nan)
+
+
+def main():
+    for gpus, dp, stated in LLAMA_3:
+        told = f"predicted {llama_tflops(gpus, dp):.0f} TFLOP/s, published {stated}"
+        print(f"Llama 3 405B on {gpus:,} GPUs: {told}")
+    for row in MEGATRON_2021:
+        job, plan = megatron_job(row, Engine(is_fused=False))
+        fits = float(memory(job, plan)["total"]) < job.gpu.memory
+        predicted = megatron_tflops(row, job.engine)
+        print(f"{float(job.shape.parameters) / 1e9:7.1f} billion parameters: predicted "
+              f"{predicted:.0f}, published {row[-1]}; fits: {fits}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""Published measurements of real training runs, held against the model of cost.
+
+python labs/published_runs.py
+"""
+
+import csv
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+from cost_model import FULL, NONE, Engine, Job, Plan, memory
+from cost_seconds import seconds
+from model_shapes import GPUS, Gpu, Shape
+from scipy.optimize import least_squares
+
+RUNS = next(
+    path for folder in Path(__file__).resolve().parents
+    if (path := folder / "labs" / "published" / "runs.csv").exists()
+)  # fmt: skip
+KINDS = {"H100-80GB": "H100", "A100": "A100", "A100-80GB": "A100", "a100_80gb": "A100",
+         "a100_40gb": "A100-40GB"}  # fmt: skip
+ACROSS = {"BLOOM": 6.25e9}  # Jean Zay: four links of 100 Gb/s for eight GPUs
+SOURCES = {"VT-single": "Megatron-DeepSpeed", "BLOOM": "Megatron-DeepSpeed", "PB": "nanotron",
+           "MPT": "FSDP"}  # fmt: skip
+
+# What arithmetic and other rows say of rows that cannot be right.
+CORRECTED = {
+    "BLOOM-0051": {"dp": "4"},  # 8 × 8 × 10 ranks would be twice the GPUs that it lists
+    **{f"BLOOM-005{k}": {"gbs": "512"} for k in (2, 3, 4)},  # its FLOP/s say so, and its heading
+    # The two columns swapped: so say 0041, the same plan, and its neighbours 0040 and 0042.
+    "BLOOM-0055": {"iter_s": "134.02", "tflops_gpu": "120.29"},
+}
+
+# ---- The rows -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Published runs, as arrays: what was trained and how, and what was measured.
+
+    seconds, memory   of a step; bytes on a GPU: nan where nobody has published it
+    is_oom            whether a run failed, most of them for want of memory
+    group             what is left out together: source, model and kind of GPU
+    """
+
+    job: Job
+    plan: Plan
+    seconds: np.ndarray
+    memory: np.ndarray
+    is_oom: np.ndarray
+    group: np.ndarray
+    id: np.ndarray
+
+    def __len__(self):
+        return len(self.seconds)
+
+    def where(self, mask) -> "Runs":
+        return Runs(*(picked(getattr(self, f.name), mask) for f in fields(self)))
+
+
+def picked(value, mask):
+    """The same of those for which the mask is True, through all dataclasses."""
+    if isinstance(value, np.ndarray):
+        return value[mask]
+    if isinstance(value, (Job, Plan, Shape, Gpu)):
+        return type(value)(*(picked(getattr(value, f.name), mask) for f in fields(value)))
+    return value
+
+
+def number(row, column, otherwise=np.nan) -> float:
+    text = row[column].strip("~")
+    return float(text) if text else otherwise
+
+
+def is_usable(row) -> bool:
+    return row["src"] in SOURCES and all(row[c] for c in ("layers", "hidden", "gbs"))
+
+
+def runs_of(sources=tuple(SOURCES), path=RUNS) -> Runs:
+    """The rows of these sources that say enough to be predicted."""
+    rows = [row | CORRECTED.get(row["id"], {}) for row in csv.DictReader(path.open())]
+    rows = [row for row in rows if row["src"] in sources and is_usable(row)]
+    column = lambda name, otherwise=np.nan: np.array([number(r, name, otherwise) for r in rows])  # noqa: E731
+    width, context = column("hidden"), column("seq")
+    heads, batch, gpus = column("heads"), column("gbs"), column("gpus")
+    heads = np.where(np.isnan(heads), np.round(width / 128), heads)
+    is_llama = np.array([row["src"] == "PB" for row in rows])
+    tp, pp = column("tp", 1), column("pp", 1)
+    is_tied = ~(is_llama & (pp > 1))  # its README: embeddings count twice where pp > 1
+    mlp = np.where(is_llama, column("ffn"), 4 * width)
+    shape = Shape(column("layers"), width, heads, mlp, column("vocab"), context, heads, is_llama,
+                  is_tied)  # fmt: skip
+    of_kind = [gpu_of(row) for row in rows]
+    gpu = Gpu(*(np.array([getattr(g, f.name) for g in of_kind]) for f in fields(Gpu)))
+    dp = column("dp")
+    plan = Plan(
+        dp=np.where(np.isnan(dp), gpus / (tp * pp), dp), tp=tp, pp=pp, cp=np.ones_like(tp),
+        zero=column("zero", 0), micro_batch=column("mbs"),
+        recompute=np.array([FULL if r["recompute"].startswith("full") else NONE for r in rows]),
+        chunks=np.ones_like(tp), sequence=is_llama,
+    )  # fmt: skip
+    of_step = column("iter_s")
+    by_rate = batch * context / (column("tok_s_gpu") * gpus)
+    return Runs(
+        Job(shape, gpu, batch),
+        plan,
+        np.where(np.isnan(of_step), by_rate, of_step),
+        1e9 * column("mem_GB"),
+        np.array([row["status"] != "ok" for row in rows]),
+        np.array([f"{r['src']}, {name_of(r)}, {KINDS[r['gpu']]}" for r in rows]),
+        np.array([row["id"] for row in rows]),
+    )
+
+
+def gpu_of(row) -> Gpu:
+    """The GPU, with the network of the machines in question."""
+    gpu = GPUS[KINDS[row["gpu"]]]
+    return replace(gpu, across=ACROSS[row["src"]]) if row["src"] in ACROSS else gpu
+
+
+def name_of(row) -> str:
+    """Of a model; of one without a name its size."""
+    is_named = row["src"] in ("PB", "MPT")
+    return row["model"] if is_named else f"{row['layers']} layers of {row['hidden']}"
+
+
+# ---- Calibrating ----------------------------------------------------------------------------
+
+STARTS = {
+    "Megatron-DeepSpeed": Engine(
+        is_fused=False, launch=3e-3, launch_pp=3e-3, hop=1e-4, hop_pp=1e-4, inside=0.3, across=0.1,
+        gradient_bytes=2.0, base=5e9,
+    ),
+    "nanotron": Engine(
+        is_balanced=True, launch=4.5e-3, hop=1e-6, crossing=3.5e-3, launch_pp=5.5e-3,
+        hop_pp=2.3e-3, crossing_pp=5e-4, kept=20.0, kept_mlp=11.0, kept_whole=1.0,
+        gradient_bytes=5.0, logits=8.0,
+    ),
+    "FSDP": Engine(launch=1e-3, updating=300.0),
+}  # fmt: skip
+OF_TIME = (
+    "products", "attention", "ragged", "traffic", "launch", "launch_pp", "hop", "hop_pp",
+    "crossing", "crossing_pp", "inside", "across", "exposed", "exposed_pp", "message", "around",
+    "unit", "fixed", "updating", "traffic_whole",
+)  # fmt: skip
+OF_MEMORY = (
+    "kept", "kept_mlp", "kept_whole", "scores", "logits", "base", "gradient_bytes", "working",
+    "averaging", "units",
+)  # fmt: skip
+FAR, ROUNDS, FULL_AT = 1.5, 6, 0.93
+OF_SECONDS, OF_BYTES = 0.3, 3.0  # how strongly a number is held where it starts
+
+
+def predicted(runs: Runs, engine: Engine) -> np.ndarray:
+    """Seconds of a step."""
+    return seconds(replace(runs.job, engine=engine), runs.plan)["total"]
+
+
+def predicted_memory(runs: Runs, engine: Engine) -> np.ndarray:
+    """Bytes on the fullest rank."""
+    return memory(replace(runs.job, engine=engine), runs.plan)["total"]
+
+
+def nearest(start: Engine, free, predict, runs: Runs, measured, prior, close=1e-8) -> Engine:
+    """The engine whose predictions are nearest to what was measured, in ratios.
+
+    Numbers stay near those of `start` where the runs do not say otherwise; what is 0 remains so.
+
+    close  the search ends when a step gains less than that share
+    """
+    free = [name for name in sorted(free) if getattr(start, name) > 0]
+    first = np.log([getattr(start, name) for name in free])
+
+    def with_logs(x) -> Engine:
+        return replace(start, **dict(zip(free, np.exp(x))))
+
+    def off(x):
+        ratios = np.log(predict(runs, with_logs(x)) / measured)
+        return np.concatenate([ratios, prior * (x - first)])
+
+    def slopes(x):
+        # One call predicts with all engines: the first at x, each other with one number moved.
+        step = 1e-7
+        moved = x + step * np.eye(len(x) + 1, len(x), -1)
+        logs = np.log(predict(runs, with_logs(moved.T[:, :, None])))
+        return np.concatenate([(logs[1:] - logs[0]).T / step, prior * np.eye(len(x))])
+
+    found = least_squares(
+        off, first, slopes, loss="soft_l1", f_scale=0.08, max_nfev=200, ftol=close
+    )
+    return with_logs(found.x)
+
+
+def calibrated(
+    runs: Runs, start: Engine, held=(OF_SECONDS, OF_BYTES), exact=(), close=1e-8
+) -> Engine:
+    """The engine that predicts these runs best, in seconds and in bytes.
+
+    Runs that are slower than FAR times the prediction have another cause, and do not count in the
+    next round.
+
+    held   how strongly a number is held where it starts: one of seconds, one of bytes
+    exact  numbers that stay as they start
+    close  how exactly to search: see nearest
+    """
+    known = ~runs.is_oom & ~np.isnan(runs.memory)
+    if known.any():
+        some = runs.where(known)
+        start = nearest(
+            start, set(OF_MEMORY) - set(exact), predicted_memory, some, some.memory, held[1], close
+        )
+    timed = runs.where(~runs.is_oom & ~np.isnan(runs.seconds))
+    engine, counts, free = start, np.ones(len(timed), bool), set(OF_TIME) - set(exact)
+    for _ in range(ROUNDS):
+        some = timed.where(counts)
+        engine = nearest(start, free, predicted, some, some.seconds, held[0], close)
+        before, counts = counts, timed.seconds < FAR * predicted(timed, engine)
+        if (counts == before).all():
+            break
+    return engine
+
+
+def left_out(runs: Runs, start: Engine, close=1e-8) -> tuple[np.ndarray, np.ndarray]:
+    """For each run what is predicted by an engine that its group has not calibrated.
+
+    The form of the model, and the numbers of `start`, may still have been chosen with these runs.
+
+    Returns  seconds, and bytes
+    """
+    found, bytes_found = np.empty(len(runs)), np.empty(len(runs))
+    for group in np.unique(runs.group):
+        out = runs.group == group
+        engine, some = calibrated(runs.where(~out), start, close=close), runs.where(out)
+        found[out], bytes_found[out] = predicted(some, engine), predicted_memory(some, engine)
+    return found, bytes_found
+
+
+def runs_with(engine) -> Runs:
+    return runs_of(tuple(source for source, of in SOURCES.items() if of == engine))
+
+
+def within(off) -> str:
+    off = off[~np.isnan(off)]
+    if not len(off):
+        return "nothing published"
+    return f"median {np.median(off):.1%}, 90 of 100 within {np.percentile(off, 90):.0%}"
+
+
+def main():
+    offs, bytes_offs, told_right = [], [], []
+    for engine, start in STARTS.items():
+        runs = runs_with(engine)
+        found, bytes_found = left_out(runs, start)
+        offs.append(abs(found / runs.seconds - 1)[~runs.is_oom])
+        bytes_offs.append(abs(bytes_found / runs.memory - 1)[~runs.is_oom])
+        print(f"{engine}: seconds {within(offs[-1])}; bytes {within(bytes_offs[-1])}")
+        if runs.is_oom.any():
+            fits = bytes_found < FULL_AT * runs.job.gpu.memory
+            told_right.append(fits != runs.is_oom)
+            print(f"  out of memory or not: right for {np.mean(told_right[-1]):.1%}")
+        print(f"  {calibrated(runs, start)}")
+    print(
+        f"all: seconds {within(np.concatenate(offs))}; bytes {within(np.concatenate(bytes_offs))}"
+    )
+    print(f"  out of memory or not: right for {np.mean(np.concatenate(told_right)):.1%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""Configurations read back: the plan that the lab finds in one, and what an engine's parser says.
+
+python labs/read_configurations.py
+"""
+
+import importlib.util
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from configurations import SHARDED, Configuration
+from cost_model import FULL, NONE, Job, Plan
+from engine_options import options_of
+from model_shapes import gpu_named, model_named
+from more_configurations import WRITERS
+
+# ---- A plan from its configuration ----------------------------------------------------------
+
+
+def whole_share(total, parts, what) -> int:
+    """total / parts. Raises ValueError unless it is a whole number of 1 or more."""
+    if parts < 1 or total < parts or total % parts:
+        raise ValueError(f"{total} {what} cannot be shared out evenly to {parts}")
+    return total // parts
+
+
+def plan_of(configuration: Configuration) -> Plan:
+    """The plan that a configuration writes down, by what its options mean in the documentation.
+
+    Raises  ValueError if its numbers contradict each other
+    """
+    found = options_of(configuration.engine, configuration.text)
+    plan = BACK[configuration.engine](found, configuration.program)
+    return replace(plan, sequence=True) if plan.tp == 1 else plan
+
+
+def of_megatron(found, program) -> Plan:
+    if not {"--nnodes", "--nproc-per-node"} <= set(found):
+        raise ValueError("how many ranks are there? torchrun's --nnodes and --nproc-per-node say")
+    number = lambda name: int(found.get(f"--{name}", 1))  # noqa: E731
+    sizes = [number(f"{axis}-parallel-size") for axis in
+             ("tensor-model", "pipeline-model", "context")]  # fmt: skip
+    tp, pp, cp = sizes
+    dp = whole_share(number("nnodes") * number("nproc-per-node"), tp * pp * cp, "ranks")
+    micro_batch = number("micro-batch-size")
+    whole_share(number("global-batch-size"), dp * micro_batch, "samples")
+    layers = whole_share(number("num-layers"), pp, "layers")
+    of_chunk = int(found.get("--num-layers-per-virtual-pipeline-stage", layers))
+    whole_share(layers, of_chunk, "layers")
+    zero = int("--use-distributed-optimizer" in found)
+    if "--use-megatron-fsdp" in found:
+        zero = {way: stage for stage, way in SHARDED.items()}[
+            found["--data-parallel-sharding-strategy"]
+        ]
+    recompute, chunks = found.get("--recompute-granularity", NONE), layers // of_chunk
+    return Plan(dp, *sizes, zero, micro_batch, recompute, chunks, "--sequence-parallel" in found)
+
+
+def of_deepspeed(found, program) -> Plan:
+    micro_batch = found["train_micro_batch_size_per_gpu"]
+    parts = micro_batch * found["gradient_accumulation_steps"]
+    dp = whole_share(found["train_batch_size"], parts, "samples")
+    recompute = FULL if "activation_checkpoint_interval" in program else NONE
+    tp, pp = found.get("tensor_parallel.autotp_size", 1), program.get("num_stages", 1)
+    zero = found["zero_optimization.stage"]
+    return Plan(dp, tp, pp, 1, zero, micro_batch, recompute, sequence=False)
+
+
+def of_torchtitan(found, program) -> Plan:
+    at = lambda name, otherwise=1: found.get(f"parallelism.{name}", otherwise)  # noqa: E731
+    pp, shard = at("pipeline_parallel_degree"), at("data_parallel_shard_degree")
+    dp = at("data_parallel_replicate_degree") * shard
+    is_kept = at("fsdp_reshard_after_forward") == "never"
+    cp = at("context_parallel_degree")
+    zero = 0 if shard * cp == 1 else 2 if is_kept else 3
+    micro_batch = at("pipeline_parallel_microbatch_size", found["training.local_batch_size"])
+    whole_share(found["training.global_batch_size"], dp * micro_batch, "samples")
+    chunks, of_chunk = 1, at("pipeline_parallel_layers_per_stage", None)
+    if of_chunk:
+        layers = model_named(f"llama-3-{found['model.flavor']}").layers
+        chunks = whole_share(whole_share(layers, pp, "layers"), of_chunk, "layers")
+    return Plan(dp, at("tensor_parallel_degree"), pp, cp, zero, micro_batch,
+                found["activation_checkpoint.mode"], chunks)  # fmt: skip
+
+
+def of_accelerate(found, program) -> Plan:
+    size = lambda axis: found[f"parallelism_config.parallelism_config_{axis}_size"]  # noqa: E731
+    recompute = FULL if found["fsdp_config.fsdp_activation_checkpointing"] else NONE
+    zero = 3 if found["fsdp_config.fsdp_reshard_after_forward"] else 2
+    plan = Plan(size("dp_shard"), size("tp"), 1, size("cp"), zero, program["batch_size"], recompute,
+                sequence=False)  # fmt: skip
+    if plan.ranks != found["num_processes"]:
+        raise ValueError(f"the axes make {plan.ranks} ranks, and there are "
+                         f"{found['num_processes']} processes")  # fmt: skip
+    return plan
+
+
+def of_nanotron(found, program) -> Plan:
+    dp, tp, pp = (found[f"parallelism.{axis}"] for axis in ("dp", "tp", "pp"))
+    recompute = FULL if found["parallelism.recompute_layer"] else NONE
+    return Plan(dp, tp, pp, 1, found["optimizer.zero_stage"], found["tokens.micro_batch_size"],
+                recompute, sequence=found["parallelism.tp_mode"] == "REDUCE_SCATTER")  # fmt: skip
+
+
+BACK = {"Megatron-LM": of_megatron, "DeepSpeed": of_deepspeed, "torchtitan": of_torchtitan,
+        "accelerate": of_accelerate, "nanotron": of_nanotron}  # fmt: skip
+
+
+def smaller(plan: Plan) -> Plan:
+    """The same axes with two ranks at most, one chunk a stage: for the ranks of one computer.
+
+    Where nothing is left that ZeRO could shard among, it is ZeRO 0.
+    """
+    sizes = {axis: min(2, getattr(plan, axis)) for axis in ("dp", "tp", "pp", "cp")}
+    zero = plan.zero if sizes["dp"] * sizes["cp"] > 1 else 0
+    return replace(plan, **sizes, zero=zero, chunks=1, micro_batch=min(2, plan.micro_batch))
+
+
+# ---- The engines' own parsers ---------------------------------------------------------------
+
+
+def is_installed(package) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def deepspeed_says(told: dict, copies: int):
+    """What DeepSpeed's parser makes of a dict for so many copies of the model, in this process.
+
+    It is told their number, as there is no process group here that it could ask.
+
+    Returns  a DeepSpeedConfig
+    Raises   what it raises
+    """
+    import logging
+    from unittest.mock import patch
+
+    os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # it would import torch's compiler: seconds, unused
+    logging.disable(logging.WARNING)
+    from deepspeed.runtime import config
+
+    class Copies:
+        def get_data_parallel_world_size(self):
+            return copies
+
+    with patch.object(config.dist, "get_rank", lambda: 0):
+        return config.DeepSpeedConfig(dict(told), Copies())
+
+
+def verdict_of_deepspeed(told: dict, copies: int) -> str:
+    """What it derives, or the first line with which it refuses."""
+    try:
+        found = deepspeed_says(told, copies)
+    except Exception as error:  # an AssertionError, or one of pydantic's
+        lines = str(error).splitlines()
+        return " ".join(["refused:", *lines[:2]])[:200]
+    return (
+        f"accepted: {found.train_batch_size} = {found.train_micro_batch_size_per_gpu} × "
+        f"{found.gradient_accumulation_steps} × {copies}, ZeRO {found.zero_optimization_stage}"
+    )
+
+
+def accelerate_says(text: str) -> dict:
+    """The environment that `accelerate launch` would give to the ranks for a YAML.
+
+    Raises  what it raises
+    """
+    from accelerate.commands import launch
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "config.yaml")
+        path.write_text(text)
+        line = ["--config_file", str(path), "train.py"]
+        arguments = launch.launch_command_parser().parse_args(line)
+        arguments, *_ = launch._validate_launch_command(arguments)
+    told = launch.prepare_multi_gpu_env(arguments)
+    return {name: value for name, value in told.items() if name.startswith(("FSDP", "PARALLEL"))}
+
+
+def main():
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    job = Job(model_named("llama-3-70b"), gpu_named("H100"), batch=512)
+    plan = Plan(dp=16, tp=4, zero=3, recompute=FULL)
+    for engine in ("Megatron-LM", "torchtitan"):
+        print(f"{engine}: the same plan: {plan_of(WRITERS[engine](plan, job)) == plan}")
+
+
+if __name__ == "__main__":
+    main()

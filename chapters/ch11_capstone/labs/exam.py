@@ -1,0 +1,189 @@
+"""The exam of part 11b: twelve runs of a training with a fault, and what is shown of each.
+
+torchrun --nproc-per-node 4 labs/exam.py        which evidence of a run differs from last week's
+"""
+
+import hashlib
+import string
+
+from faults import EXAMPLE, HEALTHY, record_with
+from patient import DP, STEPS, TP
+
+LETTERS = string.ascii_uppercase[:12]
+TOLD = {
+    "same samples": "both copies read the same samples",
+    "own shuffles": "each rank shuffles the samples with a seed of its own",
+    "same order": "every epoch has the order of the first: nobody calls `set_epoch`",
+    "epoch anew": "after the restart, the sampler begins its epoch anew",
+    "summed": "gradients are summed over the copies, and not averaged",
+    "not divided": "losses of micro-batches are added up, and not divided by their number",
+    "not cleared": "gradients of the step before are not cleared",
+    "never exchanged": "the copies never exchange gradients: `no_sync` is left on",
+    "exchanged each time": "the copies exchange gradients after each micro-batch",
+    "nothing sharded": "each copy keeps the momentum of all weights, and updates all",
+    "momentum lost": "the restart loads the weights alone, without the optimizer's state",
+    "no sum forward": "what a block returns is not summed over its tensor ranks",
+    "no sum backward": "the gradient of a block's input is not summed over its tensor ranks",
+    "own masks": "the tensor ranks of a copy draw different dropout masks",
+    "graphs kept": "the held-out losses are kept with their graphs",
+    "backwards last": "all forwards of a step come before its first backward",
+    "slow data": "all ranks wait for their samples",
+    "slow rank": "one rank computes slowly",
+    "slow link": "the link between the copies is slow",
+    "slow tensor link": "the links between tensor ranks are slow",
+    "other order": "one rank makes two calls in another order",
+    "batch less": "one rank has a batch less than the others",
+    "lone barrier": "one rank calls a barrier that nobody else calls",
+}
+FAMILIES = {  # how many of the twelve are of each kind
+    ("same samples", "own shuffles", "same order", "epoch anew"): 2,
+    ("summed", "not divided", "not cleared", "never exchanged"): 2,
+    ("nothing sharded", "momentum lost"): 1,
+    ("no sum forward", "no sum backward", "own masks"): 2,
+    ("graphs kept", "backwards last"): 2,
+    ("slow data", "slow rank", "slow link", "slow tensor link"): 2,
+    ("other order", "batch less", "lone barrier"): 1,
+}
+KINDS = ["parameters", "gradients", "optimizer_state", "activations"]  # those that never vary
+COLUMNS = ["rank 0", "rank 1", "rank 2", "rank 3", "test"]
+WEEKS = [("", 1), ("this run", len(COLUMNS)), ("last week", len(COLUMNS))]
+SHOWN_STEPS = [0, 1, 2, 3, 5, 6, 7, 14, 15, 16, 17, 20]
+ALIKE = 1e-5  # losses that differ by less, relative to themselves, differ by rounding
+
+
+# ---- Which sheet has which fault ---------------------------------------------------------------
+
+
+def drawn_for(seed) -> dict[str, str]:
+    """{letter: fault}. Whoever calls this does not sit the exam."""
+
+    def chance(fault):
+        return hashlib.sha256(f"{seed} {fault}".encode()).hexdigest()
+
+    chosen = [fault for family, count in FAMILIES.items()
+              for fault in sorted(family, key=chance)[:count]]  # fmt: skip
+    return dict(zip(LETTERS, sorted(chosen, key=lambda fault: chance(f"at {fault}"))))
+
+
+def run_of(letter, seed):
+    """Train on four ranks, with the fault of this sheet."""
+    return train(drawn_for(seed)[letter])
+
+
+def train(fault=HEALTHY):
+    from pedagogy_lib import launch
+
+    return launch(record_with, fault, world_size=DP * TP, device="cpu")
+
+
+# ---- What a sheet shows ------------------------------------------------------------------------
+
+
+def losses_of(run) -> dict:
+    """{rank: (steps, losses)}: each rank knows the loss of its own copy."""
+    return {f"rank {rank}": (range(len(told["losses"])), told["losses"])
+            for rank, told in enumerate(run.values)}  # fmt: skip
+
+
+def loss_rows(run, last_week) -> list[list]:
+    """The losses of four ranks and the held-out loss, in this run and last week's."""
+    return [[step, *shown(run, step), *shown(last_week, step)] for step in SHOWN_STEPS]
+
+
+def shown(run, step) -> list[str]:
+    columns = [*(told["losses"] for told in run.values), run.values[0]["held out"]]
+    return [f"{float(column[step]):.4f}" if step < len(column) else "–" for column in columns]
+
+
+def byte_rows(run, last_week) -> list[list]:
+    """What each rank sent along both axes in the last but one step, beside last week."""
+    axes = [sent(one, axis) for one in (run, last_week) for axis in ("dp", "tp")]
+    return [[rank, *(f"{of_rank[rank]:,}" for of_rank in axes)] for rank in range(DP * TP)]
+
+
+def sent(run, axis) -> list[int]:
+    block = run["one step"]
+    return list(map(sum, block.traffic(axis))) if axis in block.groups else [0] * len(run.values)
+
+
+def memory_rows(run, last_week) -> list[list]:
+    """The most bytes that rank 0 had of each kind, in this run and last week's."""
+    peaks = [one["training"].peak_bytes[0] for one in (run, last_week)]
+    return [[kind.replace("_", " "), *(f"{peak[kind]:,}" for peak in peaks)] for kind in KINDS]
+
+
+def call_squares(run) -> dict:
+    """For a picture: the last calls of all ranks, in the order in which each of them made them."""
+    longest = max(len(told["calls"]) for told in run.values)
+    return {
+        f"rank {rank}": {
+            at - longest: (f"{axis}: {operation}", in_short(count), True)
+            for at, (axis, operation, count) in enumerate(told["calls"])
+        }
+        for rank, told in enumerate(run.values)
+    }
+
+
+def in_short(count) -> str:
+    return f"{count / 1000:.0f}k" if count >= 1000 else str(count)
+
+
+VERDICTS = {True: "differs", False: "as last week"}
+CALLS = ["tp: all_reduce", "dp: all_reduce", "dp: all_gather", "all: all_reduce", "all: barrier"]
+
+
+# ---- Which evidence differs --------------------------------------------------------------------
+
+
+def differing(run, last_week) -> dict[str, bool]:
+    """For each kind of evidence, whether its numbers differ from last week's; times are left out.
+
+    Losses differ if one differs by more than a rounding error. All else differs if it is not equal.
+    """
+    pairs = zip(run.values, last_week.values, strict=True)
+    return {
+        "losses": any(not alike(a, b) for a, b in pairs),
+        "steps": len(run.values[0]["losses"]) < STEPS,
+        "bytes over dp": sent(run, "dp") != sent(last_week, "dp"),
+        "bytes over tp": sent(run, "tp") != sent(last_week, "tp"),
+        "memory": memory_of(run) != memory_of(last_week),
+        "calls": [told["calls"] for told in run.values]
+        != [told["calls"] for told in last_week.values],
+    }
+
+
+def alike(told, other) -> bool:
+    """Whether two ranks' losses agree in all steps that both have."""
+    pairs = zip(told["losses"], other["losses"])  # the shorter one has ended early
+    return all(abs(a - b) <= ALIKE * abs(b) for a, b in pairs)
+
+
+def memory_of(run) -> list[dict]:
+    return [{kind: peak[kind] for kind in KINDS} for peak in run["training"].peak_bytes]
+
+
+def difference_squares(runs, last_week) -> dict:
+    """For a picture: of each sheet, which evidence differs from last week's."""
+    return {
+        name: {
+            evidence: (VERDICTS[differs], "", differs)
+            for evidence, differs in differing(run, last_week).items()
+        }
+        for name, run in runs.items()
+    }
+
+
+def with_own_pattern(squares) -> int:
+    """How many rows of `difference_squares` are unlike all others."""
+    rows = list(squares.values())
+    return sum(rows.count(row) == 1 for row in rows)
+
+
+def main():
+    last_week, run = train(), train(EXAMPLE)
+    for evidence, differs in differing(run, last_week).items() if run.rank == 0 else ():
+        print(f"{evidence:15} {VERDICTS[differs]}")
+
+
+if __name__ == "__main__":
+    main()
