@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.course.build import ROOT, record_is_current, sources
+from pedagogy_lib.course.chapters import chapters, parts
 
 from . import front, glossary, labs, ledger, plans, widgets
 from .checked import Site
-from .course import chapters, parts
 from .notebooks import page_of
 from .pictures import Pictures
 from .reading import write
@@ -31,7 +31,7 @@ def compose(folder: Path) -> Pictures:
     for part in parts().values():
         cells, used[part.name] = page_of(part, pictures, words)
         write(folder / "parts" / f"{part.stem}.ipynb", cells)
-    for chapter in chapters():
+    for chapter in chapters().values():
         put(folder / "chapters" / f"{chapter.number}.md", front.page_of_chapter(chapter, pictures))
     for name, text in labs.pages().items():
         put(folder / "labs" / name, text)

@@ -4,8 +4,10 @@ import re
 from html import escape
 
 from pedagogy_lib.course.build import ROOT
+from pedagogy_lib.course.chapter_texts import chapters_page
+from pedagogy_lib.course.chapters import Chapter, chapters
 
-from .course import Chapter, chapters, question_of
+from .course import question_of
 from .pictures import Pictures, size_of
 from .times import minutes
 
@@ -16,7 +18,7 @@ PART = re.compile(r"solutions/(\d\d[a-z]?_\w+)\.ipynb$")
 LAB = re.compile(r"(?:solutions/)?labs/(\w+)\.py$")
 LAST_OF_FRONT = "The chapters"
 ELSEWHERE = ("What is where",)  # sections before that, which are for those who have the folder
-LEFT_OUT = ("To read without installing", "Each link leads to")  # paragraphs about this site
+LEFT_OUT = ("To read without installing", "[CHAPTERS.md]")  # paragraphs about this site
 
 
 class Readme:
@@ -65,16 +67,14 @@ class Readme:
 
 
 def index(readme: Readme, ledger_pages=()) -> str:
-    """The front page: README's beginning, a card for each chapter, and the table of parts."""
+    """Return the front page: README's beginning, a card per chapter, and the lists of parts."""
     text = readme.text_of(readme.front, is_front=True)
-    heading = f"## {LAST_OF_FRONT}\n"
-    before, _, table = text.partition(heading)
-    cards = "".join(card_of_chapter(one, readme.pictures) for one in chapters())
-    tree = "\n".join(f"chapters/{chapter.number}" for chapter in chapters())
+    _, _, listed = readme.rewritten(chapters_page(), is_front=True).partition("\n## ")
+    cards = "".join(card_of_chapter(one, readme.pictures) for one in chapters().values())
+    tree = "\n".join(f"chapters/{chapter.number}" for chapter in chapters().values())
     others = "\n".join(["glossary", "plans", *ledger_pages, "labs/index", "using"])
     return (
-        f'{before}{heading}\n<div class="course-cards">{cards}</div>\n\n'
-        f"### All parts\n\nMinutes: to read and run, and for the exercises.\n{table}\n\n"
+        f'{text}\n<div class="course-cards">{cards}</div>\n\n## {listed}\n\n'
         f"```{{toctree}}\n:hidden:\n:caption: Chapters\n\n{tree}\n```\n\n"
         f"```{{toctree}}\n:hidden:\n:caption: To look things up\n\n{others}\n```\n"
     )
@@ -86,8 +86,8 @@ def using(readme: Readme) -> str:
 
 def card_of_chapter(chapter: Chapter, pictures: Pictures) -> str:
     count = len(chapter.parts)
-    facts = f"{count} part{'s' * (count > 1)} · {chapter.exercises} exercises"
-    time = minutes(chapter.read, chapter.practise)
+    facts = f"{count} part{'s' * (count > 1)} · {len(chapter.exercises)} exercises"
+    time = minutes(chapter.reading, chapter.writing)
     return card(f"chapters/{chapter.number}.html", chapter.parts[0].stem, pictures, "",
                 f"{chapter.number} · {chapter.title}", facts, time)  # fmt: skip
 
@@ -112,13 +112,13 @@ def page_of_chapter(chapter: Chapter, pictures: Pictures) -> str:
     cards = "".join(card_of_part(part, pictures) for part in chapter.parts)
     tree = "\n".join(f"../parts/{part.stem}" for part in chapter.parts)
     return (
-        f"# {chapter.number} · {chapter.title}\n\n{minutes(chapter.read, chapter.practise)}, "
+        f"# {chapter.number} · {chapter.title}\n\n{minutes(chapter.reading, chapter.writing)}, "
         f'{len(chapter.parts)} parts.\n\n<div class="course-cards">{cards}</div>\n\n'
         f"```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
     )
 
 
 def card_of_part(part, pictures) -> str:
-    time = minutes(part.read, part.practise)
+    time = minutes(part.reading, part.writing)
     return card(f"../parts/{part.stem}.html", part.stem, pictures, "../",
                 f"{part.name} · {part.title}", question_of(part.stem), time)  # fmt: skip

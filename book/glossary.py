@@ -6,8 +6,8 @@ from functools import cached_property
 
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.course.build import ROOT
+from pedagogy_lib.course.chapters import parts
 
-from .course import parts
 from .links import slug
 from .reading import read
 

@@ -22,7 +22,7 @@ HOLE = "...  # your code here"
 def page_of(part, pictures: Pictures, entries=()):
     """The cells of a part's page, and the entries of the glossary whose words it uses.
 
-    part      of `course.parts()`
+    part      of `chapters.parts()`
     pictures  gets all that the page shows
     """
     stem = part.stem
@@ -45,10 +45,10 @@ def page_of(part, pictures: Pictures, entries=()):
 def with_bar(source: str, part) -> str:
     """Below a part's title: its time, its exercises, and the notebook itself."""
     heading, _, rest = source.partition("\n")
-    count = len(part.checked)
+    count = len(part.exercises)
     exercises = f" · {count} exercise{'s' * (count > 1)}" if count else ""
     return (
-        f'{heading}\n\n<p class="course-bar"><span>{minutes(part.read, part.practise)}{exercises}'
+        f'{heading}\n\n<p class="course-bar"><span>{minutes(part.reading, part.writing)}{exercises}'
         f'</span> <a class="course-button" download href="../downloads/{part.stem}.ipynb">'
         f"Download the notebook</a></p>\n{rest}"
     )

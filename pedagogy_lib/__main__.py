@@ -13,7 +13,7 @@ def main(argv=None) -> int:
     commands.add_parser("hub", help="the same as a user's server in JupyterHub")
     commands.add_parser("copies", help="make or renew your copies of the notebooks in work/")
     commands.add_parser("doctor", help="check that this machine can run the course")
-    build = commands.add_parser("build", help="write notebooks/, labs/ and solutions/ from chapters/")
+    build = commands.add_parser("build", help="write notebooks/, labs/, solutions/ from chapters/")
     which = build.add_mutually_exclusive_group()
     which.add_argument("--force", action="store_true", help="execute unchanged chapters as well")
     which.add_argument("--without-executing", action="store_true", help="only learners' files")

@@ -4,7 +4,6 @@ import io
 import json
 import re
 from html import unescape
-from pathlib import Path
 
 import pytest
 from each import for_each
@@ -13,13 +12,12 @@ from PIL import Image
 
 from book import front, glossary, labs, ledger, links, notebooks, plans, widgets
 from book.checked import Site
-from book.course import chapters, parts
 from book.hints import as_html
 from book.outputs import VERDICT
 from book.pictures import Pictures, size_of
 from book.reading import read
 from classroom.handout.searching import search
-from pedagogy_lib.basics.errors import WrongInput
+from pedagogy_lib.course.chapters import parts
 from pedagogy_lib.course.checking import find_exercise
 
 NAMES = list(parts())
@@ -107,7 +105,7 @@ def test_all_hints_but_the_last_are_folded_there(pages, name):
     shown = html_of(pages[name][0])
     checked = {number for cell in given(name) if cell.cell_type == "code"
                for number in notebooks.checked_in(cell.source)}  # fmt: skip
-    assert checked == set(parts()[name].checked)
+    assert checked == set(parts()[name].numbers)
     for number in checked:
         hints = find_exercise(number).hints
         count = len(hints)
@@ -190,18 +188,6 @@ def test_every_place_in_the_glossary_is_there(pages):
     assert len(places) > 5 * len(words)
     assert all(texts[stem].count(f'id="{place}"') == 1 for stem, place in places)
     assert len({word.anchor for word in words}) == len(words) == page.count('class="course-word"')
-
-
-def test_a_part_without_a_line_in_the_table_is_told(monkeypatch):
-    from book import course
-
-    monkeypatch.setattr(course, "sources", lambda: [Path("99_new.py")])
-    with pytest.raises(WrongInput, match="no line for 99_new"):
-        course.chapters.__wrapped__()
-
-
-def test_every_part_is_in_a_chapter():
-    assert [part.name for chapter in chapters() for part in chapter.parts] == NAMES
 
 
 def test_readme_leads_to_pages_alone(pictures):

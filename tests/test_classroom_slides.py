@@ -12,8 +12,9 @@ from each import for_each
 from classroom.teaching import slides
 from classroom.teaching.deck import FOUND, first_sentences, record_of, slides_of
 from classroom.teaching.maths import drawn, to_html
-from classroom.teaching.parts import parts
 from pedagogy_lib.basics.errors import WrongInput
+from pedagogy_lib.course import build
+from pedagogy_lib.course.chapters import parts
 
 NAMES = list(parts())
 needs_chromium = needs.mark("Chromium", "playwright")
@@ -44,7 +45,7 @@ def test_a_question_is_asked_before_its_answer_is_shown(name):
     assert made[-1].kind == "end"
     asked = [k for k, slide in enumerate(made) if slide.kind == "predict"]
     answered = [k for k, slide in enumerate(made) if slide.title.endswith(FOUND)]
-    source = record_of(name).with_suffix(".py").read_text()
+    source = build.source_of(parts()[name].stem).read_text()
     assert len(asked) == len(re.findall(r"= predict\(|^predict\(", source, re.M))
     assert len(answered) == len(asked)
     assert all(question < answer for question, answer in zip(asked, answered))
@@ -60,7 +61,7 @@ def test_every_picture_of_the_notebook_has_a_slide(name):
 def test_minutes_add_up_to_the_parts():
     part = parts()["08"]
     made = slides_of(record_of("08"))
-    assert sum(slides.shared_minutes(part, made)) == pytest.approx(part.read + part.practise)
+    assert sum(slides.shared_minutes(part, made)) == pytest.approx(part.reading + part.writing)
 
 
 def test_a_deck_needs_nothing_else():

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 00 · Start here
+# # {{title}}
 #
 # **How do several processes become one program?** They find each other. Each one gets a number.
 # Then they exchange their first bytes.
@@ -21,8 +21,7 @@
 # **After this part you can** start ranks from a cell and with `torchrun`, and add up numbers over
 # them. You tell `RANK` from `LOCAL_RANK`, and find the line of a hang.
 #
-# **It takes** about 20 minutes, and 10 more for 2 exercises. **It needs** Python, and a training
-# loop in PyTorch. (What to read for which question: section 6.)
+# {{takes}} (What to read for which question: section 6.)
 #
 # Begin with the next cell: four processes start, return the ids that the operating system gave
 # them, and end. (The folded cell after it only imports.)
@@ -333,110 +332,12 @@ problems = examine()
 # those to read and run them, without exercises. A part may use words of earlier parts: a list of
 # them stands below.
 #
-# | question | read | minutes |
-# |---|---|---|
-# | My model does not fit | [01c] micro-batches · [05] bytes · [05f] recompute · [06] shard | 75 |
-# | Will it fit, before I rent GPUs? | [05g] a calculator · [10] a planner | 60 |
-# | My GPUs wait | [00c] the slowest rank · [03d] gradients · [06f] shards · [08] stages | 65 |
-# | DDP does not scale | [03c] overlap · [03k] what limits a step · [03l] larger batches | 60 |
-# | It hangs | [02] ranks that are stuck · [03m] a cluster's tools · [04c] heartbeats | 70 |
-# | Loss differs from one process | [00c] rounding · [03b] data · [03f] means · [07d] layers | 65 |
-# | Half precision diverges | [05b] masters, loss scaling · [05c] rounding | 40 |
-# | The loss jumps after a restart | [04] what to save · [04d] the same batch | 70 |
-# | Checkpoints take too long | [04] in the background, and how often · [04b] shards | 60 |
-# | Tomorrow I have fewer GPUs | [04b] shards · [04d] the same batch · [06g] ZeRO's state | 70 |
-# | A node dies every day | [04d] restart · [04e] go on without it · [04f] copies in memory | 85 |
-# | Which parallelism for my model? | [00b] what to split · [10] plans · [10f] what decides | 80 |
-# | Which rank on which machine? | [02g] slow cards · [09] meshes · [09c] the order of axes | 75 |
-# | The network is slow | [02g] two levels · [03j] fewer bytes · [04f] rare meetings | 75 |
-# | From DDP to FSDP2 | [06d] how it works · [06h] the engines · [06i] a whole program | 75 |
-# | My pipeline is idle | [08] the bubble · [08e] how to fill it · [08g] unequal stages | 45 |
-# | Long contexts | [05d] activations · [07e] between attentions · [09f] attention in pieces | 70 |
-# | A mixture of experts | [09d] the router · [09e] on ranks | 60 |
-# | What does it cost? | [10] seconds and the bill · [10c] how sure that is · [10g] practices | 95 |
-# | Do plans keep their promises? | [10b] predict, then run · [11] a budget, and a bad day | 45 |
-# | What is wrong with my training? | [03m] tools · [04c] heartbeats · [11b] faults | 80 |
-#
-# [00b]: 00b_what_to_split.ipynb
-# [00c]: 00c_what_to_believe.ipynb
-# [01c]: 01c_what_it_saves.ipynb
-# [02]: 02_collectives.ipynb
-# [02g]: 02g_across_machines.ipynb
-# [03b]: 03b_samples_of_its_own.ipynb
-# [03c]: 03c_inside_ddp.ipynb
-# [03d]: 03d_not_each_time.ipynb
-# [03f]: 03f_counted_over_all_ranks.ipynb
-# [03j]: 03j_fewer_bytes.ipynb
-# [03k]: 03k_how_far_it_scales.ipynb
-# [03l]: 03l_large_batches.ipynb
-# [03m]: 03m_when_it_hangs.ipynb
-# [04]: 04_failure_and_recovery.ipynb
-# [04b]: 04b_sharded_checkpoints.ipynb
-# [04c]: 04c_finding_out.ipynb
-# [04d]: 04d_restart.ipynb
-# [04e]: 04e_keep_training.ipynb
-# [04f]: 04f_copies_and_local_steps.ipynb
-# [05]: 05_memory.ipynb
-# [05b]: 05b_half_precision.ipynb
-# [05c]: 05c_smaller_optimizer_states.ipynb
-# [05d]: 05d_activations.ipynb
-# [05f]: 05f_computed_twice.ipynb
-# [05g]: 05g_what_fits.ipynb
-# [06]: 06_zero.ipynb
-# [06d]: 06d_parameters_in_parts.ipynb
-# [06f]: 06f_who_pays_when.ipynb
-# [06g]: 06g_state_on_disk.ipynb
-# [06h]: 06h_sharding_engines.ipynb
-# [06i]: 06i_an_fsdp2_program.ipynb
-# [07d]: 07d_a_model_in_parts.ipynb
-# [07e]: 07e_sequence_parallel.ipynb
-# [08]: 08_pipeline_parallel.ipynb
-# [08e]: 08e_fill_the_bubble.ipynb
-# [08g]: 08g_unequal_stages.ipynb
-# [09]: 09_three_dimensions.ipynb
-# [09c]: 09c_which_axis_where.ipynb
-# [09d]: 09d_experts.ipynb
-# [09e]: 09e_experts_on_ranks.ipynb
-# [09f]: 09f_long_contexts.ipynb
-# [10]: 10_choosing_a_strategy.ipynb
-# [10b]: 10b_predict_then_run.ipynb
-# [10c]: 10c_published_runs.ipynb
-# [10f]: 10f_advice_judged.ipynb
-# [10g]: 10g_practices_and_pitfalls.ipynb
-# [11]: 11_capstone.ipynb
-# [11b]: 11b_exam.ipynb
+# {{questions}}
 
 # %% [markdown]
 # **Three paths.**
 #
-# * **An hour**, without exercises: [00], [00b], [02] and [03], 65 minutes. You learn what ranks
-#   are, what can be split among them, what they give each other, and how four of them train as one
-#   process.
-# * **A day**, 8 hours: [00], [00b], [00c], [01], [02], [02b], [02c], [03], [03c], [03m], [04],
-#   [05], [05d], [05f], [06], [07], [08], [09] and [10]. These take 390 minutes to read and run. The
-#   exercises of [00], [00b], [01], [02], [03], [05] and [08] take 90 more.
-# * **Everything**, in the order of the chapters: 30 hours to read and run, and 42 more for all
-#   exercises.
-#
-# [00]: 00_start_here.ipynb
-# [00b]: 00b_what_to_split.ipynb
-# [00c]: 00c_what_to_believe.ipynb
-# [01]: 01_gradient_accumulation.ipynb
-# [02]: 02_collectives.ipynb
-# [02b]: 02b_trees_and_chains.ipynb
-# [02c]: 02c_the_ring.ipynb
-# [03]: 03_data_parallel.ipynb
-# [03c]: 03c_inside_ddp.ipynb
-# [03m]: 03m_when_it_hangs.ipynb
-# [04]: 04_failure_and_recovery.ipynb
-# [05]: 05_memory.ipynb
-# [05d]: 05d_activations.ipynb
-# [05f]: 05f_computed_twice.ipynb
-# [06]: 06_zero.ipynb
-# [07]: 07_tensor_parallel.ipynb
-# [08]: 08_pipeline_parallel.ipynb
-# [09]: 09_three_dimensions.ipynb
-# [10]: 10_choosing_a_strategy.ipynb
+# {{paths}}
 
 # %% [markdown]
 # **What you have solved**, how long the rest takes and what comes next: call `progress()` in a
@@ -778,7 +679,7 @@ put_to_the_test(surprising, more=f"""
 # **Your exercises** stand in the cells above. [labs/start_here.py](../labs/start_here.py) is the
 # program that `torchrun` ran; nothing in it is left to write.
 #
-# **Next**: [00b · What to split](00b_what_to_split.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("00")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 00b · What to split
+# # {{title}}
 #
 # **Are eight GPUs with 4 GB as good as one GPU with 32 GB?** That depends on what is split among
 # them. Here you see three things that can be split, and what each of them does to the memory of a
@@ -14,8 +14,7 @@
 # **After this part you can** say what each rank holds if the batch, every layer or the list of
 # layers is split. You can turn a training loop into one for many ranks, and deal samples to ranks.
 #
-# **It takes** about 15 minutes, and 5 more for 1 exercise. **It needs** Python, a training loop in
-# PyTorch, and part [00](00_start_here.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import difflib
@@ -334,7 +333,7 @@ put_to_the_test(more_statements, more=f"""
 #
 # **Your exercise** stands in a cell above.
 #
-# **Next**: [00c · What to believe](00c_what_to_believe.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("00b")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 00c · What to believe
+# # {{title}}
 #
 # **Which numbers of this course can you trust, and which of them hold on a cluster, too?** Every
 # part compares results, and measures bytes, memory and time, on your machine. Here you see when two
@@ -15,8 +15,7 @@
 # **After this part you can** tell rounding from a mistake, and measure bytes, memory and time of a
 # block. You recognise a slow rank, and can say what carries over from a laptop to a cluster.
 #
-# **It takes** about 15 minutes. **It needs** parts [00](00_start_here.ipynb) and
-# [00b](00b_what_to_split.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import time
@@ -269,7 +268,7 @@ steps_guess.compare(3 * 120, 1e3 * (ended - began))
 # **This part has no exercise.** Those of the chapter are in parts [00](00_start_here.ipynb) and
 # [00b](00b_what_to_split.ipynb).
 #
-# **Next**: [01 · Gradient accumulation](01_gradient_accumulation.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("00c")

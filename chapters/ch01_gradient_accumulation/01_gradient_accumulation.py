@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 01 · Gradient accumulation
+# # {{title}}
 #
 # **How can a small memory take a large batch?** To train on 1024 samples at once, a GPU keeps the
 # results of all layers for 1024 samples. These results are the **activations**, and they may not
@@ -18,8 +18,7 @@
 # **After this part you can** say what `backward()` adds to, when to step and when to clear, and by
 # which number to divide the loss.
 #
-# **It takes** about 20 minutes, and 10 more for 2 exercises. **It needs** a training loop in
-# PyTorch. Nothing here runs on several ranks.
+# {{takes}} Nothing here runs on several ranks.
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -427,8 +426,8 @@ put_to_the_test(printed.pop(("one by one", 5)) + f"""
 #
 # **Your exercises** stand in cells above.
 #
-# **Next**: [01b · A batch in parts](01b_batches_in_parts.ipynb). Micro-batches of different sizes
-# and sentences of different lengths need more than a division by $k$.
+# **Next**: {{next}}. Micro-batches of different sizes and sentences of different lengths need more
+# than a division by $k$.
 
 # %%
 progress("01")

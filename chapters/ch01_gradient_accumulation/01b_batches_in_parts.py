@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 01b · A batch in parts
+# # {{title}}
 #
 # **Into which parts may a batch be cut, and when do the parts give the same gradient as the whole
 # batch?** In part 01, all micro-batches had the same size. Real data is not so tidy. The last
@@ -16,9 +16,7 @@
 # **After this part you can** accumulate over parts of any size and over tokens, and say when the
 # result equals the large batch.
 #
-# **It takes** about 15 minutes, and 20 more for 3 exercises. **It needs** part
-# [01](01_gradient_accumulation.ipynb). ("Equal, but for rounding" is explained in part
-# [00c](00c_what_to_believe.ipynb).)
+# {{takes}} ("Equal, but for rounding" is explained in [00c](00c_what_to_believe.ipynb).)
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -328,7 +326,7 @@ put_to_the_test(f"""
 # [labs/gradient_accumulation.py](../labs/gradient_accumulation.py) has 1.4 and 1.5. Chapters 03 and
 # 08 run on it.
 #
-# **Next**: [01c · What accumulation saves](01c_what_it_saves.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("01b")

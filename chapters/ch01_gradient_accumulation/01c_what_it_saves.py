@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 01c · What accumulation saves
+# # {{title}}
 #
 # **What does a batch in parts save, and what does it cost?** It was made to save memory. Here you
 # measure how much, what it does to the time, and whether it learns as well as the large batch. Then
@@ -14,8 +14,7 @@
 # **After this part you can** say which part of the memory shrinks with the micro-batch, choose the
 # size of a micro-batch, and accumulate on several ranks.
 #
-# **It takes** about 15 minutes. **It needs** part [01b](01b_batches_in_parts.ipynb), and parts
-# [00](00_start_here.ipynb) and [00c](00c_what_to_believe.ipynb) for `launch` and `measure`.
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import math
@@ -302,7 +301,7 @@ put_to_the_test(f"""
 # **This part has no exercise.** It runs on the `accumulate` that you wrote in part
 # [01b](01b_batches_in_parts.ipynb).
 #
-# **Next**: [02 · Collectives](02_collectives.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("01c")

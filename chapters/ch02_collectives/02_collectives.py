@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 02 · Collectives
+# # {{title}}
 #
 # **What can ranks give each other, and what if they wait for each other?** Every technique of this
 # course is a pattern of messages. Here you begin with two calls, *send* and *receive*. You read
@@ -17,8 +17,7 @@
 # **After this part you can** send and receive without getting stuck, read a report of a hang, and
 # say what each collective gives to whom.
 #
-# **It takes** about 15 minutes, and 10 more for 1 exercise. **It needs** [part
-# 00](00_start_here.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -305,7 +304,7 @@ put_to_the_test(surprising, more=f"""
 #
 # **Your exercise** stands in a cell above.
 #
-# **Next**: [02b · Trees and chains](02b_trees_and_chains.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("02")

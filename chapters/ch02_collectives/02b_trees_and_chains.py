@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 02b · Trees and chains
+# # {{title}}
 #
 # **How fast can one computer give a file to all others?** At the start of training one rank has the
 # weights, and all others need them. Here you send a file in four ways, and count the rounds. Then
@@ -21,8 +21,7 @@
 # **After this part you can** say how long a tree and a chain take, and build a broadcast and a
 # reduce as trees.
 #
-# **It takes** about 15 minutes, and 25 more for 3 exercises. **It needs** [part
-# 02](02_collectives.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -316,7 +315,7 @@ put_to_the_test(surprises, more=others)
 # **Your exercises**: 2.2 stands in a cell above, and [labs/collectives.py](../labs/collectives.py)
 # has 2.3 and 2.4. Later chapters run on what you write there.
 #
-# **Next**: [02c · The ring](02c_the_ring.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("02b")

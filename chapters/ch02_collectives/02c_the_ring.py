@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 02c · The ring
+# # {{title}}
 #
 # **How do ranks add up a tensor with nobody in the middle?** Data parallel training sums all
 # gradients in every step. For a model of a billion parameters in float32 that is 4 GB on each rank.
@@ -14,8 +14,7 @@
 #
 # **After this part you can** write an all-reduce as a ring, and say what each rank sends in it.
 #
-# **It takes** about 15 minutes, and 45 more for 4 exercises. **It needs** [part
-# 02b](02b_trees_and_chains.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -313,7 +312,7 @@ put_to_the_test(surprises, more=others)
 # **Your exercises**: those in cells above, and [labs/collectives.py](../labs/collectives.py). Later
 # chapters run on your ring.
 #
-# **Next**: [02d · Bytes of all collectives](02d_bytes_of_all.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("02c")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 02d · Bytes of all collectives
+# # {{title}}
 #
 # **What does each collective send, and what does a library really do?** Chapters 06 to 09 count who
 # sends what. Here you get the four formulas that they use, and measure PyTorch's own collectives
@@ -14,8 +14,7 @@
 # **After this part you can** say what each rank has to send in every collective, and find out what
 # a library really sends, and by which algorithm. You know what that means for slow network cards.
 #
-# **It takes** about 15 minutes, and 20 more for 2 exercises. **It needs** [part
-# 02c](02c_the_ring.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -292,7 +291,7 @@ put_to_the_test(surprises, more=others)
 # **Your exercises**: 2.9 stands in a cell above, and [labs/collectives.py](../labs/collectives.py)
 # has 2.10.
 #
-# **Next**: [02e · What a message costs](02e_what_a_message_costs.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("02d")

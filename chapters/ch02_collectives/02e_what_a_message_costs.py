@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 02e · What a message costs
+# # {{title}}
 #
 # **How long does a collective take, and can you know it before you run it?** You measure what one
 # message costs on this machine. From two numbers you predict whole collectives, and find an
@@ -15,8 +15,7 @@
 # **After this part you can** measure latency and bandwidth, predict the time of an all-reduce, and
 # write one that has few bytes and few messages.
 #
-# **It takes** about 15 minutes, and 30 more for 2 exercises. **It needs** parts
-# [02b](02b_trees_and_chains.ipynb), [02c](02c_the_ring.ipynb) and [02d](02d_bytes_of_all.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from statistics import median
@@ -312,7 +311,7 @@ put_to_the_test(f"""
 # **Your exercises**: 2.11 stands in a cell above, and
 # [labs/halving_doubling.py](../labs/halving_doubling.py) has 2.12.
 #
-# **Next**: [02f · What a call costs](02f_what_a_call_costs.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("02e")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 02f · What a call costs
+# # {{title}}
 #
 # **A model of messages says how long 128 small all-reduces take. Is it right?** In part 02e links
 # were slow, and everything else was small beside them. Here this machine runs at full speed. You
@@ -15,8 +15,7 @@
 # **After this part you can** say when a model of messages is not enough, choose the size of a
 # bucket, and read the bandwidths that NCCL's benchmarks report.
 #
-# **It takes** about 20 minutes, and 20 more for 1 exercise. **It needs** part
-# [02e](02e_what_a_message_costs.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import os
@@ -335,7 +334,7 @@ put_to_the_test(f"""
 #
 # **Your exercise**: [labs/collectives.py](../labs/collectives.py) has 2.13.
 #
-# **Next**: [02g · Across machines](02g_across_machines.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("02f")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 02g · Across machines
+# # {{title}}
 #
 # **What changes when a link is slow, and several ranks share it?** So far all ranks were on one
 # machine, and messages passed through its memory. In a cluster, messages between machines pass a
@@ -17,9 +17,7 @@
 # **After this part you can** run ranks on several machines, say which bytes pass a network card,
 # choose an order of ranks, and write an all-reduce for slow links.
 #
-# **It takes** about 20 minutes, and 25 more for 2 exercises. **It needs** parts
-# [02c](02c_the_ring.ipynb), [02d](02d_bytes_of_all.ipynb) and
-# [02e](02e_what_a_message_costs.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import os
@@ -385,7 +383,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in the cells above and in
 # [labs/across_machines.py](../labs/across_machines.py).
 #
-# **Next**: [03 · Data parallel](03_data_parallel.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("02g")

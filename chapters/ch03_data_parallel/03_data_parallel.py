@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 03 · Data parallel
+# # {{title}}
 #
 # **How can four ranks train one model, and end with the weights that one process would have?** Each
 # rank has the whole model, and a quarter of each batch. Three conditions are enough for a model
@@ -22,8 +22,7 @@
 # **After this part you can** train one model on several ranks by hand, and show that it equals one
 # process.
 #
-# **It takes** about 15 minutes, and 25 more for 3 exercises. **It needs**
-# [00b · What to split](00b_what_to_split.ipynb) and [02 · Collectives](02_collectives.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -380,7 +379,7 @@ put_to_the_test(surprises, more=f"""
 # **Your exercises**: 3.1 stands in a cell above, and [labs/simple_ddp.py](../labs/simple_ddp.py)
 # has 3.2 and 3.3.
 #
-# **Next**: [03b · Samples of its own](03b_samples_of_its_own.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("03")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 03b · Samples of its own
+# # {{title}}
 #
 # **What if a training program forgets one of the three conditions?** In
 # [part 03](03_data_parallel.ipynb) you wrote two of them: an equal start, and the mean of the
@@ -17,8 +17,7 @@
 # **After this part you can** share out the samples of an epoch, and find the condition that a
 # training program has forgotten.
 #
-# **It takes** about 15 minutes, and 30 more for 3 exercises. **It needs** [03 · Data
-# parallel](03_data_parallel.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -345,7 +344,7 @@ put_to_the_test(f"""
 # **Your exercises**: 3.5 and 3.6 stand in cells above, and
 # [labs/data_parallel.py](../labs/data_parallel.py) has 3.4.
 #
-# **Next**: [03c · Inside DDP](03c_inside_ddp.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("03b")

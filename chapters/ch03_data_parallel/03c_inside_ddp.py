@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 03c · Inside DDP
+# # {{title}}
 #
 # **How does `DistributedDataParallel` hide its communication?** In
 # [03 · Data parallel](03_data_parallel.ipynb) you averaged each gradient by itself, after the
@@ -17,8 +17,7 @@
 # **After this part you can** write the buckets and the hooks of DDP, and say when communication
 # hides behind the backward.
 #
-# **It takes** about 20 minutes, and 30 more for 4 exercises. **It needs**
-# [03 · Data parallel](03_data_parallel.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -402,7 +401,7 @@ put_to_the_test(surprises, more=f"""
 # [labs/gradient_sync_visualizer.py](../labs/gradient_sync_visualizer.py) and
 # [labs/data_parallel.py](../labs/data_parallel.py).
 #
-# **Next**: [03d · Not each time](03d_not_each_time.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("03c")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 03d · Not each time
+# # {{title}}
 #
 # **When does DDP communicate, and how long does a step wait for it?** With accumulation a step has
 # several backwards, and one exchange is enough. Here you write DDP's `no_sync`, and repair two
@@ -16,9 +16,7 @@
 # **After this part you can** accumulate under DDP with one exchange for each step, and measure the
 # exposed communication.
 #
-# **It takes** about 10 minutes, and 30 more for 4 exercises. **It needs**
-# [03c · Inside DDP](03c_inside_ddp.ipynb) and, for accumulation,
-# [01c · What it saves](01c_what_it_saves.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from contextlib import nullcontext
@@ -279,7 +277,7 @@ put_to_the_test(f"""
 # [labs/data_parallel.py](../labs/data_parallel.py) and [labs/simple_ddp.py](../labs/simple_ddp.py)
 # have 3.11 and 3.14.
 #
-# **Next**: [03e · DDP at work](03e_ddp_at_work.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("03d")

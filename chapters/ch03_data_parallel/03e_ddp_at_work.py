@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 03e · DDP at work
+# # {{title}}
 #
 # **What does `DistributedDataParallel` do for you, and what does it leave to you?** In
 # [03c](03c_inside_ddp.ipynb) and [03d](03d_not_each_time.ipynb) you wrote buckets, hooks and
@@ -17,7 +17,7 @@
 # **After this part you can** read DDP's options, count what it sends and keeps, and find replicas
 # that drift apart.
 #
-# **It takes** about 20 minutes. **It needs** [03d · Not each time](03d_not_each_time.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import copy
@@ -395,7 +395,7 @@ put_to_the_test(surprises + f"""
 #
 # **This part has no exercise.**
 #
-# **Next**: [03f · Counted over all ranks](03f_counted_over_all_ranks.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("03e")

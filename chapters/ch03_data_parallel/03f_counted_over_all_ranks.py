@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 03f · Counted over all ranks
+# # {{title}}
 #
 # **When is the mean of the ranks' gradients not the gradient of the batch?** DDP averages
 # correctly. Still, the result is not that of one process if a layer mixes samples, if a rank has
@@ -15,8 +15,7 @@
 # **After this part you can** train with BatchNorm, with uneven inputs and with padded sentences on
 # several ranks.
 #
-# **It takes** about 15 minutes, and 15 more for 1 exercise. **It needs** [03d · Not each
-# time](03d_not_each_time.ipynb) and exercise 1.5.
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from contextlib import nullcontext
@@ -291,7 +290,7 @@ Table(["", "gradients off by", "counted over all ranks"],
 #
 # **Your exercise** is in [labs/counted_over_ranks.py](../labs/counted_over_ranks.py).
 #
-# **Next**: [03g · One whole program](03g_one_whole_program.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("03f")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 03g · One whole program
+# # {{title}}
 #
 # **What does a training script need around DDP, and what goes wrong without it?** In parts 03 to
 # 03f you met the pieces one by one. Here they stand together in one file,
@@ -17,9 +17,7 @@
 # **After this part you can** write a training script for DDP that starts anywhere, counts its test
 # images once, saves whole checkpoints, and gives the weights of one process.
 #
-# **It takes** about 25 minutes, and 30 more for 1 exercise. **It needs** [03d · Not each
-# time](03d_not_each_time.ipynb) and [03f · Counted over all
-# ranks](03f_counted_over_all_ranks.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import tempfile
@@ -391,7 +389,7 @@ put_to_the_test(f"""
 #
 # **Your exercise** is in [labs/train_ddp.py](../labs/train_ddp.py).
 #
-# **Next**: [03h · A server in the middle](03h_a_server_in_the_middle.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("03g")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 03h · A server in the middle
+# # {{title}}
 #
 # **Must gradients be averaged by an all-reduce?** There is another way to train one model on many
 # ranks. One rank can keep the weights and serve all others: a *parameter server*. The others can
@@ -17,9 +17,7 @@
 # **After this part you can** say what limits a parameter server, and what a stale gradient does to
 # a training.
 #
-# **It takes** about 20 minutes, and 30 more for 2 exercises. **It needs**
-# [02g · Across machines](02g_across_machines.ipynb) and [03 · Data
-# parallel](03_data_parallel.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import time
@@ -426,7 +424,7 @@ put_to_the_test(text, more=f"""
 # **Your exercises**: one in a cell above, and
 # [labs/parameter_server.py](../labs/parameter_server.py).
 #
-# **Next**: [03i · One process for all GPUs](03i_one_process_for_all.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("03h")

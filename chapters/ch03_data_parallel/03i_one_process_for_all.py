@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 03i · One process for all GPUs
+# # {{title}}
 #
 # **Why not let one process drive all GPUs?** `torch.nn.DataParallel` needs no ranks and no
 # launcher: `model = DataParallel(model)` is all. You will meet it in old programs. Here you count
@@ -14,9 +14,7 @@
 # **After this part you can** read code that uses `DataParallel`, and say why PyTorch recommends
 # DDP.
 #
-# **It takes** about 20 minutes. **It needs** [02d · Bytes of all
-# collectives](02d_bytes_of_all.ipynb) and [03h · A server in the
-# middle](03h_a_server_in_the_middle.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -291,7 +289,7 @@ put_to_the_test(text, more=others + f"""
 #
 # **This part has no exercise.**
 #
-# **Next**: [03j · Fewer bytes](03j_fewer_bytes.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("03i")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 03j · Fewer bytes
+# # {{title}}
 #
 # **How do you train when the link is too slow for the gradients?** In DDP each of $n$ ranks sends
 # $2\frac{n-1}{n}$ models in every step: one with two ranks, nearly two with many. Inside a cluster
@@ -18,8 +18,7 @@
 # **After this part you can** compress the gradients of DDP with a hook, write PowerSGD with error
 # feedback, and compare such methods in bytes, seconds and loss.
 #
-# **It takes** about 30 minutes, and 30 more for 1 exercise. **It needs** [03e · DDP at
-# work](03e_ddp_at_work.ipynb) and [02g · Across machines](02g_across_machines.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -346,7 +345,7 @@ put_to_the_test(f"""
 #
 # **Your exercise** stands in [labs/fewer_bytes.py](../labs/fewer_bytes.py).
 #
-# **Next**: [03k · How far it scales](03k_how_far_it_scales.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("03j")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 03k · How far it scales
+# # {{title}}
 #
 # **When do more ranks help no more?** One answer comes from the hardware: arithmetic, memory or
 # network limits a step. Another one comes from dividing the work: computing shrinks when ranks are
@@ -17,8 +17,7 @@
 # **After this part you can** predict which resource limits a step, tell weak from strong scaling,
 # compute an efficiency, and say how many ranks are too many.
 #
-# **It takes** about 20 minutes, and 30 more for 1 exercise. **It needs** [03c · Inside
-# DDP](03c_inside_ddp.ipynb) and [02g · Across machines](02g_across_machines.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from functools import partial
@@ -423,7 +422,7 @@ put_to_the_test(f"""
 #
 # **Your exercise** stands in the cell above.
 #
-# **Next**: [03l · Large batches](03l_large_batches.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("03k")

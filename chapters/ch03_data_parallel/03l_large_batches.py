@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 03l · Large batches
+# # {{title}}
 #
 # **You have eight GPUs in place of one. Is the training done eight times sooner?** Weak scaling
 # gives eight times as many samples in a second (03k): the batch grows. But does a larger batch help
@@ -18,8 +18,7 @@
 # **After this part you can** choose a learning rate for a larger batch, measure the noise scale of
 # your gradients, and decide what to do with eight GPUs.
 #
-# **It takes** about 20 minutes. **It needs** [03k · How far it
-# scales](03k_how_far_it_scales.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from statistics import median
@@ -279,7 +278,7 @@ put_to_the_test(f"""
 #
 # **This part has no exercise.**
 #
-# **Next**: [03m · When it hangs](03m_when_it_hangs.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("03l")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 03m · When it hangs
+# # {{title}}
 #
 # **A job on a cluster stands still, and all you have is a terminal.** In this course a launch ends
 # after its timeout, and names the line on which each rank waits. A cluster does not do that for
@@ -18,8 +18,7 @@
 # **After this part you can** turn on PyTorch's checks, ask all ranks where they stand, and read the
 # flight recorder. You can tell the rank that made a mistake from those that only wait for it.
 #
-# **It takes** about 20 minutes, and 20 more for 1 exercise. **It needs** [03 · Data
-# parallel](03_data_parallel.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import os
@@ -370,7 +369,7 @@ put_to_the_test(f"""
 #
 # **Your exercise** is in [labs/when_it_hangs.py](../labs/when_it_hangs.py).
 #
-# **Next**: [04 · Checkpoints](04_failure_and_recovery.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("03m")

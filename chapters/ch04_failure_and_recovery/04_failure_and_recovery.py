@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 04 · Checkpoints
+# # {{title}}
 #
 # **What has to be saved, and how, so that a crash costs minutes and not weeks?** The more machines
 # train together, the sooner one of them fails: in 54 days on 16,384 GPUs, Llama 3 was interrupted
@@ -18,8 +18,7 @@
 # **After this part you can** save a training so that it goes on bit for bit, write files that no
 # crash leaves half written, save while the training goes on, and say how often to save.
 #
-# **It takes** about 40 minutes, and 60 more for 5 exercises. **It needs** [03 · Data
-# parallel](03_data_parallel.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import math
@@ -598,7 +597,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in the cell above and in
 # [labs/checkpoints.py](../labs/checkpoints.py).
 #
-# **Next**: [04b · Checkpoints of shards](04b_sharded_checkpoints.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("04")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 04b · Checkpoints of shards
+# # {{title}}
 #
 # **Who saves what, when no rank has all of it?** In [04](04_failure_and_recovery.ipynb) each rank
 # had the whole model. Chapters 06 to 08 cut it: then each rank keeps a **shard**, a part that
@@ -15,9 +15,8 @@
 # **After this part you can** say which ranks have to save, read shards on another number of ranks,
 # and use `torch.distributed.checkpoint` for any layout.
 #
-# **It takes** about 20 minutes, and 15 more for 1 exercise. **It needs** [04 ·
-# Checkpoints](04_failure_and_recovery.ipynb). One sentence each says here what ZeRO, tensor and
-# pipeline parallel are. Chapters 06 to 08 say it in full.
+# {{takes}} One sentence each says here what ZeRO, tensor and pipeline parallel are. Chapters 06 to
+# 08 say it in full.
 
 # %% jupyter={"source_hidden": true}
 import shutil
@@ -342,7 +341,7 @@ put_to_the_test(f"""
 # **Your exercise** stands in
 # [labs/sharded_checkpoints.py](../labs/sharded_checkpoints.py).
 #
-# **Next**: [04c · Finding out](04c_finding_out.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("04b")

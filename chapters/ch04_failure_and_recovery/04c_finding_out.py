@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 04c · Finding out
+# # {{title}}
 #
 # **Something is wrong. With which rank, and what?** A checkpoint helps only those who know that
 # they need it. A rank that crashes is easy to find. One that stands still, that is slow, or that
@@ -15,8 +15,7 @@
 # **After this part you can** tell a crash from a hang, find the rank that a hang is due to, name a
 # slow rank within ten steps, and find wrong numbers in the step in which they arise.
 #
-# **It takes** about 35 minutes, and 60 more for 4 exercises. **It needs** [03 · Data
-# parallel](03_data_parallel.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import io
@@ -535,7 +534,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in
 # [labs/finding_out.py](../labs/finding_out.py).
 #
-# **Next**: [04d · Restart](04d_restart.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("04c")

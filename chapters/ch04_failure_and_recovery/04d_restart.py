@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 04d · Restart
+# # {{title}}
 #
 # **A rank has died. How does the training go on, and is it still the same training?** You can save
 # a training (04), and find out that something is wrong (04c). Now all ranks have to start again.
@@ -16,8 +16,7 @@
 # **After this part you can** let `torchrun` restart a training, say what a restart costs, keep the
 # batch the same on any number of ranks, and write the job for SLURM or Kubernetes.
 #
-# **It takes** about 30 minutes, and 30 more for 2 exercises. **It needs** [04 ·
-# Checkpoints](04_failure_and_recovery.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import io
@@ -446,7 +445,7 @@ put_to_the_test(f"""
 #
 # **Your exercises** stand in [labs/restart.py](../labs/restart.py).
 #
-# **Next**: [04e · Keep training](04e_keep_training.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("04d")

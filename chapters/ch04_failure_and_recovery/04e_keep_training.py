@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 04e · Keep training
+# # {{title}}
 #
 # **One rank of many dies. Do all others have to stop?** A restart ends every process, also those
 # that are well, and throws away what they have in memory. But in data parallel training every rank
@@ -16,8 +16,7 @@
 # **After this part you can** make ranks agree on who is there, go on without a lost one in the same
 # step, and take a newcomer in, so that the weights are those of a run that nobody disturbed.
 #
-# **It takes** about 30 minutes, and 40 more for 2 exercises. **It needs** [04c · Finding
-# out](04c_finding_out.ipynb) and [04d · Restart](04d_restart.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import contextlib
@@ -415,7 +414,7 @@ put_to_the_test(f"""
 #
 # **Your exercises** stand in [labs/keep_training.py](../labs/keep_training.py).
 #
-# **Next**: [04f · Copies in memory, and rare meetings](04f_copies_and_local_steps.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("04e")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 04f · Copies in memory, and rare meetings
+# # {{title}}
 #
 # **What if the lost rank had something that nobody else has?** With sharded states, as in ZeRO and
 # FSDP, each rank keeps a part that exists once. Reading it from the last checkpoint costs all steps
@@ -16,8 +16,7 @@
 # **After this part you can** keep states of other ranks in memory, find out from which step all can
 # go on, and train with workers that exchange weights once in many steps.
 #
-# **It takes** about 25 minutes, and 30 more for 2 exercises. **It needs** [04e · Keep
-# training](04e_keep_training.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import os
@@ -348,7 +347,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in [labs/memory_copies.py](../labs/memory_copies.py) and
 # [labs/diloco.py](../labs/diloco.py).
 #
-# **Next**: [04g · Chaos](04g_chaos.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("04f")

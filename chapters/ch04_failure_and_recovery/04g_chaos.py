@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 04g · Chaos
+# # {{title}}
 #
 # **Does your training survive a bad day?** This is the exam of chapter 04. A process is killed,
 # another stands still, one becomes slow, one computes wrongly, a bit of a weight changes, the disk
@@ -16,8 +16,7 @@
 # **After this part you can** put together what chapter 04 has taught, and say what each kind of
 # failure costs.
 #
-# **It takes** about 20 minutes, and 60 more for 1 exercise. **It needs** all parts of chapter 04,
-# and [04e · Keep training](04e_keep_training.ipynb) most of all.
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import contextlib
@@ -249,7 +248,7 @@ put_to_the_test(f"""
 #
 # **Your exercise** stands in [labs/chaos.py](../labs/chaos.py).
 #
-# **Next**: [05 · Where the memory goes](05_memory.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("04g")

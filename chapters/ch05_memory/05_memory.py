@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 05 · Where the memory goes
+# # {{title}}
 #
 # **A model of 7 billion parameters takes 14 GB in half precision, 2 bytes a number. Why does
 # training it not fit into 80 GB?** The parameters are a small part of what a training step needs.
@@ -15,8 +15,7 @@
 # **After this part you can** say what each byte of a training step is for, count the bytes of the
 # model states, and find a program that keeps too much.
 #
-# **It takes** about 15 minutes, and 20 more for 2 exercises. **It needs** [01 · Gradient
-# accumulation](01_gradient_accumulation.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from functools import partial
@@ -318,7 +317,7 @@ check("5.2", train_and_validate)
 #
 # **Your exercises** stand in cells above.
 #
-# **Next**: [05b · Half precision](05b_half_precision.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("05")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 05b · Half precision
+# # {{title}}
 #
 # **Does half precision halve the memory?** Numbers of 2 bytes in place of 4: that sounds like half
 # of everything. In this part you count what mixed precision really keeps, find out why it keeps a
@@ -16,8 +16,7 @@
 # **After this part you can** say what 12, 16, 18 and 20 bytes for each parameter consist of, train
 # in bfloat16 with float32 masters, and write a loss scaler.
 #
-# **It takes** about 20 minutes, and 30 more for 2 exercises. **It needs** [05 · Where the memory
-# goes](05_memory.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from functools import partial
@@ -394,7 +393,7 @@ put_to_the_test(surprises, more=f"""
 #
 # **Your exercises** stand in [labs/memory.py](../labs/memory.py).
 #
-# **Next**: [05c · Smaller optimizer states](05c_smaller_optimizer_states.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("05b")

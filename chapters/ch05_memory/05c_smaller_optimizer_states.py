@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 05c · Smaller optimizer states
+# # {{title}}
 #
 # **Can the optimizer keep less?** In float32, Adam's state is half of the model states. In mixed
 # precision, with the master, it is three quarters of them. In this part you keep it in 2 bytes and
@@ -15,8 +15,7 @@
 # **After this part you can** round stochastically, keep a tensor in 8 bits by blocks, and say what
 # goes wrong when a state is rounded.
 #
-# **It takes** about 20 minutes, and 30 more for 2 exercises. **It needs** [05b · Half
-# precision](05b_half_precision.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -313,7 +312,7 @@ state_bytes.compare(2 * (1 + 4 / 256), measured / numbers, kind="optimizer_state
 #
 # **Your exercises** stand in [labs/small_states.py](../labs/small_states.py).
 #
-# **Next**: [05d · Activations](05d_activations.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("05c")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 05d · Activations
+# # {{title}}
 #
 # **What does the forward leave behind for the backward?** The states of a model have a fixed size.
 # Activations do not: they grow with the batch and with the context, and at long contexts they are
@@ -17,8 +17,7 @@
 # **After this part you can** say which tensors a layer keeps and why, and predict the activations
 # of a transformer to the byte.
 #
-# **It takes** about 20 minutes, and 15 more for 1 exercise. **It needs** [05 · Where the memory
-# goes](05_memory.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -291,7 +290,7 @@ put_to_the_test(f"""
 #
 # **Your exercise** stands in a cell above.
 #
-# **Next**: [05e · A large vocabulary](05e_a_large_vocabulary.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("05d")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 05e · A large vocabulary
+# # {{title}}
 #
 # **What does the loss itself need?** Llama 3 knows 128,256 tokens. For each position of a sample
 # the model returns as many numbers, one for each token that could come next: the **logits**. With
@@ -17,8 +17,7 @@
 # **After this part you can** say what a loss costs for any vocabulary, and compute it in chunks,
 # with the same gradients.
 #
-# **It takes** about 20 minutes, and 25 more for 1 exercise. **It needs** [05d ·
-# Activations](05d_activations.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from functools import partial
@@ -292,7 +291,7 @@ for name, way in ways_grown.items():
 #
 # **Your exercise** stands in [labs/large_vocabulary.py](../labs/large_vocabulary.py).
 #
-# **Next**: [05f · Computed twice](05f_computed_twice.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("05e")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 05f · Computed twice
+# # {{title}}
 #
 # **What if activations are not kept, but computed again?** The backward then has to run parts of
 # the forward a second time. You pay with time, and get back most of the activations. This is
@@ -15,8 +15,7 @@
 # **After this part you can** write a function for autograd, recompute a block with the same
 # gradients, also under dropout, and choose which operations to recompute.
 #
-# **It takes** about 25 minutes, and 35 more for 2 exercises. **It needs** [05d ·
-# Activations](05d_activations.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from functools import partial
@@ -407,7 +406,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in [labs/recomputation.py](../labs/recomputation.py) and
 # [labs/memory.py](../labs/memory.py).
 #
-# **Next**: [05g · What fits](05g_what_fits.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("05f")

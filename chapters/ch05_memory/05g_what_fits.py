@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 05g · What fits
+# # {{title}}
 #
 # **Will it fit?** You want to know before you rent the GPUs. Here is a calculator for the memory of
 # a training step: of one GPU, and of each GPU of a large run. First you take the simplest way to
@@ -16,8 +16,7 @@
 # **After this part you can** predict what a training needs on each GPU, say what such a prediction
 # leaves out, and tell allocated from reserved memory.
 #
-# **It takes** about 25 minutes, and 15 more for 1 exercise. **It needs** parts
-# [05d](05d_activations.ipynb) to [05f](05f_computed_twice.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from functools import partial
@@ -413,7 +412,7 @@ put_to_the_test(surprises + f"""
 #
 # **Your exercise** stands in a cell above.
 #
-# **Next**: [05h · Optimizers for matrices](05h_optimizers_for_matrices.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("05g")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 05h · Optimizers for matrices
+# # {{title}}
 #
 # **Can half of a matrix take its step alone?** With Adam it can: Adam looks at each number by
 # itself. In this part you meet two optimizers that look at a matrix as a whole, and keep less than
@@ -16,7 +16,7 @@
 # **After this part you can** say what Adafactor and Muon keep, take Muon's step, and say which
 # optimizers can be split among ranks anywhere.
 #
-# **It takes** about 15 minutes. **It needs** [05 · Where the memory goes](05_memory.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from functools import partial
@@ -226,7 +226,7 @@ Table(["optimizer", "state for each parameter", "best rate", "loss at the end, f
 # * Adam's step for a number depends on nothing but this number's gradients: cut its state anywhere.
 #   With Muon two halves of a matrix take another step than the whole, in length and in direction.
 #
-# **Next**: [06 · ZeRO](06_zero.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("05h")

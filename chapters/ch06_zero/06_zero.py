@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 06 · ZeRO
+# # {{title}}
 #
 # **Eight GPUs with DDP hold the same optimizer state eight times. What if each held an eighth?**
 # Then each GPU could update only an eighth of the model. That is enough, if the GPUs tell each
@@ -16,9 +16,7 @@
 # **After this part you can** write stage 1 of ZeRO, and predict what a rank keeps and what it
 # sends.
 #
-# **It takes** about 20 minutes, and 40 more for 4 exercises. **It needs**
-# [02c · The ring](02c_the_ring.ipynb), [03 · Data parallel](03_data_parallel.ipynb) and
-# [05 · Where the memory goes](05_memory.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -434,7 +432,7 @@ put_to_the_test(surprises + f"""
 # **Your exercises**: 6.1 stands in a cell above. The others are in
 # [labs/zero.py](../labs/zero.py).
 #
-# **Next**: [06b · Whole tensors](06b_whole_tensors.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("06")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 06b · Whole tensors
+# # {{title}}
 #
 # **Must a shard cut through matrices? A rank could own some whole tensors instead.** No flat
 # vector, no padding: it sounds simpler. PyTorch's own stage 1 does it, and some optimizers need it.
@@ -17,8 +17,7 @@
 # **After this part you can** share out tensors among ranks, find the two usual bugs of stage 1, and
 # say which optimizers need whole tensors.
 #
-# **It takes** about 15 minutes, and 25 more for 2 exercises. **It needs**
-# [06 · ZeRO](06_zero.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -287,7 +286,7 @@ print(f"two ranks equal one process: {all(equal)}")
 #
 # **Your exercises** stand in cells above.
 #
-# **Next**: [06c · Gradients in parts](06c_gradients_in_parts.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("06b")

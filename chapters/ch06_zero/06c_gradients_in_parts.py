@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 06c · Gradients in parts
+# # {{title}}
 #
 # **A rank needs the mean gradient of its own part only. Why keep all the others until the step?**
 # In stage 1 whole gradients wait for the step, on every rank. In stage 2 they are reduced while the
@@ -16,8 +16,7 @@
 # **After this part you can** write stage 2 of ZeRO, say which memory it saves and when, and tell
 # when a gradient is complete.
 #
-# **It takes** about 20 minutes, and 30 more for 2 exercises. **It needs**
-# [06 · ZeRO](06_zero.ipynb) and [03c · Inside DDP](03c_inside_ddp.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -298,7 +297,7 @@ check("6.8", reduce_and_free)
 #
 # **Your exercises**: 6.8 stands in a cell above, and 6.7 in [labs/zero.py](../labs/zero.py).
 #
-# **Next**: [06d · Parameters in parts](06d_parameters_in_parts.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("06c")

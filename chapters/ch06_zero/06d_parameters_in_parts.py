@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 06d · Parameters in parts
+# # {{title}}
 #
 # **A 70B model in bf16 has 140 GB of parameters. No rank needs them all at the same time. How does
 # it compute with those that it does not have?** In stage 3 a rank keeps its shard of the parameters
@@ -17,8 +17,7 @@
 # **After this part you can** free and refill memory under views, write stage 3, and say what a rank
 # holds at most.
 #
-# **It takes** about 25 minutes, and 60 more for 5 exercises. **It needs**
-# [06c · Gradients in parts](06c_gradients_in_parts.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -455,7 +454,7 @@ put_to_the_test(f"""
 # **Your exercises**: 6.9 and 6.13 stand in cells above. The others are in
 # [labs/zero.py](../labs/zero.py).
 #
-# **Next**: [06e · All stages together](06e_all_stages_together.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("06d")

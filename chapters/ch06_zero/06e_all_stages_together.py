@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 06e · All stages together
+# # {{title}}
 #
 # **What does each stage of ZeRO save, and what can it be combined with?** A real training uses
 # bfloat16, and recomputes activations. It clips gradients and accumulates over micro-batches. Some
@@ -17,8 +17,7 @@
 # **After this part you can** say what a rank keeps in each stage, and when stage 2 lowers the peak.
 # You can clip sharded gradients, and combine ZeRO with mixed precision and recomputation.
 #
-# **It takes** about 25 minutes, and 20 more for 1 exercise. **It needs** [06d · Parameters in
-# parts](06d_parameters_in_parts.ipynb) and [05b · Half precision](05b_half_precision.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import textwrap
@@ -453,7 +452,7 @@ put_to_the_test(surprises, more=f"""
 #
 # **Your exercise** stands in [labs/composing.py](../labs/composing.py).
 #
-# **Next**: [06f · Who pays when](06f_who_pays_when.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("06e")

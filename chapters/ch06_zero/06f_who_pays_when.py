@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 06f · Who pays when
+# # {{title}}
 #
 # **ZeRO stage 3 sends three models in a step where DDP sends two. When does the computing have to
 # wait for them?** You know the three stages. Now you use them as people do: with micro-batches,
@@ -16,9 +16,7 @@
 # **After this part you can** say what micro-batches, units and recomputation cost in each stage,
 # and let gathers and reduce-scatters travel behind the computing.
 #
-# **It takes** about 25 minutes, and 50 more for 3 exercises. **It needs** [06d · Parameters in
-# parts](06d_parameters_in_parts.ipynb) and [06e · All stages
-# together](06e_all_stages_together.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import time
@@ -484,7 +482,7 @@ put_to_the_test(surprises + f"""
 #
 # **Your exercises**: two in cells above, and [labs/prefetch.py](../labs/prefetch.py).
 #
-# **Next**: [06g · State on disk](06g_state_on_disk.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("06f")

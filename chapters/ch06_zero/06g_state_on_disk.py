@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 06g · State on disk
+# # {{title}}
 #
 # **Where does the state of a sharded model go when there is no room for it, and when the training
 # stops?** Both times the answer is a disk. If even a shard of the optimizer's state is too large,
@@ -16,9 +16,7 @@
 # **After this part you can** move the optimizer's state out of the device's memory, say what that
 # costs, and load a sharded checkpoint on another number of ranks.
 #
-# **It takes** about 20 minutes, and 25 more for 1 exercise. **It needs** [06e · All stages
-# together](06e_all_stages_together.ipynb) and [04b · Sharded
-# checkpoints](04b_sharded_checkpoints.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import tempfile
@@ -308,7 +306,7 @@ put_to_the_test(f"""
 #
 # **Your exercise** stands in [labs/resharding.py](../labs/resharding.py).
 #
-# **Next**: [06h · Sharding engines](06h_sharding_engines.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("06g")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 06h · Sharding engines
+# # {{title}}
 #
 # **Nobody trains with an engine of three hundred lines. Do the engines that people use do the same
 # as yours?** You put PyTorch's and DeepSpeed's engines beside your stages: the same model, the same
@@ -16,8 +16,7 @@
 # **After this part you can** say what FSDP2 and DeepSpeed keep and send, read the names of their
 # strategies, and say what a flat parameter cannot do.
 #
-# **It takes** about 25 minutes. **It needs** [06d · Parameters in
-# parts](06d_parameters_in_parts.ipynb) and [06f · Who pays when](06f_who_pays_when.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import json
@@ -461,7 +460,7 @@ put_to_the_test(surprises + f"""
 #   dimension, into a **DTensor**. So frozen weights, weight decay by group and checkpoints work.
 # * A default may turn a setting off without a word. Count calls and bytes.
 #
-# **Next**: [06i · An FSDP2 program](06i_an_fsdp2_program.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("06h")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 06i · An FSDP2 program
+# # {{title}}
 #
 # **Which lines does a training with FSDP2 need, and what happens without each of them?** Part
 # [03g](03g_one_whole_program.ipynb) had a whole program for DDP. Here is one for FSDP2:
@@ -16,8 +16,7 @@
 # **After this part you can** write a program for FSDP2 whose weights are those of one process, on
 # any number of ranks, and say for a model of 70 billion parameters what fits.
 #
-# **It takes** about 25 minutes, and 20 more for 1 exercise. **It needs** [06h · Sharding
-# engines](06h_sharding_engines.ipynb) and [03g · One whole program](03g_one_whole_program.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import tempfile
@@ -438,7 +437,7 @@ put_to_the_test(surprises + f"""
 # **Your exercise** stands in a cell above. The program is
 # [labs/train_fsdp2.py](../labs/train_fsdp2.py).
 #
-# **Next**: [07 · Tensor parallel](07_tensor_parallel.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("06i")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 07 · Tensor parallel
+# # {{title}}
 #
 # **How do several ranks compute one matrix product, if no rank has the whole matrix?** ZeRO-3
 # (chapter 06) cuts the weights, but gathers each of them before it is used. So a layer that is too
@@ -19,8 +19,7 @@
 # **After this part you can** cut a linear layer by columns or by rows, say which collective it
 # needs and where, and write both layers so that all gradients equal one process.
 #
-# **It takes** about 20 minutes, and 40 more for 5 exercises. **It needs** [02 ·
-# Collectives](02_collectives.ipynb) and [02c · The ring](02c_the_ring.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -329,7 +328,7 @@ put_to_the_test(surprises + f"""
 #
 # **Your exercises** stand in [labs/tensor_parallel.py](../labs/tensor_parallel.py).
 #
-# **Next**: [07b · The pair](07b_the_pair.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("07")

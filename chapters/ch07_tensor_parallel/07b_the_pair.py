@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 07b · The pair
+# # {{title}}
 #
 # **How do you put cut layers one behind the other, so that little is sent?** An MLP is two linear
 # layers with a GELU between them. Cut the first by columns and the second by rows, and one sum is
@@ -16,8 +16,7 @@
 # **After this part you can** cut an MLP over ranks with one all-reduce in each direction, and say
 # where a sum, a bias, and f belong.
 #
-# **It takes** about 15 minutes, and 40 more for 4 exercises. **It needs** [07 · Tensor
-# parallel](07_tensor_parallel.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -308,7 +307,7 @@ put_to_the_test(f"""
 #
 # **Your exercises** stand in the cells above.
 #
-# **Next**: [07c · Heads and vocabulary](07c_heads_and_vocabulary.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("07b")

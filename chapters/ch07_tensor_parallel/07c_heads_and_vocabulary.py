@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 07c · Heads and vocabulary
+# # {{title}}
 #
 # **How do you cut the rest of a transformer: attention, embedding, and loss?** Attention is a pair
 # again, cut by heads. It gets harder when keys and values have fewer heads than there are ranks.
@@ -16,8 +16,7 @@
 # **After this part you can** cut attention by heads on any number of ranks, count the sums of a
 # block, and compute a loss from logits that no rank has whole.
 #
-# **It takes** about 20 minutes, and 60 more for 4 exercises. **It needs** [07b · The
-# pair](07b_the_pair.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -312,7 +311,7 @@ put_to_the_test(f"""
 # [labs/replicated_heads.py](../labs/replicated_heads.py) and
 # [labs/tensor_parallel.py](../labs/tensor_parallel.py).
 #
-# **Next**: [07d · A model in parts](07d_a_model_in_parts.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("07c")

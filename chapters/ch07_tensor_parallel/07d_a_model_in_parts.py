@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 07d · A model in parts
+# # {{title}}
 #
 # **Does a whole transformer in parts train as one process does?** So far you cut layers. A whole
 # model has more: dropout, first weights, a norm of all gradients for clipping. In each of them,
@@ -16,8 +16,7 @@
 # **After this part you can** draw random numbers in a model that is cut, clip its gradients by
 # their global norm, and test that it trains as one process does.
 #
-# **It takes** about 20 minutes, and 30 more for 2 exercises. **It needs** [07c · Heads and
-# vocabulary](07c_heads_and_vocabulary.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -296,7 +295,7 @@ put_to_the_test(f"""
 # **Your exercises**: 7.14 stands in a cell above, and
 # [labs/tensor_parallel.py](../labs/tensor_parallel.py) has 7.15.
 #
-# **Next**: [07e · Sequence parallel](07e_sequence_parallel.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("07d")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 07e · Sequence parallel
+# # {{title}}
 #
 # **What does tensor parallelism leave whole, and can that be cut, too?** Between the parallel
 # regions stand layer norms, additions, and perhaps dropout. Every rank does them for all tokens,
@@ -18,8 +18,7 @@
 # **After this part you can** cut the context between the parallel regions, complete the gradients
 # of what is whole, say what this costs, and cut a model with PyTorch's DTensor.
 #
-# **It takes** about 20 minutes, and 25 more for 3 exercises. **It needs** [07d · A model in
-# parts](07d_a_model_in_parts.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from pedagogy_lib import (
@@ -294,7 +293,7 @@ put_to_the_test(f"""
 #
 # **Your exercises** stand in [labs/sequence_parallel.py](../labs/sequence_parallel.py).
 #
-# **Next**: [07f · Behind a product](07f_behind_a_product.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("07e")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 07f · Behind a product
+# # {{title}}
 #
 # **Do the ranks have to wait for each sum?** The next layer of a block needs the sum before it. But
 # some other work does not need this sum, in the backward and even in the forward. You let messages
@@ -16,8 +16,7 @@
 # **After this part you can** overlap a sum with a product in the backward, say how a gather is
 # overlapped in the forward, and tell what decoding with tensor parallelism costs.
 #
-# **It takes** about 20 minutes, and 25 more for 2 exercises. **It needs** [07e · Sequence
-# parallel](07e_sequence_parallel.ipynb) and [03c · Inside DDP](03c_inside_ddp.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from pedagogy_lib import (
@@ -269,7 +268,7 @@ put_to_the_test(f"""
 # **Your exercises**: [labs/sequence_parallel.py](../labs/sequence_parallel.py) has 7.19, and
 # [labs/decoding.py](../labs/decoding.py) has 7.20.
 #
-# **Next**: [07g · How wide](07g_how_wide.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("07f")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 07g · How wide?
+# # {{title}}
 #
 # **Over how many GPUs should you cut a model, and may they be on two machines?** The usual advice
 # is: at most one machine. You find out where this advice comes from. You measure what slow links
@@ -17,9 +17,7 @@
 # **After this part you can** predict what a slow link costs, count network cards rightly, and say
 # why tensor parallelism usually stays within a machine.
 #
-# **It takes** about 25 minutes, and 15 more for 1 exercise. **It needs** [07f · Behind a
-# product](07f_behind_a_product.ipynb), [02g · Across machines](02g_across_machines.ipynb), and for
-# section 5 [06 · ZeRO](06_zero.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from pedagogy_lib import (
@@ -408,7 +406,7 @@ put_to_the_test(surprises + f"""
 #
 # **Your exercise** stands in a cell above.
 #
-# **Next**: [08 · Pipeline parallel](08_pipeline_parallel.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("07g")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08 · Pipeline parallel
+# # {{title}}
 #
 # **A model has more layers than fit on one GPU. Give each GPU some of them. Why is almost every GPU
 # idle then, and what helps?** Cutting a model between its layers is simple, and little has to be
@@ -16,8 +16,7 @@
 # **After this part you can** write the schedule of GPipe as a list, run it on real ranks, and
 # predict how long they are idle.
 #
-# **It takes** about 15 minutes, and 10 more for 2 exercises. **It needs** [01 · Gradient
-# accumulation](01_gradient_accumulation.ipynb) and [02 · Collectives](02_collectives.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from pedagogy_lib import (
@@ -297,7 +296,7 @@ put_to_the_test(surprises, more=f"""
 # **Your exercises**: 8.2 stands in a cell above, and 8.1 in
 # [labs/schedules.py](../labs/schedules.py).
 #
-# **Next**: [08b · One forward, one backward](08b_one_forward_one_backward.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("08")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08b · One forward, one backward
+# # {{title}}
 #
 # **How many micro-batches does a rank have to keep, and which schedule keeps fewer?** GPipe needs
 # many micro-batches for a small bubble, and memory for all of them. Here you write 1F1B. It has the
@@ -15,8 +15,7 @@
 # **After this part you can** count what a schedule keeps, write 1F1B, recompute a stage without
 # spoiling its gradients, and check a schedule before it runs.
 #
-# **It takes** about 15 minutes, and 25 more for 3 exercises. **It needs** [08 · Pipeline
-# parallel](08_pipeline_parallel.ipynb) and [05f · Computed twice](05f_computed_twice.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from pedagogy_lib import (
@@ -337,7 +336,7 @@ put_to_the_test(surprises, more=f"""
 # **Your exercises**: 8.3 and 8.5 stand in cells above, and 8.4 in
 # [labs/schedules.py](../labs/schedules.py).
 #
-# **Next**: [08c · A machine for schedules](08c_a_machine_for_schedules.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("08b")

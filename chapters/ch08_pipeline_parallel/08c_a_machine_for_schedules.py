@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08c · A machine for schedules
+# # {{title}}
 #
 # **A schedule is a list. What computes, sends and waits as the list says, and gives the gradients
 # of one process?** You write both parts of that machine: a stage, which computes, and a pipeline,
@@ -15,8 +15,7 @@
 # **After this part you can** write a pipeline that trains like one process, predict what it sends,
 # and exchange messages without a deadlock, on Gloo and on NCCL.
 #
-# **It takes** about 20 minutes, and 40 more for 4 exercises. **It needs** [08b · One forward, one
-# backward](08b_one_forward_one_backward.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -365,7 +364,7 @@ put_to_the_test(f"""
 # **Your exercises**: 8.8 and 8.9 stand in cells above, and 8.6 and 8.7 in
 # [labs/pipeline_parallel.py](../labs/pipeline_parallel.py).
 #
-# **Next**: [08d · How large a micro-batch](08d_how_large_a_micro_batch.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("08c")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08d · How large a micro-batch
+# # {{title}}
 #
 # **A batch can be cut into many small micro-batches or into few large ones. Which size makes the
 # shortest step?** Many make the bubble small. But a small micro-batch uses a processor badly. You
@@ -14,8 +14,7 @@
 # **After this part you can** measure what a micro-batch costs, and choose its size for a batch and
 # a number of stages.
 #
-# **It takes** about 10 minutes, and 10 more for 1 exercise. **It needs** [08c · A machine for
-# schedules](08c_a_machine_for_schedules.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from pedagogy_lib import (
@@ -230,7 +229,7 @@ put_to_the_test(surprises, more=f"""
 #
 # **Your exercise** stands in a cell above: 8.10.
 #
-# **Next**: [08e · Fill the bubble](08e_fill_the_bubble.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("08d")

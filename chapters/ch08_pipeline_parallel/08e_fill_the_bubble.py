@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08e · Fill the bubble
+# # {{title}}
 #
 # **With 4 ranks and 8 micro-batches, every rank of 1F1B is idle for 27 % of the time. Can another
 # order fill this time?** More micro-batches would help, but they make the batch larger. In this
@@ -15,8 +15,7 @@
 # **After this part you can** interleave stages, split a backward, and write a schedule under a
 # memory limit.
 #
-# **It takes** about 15 minutes, and 75 more for 3 exercises. **It needs** parts
-# [08b](08b_one_forward_one_backward.ipynb) and [08c](08c_a_machine_for_schedules.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -219,7 +218,7 @@ Table(["schedule", "a step takes", "idle", "kept", f"fits into {p}"],
 # **Your exercises**: [labs/schedules.py](../labs/schedules.py) has 8.11,
 # [labs/pipeline_parallel.py](../labs/pipeline_parallel.py) has 8.12, and a cell above 8.13.
 #
-# **Next**: [08f · Zero bubble](08f_zero_bubble.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("08e")

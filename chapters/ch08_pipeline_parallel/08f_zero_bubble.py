@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08f · Zero bubble
+# # {{title}}
 #
 # **Some papers promise a pipeline in which no rank is ever idle. What do they mean, and what does
 # it cost?** You have halved the bubble in part 08e. Here are the schedules of the papers. You see
@@ -15,7 +15,7 @@
 # **After this part you can** read the schedules of the papers, say what "zero bubble" means, and
 # what it costs.
 #
-# **It takes** about 20 minutes. **It needs** [08e · Fill the bubble](08e_fill_the_bubble.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from pedagogy_lib import (
@@ -297,7 +297,7 @@ put_to_the_test(f"""
 # * **DualPipe** sends micro-batches in from both ends. Its price is a second copy of the model.
 # * Real ranks pause between actions, and `I` takes longer than `W`: some of the bubble comes back.
 #
-# **Next**: [08g · Unequal stages](08g_unequal_stages.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("08f")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08g · Unequal stages
+# # {{title}}
 #
 # **So far all stages took equally long, and messages were free. What if they are not?** In a real
 # model the embedding takes hardly any time, and the last layer may take as long as several blocks.
@@ -15,8 +15,7 @@
 # **After this part you can** balance the stages of a pipeline, and tell whether a link is fast
 # enough for it.
 #
-# **It takes** about 15 minutes, and 25 more for 1 exercise. **It needs** parts
-# [08b](08b_one_forward_one_backward.ipynb) and [08c](08c_a_machine_for_schedules.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from statistics import median
@@ -314,7 +313,7 @@ put_to_the_test(surprises + f"""
 #
 # **Your exercise** stands in [labs/pipeline_parallel.py](../labs/pipeline_parallel.py).
 #
-# **Next**: [08h · Never wait](08h_never_wait.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("08g")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08h · Never wait
+# # {{title}}
 #
 # **All schedules so far end each batch with a flush: everybody waits until the last gradient is
 # there, then all weights change at once. What if nobody ever waits?** PipeDream does that. The
@@ -17,8 +17,7 @@
 # **After this part you can** say how late the gradients of each stage are, stash weights, and tell
 # an effect of late gradients from the luck of a seed.
 #
-# **It takes** about 15 minutes, and 40 more for 2 exercises. **It needs** parts
-# [08b](08b_one_forward_one_backward.ipynb) and [08c](08c_a_machine_for_schedules.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -257,7 +256,7 @@ put_to_the_test(f"""
 #
 # **Your exercises**: 8.15 stands in [labs/pipedream.py](../labs/pipedream.py), and 8.16 in a cell.
 #
-# **Next**: [08i · Slices of a sequence](08i_slices_of_a_sequence.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("08h")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08i · Slices of a sequence
+# # {{title}}
 #
 # **One long sample cannot be cut into micro-batches. How can all stages of a pipeline work on it at
 # the same time?** Cut the sample itself. Slices of its tokens go through the stages one after
@@ -16,8 +16,7 @@
 # **After this part you can** run a pipeline inside of one sample, send gradients back through the
 # keys and values of earlier slices, and say for which models it works.
 #
-# **It takes** about 15 minutes, and 30 more for 2 exercises. **It needs** [08c · A machine for
-# schedules](08c_a_machine_for_schedules.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -255,7 +254,7 @@ put_to_the_test(f"""
 # **Your exercises**: 8.17 stands in a cell above, and 8.18 in
 # [labs/sequence_slices.py](../labs/sequence_slices.py).
 #
-# **Next**: [08j · Pipelines at work](08j_pipelines_at_work.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("08i")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08j · Pipelines at work
+# # {{title}}
 #
 # **Nobody trains with a pipeline alone. Does it go together with what else a training needs:
 # replicas with ZeRO, recomputation, dropout, clipping, weights that two stages share?** Some pairs
@@ -17,8 +17,7 @@
 # **After this part you can** choose a ZeRO stage for a pipeline, and clip by the norm over all
 # stages. You can say which features of a training go together with a pipeline.
 #
-# **It takes** about 25 minutes. **It needs** parts [08b](08b_one_forward_one_backward.ipynb) to
-# [08f](08f_zero_bubble.ipynb), and [06](06_zero.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import json
@@ -345,7 +344,7 @@ put_to_the_test(f"""
 # **To change**: in [labs/composed_pipelines.py](../labs/composed_pipelines.py), `Composed` is a
 # training with all of this.
 #
-# **Next**: [09 · Three dimensions](09_three_dimensions.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("08j")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 09 · Three dimensions
+# # {{title}}
 #
 # **How do a thousand ranks know with whom to talk?** Data, tensor and pipeline parallel can all be
 # used at the same time. Then each rank belongs to three groups at once. This part is about these
@@ -17,8 +17,7 @@
 # **After this part you can** lay out ranks in a mesh, say in which groups a rank is, make these
 # groups by hand and with `DeviceMesh`, and recognise the typical mistakes.
 #
-# **It takes** about 30 minutes, and 30 more for 3 exercises. **It needs** chapters
-# [07](07_tensor_parallel.ipynb) and [08](08_pipeline_parallel.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import textwrap
@@ -393,7 +392,7 @@ put_to_the_test(f"""
 #
 # **Your exercises** stand in the cells above and in [labs/meshes.py](../labs/meshes.py).
 #
-# **Next**: [09b · One step, three axes](09b_one_step_three_axes.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("09")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 09b · One step, three axes
+# # {{title}}
 #
 # **What does a training step look like if the model is copied, divided into stages, and its
 # matrices are cut, all at once?** You have written each kind of parallelism by itself. Here they
@@ -17,8 +17,7 @@
 # **After this part you can** put data, tensor and pipeline parallel together by hand, say which
 # ranks need the same samples, seeds and gradients, and do the same with PyTorch's engines.
 #
-# **It takes** about 35 minutes, and 75 more for 6 exercises. **It needs** part
-# [09](09_three_dimensions.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -455,7 +454,7 @@ put_to_the_test(f"""
 # [labs/three_dimensions.py](../labs/three_dimensions.py), and in
 # [labs/sharded_dimensions.py](../labs/sharded_dimensions.py).
 #
-# **Next**: [09c · Which axis where](09c_which_axis_where.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("09b")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 09c · Which axis where
+# # {{title}}
 #
 # **Two machines, a slow network between them, and three axes: which one may use the network?** The
 # result of the training is the same for every order of the axes. The time is not. Here you compute
@@ -16,8 +16,7 @@
 # **After this part you can** say what each axis sends and how often, choose the order of ranks, and
 # check a command line for a cluster before it costs anything.
 #
-# **It takes** about 25 minutes, and 40 more for 4 exercises. **It needs** parts
-# [02g](02g_across_machines.ipynb) and [09b](09b_one_step_three_axes.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from collections import Counter
@@ -461,7 +460,7 @@ put_to_the_test(surprises + f"""
 #
 # **Your exercises** stand in the cells above.
 #
-# **Next**: [09d · Many experts, few at a time](09d_experts.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("09c")

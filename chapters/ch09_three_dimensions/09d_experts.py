@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 09d · Many experts, few at a time
+# # {{title}}
 #
 # **How does a model get several times as large, for about the same computing?** Each MLP is
 # replaced by many, and each token goes through few of them. Here you build such a layer on one
@@ -17,8 +17,7 @@
 # **After this part you can** write a router, say how large a mixture of experts is and how much of
 # it a token meets, balance it in two ways, and say what a capacity costs.
 #
-# **It takes** about 30 minutes, and 50 more for 5 exercises. **It needs** part
-# [07](07_tensor_parallel.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -442,7 +441,7 @@ put_to_the_test(f"""
 #
 # **Your exercises** stand in [labs/experts.py](../labs/experts.py), and one in a cell above.
 #
-# **Next**: [09e · Experts on ranks](09e_experts_on_ranks.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("09d")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 09e · Experts on ranks
+# # {{title}}
 #
 # **How do tokens get to experts that are on other ranks, and back?** You write the exchange and its
 # backward, put it into the layer of part 09d, and train it beside one process. Then you measure
@@ -15,8 +15,7 @@
 # **After this part you can** exchange rows between ranks in uneven numbers, forward and backward,
 # say over which ranks an expert's gradient is averaged, and find out which rank a step waits for.
 #
-# **It takes** about 30 minutes, and 60 more for 4 exercises. **It needs** parts
-# [09](09_three_dimensions.ipynb) and [09d](09d_experts.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -416,7 +415,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in [labs/expert_parallel.py](../labs/expert_parallel.py), and two in
 # cells above.
 #
-# **Next**: [09f · Long contexts](09f_long_contexts.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("09e")

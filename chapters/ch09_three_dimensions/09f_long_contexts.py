@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 09f · Long contexts
+# # {{title}}
 #
 # **How does a model read a text that fits into no rank's memory?** Each rank gets a piece of the
 # text. All layers but one compute each place by itself. The exception is attention: there every
@@ -17,8 +17,7 @@
 # **After this part you can** put attention together from pieces, send keys round in a ring, swap
 # places for heads, say what each way costs in bytes and memory, and why pieces lie in a zigzag.
 #
-# **It takes** about 30 minutes, and 80 more for 6 exercises. **It needs** parts
-# [07g](07g_how_wide.ipynb) and [09](09_three_dimensions.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import torch
@@ -507,7 +506,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in [labs/long_contexts.py](../labs/long_contexts.py), and two in cells
 # above.
 #
-# **Next**: [09g · Sixty-four ranks](09g_sixty_four_ranks.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("09f")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 09g · Sixty-four ranks
+# # {{title}}
 #
 # **What does the step of a cluster look like, and what changes when it grows?** Here 64 processes
 # on 8 machines take a training step, on this computer. Then the same mesh grows to 16,384 ranks, on
@@ -14,8 +14,7 @@
 # **After this part you can** read the traffic of a large mesh, say what of a model lies on a rank,
 # and why a cluster cannot grow for ever with the same batch.
 #
-# **It takes** about 25 minutes, and 15 more for 1 exercise. **It needs** parts
-# [09b](09b_one_step_three_axes.ipynb) and [09c](09c_which_axis_where.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import time
@@ -472,7 +471,7 @@ put_to_the_test(strategies_said + """
 #
 # **Your exercise** stands in a cell above.
 #
-# **Next**: [10](10_choosing_a_strategy.ipynb) asks which plan to take.
+# **Next**: {{next}} asks which plan to take.
 
 # %%
 progress("09g")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 10 · Choosing a strategy
+# # {{title}}
 #
 # **You have a model, 64 GPUs and a month. Which parallelism do you take?** There are thousands of
 # plans, and each trial costs 64 GPUs. So the trials happen on paper. This part builds a *model of
@@ -15,9 +15,7 @@
 # **After this part you can** say what a step needs, where its seconds go, what limits it, and what
 # the whole training and the answers afterwards cost.
 #
-# **It takes** about 35 minutes, and 45 more for 6 exercises. **It needs** parts
-# [05](05_memory.ipynb), [08](08_pipeline_parallel.ipynb) and
-# [09c](09c_which_axis_where.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from dataclasses import replace
@@ -574,7 +572,7 @@ put_to_the_test(f"""
 #
 # **Your exercises** stand in the cells above.
 #
-# **Next**: [10b](10b_predict_then_run.ipynb) predicts plans, and then runs them.
+# **Next**: {{next}} predicts plans, and then runs them.
 
 # %%
 progress("10")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 10b · Predict, then run
+# # {{title}}
 #
 # **Can you trust a plan that nobody has run?** Here a model of cost predicts the seconds and the
 # memory of every plan for a small transformer on two machines with slow network cards. Then twelve
@@ -14,8 +14,7 @@
 # **After this part you can** measure the constants of a model of cost, predict what a plan takes,
 # and judge a model of cost by the choices that it makes.
 #
-# **It takes** about 25 minutes, and 25 more for 3 exercises. **It needs** parts
-# [02g](02g_across_machines.ipynb) and [10](10_choosing_a_strategy.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import time
@@ -333,7 +332,7 @@ put_to_the_test(f"""
 #
 # **Your exercises** stand in the cells above.
 #
-# **Next**: [10c](10c_published_runs.ipynb) holds the model against runs on real clusters.
+# **Next**: {{next}} holds the model against runs on real clusters.
 
 # %%
 progress("10b")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 10c · Against published runs
+# # {{title}}
 #
 # **How far off is a model of cost on runs that did not calibrate it?** People have published what
 # thousands of training runs took. Here the model of part 10 predicts 2,328 of these runs. You find
@@ -16,8 +16,7 @@
 # **After this part you can** compute FLOP/s and MFU from a step's time, find misprints, test a
 # model of cost honestly, and say what its two kinds of mistakes cost.
 #
-# **It takes** about 30 minutes, and 50 more for 4 exercises. **It needs** part
-# [10](10_choosing_a_strategy.ipynb), and chapters 05, 08 and 09.
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import numpy as np
@@ -683,7 +682,7 @@ put_to_the_test(f"""
 #
 # **Your exercises** stand in the cells above.
 #
-# **Next**: [10d · A small Alpa](10d_small_alpa.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("10c")

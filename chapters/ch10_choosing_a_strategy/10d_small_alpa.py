@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 10d · A small Alpa
+# # {{title}}
 #
 # **Can a program choose how a model is split, if each stage of the pipeline may be split in its own
 # way?** The compiler Alpa does. Here you build a small one. It searches on two levels, and predicts
@@ -17,9 +17,7 @@
 # product is cut, cut the model into stages by dynamic programming, and say what "optimal" means
 # there.
 #
-# **It takes** about 30 minutes, and 60 more for 4 exercises. **It needs** parts
-# [07](07_tensor_parallel.ipynb), [08g](08g_unequal_stages.ipynb) and
-# [09c](09c_which_axis_where.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import time
@@ -638,7 +636,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in the cells above, and in
 # [labs/operator_shardings.py](../labs/operator_shardings.py).
 #
-# **Next**: [10e · From plan to configuration](10e_from_plan_to_configuration.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("10d")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 10e · From plan to configuration
+# # {{title}}
 #
 # **A plan is a row of numbers. What do you type to start it?** Here a plan becomes the command line
 # of Megatron-LM and the files of DeepSpeed, torchtitan, accelerate and nanotron, and a program for
@@ -15,8 +15,7 @@
 # **After this part you can** write a plan as an engine wants it, see which plans an engine cannot
 # express, and find mistakes in a configuration before they cost GPU-hours.
 #
-# **It takes** about 25 minutes, and 45 more for 3 exercises. **It needs** parts
-# [06h](06h_sharding_engines.ipynb), [09c](09c_which_axis_where.ipynb) and 10.
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from collections import Counter
@@ -537,7 +536,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in the cells above, and one in
 # [labs/configurations.py](../labs/configurations.py).
 #
-# **Next**: [10f · Advice, judged](10f_advice_judged.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("10e")

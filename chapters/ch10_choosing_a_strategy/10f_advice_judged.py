@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 10f · Advice, judged
+# # {{title}}
 #
 # **"Start with DDP." "tp 8, pp 4, dp 2 for 70B." "Never use tensor parallelism across machines."**
 # Advice of this kind is everywhere, mostly without numbers. Here the planner judges it: how much
@@ -16,9 +16,7 @@
 # **After this part you can** turn advice into a decision with numbers, say when a prediction
 # decides nothing, and test which assumptions a verdict depends on.
 #
-# **It takes** about 30 minutes, and 35 more for 2 exercises. **It needs** parts
-# [09g](09g_sixty_four_ranks.ipynb), [10](10_choosing_a_strategy.ipynb) and
-# [10c](10c_published_runs.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from itertools import pairwise
@@ -453,7 +451,7 @@ put_to_the_test(f"""
 #
 # **Your exercises** stand in [labs/advice.py](../labs/advice.py).
 #
-# **Next**: [10g · Practices and pitfalls](10g_practices_and_pitfalls.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("10f")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 10g · Practices and pitfalls
+# # {{title}}
 #
 # **"Always use mixed precision." "Offload to the CPU." "Save after every epoch."** Such advice
 # chooses no mesh, so [10f](10f_advice_judged.ipynb) did not judge it. Which advice can a model of
@@ -15,8 +15,7 @@
 # **After this part you can** say what a practice saves and costs for *your* job: mixed precision,
 # recomputing, offload, accumulation, and how often to save.
 #
-# **It takes** about 30 minutes, and 15 more for 1 exercise. **It needs** parts
-# [04](04_failure_and_recovery.ipynb), [05](05_memory.ipynb) and [10f](10f_advice_judged.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from statistics import median
@@ -456,7 +455,7 @@ put_to_the_test("""
 #
 # **Your exercise** stands in [labs/practices.py](../labs/practices.py).
 #
-# **Next**: [11 · Capstone](11_capstone.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("10g")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 11 · Capstone
+# # {{title}}
 #
 # **Can you train a language model on two slow machines, with what you have written, on a bad day?**
 # You choose a recipe with the planner. It has to keep a budget: time, memory, and bytes over the
@@ -17,9 +17,7 @@
 # **After this part you can** put all axes, precision, checkpoints and recovery together, and say
 # what each of them costs.
 #
-# **It takes** about 20 minutes, and 90 more for 3 exercises. **It needs** parts
-# [04e](04e_keep_training.ipynb), [09b](09b_one_step_three_axes.ipynb) and
-# [10b](10b_predict_then_run.ipynb); your own functions of all chapters run here.
+# {{takes}} Your own functions of all chapters run here.
 
 # %% jupyter={"source_hidden": true}
 import shutil
@@ -559,7 +557,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in a cell above, in [labs/capstone_state.py](../labs/capstone_state.py),
 # and in [labs/capstone_chaos.py](../labs/capstone_chaos.py).
 #
-# **Next**: [11b · The exam](11b_exam.ipynb).
+# **Next**: {{next}}.
 
 # %%
 progress("11")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 11b · The exam
+# # {{title}}
 #
 # **Twelve trainings are broken. Can you say how?** On a cluster nobody tells you. You have a loss
 # curve, a timeline, counts of bytes, the calls that a flight recorder kept, and the memory over
@@ -16,9 +16,7 @@
 # **After this part you can** read five kinds of evidence together, say what each possible fault
 # would change, and rule out all faults but one.
 #
-# **It takes** about 25 minutes, and 60 more for 1 exercise. **It needs** all chapters; most of all
-# [03b](03b_samples_of_its_own.ipynb), [03m](03m_when_it_hangs.ipynb), [05](05_memory.ipynb),
-# [06](06_zero.ipynb) and [07d](07d_a_model_in_parts.ipynb).
+# {{takes}}
 
 # %% jupyter={"source_hidden": true}
 from IPython.display import display

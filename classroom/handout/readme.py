@@ -1,10 +1,8 @@
 """The README of a handout, for students."""
 
-import re
+from pedagogy_lib.course.chapter_texts import row
+from pedagogy_lib.course.chapters import parts
 
-from pedagogy_lib.course.build import ROOT
-
-ROW = re.compile(r"^\| \[([^\]]+)\]\(solutions/(\w+)\.ipynb\) \| (.*)$", re.MULTILINE)
 TEXT = """# Distributed training, measured
 
 {title}.
@@ -81,9 +79,7 @@ def readme_of(contents, numbers) -> str:
     """numbers  of all exercises in the handout"""
     title = "All chapters" if contents.is_whole else in_words(contents.names)
     others = [number for number in numbers if number not in contents.own]
-    rows = [f"| [{words}](notebooks/{stem}.ipynb) | {rest}"
-            for words, stem, rest in ROW.findall((ROOT / "README.md").read_text(encoding="utf-8"))
-            if stem in contents.parts]  # fmt: skip
+    rows = [row(part, "notebooks") for part in parts().values() if part.stem in contents.parts]
     first = [number for number in contents.first if number in numbers]
     needed = CAN_WAIT if others else ""
     if first:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pedagogy_lib.course.build import ROOT
 
-from .parts import checks, part_of_exercise
+from .prerequisites import checks, part_of_exercise
 from .what_to_say import SAY
 
 PAGE = Path(__file__).with_name("misconceptions.md")

@@ -4,16 +4,17 @@ import re
 from pathlib import Path
 
 from pedagogy_lib.course.build import source_of
+from pedagogy_lib.course.chapters import Part, parts
 
 from .deck import record_of, slides_of
-from .parts import Part, built_on, needed_by, part_of_exercise, parts
+from .prerequisites import built_on, needed_by, part_of_exercise
 from .weeks import SIX, TWELVE, Week
 
 PAGE = Path(__file__).with_name("plans.md")
 TOP = """# A course of 6 or of 12 weeks
 
-Written by `python -m classroom.teaching plans`: do not change it by hand. Minutes are those of the
-table of chapters in [README.md](../../README.md): to read and run a part, and for its exercises.
+Written by `python -m classroom.teaching plans`: do not change it by hand. Minutes are those of
+[CHAPTERS.md](../../CHAPTERS.md): to read and run a part, and for its exercises.
 What a part needs is what its cover says. Where its labs or checks use functions of other parts'
 exercises, these parts are named as *also uses*: they need not be solved, as unsolved functions come
 from the solution. A goal is what the part's cover promises, and how you see that it is reached.
@@ -47,7 +48,7 @@ def plan(title: str, weeks: list[Week]) -> str:
 
 def minutes(week: Week) -> tuple[int, int]:
     chosen = [parts()[name] for name in week.parts.split()]
-    return sum(part.read for part in chosen), sum(part.practise for part in chosen)
+    return sum(part.reading for part in chosen), sum(part.writing for part in chosen)
 
 
 def detailed(number: int, week: Week) -> list[str]:
@@ -55,7 +56,7 @@ def detailed(number: int, week: Week) -> list[str]:
     lines = [f"### Week {number} · {week.title}", "", heads, "|---|---|---|---|---|"]
     for name in week.parts.split():
         part = parts()[name]
-        took = f"{part.read} + {part.practise}" if part.practise else f"{part.read}"
+        took = f"{part.reading} + {part.writing}" if part.writing else f"{part.reading}"
         lines.append(
             f"| [{name} · {part.title}](../../solutions/{part.stem}.ipynb) | {took} | "
             f"{needs(part)} | {goal(part)} | {proof(part)} |"
@@ -66,7 +67,7 @@ def detailed(number: int, week: Week) -> list[str]:
 
 def needs(part: Part) -> str:
     also = [name for name in built_on()[part.name] if name not in needed_by(part.name)]
-    return " ".join(part.needs) + (f" (also uses {' '.join(also)})" if also else "") or "–"
+    return " ".join(part.needed) + (f" (also uses {' '.join(also)})" if also else "") or "–"
 
 
 def goal(part: Part) -> str:
@@ -78,8 +79,8 @@ def goal(part: Part) -> str:
 
 def proof(part: Part) -> str:
     """Its exercises; without any, its first prediction."""
-    if part.checked:
-        return "exercise" + "s" * (len(part.checked) > 1) + " " + ", ".join(part.checked)
+    if part.numbers:
+        return "exercise" + "s" * (len(part.numbers) > 1) + " " + ", ".join(part.numbers)
     asked = [slide for slide in slides_of(record_of(part.name)) if slide.kind == "predict"]
     return "prediction: " + re.sub(r"\*\*", "", asked[0].texts[-1]) if asked else "a talk"
 
@@ -89,7 +90,7 @@ def order_faults(weeks: list[Week]) -> list[str]:
     faults, taught = [], []
     for week in weeks:
         for name in week.parts.split():
-            missing = [need for need in parts()[name].needs if need not in taught]
+            missing = [need for need in parts()[name].needed if need not in taught]
             faults += [f"{name} comes before {need}" for need in missing]
             taught.append(name)
         here = week.parts.split()

@@ -7,11 +7,11 @@ from pathlib import Path
 from struct import unpack
 
 from pedagogy_lib.basics.errors import WrongInput
+from pedagogy_lib.course.chapters import Part, parts
 
 from .deck import Slide, record_of, slides_of
 from .maths import to_html
 from .pages import page
-from .parts import Part, parts
 
 HERE = Path(__file__).parent
 TALL = 0.62  # pictures of this height for each width have their words beside them
@@ -51,7 +51,7 @@ def shared_minutes(part: Part, slides: list[Slide]) -> list[float]:
     written = [slide.kind == "exercise" for slide in slides]
     words = [20 + len(" ".join(slide.notes + slide.texts).split()) for slide in slides]
     spoken = sum(count for count, is_written in zip(words, written) if not is_written)
-    return [part.practise / max(1, sum(written)) if is_written else part.read * count / spoken
+    return [part.writing / max(1, sum(written)) if is_written else part.reading * count / spoken
             for count, is_written in zip(words, written)]  # fmt: skip
 
 

@@ -25,6 +25,7 @@ import nbformat
 
 from ..basics.errors import need_course
 from ..basics.screen import VIEWS
+from .chapter_texts import chapters_page, expand_markers
 from .record_inputs import digest_inputs
 from .views_of_parts import fresh_views
 
@@ -96,7 +97,7 @@ def to_notebook(text: str, stem: str):
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     for number, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
-            cell.source = END_OF_FORMULA.sub(with_its_end, cell.source)
+            cell.source = END_OF_FORMULA.sub(with_its_end, expand_markers(cell.source, stem))
         digest = hashlib.sha256(f"{stem} {number} {cell.source}".encode()).hexdigest()
         cell.id = f"{number:02d}-{digest[:10]}"
     notebook.nbformat, notebook.nbformat_minor = 4, 5
@@ -116,7 +117,8 @@ def dump(notebook) -> str:
 
 def built_texts() -> dict[Path, str]:
     """Every built file that needs no execution, with its text."""
-    texts = {}
+    is_whole = (ROOT / "chapters" / "course.toml").exists()
+    texts = {ROOT / "CHAPTERS.md": chapters_page()} if is_whole else {}
     for source in sources():
         text = with_holes(source.read_text())
         target = ROOT / "notebooks" / f"{source.stem}.ipynb"

@@ -1,0 +1,61 @@
+"""What the parts of the course are built on: from chapter.toml, the labs, and the checks."""
+
+import re
+from functools import cache
+
+from pedagogy_lib.course.build import lab_sources
+from pedagogy_lib.course.chapters import parts
+from pedagogy_lib.course.checking import chapters_with_checks, exercises_of
+
+
+@cache
+def part_of_exercise() -> dict[str, str]:
+    return {number: part.name for part in parts().values() for number in part.numbers}
+
+
+@cache
+def built_on() -> dict[str, tuple[str, ...]]:
+    """{part: others whose exercises its own labs or checks use}, from imports and `needs`."""
+    found = {name: [] for name in parts()}
+    for number, exercise in checks().items():
+        if number not in part_of_exercise():
+            continue
+        used = [
+            *getattr(exercise, "needs", ()),
+            *(e for lab in imported_by(exercise.lab) for e in written_in(lab)),
+        ]
+        found[part_of_exercise()[number]] += [part_of_exercise().get(e) for e in used]
+    order = list(parts())
+    return {name: tuple(p for p in order[: order.index(name)] if p in others)
+            for name, others in found.items()}  # fmt: skip
+
+
+@cache
+def checks() -> dict:
+    return {
+        e.number: e for chapter in chapters_with_checks() for e in exercises_of(chapter).values()
+    }
+
+
+@cache
+def imported_by(lab: str | None) -> tuple[str, ...]:
+    """Labs that a lab imports, at its top."""
+    if lab is None:
+        return ()
+    labs = {path.stem: path for path in lab_sources()}
+    names = re.findall(r"^(?:from|import) (\w+)", labs[lab].read_text(encoding="utf-8"), re.M)
+    return tuple(name for name in names if name in labs)
+
+
+@cache
+def written_in(lab: str) -> tuple[str, ...]:
+    return tuple(number for number, exercise in checks().items() if exercise.lab == lab)
+
+
+def needed_by(name: str) -> set[str]:
+    """All parts that come before this one, directly or through others."""
+    found, new = set(), set(parts()[name].needed)
+    while new:
+        found |= new
+        new = {other for part in new for other in parts()[part].needed} - found
+    return found

@@ -1,0 +1,150 @@
+"""The chapters and their parts, as the files chapters/*/chapter.toml describe them."""
+
+import re
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
+from pathlib import Path
+
+from ..basics.errors import need
+from ..basics.places import PUBLISHED
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    import tomli as tomllib
+
+FOLDER = PUBLISHED / "chapters"
+NAMED = re.compile(r"\[(\d\d[a-z]?)\]")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A notebook of the course.
+
+    stem        its source, without its ending: "06c_gradients_in_parts"
+    write       what the reader writes, and `measure` what the notebook measures, for the table
+    reading     minutes to read and run it, and `writing` those for its exercises
+    needs       what comes before it, a phrase in which a name in brackets is a part: "[06], [03c]"
+    exercises   names of its exercises, in order
+    tried_with  other parameters that the tests run it with, and `then_shows` what it then prints
+    """
+
+    chapter: str
+    stem: str
+    title: str
+    measure: str
+    reading: int
+    needs: str
+    write: str = ""
+    writing: int = 0
+    exercises: tuple[str, ...] = ()
+    tried_with: dict | None = None
+    then_shows: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """ "06c" """
+        return self.stem.partition("_")[0]
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Return the names of the parts that come before it."""
+        return tuple(NAMED.findall(self.needs))
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Return the numbers of its exercises, which follow from their order in the chapter."""
+        before = [part for part in chapters()[self.chapter].parts if part.stem < self.stem]
+        first = 1 + sum(len(part.exercises) for part in before)
+        return tuple(f"{int(self.chapter)}.{first + k}" for k in range(len(self.exercises)))
+
+    def __str__(self):
+        return f"{self.name} · {self.title}"
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """number  "06";  folder  chapters/ch06_zero"""
+
+    number: str
+    title: str
+    folder: Path
+    parts: tuple[Part, ...]
+
+    @property
+    def reading(self) -> int:
+        return sum(part.reading for part in self.parts)
+
+    @property
+    def writing(self) -> int:
+        return sum(part.writing for part in self.parts)
+
+    @property
+    def exercises(self) -> tuple[str, ...]:
+        """Return the names of its exercises, in order."""
+        return tuple(name for part in self.parts for name in part.exercises)
+
+
+@cache
+def chapters() -> dict[str, Chapter]:
+    """Return all chapters by number.
+
+    Raises  WrongInput for a file that is no chapter, in a sentence that says what to mend
+    """
+    found = map(read_chapter, sorted(FOLDER.glob("ch*/chapter.toml")))
+    return {chapter.number: chapter for chapter in found}
+
+
+@cache
+def parts() -> dict[str, Part]:
+    """Return all parts by name, in the order of the course."""
+    return {part.name: part for chapter in chapters().values() for part in chapter.parts}
+
+
+@cache
+def course() -> dict[str, list[dict]]:
+    """Return the questions and the paths of course.toml."""
+    return read_toml(FOLDER / "course.toml")
+
+
+def read_chapter(path: Path) -> Chapter:
+    number = path.parent.name[2:4]
+    told = read_toml(path)
+    its = tuple(read_part(number, entry, path) for entry in told.get("parts", []))
+    stems = [part.stem for part in its]
+    sources = sorted(source.stem for source in path.parent.glob("[0-9]*.py"))
+    need(
+        stems == sources,
+        f"{short(path)} lists the parts {', '.join(stems)}; their sources, in order, are "
+        f"{', '.join(sources)}",
+    )
+    names = [name for part in its for name in part.exercises]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    need(not twice, f"{short(path)} lists the exercise {', '.join(twice)} twice")
+    need("title" in told, f"{short(path)} has no title")
+    return Chapter(number, told["title"], path.parent, its)
+
+
+def read_part(chapter: str, entry: dict, path: Path) -> Part:
+    _, *known = fields(Part)
+    names = [field.name for field in known]
+    which = f"{short(path)}, part {entry.get('stem', 'without a stem')}"
+    unknown = sorted(set(entry) - set(names))
+    need(not unknown, f"{which}: {', '.join(unknown)} means nothing; there are {', '.join(names)}")
+    missing = [
+        field.name for field in known if field.default is MISSING and field.name not in entry
+    ]
+    need(not missing, f"{which} has no {', '.join(missing)}")
+    entry = {name: tuple(v) if isinstance(v, list) else v for name, v in entry.items()}
+    return Part(chapter, **entry)
+
+
+def read_toml(path: Path) -> dict:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        need(False, f"{short(path)} cannot be read: {error}")
+
+
+def short(path: Path) -> str:
+    return path.relative_to(FOLDER.parent).as_posix()
