@@ -6,7 +6,7 @@ exercises are many, and need nothing of each other: each exercise is a piece of 
 
 from xdist.scheduler import LoadScopeScheduling
 
-LONG = (".ipynb", "test_chapters.py", "test_answers.py", "test_session.py", "test_lab_programs.py")
+LONG = (".ipynb", "test_papermill.py", "test_answers.py", "test_session.py", "test_lab_programs.py")
 
 
 class Plugin:

@@ -11,7 +11,7 @@
 # ones, two the lowest](../assets/covers/09c_which_axis_where.png)
 #
 # *Measured in section 3: bytes that leave a machine in one step, for each order of the axes. The
-# first axis of an order is the one that uses the network.*
+# first axis uses the network.*
 #
 # **After this part you can** say what each axis sends and how often, choose the order of ranks, and
 # check a command line for a cluster before it costs anything.
