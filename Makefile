@@ -159,7 +159,7 @@ doctor: setup
 lock:
 	echo "# What tools/setup.py installs, beside torch. Renewed by make lock." >constraints.txt
 	uv pip compile --universal --python-version 3.10 --no-annotate --no-header --quiet \
-		pyproject.toml | grep -Ev '^(torch|triton|nvidia|cuda)' >>constraints.txt
+		--extra course --extra test pyproject.toml | grep -Ev '^(torch|triton|nvidia|cuda)' >>constraints.txt
 
 clean:
 	@if [ ! -e .venv ] || [ -e .venv/chosen-python ]; then rm -rf .venv/* .venv; \

@@ -48,19 +48,20 @@ def pins(lines, python=HERE):
     }
 
 
+def required():
+    """Return what `make setup` installs: what the bench, the course and the tests need."""
+    project = read_project()["project"]
+    extras = project["optional-dependencies"]
+    return [*project["dependencies"], *extras["course"], *extras["test"]]
+
+
 def pins_of_project(python=HERE):
-    """The course's own pins. torch, which is a range, stands with its tested version."""
-    project = read_project()
-    tested = {"torch": f"=={project['tool']['course']['torch']}"}
-    return pins(project["project"]["dependencies"], python) | tested
+    """Return the course's own pins; torch, which is a range, with its tested version."""
+    return pins(required(), python) | {"torch": f"=={read_project()['tool']['course']['torch']}"}
 
 
 def test_everything_but_torch_is_pinned():
-    unpinned = {
-        name
-        for name, wanted in pins(read_project()["project"]["dependencies"]).items()
-        if not wanted.startswith("==")
-    }
+    unpinned = {name for name, wanted in pins(required()).items() if not wanted.startswith("==")}
     assert unpinned == {"torch"}
 
 
@@ -91,7 +92,7 @@ def test_these_versions_run_here():
 
 
 def test_torch_runs_in_its_range():
-    range_of_torch = Requirement(read_project()["project"]["dependencies"][0]).specifier
+    range_of_torch = Requirement(required()[0]).specifier
     assert range_of_torch.contains(version("torch"), prereleases=True)
 
 

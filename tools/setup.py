@@ -37,7 +37,8 @@ CPU_INDEX = ["--extra-index-url", "https://download.pytorch.org/whl/cpu"]
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 TORCH = re.search(r'^torch = "(.+?)"', PROJECT, re.MULTILINE).group(1)
 OPTIONAL = PROJECT.split("[project.optional-dependencies]")[1].split("\n[")[0]
-EXTRAS = re.findall(r"^(\w+) = ", OPTIONAL, re.MULTILINE)
+ALWAYS = ("course", "test")  # their packages are in constraints.txt
+EXTRAS = [name for name in re.findall(r"^(\w+) = ", OPTIONAL, re.MULTILINE) if name not in ALWAYS]
 OLDEST, NEWEST = re.search(r'"torch>=(.+?),<(.+?)"', PROJECT).groups()
 
 IMPOSSIBLE = [
@@ -101,8 +102,8 @@ def need_own_venv():
     sys.exit(
         ".venv was not made by this set-up, so it stays as it is. Either rename it (`mv .venv "
         "my-venv`) and run make again, or keep it and install the course into it yourself "
-        "(`uv pip install -e .`, or `pip install -e .`), then start with `python -m pedagogy_lib "
-        "lab`."
+        "(`uv pip install -e '.[course,test]'`, or the same with pip), then start with `python -m "
+        "pedagogy_lib lab`."
     )
 
 
