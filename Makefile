@@ -105,6 +105,7 @@ test-all: setup
 	@$(SETUP) deepspeed
 	@$(SETUP) torchft
 	@$(SETUP) clusters
+	@$(SETUP) workflows
 	@$(SETUP) nbgrader
 	@$(SETUP) book
 	@$(MAKE) --no-print-directory test test-notebooks test-deep test-kernels

@@ -112,6 +112,7 @@ KNOWN = {
     "Sphinx": extra("book", "myst_nb"),
     "kubernetes-validate": extra("clusters", "kubernetes_validate"),
     "accelerate": extra("bench", "accelerate"),
+    "zizmor": extra("workflows", "zizmor"),
     **{name: extra(name) for name in ("deepspeed", "torchft", "nbgrader")},
 }
 

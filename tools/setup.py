@@ -8,6 +8,7 @@ python3 tools/setup.py deepspeed  and DeepSpeed, which chapter 06h races if it i
 python3 tools/setup.py torchft    and torchft, which chapter 04e tries if it is there
 python3 tools/setup.py nbgrader   and nbgrader, for which chapters become assignments
 python3 tools/setup.py clusters   and what knows the schemas of Kubernetes
+python3 tools/setup.py workflows  and what checks the workflows in .github/
 python3 tools/setup.py book       and Sphinx, which makes a website of the notebooks
 
 .venv keeps to the Python that it was made for, whichever one runs this: its PyTorch may be in

@@ -1,0 +1,35 @@
+"""What GitHub and those who cite read: the workflows, and one version everywhere."""
+
+import re
+import subprocess
+import sys
+
+import needs
+import yaml
+from helpers import ROOT
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@needs.mark("zizmor")
+def test_a_linter_has_nothing_to_say_of_the_workflows():
+    command = [sys.executable, "-m", "zizmor", "--offline", "--persona=pedantic", *WORKFLOWS]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_workflows_call_what_the_makefile_has():
+    steps = [step.get("run") for path in WORKFLOWS
+             for job in yaml.safe_load(path.read_text())["jobs"].values()
+             for step in job["steps"]]  # fmt: skip
+    called = {step.removeprefix("make ") for step in steps if step}
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {"setup", "test", "book"} <= called <= targets
+
+
+def test_one_version_stands_everywhere():
+    (declared,) = re.findall(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.M)
+    latest = re.search(r"^## (\S+) \((.+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert latest.groups() == (declared, cited["date-released"])
+    assert cited["version"] == declared
