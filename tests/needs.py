@@ -21,6 +21,7 @@ from pedagogy_lib.basics.units import counted
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 ROOT = Path(__file__).resolve().parents[1]
+ZIZMOR = Path(sys.executable).with_name("zizmor")
 WALLS, LINES = "walls", "skipped for want of"
 
 
@@ -112,7 +113,7 @@ KNOWN = {
     "Sphinx": extra("book", "myst_nb"),
     "kubernetes-validate": extra("clusters", "kubernetes_validate"),
     "accelerate": extra("bench", "accelerate"),
-    "zizmor": extra("workflows", "zizmor"),
+    "zizmor": Need(lambda: not ZIZMOR.exists(), "python3 tools/setup.py workflows"),
     **{name: extra(name) for name in ("deepspeed", "torchft", "nbgrader")},
 }
 

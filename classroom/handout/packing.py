@@ -13,7 +13,7 @@ MODE = 0o644
 
 
 def folder_of(files) -> str:
-    """`distributed-training-02-0.1.0-1a2b3c4d`."""
+    """`distributed-training-02-1.0.0-1a2b3c4d`."""
     about = json.loads(files[HANDOUT])
     return f"{about['name']}-{about['version']}"
 
