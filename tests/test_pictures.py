@@ -259,6 +259,15 @@ def test_a_wide_picture_shrinks_as_long_as_its_texts_are_legible():
     assert html_of(b"", "small", 300).count("300px") == 2
 
 
+def test_a_picture_keeps_its_bytes_until_it_changes():
+    """Matplotlib would draw this one with a text a pixel further when asked again."""
+    picture = draw_three_splits()
+    shown = picture.png()
+    assert picture.png() == shown
+    picture.figure.suptitle("changed")
+    assert picture.png() != shown
+
+
 def test_a_picture_is_drawn_the_same_twice(run):
     assert plot_bytes(run, "all_reduce").png() == plot_bytes(run, "all_reduce").png()
 

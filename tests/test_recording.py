@@ -11,7 +11,7 @@ import needs
 import pytest
 from PIL import Image, ImageChops
 
-from pedagogy_lib import explore, plot_bars
+from pedagogy_lib import draw_three_splits, explore, plot_bars
 from pedagogy_lib.basics import screen
 from pedagogy_lib.course import build
 from pedagogy_lib.pictures.style import Picture
@@ -198,6 +198,12 @@ def test_the_live_and_the_recorded_controls_have_the_same_state(place):
     explore(draw, ranks=[4, 2])
     used = re.findall(r'model\.get\("(\w+)"\)', (recording.HERE / "explorer.js").read_text())
     assert {"controls", "view"} < set(used) <= {*read(place), "view"}
+
+
+def test_a_record_has_the_bytes_that_are_shown_without_a_build(place, monkeypatch):
+    recorded = explore(draw_three_splits, ranks=[4, 2])._repr_html_()
+    monkeypatch.delenv(screen.VIEWS)
+    assert explore(draw_three_splits, ranks=[4, 2])._repr_html_() == recorded
 
 
 def test_every_part_with_controls_can_be_recorded():

@@ -103,13 +103,24 @@ class Picture:
     """A figure with a description of what it shows, for readers that cannot see it."""
 
     def __init__(self, figure: Figure, alt: str):
-        self.figure, self.alt = figure, alt
+        self.figure, self.alt, self.drawn = figure, alt, b""
 
     def __repr__(self):
         return self.alt
 
     def png(self) -> bytes:
-        """Raises LaunchError for numbers that Matplotlib has no room for."""
+        """Return the PNG file, the same bytes until the figure changes.
+
+        Drawn again, Matplotlib's layout may shift a text by a pixel.
+
+        Raises  WrongInput for numbers that Matplotlib has no room for
+        """
+        if not self.drawn or self.figure.stale:
+            self.drawn = self.draw()
+            self.figure.stale = False
+        return self.drawn
+
+    def draw(self) -> bytes:
         buffer, dots = io.BytesIO(), self.figure.dpi
         self.figure.set_dpi(DOTS_PER_INCH)
         try:

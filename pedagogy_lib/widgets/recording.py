@@ -35,7 +35,7 @@ class RecordedPicture(Picture):
 
     def __init__(self, picture: Picture, name):
         super().__init__(picture.figure, picture.alt)
-        self.name = name
+        self.drawn, self.name = picture.png(), name
 
     def _repr_mimebundle_(self, **settings):
         return {}, {EXPLORER: self.name}
