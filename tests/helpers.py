@@ -22,6 +22,12 @@ SLACK_SECONDS = 20.0  # what a busy machine may add to any duration
 launch_on_cpu = functools.partial(launch, device="cpu")  # for what differs where there are GPUs
 
 
+def solved_lab(name: str) -> labs.Lab:
+    """Return a lab with all its exercises solved."""
+    path = ROOT / "solutions" / "labs" / f"{name}.py"
+    return labs.Lab(name, path, path)
+
+
 def my_rank():
     return dist.get_rank()
 

@@ -2,21 +2,14 @@
 
 import torch
 import torch.nn.functional as F
-from helpers import ROOT
 from torch import nn
 
 from pedagogy_lib import film_pair
-from pedagogy_lib.course.labs import Lab
 
 X = [[1.0, 2.0, 0.0, -1.0], [0.0, 1.0, 3.0, 2.0]]
 A = [[1.0, 0.0, 2.0, -1.0], [0.0, 1.0, -1.0, 2.0], [2.0, -1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]]
 B = [[1.0, 0.0, 1.0, 2.0], [2.0, 1.0, 0.0, -1.0], [0.0, 3.0, 1.0, 1.0], [-1.0, 1.0, 2.0, 0.0]]
 DY = [[1.0, 0.0, 2.0, 1.0], [0.0, 1.0, -1.0, 1.0]]
-
-
-def lab() -> Lab:
-    path = ROOT / "solutions" / "labs" / "tensor_parallel.py"
-    return Lab("tensor_parallel", path, path)
 
 
 def linear(matrix):

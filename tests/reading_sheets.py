@@ -1,13 +1,11 @@
 """What a run of the exam's training shows, read as a learner would: in the words of the check."""
 
-from helpers import ROOT
+from helpers import solved_lab
 
-from pedagogy_lib.course.labs import Lab
 from pedagogy_lib.measuring.memory_log import KINDS
 
-PATH = ROOT / "solutions" / "labs" / "patient.py"
-PATIENT = Lab("patient", PATH, PATH)
-EXAM = Lab("exam", PATH.with_name("exam.py"), PATH.with_name("exam.py"))
+PATIENT = solved_lab("patient")
+EXAM = solved_lab("exam")
 NEAR = 0.05  # of losses
 SAME = 1e-5  # losses that differ by less are the same
 

@@ -6,16 +6,14 @@ from pathlib import Path
 import needs
 import pytest
 import torch
-from helpers import ROOT, launch_on_cpu
+from helpers import launch_on_cpu, solved_lab
 from machines_here import needs_machines
 
 from pedagogy_lib import Disk, LaunchError, Machines, close, plot_happenings
-from pedagogy_lib.course.labs import Lab
 from pedagogy_lib.exercises.ch04.chaos_plans import ALL, plans_of
 from pedagogy_lib.exercises.ch04.chaos_reasons import HANGS, WRONG_WEIGHTS
 
-PATH = ROOT / "solutions" / "labs" / "chaos.py"
-CHAOS = Lab("chaos", PATH, PATH)
+CHAOS = solved_lab("chaos")
 SEEDS = range(20)
 QUICK = SEEDS[:1]  # in `make test`
 

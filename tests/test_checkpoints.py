@@ -9,19 +9,12 @@ import shutil
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT, launch_on_cpu
+from helpers import launch_on_cpu, solved_lab
 
 from pedagogy_lib import RankError
 from pedagogy_lib.basics.closeness import close
-from pedagogy_lib.course.labs import Lab
 
-
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
-
-CHECKPOINTS, HOW_OFTEN = solved("checkpoints"), solved("how_often")
+CHECKPOINTS, HOW_OFTEN = solved_lab("checkpoints"), solved_lab("how_often")
 
 
 def save_steps(folder, steps, keep=2, unable=None):

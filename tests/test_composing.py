@@ -5,19 +5,12 @@ from functools import partial
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT
+from helpers import solved_lab
 
 from pedagogy_lib import launch
-from pedagogy_lib.course.labs import Lab
-
-
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
 
 COMPOSING, ALONE, MODELS, DISK, MEMORY, AHEAD = map(
-    solved,
+    solved_lab,
     ("composing", "composed_alone", "language_model", "zero_on_disk", "memory", "prefetch"),
 )
 STAGES = ("stage 1", "stage 2", "stage 3")

@@ -8,22 +8,15 @@ from dataclasses import astuple, replace
 import needs
 import pytest
 import yaml
-from helpers import ROOT
+from helpers import solved_lab
 
 from pedagogy_lib import launch
-from pedagogy_lib.course.labs import Lab
 
-
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
-
-WRITERS, BACK, OPTIONS, FSDP2, DOCUMENTS = map(solved, (
+WRITERS, BACK, OPTIONS, FSDP2, DOCUMENTS = map(solved_lab, (
     "more_configurations", "read_configurations", "engine_options", "fsdp2_program",
     "documents_configurations",
 ))  # fmt: skip
-PLANNER, LANGUAGE = solved("planner"), solved("language_model")
+PLANNER, LANGUAGE = solved_lab("planner"), solved_lab("language_model")
 Plan = BACK.Plan
 
 

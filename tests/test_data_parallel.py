@@ -3,24 +3,18 @@
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT
+from helpers import solved_lab
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import launch, measure
 from pedagogy_lib.basics.closeness import close
-from pedagogy_lib.course.labs import Lab
 
 SAMPLES, CONTEXT, STEPS, BUCKET_BYTES = 11, 8, 5, 5_000
 
 
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
-
-SIMPLE, VISUALIZER = solved("simple_ddp"), solved("gradient_sync_visualizer")
-DATA_PARALLEL, MODELS = solved("data_parallel"), solved("language_model")
-SERVER = solved("parameter_server")
+SIMPLE, VISUALIZER = solved_lab("simple_ddp"), solved_lab("gradient_sync_visualizer")
+DATA_PARALLEL, MODELS = solved_lab("data_parallel"), solved_lab("language_model")
+SERVER = solved_lab("parameter_server")
 
 
 def make_model():
@@ -48,7 +42,7 @@ def meanwhile(model):
 
 
 def with_a_ring(model):
-    ring = DATA_PARALLEL.in_background(solved("collectives").all_reduce_ring)
+    ring = DATA_PARALLEL.in_background(solved_lab("collectives").all_reduce_ring)
     ddp = DATA_PARALLEL.DDP(model, BUCKET_BYTES, ring)
     return ddp, ddp.finish
 

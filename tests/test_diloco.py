@@ -4,13 +4,11 @@ import pytest
 import torch
 import torch.distributed as dist
 from crews import Fault, own_faults
-from helpers import ROOT, failure, launch_on_cpu, wait_until
+from helpers import failure, launch_on_cpu, solved_lab, wait_until
 
 from pedagogy_lib import RankError
-from pedagogy_lib.course.labs import Lab
 
-PATH = ROOT / "solutions" / "labs" / "diloco.py"
-DILOCO = Lab("diloco", PATH, PATH)
+DILOCO = solved_lab("diloco")
 ROUNDS = 4
 PATIENCE, TIMEOUT, LONG = 1.0, 5.0, 30.0  # s; busy machines are slow
 

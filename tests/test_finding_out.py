@@ -7,12 +7,9 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT, launch_on_cpu
+from helpers import launch_on_cpu, solved_lab
 
-from pedagogy_lib.course.labs import Lab
-
-PATH = ROOT / "solutions" / "labs" / "finding_out.py"
-FINDING = Lab("finding_out", PATH, PATH)
+FINDING = solved_lab("finding_out")
 TIMEOUT = 2.0
 KNOWN = {"killed": 2.0, "stopped": TIMEOUT + 2, "waits": TIMEOUT + 2}  # s; busy machines are slow
 

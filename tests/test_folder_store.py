@@ -9,12 +9,10 @@ from datetime import timedelta
 
 import pytest
 import torch.distributed as dist
-from helpers import ROOT, environment, launch_on_cpu
-
-from pedagogy_lib.course.labs import Lab
+from helpers import ROOT, environment, launch_on_cpu, solved_lab
 
 PATH = ROOT / "solutions" / "labs" / "folder_store.py"
-LAB = Lab("folder_store", PATH, PATH)
+LAB = solved_lab("folder_store")
 
 
 @pytest.fixture(params=["ours", "torch's"])

@@ -4,12 +4,11 @@ import needs
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT
+from helpers import solved_lab
 from torch import nn
 
 from pedagogy_lib import HangError, RankError, launch, measure
 from pedagogy_lib.basics.closeness import relative_gap, rounding
-from pedagogy_lib.course.labs import Lab
 
 pytestmark = pytest.mark.gpu
 GPUS = torch.cuda.device_count()
@@ -120,11 +119,6 @@ def test_a_hang_under_nccl_is_told():
         launch(one_rank_forgets, world_size=GPUS, timeout=20)
 
 
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
-
 def split_training(tensor_parallel, models):
     """How far a transformer in parts is from the whole one, after some steps on the same letters.
 
@@ -151,7 +145,7 @@ def split_training(tensor_parallel, models):
 
 
 def test_tensor_parallel_training_on_shared_gpus():
-    labs = solved("tensor_parallel"), solved("language_model")
+    labs = solved_lab("tensor_parallel"), solved_lab("language_model")
     assert max(launch(split_training, *labs, world_size=2, device="cuda").values) <= rounding(
         steps=3
     )
@@ -195,6 +189,6 @@ def staged_gradients(pipeline_parallel, schedules, models):
 
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_a_pipeline_on_gpus(world_size):
-    labs = solved("pipeline_parallel"), solved("schedules"), solved("language_model")
+    labs = solved_lab("pipeline_parallel"), solved_lab("schedules"), solved_lab("language_model")
     run = launch(staged_gradients, *labs, world_size=world_size, device="cuda")
     assert max(run.values) <= rounding()

@@ -8,13 +8,12 @@ import sys
 import pytest
 import torch
 from crews import Fault, data, own_faults, put_in
-from helpers import ROOT, failure, launch_on_cpu, wait_until, with_more
+from helpers import failure, launch_on_cpu, solved_lab, wait_until, with_more
 
 from pedagogy_lib import RankError
-from pedagogy_lib.course.labs import Lab, find_lab
+from pedagogy_lib.course.labs import find_lab
 
-PATH = ROOT / "solutions" / "labs" / "keep_training.py"
-KEEP = Lab("keep_training", PATH, PATH)
+KEEP = solved_lab("keep_training")
 STEPS = 12
 PATIENCE, TIMEOUT = 1.0, 5.0  # s, for those that will not come; busy machines are slow
 LONG = 30.0  # s, for what will come

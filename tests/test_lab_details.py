@@ -3,20 +3,13 @@
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT
+from helpers import solved_lab
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pedagogy_lib import LaunchError, RankError, launch
-from pedagogy_lib.course.labs import Lab
-
-
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
 
 MEMORY, ACCUMULATION, COLLECTIVES = map(
-    solved, ("memory", "gradient_accumulation", "collectives")
+    solved_lab, ("memory", "gradient_accumulation", "collectives")
 )  # fmt: skip
 
 

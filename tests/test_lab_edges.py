@@ -3,20 +3,13 @@
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT
+from helpers import solved_lab
 
 from pedagogy_lib import RankError, launch
 from pedagogy_lib.basics.closeness import relative_gap, rounding
-from pedagogy_lib.course.labs import Lab
-
-
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
 
 PIPELINES, SLICES, MODELS, TENSOR, HEADS, SCHEDULES = map(
-    solved,
+    solved_lab,
     ("pipeline_parallel", "sequence_slices", "language_model", "tensor_parallel",
      "replicated_heads", "schedules"),
 )  # fmt: skip

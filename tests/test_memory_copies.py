@@ -6,15 +6,13 @@ import pytest
 import torch
 import torch.distributed as dist
 from crews import Fault, data, own_faults, put_in
-from helpers import ROOT, launch_on_cpu, wait_until
+from helpers import launch_on_cpu, solved_lab, wait_until
 from machines_here import needs_machines
 
 from pedagogy_lib import Machines, RankError
-from pedagogy_lib.course.labs import Lab
 from pedagogy_lib.exercises.kit.warming import warm_up
 
-PATH = ROOT / "solutions" / "labs" / "memory_copies.py"
-COPIES = Lab("memory_copies", PATH, PATH)
+COPIES = solved_lab("memory_copies")
 STEPS = 8
 PATIENCE, TIMEOUT = 30.0, 5.0  # s: whoever is awaited comes; busy machines are slow
 

@@ -10,27 +10,21 @@ import in_order
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT
+from helpers import solved_lab
 from in_order import messages_in_order
 from selection import parametrize
 
 from pedagogy_lib import HangError, launch
-from pedagogy_lib.course.labs import Lab
 
 cloudpickle.register_pickle_by_value(in_order)
 SECONDS = 30.0
-
-
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
 
 
 NAMES = ("collectives", "data_parallel", "parameter_server", "language_model",
          "pipeline_parallel", "pipeline_engines",
          "pipedream", "schedules", "sequence_slices", "tensor_parallel", "sequence_parallel",
          "zero")  # fmt: skip
-LABS = {name: solved(name) for name in NAMES}
+LABS = {name: solved_lab(name) for name in NAMES}
 TEXT = LABS["language_model"].standard_library(5_000)
 
 

@@ -7,7 +7,8 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from helpers import launch_on_cpu as launch
-from pairs import DY, A, B, X, lab, linear, summed_twice, take
+from helpers import solved_lab
+from pairs import DY, A, B, X, linear, summed_twice, take
 from torch import nn
 
 from pedagogy_lib import LaunchError, film_pair
@@ -36,7 +37,7 @@ STEP = [
 
 @pytest.fixture(scope="module")
 def films():
-    return launch(take, lab(), world_size=2).values
+    return launch(take, solved_lab("tensor_parallel"), world_size=2).values
 
 
 def in_one_process():
@@ -154,7 +155,7 @@ def uneven(lab):
 
 
 def test_uneven_parts_biases_and_frozen_weights():
-    films = launch(uneven, lab(), world_size=2).values
+    films = launch(uneven, solved_lab("tensor_parallel"), world_size=2).values
     for film in films:
         names = [text for _, *texts in script(film) for text in texts]
         assert not [text for text in names if "wrong" in text or "None" in text]
@@ -213,7 +214,7 @@ def changed():
     def take_all(lab):
         return {change.__name__: take(lab, change) for change in CHANGES}
 
-    ranks = launch(take_all, lab(), world_size=2).values
+    ranks = launch(take_all, solved_lab("tensor_parallel"), world_size=2).values
     return {change: [films[change.__name__] for films in ranks] for change in CHANGES}
 
 
@@ -264,7 +265,7 @@ def test_layers_that_do_not_use_their_gates(changed):
 
 
 def test_one_rank_alone():
-    (film,) = launch(take, lab(), world_size=1).values
+    (film,) = launch(take, solved_lab("tensor_parallel"), world_size=1).values
     assert {held.placement for held in film.frames[-1].values.values()} == {REPLICATE}
     assert [frame.event for frame in film.frames] == [event for event, *_ in STEP]
 

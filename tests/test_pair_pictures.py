@@ -5,9 +5,10 @@ import pairs
 import pytest
 import torch
 from helpers import launch_on_cpu as launch
+from helpers import solved_lab
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch
-from pairs import lab, summed_twice, take
+from pairs import summed_twice, take
 from torch import nn
 
 from pedagogy_lib import LaunchError, film_pair, plot_pair
@@ -21,7 +22,7 @@ cloudpickle.register_pickle_by_value(pairs)  # so that ranks need not find it
 
 @pytest.fixture(scope="module")
 def films():
-    return launch(take, lab(), world_size=2).values
+    return launch(take, solved_lab("tensor_parallel"), world_size=2).values
 
 
 def outlines(picture):
@@ -128,7 +129,7 @@ def test_every_number_is_written(films):
 
 
 def test_what_is_wrong_is_red():
-    wrong = launch(take, lab(), summed_twice, world_size=2).values
+    wrong = launch(take, solved_lab("tensor_parallel"), summed_twice, world_size=2).values
     picture = plot_pair(wrong, 6)
     written = picture.figure.axes[0].texts
     red = [t.get_text() for t in written if to_hex(t.get_color()) == RED.lower()]
@@ -175,7 +176,7 @@ def large(lab):
 
 
 def test_nothing_overlaps(films):
-    many = launch(large, lab(), world_size=4).values
+    many = launch(large, solved_lab("tensor_parallel"), world_size=4).values
     for some, number in ((films, 6), (films, 14), (many, 6), (many, len(many[0].frames))):
         picture = plot_pair(some, number)
         picture.figure.draw_without_rendering()

@@ -4,21 +4,14 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from helpers import ROOT
+from helpers import solved_lab
 from torch.func import functional_call
 
 from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import relative_gap, rounding
-from pedagogy_lib.course.labs import Lab
-
-
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
 
 PIPES, DREAM, SLICES, SCHEDULES, MODELS = map(
-    solved,
+    solved_lab,
     ("pipeline_parallel", "pipedream", "sequence_slices", "schedules", "language_model"),
 )
 COUNT, LR, CONTEXT = 12, 0.5, 8  # COUNT: micro-batches, each a batch of its own

@@ -9,21 +9,14 @@ import itertools
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT
+from helpers import solved_lab
 from selection import parametrize
 
 from pedagogy_lib import launch, measure, throttle
 from pedagogy_lib.basics.closeness import relative_gap, rounding
-from pedagogy_lib.course.labs import Lab
-
-
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
 
 PIPES, SCHEDULES, MODELS, ENGINES = map(
-    solved, ("pipeline_parallel", "schedules", "language_model", "pipeline_engines")
+    solved_lab, ("pipeline_parallel", "schedules", "language_model", "pipeline_engines")
 )
 SAMPLES, CONTEXT, STEPS = 9, 8, 5
 SIZES = {"width": 16, "layers": 6, "heads": 2, "context": CONTEXT}  # 8 layers with both ends

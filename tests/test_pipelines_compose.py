@@ -1,20 +1,13 @@
 """A pipeline with each other feature of a training: equal to one process, or refused in words."""
 
 import pytest
-from helpers import ROOT
+from helpers import solved_lab
 from selection import parametrize
 
 from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import rounding
-from pedagogy_lib.course.labs import Lab
 
-
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
-
-COMPOSED, ALONE = map(solved, ("composed_pipelines", "pipelines_alone"))
+COMPOSED, ALONE = map(solved_lab, ("composed_pipelines", "pipelines_alone"))
 Plan = COMPOSED.Plan
 PAIRS = ALONE.pairs()
 REFUSED = {  # pairs, and the beginning of the sentence that refuses them

@@ -5,25 +5,19 @@ import itertools
 import cloudpickle
 import in_order
 import pytest
-from helpers import ROOT
+from helpers import solved_lab
 from in_order import messages_in_order
 from selection import parametrize
 
 from pedagogy_lib import check_schedule, launch, simulate
 from pedagogy_lib.basics.closeness import rounding
 from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.course.labs import Lab
 from pedagogy_lib.schedules.timelines import ScheduleError
 
 cloudpickle.register_pickle_by_value(in_order)
 
 
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
-
-ZERO, PLACED, ENGINES = map(solved, ("zero_bubbles", "placed_pipelines", "pipeline_engines"))
+ZERO, PLACED, ENGINES = map(solved_lab, ("zero_bubbles", "placed_pipelines", "pipeline_engines"))
 NAMES = [*ZERO.SCHEDULES, *ZERO.TWO_COPIES]
 SIZES = [(p, m) for p in (1, 2, 3, 4, 6) for m in (2 * p, 3 * p, 6 * p)]
 BUBBLES = {  # what a step takes beyond 3m, in forwards, with F = I = W and m >= 2p

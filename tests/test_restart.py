@@ -7,14 +7,13 @@ import textwrap
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT, environment, launch_on_cpu
+from helpers import ROOT, environment, launch_on_cpu, solved_lab
 from machines_here import needs_machines
 
 from pedagogy_lib import LaunchError, Machines, close, machines_around, plot_lives, run_torchrun
-from pedagogy_lib.course.labs import Lab
 
 PATH = ROOT / "solutions" / "labs" / "restart.py"
-RESTART = Lab("restart", PATH, PATH)
+RESTART = solved_lab("restart")
 STEPS, EVERY, DIES = 24, 4, 10
 
 
@@ -104,7 +103,7 @@ import torch
 from pedagogy_lib import machines_around
 from pedagogy_lib.course.labs import Lab
 
-restart = Lab("restart", PATH, PATH)
+restart = solved_lab("restart")
 life = os.environ["TORCHELASTIC_RESTART_COUNT"]
 
 def before_step(training):

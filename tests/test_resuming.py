@@ -11,20 +11,13 @@ from dataclasses import dataclass
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT
+from helpers import solved_lab
 from selection import parametrize
 
 from pedagogy_lib import LaunchError, launch
-from pedagogy_lib.course.labs import Lab
-
-
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
 
 SHARDED, CHECKPOINTS, MODELS = map(
-    solved, ("sharded_checkpoints", "checkpoints", "language_model")
+    solved_lab, ("sharded_checkpoints", "checkpoints", "language_model")
 )  # fmt: skip
 WAYS = ("DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3", "tensor parallel", "pipeline")
 KINDS = ("forward", "backward", "any moment", "write")

@@ -3,20 +3,13 @@
 import needs
 import pytest
 import torch
-from helpers import ROOT
+from helpers import solved_lab
 from machines_here import needs_machines
 
 from pedagogy_lib import Machines, launch
 from pedagogy_lib.basics.closeness import rounding
-from pedagogy_lib.course.labs import Lab
 
-
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
-
-ENGINES = solved("sharding_engines")
+ENGINES = solved_lab("sharding_engines")
 STEPS = 5
 TWO_MACHINES = Machines(2, bytes_per_second=100e6)
 MODELS = {  # kept of parameters, gradients and state on 4 ranks, and sent on Gloo, in models

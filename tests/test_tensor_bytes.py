@@ -3,18 +3,12 @@
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT
+from helpers import solved_lab
 
 from pedagogy_lib import launch, measure
-from pedagogy_lib.course.labs import Lab
 
-
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
-
-TENSOR, SEQUENCE, MODELS = map(solved, ("tensor_parallel", "sequence_parallel", "language_model"))
+TENSOR, SEQUENCE = solved_lab("tensor_parallel"), solved_lab("sequence_parallel")
+MODELS = solved_lab("language_model")
 WAYS = ("tensor parallel", "overlapped", "sequence parallel", "sequence parallel, gathered again")
 REGATHERED = WAYS[3]
 SAMPLES, LENGTH, WIDTH, HEADS, LAYERS = 32, 64, 64, 4, 1

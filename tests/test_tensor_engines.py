@@ -2,19 +2,12 @@
 
 import pytest
 import torch
-from helpers import ROOT
+from helpers import solved_lab
 
 from pedagogy_lib import launch, measure
 from pedagogy_lib.basics.closeness import relative_gap, rounding
-from pedagogy_lib.course.labs import Lab
 
-
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
-
-ENGINES, MODELS = solved("tensor_engines"), solved("language_model")
+ENGINES, MODELS = solved_lab("tensor_engines"), solved_lab("language_model")
 PLANS = ("DTensor", "DTensor, sequence parallel")
 OURS = {PLANS[0]: "tensor parallel", PLANS[1]: "sequence parallel"}
 SIZES = {

@@ -6,12 +6,11 @@ from functools import partial
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT
+from helpers import solved_lab
 from selection import parametrize
 
 from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import close, relative_gap, rounding
-from pedagogy_lib.course.labs import Lab
 
 CONTEXT, STEPS = 12, 5
 # A key's bias adds the same to all scores of a query, so its gradient is nothing but rounding. With
@@ -19,13 +18,9 @@ CONTEXT, STEPS = 12, 5
 ADAM = partial(torch.optim.Adam, lr=1e-3, eps=1e-6)
 
 
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
-
-TENSOR, SEQUENCE, MODELS = map(solved, ("tensor_parallel", "sequence_parallel", "language_model"))
-IN_PARTS = solved("model_in_parts")
+TENSOR, SEQUENCE = solved_lab("tensor_parallel"), solved_lab("sequence_parallel")
+MODELS = solved_lab("language_model")
+IN_PARTS = solved_lab("model_in_parts")
 WAYS = ("tensor parallel", "overlapped", "sequence parallel", "sequence parallel, gathered again")
 
 # ---- Numbers ------------------------------------------------------------------------------------

@@ -1,21 +1,15 @@
 """Tensor parallel × ZeRO: each pair of features equals one process in all stages, or is refused."""
 
 import pytest
-from helpers import ROOT
+from helpers import solved_lab
 
 from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import relative_gap, rounding
-from pedagogy_lib.course.labs import Lab
 
 STEPS = 2
 
 
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
-
-ALONE = solved("tensor_zero_alone")
+ALONE = solved_lab("tensor_zero_alone")
 PAIRS = ALONE.pairs()
 SOME = [pair for pair in PAIRS if len(pair) != 2]  # each by itself, and all together
 DEEP = pytest.mark.deep

@@ -7,16 +7,14 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from helpers import ROOT
+from helpers import solved_lab
 
 from pedagogy_lib import LaunchError
-from pedagogy_lib.course.labs import Lab
 from pedagogy_lib.schedules.rules import check_schedule, text_of
 from pedagogy_lib.schedules.simulations import simulate
 from pedagogy_lib.schedules.timelines import ScheduleError, Timeline, kept_after, timeline_of
 
-PATH = ROOT / "solutions" / "labs" / "schedules.py"
-schedules = Lab("schedules", PATH, PATH)
+schedules = solved_lab("schedules")
 SIZES = [(1, 1), (1, 5), (2, 2), (2, 7), (3, 1), (4, 2), (4, 8), (8, 16), (5, 3)]  # ranks, m
 FOURTHS = {"F": 0.25, "B": 0.5, "I": 0.25, "W": 0.25}  # sums of these are exact
 

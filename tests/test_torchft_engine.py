@@ -2,12 +2,9 @@
 
 import needs
 import pytest
-from helpers import ROOT
+from helpers import solved_lab
 
-from pedagogy_lib.course.labs import Lab
-
-PATH = ROOT / "solutions" / "labs" / "torchft_engine.py"
-ENGINE = Lab("torchft_engine", PATH, PATH)
+ENGINE = solved_lab("torchft_engine")
 
 
 @pytest.mark.deep

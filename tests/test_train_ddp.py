@@ -6,19 +6,12 @@ import shutil
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT
+from helpers import solved_lab
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import RankError, launch, measure
-from pedagogy_lib.course.labs import Lab
 
-
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
-
-PROGRAM, OPTIONS = solved("train_ddp"), solved("ddp_options")
+PROGRAM, OPTIONS = solved_lab("train_ddp"), solved_lab("ddp_options")
 
 
 def few_digits():

@@ -1,13 +1,12 @@
 """Pictures of units: the boxes that are drawn are what each rank holds."""
 
 import pytest
-from helpers import ROOT
 from helpers import launch_on_cpu as launch
+from helpers import solved_lab
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from pedagogy_lib import LaunchError, film_units, plot_units
-from pedagogy_lib.course.labs import Lab
 from pedagogy_lib.films.unit_frames import Held, UnitFilm, UnitFrame
 from pedagogy_lib.films.unit_pictures import BAR_LEFT, LEFT, MEAN_COLOR, OWN_COLOR, ROW
 from pedagogy_lib.pictures.style import COLORS
@@ -219,8 +218,7 @@ def test_every_frame_of_a_real_step_is_drawn():
             zero.step()
         return film
 
-    path = ROOT / "solutions" / "labs" / "zero.py"
-    films = launch(step, Lab("zero", path, path), world_size=2).values
+    films = launch(step, solved_lab("zero"), world_size=2).values
     last = len(films[0].frames)
     for number in range(1, last + 1):
         assert title_of(plot_units(films, number)).startswith(f"{number} of {last}: ")

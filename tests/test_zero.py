@@ -7,26 +7,20 @@ from functools import partial
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT
+from helpers import solved_lab
 from selection import parametrize
 from torch.utils.checkpoint import checkpoint
 
 from pedagogy_lib import launch, measure
 from pedagogy_lib.basics.closeness import close, relative_gap, rounding
-from pedagogy_lib.course.labs import Lab
 from pedagogy_lib.exercises.ch06.prefetching import fetching_ahead
 
 CONTEXT, STEPS = 8, 5
 ADAM = partial(torch.optim.Adam, lr=1e-3)
 
 
-def solved(name):
-    path = ROOT / "solutions" / "labs" / f"{name}.py"
-    return Lab(name, path, path)
-
-
 ZERO, DISK, MODELS, DDP, MEMORY, AHEAD = map(
-    solved, ("zero", "zero_on_disk", "language_model", "simple_ddp", "memory", "prefetch")
+    solved_lab, ("zero", "zero_on_disk", "language_model", "simple_ddp", "memory", "prefetch")
 )  # fmt: skip
 STAGES = ("stage 1", "stage 2", "stage 3")
 
