@@ -3,6 +3,8 @@
 import re
 from html import escape, unescape
 
+from pedagogy_lib.course.record_pictures import png_of
+
 from .pictures import Pictures, from_address
 from .reading import displayed, printed, shown_as
 from .widgets import recorded
@@ -40,6 +42,8 @@ class Shown:
         html, plain = (output.data.get(kind, "") for kind in ("text/html", "text/plain"))
         if VERDICT.match(plain):
             return []
+        if "image/png" in output.data:
+            html = self.picture(plain, png_of(output))
         if html:
             return [shown_as(self.html_of(html, output.metadata))]
         return [displayed("text/plain", plain)]
@@ -54,15 +58,17 @@ class Shown:
 
     def html_of(self, html: str, metadata) -> str:
         """HTML with pictures as files; with all its states, if it is a widget's picture."""
-        html = PICTURE.sub(self.picture, STYLE.sub("", html)).replace(TABLE, FOCUSABLE)
+        html = PICTURE.sub(self.picture_found, STYLE.sub("", html)).replace(TABLE, FOCUSABLE)
         return recorded(metadata["explorer"], html) if "explorer" in metadata else html
 
-    def picture(self, found) -> str:
-        alt = unescape(found[1])
+    def picture_found(self, found) -> str:
+        return self.picture(unescape(found[1]), from_address(found[2]))
+
+    def picture(self, alt: str, png: bytes) -> str:
         question, is_answer, told = alt.partition(NOT_PREDICTED)
         guessed = guessed_of(question) if is_answer else ""
         alt = f"{question}: {told}" if is_answer else alt
-        return guessed + self.pictures.html(from_address(found[2]), alt, self.stem)
+        return guessed + self.pictures.html(png, alt, self.stem)
 
 
 def question_of(question: str, unit: str) -> str:

@@ -125,7 +125,8 @@ def test_every_picture_has_a_text_and_a_file(pages, pictures, name):
     shown = [output for cell in kept for output in cell.get("outputs", [])
              if not VERDICT.match(output.get("data", {}).get("text/plain", ""))]  # fmt: skip
     record = json.dumps(shown)
-    assert len(found) == record.count("data:image/png;base64,") + 1  # and the cover
+    count = record.count('"image/png": "') + record.count("data:image/png;base64,")
+    assert len(found) == count + 1  # and the cover
     assert all(len(alt) > 10 for alt, _ in found)
     assert all(address.removeprefix("pictures/") in pictures.files for _, address in found)
     assert "base64" not in html_of(cells)

@@ -54,7 +54,7 @@ def test_a_question_is_asked_before_its_answer_is_shown(name):
 @for_each("name", NAMES)
 def test_every_picture_of_the_notebook_has_a_slide(name):
     text = record_of(name).read_text().split("## Put to the test")[0]
-    there = text.count('src=\\"data:image/png;base64,')
+    there = text.count('"image/png": "') + text.count('src=\\"data:image/png;base64,')
     assert sum(slide.picture is not None for slide in slides_of(record_of(name))) == there
 
 

@@ -30,7 +30,7 @@ from pedagogy_lib import (
 )
 from pedagogy_lib.basics.units import format_bytes
 from pedagogy_lib.measuring.memory_log import KINDS
-from pedagogy_lib.pictures import diagrams
+from pedagogy_lib.pictures import diagrams, style
 from pedagogy_lib.pictures.as_html import LEAST_WIDTH, html_of
 from pedagogy_lib.pictures.style import COLORS, FONT, GROUND, STYLE, colors_of, kind_of, label_ink
 
@@ -245,15 +245,26 @@ def test_text_on_a_colour_can_be_read(color):
 @pytest.mark.parametrize("draw", [draw_three_splits, draw_clusters, draw_scaling])
 def test_a_picture_is_a_png_with_a_description(draw):
     picture = draw()
-    page = picture._repr_html_()
+    page = picture.html()
     source, alt = re.search(r'src="(.*?)"', page)[1], re.search(r'<img alt="(.*?)"', page)[1]
     assert base64.b64decode(source.removeprefix("data:image/png;base64,")).startswith(PNG)
     assert html.unescape(alt) == picture.alt == repr(picture)
     assert len(alt) > 40
 
 
+def test_a_record_gets_a_png_file_and_a_person_gets_html(monkeypatch):
+    picture = draw_three_splits()
+    data, metadata = picture._repr_mimebundle_()
+    assert base64.b64decode(data.pop("image/png")) == picture.png()
+    assert data == {"text/plain": picture.alt}
+    assert metadata == {"image/png": {"alt": picture.alt, "width": picture.size()[0]}}
+    monkeypatch.setattr(style, "someone_watches", lambda: True)
+    data, _ = picture._repr_mimebundle_()
+    assert data == {"text/plain": picture.alt, "text/html": picture.html()}
+
+
 def test_a_wide_picture_shrinks_as_long_as_its_texts_are_legible():
-    page = draw_three_splits()._repr_html_()
+    page = draw_three_splits().html()
     width = draw_three_splits().size()[0]
     assert f"width:100%;max-width:{width}px;min-width:{LEAST_WIDTH}px" in page
     assert html_of(b"", "small", 300).count("300px") == 2

@@ -114,8 +114,8 @@ def test_the_output_is_the_first_picture_and_names_the_record(place):
 
     shown = explore(draw, ranks=[4, 2])
     data, metadata = DisplayFormatter().format(shown)
-    assert metadata == {"explorer": "99_a_part-1"}
-    assert data == DisplayFormatter().format(draw(4))[0]
+    alone = DisplayFormatter().format(draw(4))
+    assert (data, metadata) == (alone[0], alone[1] | {"explorer": "99_a_part-1"})
 
 
 def test_nothing_is_measured(place):
@@ -201,9 +201,10 @@ def test_the_live_and_the_recorded_controls_have_the_same_state(place):
 
 
 def test_a_record_has_the_bytes_that_are_shown_without_a_build(place, monkeypatch):
-    recorded = explore(draw_three_splits, ranks=[4, 2])._repr_html_()
+    recorded, _ = explore(draw_three_splits, ranks=[4, 2])._repr_mimebundle_()
     monkeypatch.delenv(screen.VIEWS)
-    assert explore(draw_three_splits, ranks=[4, 2])._repr_html_() == recorded
+    shown, _ = explore(draw_three_splits, ranks=[4, 2])._repr_mimebundle_()
+    assert shown == recorded
 
 
 def test_every_part_with_controls_can_be_recorded():

@@ -32,7 +32,7 @@ def mean_over_ranks(number):
 run = launch(step, world_size=4, device="cpu")
 print(run.values, run["sum"].sent_bytes[0] >= 5_900_000)
 print(check("0.2", mean_over_ranks).passed)
-print(len(plot_bytes(run, label="sum")._repr_html_()) > 10_000)
+print(len(plot_bytes(run, label="sum").html()) > 10_000)
 """
 NO_LABS = (
     "WrongInput there are no labs in {0}: they come with the course, not with pedagogy_lib; set "

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 
 from nbformat import v4
@@ -129,8 +130,7 @@ class Walk:
             self.add(Slide("predict", self.heading, [*lead, f"**{question}** ({unit})"]))
         is_answer = ".compare(" in cell.source
         for output in cell.outputs:
-            html = "".join(output.get("data", {}).get("text/html", ""))
-            for alt, address in PICTURE.findall(html):
+            for alt, address in pictures_of(output):
                 title = f"{self.heading}{FOUND}" if is_answer else self.heading
                 self.add(Slide("picture", title, picture=(alt, address)))
 
@@ -138,6 +138,15 @@ class Walk:
         slide.notes = [*self.pending, *slide.notes]
         self.pending = []
         self.slides.append(slide)
+
+
+def pictures_of(output) -> list[tuple[str, str]]:
+    """Return the alt text, as HTML, and the address of each picture that an output shows."""
+    data = output.get("data", {})
+    if "image/png" in data:
+        png = "".join(data["image/png"]).replace("\n", "")
+        return [(escape("".join(data["text/plain"])), f"data:image/png;base64,{png}")]
+    return PICTURE.findall("".join(data.get("text/html", "")))
 
 
 def title_slide(cells) -> Slide:

@@ -10,7 +10,6 @@ picture of each executed record (tag `cover`) goes to assets/covers/, and its pa
 All views of its pictures with controls go to assets/views/, for the website.
 """
 
-import base64
 import hashlib
 import json
 import os
@@ -27,6 +26,7 @@ from ..basics.errors import need_course
 from ..basics.screen import VIEWS
 from .chapter_texts import chapters_page, expand_markers
 from .record_inputs import digest_inputs
+from .record_pictures import lighten_pictures, png_of
 from .views_of_parts import fresh_views
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,6 @@ CELL_SECONDS = 120
 VIEWS_SECONDS = 600  # dozens of pictures for one cell: minutes, where the machine is busy
 # Kernels warn of connections that are not encrypted.
 ENCRYPTED = {"KernelManager": {"transport_encryption": "auto"}}
-PNG = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]+)")
 WRITTEN = ".built.json"  # not part of the repository
 COURSE = "course"  # a record's metadata of ours: {"inputs": a digest of all that it was made of}
 
@@ -150,6 +149,7 @@ def execute(source: Path, views: Path | None = None):
         config=Config(ENCRYPTED),
     )
     client.execute(env=os.environ | ({VIEWS: str(views / source.stem)} if views else {}))
+    lighten_pictures(notebook)
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     return mark_inputs(notebook)
 
@@ -207,8 +207,7 @@ def cover_of(source: Path) -> bytes | None:
     """The PNG file that the cell with the tag `cover` has drawn in a part's record."""
     for cell in nbformat.read(record_of(source), as_version=4).cells:
         if "cover" in cell.metadata.get("tags", []):
-            pages = [output.get("data", {}).get("text/html", "") for output in cell.outputs]
-            return base64.b64decode(PNG.search("".join(pages))[1])
+            return next(png_of(o) for o in cell.outputs if "image/png" in o.get("data", {}))
     return None
 
 

@@ -72,7 +72,7 @@ class Verdict:
         printed = f'<div style="{CODE}">{escape(textwrap.dedent(chr(10).join(printed)))}</div>'
         told = self.told() + (folded(first.strip(" :").capitalize(), printed) if first else "")
         told += "" if self.passed else folded_hints(self.hints)
-        seen = "".join(picture._repr_html_() for picture in self.pictures)
+        seen = "".join(picture.html() for picture in self.pictures)
         frame = f"border-left:4px solid {color};padding:1px 0 1px 12px"
         return f'<div style="{frame}"><div>{head}</div>{right}{told}{seen}</div>'
 

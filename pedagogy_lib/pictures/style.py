@@ -2,6 +2,7 @@
 
 import functools
 import io
+from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 from ..basics.errors import ToldBriefly, WrongInput, need
+from ..basics.screen import someone_watches
 from ..basics.units import brief
 from .as_html import html_of
 
@@ -142,8 +144,19 @@ class Picture:
         """Write a PNG file."""
         Path(path).write_bytes(self.png())
 
-    def _repr_html_(self):
+    def html(self) -> str:
         return html_of(self.png(), self.alt, self.size()[0])
+
+    def _repr_mimebundle_(self, **settings):
+        """Show HTML to a person, and a PNG file to nbclient, nbval and papermill.
+
+        JupyterLab shows the text of a picture to those who cannot see it in HTML alone, while other
+        programs that show a record may leave out addresses with data.
+        """
+        if someone_watches():
+            return {"text/plain": self.alt, "text/html": self.html()}, {}
+        data = {"text/plain": self.alt, "image/png": b64encode(self.png()).decode()}
+        return data, {"image/png": {"alt": self.alt, "width": self.size()[0]}}
 
 
 def need_picture(found) -> Picture:

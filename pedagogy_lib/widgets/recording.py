@@ -38,7 +38,8 @@ class RecordedPicture(Picture):
         self.drawn, self.name = picture.png(), name
 
     def _repr_mimebundle_(self, **settings):
-        return {}, {EXPLORER: self.name}
+        data, metadata = super()._repr_mimebundle_(**settings)
+        return data, metadata | {EXPLORER: self.name}
 
 
 def recorded(draw, controls, start: Picture, no_effect, place: Path) -> RecordedPicture:
