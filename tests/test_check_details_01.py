@@ -4,15 +4,15 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from helpers import ROOT, put_lab
+from helpers import put_lab
 
 from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import close
-from pedagogy_lib.course import labs
+from pedagogy_lib.course import build, labs
 from pedagogy_lib.course.build import with_holes
 
 LAB = "gradient_accumulation"
-SOLUTION = (ROOT / "solutions" / "labs" / f"{LAB}.py").read_text()
+SOLUTION = build.source_of(LAB).read_text()
 
 
 @pytest.fixture

@@ -3,14 +3,14 @@
 import pytest
 import torch
 from answer_files import FOLDER, answers_in, defined
-from helpers import ROOT, put_lab
+from helpers import put_lab
 
 from pedagogy_lib import check
-from pedagogy_lib.course import checking
+from pedagogy_lib.course import build, checking
 from pedagogy_lib.exercises.ch06 import ex03_reduce_gradients as reducing
 
 NAMES = ("zero", "collectives", "complete_gradients", "simple_ddp", "language_model")
-SOLVED = {name: (ROOT / "solutions" / "labs" / f"{name}.py").read_text() for name in NAMES}
+SOLVED = {name: build.source_of(name).read_text() for name in NAMES}
 ANSWERS = {
     (answer.exercise.number, answer.words): answer
     for path in FOLDER.glob("ch06/*.py")
