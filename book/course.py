@@ -11,8 +11,8 @@ QUESTION = re.compile(r"\*\*(.+?\?)\*\*", re.DOTALL)
 
 
 @cache
-def question_of(file: str) -> str:
+def question_of(stem: str) -> str:
     """Return what a part asks, in the first bold words of its notebook."""
-    first = read(ROOT / "notebooks" / f"{file}.ipynb")[0].source
+    first = read(ROOT / "notebooks" / f"{stem}.ipynb")[0].source
     found = QUESTION.search(first)
     return " ".join(found[1].split()) if found else ""

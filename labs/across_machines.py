@@ -1,4 +1,4 @@
-# Built from chapters/ch02_collectives/labs/across_machines.py by `make build`.
+# Built from chapters/ch02_collectives/labs/across_machines.py by `make build`. Write your answers here.
 """All-reduce across machines, with as few bytes as possible through their network cards.
 
 torchrun --nproc-per-node 4 labs/across_machines.py     # four ranks, as if on two machines

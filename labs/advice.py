@@ -1,4 +1,4 @@
-# Built from chapters/ch10_choosing_a_strategy/labs/advice.py by `make build`.
+# Built from chapters/ch10_choosing_a_strategy/labs/advice.py by `make build`. Write your answers here.
 """Advice on parallelism, judged by a model of cost: is it faster than what else is possible?
 
 python labs/advice.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch11_capstone/labs/capstone_chaos.py by `make build`.
+# Built from chapters/ch11_capstone/labs/capstone_chaos.py by `make build`. Write your answers here.
 """A training of a model in parts that goes on through a bad day, under one recipe or another.
 
 python labs/capstone_chaos.py

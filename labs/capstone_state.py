@@ -1,4 +1,4 @@
-# Built from chapters/ch11_capstone/labs/capstone_state.py by `make build`.
+# Built from chapters/ch11_capstone/labs/capstone_state.py by `make build`. Write your answers here.
 """Checkpoints that any recipe can read: each number of the model has an address.
 
 torchrun --nproc-per-node 4 labs/capstone_state.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch04_failure_and_recovery/labs/chaos.py by `make build`.
+# Built from chapters/ch04_failure_and_recovery/labs/chaos.py by `make build`. Write your answers here.
 """The exam of chapter 04: a training to which everything happens, and that ends as if nothing had.
 
 python labs/chaos.py 7        # what is drawn from seed 7 happens to four ranks

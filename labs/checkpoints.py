@@ -1,4 +1,4 @@
-# Built from chapters/ch04_failure_and_recovery/labs/checkpoints.py by `make build`.
+# Built from chapters/ch04_failure_and_recovery/labs/checkpoints.py by `make build`. Write your answers here.
 """Checkpoints: what a training run is made of, and files that are whole, whatever happens.
 
 torchrun --nproc-per-node 2 labs/checkpoints.py

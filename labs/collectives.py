@@ -1,4 +1,4 @@
-# Built from chapters/ch02_collectives/labs/collectives.py by `make build`.
+# Built from chapters/ch02_collectives/labs/collectives.py by `make build`. Write your answers here.
 """Collectives, each written with nothing but messages from rank to rank.
 
 torchrun --nproc-per-node 4 labs/collectives.py

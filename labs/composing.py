@@ -1,4 +1,4 @@
-# Built from chapters/ch06_zero/labs/composing.py by `make build`.
+# Built from chapters/ch06_zero/labs/composing.py by `make build`. Write your answers here.
 """What composes with ZeRO: optimizers around optimizers, and one process that says what is right.
 
 torchrun --nproc-per-node 2 labs/composing.py

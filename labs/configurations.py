@@ -1,4 +1,4 @@
-# Built from chapters/ch10_choosing_a_strategy/labs/configurations.py by `make build`.
+# Built from chapters/ch10_choosing_a_strategy/labs/configurations.py by `make build`. Write your answers here.
 """A plan as the engines want to be told it: Megatron-LM's command line, DeepSpeed's JSON.
 
 A plan knows nothing of data, tokenizers and learning rates: you add them. What an engine cannot

@@ -1,4 +1,4 @@
-# Built from chapters/ch03_data_parallel/labs/counted_over_ranks.py by `make build`.
+# Built from chapters/ch03_data_parallel/labs/counted_over_ranks.py by `make build`. Write your answers here.
 """Means over all ranks: BatchNorm's statistics, ranks with fewer batches, and tokens.
 
 torchrun --nproc-per-node 2 labs/counted_over_ranks.py

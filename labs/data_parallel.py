@@ -1,4 +1,4 @@
-# Built from chapters/ch03_data_parallel/labs/data_parallel.py by `make build`.
+# Built from chapters/ch03_data_parallel/labs/data_parallel.py by `make build`. Write your answers here.
 """Data parallel training: who reads what, and gradients averaged while the backward is running.
 
 torchrun --nproc-per-node 2 labs/data_parallel.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch07_tensor_parallel/labs/decoding.py by `make build`.
+# Built from chapters/ch07_tensor_parallel/labs/decoding.py by `make build`. Write your answers here.
 """Decoding with tensor parallel: one token after another, from a model that no rank has whole.
 
 torchrun --nproc-per-node 2 labs/decoding.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch04_failure_and_recovery/labs/diloco.py by `make build`.
+# Built from chapters/ch04_failure_and_recovery/labs/diloco.py by `make build`. Write your answers here.
 """DiLoCo: workers that train alone for many steps, and then agree; they may come and go.
 
 torchrun --nproc-per-node 4 labs/diloco.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch09_three_dimensions/labs/expert_parallel.py by `make build`.
+# Built from chapters/ch09_three_dimensions/labs/expert_parallel.py by `make build`. Write your answers here.
 """Expert parallelism: each rank has some of the experts, and the tokens travel to them."""
 
 import contextlib

@@ -1,4 +1,4 @@
-# Built from chapters/ch09_three_dimensions/labs/experts.py by `make build`.
+# Built from chapters/ch09_three_dimensions/labs/experts.py by `make build`. Write your answers here.
 """Mixture of experts: each token goes to few of many MLPs.
 
 python labs/experts.py

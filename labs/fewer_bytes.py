@@ -1,4 +1,4 @@
-# Built from chapters/ch03_data_parallel/labs/fewer_bytes.py by `make build`.
+# Built from chapters/ch03_data_parallel/labs/fewer_bytes.py by `make build`. Write your answers here.
 """Gradients in fewer bytes: in half precision, of low rank, or not in every step.
 
 torchrun --nproc-per-node 2 labs/fewer_bytes.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch04_failure_and_recovery/labs/finding_out.py by `make build`.
+# Built from chapters/ch04_failure_and_recovery/labs/finding_out.py by `make build`. Write your answers here.
 """Finding out that something is wrong, and with which rank: signs of life, times, checksums.
 
 torchrun --nproc-per-node 4 labs/finding_out.py

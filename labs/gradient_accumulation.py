@@ -1,4 +1,4 @@
-# Built from chapters/ch01_gradient_accumulation/labs/gradient_accumulation.py by `make build`.
+# Built from chapters/ch01_gradient_accumulation/labs/gradient_accumulation.py by `make build`. Write your answers here.
 """Gradient accumulation: a large batch in small pieces, on one rank or on several.
 
 python labs/gradient_accumulation.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch03_data_parallel/labs/gradient_sync_visualizer.py by `make build`.
+# Built from chapters/ch03_data_parallel/labs/gradient_sync_visualizer.py by `make build`. Write your answers here.
 """What synchronising gradients does to each of them, and what different ways to do it cost.
 
 torchrun --nproc-per-node 4 labs/gradient_sync_visualizer.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch02_collectives/labs/halving_doubling.py by `make build`.
+# Built from chapters/ch02_collectives/labs/halving_doubling.py by `make build`. Write your answers here.
 """Recursive halving and doubling: an all-reduce with few bytes and few messages.
 
 torchrun --nproc-per-node 4 labs/halving_doubling.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch04_failure_and_recovery/labs/keep_training.py by `make build`.
+# Built from chapters/ch04_failure_and_recovery/labs/keep_training.py by `make build`. Write your answers here.
 """Training that goes on while ranks die and come: agree who is there, redo the step, catch up.
 
 torchrun --nproc-per-node 4 labs/keep_training.py

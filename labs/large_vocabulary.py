@@ -1,4 +1,4 @@
-# Built from chapters/ch05_memory/labs/large_vocabulary.py by `make build`.
+# Built from chapters/ch05_memory/labs/large_vocabulary.py by `make build`. Write your answers here.
 """The loss of a model with a large vocabulary: all logits at once, or a chunk at a time.
 
 torchrun --nproc-per-node 1 labs/large_vocabulary.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch09_three_dimensions/labs/long_contexts.py by `make build`.
+# Built from chapters/ch09_three_dimensions/labs/long_contexts.py by `make build`. Write your answers here.
 """Long contexts: each rank has a piece of the text, and attention needs all of it.
 
 torchrun --nproc-per-node 4 labs/long_contexts.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch05_memory/labs/memory.py by `make build`.
+# Built from chapters/ch05_memory/labs/memory.py by `make build`. Write your answers here.
 """What a training step keeps in memory, and three ways to keep less.
 
 python labs/memory.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch04_failure_and_recovery/labs/memory_copies.py by `make build`.
+# Built from chapters/ch04_failure_and_recovery/labs/memory_copies.py by `make build`. Write your answers here.
 """Copies of a rank's state in the memory of another machine: no disk is needed to go on.
 
 torchrun --nproc-per-node 4 labs/memory_copies.py

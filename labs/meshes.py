@@ -1,4 +1,4 @@
-# Built from chapters/ch09_three_dimensions/labs/meshes.py by `make build`.
+# Built from chapters/ch09_three_dimensions/labs/meshes.py by `make build`. Write your answers here.
 """Meshes: ranks in rows and columns, and the groups that talk along each axis.
 
 torchrun --nproc-per-node 8 labs/meshes.py

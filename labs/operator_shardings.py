@@ -1,4 +1,4 @@
-# Built from chapters/ch10_choosing_a_strategy/labs/operator_shardings.py by `make build`.
+# Built from chapters/ch10_choosing_a_strategy/labs/operator_shardings.py by `make build`. Write your answers here.
 """How each operator of some layers is cut, on the devices of one stage: an integer program.
 
 The method is that of Alpa, arXiv 2201.12023, section 4; here with one axis of devices.

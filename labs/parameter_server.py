@@ -1,4 +1,4 @@
-# Built from chapters/ch03_data_parallel/labs/parameter_server.py by `make build`.
+# Built from chapters/ch03_data_parallel/labs/parameter_server.py by `make build`. Write your answers here.
 """A parameter server: with waiting, and without waiting.
 
 torchrun --nproc-per-node 2 labs/parameter_server.py

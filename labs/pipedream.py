@@ -1,4 +1,4 @@
-# Built from chapters/ch08_pipeline_parallel/labs/pipedream.py by `make build`.
+# Built from chapters/ch08_pipeline_parallel/labs/pipedream.py by `make build`. Write your answers here.
 """A pipeline that never stops to wait: weights change while micro-batches are still under way.
 
 torchrun --nproc-per-node 2 labs/pipedream.py

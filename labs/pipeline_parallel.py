@@ -1,4 +1,4 @@
-# Built from chapters/ch08_pipeline_parallel/labs/pipeline_parallel.py by `make build`.
+# Built from chapters/ch08_pipeline_parallel/labs/pipeline_parallel.py by `make build`. Write your answers here.
 """Pipeline parallel: each rank has some of the layers, and micro-batches go from rank to rank.
 
 torchrun --nproc-per-node 2 labs/pipeline_parallel.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch10_choosing_a_strategy/labs/practices.py by `make build`.
+# Built from chapters/ch10_choosing_a_strategy/labs/practices.py by `make build`. Write your answers here.
 """Practices that change no mesh, by the model of cost: offload, precision, recomputing, saving.
 
 python labs/practices.py

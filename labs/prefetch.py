@@ -1,4 +1,4 @@
-# Built from chapters/ch06_zero/labs/prefetch.py by `make build`.
+# Built from chapters/ch06_zero/labs/prefetch.py by `make build`. Write your answers here.
 """Stage 3 whose messages travel while it computes: gathers ahead of time, gradients afterwards.
 
 python labs/prefetch.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch05_memory/labs/recomputation.py by `make build`.
+# Built from chapters/ch05_memory/labs/recomputation.py by `make build`. Write your answers here.
 """What is recomputed, and what is kept: whole blocks, parts of them, or chosen operations.
 
 torchrun --nproc-per-node 1 labs/recomputation.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch07_tensor_parallel/labs/replicated_heads.py by `make build`.
+# Built from chapters/ch07_tensor_parallel/labs/replicated_heads.py by `make build`. Write your answers here.
 """Attention on more ranks than it has key-value heads: some ranks have the same key and value.
 
 torchrun --nproc-per-node 2 labs/replicated_heads.py

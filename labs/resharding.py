@@ -1,4 +1,4 @@
-# Built from chapters/ch06_zero/labs/resharding.py by `make build`.
+# Built from chapters/ch06_zero/labs/resharding.py by `make build`. Write your answers here.
 """A checkpoint for any number of ranks, by hand: every rank writes its part, and reads its new one.
 
 torchrun --nproc-per-node 2 labs/resharding.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch04_failure_and_recovery/labs/restart.py by `make build`.
+# Built from chapters/ch04_failure_and_recovery/labs/restart.py by `make build`. Write your answers here.
 """Restart: a training that goes on from its newest checkpoint, with any number of ranks.
 
 torchrun --nproc-per-node 2 --max-restarts 3 labs/restart.py checkpoints

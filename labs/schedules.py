@@ -1,4 +1,4 @@
-# Built from chapters/ch08_pipeline_parallel/labs/schedules.py by `make build`.
+# Built from chapters/ch08_pipeline_parallel/labs/schedules.py by `make build`. Write your answers here.
 """Schedules of a pipeline: what each rank does, one action after another, as lists.
 
 python labs/schedules.py

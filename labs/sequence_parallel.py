@@ -1,4 +1,4 @@
-# Built from chapters/ch07_tensor_parallel/labs/sequence_parallel.py by `make build`.
+# Built from chapters/ch07_tensor_parallel/labs/sequence_parallel.py by `make build`. Write your answers here.
 """Sequence parallel, and overlap: the same sums as tensor parallel, cut in two, and hidden.
 
 torchrun --nproc-per-node 2 labs/sequence_parallel.py

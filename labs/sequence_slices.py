@@ -1,4 +1,4 @@
-# Built from chapters/ch08_pipeline_parallel/labs/sequence_slices.py by `make build`.
+# Built from chapters/ch08_pipeline_parallel/labs/sequence_slices.py by `make build`. Write your answers here.
 """A pipeline inside of a sample: slices of its tokens go from stage to stage, one after another.
 
 torchrun --nproc-per-node 2 labs/sequence_slices.py

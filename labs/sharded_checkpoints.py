@@ -1,4 +1,4 @@
-# Built from chapters/ch04_failure_and_recovery/labs/sharded_checkpoints.py by `make build`.
+# Built from chapters/ch04_failure_and_recovery/labs/sharded_checkpoints.py by `make build`. Write your answers here.
 """Checkpoints where each rank has a part: who has to save what, and how other ranks read it.
 
 torchrun --nproc-per-node 4 labs/sharded_checkpoints.py

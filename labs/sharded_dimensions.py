@@ -1,4 +1,4 @@
-# Built from chapters/ch09_three_dimensions/labs/sharded_dimensions.py by `make build`.
+# Built from chapters/ch09_three_dimensions/labs/sharded_dimensions.py by `make build`. Write your answers here.
 """Sharding as one axis among others: ZeRO beside tensor parallel, and inside of replicas (HSDP).
 
 torchrun --nproc-per-node 4 labs/sharded_dimensions.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch03_data_parallel/labs/simple_ddp.py by `make build`.
+# Built from chapters/ch03_data_parallel/labs/simple_ddp.py by `make build`. Write your answers here.
 """Data parallel training by hand, beside PyTorch's own: same weights? and what does it cost?
 
 torchrun --nproc-per-node 2 labs/simple_ddp.py

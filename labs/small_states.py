@@ -1,4 +1,4 @@
-# Built from chapters/ch05_memory/labs/small_states.py by `make build`.
+# Built from chapters/ch05_memory/labs/small_states.py by `make build`. Write your answers here.
 """Adam with smaller states: bfloat16 with two ways to round, and 8 bits by blocks.
 
 python labs/small_states.py

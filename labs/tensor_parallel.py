@@ -1,4 +1,4 @@
-# Built from chapters/ch07_tensor_parallel/labs/tensor_parallel.py by `make build`.
+# Built from chapters/ch07_tensor_parallel/labs/tensor_parallel.py by `make build`. Write your answers here.
 """Tensor parallel: every matrix of a transformer is cut, and each rank computes with its part.
 
 torchrun --nproc-per-node 2 labs/tensor_parallel.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch09_three_dimensions/labs/three_dimensions.py by `make build`.
+# Built from chapters/ch09_three_dimensions/labs/three_dimensions.py by `make build`. Write your answers here.
 """Three dimensions: one transformer, copied, in stages, and with its matrices cut.
 
 torchrun --nproc-per-node 8 labs/three_dimensions.py

@@ -1,4 +1,4 @@
-# Built from chapters/ch03_data_parallel/labs/train_ddp.py by `make build`.
+# Built from chapters/ch03_data_parallel/labs/train_ddp.py by `make build`. Write your answers here.
 """A whole program: train a classifier of digits with DDP, on one machine or on many.
 
 torchrun --nproc-per-node 2 labs/train_ddp.py --epochs 4 --file checkpoint.pt

@@ -1,4 +1,4 @@
-# Built from chapters/ch03_data_parallel/labs/when_it_hangs.py by `make build`.
+# Built from chapters/ch03_data_parallel/labs/when_it_hangs.py by `make build`. Write your answers here.
 """A training loop in which one rank falls out of step, and what PyTorch's own tools tell of it.
 
 torchrun --nproc-per-node 4 labs/when_it_hangs.py        what each rank sees of three mistakes

@@ -1,4 +1,4 @@
-# Built from chapters/ch06_zero/labs/zero.py by `make build`.
+# Built from chapters/ch06_zero/labs/zero.py by `make build`. Write your answers here.
 """ZeRO: model states that are split over the ranks, stage by stage, each by hand.
 
 torchrun --nproc-per-node 4 labs/zero.py

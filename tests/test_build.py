@@ -167,7 +167,8 @@ def test_an_answer_without_an_end_is_refused():
         build.with_holes(SOURCE.replace("    ### END SOLUTION\n", ""))
 
 
-HEADER = "# Built from chapters/ch00_add/labs/add.py by `make build`.\n"
+HEADER = "# Built from chapters/ch00_add/labs/add.py by `make build`."
+YOURS = f"{HEADER} Write your answers here.\n"
 
 
 def source_in(folder, monkeypatch):
@@ -215,7 +216,7 @@ def test_a_lab_that_was_worked_in_is_kept(course, remembers, capsys):
         build.build()
         kept = build.ROOT / "labs" / f"add.mine-{number}.txt"
         assert kept.read_text() == f"my answer {number}\n"
-        assert built.read_text() == f"{HEADER}# first\n...  # your code here\n"
+        assert built.read_text() == f"{YOURS}# first\n...  # your code here\n"
         said = f"labs/add.py has been worked in; it is now labs/add.mine-{number}.txt"
         assert said in capsys.readouterr().out
 
@@ -228,6 +229,24 @@ def test_a_lab_that_nobody_has_touched_is_simply_built_anew(course, remembers):
     build.build()
     assert [path.name for path in (build.ROOT / "labs").iterdir()] == ["add.py"]
     assert "second" in (build.ROOT / "labs" / "add.py").read_text()
+
+
+def test_a_lab_that_came_with_a_commit_is_simply_built_anew(course):
+    """As after `git pull`: the last build here wrote another text."""
+    (build.ROOT / "labs" / "add.py").write_text("of another build\n")
+    subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qam", "x"],
+                   cwd=build.ROOT, check=True)  # fmt: skip
+    build.build()
+    assert [path.name for path in (build.ROOT / "labs").iterdir()] == ["add.py"]
+
+
+def test_a_lab_that_git_does_not_know_is_kept(course):
+    subprocess.run(["git", "rm", "-q", "--cached", "labs/add.py"], cwd=build.ROOT, check=True)
+    (build.ROOT / "labs" / "add.py").write_text("my answer\n")
+    subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"],
+                   cwd=build.ROOT, check=True)  # fmt: skip
+    build.build()
+    assert (build.ROOT / "labs" / "add.mine-1.txt").read_text() == "my answer\n"
 
 
 def test_a_changed_source_is_no_longer_current(tmp_path, monkeypatch):
@@ -302,8 +321,8 @@ def test_build_writes_and_executes_everything(tmp_path, monkeypatch, capfd):
     assert record.cells[-1].outputs[0].text == "3\n"
     holes = nbformat.read(tmp_path / "notebooks" / "00_add.ipynb", as_version=4)
     assert "your code here" in holes.cells[1].source
-    assert (tmp_path / "labs" / "add.py").read_text() == f"{HEADER}...  # your code here\n"
-    assert (tmp_path / "solutions" / "labs" / "add.py").read_text() == f"{HEADER}1\n"
+    assert (tmp_path / "labs" / "add.py").read_text() == f"{YOURS}...  # your code here\n"
+    assert (tmp_path / "solutions" / "labs" / "add.py").read_text() == f"{HEADER}\n1\n"
     assert (tmp_path / "labs" / "tables" / "runs.csv").read_text() == "a,b\n"
     assert "encryption" not in capfd.readouterr().err
 

@@ -109,6 +109,11 @@ def chapter(tmp_path, monkeypatch):
     return read
 
 
+def test_a_folder_without_chapter_toml_is_told(chapter):
+    with pytest.raises(WrongInput, match=r"chapters/ch90_add/chapter\.toml is missing"):
+        chapters.chapters.__wrapped__()
+
+
 def test_a_chapter_is_read(chapter):
     found = chapter(CHAPTER)
     assert (found.number, found.title, found.exercises) == ("90", "Add", ("add",))

@@ -123,9 +123,11 @@ def built_texts() -> dict[Path, str]:
         target = ROOT / "notebooks" / f"{source.stem}.ipynb"
         texts[target] = dump(to_notebook(text, source.stem))
     for source in lab_sources():
-        text = f"# Built from {source.relative_to(ROOT)} by `make build`.\n{source.read_text()}"
-        texts[ROOT / "labs" / source.name] = with_holes(text)
-        texts[ROOT / "solutions" / "labs" / source.name] = solved(text)
+        text = source.read_text()
+        header = f"# Built from {source.relative_to(ROOT)} by `make build`."
+        yours = " Write your answers here." * (BEGIN in text)
+        texts[ROOT / "labs" / source.name] = f"{header}{yours}\n{with_holes(text)}"
+        texts[ROOT / "solutions" / "labs" / source.name] = f"{header}\n{solved(text)}"
     for source in lab_tables():
         texts[ROOT / "labs" / source.parent.name / source.name] = source.read_text()
     return texts
@@ -273,11 +275,12 @@ def digest_of(path) -> str:
 
 
 def is_ours(path, written: str | None) -> bool:
-    """Whether a file is as the last build, or the last commit, has left it."""
-    if written is not None:
-        return digest_of(path) == written
-    command = ["git", "diff", "--quiet", "HEAD", "--", str(path)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
+    """Return whether a file is as the last build, or the last commit, has left it."""
+    if written is not None and digest_of(path) == written:
+        return True
+    command = ["git", "show", f"HEAD:./{path.relative_to(ROOT).as_posix()}"]
+    committed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    return committed.returncode == 0 and committed.stdout == path.read_bytes()
 
 
 def keep(path) -> Path:

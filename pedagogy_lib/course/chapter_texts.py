@@ -23,8 +23,6 @@ Read the parts of a row from left to right. The minutes are those to read and ru
 exercises. A part may use words of earlier parts: chapter 00 lists them.
 
 """
-
-
 TABLE = """## All parts
 
 Minutes: to read and run, and for the exercises.

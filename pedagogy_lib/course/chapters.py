@@ -89,9 +89,9 @@ class Chapter:
 def chapters() -> dict[str, Chapter]:
     """Return all chapters by number.
 
-    Raises  WrongInput for a file that is no chapter, in a sentence that says what to mend
+    Raises  WrongInput where a chapter.toml is missing or wrong
     """
-    found = map(read_chapter, sorted(FOLDER.glob("ch*/chapter.toml")))
+    found = [read_chapter(folder / "chapter.toml") for folder in sorted(FOLDER.glob("ch*"))]
     return {chapter.number: chapter for chapter in found}
 
 
@@ -140,6 +140,7 @@ def read_part(chapter: str, entry: dict, path: Path) -> Part:
 
 
 def read_toml(path: Path) -> dict:
+    need(path.exists(), f"{short(path)} is missing")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
