@@ -82,9 +82,7 @@ def test_the_hole_is_told_politely_and_the_bug_is_found(exercise, checked, solve
         solution = next(s for s in build.lab_sources() if s.stem == exercise.lab).read_text()
         path = solved_labs / "labs" / f"{exercise.lab}.py"
         path.write_text(build.with_holes(solution))
-        (solved_labs / "solutions" / "labs" / f"{exercise.lab}.py").write_text(
-            build.solved(solution)
-        )
+        (solved_labs / "solutions" / "labs" / f"{exercise.lab}.py").write_text(solution)
         verdict = check(exercise.number)
     assert verdict.passed is None
     assert "not attempted yet; write " in repr(verdict)

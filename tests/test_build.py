@@ -168,6 +168,7 @@ def test_an_answer_without_an_end_is_refused():
 
 
 HEADER = "# Built from chapters/ch00_add/labs/add.py by `make build`."
+LAB_OF_ONE = "### BEGIN SOLUTION\n1\n### END SOLUTION\n"
 YOURS = f"{HEADER} Write your answers here.\n"
 
 
@@ -311,7 +312,7 @@ def test_build_writes_and_executes_everything(tmp_path, monkeypatch, capfd):
     chapter = tmp_path / "chapters" / "ch00_add"
     (chapter / "labs" / "tables").mkdir(parents=True)
     (chapter / "00_add.py").write_text(SOURCE)
-    (chapter / "labs" / "add.py").write_text("### BEGIN SOLUTION\n1\n### END SOLUTION\n")
+    (chapter / "labs" / "add.py").write_text(LAB_OF_ONE)
     (chapter / "labs" / "tables" / "runs.csv").write_text("a,b\n")
     build.build(execute_changed=False)
     assert (tmp_path / "notebooks" / "00_add.ipynb").exists()
@@ -322,7 +323,7 @@ def test_build_writes_and_executes_everything(tmp_path, monkeypatch, capfd):
     holes = nbformat.read(tmp_path / "notebooks" / "00_add.ipynb", as_version=4)
     assert "your code here" in holes.cells[1].source
     assert (tmp_path / "labs" / "add.py").read_text() == f"{YOURS}...  # your code here\n"
-    assert (tmp_path / "solutions" / "labs" / "add.py").read_text() == f"{HEADER}\n1\n"
+    assert (tmp_path / "solutions" / "labs" / "add.py").read_text() == f"{HEADER}\n{LAB_OF_ONE}"
     assert (tmp_path / "labs" / "tables" / "runs.csv").read_text() == "a,b\n"
     assert "encryption" not in capfd.readouterr().err
 

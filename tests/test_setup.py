@@ -139,7 +139,7 @@ def test_extras_that_there_are_not_are_refused(setup, word):
         setup.main(word)
     assert str(told.value) == (
         "tools/setup.py installs bench, deepspeed, torchft, classroom, nbgrader, browser, book, "
-        f"clusters beside the course, not {word!r}."
+        f"workflows, clusters beside the course, not {word!r}."
     )
     assert not setup.VENV.exists()
 

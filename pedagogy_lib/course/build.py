@@ -2,12 +2,13 @@
 
 chapters/chNN_name/NN_topic.py (percent format) becomes notebooks/NN_topic.ipynb, with holes and
 without outputs, and solutions/NN_topic.ipynb, solved and executed. A lab, chapters/chNN_name/labs/
-topic.py, becomes labs/topic.py, with holes, and solutions/labs/topic.py, solved; the tables beside
-it are copied to labs/. The lines between `### BEGIN SOLUTION` and `### END SOLUTION` are the
-answer. It may have a second part, after `### IT WAS`: the program with a bug, in comments, which
-the learner gets instead of a hole. Two builds give the same bytes, because cell ids are hashes. One
-picture of each executed record (tag `cover`) goes to assets/covers/, and its part begins with it.
-All views of its pictures with controls go to assets/views/, for the website.
+topic.py, becomes labs/topic.py, with holes, and solutions/labs/topic.py, with the answers and the
+marks around them; the tables next to it are copied to labs/. The lines between `### BEGIN SOLUTION`
+and `### END SOLUTION` are the answer. It may have a second part, after `### IT WAS`: the program
+with a bug, in comments, which the learner gets instead of a hole. Two builds give the same bytes,
+because cell ids are hashes. One picture of each executed record (tag `cover`) goes to
+assets/covers/, and its part begins with it. All views of its pictures with controls go to
+assets/views/, for the website.
 """
 
 import hashlib
@@ -127,7 +128,7 @@ def built_texts() -> dict[Path, str]:
         header = f"# Built from {source.relative_to(ROOT)} by `make build`."
         yours = " Write your answers here." * (BEGIN in text)
         texts[ROOT / "labs" / source.name] = f"{header}{yours}\n{with_holes(text)}"
-        texts[ROOT / "solutions" / "labs" / source.name] = f"{header}\n{solved(text)}"
+        texts[ROOT / "solutions" / "labs" / source.name] = f"{header}\n{text}"
     for source in lab_tables():
         texts[ROOT / "labs" / source.parent.name / source.name] = source.read_text()
     return texts

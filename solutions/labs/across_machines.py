@@ -65,10 +65,12 @@ def hierarchical_all_reduce(x: Tensor, inside, across) -> None:
     Ranks may be spread over the machines in any order: the groups know the places.
     """
     need_contiguous(x)
+    ### BEGIN SOLUTION
     chunks = list(x.view(-1).tensor_split(dist.get_world_size(inside)))
     reduce_scatter_ring(chunks, inside)
     all_reduce_ring(chunks[dist.get_rank(inside)], across)
     all_gather_ring(chunks, inside)
+    ### END SOLUTION
 
 
 # ---- Beside each other ----------------------------------------------------------------------

@@ -41,6 +41,7 @@ def walk(parameters, layers, memory, gpus, machine=8) -> dict:
                    parameter of tp × pp parts fit. dp is what remains, zero 0
     Raises      ValueError if nothing fits
     """
+    ### BEGIN SOLUTION
     alone = {"dp": gpus, "tp": 1, "pp": 1}
     if 18 * parameters <= memory:
         return alone | {"zero": 0}
@@ -54,6 +55,7 @@ def walk(parameters, layers, memory, gpus, machine=8) -> dict:
         if is_possible and 18 * parameters / (tp * pp) <= memory:
             return {"dp": gpus // (tp * pp), "tp": tp, "pp": pp, "zero": 0}
     raise ValueError("the states fit in no way of the tree: take more GPUs")
+    ### END SOLUTION
 
 
 # ---- A contest of plans ---------------------------------------------------------------------
@@ -173,6 +175,7 @@ def flips(judge, engine, names, factor) -> list[str]:
     Returns  in the order of `names`, those for which the engine with this number divided by
              `factor`, or multiplied by it, has another verdict than `engine` itself
     """
+    ### BEGIN SOLUTION
     as_it_is, found = judge(engine), []
     for name in names:
         number = getattr(engine, name)
@@ -180,6 +183,7 @@ def flips(judge, engine, names, factor) -> list[str]:
         if any(judge(one) != as_it_is for one in changed):
             found.append(name)
     return found
+    ### END SOLUTION
 
 
 def other_engines(count, factor, names=VARIED, seed=0) -> list[Engine]:

@@ -124,6 +124,7 @@ def carry_on(campaign: Campaign, crew: Crew, steps: int) -> None:
     crew      of the lab keep_training: for train(), and somebody_waits()
     steps     how many the campaign has at the end, those before this call included
     """
+    ### BEGIN SOLUTION
 
     def begin(campaign):
         recipe = campaign.recipes.get(dist.get_world_size())
@@ -145,6 +146,7 @@ def carry_on(campaign: Campaign, crew: Crew, steps: int) -> None:
         return waits
 
     train(campaign, crew, steps, step, begin)
+    ### END SOLUTION
 
 
 # ---- What happens ---------------------------------------------------------------------------

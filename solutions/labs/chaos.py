@@ -198,6 +198,7 @@ def keep_going(training, crew, folder, steps) -> None:
     crew      of the lab keep_training: meet(), names, somebody_waits(), n
     folder    on a disk that all processes see, for save_alone() and load_alone()
     """
+    ### BEGIN SOLUTION
     state = load_alone(folder)
     if state is not None:  # all may have died; catch_up() finds those that are further
         training.load_state_dict(state)
@@ -231,6 +232,7 @@ def keep_going(training, crew, folder, steps) -> None:
         return whole[-1].item() > 0
 
     train(training, crew, steps, step, begin=catch_up)
+    ### END SOLUTION
 
 
 def sit_exam(keep_going, plan, place, disk, data=None, steps=STEPS):

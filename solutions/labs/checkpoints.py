@@ -89,6 +89,7 @@ class Training:
         them: torch.load reads nothing else unasked. Like that of a module, it may share memory
         with the training.
         """
+        ### BEGIN SOLUTION
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -99,15 +100,18 @@ class Training:
             "torch's generator": torch.get_rng_state(),
             "Python's generator": random.getstate(),
         }
+        ### END SOLUTION
 
     def load_state_dict(self, state: dict):
         """Make this training the one whose state that is."""
+        ### BEGIN SOLUTION
         for part in ("model", "optimizer", "schedule", "scaler"):
             getattr(self, part).load_state_dict(state[part])
         self.epoch, self.position = state["place in the data"]
         self.steps = state["steps"]
         torch.set_rng_state(state["torch's generator"])
         random.setstate(state["Python's generator"])
+        ### END SOLUTION
 
 
 def learning_rate(step) -> float:
@@ -165,6 +169,7 @@ def write_whole(path, data: bytes):
     path    a str or a Path; there may be a file already
     Raises  OSError
     """
+    ### BEGIN SOLUTION
     path = Path(path)
     unfinished = path.with_name(f"{path.name}.unfinished")
     try:
@@ -177,6 +182,7 @@ def write_whole(path, data: bytes):
         unfinished.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+    ### END SOLUTION
 
 
 def sync_folder(path):
@@ -259,6 +265,7 @@ def is_whole(checkpoint: Path) -> bool:
 
     checkpoint  its folder; files.json has {"files": {name: {"bytes": …, "sha256": …}, …}, …}
     """
+    ### BEGIN SOLUTION
     try:
         files = json.loads((checkpoint / LIST).read_text())["files"]
         return all(
@@ -266,6 +273,7 @@ def is_whole(checkpoint: Path) -> bool:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
+    ### END SOLUTION
 
 
 def newest_whole(folder) -> Path | None:
@@ -317,16 +325,20 @@ class InBackground:
 
         Raises  what the saving before has raised, if nobody has waited for it; then nothing begins
         """
+        ### BEGIN SOLUTION
         self.wait()
         self.running = self.thread.submit(self.save, copy_of(state))
+        ### END SOLUTION
 
     def wait(self):
         """Wait for the end of what was begun; returns what `save` returned, and raises what it did.
 
         None if nothing has been begun, or if you have already waited for it.
         """
+        ### BEGIN SOLUTION
         running, self.running = self.running, None
         return running and running.result()
+        ### END SOLUTION
 
 
 def copy_of(state):

@@ -64,6 +64,7 @@ def broadcast_tree(x: Tensor, root: int = 0, group=None) -> None:
     """
     need_contiguous(x)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
+    ### BEGIN SOLUTION
     place = (rank - root) % n  # the root's is 0; after k rounds, places below 2**k have x
     reach = 1
     while reach < n:
@@ -72,6 +73,7 @@ def broadcast_tree(x: Tensor, root: int = 0, group=None) -> None:
         elif reach <= place < 2 * reach:
             receive(x, (rank - reach) % n, group).wait()
         reach *= 2
+    ### END SOLUTION
 
 
 def reduce_tree(x: Tensor, root: int = 0, group=None) -> None:
@@ -83,6 +85,7 @@ def reduce_tree(x: Tensor, root: int = 0, group=None) -> None:
     """
     need_contiguous(x)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
+    ### BEGIN SOLUTION
     place = (rank - root) % n
     received = torch.empty_like(x)
     reach = 1
@@ -93,6 +96,7 @@ def reduce_tree(x: Tensor, root: int = 0, group=None) -> None:
             receive(received, (rank + reach) % n, group).wait()
             x += received
         reach *= 2
+    ### END SOLUTION
 
 
 # ---- Rings ----------------------------------------------------------------------------------
@@ -108,12 +112,14 @@ def reduce_scatter_ring(chunks: list[Tensor], group=None) -> None:
     """
     need_contiguous(*chunks)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
+    ### BEGIN SOLUTION
     following, previous = (rank + 1) % n, (rank - 1) % n
     for step in range(1, n):
         outgoing, partial = chunks[(rank - step) % n], chunks[(rank - step - 1) % n]
         received = torch.empty_like(partial)
         exchange(outgoing, following, received, previous, group)
         partial += received
+    ### END SOLUTION
 
 
 def all_gather_ring(chunks: list[Tensor], group=None) -> None:
@@ -126,10 +132,12 @@ def all_gather_ring(chunks: list[Tensor], group=None) -> None:
     """
     need_contiguous(*chunks)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
+    ### BEGIN SOLUTION
     following, previous = (rank + 1) % n, (rank - 1) % n
     for step in range(1, n):
         outgoing, incoming = chunks[(rank - step + 1) % n], chunks[(rank - step) % n]
         exchange(outgoing, following, incoming, previous, group)
+    ### END SOLUTION
 
 
 def all_reduce_ring(x: Tensor, group=None) -> None:
@@ -141,9 +149,11 @@ def all_reduce_ring(x: Tensor, group=None) -> None:
     Source  Patarasuk and Yuan 2009
     """
     need_contiguous(x)
+    ### BEGIN SOLUTION
     chunks = list(x.view(-1).tensor_split(dist.get_world_size(group)))
     reduce_scatter_ring(chunks, group)
     all_gather_ring(chunks, group)
+    ### END SOLUTION
 
 
 # ---- For comparison -------------------------------------------------------------------------
@@ -187,10 +197,12 @@ def all_to_all(outputs: list[Tensor], inputs: list[Tensor], group=None) -> None:
     """
     need_contiguous(*outputs, *inputs)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
+    ### BEGIN SOLUTION
     outputs[rank].copy_(inputs[rank])
     for shift in range(1, n):
         to, source = (rank + shift) % n, (rank - shift) % n
         exchange(inputs[to], to, outputs[source], source, group)
+    ### END SOLUTION
 
 
 # ---- Many small tensors ---------------------------------------------------------------------
@@ -208,6 +220,7 @@ def all_reduce_buckets(tensors: list[Tensor], bucket_bytes: int, group=None) -> 
     Cost    2(n-1) messages for each bucket, instead of for each tensor
     """
     need_contiguous(*tensors)
+    ### BEGIN SOLUTION
     buckets, filled = [], 0
     for x in tensors:
         if not buckets or filled + x.nbytes > bucket_bytes:
@@ -221,6 +234,7 @@ def all_reduce_buckets(tensors: list[Tensor], bucket_bytes: int, group=None) -> 
         parts = flat.split([x.numel() for x in bucket])
         for x, part in zip(bucket, parts):
             x.copy_(part.view_as(x))
+    ### END SOLUTION
 
 
 # ---- The program ----------------------------------------------------------------------------

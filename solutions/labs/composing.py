@@ -39,6 +39,7 @@ def clip_shards(shards, max_norm, group=None) -> float:
              to the norm in the division: here both are right)
     Cost     one all-reduce of one number
     """
+    ### BEGIN SOLUTION
     norms = [torch.linalg.vector_norm(p.grad, dtype=torch.float64)
              for p in shards if p.grad is not None]  # fmt: skip
     total = sum((norm.square() for norm in norms), torch.zeros((), dtype=torch.float64))
@@ -49,6 +50,7 @@ def clip_shards(shards, max_norm, group=None) -> float:
             if p.grad is not None:
                 p.grad *= max_norm / norm
     return norm
+    ### END SOLUTION
 
 
 class Clipping:

@@ -70,6 +70,7 @@ def megatron_arguments(plan, batch, layers) -> dict:
     With dp 1, tp 2, pp 1, cp 1, ZeRO 0, micro-batch 1, one chunk, sequence, nothing recomputed and
     batch 8, the five options are 2, 1, 1, 1 and 8, and "--sequence-parallel" is True.
     """
+    ### BEGIN SOLUTION
     options = {
         "--tensor-model-parallel-size": plan.tp,
         "--pipeline-model-parallel-size": plan.pp,
@@ -88,6 +89,7 @@ def megatron_arguments(plan, batch, layers) -> dict:
     if plan.recompute == "full":
         options |= {"--recompute-method": "uniform", "--recompute-num-layers": 1}
     return options
+    ### END SOLUTION
 
 
 SHARDED = {2: "optim_grads", 3: "optim_grads_params"}

@@ -34,11 +34,13 @@ def samples_of_rank(length, epoch, rank, n, seed=0) -> list[int]:
             rank 0 reads 3 4 2, rank 1 reads 0 1 3
     Equals  list(DistributedSampler(range(length), n, rank, seed=seed)), after set_epoch(epoch)
     """
+    ### BEGIN SOLUTION
     shuffle = torch.Generator().manual_seed(seed + epoch)
     order = torch.randperm(length, generator=shuffle).tolist()
     each = -(-length // n)
     enough = order * -(-each * n // length)
     return enough[: each * n][rank::n]
+    ### END SOLUTION
 
 
 # ---- While the backward is running ----------------------------------------------------------
@@ -100,18 +102,23 @@ class DDP(nn.Module):
 
     def is_ready(self, parameter, number):
         """Called by autograd when the gradient of a parameter of bucket `number` is complete."""
+        ### BEGIN SOLUTION
         if self.synchronizing:
             self.missing[number].discard(parameter)
             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
                 self.begin_next()
+        ### END SOLUTION
 
     def begin_next(self):
         """Begin the all-reduce of the next bucket."""
+        ### BEGIN SOLUTION
         flat = flatten(self.buckets[len(self.begun)])
         self.begun.append((flat, self.all_reduce(flat, self.group)))
+        ### END SOLUTION
 
     def finish(self):
         """After the backward, before the optimizer's step."""
+        ### BEGIN SOLUTION
         while len(self.begun) < len(self.buckets):
             self.begin_next()
         for bucket, (flat, wait) in zip(self.buckets, self.begun, strict=True):
@@ -119,6 +126,7 @@ class DDP(nn.Module):
             flat /= dist.get_world_size(self.group)
             unflatten(flat, bucket)
         self.start_over()
+        ### END SOLUTION
 
 
 @contextlib.contextmanager
@@ -128,11 +136,13 @@ def no_sync(ddp: DDP):
     `ddp.synchronizing` is False under it. At its end it is what it was before, also if an error was
     raised under it, and also if one no_sync was in another. Nothing else is changed.
     """
+    ### BEGIN SOLUTION
     before, ddp.synchronizing = ddp.synchronizing, False
     try:
         yield
     finally:
         ddp.synchronizing = before
+    ### END SOLUTION
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -69,12 +69,14 @@ def likeliest(logits: Tensor, first: int, group=None) -> Tensor:
     Equals  all logits' argmax(-1)
     Cost    an all-gather of two numbers for each sample
     """
+    ### BEGIN SOLUTION
     logit, token = logits.max(-1)
     mine = torch.stack([logit.double(), first + token.double()])
     found = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
     dist.all_gather(found, mine, group=group)
     logits, tokens = torch.stack(found, dim=1)  # (ranks, samples) each
     return tokens.gather(0, logits.argmax(0, keepdim=True))[0].long()
+    ### END SOLUTION
 
 
 @torch.no_grad()

@@ -33,6 +33,7 @@ def outer_step(whole: list[Tensor], mine: list[Tensor], optimizer, group=None) -
     optimizer  of torch, over `whole`
     Cost       all-reduces of as many bytes as the weights have
     """
+    ### BEGIN SOLUTION
     with torch.no_grad():
         for common, own in zip(whole, mine):
             common.grad = common - own
@@ -42,6 +43,7 @@ def outer_step(whole: list[Tensor], mine: list[Tensor], optimizer, group=None) -
     with torch.no_grad():
         for common, own in zip(whole, mine):
             own.copy_(common)
+    ### END SOLUTION
 
 
 class Worker(Training):

@@ -27,9 +27,11 @@ def route(scores: Tensor, k: int, bias: Tensor | None = None) -> tuple[Tensor, T
     Source  Fedus et al. 2021, "Switch Transformers"; the bias: Wang et al. 2024, "Auxiliary-Loss-
             Free Load Balancing"
     """
+    ### BEGIN SOLUTION
     ranked = scores if bias is None else scores + bias
     experts = ranked.topk(k, dim=-1).indices
     return scores.softmax(-1).gather(-1, experts), experts
+    ### END SOLUTION
 
 
 def load_of(experts: Tensor, n: int) -> Tensor:
@@ -48,12 +50,14 @@ def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
     Cost    with a group, an all-reduce of n numbers
     Source  Fedus et al. 2021, "Switch Transformers", section 2.2
     """
+    ### BEGIN SOLUTION
     _, n = scores.shape
     loads = load_of(experts, n)
     if group is not None:
         dist.all_reduce(loads, group=group)
     shares = loads.to(scores) / loads.sum()
     return n * (shares * scores.softmax(-1).mean(0)).sum()
+    ### END SOLUTION
 
 
 def moved_bias(bias: Tensor, loads: Tensor, rate: float) -> Tensor:
@@ -64,8 +68,10 @@ def moved_bias(bias: Tensor, loads: Tensor, rate: float) -> Tensor:
 
     Shapes  bias, loads: (experts,) -> (experts,), a new tensor
     """
+    ### BEGIN SOLUTION
     loads = loads.double()
     return bias - rate * (loads - loads.mean()).sign().to(bias)
+    ### END SOLUTION
 
 
 def kept(experts: Tensor, n: int, capacity: int) -> Tensor:
@@ -76,9 +82,11 @@ def kept(experts: Tensor, n: int, capacity: int) -> Tensor:
     Shapes  experts: (tokens, k) -> (tokens, k), of bool
     Source  Lepikhin et al. 2020, "GShard", section 2.2
     """
+    ### BEGIN SOLUTION
     in_order = F.one_hot(experts.T.flatten(), n)  # all first choices, then all second ones
     place = (in_order.cumsum(0) * in_order).sum(-1)  # 1 for the first one that an expert gets
     return (place <= capacity).view(experts.T.shape).T
+    ### END SOLUTION
 
 
 # ---- The layer ------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ def power_round(gradient: Tensor, error: Tensor, q: Tensor, group=None) -> Tenso
     Cost      all-reduces of m r and of k r numbers
     Source    Vogels et al. 2019, "PowerSGD", algorithms 1 and 2
     """
+    ### BEGIN SOLUTION
     n = dist.get_world_size(group)
     whole = gradient + error
     p = whole @ q
@@ -46,6 +47,7 @@ def power_round(gradient: Tensor, error: Tensor, q: Tensor, group=None) -> Tenso
     result = p @ q.T
     error.copy_(whole - result)
     return result
+    ### END SOLUTION
 
 
 def orthonormal(matrix: Tensor) -> Tensor:

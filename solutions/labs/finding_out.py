@@ -155,10 +155,12 @@ class Watcher:
         counts  {rank: its count}, as read now
         now     seconds, on the watcher's own clock
         """
+        ### BEGIN SOLUTION
         for rank, count in counts.items():
             if rank not in self.changed or self.changed[rank][0] != count:
                 self.changed[rank] = count, now
         return sorted(rank for rank in counts if now - self.changed[rank][1] > self.patience)
+        ### END SOLUTION
 
 
 def furthest_behind(entered: dict[int, int]) -> list[int]:
@@ -269,8 +271,10 @@ def stragglers(seconds: list[list[float]], times=1.5) -> list[int]:
 
     seconds  for each step: how long each rank has computed, before it waits for the others
     """
+    ### BEGIN SOLUTION
     usual = [median(of_rank) for of_rank in zip(*seconds)]
     return [rank for rank, mine in enumerate(usual) if mine > times * median(usual)]
+    ### END SOLUTION
 
 
 # ---- A wrong number -------------------------------------------------------------------------
@@ -293,6 +297,7 @@ def differing_replicas(model, group=None) -> list[int]:
 
     Cost  an all-gather of 8 bytes from each rank
     """
+    ### BEGIN SOLUTION
     mine = torch.tensor([checksum([*model.parameters(), *model.buffers()])])
     sums = [torch.zeros_like(mine) for _ in range(dist.get_world_size(group))]
     dist.all_gather(sums, mine, group)
@@ -300,6 +305,7 @@ def differing_replicas(model, group=None) -> list[int]:
     usual, times = Counter(sums).most_common(1)[0]
     is_known = 2 * times > len(sums)
     return [rank for rank, one in enumerate(sums) if one != usual or not is_known]
+    ### END SOLUTION
 
 
 def wrong_by_recomputing(gradients_of, group=None) -> int | None:
@@ -314,6 +320,7 @@ def wrong_by_recomputing(gradients_of, group=None) -> int | None:
     group         of three ranks or more, of which at most one computes wrongly
     Cost          each batch is computed twice, and an all-gather of 16 bytes from each rank
     """
+    ### BEGIN SOLUTION
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     batches = rank, (rank + 1) % n
     mine = torch.tensor([checksum(gradients_of(batch)) for batch in batches])
@@ -321,6 +328,7 @@ def wrong_by_recomputing(gradients_of, group=None) -> int | None:
     dist.all_gather(sums, mine, group)
     disputed = [(sums[batch][0] != sums[batch - 1][1]).item() for batch in range(n)]
     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
+    ### END SOLUTION
 
 
 # ---- All of it together ---------------------------------------------------------------------

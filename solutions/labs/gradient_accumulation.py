@@ -35,6 +35,7 @@ def accumulate(model, loss_fn, micro_batches) -> float:
     Shapes         inputs: (samples, ...); targets: (samples, ...)
     Cost           one forward and one backward each; the activations of one at a time
     """
+    ### BEGIN SOLUTION
     model.zero_grad()
     samples = sum(len(targets) for _, targets in micro_batches)
     losses = []
@@ -43,6 +44,7 @@ def accumulate(model, loss_fn, micro_batches) -> float:
         loss.backward()
         losses.append(loss.detach())
     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+    ### END SOLUTION
 
 
 def accumulate_tokens(model, micro_batches) -> float:
@@ -60,6 +62,7 @@ def accumulate_tokens(model, micro_batches) -> float:
     Cost           one forward and one backward each; the activations of one at a time
     Source         huggingface.co/blog/gradient_accumulation, on how a library got this wrong
     """
+    ### BEGIN SOLUTION
     model.zero_grad()
     counted = sum(count_tokens(targets) for _, targets in micro_batches)
     losses = []
@@ -69,6 +72,7 @@ def accumulate_tokens(model, micro_batches) -> float:
         loss.backward()
         losses.append(loss.detach())
     return float(sum(losses))
+    ### END SOLUTION
 
 
 def count_tokens(targets: Tensor) -> int:

@@ -37,6 +37,7 @@ def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
                 on, if gradients become ready in this order
     Source      Li et al. 2020, "PyTorch Distributed", section 3.2
     """
+    ### BEGIN SOLUTION
     buckets, full = [], True
     for parameter in reversed([p for p in parameters if p.requires_grad]):
         if full:
@@ -44,6 +45,7 @@ def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
         buckets[-1].append(parameter)
         full = sum(p.nbytes for p in buckets[-1]) >= bucket_bytes
     return buckets
+    ### END SOLUTION
 
 
 def average_buckets(buckets, group=None) -> None:
@@ -53,11 +55,13 @@ def average_buckets(buckets, group=None) -> None:
     Equals  average_gradients for the parameters of all buckets
     Cost    one all-reduce for each bucket, of one flat tensor
     """
+    ### BEGIN SOLUTION
     for bucket in buckets:
         flat = flatten(bucket)
         dist.all_reduce(flat, group=group)
         flat /= dist.get_world_size(group)
         unflatten(flat, bucket)
+    ### END SOLUTION
 
 
 def flatten(bucket) -> Tensor:

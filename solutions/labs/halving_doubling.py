@@ -43,6 +43,7 @@ def all_reduce_halving_doubling(x: Tensor, group=None) -> None:
     need_contiguous(x)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     need_power_of_two(n)
+    ### BEGIN SOLUTION
     open_part, rounds, distance = x.view(-1), [], n // 2
     while distance:
         partner, middle = rank ^ distance, len(open_part) // 2
@@ -55,6 +56,7 @@ def all_reduce_halving_doubling(x: Tensor, group=None) -> None:
         open_part, distance = kept, distance // 2
     for partner, kept, given in reversed(rounds):
         exchange(kept, partner, given, partner, group)
+    ### END SOLUTION
 
 
 # ---- The program ----------------------------------------------------------------------------

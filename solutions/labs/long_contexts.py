@@ -30,8 +30,10 @@ def zigzag(context: int, n: int) -> list[Tensor]:
 
     Returns  for each rank its places, ascending: (context / n,)
     """
+    ### BEGIN SOLUTION
     pieces = torch.arange(context, device="cpu").chunk(2 * n)
     return [torch.cat([pieces[rank], pieces[2 * n - 1 - rank]]) for rank in range(n)]
+    ### END SOLUTION
 
 
 def runs_in(places: Tensor) -> list[slice]:
@@ -71,9 +73,11 @@ def merge(out: Tensor, lse: Tensor, more: Tensor, more_lse: Tensor) -> tuple[Ten
              one set has keys
     Shapes   out, more: (…, size); lse, more_lse: (…) -> the same, of both sets together
     """
+    ### BEGIN SOLUTION
     both = torch.logaddexp(lse, more_lse)
     a, b = ((of - both).exp().unsqueeze(-1) for of in (lse, more_lse))
     return a * out + b * more, both
+    ### END SOLUTION
 
 
 # ---- In a ring ------------------------------------------------------------------------------
@@ -106,6 +110,7 @@ def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
     Returns  what `attend` would give for this rank's queries and all keys
     Cost     n - 1 times keys and values to the next rank, and no more than one block's scores
     """
+    ### BEGIN SOLUTION
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     out, lse = torch.zeros_like(q), q.new_full(q.shape[:-1], float("-inf"))
     for step in range(n):
@@ -118,6 +123,7 @@ def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
         if step < n - 1:
             k, v = passed_on([k, v], group)
     return out, lse
+    ### END SOLUTION
 
 
 def add_gradients(q, gradient, lse, rest, dq, k, v, dk, dv, q_places, k_places):
@@ -175,11 +181,13 @@ def swap(x: Tensor, split: int, join: int, group=None) -> Tensor:
 
     Cost  an all-to-all: (n - 1) / n of x
     """
+    ### BEGIN SOLUTION
     n = dist.get_world_size(group)
     parts = [part.contiguous() for part in x.chunk(n, split)]
     came = torch.empty(n, *parts[0].shape, dtype=x.dtype, device=x.device)
     dist.all_to_all_single(came, torch.stack(parts), group=group)
     return torch.cat(came.unbind(0), join)
+    ### END SOLUTION
 
 
 class Swap(torch.autograd.Function):

@@ -34,7 +34,9 @@ class MixedPrecision:
 
     def __init__(self, parameters, make_optimizer):
         self.parameters = list(parameters)
+        ### BEGIN SOLUTION
         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
+        ### END SOLUTION
         self.optimizer = make_optimizer(self.masters)
 
     def zero_grad(self):
@@ -44,6 +46,7 @@ class MixedPrecision:
 
     @torch.no_grad()
     def step(self):
+        ### BEGIN SOLUTION
         for p, master in zip(self.parameters, self.masters):
             master.grad = None if p.grad is None else p.grad.float()
             p.grad = None
@@ -51,6 +54,7 @@ class MixedPrecision:
         self.optimizer.zero_grad()
         for p, master in zip(self.parameters, self.masters):
             p.copy_(master)
+        ### END SOLUTION
 
 
 class LossScaler:
@@ -79,6 +83,7 @@ class LossScaler:
         take_step   takes the step, with the gradients that are in `.grad` then
         Returns     whether the step was taken
         """
+        ### BEGIN SOLUTION
         gradients = [p.grad for p in parameters if p.grad is not None]
         for gradient in gradients:
             gradient /= self.scale
@@ -91,6 +96,7 @@ class LossScaler:
         if self.good == self.window:
             self.scale, self.good = self.scale * 2, 0
         return True
+        ### END SOLUTION
 
 
 # ---- Activations: computed twice instead of kept --------------------------------------------
@@ -121,12 +127,14 @@ class Recomputed(torch.autograd.Function):
     def backward(ctx, grad_output):
         """grad_output: the gradient of what the forward returned. Returns one for each input."""
         (x,) = ctx.saved_tensors
+        ### BEGIN SOLUTION
         x = x.detach().requires_grad_()
         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
             torch.set_rng_state(ctx.chance)
             y = ctx.function(x)
         torch.autograd.backward(y, grad_output)
         return None, x.grad
+        ### END SOLUTION
 
 
 def recomputed(function, x: Tensor) -> Tensor:

@@ -109,11 +109,13 @@ def newest_common(held: list[list[tuple[int, int]]]) -> int | None:
     held  for each rank: [(owner, step), …], the states that it holds; ranks that are new hold none.
           A state may be held several times, by anybody. Owners are 0 to len(held) - 1
     """
+    ### BEGIN SOLUTION
     n = len(held)
     there = {state for of_rank in held for state in of_rank}
     steps = {step for _, step in there}
     whole = [step for step in steps if all((owner, step) in there for owner in range(n))]
     return max(whole, default=None)
+    ### END SOLUTION
 
 
 def restore(training, copies) -> int | None:

@@ -20,10 +20,12 @@ def coordinates(rank, sizes) -> dict[str, int]:
     sizes    {axis: how many ranks it has}, the axis that changes fastest last
     Returns  {axis: place}, from 0 on
     """
+    ### BEGIN SOLUTION
     places = {}
     for axis in reversed(sizes):
         rank, places[axis] = divmod(rank, sizes[axis])
     return {axis: places[axis] for axis in sizes}
+    ### END SOLUTION
 
 
 def groups_along(axes, sizes) -> list[list[int]]:
@@ -32,6 +34,7 @@ def groups_along(axes, sizes) -> list[list[int]]:
     axes     the name of an axis, or a tuple of several
     Returns  the ranks of each group, ascending; the group of rank 0 first, and so on
     """
+    ### BEGIN SOLUTION
     axes = (axes,) if isinstance(axes, str) else axes
     groups = {}
     for rank in range(prod(sizes.values())):
@@ -39,6 +42,7 @@ def groups_along(axes, sizes) -> list[list[int]]:
         others = tuple(place for axis, place in places.items() if axis not in axes)
         groups.setdefault(others, []).append(rank)
     return list(groups.values())
+    ### END SOLUTION
 
 
 def my_group(groups, name):

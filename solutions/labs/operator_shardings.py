@@ -147,11 +147,13 @@ def resharding_bytes(nbytes, n, before, after) -> float:
     nbytes   of the whole activation
     Example  resharding_bytes(800, 4, "samples", "whole") is 600.0
     """
+    ### BEGIN SOLUTION
     if before == after:
         return 0.0
     if WHOLE in (before, after):
         return (n - 1) / n * nbytes
     return 2 * (n - 1) / n**2 * nbytes
+    ### END SOLUTION
 
 
 def resharding_seconds(nbytes, n, before, after, link) -> float:
@@ -207,6 +209,7 @@ def rules(counts, edges) -> list[tuple[dict, float]]:
     Example  ({(0, 0): 1, (0, 1): 1}, 1) is the equation (0, 0) + (0, 1) = 1
     Example  of rules([2, 2], [(0, 1)]) there are 4 solutions, one for each choice
     """
+    ### BEGIN SOLUTION
     equations = [({(u, i): 1 for i in range(count)}, 1) for u, count in enumerate(counts)]
     for u, v in edges:
         for i in range(counts[u]):
@@ -216,6 +219,7 @@ def rules(counts, edges) -> list[tuple[dict, float]]:
             both = {(u, i, v, j): 1 for i in range(counts[u])}
             equations.append((both | {(v, j): -1}, 0))
     return equations
+    ### END SOLUTION
 
 
 @cache

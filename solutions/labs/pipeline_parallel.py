@@ -56,6 +56,7 @@ def balance(seconds, stages) -> list[int]:
     Cost     stages * layers² steps
     Raises   ValueError if there are fewer layers than stages
     """
+    ### BEGIN SOLUTION
     if len(seconds) < stages:
         raise ValueError(f"{len(seconds)} layers are too few for {stages} stages")
 
@@ -71,6 +72,7 @@ def balance(seconds, stages) -> list[int]:
         return min(choices)
 
     return best(0, stages)[1]
+    ### END SOLUTION
 
 
 def pieces_of(layers, sizes) -> list[nn.Sequential]:
@@ -114,10 +116,12 @@ class Stage:
         Shapes   x: as the piece takes it; on the first stage tokens (int64), which have no
                  gradient. Returns then(piece(x)) without a graph, to be sent
         """
+        ### BEGIN SOLUTION
         x = x.detach().requires_grad_(x.is_floating_point())
         y = then(self.piece(x))
         self.keep(i, x, y)
         return y.detach()
+        ### END SOLUTION
 
     def backward(self, i, gradient=None) -> Tensor:
         """Return the gradient of micro-batch i's input; add the weights' gradients to `.grad`.
@@ -128,9 +132,11 @@ class Stage:
                   loss
         Returns   None on the first stage, whose input is tokens
         """
+        ### BEGIN SOLUTION
         x, y = self.kept.pop(i)
         y.backward(gradient)
         return x.grad
+        ### END SOLUTION
 
     def keep(self, i, x, y):
         self.kept[i] = x, y
@@ -209,15 +215,19 @@ class LaterWeights(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, weight, bias, later):
+        ### BEGIN SOLUTION
         ctx.save_for_backward(x)
         ctx.weight, ctx.bias, ctx.later = weight, bias, later
         return F.linear(x, weight, bias)
+        ### END SOLUTION
 
     @staticmethod
     def backward(ctx, gradient):
+        ### BEGIN SOLUTION
         (x,) = ctx.saved_tensors
         ctx.later.append(partial(add_weight_gradients, x, gradient, ctx.weight, ctx.bias))
         return gradient @ ctx.weight, None, None, None
+        ### END SOLUTION
 
 
 @torch.no_grad()
@@ -314,6 +324,7 @@ class Pipeline:
         appended to self.losses, and nothing is sent. Else self.send passes it on.
         """
         _, i, chunk = action
+        ### BEGIN SOLUTION
         x = self.inputs[i] if self.is_first(chunk) else self.receive(action)
         if self.is_last(chunk):
             with self.around(action):
@@ -322,6 +333,7 @@ class Pipeline:
             with self.around(action):
                 y = self.stages[chunk].forward(i, x)
             self.send(y, action)
+        ### END SOLUTION
 
     def backward(self, action):
         self.back(action, self.stages[action.chunk].backward)
@@ -379,12 +391,14 @@ class Pipeline:
         Shapes  (samples, tokens, width) of self.dtype, for the samples and tokens of this
                 micro-batch, self.inputs[action.microbatch]
         """
+        ### BEGIN SOLUTION
         x = torch.empty(*self.inputs[action.microbatch].shape, self.width, dtype=self.dtype)
         peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
         if peer == self.rank:
             return self.own.pop(tag_of(action))
         dist.recv(x, group=self.line(action), group_src=peer, tag=tag_of(action))
         return x
+        ### END SOLUTION
 
     def send(self, x, action):
         """Pass on what an action has computed; the tensor is kept until it has left."""

@@ -28,12 +28,14 @@ def offload(parameters, ranks, link, host, backward) -> dict:
                 of a rank's share, as far as the backward does not hide them; "update", 28 bytes for
                 each parameter of all ranks; "parameters", 2 bytes for each of a rank's share
     """
+    ### BEGIN SOLUTION
     moved = 2 * parameters / ranks / link
     return {
         "gradients": max(0, moved - backward),
         "update": 28 * parameters / host,
         "parameters": moved,
     }
+    ### END SOLUTION
 
 
 def offloaded(contest: Contest, link, host, zero=2) -> tuple:

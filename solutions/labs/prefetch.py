@@ -65,10 +65,12 @@ class Prefetching(Zero3):
     def need(self, unit):
         """Have a unit gathered, and the next ones on their way; return when this one is there."""
         self.now.append(unit)
+        ### BEGIN SOLUTION
         for each in [unit, *self.ahead()]:
             if each not in self.coming:
                 self.coming[each] = self.begin(partial(gather, each))
         self.coming[unit]()
+        ### END SOLUTION
 
     def drop(self, unit):
         """Let go of a unit. It may still be on its way: then wait first."""
@@ -79,14 +81,18 @@ class Prefetching(Zero3):
     def reduce(self, unit):
         """Put the reduction of a unit's gradients into the line, and let go of the unit."""
         taken = with_its_gradients(unit)
+        ### BEGIN SOLUTION
         self.reductions.append(self.begin(partial(reduce_gradients, taken)))
+        ### END SOLUTION
         self.held.discard(unit)
         self.drop(unit)
 
     def end_backward(self):
         super().end_backward()
+        ### BEGIN SOLUTION
         while self.reductions:
             self.reductions.pop(0)()
+        ### END SOLUTION
 
     def update(self):
         for unit in list(self.coming):

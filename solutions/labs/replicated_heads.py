@@ -85,9 +85,11 @@ class FewHeads(nn.Module):
                 f"{n} ranks cannot share {heads} query heads and {kv_heads} key-value heads "
                 "equally. With fewer ranks than key-value heads take parallelize_attention"
             )
+        ### BEGIN SOLUTION
         each = heads // n
         self.query_heads = list(range(rank * each, (rank + 1) * each))
         self.head = rank * kv_heads // n
+        ### END SOLUTION
         self.group, self.size = group, attention.size
         whole = attention.query_key_value
         self.query = layer_of_rows(whole, queries[self.query_heads].flatten())
@@ -111,8 +113,10 @@ class FewHeads(nn.Module):
         """
         if not self.key_value.weight.requires_grad:
             return  # frozen: there is no gradient, on all ranks alike
+        ### BEGIN SOLUTION
         for parameter in self.key_value.parameters():
             dist.all_reduce(parameter.grad, group=self.sharers)
+        ### END SOLUTION
 
 
 # ---- The program ----------------------------------------------------------------------------

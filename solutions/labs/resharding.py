@@ -34,6 +34,7 @@ def parts_to_read(length, before, now, rank) -> list[tuple[int, int, int]]:
     Example  parts_to_read(10, 4, 2, 0) is [(0, 0, 3), (1, 0, 2)]: the files have 3, 3, 3 and 1
              numbers, the new part has 5. Rank 1 gets [(1, 2, 3), (2, 0, 3), (3, 0, 1)]
     """
+    ### BEGIN SOLUTION
     old, new = -(-length // before), -(-length // now)
     begin, end = min(rank * new, length), min((rank + 1) * new, length)
     parts = []
@@ -42,6 +43,7 @@ def parts_to_read(length, before, now, rank) -> list[tuple[int, int, int]]:
         if first < last:
             parts.append((file, first - file * old, last - file * old))
     return parts
+    ### END SOLUTION
 
 
 # ---- Saved and loaded -----------------------------------------------------------------------

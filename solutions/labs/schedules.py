@@ -40,9 +40,11 @@ def gpipe(rank, ranks, microbatches):
 
     Source  Huang et al. 2018, "GPipe"
     """
+    ### BEGIN SOLUTION
     for kind in "FB":
         for i in range(microbatches):
             yield Action(kind, i)
+    ### END SOLUTION
 
 
 def one_f_one_b(rank, ranks, microbatches):
@@ -53,6 +55,7 @@ def one_f_one_b(rank, ranks, microbatches):
 
     Source  Narayanan et al. 2020, "PipeDream-2BW": PipeDream-Flush
     """
+    ### BEGIN SOLUTION
     warm_up = min(ranks - 1 - rank, microbatches)
     for i in range(warm_up):
         yield Action("F", i)
@@ -61,6 +64,7 @@ def one_f_one_b(rank, ranks, microbatches):
         yield Action("B", i - warm_up)
     for i in range(microbatches - warm_up, microbatches):
         yield Action("B", i)
+    ### END SOLUTION
 
 
 def turn(k, ranks, chunks, kind="F") -> Action:
@@ -70,9 +74,11 @@ def turn(k, ranks, chunks, kind="F") -> Action:
     chunk, then through the second, …, and then comes the next group. Backwards take the chunks the
     other way round, the last one first; micro-batches are in order there, too.
     """
+    ### BEGIN SOLUTION
     group, k = divmod(k, ranks * chunks)
     chunk, i = divmod(k, ranks)
     return Action(kind, group * ranks + i, chunk if kind == "F" else chunks - 1 - chunk)
+    ### END SOLUTION
 
 
 def interleaved(rank, ranks, microbatches, chunks=2):

@@ -55,12 +55,16 @@ class AllGather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, piece, group=None):
+        ### BEGIN SOLUTION
         ctx.group = group
         return joined(piece, group)
+        ### END SOLUTION
 
     @staticmethod
     def backward(ctx, gradient):
+        ### BEGIN SOLUTION
         return summed_piece(gradient, ctx.group), None
+        ### END SOLUTION
 
 
 class ReduceScatter(torch.autograd.Function):
@@ -74,12 +78,16 @@ class ReduceScatter(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, group=None):
+        ### BEGIN SOLUTION
         ctx.group = group
         return summed_piece(x, group)
+        ### END SOLUTION
 
     @staticmethod
     def backward(ctx, gradient):
+        ### BEGIN SOLUTION
         return joined(gradient, ctx.group), None
+        ### END SOLUTION
 
 
 def gather_context(piece, group=None) -> Tensor:
@@ -121,9 +129,11 @@ def sum_partial_gradients(model, group=None) -> None:
 
     Cost  all-reduces of their gradients, by themselves or in one
     """
+    ### BEGIN SOLUTION
     for p in model.parameters():
         if p.grad is not None and not hasattr(p, "cut_dim"):
             dist.all_reduce(p.grad, group=group)
+    ### END SOLUTION
 
 
 # ---- Keep the piece, gather it again --------------------------------------------------------
@@ -194,11 +204,13 @@ class OverlappedProduct(torch.autograd.Function):
     def backward(ctx, gradient):
         """Returns the gradients of x, weight, bias, and None for group and begin."""
         x, weight = ctx.saved_tensors
+        ### BEGIN SOLUTION
         of_x = gradient @ weight
         wait = ctx.begin(of_x, ctx.group)
         of_weight, of_bias = gradients_of_layer(gradient, x, ctx.has_bias)
         wait()
         return of_x, of_weight, of_bias, None, None
+        ### END SOLUTION
 
 
 class OverlappedColumnLinear(ColumnLinear):

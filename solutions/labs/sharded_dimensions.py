@@ -76,12 +76,14 @@ def reduce_hybrid(unit, replicas) -> None:
               (n-1)/n of flat's bytes, and 2(m-1)/m of the shard's, for m replicas
     Source    Zhao et al. 2023, "PyTorch FSDP", section 3.2.2
     """
+    ### BEGIN SOLUTION
     before, unit.shard.grad = unit.shard.grad, None
     reduce_gradients(unit)
     dist.all_reduce(unit.shard.grad, group=replicas)
     unit.shard.grad /= dist.get_world_size(replicas)
     if before is not None:
         unit.shard.grad += before
+    ### END SOLUTION
 
 
 class HybridZero1(Zero1):

@@ -29,8 +29,10 @@ def start_equal(model, group=None) -> None:
     Equals  what DistributedDataParallel(model) does when it is made
     Cost    broadcasts of rank 0's model, each tensor once: n-1 copies of it in all
     """
+    ### BEGIN SOLUTION
     for tensor in [*model.parameters(), *model.buffers()]:
         dist.broadcast(tensor.detach(), group_src=0, group=group)
+    ### END SOLUTION
 
 
 def average_gradients(model, group=None) -> None:
@@ -45,12 +47,14 @@ def average_gradients(model, group=None) -> None:
             no rank has a gradient, zeros are as good as None
     Cost    one all-reduce for each parameter; each rank sends 2(n-1)/n of their bytes
     """
+    ### BEGIN SOLUTION
     for parameter in model.parameters():
         if parameter.requires_grad:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             dist.all_reduce(parameter.grad, group=group)
             parameter.grad /= dist.get_world_size(group)
+    ### END SOLUTION
 
 
 # ---- What it costs --------------------------------------------------------------------------
@@ -77,6 +81,7 @@ def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
     loss_fn  (outputs, targets) -> loss; part of the forward
     Cost     two forwards and two backwards
     """
+    ### BEGIN SOLUTION
     with ddp.no_sync():
         began = now()
         loss = loss_fn(ddp(inputs), targets)
@@ -88,6 +93,7 @@ def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
     loss.backward()
     backward = backward_done - forward_done
     return forward_done - began, backward, now() - again - backward
+    ### END SOLUTION
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -32,9 +32,11 @@ def round_stochastically(x: Tensor) -> Tensor:
     x        float32, any shape, magnitudes below 1e38; it does not change
     Returns  bfloat16, the same shape
     """
+    ### BEGIN SOLUTION
     bits = x.contiguous().view(torch.int32)
     chance = torch.randint(0, 2**16, x.shape, dtype=torch.int32, device=x.device)
     return ((bits + chance) & -(2**16)).view(torch.float32).bfloat16()
+    ### END SOLUTION
 
 
 class InDtype:
@@ -75,14 +77,18 @@ class EightBits:
         self.block = block
 
     def pack(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        ### BEGIN SOLUTION
         blocks = x.flatten().split(self.block)
         scales = torch.stack([block.abs().max() for block in blocks]) / 127
         each = scales.repeat_interleave(self.block)[: x.numel()]
         codes = (x.flatten() / each.where(each > 0, 1)).round()
         return codes.to(torch.int8), scales
+        ### END SOLUTION
 
     def unpack(self, codes: Tensor, scales: Tensor, shape) -> Tensor:
+        ### BEGIN SOLUTION
         return (codes * scales.repeat_interleave(self.block)[: len(codes)]).view(shape)
+        ### END SOLUTION
 
 
 class EightBitRoots(EightBits):

@@ -36,8 +36,10 @@ def cut(x: Tensor, dim, group=None, together=1) -> Tensor:
     together  how many indices stay together along `dim`: of attention, the rows of one head
     """
     rank, n = dist.get_rank(group), dist.get_world_size(group)
+    ### BEGIN SOLUTION
     part = x.split(part_sizes(x.shape[dim], n, together), dim)[rank]
     return part.clone(memory_format=torch.contiguous_format)
+    ### END SOLUTION
 
 
 def part_of(parameter, dim, group=None, together=1) -> nn.Parameter:
@@ -91,12 +93,16 @@ class Copy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, group=None, total=summed):
+        ### BEGIN SOLUTION
         ctx.group, ctx.total = group, total
         return x.view_as(x)
+        ### END SOLUTION
 
     @staticmethod
     def backward(ctx, gradient):
+        ### BEGIN SOLUTION
         return ctx.total(gradient, ctx.group), None, None
+        ### END SOLUTION
 
 
 class AllReduce(torch.autograd.Function):
@@ -112,11 +118,15 @@ class AllReduce(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, group=None, total=summed):
+        ### BEGIN SOLUTION
         return total(x, group)
+        ### END SOLUTION
 
     @staticmethod
     def backward(ctx, gradient):
+        ### BEGIN SOLUTION
         return gradient, None, None
+        ### END SOLUTION
 
 
 def enter(x, group=None) -> Tensor:
@@ -147,11 +157,15 @@ class ColumnLinear(nn.Module):
     def __init__(self, linear, group=None, together=1, enter=enter):
         super().__init__()
         self.group, self.enter = group, enter
+        ### BEGIN SOLUTION
         self.weight = part_of(linear.weight, 0, group, together)
         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group, together)
+        ### END SOLUTION
 
     def forward(self, x):
+        ### BEGIN SOLUTION
         return F.linear(self.enter(x, self.group), self.weight, self.bias)
+        ### END SOLUTION
 
 
 class RowLinear(nn.Module):
@@ -170,11 +184,15 @@ class RowLinear(nn.Module):
     def __init__(self, linear, group=None, together=1, leave=leave):
         super().__init__()
         self.group, self.leave = group, leave
+        ### BEGIN SOLUTION
         self.weight, self.bias = part_of(linear.weight, 1, group, together), linear.bias
+        ### END SOLUTION
 
     def forward(self, x):
+        ### BEGIN SOLUTION
         y = self.leave(F.linear(x, self.weight), self.group)
         return y if self.bias is None else y + self.bias
+        ### END SOLUTION
 
 
 class VocabularyEmbedding(nn.Module):
@@ -194,10 +212,12 @@ class VocabularyEmbedding(nn.Module):
         self.first = sum(self.weight.cut_sizes[: dist.get_rank(group)])  # this rank's first token
 
     def forward(self, tokens):
+        ### BEGIN SOLUTION
         place = tokens - self.first
         mine = (place >= 0) & (place < len(self.weight))
         rows = F.embedding(place.where(mine, 0), self.weight)
         return self.leave(rows * mine.unsqueeze(-1), self.group)
+        ### END SOLUTION
 
 
 def split_cross_entropy(
@@ -222,6 +242,7 @@ def split_cross_entropy(
             f"of {vocabulary} tokens, rank {rank} has {sizes[rank]}, but there are "
             f"{logits.shape[-1]} logits: say with vocabulary= how many tokens there are in all"
         )
+    ### BEGIN SOLUTION
     highest = logits.detach().amax(-1)
     dist.all_reduce(highest, dist.ReduceOp.MAX, group)
     logits = logits - highest.unsqueeze(-1)
@@ -230,6 +251,7 @@ def split_cross_entropy(
     picked = logits.gather(-1, place.where(mine, 0).unsqueeze(-1)).squeeze(-1).where(mine, 0)
     total, picked = AllReduce.apply(torch.stack([logits.exp().sum(-1), picked]), group)
     return (total.log() - picked).mean()
+    ### END SOLUTION
 
 
 # ---- The model ------------------------------------------------------------------------------
@@ -289,11 +311,13 @@ def gradient_norm(model, group=None) -> Tensor:
     Equals  what clip_grad_norm_ finds in one process
     Cost    an all-reduce of one number
     """
+    ### BEGIN SOLUTION
     sums = {is_cut: next(model.parameters()).new_zeros(()) for is_cut in (True, False)}
     for p in model.parameters():
         if p.grad is not None:
             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
     return (summed(sums[True], group) + sums[False]).sqrt()
+    ### END SOLUTION
 
 
 # ---- Randomness -----------------------------------------------------------------------------

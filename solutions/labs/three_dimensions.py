@@ -44,6 +44,7 @@ def average_over_copies(parameters, mesh) -> None:
 
     Cost  each rank sends 2(dp-1)/dp of the bytes of its gradients
     """
+    ### BEGIN SOLUTION
     gradients = [p.grad for p in parameters if p.grad is not None]
     if not gradients:
         return
@@ -52,6 +53,7 @@ def average_over_copies(parameters, mesh) -> None:
     parts = (flat / mesh.sizes["dp"]).split([g.numel() for g in gradients])
     for gradient, part in zip(gradients, parts):
         gradient.copy_(part.view_as(gradient))
+    ### END SOLUTION
 
 
 @torch.no_grad()
@@ -65,6 +67,7 @@ def global_norm(parameters, mesh, counted_elsewhere=()) -> Tensor:
     Equals  what clip_grad_norm_ finds in one process
     Cost    an all-reduce of one number over mesh["pp", "tp"]
     """
+    ### BEGIN SOLUTION
     skipped = {id(p) for p in counted_elsewhere}
     squares = torch.zeros((), dtype=torch.float64)
     for p in parameters:
@@ -73,6 +76,7 @@ def global_norm(parameters, mesh, counted_elsewhere=()) -> Tensor:
             squares += p.grad.double().pow(2).sum()
     dist.all_reduce(squares, group=mesh["pp", "tp"])
     return squares.sqrt()
+    ### END SOLUTION
 
 
 # ---- Dropout that does not ask who computes -------------------------------------------------
@@ -171,6 +175,7 @@ class ThreeDimensions:
 
     def step(self, inputs, targets) -> float:
         """Take a step with a batch, the same on all ranks; returns its loss, on every rank."""
+        ### BEGIN SOLUTION
         self.optimizer.zero_grad()
         loss = self.pipeline.step(self.actions, self.in_parts(inputs), self.in_parts(targets))
         self.sum_over_ends()
@@ -178,6 +183,7 @@ class ThreeDimensions:
         self.clip()
         self.optimizer.step()
         return self.mean_of(loss)
+        ### END SOLUTION
 
     def sum_over_ends(self):
         """Complete the gradient of a weight that the first and the last stage both have."""

@@ -63,7 +63,9 @@ class Training:
 
     def train_epoch(self) -> float:
         """Train with all samples once, in a new order; returns the mean loss over all ranks."""
+        ### BEGIN SOLUTION
         self.sampler.set_epoch(self.epoch)
+        ### END SOLUTION
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for images, labels in self.loader:
             total += self.backward(images.to(self.device), labels.to(self.device))
@@ -78,6 +80,7 @@ class Training:
         In options.parts equal micro-batches, one after another; gradients travel once.
         """
         loss = 0.0
+        ### BEGIN SOLUTION
         parts = self.options.parts
         pieces = list(zip(images.chunk(parts), labels.chunk(parts)))
         for number, (x, y) in enumerate(pieces, 1):
@@ -86,16 +89,20 @@ class Training:
                     part = F.cross_entropy(self.ddp(x), y) / len(pieces)
                 part.backward()
             loss += part.detach()
+        ### END SOLUTION
         return loss
 
     def update(self):
         """Clip the gradient of the whole batch to the norm options.clip, and take a step."""
+        ### BEGIN SOLUTION
         nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
+        ### END SOLUTION
 
     def evaluate(self) -> float:
         """The share of all test images that are right, on every rank; each is computed once."""
+        ### BEGIN SOLUTION
         mine = slice(dist.get_rank(), None, dist.get_world_size())
         self.model.eval()
         with torch.no_grad(), self.autocast:
@@ -103,6 +110,7 @@ class Training:
         self.model.train()
         dist.all_reduce(right)
         return right.item() / len(self.tests)
+        ### END SOLUTION
 
     def state(self) -> dict:
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
@@ -110,9 +118,11 @@ class Training:
 
     def save(self):
         """Write state() to options.file: one rank does; until it is whole, the old one is there."""
+        ### BEGIN SOLUTION
         if dist.get_rank() == 0:
             torch.save(self.state(), f"{self.options.file}.new")
             os.replace(f"{self.options.file}.new", self.options.file)
+        ### END SOLUTION
 
     def resume(self):
         """Go on from options.file, if rank 0 finds it. Rank 0 reads it, and tells all others."""

@@ -160,6 +160,7 @@ def find_guilty(dumps):
     Returns (rank, number of the first call at which it differs from most others, what is wrong):
             LEFT, OPERATION or SHAPE, which are names in this file
     """
+    ### BEGIN SOLUTION
     calls = [{call["number"]: (call["name"], call["shape"]) for call in dump} for dump in dumps]
     first = max(min(of_rank, default=1) for of_rank in calls)
     last = max(max(of_rank, default=0) for of_rank in calls)
@@ -172,6 +173,7 @@ def find_guilty(dumps):
     if seen[rank] is None:
         return rank, number, LEFT
     return rank, number, OPERATION if seen[rank][0] != usual[0] else SHAPE
+    ### END SOLUTION
 
 
 def squares(dumps, numbers) -> dict:

@@ -26,8 +26,10 @@ def flatten_padded(tensors, n) -> Tensor:
     tensors  one or more, of one dtype, on one device
     Shapes   any -> (ceil(elements / n) * n,)
     """
+    ### BEGIN SOLUTION
     padding = -sum(x.numel() for x in tensors) % n
     return torch.cat([*(x.reshape(-1) for x in tensors), tensors[0].new_zeros(padding)])
+    ### END SOLUTION
 
 
 class Unit:
@@ -117,6 +119,7 @@ def reduce_gradients(unit):
 
     Cost  one reduce-scatter: each rank sends (n-1)/n of flat's bytes
     """
+    ### BEGIN SOLUTION
     flat = flatten_padded(gradients_of(unit), unit.n)
     for p in unit.parameters:
         p.grad = None
@@ -124,6 +127,7 @@ def reduce_gradients(unit):
     reduce_scatter_ring(chunks, unit.group)
     mean = chunks[unit.rank] / unit.n  # a tensor of its own: `flat` is freed
     unit.shard.grad = mean if unit.shard.grad is None else unit.shard.grad + mean
+    ### END SOLUTION
 
 
 class Zero1:
@@ -148,16 +152,20 @@ class Zero1:
 
     def step(self):
         """Update the model with what the backwards have left in `.grad`."""
+        ### BEGIN SOLUTION
         for unit in self.units.values():
             reduce_gradients(unit)
         self.update()
+        ### END SOLUTION
 
     def update(self):
         """Update the model with the gradients of the shards, and free them. (Stage 2, too.)"""
+        ### BEGIN SOLUTION
         self.optimizer.step()
         for unit in self.units.values():
             unit.shard.grad = None
             all_gather_ring(unit.chunks, unit.group)
+        ### END SOLUTION
 
 
 # ---- Stage 2: gradients, too ----------------------------------------------------------------
@@ -214,14 +222,18 @@ class Zero2(Zero1):
         """Called when the gradient of a parameter of a unit is complete."""
         if self.left is None:
             self.begin_backward()
+        ### BEGIN SOLUTION
         self.missing[unit].discard(parameter)
         while self.left and not self.missing[self.left[-1]]:
             self.reduce(self.left.pop())
+        ### END SOLUTION
 
     def end_backward(self):
         """Called by autograd when a backward is over."""
+        ### BEGIN SOLUTION
         while self.left:
             self.reduce(self.left.pop())
+        ### END SOLUTION
         self.left = None
 
     def reduce(self, unit):
@@ -249,10 +261,12 @@ def gather(unit):
 
     Cost  one all-gather: each rank sends (n-1)/n of flat's bytes
     """
+    ### BEGIN SOLUTION
     unit.flat.untyped_storage().resize_(unit.flat.nbytes)
     unit.chunks[unit.rank].copy_(unit.shard)
     all_gather_ring(unit.chunks, unit.group)
     show_parameters(unit)
+    ### END SOLUTION
 
 
 def dispose(unit):
@@ -263,9 +277,11 @@ def dispose(unit):
     Autograd has saved views into flat's storage for the backward. They must not keep its memory,
     and must be good again after gather(). So the storage itself is resized, to 0 bytes.
     """
+    ### BEGIN SOLUTION
     for p in unit.parameters:
         p.data = unit.shard.data[:0]  # without elements: a use by mistake is an error
     unit.flat.untyped_storage().resize_(0)
+    ### END SOLUTION
 
 
 class Zero3(Zero2):
@@ -297,7 +313,9 @@ class Zero3(Zero2):
             module.register_forward_hook(partial(self.after_forward, unit))
 
     def before_forward(self, unit, *_):
+        ### BEGIN SOLUTION
         self.need(unit)
+        ### END SOLUTION
 
     def after_forward(self, unit, module, inputs, output):
         """The output calls `before_backward(unit, its gradient)` when the backward reaches it."""
@@ -308,18 +326,24 @@ class Zero3(Zero2):
             )
         if output.requires_grad:
             output.register_hook(partial(self.before_backward, unit))
+        ### BEGIN SOLUTION
         if unit not in self.held:
             self.drop(unit)
+        ### END SOLUTION
 
     def before_backward(self, unit, *_):
+        ### BEGIN SOLUTION
         self.held.add(unit)
         self.need(unit)
+        ### END SOLUTION
 
     def reduce(self, unit):
         """Called as in stage 2."""
+        ### BEGIN SOLUTION
         reduce_gradients(unit)
         self.held.discard(unit)
         self.drop(unit)
+        ### END SOLUTION
 
     def update(self):
         """Nothing to gather here: the next forward does it."""
