@@ -121,12 +121,18 @@ def keep_going(training, crew, folder, steps):
         me, n = shares.setdefault("mine", (dist.get_rank(), dist.get_world_size()))
         sums = training.compute(me, n)
         sums = torch.cat([sums, sums.new_tensor([crew.somebody_waits()])])
-        with talking():
-            dist.all_reduce(sums)
+        try:
+            with talking():
+                dist.all_reduce(sums)
+        except Lost:  # go on with fewer ranks after a death, but wait for those that are only late
+            if training.store.check(["events"]):
+                crew.patience = 0.05
+            raise
+        crew.patience = patience
         training.update(sums[:-1])
         return sums[-1].item() > 0
 
-    crew.patience = 0.05
+    patience = crew.patience
     train(training, crew, steps, step)
 
 # %% wrong · load_alone() when a process begins [deep]
