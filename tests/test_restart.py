@@ -103,7 +103,7 @@ import torch
 from pedagogy_lib import machines_around
 from pedagogy_lib.course.labs import Lab
 
-restart = solved_lab("restart")
+restart = Lab("restart", PATH, PATH)
 life = os.environ["TORCHELASTIC_RESTART_COUNT"]
 
 def before_step(training):
