@@ -116,6 +116,7 @@ answers: setup
 
 build: setup
 	@$(RUN) -m pedagogy_lib build
+	@$(RUN) -m classroom.teaching plans >/dev/null
 
 bench:
 	@$(SETUP) bench

@@ -6,8 +6,8 @@ from statistics import median
 
 from rows import Measurement, Row, milliseconds
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch
-from pedagogy_lib.course.labs import Lab
 
 LABS = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 BEST_PERCENT, COST_PERCENT = 15.0, 15.0

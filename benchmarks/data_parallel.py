@@ -11,8 +11,8 @@ import torch.distributed as dist
 from rows import Measurement, Row, mb, milliseconds
 from torch.nn.parallel import DistributedDataParallel
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch, measure
-from pedagogy_lib.course.labs import Lab
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 MODELS = {  # arguments of the lab's Transformer, samples of each rank, MiB of a bucket

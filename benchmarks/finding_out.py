@@ -5,8 +5,8 @@ from pathlib import Path
 
 from rows import Measurement, Row
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch
-from pedagogy_lib.course.labs import Lab
 
 LABS = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 CRASH_SECONDS, MORE_SECONDS, STEPS = (

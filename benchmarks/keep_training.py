@@ -11,8 +11,8 @@ from statistics import median
 import torch.distributed as dist
 from rows import Measurement, Row
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch
-from pedagogy_lib.course.labs import Lab
 
 LABS = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 STEPS, DIE_AT, MORE_SECONDS = 60, 20, 1.0

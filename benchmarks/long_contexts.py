@@ -6,8 +6,8 @@ from statistics import median
 
 from rows import Measurement, Row, milliseconds
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch
-from pedagogy_lib.course.labs import Lab
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 RANKS, ROUNDS, MOST = 4, 5, 1.0  # times the seconds with all keys

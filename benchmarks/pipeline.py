@@ -9,8 +9,8 @@ import torch
 import torch.distributed as dist
 from rows import Measurement, Row, milliseconds
 
+from coursekit.labs import Lab
 from pedagogy_lib import SlowLayer, launch
-from pedagogy_lib.course.labs import Lab
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 SCHEDULES = "GPipe", "1F1B"

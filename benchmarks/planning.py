@@ -5,7 +5,7 @@ from statistics import median, quantiles
 
 from rows import Measurement, Row
 
-from pedagogy_lib.course.labs import Lab
+from coursekit.labs import Lab
 
 LABS = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 SECONDS, BYTES, FIRST, SETTINGS = 0.15, 0.03, 3, 0.9  # the median errors; the place, and how often

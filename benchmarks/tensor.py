@@ -9,8 +9,8 @@ import torch
 import torch.distributed as dist
 from rows import Measurement, Row, mb, milliseconds
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch, measure
-from pedagogy_lib.course.labs import Lab
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 PEERS = {  # what is compared with which plan

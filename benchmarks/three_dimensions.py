@@ -8,8 +8,8 @@ from statistics import median
 import torch.distributed as dist
 from rows import Measurement, Row, milliseconds
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch
-from pedagogy_lib.course.labs import Lab
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 WHOSE = "by hand", "PyTorch's"

@@ -8,8 +8,8 @@ from statistics import median
 import torch.distributed as dist
 from rows import Measurement, Row, mb, milliseconds
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch, measure
-from pedagogy_lib.course.labs import Lab
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 MODELS = {"4 layers of width 64": (64, 4), "4 layers of width 256": (256, 4)}  # of 16 samples

@@ -5,8 +5,8 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from coursekit.build import ROOT
 from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.course.build import ROOT
 
 
 def main(words) -> int:

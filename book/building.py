@@ -5,9 +5,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from coursekit.build import ROOT, record_is_current, sources
+from coursekit.chapters import chapters, parts
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.course.build import ROOT, record_is_current, sources
-from pedagogy_lib.course.chapters import chapters, parts
 
 from . import front, glossary, labs, ledger, plans, widgets
 from .checked import Site

@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from pedagogy_lib.course.build import ROOT
+from coursekit.build import ROOT
 
 from .reading import read
 

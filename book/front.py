@@ -3,9 +3,9 @@
 import re
 from html import escape
 
-from pedagogy_lib.course.build import ROOT
-from pedagogy_lib.course.chapter_texts import chapters_page
-from pedagogy_lib.course.chapters import Chapter, chapters
+from coursekit.build import ROOT
+from coursekit.chapter_texts import chapters_page
+from coursekit.chapters import Chapter, chapters
 
 from .course import question_of
 from .pictures import Pictures, size_of

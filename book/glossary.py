@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+from coursekit.build import ROOT
+from coursekit.chapters import parts
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.course.build import ROOT
-from pedagogy_lib.course.chapters import parts
 
 from .links import slug
 from .reading import read

@@ -4,10 +4,10 @@ import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
+from coursekit.build import ROOT
 from pedagogy_lib.basics.errors import LaunchError
-from pedagogy_lib.course.build import ROOT
 
-MODULE = "pedagogy_lib.course.ledger_pages"
+MODULE = "coursekit.ledger_pages"
 FIRST = "ledger/index"
 PAGES = {FIRST: "The ledger", "ledger/corrections": "Corrections to the documents"}
 FILES = ("ledger.css", "ledger.js")
@@ -17,8 +17,8 @@ def pages() -> dict[str, str]:
     """{name of the page: its Markdown}; none where the records do not have all statements."""
     if find_spec(MODULE) is None:
         return {}
-    from pedagogy_lib.course.ledger import ledger
-    from pedagogy_lib.course.ledger_pages import corrections_body, ledger_body
+    from coursekit.ledger import ledger
+    from coursekit.ledger_pages import corrections_body, ledger_body
 
     try:
         rows = ledger()

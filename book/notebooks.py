@@ -2,8 +2,8 @@
 
 import re
 
+from coursekit.build import ROOT
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.course.build import ROOT
 
 from .glossary import with_places, words_introduced
 from .hints import hints_of

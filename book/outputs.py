@@ -3,7 +3,7 @@
 import re
 from html import escape, unescape
 
-from pedagogy_lib.course.record_pictures import png_of
+from coursekit.record_pictures import png_of
 
 from .pictures import Pictures, from_address
 from .reading import displayed, printed, shown_as

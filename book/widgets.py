@@ -5,7 +5,7 @@ import shutil
 from html import escape
 from pathlib import Path
 
-from pedagogy_lib.course.build import ROOT
+from coursekit.build import ROOT
 
 VIEWS = ROOT / "assets" / "views"
 FOLDER = "views"

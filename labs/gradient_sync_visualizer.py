@@ -166,7 +166,9 @@ def show_gradients(model, data) -> str:
                 bar = "█" * round((norm / longest * BAR).item())
                 lines.append(f"{name:10} {when:7} rank {rank} {norm:8.5f} {bar}")
     if torch.equal(before, after):
-        lines.append("Nothing has changed: average_gradients in simple_ddp.py is exercise 3.3.")
+        lines.append(
+            "Nothing has changed: average_gradients in simple_ddp.py is exercise 3.3."
+        )
     return "\n".join(lines)
 
 

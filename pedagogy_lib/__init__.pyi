@@ -1,5 +1,13 @@
 """The public names for type checkers and completion; at run time, the first use imports them."""
 
+from coursekit.checking import check as check
+from coursekit.checking import hint as hint
+from coursekit.claims import put_to_the_test as put_to_the_test
+from coursekit.labs import lab as lab
+from coursekit.predictions import predict as predict
+from coursekit.progress import progress as progress
+from coursekit.scores import Scoreboard as Scoreboard
+
 from .basics.closeness import close as close
 from .basics.closeness import relative_gap as relative_gap
 from .basics.closeness import rounding as rounding
@@ -8,13 +16,6 @@ from .basics.errors import LaunchError as LaunchError
 from .basics.errors import RankError as RankError
 from .basics.errors import Stopped as Stopped
 from .basics.tables import Table as Table
-from .course.checking import check as check
-from .course.checking import hint as hint
-from .course.claims import put_to_the_test as put_to_the_test
-from .course.labs import lab as lab
-from .course.predictions import predict as predict
-from .course.progress import progress as progress
-from .course.scores import Scoreboard as Scoreboard
 from .films.pair_films import film_pair as film_pair
 from .films.pair_pictures import plot_pair as plot_pair
 from .films.step_films import film_step as film_step

@@ -4,8 +4,8 @@ import ast
 import os
 from pathlib import Path
 
-from .course.lab_files import parse
-from .course.lab_holes import EXERCISE, is_hole, names_of
+from coursekit.lab_files import parse
+from coursekit.lab_holes import EXERCISE, is_hole, names_of
 
 
 def misses_something(path) -> bool:

@@ -1,4 +1,4 @@
-"""Answers to the exercises, right and wrong, as data: tests/answers/chNN/exNN_name.py.
+"""Answers to the exercises, right and wrong, as data: chapters/*/exercises/*/answers.py.
 
 A file has sections in percent format, each an answer as a learner would write it:
 
@@ -11,22 +11,21 @@ An answer is a program, or the solution with changed lines; these are found once
 # -     total += gradient
 # +     total = gradient
 
-FOLDER_OF_ANSWERS in the environment names another folder, such as that of an older commit.
 A phrase may stand several times. `[deep]` leaves an answer to `make test-all`.
 """
 
 import ast
 import linecache
-import os
 import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pedagogy_lib.course import build
-from pedagogy_lib.course.checking import Exercise, chapters_with_checks, exercises_of
+from coursekit import build
+from coursekit.chapters import exercise_folders, with_numbers
+from coursekit.checking import chapters_with_checks, exercises_of, find_exercise
+from coursekit.protocol import Exercise
 
-FOLDER = Path(os.environ.get("FOLDER_OF_ANSWERS", Path(__file__).with_name("answers")))
 SECTION = re.compile(r"^# %% (given|right|wrong)(?: · (.*?))?(?: \[(deep)\])?$", re.MULTILINE)
 EDIT = re.compile(r"((?:^# -.*\n)+)((?:^# \+.*\n)*)", re.MULTILINE)
 
@@ -58,19 +57,15 @@ class Answer:
             raise ValueError(f"{self.kind} · {self}: {error}") from None
 
 
-def number_of(path: Path) -> str:
-    """`ch06/ex03_reduce_gradients.py` holds answers to 6.3."""
-    return f"{int(path.parent.name[2:])}.{int(path.name[2:4])}"
-
-
-def answers_in(path: Path) -> list[Answer]:
-    exercise = exercises_of(number_of(path).split(".")[0])[number_of(path)]
+def answers_to(number: str, path: Path) -> list[Answer]:
+    """Return the answers that a file holds to an exercise."""
+    exercise = find_exercise(number)
     _, *parts = SECTION.split(path.read_text())
     need_no_other_sections(path)
     sections = list(zip(*(parts[i::4] for i in range(4))))
     given = "".join(body for kind, _, _, body in sections if kind == "given")
     return [
-        Answer(exercise, kind, words, body, deep == "deep", given)
+        Answer(exercise, kind, with_numbers(words), body, deep == "deep", given)
         for kind, words, deep, body in sections
         if kind != "given"
     ]
@@ -121,12 +116,14 @@ def definition_in(texts, exercise) -> str:
 
 def sources_of(exercise) -> list[str]:
     """The source of the lab; or of the chapter's notebooks, as programs."""
+    return [build.text_of(path) for path in source_files_of(exercise)]
+
+
+def source_files_of(exercise) -> list[Path]:
     if exercise.lab:
-        paths = [build.source_of(exercise.lab)]
-    else:
-        chapter = int(exercise.number.split(".")[0])
-        paths = [path for path in build.sources() if path.stem.startswith(f"{chapter:02}")]
-    return [path.read_text() for path in paths]
+        return [build.source_of(exercise.lab)]
+    chapter = int(exercise.number.split(".")[0])
+    return [path for path in build.sources() if path.stem.startswith(f"{chapter:02}")]
 
 
 @cache
@@ -151,7 +148,8 @@ def defined(answer: Answer):
 
 @cache
 def all_answers() -> list[Answer]:
-    return [answer for path in sorted(FOLDER.glob("ch*/ex*.py")) for answer in answers_in(path)]
+    folders = exercise_folders().items()
+    return [one for number, folder in folders for one in answers_to(number, folder / "answers.py")]
 
 
 def exercises_of_kind(kind=object) -> list:

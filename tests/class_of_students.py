@@ -11,24 +11,22 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-from answer_files import Answer, answers_in, solution_of
+from answer_files import Answer, all_answers, solution_of
 
-from pedagogy_lib.course import build
-from pedagogy_lib.course.checking import exercises_of
+from coursekit import build
+from coursekit.checking import exercises_of
 
-ANSWERS = Path(__file__).with_name("answers")
 NAMES = ["Ada", "Bo", "Cem", "Dua", "Eli", "Fay", "Gus", "Hua", "Ida", "Jan", "Kim", "Lea"]
 LAYOUTS = ("folders", "zips", "submitted", "exchange", "canvas", "moodle", "repositories")
 
 
 def answers_to(exercise) -> dict[str, list[str]]:
     """{"right" or "wrong": programs that define the answer, and no other exercise}"""
-    chapter, place = exercise.number.split(".")
     found = {"right": [solution_of(exercise)], "wrong": []}
-    for path in ANSWERS.glob(f"ch{int(chapter):02}/ex{int(place):02}_*.py"):
-        for answer in answers_in(path):
-            if not answer.is_deep and defines_it_alone(answer):
-                found[answer.kind].append(answer.given + answer.program)
+    for answer in all_answers():
+        is_its = answer.exercise.number == exercise.number
+        if is_its and not answer.is_deep and defines_it_alone(answer):
+            found[answer.kind].append(answer.given + answer.program)
     return found
 
 
@@ -44,9 +42,9 @@ def files_with(chapter: str, programs: dict[str, str]) -> dict[str, bytes]:
     exercises = exercises_of(str(int(chapter)))
     for path in build.sources():
         if path.stem.startswith(chapter):
-            texts[f"work/{path.stem}.ipynb"] = build.with_holes(path.read_text())
+            texts[f"work/{path.stem}.ipynb"] = build.with_holes(build.text_of(path))
     for lab in {one.lab for one in exercises.values() if one.lab}:
-        source = build.source_of(lab).read_text()
+        source = build.text_of(build.source_of(lab))
         texts[f"labs/{lab}.py"] = build.with_holes(source)
     for number, program in programs.items():
         one = exercises[number]

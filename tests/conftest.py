@@ -18,8 +18,8 @@ import pytest
 import selection
 
 from classroom.sandbox.course import release
+from coursekit.kit import diagnoses
 from pedagogy_lib.basics import closeness
-from pedagogy_lib.exercises.kit import diagnoses
 from pedagogy_lib.ranks import fork_server_client
 
 # Some GPU machines have no Jupyter, which most tests need, and those on GPUs do not.
@@ -134,13 +134,13 @@ def start():
 @pytest.fixture(scope="session")
 def solved_once(tmp_path_factory):
     """The folder of a course in which all labs are solved, and {each file of it: its text}."""
-    from pedagogy_lib.course import build
+    from coursekit import build
 
     folder, texts = tmp_path_factory.mktemp("solved"), {}
     for place in (folder / "labs", folder / "solutions" / "labs"):
         place.mkdir(parents=True)
         for source in build.lab_sources():
-            texts[place / source.name] = build.solved(source.read_text())
+            texts[place / source.name] = build.solved(build.text_of(source))
     for path, text in texts.items():
         path.write_text(text)
     return folder, texts
@@ -149,7 +149,7 @@ def solved_once(tmp_path_factory):
 @pytest.fixture
 def solved_labs(solved_once, monkeypatch):
     """The same folder as the course of a test, which may change its files."""
-    from pedagogy_lib.course import labs
+    from coursekit import labs
 
     folder, texts = solved_once
     monkeypatch.setattr(labs, "ROOT", folder)
@@ -163,11 +163,11 @@ def solved_labs(solved_once, monkeypatch):
 def course(tmp_path, monkeypatch):
     """Solve all labs; learners have changed some: course(lab=what became of the solved text)."""
 
-    from pedagogy_lib.course import build  # not where there is no Jupyter, as on some GPU machines
+    from coursekit import build  # not where there is no Jupyter, as on some GPU machines
 
     def make(**changes):
         for path in build.lab_sources():
-            text = path.read_text()
+            text = build.text_of(path)
             change = changes.get(path.stem, build.solved)
             helpers.put_lab(tmp_path, monkeypatch, path.stem, change(text), text)
 

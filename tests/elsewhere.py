@@ -10,7 +10,7 @@ from helpers import environment
 
 from classroom.sandbox.connection import Connection, Pipes
 from classroom.sandbox.course import prepared
-from pedagogy_lib.course import build
+from coursekit import build
 from pedagogy_lib.ranks.fork_server_client import ENVIRON
 
 SECONDS = 120.0  # for one request
@@ -20,7 +20,7 @@ def put_course(folder):
     """The course as a grader has it beside an answer: every lab solved, for these tests."""
     shutil.copytree(prepared(), folder, dirs_exist_ok=True)
     for source in build.lab_sources():
-        (folder / "labs" / source.name).write_text(build.solved(source.read_text()))
+        (folder / "labs" / source.name).write_text(build.solved(build.text_of(source)))
     return folder
 
 
@@ -29,7 +29,7 @@ def connected(course, seconds=SECONDS):
     """A connection to a process whose course lies in this folder."""
     requests, to_process = os.pipe()
     from_process, replies = os.pipe()
-    command = [sys.executable, "-m", "pedagogy_lib.course.elsewhere", str(requests), str(replies)]
+    command = [sys.executable, "-m", "coursekit.elsewhere", str(requests), str(replies)]
     process = subprocess.Popen(
         command, pass_fds=(requests, replies), cwd=course,
         env=environment(PYTHONPATH=str(course), **ENVIRON), stdin=subprocess.DEVNULL,

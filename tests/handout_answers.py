@@ -9,8 +9,8 @@ import linecache
 import sys
 from pathlib import Path
 
+from coursekit import trying
 from pedagogy_lib import check
-from pedagogy_lib.course import checking
 
 
 def told_of(answer) -> str:
@@ -34,5 +34,5 @@ def told_of_lab(answer) -> str:
 
 
 if __name__ == "__main__":
-    checking.TIMEOUT_SECONDS = 3.0
+    trying.TIMEOUT_SECONDS = 3.0
     print(json.dumps([told_of(answer) for answer in json.load(sys.stdin)]))

@@ -13,7 +13,7 @@ from answer_files import Answer, imports_of
 
 from classroom.handout.files import handout_files
 from classroom.handout.packing import write_files
-from pedagogy_lib.course import build
+from coursekit import build
 
 TRIES = Path(__file__).with_name("handout_answers.py")
 # What differs from run to run, and when a file was saved.
@@ -31,7 +31,7 @@ def handout_in(folder: Path, *chapters, solved=True) -> Path:
     write_files(files_of(*chapters), folder)
     for path in (folder / "labs").glob("*.py") if solved else ():
         source = build.source_of(path.stem)
-        path.write_text(build.solved(source.read_text()))
+        path.write_text(build.solved(build.text_of(source)))
     return folder
 
 

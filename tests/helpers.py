@@ -12,8 +12,8 @@ import psutil
 import pytest
 import torch.distributed as dist
 
+from coursekit import labs
 from pedagogy_lib import HangError, LaunchError, launch
-from pedagogy_lib.course import labs
 from pedagogy_lib.ranks import fork_server_client
 
 ROOT = Path(__file__).resolve().parents[1]

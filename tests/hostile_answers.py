@@ -16,14 +16,15 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from exercise_names import EX
 from helpers import ROOT
 
 from classroom.sandbox import Place
-from pedagogy_lib.course import checking
+from coursekit import checking
 
 FOLDER = Path(__file__).with_name("hostile")
 FIRST_LINE = re.compile(r"# (right|wrong|any) · (.+?)( \[early\])?\n")
-NUMBER, NAME = "1.1", "house_gradients"
+NUMBER, NAME = EX.house_gradients, "house_gradients"
 HONEST = """
 def honest(x1, x2, price, w1, w2, b):
     d = x1 * w1 + x2 * w2 + b - price
@@ -81,7 +82,7 @@ class Grounds:
     def state(self) -> list:
         """All that can be changed of the files, and of those of the course."""
         paths = [self.folder, *sorted(self.folder.iterdir()), ROOT, *sorted(ROOT.glob("[!.]*"))]
-        paths += sorted((ROOT / "pedagogy_lib" / "course").glob("*.py"))
+        paths += sorted((ROOT / "coursekit").glob("*.py"))
         stats = [(path, path.lstat()) for path in paths if path.suffix != ".egg-info"]
         kept = [(str(path), s.st_mode, s.st_uid, s.st_size, s.st_nlink) for path, s in stats]
         return [*kept, *(path.read_bytes() for path in sorted(self.folder.glob("*.*")))]

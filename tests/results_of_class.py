@@ -1,4 +1,4 @@
-"""A class whose answers are those in tests/answers, with what the real checks say to them."""
+"""A class whose answers are those in answers.py, with what the real checks say to them."""
 
 import random
 import re
@@ -6,7 +6,7 @@ from functools import cache
 
 from answer_files import Answer, all_answers
 
-from pedagogy_lib.course import build
+from coursekit import build
 
 FIRST = ["Ada", "Ben", "Chiara", "Dmitri", "Eun-ji", "Farid", "Grete", "Hugo", "Ines", "João",
          "Kofi", "Léa", "Mehmet", "Ngozi", "Oskar", "Priya", "Quentin", "Rosa", "Søren",
@@ -20,7 +20,7 @@ def entries(chapter: str) -> list[dict]:
     """The chapter's exercises, as results have them."""
     found = {}
     for path in build.sources():
-        for number, title in HEADING.findall(path.read_text()):
+        for number, title in HEADING.findall(build.text_of(path)):
             found[number] = (path.stem, f"Exercise {number}{title}")
     exercises = dict.fromkeys(answer.exercise.number for answer in answers_of(chapter))
     names = {answer.exercise.number: answer.exercise for answer in answers_of(chapter)}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 import trials
 
-from pedagogy_lib.exercises.kit import Formula
+from coursekit.kit import Formula
 
 MOST = 1  # right ones, and as many wrong ones, of an exercise on ranks; parameters of a detail
 

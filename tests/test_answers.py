@@ -11,10 +11,10 @@ import trials
 from answer_files import Answer, all_answers, defined, exercises_of_kind, task_of
 from each import for_each
 
+from coursekit import build, trying
+from coursekit.kit import Formula
+from coursekit.record_inputs import modules_behind
 from pedagogy_lib import check
-from pedagogy_lib.course import build, checking
-from pedagogy_lib.course.record_inputs import modules_behind
-from pedagogy_lib.exercises.kit import Formula
 
 ANSWERS = all_answers()
 EXERCISES = exercises_of_kind()
@@ -23,7 +23,7 @@ EXERCISES = exercises_of_kind()
 @pytest.fixture
 def quick_hangs(monkeypatch):
     """Right answers have all the time that a learner's has: this machine may be busy."""
-    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 3.0)
+    monkeypatch.setattr(trying, "TIMEOUT_SECONDS", 3.0)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_the_hole_is_told_politely_and_the_bug_is_found(exercise, checked, solve
             exercise.number, defined(Answer(exercise, "wrong", "a hole", task, given=given))
         )
     else:
-        solution = next(s for s in build.lab_sources() if s.stem == exercise.lab).read_text()
+        solution = build.text_of(build.source_of(exercise.lab))
         path = solved_labs / "labs" / f"{exercise.lab}.py"
         path.write_text(build.with_holes(solution))
         (solved_labs / "solutions" / "labs" / f"{exercise.lab}.py").write_text(solution)

@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 from selection import parametrize
 
+from coursekit import build
 from pedagogy_lib import RankError, lab, launch
-from pedagogy_lib.course import build
 
 EXACT = 1e-12
 FULL = {"recompute": "full"}

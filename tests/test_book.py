@@ -17,8 +17,8 @@ from book.outputs import VERDICT
 from book.pictures import Pictures, size_of
 from book.reading import read
 from classroom.handout.searching import search
-from pedagogy_lib.course.chapters import parts
-from pedagogy_lib.course.checking import find_exercise
+from coursekit.chapters import parts
+from coursekit.checking import find_exercise
 
 NAMES = list(parts())
 TARGET = re.compile(r"(?<!!)\]\(((?!https?:)[^()\s]+)\)")

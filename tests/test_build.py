@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from each import for_each
 
-from pedagogy_lib.course import build, record_inputs
+from coursekit import build, record_inputs
 
 SOURCE = """# %% [markdown]
 # Add.
@@ -60,9 +60,16 @@ def test_learners_get_no_outputs_and_no_answers(source):
     assert "SOLUTION" not in path.read_text()
 
 
+def test_lines_are_short_once_exercises_have_their_numbers():
+    texts = {source: build.text_of(source) for source in [*build.sources(), *build.lab_sources()]}
+    long = {source.stem: line for source, text in texts.items() for line in text.splitlines()
+            if len(line.split("  # noqa")[0]) > 100 and "://" not in line}  # fmt: skip
+    assert long == {}
+
+
 @for_each("source", build.sources(), attrgetter("stem"))
 def test_chapters_keep_to_the_house_size(source):
-    cells = build.to_notebook(source.read_text(), source.stem).cells
+    cells = build.to_notebook(build.text_of(source), source.stem).cells
     long = [cell for cell in cells if not (ASIDE.match(cell.source) or ".compare(" in cell.source)]
     assert len(long) <= 60, f"{source.stem} has {len(long)} cells: split it into two parts"
     for cell in cells:
@@ -79,7 +86,7 @@ def test_chapters_keep_to_the_house_size(source):
 @for_each("source", build.sources(), attrgetter("stem"))
 def test_a_prediction_is_asked_for_before_anything_reveals_it(source):
     """In a cell of its own. What is expected in theory stands in a folded cell."""
-    cells = build.to_notebook(source.read_text(), source.stem).cells
+    cells = build.to_notebook(build.text_of(source), source.stem).cells
     code = [(cell, ast.parse(cell.source)) for cell in cells if cell.cell_type == "code"]
     asked = {}
     for cell, tree in code:
@@ -131,7 +138,7 @@ def test_words_are_counted_as_a_reader_does():
 
 @pytest.mark.deep
 def test_two_builds_are_the_same_bytes():
-    again = "from pedagogy_lib.course import build; print(build.built_texts())"
+    again = "from coursekit import build; print(build.built_texts())"
     run = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == str(built())
 
@@ -298,11 +305,11 @@ def test_a_check_that_changes_makes_the_records_outdated_that_call_it(recorded, 
     source, _ = recorded
     text = "\n".join(cell.source for cell in build.code_of(build.solved_notebook(source)))
     files = record_inputs.input_files(text, build.ROOT)
-    assert {path.name for path in files} >= {"shapes.py", "sizes.py", "ex08_all_reduce_ring.py"}
+    assert {path.name for path in files} >= {"shapes.py", "sizes.py", "check.py"}
     assert not [path for path in files if "kit" in path.parts]
     digest = record_inputs.digest_file
     monkeypatch.setattr(
-        record_inputs, "digest_file", lambda path: digest(path) + "x" * path.name.startswith("ex08")
+        record_inputs, "digest_file", lambda path: digest(path) + "x" * (path.name == "check.py")
     )
     assert not build.record_is_current(source)
 

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
+from coursekit.content.ch11_capstone.exercises.my_recipe.truth import too_slow
 from helpers import launch_on_cpu
 from machines_here import needs_machines
 from selection import parametrize
 
+from coursekit.labs import find_lab
 from pedagogy_lib import LaunchError, Machines, close
-from pedagogy_lib.course.labs import find_lab
-from pedagogy_lib.exercises.ch11.ex01_my_recipe import too_slow
 
 CAPSTONE = find_lab("capstone")
 JUDGED, STATE, CHAOS = map(find_lab, ("capstone_judged", "capstone_state", "capstone_chaos"))

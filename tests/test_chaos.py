@@ -6,12 +6,18 @@ from pathlib import Path
 import needs
 import pytest
 import torch
+from coursekit.content.ch04_failure_and_recovery.exercises.keep_going.chaos_plans import (
+    ALL,
+    plans_of,
+)
+from coursekit.content.ch04_failure_and_recovery.exercises.keep_going.chaos_reasons import (
+    HANGS,
+    WRONG_WEIGHTS,
+)
 from helpers import launch_on_cpu, solved_lab
 from machines_here import needs_machines
 
 from pedagogy_lib import Disk, LaunchError, Machines, close, plot_happenings
-from pedagogy_lib.exercises.ch04.chaos_plans import ALL, plans_of
-from pedagogy_lib.exercises.ch04.chaos_reasons import HANGS, WRONG_WEIGHTS
 
 CHAOS = solved_lab("chaos")
 SEEDS = range(20)

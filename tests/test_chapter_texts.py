@@ -6,11 +6,10 @@ import pytest
 from each import for_each
 
 from classroom.teaching.prerequisites import needed_by
+from coursekit import build, chapters
+from coursekit.chapter_texts import MARKERS, chapters_page, expand_markers, in_hours
+from coursekit.chapters import NAMED, course, exercise_folders, parts
 from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.course import build, chapters
-from pedagogy_lib.course.chapter_texts import MARKERS, chapters_page, expand_markers, in_hours
-from pedagogy_lib.course.chapters import NAMED, course, parts
-from pedagogy_lib.course.checking import modules_of
 
 MOST_PARTS, LEAST_QUESTIONS = 4, 15
 PATHS = {entry["name"]: entry for entry in course()["paths"]}
@@ -79,7 +78,7 @@ def test_what_a_part_needs_comes_before_it():
 
 def test_numbers_follow_from_the_order_of_the_exercises():
     numbers = [number for part in parts().values() for number in part.numbers]
-    assert numbers == list(modules_of())
+    assert numbers == list(exercise_folders())
 
 
 def test_an_unknown_marker_is_refused():
@@ -90,8 +89,9 @@ def test_an_unknown_marker_is_refused():
 def test_every_marker_is_used_and_none_is_left():
     text = "".join(source.read_text() for source in build.sources())
     assert [name for name in MARKERS if f"{{{{{name}}}}}" not in text] == []
-    assert not [path.name for path, text in build.built_texts().items() if "{{" in text
-                and path.suffix != ".py"]  # fmt: skip
+    built = build.built_texts().items()
+    assert [path.name for path, text in built if "xercise {{" in text or 'k("{{' in text] == []
+    assert [path.name for path, text in built if "{{" in text and path.suffix != ".py"] == []
 
 
 @pytest.fixture
@@ -101,6 +101,9 @@ def chapter(tmp_path, monkeypatch):
     folder = chapters.FOLDER / "ch90_add"
     folder.mkdir(parents=True)
     (folder / "90_add.py").write_text("# %%\n")
+    (chapters.FOLDER / "course.toml").write_text("")
+    (folder / "exercises" / "add").mkdir(parents=True)
+    (folder / "exercises" / "add" / "check.py").write_text("")
 
     def read(text):
         (folder / "chapter.toml").write_text(text)
@@ -127,6 +130,11 @@ def test_a_chapter_is_read(chapter):
         (("reading", "minutes"), "part 90_add: minutes means nothing; there are stem, title,"),
         (('"90_add"', '"90_sub"'), "lists the parts 90_sub; their sources, in order, are 90_add"),
         (('["add"]', '["add", "add"]'), "lists the exercise add twice"),
+        (
+            ('["add"]', '["add", "sub"]'),
+            "lists the exercise sub, and there is no check.py in exercises/sub",
+        ),
+        (('["add"]', "[]"), "does not list the exercise add"),
         (('title = "Add"\n\n', ""), "has no title"),
         (('"nothing"', "nothing"), "cannot be read: "),
     ],

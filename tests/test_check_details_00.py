@@ -5,15 +5,17 @@ from types import SimpleNamespace
 
 import pytest
 from answer_files import all_answers, defined
+from coursekit.content.ch00_start_here.exercises.mean_over_ranks.cases import NUMBERS
+from coursekit.content.ch00_start_here.exercises.mean_over_ranks.truth import mistakes
+from exercise_names import EX
 
 from pedagogy_lib import check
 from pedagogy_lib.basics.closeness import close
-from pedagogy_lib.exercises.ch00.ex02_mean_over_ranks import NUMBERS, mistakes
 
 LINES = {
-    "0.1": ["2 nodes with 3 processes: 0 1 2 3 4 5"],
-    "0.2": ["4 ranks: the mean of 2.7, -0.6, 6.8, 5.7, on every rank"],
-    "0.3": [
+    EX.global_rank: ["2 nodes with 3 processes: 0 1 2 3 4 5"],
+    EX.mean_over_ranks: ["4 ranks: the mean of 2.7, -0.6, 6.8, 5.7, on every rank"],
+    EX.my_samples: [
         "32 samples, 4 ranks: each rank has its own, in this order",
         "33 samples, 4 ranks: each of them once",
     ],

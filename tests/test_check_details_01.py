@@ -6,13 +6,13 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from helpers import put_lab
 
+from coursekit import build, labs
+from coursekit.build import with_holes
 from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import close
-from pedagogy_lib.course import build, labs
-from pedagogy_lib.course.build import with_holes
 
 LAB = "gradient_accumulation"
-SOLUTION = build.source_of(LAB).read_text()
+SOLUTION = build.text_of(build.source_of(LAB))
 
 
 @pytest.fixture

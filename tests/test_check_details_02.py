@@ -1,6 +1,7 @@
 """Details of chapter 02's checks: faults of earlier exercises."""
 
 import pytest
+from exercise_names import EX
 from helpers import with_change, with_more
 
 from pedagogy_lib import check
@@ -25,11 +26,15 @@ FORGOTTEN = with_change(
 
 @pytest.mark.parametrize(
     ("fault", "first"),
-    [(with_more(WITHOUT_THE_GROUP), "2.8"), (with_more(CHUNK), "2.8"), (FORGOTTEN, "2.7")],
+    [
+        (with_more(WITHOUT_THE_GROUP), EX.all_reduce_ring),
+        (with_more(CHUNK), EX.all_reduce_ring),
+        (FORGOTTEN, EX.all_gather_ring),
+    ],
     ids=["the group is ignored", "chunk", "a group is forgotten"],
 )
 def test_a_fault_of_a_ring_is_not_put_down_to_what_is_built_on_it(fault, first, course):
     course(collectives=fault)
-    verdict = check("2.15")
+    verdict = check(EX.hierarchical_all_reduce)
     assert verdict.passed is False
     assert verdict.wrong.why == f'first: check("{first}")', verdict

@@ -3,13 +3,14 @@
 import pytest
 import torch
 from answer_files import all_answers, solution_of
+from exercise_names import EX
 from helpers import put_lab
 
+from coursekit import build, trying
+from coursekit.kit import one_process
+from coursekit.kit.one_process import batch_of, flat, model_of
 from pedagogy_lib import check
 from pedagogy_lib.basics.closeness import close
-from pedagogy_lib.course import build, checking
-from pedagogy_lib.exercises.kit import one_process
-from pedagogy_lib.exercises.kit.one_process import batch_of, flat, model_of
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def check_lab(tmp_path, monkeypatch):
 
     def check_one(number, **programs):
         for path in build.lab_sources():
-            solved = build.solved(path.read_text())
+            solved = build.solved(build.text_of(path))
             mine = f"{solved}\n\n{programs.get(path.stem, '')}"
             put_lab(tmp_path, monkeypatch, path.stem, mine, solved)
         return check(number)
@@ -35,22 +36,25 @@ def answer_to(number, words):
 
 
 def test_the_staleness_of_pushes_in_a_given_order_is_shown(check_lab):
-    lines = check_lab("3.18").lines
+    lines = check_lab(EX.serve_as_they_come).lines
     assert "staleness 0 0 2 1 0 2" in lines[0]
     assert len(lines) == 4
 
 
 def test_a_copy_that_autograd_has_seen_is_remarked_on(check_lab):
-    solution = solution_of(answer_to("3.2", "as objects").exercise)
-    assert "remark" not in repr(check_lab("3.2"))
-    verdict = check_lab("3.2", simple_ddp=solution.replace("tensor.detach()", "tensor"))
+    solution = solution_of(answer_to(EX.start_equal, "as objects").exercise)
+    assert "remark" not in repr(check_lab(EX.start_equal))
+    verdict = check_lab(EX.start_equal, simple_ddp=solution.replace("tensor.detach()", "tensor"))
     assert verdict.passed
     assert "a remark: autograd has seen" in verdict.lines[-2]
 
 
 def test_a_worker_that_waits_for_its_turn_is_in_no_endless_loop(check_lab, monkeypatch):
-    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 1.5)
-    verdict = check_lab("3.18", parameter_server=answer_to("3.18", "that is BSP").program)
+    monkeypatch.setattr(trying, "TIMEOUT_SECONDS", 1.5)
+    verdict = check_lab(
+        EX.serve_as_they_come,
+        parameter_server=answer_to(EX.serve_as_they_come, "that is BSP").program,
+    )
     assert "it hangs" in verdict.wrong.what
     assert "endless loop" not in repr(verdict)
 
@@ -63,7 +67,7 @@ def test_a_worker_that_waits_for_its_turn_is_in_no_endless_loop(check_lab, monke
 )
 def test_an_answer_does_not_touch_the_notebooks_generator(words, check_lab):
     before = torch.get_rng_state()
-    check_lab("3.4", data_parallel=answer_to("3.4", words).program)
+    check_lab(EX.samples_of_rank, data_parallel=answer_to(EX.samples_of_rank, words).program)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -91,9 +95,9 @@ def test_the_truth_is_a_plain_loop():
 @pytest.mark.parametrize(
     ("number", "lab", "fault", "words"),
     [
-        ("3.9", "simple_ddp", "3.2", "everybody draws the same new weights"),
-        ("3.9", "gradient_sync_visualizer", "3.7", "the last bucket is missing"),
-        ("3.11", "data_parallel", "3.9", "this is the sum"),
+        (EX.ddp, "simple_ddp", EX.start_equal, "everybody draws the same new weights"),
+        (EX.ddp, "gradient_sync_visualizer", EX.make_buckets, "the last bucket is missing"),
+        (EX.no_sync, "data_parallel", EX.ddp, "this is the sum"),
     ],
 )
 def test_a_fault_of_an_earlier_exercise_is_sent_there(number, lab, fault, words, check_lab):

@@ -2,25 +2,26 @@
 
 import pytest
 import torch
-from answer_files import FOLDER, answers_in, defined
+from answer_files import all_answers, defined
+from coursekit.content.ch06_zero.exercises.reduce_gradients import cases as reducing
+from exercise_names import EX
 from helpers import put_lab
 
+from coursekit import build, trying
 from pedagogy_lib import check
-from pedagogy_lib.course import build, checking
-from pedagogy_lib.exercises.ch06 import ex03_reduce_gradients as reducing
 
 NAMES = ("zero", "collectives", "complete_gradients", "simple_ddp", "language_model")
-SOLVED = {name: build.source_of(name).read_text() for name in NAMES}
+SOLVED = {name: build.text_of(build.source_of(name)) for name in NAMES}
 ANSWERS = {
     (answer.exercise.number, answer.words): answer
-    for path in FOLDER.glob("ch06/*.py")
-    for answer in answers_in(path)
+    for answer in all_answers()
+    if answer.exercise.number.startswith("6.")
 }
 
 
 @pytest.fixture(autouse=True)
 def quick_hangs(monkeypatch):
-    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 3.0)
+    monkeypatch.setattr(trying, "TIMEOUT_SECONDS", 3.0)
 
 
 @pytest.fixture
@@ -35,12 +36,12 @@ def put(tmp_path, monkeypatch):
 
 AS_GIVEN = [  # exercise, phrase of the diagnosis, the symptom that is told with it
     (
-        "6.13",
+        EX.sharded_linear,
         "as if the slopes of all layers passed through the weight of layer 3",
         "wrong is that of x, too; right is that of layer 2's shard, layer 3's shard",
     ),
     (
-        "6.16",
+        EX.accumulate_part,
         "what is summed over, and what is divided by?",
         "it is 0.5 times what it should be, in every element",
     ),
@@ -59,28 +60,73 @@ def test_the_symptom_of_a_program_as_it_is(number, phrase, symptom):
 # ---- What an answer is built on ------------------------------------------------------------------
 
 FAULTS = [  # the exercise that is checked, the one that is wrong, the lab, what is wrong in it
-    ("6.3", "6.2", "zero", "def flatten_padded(tensors, n):\n    return torch.cat(tensors)"),
-    ("6.3", "2.6", "collectives", "def reduce_scatter_ring(chunks, group=None):\n    pass"),
-    ("6.4", "6.3", "zero", ANSWERS["6.3", "this is the sum"].program),
-    ("6.4", "2.7", "collectives", "def all_gather_ring(chunks, group=None):\n    pass"),
-    ("6.7", "6.4", "zero", "Zero1.update = lambda self: self.optimizer.step()"),
-    ("6.10", "2.7", "collectives", "def all_gather_ring(chunks, group=None):\n    pass"),
-    ("6.11", "6.2", "zero", "def flatten_padded(tensors, n):\n    return torch.cat(tensors)"),
-    ("6.12", "6.10", "zero", ANSWERS["6.10", "copy the shard into the chunk, before"].program),
-    ("6.12", "6.11", "zero", ANSWERS["6.11", "nothing is freed"].program),
-    ("6.12", "6.3", "zero", """
+    (
+        EX.reduce_gradients,
+        EX.flatten_padded,
+        "zero",
+        "def flatten_padded(tensors, n):\n    return torch.cat(tensors)",
+    ),
+    (
+        EX.reduce_gradients,
+        EX.reduce_scatter_ring,
+        "collectives",
+        "def reduce_scatter_ring(chunks, group=None):\n    pass",
+    ),
+    (
+        EX.zero1,
+        EX.reduce_gradients,
+        "zero",
+        ANSWERS[EX.reduce_gradients, "this is the sum"].program,
+    ),
+    (
+        EX.zero1,
+        EX.all_gather_ring,
+        "collectives",
+        "def all_gather_ring(chunks, group=None):\n    pass",
+    ),
+    (EX.zero2, EX.zero1, "zero", "Zero1.update = lambda self: self.optimizer.step()"),
+    (
+        EX.gather,
+        EX.all_gather_ring,
+        "collectives",
+        "def all_gather_ring(chunks, group=None):\n    pass",
+    ),
+    (
+        EX.dispose,
+        EX.flatten_padded,
+        "zero",
+        "def flatten_padded(tensors, n):\n    return torch.cat(tensors)",
+    ),
+    (
+        EX.zero3,
+        EX.gather,
+        "zero",
+        ANSWERS[EX.gather, "copy the shard into the chunk, before"].program,
+    ),
+    (EX.zero3, EX.dispose, "zero", ANSWERS[EX.dispose, "nothing is freed"].program),
+    (
+        EX.zero3,
+        EX.reduce_gradients,
+        "zero",
+        """
 @torch.no_grad()
 def reduce_gradients(unit):
     flat = flatten_padded(gradients_of(unit), unit.n)
     unit.shard.grad = flat.chunk(unit.n)[unit.rank]
-"""),
-    ("6.12", "6.7", "zero", "Zero2.end_backward = lambda self: setattr(self, 'left', None)"),
-    ("6.12", "3.2", "simple_ddp", """
+""",
+    ),
+    (EX.zero3, EX.zero2, "zero", "Zero2.end_backward = lambda self: setattr(self, 'left', None)"),
+    (
+        EX.zero3,
+        EX.start_equal,
+        "simple_ddp",
+        """
 def start_equal(model, group=None):
     for p in model.parameters():
         p.data.zero_()
-"""),
-]  # fmt: skip
+""",
+    ),
+]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +147,7 @@ def test_a_missing_solution_is_named(tmp_path, monkeypatch):
     before, _, rest = SOLVED["zero"].partition("    ### BEGIN SOLUTION")
     _, _, after = rest.partition("    ### END SOLUTION")
     put_lab(tmp_path, monkeypatch, "zero", f"{before}    ...{after}")
-    assert "exercise 6.2 comes first: flatten_padded" in check("6.4").wrong.what
+    assert "exercise 6.2 comes first: flatten_padded" in check(EX.zero1).wrong.what
 
 
 def test_a_stage_3_whose_stage_2_still_has_its_hole_is_made_of_ours(put):
@@ -111,14 +157,14 @@ def test_a_stage_3_whose_stage_2_still_has_its_hole_is_made_of_ours(put):
 """
     assert hole in SOLVED["zero"]
     put("zero", SOLVED["zero"].replace(hole, "...\n"))
-    verdict = check("6.12")
+    verdict = check(EX.zero3)
     assert verdict.passed, verdict
 
 
 def test_a_class_with_one_of_its_holes_left_is_partly_written(put):
     hole = "class Zero3(Zero2):\n    def before_forward(self, unit, *_):\n        ...\n"
     put("zero", f"{SOLVED['zero']}\n\n{hole}")
-    verdict = check("6.12")
+    verdict = check(EX.zero3)
     assert verdict.passed is None
     assert "partly written; still to write: before_forward" in str(verdict)
 

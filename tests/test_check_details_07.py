@@ -3,33 +3,42 @@
 import warnings
 
 import pytest
-from answer_files import FOLDER, answers_in, defined
+from answer_files import all_answers, defined
+from exercise_names import EX
 from helpers import with_more
 
+from coursekit import build
+from coursekit.kit import groups
 from pedagogy_lib import check
-from pedagogy_lib.course import build
-from pedagogy_lib.exercises.kit import groups
 
 ANSWERS = {
     (answer.exercise.number, answer.words): answer
-    for path in FOLDER.glob("ch07/*.py")
-    for answer in answers_in(path)
+    for answer in all_answers()
+    if answer.exercise.number.startswith("7.")
 }
 
 
 # ---- What is told beside the diagnosis ---------------------------------------------------------
 
 SYMPTOMS = {  # of the programs with a bug, as the notebook shows them
-    ("7.6", "is GELU(p + q) = GELU(p) + GELU(q)?"): "2 ranks, 8 inputs, 16 hidden features: "
+    (EX.split_mlp, "is GELU(p + q) = GELU(p) + GELU(q)?"): "2 ranks, 8 inputs, 16 hidden features: "
     "rank 0: y at [0, 0] is",
-    ("7.7", "with 1 rank it is right"): "2 ranks, x [3, 2]: rank 0: every row of y is off by the "
-    "same numbers: ",
-    ("7.8", "the ranks' norms drift apart"): "2 ranks: y is right. Wrong is the gradient of "
-    "norm.weight, norm.bias, x on ranks 0, 1",
-    ("7.9", "What is in that memory by then?"): "2 ranks, relu before it: the sum is right on "
-    "rank 0, the gradient of its matrix is off",
-    ("7.14", "at the same place of their parts"): "2 ranks, p = 0.5: ranks 0 and 1 have dropped "
-    "the same 517 of 1024 features",
+    (
+        EX.row_layer,
+        "with 1 rank it is right",
+    ): "2 ranks, x [3, 2]: rank 0: every row of y is off by the same numbers: ",
+    (
+        EX.residual_mlp,
+        "the ranks' norms drift apart",
+    ): "2 ranks: y is right. Wrong is the gradient of norm.weight, norm.bias, x on ranks 0, 1",
+    (
+        EX.sum_of_experts,
+        "What is in that memory by then?",
+    ): "2 ranks, relu before it: the sum is right on rank 0, the gradient of its matrix is off",
+    (
+        EX.dropped_mlp,
+        "at the same place of their parts",
+    ): "2 ranks, p = 0.5: ranks 0 and 1 have dropped the same 517 of 1024 features",
 }
 
 
@@ -53,12 +62,22 @@ class AllReduce(AllReduce):
         return 2 * gradient, None, None
 """
 FAULTS = [  # (exercise whose check is asked, lab, its fault, exercise that comes first)
-    ("7.4", "tensor_parallel", ("7.1", "chunk makes all but the last one equal"), "7.1"),
-    ("7.4", "tensor_parallel", ("7.2", "through this rank's part alone"), "7.2"),
-    ("7.5", "tensor_parallel", ("7.3", "n times too much"), "7.3"),
-    ("7.12", "tensor_parallel", FIRST_PART + TWICE, "7.1"),
-    ("7.13", "tensor_parallel", FIRST_PART + TWICE, "7.3"),
-    ("7.17", "collectives", "def reduce_scatter_ring(chunks, group=None):\n    pass\n", "2.6"),
+    (
+        EX.column_linear,
+        "tensor_parallel",
+        (EX.cut, "chunk makes all but the last one equal"),
+        EX.cut,
+    ),
+    (EX.column_linear, "tensor_parallel", (EX.copy, "through this rank's part alone"), EX.copy),
+    (EX.row_linear, "tensor_parallel", (EX.all_reduce, "n times too much"), EX.all_reduce),
+    (EX.vocabulary_embedding, "tensor_parallel", FIRST_PART + TWICE, EX.cut),
+    (EX.split_cross_entropy, "tensor_parallel", FIRST_PART + TWICE, EX.all_reduce),
+    (
+        EX.reduce_scatter,
+        "collectives",
+        "def reduce_scatter_ring(chunks, group=None):\n    pass\n",
+        EX.reduce_scatter_ring,
+    ),
 ]
 
 
@@ -71,15 +90,19 @@ def test_a_fault_of_an_earlier_exercise_is_sent_there(number, lab, fault, first,
 
 
 def test_a_fault_of_the_lab_is_not_put_down_to_the_cell(course):
-    fault = ANSWERS["7.2", "through this rank's part alone"]
+    fault = ANSWERS[EX.copy, "through this rank's part alone"]
     course(tensor_parallel=with_more(fault.program))
-    verdict = check("7.8", defined(ANSWERS["7.8", "three copies before the norm"]))
+    verdict = check(
+        EX.residual_mlp, defined(ANSWERS[EX.residual_mlp, "three copies before the norm"])
+    )
     assert verdict.wrong.why == 'first: check("7.2")', verdict
 
 
 def test_what_a_cell_is_built_on_is_sent_there_too(course):
     course(tensor_parallel=with_more(TWICE))
-    wrong = check("7.14", defined(ANSWERS["7.14", "at the same place of their parts"])).wrong
+    wrong = check(
+        EX.dropped_mlp, defined(ANSWERS[EX.dropped_mlp, "at the same place of their parts"])
+    ).wrong
     assert wrong.why == 'first: check("7.3")'
 
 
@@ -90,7 +113,7 @@ def test_half_of_a_class_is_told_what_is_left(course):
         return build.with_holes(text).replace(hole, "        ctx.group = group\n", 1)
 
     course(sequence_parallel=begun)
-    verdict = check("7.16")
+    verdict = check(EX.all_gather)
     assert verdict.passed is None
     assert "partly written; still to write: backward" in str(verdict)
 
@@ -98,8 +121,11 @@ def test_half_of_a_class_is_told_what_is_left(course):
 # ---- What is printed ---------------------------------------------------------------------------
 
 LOUD = {  # where PyTorch would print
-    "sequence_parallel": ("7.19", "all of them are rows"),  # it warns of x.T
-    "decoding": ("7.20", "what travels has to be as long on all of them"),  # ranks end at once
+    "sequence_parallel": (EX.overlapped_product, "all of them are rows"),  # it warns of x.T
+    "decoding": (
+        EX.likeliest,
+        "what travels has to be as long on all of them",
+    ),  # ranks end at once
 }
 
 
@@ -115,7 +141,7 @@ def test_libraries_do_not_drown_the_diagnosis(lab, course, capsys):
 def test_what_python_prints_to_stderr_is_still_shown(course):
     warns = "def likeliest(*args):\n    __import__('warnings').warn('mine')"
     course(decoding=with_more(warns))
-    verdict = check("7.20")
+    verdict = check(EX.likeliest)
     assert verdict.passed is False
     assert "UserWarning: mine" in repr(verdict)
 

@@ -3,22 +3,31 @@
 import re
 
 import pytest
-from answer_files import FOLDER, Answer, answers_in, defined, solution_of
+from answer_files import Answer, all_answers, defined, solution_of
+from coursekit.content.ch08_pipeline_parallel.exercises.slots import slots_of
+from exercise_names import EX
 from helpers import with_change, with_more
 
+from coursekit import trying
+from coursekit.checking import find_exercise
 from pedagogy_lib import check
 from pedagogy_lib.basics.wrapping import COLUMNS
-from pedagogy_lib.course import checking
-from pedagogy_lib.course.checking import find_exercise
-from pedagogy_lib.exercises.ch08.slots import slots_of
 from pedagogy_lib.schedules.simulations import simulate
 
 ANSWERS = {
     (answer.exercise.number, answer.words): answer
-    for path in FOLDER.glob("ch08/*.py")
-    for answer in answers_in(path)
+    for answer in all_answers()
+    if answer.exercise.number.startswith("8.")
 }
-ARITHMETIC = "8.1", "8.2", "8.3", "8.4", "8.5", "8.10", "8.11"  # without ranks
+ARITHMETIC = (
+    EX.gpipe,
+    EX.bubble,
+    EX.most_kept,
+    EX.one_f_one_b,
+    EX.repair_one_f_one_b,
+    EX.best_size,
+    EX.turn,
+)  # without ranks
 
 
 @pytest.fixture
@@ -57,14 +66,17 @@ def test_verdicts_are_short(number, checked):
 
 @pytest.mark.parametrize("number", ARITHMETIC)
 def test_an_error_is_told_with_its_line(number, checked):
-    word = "yield" if number in ("8.1", "8.4", "8.5") else "return"
+    word = "yield" if number in (EX.gpipe, EX.one_f_one_b, EX.repair_one_f_one_b) else "return"
     verdict = checked(answer_with(number, f"x = microbatch_number\n    {word} x"))
     assert "NameError: name 'microbatch_number' is not defined" in verdict.wrong.what, verdict
     assert "x = microbatch_number" in verdict.wrong.what, verdict
 
 
 def test_pytorch_does_not_warn_of_what_a_check_tells_better(checked, capsys):
-    for words in ("8.15", "went on beyond x"), ("8.16", "Begin with weight.detach()"):
+    for words in (
+        (EX.stashing_stage, "went on beyond x"),
+        (EX.in_place_stage, "Begin with weight.detach()"),
+    ):
         assert words[1] in checked(ANSWERS[words]).wrong.why
     printed = capsys.readouterr()
     assert "Warning" not in printed.out + printed.err
@@ -74,8 +86,8 @@ def test_pytorch_does_not_warn_of_what_a_check_tells_better(checked, capsys):
 
 
 def test_who_computes_too_much_is_told_of_no_timeout(checked, monkeypatch):
-    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 0.2)
-    wrong = checked(ANSWERS["8.14", "computed again and again"]).wrong
+    monkeypatch.setattr(trying, "TIMEOUT_SECONDS", 0.2)
+    wrong = checked(ANSWERS[EX.balance, "computed again and again"]).wrong
     assert wrong.case == "60 layers on 10 stages"
     assert wrong.what.startswith("it is too slow, and was stopped while still at work\n  at ")
     assert "timeout=" not in wrong.what and re.search(r"pipeline_parallel\.py:\d+", wrong.what)
@@ -93,9 +105,9 @@ WRONG_PIPELINE = with_change("self.send(y, action)", "self.send(-y, action)")
 @pytest.mark.parametrize(
     ("number", "fault", "first"),
     [
-        ("8.15", WRONG_STAGE, 'first: check("8.6")'),
-        ("8.15", WRONG_PIPELINE, 'first: check("8.7")'),
-        ("8.18", WRONG_PIPELINE, 'first: check("8.7")'),
+        (EX.stashing_stage, WRONG_STAGE, 'first: check("8.6")'),
+        (EX.stashing_stage, WRONG_PIPELINE, 'first: check("8.7")'),
+        (EX.sliced_stage, WRONG_PIPELINE, 'first: check("8.7")'),
     ],
     ids=["8.15 a stage", "8.15 a pipeline", "8.18 a pipeline"],
 )
@@ -105,8 +117,10 @@ def test_a_fault_of_an_earlier_exercise_is_told_first(number, fault, first, cour
 
 
 def test_a_fault_of_a_lab_is_not_put_down_to_the_cell(course):
-    course(pipedream=with_more(ANSWERS["8.15", "gradients of one version add up"].program))
-    verdict = check("8.16", defined(ANSWERS["8.16", "a copy first"]))
+    course(
+        pipedream=with_more(ANSWERS[EX.stashing_stage, "gradients of one version add up"].program)
+    )
+    verdict = check(EX.in_place_stage, defined(ANSWERS[EX.in_place_stage, "a copy first"]))
     assert verdict.wrong.why == 'first: check("8.15")', verdict
 
 
@@ -114,7 +128,7 @@ def test_interleaved_may_not_be_changed(course):
     """The check of `turn` runs the lab's whole schedule with it."""
     warm_up = "2 * (ranks - 1 - rank) + (chunks - 1) * ranks"
     course(schedules=with_change(warm_up, "ranks - 1 - rank"))
-    wrong = check("8.11").wrong
+    wrong = check(EX.turn).wrong
     assert "has `interleaved` itself been changed?" in wrong.why
     assert "rank 0 does B0.1 before F0.1: a backward needs" in wrong.what
 
@@ -125,7 +139,9 @@ def test_interleaved_may_not_be_changed(course):
 @pytest.mark.parametrize(("ranks", "m"), [(1, 1), (3, 7), (5, 2), (8, 16)])
 def test_the_truth_about_schedules(ranks, m):
     """Both take m + ranks - 1 turns, and keep what their papers say."""
-    gpipe, one_f_one_b = (simulate(find_exercise(n).right(ranks, m)) for n in ("8.1", "8.4"))
+    gpipe, one_f_one_b = (
+        simulate(find_exercise(n).right(ranks, m)) for n in (EX.gpipe, EX.one_f_one_b)
+    )
     assert gpipe.seconds == one_f_one_b.seconds == 3 * slots_of(ranks, m)
     assert slots_of(ranks, m) == m + ranks - 1
     assert gpipe.most_kept == [m] * ranks

@@ -8,10 +8,12 @@ from datetime import datetime
 import pytest
 from helpers import ROOT, put_lab
 
+from coursekit import build, checking, lab_holes, loaded_labs
+from coursekit.chapters import exercise_folders
+from coursekit.checking import find_exercise
+from coursekit.protocol import Exercise, Wrong
 from pedagogy_lib import LaunchError, check, hint
 from pedagogy_lib.basics.places import where_is
-from pedagogy_lib.course import build, checking, lab_holes, loaded_labs
-from pedagogy_lib.course.checking import Exercise, Wrong, find_exercise
 
 CHAPTERS = [source.stem for source in build.sources() if source.stem[:2] != "00"]
 
@@ -26,18 +28,18 @@ def examine_double(answer):
 
 
 EXERCISES = {
-    "55.1": Exercise("55.1", "double", examine_double, ("Add.", "x + …", "x + x")),
-    "55.2": Exercise("55.2", "double", examine_double, ("Add.",), lab="shapes"),
-    "55.3": Exercise("55.3", "Counter", examine_double, ("Count.",), lab="counters"),
+    "55.1": Exercise("double", examine_double, ("Add.", "x + …", "x + x"), number="55.1"),
+    "55.2": Exercise("double", examine_double, ("Add.",), lab="shapes", number="55.2"),
+    "55.3": Exercise("Counter", examine_double, ("Count.",), lab="counters", number="55.3"),
 }
 
 
 @pytest.fixture(autouse=True)
 def two_exercises(monkeypatch):
-    modules_of, loaded = checking.modules_of, checking.loaded
-    own = {number: number for number in EXERCISES}
-    monkeypatch.setattr(checking, "modules_of", lambda n: own if n == "55" else modules_of(n))
-    monkeypatch.setattr(checking, "loaded", lambda name: EXERCISES.get(name) or loaded(name))
+    exercises_of = checking.exercises_of
+    monkeypatch.setattr(
+        checking, "exercises_of", lambda n: EXERCISES if n == "55" else exercises_of(n)
+    )
     checking._hints_shown.clear()
 
 
@@ -219,23 +221,19 @@ def exercises(chapter):
     return list(checking.exercises_of(str(int(chapter))).values())
 
 
-def test_exercises_have_the_numbers_and_names_of_their_files():
-    for chapter in checking.chapters_with_checks():
-        for number, module in checking.modules_of(chapter).items():
-            exercise = checking.loaded(module)
-            assert exercise.number == number, module
-            assert (
-                exercise.name.lower()
-                .replace("_", "")
-                .startswith(module.partition("_")[2].replace("_", ""))
-            ), module
+def test_folders_of_exercises_have_different_names_with_those_of_the_functions_in_them():
+    folders = {number: folder.name for number, folder in exercise_folders().items()}
+    assert len(set(folders.values())) == len(folders)
+    for number, folder in folders.items():
+        name = checking.find_exercise(number).name
+        assert name.lower().replace("_", "") in folder.replace("_", ""), folder
 
 
 @pytest.mark.parametrize("chapter", sorted({stem[:2] for stem in CHAPTERS}))
 def test_headings_and_checks_agree(chapter):
     headings, checks, number = [], [], r"\d+\.\d+"
     for stem in stems_of(chapter):
-        source = build.source_of(stem).read_text()
+        source = build.text_of(build.source_of(stem))
         for cell in build.to_notebook(source, stem).cells:
             headings += re.findall(rf"^### Exercise ({number})", cell.source, re.M)
             if cell.cell_type == "code":

@@ -1,6 +1,7 @@
 """Folders that hold several assignments of a course: nbgrader's exchange, and its submitted/."""
 
 import pytest
+from exercise_names import EX
 
 from classroom.grading import course
 from classroom.grading.collect import collect
@@ -31,19 +32,31 @@ def put(request, tmp_path):
 
 def test_a_part_asks_for_its_own_exercises():
     numbers = [one.number for one in course.asked(["02b", "6c"])]
-    assert numbers == ["2.2", "2.3", "2.4", "6.7", "6.8"]
-    for part, said in (("02z", "no chapter or part 02z"), ("2.8", "no chapter or part 2.8")):
+    assert numbers == [
+        EX.tree_seconds,
+        EX.broadcast_tree,
+        EX.reduce_tree,
+        EX.zero2,
+        EX.reduce_and_free,
+    ]
+    for part, said in (
+        ("02z", "no chapter or part 02z"),
+        (EX.all_reduce_ring, "no chapter or part 2.8"),
+    ):
         with pytest.raises(WrongInput, match=said):
             course.asked([part])
 
 
 def test_the_assignment_counts_that_asks_for_the_exercises(tmp_path, put):
-    put("ada", "02_collectives", notebook_of("2.8"), b"two = 1\n", day="03")
-    put("ada", "06_zero", notebook_of("6.2"), b"six = 1\n", day="20")
-    put("bo", "06_zero", notebook_of("6.2"), b"six = 1\n")
+    put("ada", "02_collectives", notebook_of(EX.all_reduce_ring), b"two = 1\n", day="03")
+    put("ada", "06_zero", notebook_of(EX.flatten_padded), b"six = 1\n", day="20")
+    put("bo", "06_zero", notebook_of(EX.flatten_padded), b"six = 1\n")
     told, (ada,) = collect(tmp_path, course.asked(["02"]))
     assert told.endswith(", of 02_collectives (left out: 06_zero)")
-    assert ada.files == {notebook_of("2.8"): b"{}", "labs/collectives.py": b"two = 1\n"}
+    assert ada.files == {
+        notebook_of(EX.all_reduce_ring): b"{}",
+        "labs/collectives.py": b"two = 1\n",
+    }
     assert ada.problems == []
     _, submissions = collect(tmp_path, course.asked(["06"]))
     assert [one.student for one in submissions] == ["ada", "bo"]
@@ -52,16 +65,16 @@ def test_the_assignment_counts_that_asks_for_the_exercises(tmp_path, put):
 
 def test_who_has_renamed_a_notebook_is_in_the_assignment_that_others_tell(tmp_path, put):
     put("ada", "first", "mine.ipynb", b"ada = 1\n")
-    put("bo", "first", notebook_of("2.8"), b"bo = 1\n")
-    put("bo", "second", notebook_of("6.2"), b"bo = 2\n")
+    put("bo", "first", notebook_of(EX.all_reduce_ring), b"bo = 1\n")
+    put("bo", "second", notebook_of(EX.flatten_padded), b"bo = 2\n")
     _, (ada, bo) = collect(tmp_path, course.asked(["02"]))
     assert set(ada.files) == {"mine.ipynb", "labs/collectives.py"}
     assert bo.files["labs/collectives.py"] == b"bo = 1\n"
 
 
 def test_of_two_that_are_asked_for_both_count(tmp_path, put):
-    put("ada", "02_collectives", notebook_of("2.8"), b"two = 1\n", day="03")
-    put("ada", "06_zero", notebook_of("6.2"), b"six = 1\n", day="20")
+    put("ada", "02_collectives", notebook_of(EX.all_reduce_ring), b"two = 1\n", day="03")
+    put("ada", "06_zero", notebook_of(EX.flatten_padded), b"six = 1\n", day="20")
     told, (ada,) = collect(tmp_path, course.asked(["02", "06"]))
     assert told.endswith(", of 02_collectives, 06_zero")
     assert ada.problems == []
@@ -88,7 +101,9 @@ def test_the_newest_try_of_one_assignment_counts_beside_the_other(tmp_path):
     ):  # fmt: skip
         folder = tmp_path / f"ada+{assignment}+{TIME.format(day=day)}"
         folder.mkdir()
-        (folder / notebook_of("6.2" if assignment == "six" else "2.8")).write_text(text)
+        (
+            folder / notebook_of(EX.flatten_padded if assignment == "six" else EX.all_reduce_ring)
+        ).write_text(text)
     _, (ada,) = collect(tmp_path, course.asked(["02"]))
     assert list(ada.files.values()) == [b"new"]
     assert ["01 November 2026" in said for said in ada.problems] == [True]

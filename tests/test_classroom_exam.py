@@ -8,8 +8,8 @@ from bs4 import BeautifulSoup
 from classroom.teaching import __main__ as program
 from classroom.teaching.exam import exams, write
 from classroom.teaching.questions import CHAPTERS, questions_of
+from coursekit.build import ROOT
 from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.course.build import ROOT
 
 
 def test_a_seed_makes_the_same_exam_and_another_one_another():

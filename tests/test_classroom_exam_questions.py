@@ -11,7 +11,7 @@ from each import for_each
 
 from classroom.teaching.question import LEVELS
 from classroom.teaching.questions import CHAPTERS, questions_of
-from pedagogy_lib.course import build
+from coursekit import build
 
 QUESTIONS = questions_of()
 NUMBER = attrgetter("number")

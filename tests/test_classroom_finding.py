@@ -4,6 +4,7 @@ import json
 
 import pytest
 from class_of_students import files_with
+from exercise_names import EX
 
 from classroom.grading import course
 from classroom.grading.building import built_on
@@ -11,6 +12,7 @@ from classroom.grading.composing import compose, text_of
 from classroom.grading.finding import find_in_cells
 from classroom.grading.programs import read_program
 from classroom.handout.held_back import HELD_BACK, lab_text
+from coursekit.chapters import exercise_numbers
 
 PART = "work/02d_bytes_of_all.ipynb"
 RIGHT = "def sent_bytes(name, n, X):\n    return factor(name) * X / n\n"
@@ -43,22 +45,22 @@ def value(answer, name, *args):
 
 def test_the_untouched_cell_is_missing_and_a_touched_hole_unfinished():
     files = files_with("02", {})
-    assert found("2.9", part=files[PART]).state == "missing"
+    assert found(EX.sent_bytes, part=files[PART]).state == "missing"
     begun = notebook("def sent_bytes(name, n, X):\n    messages = n - 1\n    ...\n")
-    answer = found("2.9", part=begun)
+    answer = found(EX.sent_bytes, part=begun)
     assert (answer.state, answer.what) == ("unfinished", "its hole is still there")
 
 
 def test_nothing_of_the_name_says_so_and_names_what_is_nearly_it():
-    assert found("2.9").what == "there is no function sent_bytes in what was handed in"
-    assert found("2.9", part=notebook("def sent_byte(n): return n")).what.endswith(
+    assert found(EX.sent_bytes).what == "there is no function sent_bytes in what was handed in"
+    assert found(EX.sent_bytes, part=notebook("def sent_byte(n): return n")).what.endswith(
         "there is sent_byte"
     )
 
 
 @pytest.mark.parametrize("place", ["part", "scratch.ipynb", "work/02_collectives.ipynb"])
 def test_a_helper_in_another_cell_comes_along(place):
-    answer = found("2.9", **{place: notebook("import os\nprint(1 / 0)", HELPER, RIGHT)})
+    answer = found(EX.sent_bytes, **{place: notebook("import os\nprint(1 / 0)", HELPER, RIGHT)})
     assert value(answer, "sent_bytes", "all_reduce", 2, 10.0) == 10.0
     assert answer.where == f"{PART if place == 'part' else place}, cell 3, line 1"
     assert "import os" not in answer.source and "1 / 0" not in answer.source
@@ -66,13 +68,15 @@ def test_a_helper_in_another_cell_comes_along(place):
 
 def test_it_may_stand_in_a_program_in_percent_format():
     text = f"\ufeff# %% [markdown]\n# words\n\n# %%\n{HELPER}\n# %%\n{RIGHT}".replace("\n", "\r\n")
-    answer = found("2.9", **{"answers.py": text.encode()})
+    answer = found(EX.sent_bytes, **{"answers.py": text.encode()})
     assert value(answer, "sent_bytes", "x", 2, 10.0) == 5.0
     assert answer.reasons == ["sent_bytes was found in answers.py, line 9"]
 
 
 def test_what_the_student_has_deleted_comes_from_the_course():
-    answer = found("2.1", **{"x.py": b"def swap(x):\n    return dist.get_rank(), torch.ones(1)\n"})
+    answer = found(
+        EX.swap, **{"x.py": b"def swap(x):\n    return dist.get_rank(), torch.ones(1)\n"}
+    )
     assert "import torch.distributed as dist" in answer.source
     assert "pedagogy_lib" not in answer.source
 
@@ -80,14 +84,14 @@ def test_what_the_student_has_deleted_comes_from_the_course():
 def test_the_last_complete_definition_counts_and_it_is_told():
     cells = "def sent_bytes(a, b, c):\n    return 1", "def sent_bytes(a, b, c):\n    return 2", \
         "def sent_bytes(a, b, c):\n    ..."  # fmt: skip
-    answer = found("2.9", part=notebook(*cells))
+    answer = found(EX.sent_bytes, part=notebook(*cells))
     assert value(answer, "sent_bytes", 0, 0, 0) == 2
     assert answer.reasons == [f"2 definitions of sent_bytes: took {PART}, cell 2, line 1"]
 
 
 def test_a_helper_is_what_it_was_at_the_cell_and_not_later():
     cells = "scale = 1", "def sent_bytes(a, b, c):\n    return scale", "scale = 7"
-    assert value(found("2.9", part=notebook(*cells)), "sent_bytes", 0, 0, 0) == 1
+    assert value(found(EX.sent_bytes, part=notebook(*cells)), "sent_bytes", 0, 0, 0) == 1
 
 
 @pytest.mark.parametrize(
@@ -110,19 +114,19 @@ def test_a_helper_is_what_it_was_at_the_cell_and_not_later():
     ],
 )  # fmt: skip
 def test_whatever_a_cell_looks_like(cell, wanted):
-    assert value(found("2.9", part=notebook(cell)), "sent_bytes", 0, 0, 0) == wanted
+    assert value(found(EX.sent_bytes, part=notebook(cell)), "sent_bytes", 0, 0, 0) == wanted
 
 
 def test_local_names_bring_nothing_along():
     cells = "x = 1 / 0", "def sent_bytes(a, b, c):\n    x = 2\n    return [x for x in [x]]"
-    assert value(found("2.9", part=notebook(*cells)), "sent_bytes", 0, 0, 0) == [2]
+    assert value(found(EX.sent_bytes, part=notebook(*cells)), "sent_bytes", 0, 0, 0) == [2]
 
 
 def test_the_same_name_of_another_chapter_is_not_taken():
     other = notebook("def sent_bytes(a, b, c):\n    return 1")
-    assert found("2.9", **{"work/09b_one_step_three_axes.ipynb": other}).state == "written"
-    home = asked("9.10").part
-    assert found("2.9", **{f"work/{home}.ipynb": other}).state == "missing"
+    assert found(EX.sent_bytes, **{"work/09b_one_step_three_axes.ipynb": other}).state == "written"
+    home = asked(EX.sent_bytes_of_axes).part
+    assert found(EX.sent_bytes, **{f"work/{home}.ipynb": other}).state == "missing"
 
 
 def test_a_cell_that_is_no_python_costs_itself_alone():
@@ -131,11 +135,11 @@ def test_a_cell_that_is_no_python_costs_itself_alone():
     assert program.problems == [
         f"{PART}, cell 1, line 1: invalid syntax; what stands there was not read"
     ]
-    assert find_in_cells(asked("2.9"), [program]).state == "written"
+    assert find_in_cells(asked(EX.sent_bytes), [program]).state == "written"
 
 
 def test_an_answer_that_is_no_python_is_wrong_and_says_where():
-    answer = found("2.9", part=notebook("def sent_bytes(name, n, X):\n    return (n\n"))
+    answer = found(EX.sent_bytes, part=notebook("def sent_bytes(name, n, X):\n    return (n\n"))
     assert answer.state == "wrong"
     assert "cell 1, line 2: '(' was never closed" in answer.what
 
@@ -158,7 +162,7 @@ def test_old_notebooks_are_read():
     old = {"nbformat": 3, "nbformat_minor": 0, "metadata": {"name": ""}, "worksheets": [{"cells": [
         {"cell_type": "code", "language": "python", "input": ["def sent_bytes(a, b, c):\n",
          "    return 1"], "outputs": [], "metadata": {}}], "metadata": {}}]}  # fmt: skip
-    assert value(found("2.9", part=json.dumps(old).encode()), "sent_bytes", 0, 0, 0) == 1
+    assert value(found(EX.sent_bytes, part=json.dumps(old).encode()), "sent_bytes", 0, 0, 0) == 1
 
 
 # ---- Labs ----
@@ -184,7 +188,7 @@ def test_an_answer_in_a_cell_is_put_into_the_lab():
 
 
 def test_a_lab_of_another_name_counts_and_keeps_its_lines():
-    text = files_with("02", {"2.8": RING})["labs/collectives.py"]
+    text = files_with("02", {EX.all_reduce_ring: RING})["labs/collectives.py"]
     lab = lab_of(**{"my work/collectives (1).py": text})
     assert lab.found["all_reduce_ring"].where.startswith("my work/collectives (1).py, line ")
     assert text_of(lab) == text.decode()
@@ -192,7 +196,7 @@ def test_a_lab_of_another_name_counts_and_keeps_its_lines():
 
 def test_of_two_copies_the_one_with_more_answers_counts():
     holes = files_with("02", {})["labs/collectives.py"]
-    mine = files_with("02", {"2.8": RING})["labs/collectives.py"]
+    mine = files_with("02", {EX.all_reduce_ring: RING})["labs/collectives.py"]
     lab = lab_of(**{"labs/collectives.py": holes, "labs/collectives.mine-1.txt": mine})
     assert lab.found["all_reduce_ring"].reasons == [
         "2 files are labs/collectives.py: took labs/collectives.mine-1.txt"
@@ -200,29 +204,41 @@ def test_of_two_copies_the_one_with_more_answers_counts():
 
 
 def test_a_lab_that_is_no_python_keeps_its_other_functions():
-    text = files_with("02", {"2.8": RING})["labs/collectives.py"] + b"\ndef left(:\n    x\n"
+    text = (
+        files_with("02", {EX.all_reduce_ring: RING})["labs/collectives.py"]
+        + b"\ndef left(:\n    x\n"
+    )
     lab = lab_of(**{"labs/collectives.py": text})
     assert lab.found["all_reduce_ring"].state == "written"
     compile(text_of(lab), "lab", "exec")
 
 
 def test_what_an_answer_is_built_on_is_read_from_its_calls():
-    lab = lab_of(**{"labs/collectives.py": files_with("02", {"2.8": RING})["labs/collectives.py"]})
+    lab = lab_of(
+        **{
+            "labs/collectives.py": files_with("02", {EX.all_reduce_ring: RING})[
+                "labs/collectives.py"
+            ]
+        }
+    )
     statements = {"collectives": lab.statements}
     ring = lab.found["all_reduce_ring"].statements
-    assert built_on(ring, statements, ("collectives", "all_reduce_ring")) == {"2.6"}
+    assert built_on(ring, statements, ("collectives", "all_reduce_ring")) == {
+        EX.reduce_scatter_ring
+    }
     cell = read_program("a.py", b'c = lab("collectives")\ndef f(x):\n    c.all_to_all(x)\n')
-    assert built_on(cell.statements, statements) == {"2.10"}
+    assert built_on(cell.statements, statements) == {EX.all_to_all}
 
 
 def test_solutions_stand_in_only_where_the_teacher_gives_them():
-    lab = compose("collectives", [], given=frozenset({"2.6"}))
+    lab = compose("collectives", [], given=frozenset({EX.reduce_scatter_ring}))
     assert "partial += received" in text_of(lab)
     assert lab.found["reduce_scatter_ring"].state == "missing"
     assert "partial += received" not in text_of(compose("collectives", []))
 
 
-HELD = [(number, lab) for lab, functions in HELD_BACK.items() for number in functions.values()]
+HELD = [(exercise_numbers()[name], lab) for lab, functions in HELD_BACK.items()
+        for name in functions.values()]  # fmt: skip
 
 
 @pytest.mark.parametrize(("number", "lab"), HELD)
@@ -240,4 +256,6 @@ def test_what_a_lab_of_the_course_has_is_no_answer(number, lab):
 
 def test_a_students_own_function_in_that_lab_counts():
     mine = RIGHT.replace("messages", "pieces")
-    assert found("2.9", **{"labs/collectives_measured.py": mine.encode()}).state == "written"
+    assert (
+        found(EX.sent_bytes, **{"labs/collectives_measured.py": mine.encode()}).state == "written"
+    )

@@ -7,6 +7,7 @@ import json
 import pytest
 from answer_files import exercises_of_kind
 from class_of_students import files_with, hand_in
+from exercise_names import EX
 from trusted_place import Counting, TrustedPlace
 
 from classroom.grading import course, facts, workers, writing
@@ -14,10 +15,10 @@ from classroom.grading.collect import Submission
 from classroom.grading.command import main
 from classroom.grading.free import solution
 from classroom.grading.known import Known
-from pedagogy_lib.course.checking import find_exercise
-from pedagogy_lib.exercises.kit import Formula
+from coursekit.checking import find_exercise
+from coursekit.kit import Formula
 
-NUMBERS = ("2.2", "2.9")
+NUMBERS = (EX.tree_seconds, EX.sent_bytes)
 SEND_TOO_MUCH = "def sent_bytes(name, n, X):\n    return (n - 1) * X / n\n"
 HELPED = "def tree_seconds(n, mb, speed):\n    return (n - 1).bit_length() * mb / speed\n"
 
@@ -38,7 +39,9 @@ def grade(task, files, student="ada"):
 # ---- Partial credit ----
 
 
-@pytest.mark.parametrize("number", ["2.2", "2.9", "9.24", "10.2"])
+@pytest.mark.parametrize(
+    "number", [EX.tree_seconds, EX.sent_bytes, EX.visible, EX.roofline_seconds]
+)
 def test_what_always_gives_the_same_gets_nothing(number):
     exercise = find_exercise(number)
     for call in facts.calls_of(exercise):
@@ -48,7 +51,7 @@ def test_what_always_gives_the_same_gets_nothing(number):
 
 
 def test_a_formula_that_is_right_in_some_cases_gets_their_share():
-    exercise = find_exercise("2.9")  # 3 of 4 collectives, for 3 numbers of ranks
+    exercise = find_exercise(EX.sent_bytes)  # 3 of 4 collectives, for 3 numbers of ranks
     right, of = facts.facts_of(exercise, lambda name, n, X: (n - 1) * X / n)
     assert (right, of) == (9, 13)  # the 13th: no rounding
     # One number for all would be right for three collectives on as many ranks.
@@ -57,11 +60,14 @@ def test_a_formula_that_is_right_in_some_cases_gets_their_share():
 
 
 def test_a_right_formula_has_all_its_facts():
-    assert facts.facts_of(find_exercise("2.9"), solution(find_exercise("2.9"))) == (13, 13)
+    assert facts.facts_of(find_exercise(EX.sent_bytes), solution(find_exercise(EX.sent_bytes))) == (
+        13,
+        13,
+    )
 
 
 # Where the truth takes other arguments than the answer gets; the others in `make test-all`.
-@pytest.mark.parametrize("number", ["3.7", "6.2", "8.1", "8.8"])
+@pytest.mark.parametrize("number", [EX.make_buckets, EX.flatten_padded, EX.gpipe, EX.part_of_loss])
 def test_a_right_answer_holds_in_all_cases_and_most_of_them_count(number):
     need_all_facts(find_exercise(number))
 
@@ -84,7 +90,7 @@ def test_scores_are_rounded_down_and_stay_below_one():
 
 
 def test_on_ranks_it_goes_on_behind_the_first_wrong_case():
-    exercise = find_exercise("2.1")
+    exercise = find_exercise(EX.swap)
     right_there = solution(exercise)
 
     def only_in_float64(x):
@@ -101,22 +107,28 @@ def test_on_ranks_it_goes_on_behind_the_first_wrong_case():
 
 
 def test_right_wrong_and_missing_answers(task):
-    files = files_with("02", {"2.2": HELPED, "2.9": SEND_TOO_MUCH})
-    found = grade(task("2.2", "2.5", "2.9"), files)
+    files = files_with("02", {EX.tree_seconds: HELPED, EX.sent_bytes: SEND_TOO_MUCH})
+    found = grade(task(EX.tree_seconds, EX.chunk_to_send, EX.sent_bytes), files)
     assert {n: one["state"] for n, one in found.items()} == {
-        "2.2": "right", "2.5": "missing", "2.9": "wrong"}  # fmt: skip
-    assert (found["2.2"]["score"], found["2.5"]["score"]) == (1.0, 0.0)
-    assert found["2.9"]["case"] == "all_reduce, 4 ranks, X = 2.4 MB"
-    assert "an all-reduce is a reduce-scatter and an all-gather" in found["2.9"]["why"]
-    assert found["2.9"]["score"] == 0.6
-    assert found["2.9"]["source"] == SEND_TOO_MUCH.strip()
+        EX.tree_seconds: "right", EX.chunk_to_send: "missing", EX.sent_bytes: "wrong"}  # fmt: skip
+    assert (found[EX.tree_seconds]["score"], found[EX.chunk_to_send]["score"]) == (1.0, 0.0)
+    assert found[EX.sent_bytes]["case"] == "all_reduce, 4 ranks, X = 2.4 MB"
+    assert "an all-reduce is a reduce-scatter and an all-gather" in found[EX.sent_bytes]["why"]
+    assert found[EX.sent_bytes]["score"] == 0.6
+    assert found[EX.sent_bytes]["source"] == SEND_TOO_MUCH.strip()
 
 
 def test_what_is_built_on_a_missing_answer_says_so(task):
     ring = "def all_reduce_ring(x, group=None):\n    reduce_scatter_ring([x], group)\n"
-    found = grade(task("2.6", "2.8"), files_with("02", {"2.8": ring}))
-    assert (found["2.6"]["state"], found["2.8"]["state"]) == ("missing", "wrong")
-    assert found["2.8"]["what"] == "2.8 builds on 2.6, which is missing"
+    found = grade(
+        task(EX.reduce_scatter_ring, EX.all_reduce_ring),
+        files_with("02", {EX.all_reduce_ring: ring}),
+    )
+    assert (found[EX.reduce_scatter_ring]["state"], found[EX.all_reduce_ring]["state"]) == (
+        "missing",
+        "wrong",
+    )
+    assert found[EX.all_reduce_ring]["what"] == "2.8 builds on 2.6, which is missing"
 
 
 def test_what_raises_in_the_check_itself_is_broken_and_not_kept(task, tmp_path):
@@ -124,7 +136,9 @@ def test_what_raises_in_the_check_itself_is_broken_and_not_kept(task, tmp_path):
         def of_cell(self, source, name):
             raise RuntimeError("no pipes")
 
-    found = grade(task("2.2", place=Failing), files_with("02", {"2.2": HELPED}))["2.2"]
+    found = grade(
+        task(EX.tree_seconds, place=Failing), files_with("02", {EX.tree_seconds: HELPED})
+    )[EX.tree_seconds]
     assert (found["state"], found["score"]) == ("broken", 0.0)
     assert found["what"] == "the check came to no verdict: RuntimeError: no pipes"
     assert not list((tmp_path / "out").rglob("*.json"))
@@ -133,20 +147,32 @@ def test_what_raises_in_the_check_itself_is_broken_and_not_kept(task, tmp_path):
 def test_nothing_is_judged_twice_but_what_has_changed(task, tmp_path):
     made = task(*NUMBERS, place=Counting(tmp_path))
     judged = tmp_path / "judged.txt"
-    first = grade(made, files_with("02", {"2.2": HELPED, "2.9": SEND_TOO_MUCH}))
-    assert grade(made, files_with("02", {"2.2": HELPED, "2.9": SEND_TOO_MUCH})) == first
+    first = grade(made, files_with("02", {EX.tree_seconds: HELPED, EX.sent_bytes: SEND_TOO_MUCH}))
+    assert (
+        grade(made, files_with("02", {EX.tree_seconds: HELPED, EX.sent_bytes: SEND_TOO_MUCH}))
+        == first
+    )
     assert len(judged.read_text().split("\n")) == 3
-    grade(made, files_with("02", {"2.2": HELPED, "2.9": SEND_TOO_MUCH.replace(" / n", "/ n")}))
-    grade(made, files_with("02", {"2.2": HELPED, "2.9": SEND_TOO_MUCH}), student="bo")
+    grade(
+        made,
+        files_with(
+            "02", {EX.tree_seconds: HELPED, EX.sent_bytes: SEND_TOO_MUCH.replace(" / n", "/ n")}
+        ),
+    )
+    grade(
+        made,
+        files_with("02", {EX.tree_seconds: HELPED, EX.sent_bytes: SEND_TOO_MUCH}),
+        student="bo",
+    )
     assert len(judged.read_text().split("\n")) == 3 + 1 + 2
 
 
 def test_a_spoilt_file_is_judged_again(tmp_path):
     known = Known(tmp_path)
-    known.put({"a": 1}, "x", "2.2")
-    assert known.get("x", "2.2") == {"a": 1}
-    known.path("x", "2.2").write_text('{"a"')
-    assert known.get("x", "2.2") is None
+    known.put({"a": 1}, "x", EX.tree_seconds)
+    assert known.get("x", EX.tree_seconds) == {"a": 1}
+    known.path("x", EX.tree_seconds).write_text('{"a"')
+    assert known.get("x", EX.tree_seconds) is None
 
 
 # ---- What is written ----
@@ -162,19 +188,23 @@ def results(accepted=None, **entries):
 
 def test_a_suspicious_answer_waits_for_a_person():
     right = {"state": "right", "score": 1.0, "looks": ["imports os: a.py, line 1: import os"]}
-    waits = results(**{"2_2": right})["students"][0]["answers"]["2.2"]
+    waits = results(**{"2_2": right})["students"][0]["answers"][EX.tree_seconds]
     assert (waits["state"], waits["score"]) == ("look", 0.0)
     assert waits["reasons"] == [*right["looks"], "the check says: right"]
-    counts = results({"=ada": {"2.2": "c"}}, **{"2_2": right})["students"][0]["answers"]["2.2"]
+    counts = results({"=ada": {EX.tree_seconds: "c"}}, **{"2_2": right})["students"][0]["answers"][
+        EX.tree_seconds
+    ]
     assert (counts["state"], counts["score"]) == ("right", 1.0)
-    other = results({"=ada": {"2.2": "d"}}, **{"2_2": right})["students"][0]["answers"]["2.2"]
+    other = results({"=ada": {EX.tree_seconds: "d"}}, **{"2_2": right})["students"][0]["answers"][
+        EX.tree_seconds
+    ]
     assert other["state"] == "look"
 
 
 def test_no_spreadsheet_takes_a_name_for_a_formula():
     made = results(**{"2_2": {"state": "right", "score": 1.0}, "2_9": {"score": 0.7}})
     rows = list(csv.reader(io.StringIO(writing.grades_of(made))))
-    assert rows == [["student", "2.2", "2.9", "total", "of", "to look at"],
+    assert rows == [["student", EX.tree_seconds, EX.sent_bytes, "total", "of", "to look at"],
                     ["'=ada", "1.0", "0.7", "1.7", "2.0", "0"]]  # fmt: skip
     for name in ("+a", "-a", "@a", " =a", "\t=a"):
         assert writing.harmless(name) == f"'{name}"
@@ -186,7 +216,7 @@ def test_the_form_of_the_results():
     assert list(made) == ["title", "version", "when", "exercises", "students"]
     assert set(made["exercises"][0]) == {"number", "name", "lab", "part", "title", "points"}
     assert set(made["students"][0]) == {"student", "from", "problems", "answers"}
-    assert set(made["students"][0]["answers"]["2.2"]) == set(workers.EMPTY)
+    assert set(made["students"][0]["answers"][EX.tree_seconds]) == set(workers.EMPTY)
     assert json.loads(json.dumps(made)) == made
 
 
@@ -209,11 +239,18 @@ def test_a_mistake_in_the_command_is_one_sentence(words, said, capsys, monkeypat
 
 def test_the_whole_command(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("classroom.grading.command.opener", lambda trust: TrustedPlace)
-    hand_in(tmp_path / "class", "ada", files_with("02", {"2.2": HELPED}), "zips")
+    hand_in(tmp_path / "class", "ada", files_with("02", {EX.tree_seconds: HELPED}), "zips")
     hand_in(tmp_path / "class", "bo", {"x.py": b"import os\n" + HELPED.encode()
             .replace(b"    return", b"    os.getpid()\n    return")}, "zips")  # fmt: skip
-    words = [str(tmp_path / "class"), "--exercises", "2.2", "--out", str(tmp_path / "g"), "--jobs",
-             "1"]  # fmt: skip
+    words = [
+        str(tmp_path / "class"),
+        "--exercises",
+        EX.tree_seconds,
+        "--out",
+        str(tmp_path / "g"),
+        "--jobs",
+        "1",
+    ]
     assert main(words) == 0
     said = capsys.readouterr().out
     assert "2.2 tree_seconds                     1 right, 1 look" in said
@@ -221,6 +258,6 @@ def test_the_whole_command(tmp_path, monkeypatch, capsys):
     assert main([*words, "--accept", "bo:2.2", "--accept", "cem:2.2"]) == 0
     assert "there is no such student" in capsys.readouterr().err
     made = json.loads((tmp_path / "g" / "results.json").read_text())
-    assert [s["answers"]["2.2"]["score"] for s in made["students"]] == [1.0, 1.0]
+    assert [s["answers"][EX.tree_seconds]["score"] for s in made["students"]] == [1.0, 1.0]
     assert main(words) == 0  # it is remembered
     assert "bo,1.0,1.0,1.0,0" in (tmp_path / "g" / "grades.csv").read_text()

@@ -4,17 +4,18 @@ import os
 
 import pytest
 from class_of_students import files_with
+from exercise_names import EX
 from test_classroom_grading_workers import Deadly, judged
 from trusted_place import Counting
 
 from classroom.grading import course, workers
 from classroom.grading.collect import Submission
 
-ASKED = tuple(course.asked(exercises=["2.2", "2.5", "2.9"]))
+ASKED = tuple(course.asked(exercises=[EX.tree_seconds, EX.chunk_to_send, EX.sent_bytes]))
 ANSWERS = {
-    "2.2": "def tree_seconds(n, mb, speed):\n    return mb / speed\n",
-    "2.5": "def chunk_to_send(rank, step, n):\n    return 1 * rank\n",  # ends it; see Deadly
-    "2.9": "def sent_bytes(name, n, X):\n    return (n - 1) * X / n\n",
+    EX.tree_seconds: "def tree_seconds(n, mb, speed):\n    return mb / speed\n",
+    EX.chunk_to_send: "def chunk_to_send(rank, step, n):\n    return 1 * rank\n",  # see Deadly
+    EX.sent_bytes: "def sent_bytes(name, n, X):\n    return (n - 1) * X / n\n",
 }
 
 
@@ -40,14 +41,22 @@ def states(entry) -> dict:
 def test_only_the_answer_at_which_it_dies_goes_without_a_verdict(tmp_path):
     files = files_with("02", ANSWERS)
     entry = grade(tmp_path, Deadly(tmp_path), files)
-    assert states(entry) == {"2.2": "wrong", "2.5": "broken", "2.9": "wrong"}
-    assert entry["answers"]["2.5"]["what"] == workers.ENDED
-    assert "return 1 * rank" in entry["answers"]["2.5"]["source"]
-    assert entry["answers"]["2.9"]["score"] == 0.6
+    assert states(entry) == {
+        EX.tree_seconds: "wrong",
+        EX.chunk_to_send: "broken",
+        EX.sent_bytes: "wrong",
+    }
+    assert entry["answers"][EX.chunk_to_send]["what"] == workers.ENDED
+    assert "return 1 * rank" in entry["answers"][EX.chunk_to_send]["source"]
+    assert entry["answers"][EX.sent_bytes]["score"] == 0.6
     assert entry["problems"] == ["p", workers.ENDED]
     assert len(judged(tmp_path)) == 2  # the first was not judged once more
     again = grade(tmp_path, Counting(tmp_path), files)  # which does not die there
-    assert states(again) == {"2.2": "wrong", "2.5": "wrong", "2.9": "wrong"}
+    assert states(again) == {
+        EX.tree_seconds: "wrong",
+        EX.chunk_to_send: "wrong",
+        EX.sent_bytes: "wrong",
+    }
     assert len(judged(tmp_path)) == 3
 
 

@@ -3,26 +3,29 @@
 import pytest
 from answer_files import solution_of
 from class_of_students import files_with
+from exercise_names import EX
 from trusted_place import TrustedPlace
 
 from classroom.grading import course, workers
 from classroom.grading.collect import Submission
 from classroom.grading.judging import Judge, answers_in
 from classroom.grading.programs import read_program
-from pedagogy_lib.course.checking import find_exercise
+from coursekit.checking import find_exercise
 
-ASKED = tuple(course.asked(exercises=["2.6", "2.8"]))
+ASKED = tuple(course.asked(exercises=[EX.reduce_scatter_ring, EX.all_reduce_ring]))
 OF_RING = ASKED[1]
 RING = "def all_reduce_ring(x, group=None):\n    reduce_scatter_ring([x], group)\n"
 UNREADABLE = b"\ndef reduce_scatter_ring(chunks, group=None):\n    return (\n"
 
 
 def test_a_given_solution_stands_in_for_an_answer_that_is_asked_for_too(tmp_path):
-    files = files_with("02", {"2.8": solution_of(find_exercise("2.8"))})
-    task = workers.Task(ASKED, tmp_path, TrustedPlace, frozenset({"2.6", "2.7"}))
+    files = files_with("02", {EX.all_reduce_ring: solution_of(find_exercise(EX.all_reduce_ring))})
+    task = workers.Task(
+        ASKED, tmp_path, TrustedPlace, frozenset({EX.reduce_scatter_ring, EX.all_gather_ring})
+    )
     found = workers.graded(Submission("ada", "ada.zip", files), task)["answers"]
     assert {number: one["state"] for number, one in found.items()} == {
-        "2.6": "missing", "2.8": "right"}  # fmt: skip
+        EX.reduce_scatter_ring: "missing", EX.all_reduce_ring: "right"}  # fmt: skip
 
 
 def judge_of(given, programs, more=b""):
@@ -33,28 +36,31 @@ def judge_of(given, programs, more=b""):
 
 
 @pytest.mark.parametrize("given, said", [
-    ({"2.6"}, ""), ((), "2.8 builds on 2.6, which is missing"),
+    ({EX.reduce_scatter_ring}, ""), ((), "2.8 builds on 2.6, which is missing"),
 ])  # fmt: skip
 def test_what_is_given_is_not_missing_below(given, said):
-    assert judge_of(given, {"2.8": RING}).missing_below(OF_RING) == said
+    assert judge_of(given, {EX.all_reduce_ring: RING}).missing_below(OF_RING) == said
 
 
 def blamed(judge) -> dict:
     with judge:
-        judge.states["2.6"] = "wrong"
-        return judge.blamed(OF_RING, judge.answers.found["2.8"])
+        judge.states[EX.reduce_scatter_ring] = "wrong"
+        return judge.blamed(OF_RING, judge.answers.found[EX.all_reduce_ring])
 
 
 def test_who_has_written_a_wrong_one_is_told_so_although_a_solution_is_given():
-    own = {"2.6": "def reduce_scatter_ring(chunks, group=None):\n    return chunks[0]\n"}
+    wrong = "def reduce_scatter_ring(chunks, group=None):\n    return chunks[0]\n"
+    own = {EX.reduce_scatter_ring: wrong}
     said = "2.8 builds on 2.6, which is wrong: that comes first"
-    assert blamed(judge_of({"2.6"}, own | {"2.8": RING})) == {"reasons": [said]}
+    assert blamed(judge_of({EX.reduce_scatter_ring}, own | {EX.all_reduce_ring: RING})) == {
+        "reasons": [said]
+    }
 
 
 def test_one_that_cannot_be_read_is_not_blamed_where_the_solution_has_run():
-    with_solution = judge_of({"2.6"}, {"2.8": RING}, UNREADABLE)
-    assert with_solution.answers.found["2.6"].state == "wrong"
+    with_solution = judge_of({EX.reduce_scatter_ring}, {EX.all_reduce_ring: RING}, UNREADABLE)
+    assert with_solution.answers.found[EX.reduce_scatter_ring].state == "wrong"
     assert with_solution.missing_below(OF_RING) == ""
     assert blamed(with_solution) == {}
-    without = judge_of((), {"2.8": RING}, UNREADABLE)
+    without = judge_of((), {EX.all_reduce_ring: RING}, UNREADABLE)
     assert without.missing_below(OF_RING) == "2.8 builds on 2.6, which cannot be read"

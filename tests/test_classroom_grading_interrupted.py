@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 from class_of_students import files_with, hand_in
+from exercise_names import EX
 from trusted_place import TrustedPlace
 
 from classroom.grading import command, course, workers, writing
 from classroom.grading.command import INTERRUPTED, main
 
-ASKED = course.asked(exercises=["2.2", "2.9"])
+ASKED = course.asked(exercises=[EX.tree_seconds, EX.sent_bytes])
 HELPED = "def tree_seconds(n, mb, speed):\n    return (n - 1).bit_length() * mb / speed\n"
 
 
@@ -55,7 +56,7 @@ def test_an_interrupted_grading_that_loses_nothing_is_written(finish, tmp_path):
     assert finish(ada=("right", "waiting")) == 1
     assert finish(ada=("right", "waiting"), bo=("wrong", "waiting")) == 2
     results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert writing.waiting_in(results) == {("ada", "2.9"), ("bo", "2.9")}
+    assert writing.waiting_in(results) == {("ada", EX.sent_bytes), ("bo", EX.sent_bytes)}
     assert finish(ada=("wrong", "right"), bo=("wrong", "right")) == 0
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert writing.waiting_in(results) == set()
@@ -64,7 +65,7 @@ def test_an_interrupted_grading_that_loses_nothing_is_written(finish, tmp_path):
 def test_what_waits_has_no_score_and_is_in_no_sum(finish, tmp_path):
     finish(ada=("right", "waiting"), bo=("missing", "right"))
     rows = list(csv.reader(io.StringIO((tmp_path / "out" / "grades.csv").read_text())))
-    assert rows == [["student", "2.2", "2.9", "total", "of", "to look at"],
+    assert rows == [["student", EX.tree_seconds, EX.sent_bytes, "total", "of", "to look at"],
                     ["ada", "1.0", "", "1.0", "1.0", "0"],
                     ["bo", "0.0", "1.0", "1.0", "2.0", "0"]]  # fmt: skip
 
@@ -75,16 +76,18 @@ def test_the_rest_is_looked_up_and_nothing_of_it_is_run(tmp_path):
             raise AssertionError("nothing is to be run")
 
     task = workers.Task(tuple(ASKED), tmp_path, TrustedPlace)
-    submission = workers.Submission("ada", "x", files_with("02", {"2.2": HELPED}))
+    submission = workers.Submission("ada", "x", files_with("02", {EX.tree_seconds: HELPED}))
     first = workers.graded(submission, task)["answers"]
-    submission.files = files_with("02", {"2.2": HELPED, "2.9": "def sent_bytes(a, n, X): 0\n"})
-    skipped = dict.fromkeys(("2.2", "2.9"), workers.WAITING)
+    submission.files = files_with(
+        "02", {EX.tree_seconds: HELPED, EX.sent_bytes: "def sent_bytes(a, n, X): 0\n"}
+    )
+    skipped = dict.fromkeys((EX.tree_seconds, EX.sent_bytes), workers.WAITING)
     unopened = workers.Task(tuple(ASKED), tmp_path, Unopened)
     found = workers.graded(submission, unopened, skipped=skipped)["answers"]
-    assert found["2.2"] == first["2.2"]
-    assert (first["2.2"]["state"], found["2.9"]["state"]) == ("right", "waiting")
-    assert "sent_bytes" in found["2.9"]["source"]
-    assert workers.graded(submission, task)["answers"]["2.9"]["state"] == "wrong"
+    assert found[EX.tree_seconds] == first[EX.tree_seconds]
+    assert (first[EX.tree_seconds]["state"], found[EX.sent_bytes]["state"]) == ("right", "waiting")
+    assert "sent_bytes" in found[EX.sent_bytes]["source"]
+    assert workers.graded(submission, task)["answers"][EX.sent_bytes]["state"] == "wrong"
 
 
 @pytest.mark.parametrize("step", ["collect", "finish"])
@@ -96,5 +99,8 @@ def test_an_interrupt_beside_the_judging_is_one_sentence(step, tmp_path, monkeyp
     monkeypatch.setattr(command, "all_of", lambda *_: ([], True))
     monkeypatch.setattr(command, step, interrupted)
     hand_in(tmp_path, "ada", {"a.py": b""}, "folders")
-    assert main([str(tmp_path), "--exercises", "2.2", "--out", str(tmp_path / "o")]) == INTERRUPTED
+    assert (
+        main([str(tmp_path), "--exercises", EX.tree_seconds, "--out", str(tmp_path / "o")])
+        == INTERRUPTED
+    )
     assert capsys.readouterr().err == "interrupted: the same command goes on from here\n"

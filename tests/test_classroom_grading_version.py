@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 import classroom.grading.command, classroom.grading.free, classroom.sandbox.place
 from classroom.sandbox import opened
-from pedagogy_lib.course.checking import exercises_of
+from coursekit.checking import exercises_of
 for chapter in range(12):
     exercises_of(str(chapter))
 with opened({}, way="trust"):
@@ -44,7 +44,8 @@ def test_the_version_knows_all_that_a_grading_imports():
 @pytest.mark.parametrize(
     "name",
     ["pedagogy_lib/schedules/rules.py", "pedagogy_lib/machines/network.py",
-     "pedagogy_lib/exercises/ch02/ex01.json", "classroom/handout/slicing.py",
+     "chapters/ch02_collectives/chapter.toml", "coursekit/checking.py",
+     "classroom/handout/checks.py",
      "classroom/sandbox/driver.py", "chapters/ch02_collectives/labs/collectives.py",
      "chapters/ch02_collectives/02_collectives.py", "labs/collectives.py",
      "notebooks/02_collectives.ipynb"],

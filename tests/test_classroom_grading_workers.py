@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from class_of_students import files_with, zipped
+from exercise_names import EX
 from helpers import alive, environment, family, wait_until
 from trusted_place import JUDGED, Counting
 
@@ -32,13 +33,13 @@ SECONDS = 120.0  # for what takes a few: the machine may be busy
 
 def submissions():
     return [
-        Submission(f"s{turn}", "x", files_with("02", {"2.2": ANSWER.format(turn=turn)}))
+        Submission(f"s{turn}", "x", files_with("02", {EX.tree_seconds: ANSWER.format(turn=turn)}))
         for turn in range(STUDENTS)
     ]
 
 
 def task_in(folder, seconds=1.0):
-    asked = tuple(course.asked(exercises=["2.2"]))
+    asked = tuple(course.asked(exercises=[EX.tree_seconds]))
     return workers.Task(asked, folder / "out", Counting(folder, seconds))
 
 
@@ -53,7 +54,7 @@ def command_in(folder: Path):
         (folder / "class").mkdir(exist_ok=True)
         (folder / "class" / f"{one.student}.zip").write_bytes(zipped(one.files))
     command.opener = lambda trust: Counting(folder, 1.0)
-    given = [str(folder / "class"), "--exercises", "2.2", "--jobs", "2", "--out"]
+    given = [str(folder / "class"), "--exercises", EX.tree_seconds, "--jobs", "2", "--out"]
     raise SystemExit(command.main([*given, str(folder / "out")]))
 
 
@@ -113,7 +114,9 @@ def test_the_command_writes_what_is_known_when_it_is_told_to_end(tmp_path, begin
     os.kill(program.pid, how)
     assert program.wait(SECONDS) == INTERRUPTED
     results = json.loads((tmp_path / "out" / "results.json").read_text())
-    found = {one["student"]: one["answers"]["2.2"]["state"] for one in results["students"]}
+    found = {
+        one["student"]: one["answers"][EX.tree_seconds]["state"] for one in results["students"]
+    }
     assert list(found) == [f"s{turn}" for turn in range(STUDENTS)]
     assert set(found.values()) == {"wrong", "waiting"}
     assert len(judged(tmp_path)) >= len(kept_in(tmp_path)) == list(found.values()).count("wrong")
@@ -126,10 +129,10 @@ def test_the_command_writes_what_is_known_when_it_is_told_to_end(tmp_path, begin
 
 @pytest.mark.deep
 def test_a_worker_that_dies_costs_its_student_alone(tmp_path):
-    asked = tuple(course.asked(exercises=["2.2"]))
+    asked = tuple(course.asked(exercises=[EX.tree_seconds]))
     task = workers.Task(asked, tmp_path, Deadly(tmp_path))
     found = {one["student"]: one for one in workers.grade_all(submissions()[:3], task, jobs=1)}
-    assert [found[f"s{turn}"]["answers"]["2.2"]["state"] for turn in range(3)] == [
+    assert [found[f"s{turn}"]["answers"][EX.tree_seconds]["state"] for turn in range(3)] == [
         "wrong", "broken", "wrong"]  # fmt: skip
     assert found["s1"]["problems"] == [workers.ENDED]
 

@@ -12,18 +12,21 @@ from functools import cache
 import pytest
 from answer_files import all_answers
 from each import for_each
+from exercise_names import EX
 from handouts import files_of, handout_in, in_course, told, with_original_checks
 
 from classroom.handout.contents import contents_of
 from classroom.handout.files import handout_files
 from classroom.handout.packing import folder_of, zipped
 from classroom.handout.readme import readme_of
+from coursekit import build
+from coursekit.chapters import exercise_folders
+from coursekit.kit import sealed
 from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.course import build
-from pedagogy_lib.exercises.kit import sealed
 
 NOT_IN_IT = re.compile(
-    r"(^|/)(chapters|solutions|tests|classroom|benchmarks|\.git|__pycache__)(/|$)"
+    r"(^|/)(solutions|tests|classroom|benchmarks|\.git|__pycache__)(/|$)"
+    r"|^chapters/(course\.toml|\w+/(labs/|\d|exercises/(\w+/)?answers\.py))"
 )
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 DEFINED = re.compile(r"^\[\w+\]: (\S+)$", re.MULTILINE)
@@ -68,8 +71,9 @@ def test_what_is_in_it():
 def test_labs_come_with_all_that_they_import_and_with_their_exercises():
     contents = contents_of(["06"])
     assert {"zero", "simple_ddp", "collectives"} <= set(contents.labs)
-    assert "ch02.ex08_all_reduce_ring" in contents.exercises  # labs of chapter 06 call it
-    assert "ch02.ex09_sent_bytes" not in contents.exercises
+    names = [exercise_folders()[number].name for number in contents.exercises]
+    assert "all_reduce_ring" in names  # labs of chapter 06 call it
+    assert "sent_bytes" not in names
     with pytest.raises(WrongInput, match="no chapter or part 77; chapters are: 00 01 02"):
         contents_of(["77"])
 
@@ -78,7 +82,7 @@ def test_labs_come_with_all_that_they_import_and_with_their_exercises():
 def test_a_handout_of_parts_has_no_later_part_and_none_of_its_labs():
     contents = contents_of(["02a", "2b"])
     assert contents.parts == ("02_collectives", "02b_trees_and_chains")
-    assert contents.own == {"2.1", "2.2", "2.3", "2.4"}
+    assert contents.own == {EX.swap, EX.tree_seconds, EX.broadcast_tree, EX.reduce_tree}
     assert set(contents.labs) == {"collectives", "collectives_shown"}
     assert not contents.is_whole
     about = json.loads(files_of("02a", "02b")["HANDOUT.json"])
@@ -94,8 +98,10 @@ def test_a_handout_of_parts_has_no_later_part_and_none_of_its_labs():
 
 def test_a_handout_says_what_has_to_be_written_first():
     contents = contents_of(["06a", "06b", "06c"])
-    assert contents.first == ("2.6", "2.7", "3.2")
-    readme = readme_of(contents, ["2.6", "2.7", "3.2", "6.1"])
+    assert contents.first == (EX.reduce_scatter_ring, EX.all_gather_ring, EX.start_equal)
+    readme = readme_of(
+        contents, [EX.reduce_scatter_ring, EX.all_gather_ring, EX.start_equal, EX.bytes_of_rank]
+    )
     assert "Before the exercises of these parts, write 2.6, 2.7 and 3.2:" in readme
     assert contents_of(["02"]).first == ()
 
@@ -151,7 +157,7 @@ def test_checks_work_there_and_labs_say_what_is_unsolved(course):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("number", ["2.2", "2.14"])
+@pytest.mark.parametrize("number", [EX.tree_seconds, EX.card_bytes])
 def test_answers_are_told_what_the_original_checks_tell(number, course):
     answers = [answer for answer in all_answers() if answer.exercise.number == number]
     original = with_original_checks(course, course.parent / f"original-{number}")
@@ -174,7 +180,7 @@ def test_each_lab_can_be_read_before_anything_is_solved(tmp_path):
 @pytest.mark.deep
 def test_each_part_names_its_labs_so_that_they_are_found(source):
     """`lab("collectives")`: a handout has the labs that a part calls by a name of its own."""
-    nodes = list(ast.walk(ast.parse(source.read_text())))
+    nodes = list(ast.walk(ast.parse(build.text_of(source))))
     calls = [n for n in nodes if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "lab"]
     assert len(calls) == sum(isinstance(n, ast.Name) and n.id == "lab" for n in nodes)
     assert {ast.literal_eval(call.args[0]) for call in calls} <= set(labs_of(source.stem[:2]))
@@ -188,13 +194,15 @@ def labs_of(chapter):
 @pytest.mark.deep
 def test_the_code_of_checks_is_packed_and_does_the_same(tmp_path):
     folder = handout_in(tmp_path / "handout", "05")
-    module = folder / "pedagogy_lib" / "exercises" / "ch05" / "ex04_loss_scaler.py"
+    module = folder / "chapters" / "ch05_memory" / "exercises" / "loss_scaler" / "check.py"
     assert "class" not in module.read_text().split('"""', 2)[2].replace("globals", "")
     original = (build.ROOT / module.relative_to(folder)).read_text()
     assert sealed.unsealed(sealed.sealed(original)) == original
     assert "class Torch" in sealed.unsealed(module.read_text())
-    first = [next(a for a in all_answers() if a.exercise.number == "5.4" and a.kind == kind)
-             for kind in ("right", "wrong")]  # fmt: skip
+    first = [
+        next(a for a in all_answers() if a.exercise.number == EX.loss_scaler and a.kind == kind)
+        for kind in ("right", "wrong")
+    ]
     right, wrong = told(folder, first)
     assert right.endswith("passed")
     assert first[1].words in " ".join(wrong.split())

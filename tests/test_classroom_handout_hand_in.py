@@ -8,10 +8,10 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+from coursekit import handing_in
+from coursekit.handing_in import hand_in
 from pedagogy_lib.__main__ import main
 from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.course import handing_in
-from pedagogy_lib.course.handing_in import hand_in
 
 LAB = '''def written(x):
     """Exercise 2.3."""
@@ -98,12 +98,12 @@ def test_the_command_line_refuses_in_one_sentence(tmp_path, monkeypatch, capsys)
 
 
 def test_a_python_without_the_courses_packages_is_told_which_one_to_call(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "pedagogy_lib.course.handing_in", None)
+    monkeypatch.setitem(sys.modules, "coursekit.handing_in", None)
     with pytest.raises(ModuleNotFoundError):  # the course's own are another matter
         main(["hand-in"])
-    monkeypatch.delitem(sys.modules, "pedagogy_lib.course.handing_in")
-    monkeypatch.delitem(sys.modules, "pedagogy_lib.course.notebook_merges", raising=False)
+    monkeypatch.delitem(sys.modules, "coursekit.handing_in")
+    monkeypatch.delitem(sys.modules, "coursekit.notebook_merges", raising=False)
     monkeypatch.setitem(sys.modules, "nbformat", None)
-    monkeypatch.delitem(sys.modules, "pedagogy_lib.course.build", raising=False)
+    monkeypatch.delitem(sys.modules, "coursekit.build", raising=False)
     assert main(["hand-in"]) == 2
     assert " has no " in (said := capsys.readouterr().err) and ".venv/bin/python" in said

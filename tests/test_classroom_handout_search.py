@@ -59,7 +59,7 @@ def test_the_whole_of_an_answer_is_found_as_a_lambda_a_function_and_a_text():
 
 def test_every_exercise_has_pieces_that_are_searched():
     whose = {piece.whose for piece in answers().values()}
-    assert {RING, "truth or mistakes of 2.9"} <= whose
+    assert {RING, "truth or mistakes of sent_bytes"} <= whose
     assert len(answers()) > 2000
 
 

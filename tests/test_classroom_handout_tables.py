@@ -4,8 +4,8 @@ import pytest
 from answer_files import all_answers, exercises_of_kind
 from handouts import handout_in, told, with_original_checks
 
-from pedagogy_lib.course.checking import modules_of
-from pedagogy_lib.exercises.kit import Formula
+from coursekit.chapters import exercise_folders
+from coursekit.kit import Formula
 
 FORMULAS = [exercise.number for exercise in exercises_of_kind(Formula)]
 
@@ -33,7 +33,7 @@ def test_each_solution_is_right_with_tables(courses):
     assert wrong == []
 
 
-OTHERS = [number for number in modules_of() if number not in FORMULAS]
+OTHERS = [number for number in exercise_folders() if number not in FORMULAS]
 
 
 @pytest.mark.deep

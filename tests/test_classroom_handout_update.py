@@ -10,10 +10,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from classroom.handout.contents import Contents
 from classroom.handout.files import with_version
 from classroom.handout.packing import write_files, write_handout
+from coursekit import updating
+from coursekit.updating import update
+from coursekit.working_copies import renew_copies
 from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.course import updating
-from pedagogy_lib.course.updating import update
-from pedagogy_lib.course.working_copies import renew_copies
 
 LAB = '''"""A lab."""
 

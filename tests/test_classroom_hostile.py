@@ -11,7 +11,7 @@ from hostile_answers import HONEST_ANSWER, Grounds, all_attacks, verdict_on
 from walls_here import USABLE, processes_of
 
 from classroom.sandbox import Limits, opened
-from pedagogy_lib.exercises.kit import diagnoses
+from coursekit.kit import diagnoses
 
 ATTACKS = all_attacks()
 WAYS = [way for way in USABLE if way != "other user"] or ["none"]  # the network of that is open

@@ -6,13 +6,14 @@ import needs
 import pytest
 from answer_files import solution_of
 from class_of_students import files_with
+from exercise_names import EX
 from selection import parametrize
 from walls_here import USABLE
 
 from classroom.grading import course, workers, writing
 from classroom.grading.collect import Submission
 from classroom.sandbox import Limits, opened
-from pedagogy_lib.course.checking import find_exercise
+from coursekit.checking import find_exercise
 
 HEAD = "def tree_seconds(n, megabytes, speed):\n"
 ENDS = {
@@ -27,7 +28,7 @@ ENDS = {
 
 
 def graded(answer, tmp_path, way="trust", limits=None) -> dict:
-    given = {"2.2": answer, "2.14": solution_of(find_exercise("2.14"))}
+    given = {EX.tree_seconds: answer, EX.card_bytes: solution_of(find_exercise(EX.card_bytes))}
     asked = tuple(course.asked(exercises=list(given)))
     task = workers.Task(asked, tmp_path / "out", partial(opened, way=way, limits=limits))
     return workers.graded(Submission("ada", "x", files_with("02", given)), task)["answers"]
@@ -36,16 +37,16 @@ def graded(answer, tmp_path, way="trust", limits=None) -> dict:
 @parametrize("how", [*ENDS], quick=1)
 def test_an_answer_that_ends_is_wrong_and_the_next_one_is_judged(how, tmp_path):
     answers = graded(HEAD + ENDS[how], tmp_path, limits=Limits(seconds=2.0))
-    assert answers["2.14"]["state"] == "right"
-    assert answers["2.2"]["state"] == "wrong"
-    assert answers["2.2"]["score"] < 1
+    assert answers[EX.card_bytes]["state"] == "right"
+    assert answers[EX.tree_seconds]["state"] == "wrong"
+    assert answers[EX.tree_seconds]["score"] < 1
 
 
 @pytest.mark.deep
 def test_code_that_nests_without_end_is_not_read(tmp_path):
     answers = graded(HEAD + "    return " + "1 + " * 1500 + "1\n", tmp_path)
-    assert answers["2.2"]["state"] != "broken"
-    assert answers["2.14"]["state"] in (
+    assert answers[EX.tree_seconds]["state"] != "broken"
+    assert answers[EX.card_bytes]["state"] in (
         "right",
         "missing",
     )
@@ -63,7 +64,7 @@ def never(self):
 
 
 def test_no_code_of_a_student_reaches_the_terminal_as_it_is():
-    answers = {"2.2": {"state": "look", "reasons": ["\x1b[2K\x1b[1Afork"]}}
+    answers = {EX.tree_seconds: {"state": "look", "reasons": ["\x1b[2K\x1b[1Afork"]}}
     student = {"student": "ada\x1b", "problems": ["\x07.ipynb"], "answers": answers}
     told = writing.summary({"title": "x", "exercises": [], "students": [student]})
     assert told.replace("\n", "").isprintable() and "fork" in told
@@ -75,9 +76,9 @@ SLOW = "    import time\n    time.sleep(0.4)\n    return (n - 1).bit_length() * 
 @pytest.mark.deep
 def test_all_calls_of_an_answer_have_one_limit(tmp_path):
     answers = graded(HEAD + SLOW, tmp_path, limits=Limits(seconds=30.0, seconds_in_all=1.5))
-    assert answers["2.2"]["state"] == "wrong"
-    assert "any more after 1.5 s in all its calls" in answers["2.2"]["what"]
-    assert answers["2.14"]["state"] == "right"
+    assert answers[EX.tree_seconds]["state"] == "wrong"
+    assert "any more after 1.5 s in all its calls" in answers[EX.tree_seconds]["what"]
+    assert answers[EX.card_bytes]["state"] == "right"
 
 
 LEAVES = """    import os
@@ -96,10 +97,10 @@ LEAVES = """    import os
 def test_what_an_answer_leaves_in_files_does_not_stop_the_next_one(tmp_path):
     limits = Limits(disk_bytes=64 * 2**20)
     answers = graded(HEAD + LEAVES, tmp_path, USABLE[0], limits)
-    assert answers["2.14"]["state"] == "right", answers["2.14"]
+    assert answers[EX.card_bytes]["state"] == "right", answers[EX.card_bytes]
 
 
 def test_whole_numbers_of_any_length_are_only_wrong(tmp_path):
     answers = graded(HEAD + "    return 10 ** 5000\n", tmp_path)
-    assert answers["2.2"]["state"] == "wrong"
-    assert "got a number of 5000 digits" in answers["2.2"]["what"]
+    assert answers[EX.tree_seconds]["state"] == "wrong"
+    assert "got a number of 5000 digits" in answers[EX.tree_seconds]["what"]

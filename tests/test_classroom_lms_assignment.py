@@ -10,6 +10,7 @@ from functools import cache
 import nbformat
 import needs
 import pytest
+from exercise_names import EX
 
 from classroom.grading.course import as_asked
 from classroom.grading.finding import find_in_cells
@@ -19,8 +20,8 @@ from classroom.handout.searching import search
 from classroom.lms import assignment
 from classroom.lms.__main__ import main
 from classroom.lms.cells import taken_apart
-from pedagogy_lib.course.build import sources
-from pedagogy_lib.course.checking import exercises_of
+from coursekit.build import sources
+from coursekit.checking import exercises_of
 
 CHAPTERS = sorted({path.stem[:2] for path in sources()})
 WITH_EXERCISES = [chapter for chapter in CHAPTERS if exercises_of(str(int(chapter)))]
@@ -114,11 +115,14 @@ def handed_out(chapter) -> dict[str, bytes]:
 
 
 def test_a_cell_is_taken_apart():
-    exercises = {"2.6": 1, "2.7": 1}
+    exercises = {EX.reduce_scatter_ring: 1, EX.all_gather_ring: 1}
     rest, checks = taken_apart('x = 1\ncheck("2.6", x)\ny = 2\n', exercises)
     assert rest == "x = 1\ny = 2" and [one.text for one in checks] == ['check("2.6", x)']
     rest, checks = taken_apart('display(check("2.6"), check("2.7"))', exercises)
-    assert rest == "" and [one.number for one in checks] == ["2.6", "2.7"]
+    assert rest == "" and [one.number for one in checks] == [
+        EX.reduce_scatter_ring,
+        EX.all_gather_ring,
+    ]
     for source in ('check("9.9", x)', 'print(check("2.6"))', "display(x)"):
         assert taken_apart(source, exercises) == (source, [])
 
@@ -127,7 +131,7 @@ def test_an_answer_in_an_assignments_cell_is_found():
     files = files_of("02")
     text = files["02d_bytes_of_all.ipynb"].decode().replace("...  # your code here", "return 1")
     program = read_program("02d_bytes_of_all.ipynb", text.encode())
-    found = find_in_cells(as_asked(exercises_of("2")["2.9"]), [program])
+    found = find_in_cells(as_asked(exercises_of("2")[EX.sent_bytes]), [program])
     assert found.state == "written" and "def sent_bytes" in found.source
 
 

@@ -13,13 +13,14 @@ from pathlib import Path
 import needs
 import pytest
 from answer_files import solution_of
+from exercise_names import EX
 
 from classroom.handout.reviewed import unreviewed
 from classroom.handout.searching import search
 from classroom.lms import gradescope, in_container, judging
 from classroom.lms.__main__ import main
-from pedagogy_lib.course import build
-from pedagogy_lib.course.checking import find_exercise
+from coursekit import build
+from coursekit.checking import find_exercise
 
 STRANGER = 60123
 TOO_FEW = "def sent_bytes(name, n, X):\n    return (n - 1) * X / n\n"
@@ -46,7 +47,7 @@ READ = 'while read -r path; do if [ -r "$path" ]; then echo "$path"; fi; done'
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gradescope")
-    assert main(["gradescope", "--exercises", "2.9", "--into", str(folder)]) == 0
+    assert main(["gradescope", "--exercises", EX.sent_bytes, "--into", str(folder)]) == 0
     return folder / "autograder-2.9.zip"
 
 
@@ -106,16 +107,16 @@ def test_the_zip_has_two_programs_at_its_top_and_the_same_bytes_each_time(archiv
             "course/classroom/sandbox/keeper.py",
             "course/labs/collectives.py"} <= modes.keys()  # fmt: skip
     assert not [name for name in modes if "tests/" in name or ".git/" in name]
-    assert asked["exercises"] == [{"number": "2.9", "title": "sent_bytes", "points": 1.0}]
-    assert main(["gradescope", "--exercises", "2.9", "--into", str(tmp_path)]) == 0
+    assert asked["exercises"] == [{"number": EX.sent_bytes, "title": "sent_bytes", "points": 1.0}]
+    assert main(["gradescope", "--exercises", EX.sent_bytes, "--into", str(tmp_path)]) == 0
     assert (tmp_path / archive.name).read_bytes() == archive.read_bytes()
 
 
 @pytest.mark.parametrize("wishes, said", [
     ([], "say what to grade"),
-    (["--exercises", "2.9", "--given", "77"], "there is no chapter or part 77"),
-    (["--exercises", "2.9", "--minutes", "0.1"], "0.1 minutes are too few"),
-    (["--exercises", "2.9", "--minutes", "nan"], "nan minutes are too few"),
+    (["--exercises", EX.sent_bytes, "--given", "77"], "there is no chapter or part 77"),
+    (["--exercises", EX.sent_bytes, "--minutes", EX.global_rank], "0.1 minutes are too few"),
+    (["--exercises", EX.sent_bytes, "--minutes", "nan"], "nan minutes are too few"),
 ])  # fmt: skip
 def test_what_no_submission_could_be_judged_by_is_refused(tmp_path, capsys, wishes, said):
     assert main(["gradescope", "--into", str(tmp_path), *wishes]) == 2
@@ -154,15 +155,19 @@ def test_another_user_can_read_no_answer(autograder):
 
 
 def test_results_are_in_gradescopes_format(capsys):
-    asked = {"exercises": [{"number": n, "title": f"title {n}", "points": 2.0}
-                           for n in ("2.1", "2.8", "2.9", "2.10")]}  # fmt: skip
+    asked = {
+        "exercises": [
+            {"number": n, "title": f"title {n}", "points": 2.0}
+            for n in (EX.swap, EX.all_reduce_ring, EX.sent_bytes, EX.all_to_all)
+        ]
+    }
     told = {"text": "said", "reasons": []}
     found = {
         "problems": ["a.zip is damaged"],
         "answers": {
-            "2.1": told | {"state": "right", "score": 1.0},
-            "2.8": told | {"state": "wrong", "score": 0.6},
-            "2.9": told | {"state": "look", "score": 0.0, "reasons": ["uses eval"]},
+            EX.swap: told | {"state": "right", "score": 1.0},
+            EX.all_reduce_ring: told | {"state": "wrong", "score": 0.6},
+            EX.sent_bytes: told | {"state": "look", "score": 0.0, "reasons": ["uses eval"]},
         },
     }
     results = in_container.results_of(asked, found)
@@ -189,12 +194,17 @@ def test_what_was_judged_in_time_counts(monkeypatch):
         return numbers
 
     monkeypatch.setattr(judging, "judged", judged)
-    question = {"exercises": [{"number": n} for n in ("2.1", "2.8")], "submission": ".",
-                "out": ".", "way": None, "given": ""}  # fmt: skip
+    question = {
+        "exercises": [{"number": n} for n in (EX.swap, EX.all_reduce_ring)],
+        "submission": ".",
+        "out": ".",
+        "way": None,
+        "given": "",
+    }
     said = []
-    assert judging.judged_in_time(question | {"seconds": -1.0}, said.append) == ["2.1"] == said
-    assert asked == [["2.1", "2.8"], ["2.1"]]
-    assert judging.judged_in_time(question | {"seconds": math.inf}) == ["2.1", "2.8"]
+    assert judging.judged_in_time(question | {"seconds": -1.0}, said.append) == [EX.swap] == said
+    assert asked == [[EX.swap, EX.all_reduce_ring], [EX.swap]]
+    assert judging.judged_in_time(question | {"seconds": math.inf}) == [EX.swap, EX.all_reduce_ring]
 
 
 ENDLESS = """\
@@ -220,10 +230,10 @@ def test_what_was_judged_counts_if_it_is_killed(tmp_path, monkeypatch, capsys, h
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{tmp_path}/judging.py" "$@"\n')
     program.chmod(0o755)
     monkeypatch.setattr(in_container.sys, "executable", str(program))
-    asked = {"exercises": [{"number": n} for n in ("2.1", "2.8", "2.9")],
+    asked = {"exercises": [{"number": n} for n in (EX.swap, EX.all_reduce_ring, EX.sent_bytes)],
              "minutes": (in_container.LEFT_SECONDS + 3) / 60}  # fmt: skip
     found = in_container.judged_apart(tmp_path, asked, None)
-    assert found["answers"].keys() == {"2.1", "2.8"}
+    assert found["answers"].keys() == {EX.swap, EX.all_reduce_ring}
     assert said in capsys.readouterr().out
     none = {"exercises": [], "minutes": asked["minutes"]}
     program.write_text("#!/bin/sh\nexit 4\n")
@@ -234,7 +244,7 @@ def test_what_was_judged_counts_if_it_is_killed(tmp_path, monkeypatch, capsys, h
 
 def test_a_broken_autograder_says_so(autograder):
     course = autograder / "source" / "course"
-    (course / "pedagogy_lib" / "course" / "checking.py").write_text("1 / 0\n")
+    (course / "coursekit" / "checking.py").write_text("1 / 0\n")
     submit(autograder, TOO_FEW)
     results = run(autograder)
     assert results["output"] == in_container.BROKEN and results["score"] == 0
@@ -256,8 +266,12 @@ SCORES = {"right": 1.0, "too few": 0.6, "missing": 0.0, "forger": 0.0}
 
 
 def programs() -> dict[str, str]:
-    return {"right": solution_of(find_exercise("2.9")), "too few": TOO_FEW, "missing": "x = 1\n",
-            "forger": FORGER}  # fmt: skip
+    return {
+        "right": solution_of(find_exercise(EX.sent_bytes)),
+        "too few": TOO_FEW,
+        "missing": "x = 1\n",
+        "forger": FORGER,
+    }
 
 
 @pytest.mark.deep

@@ -6,11 +6,12 @@ import re
 import needs
 import pytest
 from answer_files import solution_of
+from exercise_names import EX
 from nbgrader_classes import SENT, SWAP, Course, answer, changed, marks
 
 from classroom.handout.reviewed import unreviewed
 from classroom.handout.searching import search
-from pedagogy_lib.course.checking import find_exercise
+from coursekit.checking import find_exercise
 
 pytestmark = pytest.mark.deep  # two minutes
 
@@ -60,15 +61,15 @@ def graded(tmp_path_factory):
     )
     course.set("c.LateSubmissionPlugin.penalty_method = 'zero'")
     ada = course.handed_in("ada")
-    answer(ada / SENT, right("2.9"))
-    answer(ada / SWAP, right("2.1"))
+    answer(ada / SENT, right(EX.sent_bytes))
+    answer(ada / SWAP, right(EX.swap))
     (ada / SWAP).rename(ada / "my swap.ipynb")  # nbgrader knows none of this name
     answer(course.handed_in("bob") / SENT, TOO_FEW)
     course.handed_in("eve")
     answer(course.handed_in("lou") / SENT, LOOKED_AT)
     zoe = course.handed_in("zoe")
     (zoe / "timestamp.txt").write_text("2026-01-02 00:00:00 UTC")  # a day late
-    answer(zoe / SENT, right("2.9"))
+    answer(zoe / SENT, right(EX.sent_bytes))
     for name in (SENT, SWAP):
         (zoe / name).rename(zoe / f"zoe's {name}")
     mal = course.handed_in("mal")
@@ -84,13 +85,25 @@ def graded(tmp_path_factory):
 
 def test_the_scores_are_those_of_the_checks(graded):
     assert graded.grades() == {
-        ("ada", "2.1"): (1.0, False), ("ada", "2.9"): (1.0, False), ("ada", "2.10"): (0.0, False),
-        ("bob", "2.1"): (0.0, False), ("bob", "2.9"): (0.6, False), ("bob", "2.10"): (0.0, False),
-        ("eve", "2.1"): (0.0, False), ("eve", "2.9"): (0.0, False), ("eve", "2.10"): (0.0, False),
-        ("lou", "2.1"): (0.0, False), ("lou", "2.9"): (None, True), ("lou", "2.10"): (0.0, False),
-        ("mal", "2.1"): (0.0, False), ("mal", "2.9"): (0.0, False), ("mal", "2.10"): (0.0, False),
-        ("zoe", "2.1"): (0.0, False), ("zoe", "2.9"): (1.0, False), ("zoe", "2.10"): (0.0, False),
-    }  # fmt: skip
+        ("ada", EX.swap): (1.0, False),
+        ("ada", EX.sent_bytes): (1.0, False),
+        ("ada", EX.all_to_all): (0.0, False),
+        ("bob", EX.swap): (0.0, False),
+        ("bob", EX.sent_bytes): (0.6, False),
+        ("bob", EX.all_to_all): (0.0, False),
+        ("eve", EX.swap): (0.0, False),
+        ("eve", EX.sent_bytes): (0.0, False),
+        ("eve", EX.all_to_all): (0.0, False),
+        ("lou", EX.swap): (0.0, False),
+        ("lou", EX.sent_bytes): (None, True),
+        ("lou", EX.all_to_all): (0.0, False),
+        ("mal", EX.swap): (0.0, False),
+        ("mal", EX.sent_bytes): (0.0, False),
+        ("mal", EX.all_to_all): (0.0, False),
+        ("zoe", EX.swap): (0.0, False),
+        ("zoe", EX.sent_bytes): (1.0, False),
+        ("zoe", EX.all_to_all): (0.0, False),
+    }
 
 
 def test_nbgrader_exports_them(graded):

@@ -5,12 +5,15 @@ import json
 import re
 
 import pytest
+from exercise_names import EX
 from results_of_class import entries, nothing
 
 from classroom.pages import findings, write
 from classroom.pages.__main__ import read
 
-EXERCISES = [one for one in entries("2") if one["number"] in ("2.1", "2.5", "2.8")]
+EXERCISES = [
+    one for one in entries("2") if one["number"] in (EX.swap, EX.chunk_to_send, EX.all_reduce_ring)
+]
 CHAIN = "rank 0's x has changed: it is only sent, and stays as it is, in `swap`."
 
 
@@ -34,7 +37,7 @@ def results():
     wrong = answer("wrong", 0.5, why=CHAIN, facts=[3, 6], printed="here I am\n")
     return {
         "title": "Chapter 02",
-        "version": "1.2",
+        "version": EX.train_accumulated,
         "exercises": EXERCISES,
         "students": [
             student("Ada Abels", answer("right", 1.0), answer("right", 1.0), answer("right", 1.0)),
@@ -64,7 +67,11 @@ def words(html: str) -> str:
 
 def test_what_an_interrupted_grading_has_not_come_to_is_told_at_the_top(results, tmp_path):
     waits, wrong = answer("waiting"), answer("wrong", 0.5)
-    results["students"][4]["answers"] |= {"2.1": waits, "2.5": waits, "2.8": wrong}
+    results["students"][4]["answers"] |= {
+        EX.swap: waits,
+        EX.chunk_to_send: waits,
+        EX.all_reduce_ring: wrong,
+    }
     write(results, tmp_path)
     page = (tmp_path / "index.html").read_text()
     assert "Grading was interrupted: 2 answers not judged yet, and in no sum" in words(page)
@@ -107,7 +114,7 @@ def test_misconceptions_are_counted_and_single_ones_folded(pages):
 def test_hard_exercises_and_where_students_stopped(pages, results):
     rows = [one._replace(exercise=one.exercise["number"]) for one in findings.hardness(results)]
     assert [(one.exercise, one.right, one.begun, one.missing) for one in rows] == [
-        ("2.1", 1, 5, 1), ("2.5", 1, 4, 2), ("2.8", 1, 2, 4)]  # fmt: skip
+        (EX.swap, 1, 5, 1), (EX.chunk_to_send, 1, 4, 2), (EX.all_reduce_ring, 1, 2, 4)]  # fmt: skip
     assert [one.sentence for one in rows] == [
         "Too hard: fewer than half of those who began it got it right.",
         "Too hard: fewer than half of those who began it got it right.",

@@ -3,11 +3,12 @@
 import needs
 import pytest
 from browser import chromium
+from exercise_names import EX
 from results_of_class import results_of_class
 
 from classroom.pages import write
-from pedagogy_lib.course.checking import Wrong
-from pedagogy_lib.course.verdicts import Verdict
+from coursekit.protocol import Wrong
+from coursekit.verdicts import Verdict
 
 pytestmark = [
     pytest.mark.slow,
@@ -31,7 +32,7 @@ def folder(tmp_path_factory):
     """Forty students, fifteen exercises, and one of each thing that needs a person."""
     results = results_of_class(told_of)
     for at, state in enumerate(("look", "broken", "unfinished")):
-        answer = results["students"][at]["answers"]["2.1"]
+        answer = results["students"][at]["answers"][EX.swap]
         answer |= {"state": state, "score": 0.0, "what": "it ended", "reasons": ["`import sys`"]}
     folder = tmp_path_factory.mktemp("class")
     write(results, folder)

@@ -5,12 +5,13 @@ from itertools import groupby
 
 import pytest
 from answer_files import all_answers
+from exercise_names import EX
 from results_of_class import entries, of_kind
 from test_classroom_pages import answer, words
 
 from classroom.pages import alike, side_by_side, write
 from classroom.pages.normalised import names_defined_in, tokens_of
-from pedagogy_lib.course.checking import chapters_with_checks
+from coursekit.checking import chapters_with_checks
 
 RIGHT = [one for one in all_answers() if one.kind == "right"]
 QUICK = ("2", "8")  # chapters; the others are left to `make test-all`
@@ -84,7 +85,7 @@ def test_names_layout_types_and_comments_do_not_count():
 
 
 def test_what_many_have_written_says_nothing():
-    source = of_kind("2.12", "right")[0].program
+    source = of_kind(EX.all_reduce_halving_doubling, "right")[0].program
     assert len(alike.pairs([source] * 2, set())) == 1
     assert alike.pairs([source] * (alike.FEW + 1), set()) == []
     assert alike.pairs([source] * 2, alike.pieces_of(source)) == []
@@ -100,13 +101,13 @@ def test_each_of_several_is_shown_once():
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("class")
-    exercise = entry_of(of_kind("2.12", "right")[0].exercise)
-    first, *others = (one.program for one in of_kind("2.12", "right"))
+    exercise = entry_of(of_kind(EX.all_reduce_halving_doubling, "right")[0].exercise)
+    first, *others = (one.program for one in of_kind(EX.all_reduce_halving_doubling, "right"))
     sources = {"Ada": first, "Ben": retyped(first, exercise["name"]), "Cem": others[0],
                "Dan": "", "Eva": "def all_reduce(:"}  # fmt: skip
     students = [
         {"student": name, "from": "", "problems": [],
-         "answers": {"2.12": answer("right", 1.0, source=source)}}
+         "answers": {EX.all_reduce_halving_doubling: answer("right", 1.0, source=source)}}
         for name, source in sources.items()
     ]  # fmt: skip
     unknown = {**exercise, "number": "99.1", "lab": "not_there"}

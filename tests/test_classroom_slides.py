@@ -12,9 +12,9 @@ from each import for_each
 from classroom.teaching import slides
 from classroom.teaching.deck import FOUND, first_sentences, record_of, slides_of
 from classroom.teaching.maths import drawn, to_html
+from coursekit import build
+from coursekit.chapters import parts
 from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.course import build
-from pedagogy_lib.course.chapters import parts
 
 NAMES = list(parts())
 needs_chromium = needs.mark("Chromium", "playwright")
@@ -45,7 +45,7 @@ def test_a_question_is_asked_before_its_answer_is_shown(name):
     assert made[-1].kind == "end"
     asked = [k for k, slide in enumerate(made) if slide.kind == "predict"]
     answered = [k for k, slide in enumerate(made) if slide.title.endswith(FOUND)]
-    source = build.source_of(parts()[name].stem).read_text()
+    source = build.text_of(build.source_of(parts()[name].stem))
     assert len(asked) == len(re.findall(r"= predict\(|^predict\(", source, re.M))
     assert len(answered) == len(asked)
     assert all(question < answer for question, answer in zip(asked, answered))

@@ -2,6 +2,7 @@
 
 import pytest
 from answer_files import all_answers
+from exercise_names import EX
 
 from classroom.grading import course
 from classroom.grading.programs import read_program
@@ -33,8 +34,8 @@ ATTEMPTS = [
     "def f(x):\n    dist.send = print",
     "def f(x):\n    torch.Tensor.__eq__ = lambda a, b: True",
     "def f(x):\n    setattr(torch, 'equal', print)",
-    "import pedagogy_lib.course.checking as c",
-    "from pedagogy_lib.course import checking",
+    "import coursekit.checking as c",
+    "from coursekit import checking",
     "class Lies(float):\n    def __eq__(self, other):\n        return True",
     "class Bomb:\n    def __reduce__(self):\n        return print, ()",
     "import atexit",
@@ -102,8 +103,8 @@ def test_no_right_answer_waits_but_for_a_known_reason():
 
 def test_what_an_exercise_is_about_is_allowed_there_alone():
     program = "def write_whole(data, path):\n    open(path, 'wb').write(data)\n"
-    exercises = {n: course.asked(exercises=[n])[0] for n in ("4.2", "2.9")}
-    assert looks(program, allowed_in(exercises["4.2"])) == []
-    assert looks(program, allowed_in(exercises["2.9"])) == [
+    exercises = {n: course.asked(exercises=[n])[0] for n in (EX.write_whole, EX.sent_bytes)}
+    assert looks(program, allowed_in(exercises[EX.write_whole])) == []
+    assert looks(program, allowed_in(exercises[EX.sent_bytes])) == [
         "handles files: a.py, line 2: open(path, 'wb').write(data)"
     ]

@@ -45,7 +45,7 @@ def test_the_best_wall_is_chosen():
 
 def test_it_sees_the_course_and_the_students_files(inside):
     course = ast.literal_eval(inside.ask("sorted(os.listdir(sys.argv[0][:-16] + 'course'))"))
-    assert course == ["cells", "labs", "pedagogy_lib"]
+    assert course == ["cells", "chapters", "coursekit", "labs", "pedagogy_lib"]
     assert inside.ask("open(sys.argv[0][:-16] + 'course/labs/mine.py').read()") == r"'MINE = 1\n'"
     assert inside.ask("sys.argv[0][-17:]") == "'/driver/driver.py'"
 
@@ -191,24 +191,27 @@ def test_the_course_is_prepared_once_and_holds_no_answer(tmp_path):
     assert prepared(tmp_path) == first
     files = {path.relative_to(first).as_posix() for path in first.rglob("*.py")}
     assert "labs/collectives.py" in files
-    assert "pedagogy_lib/exercises/kit/formula.py" in files
-    tables = [json.loads(path.read_text()) for path in first.rglob("exercises/ch*/*.json")]
+    assert "coursekit/kit/formula.py" in files
+    tables = [json.loads(path.read_text()) for path in first.rglob("exercises/**/*.json")]
     beside = {name for one in tables for name in one.get("named", ()) if one["outcomes"]}
     assert beside == {"all_places", "lists_along", "in_pairs", "one_f_one_b"}
-    assert sum(not one["outcomes"] for one in tables) > 10
-    assert not [one for one in tables if {"truth", "mistakes", "cases"} & one.keys()]
-    texts = [path.read_text() for path in first.rglob("exercises/ch*/ex*.py")]
-    calls = [line for text in texts for line in text.splitlines() if line.startswith("EXERCISE =")]
-    assert len(calls) > 100
-    judging = re.compile(r"\b(truth|mistakes|known|facts)=(?!None\b)")
-    assert not [line for line in calls if judging.search(line)]
-    assert {path.name for path in first.iterdir()} == {"labs", "pedagogy_lib"}
+    assert not [one for one in tables if {"truth", "mistakes"} & one.keys()]
+    judging = re.compile(r"/(check|truth|answers|\w+_truth)\.py$")
+    assert not [name for name in files if name.startswith("chapters/") and judging.search(name)]
+    assert sum(name.endswith("/cases.py") for name in files) > 90
+    assert {path.name for path in first.iterdir()} == {
+        "chapters",
+        "coursekit",
+        "labs",
+        "pedagogy_lib",
+    }
     assert [path.name for path in tmp_path.iterdir()] == [first.name]
 
 
 @pytest.mark.parametrize(
     "name",
     ["../README.md", "/etc/passwd", "labs/../../x", "", ".", "pedagogy_lib/__init__.py",
+     "coursekit/__init__.py",
      "labs\\x.py", "labs/x\0.py"],
 )  # fmt: skip
 def test_a_file_that_leads_out_is_refused(name):
@@ -241,13 +244,6 @@ def test_a_way_whose_trial_does_not_end_is_none(monkeypatch):
     monkeypatch.setattr(WALLS[0], "why_not", lambda: subprocess.run(["sleep", "9"], timeout=0.01))
     assert reason_against(WALLS[0]).startswith("trying it has failed: Command '['sleep', '9']'")
     reason_against.cache_clear()
-
-
-def test_what_judges_by_itself_is_not_inside(tmp_path):
-    text = (prepared(tmp_path) / "pedagogy_lib/exercises/ch04/ex07_watcher.py").read_text()
-    assert "def looked(" in text
-    assert "def truth(" not in text
-    assert "def judge(" not in text
 
 
 def test_bubblewrap_that_is_not_installed_is_told(monkeypatch):

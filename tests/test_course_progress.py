@@ -6,13 +6,14 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from exercise_names import EX
 
+from coursekit import build, course_progress, kept, outline
+from coursekit.chapters import parts
+from coursekit.course_progress import in_hours, in_words
+from coursekit.outline import Part
+from coursekit.passport import INKS, Passport
 from pedagogy_lib import LaunchError, check, progress
-from pedagogy_lib.course import build, course_progress, kept, outline
-from pedagogy_lib.course.chapters import parts
-from pedagogy_lib.course.course_progress import in_hours, in_words
-from pedagogy_lib.course.outline import Part
-from pedagogy_lib.course.passport import INKS, Passport
 
 NAME = Path("02_a.ipynb")
 
@@ -101,32 +102,40 @@ def test_its_lines_fit_a_small_window():
 
 
 def test_checks_are_what_it_knows(monkeypatch):
-    check("0.1", rank)
+    check(EX.global_rank, rank)
     assert "Next: exercise 0.2 · " in repr(progress())
-    check("0.2", mean)
+    check(EX.mean_over_ranks, mean)
     restart(monkeypatch)
     told = repr(progress())
-    assert json.loads(Path(".progress.json").read_text()) == {"0.1": TODAY, "0.2": TODAY}
+    noted = {"global_rank": TODAY, "mean_over_ranks": TODAY}
+    assert json.loads(Path(".progress.json").read_text()) == noted
     assert re.search(r"^00 · Start here +2 of 3 .* 00$", told, re.MULTILINE)
     assert "Next: exercise 0.3" in told and "00b_what_to_split.ipynb" in told
     page = progress()._repr_html_()
     assert page.count("<li ") == 1 and f">{in_words(TODAY)}<" in page
 
 
+def test_an_exercise_that_is_inserted_takes_nothing_away(monkeypatch):
+    remember({"0.2": True, "my_samples": TODAY})  # 0.2 as version 1.0 has written it
+    later = {"global_rank": "0.1", "new": "0.2", "mean_over_ranks": "0.3", "my_samples": "0.4"}
+    monkeypatch.setattr(kept, "exercise_numbers", lambda: later)
+    assert kept.days_of(later.values()) == {"0.3": "", "0.4": TODAY}
+
+
 def test_a_check_that_fails_takes_its_stamp_back_and_the_first_day_stays(monkeypatch):
-    remember({"0.1": "2026-01-02", "0.2": "2026-01-03"})
-    check("0.1", rank)
-    assert kept.days_of(["0.1"]) == {"0.1": "2026-01-02"}
+    remember({EX.global_rank: "2026-01-02", EX.mean_over_ranks: "2026-01-03"})
+    check(EX.global_rank, rank)
+    assert kept.days_of([EX.global_rank]) == {EX.global_rank: "2026-01-02"}
     assert [stamp.day for stamp in progress().stamps()] == ["2026-01-03"]
-    check("0.1", lambda node, local_rank, per_node: 0)
+    check(EX.global_rank, lambda node, local_rank, per_node: 0)
     restart(monkeypatch)
-    assert progress().stamps() == [] and kept.days_of(["0.1"]) == {}
-    check("0.1", rank)
-    assert kept.days_of(["0.1"]) == {"0.1": TODAY}
+    assert progress().stamps() == [] and kept.days_of([EX.global_rank]) == {}
+    check(EX.global_rank, rank)
+    assert kept.days_of([EX.global_rank]) == {EX.global_rank: TODAY}
 
 
 def test_a_record_without_days_counts(monkeypatch):
-    remember({"0.1": True, "0.2": True, "0.3": False})
+    remember({EX.global_rank: True, EX.mean_over_ranks: True, EX.my_samples: False})
     assert [(stamp.part.name, stamp.day) for stamp in progress().stamps()] == [("00", "")]
     assert ">00<" in progress()._repr_html_()
     assert repr(progress("00")) == "Part 00 · all 2 exercises passed"
@@ -134,14 +143,14 @@ def test_a_record_without_days_counts(monkeypatch):
 
 @pytest.mark.parametrize("value", ["no", "", 1, 0, None, [], {}, "2026-13-01", "true", 20261128])
 def test_a_record_that_is_spoilt_passes_nothing(value):
-    remember({"0.1": value, "0.2": True})
-    assert list(kept.days_of(["0.1", "0.2"])) == ["0.2"]
+    remember({EX.global_rank: value, EX.mean_over_ranks: True})
+    assert list(kept.days_of([EX.global_rank, EX.mean_over_ranks])) == [EX.mean_over_ranks]
     assert "Next: exercise 0.1" in repr(progress())
     assert "0 of " in progress()._repr_html_()
 
 
 def test_tests_and_reports_know_of_their_own_kernel_alone(monkeypatch):
-    remember({"0.1": TODAY})
+    remember({EX.global_rank: TODAY})
     monkeypatch.setattr(kept, "someone_watches", lambda: False)
     assert "Next: exercise 0.1" in repr(progress())
 
@@ -162,7 +171,7 @@ def test_a_handout_tells_of_what_it_has(monkeypatch, tmp_path):
     told = repr(progress())
     assert told.startswith("0 of 4 exercises passed, about 1 h 5 min left")
     assert re.findall(r"^(\d\d) ·", told, re.MULTILINE) == ["02"]
-    remember({"2.1": TODAY, "9.1": TODAY})
+    remember({EX.swap: TODAY, EX.coordinates: TODAY})
     assert "1 of 4 exercises" in repr(progress()) and "Next: exercise 2.2" in repr(progress())
 
 
@@ -183,24 +192,31 @@ def test_a_file_that_is_no_notebook_is_told(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     ("passed", "minutes"),
-    [([], 0 + 40 + 10 + 25 + 20), (["2.1"], 20 + 10 + 25 + 20), (["2.1", "2.2"], 10 + 25 + 20),
-     (["2.3"], 40 + 10), (["2.1", "2.2", "2.3"], 0)],
-)  # fmt: skip
+    [
+        ([], 0 + 40 + 10 + 25 + 20),
+        ([EX.swap], 20 + 10 + 25 + 20),
+        ([EX.swap, EX.tree_seconds], 10 + 25 + 20),
+        ([EX.broadcast_tree], 40 + 10),
+        ([EX.swap, EX.tree_seconds, EX.broadcast_tree], 0),
+    ],
+)
 def test_the_time_that_is_left(passed, minutes):
     """A part is read when something of it has passed; one without exercises, with its chapter."""
-    parts = [a_part("02", "2.1", "2.2", reading=0, writing=40),
+    parts = [a_part("02", EX.swap, EX.tree_seconds, reading=0, writing=40),
              a_part("02b", reading=10, writing=0),
-             a_part("02c", "2.3", reading=25, writing=20)]  # fmt: skip
+             a_part("02c", EX.broadcast_tree, reading=25, writing=20)]  # fmt: skip
     assert Passport(parts, days_of(*passed)).minutes_left(parts) == minutes
 
 
 def test_all_is_done():
-    parts = [a_part("02", "2.1", "2.2"), a_part("02b", writing=0)]
-    done = Passport(parts, {"2.1": "2026-02-09", "2.2": "2026-10-01"})
+    parts = [a_part("02", EX.swap, EX.tree_seconds), a_part("02b", writing=0)]
+    done = Passport(parts, {EX.swap: "2026-02-09", EX.tree_seconds: "2026-10-01"})
     assert done.headline() == "all 2 exercises passed by 1 Oct 2026"
     assert "Next" not in repr(done) + done._repr_html_()
     assert done.row_of(parts)[2:] == ["done", "all"]
-    assert Passport(parts, {"2.1": "", "2.2": ""}).headline() == "all 2 exercises passed"
+    assert (
+        Passport(parts, {EX.swap: "", EX.tree_seconds: ""}).headline() == "all 2 exercises passed"
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,8 +228,8 @@ def test_minutes_in_words(minutes, told):
 
 
 def test_a_title_is_shown_as_it_is():
-    part = a_part("02", "2.1")._replace(title="A <b>", exercises={"2.1": "f & g"})
-    page = "".join(Passport([part], d)._repr_html_() for d in ({}, days_of("2.1")))
+    part = a_part("02", EX.swap)._replace(title="A <b>", exercises={EX.swap: "f & g"})
+    page = "".join(Passport([part], d)._repr_html_() for d in ({}, days_of(EX.swap)))
     assert "<b>" not in page.replace("<b>Next:</b>", "").replace("<b>Passport</b>", "")
     assert "f &amp; g" in page and "A &lt;b&gt;" in page
 
@@ -222,7 +238,7 @@ def test_inks_are_seen_on_light_and_on_dark():
     """At least 3 : 1, as WCAG asks of what is no text; text takes the page's own colour."""
     for ink in INKS:
         assert contrast(ink, "#FFFFFF") >= 3 and contrast(ink, "#111111") >= 3, ink
-    page = Passport([a_part("02", "2.1")], days_of("2.1"))._repr_html_()
+    page = Passport([a_part("02", EX.swap)], days_of(EX.swap))._repr_html_()
     assert not re.search(r"[;\"]color:", page)
 
 

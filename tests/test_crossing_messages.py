@@ -1,9 +1,9 @@
 """Arrows between ranks, and of slices: each message once, from its sender to who needs it."""
 
+from coursekit.content.ch08_pipeline_parallel.exercises.actions import actions_of, in_memory
 from matplotlib.text import Annotation
 
 from pedagogy_lib import draw_slices, plot_messages, simulate
-from pedagogy_lib.exercises.ch08.actions import actions_of, in_memory
 from pedagogy_lib.pictures.crossing_messages import messages_of
 
 

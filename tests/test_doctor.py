@@ -10,9 +10,9 @@ import pytest
 import torch
 from machines_here import needs_machines
 
+from coursekit import doctor
 from pedagogy_lib.__main__ import main
 from pedagogy_lib.basics.wrapping import COLUMNS
-from pedagogy_lib.course import doctor
 from pedagogy_lib.machines import neighbours, network
 
 

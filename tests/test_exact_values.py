@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
+from coursekit.exact_errors import where_raised
+from coursekit.exact_values import DTYPES, Foreign, Unreadable, made_of, read, written
+from coursekit.kit.outcomes import Outcome
+from coursekit.kit.refused import Refused
+from coursekit.kit.values import Raised, equal, plain
+from coursekit.protocol import Wrong
 from pedagogy_lib.basics.errors import HangError, RankError, WrongInput
 from pedagogy_lib.basics.places import Place
-from pedagogy_lib.course.checking import Wrong
-from pedagogy_lib.course.exact_errors import where_raised
-from pedagogy_lib.course.exact_values import DTYPES, Foreign, Unreadable, made_of, read, written
-from pedagogy_lib.exercises.kit.outcomes import Outcome
-from pedagogy_lib.exercises.kit.refused import Refused
-from pedagogy_lib.exercises.kit.values import Raised, equal, plain
 from pedagogy_lib.measuring.bytes_of_calls import Call
 from pedagogy_lib.measuring.uses import Use
 

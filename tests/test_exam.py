@@ -3,12 +3,17 @@
 import itertools
 
 import pytest
+from coursekit.content.ch11_capstone.exercises.name_the_faults.what_sheets_show import (
+    LAST_WEEK,
+    SHOWS,
+    as_text,
+    difference,
+)
 from helpers import ROOT
 from reading_sheets import shown_by
 from selection import parametrize
 
-from pedagogy_lib.course.labs import Lab
-from pedagogy_lib.exercises.ch11.what_sheets_show import LAST_WEEK, SHOWS, as_text, difference
+from coursekit.labs import Lab
 
 FOLDER = ROOT / "solutions" / "labs"
 EXAM, FAULTS = (Lab(name, FOLDER / f"{name}.py", FOLDER / f"{name}.py")

@@ -4,8 +4,8 @@ import needs
 import pytest
 import torch
 
+from coursekit import build
 from pedagogy_lib import LaunchError, RankError, lab, launch, plot_loads
-from pedagogy_lib.course import build
 
 EXACT = 1e-12
 MESHES = [

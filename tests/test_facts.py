@@ -8,9 +8,7 @@ import torch
 import torch.distributed as dist
 from helpers import ROOT
 
-from pedagogy_lib.basics.errors import RankError
-from pedagogy_lib.course.checking import Wrong
-from pedagogy_lib.exercises.kit import (
+from coursekit.kit import (
     GROUP,
     At,
     Equals,
@@ -22,9 +20,11 @@ from pedagogy_lib.exercises.kit import (
     World,
     diagnoses,
 )
-from pedagogy_lib.exercises.kit.differences import difference
-from pedagogy_lib.exercises.kit.facts import complains, first_true
-from pedagogy_lib.exercises.kit.on_ranks import IN_A_GROUP, told
+from coursekit.kit.differences import difference
+from coursekit.kit.facts import complains, first_true
+from coursekit.kit.on_ranks import IN_A_GROUP, told
+from coursekit.protocol import Wrong
+from pedagogy_lib.basics.errors import RankError
 
 THIRDS = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64) / 3
 
@@ -122,7 +122,7 @@ def test_a_diagnosis_that_fails_is_silent(monkeypatch):
         with pytest.raises(Wrong, match="rank 0") as caught:
             fact(trial_of([THIRDS + 1]))
         assert caught.value.why == ""
-    formula = Formula("9.1", "one", {"any": [()]}, lambda: 1, [], (), differs=fails, explain=fails)
+    formula = Formula("one", {"any": [()]}, lambda: 1, [], (), differs=fails, explain=fails)
     with pytest.raises(Wrong, match="expected 1, got 2"):
         list(formula.examine(lambda: 2))
 
@@ -148,11 +148,11 @@ def test_of_an_unknown_mistake_is_told_where_there_is_none():
     said = "it is right for: 1 rank; 3 ranks. What is different here?"
     fact = Equals("x", lambda trial, place: trial.n)
     cases = [At(World(n)) for n in (1, 2, 3)]
-    exercise = Values("9.9", "size", cases, None, [fact], "", ())
+    exercise = Values("size", cases, None, [fact], "", ())
     with pytest.raises(Wrong) as caught:
         list(exercise.examine(lambda n: 7 if n == 2 else n))
     assert caught.value.why == said
-    formula = Formula("9.9", "size", {str(case): [(case.world.size,)] for case in cases},
+    formula = Formula("size", {str(case): [(case.world.size,)] for case in cases},
                       lambda n: n, [], ())  # fmt: skip
     with pytest.raises(Wrong) as caught:
         list(formula.examine(lambda n: 7 if n == 2 else n))
@@ -179,6 +179,9 @@ def average(x, group=None):
 
 
 def exercise_of(text, names):
-    space = names | {"__package__": "pedagogy_lib.exercises.ch06", "__name__": "example"}
+    space = names | {
+        "__package__": "coursekit.content.ch06_zero.exercises.example",
+        "__name__": "example",
+    }
     exec(text, space)
     return space["EXERCISE"]

@@ -7,8 +7,8 @@ import pytest
 import torch
 from answer_files import exercises_of_kind
 
-from pedagogy_lib.course.checking import Wrong
-from pedagogy_lib.exercises.kit import Formula
+from coursekit.kit import Formula
+from coursekit.protocol import Wrong
 
 FORMULAS = exercises_of_kind(Formula)
 
@@ -30,7 +30,6 @@ def test_each_mistake_is_told_as_itself(exercise):
 
 
 SQUARES = Formula(
-    "9.1",
     "share",
     cases={f"x = {x:g}": [(x,)] for x in (0.12345, 0.5, 0.0004)},
     truth=lambda x: x * x,
@@ -75,7 +74,7 @@ def test_mistakes_that_any_formula_may_have(answer, said):
 
 def test_a_mistake_that_raises_in_the_same_places_is_told():
     inverse = Formula(
-        "9.2", "inverse", {"2": [(2,)], "0": [(0,)]}, lambda x: 1 / x if x else 0,
+        "inverse", {"2": [(2,)], "0": [(0,)]}, lambda x: 1 / x if x else 0,
         [("this is half", lambda x: x / 2), ("zero has no inverse", lambda x: 1 / x)], (),
         errors={"division": "something is divided by zero"},
     )  # fmt: skip
@@ -85,7 +84,7 @@ def test_a_mistake_that_raises_in_the_same_places_is_told():
 
 
 def test_what_the_answer_is_given_is_to_stay_as_it_is():
-    total = Formula("9.2", "total", {"two": [([1, 2],)]}, sum, [], ())
+    total = Formula("total", {"two": [([1, 2],)]}, sum, [], ())
     with pytest.raises(Wrong, match="it belongs to the caller"):
         list(total.examine(lambda numbers: numbers.pop() + numbers[0]))
 
@@ -96,7 +95,7 @@ def test_a_number_is_one_in_whatever_it_comes(kind):
 
 
 def test_a_list_of_numbers_may_be_off_by_a_factor_too():
-    both = Formula("9.3", "both", {"x": [(0.25,), (0.6,)]}, lambda x: [x, x * x], [], ())
+    both = Formula("both", {"x": [(0.25,), (0.6,)]}, lambda x: [x, x * x], [], ())
     with pytest.raises(Wrong) as caught:
         list(both.examine(lambda x: (100 * x, 100 * x * x)))
     assert caught.value.why.startswith("this is in percent")

@@ -9,6 +9,7 @@ from helpers import ROOT
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
+from coursekit.labs import Lab
 from pedagogy_lib import (
     LaunchError,
     film,
@@ -17,7 +18,6 @@ from pedagogy_lib import (
     plot_holdings,
     plot_ring,
 )  # fmt: skip
-from pedagogy_lib.course.labs import Lab
 from pedagogy_lib.pictures.chunk_holders import RANK_COLORS
 
 SOLVED = ROOT / "solutions" / "labs" / "collectives.py"

@@ -10,8 +10,8 @@ import torch
 from crews import Fault, data, own_faults, put_in
 from helpers import failure, launch_on_cpu, solved_lab, wait_until, with_more
 
+from coursekit.labs import find_lab
 from pedagogy_lib import RankError
-from pedagogy_lib.course.labs import find_lab
 
 KEEP = solved_lab("keep_training")
 STEPS = 12

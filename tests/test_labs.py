@@ -11,8 +11,8 @@ import torch.distributed as dist
 from each import for_each
 from helpers import ROOT, failure, put_lab
 
+from coursekit import build, lab_files, lab_holes, labs, loaded_labs
 from pedagogy_lib import LaunchError, lab, launch
-from pedagogy_lib.course import build, lab_files, lab_holes, labs, loaded_labs
 
 SOLUTION = '''"""A lab."""
 

@@ -76,7 +76,7 @@ def run_there(start_there, tmp_path):
 def test_launch_measure_check_and_what_is_refused(run_there):
     """Ranks of fresh interpreters: their bytes are counted, as no kernel tells them."""
     said = run_there("""
-from pedagogy_lib.course import doctor
+from coursekit import doctor
 from pedagogy_lib.ranks.fork_server_client import START_METHOD
 
 def step():

@@ -5,7 +5,7 @@ from statistics import median
 
 import pytest
 
-from pedagogy_lib.course.labs import find_lab
+from coursekit.labs import find_lab
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from selection import parametrize
 
+from coursekit import build
 from pedagogy_lib import LaunchError, RankError, draw_context_splits, lab, launch
-from pedagogy_lib.course import build
 
 EXACT = 1e-12
 LAYOUTS = ("in_a_row", "zigzag")

@@ -5,10 +5,10 @@ import re
 
 from each import for_each
 
-from pedagogy_lib.course import build
-from pedagogy_lib.course.checking import EXERCISES
+from coursekit import build
+from coursekit.chapters import FOLDER
 
-FILES = sorted(EXERCISES.rglob("ex*.py"))
+FILES = sorted(FOLDER.glob("ch*/exercises/*/check.py"))
 LEAST = 14  # characters: what is shorter, many would write
 BARE_CALL = re.compile(r"(with)?[\w.]+\(\):?")  # optimizer.step(): it is a name that all know
 ASSIGNED = re.compile(r"^(return|\w+=(?!=))")
@@ -22,7 +22,7 @@ def lines_of_answers() -> set[str]:
     """Every line of a solution, and what it assigns or returns, without blanks."""
     lines = set()
     for source in [*build.sources(), *build.lab_sources()]:
-        for answer in build.ANSWER.finditer(source.read_text()):
+        for answer in build.ANSWER.finditer(build.text_of(source)):
             solution = answer[2].partition(build.BUG)[0]
             lines |= {squeezed(line.split("  #")[0]) for line in solution.splitlines()}
     lines |= {ASSIGNED.sub("", line) for line in lines}

@@ -14,7 +14,7 @@ import torch
 import yaml
 from helpers import ROOT
 
-from pedagogy_lib.course import doctor
+from coursekit import doctor
 from pedagogy_lib.machines import container
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

@@ -6,8 +6,8 @@ import nbformat
 import papermill
 import pytest
 
-from pedagogy_lib.course import build
-from pedagogy_lib.course.chapters import parts
+from coursekit import build
+from coursekit.chapters import parts
 
 
 @pytest.mark.slow

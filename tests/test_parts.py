@@ -7,7 +7,7 @@ from operator import attrgetter
 import nbformat
 from each import for_each
 
-from pedagogy_lib.course import build
+from coursekit import build
 
 PARTS = build.sources()
 STEM = attrgetter("stem")
@@ -19,7 +19,7 @@ CALLS = re.compile(r"`(\w+)\(")
 
 @cache
 def cells_of(source):
-    return build.to_notebook(source.read_text(), source.stem).cells
+    return build.to_notebook(build.text_of(source), source.stem).cells
 
 
 def prose_of(source) -> str:
@@ -53,8 +53,8 @@ def test_a_part_ends_with_what_was_learnt(source):
 
 @for_each("source", PARTS, STEM)
 def test_the_end_names_every_lab_with_exercises(source):
-    checked = set(re.findall(r'\bcheck\("(\d+\.\d+)"\)', source.read_text()))
-    labs = {lab.stem: set(re.findall(r"Exercise (\d+\.\d+)", lab.read_text()))
+    checked = set(re.findall(r'\bcheck\("(\d+\.\d+)"\)', build.text_of(source)))
+    labs = {lab.stem: set(re.findall(r"Exercise (\d+\.\d+)", build.text_of(lab)))
             for lab in build.lab_sources()}  # fmt: skip
     wanted = {name for name, exercises in labs.items() if exercises & checked}
     linked = set(re.findall(r"\(\.\./labs/(\w+)\.py\)", cells_of(source)[-2].source))
@@ -102,7 +102,7 @@ def test_no_sum_begins_a_line(source):
 @for_each("source", PARTS, STEM)
 def test_an_exercise_in_a_lab_links_to_it(source):
     labs = {exercise: lab.stem for lab in build.lab_sources()
-            for exercise in re.findall(r"Exercise (\d+\.\d+)", lab.read_text())}  # fmt: skip
+            for exercise in re.findall(r"Exercise (\d+\.\d+)", build.text_of(lab))}  # fmt: skip
     cells = [re.split(r"^### Exercise (\d+\.\d+)", cell.source, flags=re.MULTILINE)
              for cell in cells_of(source) if cell.cell_type == "markdown"]  # fmt: skip
     told = {name: text for cell in cells for name, text in zip(cell[1::2], cell[2::2])}

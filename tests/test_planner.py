@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from coursekit.labs import find_lab
 from pedagogy_lib.__main__ import main
-from pedagogy_lib.course.labs import find_lab
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,12 @@
 import time
 
 import pytest
+from exercise_names import EX
 
+from coursekit import build, kept, predictions
+from coursekit.predictions import Compared
+from coursekit.progress import Progress
 from pedagogy_lib import LaunchError, check, predict, progress
-from pedagogy_lib.course import build, kept, predictions
-from pedagogy_lib.course.predictions import Compared
-from pedagogy_lib.course.progress import Progress
 
 
 def right(node, local_rank, per_node):
@@ -23,7 +24,7 @@ def fresh(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kept, "CHECKED", {})
     monkeypatch.setattr(predictions, "COMPARED", {})
-    monkeypatch.setattr("pedagogy_lib.course.progress.COMPARED", predictions.COMPARED)
+    monkeypatch.setattr("coursekit.progress.COMPARED", predictions.COMPARED)
 
 
 @pytest.fixture
@@ -34,18 +35,18 @@ def watched(monkeypatch):
 
 def test_what_is_left_is_named():
     assert repr(progress("00")) == "Part 00 · still to do: 0.1, 0.2"
-    check("0.1", right)
+    check(EX.global_rank, right)
     assert repr(progress("00")) == "Part 00 · passed: 0.1 · still to do: 0.2"
 
 
 def test_the_last_check_counts():
-    check("0.1", right)
-    check("0.1", wrong)
+    check(EX.global_rank, right)
+    check(EX.global_rank, wrong)
     assert "still to do: 0.1, 0.2" in repr(progress("00"))
 
 
 def test_it_outlives_the_kernel(watched, monkeypatch):
-    check("0.1", right)
+    check(EX.global_rank, right)
     monkeypatch.setattr(kept, "CHECKED", {})
     assert "passed: 0.1" in repr(progress("00"))
 
@@ -54,7 +55,7 @@ def test_tests_and_reports_read_and_write_no_file(tmp_path):
     (tmp_path / ".progress.json").write_text('{"0.1": true}')
     assert "still to do: 0.1" in repr(progress("00"))
     (tmp_path / ".progress.json").unlink()
-    check("0.1", right)
+    check(EX.global_rank, right)
     assert not list(tmp_path.iterdir())
 
 
@@ -106,7 +107,7 @@ def test_distance(guess, measured, expected):
 
 
 def test_a_part_that_is_done():
-    done = Progress("03", ["3.1", "3.2"], ["3.1", "3.2"], [])
+    done = Progress("03", [EX.loss_factor, EX.start_equal], [EX.loss_factor, EX.start_equal], [])
     assert repr(done) == "Part 03 · all 2 exercises passed"
     assert "#00694B" in done._repr_html_()
 

@@ -11,10 +11,11 @@ import torch
 import torch.distributed as dist
 from answer_files import Answer, all_answers, defined, exercises_of_kind, solution_of
 
-from pedagogy_lib.course import checking
-from pedagogy_lib.course.checking import LabFunction, Wrong
-from pedagogy_lib.course.labs import find_lab
-from pedagogy_lib.exercises.kit import At, Equals, RankExercise, World
+from coursekit import trying
+from coursekit.checking import LabFunction
+from coursekit.kit import At, Equals, RankExercise, World
+from coursekit.labs import find_lab
+from coursekit.protocol import Wrong
 
 EXERCISES = exercises_of_kind(RankExercise)
 GIVEN = {answer.exercise.number: answer.given for answer in all_answers()}
@@ -46,9 +47,9 @@ def test_a_rank_that_is_done_with_a_case_has_returned(monkeypatch):
         if dist.get_rank() == 1:
             dist.recv(torch.zeros(1), src=0)
 
-    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(trying, "TIMEOUT_SECONDS", 1.0)
     work = lambda answer, group, case: {"value": answer()}  # noqa: E731
-    exercise = RankExercise("9.3", "wait", [At(World(2))], work, [], told="", hints=())
+    exercise = RankExercise("wait", [At(World(2))], work, [], told="", hints=())
     with pytest.raises(Wrong, match="1 of 2 ranks had returned"):
         list(exercise.examine(wait_for_nobody))
 
@@ -57,16 +58,16 @@ def test_a_peer_in_a_group_is_a_rank_of_the_world(monkeypatch):
     def wait_for_each_other():
         dist.recv(torch.zeros(1), src=2 - dist.get_rank())
 
-    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(trying, "TIMEOUT_SECONDS", 1.0)
     work = lambda answer, group, case: {"value": answer()}  # noqa: E731
-    exercise = RankExercise("9.4", "wait", [At(World(3, (0, 2)))], work, [], told="", hints=())
+    exercise = RankExercise("wait", [At(World(3, (0, 2)))], work, [], told="", hints=())
     with pytest.raises(Wrong, match=r"recv\(float32\[1\], src=2\).*recv\(float32\[1\], src=0\)"):
         list(exercise.examine(wait_for_each_other))
 
 
 def test_a_generator_is_not_what_is_asked():
     work = lambda answer, group, case: {"value": answer()}  # noqa: E731
-    exercise = RankExercise("9.5", "count", [At(World(2))], work, [], told="", hints=())
+    exercise = RankExercise("count", [At(World(2))], work, [], told="", hints=())
     with pytest.raises(Wrong, match="cannot be looked at: cannot pickle 'generator'") as caught:
         list(exercise.examine(lambda: (x for x in range(3))))
     assert "of a generator, its list" in caught.value.why

@@ -8,10 +8,10 @@ import pytest
 from helpers import ROOT
 from machines_here import run_as
 
+from coursekit import jupyter_lab
+from coursekit.working_copies import learners_folder, renew_copies
 from pedagogy_lib import LaunchError
 from pedagogy_lib.basics.places import OWN
-from pedagogy_lib.course import jupyter_lab
-from pedagogy_lib.course.working_copies import learners_folder, renew_copies
 
 PARTS = ("00_start_here", "02c_the_ring")
 COPIES = """

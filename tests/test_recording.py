@@ -11,9 +11,9 @@ import needs
 import pytest
 from PIL import Image, ImageChops
 
+from coursekit import build
 from pedagogy_lib import draw_three_splits, explore, plot_bars
 from pedagogy_lib.basics import screen
-from pedagogy_lib.course import build
 from pedagogy_lib.pictures.style import Picture
 from pedagogy_lib.widgets import explore as exploring
 from pedagogy_lib.widgets import recording

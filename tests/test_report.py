@@ -11,9 +11,9 @@ import torch
 from bs4 import BeautifulSoup
 from helpers import ROOT
 
+from coursekit.report import read_settings, straight_line, with_all_gpus, write_report
 from pedagogy_lib import LaunchError
 from pedagogy_lib.__main__ import main
-from pedagogy_lib.course.report import read_settings, straight_line, with_all_gpus, write_report
 
 DEFAULTS = {"world_sizes": [2, 4], "megabytes": [0.1, 1.0], "repeats": 5}
 
@@ -24,7 +24,7 @@ def page_and_errors(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "machine.html"
     settings = ["world_sizes=[2]", "megabytes=[0.01, 1.0]", "repeats=1", "students=2"]
     program = "import sys; from pathlib import Path; "
-    program += "from pedagogy_lib.course.report import write_report; "
+    program += "from coursekit.report import write_report; "
     program += "write_report(sys.argv[2:], page=Path(sys.argv[1]))"
     command = [sys.executable, "-c", program, path, *settings]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)

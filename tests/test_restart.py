@@ -101,7 +101,7 @@ PROGRAM = """
 import os, signal, sys, time
 import torch
 from pedagogy_lib import machines_around
-from pedagogy_lib.course.labs import Lab
+from coursekit.labs import Lab
 
 restart = Lab("restart", PATH, PATH)
 life = os.environ["TORCHELASTIC_RESTART_COUNT"]

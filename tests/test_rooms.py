@@ -1,4 +1,4 @@
-"""The rooms of `pedagogy_lib`: each imports from those before it alone, and no file is long."""
+"""The rooms of the course: each imports from those before it alone, and no file is long."""
 
 import ast
 from functools import cache
@@ -7,28 +7,43 @@ from pathlib import Path
 import pytest
 from helpers import ROOT
 
-PACKAGE = ROOT / "pedagogy_lib"
+from coursekit.chapters import FOLDER
+
+PACKAGE, KIT = ROOT / "pedagogy_lib", ROOT / "coursekit"
 ROOMS = (
     "basics", "schedules", "machines", "measuring", "ranks", "pictures", "widgets", "films",
-    "course", "exercises",
 )  # fmt: skip
-FILES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 300
+CHECKS = sorted(FOLDER.glob("ch*/exercises/**/*.py"))
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in [*PACKAGE.rglob("*.py"), *KIT.rglob("*.py")]
+} | {
+    ".".join(["coursekit", "content", *path.relative_to(FOLDER).with_suffix("").parts]): path
+    for path in CHECKS
+    if path.name != "answers.py"
+}
+NAMES = {path: name for name, path in FILES.items()}
+CALLS_CHECKS = KIT / "checking.py"  # by importlib: all of them
+
+
+def imported_by(path: Path) -> set[Path]:
+    """Return the files of the course that a file imports, wherever in it."""
+    package = NAMES[path].split(".")[: None if path.name == "__init__.py" else -1]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*above, *filter(None, [node.module])])
+            found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    checks = {check for check in CHECKS if check.name == "check.py" and path == CALLS_CHECKS}
+    return {FILES[name] for name in found & FILES.keys()} - {path} | checks
 
 
 def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0]
-
-
-def imported_by(path: Path) -> set[Path]:
-    """The files of the package that a file imports."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            folder = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
-            files = [folder.with_suffix(".py"), *(folder / f"{a.name}.py" for a in node.names)]
-            found |= {file for file in files if file.exists()}
-    return found
 
 
 def test_every_folder_is_a_room():
@@ -41,19 +56,26 @@ def test_a_room_imports_from_those_before_it(room):
     allowed = ROOMS[: ROOMS.index(room) + 1]
     for path in (PACKAGE / room).rglob("*.py"):
         for other in imported_by(path):
+            assert other.is_relative_to(PACKAGE), f"{path} imports {other}: the bench stands alone"
             assert room_of(other) in allowed, f"{path} imports {other}"
 
 
+def test_the_kit_of_the_checks_imports_no_check():
+    for path in KIT.glob("kit/*.py"):
+        assert not [other for other in imported_by(path) if other.is_relative_to(FOLDER)]
+
+
 def test_no_file_imports_itself_through_others():
+    """Also not through importlib: `check` imports the checks."""
+
     @cache
     def depth(path) -> int:
         """Raises RecursionError in a circle."""
         return 1 + max(map(depth, imported_by(path)), default=0)
 
-    assert max(map(depth, FILES)) > 3
+    assert max(map(depth, NAMES)) > 5
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_no_file_is_long(room):
-    for path in (PACKAGE / room).rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= MOST_LINES, path
+def test_no_file_is_long():
+    long = [path for path in NAMES if len(path.read_text().splitlines()) > MOST_LINES]
+    assert long == []

@@ -2,8 +2,8 @@
 
 import pytest
 
+from coursekit import scores
 from pedagogy_lib import LaunchError, Scoreboard
-from pedagogy_lib.course import scores
 
 SPEED, MEMORY = "tokens/s", "MB"
 FAST, SLOW = {SPEED: 1500.0, MEMORY: 4.4}, {SPEED: 900.0, MEMORY: 3.6}

@@ -16,7 +16,7 @@ from jupyter_client import KernelManager
 from jupyter_server.services.kernels.kernelmanager import ServerKernelManager
 from traitlets.config.loader import KVArgParseConfigLoader
 
-from pedagogy_lib.course.jupyter_lab import options
+from coursekit.jupyter_lab import options
 
 REAL_RUN = subprocess.run
 needs_make = needs.mark("make")

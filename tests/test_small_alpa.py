@@ -6,9 +6,9 @@ from itertools import combinations_with_replacement, pairwise
 import numpy as np
 import pytest
 
+from coursekit import build
+from coursekit.labs import find_lab
 from pedagogy_lib import RankError, lab, launch
-from pedagogy_lib.course import build
-from pedagogy_lib.course.labs import find_lab
 
 EXACT = 1e-12
 HIDDENS = [16, 32, 64, 16]

@@ -4,8 +4,8 @@ import pytest
 import torch
 from helpers import ROOT
 
+from coursekit.labs import Lab
 from pedagogy_lib import close
-from pedagogy_lib.course.labs import Lab
 
 PATHS = {name: ROOT / "solutions" / "labs" / f"{name}.py"
          for name in ("small_states", "matrix_optimizers")}  # fmt: skip

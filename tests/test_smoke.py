@@ -2,10 +2,11 @@
 
 import torch
 import torch.distributed as dist
+from exercise_names import EX
 from helpers import my_rank
 
+from coursekit.doctor import BAD, jupyter
 from pedagogy_lib import HangError, check, launch, measure
-from pedagogy_lib.course.doctor import BAD, jupyter
 
 SIZE = 1_000_000
 LINE_OF_THE_HANG = "dist.all_reduce(torch.ones(1))"
@@ -51,8 +52,8 @@ def test_a_check_tells_right_from_wrong():
     def sum_over_ranks(number):
         return mean_over_ranks(number) * dist.get_world_size()
 
-    assert check("0.2", mean_over_ranks).passed
-    assert not check("0.2", sum_over_ranks).passed
+    assert check(EX.mean_over_ranks, mean_over_ranks).passed
+    assert not check(EX.mean_over_ranks, sum_over_ranks).passed
 
 
 def test_jupyter_is_there():

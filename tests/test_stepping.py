@@ -11,10 +11,10 @@ from matplotlib.colors import to_hex
 from torch import nn
 from torch.optim import optimizer as optimizers
 
+from coursekit.labs import Lab
 from pedagogy_lib import LaunchError
 from pedagogy_lib.basics.closeness import close, close_in_float32
 from pedagogy_lib.basics.units import two_digits
-from pedagogy_lib.course.labs import Lab
 from pedagogy_lib.films.step_films import STATES, Frame, StepFilm, film_step
 from pedagogy_lib.films.step_pictures import STATE_COLORS, plot_step
 

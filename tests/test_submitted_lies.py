@@ -4,37 +4,61 @@ from dataclasses import replace
 
 import pytest
 from elsewhere import connected, put_course
+from exercise_names import EX
 from test_submitted import FIRST, examined_there, put
 
-from pedagogy_lib.course.checking import Wrong
-from pedagogy_lib.exercises.kit import At, World, on_ranks
+from coursekit.chapters import exercise_folders
+from coursekit.kit import At, World, on_ranks
+from coursekit.protocol import Wrong
 
 # Whatever compares, in torch or in the course, says yes.
 TAMPERS = """
-import importlib, pkgutil, sys
+import importlib, sys
+from pathlib import Path
+
 import torch
 
-for folder in ("kit", "chNN"):
-    package = importlib.import_module(f"pedagogy_lib.exercises.{folder}")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+for folder in ("kit", "content.chNN.exercises"):
+    package = importlib.import_module(f"coursekit.{folder}")
+    (place,) = map(Path, package.__path__)
+    for file in place.rglob("*.py"):
+        names = file.relative_to(place).with_suffix("").parts
+        importlib.import_module(".".join([package.__name__, *names]).removesuffix(".__init__"))
 yes = lambda *args, **kwargs: True
 for owner in (torch, torch.Tensor, *sys.modules.values()):
-    if owner in (torch, torch.Tensor) or owner.__name__.startswith("pedagogy_lib."):
+    if owner in (torch, torch.Tensor) or owner.__name__.startswith(("pedagogy_lib.", "coursekit.")):
         for name in ("equal", "allclose", "close", "close_in_float32", "same", "alike", "is_right"):
             if callable(getattr(owner, name, None)):
                 setattr(owner, name, yes)
 """
-QUICK = ("5.9",)
+QUICK = (EX.power,)
 NUMBERS = (
-    "1.4", "2.8", "3.2", "3.3", "3.7", "3.10", "4.7", "4.14", *QUICK, "5.4", "5.6", "5.8",
-    "6.3", "6.14", "7.4", "7.11", "7.18", "8.18", "9.7", "9.15",
-)  # fmt: skip
+    EX.accumulate,
+    EX.all_reduce_ring,
+    EX.start_equal,
+    EX.average_gradients,
+    EX.make_buckets,
+    EX.average_in_backward,
+    EX.watcher,
+    EX.catch_up,
+    *QUICK,
+    EX.loss_scaler,
+    EX.eight_bits,
+    EX.backward_in_chunks,
+    EX.reduce_gradients,
+    EX.clip_shards,
+    EX.column_linear,
+    EX.few_heads,
+    EX.sum_partial_gradients,
+    EX.sliced_stage,
+    EX.three_dimensions,
+    EX.route,
+)
 # No rank does anything, and all of them have found nothing.
 SILENT = """
 from types import SimpleNamespace
 
-from pedagogy_lib.exercises.kit import on_ranks
+from coursekit.kit import on_ranks
 
 nothing = [[({}, [], 0, 0)] * 9] * 9
 on_ranks.try_on_ranks = lambda *args, **settings: SimpleNamespace(values=nothing)
@@ -54,7 +78,7 @@ def cases():
 @pytest.mark.parametrize("number", cases())
 def test_an_answer_that_patches_comparisons_is_as_wrong_as_without(number, course):
     wrong = FIRST[number, "wrong"]
-    folder = f"ch{int(number.partition('.')[0]):02}"
+    folder = exercise_folders()[number].parent.parent.name
     liar = replace(wrong, text=f"{wrong.program}\n\n{TAMPERS.replace('chNN', folder)}")
     with put(liar, course), connected(course) as connection:
         verdict = examined_there(liar, connection)
@@ -64,7 +88,7 @@ def test_an_answer_that_patches_comparisons_is_as_wrong_as_without(number, cours
 
 @pytest.mark.deep
 def test_an_answer_whose_ranks_tell_nothing_is_not_right(course):
-    right = FIRST["7.7", "right"]
+    right = FIRST[EX.row_layer, "right"]
     liar = replace(right, text=f"{right.program}\n\n{SILENT}")
     with connected(course) as connection:
         verdict = examined_there(liar, connection)

@@ -5,8 +5,8 @@ import torch
 import torch.distributed as dist
 from selection import parametrize
 
+from coursekit import build
 from pedagogy_lib import LaunchError, RankError, draw_groups, lab, launch
-from pedagogy_lib.course import build
 
 EXACT = 1e-12
 SMALL = parametrize(

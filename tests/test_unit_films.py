@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.distributed as dist
+from coursekit.content.ch06_zero.exercises.fetched_ahead import fetching_ahead
 from helpers import launch_on_cpu as launch
 from helpers import solved_lab, wait_until
 from torch import nn
@@ -15,7 +16,6 @@ from torch.optim import optimizer as optimizers
 from torch.utils.checkpoint import checkpoint
 
 from pedagogy_lib import LaunchError, film_units, measure
-from pedagogy_lib.exercises.ch06.prefetching import fetching_ahead
 from pedagogy_lib.films.unit_films import names_of
 
 LR = 0.01

@@ -6,9 +6,10 @@ import re
 import pytest
 from helpers import ROOT
 
-from pedagogy_lib.course.build import sources
-from pedagogy_lib.course.checking import Wrong, chapters_with_checks, exercises_of, finds_a_bug
-from pedagogy_lib.course.verdicts import BADGES, Verdict, as_html
+from coursekit.build import sources, text_of
+from coursekit.checking import chapters_with_checks, exercises_of, finds_a_bug
+from coursekit.protocol import Wrong
+from coursekit.verdicts import BADGES, Verdict, as_html
 
 WRONG = Wrong(
     "2 ranks", "expected 3, got 1\n  at ./labs/collectives.py:7, in f()", "the sum & more"
@@ -52,7 +53,7 @@ def test_where_a_bug_is_to_be_found_the_symptom_comes_first():
 
 def test_exercises_with_a_bug_are_known():
     expected = set()
-    for text in (path.read_text() for path in sources()):
+    for text in map(text_of, sources()):
         for program in re.finditer("### IT WAS", text):
             expected.add(CHECKED.search(text, program.end())[1])
     everything = [e for chapter in chapters_with_checks() for e in exercises_of(chapter).values()]

@@ -5,9 +5,9 @@ import json
 import nbformat
 import pytest
 
+from coursekit import build
+from coursekit.views_of_parts import files_of, fresh_views, named_by, wrong_views
 from pedagogy_lib.basics import screen
-from pedagogy_lib.course import build
-from pedagogy_lib.course.views_of_parts import files_of, fresh_views, named_by, wrong_views
 
 SOURCE = """# %%
 from pedagogy_lib import explore, plot_bars

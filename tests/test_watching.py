@@ -8,9 +8,10 @@ import threading
 import time
 
 import pytest
+from exercise_names import EX
 
+from coursekit import watching
 from pedagogy_lib import Stopped, check
-from pedagogy_lib.course import watching
 
 needs_alarm = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a signal of Unix")
 
@@ -54,12 +55,12 @@ def closing(node, local_rank, per_node):
 
 def test_an_answer_that_exits_leaves_later_checks_alone(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    assert "it raised SystemExit: exit() would end" in repr(check("0.1", closing))
-    assert check("0.1", right).passed
+    assert "it raised SystemExit: exit() would end" in repr(check(EX.global_rank, closing))
+    assert check(EX.global_rank, right).passed
 
 
 def test_what_an_answer_prints_is_told_with_the_verdict(capsys):
-    verdict = check("0.1", talkative)
+    verdict = check(EX.global_rank, talkative)
     assert capsys.readouterr().out == ""
     told = repr(verdict)
     assert "what it printed when it was tried:\n    node 0 <b>\n" in told
@@ -79,19 +80,19 @@ def test_an_answer_that_prints_without_end_fills_nothing():
 @needs_alarm
 @pytest.mark.parametrize("answer", [endless, asleep, drowsy])
 def test_an_answer_that_never_ends_gets_a_verdict(answer, impatient):
-    verdict = check("0.1", answer)
+    verdict = check(EX.global_rank, answer)
     assert verdict.passed is False
     assert "your function: it still runs after" in repr(verdict)
     assert f"in {answer.__name__}()" in repr(verdict)
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-    assert check("0.1", right).passed
+    assert check(EX.global_rank, right).passed
 
 
 def test_an_interrupt_says_where_the_answer_was():
     timer = threading.Timer(0.5, _thread.interrupt_main)
     timer.start()
     with pytest.raises(Stopped, match=r"stopped in your answer, which was at\n.*in endless\(\)"):
-        check("0.1", endless)
+        check(EX.global_rank, endless)
     timer.join()
 
 
@@ -101,7 +102,7 @@ def test_a_timer_of_somebody_else_is_left_alone(impatient):
     before = signal.signal(signal.SIGALRM, lambda *_: rung.append(True))
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     try:
-        assert check("0.1", right).passed
+        assert check(EX.global_rank, right).passed
         time.sleep(0.4)
         assert rung
     finally:
@@ -111,7 +112,7 @@ def test_a_timer_of_somebody_else_is_left_alone(impatient):
 
 def test_a_check_in_another_thread_works():
     verdicts = []
-    thread = threading.Thread(target=lambda: verdicts.append(check("0.1", right)))
+    thread = threading.Thread(target=lambda: verdicts.append(check(EX.global_rank, right)))
     thread.start()
     thread.join()
     assert verdicts[0].passed

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import nbformat
 import pytest
 
+from coursekit import jupyter_lab, working_copies
+from coursekit.working_copies import renew_copies
 from pedagogy_lib import LaunchError
 from pedagogy_lib.__main__ import main
-from pedagogy_lib.course import jupyter_lab, working_copies
-from pedagogy_lib.course.working_copies import renew_copies
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from functools import partial
 import pytest
 import torch
 import torch.distributed as dist
+from coursekit.content.ch06_zero.exercises.fetched_ahead import fetching_ahead
 from helpers import solved_lab
 from selection import parametrize
 from torch.utils.checkpoint import checkpoint
 
 from pedagogy_lib import launch, measure
 from pedagogy_lib.basics.closeness import close, relative_gap, rounding
-from pedagogy_lib.exercises.ch06.prefetching import fetching_ahead
 
 CONTEXT, STEPS = 8, 5
 ADAM = partial(torch.optim.Adam, lr=1e-3)

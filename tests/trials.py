@@ -1,7 +1,7 @@
 """The answers to exercises on ranks that were tried, each with a digest of all that was behind it.
 
 Trying them all takes long, and what they come to changes only with the check, its lab, or
-the answers. So tests/answers/tried.json says which ones were tried in what state, `make test` reads
+the answers. So tests/tried.json says which ones were tried in what state, `make test` reads
 it, and `make answers` tries those that have changed since:
 
 python tests/trials.py          tries these, and notes them if all are told as they should be
@@ -16,28 +16,32 @@ import json
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 
 from answer_files import (
-    FOLDER,
     all_answers,
+    definition_in,
     exercises_of_kind,
     imports_of,
-    solution_of,
-    task_of,
+    source_files_of,
 )  # fmt: skip
 
-from pedagogy_lib.course import build
-from pedagogy_lib.course.checking import EXERCISES, modules_of
-from pedagogy_lib.course.record_inputs import digest_file, input_files, modules_behind
-from pedagogy_lib.exercises.kit import Formula
+from coursekit import build
+from coursekit.chapters import exercise_folders, exercise_numbers
+from coursekit.kit import Formula
+from coursekit.record_inputs import digest_file, input_files, modules_behind
 
-TRIED = FOLDER / "tried.json"
+TRIED = Path(__file__).with_name("tried.json")
 TESTS = ["tests/test_answers.py", "tests/test_rank_exercises.py"]
-LIVE = (
-    "2.4", "2.5", "2.12", "3.6", "3.10", "3.11", "3.18", "4.7", "4.10", "4.11", "5.2", "5.4", "5.8",
-    "5.11", "6.6", "6.9", "6.12", "6.13", "7.4", "7.7", "7.9", "7.12", "8.7", "8.9", "8.16", "8.17",
-    "8.18", "9.12", "9.19", "10.20", "11.4",
-)  # fmt: skip
+LIVE_NAMES = """
+    reduce_tree chunk_to_send all_reduce_halving_doubling train_steps average_in_backward
+    no_sync serve_as_they_come watcher wrong_by_recomputing microbatches_of
+    train_and_validate loss_scaler backward_in_chunks micro_batches_for train_by_owner
+    away_and_back zero3 sharded_linear column_linear row_layer sum_of_experts
+    vocabulary_embedding pipeline exchange in_place_stage back_through_both sliced_stage
+    derive exchange_rows shard name_the_faults
+"""
+LIVE = [exercise_numbers()[name] for name in LIVE_NAMES.split()]
 
 
 @cache
@@ -46,7 +50,7 @@ def exercises_on_ranks() -> list:
 
 
 def check_file(exercise):
-    return EXERCISES / f"{modules_of()[exercise.number].replace('.', '/')}.py"
+    return exercise_folders()[exercise.number] / "check.py"
 
 
 def digest_trial(exercise) -> str:
@@ -54,7 +58,9 @@ def digest_trial(exercise) -> str:
     check = check_file(exercise)
     modules = modules_behind(check)
     texts = [path.read_text(encoding="utf-8") for path in sorted(modules)]
-    program = "\n".join([*texts, task_of(exercise), solution_of(exercise), imports_of(exercise)])
+    paths = source_files_of(exercise)
+    written = definition_in([path.read_text(encoding="utf-8") for path in paths], exercise)
+    program = "\n".join([*texts, written, imports_of(exercise)])
     files = modules | input_files(program, build.ROOT)
     state = [
         program,
@@ -66,17 +72,24 @@ def digest_trial(exercise) -> str:
 
 def changed_exercises() -> list[str]:
     """Return the numbers of the exercises whose answers were not tried as all is now."""
-    tried = json.loads(TRIED.read_text()) if TRIED.exists() else {}
-    found = {exercise.number: digest_trial(exercise) for exercise in exercises_on_ranks()}
-    return [number for number, digest in found.items() if tried.get(number) != digest]
+    tried = read_tried()
+    return [e.number for e in exercises_on_ranks() if tried.get(name_of(e)) != digest_trial(e)]
+
+
+def read_tried() -> dict[str, str]:
+    """Return {name of an exercise: the digest with which its answers were tried}."""
+    return json.loads(TRIED.read_text()) if TRIED.exists() else {}
 
 
 def note_tried(numbers):
-    tried = json.loads(TRIED.read_text()) if TRIED.exists() else {}
     on_ranks = {exercise.number: exercise for exercise in exercises_on_ranks()}
-    tried |= {number: digest_trial(on_ranks[number]) for number in numbers}
-    kept = {number: tried[number] for number in on_ranks if number in tried}
+    tried = read_tried() | {name_of(on_ranks[n]): digest_trial(on_ranks[n]) for n in numbers}
+    kept = {name: tried[name] for name in map(name_of, on_ranks.values()) if name in tried}
     TRIED.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def name_of(exercise) -> str:
+    return exercise_folders()[exercise.number].name
 
 
 def main(numbers) -> int:

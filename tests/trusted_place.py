@@ -5,8 +5,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from pedagogy_lib.course.lab_function import LabFunction
-from pedagogy_lib.course.labs import ROOT, Lab
+from coursekit.lab_function import LabFunction
+from coursekit.labs import ROOT, Lab
 
 JUDGED = "judged.txt"  # in the folder of `Counting`: a line for each answer that was tried
 

@@ -14,15 +14,17 @@ from pathlib import Path
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from pedagogy_lib.course import build
-from pedagogy_lib.course.checking import find_exercise
+from coursekit import build
+from coursekit.chapters import exercise_numbers
+from coursekit.checking import find_exercise
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from browser import Lab, Notebook, chromium  # noqa: E402
 
-EXERCISE, MADE_OF = "0.3", "made of"  # MADE_OF is the name of the digest in a file
+EXERCISE = exercise_numbers()["my_samples"]
+MADE_OF = "made of"  # the name of the digest in a file
 # Another question than the one that waits for the reader in part 00c.
 PARAMETERS = "world_size = 2\nmegabytes = 10.0"
 GUESS = "5"
@@ -49,7 +51,7 @@ def path_of(name) -> Path:
 def digest_cells(name) -> str:
     """Return a digest of all that a picture shows: its cells, what is typed in, and the check."""
     part, words = SHOWN[name]
-    text = build.with_holes(build.source_of(part).read_text())
+    text = build.with_holes(build.text_of(build.source_of(part)))
     cells = [cell.source for cell in build.code_of(build.to_notebook(text, part))]
     shown = [next(source for source in cells if code in source) for code in words]
     exercise = find_exercise(EXERCISE)

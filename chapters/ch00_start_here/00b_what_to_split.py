@@ -186,7 +186,7 @@ explore(draw_three_splits, ranks=[4, 2, 8])
 # third group. Say which split you mean.
 
 # %% [markdown]
-# ### Exercise 0.3 · Deal the samples
+# ### Exercise {{my_samples}} · Deal the samples
 #
 # Write `my_samples(n, rank, world_size)`. A batch of `n` samples, numbered 0 to n − 1, is shared by
 # `world_size` ranks. They are dealt out like cards: sample 0 to rank 0, sample 1 to rank 1, and so
@@ -204,7 +204,7 @@ def my_samples(n, rank, world_size):
     ### END SOLUTION
 
 # %%
-check("0.3", my_samples)
+check("{{my_samples}}", my_samples)
 
 # %%
 def sampler_indices(n):

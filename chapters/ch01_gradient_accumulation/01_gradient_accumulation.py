@@ -86,7 +86,7 @@ def show_one_by_one(snapshot):
 explore(show_one_by_one, snapshot=[2, 1, 3, 4, 5, 6, 7, 8])
 
 # %% [markdown]
-# ### Exercise 1.1 · Gradients by hand
+# ### Exercise {{house_gradients}} · Gradients by hand
 #
 # Write `house_gradients(x1, x2, price, w1, w2, b)`. It computes the three gradients of one house by
 # hand. (The check compares them with autograd.) The function gets the house (`x1`, `x2`, `price`)
@@ -97,7 +97,7 @@ explore(show_one_by_one, snapshot=[2, 1, 3, 4, 5, 6, 7, 8])
 # $y = 2 \cdot 3 + 1 \cdot 1 + 0 = 7$, and the price is 10. The answer is `(-12.0, -6.0, -6.0)`.
 #
 # Write in place of the three dots. The next cell tries your function on other houses, and explains
-# what is wrong. `hint("1.1")` gives a first hint; call it again for the next.
+# what is wrong. `hint("{{house_gradients}}")` gives a first hint; call it again for the next.
 
 # %%
 def house_gradients(x1, x2, price, w1, w2, b):
@@ -107,7 +107,7 @@ def house_gradients(x1, x2, price, w1, w2, b):
     ### END SOLUTION
 
 # %%
-check("1.1", house_gradients)
+check("{{house_gradients}}", house_gradients)
 
 # %% [markdown]
 # ## 2 · Leave out the step in between
@@ -264,7 +264,7 @@ for optimizer in (torch.optim.SGD, torch.optim.Adam):
 # optimizer is used.
 
 # %% [markdown]
-# ### Exercise 1.2 · A loop that accumulates
+# ### Exercise {{train_accumulated}} · A loop that accumulates
 #
 # Write `train_accumulated(model, loss_fn, micro_batches, optimizer, every)`, a training loop for
 # any model. It gets
@@ -298,7 +298,7 @@ def train_accumulated(model, loss_fn, micro_batches, optimizer, every):
     ### END SOLUTION
 
 # %%
-check("1.2", train_accumulated)
+check("{{train_accumulated}}", train_accumulated)
 
 # %% [markdown]
 # The weights equal those of the large batches *but for rounding*: micro-batches add the same

@@ -5,7 +5,7 @@
 # course is a pattern of messages. Here you begin with two calls, *send* and *receive*. You read
 # what ranks say when they wait for each other for ever. Then you see what PyTorch's collectives do.
 #
-# `check("2.1", swap)` tries your answer to exercise 2.1 on real ranks. `hint("2.1")` helps, one
+# `check("{{swap}}", swap)` tries your answer to exercise {{swap}} on real ranks. `hint("{{swap}}")` helps, one
 # step at each call.
 
 # %% [markdown]
@@ -153,7 +153,7 @@ for mistake in (both_send_first, both_receive_first, another_order):
 #   same docs.
 
 # %% [markdown]
-# ### Exercise 2.1
+# ### Exercise {{swap}}
 #
 # Ranks 0 and 1 are partners, and so are 2 and 3, 4 and 5, and so on. The number of ranks is even.
 # `swap(x)` runs on each of them. `x` is a tensor; the partner's has the same shape and dtype.
@@ -175,7 +175,7 @@ def swap(x):
     return received
     ### END SOLUTION
 
-check("2.1", swap)
+check("{{swap}}", swap)
 
 # %% [markdown]
 # ## 3 · Who holds what

@@ -105,7 +105,7 @@ ring_guess = predict(f"Ring, {2 * world_size} ranks, {megabytes:g} MB: bytes sen
                      unit="MB")
 
 # %% [markdown]
-# ### Exercise 2.5
+# ### Exercise {{chunk_to_send}}
 #
 # Write `chunk_to_send(rank, step, n)`. In the reduce-scatter round a ring of `n` ranks, which chunk
 # does `rank` send to the next rank? (After rank n − 1 comes rank 0.) Return its number, from 0 to n
@@ -121,10 +121,10 @@ def chunk_to_send(rank, step, n):
     return (rank - step) % n
     ### END SOLUTION
 
-check("2.5", chunk_to_send)
+check("{{chunk_to_send}}", chunk_to_send)
 
 # %% [markdown]
-# ### Exercise 2.6
+# ### Exercise {{reduce_scatter_ring}}
 #
 # In [labs/collectives.py](../labs/collectives.py), write `reduce_scatter_ring(chunks, group)`.
 # `chunks` is a list of $n$ contiguous tensors. Chunk k has the same length on every rank. Other
@@ -142,7 +142,7 @@ check("2.5", chunk_to_send)
 # another tensor there.
 
 # %% [markdown]
-# ### Exercise 2.7
+# ### Exercise {{all_gather_ring}}
 #
 # In [labs/collectives.py](../labs/collectives.py), write `all_gather_ring(chunks, group)`. `chunks`
 # is a list as in 2.6, and stays as it is. At the start only `chunks[k]` of rank k counts.
@@ -153,7 +153,7 @@ check("2.5", chunk_to_send)
 # `[[7], [8]]`.
 
 # %% [markdown]
-# ### Exercise 2.8
+# ### Exercise {{all_reduce_ring}}
 #
 # In [labs/collectives.py](../labs/collectives.py), write `all_reduce_ring(x, group)` with these two
 # functions. Afterwards every rank's `x` holds the sum. `x` is contiguous and has any shape, and its
@@ -167,7 +167,7 @@ check("2.5", chunk_to_send)
 # `[3]`. Both ranks end with `[11, 22, 33]`.
 
 # %%
-display(check("2.6"), check("2.7"), check("2.8"))
+display(check("{{reduce_scatter_ring}}"), check("{{all_gather_ring}}"), check("{{all_reduce_ring}}"))
 
 # %% [markdown]
 # When your three functions pass, run the film above again: it is your ring now. And how many bytes

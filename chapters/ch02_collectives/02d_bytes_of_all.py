@@ -72,7 +72,7 @@ plot_traffic(summed, "dist.all_reduce", title="dist.all_reduce: bytes from rank 
 # all-reduce, all-gather, reduce-scatter and all-to-all.
 
 # %% [markdown]
-# ### Exercise 2.9
+# ### Exercise {{sent_bytes}}
 #
 # `sent_bytes(name, n, X)` returns the bytes that each of `n` ranks must send, if all send the same.
 # `name` is `"all_reduce"`, `"all_gather"`, `"reduce_scatter"` or `"all_to_all"`.
@@ -92,7 +92,7 @@ def sent_bytes(name, n, X):
     return times_round * (n - 1) * X / n
     ### END SOLUTION
 
-check("2.9", sent_bytes)
+check("{{sent_bytes}}", sent_bytes)
 
 # %% [markdown]
 # Now PyTorch's own calls, over Gloo. The busiest rank counts: the others wait for it. Your formula
@@ -138,7 +138,7 @@ print(launch(measured.gloos_names, world_size=2, device="cpu").values[0])
 # its finished chunk to rank 0. So it is a reduce-scatter and then a gather, and no tree.
 
 # %% [markdown]
-# ### Exercise 2.10
+# ### Exercise {{all_to_all}}
 #
 # In [labs/collectives.py](../labs/collectives.py), write `all_to_all(outputs, inputs, group)`. Both
 # are lists of $n$ contiguous tensors. Rank i's `inputs[j]` becomes rank j's `outputs[i]`. Tensors
@@ -151,7 +151,7 @@ print(launch(measured.gloos_names, world_size=2, device="cpu").values[0])
 # outputs `[[1], [3]]`, and rank 1 `[[2], [4]]`.
 
 # %%
-check("2.10")
+check("{{all_to_all}}")
 
 # %% [markdown]
 # ## 3 · And the time?
@@ -288,8 +288,8 @@ put_to_the_test(surprises, more=others)
 # * Gloo's own reduce-scatter, at the version tested, sends twice what it has to.
 # * A library may do something else than a call's name says. Measure it.
 #
-# **Your exercises**: 2.9 stands in a cell above, and [labs/collectives.py](../labs/collectives.py)
-# has 2.10.
+# **Your exercises**: {{sent_bytes}} stands in a cell above, and [labs/collectives.py](../labs/collectives.py)
+# has {{all_to_all}}.
 #
 # **Next**: {{next}}.
 

@@ -91,7 +91,7 @@ plot_against(sizes, {"one message": [1e3 * t for t in times]}, "bytes", "time (m
 # its time.
 
 # %% [markdown]
-# ### Exercise 2.11
+# ### Exercise {{all_reduce_seconds}}
 #
 # Write `all_reduce_seconds(how, n, X, alpha, B)`. It returns the seconds that an all-reduce of `X`
 # bytes takes on `n` ranks, where `n` may be any number from 2 on. `how` is `"ring"`, or `"tree"`: a
@@ -112,7 +112,7 @@ def all_reduce_seconds(how, n, X, alpha, B):
     return 2 * rounds * (alpha + X / B)
     ### END SOLUTION
 
-check("2.11", all_reduce_seconds)
+check("{{all_reduce_seconds}}", all_reduce_seconds)
 
 # %% [markdown]
 # Eight ranks have links of 20 MB/s, and a latency of 10 ms. For small tensors the tree is faster,
@@ -203,7 +203,7 @@ halving = predict("Halving-doubling of 100 kB on 8 ranks, on these slow links", 
 # $$t = 2\log_2 n\;\alpha + 2\,\frac{n-1}{n}\,\frac{X}{B}$$
 
 # %% [markdown]
-# ### Exercise 2.12
+# ### Exercise {{all_reduce_halving_doubling}}
 #
 # Write `all_reduce_halving_doubling(x, group=None)` in
 # [labs/halving_doubling.py](../labs/halving_doubling.py). It adds up everybody's `x` in place, and
@@ -220,7 +220,7 @@ halving = predict("Halving-doubling of 100 kB on 8 ranks, on these slow links", 
 # order of partners also passes.
 
 # %%
-check("2.12")
+check("{{all_reduce_halving_doubling}}")
 
 # %%
 third = launch(costs.on_slow_links, {"halving-doubling": halving_doubling}, slow_sizes, slow_alpha,
@@ -308,8 +308,8 @@ put_to_the_test(f"""
 # * Trees have few messages, rings few bytes. **Halving-doubling** has few of both, if the number of
 #   ranks is a power of two and all links are equal.
 #
-# **Your exercises**: 2.11 stands in a cell above, and
-# [labs/halving_doubling.py](../labs/halving_doubling.py) has 2.12.
+# **Your exercises**: {{all_reduce_seconds}} stands in a cell above, and
+# [labs/halving_doubling.py](../labs/halving_doubling.py) has {{all_reduce_halving_doubling}}.
 #
 # **Next**: {{next}}.
 

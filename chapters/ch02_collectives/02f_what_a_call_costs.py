@@ -225,7 +225,7 @@ Table(["part", "time", "share of the all-reduce"],
 # tensors into one large one: a **bucket**. DDP does that (part 03c).
 
 # %% [markdown]
-# ### Exercise 2.13
+# ### Exercise {{all_reduce_buckets}}
 #
 # Write `all_reduce_buckets(tensors, bucket_bytes, group=None)` in
 # [labs/collectives.py](../labs/collectives.py). It adds up each of the tensors in place, and
@@ -238,7 +238,7 @@ Table(["part", "time", "share of the all-reduce"],
 # of 60, 40, 20, 300 and 10 bytes, the buckets have 100, 20, 300 and 10 bytes.
 
 # %%
-check("2.13")
+check("{{all_reduce_buckets}}")
 
 # %% [markdown]
 # Now 512 tensors of 4 kB, with the lab's ring on two ranks. Together they have 2 MB. How large

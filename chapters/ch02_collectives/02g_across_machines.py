@@ -115,7 +115,7 @@ plot_timeline(run, cards=bool(machines), title="An all-reduce across two machine
 # machine. What if the ring goes 0, 2, 1, 3?
 
 # %% [markdown]
-# ### Exercise 2.14
+# ### Exercise {{card_bytes}}
 #
 # Write `card_bytes(order, machine_of, nbytes)`. Return a list with the bytes that leave each
 # machine in a ring all-reduce, machine 0 first.
@@ -139,7 +139,7 @@ def card_bytes(order, machine_of, nbytes):
     return leaving
     ### END SOLUTION
 
-check("2.14", card_bytes)
+check("{{card_bytes}}", card_bytes)
 
 # %% [markdown]
 # The lab's `ring_messages(x, order)` sends what a ring all-reduce of `x` sends, along a ring in the
@@ -193,7 +193,7 @@ Table(["order", *across_machines.CARD_COLUMNS],
 # $2\,\frac{n-1}{n}\,X$ through it.
 
 # %% [markdown]
-# ### Exercise 2.15
+# ### Exercise {{hierarchical_all_reduce}}
 #
 # Write `hierarchical_all_reduce(x, inside, across)` in
 # [labs/across_machines.py](../labs/across_machines.py). It adds up `x` in place, and returns
@@ -215,7 +215,7 @@ Table(["order", *across_machines.CARD_COLUMNS],
 # A dot may be any number.
 
 # %%
-check("2.15")
+check("{{hierarchical_all_reduce}}")
 
 # %% [markdown]
 # Halving-doubling (part 02e) sends few bytes in few messages. How many bytes does it send through

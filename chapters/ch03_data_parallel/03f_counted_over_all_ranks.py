@@ -215,13 +215,13 @@ plot_bars(range(10), {"under DDP": on_three, "in one process": [1 / 10] * 10},
           title="What each token counts")
 
 # %% [markdown]
-# All ten should count 0.1. A mean of means is not the mean: you met this in exercise 1.5, with
+# All ten should count 0.1. A mean of means is not the mean: you met this in exercise {{accumulate_tokens}}, with
 # micro-batches. With several ranks it comes back. And one thing is new: in the last backward, DDP
 # sums the gradients over the ranks and divides by their number $n{.}$ When `backward()` returns,
 # `.grad` is the mean already.
 
 # %% [markdown]
-# ### Exercise 3.15 · Count all tokens
+# ### Exercise {{backward_tokens}} · Count all tokens
 #
 # Write `backward_tokens(ddp, micro_batches)` in
 # [labs/counted_over_ranks.py](../labs/counted_over_ranks.py). Every rank calls it.
@@ -248,7 +248,7 @@ plot_bars(range(10), {"under DDP": on_three, "in one process": [1 / 10] * 10},
 # 8, would be 5.)
 
 # %%
-check("3.15")
+check("{{backward_tokens}}")
 
 # %% [markdown]
 # Before and after, on two ranks, beside one process with all sentences:

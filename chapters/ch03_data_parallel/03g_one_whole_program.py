@@ -269,7 +269,7 @@ except HangError as error:
 # each such call waits until everything before it is done.
 
 # %% [markdown]
-# ### Exercise 3.16 · The whole program
+# ### Exercise {{training}} · The whole program
 #
 # Fill the five holes of `Training` in [labs/train_ddp.py](../labs/train_ddp.py). What they need is
 # in `self`: `ddp`, the same model unwrapped as `model`, `optimizer`, `sampler`, `autocast`,
@@ -298,7 +298,7 @@ except HangError as error:
 # 0, 2 and 4, and counts 2. Rank 1 has 1 and 3, and counts 1. `evaluate` returns 3/5 on both.
 
 # %%
-check("3.16")
+check("{{training}}")
 
 # %% [markdown]
 # ## 7 · Two machines

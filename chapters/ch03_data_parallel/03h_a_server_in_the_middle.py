@@ -58,7 +58,7 @@ digits = lab("gradient_accumulation").digits()[:2]
 exchange_guess = predict("All pulls and then all pushes, with eight workers", unit="ms")
 
 # %% [markdown]
-# ### Exercise 3.17 · Seconds of an exchange
+# ### Exercise {{exchange_seconds}} · Seconds of an exchange
 #
 # Write `exchange_seconds(how, n, X, B)`: the seconds of one exchange on `n` ranks. Every rank has a
 # link of `B` bytes per second in each direction, usable in both directions at once. There is no
@@ -78,7 +78,7 @@ def exchange_seconds(how, n, X, B):
     return 2 * (n - 1) / n * X / B
     ### END SOLUTION
 
-check("3.17", exchange_seconds)
+check("{{exchange_seconds}}", exchange_seconds)
 
 # %%
 # What the server (rank 0) and its workers really do:
@@ -196,7 +196,7 @@ plot_bars([f"rank {rank} ({pace} ms)" for rank, pace in enumerate(paces)], spent
 # “ProcessGroupNCCL does not support recvAnysource”.
 
 # %% [markdown]
-# ### Exercise 3.18 · An asynchronous server
+# ### Exercise {{serve_as_they_come}} · An asynchronous server
 #
 # In [labs/parameter_server.py](../labs/parameter_server.py), write
 # `serve_as_they_come(model, optimizer, is_over)`. `serve_together` and `work`, the worker, stand
@@ -212,7 +212,7 @@ plot_bars([f"rank {rank} ({pace} ms)" for rank, pace in enumerate(paces)], spent
 # *Example.* Worker 1 pushes twice, then worker 2: return `[0, 0, 2]`.
 
 # %%
-check("3.18")
+check("{{serve_as_they_come}}")
 
 # %% [markdown]
 # Now three workers learn handwritten digits with this server. Two of them need 10 ms for a

@@ -136,7 +136,7 @@ for r in (1, 2, 4, 32):
 low = predict("PowerSGD, r = 1: bytes in percent of DDP's", unit="%")
 
 # %% [markdown]
-# ### Exercise 3.19 · One round of PowerSGD
+# ### Exercise {{power_round}} · One round of PowerSGD
 #
 # Write `power_round(gradient, error, q, group=None)` in
 # [labs/fewer_bytes.py](../labs/fewer_bytes.py). `gradient` is this rank's matrix, of shape
@@ -168,7 +168,7 @@ low = predict("PowerSGD, r = 1: bytes in percent of DDP's", unit="%")
 # Rank 1 keeps the 2 that did not get through. It is in its next $M$.
 
 # %%
-check("3.19")
+check("{{power_round}}")
 
 # %% [markdown]
 # PyTorch has PowerSGD as a hook, with a state that keeps the errors and the $Q$. It works over

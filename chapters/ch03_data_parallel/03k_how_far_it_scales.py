@@ -158,7 +158,7 @@ print(scaling.what_limits(steps, all_reduce, by_rates, by_shape, network_seconds
 # same number of the run with the fewest ranks. At 1.0 nothing is lost.
 
 # %% [markdown]
-# ### Exercise 3.20 · Efficiency
+# ### Exercise {{efficiency}} · Efficiency
 #
 # Write `efficiency(ranks, samples, seconds)`. It gets three lists of the same length. Entry `k`
 # belongs to one measurement: a step on `ranks[k]` ranks has `samples[k]` samples, over all ranks
@@ -185,7 +185,7 @@ def efficiency(ranks, samples, seconds):
     return [one / of_fewest for one in each]
     ### END SOLUTION
 
-check("3.20", efficiency)
+check("{{efficiency}}", efficiency)
 
 # %% [markdown]
 # Eight ranks that compute on a laptop would measure its few cores. So computing is emulated here:

@@ -253,7 +253,7 @@ plot_map(panels, kinds, "number of the call", note="most ranks agree",
 # later than the mistake. **What counts is the first call at which the ranks differ.**
 
 # %% [markdown]
-# ### Exercise 3.21 · Find the guilty rank
+# ### Exercise {{find_guilty}} · Find the guilty rank
 #
 # Write `find_guilty(dumps)` in [labs/when_it_hangs.py](../labs/when_it_hangs.py). `dumps` has a
 # list for each rank: its recorded calls, oldest first, as dicts like `{"number": 7, "name":
@@ -281,7 +281,7 @@ plot_map(panels, kinds, "number of the call", note="most ranks agree",
 # All have number 5, and agree. Number 6 is [2], [3] and [2]: the result is `(1, 6, SHAPE)`.
 
 # %%
-check("3.21")
+check("{{find_guilty}}")
 
 # %% tags=["nbval-ignore-output"]
 found = {mistake: hangs.find_guilty([one["calls"] for one in ranks])
@@ -339,7 +339,7 @@ solved = sum(rank == guilty[mistake] for mistake, (rank, *_) in found.items())
 put_to_the_test(f"""
 - Debugging distributed training failures is challenging | web page, “Limitations” | depends |
   by the errors it is: {silent} of {3 * world_size} ranks were not told who was guilty (section 1).
-  With the records of all ranks {solved} of {len(found)} mistakes were found (exercise 3.21)
+  With the records of all ranks {solved} of {len(found)} mistakes were found (exercise {{find_guilty}})
 """)
 
 # %% [markdown]

@@ -103,7 +103,7 @@ print(f"started again, it took steps {taken[0]} to {taken[-1]}:",
 # missing, the training silently continues from a different state.
 
 # %% [markdown]
-# ### Exercise 4.1
+# ### Exercise {{training_state}}
 #
 # Write `state_dict` and `load_state_dict` of `Training` in
 # [labs/checkpoints.py](../labs/checkpoints.py). `state_dict()` returns a dict with everything that
@@ -126,7 +126,7 @@ print(f"started again, it took steps {taken[0]} to {taken[-1]}:",
 # `torch.cuda.get_rng_state()` belongs to the state, too.
 
 # %%
-check("4.1")
+check("{{training_state}}")
 
 # %% [markdown]
 # What if one part is left out? The lab's `resume_without` trains for 30 steps and saves. Then it
@@ -150,7 +150,7 @@ def left_out(checkpoints, data, before, after):
 
 found = launch(left_out, checkpoints, digits, 30, steps_after, world_size=world_size).values[0]
 gap = found["nothing"][2]
-print(f"with everything, weights differ by {gap}" + " (4.1 is not solved yet)" * (gap != 0))
+print(f"with everything, weights differ by {gap}" + " ({{training_state}} is not solved yet)" * (gap != 0))
 
 # %% tags=["nbval-ignore-output"]
 def first_other(went_on, losses):
@@ -224,7 +224,7 @@ try_to_write(write_over)
 # of it is there. Renaming is **atomic**: whoever looks sees the old file or the new one.
 
 # %% [markdown]
-# ### Exercise 4.2
+# ### Exercise {{write_whole}}
 #
 # Write `write_whole` in [labs/checkpoints.py](../labs/checkpoints.py). `write_whole(path, data)`
 # writes `data`, of type `bytes`, to the file `path`, a `str` or a `Path`. Whatever happens, there
@@ -246,7 +246,7 @@ try_to_write(write_over)
 
 # %%
 try_to_write(checkpoints.write_whole)
-check("4.2")
+check("{{write_whole}}")
 
 # %% [markdown]
 # Each rank writes a file of its own. If rank 0 has written step 20 and rank 1 still has step 10,
@@ -280,7 +280,7 @@ Table(["the file is", "torch.load"],
 # is something else now, and the training would go on with it.
 
 # %% [markdown]
-# ### Exercise 4.3
+# ### Exercise {{is_whole}}
 #
 # Write `is_whole` in [labs/checkpoints.py](../labs/checkpoints.py). It gets the folder of a
 # checkpoint, a `Path`, and returns `True` if all files of its list are there, each as it was
@@ -294,7 +294,7 @@ Table(["the file is", "torch.load"],
 # nothing: here any exception means `False`. Files that are not in the list do not matter.
 
 # %%
-check("4.3")
+check("{{is_whole}}")
 
 # %% [markdown]
 # With `is_whole`, `newest_whole` finds the newest checkpoint that is whole. Here are three: the
@@ -358,7 +358,7 @@ Table(["", "step", "what save said", "newest at the end"], kept) if can_be_full 
 # As long as ranks write, they do not train. But what is saved is the state as it is *now*. Once
 # there is a copy in memory, a thread can write the copy, and the training goes on.
 #
-# ### Exercise 4.4
+# ### Exercise {{in_background}}
 #
 # Write `begin` and `wait` of `InBackground` in [labs/checkpoints.py](../labs/checkpoints.py).
 # `InBackground(save)` gets a function. `begin(state)` begins to call `save` with a copy of the
@@ -377,7 +377,7 @@ Table(["", "step", "what save said", "newest at the end"], kept) if can_be_full 
 #   what the function did.
 
 # %%
-check("4.4")
+check("{{in_background}}")
 
 # %% [markdown]
 # How long does the training stand still? The state below has 40 MB more than that of our small
@@ -453,7 +453,7 @@ period_guess = predict("Killed every 120 ms, a saving takes 4 ms: the best perio
 # $$\text{cost}(P) = \frac{s}{P} + \frac{P}{2F}$$
 
 # %% [markdown]
-# ### Exercise 4.5
+# ### Exercise {{best_period}}
 #
 # Write `best_period(saving_seconds, failure_seconds)`. It gets $s$ and $F$, and returns the period
 # $P$ in seconds, for which the cost above is lowest. For example, with a saving of 2 s and a
@@ -465,7 +465,7 @@ def best_period(saving_seconds, failure_seconds):
     return math.sqrt(2 * saving_seconds * failure_seconds)
     ### END SOLUTION
 
-check("4.5", best_period)
+check("{{best_period}}", best_period)
 
 # %% [markdown]
 # Is it true? Five ranks each start a worker, kill it after a while, start it again, 40 times. A

@@ -136,7 +136,7 @@ print(f"DDP as it comes: weights differ by {gaps['DDP as it comes']:.0e} after 3
 # begins and ends elsewhere. So a new rank needs pieces of several old shards.
 
 # %% [markdown]
-# ### Exercise 4.6
+# ### Exercise {{pieces_to_read}}
 #
 # Write `pieces_to_read(length, old, new, rank)` in
 # [labs/sharded_checkpoints.py](../labs/sharded_checkpoints.py). `length` numbers were saved by
@@ -150,7 +150,7 @@ print(f"DDP as it comes: weights differ by {gaps['DDP as it comes']:.0e} after 3
 # New rank 1 wants numbers 4 to 7, so it reads `[(1, 1, 3), (2, 0, 2)]`.
 
 # %%
-check("4.6")
+check("{{pieces_to_read}}")
 
 # %%
 def save_shards(sharded, checkpoints, text, place):

@@ -155,7 +155,7 @@ print("default timeout of Gloo's groups:", default_pg_timeout)
 # needs one clock only, its own: did the count change while *my* clock went on for so long?
 
 # %% [markdown]
-# ### Exercise 4.7
+# ### Exercise {{watcher}}
 #
 # Write `silent` of `Watcher` in [labs/finding_out.py](../labs/finding_out.py).
 # `watcher.silent(counts, now)` is called again and again. `counts` is a dict, `{rank: its count}`.
@@ -178,7 +178,7 @@ print("default timeout of Gloo's groups:", default_pg_timeout)
 # | `silent({0: 9, 1: 4}, 11.2)` | `[]`: rank 1 is back, rank 0 the same for 0.4 s |
 
 # %%
-check("4.7")
+check("{{watcher}}")
 
 # %% [markdown]
 # A heart that beats is not enough. In a rank that waits for data, the thread with the heartbeat
@@ -266,7 +266,7 @@ slow_guess.compare(1e3 * finding.SLOWER * finding.COMPUTE_SECONDS, usual("step",
 # time.)
 
 # %% [markdown]
-# ### Exercise 4.8
+# ### Exercise {{stragglers}}
 #
 # Write `stragglers(seconds, times=1.5)` in [labs/finding_out.py](../labs/finding_out.py).
 # `seconds[k][rank]` says how long a rank has computed in step `k`. Every rank is slow once in a
@@ -277,7 +277,7 @@ slow_guess.compare(1e3 * finding.SLOWER * finding.COMPUTE_SECONDS, usual("step",
 # the median of these is 2. Only rank 2 has more than 1.5 × 2 = 3, so the result is `[2]`.
 
 # %%
-check("4.8")
+check("{{stragglers}}")
 
 # %% [markdown]
 # ## 4 · A wrong number
@@ -320,7 +320,7 @@ Table(["rank", "largest difference of a weight from rank 0's, after 60 steps"],
 # checksum, every rank has to tell 8 bytes only.
 
 # %% [markdown]
-# ### Exercise 4.9
+# ### Exercise {{differing_replicas}}
 #
 # Write `differing_replicas(model, group=None)` in
 # [labs/finding_out.py](../labs/finding_out.py). All ranks call it, each with its own replica. On
@@ -337,7 +337,7 @@ Table(["rank", "largest difference of a weight from rank 0's, after 60 steps"],
 # ranks it is `[0, 1]`.
 
 # %%
-check("4.9")
+check("{{differing_replicas}}")
 
 # %%
 first = min(wrong[0][2])
@@ -385,7 +385,7 @@ plot_curves({"from step 13 on, a rank gives wrong gradients":
 # A rank that computes wrongly disagrees with both of its neighbours.
 
 # %% [markdown]
-# ### Exercise 4.10
+# ### Exercise {{wrong_by_recomputing}}
 #
 # Write `wrong_by_recomputing(gradients_of, group=None)` in
 # [labs/finding_out.py](../labs/finding_out.py). `gradients_of(k)` computes, on this rank, the
@@ -403,7 +403,7 @@ plot_curves({"from step 13 on, a rank gives wrong gradients":
 # is rank 2 that computes wrongly.
 
 # %%
-check("4.10")
+check("{{wrong_by_recomputing}}")
 
 # %% [markdown]
 # ## 6 · All of it, in one run

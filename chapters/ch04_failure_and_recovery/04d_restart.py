@@ -230,7 +230,7 @@ plot_bars(restart.PARTS, {what: list(parts.values()) for what, parts in costs.it
 # and one all-reduce adds them up.
 
 # %% [markdown]
-# ### Exercise 4.11 · Which micro-batches are mine?
+# ### Exercise {{microbatches_of}} · Which micro-batches are mine?
 #
 # Write `microbatches_of(rank, n, m)` in [labs/restart.py](../labs/restart.py). It gets the rank,
 # the number of ranks `n`, and the number of micro-batches `m`, and returns a list of the numbers of
@@ -244,10 +244,10 @@ plot_bars(restart.PARTS, {what: list(parts.values()) for what, parts in costs.it
 # * Each rank calls it for itself, in every step. So the arguments alone decide, and not chance.
 
 # %%
-check("4.11")
+check("{{microbatches_of}}")
 
 # %% [markdown]
-# ### Exercise 4.12 · The gradient of the whole batch
+# ### Exercise {{mean_gradients}} · The gradient of the whole batch
 #
 # Write `mean_gradients(gradients_of, parameters, m, group=None)` in
 # [labs/restart.py](../labs/restart.py). All ranks of the group call it.
@@ -267,7 +267,7 @@ check("4.11")
 # return 7. (An average of both ranks' averages, 7.5 and 6, would be 6.75.)
 
 # %%
-check("4.12")
+check("{{mean_gradients}}")
 
 # %% [markdown]
 # The lab's training has dropout, and moves images by a pixel at random. If each rank drew from a

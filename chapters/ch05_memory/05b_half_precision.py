@@ -133,7 +133,7 @@ Table(["Adam on", "ten steps have moved weights by, on average", "weights that h
 # Part 05c shows another way out, without a master.
 
 # %% [markdown]
-# ### Exercise 5.3 · An optimizer with masters
+# ### Exercise {{mixed_precision}} · An optimizer with masters
 #
 # Write the class `MixedPrecision` in [labs/memory.py](../labs/memory.py). (Until then, the course
 # uses its own solution.)
@@ -161,7 +161,7 @@ Table(["Adam on", "ten steps have moved weights by, on average", "weights that h
 # | after step 2 | 1.006 | 1.0078 | 1 |
 
 # %%
-check("5.3")
+check("{{mixed_precision}}")
 
 # %% [markdown]
 # ## 4 · Measured in training
@@ -256,7 +256,7 @@ plot_against(powers, {name: [100 * is_so(x).float().mean().item() for x in as_fl
 # range of float32 and needs no such factor.
 
 # %% [markdown]
-# ### Exercise 5.4 · A loss scaler
+# ### Exercise {{loss_scaler}} · A loss scaler
 #
 # Write the method `step` of `LossScaler` in [labs/memory.py](../labs/memory.py). The caller has
 # multiplied the loss by `self.scale` and has run the backward. `step(parameters, take_step)` gets
@@ -284,7 +284,7 @@ plot_against(powers, {name: [100 * is_so(x).float().mean().item() for x in as_fl
 # | 5 | one is nan | False | 4 |
 
 # %%
-check("5.4")
+check("{{loss_scaler}}")
 
 # %% [markdown]
 # Now try it on a gradient that float16 alone would lose: a sum of three products whose gradient is

@@ -123,7 +123,7 @@ plot_bars(list(names.values()), {"kept": [kept.get(name, 0) / x.nbytes for name 
 # weight again, without the whole row of scores.
 
 # %% [markdown]
-# ### Exercise 5.7 · What a block keeps, to the byte
+# ### Exercise {{kept_by_block}} · What a block keeps, to the byte
 #
 # Write `kept_by_block(samples, context, width, heads, size=4)`. It returns the exact number of
 # bytes that the block above keeps on a CPU. `samples`, `context`, `width` and `heads` are whole
@@ -140,7 +140,7 @@ def kept_by_block(samples, context, width, heads, size=4):
     return tokens * (16 * width + 4 + heads) * size
     ### END SOLUTION
 
-check("5.7", kept_by_block)
+check("{{kept_by_block}}", kept_by_block)
 
 # %% [markdown]
 # ## 3 · Attention that stores its weights

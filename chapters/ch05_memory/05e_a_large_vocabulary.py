@@ -134,7 +134,7 @@ print("gradient of x:", x.grad.tolist())
 # pass it. The gradient of the sum of $(10x)^2$ is $200x$, as it should be.
 
 # %% [markdown]
-# ### Exercise 5.8 · Cross-entropy in chunks
+# ### Exercise {{backward_in_chunks}} · Cross-entropy in chunks
 #
 # Write `backward_in_chunks(hidden, weight, targets, size)` in
 # [labs/large_vocabulary.py](../labs/large_vocabulary.py).
@@ -164,7 +164,7 @@ print("gradient of x:", x.grad.tolist())
 # as `weight` is.
 
 # %%
-check("5.8")
+check("{{backward_in_chunks}}")
 
 # %% [markdown]
 # ## 3 · What it saves, and what it costs
@@ -270,7 +270,7 @@ for name, way in ways_grown.items():
 # %% [markdown]
 # None of these was measured here. This was measured on an H100 (torch 2.11; 2,048 positions, width
 # 2,048, the vocabulary above): all at once takes 16.0 bytes for each logit in float32, and in mixed
-# precision 14.0 beside the copy of the matrix. The chunks of exercise 5.8 cost more time there than
+# precision 14.0 beside the copy of the matrix. The chunks of exercise {{backward_in_chunks}} cost more time there than
 # on a CPU. In mixed precision, chunks of 512 positions took 1.7 times as long as all at once, of
 # 128 positions 4.9 times, and of 32 positions 18 times. So take large chunks, or a fused kernel.
 

@@ -71,7 +71,7 @@ print(x.grad.tolist())
 # you save. That is what we need for recomputation.
 
 # %% [markdown]
-# ### Exercise 5.9 · A power
+# ### Exercise {{power}} · A power
 #
 # `Power` in [labs/recomputation.py](../labs/recomputation.py) computes `x ** exponent`. Its forward
 # stands there. Write its `backward(ctx, grad_output)`.
@@ -85,7 +85,7 @@ print(x.grad.tolist())
 # `[10]`, return `None` and `[120]`.
 
 # %%
-check("5.9")
+check("{{power}}")
 
 # %% [markdown]
 # ## 2 · Recompute a block
@@ -99,7 +99,7 @@ check("5.9")
 share = predict("Activations of 8 blocks if each is recomputed, in percent", unit="%")
 
 # %% [markdown]
-# ### Exercise 5.10 · Recomputed
+# ### Exercise {{recomputed}} · Recomputed
 #
 # Write the backward of `Recomputed` in [labs/memory.py](../labs/memory.py).
 # `Recomputed.apply(function, x)` returns `function(x)`. The forward stands there: it keeps
@@ -125,7 +125,7 @@ share = predict("Activations of 8 blocks if each is recomputed, in percent", uni
 # each. For example, `function` is $3x$ and `grad_output` is `[10]`: return `None` and `[30]`.
 
 # %%
-check("5.10")
+check("{{recomputed}}")
 
 # %% [markdown]
 # Now a transformer of 8 blocks. Its attention, its MLPs or its blocks are recomputed; or nothing

@@ -44,7 +44,7 @@ text = lab("language_model").standard_library(50_000)
 # at a time a GPU has less to do at once, and is used less well.
 
 # %% [markdown]
-# ### Exercise 5.11 · How many micro-batches
+# ### Exercise {{micro_batches_for}} · How many micro-batches
 #
 # Write `micro_batches_for(batch, limit, fixed, each)`. A step needs `fixed` bytes, whatever the
 # size of a micro-batch, and `each` more bytes for every sample that is in memory at the same time.
@@ -66,7 +66,7 @@ def micro_batches_for(batch, limit, fixed, each):
     raise ValueError(f"one sample needs {fixed + each} bytes: more than {limit}")
     ### END SOLUTION
 
-check("5.11", micro_batches_for)
+check("{{micro_batches_for}}", micro_batches_for)
 
 # %%
 in_parts = {f"{count} micro-batch" + "es" * (count > 1): launch(

@@ -115,7 +115,7 @@ explore(draw, billions=[70, 0.124, 1.5, 7.5, 13, 175, 1000], n=[8, 1, 2, 4, 16, 
 # </details>
 
 # %% [markdown]
-# ### Exercise 6.1
+# ### Exercise {{bytes_of_rank}}
 #
 # Write `bytes_of_rank(parameters, n, stage, each=(2, 2, 12))`: what each of `n` ranks keeps of a
 # model with so many parameters. `stage` is 0 (DDP), 1, 2 or 3. `each` are the bytes for one
@@ -144,7 +144,7 @@ def bytes_of_rank(parameters, n, stage, each=(2, 2, 12)):
     ### END SOLUTION
 
 # %%
-check("6.1", bytes_of_rank)
+check("{{bytes_of_rank}}", bytes_of_rank)
 
 # %% [markdown]
 # ## 3 · One long vector
@@ -168,7 +168,7 @@ check("6.1", bytes_of_rank)
 # flat vector are a **unit**. They are sent together.
 
 # %% [markdown]
-# ### Exercise 6.2
+# ### Exercise {{flatten_padded}}
 #
 # In [labs/zero.py](../labs/zero.py), write `flatten_padded(tensors, n)`. `tensors` is a list of one
 # or more tensors of any shapes, with the same dtype, on the same device. Return a new tensor of one
@@ -181,7 +181,7 @@ check("6.1", bytes_of_rank)
 # [1, 2, 3, 4, 5, 0].
 
 # %%
-check("6.2")
+check("{{flatten_padded}}")
 
 # %% [markdown]
 # ## 4 · Half an all-reduce, twice
@@ -225,7 +225,7 @@ for rank, (shard, everything) in enumerate(launch(both_halves, 4, world_size=2).
 models = predict(f"Stage 1: a rank of {world_size} sends in a step", unit="models")
 
 # %% [markdown]
-# ### Exercise 6.3
+# ### Exercise {{reduce_gradients}}
 #
 # In [labs/zero.py](../labs/zero.py), write `reduce_gradients(unit)`. The class `Unit` stands there:
 #
@@ -250,7 +250,7 @@ models = predict(f"Stage 1: a rank of {world_size} sends in a step", unit="model
 # [6, 8].
 
 # %% [markdown]
-# ### Exercise 6.4
+# ### Exercise {{zero1}}
 #
 # In [labs/zero.py](../labs/zero.py), write two methods of `Zero1`. `self.units` is a dict whose
 # values are the units. `self.optimizer` steps on their shards. A shard is a view into `unit.flat`,
@@ -273,7 +273,7 @@ models = predict(f"Stage 1: a rank of {world_size} sends in a step", unit="model
 # all-gather both have [7, 16].
 
 # %%
-display(check("6.3"), check("6.4"))
+display(check("{{reduce_gradients}}"), check("{{zero1}}"))
 
 # %%
 stage_1 = launch(runs.training, "stage 1", text, layers, steps, world_size=world_size,
@@ -429,7 +429,7 @@ put_to_the_test(surprises + f"""
 #   as much as DDP, and equals one process.
 # * Its memory cannot fall below parameters and gradients: 4 of 16 bytes in mixed precision.
 #
-# **Your exercises**: 6.1 stands in a cell above. The others are in
+# **Your exercises**: {{bytes_of_rank}} stands in a cell above. The others are in
 # [labs/zero.py](../labs/zero.py).
 #
 # **Next**: {{next}}.

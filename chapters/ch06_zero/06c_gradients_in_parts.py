@@ -55,7 +55,7 @@ text = lab("language_model").standard_library(20_000)
 at_most = predict("Stage 2: gradients of a rank at most, in percent of a model", unit="%")
 
 # %% [markdown]
-# ### Exercise 6.7
+# ### Exercise {{zero2}}
 #
 # In [labs/zero.py](../labs/zero.py), write two methods of `Zero2`, a subclass of `Zero1`.
 #
@@ -85,7 +85,7 @@ at_most = predict("Stage 2: gradients of a rank at most, in percent of a model",
 # Every unit is reduced once in each backward, also on a rank that has no gradient of it.
 
 # %%
-check("6.7")
+check("{{zero2}}")
 
 # %% [markdown]
 # Here is a step of stage 2, recorded from four real ranks. Each row is a rank, and each column a
@@ -227,7 +227,7 @@ for kind in (runs.Hasty, zero.Zero2):
 # depends on who else will add to it.
 
 # %% [markdown]
-# ### Exercise 6.8
+# ### Exercise {{reduce_and_free}}
 #
 # This is one reduction of stage 2. `reduce_and_free(parameters)` is called on all ranks after a
 # backward. Every parameter has a gradient. It returns this rank's part of the mean gradient, flat:
@@ -277,7 +277,7 @@ def what_is_left(reduce_and_free):
 print(*launch(what_is_left, reduce_and_free, world_size=2).values, sep="\n")
 
 # %%
-check("6.8", reduce_and_free)
+check("{{reduce_and_free}}", reduce_and_free)
 
 # %% [markdown]
 # **To read on.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054), 2020, section 5.2.
@@ -295,7 +295,7 @@ check("6.8", reduce_and_free)
 #   portions, and an engine has to wait for the last one.
 # * A view keeps the whole memory behind it alive, and a gradient of zeros is as large as any other.
 #
-# **Your exercises**: 6.8 stands in a cell above, and 6.7 in [labs/zero.py](../labs/zero.py).
+# **Your exercises**: {{reduce_and_free}} stands in a cell above, and {{zero2}} in [labs/zero.py](../labs/zero.py).
 #
 # **Next**: {{next}}.
 

@@ -72,7 +72,7 @@ print("bytes of chunk:", chunk.nbytes, " bytes of the storage behind it:",
 
 # %% [markdown]
 # The parameter shows the new number, since there is only one memory. And `chunk` keeps all 24 bytes
-# alive. That was one of the bugs in exercise 6.8.
+# alive. That was one of the bugs in exercise {{reduce_and_free}}.
 #
 # In a unit of [labs/zero.py](../labs/zero.py) it is the same: `unit.flat` holds all numbers,
 # `unit.chunks` are views into it, and each parameter is one as well. (The assignment to `.data`
@@ -131,7 +131,7 @@ plot_storages(looks, title="One storage, and the tensors that look at it")
 # [08h](08h_never_wait.ipynb) has a case where they are not.)
 
 # %% [markdown]
-# ### Exercise 6.9
+# ### Exercise {{away_and_back}}
 #
 # A warm-up without ranks. Write `away_and_back(flat, numbers, meanwhile)`.
 #
@@ -160,10 +160,10 @@ def away_and_back(flat, numbers, meanwhile):
     ### END SOLUTION
 
 # %%
-check("6.9", away_and_back)
+check("{{away_and_back}}", away_and_back)
 
 # %% [markdown]
-# ### Exercise 6.10
+# ### Exercise {{gather}}
 #
 # The same with a unit. In [labs/zero.py](../labs/zero.py), write `gather(unit)`. It makes a unit
 # whole: `unit.flat` gets its memory again, and the shards of all ranks are in it, rank k's in
@@ -182,7 +182,7 @@ check("6.9", away_and_back)
 # `flat` is [5, 6, 7, 0] on both, and the parameters show 5, 6 and 7.
 
 # %% [markdown]
-# ### Exercise 6.11
+# ### Exercise {{dispose}}
 #
 # In [labs/zero.py](../labs/zero.py), write `dispose(unit)`. It frees the memory of `unit.flat`: the
 # storage that is there has 0 bytes afterwards. `unit.flat` keeps its shape. The shard and its
@@ -196,7 +196,7 @@ check("6.9", away_and_back)
 # these 96 bytes are free, and each parameter has 0 elements.
 
 # %%
-display(check("6.10"), check("6.11"))
+display(check("{{gather}}"), check("{{dispose}}"))
 
 # %% [markdown]
 # ## 3 · When to gather, when to dispose
@@ -227,7 +227,7 @@ display(check("6.10"), check("6.11"))
 # Do not count on it.)
 
 # %% [markdown]
-# ### Exercise 6.12
+# ### Exercise {{zero3}}
 #
 # In [labs/zero.py](../labs/zero.py), write the four methods of `Zero3`, a subclass of `Zero2`.
 #
@@ -247,7 +247,7 @@ display(check("6.10"), check("6.11"))
 # B; then in the backward need B, reduce B, drop B, need A, reduce A, drop A.
 
 # %%
-check("6.12")
+check("{{zero3}}")
 
 # %% [markdown]
 # Play a training step of stage 3. It is recorded from `Zero3`: from yours, or from the course's own
@@ -330,7 +330,7 @@ for ranks, tiles in ((2, 1), (4, 1), (4, 8)):
 # the same way, and gives the parts to different ranks.
 
 # %% [markdown]
-# ### Exercise 6.13
+# ### Exercise {{sharded_linear}}
 #
 # This is stage 3 for linear layers without a bias, as an autograd Function.
 # `ShardedLinear.apply(x, shard, buffer)` is called on all ranks.
@@ -392,7 +392,7 @@ print("output {}, gradient of x {}, of the weights {}".format(
     *launch(three_layers, ShardedLinear, world_size=1).values[0]))
 
 # %%
-check("6.13", ShardedLinear)
+check("{{sharded_linear}}", ShardedLinear)
 
 # %% [markdown]
 # ## Put to the test
@@ -451,7 +451,7 @@ put_to_the_test(f"""
 # * A rank holds its shards, and the units that are gathered. Those do not shrink with more ranks; a
 #   layer can be cut into tiles.
 #
-# **Your exercises**: 6.9 and 6.13 stand in cells above. The others are in
+# **Your exercises**: {{away_and_back}} and {{sharded_linear}} stand in cells above. The others are in
 # [labs/zero.py](../labs/zero.py).
 #
 # **Next**: {{next}}.

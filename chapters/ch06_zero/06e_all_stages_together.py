@@ -243,7 +243,7 @@ for rank, (of_model, of_shards) in enumerate(launch(usual_line, composing, text,
 # another direction.
 
 # %% [markdown]
-# ### Exercise 6.14 · Clip by the norm of the whole
+# ### Exercise {{clip_shards}} · Clip by the norm of the whole
 #
 # Write `clip_shards(shards, max_norm, group=None)` in [labs/composing.py](../labs/composing.py).
 # `shards` is the list of this rank's parameters. Each one has its part of the mean gradient in
@@ -270,7 +270,7 @@ for rank, (of_model, of_shards) in enumerate(launch(usual_line, composing, text,
 # (`torch.nn.utils.clip_grad_norm_` divides by the norm plus 0.000001. That passes, too.)
 
 # %%
-check("6.14")
+check("{{clip_shards}}")
 
 # %% [markdown]
 # Where does the clipping belong? After the gradients are reduced, and before the optimizer steps.

@@ -59,7 +59,7 @@ guess = predict(f"ZeRO stage 3, {world_size} ranks, {counts[-1]} micro-batches: 
                 unit="models")
 
 # %% [markdown]
-# ### Exercise 6.15 · Models sent
+# ### Exercise {{models_sent}} · Models sent
 #
 # Write `models_sent(stage, n, micro_batches=1)`. It returns how many models one rank sends in one
 # step, up to and including the optimizer's step.
@@ -79,7 +79,7 @@ def models_sent(stage, n, micro_batches=1):
     return once * {0: 2, 1: 2, 2: micro_batches + 1, 3: 3 * micro_batches}[stage]
     ### END SOLUTION
 
-check("6.15", models_sent)
+check("{{models_sent}}", models_sent)
 
 # %% [markdown]
 # Now the measurement. The small transformer is trained with each stage, in 1, 2 and 4 micro-batches
@@ -106,7 +106,7 @@ guess.compare(3 * counts[-1] * (world_size - 1) / world_size, models["stage 3"][
 # FSDP2 lets you choose. After `model.set_requires_gradient_sync(False)` it does not reduce in a
 # backward, and keeps whole gradients until the last one. It then sends less, and needs more memory.
 #
-# ### Exercise 6.16 · A factor that nobody sees
+# ### Exercise {{accumulate_part}} · A factor that nobody sees
 #
 # This is accumulation in stage 2. Read it. Do not run the check yet: the cell after the function
 # shows the symptom.
@@ -149,7 +149,7 @@ for n in (1, 2, 3):
 # The mean is `[3, 6, 8]`. Rank 0 returns `[3, 6]`, rank 1 `[8, 0]`.
 
 # %%
-check("6.16", accumulate_part)
+check("{{accumulate_part}}", accumulate_part)
 
 # %% [markdown]
 # ## 2 · How large is a unit?
@@ -235,7 +235,7 @@ print(f"b is there after {1e3 * (time.perf_counter() - started):.0f} ms, in plac
 #    for both.
 
 # %% [markdown]
-# ### Exercise 6.17 · Gather ahead, reduce behind
+# ### Exercise {{prefetching}} · Gather ahead, reduce behind
 #
 # Fill the three holes of `Prefetching` in [labs/prefetch.py](../labs/prefetch.py). It is stage 3,
 # and its messages travel while it computes. All else of `Zero3` stays as it is.
@@ -276,7 +276,7 @@ print(f"b is there after {1e3 * (time.perf_counter() - started):.0f} ms, in plac
 # | `end_backward()` | – | C, B, A |
 
 # %%
-check("6.17")
+check("{{prefetching}}")
 
 # %% [markdown]
 # ## 4 · A film: how far ahead, how large a unit

@@ -175,7 +175,7 @@ Table(["number in the tensor", *range(10)],
 # one number of file 3.
 
 # %% [markdown]
-# ### Exercise 6.18 · What to read
+# ### Exercise {{parts_to_read}} · What to read
 #
 # Write `parts_to_read(length, before, now, rank)` in
 # [labs/resharding.py](../labs/resharding.py). A flat tensor has `length` numbers. It was cut for
@@ -197,7 +197,7 @@ Table(["number in the tensor", *range(10)],
 # of them have nothing to read.)
 
 # %%
-check("6.18")
+check("{{parts_to_read}}")
 
 # %% [markdown]
 # Now for real. The lab trains a small transformer in stage 3 with Adam, in float64. After some

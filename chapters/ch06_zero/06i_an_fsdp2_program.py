@@ -198,7 +198,7 @@ for rank, found in enumerate(launch(recipe.norms, text, world_size=2, device="cp
 # [torchtitan](https://github.com/pytorch/torchtitan) does: then a unit is what is recomputed. (Part
 # 06f has shown that it costs no further bytes.)
 #
-# Weight decay goes by `p.ndim >= 2`, and the optimizer is made *after* sharding (exercise 10.20
+# Weight decay goes by `p.ndim >= 2`, and the optimizer is made *after* sharding (exercise {{shard}}
 # shows what happens before).
 #
 # ## 5 · The checkpoint
@@ -254,7 +254,7 @@ plot_curves({"": {
 # labs/train_fsdp2.py --precision bfloat16`. Then leave out a line. Sections 1 to 5 say what to
 # expect, and that mostly nobody tells you.
 #
-# ### Exercise 6.19 · A recipe that raises nothing
+# ### Exercise {{prepare}} · A recipe that raises nothing
 #
 # A colleague has written `prepare`. The loss goes down. Here are its symptoms beside one process.
 # Read the function, then the table.
@@ -318,7 +318,7 @@ Table(["", "this recipe, 2 ranks", "right"],
 # and 1.
 
 # %%
-check("6.19", prepare)
+check("{{prepare}}", prepare)
 
 # %% [markdown]
 # ## 7 · 70 billion on 8 GPUs

@@ -60,7 +60,7 @@ plot_masks(drawn, title=f"Which hidden features {n} ranks keep")
 # the common stream goes on as if nothing had been drawn.
 
 # %% [markdown]
-# ### Exercise 7.14: find the bug
+# ### Exercise {{dropped_mlp}}: find the bug
 #
 # `dropped_mlp(hidden, weight, p, randomness)` is the second half of an MLP. `hidden` has the shape
 # (samples, hidden / n), and `weight` has (width, hidden / n), as `nn.Linear` stores it. Dropout
@@ -91,7 +91,7 @@ alike = launch(parts.kept_alike, dropped_mlp, world_size=2).values[0]
 print("ranks 0 and 1 do the same:", *(f"{share} of {name}" for name, share in alike.items()))
 
 # %%
-check("7.14", dropped_mlp)
+check("{{dropped_mlp}}", dropped_mlp)
 
 # %% [markdown]
 # ### Dropout and recomputation
@@ -139,7 +139,7 @@ Table(["parameter", "whole", "on rank 0", "share"],
 # vector: the gradients of *all* parameters, one after another. If each rank took the norm of what
 # it has, each would clip differently.
 #
-# ### Exercise 7.15
+# ### Exercise {{gradient_norm}}
 #
 # Write `gradient_norm(model, group=None)` in [labs/tensor_parallel.py](../labs/tensor_parallel.py).
 # It returns the length of the whole model's gradient, as a tensor with one number, the same on
@@ -159,7 +159,7 @@ Table(["parameter", "whole", "on rank 0", "share"],
 # [4]. Both have a whole one with the gradient [4]. The norm is $\sqrt{2^2 + 4^2 + 4^2} = 6$.
 
 # %%
-check("7.15")
+check("{{gradient_norm}}")
 
 # %% [markdown]
 # ## 4 · Trained in parts
@@ -292,8 +292,8 @@ put_to_the_test(f"""
 #   many ranks have it.
 # * A loss that falls, and is the same on all ranks, proves nothing. Compare with one process.
 #
-# **Your exercises**: 7.14 stands in a cell above, and
-# [labs/tensor_parallel.py](../labs/tensor_parallel.py) has 7.15.
+# **Your exercises**: {{dropped_mlp}} stands in a cell above, and
+# [labs/tensor_parallel.py](../labs/tensor_parallel.py) has {{gradient_norm}}.
 #
 # **Next**: {{next}}.
 

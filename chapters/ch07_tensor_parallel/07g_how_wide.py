@@ -37,7 +37,7 @@ megabytes = 2.0
 # times as long.
 
 # %% [markdown]
-# ### Exercise 7.21
+# ### Exercise {{slowdown}}
 #
 # Write `slowdown(compute_seconds, sums, sum_bytes, n, inside, between)`: how many times as long a
 # step takes over the links `between` machines, compared with the links `inside` of one.
@@ -63,7 +63,7 @@ def slowdown(compute_seconds, sums, sum_bytes, n, inside, between):
     return step_seconds(between) / step_seconds(inside)
     ### END SOLUTION
 
-check("7.21", slowdown)
+check("{{slowdown}}", slowdown)
 
 # %% [markdown]
 # Here is a case at its worst: two machines, each with *one* GPU of the model and *one* network

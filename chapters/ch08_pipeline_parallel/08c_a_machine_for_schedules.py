@@ -60,7 +60,7 @@ y.backward(torch.tensor([10.0]))  # the next rank says: the loss grows by 10 for
 print("gradient of x:", x.grad.item())
 
 # %% [markdown]
-# ### Exercise 8.6
+# ### Exercise {{stage}}
 #
 # In [labs/pipeline_parallel.py](../labs/pipeline_parallel.py), write two methods of `Stage`.
 #
@@ -81,7 +81,7 @@ print("gradient of x:", x.grad.item())
 # then `backward(0, 10.0)` returns 30 and adds 20 to the weight's gradient.
 
 # %%
-check("8.6")
+check("{{stage}}")
 
 # %% [markdown]
 # ## 2 · A pipeline
@@ -91,7 +91,7 @@ check("8.6")
 # `step` waits for all messages at the end. The backward is written as well; read it first.
 
 # %% [markdown]
-# ### Exercise 8.7
+# ### Exercise {{pipeline}}
 #
 # In [labs/pipeline_parallel.py](../labs/pipeline_parallel.py), write two methods of `Pipeline`. In
 # both, `action` has a kind, a micro-batch `i` and a chunk: `_, i, chunk = action`. `self.rank` is
@@ -120,7 +120,7 @@ check("8.6")
 # rank 2. `B2` on rank 1 receives from rank 2.
 
 # %%
-check("8.7")
+check("{{pipeline}}")
 
 # %% [markdown]
 # ## 3 · The same as one process
@@ -209,7 +209,7 @@ for m, loss, norm in measured.sums_of_parts(part_of_loss):
     print(f"micro-batches: {m}, loss {loss:.2f}, norm of the gradient {norm:.2f}")
 
 # %% [markdown]
-# ### Exercise 8.8: find the bug
+# ### Exercise {{part_of_loss}}: find the bug
 #
 # Mend `part_of_loss(logits, targets, batch_samples)`. It gets the logits and targets of one
 # micro-batch, (samples, tokens, vocabulary) and (samples, tokens), and how many samples the *whole*
@@ -221,7 +221,7 @@ for m, loss, norm in measured.sums_of_parts(part_of_loss):
 # × 2 + 1 × 6) / 4 = 3. Each of the two parts is 1.5.
 
 # %%
-check("8.8", part_of_loss)
+check("{{part_of_loss}}", part_of_loss)
 
 # %% [markdown]
 # Adam divides a gradient by its own size, so its steps do not feel a factor of $m$. SGD feels it,
@@ -291,7 +291,7 @@ Table(["way", "on Gloo", "where messages of a pair take turns (emulated)"],
 # and in the same direction it does.
 
 # %% [markdown]
-# ### Exercise 8.9: find the bug
+# ### Exercise {{exchange}}: find the bug
 #
 # Mend `exchange(outgoing, incoming, rank, peer)` above. Two ranks call it, each with the other
 # one's number as `peer`; any two ranks of the world may be such a pair. It sends `outgoing`, fills
@@ -302,7 +302,7 @@ Table(["way", "on Gloo", "where messages of a pair take turns (emulated)"],
 # sends 7 and rank 1 sends 8. Then rank 0 returns 8, and rank 1 returns 7.
 
 # %%
-check("8.9", exchange)
+check("{{exchange}}", exchange)
 
 # %% [markdown]
 # Another way passes, too: one rank of the pair sends first, and the other one receives first. Then
@@ -361,7 +361,7 @@ put_to_the_test(f"""
 # * A micro-batch adds its share of the batch's mean loss, not its own mean.
 # * Messages that cross go into one batch. What works on Gloo may hang on NCCL.
 #
-# **Your exercises**: 8.8 and 8.9 stand in cells above, and 8.6 and 8.7 in
+# **Your exercises**: {{part_of_loss}} and {{exchange}} stand in cells above, and {{stage}} and {{pipeline}} in
 # [labs/pipeline_parallel.py](../labs/pipeline_parallel.py).
 #
 # **Next**: {{next}}.

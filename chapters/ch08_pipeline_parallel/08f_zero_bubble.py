@@ -38,7 +38,7 @@ p, m = world_size, 2 * world_size  # ranks, micro-batches
 # gradients of the weights (08e). Rank $r$ puts each `W` off by $r$ micro-batches. So each rank
 # keeps $p$ of them, no more than 1F1B's first rank.
 #
-# It is the schedule of exercise 8.13, `zero_bubble` in [labs/schedules.py](../labs/schedules.py).
+# It is the schedule of exercise {{my_schedule}}, `zero_bubble` in [labs/schedules.py](../labs/schedules.py).
 # Further schedules, in [labs/zero_bubbles.py](../labs/zero_bubbles.py), are texts of letters:
 # `"F" * 3 + "FIW" * 5` means three forwards, then five times F, I, W.
 

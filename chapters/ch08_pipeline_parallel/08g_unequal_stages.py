@@ -76,7 +76,7 @@ blocks.compare(2 * h * v / (24 * h * h), 2 * h * v / own_block, kind="forward", 
 # last stage is much slower than the others. Equal *times* are better.
 
 # %% [markdown]
-# ### Exercise 8.14 · Share out the layers
+# ### Exercise {{balance}} · Share out the layers
 #
 # Write `balance(seconds, stages)` in [labs/pipeline_parallel.py](../labs/pipeline_parallel.py).
 # `seconds` is a list: what each layer takes, in the order of the model. Return a list of `stages`
@@ -95,7 +95,7 @@ blocks.compare(2 * h * v / (24 * h * h), 2 * h * v / own_block, kind="forward", 
 # function has returned.
 
 # %%
-check("8.14")
+check("{{balance}}")
 
 # %% [markdown]
 # Even and balanced, on real ranks. A block's forward takes 10 ms, its backward 20 ms.

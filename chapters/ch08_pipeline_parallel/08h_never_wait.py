@@ -88,7 +88,7 @@ late.compare(p - 1, versions[0][1] - versions[0][0], kind="gradients", wire="cou
 # **weight stashing**.
 
 # %% [markdown]
-# ### Exercise 8.15 · Back through the same weights
+# ### Exercise {{stashing_stage}} · Back through the same weights
 #
 # In [labs/pipedream.py](../labs/pipedream.py), a `StashingStage` is a stage with versions. Versions
 # are dictionaries `{name: tensor}` that never change: `update`, which is written, makes a new one.
@@ -110,7 +110,7 @@ late.compare(p - 1, versions[0][1] - versions[0][0], kind="gradients", wire="cou
 # version: $w = 1.9 - 0.3 = 1.6$.
 
 # %%
-check("8.15")
+check("{{stashing_stage}}")
 
 # %% [markdown]
 # A second way is **PipeDream-2BW**. It makes one update for every $p$ micro-batches. A micro-batch
@@ -168,7 +168,7 @@ for name, (slow, quick) in pairs.items():
 # hold for a long training.
 
 # %% [markdown]
-# ### Exercise 8.16 · Find the bug
+# ### Exercise {{in_place_stage}} · Find the bug
 #
 # A new tensor for each version takes memory, somebody thought, and changed the weights in place.
 # There is no error. But compare the weights after some updates with those of `StashingStage`:
@@ -210,7 +210,7 @@ for kind in (pipedream.StashingStage, InPlaceStage):
 # gradients of $x$ are 2 and 2.
 
 # %%
-check("8.16", InPlaceStage)
+check("{{in_place_stage}}", InPlaceStage)
 
 # %% [markdown]
 # Without `.data`, autograd would have raised an error. It counts the changes of each tensor that a
@@ -254,7 +254,7 @@ put_to_the_test(f"""
 # * Whether a delay hurts is a question for several seeds, compared one by one.
 # * `.data` hides changes from autograd, and with them a wrong gradient.
 #
-# **Your exercises**: 8.15 stands in [labs/pipedream.py](../labs/pipedream.py), and 8.16 in a cell.
+# **Your exercises**: {{stashing_stage}} stands in [labs/pipedream.py](../labs/pipedream.py), and {{in_place_stage}} in a cell.
 #
 # **Next**: {{next}}.
 

@@ -105,7 +105,7 @@ draw_slices(3)
 # with the same numbers. Their backwards end there, and add their gradients up in `seen.grad`.
 
 # %% [markdown]
-# ### Exercise 8.17
+# ### Exercise {{back_through_both}}
 #
 # A warm-up with two slices, and keys alone. The forward stands below.
 #
@@ -141,7 +141,7 @@ def back_through_both(first, second, x1, x2, slope1, slope2):
     return x1.grad, x2.grad
     ### END SOLUTION
 
-check("8.17", back_through_both)
+check("{{back_through_both}}", back_through_both)
 
 # %% [markdown]
 # Now the same for a whole stage. It has several blocks, each with keys *and* values, and any number
@@ -155,7 +155,7 @@ check("8.17", back_through_both)
 # The forward is written: it adds a pair to each list for every slice.
 
 # %% [markdown]
-# ### Exercise 8.18
+# ### Exercise {{sliced_stage}}
 #
 # In [labs/sequence_slices.py](../labs/sequence_slices.py), write `SlicedStage.backward(i,
 # gradient)`. As in 8.6, it takes the pair (input, output) of slice `i` out of `self.kept`. It adds
@@ -173,7 +173,7 @@ check("8.17", back_through_both)
 # output.
 
 # %%
-check("8.18")
+check("{{sliced_stage}}")
 
 # %% [markdown]
 # One sample, in slices, through two stages, in float64. Are the loss and the gradients those of one
@@ -251,7 +251,7 @@ put_to_the_test(f"""
 # * All outputs of a slice go back together, so that its graph is gone through once.
 # * Later slices look at more keys. In long samples they should be shorter.
 #
-# **Your exercises**: 8.17 stands in a cell above, and 8.18 in
+# **Your exercises**: {{back_through_both}} stands in a cell above, and {{sliced_stage}} in
 # [labs/sequence_slices.py](../labs/sequence_slices.py).
 #
 # **Next**: {{next}}.

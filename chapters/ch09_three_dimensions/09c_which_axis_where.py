@@ -54,7 +54,7 @@ card_megabytes_per_second = 10.0
 # | dp | an all-reduce of the gradients | $2\frac{dp-1}{dp} P$ |
 
 # %% [markdown]
-# ### Exercise 9.10
+# ### Exercise {{sent_bytes_of_axes}}
 #
 # Write `sent_bytes`. It gets `sizes`, a dict with the number of ranks along "dp", "pp" and "tp";
 # `stage`, the number of this rank's stage, from 0 on; and the three numbers of above:
@@ -77,7 +77,7 @@ def sent_bytes(sizes, stage, activation_bytes, blocks, parameter_bytes):
     }
     ### END SOLUTION
 
-check("9.10", sent_bytes)
+check("{{sent_bytes_of_axes}}", sent_bytes)
 
 # %% [markdown]
 # Now the measurement. Which axis sends most in the model of this chapter, and by how much?
@@ -136,7 +136,7 @@ Table(["axis", "by formula", "measured", "calls of rank 0"],
 # [0, 4], [1, 5], and so on.
 
 # %% [markdown]
-# ### Exercise 9.11
+# ### Exercise {{leaving_bytes}}
 #
 # Write `leaving_bytes`. It gets `sizes`, a dict whose last axis changes fastest; `per_machine`, how
 # many ranks each machine has; and `sent`, a dict with the bytes that each rank sends along each
@@ -144,7 +144,7 @@ Table(["axis", "by formula", "measured", "calls of rank 0"],
 #
 # Every member of a group sends its bytes to the *next* one in the group's list, and the last one to
 # the first, as in a ring. Only what goes to a rank of another machine counts.
-# `meshes.groups_along(axis, sizes)` gives the groups: exercise 9.2.
+# `meshes.groups_along(axis, sizes)` gives the groups: exercise {{groups_along}}.
 #
 # For sizes `{"dp": 2, "tp": 2}`, 2 ranks on each machine, and `{"dp": 10, "tp": 300}`, each rank
 # sends 10 bytes to the other machine and 300 inside: `[20, 20]`. For the order
@@ -163,7 +163,7 @@ def leaving_bytes(sizes, per_machine, sent):
     return totals
     ### END SOLUTION
 
-check("9.11", leaving_bytes)
+check("{{leaving_bytes}}", leaving_bytes)
 
 # %% [markdown]
 # ## 3 · All six orders
@@ -275,7 +275,7 @@ Table(["axis", "one GPU sends in a step", "at 50 GB/s", "at 0.125 GB/s"],
 # A wrong number in such a line costs 64 GPUs for as long as it takes to fail. So check it first.
 
 # %% [markdown]
-# ### Exercise 9.12
+# ### Exercise {{derive}}
 #
 # Write `derive(arguments, world_size)`. `arguments` is a dict with the whole numbers `"tp"`,
 # `"pp"`, `"micro_batch"` (samples of a micro-batch), `"global_batch"` (samples of a step),
@@ -307,7 +307,7 @@ def derive(arguments, world_size):
     }
     ### END SOLUTION
 
-check("9.12", derive)
+check("{{derive}}", derive)
 
 # %% [markdown]
 # So the sizes of that line fit. But Megatron-LM has no option `--data-parallel-size`: it derives
@@ -316,7 +316,7 @@ check("9.12", derive)
 # large would it be?
 
 # %% [markdown]
-# ### Exercise 9.13
+# ### Exercise {{llama_parameters}}
 #
 # Write `llama_parameters(layers, width, heads, kv_heads, hidden, vocabulary)`: how many parameters
 # a model of the Llama family has. Nothing has a bias.
@@ -338,7 +338,7 @@ def llama_parameters(layers, width, heads, kv_heads, hidden, vocabulary):
     return layers * block + width + 2 * vocabulary * width
     ### END SOLUTION
 
-check("9.13", llama_parameters)
+check("{{llama_parameters}}", llama_parameters)
 
 # %%
 llama_2_70b = llama_parameters(80, 8192, 64, 8, 28672, 32000)

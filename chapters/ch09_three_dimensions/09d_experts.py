@@ -44,7 +44,7 @@ steps = 150
 # parallel, it is a layer. So what does such a layer cost?
 
 # %% [markdown]
-# ### Exercise 9.14 · How large is it?
+# ### Exercise {{expert_parameters}} · How large is it?
 #
 # Write `expert_parameters(rest, layers, width, hidden, n, k)`. It returns two whole numbers: how
 # many parameters the model has, and how many of them one token meets.
@@ -66,14 +66,14 @@ def expert_parameters(rest, layers, width, hidden, n, k):
     return rest + layers * (router + n * expert), rest + layers * (router + k * expert)
     ### END SOLUTION
 
-check("9.14", expert_parameters)
+check("{{expert_parameters}}", expert_parameters)
 
 # %% [markdown]
 # The model Mixtral 8x7B has 32 layers of 8 experts, width 4,096, hidden 14,336; a token goes
 # through 2 experts. Its attention, embeddings and norms have 1,604,587,520 parameters. (These sizes
 # are those of [its
 # configuration](https://huggingface.co/mistralai/Mixtral-8x7B-v0.1/blob/main/config.json); the
-# number follows as in exercise 9.13.)
+# number follows as in exercise {{llama_parameters}}.)
 
 # %%
 mixtral = predict("Parameters of Mixtral 8x7B, in all", unit="billion")
@@ -110,7 +110,7 @@ print(f"{whole / 1e9:.1f} billion in all; a token meets {used / 1e9:.1f} billion
 # task's loss the router learns through these probabilities alone.
 
 # %% [markdown]
-# ### Exercise 9.15 · Choose
+# ### Exercise {{route}} · Choose
 #
 # Write `route(scores, k, bias=None)` in [labs/experts.py](../labs/experts.py).
 #
@@ -127,7 +127,7 @@ print(f"{whole / 1e9:.1f} billion in all; a token meets {used / 1e9:.1f} billion
 # [0.1, 0.6] and [0, 2].
 
 # %%
-check("9.15")
+check("{{route}}")
 
 # %% [markdown]
 # The softmax is over all experts here, as in the [Switch
@@ -203,7 +203,7 @@ busiest.compare(100 / n_experts, shares_in_the_end(alone[2]).max().item(), kind=
 # and it pushes hardest on the experts that have most.
 
 # %% [markdown]
-# ### Exercise 9.16 · The balancing loss
+# ### Exercise {{balancing_loss}} · The balancing loss
 #
 # Write `balancing_loss(scores, experts, group=None)` in [labs/experts.py](../labs/experts.py).
 #
@@ -218,7 +218,7 @@ busiest.compare(100 / n_experts, shares_in_the_end(alone[2]).max().item(), kind=
 # `load_of(experts, n)` of the lab counts.
 
 # %%
-check("9.16")
+check("{{balancing_loss}}")
 
 # %% [markdown]
 # ### A bias that moves
@@ -229,7 +229,7 @@ check("9.16")
 # here](https://arxiv.org/abs/2408.15664).
 
 # %% [markdown]
-# ### Exercise 9.17 · The bias after a step
+# ### Exercise {{moved_bias}} · The bias after a step
 #
 # Write `moved_bias(bias, loads, rate)` in [labs/experts.py](../labs/experts.py). `bias` has one
 # number for each expert, `loads` how many choices fell on each of them, as whole numbers. It
@@ -239,7 +239,7 @@ check("9.16")
 # For example, with a bias of [0, 0, 0], loads [6, 3, 0] and a rate of 0.1 it is [-0.1, 0, 0.1].
 
 # %%
-check("9.17")
+check("{{moved_bias}}")
 
 # %% [markdown]
 # Now all three trainings, with the same weights at the start and the same batches:
@@ -320,7 +320,7 @@ favourites(trainings["balancing loss"][0])
 # connection carries the token on.
 
 # %% [markdown]
-# ### Exercise 9.18 · Who gets in?
+# ### Exercise {{kept}} · Who gets in?
 #
 # Write `kept(experts, n, capacity)` in [labs/experts.py](../labs/experts.py). `experts` has the
 # shape (tokens, k): each row holds the token's choices, the best first. Each of `n` experts takes
@@ -333,7 +333,7 @@ favourites(trainings["balancing loss"][0])
 # [True, False]].
 
 # %%
-check("9.18")
+check("{{kept}}")
 
 # %% [markdown]
 # What does it cost? We train four times with a capacity. How much is dropped if nobody keeps

@@ -81,7 +81,7 @@ scores.compare(2 * 128_000**2 / 1e9, matrix.nbytes / 1e9, kind="activations")
 # one number. The code calls them *out* and *lse* (the logarithm of a sum of exponentials).
 
 # %% [markdown]
-# ### Exercise 9.23 · Two sets of keys
+# ### Exercise {{merge}} · Two sets of keys
 #
 # Write `merge(out, lse, more, more_lse)` in [labs/long_contexts.py](../labs/long_contexts.py).
 #
@@ -95,10 +95,10 @@ scores.compare(2 * 128_000**2 / 1e9, matrix.nbytes / 1e9, kind="activations")
 # 8. Then out is (1 × 0 + 3 × 8) / 4 = 6, and lse is ln 4.
 
 # %%
-check("9.23")
+check("{{merge}}")
 
 # %% [markdown]
-# ### Exercise 9.24: find the bug
+# ### Exercise {{visible}}: find the bug
 #
 # Which keys may a query see? In one process, a triangle of ones says it: a row for each query, a
 # column for each key. Somebody takes the same triangle for each pair of pieces. Below, each piece
@@ -131,7 +131,7 @@ def visible(rank, source, length):
     # return torch.ones(length, length, dtype=torch.bool).tril()
     ### END SOLUTION
 
-check("9.24", visible)
+check("{{visible}}", visible)
 
 # %% [markdown]
 # So there are three kinds of blocks. A rank's own block is a triangle, earlier blocks are full.
@@ -149,7 +149,7 @@ check("9.24", visible)
 # arrive.
 
 # %% [markdown]
-# ### Exercise 9.25 · Ring attention
+# ### Exercise {{ring_attention}} · Ring attention
 #
 # Write `ring_attention(q, k, v, places, group=None)` in
 # [labs/long_contexts.py](../labs/long_contexts.py).
@@ -169,7 +169,7 @@ check("9.24", visible)
 # |---|---|
 # | `blocks(mine, theirs)` | gives pairs of slices: of places of queries, of places of keys |
 # | `attend(q, k, v, q_places, k_places)` | out and lse of one block |
-# | `merge(…)` | exercise 9.23; the beginning is out 0 and lse -inf |
+# | `merge(…)` | exercise {{merge}}; the beginning is out 0 and lse -inf |
 # | `passed_on([k, v], group)` | sends to the next rank, and gives what came from the one before |
 #
 # `mine` and `theirs` are the places of two ranks. A pair of slices says what has to be computed:
@@ -180,7 +180,7 @@ check("9.24", visible)
 # and passes on in the others.
 
 # %%
-check("9.25")
+check("{{ring_attention}}")
 
 # %% [markdown]
 # The backward is another ring. Scores are computed again, block by block, from the queries, the
@@ -215,7 +215,7 @@ idle.compare((2 * ranks - 1) / ranks, max(in_a_row) * ranks / sum(in_a_row), kin
              wire="counted")
 
 # %% [markdown]
-# ### Exercise 9.26 · Zigzag
+# ### Exercise {{zigzag}} · Zigzag
 #
 # Cut the text into $2n$ pieces. Rank $r$ gets piece $r$ and piece $2n - 1 - r$: an early one, with
 # little to see, and a late one.
@@ -226,7 +226,7 @@ idle.compare((2 * ranks - 1) / ranks, max(in_a_row) * ranks / sum(in_a_row), kin
 # For example, 8 places for 2 ranks: [0, 1, 6, 7] and [2, 3, 4, 5].
 
 # %%
-check("9.26")
+check("{{zigzag}}")
 
 # %%
 zigzag = pairs(long_contexts.zigzag)
@@ -254,7 +254,7 @@ Table(["rank", "pairs, in a row", "pairs, zigzag"],
 # kernel. Afterwards they swap back. Each swap is an all-to-all of equal parts.
 
 # %% [markdown]
-# ### Exercise 9.27 · Swap
+# ### Exercise {{swap_keys_and_values}} · Swap
 #
 # Write `swap(x, split, join, group=None)` in [labs/long_contexts.py](../labs/long_contexts.py). It
 # cuts `x` along dimension `split` into n equal parts, sends part r to rank r, and joins what comes
@@ -266,7 +266,7 @@ Table(["rank", "pairs, in a row", "pairs, zigzag"],
 # four places of the first head.
 
 # %%
-check("9.27")
+check("{{swap_keys_and_values}}")
 
 # %% [markdown]
 # ### Equal to one process
@@ -290,7 +290,7 @@ for way in long_contexts.WAYS:
 # %% [markdown]
 # ## 5 · How long a text fits?
 #
-# ### Exercise 9.28 · The longest one
+# ### Exercise {{largest_context}} · The longest one
 #
 # Write `largest_context(budget, n, heads, size, way)`: the longest context, a multiple of `n`, for
 # which one rank's attention has room in `budget` bytes. Everything is in float32, 4 bytes a number,
@@ -328,7 +328,7 @@ def largest_context(budget, n, heads, size, way):
     return context
     ### END SOLUTION
 
-check("9.28", largest_context)
+check("{{largest_context}}", largest_context)
 
 # %% [markdown]
 # Where scores take most of the room, twice as many ranks read a text that is $\sqrt 2$ times as
@@ -373,7 +373,7 @@ print("ring: measured bytes equal the formula's, for each length:", peaks["ring"
 # text, and not with its square.
 
 # %% [markdown]
-# Which of the four measured lengths fits into a budget? Exercise 9.28 counted the forward alone.
+# Which of the four measured lengths fits into a budget? Exercise {{largest_context}} counted the forward alone.
 # The backward needs scores twice, and more tensors.
 
 # %% tags=["nbval-ignore-output"]
@@ -457,7 +457,7 @@ draw_context_splits(ranks)
 # ([documentation](https://docs.nvidia.com/megatron-core/developer-guide/latest/)).
 #
 # In its final stages of pre-training Llama 3 read 131,072 places with cp 16, in the zigzag of
-# exercise 9.26, and gathered all keys ([paper](https://arxiv.org/abs/2407.21783), section 3.3.2).
+# exercise {{zigzag}}, and gathered all keys ([paper](https://arxiv.org/abs/2407.21783), section 3.3.2).
 # The paper gives two reasons. Masks between documents are easier that way. And keys are small: in
 # its largest model 16 heads share each of them. None of this was measured here.
 

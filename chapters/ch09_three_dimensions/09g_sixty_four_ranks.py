@@ -180,7 +180,7 @@ except RankError as error:
 # %% [markdown]
 # ## 2 · What lies on a rank?
 #
-# ### Exercise 9.29 · Bytes of states
+# ### Exercise {{state_bytes}} · Bytes of states
 #
 # Write `state_bytes(parameters, sizes, stage)`: how many bytes of the model's states one rank
 # keeps. `parameters` is how many parameters the whole model has, `sizes` a dict with `"dp"`, `"pp"`
@@ -201,7 +201,7 @@ def state_bytes(parameters, sizes, stage):
     return part * (16 - sharded + sharded / sizes["dp"])
     ### END SOLUTION
 
-check("9.29", state_bytes)
+check("{{state_bytes}}", state_bytes)
 
 # %% [markdown]
 # A source compares strategies in a table, from "low" to "highest". Here is such a table in numbers:

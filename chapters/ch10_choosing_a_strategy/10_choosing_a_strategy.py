@@ -92,7 +92,7 @@ Table(["GPUs", "combinations", "that break no rule"],
 # multiplications and as many additions, in each of the two products.
 
 # %% [markdown]
-# ### Exercise 10.1
+# ### Exercise {{needed_flops}}
 #
 # Write `needed_flops(tokens, layers, matrices, width, context, output)`: the FLOPs of forward and
 # backward.
@@ -116,7 +116,7 @@ def needed_flops(tokens, layers, matrices, width, context, output):
     return of_matrices + of_scores
     ### END SOLUTION
 
-check("10.1", needed_flops)
+check("{{needed_flops}}", needed_flops)
 
 # %% [markdown]
 # Is that what a training step really computes? PyTorch can count the FLOPs of all products while
@@ -178,7 +178,7 @@ Table(["", "by formula", "counted while running"],
 # above it, computing does. Drawn over the intensity, this limit is called the **roofline**.
 
 # %% [markdown]
-# ### Exercise 10.2
+# ### Exercise {{roofline_seconds}}
 #
 # Write `roofline_seconds(flops, nbytes, peak, bandwidth)`. A kernel does `flops` operations, and
 # reads and writes `nbytes` bytes; the processor does `peak` operations a second, and its memory
@@ -196,7 +196,7 @@ def roofline_seconds(flops, nbytes, peak, bandwidth):
     return max(computing, memory), "computing" if computing >= memory else "memory"
     ### END SOLUTION
 
-check("10.2", roofline_seconds)
+check("{{roofline_seconds}}", roofline_seconds)
 
 # %% [markdown]
 # Here is the roofline of the processor that runs this notebook. The dots are measured products of
@@ -253,7 +253,7 @@ plot_stacks(kinds, limits={gpus.partition("x")[2]: gpu.memory},
 # between the blocks of memory.
 
 # %% [markdown]
-# ### Exercise 10.3
+# ### Exercise {{largest_micro_batch}}
 #
 # Write `largest_micro_batch(room, states, activations, stages, samples)`. A GPU has `room` bytes;
 # the model's states take `states` of them. One sample keeps `activations` bytes on a stage.
@@ -275,7 +275,7 @@ def largest_micro_batch(room, states, activations, stages, samples):
     return max((s for s in sizes if states + activations * kept(s) <= room), default=0)
     ### END SOLUTION
 
-check("10.3", largest_micro_batch)
+check("{{largest_micro_batch}}", largest_micro_batch)
 
 # %% [markdown]
 # ## 5 · Seconds
@@ -295,7 +295,7 @@ check("10.3", largest_micro_batch)
 # Each message travels inside a machine, or through its network cards (02g).
 
 # %% [markdown]
-# ### Exercise 10.4
+# ### Exercise {{step_seconds}}
 #
 # Write `step_seconds(layer, layers, stages, microbatches, all_reduce, hidden)`, a model of cost.
 # One layer takes `layer` seconds for one micro-batch, forward and backward together.
@@ -316,7 +316,7 @@ def step_seconds(layer, layers, stages, microbatches, all_reduce, hidden):
     return turn * (microbatches + stages - 1) + all_reduce * (1 - hidden)
     ### END SOLUTION
 
-check("10.4", step_seconds)
+check("{{step_seconds}}", step_seconds)
 
 # %% [markdown]
 # The whole model is in [labs/cost_seconds.py](../labs/cost_seconds.py). Its constants say how well
@@ -437,7 +437,7 @@ explore(show_best, model=["llama-3-8b", "llama-2-13b", "llama-3-70b", "qwen-2.5-
 # the 70B model on 64 of them goes back to ZeRO 3 with recomputation.
 
 # %% [markdown]
-# ### Exercise 10.5
+# ### Exercise {{bill}}
 #
 # What does the whole training cost? A rule of thumb needs no planner: 6 FLOPs for each parameter
 # and each token.
@@ -458,7 +458,7 @@ def bill(parameters, tokens, gpus, peak, mfu, price):
     return {"days": seconds / 86400, "gpu_hours": gpu_hours, "dollars": gpu_hours * price}
     ### END SOLUTION
 
-check("10.5", bill)
+check("{{bill}}", bill)
 
 # %% tags=["nbval-ignore-output"]
 print(*planner.of_all(best, 15e12).split(": "), sep=":\n")
@@ -493,7 +493,7 @@ by_formula = float(serving.kept_for_a_token(small)) * small.context * 4 / servin
 print(f"keys and values of one text: {kept:,} bytes; by formula {by_formula:,.0f}")
 
 # %% [markdown]
-# ### Exercise 10.6
+# ### Exercise {{most_users}}
 #
 # Write `most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens)`. Each of `tp` GPUs
 # has `memory` bytes. The parameters, `parameter_bytes` in all, are cut into equal parts. For each
@@ -513,7 +513,7 @@ def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
     return max(0, int((memory - parameter_bytes / tp) // each))
     ### END SOLUTION
 
-check("10.6", most_users)
+check("{{most_users}}", most_users)
 
 # %% tags=["nbval-ignore-output"]
 servers = [(tp, serving.served(model_name, "H100", tp, users))

@@ -70,7 +70,7 @@ spread = predict("Seconds of a step: the slowest plan of the twelve, beside the 
 # **bandwidth** in bytes a second.
 
 # %% [markdown]
-# ### Exercise 10.7
+# ### Exercise {{fit_line}}
 #
 # Write `fit_line(sizes, seconds)`. It gets two lists of the same length: bytes of some messages,
 # and how many seconds each took. It finds the straight line for which the sum of the squared
@@ -91,7 +91,7 @@ def fit_line(sizes, seconds):
     return mean_time - slope * mean_size, 1 / slope
     ### END SOLUTION
 
-check("10.7", fit_line)
+check("{{fit_line}}", fit_line)
 
 # %%
 def echo_seconds(sizes, rounds=5):
@@ -225,7 +225,7 @@ plot_causes({live.in_words(plan): timing.seconds(job, plan) for plan in sorted(t
 # A model of cost need not be exact. It has to choose well. Two measures ask for that directly.
 
 # %% [markdown]
-# ### Exercise 10.8
+# ### Exercise {{regret}}
 #
 # Write `regret(predicted, measured)`. It gets two dicts with the same keys, the names of plans, in
 # any order: predicted and measured seconds of a step. Somebody who knows only the predictions runs
@@ -243,10 +243,10 @@ def regret(predicted, measured):
     return measured[chosen] / min(measured.values()) - 1
     ### END SOLUTION
 
-check("10.8", regret)
+check("{{regret}}", regret)
 
 # %% [markdown]
-# ### Exercise 10.9
+# ### Exercise {{share_in_order}}
 #
 # Write `share_in_order(predicted, measured)`. It gets two lists: predicted and measured seconds of
 # the same plans, in the same order. Of all pairs of two plans, which share is in the right order:
@@ -264,7 +264,7 @@ def share_in_order(predicted, measured):
     return right / len(pairs)
     ### END SOLUTION
 
-check("10.9", share_in_order)
+check("{{share_in_order}}", share_in_order)
 
 # %% tags=["nbval-ignore-output"]
 of_seconds = {plan: seconds for plan, (seconds, _) in told.items()}

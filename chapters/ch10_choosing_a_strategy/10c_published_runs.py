@@ -59,7 +59,7 @@ Table(["engine", "runs", "models × GPUs", "timed", "with memory", "failed", "la
 # and a table often does not say which.
 
 # %% [markdown]
-# ### Exercise 10.10 · Utilization
+# ### Exercise {{utilization}} · Utilization
 #
 # Write `utilization(layers, width, vocabulary, context, batch, seconds, gpus, peak)`. One token, in
 # the forward, needs these multiplications: in each block 12 width² with its matrices, and 2 width ×
@@ -88,7 +88,7 @@ def utilization(layers, width, vocabulary, context, batch, seconds, gpus, peak):
     return {"model": model / each, "hardware": hardware / each, "mfu": model / each / peak}
     ### END SOLUTION
 
-check("10.10", utilization)
+check("{{utilization}}", utilization)
 
 # %% [markdown]
 # BLOOM's log prints seconds *and* TFLOP/s. So each of its rows can be computed twice. Here is the
@@ -126,7 +126,7 @@ Table(["computed / printed", "rows", "ids"],
 # A model that is calibrated on a misprint learns something false. Three tests find some of them.
 
 # %% [markdown]
-# ### Exercise 10.11 · Contradictions
+# ### Exercise {{contradictions}} · Contradictions
 #
 # Write `contradictions(row)`. `row` is a dict: `"gpus"`, `"dp"`, `"tp"`, `"pp"`, `"micro_batch"`,
 # `"batch"` (samples of a step), `"flops"` of one sample, `"seconds"` of a step, and `"tflops"`, the
@@ -162,7 +162,7 @@ def contradictions(row):
     return found
     ### END SOLUTION
 
-check("10.11", contradictions)
+check("{{contradictions}}", contradictions)
 
 # %%
 suspects = []
@@ -269,7 +269,7 @@ Table(["number", "what it means", "before", "calibrated"],
 # GPU.
 
 # %% [markdown]
-# ### Exercise 10.12 · Leave out whole groups
+# ### Exercise {{cross_validate}} · Leave out whole groups
 #
 # Write `cross_validate(fit, x, y, group)`. `x`, `y` and `group` are lists, with an entry for each
 # run: what is known before, what was published, and the name of its group. `y` is None where
@@ -297,7 +297,7 @@ def cross_validate(fit, x, y, group):
     return [errors[k] for k in known]
     ### END SOLUTION
 
-check("10.12", cross_validate)
+check("{{cross_validate}}", cross_validate)
 
 # %% [markdown]
 # Does it matter what is left out together? Take a rival that knows nothing of training:
@@ -526,7 +526,7 @@ Table(["engine", "runs", "failed", "missed failures", "false alarms"], rows,
 # false alarms. A higher limit misses more failures.
 
 # %% [markdown]
-# ### Exercise 10.13 · The cheapest limit
+# ### Exercise {{cheapest_limit}} · The cheapest limit
 #
 # Write `cheapest_limit(shares, failed, limits, missed, alarm)`. `shares` is a list with the
 # predicted share of a GPU's memory for each run, and `failed` a list with True for each run that
@@ -548,7 +548,7 @@ def cheapest_limit(shares, failed, limits, missed, alarm):
     return min(limits, key=lambda limit: (cost(limit), limit))
     ### END SOLUTION
 
-check("10.13", cheapest_limit)
+check("{{cheapest_limit}}", cheapest_limit)
 
 # %% tags=["nbval-ignore-output"]
 share, failed = map(np.concatenate, zip(*shares.values()))

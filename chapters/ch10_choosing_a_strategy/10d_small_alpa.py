@@ -48,7 +48,7 @@ card_megabytes_per_second = 5.0
 # single product is cut?
 
 # %% [markdown]
-# ### Exercise 10.14 · Count the ways
+# ### Exercise {{ways}} · Count the ways
 #
 # Write `ways(layers, devices)`. A list of so many layers is cut into stages of consecutive layers,
 # at least one layer each. Each stage gets 1, 2, 4, 8, … devices. All devices are used, none twice.
@@ -73,7 +73,7 @@ def ways(layers, devices):
     return sum(comb(layers - 1, s - 1) * submeshes(s, devices) for s in range(1, layers + 1))
     ### END SOLUTION
 
-check("10.14", ways)
+check("{{ways}}", ways)
 
 # %%
 digits_of_count = predict("The number of ways for 48 layers on 64 devices has", unit="digits")
@@ -127,7 +127,7 @@ plot_bars(list(map(str, clusters)), in_digits, "plans, as a power of ten", "devi
 # gives another layout than the next one takes, the activation has to be **resharded**.
 
 # %% [markdown]
-# ### Exercise 10.15 · Resharding
+# ### Exercise {{resharding_bytes}} · Resharding
 #
 # Write `resharding_bytes(nbytes, n, before, after)` in
 # [labs/operator_shardings.py](../labs/operator_shardings.py). An activation of `nbytes` bytes in
@@ -143,7 +143,7 @@ plot_bars(list(map(str, clusters)), in_digits, "plans, as a power of ten", "devi
 # whole, and each device takes its part. So it is 600.
 
 # %%
-check("10.15")
+check("{{resharding_bytes}}")
 
 # %% [markdown]
 # Now every choice has a cost. Computing takes $6 \cdot \text{rows} \cdot \text{inputs} \cdot
@@ -207,7 +207,7 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 # the rest.
 
 # %% [markdown]
-# ### Exercise 10.16 · The equations
+# ### Exercise {{rules}} · The equations
 #
 # Write `rules(counts, edges)` in [labs/operator_shardings.py](../labs/operator_shardings.py).
 # `counts[u]` is how many ways operator `u` can choose from; `edges` is a list of pairs `(u, v)`.
@@ -224,7 +224,7 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 # equations have 4 solutions.
 
 # %%
-check("10.16")
+check("{{rules}}")
 
 # %% [markdown]
 # Does the program find what trying everything finds? Here are random chains of two layers, on 2 and
@@ -258,7 +258,7 @@ print(f"the integer program is as cheap as the cheapest of all choices: {equal} 
 # One of the limits is the right one.
 
 # %% [markdown]
-# ### Exercise 10.17 · Cut into stages
+# ### Exercise {{best_stages}} · Cut into stages
 #
 # Write `best_stages(seconds, layers, devices, microbatches)`. `seconds` is a dict: `seconds[first,
 # end, size]` is what the layers `first`, …, `end - 1` take as one stage on `size` devices, for one
@@ -300,7 +300,7 @@ def best_stages(seconds, layers, devices, microbatches):
     return stages
     ### END SOLUTION
 
-check("10.17", best_stages)
+check("{{best_stages}}", best_stages)
 
 # %% [markdown]
 # [labs/small_alpa.py](../labs/small_alpa.py) does the same with arrays, and joins both levels.

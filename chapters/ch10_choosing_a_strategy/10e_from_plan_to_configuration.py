@@ -72,7 +72,7 @@ print(writers.megatron(best[0].plan, job).text)
 # 0.1. Llama has no dropout, so the lab writes 0.
 
 # %% [markdown]
-# ### Exercise 10.18 · The parallel part
+# ### Exercise {{megatron_arguments}} · The parallel part
 #
 # Write `megatron_arguments(plan, batch, layers)` in
 # [labs/configurations.py](../labs/configurations.py). It returns a dict of options and values. Five
@@ -104,7 +104,7 @@ print(writers.megatron(best[0].plan, job).text)
 # `"--sequence-parallel": True`.
 
 # %%
-check("10.18")
+check("{{megatron_arguments}}")
 
 # %% [markdown]
 # The lab writes the other files in the same way. You complete them, too. accelerate's YAML needs
@@ -183,7 +183,7 @@ Table(["refused", "plans"], reasons.most_common(8))
 # goes through in a step. There are dp copies: ranks along tp and pp are no copies.
 
 # %% [markdown]
-# ### Exercise 10.19 · Complete it
+# ### Exercise {{complete_batch}} · Complete it
 #
 # Write `complete_batch(config, copies)`. `config` is a dict with some of the three `NAMES`, and
 # nothing else; all its numbers are 1 or more. Return a dict with all three, as whole numbers.
@@ -218,7 +218,7 @@ def complete_batch(config, copies):
     return dict(zip(NAMES, (train, micro, steps)))
     ### END SOLUTION
 
-check("10.19", complete_batch)
+check("{{complete_batch}}", complete_batch)
 
 # %% [markdown]
 # Now DeepSpeed's own parser. It gets what the lab writes for ZeRO 3 on 64 ranks, and some changes.
@@ -323,7 +323,7 @@ run = launch(fsdp2.beside_one_process, fsdp2.fsdp2(on_four, 8), text, 3, 8, torc
 print(f"in bfloat16, as it is written: off by {max(run.values):.3f} of the largest weight")
 
 # %% [markdown]
-# ### Exercise 10.20 · Nothing is learnt
+# ### Exercise {{shard}} · Nothing is learnt
 #
 # A colleague has followed a blog and written `shard`. Nothing fails. Here are the losses of four
 # steps with the same batch, on 2 ranks:
@@ -357,7 +357,7 @@ print("the colleague's:", *(f"{loss:.3f}" for loss in run.values[0]))
 # that averages over the batches of all ranks of `mesh`.
 
 # %%
-check("10.20", shard)
+check("{{shard}}", shard)
 
 # %% [markdown]
 # `fully_shard` puts new parameters into the model: the shards. The colleague's optimizer still

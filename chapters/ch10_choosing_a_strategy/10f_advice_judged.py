@@ -104,7 +104,7 @@ advice.verdict(100, 140, error), advice.verdict(100, 110, error), advice.verdict
 # needed.
 
 # %% [markdown]
-# ### Exercise 10.21 · The tree
+# ### Exercise {{walk}} · The tree
 #
 # Write `walk(parameters, layers, memory, gpus, machine=8)` in
 # [labs/advice.py](../labs/advice.py). The model has `layers` equal layers with `parameters`
@@ -138,7 +138,7 @@ advice.verdict(100, 140, error), advice.verdict(100, 110, error), advice.verdict
 # with 500 `{"dp": 1, "tp": 2, "pp": 2, "zero": 0}`. With 400 it is a ValueError.
 
 # %%
-check("10.21")
+check("{{walk}}")
 
 # %% [markdown]
 # Now walk the tree for six models on three kinds of GPU. Half of a GPU's memory is for states, so
@@ -218,7 +218,7 @@ for name, one in choices.items():
           f"{one.seconds[one.binds] / one.seconds['total']:.0%} of the step")
 
 # %% [markdown]
-# ### Exercise 10.22 · What does a verdict depend on?
+# ### Exercise {{flips}} · What does a verdict depend on?
 #
 # The engine's numbers are assumptions, such as `inside`: the share of a link's speed that a
 # collective reaches inside a machine. If one is wrong, does the verdict change?
@@ -237,7 +237,7 @@ for name, one in choices.items():
 # in the list. With `across` at 0.333 or 0.75 the verdict stays. The result is `["inside"]`.
 
 # %%
-check("10.22")
+check("{{flips}}")
 
 # %% [markdown]
 # Here are all verdicts. "Depends on" names each number of the engine that changes the verdict if it

@@ -113,7 +113,7 @@ print(f"elsewhere it takes {min(costs):.2f} to {max(costs):.2f} times as long, m
 # for?
 
 # %% [markdown]
-# ### Exercise 10.23 · What a step waits for
+# ### Exercise {{offload}} · What a step waits for
 #
 # Write `offload(parameters, ranks, link, host, backward)` in
 # [labs/practices.py](../labs/practices.py). One machine has `ranks` ranks, and each of them has an
@@ -138,7 +138,7 @@ print(f"elsewhere it takes {min(costs):.2f} to {max(costs):.2f} times as long, m
 # a parameter is written in 16 bits (2).
 
 # %%
-check("10.23")
+check("{{offload}}")
 
 # %% [markdown]
 # Now 7 billion parameters on 8 V100 of 32 GB, 64 samples of 4,096 tokens. A V100 has PCIe 3.0 with

@@ -114,7 +114,7 @@ Table(["", "recipe", "a step", "tokens/s", "memory"],
       title=f"Predicted: four of {len(judged.all_recipes(setting))} recipes that can run")
 
 # %% [markdown]
-# ### Exercise 11.1 · Your recipe
+# ### Exercise {{my_recipe}} · Your recipe
 #
 # Write `my_recipe()`. It takes nothing and returns a dict of settings. For example,
 # `{"dp": 8, "micro_batch": 2}` is plain data parallel. A size that you leave out is 1, `zero` is 0,
@@ -140,7 +140,7 @@ def my_recipe():
     return {"pp": 2, "dp": 4, "zero": 1, "micro_batch": 1, "half": True}
     ### END SOLUTION
 
-check("11.1", my_recipe)
+check("{{my_recipe}}", my_recipe)
 
 # %%
 # As long as my_recipe() gives none that can be run, another recipe runs in its place.
@@ -334,7 +334,7 @@ for rank, (count, first, last) in enumerate(run.values):
 # begins, and its shape.
 
 # %% [markdown]
-# ### Exercise 11.2 · Find numbers
+# ### Exercise {{find_numbers}} · Find numbers
 #
 # Write `find_numbers(saved, wanted)` in [labs/capstone_state.py](../labs/capstone_state.py).
 #
@@ -349,10 +349,10 @@ for rank, (count, first, last) in enumerate(run.values):
 # Saved `([3, 1], [30., 10.])` and `([2, 0], [20., -7.])`, wanted `[2, 0, 1]`: `[20., 0., 10.]`.
 
 # %%
-check("11.2")
+check("{{find_numbers}}")
 
 # %% [markdown]
-# ### Exercise 11.3 · Carry on
+# ### Exercise {{carry_on}} · Carry on
 #
 # Write `carry_on(campaign, crew, steps)` in [labs/capstone_chaos.py](../labs/capstone_chaos.py).
 # Each process calls it when it begins, also one that takes the place of a dead one. It trains until
@@ -393,7 +393,7 @@ check("11.2")
 # Two die, and two go on. Two die, and come back later. It takes about half a minute.
 
 # %% tags=["nbval-ignore-output"]
-check("11.3")
+check("{{carry_on}}")
 
 # %% [markdown]
 # ### The first day

@@ -264,7 +264,7 @@ own_patterns.compare(12, exam.with_own_pattern(squares), kind="forward", wire="c
 # and *how much*. Check your notes with the picture, and then decide.
 
 # %% [markdown]
-# ### Exercise 11.4 · Name the faults
+# ### Exercise {{name_the_faults}} · Name the faults
 #
 # Write `name_the_faults()`. It takes nothing, and returns a dict with a name for each sheet, `"A"`
 # to `"L"`. The name is a text from the list of candidates, exactly as it stands there, or `None` if
@@ -278,7 +278,7 @@ own_patterns.compare(12, exam.with_own_pattern(squares), kind="forward", wire="c
 
 # %%
 def name_the_faults():
-    """Exercise 11.4. The fault of each sheet, and the seed that they were drawn with."""
+    """Exercise {{name_the_faults}}. The fault of each sheet, and the seed that they were drawn with."""
     ### BEGIN SOLUTION
     return {
         "seed": 302,
@@ -298,7 +298,7 @@ def name_the_faults():
     ### END SOLUTION
 
 # %%
-check("11.4", name_the_faults)
+check("{{name_the_faults}}", name_the_faults)
 
 # %% [markdown]
 # Once more? Change the number behind `seed =` at the top, and run all. Another seed draws other

@@ -3,7 +3,7 @@
 import ast
 from dataclasses import dataclass, field
 
-from pedagogy_lib.course.lab_holes import methods_with_holes
+from coursekit.lab_holes import methods_with_holes
 
 from . import course
 from .assembling import assembled

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import torch
 
+from coursekit.checking import find_exercise
+from coursekit.lab_files import imported_by
+from coursekit.lab_holes import numbers_in
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.course.checking import find_exercise
-from pedagogy_lib.course.lab_files import imported_by
-from pedagogy_lib.course.lab_holes import numbers_in
 
 from .programs import Program, read_program
 
@@ -127,11 +127,11 @@ def solved_part(stem: str) -> Program:
 
 
 def solved(stem: str) -> Program:
-    from pedagogy_lib.course import build  # imports for seconds, and most students need none
+    from coursekit import build  # imports for seconds, and most students need none
 
     source = build.source_of(stem)
     name = source.relative_to(ROOT).as_posix()
-    return read_program(name, build.solved(source.read_text(encoding="utf-8")).encode())
+    return read_program(name, build.solved(build.text_of(source)).encode())
 
 
 @cache
@@ -176,11 +176,12 @@ def version(root: Path = ROOT) -> str:
 
 SOURCES = (
     ("pedagogy_lib", "**/*.py"),
-    ("pedagogy_lib", "**/*.json"),
+    ("coursekit", "**/*.py"),
     ("classroom/grading", "**/*.py"),
     ("classroom/sandbox", "**/*.py"),
     ("classroom/handout", "**/*.py"),
     ("labs", "*.py"),
     ("notebooks", "*.ipynb"),
+    ("chapters", "**/*.toml"),
     ("chapters", "**/*.py"),  # stand in where they are given; tell what counts for nothing
 )

@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from pedagogy_lib.course.checking import Wrong
-from pedagogy_lib.course.trying import Ended
-from pedagogy_lib.exercises.kit import Formula
-from pedagogy_lib.exercises.kit.formula import as_whole_as, is_raised, value_of
-from pedagogy_lib.exercises.kit.rank_exercise import RankExercise
-from pedagogy_lib.exercises.kit.trials import Collective
-from pedagogy_lib.exercises.kit.values import plain
+from coursekit.kit import Formula
+from coursekit.kit.formula import as_whole_as, is_raised, value_of
+from coursekit.kit.rank_exercise import RankExercise
+from coursekit.kit.trials import Collective
+from coursekit.kit.values import plain
+from coursekit.protocol import Wrong
+from coursekit.trying import Ended
 
 MOST_SECONDS = 20.0  # to go on with one answer
 MOST_TRIES = 12

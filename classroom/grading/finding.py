@@ -90,7 +90,9 @@ def given_definition(asked):
 
 
 def is_course_import(node) -> bool:
-    return isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pedagogy_lib")
+    return isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+        ("pedagogy_lib", "coursekit")
+    )
 
 
 def number_told(node) -> str | None:

@@ -3,8 +3,8 @@
 import types
 from pathlib import Path
 
-from pedagogy_lib.course.lab_function import LabFunction
-from pedagogy_lib.course.labs import Lab
+from coursekit.lab_function import LabFunction
+from coursekit.labs import Lab
 
 from . import course, facts
 from .assembling import assembled

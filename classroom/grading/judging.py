@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from pedagogy_lib.course import checking
-from pedagogy_lib.course.trying import Ended
+from coursekit import checking
+from coursekit.trying import Ended
 
 from . import course, facts
 from .building import built_on

@@ -5,7 +5,7 @@ import builtins
 import symtable
 from functools import lru_cache
 
-from pedagogy_lib.course.lab_holes import count_holes
+from coursekit.lab_holes import count_holes
 
 from .programs import UNREADABLE, Statement
 

@@ -62,6 +62,9 @@ def kinds_in(tree, modules):
                 yield kind, node
 
 
+INSIDE = ("pedagogy_lib.", "coursekit")
+
+
 def modules_in(tree) -> dict[str, str]:
     """{name: the module that it was imported as}"""
     return {
@@ -76,7 +79,7 @@ def import_of(node, modules) -> str:
     if isinstance(node, ast.Import):
         names = [a.name.split(".")[0] for a in node.names if a.name.split(".")[0] in MODULES]
         names = [name for name in names if name not in HARMLESS_OF]
-        names += [a.name for a in node.names if a.name.startswith("pedagogy_lib.")]
+        names += [a.name for a in node.names if a.name.startswith(INSIDE)]
         return imports(names[0]) if names else ""
     if isinstance(node, ast.ImportFrom):
         root = (node.module or "").split(".")[0]
@@ -84,7 +87,7 @@ def import_of(node, modules) -> str:
         taken = {alias.name for alias in node.names}
         if root in MODULES and not (taken <= harmless or node.module == "concurrent.futures"):
             return imports(root)
-        is_inside = (node.module or "").startswith(("pedagogy_lib.", "torch.multiprocessing"))
+        is_inside = (node.module or "").startswith((*INSIDE, "torch.multiprocessing"))
         return f"imports {node.module}" if is_inside else ""
     return ""
 

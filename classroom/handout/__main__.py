@@ -5,10 +5,10 @@ import json
 import sys
 from pathlib import Path
 
+from coursekit.build import ROOT
+from coursekit.working_copies import HANDOUT
 from pedagogy_lib.basics.errors import LaunchError
 from pedagogy_lib.basics.units import counted
-from pedagogy_lib.course.build import ROOT
-from pedagogy_lib.course.working_copies import HANDOUT
 
 from .files import handout_files
 from .packing import write_handout

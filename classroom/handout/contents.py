@@ -3,27 +3,25 @@
 import ast
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
+from coursekit.build import lab_sources, sources, text_of, with_holes
+from coursekit.chapters import exercise_folders
+from coursekit.checking import exercise_named, find_exercise
+from coursekit.lab_files import imported_by
+from coursekit.lab_holes import numbers_in
+from coursekit.record_inputs import modules_behind
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.course.build import lab_sources, sources, with_holes
-from pedagogy_lib.course.checking import EXERCISES, modules_of
-from pedagogy_lib.course.lab_files import imported_by
-from pedagogy_lib.course.lab_holes import numbers_in
 
 from .held_back import lab_text
 from .needed import needed_first
 
 OF_A_LAB = re.compile(r"""\blab\(\s*f?["'](\w+)|\blab=["'](\w+)|labs/(\w+)\.py|["'](\w+)\.py["']""")
-NEEDS = re.compile(r"needs=\(([^)]*)\)")
-NUMBER = re.compile(r"\d+\.\d+")
-FROM_CHAPTER = re.compile(r"from (?:\.\.(ch\d\d)|)\.?(\w+) import")
 CHECKED = re.compile(r"""\bcheck\(["'](\d+\.\d+)""")
 
 
 @dataclass(frozen=True)
 class Contents:
-    """parts, labs  names without endings;  exercises  modules, such as "ch02.ex09_sent_bytes";
+    """parts, labs  names without endings;  exercises  numbers, in the course's order;
     own  the numbers of those that the parts ask;  first  of those that come before them;
     names  of chapters, or of parts;  is_whole  whether these are all chapters"""
 
@@ -44,14 +42,13 @@ def contents_of(names=()) -> Contents:
     every = {path.stem: path for path in sources()}
     known = chapters_in(every)
     parts = tuple(parts_of(names, every))
-    texts = [with_holes(every[stem].read_text(encoding="utf-8")) for stem in parts]
+    texts = [with_holes(text_of(every[stem])) for stem in parts]
     complete = [one for one in known if {s for s in every if s[:2] == one} <= set(parts)]
     own = asked_in(texts, complete)
     exercises, labs = with_what_they_need(own, mentioned(texts))
     if complete == known:  # all there is, also labs that no part names
         labs = {path.stem for path in lab_sources()}
-    modules = modules_of()
-    in_order = [module for number, module in modules.items() if number in exercises]
+    in_order = [number for number in exercise_folders() if number in exercises]
     called = tuple(sorted(map(code_of, parts)) if len(names) and not set(names) <= set(known)
                    else complete)  # fmt: skip
     first = needed_first(own, texts, labs, needs_of)
@@ -66,7 +63,7 @@ def numbers_of(name: str) -> set[str]:
     """
     every = {path.stem: path for path in sources()}
     parts = parts_of([name], every)
-    texts = [with_holes(every[stem].read_text(encoding="utf-8")) for stem in parts]
+    texts = [with_holes(text_of(every[stem])) for stem in parts]
     return asked_in(texts, [name] if name.isdigit() else [])
 
 
@@ -86,7 +83,8 @@ def parts_of(names, every) -> list[str]:
 def asked_in(texts, chapters) -> set[str]:
     """The numbers of what these parts check, and of all exercises of these whole chapters."""
     checked = {number for text in texts for number in CHECKED.findall(text)}
-    return checked | {number for one in chapters for number in modules_of(str(int(one)))}
+    whole = {str(int(one)) for one in chapters}
+    return checked | {number for number in exercise_folders() if number.split(".")[0] in whole}
 
 
 def parts_named(name, every) -> list[str]:
@@ -107,16 +105,16 @@ def with_what_they_need(exercises, labs) -> tuple[set[str], set[str]]:
 
     In a handout nobody has written anything: whoever uses a lab has to write it, and check that.
     """
-    modules, exercises, labs = modules_of(), set(exercises), set(labs)
+    known, exercises, labs = exercise_folders(), set(exercises), set(labs)
     while True:
         sizes = len(exercises), len(labs)
         for name in sorted(labs):
             text = lab_text(name)
             tree = ast.parse(text)
-            exercises |= {number for number in numbers_in(tree).values() if number in modules}
+            exercises |= {number for number in numbers_in(tree).values() if number in known}
             labs |= imported_by(tree) & all_labs() | mentioned([text])
         for number in sorted(exercises):
-            labs |= mentioned([source_of(modules[number])])
+            labs |= mentioned([source_of(number)])
             exercises |= needs_of(number)
         if sizes == (len(exercises), len(labs)):
             return exercises, labs
@@ -124,22 +122,13 @@ def with_what_they_need(exercises, labs) -> tuple[set[str], set[str]]:
 
 def needs_of(number: str) -> set[str]:
     """The exercises that one is built on, as its check says."""
-    found = NEEDS.findall(source_of(modules_of()[number]))
-    return {needed for numbers in found for needed in NUMBER.findall(numbers)}
+    return {exercise_named(name).number for name in getattr(find_exercise(number), "needs", ())}
 
 
-def source_of(module) -> str:
+def source_of(number: str) -> str:
     """The text of a check, and of the modules of checks that it imports."""
-    todo, texts = [module], {}
-    while todo:
-        name = todo.pop()
-        path = EXERCISES / Path(*name.split(".")).with_suffix(".py")
-        if name not in texts and path.exists():
-            texts[name] = path.read_text(encoding="utf-8")
-            chapter = name.split(".")[0]
-            for other, imported in FROM_CHAPTER.findall(texts[name]):
-                todo.append(f"{other or chapter}.{imported}")
-    return "\n".join(texts.values())
+    paths = modules_behind(exercise_folders()[number] / "check.py")
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(paths))
 
 
 def all_labs() -> set[str]:

@@ -4,12 +4,12 @@ import hashlib
 import json
 import re
 
-from pedagogy_lib.course.build import ROOT
-from pedagogy_lib.course.definitions import digests_of
-from pedagogy_lib.course.working_copies import HANDOUT
-from pedagogy_lib.exercises.kit.sealed import sealed
+from coursekit.build import ROOT
+from coursekit.definitions import digests_of
+from coursekit.kit.sealed import sealed
+from coursekit.working_copies import HANDOUT
 
-from .compiling import compiled_checks
+from .checks import handed_out
 from .contents import Contents, contents_of
 from .held_back import lab_text
 from .notebooks import notebook_of
@@ -19,7 +19,7 @@ AS_THEY_ARE = ("LICENSE", "constraints.txt", "environment.yml", "reports/machine
                "tools/setup.py", "assets/first_look.png", "assets/step_check.png",
                "assets/step_compare.png", "assets/step_hang.png",
                "assets/step_predict.png")  # fmt: skip
-OF_A_CHECK = re.compile(r"exercises/ch\d\d/(?!__init__)\w+\.py$")
+OF_A_CHECK = re.compile(r"chapters/.*\.py$")
 NOT_CODE = ("__pycache__",)
 DATA_OF_LABS = ("labs/published", "labs/clusters")
 COVERS = "assets/covers"
@@ -99,7 +99,7 @@ def handout_files(names=()) -> dict[str, bytes]:
         "Makefile": MAKEFILE,
         ".gitignore": IGNORED,
         "pyproject.toml": project_with_tables(),
-        "README.md": readme_of(contents, list(map(number_of, contents.exercises))),
+        "README.md": readme_of(contents, list(contents.exercises)),
     }
     files |= {name: text.encode() for name, text in texts.items()}
     paths = {*files, *(f"notebooks/{part}.ipynb" for part in contents.parts)}
@@ -116,33 +116,28 @@ def with_version(files, contents: Contents) -> dict[str, bytes]:
                  if name.startswith("labs/") and name.endswith(".py")}  # fmt: skip
     name = NAME if contents.is_whole else "-".join([NAME, *contents.names])
     about = {"name": name, "version": f"{project}-{of_all[:8]}", "chapters": contents.names,
-             "exercises": list(map(number_of, contents.exercises)),
+             "exercises": list(contents.exercises),
              "asks": sorted({*contents.own, *contents.first}),
              "files": digests, "functions": functions}  # fmt: skip
     return dict(sorted((files | {HANDOUT: (json.dumps(about, indent=1) + "\n").encode()}).items()))
 
 
-def number_of(module: str) -> str:
-    """`ch02.ex09_sent_bytes` is 2.9."""
-    return f"{int(module[2:4])}.{int(module[7:9])}"
-
-
 def bench_files() -> dict[str, bytes]:
-    """`pedagogy_lib` without its checks."""
-    paths = (ROOT / "pedagogy_lib").rglob("*")
+    """`pedagogy_lib` and `coursekit`, and what says how the exercises are numbered."""
+    paths = [*(ROOT / "pedagogy_lib").rglob("*"), *(ROOT / "coursekit").rglob("*")]
+    paths += (ROOT / "chapters").glob("ch*/chapter.toml")
     return {
-        name: path.read_bytes()
+        path.relative_to(ROOT).as_posix(): path.read_bytes()
         for path in paths
         if path.is_file() and not set(path.parts) & set(NOT_CODE)
-        if not (name := path.relative_to(ROOT).as_posix()).startswith("pedagogy_lib/exercises/")
     }
 
 
 def packed_checks(contents: Contents) -> dict[str, bytes]:
-    """The compiled checks; the code of each one packed, as some of it says what is right."""
+    """The checks; the code of each file packed, as some of it says what is right."""
     return {
         name: sealed(data.decode()).encode() if OF_A_CHECK.search(name) else data
-        for name, data in compiled_checks(contents.exercises).items()
+        for name, data in handed_out(contents.exercises).items()
     }
 
 

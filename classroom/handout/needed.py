@@ -4,7 +4,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from pedagogy_lib.course.checking import modules_of
+from coursekit.chapters import exercise_folders
 from pedagogy_lib.unwritten import still_to_write
 
 from .held_back import lab_text
@@ -22,7 +22,7 @@ def needed_first(own, texts, labs, needs) -> tuple[str, ...]:
     found = set(own) | come_to(texts, labs)
     while more := {n for number in found for n in needs(number)} - found:
         found |= more
-    order = list(modules_of())
+    order = list(exercise_folders())
     last = max((order.index(number) for number in own), default=0)
     return tuple(n for n in order[:last] if n in found and n not in own)
 

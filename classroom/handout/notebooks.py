@@ -3,7 +3,7 @@
 import posixpath
 import re
 
-from pedagogy_lib.course.build import dump, source_of, to_notebook, with_holes
+from coursekit.build import dump, source_of, text_of, to_notebook, with_holes
 
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^()\s]*)\)")
 DEFINED = re.compile(r"^\[(\w+)\]: (\S+)\n?", re.MULTILINE)  # below a text: where [05b] leads
@@ -29,7 +29,7 @@ def notebook_of(part: str, paths) -> bytes:
 
     paths  all files of the handout
     """
-    text = source_of(part).read_text(encoding="utf-8")
+    text = text_of(source_of(part))
     notebook = to_notebook(with_holes(text), part)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":

@@ -6,7 +6,7 @@ import shutil
 import zipfile
 from pathlib import Path
 
-from pedagogy_lib.course.working_copies import HANDOUT
+from coursekit.working_copies import HANDOUT
 
 BEFORE_ALL = (1980, 1, 1, 0, 0, 0)  # the first time that a zip can name
 MODE = 0o644

@@ -1,7 +1,7 @@
 """The README of a handout, for students."""
 
-from pedagogy_lib.course.chapter_texts import row
-from pedagogy_lib.course.chapters import parts
+from coursekit.chapter_texts import row
+from coursekit.chapters import parts
 
 TEXT = """# Distributed training, measured
 
@@ -59,7 +59,8 @@ have found. It lists what is still unwritten. Without `NAME` it takes the name o
 | `notebooks/` | the parts above, with holes where the exercises are |
 | `work/` | your copies of them, made by `make lab` |
 | `labs/` | the algorithms as programs, with holes; each also runs under `torchrun` |
-| `pedagogy_lib/` | the bench: launch ranks, measure, predict, draw; and the checks |
+| `pedagogy_lib/`, `coursekit/` | the bench: launch ranks, measure, draw; predictions, checks |
+| `chapters/` | the checks of the exercises, packed |
 | `reports/` | `make report`: an HTML page on what this machine does with each collective |
 
 MIT licence.
@@ -85,7 +86,7 @@ def readme_of(contents, numbers) -> str:
     if first:
         needed = WRITE_FIRST.format(numbers=listed(first), first=first[0])
     needed += "" if contents.is_whole else NOT_HERE
-    own = next((n for n in numbers if n not in others), "2.1")
+    own = next((n for n in numbers if n not in others), "")
     return TEXT.format(title=title, rows="\n".join(rows), needed=needed, number=own)
 
 

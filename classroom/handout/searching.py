@@ -11,9 +11,12 @@ import zipfile
 from dataclasses import dataclass
 from functools import cache
 
-from pedagogy_lib.course.build import BEGIN, BUG, END, ROOT, lab_sources, sources
-from pedagogy_lib.course.checking import EXERCISES
-from pedagogy_lib.exercises.kit.sealed import unsealed
+from coursekit.build import BEGIN, BUG, END, ROOT, lab_sources, sources
+from coursekit.build import text_of as text_of_source
+from coursekit.chapters import exercise_folders
+from coursekit.checking import find_exercise
+from coursekit.kit import Formula
+from coursekit.kit.sealed import unsealed
 
 from .code_pieces import (
     SMALLEST_WHOLE,
@@ -24,7 +27,6 @@ from .code_pieces import (
     size_of,
     without_docstrings,
 )
-from .slicing import defined_by
 
 MARKED = re.compile(rf"^[ \t]*{BEGIN}\n(.*?)^[ \t]*(?:{BUG}|{END})\n", re.DOTALL | re.MULTILINE)
 MOST_STATEMENTS = 12  # of an answer
@@ -72,7 +74,7 @@ def answers() -> dict[tuple[str, int, str], Piece]:
 def solutions():
     """Yield (whose, statements) of everything between the marks of solutions."""
     for path in [*sources(), *lab_sources()]:
-        text = path.read_text(encoding="utf-8")
+        text = text_of_source(path)
         tree = without_docstrings(ast.parse(text))
         for match in MARKED.finditer(text):
             first = text.count("\n", 0, match.start()) + 1
@@ -94,33 +96,19 @@ def statements_within(node, lines):
 
 def truths():
     """Yield (whose, statements) of what truth and mistakes of formulas are made of."""
-    for path in sorted(EXERCISES.glob("ch*/ex*.py")):
-        tree = without_docstrings(ast.parse(path.read_text(encoding="utf-8")))
-        found = next((n for n in tree.body if "EXERCISE" in defined_by(n)), None)
-        call = getattr(found, "value", None)
-        given = {k.arg: k.value for k in getattr(call, "keywords", [])}
-        if not {"truth", "mistakes"} <= given.keys():
-            continue
-        number = f"{int(path.parent.name[2:])}.{int(path.name[2:4])}"
-        for statements in functions_reached(tree, [given["truth"], given["mistakes"]]):
-            yield f"truth or mistakes of {number}", statements
+    for number, folder in exercise_folders().items():
+        if isinstance(find_exercise(number), Formula) and (folder / "truth.py").exists():
+            text = (folder / "truth.py").read_text(encoding="utf-8")
+            for statements in bodies_of_functions(without_docstrings(ast.parse(text))):
+                yield f"truth or mistakes of {folder.name}", statements
 
 
-def functions_reached(tree, nodes):
-    """Yield the bodies of functions and lambdas that these use."""
-    local, seen, todo = {name: n for n in tree.body for name in defined_by(n)}, set(), [*nodes]
-    while todo:
-        node = todo.pop()
-        for part in ast.walk(node):
-            if isinstance(part, ast.Lambda):
-                yield [ast.Return(part.body)]
-            if isinstance(part, ast.FunctionDef):
-                yield part.body
-            used = part.id if isinstance(part, ast.Name) else None
-            is_new = used in local and used not in seen and used != "EXERCISE"
-            if is_new and not isinstance(local[used], (ast.Import, ast.ImportFrom)):
-                seen.add(used)
-                todo.append(local[used])
+def bodies_of_functions(tree):
+    for part in ast.walk(tree):
+        if isinstance(part, ast.Lambda):
+            yield [ast.Return(part.body)]
+        if isinstance(part, ast.FunctionDef):
+            yield part.body
 
 
 def search(files: dict[str, bytes]) -> list[Found]:

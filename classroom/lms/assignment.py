@@ -11,9 +11,9 @@ import nbformat
 from classroom.handout.contents import Contents, contents_of
 from classroom.handout.files import COVERS, lab_files
 from classroom.handout.notebooks import notebook_of
+from coursekit.build import ROOT, dump
+from coursekit.checking import find_exercise
 from pedagogy_lib.basics.errors import WrongInput, need
-from pedagogy_lib.course.build import ROOT, dump
-from pedagogy_lib.course.checking import find_exercise
 
 from .cells import with_grades
 

@@ -12,13 +12,13 @@ from classroom.grading import course
 from classroom.grading.command import given_numbers
 from classroom.handout.packing import entry
 from classroom.pages.rendering import topic
+from coursekit.build import ROOT
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.units import counted
-from pedagogy_lib.course.build import ROOT
 
 HERE = Path(__file__).parent
 PROGRAMS = {"setup.sh": "gradescope_setup.sh", "run_autograder": "gradescope_run.sh"}
-COURSE = ("classroom/**/*", "labs/**/*", "notebooks/*.ipynb", "pedagogy_lib/**/*",
+COURSE = ("classroom/**/*", "coursekit/**/*", "labs/**/*", "notebooks/*.ipynb", "pedagogy_lib/**/*",
           "chapters/**/*", "solutions/labs/*.py", "tools/setup.py", "pyproject.toml",
           "constraints.txt", "LICENSE")  # fmt: skip
 NOT_CODE = {"__pycache__", ".ipynb_checkpoints"}

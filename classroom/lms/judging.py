@@ -15,8 +15,8 @@ from pathlib import Path
 
 from classroom.grading.command import given_numbers
 from classroom.sandbox.choosing import chosen
+from coursekit.checking import exercises_of
 from pedagogy_lib.basics.errors import LaunchError
-from pedagogy_lib.course.checking import exercises_of
 
 from .judged import judged, told_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 # "process": the one that runs; "of": the state of the course that it has read;
 # "last": (question, answer)
 _held: dict = {}
-COURSE = ("chapters", "classroom", "labs", "notebooks", "pedagogy_lib", "solutions")
+COURSE = ("chapters", "classroom", "coursekit", "labs", "notebooks", "pedagogy_lib", "solutions")
 
 
 def begin(python, course, wishes: dict):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .normalised import tokens_of
 
-# Chosen on the right answers in tests/answers, of which no two may be found, as `tests/` shows.
+# Chosen on the right answers in answers.py, of which no two may be found, as `tests/` shows.
 LENGTH = 6  # tokens of a piece
 LEAST_SHARED = 25  # pieces of their own that two have to have in common
 LEAST_SHARE = 0.6  # of the pieces of the shorter one

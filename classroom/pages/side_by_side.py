@@ -5,7 +5,7 @@ from functools import cache
 
 from markupsafe import Markup
 
-from pedagogy_lib.course import build
+from coursekit import build
 
 from . import alike
 from .findings import answer_of
@@ -67,7 +67,7 @@ def known_pieces(exercise) -> set[tuple] | None:
     """Those of what was handed out and of its solution; None where the course has none here."""
     stem = exercise["lab"] or exercise["part"]
     sources = [*build.sources(), *build.lab_sources()]
-    return next((pieces_in(path.read_text()) for path in sources if path.stem == stem), None)
+    return next((pieces_in(build.text_of(path)) for path in sources if path.stem == stem), None)
 
 
 @cache

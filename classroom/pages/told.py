@@ -4,11 +4,12 @@ import re
 
 from markupsafe import Markup
 
+from coursekit import verdicts
+from coursekit.checking import find_exercise, finds_a_bug
+from coursekit.protocol import Wrong
+from coursekit.verdicts import Verdict
+from coursekit.watching import Printed
 from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.course import verdicts
-from pedagogy_lib.course.checking import Wrong, find_exercise, finds_a_bug
-from pedagogy_lib.course.verdicts import Verdict
-from pedagogy_lib.course.watching import Printed
 
 from .harmless import plain
 

@@ -11,9 +11,9 @@ import selectors
 import time
 from dataclasses import dataclass
 
-from pedagogy_lib.course.elsewhere import LENGTH
-from pedagogy_lib.course.exact_values import made_of
-from pedagogy_lib.course.trying import Ended, Submitted
+from coursekit.elsewhere import LENGTH
+from coursekit.exact_values import made_of
+from coursekit.trying import Ended, Submitted
 
 MOST_REPLY_BYTES = 256 * 2**20
 MOST_CONTAINERS = 1_000_000  # lists and dicts in a reply: as objects they take far more memory

@@ -14,24 +14,19 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from classroom.handout.compiling import compiled_checks
+from classroom.handout.checks import next_to_answers
 from pedagogy_lib.basics.places import COURSE
-from pedagogy_lib.course.checking import modules_of
 
-PARTS = ("pedagogy_lib", "labs")
-CHECKS = "exercises/ch"  # with a chapter's number: files that hold what is right
+PARTS = ("pedagogy_lib", "coursekit", "labs")
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints")
 
 
 def files_of(course: Path) -> list[Path]:
     """The files of a course that a sandbox is made of, relative to its folder."""
-    found = (path for part in PARTS for path in sorted((course / part).rglob("*")))
+    found = [path for part in PARTS for path in sorted((course / part).rglob("*"))]
+    found += sorted((course / "chapters").glob("ch*/chapter.toml"))
     relative = (path.relative_to(course) for path in found if path.is_file())
     return [path for path in relative if not set(LEFT_OUT) & set(path.parts)]
-
-
-def is_check(path: Path) -> bool:
-    return Path(*path.parts[1:]).as_posix().startswith(CHECKS)
 
 
 def digest_of(course: Path, files) -> str:
@@ -54,7 +49,8 @@ def prepared(folder: Path | None = None) -> Path:
     if not there.exists():
         new = Path(tempfile.mkdtemp(dir=folder))
         fill(new, files)
-        compileall.compile_dir(new / PARTS[0], quiet=2)
+        for part in (*PARTS, "chapters"):
+            compileall.compile_dir(new / part, quiet=2)
         with contextlib.suppress(OSError):  # another process of this grading was quicker
             new.rename(there)
         shutil.rmtree(new, ignore_errors=True)
@@ -63,10 +59,9 @@ def prepared(folder: Path | None = None) -> Path:
 
 def fill(new: Path, files):
     for path in files:
-        if not is_check(path):
-            (new / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(COURSE / path, new / path)
-    for name, content in compiled_checks(modules_of().values(), has_values=False).items():
+        (new / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(COURSE / path, new / path)
+    for name, content in next_to_answers().items():
         (new / name).parent.mkdir(parents=True, exist_ok=True)
         (new / name).write_bytes(content)
 

@@ -7,7 +7,7 @@ import sys
 PROGRAM = """
 import runpy, sys
 sys.path.insert(0, sys.argv.pop(1))
-runpy.run_module("pedagogy_lib.course.elsewhere", run_name="__main__", alter_sys=True)
+runpy.run_module("coursekit.elsewhere", run_name="__main__", alter_sys=True)
 """
 
 os.execv(sys.executable, [sys.executable, "-I", "-c", PROGRAM, *sys.argv[1:]])

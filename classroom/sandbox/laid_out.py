@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from .course import prepared
 from .refusals import Refusal
 
+OURS = ("chapters", "coursekit", "pedagogy_lib", "cells")
 MOST_FILES, MOST_BYTES = 1000, 64 * 2**20
 HERE = Path(__file__).parent
 PROGRAMS = ("inside.py", "keeper.py", "new_root.py")
@@ -50,7 +51,7 @@ def place_of(name: str) -> PurePosixPath:
     """The path of a student's file in the course. Raises Refusal if it has to lie elsewhere."""
     path = PurePosixPath(name)
     odd = "\0" in name or "\\" in name or path.is_absolute() or ".." in path.parts
-    if odd or not path.parts or path.parts[0] in ("pedagogy_lib", "cells"):
+    if odd or not path.parts or path.parts[0] in OURS:
         raise Refusal(f"a file of this submission is called {name!r:.80}: it has no place in labs/")
     return path
 

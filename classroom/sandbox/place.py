@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from pedagogy_lib.course.trying import Ended, Submitted
+from coursekit.trying import Ended, Submitted
 
 from .connection import Connection, Pipes
 from .limits import Limits

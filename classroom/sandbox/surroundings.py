@@ -14,7 +14,14 @@ HOST = "sandbox"
 HOSTS = f"127.0.0.1 localhost {HOST}\n::1 localhost\n"
 STUDENT = 1000  # the user's number inside, where it can be chosen
 PEOPLE = f"student:x:{STUDENT}:{STUDENT}:student:/tmp:/bin/sh\n"
-TEACHERS = ("chapters", "classroom", "pedagogy_lib", "solutions", "tests")  # if they are installed
+TEACHERS = (
+    "chapters",
+    "classroom",
+    "coursekit",
+    "pedagogy_lib",
+    "solutions",
+    "tests",
+)  # if they are installed
 
 
 def environment(scratch="/tmp") -> dict[str, str]:

@@ -5,13 +5,12 @@ import re
 from functools import cache
 from pathlib import Path
 
-from pedagogy_lib.course.build import ROOT
+from coursekit.chapters import exercise_folders, exercise_numbers
 
 from .prerequisites import checks, part_of_exercise
 from .what_to_say import SAY
 
 PAGE = Path(__file__).with_name("misconceptions.md")
-ANSWERS = ROOT / "tests" / "answers"
 WRONG = re.compile(r"^# %% wrong · (.+?)(?: \[deep\])?$", re.MULTILINE)
 MOST = 3  # others of an exercise
 TOP = """# What students get wrong, and what to say
@@ -34,7 +33,8 @@ def text() -> str:
 
 def table(chapter: int) -> str:
     lines = ["", f"## Chapter {chapter:02}", ""]
-    important = [(n, said(n, words), say) for n, words, say in SAY if chapter_of(n) == chapter]
+    known = [(exercise_numbers()[name], words, say) for name, words, say in SAY]
+    important = [(n, said(n, words), say) for n, words, say in known if chapter_of(n) == chapter]
     lines += ["| exercise | the check says | say |", "|---|---|---|"] if important else []
     lines += [f"| {titled(n)} | {cell(sentence)} | {cell(say)} |" for n, sentence, say in important]
     lines += ["", "<details><summary>Others, by exercise</summary>", ""]
@@ -88,19 +88,19 @@ def pairs_of(exercise) -> list[tuple]:
 
 def phrases(number: str) -> list[str]:
     """What the diagnoses of tested wrong answers contain."""
-    chapter, place = (int(part) for part in number.split("."))
-    files = (ANSWERS / f"ch{chapter:02}").glob(f"ex{place:02}_*.py")
-    return [phrase for file in files for phrase in WRONG.findall(file.read_text(encoding="utf-8"))]
+    file = exercise_folders()[number] / "answers.py"
+    return WRONG.findall(file.read_text(encoding="utf-8"))
 
 
 @cache
 def constants(number: str) -> list[str]:
     """Texts in the check's file, and in those that it shares with its chapter; its own first."""
-    chapter, place = (int(part) for part in number.split("."))
-    folder = ROOT / "pedagogy_lib" / "exercises" / f"ch{chapter:02}"
-    own = sorted(folder.glob(f"ex{place:02}_*.py"))
-    shared = sorted(path for path in folder.glob("*.py") if not re.match(r"ex\d", path.name))
-    return [node.value for path in [*own, *shared]
+    folder = exercise_folders()[number]
+    in_order = [folder / name for name in ("cases.py", "truth.py", "check.py")]
+    others = sorted(set(folder.glob("*.py")) - {*in_order, folder / "answers.py"})
+    own = [path for path in [*in_order, *others] if path.exists()]
+    return [node.value for path in [*own, *sorted(folder.parent.glob("*.py"))]
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
-            and len(node.value.split()) > 3 and "\n" not in node.value]  # fmt: skip
+            and node.value[:1] != "," and len(node.value.split()) > 3
+            and "\n" not in node.value]  # fmt: skip

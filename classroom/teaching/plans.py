@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from pedagogy_lib.course.build import source_of
-from pedagogy_lib.course.chapters import Part, parts
+from coursekit.build import source_of, text_of
+from coursekit.chapters import Part, exercise_numbers, parts
 
 from .deck import record_of, slides_of
 from .prerequisites import built_on, needed_by, part_of_exercise
@@ -61,7 +61,7 @@ def detailed(number: int, week: Week) -> list[str]:
             f"| [{name} · {part.title}](../../solutions/{part.stem}.ipynb) | {took} | "
             f"{needs(part)} | {goal(part)} | {proof(part)} |"
         )
-    homework = ", ".join(week.homework.split())
+    homework = ", ".join(exercise_numbers()[name] for name in week.homework.split())
     return [*lines, "", f"**In class**: {week.show}", "", f"**At home**: exercises {homework}."]
 
 
@@ -72,7 +72,7 @@ def needs(part: Part) -> str:
 
 def goal(part: Part) -> str:
     """What the cover promises."""
-    source = source_of(part.stem).read_text(encoding="utf-8")
+    source = text_of(source_of(part.stem))
     words = " ".join(source.replace("\n# ", " ").split())
     return re.search(r"\*\*After this part you can\*\* (.+?\.)(?= #| \*\*|$)", words)[1]
 
@@ -94,6 +94,6 @@ def order_faults(weeks: list[Week]) -> list[str]:
             faults += [f"{name} comes before {need}" for need in missing]
             taught.append(name)
         here = week.parts.split()
-        faults += [f"{number} is not of this week" for number in week.homework.split()
-                   if part_of_exercise()[number] not in here]  # fmt: skip
+        faults += [f"{name} is not of this week" for name in week.homework.split()
+                   if part_of_exercise()[exercise_numbers()[name]] not in here]  # fmt: skip
     return faults

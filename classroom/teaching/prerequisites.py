@@ -3,9 +3,9 @@
 import re
 from functools import cache
 
-from pedagogy_lib.course.build import lab_sources
-from pedagogy_lib.course.chapters import parts
-from pedagogy_lib.course.checking import chapters_with_checks, exercises_of
+from coursekit.build import lab_sources
+from coursekit.chapters import parts
+from coursekit.checking import chapters_with_checks, exercises_of
 
 
 @cache

@@ -6,8 +6,8 @@ from html import escape
 from pathlib import Path
 from struct import unpack
 
+from coursekit.chapters import Part, parts
 from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.course.chapters import Part, parts
 
 from .deck import Slide, record_of, slides_of
 from .maths import to_html

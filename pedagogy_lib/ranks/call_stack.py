@@ -11,7 +11,7 @@ import threading
 import torch
 import torch.distributed as dist
 
-from ..basics.places import FOR_A_THREAD, Place
+from ..basics.places import FOR_A_THREAD, PUBLISHED, Place
 from ..basics.units import counted
 
 _PATHS = sysconfig.get_paths()
@@ -22,8 +22,10 @@ LIBRARY_FOLDERS = tuple(
         _PATHS["purelib"],
         _PATHS["platlib"],
         os.path.dirname(os.path.dirname(torch.__file__)),
-        os.path.dirname(os.path.dirname(__file__)),  # this package
-        os.path.join(os.path.dirname(__file__), "..", "..", "classroom"),  # who grades
+        PUBLISHED / "pedagogy_lib",
+        PUBLISHED / "coursekit",
+        PUBLISHED / "chapters",  # checks
+        PUBLISHED / "classroom",  # who grades
     )
 )
 MOST_CALLERS = 4  # told of a place

@@ -19,7 +19,7 @@ import contextlib
 import ctypes
 import errno
 import gc
-import importlib
+import importlib.util
 import os
 import pickle
 import select
@@ -250,10 +250,15 @@ def frozen_imports():
         gc.enable()
 
 
-def import_package(folder):
-    """Import this package, and no other of its name. Files beside it are to hide no library."""
+def import_packages(folder):
+    """Import this package and the course's, and no others of their names.
+
+    Files next to them are to hide no library.
+    """
     sys.path.insert(0, os.path.dirname(os.path.dirname(folder)))
     importlib.import_module("pedagogy_lib")
+    if importlib.util.find_spec("coursekit"):
+        importlib.import_module("coursekit")
     del sys.path[0]
 
 
@@ -272,12 +277,13 @@ def main():
 def preload() -> tuple[str, ...]:
     """Import what every rank needs; returns what is to be imported while nobody waits."""
     modules = importlib.import_module("pedagogy_lib.ranks.preloading")
-    for name in modules.PRELOAD:
+    with_course = ("coursekit.kit",) if "coursekit" in sys.modules else ()
+    for name in modules.PRELOAD + with_course:
         importlib.import_module(name)
     sys.modules["sysconfig"].get_paths()  # reads a large table on its first call
     return modules.PRELOAD_WHEN_IDLE
 
 
 if __name__ == "__main__":
-    import_package(sys.path.pop(0))
+    import_packages(sys.path.pop(0))
     main()

@@ -19,7 +19,7 @@ from .control_socket import LineReader, has_come, identity_of
 PACKAGE = Path(__file__).parents[1]
 SCRIPT = Path(__file__).with_name("fork_server.py")
 # What the fork server imports from: it starts anew when one of these files is edited.
-ROOMS = ("", "basics", "machines", "measuring", "ranks", "course", "exercises", "exercises/kit")
+ROOMS = ("", "basics", "machines", "measuring", "ranks", "../coursekit", "../coursekit/kit")
 # Forking is safe where torch's libraries start no threads on import. Elsewhere each rank is a
 # fresh interpreter, which takes seconds instead of milliseconds.
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
@@ -222,8 +222,8 @@ def close_all(files):
 def state_of_sources() -> list[tuple[str, int]]:
     """Which files the fork server may import, and when each was last changed."""
     found = []
-    for room in ROOMS:
-        with os.scandir(PACKAGE / room) as files:
+    for folder in filter(os.path.isdir, (PACKAGE / room for room in ROOMS)):
+        with os.scandir(folder) as files:
             found += [(f.path, f.stat().st_mtime_ns) for f in files if f.name.endswith(".py")]
     return sorted(found)
 

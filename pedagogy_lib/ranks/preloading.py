@@ -9,7 +9,6 @@ PRELOAD = (
     "sysconfig",
     "termios",
     "pedagogy_lib.ranks.rank",
-    "pedagogy_lib.exercises.kit",
 )
 # Imported while nobody waits, or before a launch whose work names what needs them: the first
 # y.backward(gradient), or the first step of an optimizer, would import them in every rank.

@@ -14,7 +14,7 @@ from .messages import SMALL_BYTES
 from .pickling import Pickler, reduced
 
 # Packages whose classes, when they are unpacked, are known neither to hang nor to exit.
-KNOWN = {"builtins", "collections", "numpy", "pedagogy_lib", "torch"}
+KNOWN = {"builtins", "collections", "coursekit", "numpy", "pedagogy_lib", "torch"}
 
 
 class ResultPickler(Pickler):

@@ -1,6 +1,7 @@
 # wrong · patches the check, its verdict and its error
-import pedagogy_lib.course.checking as checking
-import pedagogy_lib.course.verdicts as verdicts
+import coursekit.checking as checking
+import coursekit.protocol as protocol
+import coursekit.verdicts as verdicts
 
 
 class Never(Exception):
@@ -8,7 +9,7 @@ class Never(Exception):
         raise StopIteration
 
 
-checking.Wrong = Never
+checking.Wrong = protocol.Wrong = Never
 checking.examined = lambda *args: None
 verdicts.Verdict.passed = True
 checking.examine = checking.check = lambda *args, **kwargs: verdicts.Verdict("x", True, [])

@@ -4,7 +4,7 @@ import math
 import torch
 
 import pedagogy_lib.basics.closeness as closeness
-import pedagogy_lib.exercises.kit.values as values
+import coursekit.kit.values as values
 
 for module in (closeness, values, math, torch):
     for name in dir(module):

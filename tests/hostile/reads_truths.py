@@ -1,5 +1,5 @@
 # wrong · looks for the check's own truth
 def house_gradients(*house):
-    from pedagogy_lib.exercises.ch01 import ex01_house_gradients
+    from coursekit.checking import find_exercise
 
-    return ex01_house_gradients.EXERCISE.truth(*house)
+    return find_exercise("1.1").truth(*house)

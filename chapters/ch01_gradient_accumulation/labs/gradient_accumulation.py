@@ -22,7 +22,7 @@ PADDING = -100  # a target that does not count
 
 
 def accumulate(model, loss_fn, micro_batches) -> float:
-    """Exercise 1.4: put the gradient of the mean loss over all samples into every `.grad`.
+    """Exercise {{accumulate}}: put the gradient of the mean loss over all samples into every `.grad`.
 
     The micro-batches may have different sizes; each sample counts the same. Unlike backward(),
     this function forgets what `.grad` held before. It takes no optimizer step.
@@ -47,7 +47,7 @@ def accumulate(model, loss_fn, micro_batches) -> float:
 
 
 def accumulate_tokens(model, micro_batches) -> float:
-    """Exercise 1.5: the same for sentences. Each token counts the same, and padding not at all.
+    """Exercise {{accumulate_tokens}}: the same for sentences. Each token counts the same, and padding not at all.
 
     The loss is the cross-entropy. What `.grad` held before is forgotten.
 
@@ -251,8 +251,8 @@ def unwritten() -> list[str]:
     model, pieces = nn.Linear(2, 3), [(torch.ones(1, 2), torch.tensor([1]))]
     words, sentence = nn.Embedding(3, 3), torch.tensor([[1, 2]])
     losses = {
-        "exercise 1.4": accumulate(model, F.cross_entropy, pieces),
-        "exercise 1.5": accumulate_tokens(words, [(sentence, sentence)]),
+        "exercise {{accumulate}}": accumulate(model, F.cross_entropy, pieces),
+        "exercise {{accumulate_tokens}}": accumulate_tokens(words, [(sentence, sentence)]),
     }
     return [number for number, loss in losses.items() if loss is None]
 

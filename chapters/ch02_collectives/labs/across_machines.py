@@ -51,7 +51,7 @@ def ring_messages(x: Tensor, order: list[int]) -> None:
 
 
 def hierarchical_all_reduce(x: Tensor, inside, across) -> None:
-    """Exercise 2.15. All-reduce in three steps: inside the machine, across machines, inside again.
+    """Exercise {{hierarchical_all_reduce}}. All-reduce in three steps: inside the machine, across machines, inside again.
 
     After the first, each of a machine's ranks has one chunk of the sum of its machine. Only these
     chunks travel from machine to machine.

@@ -54,7 +54,7 @@ def need_contiguous(*tensors):
 
 
 def broadcast_tree(x: Tensor, root: int = 0, group=None) -> None:
-    """Exercise 2.3. Copy the root's `x` into everybody's, along a tree.
+    """Exercise {{broadcast_tree}}. Copy the root's `x` into everybody's, along a tree.
 
     Equals  dist.broadcast(x, group_src=root)
     Shapes  x: any, contiguous, the same shape on every rank
@@ -76,7 +76,7 @@ def broadcast_tree(x: Tensor, root: int = 0, group=None) -> None:
 
 
 def reduce_tree(x: Tensor, root: int = 0, group=None) -> None:
-    """Exercise 2.4. Add up everybody's `x` in the root's, along a tree.
+    """Exercise {{reduce_tree}}. Add up everybody's `x` in the root's, along a tree.
 
     Equals  dist.reduce(x, group_dst=root); what is in x afterwards on other ranks is open
     Shapes  x: any, contiguous, the same shape on every rank
@@ -102,7 +102,7 @@ def reduce_tree(x: Tensor, root: int = 0, group=None) -> None:
 
 
 def reduce_scatter_ring(chunks: list[Tensor], group=None) -> None:
-    """Exercise 2.6. Add up everybody's chunks; rank k gets the sum of all chunks k.
+    """Exercise {{reduce_scatter_ring}}. Add up everybody's chunks; rank k gets the sum of all chunks k.
 
     Equals  dist.reduce_scatter(chunks[rank], chunks); what the other chunks hold afterwards is open
     Shapes  chunks: a list of n contiguous tensors, written into; chunk k is as long on every rank,
@@ -122,7 +122,7 @@ def reduce_scatter_ring(chunks: list[Tensor], group=None) -> None:
 
 
 def all_gather_ring(chunks: list[Tensor], group=None) -> None:
-    """Exercise 2.7. Rank k brings chunk k; everybody gets all chunks.
+    """Exercise {{all_gather_ring}}. Rank k brings chunk k; everybody gets all chunks.
 
     Equals  dist.all_gather(chunks, chunks[rank])
     Shapes  chunks: a list of n contiguous tensors, written into; chunk k is as long on every rank,
@@ -140,7 +140,7 @@ def all_gather_ring(chunks: list[Tensor], group=None) -> None:
 
 
 def all_reduce_ring(x: Tensor, group=None) -> None:
-    """Exercise 2.8. Add up everybody's `x` in place, talking to the two neighbours alone.
+    """Exercise {{all_reduce_ring}}. Add up everybody's `x` in place, talking to the two neighbours alone.
 
     Equals  dist.all_reduce(x)
     Shapes  x: any, contiguous; its length need not be a multiple of n
@@ -187,7 +187,7 @@ def all_reduce_tree(x: Tensor, group=None) -> None:
 
 
 def all_to_all(outputs: list[Tensor], inputs: list[Tensor], group=None) -> None:
-    """Exercise 2.10. Rank i's inputs[j] becomes rank j's outputs[i].
+    """Exercise {{all_to_all}}. Rank i's inputs[j] becomes rank j's outputs[i].
 
     Equals  dist.all_to_all(outputs, inputs)
     Shapes  n contiguous tensors in each list; rank j's outputs[i] is as long as rank i's inputs[j];
@@ -208,7 +208,7 @@ def all_to_all(outputs: list[Tensor], inputs: list[Tensor], group=None) -> None:
 
 
 def all_reduce_buckets(tensors: list[Tensor], bucket_bytes: int, group=None) -> None:
-    """Exercise 2.13. Add up each of many tensors, a bucket at a time instead of one by one.
+    """Exercise {{all_reduce_buckets}}. Add up each of many tensors, a bucket at a time instead of one by one.
 
     A bucket takes tensors in their order for as long as they fit into bucket_bytes; one that is
     larger than that has a bucket of its own. Each bucket is summed by all_reduce_ring. The list of

@@ -20,7 +20,7 @@ def need_power_of_two(n: int) -> None:
 
 
 def all_reduce_halving_doubling(x: Tensor, group=None) -> None:
-    """Exercise 2.12. Add up everybody's `x` in place, by halving it and doubling it again.
+    """Exercise {{all_reduce_halving_doubling}}. Add up everybody's `x` in place, by halving it and doubling it again.
 
     n is the number of ranks in the group: 1, 2, 4, 8 and so on. There are 2 log2(n) rounds, and a
     rank exchanges one message in each of them. Its partners are rank ^ n/2, rank ^ n/4, … rank ^ 1,

@@ -155,7 +155,7 @@ class WeightOfToken(nn.Module):
 
 
 def backward_tokens(ddp, micro_batches) -> None:
-    """Exercise 3.15. The gradient of the mean loss over the tokens of all ranks, under DDP.
+    """Exercise {{backward_tokens}}. The gradient of the mean loss over the tokens of all ranks, under DDP.
 
     Every rank calls it with micro-batches of its own, as many as the others. The loss is the
     cross-entropy. `.grad` is clear before the call. After it, `.grad` is on every rank the gradient

@@ -22,7 +22,7 @@ from torch.nn.utils import parameters_to_vector
 
 
 def samples_of_rank(length, epoch, rank, n, seed=0) -> list[int]:
-    """Exercise 3.4. The samples that a rank reads in an epoch, in their order.
+    """Exercise {{samples_of_rank}}. The samples that a rank reads in an epoch, in their order.
 
     All ranks shuffle 0 … length-1 alike, with a generator of their own, seeded with seed + epoch,
     so that each epoch has an order of its own. A rank then reads every n-th of them, from place
@@ -64,7 +64,7 @@ def in_background(all_reduce):
 
 
 class DDP(nn.Module):
-    """Exercise 3.9. A model whose gradients are averaged while its backward is still running.
+    """Exercise {{ddp}}. A model whose gradients are averaged while its backward is still running.
 
     When the last gradient of a bucket is ready, its all-reduce begins, and the backward goes on.
     Buckets begin in their order on every rank, also where a later one is ready sooner: ranks match
@@ -130,7 +130,7 @@ class DDP(nn.Module):
 
 @contextlib.contextmanager
 def no_sync(ddp: DDP):
-    """Exercise 3.11. `with no_sync(ddp):` backwards that add up gradients, and send nothing.
+    """Exercise {{no_sync}}. `with no_sync(ddp):` backwards that add up gradients, and send nothing.
 
     `ddp.synchronizing` is False under it. At its end it is what it was before, also if an error was
     raised under it, and also if one no_sync was in another. Nothing else is changed.
@@ -188,7 +188,7 @@ def apart(model) -> float:
 
 def program(text, steps=40) -> list[str]:
     if make_buckets([], 1) is None:
-        return ["make_buckets is still to be written (exercise 3.7)"]
+        return ["make_buckets is still to be written (exercise {{make_buckets}})"]
     torch.manual_seed(0)
     lines = []
     for name, model, finish in engines(Transformer()):

@@ -21,7 +21,7 @@ BAR = 30  # characters
 
 
 def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
-    """Exercise 3.7. Which gradients travel together: parameters, in the order of the backward.
+    """Exercise {{make_buckets}}. Which gradients travel together: parameters, in the order of the backward.
 
     A backward begins at the end of the model, so the last parameter comes first. A bucket is
     closed as soon as its bytes reach `bucket_bytes`: it may be larger than that, and the last one
@@ -48,7 +48,7 @@ def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
 
 
 def average_buckets(buckets, group=None) -> None:
-    """Exercise 3.8. Make every `.grad` the mean over the ranks, a bucket at a time; None is zeros.
+    """Exercise {{average_buckets}}. Make every `.grad` the mean over the ranks, a bucket at a time; None is zeros.
 
     buckets  lists of parameters, as make_buckets returns them
     Equals  average_gradients for the parameters of all buckets
@@ -179,7 +179,9 @@ def show_gradients(model, data) -> str:
                 bar = "█" * round((norm / longest * BAR).item())
                 lines.append(f"{name:10} {when:7} rank {rank} {norm:8.5f} {bar}")
     if torch.equal(before, after):
-        lines.append("Nothing has changed: average_gradients in simple_ddp.py is exercise 3.3.")
+        lines.append(
+            "Nothing has changed: average_gradients in simple_ddp.py is exercise {{average_gradients}}."
+        )
     return "\n".join(lines)
 
 
@@ -188,7 +190,7 @@ def show_buckets(model, bucket_bytes) -> str:
     for number, bucket in enumerate(make_buckets(model.parameters(), bucket_bytes) or []):
         size, inside = sum(p.nbytes for p in bucket), ", ".join(names[p] for p in bucket)
         lines.append(f"bucket {number}: {size / 1e3:6.1f} kB  {inside}")
-    return "\n".join(lines) or "make_buckets is still to be written (exercise 3.7)"
+    return "\n".join(lines) or "make_buckets is still to be written (exercise {{make_buckets}})"
 
 
 def compare_ways(bucket_bytes=100_000) -> str:

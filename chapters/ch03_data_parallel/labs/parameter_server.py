@@ -60,7 +60,7 @@ def serve_together(model, optimizer, is_over) -> list[int]:
 
 @torch.no_grad()
 def serve_as_they_come(model, optimizer, is_over) -> list[int]:
-    """Exercise 3.18. The server, asynchronous (ASP): an update takes the next gradient there is.
+    """Exercise {{serve_as_they_come}}. The server, asynchronous (ASP): an update takes the next gradient there is.
 
     At the start it sends order_of(model, True) to every worker. Then it repeats four things. It
     receives the next gradient, from whichever worker pushes first: `dist.recv(gradient)` without a

@@ -19,7 +19,7 @@ SAMPLES = 32  # of one step, over all ranks
 
 
 def start_equal(model, group=None) -> None:
-    """Exercise 3.2. Give every rank the parameters and buffers of the group's first rank, in place.
+    """Exercise {{start_equal}}. Give every rank the parameters and buffers of the group's first rank, in place.
 
     Buffers are a model's tensors that no optimizer changes, such as BatchNorm's running means.
     Autograd must not record the copy.
@@ -35,7 +35,7 @@ def start_equal(model, group=None) -> None:
 
 
 def average_gradients(model, group=None) -> None:
-    """Exercise 3.3. After the backward: make every `.grad` the mean over the ranks of the group.
+    """Exercise {{average_gradients}}. After the backward: make every `.grad` the mean over the ranks of the group.
 
     A parameter that took no part in this rank's loss has None in its `.grad`. It counts as zeros,
     and gets the mean: other ranks may have a gradient for it. One that is frozen (`requires_grad`
@@ -67,7 +67,7 @@ def now() -> float:
 
 
 def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
-    """Exercise 3.14. How long a step's forward and backward take, and what communication adds.
+    """Exercise {{time_step}}. How long a step's forward and backward take, and what communication adds.
 
     Returns three numbers of seconds. The second is a backward without communication:
     `ddp.no_sync()` switches it off, if the forward is under it, too. The third is a backward with
@@ -156,7 +156,7 @@ def overhead(text, rounds=23) -> str:
     batch = share_of_rank(draw_batch(text, SAMPLES, 0))
     times = [time_step(ddp, mean_loss, *batch) for _ in range(rounds)][3:]  # after a warm-up
     if None in times:
-        return "forward, backward, communication: exercise 3.14 is still to be written"
+        return "forward, backward, communication: exercise {{time_step}} is still to be written"
     forward, backward, communication = (1e3 * median(part) for part in zip(*times, strict=True))
     share = communication / (forward + backward)
     return f"forward {forward:.1f} ms, backward {backward:.1f} ms; communication " + (

@@ -33,7 +33,7 @@ def options_of(words=None):
 
 
 class Training:
-    """Exercise 3.16. A training that ranks do together, and go on with: fill five holes.
+    """Exercise {{training}}. A training that ranks do together, and go on with: fill five holes.
 
     Every number of ranks that can share the batch gives the weights of one process, but for
     rounding.

@@ -153,7 +153,7 @@ def all_recorded() -> list[dict]:
 
 
 def find_guilty(dumps):
-    """Exercise 3.21. Which rank fell out of step, at which call, and how.
+    """Exercise {{find_guilty}}. Which rank fell out of step, at which call, and how.
 
     dumps   for each rank, a list of its recorded calls, as from `recorded_calls`
     Returns (rank, number of the first call at which it differs from most others, what is wrong):

@@ -189,7 +189,7 @@ def load_alone(folder) -> dict | None:
 
 
 def keep_going(training, crew, folder, steps) -> None:
-    """Exercise 4.17. Train up to so many steps, whatever happens, to the undisturbed weights.
+    """Exercise {{keep_going}}. Train up to so many steps, whatever happens, to the undisturbed weights.
 
     Called in every process, also in those that take the place of a dead one.
 

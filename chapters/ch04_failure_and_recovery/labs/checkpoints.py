@@ -26,7 +26,7 @@ from torch.nn.utils import parameters_to_vector
 
 
 class Training:
-    """Exercise 4.1. A training run that can be saved, and goes on from there bit for bit.
+    """Exercise {{training_state}}. A training run that can be saved, and goes on from there bit for bit.
 
     It has what real ones have: a model with dropout, AdamW, a schedule for the learning rate, a
     scaler for the loss (computed in float16), samples that are shuffled anew in each epoch, and
@@ -154,7 +154,7 @@ def go_on(training, steps) -> tuple[list[float], Tensor]:
 
 
 def write_whole(path, data: bytes):
-    """Exercise 4.2. Write a file, so that at every moment there is the old one or the new one.
+    """Exercise {{write_whole}}. Write a file, so that at every moment there is the old one or the new one.
 
     It may be killed at any moment, the disk may be full, and the power may fail. So the data is
     written to another name in the same folder, brought to the disk (os.fsync), and renamed
@@ -257,7 +257,7 @@ def finish(unfinished: Path, step: int, files: dict, keep: int) -> str:
 
 
 def is_whole(checkpoint: Path) -> bool:
-    """Exercise 4.3. Whether a checkpoint has all files of its list, each as it was written.
+    """Exercise {{is_whole}}. Whether a checkpoint has all files of its list, each as it was written.
 
     Files may be missing, cut off, or changed, and the list may hold anything: then it is not whole.
     No error is raised. Files that are not in the list do not matter.
@@ -307,7 +307,7 @@ def load_newest(folder, group=None) -> dict | None:
 
 
 class InBackground:
-    """Exercise 4.4. Saves in a thread, while the training goes on.
+    """Exercise {{in_background}}. Saves in a thread, while the training goes on.
 
     The training changes its tensors in place. So `begin` copies the state, and this copy is what
     is saved: the training waits for a copy in memory, and not for the disk. One saving after

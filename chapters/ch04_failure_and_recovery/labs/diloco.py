@@ -18,7 +18,7 @@ OUTER_RATE, OUTER_MOMENTUM = 0.7, 0.9  # as in the paper
 
 
 def outer_step(whole: list[Tensor], mine: list[Tensor], optimizer, group=None) -> None:
-    """Exercise 4.16. Agree on new weights, after everybody has trained alone.
+    """Exercise {{outer_step}}. Agree on new weights, after everybody has trained alone.
 
     The outer gradient is how far the workers have gone away from the common weights, averaged over
     the workers that are there: whole - mine. The outer optimizer takes a step with it, and all

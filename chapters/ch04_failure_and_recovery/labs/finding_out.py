@@ -136,7 +136,7 @@ ENDS = {
 
 
 class Watcher:
-    """Exercise 4.7. Who has been silent for too long? By counts, and one clock.
+    """Exercise {{watcher}}. Who has been silent for too long? By counts, and one clock.
 
     patience  seconds
     """
@@ -263,7 +263,7 @@ def kill_if_there(pid):
 
 
 def stragglers(seconds: list[list[float]], times=1.5) -> list[int]:
-    """Exercise 4.8. Ranks that compute for longer than the others, in order.
+    """Exercise {{stragglers}}. Ranks that compute for longer than the others, in order.
 
     For each rank take the median over all steps. A straggler is a rank whose median is more than
     `times` the median of these medians.
@@ -289,7 +289,7 @@ def checksum(tensors) -> int:
 
 
 def differing_replicas(model, group=None) -> list[int]:
-    """Exercise 4.9. Ranks whose model is not the one that most ranks have, in order.
+    """Exercise {{differing_replicas}}. Ranks whose model is not the one that most ranks have, in order.
 
     Most: more than half of the group. If no model is on that many ranks, nobody knows which is
     right: then it is all ranks. All parameters and buffers count, to the last bit.
@@ -308,7 +308,7 @@ def differing_replicas(model, group=None) -> list[int]:
 
 
 def wrong_by_recomputing(gradients_of, group=None) -> int | None:
-    """Exercise 4.10. The rank that computes wrong gradients; None if there is none.
+    """Exercise {{wrong_by_recomputing}}. The rank that computes wrong gradients; None if there is none.
 
     Each rank computes its own batch's gradients, and those of the next rank's batch; the next of
     the last rank is rank 0. So two ranks compute each batch. One that computes wrongly disagrees

@@ -99,7 +99,7 @@ class Training:
 
 
 def who_is_there(store, meeting, me, former, n, patience) -> list[str]:
-    """Exercise 4.13. Agree on who takes part; all that ask get the same list, sorted.
+    """Exercise {{who_is_there}}. Agree on who takes part; all that ask get the same list, sorted.
 
     Each one announces itself, and looks now and then who has come. A list is proposed when n have
     come, as no more are expected. One that has trained with others does not wait for
@@ -292,7 +292,7 @@ def fence(names):
 
 
 def catch_up(training, group=None) -> None:
-    """Exercise 4.14. Give everybody the state of a rank that is furthest.
+    """Exercise {{catch_up}}. Give everybody the state of a rank that is furthest.
 
     All that are behind get the state of the same rank, one of those with the most steps. Who is as
     far already keeps its own. Where all are equally far, nobody sends a state.

@@ -101,7 +101,7 @@ class Copies:
 
 
 def newest_common(held: list[list[tuple[int, int]]]) -> int | None:
-    """Exercise 4.15. The newest step of which somebody holds the state of every rank.
+    """Exercise {{newest_common}}. The newest step of which somebody holds the state of every rank.
 
     All ranks have to go on from the same step. None if there is none; step 0 is a step.
 

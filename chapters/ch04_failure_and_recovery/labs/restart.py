@@ -28,7 +28,7 @@ RATE, MOMENTUM, DROPOUT = 2.0, 0.9, 0.2
 
 
 def microbatches_of(rank: int, n: int, m: int) -> list[int]:
-    """Exercise 4.11. Which of m micro-batches this one of n ranks computes.
+    """Exercise {{microbatches_of}}. Which of m micro-batches this one of n ranks computes.
 
     Each micro-batch is computed by exactly one rank. No rank has two more than another; if there
     are more ranks than micro-batches, some have none. Which ones a rank has is up to you, but the
@@ -40,7 +40,7 @@ def microbatches_of(rank: int, n: int, m: int) -> list[int]:
 
 
 def mean_gradients(gradients_of, parameters, m: int, group=None) -> list[Tensor]:
-    """Exercise 4.12. On every rank: the gradients of the mean loss over all m micro-batches.
+    """Exercise {{mean_gradients}}. On every rank: the gradients of the mean loss over all m micro-batches.
 
     Each rank computes its own micro-batches alone, and adds up. A rank that has none takes part all
     the same.

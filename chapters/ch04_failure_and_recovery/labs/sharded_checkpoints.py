@@ -187,7 +187,7 @@ def numbers_on_rank(way: Way) -> tuple[int, int]:
 
 
 def pieces_to_read(length, old, new, rank) -> list[tuple[int, int, int]]:
-    """Exercise 4.6. Where the numbers of a rank's new shard lie in the shards of other ranks.
+    """Exercise {{pieces_to_read}}. Where the numbers of a rank's new shard lie in the shards of other ranks.
 
     `length` numbers were saved by `old` ranks, in shards of ceil(length / old), one after another.
     Now `new` ranks share them in the same way, in shards of ceil(length / new). The last shards may

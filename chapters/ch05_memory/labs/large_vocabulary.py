@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 
 def backward_in_chunks(hidden: Tensor, weight: Tensor, targets: Tensor, size: int) -> Tensor:
-    """Exercise 5.8. The mean cross-entropy of hidden @ weight.T, and its whole backward.
+    """Exercise {{backward_in_chunks}}. The mean cross-entropy of hidden @ weight.T, and its whole backward.
 
     Computes the logits of `size` positions at a time (of fewer in the last chunk), goes back
     through them at once, and forgets them. Afterwards the gradients of this loss have been added

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 
 class MixedPrecision:
-    """Exercise 5.3. Trains a model in bfloat16 with an optimizer that steps on float32 copies.
+    """Exercise {{mixed_precision}}. Trains a model in bfloat16 with an optimizer that steps on float32 copies.
 
     A bfloat16 has 8 binary digits. What a step adds is often smaller than half of the last one, and
     is rounded away. So every parameter has a copy in float32, its *master*. The optimizer steps on
@@ -57,7 +57,7 @@ class MixedPrecision:
 
 
 class LossScaler:
-    """Exercise 5.4. Keeps gradients from vanishing, where a forward computes in float16.
+    """Exercise {{loss_scaler}}. Keeps gradients from vanishing, where a forward computes in float16.
 
     Below 3e-8, a float16 is 0. So the caller multiplies the loss by `scale` before the backward,
     and `step` divides the gradients by it afterwards, in float32. If a number of them is not
@@ -102,7 +102,7 @@ class LossScaler:
 
 
 class Recomputed(torch.autograd.Function):
-    """Exercise 5.10. function(x), of which nothing is kept for the backward but x.
+    """Exercise {{recomputed}}. function(x), of which nothing is kept for the backward but x.
 
     The forward runs without a graph. The backward runs it again, with a graph, from the x that was
     kept, and goes back through that at once. It has to draw the same random numbers again: the

@@ -22,7 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 class Power(torch.autograd.Function):
-    """Exercise 5.9. x ** exponent, with a backward of its own.
+    """Exercise {{power}}. x ** exponent, with a backward of its own.
 
     exponent  a number other than 0
     x         a tensor of positive numbers, any shape

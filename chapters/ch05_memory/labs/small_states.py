@@ -21,7 +21,7 @@ LAST = 20  # steps over which the loss at the end of a training is averaged
 
 
 def round_stochastically(x: Tensor) -> Tensor:
-    """Exercise 5.5. x in bfloat16, rounded up or down by chance, so that the mean is x.
+    """Exercise {{round_stochastically}}. x in bfloat16, rounded up or down by chance, so that the mean is x.
 
     A bfloat16 is the upper half of a float32: the same sign, exponent and first digits. So x lies
     between two neighbours in bfloat16, or is one itself. Of the way from the lower neighbour to the
@@ -59,7 +59,7 @@ class Stochastic(InDtype):
 
 
 class EightBits:
-    """Exercise 5.6. A tensor in 8 bits a number, by blocks.
+    """Exercise {{eight_bits}}. A tensor in 8 bits a number, by blocks.
 
     The numbers of x, one after another, are cut into blocks of `block`; the last block may be
     shorter. Each block has a scale: its largest magnitude, divided by 127. A number's code is the

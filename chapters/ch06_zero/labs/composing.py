@@ -23,7 +23,7 @@ from zero import STAGES
 
 @torch.no_grad()
 def clip_shards(shards, max_norm, group=None) -> float:
-    """Exercise 6.14. Scale the gradients on all ranks, so that their norm is at most max_norm.
+    """Exercise {{clip_shards}}. Scale the gradients on all ranks, so that their norm is at most max_norm.
 
     The gradient of the whole model lies in parts on the ranks. Its norm is the square root of the
     sum of the squares of all its numbers. If the norm is larger than max_norm, every gradient is

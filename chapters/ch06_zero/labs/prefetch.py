@@ -30,7 +30,7 @@ def in_line():
 
 
 class Prefetching(Zero3):
-    """Exercise 6.17. Stage 3 that sends while it computes: fill three holes.
+    """Exercise {{prefetching}}. Stage 3 that sends while it computes: fill three holes.
 
     All messages are jobs of one thread, in one line. `self.begin(job)` puts a job there and returns
     a function that waits for its end.

@@ -21,7 +21,7 @@ from zero_on_disk import kept_for, make_state, show_shards
 
 
 def parts_to_read(length, before, now, rank) -> list[tuple[int, int, int]]:
-    """Exercise 6.18. What a rank of `now` has to read from the files of `before` ranks.
+    """Exercise {{parts_to_read}}. What a rank of `now` has to read from the files of `before` ranks.
 
     A tensor of `length` numbers was cut into equal parts of ceil(length / before), one for each
     rank; the last parts may be shorter, or empty. File k has the part of rank k, without padding.

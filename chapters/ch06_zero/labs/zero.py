@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 
 def flatten_padded(tensors, n) -> Tensor:
-    """Exercise 6.2. Tensors one after another in a new flat one, then zeros until n divides it.
+    """Exercise {{flatten_padded}}. Tensors one after another in a new flat one, then zeros until n divides it.
 
     tensors  one or more, of one dtype, on one device
     Shapes   any -> (ceil(elements / n) * n,)
@@ -110,7 +110,7 @@ def units_of(model, modules=(), group=None, alone=False) -> dict[nn.Module, Unit
 
 @torch.no_grad()
 def reduce_gradients(unit):
-    """Exercise 6.3. Every rank gets its part of the mean gradient; all others are freed.
+    """Exercise {{reduce_gradients}}. Every rank gets its part of the mean gradient; all others are freed.
 
     `unit.shard.grad` becomes this rank's chunk of the mean over all ranks; if there is one
     already, they add up. Nothing else is kept in memory, and afterwards no parameter of the unit
@@ -130,7 +130,7 @@ def reduce_gradients(unit):
 
 
 class Zero1:
-    """Exercise 6.4. Stage 1: each rank has the optimizer's state for its shards, and no other.
+    """Exercise {{zero1}}. Stage 1: each rank has the optimizer's state for its shards, and no other.
 
     Call `loss.backward()` as often as you like, then `step()`. It leaves no gradients.
 
@@ -171,7 +171,7 @@ class Zero1:
 
 
 class Zero2(Zero1):
-    """Exercise 6.7. Stage 2: a unit's gradients are reduced, and freed, in the backward.
+    """Exercise {{zero2}}. Stage 2: a unit's gradients are reduced, and freed, in the backward.
 
     That happens as soon as all of them are there; from the last unit to the first, so that all
     ranks do the same in turn. At the end of a backward, whatever is left is reduced: a parameter
@@ -254,7 +254,7 @@ def call_after_backward(function):
 
 @torch.no_grad()
 def gather(unit):
-    """Exercise 6.10. Make a unit whole: `flat` gets memory again, and in it every rank's shard.
+    """Exercise {{gather}}. Make a unit whole: `flat` gets memory again, and in it every rank's shard.
 
     Afterwards its parameters are views into `flat` again.
 
@@ -269,7 +269,7 @@ def gather(unit):
 
 
 def dispose(unit):
-    """Exercise 6.11. Free the memory of a unit's `flat`; its parameters have no elements then.
+    """Exercise {{dispose}}. Free the memory of a unit's `flat`; its parameters have no elements then.
 
     They keep their dtype. The shard, and its gradient, stay.
 
@@ -284,7 +284,7 @@ def dispose(unit):
 
 
 class Zero3(Zero2):
-    """Exercise 6.12. Stage 3: a unit's parameters are whole while it computes, and only then.
+    """Exercise {{zero3}}. Stage 3: a unit's parameters are whole while it computes, and only then.
 
     Before a module's forward its unit is gathered, and after it disposed of. Before its backward
     it is gathered again. As soon as its gradients are complete, they are reduced, and the unit is

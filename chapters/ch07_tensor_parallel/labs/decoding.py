@@ -58,7 +58,7 @@ def logits_of_next(model, tokens, cache, before=0) -> Tensor:
 
 
 def likeliest(logits: Tensor, first: int, group=None) -> Tensor:
-    """Exercise 7.20. The token with the highest logit over all ranks; no rank has all logits.
+    """Exercise {{likeliest}}. The token with the highest logit over all ranks; no rank has all logits.
 
     Of two equal logits, the first token's counts, as in argmax.
 

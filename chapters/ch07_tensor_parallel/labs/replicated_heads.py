@@ -58,7 +58,7 @@ def group_of_same(head: int, group=None):
 
 
 class FewHeads(nn.Module):
-    """Exercise 7.11. Causal attention in parts, on as many ranks as key-value heads, or more.
+    """Exercise {{few_heads}}. Causal attention in parts, on as many ranks as key-value heads, or more.
 
     attention           the whole one, equal on all ranks. Of its query heads, heads / kv_heads in a
                         row use the same key-value head: the first ones use head 0

@@ -44,7 +44,7 @@ def summed_piece(x: Tensor, group=None) -> Tensor:
 
 
 class AllGather(torch.autograd.Function):
-    """Exercise 7.16. Enter the parallel region, from pieces of the context.
+    """Exercise {{all_gather}}. Enter the parallel region, from pieces of the context.
 
     Forward   all pieces, joined
     Backward  each rank has, for the whole context, the gradient that comes through its part alone
@@ -67,7 +67,7 @@ class AllGather(torch.autograd.Function):
 
 
 class ReduceScatter(torch.autograd.Function):
-    """Exercise 7.17. Leave the parallel region: each rank gets its piece of the sum.
+    """Exercise {{reduce_scatter}}. Leave the parallel region: each rank gets its piece of the sum.
 
     Forward   the sum of everybody's x, this rank's piece of the context
     Backward  each rank has the gradient of its own piece alone
@@ -120,7 +120,7 @@ def parallelize_sequence(model: Transformer, group=None, column=ColumnLinear) ->
 
 
 def sum_partial_gradients(model, group=None) -> None:
-    """Exercise 7.18. After the backward: complete the gradients of what is whole on every rank.
+    """Exercise {{sum_partial_gradients}}. After the backward: complete the gradients of what is whole on every rank.
 
     Layer norms, biases after a sum and the positions' embedding have seen this rank's piece of the
     context alone. Parameters that are cut have the attribute `cut_dim`, which may be 0. Some may be
@@ -181,7 +181,7 @@ def begin_sum(x: Tensor, group=None):
 
 
 class OverlappedProduct(torch.autograd.Function):
-    """Exercise 7.19. x A + b after a Copy, whose sum travels while A's gradient is computed.
+    """Exercise {{overlapped_product}}. x A + b after a Copy, whose sum travels while A's gradient is computed.
 
     The gradient of x has to be summed over all ranks, and the layers before wait for it. Nobody
     waits for the gradient of A: it can be computed meanwhile. A and b may be frozen; b may be None.

@@ -28,7 +28,7 @@ def part_sizes(length, n, together=1) -> list[int]:
 
 
 def cut(x: Tensor, dim, group=None, together=1) -> Tensor:
-    """Exercise 7.1. This rank's part of a tensor, cut along `dim`; see part_sizes for its length.
+    """Exercise {{cut}}. This rank's part of a tensor, cut along `dim`; see part_sizes for its length.
 
     It has memory of its own, so that the whole can be freed; and is contiguous.
 
@@ -80,7 +80,7 @@ def summed(x: Tensor, group=None) -> Tensor:
 
 
 class Copy(torch.autograd.Function):
-    """Exercise 7.2. Enter the parallel region: all ranks have `x`, each goes on with its part of A.
+    """Exercise {{copy}}. Enter the parallel region: all ranks have `x`, each goes on with its part of A.
 
     Forward   x as it is: no copy is made, nothing is kept for the backward
     Backward  each rank has the gradient that comes through its part alone: their sum is x's. What
@@ -105,7 +105,7 @@ class Copy(torch.autograd.Function):
 
 
 class AllReduce(torch.autograd.Function):
-    """Exercise 7.3. Leave the parallel region: each rank has a part of a sum; all get the sum.
+    """Exercise {{all_reduce}}. Leave the parallel region: each rank has a part of a sum; all get the sum.
 
     Forward   the sum of everybody's x, in a new tensor
     Backward  from here on all ranks compute the same, so each has the sum's gradient already; and
@@ -140,7 +140,7 @@ def leave(x, group=None) -> Tensor:
 
 
 class ColumnLinear(nn.Module):
-    """Exercise 7.4. The linear layer x A + b; each rank has some of A's columns, and of b.
+    """Exercise {{column_linear}}. The linear layer x A + b; each rank has some of A's columns, and of b.
 
     nn.Linear stores A transposed, as (outputs, inputs): A's columns are its rows.
 
@@ -168,7 +168,7 @@ class ColumnLinear(nn.Module):
 
 
 class RowLinear(nn.Module):
-    """Exercise 7.5. The linear layer x A + b; each rank has some of A's rows, and all of b.
+    """Exercise {{row_linear}}. The linear layer x A + b; each rank has some of A's rows, and all of b.
 
     linear  the whole layer, equal on all ranks; it may have no bias, and may be frozen
     together  how many rows stay together
@@ -195,7 +195,7 @@ class RowLinear(nn.Module):
 
 
 class VocabularyEmbedding(nn.Module):
-    """Exercise 7.12. An embedding; each rank has the rows of some tokens.
+    """Exercise {{vocabulary_embedding}}. An embedding; each rank has the rows of some tokens.
 
     embedding  the whole one, equal on all ranks
     leave      what adds up the rows that each rank has, and zeros: leave(rows, group)
@@ -222,7 +222,7 @@ class VocabularyEmbedding(nn.Module):
 def split_cross_entropy(
     logits: Tensor, targets: Tensor, group=None, vocabulary=CHARACTERS
 ) -> Tensor:
-    """Exercise 7.13. The mean cross-entropy; each rank has the logits of some tokens.
+    """Exercise {{split_cross_entropy}}. The mean cross-entropy; each rank has the logits of some tokens.
 
     The logarithm of the sum of exp(logit), less the target's logit; for each target, the highest
     logit of all tokens is taken from each first, so that no exp overflows.
@@ -301,7 +301,7 @@ def parallelize_mlp(mlp, group=None, enter=enter, leave=leave, column=ColumnLine
 
 
 def gradient_norm(model, group=None) -> Tensor:
-    """Exercise 7.15. The length of the whole model's gradient, the same on every rank.
+    """Exercise {{gradient_norm}}. The length of the whole model's gradient, the same on every rank.
 
     A gradient that is None counts as zeros. A parameter is cut if it has `cut_dim`. There may be no
     cut parameter, no whole one, or no gradient at all: on all ranks, or on some of them.

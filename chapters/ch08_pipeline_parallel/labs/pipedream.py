@@ -20,7 +20,7 @@ def as_weight(x, like) -> Tensor:
 
 
 class StashingStage(Stage):
-    """Exercise 8.15. A stage that changes its weights after each backward.
+    """Exercise {{stashing_stage}}. A stage that changes its weights after each backward.
 
     A micro-batch goes back through the very weights that it went forward through, whatever has
     become of them since.

@@ -47,7 +47,7 @@ def even_sizes(layers, stages) -> list[int]:
 
 
 def balance(seconds, stages) -> list[int]:
-    """Exercise 8.14. How many layers each stage gets, so that the slowest one is as fast as can be.
+    """Exercise {{balance}}. How many layers each stage gets, so that the slowest one is as fast as can be.
 
     Stages are made of layers that follow each other, of at least one each.
 
@@ -93,7 +93,7 @@ def no_change(y):
 
 
 class Stage:
-    """Exercise 8.6. A piece of the model, and what it keeps of each micro-batch until its backward.
+    """Exercise {{stage}}. A piece of the model, and what it keeps of each micro-batch until its backward.
 
     kept       {micro-batch: (input, output)}: the output, and with it the graph that leads to it.
                self.keep(i, input, output) puts a pair there, and counts
@@ -157,7 +157,7 @@ class Stage:
 class RecomputingStage(Stage):
     """Keeps each input and the state of the random generator; computes the forward again, later.
 
-    Dropout has to draw the same numbers again, as in exercise 5.10. Until the backward, other
+    Dropout has to draw the same numbers again, as in exercise {{recomputed}}. Until the backward, other
     micro-batches have drawn theirs.
 
     Source  Huang et al. 2018, "GPipe", section 2.3
@@ -202,7 +202,7 @@ def drawing_again(generator, state):
 
 
 class LaterWeights(torch.autograd.Function):
-    """Exercise 8.12. The linear layer x Aᵀ + b; the gradients of A and b are computed later.
+    """Exercise {{later_weights}}. The linear layer x Aᵀ + b; the gradients of A and b are computed later.
 
     Forward   F.linear(x, weight, bias)
     Backward  the gradient of x at once. To `later` it adds a function without arguments that adds
@@ -277,7 +277,7 @@ def no_context(action):
 
 
 class Pipeline:
-    """Exercise 8.7. Does what a schedule says, in its order: computes, receives and sends for that.
+    """Exercise {{pipeline}}. Does what a schedule says, in its order: computes, receives and sends for that.
 
     stages  this rank's, one for each chunk
     width   what travels has the shape (samples, context, width), forward and backward

@@ -35,7 +35,7 @@ def naive(rank, ranks, microbatches):
 
 
 def gpipe(rank, ranks, microbatches):
-    """Exercise 8.1. On each rank all forwards, then all backwards, both in order: 0, 1, 2, …
+    """Exercise {{gpipe}}. On each rank all forwards, then all backwards, both in order: 0, 1, 2, …
 
     Source  Huang et al. 2018, "GPipe"
     """
@@ -47,7 +47,7 @@ def gpipe(rank, ranks, microbatches):
 
 
 def one_f_one_b(rank, ranks, microbatches):
-    """Exercise 8.4. Some forwards to warm up, then in turns one forward and one backward.
+    """Exercise {{one_f_one_b}}. Some forwards to warm up, then in turns one forward and one backward.
 
     A rank warms up with as many forwards as there are ranks after it (and at most all). Then each
     further forward is followed by the oldest backward; what is left are backwards. All in order.
@@ -67,7 +67,7 @@ def one_f_one_b(rank, ranks, microbatches):
 
 
 def turn(k, ranks, chunks, kind="F") -> Action:
-    """Exercise 8.11. The k-th forward, or the k-th backward, of an interleaved schedule; k from 0.
+    """Exercise {{turn}}. The k-th forward, or the k-th backward, of an interleaved schedule; k from 0.
 
     Micro-batches come in groups of as many as there are ranks: one group goes through the first
     chunk, then through the second, …, and then comes the next group. Backwards take the chunks the

@@ -63,7 +63,7 @@ def attend(attention, x, past) -> Tensor:
 
 
 class SlicedStage(Stage):
-    """Exercise 8.18. A stage that takes slices of the same samples, in order, and back in reverse.
+    """Exercise {{sliced_stage}}. A stage that takes slices of the same samples, in order, and back in reverse.
 
     pasts   {block: its Past}
     tokens  how many tokens were in the slices so far

@@ -23,7 +23,7 @@ def exchanged(x: Tensor, send, receive, group=None) -> Tensor:
 
 
 class Exchange(torch.autograd.Function):
-    """Exercise 9.19. Rows go to the ranks that need them; their gradients go back.
+    """Exercise {{exchange_rows}}. Rows go to the ranks that need them; their gradients go back.
 
     Rank r of the group gets the next send[r] rows of x, and gives receive[r] rows. What comes is in
     the order of the ranks. `send` and `receive` are lists of numbers, which may be 0.
@@ -47,7 +47,7 @@ class Exchange(torch.autograd.Function):
 
 
 def by_expert(counts: Tensor) -> Tensor:
-    """Exercise 9.20. The order in which the rows that came have to be taken, expert after expert.
+    """Exercise {{by_expert}}. The order in which the rows that came have to be taken, expert after expert.
 
     The rows came rank after rank, and those of a rank expert after expert. Rows of one expert stay
     in the order in which they came.

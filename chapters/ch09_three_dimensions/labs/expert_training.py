@@ -31,7 +31,7 @@ adam = partial(torch.optim.AdamW, lr=1e-2, eps=1e-3)  # eps: no full steps of wh
 
 @torch.no_grad()
 def average_gradients(parameters, mesh) -> None:
-    """The mean over all ranks' samples: see exercise 9.22.
+    """The mean over all ranks' samples: see exercise {{average_gradients_of_experts}}.
 
     An expert's gradient has what its group's ranks have sent to it. Other groups have copies of it.
     """

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 
 def route(scores: Tensor, k: int, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Exercise 9.15. The k experts of each token, and how much each of them counts.
+    """Exercise {{route}}. The k experts of each token, and how much each of them counts.
 
     An expert counts with its probability: the softmax of the token's scores over all experts.
 
@@ -39,7 +39,7 @@ def load_of(experts: Tensor, n: int) -> Tensor:
 
 
 def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
-    """Exercise 9.16. It is 1 if all experts get as much as the others, and near n if one gets all.
+    """Exercise {{balancing_loss}}. It is 1 if all experts get as much as the others, and near n if one gets all.
 
     n times the sum, over all n experts, of two factors: the share of all choices that fell on the
     expert, and the mean of its probability. With a group, the shares are those of all its ranks'
@@ -60,7 +60,7 @@ def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
 
 
 def moved_bias(bias: Tensor, loads: Tensor, rate: float) -> Tensor:
-    """Exercise 9.17. The router's bias after a step in which the experts had these loads.
+    """Exercise {{moved_bias}}. The router's bias after a step in which the experts had these loads.
 
     By `rate` down for each expert that had more than the mean, by `rate` up for each that had less,
     and as it was for one that had exactly the mean.
@@ -74,7 +74,7 @@ def moved_bias(bias: Tensor, loads: Tensor, rate: float) -> Tensor:
 
 
 def kept(experts: Tensor, n: int, capacity: int) -> Tensor:
-    """Exercise 9.18. Which choices fit, if each of n experts takes `capacity` tokens at most.
+    """Exercise {{kept}}. Which choices fit, if each of n experts takes `capacity` tokens at most.
 
     First choices come before all second ones, and so on; among these, earlier tokens come first.
 

@@ -23,7 +23,7 @@ def in_a_row(context: int, n: int) -> list[Tensor]:
 
 
 def zigzag(context: int, n: int) -> list[Tensor]:
-    """Exercise 9.26. Two pieces for each rank, so that all have as much to compute.
+    """Exercise {{zigzag}}. Two pieces for each rank, so that all have as much to compute.
 
     The text is cut into 2n equal pieces. Rank r has piece r, and then piece 2n - 1 - r.
 
@@ -66,7 +66,7 @@ def attend(q, k, v, q_places, k_places) -> tuple[Tensor, Tensor]:
 
 
 def merge(out: Tensor, lse: Tensor, more: Tensor, more_lse: Tensor) -> tuple[Tensor, Tensor]:
-    """Exercise 9.23. Attention to two sets of keys, from the attention to each of them.
+    """Exercise {{merge}}. Attention to two sets of keys, from the attention to each of them.
 
     lse      the logarithm of the sum of exp(score) over the keys of a set: of none, -inf. At least
              one set has keys
@@ -103,7 +103,7 @@ def blocks(mine: Tensor, theirs: Tensor):
 
 
 def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
-    """Exercise 9.25. Causal attention; each rank has its queries, and keys go round.
+    """Exercise {{ring_attention}}. Causal attention; each rank has its queries, and keys go round.
 
     places   of each rank in the group: see in_a_row, zigzag
     Returns  what `attend` would give for this rank's queries and all keys
@@ -173,7 +173,7 @@ class RingAttention(torch.autograd.Function):
 
 
 def swap(x: Tensor, split: int, join: int, group=None) -> Tensor:
-    """Exercise 9.27. Each rank gives parts of one dimension, and gets parts of another one.
+    """Exercise {{swap_keys_and_values}}. Each rank gives parts of one dimension, and gets parts of another one.
 
     x is cut along dimension `split` into n equal parts, and part r goes to rank r. What comes is
     joined along dimension `join`, in the order of the ranks.

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 
 def coordinates(rank, sizes) -> dict[str, int]:
-    """Exercise 9.1. Where a rank is on each axis of a mesh.
+    """Exercise {{coordinates}}. Where a rank is on each axis of a mesh.
 
     The places are the digits of the rank's number: the last axis changes from rank to rank.
 
@@ -28,7 +28,7 @@ def coordinates(rank, sizes) -> dict[str, int]:
 
 
 def groups_along(axes, sizes) -> list[list[int]]:
-    """Exercise 9.2. The groups of ranks that differ on these axes, and on no other.
+    """Exercise {{groups_along}}. The groups of ranks that differ on these axes, and on no other.
 
     axes     the name of an axis, or a tuple of several
     Returns  the ranks of each group, ascending; the group of rank 0 first, and so on
@@ -48,7 +48,7 @@ def my_group(groups, name):
     """Make a process group of each of these lists of ranks; returns this rank's, or None.
 
     All ranks of the world have to call this, with the same lists in the same order: see exercise
-    9.3.
+    {{my_group}}.
 
     groups  lists of ranks, of which a rank is in one at most
     name    what the groups are for, such as "tp": their `group_desc`

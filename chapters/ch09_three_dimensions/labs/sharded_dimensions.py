@@ -64,7 +64,7 @@ def counts(unit, mesh):
 
 
 def reduce_hybrid(unit, replicas) -> None:
-    """Exercise 9.9. Every rank gets its part of the gradient's mean over all ranks.
+    """Exercise {{reduce_hybrid}}. Every rank gets its part of the gradient's mean over all ranks.
 
     A unit is sharded over its own group, `unit.group`. Other groups have the same unit, for other
     samples. `unit.shard.grad` becomes this rank's chunk of the mean over the ranks of all these

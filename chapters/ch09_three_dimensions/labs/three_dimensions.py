@@ -23,7 +23,7 @@ JOINT = (("pp", "tp"),)  # all ranks that share one copy of the model
 
 
 def share_of_copy(batch: Tensor, mesh) -> Tensor:
-    """The samples that this rank's copy of the model computes with: see exercise 9.4.
+    """The samples that this rank's copy of the model computes with: see exercise {{share_of_copy}}.
 
     Copy k gets the k-th of equal parts of the batch, in order.
 
@@ -37,7 +37,7 @@ def share_of_copy(batch: Tensor, mesh) -> Tensor:
 
 @torch.no_grad()
 def average_over_copies(parameters, mesh) -> None:
-    """Exercise 9.5. Make every `.grad` the mean over all copies of the model, in one all-reduce.
+    """Exercise {{average_over_copies}}. Make every `.grad` the mean over all copies of the model, in one all-reduce.
 
     A gradient that is None stays None: it is so in all copies.
 
@@ -57,7 +57,7 @@ def average_over_copies(parameters, mesh) -> None:
 
 @torch.no_grad()
 def global_norm(parameters, mesh, counted_elsewhere=()) -> Tensor:
-    """Exercise 9.6. The length of the whole model's gradient, the same on every rank.
+    """Exercise {{global_norm}}. The length of the whole model's gradient, the same on every rank.
 
     A parameter is cut along "tp" if it has `cut_dim`; all others are the same on all ranks of the
     "tp" group. Ranks along "pp" have different parameters, and along "dp" the same ones.
@@ -82,7 +82,7 @@ def global_norm(parameters, mesh, counted_elsewhere=()) -> Tensor:
 
 
 def seed_of_mask(step, sample, module) -> int:
-    """Another one for each step, sample and module; the same on all ranks: see exercise 9.8."""
+    """Another one for each step, sample and module; the same on all ranks: see exercise {{seed_of_mask}}."""
     return (step * 2**20 + sample) * 2**10 + module
 
 
@@ -135,7 +135,7 @@ def state_bytes(parameters, sizes, stage) -> float:
 
 
 class ThreeDimensions:
-    """Exercise 9.7. Trains a transformer on a mesh of "dp" copies, "pp" stages, and "tp" parts.
+    """Exercise {{three_dimensions}}. Trains a transformer on a mesh of "dp" copies, "pp" stages, and "tp" parts.
 
     model           the whole one, the same on all ranks; of each, this rank keeps its part
     microbatches    into how many parts a copy's share of the batch is divided

@@ -25,7 +25,7 @@ ALONE = {"tp": 1, "pp": 1}  # dp is all
 
 
 def walk(parameters, layers, memory, gpus, machine=8) -> dict:
-    """Exercise 10.21. The plan of the sources' decision tree.
+    """Exercise {{walk}}. The plan of the sources' decision tree.
 
     parameters  of the whole model, in `layers` equal layers
     memory      bytes of a GPU that may be filled with states
@@ -166,7 +166,7 @@ def tree_advice(name, count, gpu, batch=None, share=0.5) -> Advice | None:
 
 
 def flips(judge, engine, names, factor) -> list[str]:
-    """Exercise 10.22. The numbers of an engine on which a verdict hangs.
+    """Exercise {{flips}}. The numbers of an engine on which a verdict hangs.
 
     judge    a function of an engine: its verdict, a word
     engine   a frozen dataclass of numbers

@@ -58,7 +58,7 @@ def accumulation(plan: Plan, job: Job) -> int:
 
 
 def megatron_arguments(plan, batch, layers) -> dict:
-    """Exercise 10.18. The options of Megatron-LM that say how the ranks share the work.
+    """Exercise {{megatron_arguments}}. The options of Megatron-LM that say how the ranks share the work.
 
     plan     dp, tp, pp, cp, zero (0 or 1), micro_batch, recompute ("none", "selective", "full"),
              chunks (of a stage), sequence (whether sequence parallelism is wanted)

@@ -126,7 +126,7 @@ EXACTLY = {"param_dtype": "torch.float64", "reduce_dtype": "torch.float64"}
 
 
 def optimizer_first(model, make_optimizer, mesh):
-    """The program of exercise 10.20, with its bug."""
+    """The program of exercise {{shard}}, with its bug."""
     from torch.distributed.fsdp import fully_shard
 
     optimizer = make_optimizer(model.parameters())

@@ -136,7 +136,7 @@ def all_reduce_seconds(nbytes, n, link) -> float:
 
 
 def resharding_bytes(nbytes, n, before, after) -> float:
-    """Exercise 10.15. What each of n devices sends so that an activation changes its layout.
+    """Exercise {{resharding_bytes}}. What each of n devices sends so that an activation changes its layout.
 
     Forward and backward together: the activation goes from layout `before` to `after`, and its
     gradient back from `after` to `before`. From "whole", each device takes its part, and sends
@@ -197,7 +197,7 @@ class Way:
 
 
 def rules(counts, edges) -> list[tuple[dict, float]]:
-    """Exercise 10.16. The equations of the integer program: {variable: factor, …}, and their sum.
+    """Exercise {{rules}}. The equations of the integer program: {variable: factor, …}, and their sum.
 
     Each variable is 0 or 1. (u, i) is 1 if operator u takes its way i. (u, i, v, j) is 1 if u takes
     its way i and v takes its way j, for an edge (u, v).

@@ -17,7 +17,7 @@ from planner import Planned, in_words
 
 
 def offload(parameters, ranks, link, host, backward) -> dict:
-    """Exercise 10.23. What a step waits for, if CPUs keep the optimizer's states and update.
+    """Exercise {{offload}}. What a step waits for, if CPUs keep the optimizer's states and update.
 
     parameters  of the model, shared out evenly over the `ranks` ranks of one machine
     link        bytes per second and direction between each GPU and the CPUs' memory

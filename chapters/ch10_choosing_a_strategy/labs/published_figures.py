@@ -246,7 +246,7 @@ def rivals(runs: Runs, groups, cross_validate, start: Engine) -> dict:
     """Errors of seconds by the nearest run and by the model of cost, for each way to leave out.
 
     groups          {what is left out together: its name for each run}
-    cross_validate  of exercise 10.12
+    cross_validate  of exercise {{cross_validate}}
     """
     x, y, told = features(runs), runs.seconds.tolist(), {}
     for name, group in groups.items():

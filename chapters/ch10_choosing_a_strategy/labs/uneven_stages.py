@@ -57,7 +57,7 @@ def draw_digits(samples) -> tuple[Tensor, Tensor]:
 
 
 def moved(x, before, after, group) -> Tensor:
-    """This rank's part of an activation in another layout: exercise 10.15 counts the bytes."""
+    """This rank's part of an activation in another layout: exercise {{resharding_bytes}} counts the bytes."""
     if before == after or group is None:
         return x
     n, rank = dist.get_world_size(group), dist.get_rank(group)

@@ -113,7 +113,7 @@ def is_true_for_any(mine: bool) -> bool:
 
 
 def carry_on(campaign: Campaign, crew: Crew, steps: int) -> None:
-    """Exercise 11.3. Train up to so many steps with those who are there, whatever happens.
+    """Exercise {{carry_on}}. Train up to so many steps with those who are there, whatever happens.
 
     Called in every process, also in those that take the place of a dead one. Uses train() of the
     lab keep_training. Saves after every EVERY steps, and loses no step when newcomers are let in.

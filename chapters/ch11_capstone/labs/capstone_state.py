@@ -58,7 +58,7 @@ def optimizer_of(engine) -> tuple[torch.optim.Optimizer, list[nn.Parameter]]:
 
 
 def find_numbers(saved, wanted: Tensor) -> Tensor:
-    """Exercise 11.2. The numbers at some addresses, from what any number of ranks has saved.
+    """Exercise {{find_numbers}}. The numbers at some addresses, from what any number of ranks has saved.
 
     Each number of the model has an address: 1, 2, 3, … The address 0 belongs to padding, and what
     is saved there means nothing.

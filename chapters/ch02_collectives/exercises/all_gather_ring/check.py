@@ -1,0 +1,127 @@
+"""An all-gather round the ring."""
+
+from coursekit.kit.contributions import contributions
+from coursekit.kit.trials import Collective, same
+
+from ..costs import need_half_a_ring
+from ..misconceptions import (
+    changes_nothing,
+    group_ignored,
+    hang_between_neighbours,
+    put_into_the_list,
+)
+from ..tasks import LARGE_RINGS, RING_CASES, Chunks
+from .truth import truth
+
+
+def where_it_came_from(trial, place, index):
+    """(rank, k) whose chunk k this is; None if it is nobody's."""
+    for other, tensors in enumerate(trial.before):
+        for k, tensor in enumerate(tensors):
+            if tensor.numel() and same(trial.after[place][index], tensor):
+                return other, k
+    return None
+
+
+def some_chunks_missing(trial) -> str:
+    """An all-gather that stops early: chunks still hold what they held before."""
+    n = trial.case.n
+    missing = [
+        [k for k in range(n) if where_it_came_from(trial, place, k) == (place, k) != (k, k)]
+        for place in range(n)
+    ]
+    if not all(missing):
+        return ""
+    return (
+        f"{len(missing[0])} of {n} chunks on each rank are still what they were: after n - 1 steps "
+        "a rank has received all chunks but its own."
+    )
+
+
+def wrong_place_in_list(trial) -> str:
+    """An all-gather that files chunks where they do not belong, or passes on the wrong one."""
+    n = trial.case.n
+    for place in range(n):
+        for index in range(n):
+            found = where_it_came_from(trial, place, index)
+            if found and found[0] == found[1] != index:
+                return (
+                    f"rank {place}'s chunks[{index}] holds chunk {found[1]}. In each step a rank "
+                    "passes on the chunk that came in last, and files what comes in under that "
+                    "chunk's own number: the one that the rank before it is sending."
+                )
+    return ""
+
+
+def begins_with_another_chunk(trial) -> str:
+    """Played: each step sends one chunk less, but the first one is not the rank's own."""
+    n = trial.case.n
+    for shift in range(1, n):
+        held = [list(tensors) for tensors in trial.before]
+        for step in range(n - 1):
+            chunk = [(place + shift - step) % n for place in range(n)]
+            moving = [held[place][chunk[place]] for place in range(n)]
+            for place in range(n):
+                held[place][chunk[place - 1]] = moving[place - 1]
+        if all(same(a, b) for pair in zip(held, trial.after) for a, b in zip(*pair)):
+            return (
+                f"in the first step rank 0 sends chunk {shift}, and what it has there is no "
+                "result. A rank begins with the chunk that is its own, the only complete one."
+            )
+    return ""
+
+
+def passed_on_what_it_had(trial) -> str:
+    n = trial.case.n
+    for place in range(n):
+        for index in range(n):
+            found = where_it_came_from(trial, place, index)
+            if found and found[1] == index and found[0] not in (index, place):
+                return (
+                    f"rank {place}'s chunks[{index}] is what rank {found[0]} had there at the "
+                    f"start, not what rank {index} brought: a chunk went on before it had come. "
+                    "Wait for the receive of one step before the send of the next."
+                )
+    return ""
+
+
+def summed_in_a_gather(trial) -> str:
+    n = trial.case.n
+    for place in range(n):
+        for k in range(n):
+            got = trial.after[place][k]
+            times = contributions(got, [tensors[k] for tensors in trial.before])
+            if times is not None and sum(times) > 1:
+                return (
+                    f"rank {place}'s chunks[{k}] holds a sum. In an all-gather what comes in "
+                    "replaces what was there; nothing is added."
+                )
+    return ""
+
+
+EXERCISE = Collective(
+    "all_gather_ring",
+    task=Chunks(),
+    truth=truth,
+    cases=RING_CASES,
+    diagnoses=[
+        put_into_the_list,
+        changes_nothing,
+        group_ignored,
+        begins_with_another_chunk,
+        passed_on_what_it_had,
+        some_chunks_missing,
+        wrong_place_in_list,
+        summed_in_a_gather,
+    ],
+    large=LARGE_RINGS,
+    need_cost=need_half_a_ring,
+    explain_hang=hang_between_neighbours,
+    hints=(
+        "The same ring, without adding: in the first step each rank sends its own chunk.",
+        "Then it always passes on the one that came in last. With steps from 1, this is chunk "
+        "(rank - step + 1) % n.",
+        "What comes in is chunk (rank - step) % n. Receive straight into that.",
+    ),
+    lab="collectives",
+)

@@ -1,0 +1,5 @@
+"""What is right."""
+
+
+def truth(before, place, case):
+    return [before[k][k] for k in range(case.n)]

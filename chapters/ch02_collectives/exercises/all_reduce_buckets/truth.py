@@ -1,0 +1,7 @@
+"""What is right."""
+
+from coursekit.kit.trials import total
+
+
+def truth(before, place, case):
+    return [total(before, k) for k in range(len(before[0]))]

@@ -1,0 +1,5 @@
+"""What is right."""
+
+
+def truth(before, place, case):
+    return before[case.root]

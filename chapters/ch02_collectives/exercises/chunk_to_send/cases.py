@@ -1,0 +1,6 @@
+"""What is tried, and what runs next to the answer."""
+
+NOT_AN_INDEX = (
+    "the number is looked up in a list of chunks, and a list takes whole numbers alone: 2, and not "
+    "2.0. A division with / gives 2.0, one with // gives 2."
+)

@@ -1,0 +1,7 @@
+"""What is right."""
+
+from coursekit.kit.trials import total
+
+
+def truth(before, place, case):
+    return [total(before, k) if k == place else None for k in range(case.n)]

@@ -1,0 +1,26 @@
+"""What the collective is tried on."""
+
+import torch
+
+from coursekit.kit.refused import Refused
+from pedagogy_lib.basics.units import brief
+
+from ..tasks import OneTensor
+
+
+class Swap(OneTensor):
+    """In a cell, and it returns its result."""
+
+    def inputs(self, place, case):
+        x = super().inputs(place, case)[0]
+        return [x, torch.zeros_like(x)]
+
+    def call(self, answer, tensors, case, group):
+        returned = answer(tensors[0])
+        if not isinstance(returned, torch.Tensor):
+            what = f"swap returned {brief(returned)}, not a tensor"
+            raise Refused(what, "a function without `return` gives None: return what you received.")
+        tensors[1] = returned
+
+    def name_of(self, index, case):
+        return "the returned tensor" if index else "x"

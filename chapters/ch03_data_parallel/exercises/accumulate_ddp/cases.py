@@ -1,0 +1,42 @@
+"""What is tried, and what runs next to the answer."""
+
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from coursekit.kit.one_process import gradients_in, model_of, uneven_loss
+
+from ..large_models import cost_of_layers, with_agreed_buckets
+from ..left_alone import LeftAlone
+from ..micro_batches import pieces_of, told_pieces
+from .held_activations import held_at_once
+
+CALLS = (4, 1, 2)  # micro-batches of each
+
+
+def accumulate(answer, group, case):
+    """The gradients after each call, the most samples at a time, and how often one went back."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+    ddp, found, samples, backwards = DistributedDataParallel(model_of(rank)), {}, [], []
+    next(ddp.parameters()).register_post_accumulate_grad_hook(backwards.append)
+    ddp.module.register_forward_pre_hook(lambda _, inputs: samples.append(len(inputs[0])))
+    held, touched = held_at_once(ddp.module), []
+    for step, number in enumerate(CALLS):
+        ddp.zero_grad()
+        pieces = pieces_of(n, step, number)[rank]
+        alone = LeftAlone(ddp, pieces, weights=True)
+        answer(ddp, uneven_loss, pieces)
+        touched += alone.changed()
+        found[name_of(number)] = gradients_in(ddp)
+    counts = {"samples": max(samples, default=0), "backwards": len(backwards)}
+    counts |= {"held": max(held, default=0), "touched": touched}
+    return {"grad": found} | counts | cost_of_call(answer, rank)
+
+
+def name_of(number) -> str:
+    return f"a call with {told_pieces(number)}"
+
+
+def cost_of_call(answer, rank):
+    return cost_of_layers(
+        lambda ddp, pieces: answer(ddp, uneven_loss, pieces), rank, CALLS[0], with_agreed_buckets
+    )  # fmt: skip

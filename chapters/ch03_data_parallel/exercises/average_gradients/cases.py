@@ -1,0 +1,5 @@
+"""What the answer is given."""
+
+
+def whole_model(model):
+    return model

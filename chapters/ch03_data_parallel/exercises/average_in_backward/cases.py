@@ -1,0 +1,75 @@
+"""What is tried, and what runs next to the answer."""
+
+import contextlib
+import time
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+from coursekit.kit import answering
+from coursekit.kit.one_process import batch_of, flat
+from coursekit.kit.requests import AllRequests
+from pedagogy_lib.basics.closeness import close
+
+from ..large_models import cost_of_layers
+from ..left_alone import LeftAlone
+from .two_biases import own_model
+
+BACKWARDS = ("the first backward", "the second, which adds to it")
+
+
+def run_backwards(answer, group, case):
+    """For each backward: what is in `.grad`, and what has changed."""
+    (is_frozen,), rank = case.args, dist.get_rank()
+    model = own_model(rank, is_frozen)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    requests, ready = AllRequests(), []
+    for p in trained:  # before the answer's hooks, so that it is noted what came before
+        p.register_post_accumulate_grad_hook(lambda _: ready.append(len(requests.made)))
+    alone, patches = LeftAlone(model, weights=True), what_is_patched(model)
+    answer(model)
+    found = {"grad": {}, "late": False, "moved": 0.0, "touched": alone.changed()}
+    found["thawed"] = is_frozen and model[1].weight.requires_grad
+    found["patched"] = [name for name, was in patches.items()
+                        if what_is_patched(model).get(name) is not was]  # fmt: skip
+    for number, name in enumerate(BACKWARDS):
+        batch, before = batch_of(rank, number), flat(model.parameters())
+        dist.barrier()
+        if rank and not (number or is_frozen):
+            time.sleep(0.2)  # who does not wait for the others shows
+        with answering(), requests if not number else contextlib.nullcontext():
+            F.mse_loss(model(batch[0]), batch[1]).backward()
+        found["grad"][name] = grad = gradients_of(trained)
+        found["moved"] = max(found["moved"], (flat(model.parameters()) - before).abs().max().item())
+        dist.barrier()
+        time.sleep(0.02)
+        found["late"] |= not close(gradients_of(trained), grad)
+    found["ready"] = ready[: len(trained)]  # of the first backward
+    return found | ({} if is_frozen else cost_of_backward(answer, rank))
+
+
+def what_is_patched(model) -> dict:
+    """What a hook does not need: the functions that everybody's backwards, and forwards, go by."""
+    return {
+        "torch.Tensor.backward": torch.Tensor.backward,
+        "torch.autograd.backward": torch.autograd.backward,
+        "model.forward": getattr(model.forward, "__func__", None),
+        "the model's class": type(model),
+    }
+
+
+def gradients_of(parameters):
+    return flat(torch.zeros_like(p) if p.grad is None else p.grad for p in parameters)
+
+
+def cost_of_backward(answer, rank):
+    def call(model, pieces):
+        ((inputs, targets),) = pieces
+        torch.autograd.backward([F.mse_loss(model(inputs), targets)])
+
+    def prepare(model, batch):
+        answer(model)
+        return model
+
+    return cost_of_layers(call, rank, prepare=prepare)

@@ -1,0 +1,64 @@
+"""Gradients that are averaged by a hook on each of them."""
+
+from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World, never
+from coursekit.kit.one_process import one_exchange
+
+from ..large_models_truth import Travels, right_if_large
+from ..left_alone_truth import leaves_alone
+from .cases import run_backwards
+from .truth import (
+    found_on,
+    gradients_known,
+    mean,
+    mistakes,
+    sent_at_once,
+    sent_once,
+    told_norms,
+    why_moved,
+    why_so_many_bytes,
+    why_two_biases,
+)
+
+FINDS_A_BUG = True
+
+EXERCISE = RankExercise(
+    "average_in_backward",
+    cases=[At(World(3), (False,)), At(World(2), (True,), ", the first weight frozen")],
+    work=run_backwards,
+    known=gradients_known,
+    found=found_on,
+    facts=[
+        never("thawed", "a parameter that was frozen is trainable now",
+              "frozen parameters stay frozen: they have no gradient, and need no hook"),
+        Holds("moved", lambda gap: not gap, "the backward has changed weights by up to {:.2g}",
+              why_moved),
+        leaves_alone,  # of other weights, the gradients are other ones
+        sent_once,
+        never("late", "`.grad` changes after backward() has returned",
+              "it is right a little later: backward() has returned before the exchange was over. "
+              "What async_op=True begins has to be waited for"),
+        Equals("grad", mean, mistakes, otherwise=why_two_biases, tells=told_norms),
+        never("patched", lambda names: f"the numbers are right, and {names[0]} is another one now",
+              "a hook on each parameter is enough. What all backwards go by stays as it is"),
+        sent_at_once,
+        right_if_large(),
+        Travels(one_exchange),
+        Sends(one_exchange, "one all-reduce of all gradients is", why_so_many_bytes),
+    ],
+    told="the mean gradient after two backwards, the second without zero_grad()",
+    errors={
+        "doesn't require gradient": "a parameter that is frozen (requires_grad is False) never "
+        "gets a gradient, and takes no hook",
+        "NoneType": "a hook runs when its own gradient is there, and this one finds None in a "
+        "`.grad`. Either it looks into another parameter's: a name that a loop changes has its "
+        "last value by then. Or it runs too soon: one of register_hook runs before `.grad` is "
+        "filled, and gets the gradient as its argument",
+    },
+    lost="every rank has to make the same calls in the same order: also in hooks",
+    hints=(
+        "Look at what travels. What does autograd give to a post-accumulate hook as its "
+        "argument: a gradient, or a parameter?",
+        "When the hook runs, parameter.grad is filled. Frozen parameters take no hook.",
+        "Sum up parameter.grad over the ranks, in place, then divide it.",
+    ),
+)  # fmt: skip

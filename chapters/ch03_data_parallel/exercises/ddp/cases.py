@@ -1,0 +1,42 @@
+"""What is tried, and what runs next to the answer."""
+
+import torch.distributed as dist
+
+from coursekit.kit import answering
+from coursekit.kit.models import state_of
+
+from ..branches import branches, bytes_of_branch
+from ..gradients_on_ranks import descend, gradients_of
+from ..left_alone import LeftAlone
+from .watched_buckets import Watch
+
+# Steps; a step is some backwards, of which the last one synchronises. Of each: the branches that it
+# takes at every place, from right to left. The order of the buckets is a, b, c, d, e.
+ONE_ORDER = ((("edcba",) * 3,),) * 3
+
+# The second takes all of them, in the order of the buckets; the others lack some, and their buckets
+# become ready in another order.
+ANY_ORDER = ((("abd", "edcba", "bdca", "dac"),),)
+
+IN_TURN = ((("abc",) * 3, ("cab",) * 3, ("ba",) * 3),)  # the last without c
+
+
+def take_steps(answer, group, case):
+    """What happens in each step; gradients after the first, and weights in the end."""
+    steps, is_watched = case.args
+    place, mine = dist.get_rank(group), model_for(steps)
+    watch = Watch(mine, group)
+    options = {"all_reduce": watch.all_reduce} if is_watched else {}
+    watch.follow(answer(mine, bucket_bytes=bytes_of_branch(mine), group=group, **options))
+    left_alone, found = LeftAlone(mine), {"events": [], "names": watch.names}
+    for number, step in enumerate(steps):
+        with answering():
+            found["events"].append(watch.step([orders[place] for orders in step], place, number))
+        found.setdefault("grad", gradients_of(mine))
+        descend(mine)
+    return found | {"touched": left_alone.changed(), "weights": state_of(mine)}
+
+
+def model_for(steps):
+    (model,) = branches()
+    return model.float() if steps == ANY_ORDER else model

@@ -1,0 +1,39 @@
+"""Calls that ranks have recorded, after one of them fell out of step: for exercise find_guilty."""
+
+from contextlib import suppress
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from pedagogy_lib.basics.torch_private import recorded_by_flight_recorder
+from pedagogy_lib.ranks.launcher import launch
+
+LEFT, OPERATION, SHAPE = MISTAKES = ("it left", "another operation", "another shape")
+WRONG = {LEFT: 5, OPERATION: 5, SHAPE: 6}  # the number of the call at which the mistake shows
+SECONDS = 0.4  # that a rank waits for others
+
+
+def recorded_after(mistake, guilty) -> tuple[list[list[dict]], int]:
+    """For each of three ranks its calls, and at which call the guilty one differs."""
+    return launch(out_of_step, mistake, guilty, world_size=3, device="cpu").values, WRONG[mistake]
+
+
+def out_of_step(mistake, guilty) -> list[dict]:
+    group = dist.new_group(timeout=timedelta(seconds=SECONDS))
+    with suppress(RuntimeError):  # of a call that others did not make
+        make_calls(group, mistake if dist.get_rank() == guilty else "")
+    entries = recorded_by_flight_recorder(group)
+    dist.barrier()  # of the world: nobody leaves before all have looked
+    return [{key: entry[key] for key in ("number", "name", "shape")} for entry in entries]
+
+
+def make_calls(group, mistake):
+    for step in range(5):
+        is_wrong = step == 2
+        if is_wrong and mistake == LEFT:
+            return
+        if is_wrong and mistake == OPERATION:
+            dist.barrier(group=group)
+        dist.all_reduce(torch.ones(68), group=group)
+        dist.all_reduce(torch.ones(3 if is_wrong and mistake == SHAPE else 2), group=group)

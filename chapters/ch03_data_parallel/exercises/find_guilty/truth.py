@@ -1,0 +1,169 @@
+"""What is right, and what mistakes give."""
+
+from collections import Counter
+
+from .recorded import LEFT, OPERATION, SHAPE
+
+
+def tables(records):
+    return [{c["number"]: (c["name"], tuple(c["shape"])) for c in record} for record in records]
+
+
+def found_by(records, first=max, guilty=min, last=False):
+    """The first number at which the calls differ, and the rarest call there."""
+    ranks = tables(records)
+    start = first(min(table, default=1) for table in ranks)
+    end = max(max(table, default=0) for table in ranks)
+    numbers = range(start, end + 1)
+    for number in reversed(numbers) if last else numbers:
+        seen = [table.get(number) for table in ranks]
+        counts = Counter(seen)
+        if len(counts) > 1:
+            rank = seen.index(guilty(counts, key=counts.get))
+            usual = seen[seen.index(max(counts, key=counts.get))]
+            return rank, number, kind(seen[rank], usual)
+    return None
+
+
+def kind(mine, usual):
+    if mine is None:
+        return LEFT
+    return SHAPE if usual is None or mine[0] == usual[0] else OPERATION
+
+
+def truth(records):
+    return found_by(records)
+
+
+def fewest_calls(records):
+    rank = min(range(len(records)), key=lambda r: len(records[r]))
+    number = max((c["number"] for c in records[rank]), default=0) + 1
+    return rank, number, LEFT
+
+
+def least_far(records):
+    ends = [max((c["number"] for c in record), default=0) for record in records]
+    rank = min(range(len(ends)), key=ends.__getitem__)
+    return rank, ends[rank] + 1, LEFT
+
+
+def by_place(records):
+    """The k-th entries beside each other, whatever their numbers."""
+    renumbered = [[c | {"number": k} for k, c in enumerate(r, 1)] for r in records]
+    found = found_by(renumbered)
+    return found and (found[0], records[0][found[1] - 1]["number"], found[2])
+
+
+def from_one(records):
+    return found_by(records, first=lambda starts: len([*starts][:1]))
+
+
+def with_rank_0(records):
+    """Whoever differs from rank 0."""
+    ranks = tables(records)
+    start = max(min(table, default=1) for table in ranks)
+    for number in range(start, start + 50):
+        for rank, table in enumerate(ranks):
+            if table.get(number) != ranks[0].get(number):
+                return rank, number, kind(table.get(number), ranks[0].get(number))
+    return None
+
+
+def last_calls(records):
+    """The last entry of each rank, in place of the first difference."""
+    seen = [(r[-1]["name"], tuple(r[-1]["shape"])) if r else None for r in records]
+    counts = Counter(seen)
+    rank = seen.index(min(counts, key=counts.get))
+    usual = max(counts, key=counts.get)
+    return rank, records[rank][-1]["number"] if records[rank] else 1, kind(seen[rank], usual)
+
+
+def after(records):
+    found = found_by(records)
+    return found[0], found[1] - 1, found[2]
+
+
+def by_part(records, part, what):
+    """Calls told apart by their names alone (part 0), or by their shapes alone (part 1)."""
+    ranks = [{n: call[part] for n, call in table.items()} for table in tables(records)]
+    start = max(min(table, default=1) for table in ranks)
+    for number in range(start, max(max(table, default=0) for table in ranks) + 1):
+        seen = [table.get(number) for table in ranks]
+        rank = next((k for k, one in enumerate(seen) if seen.count(one) == 1), None)
+        if rank is not None:
+            return rank, number, LEFT if seen[rank] is None else what
+    return None
+
+
+def in_quotes(records):
+    rank, number, what = found_by(records)
+    return rank, number, {LEFT: "LEFT", OPERATION: "OPERATION", SHAPE: "SHAPE"}[what]
+
+
+def swapped(records):
+    rank, number, what = found_by(records)
+    return rank, number, {OPERATION: SHAPE, SHAPE: OPERATION}.get(what, what)
+
+
+ALL_MISTAKES = [
+    (
+        "the rank with the fewest calls need not be the guilty one: compare the calls with the "
+        "same number, from the first on that all have",
+        fewest_calls,
+    ),
+    (
+        "the rank that stopped first need not be the guilty one: others may have stopped "
+        "because of it. Look for the first call at which they differ",
+        least_far,
+    ),
+    (
+        "these are the entries at the same place in the lists. A recorder that has lost more "
+        "old calls begins with a later number: compare calls with the same `number`",
+        by_place,
+    ),
+    (
+        "an old call that a recorder has lost is not one that the rank left out: begin with "
+        "the first number that every rank still has",
+        from_one,
+    ),
+    (
+        "rank 0 may be the guilty one, too: then all others differ from it. Guilty is the one "
+        "that differs from most",
+        with_rank_0,
+    ),
+    (
+        "this compares the last calls. Ranks may have gone on after the mistake: look for the "
+        "first number at which they differ",
+        last_calls,
+    ),
+    (
+        "the last call at which the ranks differ is what followed from the mistake: asked is "
+        "the first one",
+        lambda records: found_by(records, last=True),
+    ),
+    ("this is the last call at which all agree; asked is the next one", after),
+    (
+        "this finds a rank of the majority: the guilty one is the rank that differs from most",
+        lambda records: found_by(records, guilty=max),
+    ),
+    (
+        "two calls are equal only if both name and shape are: this compares the names alone",
+        lambda records: by_part(records, 0, OPERATION),
+    ),
+    (
+        "two calls are equal only if both name and shape are: this compares the shapes alone",
+        lambda records: by_part(records, 1, SHAPE),
+    ),
+    (
+        "OPERATION means another name, SHAPE the same name and another shape",
+        swapped,
+    ),
+    (
+        "LEFT, OPERATION and SHAPE are names of the lab: write them without quotes",
+        in_quotes,
+    ),
+    (
+        "all three are asked: the rank, the number of its first wrong call, and what is wrong",
+        lambda records: found_by(records)[:2],
+    ),
+]

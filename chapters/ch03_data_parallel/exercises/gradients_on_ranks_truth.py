@@ -1,0 +1,30 @@
+"""What is right, and what mistakes give: see gradients_on_ranks.py."""
+
+from functools import cache
+
+from coursekit.kit.models import SAMPLES, EveryKind, equal_models, state_of
+
+from .gradients_on_ranks import COST, EVERYWHERE, TRAINING, give_gradients, gradients_of, train
+from .mean_costs_truth import known_of_large
+from .start_equal.cases import fill
+
+
+@cache
+def known_of(case, place) -> dict:
+    """What a rank begins with; or the weights of one process that trains with all samples."""
+    (tried,) = case.args
+    if tried == TRAINING:
+        (alone,) = equal_models(1)
+        train(alone, slice(None), 1 / SAMPLES, lambda: None)
+        return {"alone": state_of(alone)}
+    model = fill(EveryKind(), place)
+    give_gradients(model, place, tried != EVERYWHERE)
+    found = {"before": state_of(model), "local": gradients_of(model)}
+    return found | (known_of_large(place) if tried == COST else {})
+
+
+def found_on(case):
+    (tried,) = case.args
+    if tried == TRAINING:
+        return ("trained",)
+    return ("after", "grad", "large") if tried == COST else ("after", "grad")

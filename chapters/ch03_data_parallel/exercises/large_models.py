@@ -1,0 +1,67 @@
+"""What an answer costs with large tensors, whose bytes are compared with a formula.
+
+Bytes alone do not tell whether all of a tensor was averaged, so its values are looked at, too: in
+short. And they are of float32: who sends everything as float64 sends twice the bytes.
+"""
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from coursekit.kit import answering
+from coursekit.kit.one_process import LARGE, batch_of, large_model
+
+
+def cost_of_large(call, after, group=None) -> dict:
+    """What becomes of a large model's tensors, in short, while it is measured what is sent.
+
+    call   calls the answer
+    after  gives {name: what the answer has made of it}
+    """
+    dist.barrier(group)
+    with answering():
+        call()
+    return {"large": in_short(after())}
+
+
+def cost_of_layers(call, place, number=1, prepare=None, after=None) -> dict:
+    """The same of two large layers, and the mean gradient of some micro-batches.
+
+    call     takes a model and its micro-batches, and calls the answer
+    prepare  takes the model and a batch, and gives what `call` gets in the model's place
+    after    gives {name: gradient}, if that is not what is in `.grad` in the end
+    """
+    model, pieces = layers_of(place, number)
+    parameters = dict(model.named_parameters())
+    given = prepare(model, pieces[0]) if prepare else model
+    after = after or (lambda: {name: parameter.grad for name, parameter in parameters.items()})
+    return cost_of_large(lambda: call(given, pieces), after)
+
+
+def layers_of(place, number) -> tuple:
+    """Two large layers, equal on all ranks, and a rank's micro-batches."""
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(0)
+        model = large_model().float()
+    return model, [tuple(x.float() for x in batch_of(place, 0, piece, features=LARGE))
+                   for piece in range(number)]  # fmt: skip
+
+
+def with_agreed_buckets(model, batch):
+    """A DDP. Its second backward agrees on buckets, and sends some bytes for that."""
+    ddp = DistributedDataParallel(model)
+    for _ in range(2):
+        ddp(batch[0]).sum().backward()
+    ddp.zero_grad()
+    return ddp
+
+
+def in_short(tensors) -> dict[str, torch.Tensor]:
+    """Two sums of each tensor, in float64. Those of a mean are the means of the sums."""
+    return {name: None if x is None else two_sums(x.detach().double().flatten())
+            for name, x in tensors.items()}  # fmt: skip
+
+
+def two_sums(x):
+    weights = torch.rand(len(x), generator=torch.Generator().manual_seed(1), dtype=x.dtype)
+    return torch.stack([x.sum(), x @ (weights + 0.5)])

@@ -1,0 +1,98 @@
+"""What an answer has to leave as it was: a model's modes, the seed, what it was given."""
+
+import torch
+from torch import nn
+
+from coursekit.kit.one_process import flat
+from coursekit.kit.values import NOT_ITS_OWN
+
+SEED = (
+    "torch.manual_seed sets the generator that everything else draws from, too: after it, dropout "
+    "would be the same on all ranks"
+)
+
+MODE = (
+    "dropout and BatchNorm compute something else in evaluation mode. Whoever owns the model "
+    "chooses its mode"
+)
+
+FROZEN = "who owns a model decides what is trained in it: frozen parameters stay frozen"
+
+WEIGHTS = "only an optimizer's step changes weights: nobody has asked for a step here"
+
+SILENT = (
+    "DistributedDataParallel stays without communication: from now on, each rank would train on "
+    "its own. What is switched off has to be switched on again, as no_sync() does at its end"
+)
+
+
+class LeftAlone:
+    """What is there before an answer is called; `changed()` says what has become of it.
+
+    model    its modes, and which of its parameters are frozen
+    given    lists, tuples and tensors that the answer gets; parameters count by what they are
+    weights  whether the model's weights stay the same, too
+    seed     whether no random number is drawn
+    """
+
+    def __init__(self, model=None, given=(), weights=False, seed=True):
+        self.model, self.given, self.before = model, given, copied(given)
+        self.looks = {"seed": torch.get_rng_state} if seed else {}
+        if isinstance(model, nn.Module):
+            self.looks |= {"mode": self.modes, "frozen": self.flags, "silent": self.is_silent}
+            self.looks |= {"weights": lambda: flat(model.parameters())} if weights else {}
+        self.saw = {name: look() for name, look in self.looks.items()}
+
+    def modes(self):
+        return [module.training for module in self.model.modules()]
+
+    def flags(self):
+        return [parameter.requires_grad for parameter in self.model.parameters()]
+
+    def is_silent(self):
+        return not getattr(self.model, "require_backward_grad_sync", True)
+
+    def changed(self) -> list[tuple[str, str]]:
+        """[(what has changed, why it must not)]"""
+        looks = self.looks.items()
+        found = [TOLD[name] for name, look in looks if not alike(look(), self.saw[name])]
+        if not alike(self.given, self.before):
+            found.append((told_given(self.given, self.before), NOT_ITS_OWN))
+        return found
+
+
+TOLD = {
+    "seed": ("the global generator of random numbers is not as it was", SEED),
+    "mode": ("the model is in another mode than before: training or evaluation", MODE),
+    "frozen": ("requires_grad of a parameter has changed", FROZEN),
+    "silent": ("afterwards nothing is communicated any more", SILENT),
+    "weights": ("the weights have changed", WEIGHTS),
+}
+
+
+def copied(value):
+    """Lists and tuples anew; tensors as they are now; parameters themselves."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(copied, value))
+    is_plain = isinstance(value, torch.Tensor) and not isinstance(value, nn.Parameter)
+    return value.detach().clone() if is_plain else value
+
+
+def alike(now, before) -> bool:
+    if isinstance(before, (list, tuple)):
+        return (
+            type(now) is type(before) and len(now) == len(before) and all(map(alike, now, before))
+        )
+    if isinstance(before, (nn.Parameter, nn.Module)):
+        return now is before
+    if isinstance(before, torch.Tensor):
+        is_tensor = isinstance(now, torch.Tensor) and now.dtype == before.dtype
+        return is_tensor and torch.equal(now, before)
+    return now == before
+
+
+def told_given(now, before) -> str:
+    for mine, was in [(now, before), *zip(now, before)]:
+        if isinstance(was, list) and len(mine) < len(was):
+            return f"the list that was given had {len(was)} entries, and has {len(mine)} now"
+    return "what was given to it has changed"

@@ -1,0 +1,29 @@
+"""What it costs to average the gradients of a model, each by itself or in buckets."""
+
+import torch
+import torch.distributed as dist
+
+from coursekit.kit.models import EveryKind
+
+from .large_models import cost_of_large
+from .start_equal.cases import LARGE
+
+
+def average_large(given, answer, group):
+    large = large_with_gradients(dist.get_rank(group))
+    argument = given(large)
+    return cost_of_large(lambda: answer(argument, group), lambda: slopes_of(large), group)
+
+
+def large_with_gradients(place):
+    large = EveryKind(**LARGE).float()
+    for parameter in large.parameters():
+        if parameter.requires_grad:  # whole numbers, so that no float32 rounds them
+            numbers = torch.arange(parameter.numel(), dtype=torch.float32) % 7 + 1
+            parameter.grad = numbers.view_as(parameter) * 2 * (place + 1)
+    return large
+
+
+def slopes_of(model):
+    """{name: what is in `.grad`}"""
+    return {name: parameter.grad for name, parameter in model.named_parameters()}

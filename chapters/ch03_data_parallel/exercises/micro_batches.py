@@ -1,0 +1,12 @@
+"""Micro-batches of several ranks, their gradients, and what loops make of these."""
+
+from coursekit.kit.one_process import batch_of
+
+
+def pieces_of(n, step, number):
+    """For each rank its micro-batches in a step."""
+    return [[batch_of(rank, step, piece) for piece in range(number)] for rank in range(n)]
+
+
+def told_pieces(number) -> str:
+    return f"{number} micro-batch" + ("" if number == 1 else "es")

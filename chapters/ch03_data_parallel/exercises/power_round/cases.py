@@ -1,0 +1,48 @@
+"""What is tried, and what runs next to the answer."""
+
+import torch
+import torch.distributed as dist
+
+from coursekit.kit import answering
+
+ROUNDS = 3
+
+LARGE = (1000, 800, 64, torch.float32)
+
+
+def gradient_of(place, turn, m, k) -> torch.Tensor:
+    return random_matrix(m, k, 100 * turn + place + 1)
+
+
+def first_q(k, r) -> torch.Tensor:
+    return random_matrix(k, r, 7)
+
+
+def random_matrix(rows, columns, seed) -> torch.Tensor:
+    """Numbers that a float32 can hold, too."""
+    chance = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, columns, generator=chance, dtype=torch.float64).float().double()
+
+
+def turns_of(case) -> range:
+    return range(1 if case.args == LARGE else ROUNDS)
+
+
+def compress(answer, group, case):
+    """case.args: the rows and columns of the matrix, the rank of its approximation, and its dtype.
+
+    `error` and `q` are rows of larger tensors: these are looked at afterwards.
+    """
+    m, k, r, *dtype = case.args
+    dtype = dtype[0] if dtype else torch.float64
+    place, errors, qs = dist.get_rank(group), torch.zeros(1, m, k, dtype=dtype), first_q(k, r)[None]
+    qs, rounds, changed = qs.to(dtype), [], False
+    for turn in turns_of(case):
+        given = gradient_of(place, turn, m, k).to(dtype)
+        gradient = given.clone()
+        with answering():
+            result = answer(gradient, errors[0], qs[0], group)
+        changed |= not torch.equal(gradient, given)
+        copied = result.clone() if isinstance(result, torch.Tensor) else result
+        rounds.append({"the result": copied, "error": errors[0].clone(), "q q^T": qs[0] @ qs[0].T})
+    return {"changed": changed, "rounds": rounds}

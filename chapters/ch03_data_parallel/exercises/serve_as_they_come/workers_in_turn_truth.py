@@ -1,0 +1,59 @@
+"""What is right, and what mistakes give: see workers_in_turn.py."""
+
+from dataclasses import dataclass
+
+from .workers_in_turn import ENOUGH, MOMENTUM, RATE, gradient_of, model_of, weights_of
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A case: how many workers, and after how many updates it is over.
+
+    order  in which the workers push; if empty, they push when they are ready
+    """
+
+    workers: int
+    updates: int
+    order: tuple[int, ...] = ()
+    is_group = False
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return tuple(range(self.workers + 1))
+
+    def __str__(self):
+        if self.workers == 1:
+            return f"1 worker, over after {self.updates} updates"
+        order = f"from {' '.join(map(str, self.order))}" if self.order else "in any order"
+        return f"{self.workers} workers, over after {self.updates} updates, pushes {order}"
+
+
+def known_of(plan, place) -> dict:
+    return {"first": weights_of(model_of(place))}
+
+
+def order_of(trial) -> list:
+    """(worker, number of its push) for each step of the optimizer, or None."""
+    pushes = {
+        tuple(gradient_of(worker, number).tolist()): (worker, number)
+        for worker in trial.case.ranks[1:] for number in range(ENOUGH)
+    }  # fmt: skip
+    return [None if step is None else pushes.get(tuple(step.tolist())) for step in trial[0].steps]
+
+
+def versions_of(trial) -> list:
+    """The weights at first, and after each of these pushes, in one process."""
+    versions, velocity = [trial[0].first], 0.0
+    for push in order_of(trial):
+        velocity = MOMENTUM * velocity + gradient_of(*push)
+        versions.append(versions[-1] - RATE * velocity)
+    return versions
+
+
+def version_wanted(order, worker, number) -> int:
+    """Of the weights that a worker's push is computed at: those after its push before."""
+    return 1 + order.index((worker, number - 1)) if number else 0
+
+
+def versions_of_pushes(trial) -> list[int]:
+    return [version_wanted(order_of(trial), *push) for push in order_of(trial)]

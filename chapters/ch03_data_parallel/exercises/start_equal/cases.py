@@ -1,0 +1,82 @@
+"""What is tried, and what runs next to the answer."""
+
+import contextlib
+from unittest import mock
+
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from coursekit.kit import Refused, World
+from coursekit.kit.groups import noting_passed
+from coursekit.kit.models import EveryKind, loss_of, state_of, tensors_of
+from coursekit.kit.trials import numbers
+from pedagogy_lib.basics.torch_private import WaitsNoticed
+
+from ..large_models import cost_of_large
+from ..left_alone import LeftAlone
+
+LAST_WORLD = World(4)
+
+LARGE = {"words": 5001, "width": 203}  # where bytes are compared with a formula
+
+
+def start_on_rank(answer, group, case):
+    """What a model has after it; for the bytes, the same with a large one."""
+    model = fill(EveryKind(), dist.get_rank(group))
+    objects, names, alone = parameters_of(model), list(tensors_of(model)), LeftAlone(model)
+    with mock.patch.object(DistributedDataParallel, "__init__", by_hand), asynchronous() as begun:
+        answer(model, group)
+    now, after = parameters_of(model), state_of(model)
+    found = {
+        "after": {name: after.get(name) for name in names},
+        "replaced": [name for name in objects if objects[name] is not now.get(name)],
+        "switched": [n for n in objects if n in now and now[n].requires_grad == ("frozen" in n)],
+        "waiting": len(begun),
+        "touched": alone.changed(),
+    }
+    with noting_passed() as passed, contextlib.suppress(RuntimeError):
+        loss_of(model, 0, slice(None), 1.0).backward()
+    found["passed"] = passed
+    return found | (cost_of_start(answer, group) if case.world == LAST_WORLD else {})
+
+
+@contextlib.contextmanager
+def asynchronous():
+    """Gives a list of the requests of dist.broadcast that nobody has waited for."""
+    begun, broadcast = [], dist.broadcast
+
+    def noting(*args, **kwargs):
+        request = broadcast(*args, **kwargs)
+        begun.extend([request] * (request is not None))
+        return request
+
+    def done(request):
+        begun[:] = [other for other in begun if other is not request]
+
+    with WaitsNoticed(done), mock.patch.object(dist, "broadcast", noting):
+        yield begun
+
+
+def by_hand(*args, **kwargs):
+    raise Refused(
+        "it makes a DistributedDataParallel", "that starts equal by itself. Here it is to be "
+        "written by hand: which tensors have to travel, and from whom?",
+    )  # fmt: skip
+
+
+def cost_of_start(answer, group):
+    large = fill(EveryKind(**LARGE).float(), dist.get_rank(group))
+    return cost_of_large(lambda: answer(large, group), lambda: state_of(large), group)
+
+
+def fill(model, place):
+    """Other numbers at each place, in all parameters and buffers, and no float32 holds them."""
+    for salt, tensor in enumerate([*model.parameters(), *model.buffers()]):
+        values = numbers(place, tensor.shape, tensor.dtype, salt) + 8 * place
+        tensor.detach().copy_(values / 3 if tensor.is_floating_point() else values)
+    return model
+
+
+def parameters_of(model):
+    """By all names, so that a tied one is there twice."""
+    return dict(model.named_parameters(remove_duplicate=False))

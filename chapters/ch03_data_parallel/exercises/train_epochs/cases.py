@@ -1,0 +1,56 @@
+"""What is tried, and what runs next to the answer."""
+
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch.utils.data import Dataset
+
+from coursekit.kit import Refused, answering
+from coursekit.kit.one_process import batch_of, flat, model_of
+
+from ..left_alone import LeftAlone
+
+EPOCHS = 3
+
+EVALUATED = (
+    "the forwards of the training are in evaluation mode",
+    "dropout and BatchNorm compute something else then: a model that is trained is in training "
+    "mode, as the one that was given",
+)
+
+
+class Samples(Dataset):
+    """A dataset that counts how many samples are read."""
+
+    def __init__(self, length):
+        self.inputs, self.labels = batch_of(0, 0, size=length)
+        self.read = 0
+
+    def __len__(self):
+        return len(self.inputs)
+
+    def __getitem__(self, index):
+        labels = self.labels[index]
+        self.read += labels.numel()
+        return self.inputs[index], labels
+
+
+def train(answer, group, case):
+    """The samples of each step, how many were read, and the weights in the end."""
+    length, samples = case.args
+    model, dataset, batches, modes = model_of(dist.get_rank()), Samples(length), [], []
+    alone = LeftAlone(model, [dataset.inputs, dataset.labels], seed=False)
+
+    def loss_fn(outputs, labels):
+        if labels.requires_grad:
+            what, why = "loss_fn gets outputs of the model as labels", "loss_fn(outputs, labels)"
+            raise Refused(what, f"the order is {why}: what the model gives comes first")
+        modes.append(model.training)
+        distances = labels.detach().reshape(-1, 1) - dataset.labels.view(1, -1)
+        batches.append(distances.abs().argmin(1).tolist())
+        return F.mse_loss(outputs, labels)
+
+    with answering():
+        answer(model, dataset, loss_fn, EPOCHS, samples)
+    touched = ([] if all(modes) else [EVALUATED]) + alone.changed()
+    return {"batches": batches, "read": dataset.read, "weights": flat(model.parameters()),
+            "touched": touched}  # fmt: skip

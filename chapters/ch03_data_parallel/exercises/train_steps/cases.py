@@ -1,0 +1,47 @@
+"""What is tried, and what runs next to the answer."""
+
+import torch.distributed as dist
+from coursekit.content.ch01_gradient_accumulation.exercises.accumulation import merged
+from torch.nn.parallel import DistributedDataParallel
+
+from coursekit.kit.one_process import (
+    RATE,
+    batch_of,
+    flat,
+    model_of,
+    note_gradients,
+    train_alone,
+    uneven_loss,
+)
+
+from ..left_alone import LeftAlone
+
+
+def train(answer, group, case):
+    """On a rank: the weights in the end, and the gradients that each step has found."""
+    optimizer_type, steps = case.args
+    rank = dist.get_rank()
+    ddp = DistributedDataParallel(model_of(rank))
+    optimizer = optimizer_type(ddp.parameters(), lr=RATE)
+    followed = note_gradients(optimizer, ddp)
+    batches = batches_of(rank, steps)
+    alone = LeftAlone(ddp, batches)
+    answer(ddp, uneven_loss, optimizer, batches)
+    return {
+        "weights": flat(ddp.parameters()), "followed": followed, "touched": alone.changed()
+    }  # fmt: skip
+
+
+def batches_of(rank, steps):
+    return [batch_of(rank, step) for step in range(steps)]
+
+
+def union_of(trial):
+    """What all ranks together take in each step."""
+    batches = (batches_of(rank, trial.case.args[1]) for rank in range(trial.n))
+    return [merged(of_step) for of_step in zip(*batches)]
+
+
+def alone(trial, **how):
+    """Weights after each step, and gradients, of one process that takes what all ranks take."""
+    return train_alone(union_of(trial), trial.case.args[0], **{"loss_fn": uneven_loss} | how)

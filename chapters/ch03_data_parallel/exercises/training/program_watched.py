@@ -1,0 +1,205 @@
+"""What a rank sees of a whole program: it trains, evaluates, saves, is broken off, and goes on."""
+
+import contextlib
+import io
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+
+from coursekit.kit import answering
+from coursekit.kit.one_process import flat
+
+from . import one_program as one
+from .saving_watched import calls_of_save, what_happens_to
+
+NAME = "checkpoint.pt"
+
+
+def keep_promises(answer, group, case):
+    """Train, evaluate, save, break off while saving, and go on from the file."""
+    parts, most, *precision = case.args
+    if precision:
+        return in_lower_precision(answer, options_with(parts, most, precision[0]))
+    folder = [tempfile.mkdtemp(prefix="train-") if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(folder)
+    try:
+        return trained_in(Path(folder[0]), answer, parts, most)
+    finally:
+        dist.barrier()
+        if dist.get_rank() == 0:
+            shutil.rmtree(folder[0], ignore_errors=True)
+
+
+def trained_in(folder, answer, parts, most):
+    own = folder / f"of-{dist.get_rank()}"
+    own.mkdir()
+    training = answer(one.data_of(), options_with(parts, most, file=own / NAME))
+    found = {"start": flat(training.model.parameters()), "weights": [], "losses": []}
+    sizes, returned = sizes_of(training.model), returned_by_backward(training)
+    kept = kept_by(training.model)
+    for epoch in range(one.EPOCHS):
+        with answering() if epoch == 1 else contextlib.nullcontext():
+            found["losses"].append(number(training.train_epoch()))
+        found["weights"].append(flat(training.model.parameters()))
+    found["most"] = max(size for size, *_ in sizes) - one.BATCH // dist.get_world_size() // parts
+    found["together"] = max(kept) - 1
+    found["kinds"] = sorted({kind for kind, _ in returned} - {"Tensor"})
+    found["kept"] = any(has_graph for _, has_graph in returned)
+    found["bytes"] = flat(training.model.parameters()).nbytes
+    found |= evaluated(training, sizes) | saved(training, own)
+    writes = [None] * dist.get_world_size()
+    dist.all_gather_object(writes, found["writes"])
+    one_writes = not any(writes[1:])  # else it is told already, and they would race
+    return found | (went_on(training, answer, folder) if one_writes else {})
+
+
+def number(value):
+    return value.item() if isinstance(value, torch.Tensor) and value.numel() == 1 else value
+
+
+def options_with(parts, most, precision="float64", file=""):
+    return SimpleNamespace(epochs=one.EPOCHS, batch=one.BATCH, parts=parts, clip=most,
+                           precision=precision, file=str(file))  # fmt: skip
+
+
+def sizes_of(model) -> list:
+    """Gets (samples, whether autograd notes, whether it trains) of each forward of a model."""
+    found = []
+    model.register_forward_pre_hook(
+        lambda _, x: found.append((len(x[0]), torch.is_grad_enabled(), model.training))
+    )
+    return found
+
+
+def kept_by(model) -> list:
+    """Gets, at each forward, of how many forwards the backward is still to come."""
+    found, to_come = [0], [0]
+
+    def forward(*_):
+        to_come[0] += 1
+        found.append(to_come[0])
+
+    def backward(_):
+        to_come[0] -= 1
+
+    model.register_forward_pre_hook(forward)
+    next(model.parameters()).register_post_accumulate_grad_hook(backward)
+    return found
+
+
+def returned_by_backward(training) -> list:
+    """Gets the type of what each backward() returns, and whether it still has its graph."""
+    found, backward = [], training.backward
+
+    def noted(images, labels):
+        loss = backward(images, labels)
+        found.append((type(loss).__name__, isinstance(loss, torch.Tensor) and loss.requires_grad))
+        return loss
+
+    training.backward = noted
+    return found
+
+
+def in_lower_precision(answer, options):
+    """What is computed in which precision, and whether autocast is on while one goes back."""
+    training, logits, inside = answer(one.data_of(), options), [], []
+    training.model.register_forward_hook(lambda *args: logits.append(str(args[2].dtype)))
+    for p in training.model.parameters():
+        p.register_post_accumulate_grad_hook(
+            lambda _: inside.append(torch.is_autocast_enabled("cpu"))
+        )
+    share = one.BATCH // dist.get_world_size()
+    images, labels, *_ = one.data_of()
+    loss = training.backward(images[:share].float(), labels[:share])
+    return {
+        "logits": logits[0],
+        "loss_in": str(getattr(loss, "dtype", None)),
+        "inside": any(inside),
+    }
+
+
+def evaluated(training, sizes):
+    """Of eleven test images, seven are right: the labels are chosen so."""
+    with torch.no_grad():
+        labels = training.model(training.tests).argmax(1)
+    labels[list(one.WRONG)] += 1
+    training.test_labels = labels % 10
+    sizes.clear()
+    wrapped = sizes_of(training.ddp)
+    before = flat(training.model.parameters())
+    share = number(training.evaluate())
+    return {
+        "share": share,
+        "seen": [size for size, *_ in sizes],
+        "graph": any(noted for _, noted, _ in sizes),
+        "trains": any(trains for *_, trains in sizes),
+        "wrapped": bool(wrapped),
+        "left": not training.model.training,
+        "moved": not torch.equal(before, flat(training.model.parameters())),
+    }
+
+
+class BrokenOff(Exception):
+    """The program is killed while it saves."""
+
+
+def half_of(save, state, file, *args, **kwargs):
+    whole = io.BytesIO()
+    save(state, whole, *args, **kwargs)
+    data = whole.getvalue()[: whole.tell() // 2]
+    if hasattr(file, "write"):
+        file.write(data)
+        file.flush()
+    else:
+        Path(file).write_bytes(data)
+    raise BrokenOff
+
+
+def saved(training, own):
+    """Which files a rank has written, what is in the checkpoint, and after a broken save.
+
+    The second save is watched: there the old file has to stay until the new one takes its name.
+    """
+    with calls_of_save() as calls:
+        training.save()
+    files, epochs = sorted(path.name for path in own.iterdir()), []
+    with what_happens_to(own / NAME) as harms:
+        training.save()
+    if NAME in files and dist.get_rank() == 0:
+        epochs.append(epoch_in(own / NAME))
+        with (
+            mock.patch.object(torch, "save", partial(half_of, torch.save)),
+            mock.patch.object(dist, "barrier", lambda *args, **kwargs: None),
+            contextlib.suppress(BrokenOff),
+        ):
+            training.save()
+        epochs.append(epoch_in(own / NAME))
+    return {"files": files, "epochs": epochs, "writes": bool(files or calls), "harms": harms}
+
+
+def epoch_in(path):
+    """The number of the epoch in a checkpoint; what is wrong with it, if it cannot be read."""
+    try:
+        state = torch.load(path)
+        return state["epoch"] if set(state) == {"model", "optimizer", "epoch"} else "other keys"
+    except Exception as error:
+        return f"{type(error).__name__}"
+
+
+def went_on(training, answer, folder):
+    """The weights after one more epoch that begins from the file."""
+    training.options.file = str(folder / NAME)
+    training.save()
+    dist.barrier()
+    if not isinstance(epoch_in(training.options.file), int):  # told already
+        return {}
+    again = answer(one.data_of(), training.options)
+    again.resume()
+    again.train_epoch()
+    return {"again": flat(again.model.parameters())}

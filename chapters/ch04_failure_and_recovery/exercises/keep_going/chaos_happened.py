@@ -1,0 +1,66 @@
+"""Beside an answer: one case of the exam, and what is known of it afterwards."""
+
+import contextlib
+import tempfile
+import time
+from operator import itemgetter
+
+from coursekit.protocol import Wrong
+from coursekit.trying import try_on_ranks
+from pedagogy_lib.basics.errors import HangError
+from pedagogy_lib.machines.disks import Disk
+from pedagogy_lib.machines.network import try_machines
+from pedagogy_lib.machines.spec import Machines
+
+from .chaos_plans import ALL, DISK_FULL, RANKS, plans_of, steps_of
+from .chaos_reasons import HANGS, why_it_ended
+from .chaos_watched import FEW, SAVED, noted, sit
+
+REPLACEMENTS = 40
+CABLE = 0.9, 1.7  # seconds after the start: machine 1 of two is without network between them
+
+
+def happened(answer, name, seconds) -> dict:
+    """What a `Case` is made of: the attributes that it tells of, `planned` events, and times."""
+    plan = plans_of(answer.lab)[name]
+    disk = Disk.here(megabytes=1) if DISK_FULL in map(itemgetter(0), plan) else None
+    machines = None
+    if name == ALL and not try_machines():
+        machines = Machines(2).unplug(1, after_seconds=CABLE[0]).plug(1, after_seconds=CABLE[1])
+    with disk or contextlib.nullcontext(), tempfile.TemporaryDirectory(prefix="exam-") as place:
+        plan = [event for event in plan if disk or event.what != DISK_FULL]
+        found = {"planned": len(plan), "began": time.perf_counter(), "cables": [], "wrong": None}
+        try:
+            run = try_on_ranks(
+                name, sit, answer, plan, place, disk.path if disk else place, steps_of(name), name,
+                world_size=RANKS, timeout=seconds, replacements=REPLACEMENTS, machines=machines,
+                explain=lambda error: why(name, error),
+            )  # fmt: skip
+            found |= told_of(run)
+        except Wrong as wrong:
+            found["wrong"] = wrong
+        return found | told_in(answer.lab, place)
+
+
+def why(name, error) -> str:
+    return HANGS[name] if isinstance(error, HangError) else why_it_ended(str(error))
+
+
+def told_of(run) -> dict:
+    return {
+        "values": run.values,
+        "seconds": run.seconds,
+        "lost": len(run.lost),
+        "began": time.perf_counter() - run.seconds,
+        "cables": [tuple(event) for event in run.cards.events] if run.cards else [],
+    }
+
+
+def told_in(chaos, place) -> dict:
+    """What ranks have noted."""
+    return {
+        "events": [(what, rank, at) for what, rank, _, at in chaos.events_of(place)],
+        "taken": chaos.steps_of(place),
+        "saved": noted(chaos, place, SAVED),
+        "few": noted(chaos, place, FEW),
+    }

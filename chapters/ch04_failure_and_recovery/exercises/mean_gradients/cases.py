@@ -1,0 +1,79 @@
+"""What is tried, and what runs next to the answer."""
+
+import torch
+
+from coursekit.kit import At, Refused, answering
+from coursekit.kit.differences import kind_of
+from coursekit.kit.requests import AllRequests
+from coursekit.kit.trials import LARGE, numbers
+from coursekit.kit.values import NO_RETURN
+
+from . import gradients_reasons as why
+
+ALIKE = [((4, 3), torch.float64), ((5,), torch.float64), ((), torch.float64)]
+
+MIXED = [((4, 3), torch.float32), ((5,), torch.float64), ((), torch.bfloat16)]
+
+HUGE = [((LARGE,), torch.float64), ((7,), torch.float64)]
+
+PARAMETER = 900  # a salt: no parameter looks like a gradient
+
+
+def gradients(k, kinds) -> list[torch.Tensor]:
+    """Whole numbers, so that sums are exact; in float64 with a digit that float32 does not have."""
+    found = [numbers(k, shape, dtype, salt=i) for i, (shape, dtype) in enumerate(kinds)]
+    return [x * (1 + 2.0**-25) if x.dtype == torch.float64 else x for x in found]
+
+
+def add_up(answer, group, case):
+    m, kinds = case.args
+    asked = []
+
+    def gradients_of(k):
+        if not isinstance(k, int) or not 0 <= k < m:
+            raise Refused(f"gradients_of({k!r:.20}) was called", f"there are 0 to {m - 1}")
+        asked.append(k)
+        return gradients(k, kinds)
+
+    parameters = gradients(PARAMETER, kinds)
+    given = list(parameters)
+    with answering(), AllRequests() as requests:
+        value = answer(gradients_of, given, m, group)
+    found = noted(value, kinds)
+    requests.need_waited()
+    return {
+        "gradients": found,
+        "asked": asked,
+        "changed": changed_in(given, parameters, gradients(PARAMETER, kinds)),
+        "shared": len({x.data_ptr() for x in value}) < len(kinds),
+    }
+
+
+def noted(value, kinds) -> list[torch.Tensor]:
+    """Copies of what was returned, as it is now: a request may still bring other numbers."""
+    if value is None:
+        raise Refused("it returned None", NO_RETURN)
+    if not isinstance(value, list | tuple):
+        raise Refused(f"it returned {kind_of(value)}", why.LIST)
+    if len(value) != len(kinds) or not all(isinstance(x, torch.Tensor) for x in value):
+        none = any(x is None or hasattr(x, "is_completed") for x in value)
+        told = ", ".join(map(kind_of, value))
+        raise Refused(f"it returned [{told}]", why.IN_PLACE if none else why.LIST)
+    return [x.detach().clone() for x in value]
+
+
+def changed_in(given, parameters, before) -> str:
+    """What is not as it was in the parameters: their list, or one of them."""
+    if len(given) != len(parameters) or any(a is not b for a, b in zip(given, parameters)):
+        return "the list `parameters` has other tensors now"
+    for k, (x, was) in enumerate(zip(parameters, before)):
+        if x.dtype != was.dtype or not torch.equal(x, was):
+            return f"parameters[{k}] has other numbers now"
+        if x.requires_grad or x.grad is not None:
+            name = "requires_grad" if x.requires_grad else "grad"
+            return f"parameters[{k}].{name} is set now"
+    return ""
+
+
+def at(world, m, kinds=ALIKE, what="") -> At:
+    return At(world, (m, kinds), f", {m} micro-batches{what}")

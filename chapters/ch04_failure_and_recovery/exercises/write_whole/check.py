@@ -1,0 +1,41 @@
+"""A file that is the old one or the new one, whatever happens to who writes it."""
+
+from coursekit.kit import RankExercise
+from coursekit.kit.alone import Alone, alone
+
+from .cases import (
+    full_disk,
+    killed_anywhere,
+    killed_in_mid_write,
+    left_alone,
+    many_at_once,
+    power_cut,
+)
+from .truth import files_are_whole
+
+EXERCISE = RankExercise(
+    "write_whole",
+    lab="checkpoints",
+    cases=[
+        Alone("left alone", left_alone),
+        Alone("killed while it writes", killed_in_mid_write),
+        Alone("killed between two calls", killed_anywhere),
+        Alone("a full disk", full_disk),
+        Alone("several at once", many_at_once),
+        Alone("the power fails", power_cut),
+    ],
+    work=alone,
+    timeout=20.0,  # it writes some thirty times, each time in a process of its own
+    facts=[files_are_whole],
+    found=lambda case: ("told", "held"),
+    told=lambda trial: trial[0].told,
+    hints=(
+        "Under its name, a file must never be seen half written. So where do you write, until all "
+        "of it is there?",
+        'Open another name in the same folder, such as f"{path.name}.unfinished", with "wb". When '
+        "all is written, os.replace(that, path).",
+        "Before the renaming: file.flush(), os.fsync(file.fileno()). After it: sync_folder("
+        "path.parent). path may be a str: Path(path).",
+        "If anything raises: unlink the unfinished file (missing_ok=True), and raise.",
+    ),
+)  # fmt: skip

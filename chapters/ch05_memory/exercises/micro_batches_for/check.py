@@ -1,0 +1,35 @@
+"""How many micro-batches a batch has to be split into, so that a step fits.
+
+On a rank: a search for what there is not may never come to an end.
+"""
+
+from coursekit.kit import Equals
+from coursekit.kit.alone import Alone, WarmExercise, alone
+
+from .cases import TASKS, split
+from .truth import fewest, mistakes, refuses_what_does_not_fit, told, why_endless
+
+EXERCISE = WarmExercise(
+    "micro_batches_for",
+    cases=[
+        Alone("batch {}, limit {:,}, fixed {:,}, each {:,}".format(*task), split, task)
+        for task in TASKS
+    ],
+    work=alone,
+    found=lambda case: ("count",) if fewest(*case.args) else ("outcome",),
+    facts=[
+        refuses_what_does_not_fit,
+        Equals("count", lambda trial, place: fewest(*trial.case.args), mistakes,
+               "the number of micro-batches"),
+    ],
+    told=told,
+    explain=why_endless,
+    hints=(
+        "With `count` micro-batches, how many samples are in memory at once, and what does a "
+        "step need then?",
+        "Try 1, 2, 3, … up to `batch`, each with one sample then. The first that divides "
+        "`batch`, and fits, is the answer.",
+        "batch % count == 0 and fixed + each * (batch // count) <= limit. After the loop: "
+        "nothing has fitted.",
+    ),
+)  # fmt: skip

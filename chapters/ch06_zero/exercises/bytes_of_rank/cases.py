@@ -1,0 +1,3 @@
+"""What the cases and the truth share."""
+
+KINDS = ("parameters", "gradients", "optimizer_state")

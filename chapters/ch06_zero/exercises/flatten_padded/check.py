@@ -1,0 +1,95 @@
+"""Tensors one after another in a flat one, padded."""
+
+import operator
+
+import torch
+
+from coursekit.kit import Formula
+from coursekit.kit.trials import numbers
+from coursekit.kit.values import text_of
+
+from .cases import described
+from .truth import MISTAKES, truth
+
+
+def given(case, shapes, n, dtype=torch.float64):
+    """A case with its arguments."""
+    tensors = [numbers(0, shape, dtype, salt) for salt, shape in enumerate(shapes)]
+    if case == "a transposed one":
+        tensors[0] = tensors[0].t()
+    return f"{case}: shapes {' '.join(str(list(x.shape)) for x in tensors)}, n = {n}", [
+        (tensors, n)
+    ]
+
+
+class OfTensors(Formula):
+    def examine(self, answer):
+        return super().examine(described(answer))
+
+
+def differs(call, wanted, got) -> str:
+    if got["dtype"] != wanted["dtype"]:
+        return f"it is of {got['dtype']}, expected {wanted['dtype']}"
+    if got["numbers"] != wanted["numbers"]:
+        return f"expected {text_of(wanted['numbers'])}, got {text_of(got['numbers'])}"
+    return "the result shares memory with the tensor that was given"
+
+
+def what_follows(found, case) -> str:
+    """Whether nothing is wrong but the padding: torch.empty gives other numbers each time."""
+    ((tensors, n),) = EXERCISE.cases[case]
+    got, wanted = found[case][0]["numbers"], EXERCISE.truth(tensors, n)["numbers"].tolist()
+    length = sum(x.numel() for x in tensors)
+    if len(got) != len(wanted) or got[:length] != wanted[:length] or length == len(got):
+        return ""
+    return "what follows the numbers is not zero: torch.empty takes memory as it finds it"
+
+
+FIRST_RESHAPED = (
+    "torch.cat lays tensors of one dimension one after another: reshape(-1) each of them first"
+)
+
+NEGATIVE = "a negative number of zeros: how many are missing is -elements % n, from 0 to n - 1"
+
+EXERCISE = OfTensors(
+    "flatten_padded",
+    lab="zero",
+    cases=dict([
+        given("padding", [(2, 3), (3,)], 4),
+        given("n divides", [(4,), (2, 2)], 4, torch.float32),
+        given("one tensor, n divides", [(3, 2)], 3),
+        given("fewer numbers than ranks", [(1, 2)], 5, torch.float32),
+        given("one without dimensions", [(), (3,)], 3),
+        given("bfloat16", [(5,), (2, 4)], 4, torch.bfloat16),
+        given("one rank", [(2,), (5, 1)], 1),
+        given("a transposed one", [(4, 3), (2,)], 4),
+    ]),
+    truth=truth,
+    same=operator.eq,  # nothing is computed
+    told=lambda calls, values: f"{len(values[0]['numbers'])} numbers",
+    differs=differs,
+    asked="a tensor",
+    shape="asked is one tensor: whoever needs chunks cuts it",
+    explain=what_follows,
+    mistakes=MISTAKES,
+    errors={
+        "not compatible with input tensor's size": "view(-1) needs numbers that lie one after "
+        "another in memory, which those of a transposed tensor do not: reshape(-1) copies if it "
+        "has to",
+        "zero-dimensional": "torch.cat takes no tensor without dimensions: reshape(-1) makes it "
+        "one with one dimension",
+        "Sizes of tensors must match": FIRST_RESHAPED,
+        "Tensors must have same number of dimensions": FIRST_RESHAPED,
+        "not generator": "torch.cat takes a list, no generator: [… for x in tensors]",
+        "can't be negative": NEGATIVE,
+        "negative dimension": NEGATIVE,
+    },
+    hints=(
+        "torch.cat lays tensors of one dimension one after another, in a new one. Which method "
+        "gives any tensor one dimension?",
+        "How many zeros are missing to the next multiple of n? None, if it is one already: "
+        "-elements % n.",
+        "tensors[0].new_zeros(padding) has the type that torch.cat needs, and is on the right "
+        "device.",
+    ),
+)  # fmt: skip

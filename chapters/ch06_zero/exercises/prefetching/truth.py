@@ -1,0 +1,19 @@
+"""What is right, and what mistakes give."""
+
+from ..trained_alone import Stack
+from ..trained_alone_truth import weights_alone
+from .cases import STEPS
+
+
+def weights_of(trial, place):
+    """What is trained, after each step."""
+    trained = [name for name, p in Stack().named_parameters() if p.requires_grad]
+    steps = weights_alone(Stack, tuple(STEPS[: trial.case.steps]), first=1)
+    return {step: {name: of[name].flatten() for name in trained} for step, of in steps.items()}
+
+
+def told(trial) -> str:
+    plan = trial.case
+    if plan.thread:
+        return "as one process"
+    return f"as one process; {plan.depth} ahead, and reductions travel behind the computing"

@@ -1,0 +1,88 @@
+"""What is tried, and what runs next to the answer."""
+
+import torch
+import torch.distributed as dist
+
+from coursekit.kit.alone import bytes_alive
+from coursekit.kit.refused import Refused
+from pedagogy_lib.measuring.bytes_of_calls import tensors_in
+
+ONE, THREE = (1, 4, 6), (3, 6, 6)  # layers, outputs, inputs
+
+
+def weights_of(network):
+    """Their first halves are equal: rank 0 does not see in its own part which layer's is there."""
+    source = torch.Generator().manual_seed(1)
+    draw = torch.randn(*network, generator=source, dtype=torch.float64)
+    draw[:, : network[1] // 2] = draw[0, : network[1] // 2].clone()
+    return [weight.requires_grad_() for weight in draw]
+
+
+def input_of(rank, network):
+    source = torch.Generator().manual_seed(100 + rank)
+    return torch.randn(5, network[2], generator=source, dtype=torch.float64).requires_grad_()
+
+
+def backward_of(layer, leaves, x):
+    """Outputs of layers in a row, and the gradients of x and of each layer's weight or shard."""
+    outputs = x
+    for k in range(len(leaves)):
+        outputs = torch.tanh(layer(outputs, k))
+    return outputs.detach(), *torch.autograd.grad((outputs**2).mean(), [x, *leaves])
+
+
+def try_layers(answer, group, case):
+    if not (isinstance(answer, type) and issubclass(answer, torch.autograd.Function)):
+        raise Refused(
+            f"check() was given {answer!r:.60}",
+            "it is to remain a class ShardedLinear(torch.autograd.Function), with forward and "
+            "backward; give check() the class itself",
+        )
+    (network,), rank, n = case.args, dist.get_rank(), dist.get_world_size()
+    shards = [w.detach().view(-1).chunk(n)[rank].clone().requires_grad_()
+              for w in weights_of(network)]  # fmt: skip
+    buffer = torch.zeros(network[1:], dtype=torch.float64)
+    layer = lambda x, k: answer.apply(x, shards[k], buffer)  # noqa: E731
+    outputs, *gradients = backward_of(layer, shards, input_of(rank, network))
+    kept = kept_bytes(layer, input_of(rank, network), shards[0], buffer)
+    return {"outputs": outputs, "gradients": named(*gradients), "kept": kept}
+
+
+def named(x, *shards):
+    return {f"layer {k}'s shard": shard for k, shard in enumerate(shards, 1)} | {"x": x}
+
+
+def kept_bytes(layer, x, *known) -> int:
+    """What the graph of a layer keeps besides x, what else is known, and its outputs."""
+    before = bytes_alive()
+    outputs = layer(x, 0)
+    more = bytes_alive() - before - outputs.nbytes  # in the graph, or anywhere else
+    node = outputs.grad_fn  # the learner's `ctx`
+    kept = tensors_in([list(node.saved_tensors), list(vars(node).values())])
+    sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in kept}
+    known = {t.untyped_storage().data_ptr() for t in (x, outputs, *known)}
+    return max(more, sum(size for place, size in sizes.items() if place not in known))
+
+
+def alone(trial, through=lambda k: k, weight_of=lambda weight: weight):
+    """What each rank gets from one process that has all weights.
+
+    through    of which layer's weight the slopes of x pass through a layer in the backward
+    weight_of  what they find there of it
+    """
+    (network,) = trial.case.args
+    weights = weights_of(network)
+
+    def layer(x, k):
+        behind = weight_of(weights[through(k)].detach())
+        return x.detach() @ weights[k].T + (x - x.detach()) @ behind.T
+
+    return [backward_of(layer, weights, input_of(rank, network)) for rank in range(trial.n)]
+
+
+def gradients(trial, place, of_weight=lambda g: g.mean(0), of_x=None, part=None, **how):
+    """What a rank has, if of a weight's gradients (ranks, elements), and of x's, this is made."""
+    _, x, *weights = map(torch.stack, zip(*alone(trial, **how)))
+    k = place if part is None else part
+    shards = [of_weight(weight.flatten(1)).chunk(trial.n)[k] for weight in weights]
+    return named(of_x(x) if of_x else x[place], *shards)

@@ -1,0 +1,191 @@
+"""A stage of ZeRO trained beside one process, for zero1 and zero2: what ranks find."""
+
+from functools import cache, partial
+from types import SimpleNamespace
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from coursekit.kit.models import (
+    SAMPLES,
+    WIDTH,
+    EveryKind,
+    equal_models,
+    loss_of,
+    share_of,
+    tensors_of,
+)
+from coursekit.kit.refused import Refused
+from pedagogy_lib.basics.closeness import close
+
+from .reduce_gradients.cases import part_of
+
+OPTIMIZERS = {
+    "SGD": partial(torch.optim.SGD, lr=0.5),
+    "Adam": partial(torch.optim.Adam, lr=0.05),
+}
+ORDERS = [(0, 1, 2, 3), (3, 0), (1, 2), (2, 3, 1)]  # in which branches are taken
+THE_REST = "the model itself"
+
+
+class Forked(EveryKind):
+    """With branches, of which a forward takes some, in any order."""
+
+    def __init__(self):
+        super().__init__()
+        self.branches = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4)).double()
+
+    def forward(self, tokens, order):
+        x = self.norm(torch.tanh(self.frozen(self.embedding(tokens))))
+        for number in order:
+            x = x + torch.tanh(self.branches[number](x))
+        return self.scale * self.output(x)
+
+
+def loss_of_place(model, step, number, place, n):
+    """What the samples of one place add to the mean loss of all, in a backward of a step."""
+    order = ORDERS[(place + step + number) % len(ORDERS)]
+    if (step, number) == (1, 0):  # at first all, on each rank in another order
+        order = [(place + branch) % len(ORDERS) for branch in ORDERS[0]]
+    net = lambda tokens: model(tokens, order)  # noqa: E731
+    return loss_of(net, 10 * step + number, share_of(place, n), 1 / SAMPLES)
+
+
+def unit_names() -> dict[str, list[str]]:
+    """{unit: the names of its parameters}, where the norm and each branch is one."""
+    found, modules = {}, ["norm", *(f"branches.{k}" for k in range(len(ORDERS)))]
+    for name, p in Forked().named_parameters():
+        unit = next((each for each in modules if name.startswith(f"{each}.")), THE_REST)
+        if p.requires_grad:
+            found.setdefault(unit, []).append(name)
+    return found
+
+
+def names_in(zero, model) -> dict[str, list[str]]:
+    """The same, of an engine; a unit is called as its module is."""
+    modules = {module: name or THE_REST for name, module in model.named_modules()}
+    names = {p: name for name, p in model.named_parameters()}
+    return {modules[module]: [names[p] for p in unit.parameters]
+            for module, unit in zero.units.items()}  # fmt: skip
+
+
+def weights_of(units, model) -> dict[str, torch.Tensor]:
+    """{unit: all its numbers, one after another}."""
+    tensors, trained = tensors_of(model), set().union(*units.values())
+    units = units | {"what is not trained": [name for name in tensors if name not in trained]}
+    return {unit: torch.cat([tensors[name].detach().flatten().double() for name in names])
+            for unit, names in units.items()}  # fmt: skip
+
+
+@cache
+def one_process(n, optimizer, backwards):
+    """Of the last step: weights before and after it, and slopes, which add up to its gradient.
+
+    slopes  {unit: (backwards, places, numbers)}
+    """
+    with torch.random.fork_rng(devices=()):
+        units, (model,) = unit_names(), equal_models(1, Forked)
+    ps = [model.get_parameter(name) for names in units.values() for name in names]
+    stepper = OPTIMIZERS[optimizer](ps)
+    for step, count in enumerate(backwards, 1):
+        before = weights_of(units, model)
+        slopes = torch.stack([
+            torch.stack([slope_of(ps, loss_of_place(model, step, number, k, n)) for k in range(n)])
+            for number in range(count or 1)
+        ])  # fmt: skip
+        for p, slope in zip(ps, slopes.sum((0, 1)).split([p.numel() for p in ps])):
+            p.grad = slope.view_as(p)
+        stepper.step()
+    sizes = [len(before[unit]) for unit in units]
+    slopes = dict(zip(units, slopes.split(sizes, dim=-1)))
+    return SimpleNamespace(before=before, slopes=slopes, wanted=weights_of(units, model))
+
+
+def slope_of(parameters, loss):
+    found = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+    return torch.cat([x.flatten() for x in found])
+
+
+# ---- On a rank ---
+
+
+class Optimizers:
+    """Makes optimizers, and knows what their steps have found, and what they have kept."""
+
+    def __init__(self, name):
+        self.make, self.made, self.steps = OPTIMIZERS[name], [], []
+
+    def __call__(self, parameters):
+        self.made.append(self.make(parameters))
+        self.made[-1].register_step_pre_hook(self.before_step)
+        return self.made[-1]
+
+    def before_step(self, optimizer, *_):
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self.steps.append({p: None if p.grad is None else p.grad.clone() for p in parameters})
+
+    def kept(self) -> int:
+        """How many numbers their states have; the step count of each parameter does not count."""
+        states = [state for optimizer in self.made for state in optimizer.state.values()]
+        values = [x for state in states for x in state.values() if isinstance(x, torch.Tensor)]
+        return sum(x.numel() for x in values if x.ndim)
+
+
+def train_on_rank(answer, group, case, watching=None):
+    """What the last step of a training has found and left.
+
+    case.args  the optimizer, and how many backwards come before each step; with 0 the shards are
+               given their gradients, and update() is called
+    watching   takes the model, and watches over its backwards
+    """
+    place, n, (mine,) = dist.get_rank(group), dist.get_world_size(group), equal_models(1, Forked)
+    optimizers, watch = Optimizers(case.args[0]), watching and watching(mine)
+    before = [p.detach().clone() for p in mine.parameters()]
+    for p in mine.parameters():
+        p.data += place  # the first one's weights are everybody's
+    zero = answer(mine, optimizers, [mine.norm, *mine.branches], group)
+    if not close(list(mine.parameters()), before):
+        what = "the weights are not rank 0's before the first step"
+        raise Refused(what, 'first: check("{{start_equal}}")')
+    if watch:
+        watch.follow(zero)
+    units = names_in(zero, mine)
+    for step, backwards in enumerate(case.args[1], 1):
+        optimizers.steps.clear()
+        for number in range(backwards):
+            (n * loss_of_place(mine, step, number, place, n)).backward()
+            if watch:
+                watch.end_backward(f"step {step}, backward {number + 1}")
+        if backwards:
+            zero.step()
+            continue
+        slopes = one_process(n, case.args[0], case.args[1][:step]).slopes
+        for unit, of in zip(zero.units.values(), slopes.values()):
+            unit.shard.grad = part_of(of.sum((0, 1)), n, place)
+        zero.update()
+    found = leftovers(optimizers, zero, mine)
+    if not backwards:
+        return found | {"update": weights_of(units, mine)}
+    return found | steps_in(optimizers, zero, units) | {"weights": weights_of(units, mine)}
+
+
+def steps_in(optimizers, zero, units):
+    """How many steps too many the optimizer has made; what the first has found in the shards."""
+    shards, more = [unit.shard for unit in zero.units.values()], len(optimizers.steps) - 1
+    if more < 0 or set(optimizers.steps[0]) != set(shards):
+        return {"count": more}  # one of its own
+    gradients = {unit: optimizers.steps[0][shard] for unit, shard in zip(units, shards)}
+    without = [unit for unit, gradient in gradients.items() if gradient is None]
+    return {"count": more, "without": without, "gradients": gradients}
+
+
+def leftovers(optimizers, zero, model):
+    """Who still has a gradient, and if it is more than zeros; copies; and what is kept."""
+    units = zero.units.values()
+    owners = [*model.named_parameters(), *(("a shard", unit.shard) for unit in units)]
+    left = [(name, bool(p.grad.any())) for name, p in owners if p.grad is not None]
+    memory = lambda x: x.untyped_storage().data_ptr()  # noqa: E731
+    copies = [p for unit in units for p in unit.parameters if memory(p) != memory(unit.flat)]
+    kept = optimizers.kept() / sum(unit.shard.numel() for unit in units)
+    return {"left": left, "copies": len(copies), "kept": kept}

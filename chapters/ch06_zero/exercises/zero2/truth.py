@@ -1,0 +1,11 @@
+"""What is right, and what mistakes give."""
+
+from ..stages import BACKWARDS
+
+
+def told(trial) -> str:
+    if hasattr(trial[0], "models"):
+        models = trial[0].models
+        each = models["backward"] / BACKWARDS
+        return f"a backward sends {each:.2f} models, a step {models['step']:.2f}"
+    return "units in turn, as in one process"

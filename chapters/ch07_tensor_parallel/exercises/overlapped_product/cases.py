@@ -1,0 +1,134 @@
+"""What is tried, and what runs next to the answer."""
+
+import warnings
+
+import torch
+import torch.distributed as dist
+
+from coursekit.kit import At, World
+from coursekit.kit.both_ways import autograd_function
+from coursekit.kit.differences import kind_of
+from coursekit.kit.refused import Refused
+from coursekit.kit.trials import numbers, turned
+from pedagogy_lib.basics.torch_private import OperatorMode
+
+INPUTS, OUTPUTS = 5, 3  # of a rank; no other dims are of these sizes
+
+PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "mul"}  # that may give A's gradient
+
+ONCE = (
+    "only the gradient of x is a sum over the ranks, and it is summed once: each rank has its own "
+    "part of A and b, and their gradients are complete"
+)
+
+
+def of(leading, has_bias=True, frozen="", world=None):
+    """A case: dims of x before the inputs; and which of "x", "A" and "b" needs no gradient."""
+    what = ("" if has_bias else ", no b") + (f", {frozen} frozen" if frozen else "")
+    return At(world or World(3), (leading, has_bias, frozen), f", x {[*leading, INPUTS]}{what}")
+
+
+def is_like_weight(x) -> bool:
+    return isinstance(x, torch.Tensor) and {*x.shape[-2:]} == {INPUTS, OUTPUTS}
+
+
+class Watch(OperatorMode):
+    """Notes in order "begin", "A" where its gradient is computed, and "wait"; other calls, too."""
+
+    def __init__(self, group, leading):
+        super().__init__()
+        self.group, self.shape, self.events, self.given = group, [*leading, INPUTS], [], None
+        self.own = False  # whether what goes on is ours
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **kwargs or {})
+        if self.own:
+            return out
+        if func.namespace in ("c10d", "_c10d_functional"):
+            self.events.append("call")
+        name = func.overloadpacket.__name__
+        of_weight = name == "mul" and any(map(is_like_weight, args))  # A itself times something
+        if name in PRODUCTS and is_like_weight(out) and not of_weight:
+            self.events.append("A")  # or that of one sample: autograd adds them up
+        return out
+
+    def begin(self, x, group=None):
+        """As begin_sum; what is in x meanwhile is of no use to anybody."""
+        self.refuse(x, group)
+        self.events.append("begin")
+        self.own, self.given = True, x.detach().clone()
+        total = self.given.clone()
+        request = dist.all_reduce(total, group=self.group, async_op=True)
+        x.detach().fill_(torch.nan)
+        self.own = False
+
+        def wait():
+            self.own = True
+            request.wait()
+            if "wait" not in self.events:
+                x.detach().copy_(total)
+            self.events.append("wait")
+            self.own = False
+
+        return wait
+
+    def refuse(self, x, group):
+        """Raise `Refused` unless this is the gradient of x, for the first time, and the group."""
+        if not isinstance(x, torch.Tensor):
+            raise Refused(
+                f"begin got {type(x).__name__}", "ctx.begin takes the gradient of x, and the group"
+            )
+        if "begin" in self.events:
+            raise Refused(f"begin is called once more, with {kind_of(x)}", ONCE)
+        if list(x.shape) != self.shape:
+            raise Refused(
+                f"begin got {kind_of(x)}, expected the gradient of x, {self.shape}",
+                "what has to be summed is the gradient of x: the gradient of the output, times A. "
+                "The output's own gradient belongs to this rank's part of A",
+            )
+        if group is not self.group:
+            raise Refused(
+                "begin got another group than forward",
+                "forward has kept the group: ctx.begin(…, ctx.group)",
+            )
+
+
+def operands(place, case):
+    """x, which all have; this rank's weight and bias, and the gradient of its output.
+
+    That is not contiguous.
+    """
+    leading, has_bias, frozen = case.args
+    draw = lambda k, salt, *shape: numbers(k, shape, torch.float64, salt) / 3  # noqa: E731
+    bias = draw(place, 2, OUTPUTS) if has_bias else None
+    found = [draw(0, 0, *leading, INPUTS), draw(place, 1, OUTPUTS, INPUTS), bias]
+    for name, x in zip("xAb", found):
+        if x is not None:
+            x.requires_grad_(name not in frozen)
+    return found, turned(draw(place, 3, *leading, OUTPUTS))
+
+
+def multiply(answer, group, case):
+    """The events of a backward, and the gradients."""
+    tensors, slope = operands(dist.get_rank(group), case)
+    watch = Watch(group, case.args[0])
+    with warnings.catch_warnings():  # x.T of more than 2 dims: it fails afterwards, or is told
+        warnings.filterwarnings("ignore", "The use of `x.T`")
+        y = autograd_function(answer).apply(*tensors, group, watch.begin)
+        with watch:
+            (y * slope).sum().backward()
+    gradients = taken_from(tensors)
+    nans = [name for name, g in gradients.items() if g is not None and g.isnan().any()]
+    found = {"nans": nans} | gradients
+    if case.args[2] == "x":  # whether it is summed in vain is left to the answer
+        return found
+    return found | {"events": watch.events, "given": watch.given}
+
+
+def taken_from(tensors) -> dict:
+    """The gradients, which are gone then."""
+    found = {name: None if x is None else x.grad for name, x in zip("xAb", tensors)}
+    for x in tensors:
+        if x is not None:
+            x.grad = None
+    return found

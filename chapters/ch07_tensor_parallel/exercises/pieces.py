@@ -1,0 +1,46 @@
+"""Into and out of the parallel region with pieces: exercises all_gather and reduce_scatter.
+
+Both are made of two collectives: one puts the ranks' pieces together, the other adds up and gives
+each rank its piece. What is one's forward is the other's backward.
+"""
+
+import torch
+import torch.distributed as dist
+
+from coursekit.kit import answering
+from coursekit.kit.both_ways import autograd_function
+from coursekit.kit.requests import all_waited
+from coursekit.kit.trials import numbers, turned
+from pedagogy_lib.basics.closeness import close
+
+
+def through(gathers, answer, group, case):
+    """A forward and a backward: what went in, and what came out."""
+    function, place, n = autograd_function(answer), dist.get_rank(group), dist.get_world_size(group)
+    x, slope = x_and_slope(gathers, case, place, n)
+    leaf, seen = x.clone().requires_grad_(), []
+    with answering(), all_waited():
+        y = function.apply(leaf, group)
+    if not isinstance(y, torch.Tensor) or y.shape != slope.shape:
+        shape = tuple(y.shape) if isinstance(y, torch.Tensor) else y and type(y).__name__
+        return {"shape": shape}
+    y.register_hook(seen.append)
+    with all_waited() as backward:
+        (gradient,) = torch.autograd.grad((y * slope).sum(), leaf, allow_unused=True)
+    pairs = {"x": (leaf.detach(), x), "the incoming gradient": (seen[0], slope)}
+    return {
+        "shape": tuple(y.shape), "y": y.detach(), "gradient": gradient,
+        "backward": backward.made,
+        "changed": [name for name, pair in pairs.items() if not close(*pair)],
+    }  # fmt: skip
+
+
+def x_and_slope(gathers, case, place, n):
+    """What goes in on a rank, and the gradient of what comes out."""
+    piece, whole = case.args, shape_of_whole(case.args, n)
+    shapes = (piece, whole) if gathers else (whole, piece)
+    return [turned(numbers(place, s, torch.float64, k) / 3) for k, s in enumerate(shapes)]
+
+
+def shape_of_whole(piece, n):
+    return (piece[0], n * piece[1], *piece[2:])

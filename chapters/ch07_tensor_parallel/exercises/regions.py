@@ -1,0 +1,56 @@
+"""Into the parallel region, and out of it: how Copy and AllReduce are tried."""
+
+from types import SimpleNamespace
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+from coursekit.kit.both_ways import both_ways, need_tensor
+from coursekit.kit.trials import numbers
+from pedagogy_lib.basics.torch_private import is_in_storage
+from pedagogy_lib.measuring.bytes_of_calls import tensors_in
+
+SHAPE, BYTES = (2, 3), 48
+
+
+def given(name, rank):
+    """x as relu gives it, which is 0 where the leaf is negative; and the slope of what comes out.
+
+    All ranks have the same x before Copy, and the same slope behind AllReduce.
+    """
+    common_x, common_slope = name == "Copy", name == "AllReduce"
+    leaf = numbers(9 if common_x else rank, SHAPE, torch.float64) - 11 / 3
+    slope = numbers(9 if common_slope else rank, SHAPE, torch.float64, salt=1) / 3
+    return SimpleNamespace(leaf=leaf, x=F.relu(leaf), slope=slope, through=(leaf > 0) * slope)
+
+
+def go_through(answer, group, case):
+    of, noted, totals = given(answer.__name__, dist.get_rank()), {}, []
+    x = F.relu(of.leaf.requires_grad_())  # whose backward needs x as it is now
+
+    def total(x, group=None):
+        totals.append("backward" if noted else "forward")
+        return answer.lab.summed(x, group)
+
+    def call():
+        more = [total] if case.args == ("total",) else []
+        y = getattr(answer.lab, answer.__name__).apply(x, group, *more)
+        need_tensor(y, "forward")
+        noted.update(shares=is_in_storage(y, x.untyped_storage()), kept=keeps_tensors(y))
+        return y
+
+    if case.args == ("no_grad",):
+        with torch.no_grad():
+            found = {"y": call()}
+    else:
+        found = both_ways(call, {"x": of.leaf}, of.slope)
+    found |= noted | {"touched": not torch.equal(x.detach(), of.x)}
+    return found | ({"totals": totals} if case.args == ("total",) else {})
+
+
+def keeps_tensors(y) -> bool:
+    """Whether the context of a Function keeps any tensor for its backward."""
+    context = y.grad_fn
+    kept = [*getattr(context, "__dict__", {}).values(), *getattr(context, "saved_tensors", ())]
+    return bool(list(tensors_in(kept)))

@@ -1,0 +1,77 @@
+"""Parts of a linear layer, tried against nn.Linear: column_linear and row_linear."""
+
+import gc
+import weakref
+from functools import partial
+
+import torch
+import torch.distributed as dist
+
+from coursekit.kit.both_ways import both_ways
+
+from .cut.cases import span, strip
+
+
+def parts(dims, place, n, tensors, together) -> dict:
+    """A rank's part of each of these; all of what is not cut."""
+    ends = lambda name, x: span(x.shape[dims[name]], place, n, together)  # noqa: E731
+    return {
+        name: x if x is None or dims[name] is None else strip(x, dims[name], *ends(name, x))
+        for name, x in tensors.items()
+    }
+
+
+def layer_on_rank(dims, answer, group, case):
+    way, ways = "enter" if dims["x"] is None else "leave", []
+    mine = partial(
+        parts, dims, dist.get_rank(group), dist.get_world_size(group), together=case.together
+    )
+
+    def noting(x, group=None):
+        ways.append(way)
+        return getattr(answer.lab, way)(x, group)
+
+    options = {way: noting} if case.own else {}
+    options |= {"together": case.together} if case.together > 1 else {}
+    given, (whole, all_x, slope) = case.whole(dims)[0], case.whole(dims)
+    layer, weight = answer(given, group, **options), weakref.ref(given.weight)
+    del given
+    gc.collect()  # modules may hold each other
+    parameters = {name: p.detach() for name, p in whole.named_parameters()}
+    has, part = mine({"x": all_x, "y": slope}), mine(parameters)
+    got = dict(layer.named_parameters())
+    tensors = {name for name in parameters if isinstance(getattr(layer, name, None), torch.Tensor)}
+    found = {"names": (list(got), tensors), "is_kept": weight() is not None}
+    fits = got.keys() == parameters.keys()
+    if fits:
+        found |= properties(got, whole, dims)
+        fits = all(got[name].shape == wanted.shape for name, wanted in part.items())
+    all_fit = torch.tensor(float(fits))
+    dist.all_reduce(all_fit, dist.ReduceOp.MIN, group)  # so that none waits for others in vain
+    if all_fit:
+        x = has["x"].clone().requires_grad_()
+        found |= both_ways(lambda: layer(x), {"x": x} | got, has["y"])
+        found |= {"ways": len(ways)} if case.own else {}
+    return found
+
+
+def properties(parameters, whole, dims) -> dict:
+    """What a layer's parameters are, and what is wrong with them beside their numbers."""
+    dim_of = lambda p: getattr(p, "cut_dim", None)  # noqa: E731
+    kept = {name: p.untyped_storage().nbytes() for name, p in parameters.items()}
+    return {
+        "parameters": {name: p.detach().clone() for name, p in parameters.items()},
+        "unlike": [
+            f"{name}.requires_grad is {p.requires_grad}" for name, p in parameters.items()
+            if p.requires_grad != getattr(whole, name).requires_grad
+        ],
+        "uncut": [
+            f"{name}.cut_dim is {dim_of(p)}, expected {dims[name]}"
+            for name, p in parameters.items()
+            if (dim_of(p) if dim_of(p) is None else dim_of(p) % p.dim()) != dims[name]
+        ],
+        "views": [
+            f"{name} is a view: it keeps {kept[name]} bytes" for name, p in parameters.items()
+            if kept[name] > p.nbytes
+        ],
+    }  # fmt: skip

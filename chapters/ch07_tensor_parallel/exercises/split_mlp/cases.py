@@ -1,0 +1,44 @@
+"""What is tried, and what runs next to the answer."""
+
+import torch
+import torch.distributed as dist
+
+from coursekit.kit.outcomes import plain
+from coursekit.kit.requests import all_waited
+from pedagogy_lib.basics.torch_private import OperatorMode
+
+LEFT = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}  # which argument
+
+
+class Multiplications(OperatorMode):
+    """Counts those of numbers in products of matrices: rows x inner x columns of each."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        name = function.overloadpacket.__name__
+        if name in LEFT:
+            self.count += result.numel() * args[LEFT[name]].shape[-1]
+        elif name == "mul" and result.dim() > 2:  # a product written out, to be added up
+            self.count += result.numel()
+        return result
+
+
+def matrices(samples, width, hidden):
+    """x, a and b, the same on every rank."""
+    source = torch.Generator().manual_seed(hidden)
+    draw = lambda *shape: torch.randn(*shape, generator=source, dtype=torch.float64)  # noqa: E731
+    return draw(samples, width), draw(width, hidden), draw(hidden, width)
+
+
+def try_split(answer, group, case):
+    given, (samples, width, hidden) = matrices(*case.args), case.args
+    with all_waited() as calls, Multiplications() as work:
+        y = answer(*given)
+    same = map(torch.equal, given, matrices(*case.args))
+    changed = [name for name, is_same in zip("xab", same) if not is_same]
+    share = work.count * dist.get_world_size() / (2 * samples * width * hidden)  # of both products
+    return {"y": plain(y), "share": share, "changed": changed, "calls": calls.made}

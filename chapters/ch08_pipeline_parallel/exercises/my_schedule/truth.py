@@ -1,0 +1,69 @@
+"""What is right, and what mistakes give."""
+
+from ..actions import Action
+
+
+def in_letters(rank, ranks, m):
+    """A text of kinds, each with the next micro-batch of its own count."""
+    after, steady = ranks - 1 - rank, m - ranks + 1
+    kinds = "F" * after + "FI" * rank + "FIW" * steady + "IW" * after + "W" * rank
+    return [Action(kind, kinds[:k].count(kind)) for k, kind in enumerate(kinds)]
+
+
+def of_1f1b(rank, ranks, m, back=lambda i: [Action("B", i)]):
+    warm_up = min(ranks - 1 - rank, m)
+    row = [Action("F", i) for i in range(warm_up)]
+    for i in range(m):
+        row += [Action("F", i + warm_up)] * (i + warm_up < m) + back(i)
+    return row
+
+
+def at_once(rank, ranks, m):
+    return of_1f1b(rank, ranks, m, lambda i: [Action("I", i), Action("W", i)])
+
+
+def at_the_end(rank, ranks, m):
+    row = of_1f1b(rank, ranks, m, lambda i: [Action("I", i)])
+    return row + [Action("W", i) for i in range(m)]
+
+
+def put_off(how_far):
+    """1F1B in halves, where a rank puts W off by so many micro-batches."""
+
+    def schedule(rank, ranks, m):
+        off = min(how_far(rank, ranks), m)
+        row = of_1f1b(rank, ranks, m, lambda i: [Action("I", i), *back(i, off)])
+        return row + [Action("W", i) for i in range(m - off, m)]
+
+    def back(i, off):
+        return [Action("W", i - off)] * (i >= off)
+
+    return schedule
+
+
+def after_the_last_forward(rank, ranks, m):
+    """W at once in the steady part, and then all first halves before the W that are left."""
+    row = at_once(rank, ranks, m)
+    cut = row.index(Action("F", m - 1))
+    return row[: cut + 1] + sorted(row[cut + 1 :], key=lambda action: action.kind == "W")
+
+
+MISTAKES = [
+    ("this is 1F1B. A rank sends a gradient back only when the whole B is done. The rank before "
+     "waits for the half I alone", of_1f1b),
+    ("a good beginning: each rank sends the gradient back before it computes W. But a W still "
+     "stands in the way of the next I, for which the ranks before wait. Which ranks have memory "
+     "to put their W off?", at_once),
+    ("all W are at the end. Until then a rank keeps every micro-batch: what W needs is kept until "
+     "W is done", at_the_end),
+    ("the first ranks put their W off most, and they keep most already. Look at what each rank "
+     "keeps under 1F1B: who has room?", put_off(lambda rank, ranks: ranks - 1 - rank)),
+    ("every rank puts its W off by as many micro-batches. Under 1F1B the first rank has no room, "
+     "and each further rank has room for one more", put_off(lambda rank, ranks: ranks - 1)),
+    ("only one W is put off on each rank. The last ranks have room for more",
+     put_off(lambda rank, ranks: min(rank, 1))),
+    ("some W are put off, and the last ranks still have room for more",
+     put_off(lambda rank, ranks: rank // 2)),
+    ("where the forwards are done, a rank waits for each I. That time is free for its W: in "
+     "turns, one I and one W", after_the_last_forward),
+]  # fmt: skip

@@ -1,0 +1,62 @@
+"""One pass over whole samples: the truth, and what a misconception gives.
+
+That is a pass in which no gradient goes from a slice to the keys, or values, of those before it.
+"""
+
+import torch
+
+from coursekit.kit.transformers import whole_transformer
+
+SAMPLES, WIDTH, HEADS, LETTERS = 2, 4, 2, 9
+
+
+def draw(seed, *shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+class Embedding(torch.nn.Module):
+    """As the lab's: letters at their places."""
+
+    def __init__(self, letters, places):
+        super().__init__()
+        self.letters, self.places = letters, places
+
+    def forward(self, letters):
+        return self.letters(letters) + self.places(torch.arange(letters.shape[1]))
+
+
+def layers_in(transformer) -> list[torch.nn.Module]:
+    return [Embedding(transformer.letters, transformer.places), *transformer.blocks]
+
+
+def layers_of(case, make=whole_transformer, layers_in=layers_in) -> torch.nn.Sequential:
+    """make       a transformer
+    layers_in  takes one, and gives its layers, beginning with the embedding
+    """
+
+    def layer(number):
+        return layers_in(make(width=WIDTH, layers=1, heads=HEADS, context=case.tokens))[number]
+
+    made = {
+        "embedding": lambda: layer(0),
+        "block": lambda: layer(1),
+        "logits": lambda: torch.nn.Linear(WIDTH, LETTERS),
+    }
+    piece = torch.nn.Sequential(*(made[name]() for name in case.layers.split(", "))).double()
+    for seed, parameter in enumerate(piece.parameters()):
+        parameter.data = draw(seed, *parameter.shape)
+    return piece
+
+
+def inputs_of(case):
+    """What goes in, and the gradient of what comes out; tokens of each slice lie along dim 1."""
+    chance = torch.Generator().manual_seed(9)
+    x = draw(90, SAMPLES, case.tokens, WIDTH)
+    if "embedding" in case.layers:
+        x = torch.randint(LETTERS, (SAMPLES, case.tokens), generator=chance)
+    return x, draw(91, SAMPLES, case.tokens, WIDTH)
+
+
+def loss_of(logits):
+    """A sum over tokens, so that slices just add up."""
+    return logits.square().sum()

@@ -1,0 +1,45 @@
+"""What is tried, and what runs next to the answer."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from coursekit.kit import answering
+from coursekit.kit.requests import AllRequests
+from coursekit.kit.trials import numbers, turned
+
+from ..meshes import SmallMesh
+
+SHAPES = {"matrix": (4, 3), "row": (5,), "number": (), "frozen": (2, 2), "cube": (2, 1, 3)}
+
+FROZEN, ALL = ("frozen",), tuple(SHAPES)  # without gradients
+
+JOINT = (("pp", "tp"),)
+
+
+def gradient_of(name, place, dtype=torch.float64) -> torch.Tensor:
+    shape = SHAPES[name]
+    drawn = numbers(place, shape, dtype, [*SHAPES].index(name))
+    return turned(drawn) if len(shape) > 1 else drawn
+
+
+def average(answer, group, case):
+    sizes, names, frozen, dtype = case.args
+    mesh, place = SmallMesh(sizes, JOINT), dist.get_rank()
+    parameters = {name: nn.Parameter(torch.ones(SHAPES[name], dtype=dtype)) for name in names}
+    for name in learning(case):
+        parameters[name].grad = gradient_of(name, place, dtype)
+    with answering(), AllRequests() as requests:
+        answer(list(parameters.values()), mesh)
+        requests.need_waited()
+    return {
+        "frozen": any(parameters[name].grad is not None for name in frozen),
+        "weights": not all(p.detach().eq(1).all() for p in parameters.values()),
+        "gradients": {name: parameters[name].grad for name in learning(case)},
+    }
+
+
+def learning(case) -> list[str]:
+    """The parameters that have gradients."""
+    _, names, frozen, _ = case.args
+    return [name for name in names if name not in frozen]

@@ -1,0 +1,55 @@
+"""What is right, and what mistakes give."""
+
+import torch
+
+from coursekit.kit.tables import tabled
+
+from .cases import CASES
+
+
+def truth(counts):
+    """By writing down what each row is, and looking for one expert after another."""
+    rows = [
+        (rank, expert)
+        for rank, of_rank in enumerate(counts.tolist())
+        for expert, count in enumerate(of_rank)
+        for _ in range(count)
+    ]
+    experts = range(counts.shape[1])
+    return [k for wanted in experts for k, (_, expert) in enumerate(rows) if expert == wanted]
+
+
+def as_they_came(counts):
+    return torch.arange(int(counts.sum()))
+
+
+def other_way_round(counts):
+    """Where each row goes, and not which row comes."""
+    return torch.tensor(truth(counts), dtype=torch.long).argsort()
+
+
+@tabled(lambda: [call for calls in CASES.values() for call in calls])
+def expert_of_each(counts):
+    experts = torch.arange(counts.shape[1]).repeat(len(counts))
+    return experts.repeat_interleave(counts.flatten())
+
+
+def sorted_experts(counts):
+    return expert_of_each(counts).sort().values
+
+
+def last_rank_first(counts):
+    """Rows of one expert turned round."""
+    return expert_of_each(counts).flip(0).argsort(stable=True).mul(-1).add(int(counts.sum()) - 1)
+
+
+MISTAKES = [
+    ("this is the order in which they came: rank after rank", as_they_came),
+    ("these numbers say where each row goes. Asked is which row comes first, which second: "
+     "x[order] has to be in the order of the experts", other_way_round),
+    ("these are the experts of the rows. Asked are the numbers of the rows, in the order of "
+     "their experts: argsort gives them", expert_of_each),
+    ("these are the experts of the rows. Asked are the numbers of the rows, in the order of "
+     "their experts: argsort gives them", sorted_experts),
+    ("rows of one expert stay in the order in which they came: stable=True", last_rank_first),
+]  # fmt: skip

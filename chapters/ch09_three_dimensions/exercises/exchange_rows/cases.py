@@ -1,0 +1,40 @@
+"""What is tried, and what runs next to the answer."""
+
+import torch
+import torch.distributed as dist
+
+from coursekit.kit.both_ways import autograd_function, both_ways
+from coursekit.kit.trials import numbers, turned
+
+
+def x_of(place, case) -> torch.Tensor:
+    """Its numbers do not lie one after another."""
+    sends, of_row, _ = case.args
+    return turned(numbers(place, (sum(sends[place]), *of_row), torch.float64))
+
+
+def slope_of(place, case) -> torch.Tensor:
+    """The gradient of what came; likewise."""
+    sends, of_row, _ = case.args
+    return turned(numbers(place, (sum(row[place] for row in sends), *of_row), torch.float64, 7))
+
+
+def exchange(answer, group, case):
+    sends, _, twice = case.args
+    function, place = autograd_function(answer), dist.get_rank(group)
+    x = x_of(place, case).requires_grad_()
+    receive = [row[place] for row in sends]
+    lists = list(sends[place]), list(receive)
+
+    def go():
+        y = function.apply(x, *lists, group)
+        if twice:  # another exchange, before the backward of the first one
+            even = [1] * len(sends)
+            function.apply(x.new_ones(len(sends), 2).requires_grad_(), even, even, group)
+        return y
+
+    found = both_ways(go, {"x": x}, slope_of(place, case))
+    return found | {"lists": lists != (sends[place], receive)}
+
+
+TWICE = "two exchanges, and then the backward of the first one"

@@ -1,0 +1,98 @@
+"""What is right, and what mistakes give."""
+
+import torch
+
+
+def truth(bias, loads, rate):
+    """Expert by expert, in plain Python."""
+    loads, moved = loads.tolist(), []
+    for b, load in zip(bias.tolist(), loads):
+        more = load * len(loads) > sum(loads)
+        less = load * len(loads) < sum(loads)
+        moved.append(b - rate if more else b + rate if less else b)
+    return moved
+
+
+def over(bias, loads):
+    return loads.double() - loads.double().mean()
+
+
+def wrong_sign(bias, loads, rate):
+    return bias + rate * over(bias, loads).sign()
+
+
+def by_how_much(bias, loads, rate):
+    return bias - rate * over(bias, loads)
+
+
+def by_share(bias, loads, rate):
+    return bias - rate * over(bias, loads) / loads.sum()
+
+
+def by_relative(bias, loads, rate):
+    return bias - rate * over(bias, loads) / loads.double().mean()
+
+
+def of_median(bias, loads, rate):
+    return bias - rate * (loads.double() - loads.double().median()).sign()
+
+
+def whole_mean(bias, loads, rate):
+    return bias - rate * (loads - loads.sum() // len(loads)).sign()
+
+
+def rounded_mean(bias, loads, rate):
+    return bias - rate * (loads - loads.double().mean().round()).sign()
+
+
+def mean_counts_as_less(bias, loads, rate):
+    return torch.where(over(bias, loads) > 0, bias - rate, bias + rate)
+
+
+def mean_counts_as_more(bias, loads, rate):
+    return torch.where(over(bias, loads) >= 0, bias - rate, bias + rate)
+
+
+def anew(bias, loads, rate):
+    return -rate * over(bias, loads).sign()
+
+
+def only_down(bias, loads, rate):
+    return bias - rate * (over(bias, loads) > 0)
+
+
+def only_up(bias, loads, rate):
+    return bias + rate * (over(bias, loads) < 0)
+
+
+def extremes(bias, loads, rate):
+    moved = bias.clone()
+    moved[loads.argmax()] -= rate
+    moved[loads.argmin()] += rate
+    return moved
+
+
+def scaled(bias, loads, rate):
+    return bias * (1 - rate * over(bias, loads).sign())
+
+
+MISTAKES = [
+    ("an expert that had too much becomes even more attractive: its bias has to go down",
+     wrong_sign),
+    ("the bias moves by `rate`, however large the difference is: only its sign counts",
+     by_how_much),
+    ("the bias moves by `rate`, however large the share is: only the sign counts", by_share),
+    ("the bias moves by `rate`, however large the difference is: only its sign counts",
+     by_relative),
+    ("loads are compared with their mean, not with their median", of_median),
+    ("the mean need not be a whole number", whole_mean),
+    ("the mean need not be a whole number", rounded_mean),
+    ("an expert that had exactly the mean keeps its bias", mean_counts_as_less),
+    ("an expert that had exactly the mean keeps its bias", mean_counts_as_more),
+    ("the bias moves from where it was: it adds up over the steps", anew),
+    ("experts that had less than the mean go up as well", only_down),
+    ("experts that had more than the mean go down as well", only_up),
+    ("all experts move that had more or less than the mean, not the extreme ones alone",
+     extremes),
+    ("`rate` is subtracted from the bias; it is no share of it", scaled),
+]  # fmt: skip

@@ -1,0 +1,38 @@
+"""What is tried, and what runs next to the answer."""
+
+import torch
+
+from coursekit.kit import At, World
+from coursekit.kit.trials import numbers
+
+from ..meshes import SmallMesh, in_words, world_of
+
+
+def batch_of(length, *of_sample):
+    return numbers(0, (length, *of_sample), torch.float64)
+
+
+def take_share(answer, group, case):
+    sizes, shape = case.args
+    batch = batch_of(*shape)
+    share = answer(batch, SmallMesh(sizes))
+    return {"share": share, "changed": not batch.equal(batch_of(*shape))}
+
+
+CASES = [
+    At(World(n), (sizes, shape), f", {in_words(sizes)}, {shape[0]} samples{what}")
+    for n, sizes, shape, what in [
+        (6, {"dp": 2, "pp": 1, "tp": 3}, (12, 3), ""),
+        (6, {"dp": 2, "pp": 3, "tp": 1}, (12, 3), ""),
+        (4, {"tp": 2, "pp": 1, "dp": 2}, (8, 3), ""),
+        (4, {"pp": 2, "dp": 2, "tp": 1}, (8, 2, 3), " of 2 × 3 numbers"),
+        (2, {"dp": 1, "pp": 1, "tp": 2}, (4,), " of one number"),
+        (3, {"dp": 3, "pp": 1, "tp": 1}, (6, 3), ""),
+    ]
+]
+
+
+def calls() -> list[tuple]:
+    """Sizes of a mesh, the shape of a batch, and each rank's place."""
+    found = [(*case.args, range(world_of(case.args[0]))) for case in CASES]
+    return [(sizes, shape, place) for sizes, shape, places in found for place in places]

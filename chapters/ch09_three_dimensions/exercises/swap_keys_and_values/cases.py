@@ -1,0 +1,26 @@
+"""What is tried, and what runs next to the answer."""
+
+import torch
+import torch.distributed as dist
+
+from coursekit.kit import answering
+from coursekit.kit.requests import AllRequests
+from coursekit.kit.trials import numbers, turned
+
+
+def x_of(place, shape, dtype=torch.float64) -> torch.Tensor:
+    return turned(numbers(place, shape, dtype))
+
+
+def change(answer, group, case):
+    shape, split, join, dtype = case.args
+    x = x_of(dist.get_rank(group), shape, dtype)
+    before = x.clone()
+    with answering(), AllRequests() as requests:
+        y = answer(x, split, join, group)
+        requests.need_waited()
+    return {"y": y, "changed": not x.equal(before)}
+
+
+def in_words(shape, split, join) -> str:
+    return f", {list(shape)}, split {split}, join {join}"

@@ -1,0 +1,63 @@
+"""What is tried, and what runs next to the answer."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from coursekit.kit import Refused
+from coursekit.kit.values import NO_RETURN
+
+WIDTH, HIDDEN = 3, 5
+
+
+class Mlps(nn.Module):
+    """As Experts of the lab: MLPs side by side."""
+
+    def __init__(self, n):
+        super().__init__()
+        chance = torch.Generator().manual_seed(n)
+        draw = lambda *shape: torch.randn(shape, generator=chance, dtype=torch.float64)  # noqa: E731
+        self.up, self.down = (
+            nn.Parameter(draw(n, WIDTH, HIDDEN)),
+            nn.Parameter(draw(n, HIDDEN, WIDTH)),
+        )
+
+    def forward(self, x, counts):
+        parts = zip(x.split(counts.tolist()), self.up, self.down)
+        return torch.cat([F.gelu(part @ up) @ down for part, up, down in parts])
+
+
+def rows_of(counts) -> torch.Tensor:
+    chance = torch.Generator().manual_seed(7)
+    return torch.randn(sum(counts), WIDTH, generator=chance, dtype=torch.float64)
+
+
+def go_through(answer, place, case):
+    (counts,) = case.args
+    experts, leaf = Mlps(len(counts)), rows_of(counts).requires_grad_()
+    given = torch.tensor(counts)
+    y = answer(experts, leaf * 1.0, given)
+    if not isinstance(y, torch.Tensor):
+        raise Refused(f"it returned {y!r:.60}", NO_RETURN if y is None else "asked is a tensor")
+    found = {
+        "y": y.detach(),
+        "changed": given.tolist() != list(counts),
+        "cut_off": not y.requires_grad,
+        "missing": [],
+        "reached": False,
+    }
+    if y.requires_grad:
+        weighted(y).backward()
+        found["missing"] = [name for name, p in experts.named_parameters() if p.grad is None]
+        found["reached"] = leaf.grad is not None
+        found["gradients"] = gradients_of(experts, leaf)
+    return found
+
+
+def weighted(y) -> torch.Tensor:
+    """A loss whose gradient is another one for each number."""
+    return (y * torch.arange(1.0, y.numel() + 1, dtype=y.dtype).view(y.shape)).sum()
+
+
+def gradients_of(experts, leaf) -> dict:
+    return {"the rows": leaf.grad} | {name: p.grad for name, p in experts.named_parameters()}

@@ -1,0 +1,3 @@
+"""What the cases and the truth share."""
+
+BILLION = 10**9

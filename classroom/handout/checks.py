@@ -1,0 +1,141 @@
+"""The checks as they are handed out, and what of them runs next to an answer.
+
+A handout has the files of its exercises, but for answers.py. What the truth of a Formula and its
+mistakes give are tables there, and so are functions under `@tabled`: numbers in place of code. In a
+sandbox there is what runs next to an answer, and no file that says what is right.
+"""
+
+import ast
+import importlib
+import json
+from functools import partial
+from pathlib import Path
+
+from coursekit import content
+from coursekit.build import ROOT
+from coursekit.chapters import FOLDER, exercise_folders
+from coursekit.checking import find_exercise
+from coursekit.kit import Formula
+from coursekit.kit.tables import written_tables
+from coursekit.record_inputs import modules_behind
+
+READ = "from coursekit.kit.tables import tables_of\n\nTABLES = tables_of(__file__)\n"
+TRUTH = f'"""What is right, and what mistakes give: tables."""\n\n{READ}\n'
+NAMED = "{0} = TABLES.named({0!r})\n"
+
+
+def handed_out(numbers) -> dict[str, bytes]:
+    """Return {path: contents} of the checks of these exercises, and all that they import."""
+    checks = [exercise_folders()[number] / "check.py" for number in numbers]
+    files = {}
+    for path in sorted(set().union(*map(modules_behind, checks))):
+        files |= with_tables(path, tabled_in(path))
+    return files
+
+
+def next_to_answers() -> dict[str, bytes]:
+    """Return {path: contents} of what runs next to the answers to all exercises.
+
+    Raises  ValueError if a file that says what is right is among them
+    """
+    files = {}
+    for path in sorted(set().union(*map(modules_behind, begin_next_to_answers()))):
+        marked = tabled_in(path)
+        if is_judging(path) or not all(function.beside for function in marked):
+            raise ValueError(f"{short(path)} says what is right, and runs next to an answer")
+        files |= with_tables(path, marked)
+    return files
+
+
+def begin_next_to_answers() -> set[Path]:
+    """Return the modules of what checks call next to an answer, or send there."""
+    found = set()
+    for number, folder in exercise_folders().items():
+        exercise = find_exercise(number)
+        if isinstance(exercise, Formula):
+            sent = [type(one) for call in exercise.calls_tried() for one in call]
+        else:
+            sent = [*functions_in(getattr(exercise, "work", None)),
+                    type(getattr(exercise, "task", None))]  # fmt: skip
+            found |= {path for path in [folder / "cases.py"] if path.exists()}
+        found |= {path for one in sent if (path := path_of(one.__module__))}
+    return found
+
+
+def functions_in(work) -> list:
+    """Return the functions that a `partial` calls, or is given."""
+    if isinstance(work, partial):
+        parts = [work.func, *work.args, *work.keywords.values()]
+        return [function for part in parts for function in functions_in(part)]
+    return [work] if callable(work) else []
+
+
+def is_judging(path: Path) -> bool:
+    return path.name in ("check.py", "truth.py") or path.stem.endswith("_truth")
+
+
+def path_of(module: str) -> Path | None:
+    """Return the file of a module of the chapters; None for any other."""
+    start = f"{content.__name__}."
+    parts = module.removeprefix(start).split(".")
+    return FOLDER.joinpath(*parts).with_suffix(".py") if module.startswith(start) else None
+
+
+def loaded(path: Path):
+    """Return the module of a file of the chapters."""
+    parts = path.relative_to(FOLDER).with_suffix("").parts
+    return importlib.import_module(".".join([content.__name__, *parts]))
+
+
+def tabled_in(path: Path) -> list:
+    """Return the functions that a module defines under `@tabled`."""
+    module = loaded(path)
+    marked = [one for one in vars(module).values() if hasattr(one, "calls")]
+    return [one for one in marked if getattr(one, "__module__", "") == module.__name__]
+
+
+def with_tables(path: Path, marked) -> dict[str, bytes]:
+    """Return {path: contents} of a module and its tables; as it is if it has none."""
+    formula = formula_of(path)
+    if formula is None and not marked:
+        return {short(path): path.read_bytes()}
+    if formula is None:
+        text = with_functions_tabled(path, [function.__name__ for function in marked])
+    else:
+        named = [NAMED.format(function.__name__) for function in marked]
+        text = "".join([TRUTH, *lines_of_formula(path, formula), *named])
+    tables = written_tables(formula and formula.as_judged(), marked)
+    written = json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
+    return {short(path): text.encode(), short(path.with_suffix(".json")): written.encode()}
+
+
+def formula_of(path: Path) -> Formula | None:
+    """Return the Formula of which a file says what is right, if it does."""
+    numbers = {folder: number for number, folder in exercise_folders().items()}
+    is_truth = path.name == "truth.py" and path.parent in numbers
+    exercise = find_exercise(numbers[path.parent]) if is_truth else None
+    return exercise if isinstance(exercise, Formula) else None
+
+
+def lines_of_formula(path: Path, formula: Formula) -> list[str]:
+    """Return the lines that take the truth and the mistakes from the tables, by their names."""
+    found = {name: "truth" for name, one in vars(loaded(path)).items() if one is formula.truth}
+    found |= {name: "mistakes" for name, one in vars(loaded(path)).items()
+              if one is formula.mistakes}  # fmt: skip
+    return [f"{name} = TABLES.{what}\n" for name, what in found.items()]
+
+
+def with_functions_tabled(path: Path, names) -> str:
+    """Return a module's text in which these functions are tables."""
+    text = path.read_text(encoding="utf-8")
+    lines, nodes = text.splitlines(keepends=True), ast.parse(text).body
+    for node in reversed(nodes):
+        if getattr(node, "name", None) in names:
+            first = min(one.lineno for one in [node, *node.decorator_list])
+            lines[first - 1 : node.end_lineno] = [NAMED.format(node.name)]
+    end = max(n.end_lineno for n in nodes if isinstance(n, (ast.Import, ast.ImportFrom)))
+    return "".join([*lines[:end], READ, *lines[end:]])
+
+
+def short(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()

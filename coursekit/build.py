@@ -1,0 +1,301 @@
+"""From chapters/ to what learners open: notebooks and labs with holes, and executed records.
+
+chapters/chNN_name/NN_topic.py (percent format) becomes notebooks/NN_topic.ipynb, with holes and
+without outputs, and solutions/NN_topic.ipynb, solved and executed. A lab, chapters/chNN_name/labs/
+topic.py, becomes labs/topic.py, with holes, and solutions/labs/topic.py, with the answers and the
+marks around them; the tables next to it are copied to labs/. The lines between `### BEGIN SOLUTION`
+and `### END SOLUTION` are the answer. It may have a second part, after `### IT WAS`: the program
+with a bug, in comments, which the learner gets instead of a hole. Two builds give the same bytes,
+because cell ids are hashes. One picture of each executed record (tag `cover`) goes to
+assets/covers/, and its part begins with it. All views of its pictures with controls go to
+assets/views/, for the website.
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import time
+from operator import attrgetter
+from pathlib import Path
+
+import jupytext
+import nbformat
+
+from pedagogy_lib.basics.errors import need, need_course
+from pedagogy_lib.basics.screen import VIEWS
+
+from .chapter_texts import chapters_page, expand_markers
+from .chapters import with_numbers
+from .record_inputs import digest_inputs
+from .record_pictures import lighten_pictures, png_of
+from .views_of_parts import fresh_views
+from .working_copies import HANDOUT
+
+ROOT = Path(__file__).parents[1]
+BEGIN, BUG, END = "### BEGIN SOLUTION", "### IT WAS", "### END SOLUTION"
+ANSWER = re.compile(rf"^([ \t]*){BEGIN}\n(.*?)^[ \t]*{END}\n?", re.DOTALL | re.MULTILINE)
+MARKS = re.compile(rf"^[ \t]*(?:{BEGIN}|{END})\n", re.MULTILINE)
+COMMENT = re.compile(r"^([ \t]*)# ?", re.MULTILINE)
+# A browser may break a line between a formula and the full stop that follows it.
+LEFT_ALONE, FORMULA = r"```.*?```|`[^`]*`|\$\$.*?\$\$", r"\$([^$]+)\$([.,;:?!])"
+END_OF_FORMULA = re.compile(f"({LEFT_ALONE})|{FORMULA}", re.DOTALL)
+HOLE = "{indent}...  # your code here\n"
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+CELL_SECONDS = 120
+VIEWS_SECONDS = 600  # dozens of pictures for one cell: minutes, where the machine is busy
+# Kernels warn of connections that are not encrypted.
+ENCRYPTED = {"KernelManager": {"transport_encryption": "auto"}}
+WRITTEN = ".built.json"  # not part of the repository
+COURSE = "course"  # a record's metadata of ours: {"inputs": a digest of all that it was made of}
+
+
+def sources() -> list[Path]:
+    """Return the sources of all parts, in the order of the course."""
+    return sorted((ROOT / "chapters").glob("ch*/[0-9][0-9]*_*.py"))
+
+
+def lab_sources() -> list[Path]:
+    """Return the sources of all labs, by name."""
+    return sorted((ROOT / "chapters").glob("ch*/labs/*.py"), key=attrgetter("stem"))
+
+
+def lab_tables() -> list[Path]:
+    """Return the files that labs and parts read: chapters/chNN_name/labs/published/runs.csv."""
+    return sorted((ROOT / "chapters").glob("ch*/labs/*/*"))
+
+
+def source_of(stem: str) -> Path:
+    """Return the source of a part, or of a lab."""
+    return next(path for path in [*sources(), *lab_sources()] if path.stem == stem)
+
+
+def text_of(source: Path) -> str:
+    """Return the text of a part or a lab, with numbers in place of the names of exercises."""
+    return with_numbers(source.read_text(encoding="utf-8"))
+
+
+def record_of(source: Path) -> Path:
+    """Return where a part's solved and executed notebook lies."""
+    return ROOT / "solutions" / f"{source.stem}.ipynb"
+
+
+def with_holes(text: str) -> str:
+    """The learner's version of a source text: every answer replaced by a hole."""
+    if text.count(BEGIN) != text.count(END):
+        raise ValueError(f"every `{BEGIN}` needs its `{END}`")
+    return ANSWER.sub(to_do, text)
+
+
+def to_do(answer: re.Match) -> str:
+    """What a learner gets in place of an answer: a hole, or a program with a bug."""
+    _, mark, bug = answer[2].partition(f"{BUG}\n")
+    return COMMENT.sub(r"\1", bug) if mark else HOLE.format(indent=answer[1])
+
+
+def solved(text: str) -> str:
+    """The solved version: the answers stay, the marks around them go."""
+    return MARKS.sub("", text).replace(BUG, "# It was:")
+
+
+def to_notebook(text: str, stem: str):
+    """Percent-format source as a notebook without outputs, the same bytes every time."""
+    notebook = jupytext.reads(text, fmt="py:percent")
+    notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    for number, cell in enumerate(notebook.cells):
+        if cell.cell_type == "markdown":
+            cell.source = END_OF_FORMULA.sub(with_its_end, expand_markers(cell.source, stem))
+        digest = hashlib.sha256(f"{stem} {number} {cell.source}".encode()).hexdigest()
+        cell.id = f"{number:02d}-{digest[:10]}"
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    return notebook
+
+
+def with_its_end(formula: re.Match) -> str:
+    """A formula with the full stop or comma that follows, which stays on its line."""
+    if formula[1]:  # code, or a formula with a line of its own
+        return formula[0]
+    return f"${formula[2]}{{{formula[3]}}}$"
+
+
+def dump(notebook) -> str:
+    return nbformat.writes(notebook, version=4) + "\n"
+
+
+def built_texts() -> dict[Path, str]:
+    """Every built file that needs no execution, with its text."""
+    is_whole = (ROOT / "chapters" / "course.toml").exists()
+    texts = {ROOT / "CHAPTERS.md": chapters_page()} if is_whole else {}
+    for source in sources():
+        text = with_holes(text_of(source))
+        target = ROOT / "notebooks" / f"{source.stem}.ipynb"
+        texts[target] = dump(to_notebook(text, source.stem))
+    for source in lab_sources():
+        text = text_of(source)
+        header = f"# Built from {source.relative_to(ROOT)} by `make build`."
+        yours = " Write your answers here." * (BEGIN in text)
+        texts[ROOT / "labs" / source.name] = f"{header}{yours}\n{with_holes(text)}"
+        texts[ROOT / "solutions" / "labs" / source.name] = f"{header}\n{text}"
+    for source in lab_tables():
+        texts[ROOT / "labs" / source.parent.name / source.name] = source.read_text()
+    return texts
+
+
+def execute(source: Path, views: Path | None = None):
+    """Return a part's solved notebook, executed in solutions/, where labs are solved too.
+
+    views  folder in which its pictures with controls are recorded
+    """
+    from nbclient import NotebookClient
+    from traitlets.config import Config
+
+    notebook = to_notebook(solved(text_of(source)), source.stem)
+    folder = {"metadata": {"path": str(ROOT / "solutions")}}
+    client = NotebookClient(
+        notebook,
+        timeout=VIEWS_SECONDS if views else CELL_SECONDS,
+        record_timing=False,
+        resources=folder,
+        config=Config(ENCRYPTED),
+    )
+    client.execute(env=os.environ | ({VIEWS: str(views / source.stem)} if views else {}))
+    lighten_pictures(notebook)
+    notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    return mark_inputs(notebook)
+
+
+def mark_inputs(notebook):
+    """Note in a record what it was made of; returns the record."""
+    code = code_of(notebook)
+    text = "\n\n".join(cell.source for cell in code)
+    digest = digest_inputs((essence(cell)[1:] for cell in code), text, ROOT)
+    notebook.metadata[COURSE] = {"inputs": digest}
+    return notebook
+
+
+def solved_notebook(source: Path):
+    """Return what a part's record would be today, without outputs."""
+    return mark_inputs(to_notebook(solved(text_of(source)), source.stem))
+
+
+def record_is_current(source: Path) -> bool:
+    """Return whether a record has its source's cells, and all it was made of is as it was."""
+    record = record_of(source)
+    if not record.exists():
+        return False
+    wanted, executed = solved_notebook(source), nbformat.read(record, as_version=4)
+    same_cells = list(map(essence, executed.cells)) == list(map(essence, wanted.cells))
+    return same_cells and executed.metadata.get(COURSE) == wanted.metadata[COURSE]
+
+
+def essence(cell) -> tuple:
+    """What a record has in common with its source; outputs come on top."""
+    return cell.id, cell.source, cell.metadata.get("tags", []), cell.metadata.get("jupyter", {})
+
+
+def with_new_text(source: Path):
+    """Return the record's outputs with the source's text; None if they were made of other code.
+
+    What code has put out does not depend on the text around it.
+    """
+    record = record_of(source)
+    if not record.exists():
+        return None
+    wanted, executed = solved_notebook(source), nbformat.read(record, as_version=4)
+    if executed.metadata.get(COURSE) != wanted.metadata[COURSE]:
+        return None
+    for cell, before in zip(code_of(wanted), code_of(executed), strict=True):
+        cell.outputs, cell.execution_count = before.outputs, before.execution_count
+    return wanted
+
+
+def code_of(notebook) -> list:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def cover_of(source: Path) -> bytes | None:
+    """The PNG file that the cell with the tag `cover` has drawn in a part's record."""
+    for cell in nbformat.read(record_of(source), as_version=4).cells:
+        if "cover" in cell.metadata.get("tags", []):
+            return next(png_of(o) for o in cell.outputs if "image/png" in o.get("data", {}))
+    return None
+
+
+def cover_path(source: Path) -> Path:
+    return ROOT / "assets" / "covers" / f"{source.stem}.png"
+
+
+def views_folder() -> Path:
+    return ROOT / "assets" / "views"
+
+
+def build(force=False, execute_changed=True):
+    """Write every built file; execute a part again if its code has changed, or if forced.
+
+    A notebook or lab in which a learner has worked is not lost: it stays beside the new one.
+    """
+    need_course(ROOT / "chapters")
+    need(not (ROOT / HANDOUT).exists(), "a handout has no sources to build from")
+    written = read_written()
+    for target, text in built_texts().items():
+        name = str(target.relative_to(ROOT))
+        if not target.exists() or target.read_text() != text:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if target.exists() and not is_ours(target, written.get(name)):
+                print(f"{name} has been worked in; it is now {keep(target).relative_to(ROOT)}")
+            target.write_text(text)
+            print(f"wrote {name}")
+        written[name] = digest_of(target)
+    (ROOT / WRITTEN).write_text(json.dumps(written, indent=1))
+    if execute_changed or force:
+        renew_records(force)
+
+
+def renew_records(force):
+    """Execute the records whose code has changed, or all; write the covers and the views."""
+    changed = [source for source in sources() if force or not record_is_current(source)]
+    for source in [] if force else list(changed):
+        if notebook := with_new_text(source):
+            record_of(source).write_text(dump(notebook))
+            print(f"new text in {record_of(source).relative_to(ROOT)}")
+            changed.remove(source)
+    for number, source in enumerate(changed, 1):
+        record = record_of(source)
+        which = f"{record.relative_to(ROOT)}, {number} of {len(changed)}"
+        print(f"executing {which} …", end="", flush=True)
+        began = time.perf_counter()
+        with fresh_views(views_folder(), source.stem) as views:
+            record.write_text(dump(execute(source, views)))
+        print(f" {time.perf_counter() - began:.0f} s")
+        cover = cover_of(source)
+        if cover is not None:
+            cover_path(source).parent.mkdir(parents=True, exist_ok=True)
+            cover_path(source).write_bytes(cover)
+
+
+def read_written() -> dict[str, str]:
+    """What the last build here wrote: a digest for each file."""
+    path = ROOT / WRITTEN
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def digest_of(path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def is_ours(path, written: str | None) -> bool:
+    """Return whether a file is as the last build, or the last commit, has left it."""
+    if written is not None and digest_of(path) == written:
+        return True
+    command = ["git", "show", f"HEAD:./{path.relative_to(ROOT).as_posix()}"]
+    committed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    return committed.returncode == 0 and committed.stdout == path.read_bytes()
+
+
+def keep(path) -> Path:
+    """Move a file out of the way: `labs/collectives.py` to `labs/collectives.mine-1.txt`."""
+    number = 1
+    while (kept := path.with_name(f"{path.stem}.mine-{number}.txt")).exists():
+        number += 1
+    return path.rename(kept)

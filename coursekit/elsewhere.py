@@ -1,0 +1,193 @@
+"""The process in which a submitted answer lives: python -m coursekit.elsewhere IN OUT.
+
+It reads requests from one pipe, and writes replies to another; both are numbers of open files.
+A message is its length in eight bytes, and itself. The first request of an answer says what it is,
+as JSON; for each answer a child is forked, in which no other answer has been. What comes then is
+packed by `trying.packed`, which whoever grades has made; an empty message ends the child. A reply
+is JSON: {"value": …} or {"error": …}, in exact values, and what was printed since the last one.
+
+Ranks are forked from it, so that it begins in the environment of a fork server: `ENVIRON`.
+"""
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import shutil
+import signal
+import struct
+import sys
+import tempfile
+from pathlib import Path
+
+from pedagogy_lib.ranks.fork_server import frozen_imports
+from pedagogy_lib.ranks.fork_server_client import START_METHOD, take
+from pedagogy_lib.ranks.forked_server import ForkedServer
+from pedagogy_lib.ranks.output import Progress
+from pedagogy_lib.ranks.preloading import PRELOAD, PRELOAD_WHEN_IDLE
+
+from .exact_values import parts_of
+from .lab_function import LabFunction
+from .labs import ROOT, find_lab
+from .trying import AnswerUnpickler
+from .watching import Endless, watched
+
+CELLS = "cells"  # the folder of what cells have defined: their lines are told from there
+WRITABLE = {ROOT / CELLS, Path(tempfile.gettempdir()), Path("/tmp"), Path("/dev/shm")}
+SET_DUMPABLE = 4  # of prctl(2)
+LENGTH = struct.Struct(">Q")
+TOO_DEEP = "what it returned contains itself, or is nested too deeply"
+
+
+def main(requests: int, replies: int, is_alone: bool):
+    """Serve one answer after another, until nobody asks any more.
+
+    is_alone  whether all processes that can be seen from here are this one's, so that what an
+              answer has left behind can be ended
+    """
+    for number in (requests, replies):
+        os.set_inheritable(number, False)
+    if is_alone:
+        let_look_into(False)
+    before = {path for folder in WRITABLE for path in in_folder(folder)}
+    send(replies, {"ready": os.getpid()})
+    while begin := received(requests):
+        child = os.fork()
+        if child == 0:
+            let_look_into(True)  # it tells where its ranks are
+            serve(json.loads(begin), requests, replies)
+        _, status = os.waitpid(child, 0)
+        if is_alone:
+            end_all_others()
+            remove(before)
+        send(replies, {"ended": status})
+
+
+def end_all_others():
+    """Those in this process's namespace, without the first one, which belongs to the sandbox."""
+    while True:
+        try:
+            os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError:
+            break
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            pass
+
+
+def let_look_into(can: bool):
+    """Whether other processes of this user can read, or write, the memory of this one."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(SET_DUMPABLE, int(can), 0, 0, 0)
+
+
+def in_folder(folder) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def remove(before):
+    """What an answer has left in files, so that the next one finds room, and a place of its own."""
+    for path in (path for folder in WRITABLE for path in in_folder(folder)):
+        if path in before:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def serve(begin: dict, requests, replies):
+    """In the child: give what is asked for, and end."""
+    try:
+        if START_METHOD == "fork":
+            take(ForkedServer())  # before anything of the answer is here
+        answers = Answers(begin)
+        with watched(Progress()) as printed:
+            while data := received(requests):
+                send(replies, answered(data, answers, printed))
+    finally:
+        os._exit(0)
+
+
+class Answers:
+    """Finds what requests name: the answer of the cell, and functions of labs."""
+
+    def __init__(self, begin):
+        self.source, self.name = begin.get("source"), begin.get("name")
+        self.cell = None
+
+    def __call__(self, kind, name, lab):
+        if kind == "lab":
+            return find_lab(name)
+        if lab is not None:
+            return LabFunction(find_lab(lab), name)
+        self.cell = self.cell or defined(self.source, self.name)
+        return self.cell
+
+
+def defined(source: str, name: str):
+    """The function that a cell defines. Its lines stand in a file, for whoever tells of them."""
+    path = ROOT / CELLS / f"{name}.py"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(source)
+    namespace = {"__name__": f"cell_of_{name}", "__file__": str(path)}
+    exec(compile(source, str(path), "exec"), namespace)
+    return namespace[name]
+
+
+def answered(data, answers, printed) -> dict:
+    before = len(printed.kept)
+    try:
+        function, args, kwargs = AnswerUnpickler(data, answers).load()
+        reply = {"value": parts_of(function(*args, **kwargs))}
+    except RecursionError as error:
+        reply = {"error": parts_of(error), "deep": TOO_DEEP}
+    except Endless as endless:
+        reply = {"endless": [endless.seconds, str(endless.place)]}
+    except BaseException as error:  # an exit, too, is an outcome
+        reply = {"error": parts_of(error)}
+    return reply | {"printed": printed.kept[before:], "lines": printed.lines}
+
+
+# ---- Messages -------------------------------------------------------------------------------
+
+
+def send(number: int, reply: dict):
+    data = json.dumps(reply, separators=(",", ":")).encode(errors="surrogatepass")
+    write_all(number, LENGTH.pack(len(data)) + data)
+
+
+def write_all(number: int, data: bytes):
+    view = memoryview(data)
+    while view:
+        view = view[os.write(number, view) :]
+
+
+def received(number: int) -> bytes:
+    """The next message; empty at the end."""
+    head = read_all(number, LENGTH.size)
+    return read_all(number, LENGTH.unpack(head)[0]) if head else b""
+
+
+def read_all(number: int, size: int) -> bytes:
+    parts, left = [], size
+    while left and (part := os.read(number, min(left, 1 << 20))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts) if not left else b""
+
+
+def import_all():
+    """What answers and ranks need, once for all of them."""
+    with frozen_imports():
+        for name in (*PRELOAD, *PRELOAD_WHEN_IDLE):
+            importlib.import_module(name)
+
+
+if __name__ == "__main__":
+    import_all()
+    main(int(sys.argv[1]), int(sys.argv[2]), "--alone" in sys.argv[3:])

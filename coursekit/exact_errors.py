@@ -1,0 +1,123 @@
+"""Errors as names and texts, and back: what an answer has raised, from another process.
+
+An error comes back as one of its own name, below the nearest class of Python's own that it had, so
+that whoever catches a ValueError catches it. Those of the course come back as what they were.
+"""
+
+import builtins
+import importlib
+
+from pedagogy_lib.basics.errors import HangError, LaunchError, RankError, WrongInput
+from pedagogy_lib.basics.places import Place, short_path
+
+# Errors of the course with texts of their own, {name: (where it is, its attributes)}.
+OF_TEXTS = {
+    "Refused": ("kit.refused", ("what", "why")),
+    "Wrong": ("protocol", ("case", "what", "why")),
+    "NotSolvedYet": ("loaded_labs", ()),
+}
+PACKAGE = __name__.rpartition(".")[0]
+OF_LAUNCHES = {kind.__name__: kind for kind in (LaunchError, WrongInput)}
+MOST_CHARACTERS = 20_000  # of a message
+
+
+def where_raised(error) -> Place | None:
+    """The learner's line that an error came from, in this process or in another one."""
+    # Not at the beginning: these rooms import torch.distributed, and a reader of texts need not.
+    from pedagogy_lib.ranks.call_stack import is_library, place_of, steps_of_traceback
+
+    if hasattr(error, "place_elsewhere"):
+        return error.place_elsewhere
+    place = place_of(steps_of_traceback(error.__traceback__))
+    return None if place is None or is_library(place.filename) else place
+
+
+# ---- Beside the answer ----------------------------------------------------------------------
+
+
+def parts_of_error(error) -> dict:
+    """What travels of an error: names, texts, and places."""
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    parts = {"kinds": kinds, "message": message_of(error), "place": told(where_raised(error))}
+    if isinstance(error, RankError):
+        cause = error.exception and parts_of_error(error.exception)
+        parts |= {"rank": error.rank, "cause": cause, "place": told(error.place)}
+    if isinstance(error, HangError):
+        waits = {rank: told(place) for rank, place in error.waits.items()}
+        parts |= {"waits": waits, "seconds": float(error.seconds), "advice": error.advice}
+    if kinds[0] in OF_TEXTS:
+        parts["texts"] = [str(getattr(error, name)) for name in OF_TEXTS[kinds[0]][1]]
+    return parts
+
+
+def message_of(error) -> str:
+    """What it says; in the words of the class where its own __str__ fails."""
+    try:
+        said = error.message if isinstance(error, LaunchError) else str(error)
+    except Exception:
+        said = f"a {type(error).__name__}"
+    return said[:MOST_CHARACTERS]
+
+
+def told(place):
+    """A place with its line's text, since its file is not there where it is read."""
+    if place is None or not place.line:
+        return place
+    callers = tuple(told(one) if isinstance(one, Place) else one for one in place.callers)
+    short = short_path(place.filename)
+    return place._replace(filename=short, text=place.source(), callers=callers)
+
+
+# ---- Beside the check -----------------------------------------------------------------------
+
+
+def as_error(parts: dict) -> BaseException:
+    """The error that such parts were made of."""
+    first, message = str(parts["kinds"][0]), str(parts["message"])[:MOST_CHARACTERS]
+    if first in OF_TEXTS:
+        where, names = OF_TEXTS[first]
+        kind = getattr(importlib.import_module(f"{PACKAGE}.{where}"), first)
+        texts = (str(one)[:MOST_CHARACTERS] for one in parts["texts"])
+        return kind(*texts) if names else kind(message)
+    if first == "HangError":
+        waits = {int(rank): as_place(place) for rank, place in parts["waits"].items()}
+        advice = str(parts["advice"])[:MOST_CHARACTERS]
+        return HangError(waits, float(parts["seconds"]), network=advice)
+    if first == "RankError":
+        return rank_error(parts, message)
+    if first in OF_LAUNCHES:
+        return OF_LAUNCHES[first](message)
+    return error_named(parts, message)
+
+
+def as_place(place) -> Place | None:
+    return place if isinstance(place, Place) else None
+
+
+def rank_error(parts, message) -> RankError:
+    """Its message is whole already."""
+    error = RankError(int(parts["rank"]), "", place=None)
+    error.args = (message,)
+    error.place = as_place(parts["place"])
+    error.exception = as_error(parts["cause"]) if parts["cause"] else None
+    return error
+
+
+def error_named(parts, message) -> BaseException:
+    kinds = [str(kind) for kind in parts["kinds"]]
+    known = (getattr(builtins, kind, None) for kind in kinds)
+    base = next((one for one in known if is_catchable(one)), Exception)
+    # Not every class takes a message alone, and KeyError shows it in quotes.
+    namespace = {
+        "__init__": lambda self, *args: None,
+        "__str__": lambda self: message,
+        "place_elsewhere": as_place(parts["place"]),
+        "kinds_elsewhere": tuple(kinds),
+    }
+    return type(kinds[0], (base,), namespace)(message)
+
+
+def is_catchable(kind) -> bool:
+    """Whether it is one that a learner's code raises; an interrupt is the teacher's alone."""
+    is_error = isinstance(kind, type) and issubclass(kind, BaseException)
+    return is_error and (issubclass(kind, Exception) or kind is SystemExit)

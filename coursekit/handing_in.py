@@ -1,0 +1,150 @@
+"""`python -m pedagogy_lib hand-in`: what a learner has written, in one zip."""
+
+import getpass
+import json
+import re
+import zipfile
+from pathlib import Path
+
+from pedagogy_lib.basics.errors import need
+from pedagogy_lib.basics.places import COURSE
+from pedagogy_lib.basics.units import counted
+
+from .build import HOLE
+from .definitions import Program
+from .handed_out import HANDOUT
+from .lab_holes import is_hole
+from .notebook_merges import program_of, read_notebook
+from .working_copies import WORK
+
+ABOUT = "HANDED_IN.json"
+CHECK = re.compile(r"""\bcheck\(\s*["'](\d+\.\d+)["']\s*,\s*(\w+)""")
+HOLE_TEXT = HOLE.format(indent="").strip()
+
+
+def hand_in(name: str | None = None, course: Path = COURSE) -> list[str]:
+    """Write `hand-in-NAME.zip` into the course's folder; returns what is in it, in sentences.
+
+    Raises  WrongInput without a name, or if there is nothing to hand in
+    """
+    name = name or user_name()
+    need(name, "who hands this in? Give your name: --name 'Ada Lovelace'")
+    files = files_to_hand_in(course)
+    need(files, f"there is nothing to hand in: {course} has neither labs nor {WORK}/")
+    exercises = exercises_in(files)
+    unwritten = {path: left_of(of_file) for path, of_file in exercises.items() if left_of(of_file)}
+    about = {"student": name, "version": version_of(course), "unwritten": unwritten}
+    target = course / f"hand-in-{plain_name(name)}.zip"
+    unfinished = target.with_suffix(".part")
+    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in files.items():
+            archive.writestr(path, data)
+        archive.writestr(ABOUT, json.dumps(about, indent=1, ensure_ascii=False))
+    unfinished.replace(target)
+    return [f"{target.name}, handed in by {name}:", *told_of(files),
+            *told_exercises(exercises, asked_in(course))]  # fmt: skip
+
+
+def files_to_hand_in(course: Path) -> dict[str, bytes]:
+    """{path: contents} of labs, of the learner's notebooks, and of what checks have found."""
+    found = [*(course / "labs").glob("*.py"), *(course / WORK).glob("*.ipynb"),
+             *(course / WORK).glob(".progress.json")]  # fmt: skip
+    files = [path for path in sorted(found) if path.is_file()]
+    return {path.relative_to(course).as_posix(): path.read_bytes() for path in files}
+
+
+def version_of(course: Path) -> str:
+    return handed_out(course).get("version", "")
+
+
+def asked_in(course: Path) -> frozenset[str] | None:
+    """Numbers of what a handout asks; None where there is none, or an older one."""
+    asks = handed_out(course).get("asks")
+    return None if asks is None else frozenset(asks)
+
+
+def handed_out(course: Path) -> dict:
+    about = course / HANDOUT
+    return json.loads(about.read_text(encoding="utf-8")) if about.exists() else {}
+
+
+def exercises_in(files) -> dict[str, dict[str, bool]]:
+    """{file: {"2.4 reduce_tree": whether it is written}}; a lab that is no Python says why."""
+    found = {}
+    for path, data in files.items():
+        exercises = of_lab(data) if path.endswith(".py") else of_notebook(data)
+        if exercises:
+            found[path] = exercises
+    return found
+
+
+def left_of(exercises: dict[str, bool]) -> list[str]:
+    return [label for label, is_written in exercises.items() if not is_written]
+
+
+def of_lab(data: bytes) -> dict[str, bool]:
+    try:
+        program = Program(data.decode())
+    except (SyntaxError, UnicodeDecodeError) as error:
+        return {f"cannot be read: {error}": False}
+    with_hole = [name for name, node in program.nodes.items() if is_hole(node)]
+    names = dict.fromkeys([*program.exercises, *with_hole])
+    numbers = program.exercises
+    return {f"{numbers.get(name, '')} {name}".strip(): name not in with_hole for name in names}
+
+
+def of_notebook(data: bytes) -> dict[str, bool]:
+    notebook = read_notebook(data) if data.lstrip().startswith(b"{") else None
+    cells = notebook.cells if notebook is not None and "cells" in notebook else []
+    nodes = {name: node for cell in cells if (program := program_of(cell))
+             for name, node in program.nodes.items()}  # fmt: skip
+    numbers = {name: number for cell in cells for number, name in CHECK.findall(cell.source)}
+    names = [name for name, node in nodes.items() if name in numbers or is_hole(node)]
+    return {f"{numbers.get(name, '')} {name}".strip(): not is_hole(nodes[name]) for name in names}
+
+
+def told_of(files) -> list[str]:
+    labs = sum(path.startswith("labs/") for path in files)
+    notebooks = sum(path.endswith(".ipynb") for path in files)
+    checks = "" if f"{WORK}/.progress.json" in files else ", no"
+    return [f"  {labs} labs, {notebooks} notebooks{checks or ', and the'} results of your checks"]
+
+
+def told_exercises(exercises, asked=None) -> list[str]:
+    """What is written; and what is not, of the files in which something is.
+
+    asked  numbers of what the handout asks: holes of other parts are only counted
+    """
+    written, left, others, waiting = [], [], 0, 0
+    for path, of_file in exercises.items():
+        done = [label for label, is_written in of_file.items() if is_written]
+        holes = [label for label in left_of(of_file) if is_asked(label, asked)]
+        waiting += len(left_of(of_file)) - len(holes)
+        written += [f"    {path}: {', '.join(done)}"] * bool(done)
+        if done or any(label.startswith("cannot be read") for label in holes):
+            left += [f"    {path}: {', '.join(holes)}"] * bool(holes)
+        else:
+            others += len(holes)
+    more = [f"    {others} in {'other ' if written else ''}files that you have not begun"]
+    left += more * bool(others)
+    told = [*(["  Written:", *written] if written else ["  Nothing is written yet."]),
+            *(["  Still unwritten:", *left] if left else ["  Everything is written."])]  # fmt: skip
+    return told + [f"  {counted(waiting, 'hole')} of other parts can wait."] * bool(waiting)
+
+
+def is_asked(label, asked) -> bool:
+    """A label without a number, such as a file that cannot be read, always is."""
+    number = re.match(r"\d+\.\d+", label)
+    return asked is None or number is None or number[0] in asked
+
+
+def user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without an entry in the system
+        return ""
+
+
+def plain_name(name: str) -> str:
+    """As part of a file's name: letters, digits and hyphens."""
+    return re.sub(r"[^\w]+", "-", name).strip("-") or "student"

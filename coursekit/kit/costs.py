@@ -1,0 +1,61 @@
+"""What an answer has cost: bytes, messages, and the rounds that these take."""
+
+from math import ceil, log2
+
+from ..protocol import Wrong
+
+TOLERANCE = 0.005  # of the bytes: headers
+
+
+def need_cost(trial, ok, what, why):
+    if not ok:
+        raise Wrong(f"cost, {trial.case}", what, why)
+
+
+def rounds(calls) -> int:
+    """How many rounds messages take if in each a rank sends at most one and receives at most one.
+
+    calls  of each rank, in its order: what comes later waits for what came before
+    """
+    clock, last_receive = [0] * len(calls), [0] * len(calls)
+    under_way: dict[tuple[int, int], list[int]] = {}
+    todo = [(rank, list(of_rank)) for rank, of_rank in enumerate(calls)]
+    while ready := [(r, own) for r, own in todo if own and is_there(own[0], r, under_way)]:
+        for rank, own in ready:
+            call = own.pop(0)
+            if call.name == "send":
+                clock[rank] += 1
+                under_way.setdefault((rank, call.peer), []).append(clock[rank])
+            else:
+                arrival = first_there(call, rank, under_way).pop(0)
+                last_receive[rank] = max(last_receive[rank] + 1, arrival)
+                clock[rank] = max(clock[rank], last_receive[rank])
+    return max(clock)
+
+
+def is_there(call, rank, under_way) -> bool:
+    return call.name == "send" or bool(first_there(call, rank, under_way))
+
+
+def first_there(call, rank, under_way) -> list[int]:
+    """The messages on their way from the peer of a receive; without one, from whoever was first."""
+    if call.peer is not None:
+        return under_way.get((call.peer, rank), [])
+    some = [times for (_, to), times in under_way.items() if to == rank and times]
+    return min(some, default=[])
+
+
+def tree_rounds(n) -> int:
+    return ceil(log2(n))
+
+
+def near(bytes_, theory) -> bool:
+    return abs(bytes_ - theory) <= TOLERANCE * theory
+
+
+def messages(count) -> str:
+    return f"{count} message" + ("" if count == 1 else "s")
+
+
+def megabytes(count) -> str:
+    return f"{count / 1e6:.2f} MB"

@@ -1,0 +1,221 @@
+"""What is to be true on every rank, and what an answer has misunderstood where it is not.
+
+A fact is called with a `Trial`. It raises `Wrong`; or returns what is to be said of a right answer,
+which may be nothing. It is about what ranks have found under a name; where they have found nothing
+of that name, there is nothing to say. Any function that takes a trial may be a fact, too.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+
+import torch
+
+from pedagogy_lib.basics.closeness import close, close_in_float32
+from pedagogy_lib.basics.units import counted
+
+from ..protocol import Wrong
+from .costs import TOLERANCE
+from .diagnoses import said_by
+from .differences import difference, kind_of, ratio
+from .on_ranks import IN_A_GROUP
+from .values import NO_RETURN
+
+
+@dataclass(frozen=True)
+class Equals:
+    """Every rank has the right value: a tensor, a number, or a dict or list of them.
+
+    truth      takes a trial and a place, and gives what is right there
+    mistakes   takes the same, and gives {what it has misunderstood: the value that this gives}
+    called     what the learner calls it
+    otherwise  what to say of a value that no mistake gives, or a function that takes the trial
+    tells      takes a trial and a place, and says what is wrong there; else the first number that
+               differs is told
+    """
+
+    name: str
+    truth: Callable
+    mistakes: Callable = lambda trial, place: {}
+    called: str = ""
+    otherwise: str | Callable = ""
+    same: Callable = close
+    tells: Callable | None = None
+
+    def __call__(self, trial):
+        found = trial.of(self.name)
+        if found is None:
+            return
+        wanted = [self.truth(trial, place) for place in range(trial.n)]
+        wrong = [k for k in range(trial.n) if not self.same(found[k], wanted[k])]
+        if wrong:
+            what = self.tells and said_by(self.tells, trial, wrong[0])
+            what = what or self.difference(trial, found, wanted, wrong[0])
+            raise Wrong(str(trial.case), what, self.why(trial, found, wanted, wrong))
+
+    def difference(self, trial, found, wanted, place) -> str:
+        told = difference(self.called or self.name, found[place], wanted[place], self.same)
+        return f"{trial.who(place)}: {told}"
+
+    def why(self, trial, found, wanted, wrong) -> str:
+        """The mistake that gives what all ranks have; or what those have on which it is wrong."""
+        guesses = [said_by(self.mistakes, trial, k, otherwise={}) for k in range(trial.n)]
+        key = first_wrong(found[wrong[0]], wanted[wrong[0]], self.same)
+        for places, get in (range(trial.n), whole), (wrong, whole), (wrong, key), (wrong[:1], key):
+            for sentence in guesses[wrong[0]]:
+                pairs = [(get(found[k]), get(guesses[k].get(sentence))) for k in places]
+                if all(self.same(*pair) for pair in pairs):
+                    return sentence
+        if trial.worlds_passed and trial.case.is_group:
+            return IN_A_GROUP
+        pairs = [(key(found[k]), key(wanted[k])) for k in wrong]
+        told = self.otherwise
+        told = said_by(told, trial) if callable(told) else told
+        if key is not whole and "gradient" in self.called and all(got is None for got, _ in pairs):
+            return NO_WAY_BACK
+        return told or general_mistake(pairs, trial.n)
+
+
+def whole(value):
+    return value
+
+
+def first_wrong(got, wanted, same):
+    """What takes the first entry that is wrong out of such a value: of a dict or a list."""
+    if isinstance(wanted, Mapping) and isinstance(got, Mapping) and got.keys() == wanted.keys():
+        at = next(key for key in wanted if not same(got[key], wanted[key]))
+    elif isinstance(wanted, list) and isinstance(got, list) and len(got) == len(wanted):
+        at = next(k for k, pair in enumerate(zip(got, wanted)) if not same(*pair))
+    else:
+        return whole
+    return lambda value: entry(value, at)
+
+
+def entry(value, at):
+    """None where there is nothing, as on a rank that has other keys."""
+    try:
+        return value[at]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+@dataclass(frozen=True)
+class Holds:
+    """What each rank has found is as it should be.
+
+    is_right  takes what a rank has found
+    what      what is wrong, with {} for what it has found; or a function of that
+    why       the misconception, or a function that takes the trial and the place
+    """
+
+    name: str
+    is_right: Callable
+    what: str | Callable
+    why: str | Callable = ""
+
+    def __call__(self, trial):
+        for place, value in enumerate(trial.of(self.name) or ()):
+            if not self.is_right(value):
+                what = self.what if callable(self.what) else self.what.format
+                what = said_by(what, value, otherwise=f"it is {value!r:.60}")
+                why = said_by(self.why, trial, place) if callable(self.why) else self.why
+                raise Wrong(str(trial.case), f"{trial.who(place)}: {what}", why)
+
+
+def never(name, what, why="") -> Holds:
+    """Nothing of this kind is found on any rank: no list of them, no number but 0, not True."""
+    return Holds(name, lambda value: not value, what, why)
+
+
+@dataclass(frozen=True)
+class Sends:
+    """A rank sends no more than it has to, in the block `answering()`.
+
+    most  takes a trial and a place, and gives bytes; None or False where they are not looked at
+    what  sends as much
+    why   {a call that the answer makes: what it has misunderstood}; "" for any other, and last.
+          Or a function that takes the trial, and how many times as much is sent
+    """
+
+    most: Callable
+    what: str
+    why: dict[str, str] | Callable
+
+    def __call__(self, trial):
+        most = [self.most(trial, place) for place in range(trial.n)]
+        if any(allowed is None or allowed is False for allowed in most):  # 0 is a limit, too
+            return ""
+        for place, (sent, allowed) in enumerate(zip(trial.sent_bytes, most)):
+            if sent > allowed * (1 + TOLERANCE):
+                what = f"{trial.who(place)} sends {sent:,} bytes; {self.what} {allowed:,.0f}"
+                why = (
+                    said_by(self.why, trial, sent / allowed)
+                    if callable(self.why)
+                    else self.why_of(trial.calls[place])
+                )
+                raise Wrong(f"cost, {trial.case}", f"the numbers are right, but {what}", why)
+        return f"cost, {trial.case}: a rank sends {max(trial.sent_bytes):,} bytes"
+
+    def why_of(self, calls) -> str:
+        found = (why for words, why in self.why.items() if any(words in c.name for c in calls))
+        return next(found, "")
+
+
+def complains(complaints: Callable) -> Callable:
+    """A fact from a generator: the first (what is wrong, why) that it yields for a trial counts."""
+
+    @wraps(complaints)
+    def fact(trial):
+        for what, why in complaints(trial):
+            raise Wrong(str(trial.case), what, why)
+
+    return fact
+
+
+def first_true(sentences: dict[str, bool]) -> str:
+    """The first sentence that holds, of {what it has misunderstood: whether it has}; or ""."""
+    return next((why for why, holds in sentences.items() if holds), "")
+
+
+# ---- Mistakes that may be made anywhere, told only where they are certain ---
+
+
+def general_mistake(pairs, n) -> str:
+    """pairs  (what a rank has, what is right there) of those on which it is wrong"""
+    if all(got is None for got, _ in pairs):
+        return NO_RETURN
+    kinds = next((pair for pair in pairs if kind_of(pair[0]) != kind_of(pair[1])), None)
+    if kinds:
+        if isinstance(kinds[1], torch.Tensor) and not isinstance(kinds[0], torch.Tensor):
+            return "asked is a tensor of torch"
+        return OTHER_DTYPE if is_in_other_dtype(*kinds) else ""
+    if all(close_in_float32(*pair) for pair in pairs):
+        return ROUNDED
+    ratios = [ratio(*pair) for pair in pairs]
+    return next((why for factor, why in factors(n) if all(close(r, factor) for r in ratios)), "")
+
+
+NO_WAY_BACK = (
+    "from the result no way that autograd knows of leads back to it. Was something detached, taken "
+    "by .data, or computed under no_grad?"
+)
+ROUNDED = (
+    "nearly right: it was rounded on its way. A tensor of your own, such as torch.zeros(3), is of "
+    "float32 unless told otherwise: zeros_like(x) and x.new_zeros(…) have the dtype of x"
+)
+OTHER_DTYPE = (
+    "the dtype is another one. A tensor of your own, such as torch.zeros(3), is of float32 unless "
+    "told otherwise: zeros_like(x) and x.new_zeros(…) have the dtype of x"
+)
+
+
+def is_in_other_dtype(got, wanted) -> bool:
+    return hasattr(got, "dtype") and hasattr(wanted, "dtype") and got.dtype != wanted.dtype
+
+
+def factors(n) -> list[tuple[float, str]]:
+    of_ranks = [
+        (float(n), f"it is {n} times too large, as if all {counted(n, 'rank')} added the same"),
+        (1 / n, f"it is 1/{n} of what it should be: what is divided by the number of ranks?"),
+    ]
+    return of_ranks * (n > 1) + [(-1.0, "the sign is the other way round")]

@@ -1,0 +1,192 @@
+"""Trying an answer on ranks: all cases of a check in one launch, judged one after another.
+
+A case says on which ranks it is tried: `case.ranks`, and whether an answer gets these as a group
+(`case.is_group`) or finds a world of its own that consists of them. A rank notes what it has found
+in a file, so that the cases before one that fails are judged first.
+"""
+
+import contextlib
+import pickle
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch.distributed as dist
+
+from pedagogy_lib.basics.errors import HangError, LaunchError, RankError
+from pedagogy_lib.basics.torch_private import as_world
+from pedagogy_lib.measuring.recorder import measure, traffic_in
+
+from .. import trying
+from ..loaded_labs import NotSolvedYet
+from ..protocol import Wrong
+from ..trying import there, try_on_ranks
+from .refused import Refused
+
+IN_A_GROUP = (
+    "in the whole world it is right, in a group of some ranks it is not: hand `group` to every "
+    "call of torch.distributed, get_world_size and get_rank included, and to all else that takes it"
+)
+
+ENDED = (
+    "exit() and the like end the whole process, and other ranks wait for it in vain: a function "
+    "ends with return or raise"
+)
+NO_GENERATOR = "return tensors, numbers, or lists and dicts of them; of a generator, its list"
+NOT_TOLD = "what a check runs beside an answer has to come to its end: leave that as it is"
+OF_GROUPS_ALONE = "not part of group"  # words of an error: what is known of it is told
+SLIPS = (AttributeError, ImportError, NameError, NotImplementedError, SyntaxError, TypeError)
+
+_label = "answer"  # of the block in which the answer to this case is measured
+_folder = ""  # in which ranks note what they find
+
+
+@dataclass(frozen=True)
+class Found:
+    """What came of a case, by place in it: values, calls of communication, bytes sent, received."""
+
+    case: object
+    values: list
+    calls: list[list]
+    sent_bytes: list[int]
+    received_bytes: list[int]
+
+
+def try_cases(work, answer, cases, explain=lambda case, error: "", *args, timeout=None):
+    """Yield a `Found` for each case; raises `Wrong` at the first in which the answer fails.
+
+    work     called on each rank of a case: work(answer, group, case, *args); group is None in a
+             world. What it runs under `answering()` is measured.
+    explain  takes a case and a LaunchError, and says which misconception that is, or ""
+    timeout  seconds until all cases together count as hung; see try_on_ranks
+    """
+    cases = list(cases)
+    timeout = trying.TIMEOUT_SECONDS if timeout is None else timeout
+    found, error = there(found_in_all, work, answer, cases, args, timeout)
+    for case, of_ranks in zip(cases, found):
+        need_all(case, [of_rank for of_rank in of_ranks if of_rank], case.ranks)
+        yield Found(case, *map(list, zip(*of_ranks)))
+    if error is not None:
+        raise told(cases, len(found), error, explain)
+    need_all(cases[-1], found, cases)
+
+
+def found_in_all(work, answer, cases, args, timeout) -> tuple[list, LaunchError | None]:
+    """What all ranks have found in each case, before the one in which something went wrong."""
+    size = 1 + max(rank for case in cases for rank in case.ranks)
+    with tempfile.TemporaryDirectory(prefix="check-") as folder:
+        try:
+            run = try_on_ranks(
+                "", in_each_case, work, answer, cases, folder, args,
+                world_size=size, timeout=timeout,
+            )  # fmt: skip
+        except Wrong as wrong:
+            error = wrong.__context__
+            last = case_of(error, folder, size)
+            if isinstance(error, HangError):
+                error = with_those_back(error, folder, last)
+            found = [[noted(folder, f"{number}-{rank}") for rank in case.ranks]
+                     for number, case in enumerate(cases[:last])]  # fmt: skip
+            return found, error
+    return [[run.values[rank][number] for rank in case.ranks]
+            for number, case in enumerate(cases)], None  # fmt: skip
+
+
+def answering(memory=True):
+    """In `work`: measures what the answer sends in this case."""
+    return measure(_label, memory=memory)
+
+
+def shared_folder() -> Path:
+    """In `work`: a new folder that all ranks of the case see, and that is gone after the check."""
+    path = Path(_folder, f"of{_label}")
+    path.mkdir(exist_ok=True)
+    return path
+
+
+# ---- On a rank ---
+
+
+def in_each_case(work, answer, cases, folder, args) -> list:
+    """On a rank: what it has found in each case, and its traffic; None where it takes no part."""
+    global _folder
+    _folder = folder
+    rank, found = dist.get_rank(), []
+    groups = {ranks: dist.new_group(list(ranks)) for ranks in dict.fromkeys(c.ranks for c in cases)}
+    for number, case in enumerate(cases):
+        note(folder, f"at-{rank}", number)
+        of_rank = None
+        if rank in case.ranks:
+            of_rank = in_case(work, answer, case, groups[case.ranks], number, args)
+            note(folder, f"{number}-{rank}", of_rank)
+        found.append(of_rank)
+        dist.barrier()
+    return found
+
+
+def in_case(work, answer, case, group, number, args) -> tuple:
+    global _label
+    _label = f"_answer {number}"
+    with contextlib.nullcontext() if case.is_group else as_world(group):
+        value = work(answer, group if case.is_group else None, case, *args)
+    return value, *traffic_in(_label)
+
+
+def note(folder, name, value):
+    path = Path(folder, f"{name}.new")
+    try:
+        path.write_bytes(pickle.dumps(value))
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        raise Refused(f"what it returned cannot be looked at: {error}", NO_GENERATOR) from None
+    path.rename(Path(folder, name))  # whole, or not there
+
+
+# ---- What came of it ---
+
+
+def need_all(case, found, wanted):
+    """Raise `Wrong` if something is missing, as from a process that only pretends to have tried."""
+    if len(found) != len(wanted):
+        raise Wrong(str(case), f"{len(found)} of {len(wanted)} have told what came of it", NOT_TOLD)
+
+
+def noted(folder, name):
+    path = Path(folder, name)
+    return pickle.loads(path.read_bytes()) if path.exists() else None
+
+
+def case_of(error, folder, size) -> int:
+    """The number of the case in which an answer failed: where its rank was, or the last one."""
+    if isinstance(error, RankError):
+        return noted(folder, f"at-{error.rank}") or 0
+    return min((noted(folder, f"at-{rank}") or 0 for rank in range(size)), default=0)
+
+
+def with_those_back(error, folder, number) -> HangError:
+    """A rank that has noted what it found waits for the next case alone: it has returned."""
+    waits = {rank: None if noted(folder, f"{number}-{rank}") else place
+             for rank, place in error.waits.items()}  # fmt: skip
+    return HangError(waits, error.seconds)
+
+
+def told(cases, number, error, explain) -> Wrong:
+    """What is wrong in a case: a rank says it, or an error means it."""
+    case = cases[number]
+    cause = getattr(error, "exception", None)
+    if isinstance(cause, NotSolvedYet):
+        return Wrong(str(case), str(cause))
+    if isinstance(cause, Refused):
+        return Wrong(str(case), f"rank {error.rank}: {cause.what}", cause.why)
+    if isinstance(error, HangError):
+        waits = {rank: error.waits[rank] for rank in case.ranks}
+        world_size = len(error.waits if case.is_group else waits)
+        error = HangError(waits, error.seconds, world_size)
+    why = explain(case, error) if isinstance(error, LaunchError) else ""
+    if "raised SystemExit" in str(error) or "ended with exit code" in str(error):
+        why = ENDED
+    is_hang = isinstance(error, HangError)
+    what = f"it hangs: {error.beside(why)}" if is_hang else str(error)
+    in_a_world = any(not earlier.is_group for earlier in cases[:number])
+    if case.is_group and in_a_world and not isinstance(cause, SLIPS):
+        why = why if OF_GROUPS_ALONE in what and why else IN_A_GROUP
+    return Wrong(str(case), what, why)

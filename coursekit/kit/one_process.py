@@ -1,0 +1,121 @@
+"""What one process gets, for the checks of programs that should get the same on many ranks."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from pedagogy_lib.basics.closeness import close
+
+RATE = 0.01
+FEATURES, HIDDEN = 4, 3
+LARGE = 800  # features and hidden units, where bytes are compared with a formula
+NO_EXCHANGE = (
+    "each rank has trained on its own: were gradients exchanged? DistributedDataParallel does it "
+    "only for a forward through the wrapped model"
+)
+HANGS = "every rank has to do as many forwards and backwards as the others, in the same order"
+
+
+def model_of(seed=0, features=FEATURES, hidden=HIDDEN):
+    """A small model, whose weights depend on the seed alone."""
+    model = nn.Sequential(nn.Linear(features, hidden), nn.Tanh(), nn.Linear(hidden, 1)).double()
+    source = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5, generator=source)
+    return model
+
+
+def batch_of(rank, step, piece=0, size=4, features=FEATURES):
+    """Inputs and targets, others for each rank, step and micro-batch."""
+    source = torch.Generator().manual_seed(10_000 * rank + 100 * step + piece)
+    draw = lambda *shape: torch.randn(*shape, generator=source, dtype=torch.float64)  # noqa: E731
+    return draw(size, features), draw(size, 1) + 3
+
+
+def uneven_loss(outputs, targets):
+    """Another one with its arguments turned round; and nobody would guess it."""
+    return F.mse_loss(outputs, targets) + outputs.mean() / 8 - targets.mean() / 4
+
+
+WRONG_LOSSES = {
+    "loss_fn takes the outputs first, and then the targets: here they are turned round":
+        lambda outputs, targets: uneven_loss(targets, outputs),
+    "this is the mean squared error. The loss is what loss_fn gives, whatever function that is":
+        F.mse_loss,
+}  # fmt: skip
+
+
+def flat(tensors):
+    return torch.cat([tensor.detach().double().flatten() for tensor in tensors])
+
+
+def gradients_in(model):
+    """What is in `.grad`, as one flat tensor; None counts as zeros."""
+    return flat(torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters())
+
+
+def slopes(model, batch, loss_fn=F.mse_loss):
+    """The gradients of a batch as one flat tensor, without any `.grad`."""
+    inputs, targets = batch
+    loss = loss_fn(model(inputs), targets)
+    return flat(torch.autograd.grad(loss, [p for p in model.parameters() if p.requires_grad]))
+
+
+def note_gradients(optimizer, model):
+    """A list that gets the gradients that each step of the optimizer finds."""
+    found = []
+    optimizer.register_step_pre_hook(lambda *_: found.append(gradients_in(model)))
+    return found
+
+
+def train_alone(
+    batches, optimizer_type=torch.optim.SGD, keep=False, factor=1.0, loss_fn=F.mse_loss
+):
+    """One process: the weights after each step, and the gradients that each has found.
+
+    keep    whether nothing sets gradients back; or takes the number of a step, and says so of it
+    factor  of each loss
+    """
+    model, weights = model_of(), []
+    optimizer = optimizer_type(model.parameters(), lr=RATE)
+    found = note_gradients(optimizer, model)
+    for number, (inputs, targets) in enumerate(batches):
+        if not (keep(number) if callable(keep) else keep):
+            optimizer.zero_grad()
+        (factor * loss_fn(model(inputs), targets)).backward()
+        optimizer.step()
+        weights.append(flat(model.parameters()))
+    return weights, found
+
+
+def not_exchanged(trial) -> str:
+    """What to say of wrong weights that differ between ranks."""
+    return "" if all(close(of.weights, trial[0].weights) for of in trial) else NO_EXCHANGE
+
+
+def one_exchange(trial, place):
+    """Bytes that a rank sends in an all-reduce of `large_bytes`, if these are found."""
+    bytes_of = trial.of("large_bytes")
+    return bytes_of and 2 * (trial.n - 1) / trial.n * bytes_of[place]
+
+
+def large_model():
+    """Two large layers, so that it shows if one of them travels twice."""
+    wide = model_of(0, LARGE, LARGE)
+    return nn.Sequential(nn.Linear(LARGE, LARGE).double(), nn.Tanh(), *wide)
+
+
+def ends_of_wrong_loops(batches, n, optimizer_type=torch.optim.SGD, loss_fn=F.mse_loss):
+    """{sentence: the weights in the end}, for loops with DistributedDataParallel."""
+    again = "DistributedDataParallel has divided by it already, and a mean loss by the samples"
+    arguments = {
+        "nothing sets the gradients back: backward() adds to what is in `.grad`, so each step "
+        "follows the gradients of all steps before it as well": {"keep": True},
+        f"the gradient is divided by the number of ranks once more: {again}": {"factor": 1 / n},
+        f"the gradient, or the learning rate, is {n} times too large: gradients are averaged, "
+        "which DistributedDataParallel does, and the learning rate is that of one process": {
+            "factor": n
+        },
+    }
+    return {why: train_alone(batches, optimizer_type, loss_fn=loss_fn, **how)[0][-1]
+            for why, how in arguments.items()}  # fmt: skip

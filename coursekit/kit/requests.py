@@ -1,0 +1,135 @@
+"""Messages that an answer has begun, and whether it has waited for them."""
+
+import contextlib
+
+from pedagogy_lib.basics.torch_private import WaitsNoticed, makes_view, request_in
+from pedagogy_lib.measuring.bytes_of_calls import RULES, calls_of, tensors_in
+
+from .groups import Calls
+from .refused import Refused
+
+DROPPED = (
+    "isend and irecv return at once, with a request: a message has gone, or its numbers have come, "
+    "only after request.wait()"
+)
+NOT_WAITED = (
+    "with async_op=True a collective returns at once, with a request. What it computes is in its "
+    "tensor only after request.wait(): until then nobody may read or change that tensor, and each "
+    "request has to be waited for"
+)
+
+
+class Requests(Calls):
+    """Calls, and the requests of those that are messages: [(call, request)]."""
+
+    def __init__(self):
+        super().__init__()
+        self.requests = []
+        self.coming = []  # (request, where its numbers go: from which byte to which) of recvs
+
+    def judge(self, call, args):
+        """Called before a call goes, with what its operator gets: may raise an error."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if self.coming and not looks_only(func):
+            self.need_come(func, [*args, *(kwargs or {}).values()])
+        for call in calls_of(func, args) if func.namespace in RULES else []:
+            self.judge(call, args)
+        before = len(self.made)
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        for call in self.made[before:]:
+            if call.name in ("send", "recv"):
+                self.requests.append((call, request_in(result)))
+            if call.name == "recv":
+                self.coming += [(self.requests[-1][1], bytes_of(x)) for x in tensors_in(args[0])]
+        return result
+
+    def need_come(self, func, values):
+        """Raise `Refused` if an operator uses numbers that a message is still to bring."""
+        self.coming = [each for each in self.coming if not each[0].is_completed()]
+        used = [bytes_of(x) for x in tensors_in(values)]
+        if any(a < y and x < b for _, (a, b) in self.coming for x, y in used):
+            name = func.overloadpacket.__name__
+            what = f"nobody has waited for the request of irecv when {name} uses its tensor"
+            raise Refused(what, DROPPED)
+
+    def not_waited(self) -> list[str]:
+        """Calls whose request nobody has waited for: with Gloo only that completes it."""
+        return [call.name for call, request in self.requests if not request.is_completed()]
+
+    def wait(self):
+        """Wait for what nobody has waited for: a dropped request takes its message along."""
+        for _, request in self.requests:
+            if not request.is_completed():
+                request.wait()
+
+    def need_waited(self):
+        """Raise `Refused` if nobody has waited for a message, which may be lost by that."""
+        calls = [f"i{call.name}" for call, request in self.requests if not request.is_completed()]
+        if calls:
+            raise Refused(f"nobody has waited for the request of {calls[0]}", DROPPED)
+
+
+class AllRequests(Requests):
+    """Those of collectives, too: each has to be waited for before its tensors are used.
+
+    Small ones are often done before anybody waits. So what counts is whether somebody waits.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.begun = []  # (call, request, where its numbers go) of collectives, not waited for yet
+        self.waits = WaitsNoticed(self.done)
+
+    def __enter__(self):
+        self.waits.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self.waits.__exit__(*error)
+
+    def done(self, request):
+        self.begun = [each for each in self.begun if each[1] is not request]
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if self.begun and not looks_only(func):
+            used = [bytes_of(x) for x in tensors_in([*args, *(kwargs or {}).values()])]
+            for call, _, where in self.begun:
+                if any(a < y and x < b for a, b in where for x, y in used):
+                    self.refuse(call, f" when {func.overloadpacket.__name__} uses its tensor")
+        before = len(self.made)
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        for call in self.made[before:]:
+            request = request_in(result)
+            if request is not None and call.name not in ("send", "recv"):
+                self.begun.append((call, request, [bytes_of(x) for x in tensors_in(args[0])]))
+        return result
+
+    def need_waited(self):
+        super().need_waited()
+        for call, _, _ in self.begun:
+            self.refuse(call, "")
+
+    def refuse(self, call, when):
+        raise Refused(f"nobody has waited for the request of {call.name}{when}", NOT_WAITED)
+
+
+@contextlib.contextmanager
+def all_waited():
+    """Gives the calls that are made in here; refuses a collective that nobody has waited for."""
+    with AllRequests() as requests:
+        yield requests
+    requests.need_waited()
+
+
+def bytes_of(x) -> tuple[int, int]:
+    """From which address to which a tensor's numbers are; of none, nowhere."""
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride()))
+    return x.data_ptr(), x.data_ptr() + extent * x.itemsize * bool(x.numel())
+
+
+def looks_only(func) -> bool:
+    """Whether an operator leaves numbers alone: a view of a tensor, or a new one like it."""
+    name = func.overloadpacket.__name__
+    return makes_view(func) or name.startswith("new_") or name.endswith("_like")

@@ -1,0 +1,131 @@
+"""What an answer gave, as plain values that can be compared and shown."""
+
+import math
+from itertools import islice
+from numbers import Number, Real
+
+import torch
+
+from pedagogy_lib.basics.closeness import close, close_in_float32
+from pedagogy_lib.basics.units import brief
+
+from ..exact_errors import where_raised
+from ..protocol import Wrong
+
+MOST_DIGITS = 100  # of a whole number that is told
+MOST_VALUES = 1_000_000  # of a sequence
+NO_RETURN = "a function without `return` gives None: it gives back what stands behind `return`"
+VIEW = (
+    "view needs numbers that lie one after another in memory, and those of a gradient, or "
+    "of letters cut out of a text, need not: flatten or reshape copies where it has to"
+)
+EXIT = "exit() would end the notebook's kernel: a function ends with return or raise"
+NOT_ITS_OWN = "it belongs to the caller: look at what the function is given, and leave it as it is"
+
+
+class Raised:
+    """What a call raised, with the learner's line."""
+
+    def __init__(self, error):
+        self.error = error
+        place = where_raised(error)
+        at = "" if place is None else f"\n  at {place}"
+        message = EXIT if isinstance(error, SystemExit) else error
+        self.text = f"{type(error).__name__}: {message}{at}"
+
+    @classmethod
+    def of(cls, error, text) -> "Raised":
+        """One that has been told already, in another process."""
+        raised = cls(error)
+        raised.text = text
+        return raised
+
+
+def plain(value):
+    """Numbers as int or float, whatever they come in; sequences as lists; all else as it is."""
+    if isinstance(value, torch.Tensor) or type(value).__module__ == "numpy":
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, Real) and not isinstance(value, int):
+        return float(value)  # of a Fraction, too
+    if isinstance(value, (list, tuple, range, map, filter)) or hasattr(value, "__next__"):
+        found = [plain(one) for one in islice(value, MOST_VALUES + 1)]
+        if len(found) > MOST_VALUES:
+            raise ValueError(f"it gives more than {MOST_VALUES:,} values: one that never ends?")
+        return found
+    return value
+
+
+def is_number(value) -> bool:
+    return isinstance(value, Number) and not isinstance(value, (bool, complex))
+
+
+def equal(got, wanted) -> bool:
+    """Equal, but for rounding; nobody asked in which dtype to compute. Counts are exact.
+
+    True is not 1: where one of them is asked, the other one would select, or count, something else.
+    """
+    if isinstance(got, bool) != isinstance(wanted, bool):
+        return False
+    if isinstance(got, int) and isinstance(wanted, int):
+        return got == wanted
+    if is_number(got) and is_number(wanted):
+        same = close if isinstance(wanted, int) else close_in_float32
+        return same(as_float(got), as_float(wanted))
+    if isinstance(got, list) and isinstance(wanted, list):
+        return len(got) == len(wanted) and all(map(equal, got, wanted))
+    if isinstance(got, dict) and isinstance(wanted, dict):
+        return got.keys() == wanted.keys() and all(equal(got[key], wanted[key]) for key in got)
+    return type(got) is type(wanted) and got == wanted
+
+
+def as_float(number) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # a whole number of more than 308 digits
+        return math.inf if number > 0 else -math.inf
+
+
+def same_kind(got, wanted) -> bool:
+    """Whether `got` has the form of `wanted`: a number, or as many numbers."""
+    if is_number(wanted):
+        return is_number(got)
+    if isinstance(wanted, dict):
+        return isinstance(got, dict) and got.keys() == wanted.keys()
+    return isinstance(got, type(wanted))
+
+
+def text_of(value) -> str:
+    """A value as it is told: six digits of a number."""
+    if isinstance(value, Raised):
+        return f"it raised {value.text}"
+    if isinstance(value, float):
+        return f"{value:,.6g}" if abs(value) < 1e15 else f"{value:g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        digits = abs(value).bit_length() * math.log10(2)
+        return f"{value:,}" if digits < MOST_DIGITS else f"a number of {digits:.0f} digits"
+    if isinstance(value, list) and all(map(is_number, value)):
+        return f"[{', '.join(map(text_of, value))}]"
+    return brief(value, 200)
+
+
+def kind_of(value) -> str:
+    """What was expected, where something else came."""
+    if is_number(value):
+        return "a number"
+    if isinstance(value, dict):
+        return f"a dict with the keys {', '.join(map(repr, value))}"
+    if isinstance(value, list) and all(map(is_number, value)):
+        return "a list of numbers"
+    return f"a {type(value).__name__}"
+
+
+def need_kind(case, got, wanted, why="", asked=""):
+    """Raise `Wrong` unless `got` has the form of `wanted`, which is called `asked`."""
+    if isinstance(got, Raised):
+        raise Wrong(case, text_of(got), why)
+    if got is None and wanted is not None:
+        raise Wrong(case, "it returned None", NO_RETURN)
+    if not same_kind(got, wanted):
+        raise Wrong(case, f"expected {asked or kind_of(wanted)}, got {text_of(got)}", why)

@@ -1,0 +1,139 @@
+"""`make ledger`: the ledger as two pages, all statements and the corrections."""
+
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from string import Template
+
+from pedagogy_lib.basics.errors import need_course
+from pedagogy_lib.basics.units import counted
+
+from .build import ROOT
+from .claims import EVIDENCE
+from .ledger import DOCUMENTS, KINDS, Row, corrections, counts_of, execute_what_is_missing, ledger
+
+HERE = Path(__file__).parent / "ledger_page"
+FOLDER = ROOT / "ledger"
+STYLES = ("page.css", "ledger.css")  # the second one alone, where a page has a look of its own
+Link = Callable[[Row], str]
+
+
+def write_ledger(folder: Path = FOLDER) -> list[Path]:
+    """Execute what is missing, and write `index.html` and `corrections.html`."""
+    need_course(ROOT / "solutions")
+    execute_what_is_missing()
+    rows = ledger()
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = {
+        "index.html": ("The ledger", ledger_body(rows, link_to_record)),
+        "corrections.html": ("Corrections", corrections_body(rows, link_to_record)),
+    }
+    for name, (title, body) in pages.items():
+        (folder / name).write_text(whole_page(title, body), encoding="utf-8")
+    return [folder / name for name in pages]
+
+
+def link_to_record(row: Row) -> str:
+    return f"../solutions/{row.stem}.ipynb"
+
+
+def whole_page(title, body) -> str:
+    """A page that needs nothing beside it."""
+    page = Template((HERE / "page.html").read_text(encoding="utf-8"))
+    return page.substitute(
+        title=title,
+        style="".join((HERE / name).read_text(encoding="utf-8") for name in STYLES),
+        script=(HERE / "ledger.js").read_text(encoding="utf-8"),
+        body=body,
+    )
+
+
+def ledger_body(rows, link: Link) -> str:
+    """Counts, filters, and a row for each statement; `link` gives the address of a row's part."""
+    template = Template((HERE / "ledger.html").read_text(encoding="utf-8"))
+    measured = sum(row.evidence == "measured" for row in rows)
+    return template.substitute(
+        statements=counted(len(rows), "statement"),
+        measured=measured,
+        counts=counts_table(rows),
+        kinds=options(KINDS),
+        evidence=options(EVIDENCE),
+        documents=options(DOCUMENTS),
+        parts=options(dict.fromkeys(row.part for row in sorted(rows, key=lambda r: r.stem))),
+        rows="\n".join(row_html(row, link) for row in rows),
+    )
+
+
+def counts_table(rows) -> str:
+    """How many verdicts of each kind rest on what."""
+    counts = counts_of(rows)
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in [*EVIDENCE, "all"])
+    lines = [counts_line(kind, [*by.values(), sum(by.values())]) for kind, by in counts.items()]
+    of_all = [sum(by[evidence] for by in counts.values()) for evidence in EVIDENCE]
+    lines.append(counts_line("all", [*of_all, sum(of_all)]))
+    return (
+        f'<table class="counts"><thead><tr><th scope="col">verdict</th>{heads}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table>"
+    )
+
+
+def counts_line(name, numbers) -> str:
+    cells = "".join(f"<td>{number}</td>" for number in numbers)
+    return f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
+
+
+def options(names) -> str:
+    return "".join(f"<option>{escape(name)}</option>" for name in names)
+
+
+def row_html(row: Row, link: Link) -> str:
+    """A row of the table; what the filters look at are its `data-` attributes."""
+    data = {
+        "kind": row.kind,
+        "evidence": row.evidence,
+        "documents": "|".join(source.document for source in row.sources),
+        "part": row.part,
+    }
+    attributes = " ".join(f'data-{name}="{escape(value)}"' for name, value in data.items())
+    said = "; ".join(escape(str(source)) for source in row.sources)
+    return (
+        f'<tr id="{row.name}" {attributes}><th scope="row">{row.name}</th>'
+        f"<td>{escape(row.statement)}<small>{said}</small></td>"
+        f"<td><b>{escape(row.verdict)}</b><small>{row.evidence}</small></td>"
+        f"<td>{escape(row.found)}<small>{place_of(row, link)}</small></td>"
+        f"<td>{escape(row.on_gpus)}</td></tr>"
+    )
+
+
+def place_of(row: Row, link: Link) -> str:
+    """Where the figure stands: the part, its section, and the cell of the part's table."""
+    section = f", section {escape(row.section)}" if row.section else ""
+    part = f'<a href="{escape(link(row))}">{escape(row.title)}</a>'
+    return f"{part}{section} (table in cell {row.cell})"
+
+
+def corrections_body(rows, link: Link) -> str:
+    """For each document, what its author may want to change."""
+    template = Template((HERE / "corrections.html").read_text(encoding="utf-8"))
+    found = {document: places for document, places in corrections(rows).items() if places}
+    sections = [document_html(document, places, link) for document, places in found.items()]
+    return template.substitute(
+        count=counted(sum(map(len, found.values())), "place"),
+        documents=counted(len(found), "document"),
+        sections="\n".join(sections),
+    )
+
+
+def document_html(document, places, link: Link) -> str:
+    items = "\n".join(correction_html(source, row, link) for source, row in places)
+    name, number = escape(DOCUMENTS[document]), counted(len(places), "place")
+    return f"<h2>{name}</h2><p>{number}.</p><dl>{items}</dl>"
+
+
+def correction_html(source, row: Row, link: Link) -> str:
+    where = escape(source.heading) or "throughout"
+    return (
+        f"<dt>{where}: {escape(row.statement)} <small>{row.name}</small></dt>"
+        f"<dd><b>{escape(row.verdict)}</b>: {escape(row.found)}"
+        f"<small>{row.evidence} in {place_of(row, link)}</small></dd>"
+    )

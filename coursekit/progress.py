@@ -1,0 +1,84 @@
+"""`progress`: what has been done of a part, in one line, or of the whole course."""
+
+from html import escape
+
+from pedagogy_lib.basics.errors import need
+from pedagogy_lib.basics.units import brief, counted
+
+from .kept import days_of, solved_among
+from .outline import notebooks, outline, part_of
+from .passport import Passport
+from .predictions import COMPARED
+from .verdicts import BADGES, folded
+
+MOST_TOLD = 8  # predictions
+ALL = "all"
+
+
+def progress(part: str = ALL) -> "Progress | Passport":
+    """Which exercises of a part are solved, and how close its predictions were, in one line.
+
+    Without a part: what is solved of the whole course, how long the rest takes, what comes next,
+    and your passport, with a stamp for each part whose exercises have all passed.
+
+    part    "03c", for example: as the notebook's name begins; "all" is the course
+    Raises  LaunchError if there is no such part
+    """
+    if isinstance(part, str) and part == ALL:
+        parts = outline()
+        numbers = [number for one in parts for number in one.exercises]
+        return Passport(parts, days_of(numbers))
+    found = notebooks()
+    need(part in list(found), f"there is no part {brief(part)}; there are: {', '.join(found)}")
+    exercises = part_of(part, found[part]).exercises
+    numbers = sorted(exercises, key=lambda number: tuple(map(int, number.split("."))))
+    return Progress(part, numbers, solved_among(numbers), list(COMPARED.values()))
+
+
+class Progress:
+    """The exercises of a part, those that are solved, and its predictions: `Compared` each."""
+
+    def __init__(self, part, numbers, solved, compared):
+        self.part, self.numbers, self.solved = part, numbers, solved
+        self.compared = compared
+
+    def __repr__(self):
+        return " · ".join([f"Part {self.part}", *self.of_exercises(), *self.of_predictions()])
+
+    def of_exercises(self) -> list[str]:
+        left = [number for number in self.numbers if number not in self.solved]
+        if not self.numbers:
+            return []
+        if not left:
+            return [f"all {counted(len(self.numbers), 'exercise')} passed"]
+        solved = [f"passed: {', '.join(self.solved)}"] * bool(self.solved)
+        return [*solved, f"still to do: {', '.join(left)}"]
+
+    def of_predictions(self) -> list[str]:
+        if not self.compared:
+            return []
+        made = [each.distance() for each in self.compared if each.guess is not None]
+        changed = sum(each.was_changed() for each in self.compared)
+        number = counted(len(self.compared), "prediction")
+        off = ", ".join(in_percent(distance) for distance in made[:MOST_TOLD])
+        told = f"{len(made)} of {number} made, off by {off}" if made else f"none of {number} made"
+        return [told, *[f"{changed} typed after the measurement"] * bool(changed)]
+
+    def _repr_html_(self):
+        _, color = BADGES[self.solved == self.numbers or None]
+        frame = f"border-left:4px solid {color};padding:1px 0 1px 12px"
+        made = [one for one in self.compared if one.guess is not None]
+        each = "".join(f"<div>{escape(told_of(one))}</div>" for one in made)
+        more = folded("Each prediction", each) if each else ""
+        return f'<div style="{frame}">{escape(repr(self))}{more}</div>'
+
+
+def told_of(compared) -> str:
+    """A prediction, and how far it was from what was measured."""
+    question, unit = compared.prediction.question, compared.prediction.unit
+    numbers = f"{compared.guess:.4g} {unit} predicted, {compared.measured:.4g} {unit} measured"
+    return f"{question}: {numbers}: off by {in_percent(compared.distance())}"
+
+
+def in_percent(share) -> str:
+    return f"{100 * share:.0f} %" if share < 10 else "more than ten times"

@@ -1,0 +1,98 @@
+"""The files that an executed record was made from, and a digest that tells when one has changed.
+
+A record is made from its code cells, the labs that they name, the labs that those import, and the
+checks that it calls, with the modules next to them. The bench and the kit of the checks do not
+count, because a change there would make every record outdated: the parts that `make test` executes
+answer for these.
+"""
+
+import ast
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from pathlib import Path
+
+from . import content
+from .chapters import FOLDER, exercise_folders
+
+LABS = re.compile(
+    r'lab\(\s*"(\w+)"'  # lab("zero"), find_lab("zero")
+    r'|\blab="(\w+)"'  # of an exercise
+    r"|\b(\w+)\.py\b"  # run_torchrun("../labs/zero.py")
+    r"|^\s*(?:from|import) (\w+)",  # also inside a string that becomes a program
+    re.MULTILINE,
+)
+CHECKS = re.compile(r'\bcheck\(\s*"(\d+\.\d+)"')
+
+
+def digest_inputs(cells: Iterable[tuple], text: str, root: Path) -> str:
+    """Return a digest of code cells and of every file behind them.
+
+    cells  what counts of each cell: its code, its tags
+    text   the code of all cells
+    root   the course's folder
+    """
+    files = [[*path.parts[-2:], digest_file(path)] for path in input_files(text, root)]
+    state = json.dumps([list(cells), sorted(files)])
+    return hashlib.sha256(state.encode()).hexdigest()
+
+
+def digest_file(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def input_files(text: str, root: Path) -> set[Path]:
+    """Return the labs, data and checks that a program names, and those that these name in turn."""
+    labs = {path.stem: path for path in (root / "chapters").glob("ch*/labs/*.py")}
+    others = {path.name: path for path in (root / "chapters").glob("ch*/labs/*/*")}  # tables
+    folders = exercise_folders()
+    found, texts = set(), [text]
+    for number in sorted(set(CHECKS.findall(text)) & folders.keys()):
+        found |= modules_behind(folders[number] / "check.py")
+    texts += [path.read_text(encoding="utf-8") for path in found]
+    while texts:
+        text = texts.pop()
+        named = {labs[name] for name in lab_names(text) & labs.keys()}
+        for path in named - found:
+            texts.append(path.read_text(encoding="utf-8"))
+        found |= named | {path for name, path in others.items() if name in text}
+    return found
+
+
+@lru_cache(512)
+def lab_names(text: str) -> frozenset[str]:
+    """Return every word of a program that stands where the name of a lab may stand."""
+    return frozenset(filter(None, (name for match in LABS.findall(text) for name in match)))
+
+
+def modules_behind(check: Path) -> set[Path]:
+    """Return a check's module and the modules of chapters that it imports, directly or not."""
+    found, left = set(), [check]
+    while left:
+        module = left.pop()
+        if module not in found:
+            found.add(module)
+            left += imported_modules(module)
+    return found
+
+
+@cache
+def imported_modules(module: Path) -> list[Path]:
+    """Return the files of chapters' modules that a module imports: `.pieces`, `..tasks`."""
+    found = []
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (folder := imported_from(node, module)):
+            names = [folder, *(folder / alias.name for alias in node.names)]
+            found += [path.with_suffix(".py") for path in names]
+    return [path for path in found if path.exists()]
+
+
+def imported_from(node: ast.ImportFrom, module: Path) -> Path | None:
+    """Return what a module of a chapter imports names from; None if that is in no chapter."""
+    parts = (node.module or "").split(".")
+    if node.level:
+        return module.parents[node.level - 1].joinpath(*parts)
+    is_content = parts[:2] == content.__name__.split(".")
+    return FOLDER.joinpath(*parts[2:]) if is_content else None

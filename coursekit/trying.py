@@ -1,0 +1,210 @@
+"""Trying an answer where it lives: in this process, or in another one that nobody trusts.
+
+A check calls an answer, and runs functions of its own beside it, by `there`. In a learner's
+notebook that is an ordinary call. A grader gives checks a `Submitted` in the answer's place: then
+function and arguments go to the process where the answer lives, and the value comes back as text
+of exact types. So what is right has to be computed, and compared, outside of what runs `there`.
+"""
+
+import functools
+import io
+import pickle
+from collections.abc import Callable
+from typing import Protocol
+
+from pedagogy_lib.basics.errors import HangError, LaunchError, RankError
+from pedagogy_lib.ranks.launcher import launch
+from pedagogy_lib.ranks.pickling import Pickler
+from pedagogy_lib.ranks.run import Run
+from pedagogy_lib.ranks.waiting import patiently
+
+from .loaded_labs import NotSolvedYet
+from .protocol import Wrong
+
+TIMEOUT_SECONDS = 5.0  # for a case: its tensors are small, and who hangs is told within six seconds
+PROTOCOL = pickle.HIGHEST_PROTOCOL
+
+
+class Elsewhere(Protocol):
+    """A process in which an answer lives."""
+
+    def run(self, data: bytes):
+        """What function and arguments give there, packed by `packed`; raises what they raise.
+
+        Raises  Ended if there is nothing that could answer any more
+        """
+
+    def printed(self) -> str:
+        """What the answer has printed so far."""
+
+
+class Ended(BaseException):
+    """The process in which an answer lives has ended, or does not answer: no value will come.
+
+    what, why  for the verdict
+    """
+
+    def __init__(self, what, why=""):
+        super().__init__(what, why)
+        self.what, self.why = what, why
+
+
+class Submitted:
+    """In the place of an answer that lives elsewhere: a call of it happens there.
+
+    name  of the function
+    lab   the lab that it is in, as a `SubmittedLab`; None for one of a cell
+    """
+
+    def __init__(self, elsewhere: Elsewhere, name: str, lab: str | None = None):
+        self.elsewhere, self.__name__ = elsewhere, name
+        if lab is not None:
+            self.lab = SubmittedLab(elsewhere, lab)
+
+    def __call__(self, *args, **kwargs):
+        return there(self, *args, **kwargs)
+
+    def below(self, lab: str, name: str) -> "Submitted":
+        """Another function of the same submission, that this one is built on."""
+        return Submitted(self.elsewhere, name, lab)
+
+
+class SubmittedLab:
+    """In the place of a lab that lives elsewhere: nothing of it can be looked at from here."""
+
+    def __init__(self, elsewhere, name):
+        self._elsewhere, self._name = elsewhere, name
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(f"{name} of a submitted lab: a check reaches it `there` alone")
+
+
+def there(function: Callable, *args, **kwargs):
+    """function(*args, **kwargs), run where the answer among these lives; here if that is here.
+
+    What it returns comes back in exact types, whatever it was: tensors without their graphs,
+    several names of one tensor as several tensors.
+    """
+    elsewhere = elsewhere_of(function, *args, *kwargs.values())
+    if elsewhere is None:
+        return function(*args, **kwargs)
+    return elsewhere.run(packed((function, args, kwargs)))
+
+
+def launched_there(function: Callable, *args, **settings) -> Run:
+    """launch(function, *args, **settings), run where the answer among the arguments lives.
+
+    From elsewhere, the Run has no `cards`.
+    """
+    if elsewhere_of(function, *args) is None:
+        return launch(function, *args, **settings)
+    parts = there(parts_of_launch, function, args, settings)
+    return Run(**parts, machines=settings.get("machines"))
+
+
+def parts_of_launch(function, args, settings) -> dict:
+    """Beside the answer: what a Run is made of."""
+    run = launch(function, *args, **settings)
+    blocks = [run[label] for label in run.labels]
+    uses = [
+        [use for block in blocks for use in block._uses[rank]] for rank in range(run.world_size)
+    ]
+    return {
+        "values": run.values,
+        "uses": uses,
+        "output": run.output,
+        "backend": run.backend,
+        "devices": run.devices,
+        "seconds": run.seconds,
+        "wire": blocks[0].wire if blocks else "counted",
+        "lost": run.lost,
+    }
+
+
+def elsewhere_of(*values) -> Elsewhere | None:
+    """Where the answer among these lives; None if it lives here, or if there is none."""
+    for value in values:
+        if isinstance(value, (Submitted, SubmittedLab)):
+            return vars(value).get("elsewhere") or vars(value).get("_elsewhere")
+        found = elsewhere_of(*within(value))
+        if found is not None:
+            return found
+    return None
+
+
+def within(value):
+    """What a function or a sequence holds, in which an answer may be."""
+    if isinstance(value, (list, tuple)):
+        return value
+    if isinstance(value, functools.partial):
+        return (value.func, *value.args, *value.keywords.values())
+    owner = getattr(value, "__self__", None)
+    cells = getattr(value, "__closure__", None) or ()
+    held = [cell.cell_contents for cell in cells if is_filled(cell)]
+    return [*held, owner] if isinstance(owner, (Submitted, SubmittedLab)) else held
+
+
+def is_filled(cell) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:  # of a name without a value yet
+        return False
+
+
+# ---- On the way -----------------------------------------------------------------------------
+
+
+class AnswerPickler(Pickler):
+    """Packs an answer, and its lab, by name."""
+
+    def persistent_id(self, value):
+        if isinstance(value, Submitted):
+            lab = getattr(value, "lab", None)
+            return "answer", value.__name__, lab and lab._name
+        if isinstance(value, SubmittedLab):
+            return "lab", value._name, None
+        return None
+
+
+def packed(value) -> bytes:
+    buffer = io.BytesIO()
+    AnswerPickler(buffer, protocol=PROTOCOL).dump(value)
+    return buffer.getvalue()
+
+
+class AnswerUnpickler(pickle.Unpickler):
+    """Beside the answer: gives what `answers` finds for (kind, name, lab) in its place."""
+
+    def __init__(self, data: bytes, answers: Callable):
+        super().__init__(io.BytesIO(data))
+        self.answers = answers
+
+    def persistent_load(self, pid):
+        return self.answers(*pid)
+
+
+def try_on_ranks(
+    case, function, *args, world_size, explain=lambda error: "", timeout=None, **more
+) -> Run:
+    """Run `function(*args)` on ranks that are seeded differently; raises `Wrong` if it fails.
+
+    explain  takes a LaunchError and says which misconception it is, or ""
+    timeout  seconds until it counts as hung; TIMEOUT_SECONDS if there is none
+    more     of launch: replacements, machines
+    """
+    timeout = TIMEOUT_SECONDS if timeout is None else timeout
+    settings = {"device": "cpu", "timeout": timeout, "seed": list(range(world_size)), **more}
+    try:
+        with patiently():
+            return launched_there(function, *args, world_size=world_size, **settings)
+    except HangError as error:
+        why = explain(error)
+        raise Wrong(case, f"it hangs: {error.beside(why)}", why) from None
+    except RankError as error:
+        if isinstance(error.exception, NotSolvedYet):
+            raise Wrong(case, str(error.exception)) from None
+        raise Wrong(case, str(error), explain(error)) from None
+    except LaunchError as error:
+        raise Wrong(case, str(error), explain(error)) from None
