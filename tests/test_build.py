@@ -205,13 +205,15 @@ def course(tmp_path, monkeypatch):
     source.parent.mkdir(parents=True)
     source.write_text("# first\n### BEGIN SOLUTION\n1\n### END SOLUTION\n")
     build.build()
-    for command in (
-        ["init", "-q"],
-        ["add", "labs"],
-        ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"],
-    ):
+    for command in (["init", "-q"], ["add", "."]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    commit()
     return source
+
+
+def commit(*options):
+    who = ["-c", "user.name=x", "-c", "user.email=x@x"]
+    subprocess.run(["git", *who, "commit", "-qm", "x", *options], cwd=build.ROOT, check=True)
 
 
 @pytest.mark.parametrize("remembers", [True, False])
@@ -242,17 +244,23 @@ def test_a_lab_that_nobody_has_touched_is_simply_built_anew(course, remembers):
 def test_a_lab_that_came_with_a_commit_is_simply_built_anew(course):
     """As after `git pull`: the last build here wrote another text."""
     (build.ROOT / "labs" / "add.py").write_text("of another build\n")
-    subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qam", "x"],
-                   cwd=build.ROOT, check=True)  # fmt: skip
+    course.write_text(course.read_text() + "\n")
+    commit("-a")
     build.build()
     assert [path.name for path in (build.ROOT / "labs").iterdir()] == ["add.py"]
+
+
+def test_an_answer_that_was_committed_is_kept(course):
+    (build.ROOT / "labs" / "add.py").write_text("my answer\n")
+    commit("-a")
+    build.build()
+    assert (build.ROOT / "labs" / "add.mine-1.txt").read_text() == "my answer\n"
 
 
 def test_a_lab_that_git_does_not_know_is_kept(course):
     subprocess.run(["git", "rm", "-q", "--cached", "labs/add.py"], cwd=build.ROOT, check=True)
     (build.ROOT / "labs" / "add.py").write_text("my answer\n")
-    subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"],
-                   cwd=build.ROOT, check=True)  # fmt: skip
+    commit()
     build.build()
     assert (build.ROOT / "labs" / "add.mine-1.txt").read_text() == "my answer\n"
 
@@ -312,6 +320,16 @@ def test_a_check_that_changes_makes_the_records_outdated_that_call_it(recorded, 
         record_inputs, "digest_file", lambda path: digest(path) + "x" * (path.name == "check.py")
     )
     assert not build.record_is_current(source)
+
+
+def test_where_a_check_imports_the_kit_from_makes_no_record_outdated(tmp_path):
+    check = tmp_path / "exercises" / "add" / "check.py"
+    check.parent.mkdir(parents=True)
+    digests = []
+    for text in ("from coursekit.kit import (\n    Formula,\n)\nx = 1", "x = 1", "x = 2"):
+        check.write_text(text)
+        digests.append(record_inputs.digest_file(check))
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_build_writes_and_executes_everything(tmp_path, monkeypatch, capfd):

@@ -29,7 +29,7 @@ from answer_files import (
 from coursekit import build
 from coursekit.chapters import exercise_folders, exercise_numbers
 from coursekit.kit import Formula
-from coursekit.record_inputs import digest_file, input_files, modules_behind
+from coursekit.record_inputs import digest_file, input_files, modules_behind, without_imports
 
 TRIED = Path(__file__).with_name("tried.json")
 TESTS = ["tests/test_answers.py", "tests/test_rank_exercises.py"]
@@ -57,7 +57,7 @@ def digest_trial(exercise) -> str:
     """Return a digest of a check, its answers, and the task, with the labs behind them."""
     check = check_file(exercise)
     modules = modules_behind(check)
-    texts = [path.read_text(encoding="utf-8") for path in sorted(modules)]
+    texts = [without_imports(path.read_text(encoding="utf-8")) for path in sorted(modules)]
     paths = source_files_of(exercise)
     written = definition_in([path.read_text(encoding="utf-8") for path in paths], exercise)
     program = "\n".join([*texts, written, imports_of(exercise)])
