@@ -47,6 +47,7 @@ CELL_SECONDS = 120
 VIEWS_SECONDS = 600  # dozens of pictures for one cell: minutes, where the machine is busy
 # Kernels warn of connections that are not encrypted.
 ENCRYPTED = {"KernelManager": {"transport_encryption": "auto"}}
+SOURCES = (b"chapters/", b"coursekit/", b"pedagogy_lib/")  # what changes in a commit that has a build
 WRITTEN = ".built.json"  # not part of the repository
 COURSE = "course"  # a record's metadata of ours: {"inputs": a digest of all that it was made of}
 
@@ -295,7 +296,7 @@ def is_ours(path, written: str | None) -> bool:
     if git("show", f"HEAD:./{name}") != path.read_bytes():
         return False
     changed = git("log", "-1", "--full-diff", "--name-only", "--relative", "--format=", "--", name)
-    return any(line.startswith((b"chapters/", b"coursekit/")) for line in changed.split(b"\n"))
+    return any(line.startswith(SOURCES) for line in changed.split(b"\n"))
 
 
 def git(*words) -> bytes:
