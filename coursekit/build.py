@@ -47,7 +47,8 @@ CELL_SECONDS = 120
 VIEWS_SECONDS = 600  # dozens of pictures for one cell: minutes, where the machine is busy
 # Kernels warn of connections that are not encrypted.
 ENCRYPTED = {"KernelManager": {"transport_encryption": "auto"}}
-SOURCES = (b"chapters/", b"coursekit/", b"pedagogy_lib/")  # what changes in a commit that has a build
+# What changes in a commit that has a build.
+SOURCES = (b"chapters/", b"coursekit/", b"pedagogy_lib/")
 WRITTEN = ".built.json"  # not part of the repository
 COURSE = "course"  # a record's metadata of ours: {"inputs": a digest of all that it was made of}
 
