@@ -104,8 +104,8 @@ def test_a_helper_is_what_it_was_at_the_cell_and_not_later():
         ("table = {}\ntable['x'] = 6\nfor k in range(3): table[k] = k\n"
          "def sent_bytes(a, b, c):\n    return table['x'] + table[2]", 8),
         ("if True:\n    def sent_bytes(a, b, c):\n        return 9", 9),
-        ("def mine(a, b, c):\n    return 10\ncheck('2.9', mine)", 10),
-        ("check('2.9', lambda a, b, c: 11)", 11),
+        (f"def mine(a, b, c):\n    return 10\ncheck('{EX.sent_bytes}', mine)", 10),
+        (f"check('{EX.sent_bytes}', lambda a, b, c: 11)", 11),
         ("from math import floor as down\ndef sent_bytes(a, b, c): return down(12.5)", 12),
         ("%%time\ndef sent_bytes(a, b, c):\n    return 13", 13),
         ("%matplotlib inline\n!pip install x\nfiles = !ls\ndef sent_bytes(a, b, c): return 14\n"

@@ -253,9 +253,12 @@ def test_the_whole_command(tmp_path, monkeypatch, capsys):
     ]
     assert main(words) == 0
     said = capsys.readouterr().out
-    assert "2.2 tree_seconds                     1 right, 1 look" in said
+    assert f"{EX.tree_seconds} tree_seconds                     1 right, 1 look" in said
     assert "uses os.getpid: x.py, line 3: os.getpid()" in said
-    assert main([*words, "--accept", "bo:2.2", "--accept", "cem:2.2"]) == 0
+    assert (
+        main([*words, "--accept", f"bo:{EX.tree_seconds}", "--accept", f"cem:{EX.tree_seconds}"])
+        == 0
+    )
     assert "there is no such student" in capsys.readouterr().err
     made = json.loads((tmp_path / "g" / "results.json").read_text())
     assert [s["answers"][EX.tree_seconds]["score"] for s in made["students"]] == [1.0, 1.0]

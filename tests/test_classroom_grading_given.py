@@ -51,7 +51,9 @@ def blamed(judge) -> dict:
 def test_who_has_written_a_wrong_one_is_told_so_although_a_solution_is_given():
     wrong = "def reduce_scatter_ring(chunks, group=None):\n    return chunks[0]\n"
     own = {EX.reduce_scatter_ring: wrong}
-    said = "2.8 builds on 2.6, which is wrong: that comes first"
+    said = (
+        f"{EX.all_reduce_ring} builds on {EX.reduce_scatter_ring}, which is wrong: that comes first"
+    )
     assert blamed(judge_of({EX.reduce_scatter_ring}, own | {EX.all_reduce_ring: RING})) == {
         "reasons": [said]
     }
@@ -63,4 +65,7 @@ def test_one_that_cannot_be_read_is_not_blamed_where_the_solution_has_run():
     assert with_solution.missing_below(OF_RING) == ""
     assert blamed(with_solution) == {}
     without = judge_of((), {EX.all_reduce_ring: RING}, UNREADABLE)
-    assert without.missing_below(OF_RING) == "2.8 builds on 2.6, which cannot be read"
+    assert (
+        without.missing_below(OF_RING)
+        == f"{EX.all_reduce_ring} builds on {EX.reduce_scatter_ring}, which cannot be read"
+    )

@@ -98,11 +98,11 @@ def test_a_handout_of_parts_has_no_later_part_and_none_of_its_labs():
 
 def test_a_handout_says_what_has_to_be_written_first():
     contents = contents_of(["06a", "06b", "06c"])
-    assert contents.first == (EX.reduce_scatter_ring, EX.all_gather_ring, EX.start_equal)
-    readme = readme_of(
-        contents, [EX.reduce_scatter_ring, EX.all_gather_ring, EX.start_equal, EX.bytes_of_rank]
-    )
-    assert "Before the exercises of these parts, write 2.6, 2.7 and 3.2:" in readme
+    first = (EX.reduce_scatter_ring, EX.all_gather_ring, EX.start_equal)
+    assert contents.first == first
+    readme = readme_of(contents, [*first, EX.bytes_of_rank])
+    said = "Before the exercises of these parts, write {}, {} and {}:".format(*first)
+    assert said in readme
     assert contents_of(["02"]).first == ()
 
 
@@ -133,12 +133,14 @@ def test_a_version_changes_with_the_contents(monkeypatch):
     assert before["version"] != after["version"]
 
 
-ASKED = """
+ASKED = f"""
 from pedagogy_lib import check, lab
 collectives = lab("collectives")
-print(check("2.9", lambda name, n, X: (2 if name == "all_reduce" else 1) * (n - 1) / n * X))
-print(check("2.9", lambda name, n, X: 2 * X))
-print(check("2.8"))
+def right(name, n, X):
+    return (2 if name == "all_reduce" else 1) * (n - 1) / n * X
+print(check("{EX.sent_bytes}", right))
+print(check("{EX.sent_bytes}", lambda name, n, X: 2 * X))
+print(check("{EX.all_reduce_ring}"))
 try:
     collectives.all_reduce_ring(None)
 except Exception as error:
@@ -152,8 +154,8 @@ def test_checks_work_there_and_labs_say_what_is_unsolved(course):
     assert "labs/collectives.py, all 7 functions: unwritten" in done.stdout
     assert done.stdout.count("\npassed\n") == 1
     assert "→ one step too many in each half: a ring of n ranks has n - 1 steps." in done.stdout
-    assert "Exercise 2.8 · all_reduce_ring: not attempted yet" in done.stdout
-    assert "NotSolvedYet exercise 2.8 comes first" in done.stdout
+    assert f"Exercise {EX.all_reduce_ring} · all_reduce_ring: not attempted yet" in done.stdout
+    assert f"NotSolvedYet exercise {EX.all_reduce_ring} comes first" in done.stdout
 
 
 @pytest.mark.deep

@@ -48,7 +48,7 @@ READ = 'while read -r path; do if [ -r "$path" ]; then echo "$path"; fi; done'
 def archive(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gradescope")
     assert main(["gradescope", "--exercises", EX.sent_bytes, "--into", str(folder)]) == 0
-    return folder / "autograder-2.9.zip"
+    return folder / f"autograder-{EX.sent_bytes}.zip"
 
 
 @pytest.fixture
@@ -126,12 +126,14 @@ def test_what_no_submission_could_be_judged_by_is_refused(tmp_path, capsys, wish
 
 def test_each_wish_has_a_zip_of_its_own(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(gradescope, "course_files", dict)
-    wishes_of_teachers = "", " --given 2.6", " --chapters 06"
-    for wishes in (f"--exercises 2.9{more}" for more in wishes_of_teachers):
+    wishes_of_teachers = "", f" --given {EX.reduce_scatter_ring}", " --chapters 06"
+    for wishes in (f"--exercises {EX.sent_bytes}{more}" for more in wishes_of_teachers):
         assert main(["gradescope", "--into", str(tmp_path), *wishes.split()]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {
-        "autograder-2.9.zip", "autograder-2.9-given-2.6.zip", "autograder-06-2.9.zip",
-    }  # fmt: skip
+        f"autograder-{EX.sent_bytes}.zip",
+        f"autograder-{EX.sent_bytes}-given-{EX.reduce_scatter_ring}.zip",
+        f"autograder-06-{EX.sent_bytes}.zip",
+    }
     assert capsys.readouterr().out.startswith("1 exercise, ")
 
 
@@ -175,12 +177,14 @@ def test_results_are_in_gradescopes_format(capsys):
     assert (results["visibility"], results["stdout_visibility"]) == ("visible", "hidden")
     assert [(t["name"], t["score"], t["max_score"], t["status"], t["output"])
             for t in results["tests"]] == [
-        ("title 2.1", 2.0, 2.0, "passed", "said"),
-        ("title 2.8", 1.2, 2.0, "failed", "said"),
-        ("title 2.9", 0.0, 2.0, "failed", "said"),
-        ("title 2.10", 0.0, 2.0, "failed", "there was no time left for this exercise"),
+        (f"title {EX.swap}", 2.0, 2.0, "passed", "said"),
+        (f"title {EX.all_reduce_ring}", 1.2, 2.0, "failed", "said"),
+        (f"title {EX.sent_bytes}", 0.0, 2.0, "failed", "said"),
+        (f"title {EX.all_to_all}", 0.0, 2.0, "failed", "there was no time left for this exercise"),
     ]  # fmt: skip
-    assert capsys.readouterr().out == "2.9: uses eval\n"  # which is hidden from students
+    assert (
+        capsys.readouterr().out == f"{EX.sent_bytes}: uses eval\n"
+    )  # which is hidden from students
 
 
 def test_what_was_judged_in_time_counts(monkeypatch):

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.deep  # two minutes
 
 TOO_FEW = "def sent_bytes(name, n, X):\n    return (n - 1) * X / n\n"
 LOOKED_AT = "def sent_bytes(name, n, X):\n    return eval('(n - 1) * X / n')\n"
-FORGER = """\
+FORGER = f"""\
 import pedagogy_lib
 
 class Right:
@@ -27,7 +27,7 @@ pedagogy_lib.check = check = lambda *about: Right()
 print("1.0")
 
 def sent_bytes(name, n, X):
-    print('{"answers": {"2.9": {"score": 1.0}}}')
+    print('{{"answers": {{"{EX.sent_bytes}": {{"score": 1.0}}}}}}')
     return Right()
 """
 SCRIPT = "<script>teacher.grade(100)</script>"

@@ -80,7 +80,7 @@ def test_what_an_interrupted_grading_has_not_come_to_is_told_at_the_top(results,
     assert findings.hardness(results)[0].mean == pytest.approx((1 + 0.5 + 0.5) / 5)
     own = words((tmp_path / "students" / "Lin-Li.html").read_text())
     assert "0.5 of 3 points; 2 more are not decided yet" in own
-    assert "Exercise 2.1 · swap : not judged yet" in own
+    assert f"Exercise {EX.swap} · swap : not judged yet" in own
 
 
 def section(html: str, name: str) -> str:
@@ -97,8 +97,8 @@ def test_the_teacher_sees_the_whole_class(pages):
     assert words(rows[0]).endswith("Abels 3.0 ✓ right ✓ right ✓ right")
     assert words(rows[1]).endswith("Bauer 0.5 ◑ 50 wrong, 50 % … unfinished – missing")
     assert words(rows[3]).endswith("Ko 0.0 ✗ wrong ! the check broke – missing")
-    assert 'href="students/Ben-Bauer.html#ex-2.5"' in rows[1]
-    assert 'id="ex-2.5"' in pages["students/Ben-Bauer.html"]
+    assert f'href="students/Ben-Bauer.html#ex-{EX.chunk_to_send}"' in rows[1]
+    assert f'id="ex-{EX.chunk_to_send}"' in pages["students/Ben-Bauer.html"]
 
 
 def test_misconceptions_are_counted_and_single_ones_folded(pages):
@@ -122,8 +122,8 @@ def test_hard_exercises_and_where_students_stopped(pages, results):
     assert rows[0].mean == pytest.approx((1 + 0.5 + 0.5 + 0 + 0) / 5)
     told = words(section(pages["index.html"], "stopped"))
     assert "Began nothing 1 Lin Li" in told
-    assert "2.5 · chunk_to_send 1 Ida Ito" in told
-    assert "2.8 · all_reduce_ring 2 Ben Bauer , Kim Ko" in told
+    assert f"{EX.chunk_to_send} · chunk_to_send 1 Ida Ito" in told
+    assert f"{EX.all_reduce_ring} · all_reduce_ring 2 Ben Bauer , Kim Ko" in told
     assert "Ada" not in told and "Max" not in told
 
 
@@ -139,10 +139,10 @@ def test_the_rule_for_hard_exercises(counts, said):
 
 def test_what_needs_a_person(pages):
     told = words(section(pages["index.html"], "you"))
-    assert "Max Mo · 2.1 swap" in told
+    assert f"Max Mo · {EX.swap} swap" in told
     assert "line 2: `open('/proc/1')`" in told
-    assert "To accept it: --accept 'Max Mo:2.1'" in told
-    assert "Kim Ko · 2.5 chunk_to_send rank 0, x[0] is 1, expected 5" in told
+    assert f"To accept it: --accept 'Max Mo:{EX.swap}'" in told
+    assert f"Kim Ko · {EX.chunk_to_send} chunk_to_send rank 0, x[0] is 1, expected 5" in told
     assert "Ida Ito 02d.ipynb: line 3 is no JSON" in told
 
 
@@ -156,7 +156,10 @@ def test_a_student_is_told_what_the_check_tells(pages):
     assert "3 of 6 cases hold: 0.5 of 1 point." in told
     assert "Read again: part 02 · Collectives, in 02_collectives.ipynb" in told
     assert "Your answer, from 02_collectives.ipynb, cell 9 def swap" in told
-    assert "Exercise 2.5 · chunk_to_send: its hole is still there still to write" in told
+    assert (
+        f"Exercise {EX.chunk_to_send} · chunk_to_send: its hole is still there still to write"
+        in told
+    )
     assert "there is no function all_reduce_ring in what was handed in" in told
 
 

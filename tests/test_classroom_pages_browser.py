@@ -85,7 +85,7 @@ def test_a_mark_leads_to_the_answer(folder):
     with chromium() as page:
         page.goto(f"file://{folder / 'index.html'}")
         page.locator(".heat tbody tr").nth(4).locator("a.cell").nth(7).click()
-        assert page.url.endswith("#ex-2.8")
+        assert page.url.endswith(f"#ex-{EX.all_reduce_ring}")
         assert page.locator("section:target").is_visible()
 
 

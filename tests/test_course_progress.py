@@ -169,10 +169,12 @@ def test_the_link_leads_to_the_learners_copy(monkeypatch, tmp_path):
 def test_a_handout_tells_of_what_it_has(monkeypatch, tmp_path):
     handout(monkeypatch, tmp_path / "course", "02_collectives", "02b_trees_and_chains")
     told = repr(progress())
-    assert told.startswith("0 of 4 exercises passed, about 1 h 5 min left")
+    asked = [*parts()["02_collectives"].numbers, *parts()["02b_trees_and_chains"].numbers]
+    assert told.startswith(f"0 of {len(asked)} exercises passed, about 1 h 5 min left")
     assert re.findall(r"^(\d\d) ·", told, re.MULTILINE) == ["02"]
     remember({EX.swap: TODAY, EX.coordinates: TODAY})
-    assert "1 of 4 exercises" in repr(progress()) and "Next: exercise 2.2" in repr(progress())
+    told = repr(progress())
+    assert f"1 of {len(asked)} exercises" in told and f"Next: exercise {asked[1]}" in told
 
 
 def test_a_course_without_exercises(monkeypatch, tmp_path):
