@@ -5,7 +5,7 @@ from functools import cache
 import torch
 
 from coursekit.kit import Equals
-from coursekit.kit.costs import TOLERANCE
+from coursekit.kit.message_costs import TOLERANCE
 from coursekit.protocol import Wrong
 from pedagogy_lib.basics.closeness import relative_gap
 

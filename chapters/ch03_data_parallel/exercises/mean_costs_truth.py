@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from coursekit.kit.costs import TOLERANCE
+from coursekit.kit.message_costs import TOLERANCE
 from coursekit.protocol import Wrong
 
 from .large_models import in_short

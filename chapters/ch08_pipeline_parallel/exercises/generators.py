@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from coursekit.kit import Formula
-from coursekit.kit.outcomes import outcome_of
+from coursekit.kit.results import outcome_of
 from coursekit.protocol import Wrong
 from pedagogy_lib.basics.units import counted
 from pedagogy_lib.schedules.rules import check_schedule

@@ -1,7 +1,7 @@
 """What is right, and what mistakes give."""
 
 from coursekit.kit.formula import value_of
-from coursekit.kit.values import need_kind, text_of
+from coursekit.kit.results import need_kind, text_of
 from coursekit.protocol import Wrong
 
 from .cases import NOT_AN_INDEX

@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.refused import Refused
+from coursekit.protocol import Refused
 from pedagogy_lib.basics.units import brief
 
 from ..tasks import OneTensor

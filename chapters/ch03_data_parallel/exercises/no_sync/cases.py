@@ -3,7 +3,7 @@
 import torch.distributed as dist
 
 from coursekit.kit import answering
-from coursekit.kit.refused import Refused
+from coursekit.protocol import Refused
 
 from ..branches import branches, bytes_of_branch, loss_along
 from ..gradients_on_ranks import gradients_of

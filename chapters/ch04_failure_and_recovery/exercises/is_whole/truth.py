@@ -2,7 +2,7 @@
 
 import shutil
 
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
 from coursekit.protocol import Wrong
 
 from .cases import LIST, flipped

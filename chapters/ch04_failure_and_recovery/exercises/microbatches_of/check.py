@@ -3,7 +3,7 @@
 from collections import Counter
 
 from coursekit.kit import RankExercise, complains
-from coursekit.kit.in_this_process import InThisProcess
+from coursekit.kit.single_rank import InThisProcess
 from coursekit.protocol import Wrong
 
 from .cases import deal, deal_on_rank, dealt

@@ -5,7 +5,7 @@ torch.amp.GradScaler.
 """
 
 from coursekit.kit import Equals, Holds, never
-from coursekit.kit.alone import Alone, WarmExercise, alone
+from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 from coursekit.protocol import Wrong
 
 from .cases import TRIALS, take_steps
@@ -34,7 +34,7 @@ EXERCISE = WithGenerator(
     cases=[
         Alone(f"{name}, window={trial[1]}", take_steps, trial) for name, trial in TRIALS.items()
     ],
-    work=alone,
+    work=run_alone,
     known=known_of,
     facts=[
         Holds("scale_after", lambda scales: scales.all(), "the scale has become 0",

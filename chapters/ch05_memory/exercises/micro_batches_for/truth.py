@@ -1,6 +1,6 @@
 """What is right, and what mistakes give."""
 
-from coursekit.kit.outcomes import number_in
+from coursekit.kit.results import number_in
 from coursekit.kit.tables import tabled
 from coursekit.protocol import Wrong
 from pedagogy_lib.basics.errors import HangError

@@ -3,8 +3,8 @@
 import torch
 
 from coursekit.kit import Equals
-from coursekit.kit.differences import kind_of, ratio
-from coursekit.kit.one_process import model_of, slopes
+from coursekit.kit.diagnoses import kind_of, ratio
+from coursekit.kit.reference_training import model_of, slopes
 from coursekit.protocol import Wrong
 from pedagogy_lib.basics.closeness import close
 

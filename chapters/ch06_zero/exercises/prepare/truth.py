@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit.one_process import flat
+from coursekit.kit.reference_training import flat
 from coursekit.protocol import Wrong
 
 from .cases import BLOCKS, STEPS, Small, batch_of, make_optimizer

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch.func import functional_call
 
-from coursekit.kit.contributions import ranks_text
+from coursekit.kit.diagnoses import ranks_text
 from coursekit.protocol import Wrong
 
 from ..broken_zero_truth import FRESH, MIXES, train_alone

@@ -5,7 +5,7 @@ from math import ceil
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit.differences import kind_of
+from coursekit.kit.diagnoses import kind_of
 from coursekit.protocol import Wrong
 
 from ..broken_zero_truth import FRESH, MIXES, train_alone

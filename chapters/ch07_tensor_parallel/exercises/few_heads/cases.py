@@ -4,9 +4,9 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import At
-from coursekit.kit.refused import Refused
-from coursekit.kit.requests import all_waited
-from coursekit.kit.trials import numbers
+from coursekit.kit.collective_exercise import numbers
+from coursekit.kit.observed_calls import all_waited
+from coursekit.protocol import Refused
 
 SIZE = 2  # of a head
 

@@ -8,9 +8,9 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import GROUP, At, World, answering
-from coursekit.kit.differences import kind_of
-from coursekit.kit.refused import Refused
-from coursekit.kit.requests import all_waited
+from coursekit.kit.diagnoses import kind_of
+from coursekit.kit.observed_calls import all_waited
+from coursekit.protocol import Refused
 
 LOWEST = -torch.inf
 

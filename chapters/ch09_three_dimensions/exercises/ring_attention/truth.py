@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.costs import TOLERANCE
+from coursekit.kit.message_costs import TOLERANCE
 from coursekit.protocol import Wrong
 
 from .cases import HEADS, LAYOUTS, LONG, SAMPLES, pieces_of, whole

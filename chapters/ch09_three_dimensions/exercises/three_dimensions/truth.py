@@ -6,7 +6,7 @@ from functools import cache
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit.transformers import whole_transformer
+from coursekit.kit.reference_training import whole_transformer
 from coursekit.protocol import Wrong
 
 from ..meshes import all_places
