@@ -1,6 +1,6 @@
 """What exercises are made of: formulas, trials on ranks, and classes of mistakes."""
 
-from ..protocol import Refused
+from ..protocol import Refused, Wrong
 from .facts import Equals, Holds, Sends, complains, first_true, never
 from .formula import Formula, first_that_fits
 from .rank_exercise import RankExercise
@@ -17,6 +17,7 @@ __all__ = [
     "Sends",
     "Trial",
     "World",
+    "Wrong",
     "answering",
     "complains",
     "first_that_fits",

@@ -4,10 +4,10 @@ from math import log2
 
 import torch
 
+from coursekit.kit import Wrong
 from coursekit.kit.collective_exercise import LARGE, Case, Collective
 from coursekit.kit.diagnoses import same
 from coursekit.kit.message_costs import messages, near, need_cost
-from coursekit.protocol import Wrong
 from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.units import format_bytes
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from coursekit.protocol import Refused, Wrong
+from coursekit.kit import Refused, Wrong
 from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.units import format_bytes
 

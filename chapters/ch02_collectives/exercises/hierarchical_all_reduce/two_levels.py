@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import torch
 
+from coursekit.kit import Wrong
 from coursekit.kit.collective_exercise import fine_numbers
 from coursekit.kit.diagnoses import (
     contributions,
@@ -12,7 +13,6 @@ from coursekit.kit.diagnoses import (
     same,
     told_contributions,
 )
-from coursekit.protocol import Wrong
 from pedagogy_lib.basics.closeness import close, close_in_float32
 from pedagogy_lib.basics.units import counted
 

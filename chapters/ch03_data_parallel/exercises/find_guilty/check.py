@@ -1,8 +1,7 @@
 """Which rank fell out of step, told from the recorded calls of all ranks."""
 
-from coursekit.kit import Formula
+from coursekit.kit import Formula, Wrong
 from coursekit.kit.results import outcome_of, plain
-from coursekit.protocol import Wrong
 
 from .recorded import MISTAKES, recorded_after
 from .truth import ALL_MISTAKES, truth

@@ -2,8 +2,7 @@
 
 from torch import nn
 
-from coursekit.kit import Formula, first_true
-from coursekit.protocol import Wrong
+from coursekit.kit import Formula, Wrong, first_true
 from coursekit.remote_answer import call_next_to_answer
 
 from .cases import BYTES, of_size

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from coursekit.kit import Formula
-from coursekit.protocol import Wrong
+from coursekit.kit import Formula, Wrong
 from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.units import counted
 

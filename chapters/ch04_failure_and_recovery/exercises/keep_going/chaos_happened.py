@@ -5,7 +5,7 @@ import tempfile
 import time
 from operator import itemgetter
 
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
 from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.errors import HangError
 from pedagogy_lib.machines.disks import Disk

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from coursekit.kit import Wrong
 from coursekit.labs import find_lab
-from coursekit.protocol import Wrong
 from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.basics.units import counted

@@ -4,9 +4,8 @@ Gradients of a scaled loss are given, some with inf or nan in them. The truth is
 torch.amp.GradScaler.
 """
 
-from coursekit.kit import Equals, Holds, never
+from coursekit.kit import Equals, Holds, Wrong, never
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
-from coursekit.protocol import Wrong
 
 from .cases import TRIALS, take_steps
 from .truth import known_of, right, told, wrong_gradients, wrong_scales, wrong_steps

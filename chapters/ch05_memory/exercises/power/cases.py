@@ -2,8 +2,8 @@
 
 import torch
 
+from coursekit.kit import Refused
 from coursekit.kit.single_rank import most_bytes
-from coursekit.protocol import Refused
 
 TRIALS = {  # exponent, shape of x, what comes after
     "the fourth power of a vector": (4, (4,), "sum"),

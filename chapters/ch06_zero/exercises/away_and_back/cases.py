@@ -5,9 +5,9 @@ import contextlib
 import torch
 from torch import nn
 
+from coursekit.kit import Refused
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.results import without_graph
-from coursekit.protocol import Refused
 from pedagogy_lib.basics.torch_private import ResizesWatched, is_in_storage, is_same_storage
 from pedagogy_lib.measuring.recorder import measure, peak_bytes_in
 

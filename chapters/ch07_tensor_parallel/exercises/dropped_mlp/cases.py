@@ -4,10 +4,10 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
+from coursekit.kit import Refused
 from coursekit.kit.diagnoses import kind_of
 from coursekit.kit.results import RETURNS_NONE
 from coursekit.labs import find_lab
-from coursekit.protocol import Refused
 from pedagogy_lib.basics.closeness import close
 
 P = 0.5

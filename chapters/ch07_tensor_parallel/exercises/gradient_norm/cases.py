@@ -4,11 +4,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit import answering
+from coursekit.kit import Refused, answering
 from coursekit.kit.collective_exercise import numbers, turned
 from coursekit.kit.observed_calls import all_waited
 from coursekit.kit.results import RETURNS_NONE
-from coursekit.protocol import Refused
 
 # {name: its shape on a rank, along which dim it is cut}; None: every rank has all of it
 KINDS = {

@@ -3,11 +3,10 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import answering
+from coursekit.kit import Refused, answering
 from coursekit.kit.collective_exercise import turned
 from coursekit.kit.observed_calls import Calls, all_waited, noting_passed, parts_of
 from coursekit.kit.results import RETURNS_NONE
-from coursekit.protocol import Refused
 from pedagogy_lib.measuring.bytes_of_calls import RULES, tensors_in
 
 UPSTREAM = 3.0  # the gradient that the loss gets: backward() of 3 times the loss

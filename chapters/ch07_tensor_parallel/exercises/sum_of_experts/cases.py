@@ -3,8 +3,8 @@
 import torch
 import torch.distributed as dist
 
+from coursekit.kit import Refused
 from coursekit.kit.forward_backward import run_both_ways
-from coursekit.protocol import Refused
 from pedagogy_lib.basics.units import brief
 
 SAMPLES, WIDTH, FEATURES = 4, 3, 5

@@ -4,12 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coursekit.kit import answering
+from coursekit.kit import Refused, answering
 from coursekit.kit.collective_exercise import turned
 from coursekit.kit.observed_calls import all_waited, noting_passed
 from coursekit.kit.rank_trials import IN_A_GROUP
 from coursekit.kit.results import RETURNS_NONE
-from coursekit.protocol import Refused
 
 TOKENS = 10  # never shared out evenly among three
 

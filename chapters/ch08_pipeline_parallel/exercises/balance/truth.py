@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from coursekit.kit import first_true
+from coursekit.kit import Wrong, first_true
 from coursekit.kit.results import RETURNS_NONE, Outcome
 from coursekit.kit.tables import tabled
-from coursekit.protocol import Wrong
 from pedagogy_lib.basics.errors import HangError
 
 from .cases import LAYERS, LISTS, large_list, random_lists

@@ -1,7 +1,6 @@
 """Versions of the weights that are all the same memory."""
 
-from coursekit.kit import RankExercise
-from coursekit.protocol import Wrong
+from coursekit.kit import RankExercise, Wrong
 from coursekit.remote_answer import call_next_to_answer
 
 from ..unflushed import NOT_REQUIRED

@@ -3,9 +3,9 @@
 import torch
 import torch.distributed as dist
 
+from coursekit.kit import Refused
 from coursekit.kit.diagnoses import kind_of
 from coursekit.kit.results import RETURNS_NONE
-from coursekit.protocol import Refused
 
 from .whole_samples import HEADS, LETTERS, SAMPLES, WIDTH, inputs_of, layers_of, loss_of
 

@@ -1,7 +1,6 @@
 """Whose turn it is in an interleaved schedule."""
 
-from coursekit.kit import Formula
-from coursekit.protocol import Wrong
+from coursekit.kit import Formula, Wrong
 from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.units import counted
 from pedagogy_lib.schedules.simulations import simulate

@@ -2,9 +2,8 @@
 
 import torch
 
-from coursekit.kit import Formula
+from coursekit.kit import Formula, Wrong
 from coursekit.kit.results import text_of
-from coursekit.protocol import Wrong
 from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.closeness import close
 

@@ -4,8 +4,8 @@ import random
 from functools import cache
 from math import inf
 
+from coursekit.kit import Wrong
 from coursekit.kit.results import NOT_ITS_OWN, RETURNS_NONE, outcome_of
-from coursekit.protocol import Wrong
 from coursekit.remote_answer import call_next_to_answer
 
 from .cases import AGAIN, ASKED, DEVICES, LAYERS, SECONDS, in_words, plans, step, timed

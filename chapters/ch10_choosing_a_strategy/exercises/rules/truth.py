@@ -6,8 +6,8 @@ from numbers import Real
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from coursekit.kit import Wrong
 from coursekit.kit.results import NOT_ITS_OWN, RETURNS_NONE, outcome_and_arguments
-from coursekit.protocol import Wrong
 
 from .cases import BOTH_FREE, FORM, NAMES
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import torch
 
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
 from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.errors import HangError
 from pedagogy_lib.ranks.launcher import launch
