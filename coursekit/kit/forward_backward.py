@@ -1,5 +1,4 @@
-"""Operations of several ranks, forward and backward: what comes of them, and what has to be "
-"true."""
+"""Operations of several ranks, forward and backward: what they give, and what has to be true."""
 
 from collections.abc import Callable
 from functools import partial

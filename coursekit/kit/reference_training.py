@@ -1,4 +1,4 @@
-"""What one process gets, for the checks of programs that should get the same on many ranks."""
+"""Training in one process: models, batches and results that programs on many ranks should match."""
 
 import torch
 import torch.nn.functional as F
