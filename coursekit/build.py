@@ -26,10 +26,10 @@ import nbformat
 from pedagogy_lib.basics.errors import need, need_course
 from pedagogy_lib.basics.screen import VIEWS
 
-from .chapter_texts import chapters_page, expand_markers
+from .chapter_texts import chapters_page, expand_markers, join_punctuation
 from .chapters import with_numbers
 from .record_inputs import digest_inputs
-from .record_pictures import lighten_pictures, png_of
+from .record_pictures import find_cover, lighten_pictures
 from .views_of_parts import fresh_views
 from .working_copies import HANDOUT
 
@@ -38,9 +38,6 @@ BEGIN, BUG, END = "### BEGIN SOLUTION", "### IT WAS", "### END SOLUTION"
 ANSWER = re.compile(rf"^([ \t]*){BEGIN}\n(.*?)^[ \t]*{END}\n?", re.DOTALL | re.MULTILINE)
 MARKS = re.compile(rf"^[ \t]*(?:{BEGIN}|{END})\n", re.MULTILINE)
 COMMENT = re.compile(r"^([ \t]*)# ?", re.MULTILINE)
-# A browser may break a line between a formula and the full stop that follows it.
-LEFT_ALONE, FORMULA = r"```.*?```|`[^`]*`|\$\$.*?\$\$", r"\$([^$]+)\$([.,;:?!])"
-END_OF_FORMULA = re.compile(f"({LEFT_ALONE})|{FORMULA}", re.DOTALL)
 HOLE = "{indent}...  # your code here\n"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 120
@@ -87,11 +84,11 @@ def with_holes(text: str) -> str:
     """The learner's version of a source text: every answer replaced by a hole."""
     if text.count(BEGIN) != text.count(END):
         raise ValueError(f"every `{BEGIN}` needs its `{END}`")
-    return ANSWER.sub(to_do, text)
+    return ANSWER.sub(hole_for, text)
 
 
-def to_do(answer: re.Match) -> str:
-    """What a learner gets in place of an answer: a hole, or a program with a bug."""
+def hole_for(answer: re.Match) -> str:
+    """Return what a learner gets in place of an answer: a hole, or a program with a bug."""
     _, mark, bug = answer[2].partition(f"{BUG}\n")
     return COMMENT.sub(r"\1", bug) if mark else HOLE.format(indent=answer[1])
 
@@ -107,18 +104,11 @@ def to_notebook(text: str, stem: str):
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     for number, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
-            cell.source = END_OF_FORMULA.sub(with_its_end, expand_markers(cell.source, stem))
+            cell.source = join_punctuation(expand_markers(cell.source, stem))
         digest = hashlib.sha256(f"{stem} {number} {cell.source}".encode()).hexdigest()
         cell.id = f"{number:02d}-{digest[:10]}"
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
-
-
-def with_its_end(formula: re.Match) -> str:
-    """A formula with the full stop or comma that follows, which stays on its line."""
-    if formula[1]:  # code, or a formula with a line of its own
-        return formula[0]
-    return f"${formula[2]}{{{formula[3]}}}$"
 
 
 def dump(notebook) -> str:
@@ -171,7 +161,7 @@ def mark_inputs(notebook):
     """Note in a record what it was made of; returns the record."""
     code = code_of(notebook)
     text = "\n\n".join(cell.source for cell in code)
-    digest = digest_inputs((essence(cell)[1:] for cell in code), text, ROOT)
+    digest = digest_inputs((cell_identity(cell)[1:] for cell in code), text, ROOT)
     notebook.metadata[COURSE] = {"inputs": digest}
     return notebook
 
@@ -187,12 +177,12 @@ def record_is_current(source: Path) -> bool:
     if not record.exists():
         return False
     wanted, executed = solved_notebook(source), nbformat.read(record, as_version=4)
-    same_cells = list(map(essence, executed.cells)) == list(map(essence, wanted.cells))
+    same_cells = [*map(cell_identity, executed.cells)] == [*map(cell_identity, wanted.cells)]
     return same_cells and executed.metadata.get(COURSE) == wanted.metadata[COURSE]
 
 
-def essence(cell) -> tuple:
-    """What a record has in common with its source; outputs come on top."""
+def cell_identity(cell) -> tuple:
+    """Return what a cell of a record has in common with its source: all but the outputs."""
     return cell.id, cell.source, cell.metadata.get("tags", []), cell.metadata.get("jupyter", {})
 
 
@@ -216,14 +206,6 @@ def code_of(notebook) -> list:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def cover_of(source: Path) -> bytes | None:
-    """The PNG file that the cell with the tag `cover` has drawn in a part's record."""
-    for cell in nbformat.read(record_of(source), as_version=4).cells:
-        if "cover" in cell.metadata.get("tags", []):
-            return next(png_of(o) for o in cell.outputs if "image/png" in o.get("data", {}))
-    return None
-
-
 def cover_path(source: Path) -> Path:
     return ROOT / "assets" / "covers" / f"{source.stem}.png"
 
@@ -245,7 +227,8 @@ def build(force=False, execute_changed=True):
         if not target.exists() or target.read_text() != text:
             target.parent.mkdir(parents=True, exist_ok=True)
             if target.exists() and not is_ours(target, written.get(name)):
-                print(f"{name} has been worked in; it is now {keep(target).relative_to(ROOT)}")
+                aside = move_aside(target).relative_to(ROOT)
+                print(f"{name} has been worked in; it is now {aside}")
             target.write_text(text)
             print(f"wrote {name}")
         written[name] = digest_of(target)
@@ -270,8 +253,7 @@ def renew_records(force):
         with fresh_views(views_folder(), source.stem) as views:
             record.write_text(dump(execute(source, views)))
         print(f" {time.perf_counter() - began:.0f} s")
-        cover = cover_of(source)
-        if cover is not None:
+        if (cover := find_cover(nbformat.read(record, as_version=4))) is not None:
             cover_path(source).parent.mkdir(parents=True, exist_ok=True)
             cover_path(source).write_bytes(cover)
 
@@ -306,7 +288,7 @@ def git(*words) -> bytes:
     return run.stdout if run.returncode == 0 else b""
 
 
-def keep(path) -> Path:
+def move_aside(path) -> Path:
     """Move a file out of the way: `labs/collectives.py` to `labs/collectives.mine-1.txt`."""
     number = 1
     while (kept := path.with_name(f"{path.stem}.mine-{number}.txt")).exists():

@@ -13,6 +13,8 @@ from pedagogy_lib.basics.units import counted
 from .chapters import MARKER, NAMED, Part, course, parts, with_numbers
 
 WIDTH = 98
+LEFT_ALONE, FORMULA = r"```.*?```|`[^`]*`|\$\$.*?\$\$", r"\$([^$]+)\$([.,;:?!])"
+END_OF_FORMULA = re.compile(f"({LEFT_ALONE})|{FORMULA}", re.DOTALL)
 HEAD = """# The chapters
 
 Written by `make build` from `chapters/`. Each link leads to a solved and executed notebook.
@@ -47,6 +49,14 @@ def expand_markers(text: str, stem: str) -> str:
         return MARKERS[found[1]](part)
 
     return MARKER.sub(expanded, text)
+
+
+def join_punctuation(text: str) -> str:
+    """Return a text whose formulas contain the punctuation that follows them.
+
+    A browser may break a line between a formula and the full stop after it.
+    """
+    return END_OF_FORMULA.sub(lambda found: found[1] or f"${found[2]}{{{found[3]}}}$", text)
 
 
 def takes(part: Part) -> str:

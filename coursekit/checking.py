@@ -22,13 +22,12 @@ from pedagogy_lib.ranks.output import Progress
 from . import content
 from .chapters import exercise_folders, with_numbers
 from .exact_errors import where_raised
-from .kept import note_check
-from .lab_function import LabFunction
-from .lab_holes import is_hole
-from .labs import find_lab
-from .loaded_labs import as_saved
+from .labs import LabFunction, find_lab
+from .labs.holes import is_hole
+from .labs.module import as_saved
+from .learner_state import note_check
 from .protocol import Exercise, Wrong
-from .trying import Ended, Submitted
+from .remote_answer import Ended, RemoteAnswer
 from .verdicts import Verdict
 from .watching import Endless, Printed, watched
 
@@ -54,7 +53,7 @@ def check_cell(exercise, answer) -> Verdict:
         raise WrongInput(f'give check() your function: check("{exercise.number}", {exercise.name})')
     if has_hole(answer):
         return not_attempted(exercise, f"write {exercise.name} in its cell, and run that again")
-    return examine(exercise, answer, title_of(exercise))
+    return run_check(exercise, answer, title_of(exercise))
 
 
 def check_lab(exercise, answer=None) -> Verdict:
@@ -69,7 +68,7 @@ def check_lab(exercise, answer=None) -> Verdict:
         return not_written(exercise, loaded)
     answer = LabFunction(lab, exercise.name)
     title = f"{title_of(exercise)}, labs/{exercise.lab}.py"
-    return examine(exercise, answer, f"{title}{as_saved(loaded.path)}")
+    return run_check(exercise, answer, f"{title}{as_saved(loaded.path)}")
 
 
 def title_of(exercise) -> str:
@@ -95,15 +94,16 @@ def not_written(exercise, loaded) -> Verdict:
     return not_attempted(exercise, f"write {exercise.name} at {where}, and save that file")
 
 
-def examine(exercise, answer, title) -> Verdict:
+def run_check(exercise, answer, title) -> Verdict:
+    """Try an answer on all cases, with what it prints kept, and return the verdict."""
     found, progress = [], Progress()
     try:
-        with watched(progress, is_here=not isinstance(answer, Submitted)) as printed:
-            wrong = examined(exercise, answer, found, progress)
+        with watched(progress, is_here=not isinstance(answer, RemoteAnswer)) as printed:
+            wrong = find_mistake(exercise, answer, found, progress)
     finally:
         progress.close()
-    if isinstance(answer, Submitted):
-        printed = Printed.of(answer.elsewhere.printed())
+    if isinstance(answer, RemoteAnswer):
+        printed = Printed.of(answer.process.printed())
     lines = [one for one in found if isinstance(one, str)]
     pictures = [one for one in found if not isinstance(one, str)]
     if wrong is None:
@@ -111,8 +111,8 @@ def examine(exercise, answer, title) -> Verdict:
     return found_in(exercise, title, lines, wrong, printed, pictures)
 
 
-def examined(exercise, answer, found, progress) -> Wrong | None:
-    """What is wrong with an answer, if anything is; `found` is what the cases before it gave."""
+def find_mistake(exercise, answer, found, progress) -> Wrong | None:
+    """Return what is wrong with an answer, if anything is; add right cases to `found`."""
     try:
         for one in exercise.examine(answer):
             found.append(with_numbers(one) if isinstance(one, str) else one)
@@ -159,7 +159,7 @@ def fault_below(exercise, answer) -> Wrong | None:
 
 def function_below(answer, exercise, needed):
     """The function of another exercise that an answer is built on."""
-    if isinstance(answer, Submitted):
+    if isinstance(answer, RemoteAnswer):
         return answer.below(needed.lab, needed.name)
     lab = answer.lab if exercise.lab == needed.lab else find_lab(needed.lab)
     return LabFunction(lab, needed.name)

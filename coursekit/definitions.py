@@ -3,7 +3,7 @@
 import ast
 import hashlib
 
-from .lab_holes import functions_in, is_hole, names_of, numbers_in
+from .labs.holes import functions_in, is_hole, names_of, numbers_in
 
 
 class Program:

@@ -12,9 +12,9 @@ from pedagogy_lib.basics.places import Place, short_path
 
 # Errors of the course with texts of their own, {name: (where it is, its attributes)}.
 OF_TEXTS = {
-    "Refused": ("kit.refused", ("what", "why")),
+    "Refused": ("protocol", ("what", "why")),
     "Wrong": ("protocol", ("case", "what", "why")),
-    "NotSolvedYet": ("loaded_labs", ()),
+    "NotSolvedYet": ("labs.module", ()),
 }
 PACKAGE = __name__.rpartition(".")[0]
 OF_LAUNCHES = {kind.__name__: kind for kind in (LaunchError, WrongInput)}

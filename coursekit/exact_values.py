@@ -29,9 +29,9 @@ RECORDS = {
     "Flow": "pedagogy_lib.measuring.connections",
     "Use": "pedagogy_lib.measuring.uses",
     "Lost": "pedagogy_lib.ranks.losses",
-    "Outcome": "coursekit.kit.outcomes",
-    "Raised": "coursekit.kit.values",
-    "Found": "coursekit.kit.on_ranks",
+    "Outcome": "coursekit.kit.results",
+    "Raised": "coursekit.kit.results",
+    "Found": "coursekit.kit.rank_trials",
 }
 MOST_OF_A_LINE, MOST_CALLERS = 400, 50  # characters; places
 MOST_ODD_KEYS = 1_000  # of a dict: neither texts nor small whole numbers

@@ -13,7 +13,7 @@ from pedagogy_lib.basics.units import counted
 from .build import HOLE
 from .definitions import Program
 from .handed_out import HANDOUT
-from .lab_holes import is_hole
+from .labs.holes import is_hole
 from .notebook_merges import program_of, read_notebook
 from .working_copies import WORK
 

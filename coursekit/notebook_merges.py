@@ -5,7 +5,7 @@ import copy
 import nbformat
 
 from .definitions import Program, merged, to_carry
-from .lab_holes import is_hole
+from .labs.holes import is_hole
 
 
 def merge_notebooks(mine, before, new) -> tuple[object, list[str]]:

@@ -17,12 +17,12 @@ from pedagogy_lib.pictures.style import (
     new_figure,
 )
 
-from .kept import Kept
+from .learner_state import StateFile
 
 HOW = ("measured", "counted", "simulated")
 MOST = 1e100  # more than anybody counts; near the largest float, nothing can be drawn
 FAR = 10  # times too high: the prediction's bar is cut off there
-GUESSES = Kept("predictions")  # {question and unit: the number}
+GUESSES = StateFile("predictions")  # {question and unit: the number}
 COMPARED: dict[str, "Compared"] = {}  # in this kernel, by question and unit
 
 

@@ -5,7 +5,7 @@ from html import escape
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.units import brief, counted
 
-from .kept import days_of, solved_among
+from .learner_state import days_of, solved_among
 from .outline import notebooks, outline, part_of
 from .passport import Passport
 from .predictions import COMPARED

@@ -37,3 +37,14 @@ class Wrong(Exception):
     def __init__(self, case, what, why=""):
         super().__init__(case, what, why)
         self.case, self.what, self.why = case, what, why
+
+
+class Refused(Exception):
+    """A rank cannot go on with an answer: what is wrong, and which misconception that is."""
+
+    def __init__(self, what, why):
+        super().__init__(what, why)
+        self.what, self.why = what, why
+
+    def __str__(self):
+        return self.what

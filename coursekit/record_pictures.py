@@ -17,6 +17,14 @@ def lighten_pictures(notebook):
                 data["image/png"] = base64.b64encode(with_palette(png_of(output))).decode()
 
 
+def find_cover(notebook) -> bytes | None:
+    """Return the PNG file that the cell with the tag `cover` has drawn in an executed notebook."""
+    for cell in notebook.cells:
+        if "cover" in cell.metadata.get("tags", []):
+            return next(png_of(o) for o in cell.outputs if "image/png" in o.get("data", {}))
+    return None
+
+
 def png_of(output) -> bytes:
     """Return the PNG file that an output shows."""
     return base64.b64decode(output["data"]["image/png"])

@@ -7,7 +7,7 @@ from pedagogy_lib.basics.screen import someone_watches
 from pedagogy_lib.basics.tables import Table
 from pedagogy_lib.basics.units import brief
 
-from .kept import Kept
+from .learner_state import StateFile
 
 MOST_KEPT = 20  # runs; of more, the ones that are no good are forgotten first
 
@@ -21,7 +21,7 @@ class Scoreboard:
     """
 
     def __init__(self, name: str, best: str):
-        self.kept, self.best = Kept(f"scores-{name}"), best
+        self.kept, self.best = StateFile(f"scores-{name}"), best
         self.here: dict[str, dict] = {}
 
     def add(self, run: str, figures: Mapping[str, float]):

@@ -4,8 +4,8 @@ import ast
 import os
 from pathlib import Path
 
-from coursekit.lab_files import parse
-from coursekit.lab_holes import EXERCISE, is_hole, names_of
+from coursekit.labs.holes import EXERCISE, is_hole, names_of
+from coursekit.labs.snapshot import parse
 
 
 def misses_something(path) -> bool:

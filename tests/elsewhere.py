@@ -29,7 +29,7 @@ def connected(course, seconds=SECONDS):
     """A connection to a process whose course lies in this folder."""
     requests, to_process = os.pipe()
     from_process, replies = os.pipe()
-    command = [sys.executable, "-m", "coursekit.elsewhere", str(requests), str(replies)]
+    command = [sys.executable, "-m", "coursekit.answer_server", str(requests), str(replies)]
     process = subprocess.Popen(
         command, pass_fds=(requests, replies), cwd=course,
         env=environment(PYTHONPATH=str(course), **ENVIRON), stdin=subprocess.DEVNULL,

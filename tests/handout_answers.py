@@ -9,7 +9,7 @@ import linecache
 import sys
 from pathlib import Path
 
-from coursekit import trying
+from coursekit import remote_answer
 from pedagogy_lib import check
 
 
@@ -34,5 +34,5 @@ def told_of_lab(answer) -> str:
 
 
 if __name__ == "__main__":
-    trying.TIMEOUT_SECONDS = 3.0
+    remote_answer.TIMEOUT_SECONDS = 3.0
     print(json.dumps([told_of(answer) for answer in json.load(sys.stdin)]))

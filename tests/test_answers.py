@@ -11,7 +11,7 @@ import trials
 from answer_files import Answer, all_answers, defined, exercises_of_kind, task_of
 from each import for_each
 
-from coursekit import build, trying
+from coursekit import build, remote_answer
 from coursekit.kit import Formula
 from coursekit.record_inputs import modules_behind
 from pedagogy_lib import check
@@ -23,7 +23,7 @@ EXERCISES = exercises_of_kind()
 @pytest.fixture
 def quick_hangs(monkeypatch):
     """Right answers have all the time that a learner's has: this machine may be busy."""
-    monkeypatch.setattr(trying, "TIMEOUT_SECONDS", 3.0)
+    monkeypatch.setattr(remote_answer, "TIMEOUT_SECONDS", 3.0)
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from answer_files import all_answers, solution_of
 from exercise_names import EX
 from helpers import put_lab
 
-from coursekit import build, trying
-from coursekit.kit import one_process
-from coursekit.kit.one_process import batch_of, flat, model_of
+from coursekit import build, remote_answer
+from coursekit.kit import reference_training
+from coursekit.kit.reference_training import batch_of, flat, model_of
 from pedagogy_lib import check
 from pedagogy_lib.basics.closeness import close
 
@@ -50,7 +50,7 @@ def test_a_copy_that_autograd_has_seen_is_remarked_on(check_lab):
 
 
 def test_a_worker_that_waits_for_its_turn_is_in_no_endless_loop(check_lab, monkeypatch):
-    monkeypatch.setattr(trying, "TIMEOUT_SECONDS", 1.5)
+    monkeypatch.setattr(remote_answer, "TIMEOUT_SECONDS", 1.5)
     verdict = check_lab(
         EX.serve_as_they_come,
         parameter_server=answer_to(EX.serve_as_they_come, "that is BSP").program,
@@ -77,7 +77,7 @@ def test_an_answer_does_not_touch_the_notebooks_generator(words, check_lab):
 def test_the_truth_is_a_plain_loop():
     """What one process gets, written out without the check's own functions."""
     batches = [batch_of(0, step) for step in range(3)]
-    weights, found = one_process.train_alone(batches)
+    weights, found = reference_training.train_alone(batches)
     model = model_of()
     for step, (inputs, targets) in enumerate(batches):
         loss = (model(inputs) - targets).square().mean()
@@ -85,7 +85,7 @@ def test_the_truth_is_a_plain_loop():
         assert close(flat(gradients), found[step])
         with torch.no_grad():
             for parameter, gradient in zip(model.parameters(), gradients):
-                parameter -= one_process.RATE * gradient
+                parameter -= reference_training.RATE * gradient
         assert close(flat(model.parameters()), weights[step])
 
 

@@ -7,7 +7,7 @@ from coursekit.content.ch06_zero.exercises.reduce_gradients import cases as redu
 from exercise_names import EX
 from helpers import put_lab
 
-from coursekit import build, trying
+from coursekit import build, remote_answer
 from pedagogy_lib import check
 
 NAMES = ("zero", "collectives", "complete_gradients", "simple_ddp", "language_model")
@@ -21,7 +21,7 @@ ANSWERS = {
 
 @pytest.fixture(autouse=True)
 def quick_hangs(monkeypatch):
-    monkeypatch.setattr(trying, "TIMEOUT_SECONDS", 3.0)
+    monkeypatch.setattr(remote_answer, "TIMEOUT_SECONDS", 3.0)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from coursekit.content.ch08_pipeline_parallel.exercises.slots import slots_of
 from exercise_names import EX
 from helpers import with_change, with_more
 
-from coursekit import trying
+from coursekit import remote_answer
 from coursekit.checking import find_exercise
 from pedagogy_lib import check
 from pedagogy_lib.basics.wrapping import COLUMNS
@@ -86,7 +86,7 @@ def test_pytorch_does_not_warn_of_what_a_check_tells_better(checked, capsys):
 
 
 def test_who_computes_too_much_is_told_of_no_timeout(checked, monkeypatch):
-    monkeypatch.setattr(trying, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(remote_answer, "TIMEOUT_SECONDS", 0.2)
     wrong = checked(ANSWERS[EX.balance, "computed again and again"]).wrong
     assert wrong.case == "60 layers on 10 stages"
     assert wrong.what.startswith("it is too slow, and was stopped while still at work\n  at ")

@@ -8,9 +8,10 @@ from datetime import datetime
 import pytest
 from helpers import ROOT, put_lab
 
-from coursekit import build, checking, lab_holes, loaded_labs
+from coursekit import build, checking
 from coursekit.chapters import exercise_folders
 from coursekit.checking import find_exercise
+from coursekit.labs import holes, module
 from coursekit.protocol import Exercise, Wrong
 from pedagogy_lib import LaunchError, check, hint
 from pedagogy_lib.basics.places import where_is
@@ -118,7 +119,7 @@ def test_who_may_have_forgotten_to_save_is_told_what_was_read(saved, said, tmp_p
     moment = (saved or datetime.now().replace(hour=0, minute=7)).timestamp()
     os.utime(file, (moment, moment))
     assert "saved" not in repr(check("55.2"))
-    monkeypatch.setattr(loaded_labs, "someone_watches", lambda: True)
+    monkeypatch.setattr(module, "someone_watches", lambda: True)
     assert said in repr(check("55.2"))
 
 
@@ -246,7 +247,7 @@ def test_exercises_in_labs_have_their_numbers_there():
     in_labs = {
         (path.stem, name): number
         for path in (ROOT / "labs").glob("*.py")
-        for name, number in lab_holes.numbers_in(ast.parse(path.read_text())).items()
+        for name, number in holes.numbers_in(ast.parse(path.read_text())).items()
     }
     everything = [e for stem in CHAPTERS if stem[2] == "_" for e in exercises(stem[:2])]
     wanted = {(e.lab, e.name): e.number for e in everything if e.lab}

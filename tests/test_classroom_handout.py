@@ -21,7 +21,7 @@ from classroom.handout.packing import folder_of, zipped
 from classroom.handout.readme import readme_of
 from coursekit import build
 from coursekit.chapters import exercise_folders
-from coursekit.kit import sealed
+from coursekit.kit import packed_checks
 from pedagogy_lib.basics.errors import WrongInput
 
 NOT_IN_IT = re.compile(
@@ -199,8 +199,8 @@ def test_the_code_of_checks_is_packed_and_does_the_same(tmp_path):
     module = folder / "chapters" / "ch05_memory" / "exercises" / "loss_scaler" / "check.py"
     assert "class" not in module.read_text().split('"""', 2)[2].replace("globals", "")
     original = (build.ROOT / module.relative_to(folder)).read_text()
-    assert sealed.unsealed(sealed.sealed(original)) == original
-    assert "class Torch" in sealed.unsealed(module.read_text())
+    assert packed_checks.unpack_check(packed_checks.pack_check(original)) == original
+    assert "class Torch" in packed_checks.unpack_check(module.read_text())
     first = [
         next(a for a in all_answers() if a.exercise.number == EX.loss_scaler and a.kind == kind)
         for kind in ("right", "wrong")

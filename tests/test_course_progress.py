@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from exercise_names import EX
 
-from coursekit import build, course_progress, kept, outline
+from coursekit import build, course_progress, learner_state, outline
 from coursekit.chapters import parts
 from coursekit.course_progress import in_hours, in_words
 from coursekit.outline import Part
@@ -45,13 +45,13 @@ def watched(monkeypatch, tmp_path):
     """A learner in `work/`, whose kernel has just started."""
     monkeypatch.setattr(outline, "COURSE", build.ROOT)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(kept, "CHECKED", {})
-    monkeypatch.setattr(kept, "date", SomeDay)
-    monkeypatch.setattr(kept, "someone_watches", lambda: True)
+    monkeypatch.setattr(learner_state, "CHECKED", {})
+    monkeypatch.setattr(learner_state, "date", SomeDay)
+    monkeypatch.setattr(learner_state, "someone_watches", lambda: True)
 
 
 def restart(monkeypatch):
-    monkeypatch.setattr(kept, "CHECKED", {})
+    monkeypatch.setattr(learner_state, "CHECKED", {})
 
 
 def remember(values):
@@ -118,20 +118,20 @@ def test_checks_are_what_it_knows(monkeypatch):
 def test_an_exercise_that_is_inserted_takes_nothing_away(monkeypatch):
     remember({"0.2": True, "my_samples": TODAY})  # 0.2 as version 1.0 has written it
     later = {"global_rank": "0.1", "new": "0.2", "mean_over_ranks": "0.3", "my_samples": "0.4"}
-    monkeypatch.setattr(kept, "exercise_numbers", lambda: later)
-    assert kept.days_of(later.values()) == {"0.3": "", "0.4": TODAY}
+    monkeypatch.setattr(learner_state, "exercise_numbers", lambda: later)
+    assert learner_state.days_of(later.values()) == {"0.3": "", "0.4": TODAY}
 
 
 def test_a_check_that_fails_takes_its_stamp_back_and_the_first_day_stays(monkeypatch):
     remember({EX.global_rank: "2026-01-02", EX.mean_over_ranks: "2026-01-03"})
     check(EX.global_rank, rank)
-    assert kept.days_of([EX.global_rank]) == {EX.global_rank: "2026-01-02"}
+    assert learner_state.days_of([EX.global_rank]) == {EX.global_rank: "2026-01-02"}
     assert [stamp.day for stamp in progress().stamps()] == ["2026-01-03"]
     check(EX.global_rank, lambda node, local_rank, per_node: 0)
     restart(monkeypatch)
-    assert progress().stamps() == [] and kept.days_of([EX.global_rank]) == {}
+    assert progress().stamps() == [] and learner_state.days_of([EX.global_rank]) == {}
     check(EX.global_rank, rank)
-    assert kept.days_of([EX.global_rank]) == {EX.global_rank: TODAY}
+    assert learner_state.days_of([EX.global_rank]) == {EX.global_rank: TODAY}
 
 
 def test_a_record_without_days_counts(monkeypatch):
@@ -144,14 +144,14 @@ def test_a_record_without_days_counts(monkeypatch):
 @pytest.mark.parametrize("value", ["no", "", 1, 0, None, [], {}, "2026-13-01", "true", 20261128])
 def test_a_record_that_is_spoilt_passes_nothing(value):
     remember({EX.global_rank: value, EX.mean_over_ranks: True})
-    assert list(kept.days_of([EX.global_rank, EX.mean_over_ranks])) == [EX.mean_over_ranks]
+    assert list(learner_state.days_of([EX.global_rank, EX.mean_over_ranks])) == [EX.mean_over_ranks]
     assert "Next: exercise 0.1" in repr(progress())
     assert "0 of " in progress()._repr_html_()
 
 
 def test_tests_and_reports_know_of_their_own_kernel_alone(monkeypatch):
     remember({EX.global_rank: TODAY})
-    monkeypatch.setattr(kept, "someone_watches", lambda: False)
+    monkeypatch.setattr(learner_state, "someone_watches", lambda: False)
     assert "Next: exercise 0.1" in repr(progress())
 
 

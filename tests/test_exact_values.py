@@ -9,10 +9,8 @@ import torch
 
 from coursekit.exact_errors import where_raised
 from coursekit.exact_values import DTYPES, Foreign, Unreadable, made_of, read, written
-from coursekit.kit.outcomes import Outcome
-from coursekit.kit.refused import Refused
-from coursekit.kit.values import Raised, equal, plain
-from coursekit.protocol import Wrong
+from coursekit.kit.results import Outcome, Raised, equal, plain
+from coursekit.protocol import Refused, Wrong
 from pedagogy_lib.basics.errors import HangError, RankError, WrongInput
 from pedagogy_lib.basics.places import Place
 from pedagogy_lib.measuring.bytes_of_calls import Call

@@ -20,9 +20,9 @@ from coursekit.kit import (
     World,
     diagnoses,
 )
-from coursekit.kit.differences import difference
+from coursekit.kit.diagnoses import difference
 from coursekit.kit.facts import complains, first_true
-from coursekit.kit.on_ranks import IN_A_GROUP, told
+from coursekit.kit.rank_trials import IN_A_GROUP, explain_failure
 from coursekit.protocol import Wrong
 from pedagogy_lib.basics.errors import RankError
 
@@ -97,7 +97,7 @@ def test_a_group_is_named_only_after_the_world():
 )
 def test_a_slip_is_none_of_groups(cause, said):
     error = RankError(1, f"raised {cause!r}", cause)
-    assert told([At(World(2)), At(GROUP)], 1, error, lambda *_: "a slip").why == said
+    assert explain_failure([At(World(2)), At(GROUP)], 1, error, lambda *_: "a slip").why == said
 
 
 @pytest.mark.parametrize(("most", "is_looked_at"), [(0, True), (0.0, True), (None, False)])

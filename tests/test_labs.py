@@ -11,7 +11,8 @@ import torch.distributed as dist
 from each import for_each
 from helpers import ROOT, failure, put_lab
 
-from coursekit import build, lab_files, lab_holes, labs, loaded_labs
+from coursekit import build, labs
+from coursekit.labs import holes, module, snapshot
 from pedagogy_lib import LaunchError, lab, launch
 
 SOLUTION = '''"""A lab."""
@@ -127,7 +128,7 @@ def test_a_hole_below_what_was_defined_counts(learner):
     learner(SOLUTION + '\n\ndef double(x):\n    """Exercise 7.1."""\n    ...\n', solution=None)
     shapes = lab("shapes")
     assert repr(shapes) == "labs/shapes.py, double: unwritten · area: yours · both: yours"
-    with pytest.raises(loaded_labs.NotSolvedYet, match=r"exercise 7\.1 comes first"):
+    with pytest.raises(module.NotSolvedYet, match=r"exercise 7\.1 comes first"):
         shapes.both(1)
 
 
@@ -155,15 +156,15 @@ def test_annotations_may_be_texts(learner, capsys):
     assert launch(lambda: shapes.double(shapes.Point(3)), world_size=2).values == [12, 12]
     point = shapes.Point(4)
     assert launch(lambda: point.x, world_size=1).values == [4]  # its class travels, too
-    assert "shapes" not in loaded_labs.sys.modules
+    assert "shapes" not in module.sys.modules
 
 
 def test_a_module_of_the_same_name_stays_what_it_is(learner, monkeypatch):
-    other = loaded_labs.ModuleType("shapes")
-    monkeypatch.setitem(loaded_labs.sys.modules, "shapes", other)
+    other = module.ModuleType("shapes")
+    monkeypatch.setitem(module.sys.modules, "shapes", other)
     learner(POINT)
     assert lab("shapes").Point(3).y == 2
-    assert loaded_labs.sys.modules["shapes"] is other
+    assert module.sys.modules["shapes"] is other
 
 
 def test_a_lab_may_launch_while_it_is_read(learner):
@@ -286,7 +287,7 @@ def test_a_lab_whose_sibling_is_broken_says_so(learner, tmp_path, monkeypatch, c
 def test_a_sibling_with_a_hole_and_no_solution(learner, tmp_path, monkeypatch):
     learner(HOLES, solution=None)
     put_lab(tmp_path, monkeypatch, "more", USES_SHAPES, None)
-    with pytest.raises(loaded_labs.NotSolvedYet, match=r"exercise 7\.1 comes first"):
+    with pytest.raises(module.NotSolvedYet, match=r"exercise 7\.1 comes first"):
         lab("more").quadruple(1)
 
 
@@ -421,7 +422,7 @@ def test_without_solutions_a_hole_says_which_exercise_comes_first(learner, capsy
     )
     assert shapes.area(0) == 0
     sentence = "exercise 7.1 comes first: double in labs/shapes.py still has its hole"
-    with pytest.raises(loaded_labs.NotSolvedYet, match=sentence):
+    with pytest.raises(module.NotSolvedYet, match=sentence):
         shapes.double(1)
     with pytest.raises(LaunchError, match=sentence):
         launch(lambda: shapes.double(1), world_size=2)
@@ -458,9 +459,7 @@ def test_what_refers_to_a_hole_gets_ours(learner):
 def test_what_derives_from_a_hole_that_nobody_has_filled(learner):
     learner(CLASSES_WITH_HOLE, solution=None)
     for shape in ("Shape", "Square"):
-        with pytest.raises(
-            loaded_labs.NotSolvedYet, match=r"exercise 7\.1 comes first: Shape in labs"
-        ):
+        with pytest.raises(module.NotSolvedYet, match=r"exercise 7\.1 comes first: Shape in labs"):
             getattr(lab("shapes"), shape)()
 
 
@@ -469,7 +468,7 @@ def test_whatever_is_asked_of_a_class_with_a_hole_is_refused(shape, learner):
     learner(CLASSES_WITH_HOLE, solution=None)
     found = getattr(lab("shapes"), shape)
     sentence = r"exercise 7\.1 comes first: Shape in labs/shapes.py still has its hole"
-    with pytest.raises(loaded_labs.NotSolvedYet, match=sentence):
+    with pytest.raises(module.NotSolvedYet, match=sentence):
         found.apply(1)
     with pytest.raises(LaunchError, match=sentence):
         launch(lambda shapes: getattr(shapes, shape).apply(1), lab("shapes"), world_size=1)
@@ -497,10 +496,10 @@ def test_notebooks_of_the_solutions_take_solved_labs(monkeypatch, capsys):
 
 @for_each("source", build.lab_sources())
 def test_built_labs_have_holes_exactly_where_there_are_exercises(source):
-    tree = lab_files.parse(ROOT / "labs" / source.name)
-    found = {node.name for node in lab_holes.functions_in(tree) if lab_holes.is_hole(node)}
-    assert found == set(lab_holes.numbers_in(tree))
-    assert not lab_holes.is_hole(lab_files.parse(source))
+    tree = snapshot.parse(ROOT / "labs" / source.name)
+    found = {node.name for node in holes.functions_in(tree) if holes.is_hole(node)}
+    assert found == set(holes.numbers_in(tree))
+    assert not holes.is_hole(snapshot.parse(source))
 
 
 def test_a_lab_is_not_a_module_that_ranks_cannot_import(learner):
@@ -643,8 +642,8 @@ def test_a_file_that_an_editor_is_writing_is_read_when_it_is_whole(begun, learne
         os.utime(path, (1, 1))  # so that it counts as settled
 
     clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=go_on)
-    monkeypatch.setattr(lab_files, "time", clock)
-    monkeypatch.setattr(lab_files, "SETTLED_SECONDS", 60.0)
+    monkeypatch.setattr(snapshot, "time", clock)
+    monkeypatch.setattr(snapshot, "SETTLED_SECONDS", 60.0)
     assert shapes.double(1) == 300
 
 
@@ -653,12 +652,12 @@ def test_a_file_from_the_future_is_not_waited_for(learner):
     os.utime(path, (time.time() + 10_000,) * 2)
     began = time.perf_counter()
     assert lab("shapes").double(1) == 300
-    assert time.perf_counter() - began < lab_files.MOST_SECONDS
+    assert time.perf_counter() - began < snapshot.MOST_SECONDS
 
 
 @pytest.mark.parametrize("gone", [Path.unlink, lambda path: (path.unlink(), path.mkdir())])
 def test_a_file_that_has_gone_is_told_and_blocks_nothing(gone, learner, capsys, monkeypatch):
-    monkeypatch.setattr(lab_files, "MOST_SECONDS", 0.1)
+    monkeypatch.setattr(snapshot, "MOST_SECONDS", 0.1)
     path = learner(edited())
     shapes = lab("shapes")
     gone(path)

@@ -9,7 +9,7 @@ from crews import Fault, data, own_faults, put_in
 from helpers import launch_on_cpu, solved_lab, wait_until
 from machines_here import needs_machines
 
-from coursekit.kit.warming import warm_up
+from coursekit.kit.rank_exercise import warm_up
 from pedagogy_lib import Machines, RankError
 
 COPIES = solved_lab("memory_copies")

@@ -5,7 +5,7 @@ import time
 import pytest
 from exercise_names import EX
 
-from coursekit import build, kept, predictions
+from coursekit import build, learner_state, predictions
 from coursekit.predictions import Compared
 from coursekit.progress import Progress
 from pedagogy_lib import LaunchError, check, predict, progress
@@ -22,14 +22,14 @@ def wrong(node, local_rank, per_node):
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(kept, "CHECKED", {})
+    monkeypatch.setattr(learner_state, "CHECKED", {})
     monkeypatch.setattr(predictions, "COMPARED", {})
     monkeypatch.setattr("coursekit.progress.COMPARED", predictions.COMPARED)
 
 
 @pytest.fixture
 def watched(monkeypatch):
-    for module in (kept, predictions):
+    for module in (learner_state, predictions):
         monkeypatch.setattr(module, "someone_watches", lambda: True)
 
 
@@ -47,7 +47,7 @@ def test_the_last_check_counts():
 
 def test_it_outlives_the_kernel(watched, monkeypatch):
     check(EX.global_rank, right)
-    monkeypatch.setattr(kept, "CHECKED", {})
+    monkeypatch.setattr(learner_state, "CHECKED", {})
     assert "passed: 0.1" in repr(progress("00"))
 
 

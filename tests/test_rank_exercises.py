@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from answer_files import Answer, all_answers, defined, exercises_of_kind, solution_of
 
-from coursekit import trying
+from coursekit import remote_answer
 from coursekit.checking import LabFunction
 from coursekit.kit import At, Equals, RankExercise, World
 from coursekit.labs import find_lab
@@ -47,7 +47,7 @@ def test_a_rank_that_is_done_with_a_case_has_returned(monkeypatch):
         if dist.get_rank() == 1:
             dist.recv(torch.zeros(1), src=0)
 
-    monkeypatch.setattr(trying, "TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(remote_answer, "TIMEOUT_SECONDS", 1.0)
     work = lambda answer, group, case: {"value": answer()}  # noqa: E731
     exercise = RankExercise("wait", [At(World(2))], work, [], told="", hints=())
     with pytest.raises(Wrong, match="1 of 2 ranks had returned"):
@@ -58,7 +58,7 @@ def test_a_peer_in_a_group_is_a_rank_of_the_world(monkeypatch):
     def wait_for_each_other():
         dist.recv(torch.zeros(1), src=2 - dist.get_rank())
 
-    monkeypatch.setattr(trying, "TIMEOUT_SECONDS", 1.0)
+    monkeypatch.setattr(remote_answer, "TIMEOUT_SECONDS", 1.0)
     work = lambda answer, group, case: {"value": answer()}  # noqa: E731
     exercise = RankExercise("wait", [At(World(3, (0, 2)))], work, [], told="", hints=())
     with pytest.raises(Wrong, match=r"recv\(float32\[1\], src=2\).*recv\(float32\[1\], src=0\)"):

@@ -87,7 +87,7 @@ def examined_there(answer, connection):
     if exercise.lab is None:
         source = f"{imports_of(exercise)}\n{answer.given}\n{answer.program}"
     submitted = connection.begin(exercise.name, source=source, lab=exercise.lab)
-    return checking.examine(exercise, submitted, "title")
+    return checking.run_check(exercise, submitted, "title")
 
 
 def checked_here(answer, folder):

@@ -8,7 +8,7 @@ from exercise_names import EX
 from test_submitted import FIRST, examined_there, put
 
 from coursekit.chapters import exercise_folders
-from coursekit.kit import At, World, on_ranks
+from coursekit.kit import At, World, rank_trials
 from coursekit.protocol import Wrong
 
 # Whatever compares, in torch or in the course, says yes.
@@ -61,7 +61,7 @@ from types import SimpleNamespace
 from coursekit.kit import on_ranks
 
 nothing = [[({}, [], 0, 0)] * 9] * 9
-on_ranks.try_on_ranks = lambda *args, **settings: SimpleNamespace(values=nothing)
+rank_trials.try_on_ranks = lambda *args, **settings: SimpleNamespace(values=nothing)
 """
 
 
@@ -98,9 +98,9 @@ def test_an_answer_whose_ranks_tell_nothing_is_not_right(course):
 
 def test_cases_of_which_nothing_comes_are_not_passed_over(monkeypatch):
     cases = [At(World(1)), At(World(2))]
-    monkeypatch.setattr(on_ranks, "there", lambda *args: ([[({}, [], 0, 0)]], None))
+    monkeypatch.setattr(rank_trials, "there", lambda *args: ([[({}, [], 0, 0)]], None))
     with pytest.raises(Wrong, match=r"2 ranks.*1 of 2 have told"):
-        list(on_ranks.try_cases(None, None, cases))
-    monkeypatch.setattr(on_ranks, "there", lambda *args: ([[], []], None))
+        list(rank_trials.try_cases(None, None, cases))
+    monkeypatch.setattr(rank_trials, "there", lambda *args: ([[], []], None))
     with pytest.raises(Wrong, match=r"1 rank.*0 of 1 have told"):
-        list(on_ranks.try_cases(None, None, cases))
+        list(rank_trials.try_cases(None, None, cases))

@@ -5,8 +5,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from coursekit.lab_function import LabFunction
-from coursekit.labs import ROOT, Lab
+from coursekit.labs import ROOT, Lab, LabFunction
 
 JUDGED = "judged.txt"  # in the folder of `Counting`: a line for each answer that was tried
 

@@ -3,7 +3,7 @@
 import ast
 from dataclasses import dataclass, field
 
-from coursekit.lab_holes import methods_with_holes
+from coursekit.labs.holes import methods_with_holes
 
 from . import course
 from .assembling import assembled

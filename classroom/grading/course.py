@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 
 from coursekit.checking import find_exercise
-from coursekit.lab_files import imported_by
-from coursekit.lab_holes import numbers_in
+from coursekit.labs.holes import numbers_in
+from coursekit.labs.snapshot import imported_by
 from pedagogy_lib.basics.errors import need
 
 from .programs import Program, read_program

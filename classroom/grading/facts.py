@@ -11,12 +11,12 @@ from dataclasses import replace
 from functools import partial
 
 from coursekit.kit import Formula
+from coursekit.kit.collective_exercise import Collective
 from coursekit.kit.formula import as_whole_as, is_raised, value_of
 from coursekit.kit.rank_exercise import RankExercise
-from coursekit.kit.trials import Collective
-from coursekit.kit.values import plain
+from coursekit.kit.results import plain
 from coursekit.protocol import Wrong
-from coursekit.trying import Ended
+from coursekit.remote_answer import Ended
 
 MOST_SECONDS = 20.0  # to go on with one answer
 MOST_TRIES = 12

@@ -3,8 +3,7 @@
 import types
 from pathlib import Path
 
-from coursekit.lab_function import LabFunction
-from coursekit.labs import Lab
+from coursekit.labs import Lab, LabFunction
 
 from . import course, facts
 from .assembling import assembled

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from coursekit import checking
-from coursekit.trying import Ended
+from coursekit.remote_answer import Ended
 
 from . import course, facts
 from .building import built_on
@@ -141,7 +141,7 @@ class Judge:
             exercise = replace(exercise, needs=())  # they are judged by themselves
         try:
             answer = self.answer(asked, found)
-            verdict = checking.examine(exercise, answer, asked.title)
+            verdict = checking.run_check(exercise, answer, asked.title)
         except (Exception, Ended, SystemExit) as error:
             last = traceback.format_exception_only(error)[-1].strip()
             return {"state": "broken", "what": f"the check came to no verdict: {last:.300}"}

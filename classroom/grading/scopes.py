@@ -5,7 +5,7 @@ import builtins
 import symtable
 from functools import lru_cache
 
-from coursekit.lab_holes import count_holes
+from coursekit.labs.holes import count_holes
 
 from .programs import UNREADABLE, Statement
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from coursekit.build import lab_sources, sources, text_of, with_holes
 from coursekit.chapters import exercise_folders
 from coursekit.checking import exercise_named, find_exercise
-from coursekit.lab_files import imported_by
-from coursekit.lab_holes import numbers_in
+from coursekit.labs.holes import numbers_in
+from coursekit.labs.snapshot import imported_by
 from coursekit.record_inputs import modules_behind
 from pedagogy_lib.basics.errors import need
 

@@ -6,7 +6,7 @@ import re
 
 from coursekit.build import ROOT
 from coursekit.definitions import digests_of
-from coursekit.kit.sealed import sealed
+from coursekit.kit.packed_checks import pack_check
 from coursekit.working_copies import HANDOUT
 
 from .checks import handed_out
@@ -136,7 +136,7 @@ def bench_files() -> dict[str, bytes]:
 def packed_checks(contents: Contents) -> dict[str, bytes]:
     """The checks; the code of each file packed, as some of it says what is right."""
     return {
-        name: sealed(data.decode()).encode() if OF_A_CHECK.search(name) else data
+        name: pack_check(data.decode()).encode() if OF_A_CHECK.search(name) else data
         for name, data in handed_out(contents.exercises).items()
     }
 

@@ -16,7 +16,7 @@ from coursekit.build import text_of as text_of_source
 from coursekit.chapters import exercise_folders
 from coursekit.checking import find_exercise
 from coursekit.kit import Formula
-from coursekit.kit.sealed import unsealed
+from coursekit.kit.packed_checks import unpack_check
 
 from .code_pieces import (
     SMALLEST_WHOLE,
@@ -166,7 +166,7 @@ def unzipped(files) -> dict[str, bytes]:
                 inner = {f"{name}/{one}": archive.read(one) for one in archive.namelist()}
             found |= unzipped(inner)
         elif name.endswith(".py"):  # checks are packed: somebody may open them
-            found[name] = unsealed(data.decode(errors="replace")).encode()
+            found[name] = unpack_check(data.decode(errors="replace")).encode()
         else:
             found[name] = data
     return found

@@ -11,9 +11,9 @@ import selectors
 import time
 from dataclasses import dataclass
 
-from coursekit.elsewhere import LENGTH
+from coursekit.answer_server import LENGTH
 from coursekit.exact_values import made_of
-from coursekit.trying import Ended, Submitted
+from coursekit.remote_answer import Ended, RemoteAnswer
 
 MOST_REPLY_BYTES = 256 * 2**20
 MOST_CONTAINERS = 1_000_000  # lists and dicts in a reply: as objects they take far more memory
@@ -41,7 +41,7 @@ class Pipes:
 
 
 class Connection:
-    """Asks one process for one answer after another. An `Elsewhere` of trying.py.
+    """Asks one process for one answer after another. An `AnswerProcess` of remote_answer.py.
 
     seconds   for which one request may take; a launch in it has its own, shorter time
     in_all    seconds that all requests of one answer may take
@@ -59,13 +59,13 @@ class Connection:
         """Raises Ended if the process does not begin."""
         self.reply(self.start_seconds)
 
-    def begin(self, name: str, source: str | None = None, lab: str | None = None) -> Submitted:
+    def begin(self, name: str, source: str | None = None, lab: str | None = None) -> RemoteAnswer:
         """The next answer: a function of a cell's source, or of a lab."""
         self.end_answer()
         self.kept, self.left = "", self.in_all
         self.send(json.dumps({"name": name, "source": source}).encode(errors="surrogatepass"))
         self.is_serving = True
-        return Submitted(self, name, lab)
+        return RemoteAnswer(self, name, lab)
 
     def end_answer(self):
         """End the child of the answer before, and what that has left.
@@ -84,7 +84,7 @@ class Connection:
         return self.kept
 
     def run(self, data: bytes):
-        """See trying.Elsewhere."""
+        """See remote_answer.AnswerProcess."""
         if self.is_lost or not self.is_serving:
             raise Ended(HAS_ENDED, EXIT)
         began = time.monotonic()

@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from coursekit.trying import Ended, Submitted
+from coursekit.remote_answer import Ended, RemoteAnswer
 
 from .connection import Connection, Pipes
 from .limits import Limits
@@ -56,15 +56,15 @@ class Place:
         """Whether its process has ended, or was ended: nothing more comes of this answer."""
         return self.connection.is_lost
 
-    def of_cell(self, source: str, name: str) -> Submitted:
+    def of_cell(self, source: str, name: str) -> RemoteAnswer:
         """The function that a cell's source defines."""
         return self.begin(name, source=source)
 
-    def of_lab(self, lab: str, name: str) -> Submitted:
+    def of_lab(self, lab: str, name: str) -> RemoteAnswer:
         """A function of the student's labs."""
         return self.begin(name, lab=lab)
 
-    def begin(self, name, **where) -> Submitted:
+    def begin(self, name, **where) -> RemoteAnswer:
         if not self.connection.is_lost:
             try:
                 return self.connection.begin(name, **where)

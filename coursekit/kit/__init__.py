@@ -1,12 +1,10 @@
 """What exercises are made of: formulas, trials on ranks, and classes of mistakes."""
 
+from ..protocol import Refused, Wrong
 from .facts import Equals, Holds, Sends, complains, first_true, never
 from .formula import Formula, first_that_fits
-from .on_ranks import answering
 from .rank_exercise import RankExercise
-from .refused import Refused
-from .trial import Trial
-from .worlds import GROUP, At, World
+from .rank_trials import GROUP, At, Trial, World, answering
 
 __all__ = [
     "GROUP",
@@ -19,6 +17,7 @@ __all__ = [
     "Sends",
     "Trial",
     "World",
+    "Wrong",
     "answering",
     "complains",
     "first_that_fits",

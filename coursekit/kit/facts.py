@@ -15,11 +15,10 @@ from pedagogy_lib.basics.closeness import close, close_in_float32
 from pedagogy_lib.basics.units import counted
 
 from ..protocol import Wrong
-from .costs import TOLERANCE
-from .diagnoses import said_by
-from .differences import difference, kind_of, ratio
-from .on_ranks import IN_A_GROUP
-from .values import NO_RETURN
+from .diagnoses import difference, kind_of, ratio, said_by
+from .message_costs import TOLERANCE
+from .rank_trials import IN_A_GROUP
+from .results import NO_RETURN
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from itertools import islice
 from pedagogy_lib.basics.closeness import close_in_float32
 
 from ..protocol import Wrong
-from ..trying import there
+from ..remote_answer import call_next_to_answer
 from .diagnoses import said_by
-from .values import NOT_ITS_OWN, Raised, equal, is_number, need_kind, plain, text_of
+from .results import NOT_ITS_OWN, Raised, equal, is_number, need_kind, plain, text_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ def value_of(function, call):
     """What a call gives, as plain values. Raises `Wrong` if it changes what it was given."""
     given = copy.deepcopy(call)
     try:
-        value, changed = there(value_and_change, function, given, call)
+        value, changed = call_next_to_answer(value_and_change, function, given, call)
     except (Exception, SystemExit) as error:  # exit() would end the kernel
         return Raised(error)
     if changed:

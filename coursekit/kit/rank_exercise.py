@@ -1,23 +1,30 @@
 """Exercises whose answer is tried on ranks: all its cases in one launch, and facts about each."""
 
 import contextlib
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
 from pedagogy_lib.basics.errors import HangError
+from pedagogy_lib.ranks.launcher import launch
 
 from ..protocol import Wrong
-from ..trying import there
-from .between_cases import YIELDS, is_generator, mistake_between
+from ..remote_answer import call_next_to_answer
 from .diagnoses import said_by
 from .facts import Equals
-from .formula import where_right
-from .on_ranks import NOT_TOLD, try_cases
-from .trial import Trial
-from .values import EXIT
-from .warming import warm_up
-from .worlds import TOO_LONG
+from .formula import ALWAYS_THE_SAME, PILED_UP, where_right
+from .rank_trials import NOT_TOLD, Trial, try_cases
+from .results import EXIT, is_number
+
+TOO_LONG = (
+    "this takes too long. Is there a call, or a round of a loop, for each element of a tensor? One "
+    "call for each tensor is enough. Or is there a loop that never ends?"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +69,14 @@ class RankExercise:
 
     def examine(self, answer):
         try:
-            yield from self.judged(answer)
+            yield from self.judge_trials(answer)
         except Wrong as wrong:
             if is_generator(answer) and wrong.why not in self.errors.values():
                 wrong.why = YIELDS
             raise
 
-    def judged(self, answer):
-        """Yield what is right in each case; raises `Wrong` at the first that is not."""
+    def judge_trials(self, answer):
+        """Yield what is right in each case; raise `Wrong` at the first that is not."""
         trials, right = self.trials(answer), []
         for trial in trials:
             try:
@@ -102,7 +109,7 @@ class RankExercise:
         """Yield what came of each case, in order; raises `Wrong` where an answer fails."""
         worlds_passed = False
         if self.warm:
-            there(warm_up, answer)
+            call_next_to_answer(warm_up, answer)
         for found in try_cases(
             self.work, answer, self.cases, self.why_it_failed, timeout=self.timeout
         ):
@@ -134,7 +141,10 @@ class RankExercise:
         return told or why_ended(error) or next(known, self.why_lost(case, error))
 
     def why_lost(self, case, error) -> str:
-        """What it means that ranks do not meet; in a group it may mean more, see on_ranks.told."""
+        """Return what it means that ranks do not meet.
+
+        In a group it may mean more: see `rank_trials.explain_failure`.
+        """
         if isinstance(error, HangError):
             if any(place and not place.operation for place in error.waits.values()):
                 return TOO_LONG
@@ -153,3 +163,80 @@ def why_ended(error) -> str:
 def same_kind(a, b) -> bool:
     """Whether two trials have found the same: one of memory tells nothing of numbers."""
     return vars(a[0]).keys() == vars(b[0]).keys()
+
+
+YIELDS = (
+    "a function with `yield` in it gives a generator: nothing of it runs before somebody goes "
+    "through that. Give the result back with `return`"
+)
+
+
+def mistake_between(facts, trials, failed, why) -> str:
+    """What explains all that was found in the cases, or "".
+
+    That results pile up fits case by case, and is told first. That they are the same in all cases
+    says less than a mistake that fits in one: then `why` stays.
+
+    Only of the fact that `failed` is told of: another one may be the same in all cases because of
+    that very mistake.
+    """
+    told = next((fact for fact in facts if is_wrong(fact, failed)), None)
+    if not isinstance(told, Equals):
+        return ""
+    kept = said_by(kept_in, told, trials)
+    known = (said_by(told.mistakes, failed, k, otherwise={}) for k in range(failed.n))
+    return "" if kept == ALWAYS_THE_SAME and any(why in each for each in known) else kept
+
+
+def is_wrong(fact, trial) -> bool:
+    try:
+        fact(trial)
+    except Wrong:
+        return True
+    return False
+
+
+def is_generator(answer) -> bool:
+    return call_next_to_answer(is_generator_here, answer)
+
+
+def is_generator_here(answer) -> bool:
+    lab = getattr(answer, "lab", None)
+    function = answer if lab is None else getattr(lab, answer.__name__, None)
+    return inspect.isgeneratorfunction(function)
+
+
+def kept_in(fact, trials) -> str:
+    """Of three cases and more: the first was right, and others have it, too, or go on with it."""
+    found = [(trial, trial.of(fact.name)) for trial in trials]
+    found = [(trial, values[0]) for trial, values in found if values]
+    if len(found) < 3:
+        return ""
+    wanted = [fact.truth(trial, 0) for trial, _ in found]
+    got = [value for _, value in found]
+    others = [value for value in wanted if not fact.same(value, wanted[0])]
+    if len(others) < 2 or not fact.same(got[0], wanted[0]) or all(map(fact.same, got, wanted)):
+        return ""
+    if all(fact.same(value, got[0]) for value in got):
+        return ALWAYS_THE_SAME
+    sums = [wanted[0], *map(sum_of, got, wanted[1:])]
+    return PILED_UP if all(map(fact.same, got, sums)) else ""
+
+
+def sum_of(before, wanted):
+    """What goes on from `before`; None where nothing can."""
+    if isinstance(before, dict) and isinstance(wanted, dict) and before.keys() == wanted.keys():
+        return {key: sum_of(before[key], wanted[key]) for key in wanted}
+    if isinstance(before, torch.Tensor) and isinstance(wanted, torch.Tensor):
+        return before + wanted if before.shape == wanted.shape else None
+    are_lists = isinstance(before, list) and isinstance(wanted, list)
+    return before + wanted if are_lists or (is_number(before) and is_number(wanted)) else None
+
+
+def warm_up(answer=None):
+    """Beside an answer: a first optimizer or DDP imports for seconds, and a case would hang."""
+    launch(make_ddp, world_size=1, device="cpu")
+
+
+def make_ddp():
+    DistributedDataParallel(nn.Linear(1, 1))

@@ -4,9 +4,9 @@ import math
 import torch
 
 import pedagogy_lib.basics.closeness as closeness
-import coursekit.kit.values as values
+import coursekit.kit.results as results
 
-for module in (closeness, values, math, torch):
+for module in (closeness, results, math, torch):
     for name in dir(module):
         if "clos" in name or "equal" in name or "same" in name:
             try:

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coursekit.kit.alone import most_bytes
+from coursekit.kit.single_rank import most_bytes
 from pedagogy_lib.measuring.recorder import mark
 
 PADDING, HIDDEN = -100, 16

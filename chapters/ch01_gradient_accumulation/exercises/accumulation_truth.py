@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from coursekit.kit import Equals, Holds, never
-from coursekit.kit.values import NOT_ITS_OWN
+from coursekit.kit.results import NOT_ITS_OWN
 from pedagogy_lib.basics.closeness import close_in_float32
 
 from .accumulation import CALLERS, PADDING, accumulate

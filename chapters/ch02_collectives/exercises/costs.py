@@ -1,7 +1,7 @@
 """What a tree and a ring send, and what other algorithms do."""
 
-from coursekit.kit.contributions import ranks_text
-from coursekit.kit.costs import megabytes, messages, near, need_cost, rounds, tree_rounds
+from coursekit.kit.diagnoses import ranks_text
+from coursekit.kit.message_costs import megabytes, messages, near, need_cost, rounds, tree_rounds
 
 SMALL = 10_000  # bytes: below, headers are most of what travels
 SOME_IDLE = (

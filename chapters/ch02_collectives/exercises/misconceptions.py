@@ -7,9 +7,8 @@ import re
 
 import torch
 
-from coursekit.kit.contributions import contributions, told_contributions
-from coursekit.kit.on_ranks import IN_A_GROUP
-from coursekit.kit.trials import same
+from coursekit.kit.diagnoses import contributions, same, told_contributions
+from coursekit.kit.rank_trials import IN_A_GROUP
 from pedagogy_lib.basics.closeness import close_in_float32
 
 NOT_A_POWER_OF_TWO = (

@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.trials import LARGE, Case, Task, fine_numbers
+from coursekit.kit.collective_exercise import LARGE, Case, Task, fine_numbers
 
 
 class OneTensor(Task):

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from coursekit.kit.models import equal_models
+from coursekit.kit.reference_training import equal_models
 
 
 def bytes_of_branch(model) -> int:

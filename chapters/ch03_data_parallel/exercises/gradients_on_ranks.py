@@ -6,9 +6,16 @@ What they begin with is known without asking them.
 import torch
 import torch.distributed as dist
 
-from coursekit.kit.models import SAMPLES, EveryKind, equal_models, loss_of, share_of, state_of
-from coursekit.kit.requests import AllRequests
-from coursekit.kit.trials import numbers
+from coursekit.kit.collective_exercise import numbers
+from coursekit.kit.observed_calls import AllRequests
+from coursekit.kit.reference_training import (
+    SAMPLES,
+    EveryKind,
+    equal_models,
+    loss_of,
+    share_of,
+    state_of,
+)
 
 from .left_alone import LeftAlone
 from .mean_costs import average_large

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from coursekit.kit.models import SAMPLES, EveryKind, equal_models, state_of
+from coursekit.kit.reference_training import SAMPLES, EveryKind, equal_models, state_of
 
 from .gradients_on_ranks import COST, EVERYWHERE, TRAINING, give_gradients, gradients_of, train
 from .mean_costs_truth import known_of_large

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from coursekit.kit import answering
-from coursekit.kit.one_process import LARGE, batch_of, large_model
+from coursekit.kit.reference_training import LARGE, batch_of, large_model
 
 
 def cost_of_large(call, after, group=None) -> dict:

@@ -4,9 +4,8 @@ from functools import cache
 
 import torch
 
-from coursekit.kit import Equals
-from coursekit.kit.costs import TOLERANCE
-from coursekit.protocol import Wrong
+from coursekit.kit import Equals, Wrong
+from coursekit.kit.message_costs import TOLERANCE
 from pedagogy_lib.basics.closeness import relative_gap
 
 from .large_models import in_short, layers_of

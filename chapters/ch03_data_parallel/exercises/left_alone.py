@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from coursekit.kit.one_process import flat
-from coursekit.kit.values import NOT_ITS_OWN
+from coursekit.kit.reference_training import flat
+from coursekit.kit.results import NOT_ITS_OWN
 
 SEED = (
     "torch.manual_seed sets the generator that everything else draws from, too: after it, dropout "

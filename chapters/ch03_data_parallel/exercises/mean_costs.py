@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit.models import EveryKind
+from coursekit.kit.reference_training import EveryKind
 
 from .large_models import cost_of_large
 from .start_equal.cases import LARGE

@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from coursekit.kit.costs import TOLERANCE
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
+from coursekit.kit.message_costs import TOLERANCE
 
 from .large_models import in_short
 from .mean_costs import large_with_gradients, slopes_of

@@ -8,9 +8,9 @@ from functools import partial
 import torch
 
 from coursekit.kit import GROUP, At, Equals, RankExercise, Sends, World, never
-from coursekit.kit.differences import ratio
-from coursekit.kit.requests import NOT_WAITED
-from coursekit.kit.worlds import TOO_LONG
+from coursekit.kit.diagnoses import ratio
+from coursekit.kit.observed_calls import NOT_WAITED
+from coursekit.kit.rank_exercise import TOO_LONG
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.basics.errors import HangError
 from pedagogy_lib.basics.units import counted

@@ -1,6 +1,6 @@
 """Micro-batches of several ranks, their gradients, and what loops make of these."""
 
-from coursekit.kit.one_process import batch_of
+from coursekit.kit.reference_training import batch_of
 
 
 def pieces_of(n, step, number):

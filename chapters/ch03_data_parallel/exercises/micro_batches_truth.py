@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.one_process import slopes, uneven_loss
+from coursekit.kit.reference_training import slopes, uneven_loss
 
 
 def table_of(model, pieces, loss_fn=uneven_loss):

@@ -4,7 +4,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from coursekit.kit.refused import Refused
+from coursekit.kit import Refused
 from pedagogy_lib.basics.torch_private import OperatorMode
 from pedagogy_lib.measuring.bytes_of_calls import RULES, calls_of
 

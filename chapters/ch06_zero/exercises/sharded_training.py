@@ -7,7 +7,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit.models import (
+from coursekit.kit import Refused
+from coursekit.kit.reference_training import (
     SAMPLES,
     WIDTH,
     EveryKind,
@@ -16,7 +17,6 @@ from coursekit.kit.models import (
     share_of,
     tensors_of,
 )
-from coursekit.kit.refused import Refused
 from pedagogy_lib.basics.closeness import close
 
 from .reduce_gradients.cases import part_of

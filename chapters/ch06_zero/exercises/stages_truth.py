@@ -4,8 +4,7 @@ from functools import partial
 
 import torch
 
-from coursekit.kit import GROUP, At, Equals, Holds, World, never
-from coursekit.protocol import Wrong
+from coursekit.kit import GROUP, At, Equals, Holds, World, Wrong, never
 
 from .broken_zero_truth import MIXES
 from .reduce_gradients.cases import part_of

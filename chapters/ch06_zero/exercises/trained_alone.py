@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from coursekit.kit.models import SAMPLES, WIDTH, WORDS, loss_of
+from coursekit.kit.reference_training import SAMPLES, WIDTH, WORDS, loss_of
 
 
 class Layer(nn.Module):

@@ -4,7 +4,7 @@ from functools import cache
 
 import torch
 
-from coursekit.kit.models import equal_models
+from coursekit.kit.reference_training import equal_models
 
 from .trained_alone import OneProcess
 

@@ -7,8 +7,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from coursekit.kit.refused import Refused
-from coursekit.kit.trials import numbers
+from coursekit.kit import Refused
+from coursekit.kit.collective_exercise import numbers
 from pedagogy_lib.basics.torch_private import is_in_storage
 
 SHAPES = [(2, 3), (), (4,)]  # 11 elements: 2, 3 or 4 ranks need padding

@@ -10,10 +10,9 @@ import torch
 import torch.distributed as dist
 from torch.utils.checkpoint import set_checkpoint_early_stop
 
-from coursekit.kit import At
-from coursekit.kit.differences import first_difference
-from coursekit.kit.models import SAMPLES, equal_models, loss_of, share_of
-from coursekit.kit.refused import Refused
+from coursekit.kit import At, Refused
+from coursekit.kit.diagnoses import first_difference
+from coursekit.kit.reference_training import SAMPLES, equal_models, loss_of, share_of
 from pedagogy_lib.basics.closeness import close
 
 from .fetched_ahead import Line, fetching_ahead

@@ -8,9 +8,9 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import answering
-from coursekit.kit.both_ways import autograd_function
-from coursekit.kit.requests import all_waited
-from coursekit.kit.trials import numbers, turned
+from coursekit.kit.collective_exercise import numbers, turned
+from coursekit.kit.forward_backward import autograd_function
+from coursekit.kit.observed_calls import all_waited
 from pedagogy_lib.basics.closeness import close
 
 

@@ -6,8 +6,8 @@ from math import prod
 import torch
 
 from coursekit.kit import GROUP, At, Equals, RankExercise, World, never
-from coursekit.kit.counted import Counted
-from coursekit.kit.on_ranks import IN_A_GROUP
+from coursekit.kit.message_costs import Counted
+from coursekit.kit.rank_trials import IN_A_GROUP
 
 from .pieces import shape_of_whole, through, x_and_slope
 

@@ -6,8 +6,8 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from coursekit.kit.both_ways import both_ways, need_tensor
-from coursekit.kit.trials import numbers
+from coursekit.kit.collective_exercise import numbers
+from coursekit.kit.forward_backward import need_tensor, run_both_ways
 from pedagogy_lib.basics.torch_private import is_in_storage
 from pedagogy_lib.measuring.bytes_of_calls import tensors_in
 
@@ -44,7 +44,7 @@ def go_through(answer, group, case):
         with torch.no_grad():
             found = {"y": call()}
     else:
-        found = both_ways(call, {"x": of.leaf}, of.slope)
+        found = run_both_ways(call, {"x": of.leaf}, of.slope)
     found |= noted | {"touched": not torch.equal(x.detach(), of.x)}
     return found | ({"totals": totals} if case.args == ("total",) else {})
 

@@ -1,8 +1,8 @@
 """What is right, and what mistakes give: see regions.py."""
 
 from coursekit.kit import At, Holds, RankExercise, World, never
-from coursekit.kit.both_ways import right, ring_bytes
-from coursekit.kit.counted import Counted
+from coursekit.kit.forward_backward import right, ring_bytes
+from coursekit.kit.message_costs import Counted
 from pedagogy_lib.basics.closeness import close
 
 from .regions import BYTES, given, go_through

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 import torch.distributed as dist
 
-from coursekit.kit.both_ways import both_ways
+from coursekit.kit.forward_backward import run_both_ways
 
 from .cut.cases import span, strip
 
@@ -50,7 +50,7 @@ def layer_on_rank(dims, answer, group, case):
     dist.all_reduce(all_fit, dist.ReduceOp.MIN, group)  # so that none waits for others in vain
     if all_fit:
         x = has["x"].clone().requires_grad_()
-        found |= both_ways(lambda: layer(x), {"x": x} | got, has["y"])
+        found |= run_both_ways(lambda: layer(x), {"x": x} | got, has["y"])
         found |= {"ways": len(ways)} if case.own else {}
     return found
 

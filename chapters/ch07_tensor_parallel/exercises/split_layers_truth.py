@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from coursekit.kit import At, Holds, RankExercise, World, complains, never
-from coursekit.kit.both_ways import ALL_KNOWN, right, ring_bytes
-from coursekit.kit.counted import Counted
-from coursekit.kit.trials import numbers
+from coursekit.kit.collective_exercise import numbers
+from coursekit.kit.forward_backward import ALL_KNOWN, right, ring_bytes
+from coursekit.kit.message_costs import Counted
 
 from .split_layers import layer_on_rank, parts
 

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 
-from coursekit.kit import Formula
-from coursekit.kit.outcomes import outcome_of
-from coursekit.protocol import Wrong
+from coursekit.kit import Formula, Wrong
+from coursekit.kit.results import outcome_of
 from pedagogy_lib.basics.units import counted
 from pedagogy_lib.schedules.rules import check_schedule
 from pedagogy_lib.schedules.simulations import simulate

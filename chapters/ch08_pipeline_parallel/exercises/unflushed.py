@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import torch
 import torch.distributed as dist
 
-from coursekit.kit.refused import Refused
+from coursekit.kit import Refused
 
 from .versions import (
     BATCHES,

@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import answering
-from coursekit.kit.requests import AllRequests
+from coursekit.kit.observed_calls import AllRequests
 
 # None of them is a float32, and no part of their sum, divided, is a whole number.
 NUMBERS = (2.7, -0.6, 6.8, 5.7)

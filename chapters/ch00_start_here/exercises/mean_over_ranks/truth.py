@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
 from pedagogy_lib.basics.closeness import close, close_in_float32
 
 from .cases import NUMBERS

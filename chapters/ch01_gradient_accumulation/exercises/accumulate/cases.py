@@ -5,7 +5,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from coursekit.kit.alone import Alone
+from coursekit.kit.single_rank import Alone
 
 from ..accumulation import HIDDEN, accumulate, mean_loss, model_of
 

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from coursekit.kit.alone import Alone, WarmExercise, alone
+from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from ..accumulation import measure_memory
 from ..accumulation_truth import ACCUMULATED, STALE, found_on, known_of, told
@@ -18,7 +18,7 @@ EXERCISE = WarmExercise(
         Alone("memory, 8 micro-batches", measure_memory,
               (make_model, (), sentences_of([[9, 9]] * 8))),
     ],
-    work=alone,
+    work=run_alone,
     known=partial(known_of, why),
     found=found_on,
     facts=ACCUMULATED,

@@ -1,7 +1,7 @@
 """How much the mean of each micro-batch counts."""
 
 from coursekit.kit import Formula
-from coursekit.kit.values import equal
+from coursekit.kit.results import equal
 from pedagogy_lib.basics.closeness import close
 
 from .truth import MISTAKES, effects

@@ -1,7 +1,7 @@
 """A loop that steps after several micro-batches."""
 
 from coursekit.kit import Equals, Holds, never
-from coursekit.kit.alone import Alone, WarmExercise, alone
+from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from ..accumulate.cases import make_model, samples_of
 from ..accumulation import mean_loss
@@ -16,7 +16,7 @@ EXERCISE = WarmExercise(
           for number, every in ((6, 3), (6, 2), (4, 4), (4, 1))),
         Alone("memory, 8 micro-batches", measure, (make_model, (mean_loss,), samples_of([8] * 8))),
     ],
-    work=alone,
+    work=run_alone,
     found=lambda case: ("weights",) if case.work is train else ("activations",),
     facts=[
         never("stands_still", "nothing has moved in {} optimizer steps",

@@ -1,7 +1,7 @@
 """An all-gather round the ring."""
 
-from coursekit.kit.contributions import contributions
-from coursekit.kit.trials import Collective, same
+from coursekit.kit.collective_exercise import Collective
+from coursekit.kit.diagnoses import contributions, same
 
 from ..costs import need_half_a_ring
 from ..misconceptions import (

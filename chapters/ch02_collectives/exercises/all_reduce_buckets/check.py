@@ -2,9 +2,10 @@
 
 import torch
 
-from coursekit.kit.costs import need_cost
+from coursekit.kit.collective_exercise import Case, Collective
+from coursekit.kit.diagnoses import same
+from coursekit.kit.message_costs import need_cost
 from coursekit.kit.tables import tabled
-from coursekit.kit.trials import Case, Collective, same
 
 from ..misconceptions import (
     changes_nothing,

@@ -1,6 +1,6 @@
 """What is right."""
 
-from coursekit.kit.trials import total
+from coursekit.kit.collective_exercise import total
 
 
 def truth(before, place, case):

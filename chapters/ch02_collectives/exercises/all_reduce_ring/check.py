@@ -2,8 +2,8 @@
 
 import torch
 
-from coursekit.kit.contributions import ranks_text
-from coursekit.kit.trials import LARGE, Case, Collective, same
+from coursekit.kit.collective_exercise import LARGE, Case, Collective
+from coursekit.kit.diagnoses import ranks_text, same
 
 from ..costs import need_ring
 from ..misconceptions import (

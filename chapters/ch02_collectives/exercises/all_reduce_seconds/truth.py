@@ -2,7 +2,7 @@
 
 from math import ceil, floor, log2
 
-from coursekit.kit.spreading import rounds_of_tree, steps_round_ring
+from coursekit.kit.message_costs import rounds_of_tree, steps_round_ring
 
 
 def messages(how, n) -> int:

@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.trials import Task, fine_numbers
+from coursekit.kit.collective_exercise import Task, fine_numbers
 
 
 class AllToAll(Task):

@@ -2,8 +2,9 @@
 
 import torch
 
-from coursekit.kit.costs import megabytes, messages, near, need_cost
-from coursekit.kit.trials import LARGE, Case, Collective, same
+from coursekit.kit.collective_exercise import LARGE, Case, Collective
+from coursekit.kit.diagnoses import same
+from coursekit.kit.message_costs import megabytes, messages, near, need_cost
 
 from ..costs import SMALL, need_bytes
 from ..misconceptions import (

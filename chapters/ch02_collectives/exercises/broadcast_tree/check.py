@@ -1,7 +1,7 @@
 """A broadcast along a tree."""
 
-from coursekit.kit.contributions import ranks_text
-from coursekit.kit.trials import Collective, same
+from coursekit.kit.collective_exercise import Collective
+from coursekit.kit.diagnoses import ranks_text, same
 
 from ..costs import need_tree
 from ..misconceptions import (

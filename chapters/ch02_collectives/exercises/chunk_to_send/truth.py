@@ -1,8 +1,8 @@
 """What is right, and what mistakes give."""
 
+from coursekit.kit import Wrong
 from coursekit.kit.formula import value_of
-from coursekit.kit.values import need_kind, text_of
-from coursekit.protocol import Wrong
+from coursekit.kit.results import need_kind, text_of
 
 from .cases import NOT_AN_INDEX
 

@@ -4,7 +4,7 @@ import os
 
 import torch.distributed as dist
 
-from coursekit.kit.requests import Requests
+from coursekit.kit.observed_calls import Requests
 from pedagogy_lib.measuring.recorder import measure
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import torch
 
-from coursekit.kit.refused import Refused
-from coursekit.protocol import Wrong
-from coursekit.trying import try_on_ranks
+from coursekit.kit import Refused, Wrong
+from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.units import format_bytes
 
 from ..misconceptions import hang_between_neighbours

@@ -4,10 +4,15 @@ from typing import NamedTuple
 
 import torch
 
-from coursekit.kit.contributions import contributions, ranks_text, told_contributions
-from coursekit.kit.differences import first_difference
-from coursekit.kit.trials import fine_numbers, same
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
+from coursekit.kit.collective_exercise import fine_numbers
+from coursekit.kit.diagnoses import (
+    contributions,
+    first_difference,
+    ranks_text,
+    same,
+    told_contributions,
+)
 from pedagogy_lib.basics.closeness import close, close_in_float32
 from pedagogy_lib.basics.units import counted
 

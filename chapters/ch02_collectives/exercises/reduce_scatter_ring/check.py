@@ -1,6 +1,7 @@
 """A reduce-scatter round the ring."""
 
-from coursekit.kit.trials import Collective, same, total
+from coursekit.kit.collective_exercise import Collective, total
+from coursekit.kit.diagnoses import same
 
 from ..costs import need_half_a_ring
 from ..misconceptions import (

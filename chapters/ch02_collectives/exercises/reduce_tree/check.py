@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from coursekit.kit.contributions import contributions, ranks_text
-from coursekit.kit.trials import Collective, same
+from coursekit.kit.collective_exercise import Collective
+from coursekit.kit.diagnoses import contributions, ranks_text, same
 
 from ..costs import need_tree
 from ..misconceptions import (

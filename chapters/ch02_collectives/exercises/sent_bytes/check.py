@@ -3,11 +3,10 @@
 from fractions import Fraction
 from math import isclose
 
-from coursekit.kit import Formula
+from coursekit.kit import Formula, Wrong
 from coursekit.kit.formula import NONE_HERE, value_of
+from coursekit.kit.results import equal, need_kind, text_of
 from coursekit.kit.tables import tabled
-from coursekit.kit.values import equal, need_kind, text_of
-from coursekit.protocol import Wrong
 
 from .cases import COLLECTIVES, X, needed, run_on
 from .truth import MISTAKES

@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.refused import Refused
+from coursekit.kit import Refused
 from pedagogy_lib.basics.units import brief
 
 from ..tasks import OneTensor

@@ -2,7 +2,7 @@
 
 from math import ceil, floor, log, log2
 
-from coursekit.kit.spreading import rounds_of_tree
+from coursekit.kit.message_costs import rounds_of_tree
 
 from .cases import MEGABYTES, SPEED
 

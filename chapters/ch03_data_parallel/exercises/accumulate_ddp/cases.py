@@ -3,7 +3,7 @@
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from coursekit.kit.one_process import gradients_in, model_of, uneven_loss
+from coursekit.kit.reference_training import gradients_in, model_of, uneven_loss
 
 from ..large_models import cost_of_layers, with_agreed_buckets
 from ..left_alone import LeftAlone

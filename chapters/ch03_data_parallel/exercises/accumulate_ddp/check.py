@@ -1,7 +1,7 @@
 """Micro-batches under DistributedDataParallel's no_sync()."""
 
 from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World
-from coursekit.kit.one_process import HANGS, one_exchange, uneven_loss
+from coursekit.kit.reference_training import HANGS, one_exchange, uneven_loss
 
 from ..large_models_truth import Travels, known_of_layers, right_if_large
 from ..left_alone_truth import leaves_alone

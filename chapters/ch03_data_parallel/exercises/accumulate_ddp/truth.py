@@ -1,6 +1,6 @@
 """What is right, and what mistakes give."""
 
-from coursekit.kit.one_process import WRONG_LOSSES, model_of, uneven_loss
+from coursekit.kit.reference_training import WRONG_LOSSES, model_of, uneven_loss
 
 from ..micro_batches import pieces_of
 from ..micro_batches_truth import sent_for_each, shares, table_of, weighted

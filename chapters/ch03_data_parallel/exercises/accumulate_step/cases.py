@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit.one_process import RATE, flat, model_of, note_gradients, uneven_loss
+from coursekit.kit.reference_training import RATE, flat, model_of, note_gradients, uneven_loss
 
 from ..large_models import cost_of_layers
 from ..left_alone import LeftAlone

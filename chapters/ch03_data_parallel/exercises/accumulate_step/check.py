@@ -1,7 +1,7 @@
 """A step over micro-batches that lets replicas drift apart."""
 
 from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World
-from coursekit.kit.one_process import HANGS, one_exchange
+from coursekit.kit.reference_training import HANGS, one_exchange
 
 from ..large_models_truth import Travels, right_if_large
 from ..left_alone_truth import leaves_alone

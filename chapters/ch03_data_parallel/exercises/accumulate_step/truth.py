@@ -3,7 +3,7 @@
 from torch import nn
 
 from coursekit.kit import complains
-from coursekit.kit.one_process import RATE, WRONG_LOSSES, flat, model_of, uneven_loss
+from coursekit.kit.reference_training import RATE, WRONG_LOSSES, flat, model_of, uneven_loss
 from pedagogy_lib.basics.closeness import close, told_gap
 
 from ..large_models_truth import known_of_layers

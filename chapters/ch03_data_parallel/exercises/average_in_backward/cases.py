@@ -8,8 +8,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from coursekit.kit import answering
-from coursekit.kit.one_process import batch_of, flat
-from coursekit.kit.requests import AllRequests
+from coursekit.kit.observed_calls import AllRequests
+from coursekit.kit.reference_training import batch_of, flat
 from pedagogy_lib.basics.closeness import close
 
 from ..large_models import cost_of_layers

@@ -1,7 +1,7 @@
 """Gradients that are averaged by a hook on each of them."""
 
 from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World, never
-from coursekit.kit.one_process import one_exchange
+from coursekit.kit.reference_training import one_exchange
 
 from ..large_models_truth import Travels, right_if_large
 from ..left_alone_truth import leaves_alone

@@ -5,10 +5,9 @@ from functools import cache
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit import complains, first_true
-from coursekit.kit.costs import TOLERANCE
-from coursekit.kit.one_process import HIDDEN, batch_of, one_exchange, slopes
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong, complains, first_true
+from coursekit.kit.message_costs import TOLERANCE
+from coursekit.kit.reference_training import HIDDEN, batch_of, one_exchange, slopes
 from pedagogy_lib.basics.closeness import close
 
 from ..large_models_truth import known_of_layers

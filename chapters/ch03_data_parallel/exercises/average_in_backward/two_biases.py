@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from coursekit.kit.one_process import HIDDEN, model_of
+from coursekit.kit.reference_training import HIDDEN, model_of
 
 
 class TwoBiases(nn.Module):

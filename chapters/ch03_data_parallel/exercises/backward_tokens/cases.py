@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from coursekit.kit import answering
-from coursekit.kit.one_process import flat, gradients_in
+from coursekit.kit.reference_training import flat, gradients_in
 
 PADDING = -100
 

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from coursekit.kit import complains
-from coursekit.kit.one_process import flat
+from coursekit.kit.reference_training import flat
 
 from .cases import LARGE, OF_LARGE, PADDING, in_short, model_of, pieces_of
 

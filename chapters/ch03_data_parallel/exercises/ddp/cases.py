@@ -3,7 +3,7 @@
 import torch.distributed as dist
 
 from coursekit.kit import answering
-from coursekit.kit.models import state_of
+from coursekit.kit.reference_training import state_of
 
 from ..branches import branches, bytes_of_branch
 from ..gradients_on_ranks import descend, gradients_of

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import Refused, first_true
-from coursekit.kit.on_ranks import IN_A_GROUP
+from coursekit.kit.rank_trials import IN_A_GROUP
 
 from ..branches import loss_along
 

@@ -2,7 +2,7 @@
 
 from math import log2
 
-from coursekit.kit.costs import tree_rounds
+from coursekit.kit.message_costs import tree_rounds
 
 
 def copies(how, n) -> float:

@@ -1,9 +1,7 @@
 """Which rank fell out of step, told from the recorded calls of all ranks."""
 
-from coursekit.kit import Formula
-from coursekit.kit.outcomes import outcome_of
-from coursekit.kit.values import plain
-from coursekit.protocol import Wrong
+from coursekit.kit import Formula, Wrong
+from coursekit.kit.results import outcome_of, plain
 
 from .recorded import MISTAKES, recorded_after
 from .truth import ALL_MISTAKES, truth

@@ -2,9 +2,8 @@
 
 from torch import nn
 
-from coursekit.kit import Formula, first_true
-from coursekit.protocol import Wrong
-from coursekit.trying import there
+from coursekit.kit import Formula, Wrong, first_true
+from coursekit.remote_answer import call_next_to_answer
 
 from .cases import BYTES, of_size
 from .truth import ALL_MISTAKES, buckets_of_torch
@@ -80,7 +79,9 @@ class Buckets(Formula):
             return
         yield from super().examine(by_number(answer))
         calls = (call for case in self.cases.values() for call in case)
-        changed = next(filter(None, (there(changes_by, answer, *call) for call in calls)), None)
+        changed = next(
+            filter(None, (call_next_to_answer(changes_by, answer, *call) for call in calls)), None
+        )
         if changed:
             raise Wrong(
                 "afterwards", f"the buckets are right, but {changed[0]}", "asked are lists of the "

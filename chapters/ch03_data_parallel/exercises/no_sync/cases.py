@@ -2,8 +2,7 @@
 
 import torch.distributed as dist
 
-from coursekit.kit import answering
-from coursekit.kit.refused import Refused
+from coursekit.kit import Refused, answering
 
 from ..branches import branches, bytes_of_branch, loss_along
 from ..gradients_on_ranks import gradients_of

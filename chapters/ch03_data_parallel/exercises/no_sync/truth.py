@@ -3,7 +3,7 @@
 from functools import cache
 
 from coursekit.kit import complains, first_true
-from coursekit.kit.models import state_of
+from coursekit.kit.reference_training import state_of
 
 from ..branches import branches
 from ..branches_truth import local_gradients

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import torch
 
-from coursekit.kit import Formula
-from coursekit.protocol import Wrong
-from coursekit.trying import there
+from coursekit.kit import Formula, Wrong
+from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.units import counted
 
 from ..left_alone import SEED, alike
@@ -70,10 +69,10 @@ class Untouching(Formula):
 
     def examine(self, answer):
         before, others = torch.get_rng_state(), random.getstate()
-        given = there(generators, answer)
+        given = call_next_to_answer(generators, answer)
         try:
             yield from super().examine(in_a_list(answer))
-            if not alike(there(generators, answer), given):
+            if not alike(call_next_to_answer(generators, answer), given):
                 raise Wrong(
                     "afterwards", "the samples are right, but the global generator is not as it "
                     "was", f"{SEED}. "

@@ -1,7 +1,7 @@
 """A parameter server that takes gradients as they come."""
 
 from coursekit.kit import Equals, Holds, RankExercise
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
 
 from .truth import (
     newest_weights,

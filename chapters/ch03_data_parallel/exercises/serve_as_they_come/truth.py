@@ -3,8 +3,7 @@
 import re
 from itertools import combinations
 
-from coursekit.kit import complains, first_true
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong, complains, first_true
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.basics.errors import HangError
 from pedagogy_lib.basics.hang_diagnosis import describe

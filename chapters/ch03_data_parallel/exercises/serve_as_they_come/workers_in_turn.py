@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector
 
 from coursekit.kit import answering
-from coursekit.kit.on_ranks import shared_folder
-from coursekit.kit.values import plain
+from coursekit.kit.rank_trials import shared_folder
+from coursekit.kit.results import plain
 
 SERVER, ENOUGH = 0, 30  # after so many pushes of one worker, nobody will tell it that it is over
 

@@ -7,9 +7,9 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from coursekit.kit import Refused, World
-from coursekit.kit.groups import noting_passed
-from coursekit.kit.models import EveryKind, loss_of, state_of, tensors_of
-from coursekit.kit.trials import numbers
+from coursekit.kit.collective_exercise import numbers
+from coursekit.kit.observed_calls import noting_passed
+from coursekit.kit.reference_training import EveryKind, loss_of, state_of, tensors_of
 from pedagogy_lib.basics.torch_private import WaitsNoticed
 
 from ..large_models import cost_of_large

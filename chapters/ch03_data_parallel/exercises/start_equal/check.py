@@ -1,7 +1,7 @@
 """Replicas that start equal."""
 
 from coursekit.kit import GROUP, At, Equals, RankExercise, World, never
-from coursekit.kit.requests import NOT_WAITED
+from coursekit.kit.observed_calls import NOT_WAITED
 
 from ..large_models_truth import Travels, right_if_large
 from ..left_alone_truth import leaves_alone

@@ -3,11 +3,10 @@
 from functools import cache
 from types import SimpleNamespace
 
-from coursekit.kit import first_true
-from coursekit.kit.costs import TOLERANCE, megabytes, near, tree_rounds
-from coursekit.kit.models import EveryKind, state_of, tensors_of
-from coursekit.kit.worlds import TOO_LONG
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong, first_true
+from coursekit.kit.message_costs import TOLERANCE, megabytes, near, tree_rounds
+from coursekit.kit.rank_exercise import TOO_LONG
+from coursekit.kit.reference_training import EveryKind, state_of, tensors_of
 from pedagogy_lib.basics.closeness import close, close_in_float32
 from pedagogy_lib.basics.errors import HangError
 

@@ -1,7 +1,7 @@
 """What the parts of a step take, on a clock that nothing but work moves on."""
 
 from coursekit.kit import Equals, Holds, RankExercise
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
 from pedagogy_lib.basics.closeness import close_in_float32
 
 from ..left_alone_truth import leaves_alone

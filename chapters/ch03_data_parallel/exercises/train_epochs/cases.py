@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch.utils.data import Dataset
 
 from coursekit.kit import Refused, answering
-from coursekit.kit.one_process import batch_of, flat, model_of
+from coursekit.kit.reference_training import batch_of, flat, model_of
 
 from ..left_alone import LeftAlone
 

@@ -1,7 +1,7 @@
 """A training loop that has yet to share out the samples of an epoch."""
 
 from coursekit.kit import At, Equals, RankExercise, World
-from coursekit.kit.one_process import HANGS
+from coursekit.kit.reference_training import HANGS
 from pedagogy_lib.basics.errors import HangError
 
 from ..left_alone_truth import leaves_alone

@@ -4,7 +4,7 @@ import itertools
 from collections import Counter
 
 from coursekit.kit import complains, first_true
-from coursekit.kit.one_process import (
+from coursekit.kit.reference_training import (
     RATE,
     ends_of_wrong_loops,
     flat,

@@ -4,7 +4,7 @@ import torch.distributed as dist
 from coursekit.content.ch01_gradient_accumulation.exercises.accumulation import merged
 from torch.nn.parallel import DistributedDataParallel
 
-from coursekit.kit.one_process import (
+from coursekit.kit.reference_training import (
     RATE,
     batch_of,
     flat,

@@ -3,7 +3,7 @@
 import torch
 
 from coursekit.kit import At, Equals, RankExercise, World
-from coursekit.kit.one_process import HANGS, not_exchanged
+from coursekit.kit.reference_training import HANGS, not_exchanged
 
 from ..left_alone_truth import leaves_alone
 from .cases import alone, train

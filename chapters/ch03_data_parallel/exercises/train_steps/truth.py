@@ -1,7 +1,7 @@
 """What is right, and what mistakes give."""
 
 from coursekit.kit import complains
-from coursekit.kit.one_process import WRONG_LOSSES, ends_of_wrong_loops, uneven_loss
+from coursekit.kit.reference_training import WRONG_LOSSES, ends_of_wrong_loops, uneven_loss
 from pedagogy_lib.basics.closeness import close
 
 from .cases import alone, union_of

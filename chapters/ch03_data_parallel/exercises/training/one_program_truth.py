@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coursekit.kit.one_process import flat
+from coursekit.kit.reference_training import flat
 
 from .one_program import BATCH, EPOCHS, FEATURES, SAMPLES, data_of
 

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import answering
-from coursekit.kit.one_process import flat
+from coursekit.kit.reference_training import flat
 
 from . import one_program as one
 from .saving_watched import calls_of_save, what_happens_to

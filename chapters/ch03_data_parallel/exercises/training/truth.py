@@ -2,8 +2,7 @@
 
 from functools import partial
 
-from coursekit.kit import complains
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong, complains
 from pedagogy_lib.basics.closeness import close
 
 from . import one_program_truth as one

@@ -5,7 +5,7 @@ import re
 import torch
 
 from coursekit.kit import first_true
-from coursekit.kit.costs import need_cost
+from coursekit.kit.message_costs import need_cost
 from pedagogy_lib.basics.errors import HangError
 
 from .cases import NUMBERS, OLD, Training

@@ -4,8 +4,8 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import Refused, World, answering
-from coursekit.kit.hashes import hashes_as_elsewhere
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.observed_calls import hashes_as_elsewhere
+from coursekit.kit.results import NO_RETURN
 
 GROUP_OF_3 = World(5, (1, 2, 4))
 

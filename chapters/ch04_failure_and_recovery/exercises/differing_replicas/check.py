@@ -3,7 +3,7 @@
 from collections import Counter
 
 from coursekit.kit import At, Equals, RankExercise, World, complains
-from coursekit.kit.hashes import HASHES
+from coursekit.kit.observed_calls import HASHES
 from coursekit.kit.tables import tabled
 from pedagogy_lib.basics.errors import HangError
 

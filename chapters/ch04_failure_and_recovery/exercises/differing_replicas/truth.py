@@ -1,6 +1,6 @@
 """What is right, and what mistakes give."""
 
-from coursekit.kit.costs import need_cost
+from coursekit.kit.message_costs import need_cost
 
 from .cases import model_of
 

@@ -3,7 +3,7 @@
 import operator
 
 from coursekit.kit import Equals, RankExercise
-from coursekit.kit.alone import Alone, alone
+from coursekit.kit.single_rank import Alone, run_alone
 
 from .cases import a_copy, an_error, copied_in_time, meanwhile, nothing_begun, one_by_one
 from .truth import found_in, states_wanted
@@ -19,7 +19,7 @@ EXERCISE = RankExercise(
         Alone("nothing to wait for", nothing_begun),
         Alone("a saving that fails", an_error),
     ],
-    work=alone,
+    work=run_alone,
     facts=[
         Equals("saved", states_wanted, called="what was saved"),
         Equals("waited", lambda trial, place: "saved 1", called="what wait() returned",

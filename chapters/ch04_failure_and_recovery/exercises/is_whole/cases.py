@@ -5,7 +5,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from coursekit.kit.outcomes import outcome_of
+from coursekit.kit.results import outcome_of
 
 LIST, RANKS = "files.json", ("rank-0.pt", "rank-1.pt", "rank-2.pt")
 

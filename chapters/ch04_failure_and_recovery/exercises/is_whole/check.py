@@ -1,7 +1,7 @@
 """Whether a checkpoint is whole: files that are missing, cut off, or changed."""
 
 from coursekit.protocol import Exercise, Wrong
-from coursekit.trying import there
+from coursekit.remote_answer import call_next_to_answer
 
 from .cases import looked_at
 from .truth import CASES, judge
@@ -9,7 +9,7 @@ from .truth import CASES, judge
 
 def examine(answer):
     for case, (happens, is_whole, why) in CASES.items():
-        outcome, is_as_before = there(looked_at, answer, happens)
+        outcome, is_as_before = call_next_to_answer(looked_at, answer, happens)
         judge(case, outcome, is_whole, why)
         if not is_as_before:
             raise Wrong(case, "the folder has changed", "is_whole only looks")

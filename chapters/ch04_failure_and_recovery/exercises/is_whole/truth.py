@@ -2,8 +2,8 @@
 
 import shutil
 
-from coursekit.kit.values import NO_RETURN
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
+from coursekit.kit.results import NO_RETURN
 
 from .cases import LIST, flipped
 

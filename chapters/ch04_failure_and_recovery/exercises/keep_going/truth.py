@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from coursekit.kit import Wrong
 from coursekit.labs import find_lab
-from coursekit.protocol import Wrong
-from coursekit.trying import there
+from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.basics.units import counted
 from pedagogy_lib.pictures.happenings import plot_happenings
@@ -131,7 +131,7 @@ def tried(answer, name, seconds=SECONDS) -> Case:
     """seconds: until it counts as hung. A rank that stands still has all others wait: they do not
     compute, and patience with a busy machine is none with those that wait.
     """
-    case = Case(name, there(happened, answer, name, seconds))
+    case = Case(name, call_next_to_answer(happened, answer, name, seconds))
     try:
         if not case.wrong:
             case.look()

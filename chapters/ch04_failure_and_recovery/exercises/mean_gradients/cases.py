@@ -3,10 +3,10 @@
 import torch
 
 from coursekit.kit import At, Refused, answering
-from coursekit.kit.differences import kind_of
-from coursekit.kit.requests import AllRequests
-from coursekit.kit.trials import LARGE, numbers
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.collective_exercise import LARGE, numbers
+from coursekit.kit.diagnoses import kind_of
+from coursekit.kit.observed_calls import AllRequests
+from coursekit.kit.results import NO_RETURN
 
 from . import gradients_reasons as why
 

@@ -5,7 +5,7 @@ from collections import Counter
 import torch
 
 from coursekit.kit import first_true
-from coursekit.kit.on_ranks import IN_A_GROUP
+from coursekit.kit.rank_trials import IN_A_GROUP
 from pedagogy_lib.basics.closeness import relative_gap
 from pedagogy_lib.basics.errors import HangError
 

@@ -2,9 +2,8 @@
 
 from collections import Counter
 
-from coursekit.kit import RankExercise, complains
-from coursekit.kit.in_this_process import InThisProcess
-from coursekit.protocol import Wrong
+from coursekit.kit import RankExercise, Wrong, complains
+from coursekit.kit.single_rank import InThisProcess
 
 from .cases import deal, deal_on_rank, dealt
 from .truth import NO_GROUP, ON_RANKS, REMEMBERS, explain, faults

@@ -1,6 +1,6 @@
 """What is right, and what mistakes give."""
 
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
 
 from .cases import stepped
 

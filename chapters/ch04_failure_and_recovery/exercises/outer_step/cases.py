@@ -4,8 +4,8 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import At, Refused, World, answering
-from coursekit.kit.requests import AllRequests
-from coursekit.kit.trials import LARGE
+from coursekit.kit.collective_exercise import LARGE
+from coursekit.kit.observed_calls import AllRequests
 
 from .failing_calls import Fault, goes_on, need_heard
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 
 from coursekit.kit import Refused
-from coursekit.kit.requests import Requests
+from coursekit.kit.observed_calls import Requests
 from pedagogy_lib.basics.torch_private import WaitsNoticed, request_in
 
 HALF = (

@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.trials import LARGE
+from coursekit.kit.collective_exercise import LARGE
 
 from .cases import LARGE_SHAPES, ROUNDS, way_of, weights_of
 

@@ -1,7 +1,6 @@
 """What is tried, and what runs next to the answer."""
 
-from coursekit.kit.outcomes import Outcome, outcome_of
-from coursekit.kit.values import plain
+from coursekit.kit.results import Outcome, outcome_of, plain
 
 PATIENCE = 0.5
 

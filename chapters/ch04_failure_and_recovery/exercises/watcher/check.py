@@ -1,9 +1,9 @@
 """Who has been silent for too long: counts that change, or do not, and one clock."""
 
-from coursekit.kit.on_ranks import NOT_TOLD
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.rank_trials import NOT_TOLD
+from coursekit.kit.results import NO_RETURN
 from coursekit.protocol import Exercise, Wrong
-from coursekit.trying import there
+from coursekit.remote_answer import call_next_to_answer
 
 from .cases import CASES, FIRST, ORDER, PATIENCE, looked
 from .truth import truth
@@ -21,19 +21,24 @@ SHARED = (
 
 def examine(answer):
     case, looks = "two watchers", [(0, {0: 1}, 10.0), (1, {0: 1}, 12.0)]
-    judge(case, there(looked, answer, 2, looks, None), looks, [([], FIRST), ([], SHARED)])
+    judge(
+        case,
+        call_next_to_answer(looked, answer, 2, looks, None),
+        looks,
+        [([], FIRST), ([], SHARED)],
+    )
     yield f"{case}: each has its own time"
     for case, (history, why) in CASES.items():
         looks = [(0, *one) for one in history]
         wanted = [(truth(history[: k + 1], PATIENCE), why) for k in range(len(history))]
-        judge(case, there(looked, answer, 1, looks, None), looks, wanted)
+        judge(case, call_next_to_answer(looked, answer, 1, looks, None), looks, wanted)
         yield f"{case}: {wanted[-1][0]}"
     case, looks = (
         "one dict, in which the counts change",
         [(0, {0: 2 + k, 1: 1}, 10 + 0.375 * k) for k in range(3)],
     )
     wanted = [([], ALIASED), ([], ALIASED), ([1], ALIASED)]
-    judge(case, there(looked, answer, 1, looks, {}), looks, wanted)
+    judge(case, call_next_to_answer(looked, answer, 1, looks, {}), looks, wanted)
     yield f"{case}: [1]"
 
 

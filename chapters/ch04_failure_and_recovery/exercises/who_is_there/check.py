@@ -1,7 +1,7 @@
 """Who takes part: several ask one store, at the same time, late, or never."""
 
 from coursekit.kit import RankExercise, complains
-from coursekit.kit.alone import Alone, alone
+from coursekit.kit.single_rank import Alone, run_alone
 
 from .cases import CASES, meet
 from .truth import TWO_TEXTS, faults, told
@@ -10,7 +10,7 @@ EXERCISE = RankExercise(
     "who_is_there",
     lab="keep_training",
     cases=[Alone(asks.what, meet, (asks,)) for asks in CASES],
-    work=alone,
+    work=run_alone,
     found=lambda case: ("got", "early", "late"),
     facts=[complains(faults)],
     told=told,

@@ -1,7 +1,7 @@
 """A file that is the old one or the new one, whatever happens to who writes it."""
 
 from coursekit.kit import RankExercise
-from coursekit.kit.alone import Alone, alone
+from coursekit.kit.single_rank import Alone, run_alone
 
 from .cases import (
     full_disk,
@@ -24,7 +24,7 @@ EXERCISE = RankExercise(
         Alone("several at once", many_at_once),
         Alone("the power fails", power_cut),
     ],
-    work=alone,
+    work=run_alone,
     timeout=20.0,  # it writes some thirty times, each time in a process of its own
     facts=[files_are_whole],
     found=lambda case: ("told", "held"),

@@ -1,7 +1,7 @@
 """What is right, and what mistakes give."""
 
-from coursekit.kit.costs import need_cost
-from coursekit.kit.hashes import HASHES
+from coursekit.kit.message_costs import need_cost
+from coursekit.kit.observed_calls import HASHES
 from pedagogy_lib.basics.errors import HangError
 
 from .cases import right_gradients

@@ -4,7 +4,7 @@ import warnings
 
 import torch
 
-from coursekit.kit.alone import most_bytes
+from coursekit.kit.single_rank import most_bytes
 
 from .chunked_losses import Problem, Rows
 

@@ -4,7 +4,7 @@ The truth comes from all logits at once: minus the logarithm of the softmax at e
 """
 
 from coursekit.kit import Equals, Holds, never
-from coursekit.kit.alone import Alone, WarmExercise, alone
+from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import CHUNKS, TRIALS, compare, measure_chunks
 from .truth import KEPT, known_of, of_wrong, why_no_loss, why_other_rows
@@ -16,7 +16,7 @@ EXERCISE = WarmExercise(
         *(Alone(name, compare, trial) for name, trial in TRIALS.items()),
         Alone(f"memory, {CHUNKS} chunks", measure_chunks),
     ],
-    work=alone,
+    work=run_alone,
     known=known_of,
     found=lambda case: ("loss", "gradients") if case.work is compare else ("at_most",),
     facts=[

@@ -3,7 +3,7 @@
 import torch
 
 from coursekit.kit.facts import ROUNDED
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
 from pedagogy_lib.basics.closeness import close_in_float32
 
 from .cases import compare

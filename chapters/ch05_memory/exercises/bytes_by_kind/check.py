@@ -1,8 +1,8 @@
 """What a model's states take, in the middle of a training."""
 
 from coursekit.kit import Equals, Holds, never
-from coursekit.kit.alone import Alone, WarmExercise, alone
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
+from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import KINDS, STATES, look
 from .truth import THREE_KINDS, known_of
@@ -10,7 +10,7 @@ from .truth import THREE_KINDS, known_of
 EXERCISE = WarmExercise(
     "bytes_by_kind",
     cases=[Alone(", ".join(state), look, state) for state in STATES],
-    work=alone,
+    work=run_alone,
     known=known_of,
     facts=[
         Holds("bytes", lambda got: isinstance(got, dict), "it returned {}",

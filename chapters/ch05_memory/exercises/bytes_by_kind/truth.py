@@ -3,7 +3,7 @@
 import sys
 from functools import cache
 
-from coursekit.kit.alone import on_our_rank
+from coursekit.kit.single_rank import on_our_rank
 
 from .cases import KINDS, STATES, made, tensors_of
 

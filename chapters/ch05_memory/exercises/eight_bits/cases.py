@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
 from pedagogy_lib.basics.torch_private import OperatorMode
 
 # For each case the shape, the block, and for each block the power of 2 that is its scale, or None.

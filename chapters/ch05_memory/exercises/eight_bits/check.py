@@ -7,8 +7,8 @@ then there is nothing to be rounded but what is asked. The truth goes block by b
 import torch
 
 from coursekit.kit import Equals, Holds, never
-from coursekit.kit.alone import Alone, WarmExercise, alone
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
+from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 from pedagogy_lib.basics.closeness import close_in_float32
 
 from .cases import CASES, COUNT, real_numbers, there_and_back, told
@@ -22,7 +22,7 @@ EXERCISE = WarmExercise(
         *(Alone(name, there_and_back, case) for name, case in CASES.items()),
         Alone("1,000 random numbers, some of them large", real_numbers),
     ],
-    work=alone,
+    work=run_alone,
     known=known_of,
     found=lambda case: (
         ("scales", "codes", "back") if case.work is there_and_back else ("came_back", "bytes")

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from coursekit.kit.trials import numbers
+from coursekit.kit.collective_exercise import numbers
 
 SHAPES = [(4,), (2,), (3, 2), ()]
 

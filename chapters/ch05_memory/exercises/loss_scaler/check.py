@@ -4,9 +4,8 @@ Gradients of a scaled loss are given, some with inf or nan in them. The truth is
 torch.amp.GradScaler.
 """
 
-from coursekit.kit import Equals, Holds, never
-from coursekit.kit.alone import Alone, WarmExercise, alone
-from coursekit.protocol import Wrong
+from coursekit.kit import Equals, Holds, Wrong, never
+from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import TRIALS, take_steps
 from .truth import known_of, right, told, wrong_gradients, wrong_scales, wrong_steps
@@ -34,7 +33,7 @@ EXERCISE = WithGenerator(
     cases=[
         Alone(f"{name}, window={trial[1]}", take_steps, trial) for name, trial in TRIALS.items()
     ],
-    work=alone,
+    work=run_alone,
     known=known_of,
     facts=[
         Holds("scale_after", lambda scales: scales.all(), "the scale has become 0",

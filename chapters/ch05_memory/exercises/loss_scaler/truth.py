@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import torch
 
-from coursekit.kit.alone import on_our_rank
+from coursekit.kit.single_rank import on_our_rank
 from pedagogy_lib.basics.closeness import close
 
 from .cases import TRIALS, flat, gradients_at, steps_of

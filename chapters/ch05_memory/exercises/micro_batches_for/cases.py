@@ -2,7 +2,7 @@
 
 import contextlib
 
-from coursekit.kit.outcomes import outcome_of
+from coursekit.kit.results import outcome_of
 
 TASKS = [  # batch, limit, fixed, each; the first tells misconceptions apart
     (60, 205, 80, 10), (60, 200, 80, 10), (60, 680, 80, 10), (60, 679, 80, 10),

@@ -4,7 +4,7 @@ On a rank: a search for what there is not may never come to an end.
 """
 
 from coursekit.kit import Equals
-from coursekit.kit.alone import Alone, WarmExercise, alone
+from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import TASKS, split
 from .truth import fewest, mistakes, refuses_what_does_not_fit, told, why_endless
@@ -15,7 +15,7 @@ EXERCISE = WarmExercise(
         Alone("batch {}, limit {:,}, fixed {:,}, each {:,}".format(*task), split, task)
         for task in TASKS
     ],
-    work=alone,
+    work=run_alone,
     found=lambda case: ("count",) if fewest(*case.args) else ("outcome",),
     facts=[
         refuses_what_does_not_fit,

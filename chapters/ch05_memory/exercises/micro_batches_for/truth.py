@@ -1,8 +1,8 @@
 """What is right, and what mistakes give."""
 
-from coursekit.kit.outcomes import number_in
+from coursekit.kit import Wrong
+from coursekit.kit.results import number_in
 from coursekit.kit.tables import tabled
-from coursekit.protocol import Wrong
 from pedagogy_lib.basics.errors import HangError
 
 from .cases import TASKS

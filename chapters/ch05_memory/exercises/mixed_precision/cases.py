@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.optim import SGD, Adam
 
-from coursekit.kit.alone import most_bytes
-from coursekit.kit.trials import numbers
+from coursekit.kit.collective_exercise import numbers
+from coursekit.kit.single_rank import most_bytes
 from pedagogy_lib.basics.closeness import close
 
 SHAPES = [(3, 4), (5,), (2, 3), ()]

@@ -6,7 +6,7 @@ parameters' own dtype.
 """
 
 from coursekit.kit import Equals, Holds, never
-from coursekit.kit.alone import Alone, WarmExercise, alone
+from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import STEPS_ON, TRIALS, count_bytes, train
 from .truth import NO_PAIR, known_of, mistakes, told
@@ -18,7 +18,7 @@ EXERCISE = WarmExercise(
         *(Alone(name, train, trial) for name, trial in TRIALS.items()),
         Alone("bytes of a number", count_bytes),
     ],
-    work=alone,
+    work=run_alone,
     known=known_of,
     found=lambda case: ("value_after",) if case.work is train else ("more", "in_step"),
     facts=[

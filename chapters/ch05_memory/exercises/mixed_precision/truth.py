@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from coursekit.kit.alone import on_our_rank
+from coursekit.kit.single_rank import on_our_rank
 
 from .cases import TRIALS, make_parameters, train, train_in_float32, values_of
 

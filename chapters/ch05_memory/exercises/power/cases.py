@@ -2,8 +2,8 @@
 
 import torch
 
-from coursekit.kit.alone import most_bytes
-from coursekit.kit.refused import Refused
+from coursekit.kit import Refused
+from coursekit.kit.single_rank import most_bytes
 
 TRIALS = {  # exponent, shape of x, what comes after
     "the fourth power of a vector": (4, (4,), "sum"),

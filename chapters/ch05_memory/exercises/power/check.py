@@ -4,7 +4,7 @@ The truth is x ** exponent itself, with autograd's own backward.
 """
 
 from coursekit.kit import Equals, Holds, never
-from coursekit.kit.alone import Alone, WarmExercise, alone
+from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import TRIALS, compare, measure_kept
 from .truth import NOTHING_KEPT, known_of, telling, why_other_gradient
@@ -16,7 +16,7 @@ EXERCISE = WarmExercise(
         *(Alone(name, compare, trial) for name, trial in TRIALS.items()),
         Alone("memory", measure_kept),
     ],
-    work=alone,
+    work=run_alone,
     known=known_of,
     found=lambda case: ("y", "gradient") if case.work is compare else ("kept",),
     facts=[

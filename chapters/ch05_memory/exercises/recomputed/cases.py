@@ -5,7 +5,7 @@ import warnings
 
 import torch
 
-from coursekit.kit.alone import most_bytes
+from coursekit.kit.single_rank import most_bytes
 from pedagogy_lib.basics.closeness import close
 
 from ..power.cases import need_function

@@ -4,7 +4,7 @@ The truth is function(x) itself, from the same seed, without anything recomputed
 """
 
 from coursekit.kit import Equals, Holds, never
-from coursekit.kit.alone import Alone, WarmExercise, alone
+from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import CHUNKS, TRIALS, compare, measure_chunks
 from .truth import KEPT, MOVED, explain, found_on, known_of, mistakes, told
@@ -16,7 +16,7 @@ EXERCISE = WarmExercise(
         *(Alone(name, compare, trial) for name, trial in TRIALS.items()),
         Alone(f"memory, {CHUNKS} chunks", measure_chunks),
     ],
-    work=alone,
+    work=run_alone,
     known=known_of,
     found=found_on,
     facts=[

@@ -7,8 +7,8 @@ neighbour, in magnitude. The neighbours are computed from exponents, not from bi
 import torch
 
 from coursekit.kit import Equals, Holds, never
-from coursekit.kit.alone import Alone, WarmExercise, alone
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
+from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import COPIES, EXACT, IN_PLACE, LOWER, PLACES, count, draw_twice, keep_exact, try_shapes
 from .truth import (
@@ -37,7 +37,7 @@ EXERCISE = WarmExercise(
         Alone("other shapes", try_shapes),
         Alone("three calls", draw_twice),
     ],
-    work=alone,
+    work=run_alone,
     found=lambda case: FOUND[case.work],
     facts=[
         needs_no_fault(),

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coursekit.kit.alone import most_bytes
-from coursekit.kit.one_process import RATE, flat, gradients_in, note_gradients
+from coursekit.kit.reference_training import RATE, flat, gradients_in, note_gradients
+from coursekit.kit.single_rank import most_bytes
 from pedagogy_lib.measuring.recorder import mark
 
 SAMPLES, FEATURES, WIDTH = 128, 8, 64

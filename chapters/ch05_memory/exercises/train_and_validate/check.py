@@ -1,8 +1,8 @@
 """Graphs that validation keeps, beside a training."""
 
 from coursekit.kit import Equals, Holds, never
-from coursekit.kit.alone import Alone, WarmExercise, alone
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
+from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import LASTS, TRAININGS, measure_trainings, try_training
 from .truth import known_of, no_graph_is_kept, told, what_may_be_left, wrong_gradients, wrong_means
@@ -15,7 +15,7 @@ EXERCISE = WarmExercise(
         *(Alone(name, try_training, sizes) for name, sizes in TRAININGS.items()),
         Alone("memory", measure_trainings),
     ],
-    work=alone,
+    work=run_alone,
     known=known_of,
     found=lambda case: (
         ("gradients", "means", "left") if case.work is try_training else ("needs",)

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit.alone import on_our_rank
-from coursekit.kit.one_process import flat, gradients_in, note_gradients
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
+from coursekit.kit.reference_training import flat, gradients_in, note_gradients
+from coursekit.kit.single_rank import on_our_rank
 from pedagogy_lib.basics.closeness import close
 
 from .cases import SAMPLES, TRAININGS, make_batches, start, train, try_training

@@ -2,10 +2,9 @@
 
 import torch
 
-from coursekit.kit import Equals
-from coursekit.kit.differences import kind_of, ratio
-from coursekit.kit.one_process import model_of, slopes
-from coursekit.protocol import Wrong
+from coursekit.kit import Equals, Wrong
+from coursekit.kit.diagnoses import kind_of, ratio
+from coursekit.kit.reference_training import model_of, slopes
 from pedagogy_lib.basics.closeness import close
 
 from ..reduce_gradients.cases import part_of

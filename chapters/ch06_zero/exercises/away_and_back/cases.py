@@ -5,9 +5,9 @@ import contextlib
 import torch
 from torch import nn
 
-from coursekit.kit.outcomes import plain
-from coursekit.kit.refused import Refused
-from coursekit.kit.trials import numbers
+from coursekit.kit import Refused
+from coursekit.kit.collective_exercise import numbers
+from coursekit.kit.results import without_graph
 from pedagogy_lib.basics.torch_private import ResizesWatched, is_in_storage, is_same_storage
 from pedagogy_lib.measuring.recorder import measure, peak_bytes_in
 
@@ -64,7 +64,7 @@ def lend(answer, group, case):
     lent = Lent(case)
     with lent.marking():
         got = answer(lent.flat, lent.new, lent.meanwhile)
-    flat, found = lent.flat, {"calls": len(lent.seen), "got": plain(got)}
+    flat, found = lent.flat, {"calls": len(lent.seen), "got": without_graph(got)}
     found["freed"], found["taken"], found["shape_away"] = lent.seen[0] if lent.seen else (0, 0, [])
     found |= {
         "shape": list(flat.shape),

@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.trials import numbers
+from coursekit.kit.collective_exercise import numbers
 
 from .cases import NEW
 

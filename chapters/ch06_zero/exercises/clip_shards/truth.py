@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
 
 from .cases import copies_of, of_place
 

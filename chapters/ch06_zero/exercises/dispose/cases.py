@@ -4,7 +4,7 @@ from operator import is_not
 
 import torch
 
-from coursekit.kit.trials import numbers
+from coursekit.kit.collective_exercise import numbers
 from pedagogy_lib.measuring.recorder import measure, peak_bytes_in, traffic_in
 
 from ..units_in_memory import SHAPES, Held, length_of_shard

@@ -5,8 +5,8 @@ import operator
 import torch
 
 from coursekit.kit import Formula
-from coursekit.kit.trials import numbers
-from coursekit.kit.values import text_of
+from coursekit.kit.collective_exercise import numbers
+from coursekit.kit.results import text_of
 
 from .cases import described
 from .truth import MISTAKES, truth

@@ -4,9 +4,8 @@ import contextlib
 
 import torch.distributed as dist
 
-from coursekit.kit import answering
-from coursekit.kit.refused import Refused
-from coursekit.kit.trials import numbers
+from coursekit.kit import Refused, answering
+from coursekit.kit.collective_exercise import numbers
 from pedagogy_lib.basics.torch_private import ResizesWatched, is_in_storage, is_same_storage
 
 from ..units_in_memory import Held, length_of_shard

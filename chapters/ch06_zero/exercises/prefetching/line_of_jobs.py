@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass
 from functools import partial
 
-from coursekit.kit.refused import Refused
+from coursekit.kit import Refused
 from pedagogy_lib.basics.torch_private import OperatorMode, version_of
 from pedagogy_lib.measuring.bytes_of_calls import RULES, calls_of
 

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit.one_process import flat
+from coursekit.kit.reference_training import flat
 
 BLOCKS, WIDTH, STEPS, SAMPLES, RATE = 3, 6, 3, 4, 0.3
 

@@ -3,8 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit.one_process import flat
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
+from coursekit.kit.reference_training import flat
 
 from .cases import BLOCKS, STEPS, Small, batch_of, make_optimizer
 

@@ -5,7 +5,7 @@ from math import prod
 import torch
 import torch.nn.functional as F
 
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
 
 from ..broken_zero_truth import MIXES
 from ..reduce_gradients.cases import part_of

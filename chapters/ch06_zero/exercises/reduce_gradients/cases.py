@@ -5,7 +5,7 @@ import torch.distributed as dist
 from torch import nn
 
 from coursekit.kit import answering
-from coursekit.kit.trials import LARGE, numbers
+from coursekit.kit.collective_exercise import LARGE, numbers
 from pedagogy_lib.basics.closeness import close
 
 SHAPES = [(2, 3), (5,), (), (5, 1)]  # 17 numbers: padding for 2, 3 and 4 ranks

@@ -1,7 +1,7 @@
 """Gradients of which each rank gets its part."""
 
 from coursekit.kit import GROUP, At, Equals, Holds, RankExercise, Sends, World, never
-from coursekit.kit.trials import LARGE
+from coursekit.kit.collective_exercise import LARGE
 
 from .cases import reduce_twice
 from .truth import GLOO, NO_GRADIENT, PADDED, mean_part, mistakes, why_left, why_not_given

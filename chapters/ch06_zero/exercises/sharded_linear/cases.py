@@ -3,8 +3,8 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit.alone import bytes_alive
-from coursekit.kit.refused import Refused
+from coursekit.kit import Refused
+from coursekit.kit.single_rank import bytes_alive
 from pedagogy_lib.measuring.bytes_of_calls import tensors_in
 
 ONE, THREE = (1, 4, 6), (3, 6, 6)  # layers, outputs, inputs

@@ -9,9 +9,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from coursekit.kit import At, World
-from coursekit.kit.one_process import FEATURES, batch_of
-from coursekit.kit.refused import Refused
+from coursekit.kit import At, Refused, World
+from coursekit.kit.reference_training import FEATURES, batch_of
 
 from ..broken_zero import Maker
 

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch.func import functional_call
 
-from coursekit.kit.contributions import ranks_text
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
+from coursekit.kit.diagnoses import ranks_text
 
 from ..broken_zero_truth import FRESH, MIXES, train_alone
 from .cases import Switched, batches_of, weights_of

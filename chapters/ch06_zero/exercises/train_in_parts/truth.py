@@ -5,8 +5,8 @@ from math import ceil
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit.differences import kind_of
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
+from coursekit.kit.diagnoses import kind_of
 
 from ..broken_zero_truth import FRESH, MIXES, train_alone
 from .cases import gradient_of, start_of

@@ -3,7 +3,7 @@
 import weakref
 from functools import partial
 
-from coursekit.kit.refused import Refused
+from coursekit.kit import Refused
 
 NOTHING = (
     "no unit is reduced. is_ready strikes the parameter off self.missing[unit], and reduces with "

@@ -5,7 +5,7 @@ from functools import partial
 
 import torch.distributed as dist
 
-from coursekit.kit.models import SAMPLES, equal_models, loss_of, share_of
+from coursekit.kit.reference_training import SAMPLES, equal_models, loss_of, share_of
 from pedagogy_lib.measuring.recorder import mark, measure, peak_bytes_in, traffic_in
 
 from ..trained_alone import Stack, make_optimizer

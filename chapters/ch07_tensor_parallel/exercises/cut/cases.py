@@ -6,9 +6,9 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import At
-from coursekit.kit.both_ways import need_tensor
-from coursekit.kit.groups import Calls
-from coursekit.kit.trials import numbers
+from coursekit.kit.collective_exercise import numbers
+from coursekit.kit.forward_backward import need_tensor
+from coursekit.kit.observed_calls import Calls
 from pedagogy_lib.basics.torch_private import is_in_storage
 
 

@@ -1,9 +1,9 @@
 """A part of a tensor, for each rank: exercise cut."""
 
 from coursekit.kit import RankExercise, World, never
-from coursekit.kit.both_ways import right
-from coursekit.kit.counted import Counted
-from coursekit.kit.on_ranks import IN_A_GROUP
+from coursekit.kit.forward_backward import right
+from coursekit.kit.message_costs import Counted
+from coursekit.kit.rank_trials import IN_A_GROUP
 
 from .cases import Cut, cut_on_rank
 from .truth import UNEVEN, part_of, sizes

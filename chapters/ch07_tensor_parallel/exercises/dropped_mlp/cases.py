@@ -4,9 +4,9 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from coursekit.kit.differences import kind_of
-from coursekit.kit.outcomes import NO_RETURN
-from coursekit.kit.refused import Refused
+from coursekit.kit import Refused
+from coursekit.kit.diagnoses import kind_of
+from coursekit.kit.results import RETURNS_NONE
 from coursekit.labs import find_lab
 from pedagogy_lib.basics.closeness import close
 
@@ -57,7 +57,7 @@ def of_call(answer, p, randomness, hidden, weight, slope) -> dict:
 def need_like(y, wanted):
     if not isinstance(y, torch.Tensor):
         what = f"it returned {y!r:.60}; expected a tensor"
-        raise Refused(what, NO_RETURN if y is None else "")
+        raise Refused(what, RETURNS_NONE if y is None else "")
     if kind_of(y) != kind_of(wanted):
         raise Refused(f"y is {kind_of(y)}, expected {kind_of(wanted)}", "")
     if not y.requires_grad:

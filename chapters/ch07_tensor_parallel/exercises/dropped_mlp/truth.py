@@ -5,8 +5,7 @@ from itertools import combinations
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit import Holds
-from coursekit.protocol import Wrong
+from coursekit.kit import Holds, Wrong
 
 from .cases import COMMON, PART, RATES, SAMPLES, WIDTH, P
 

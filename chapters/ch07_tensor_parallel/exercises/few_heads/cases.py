@@ -3,10 +3,9 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import At
-from coursekit.kit.refused import Refused
-from coursekit.kit.requests import all_waited
-from coursekit.kit.trials import numbers
+from coursekit.kit import At, Refused
+from coursekit.kit.collective_exercise import numbers
+from coursekit.kit.observed_calls import all_waited
 
 SIZE = 2  # of a head
 

@@ -1,7 +1,7 @@
 """Attention on more ranks than key-value heads: exercise few_heads. The truth is one process."""
 
 from coursekit.kit import Equals, RankExercise, World, never
-from coursekit.kit.counted import Counted
+from coursekit.kit.message_costs import Counted
 
 from .cases import attend, of
 from .truth import (

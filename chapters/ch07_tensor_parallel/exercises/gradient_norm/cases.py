@@ -4,11 +4,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit import answering
-from coursekit.kit.outcomes import NO_RETURN
-from coursekit.kit.refused import Refused
-from coursekit.kit.requests import all_waited
-from coursekit.kit.trials import numbers, turned
+from coursekit.kit import Refused, answering
+from coursekit.kit.collective_exercise import numbers, turned
+from coursekit.kit.observed_calls import all_waited
+from coursekit.kit.results import RETURNS_NONE
 
 # {name: its shape on a rank, along which dim it is cut}; None: every rank has all of it
 KINDS = {
@@ -64,7 +63,7 @@ def measure_norm(answer, group, case):
     try:
         length = float(norm)
     except (TypeError, ValueError, RuntimeError):
-        why = NO_RETURN if norm is None else "asked is one number, for the whole model"
+        why = RETURNS_NONE if norm is None else "asked is one number, for the whole model"
         raise Refused(f"it returned {norm!r:.60}", why) from None
     return {
         "length": length,

@@ -1,7 +1,7 @@
 """The length of a gradient of which each rank has a part. The truth is what torch finds in one."""
 
 from coursekit.kit import GROUP, At, Equals, RankExercise, World, never
-from coursekit.kit.values import VIEW
+from coursekit.kit.results import VIEW
 from pedagogy_lib.basics.closeness import close_in_float32
 
 from .cases import MODELS, length, measure_norm

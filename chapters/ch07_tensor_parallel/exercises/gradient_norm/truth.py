@@ -2,7 +2,7 @@
 
 import math
 
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
 
 from .cases import FROZEN, KINDS, MODELS, flat, gradient_of, length, norm_of
 

@@ -7,10 +7,9 @@ import os
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import GROUP, At, World, answering
-from coursekit.kit.differences import kind_of
-from coursekit.kit.refused import Refused
-from coursekit.kit.requests import all_waited
+from coursekit.kit import GROUP, At, Refused, World, answering
+from coursekit.kit.diagnoses import kind_of
+from coursekit.kit.observed_calls import all_waited
 
 LOWEST = -torch.inf
 

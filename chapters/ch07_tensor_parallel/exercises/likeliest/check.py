@@ -1,8 +1,8 @@
 """The likeliest token, where each rank has the logits of some."""
 
 from coursekit.kit import Equals, RankExercise, never
-from coursekit.kit.counted import Counted
-from coursekit.kit.on_ranks import IN_A_GROUP
+from coursekit.kit.message_costs import Counted
+from coursekit.kit.rank_trials import IN_A_GROUP
 
 from ..pieces_truth import SAME_CALLS
 from .cases import CASES, choose, tokens

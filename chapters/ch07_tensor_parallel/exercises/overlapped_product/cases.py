@@ -5,11 +5,10 @@ import warnings
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import At, World
-from coursekit.kit.both_ways import autograd_function
-from coursekit.kit.differences import kind_of
-from coursekit.kit.refused import Refused
-from coursekit.kit.trials import numbers, turned
+from coursekit.kit import At, Refused, World
+from coursekit.kit.collective_exercise import numbers, turned
+from coursekit.kit.diagnoses import kind_of
+from coursekit.kit.forward_backward import autograd_function
 from pedagogy_lib.basics.torch_private import OperatorMode
 
 INPUTS, OUTPUTS = 5, 3  # of a rank; no other dims are of these sizes

@@ -5,7 +5,7 @@ what is demanded of the order of events is seen, not timed.
 """
 
 from coursekit.kit import GROUP, Equals, Holds, RankExercise, World, never
-from coursekit.kit.values import VIEW
+from coursekit.kit.results import VIEW
 
 from ..pieces_truth import SAME_CALLS
 from .cases import ONCE, multiply, of

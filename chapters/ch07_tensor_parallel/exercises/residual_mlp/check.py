@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from coursekit.kit import At, World
-from coursekit.kit.both_ways import as_one_process, right
+from coursekit.kit.forward_backward import as_one_process, right
 
 FINDS_A_BUG = True
 

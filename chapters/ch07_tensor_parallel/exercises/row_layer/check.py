@@ -4,10 +4,10 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import At, World
-from coursekit.kit.both_ways import as_one_process, right
-from coursekit.kit.counted import Counted
-from coursekit.kit.differences import kind_of, told
-from coursekit.kit.trials import numbers
+from coursekit.kit.collective_exercise import numbers
+from coursekit.kit.diagnoses import kind_of, told
+from coursekit.kit.forward_backward import as_one_process, right
+from coursekit.kit.message_costs import Counted
 from pedagogy_lib.basics.closeness import close
 
 FINDS_A_BUG = True

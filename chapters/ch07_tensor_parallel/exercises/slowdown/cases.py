@@ -1,6 +1,6 @@
 """What the cases and the truth share."""
 
-from coursekit.kit.spreading import steps_round_ring
+from coursekit.kit.message_costs import steps_round_ring
 from coursekit.kit.tables import tabled
 
 # {case: (compute_seconds, sums, sum_bytes, n, inside, between)}; a link is the slowest in the ring,

@@ -2,7 +2,7 @@
 
 import math
 
-from coursekit.kit.spreading import steps_round_ring
+from coursekit.kit.message_costs import steps_round_ring
 
 from .cases import seconds
 

@@ -3,12 +3,10 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import answering
-from coursekit.kit.groups import Calls, noting_passed, parts_of
-from coursekit.kit.outcomes import NO_RETURN
-from coursekit.kit.refused import Refused
-from coursekit.kit.requests import all_waited
-from coursekit.kit.trials import turned
+from coursekit.kit import Refused, answering
+from coursekit.kit.collective_exercise import turned
+from coursekit.kit.observed_calls import Calls, all_waited, noting_passed, parts_of
+from coursekit.kit.results import RETURNS_NONE
 from pedagogy_lib.measuring.bytes_of_calls import RULES, tensors_in
 
 UPSTREAM = 3.0  # the gradient that the loss gets: backward() of 3 times the loss
@@ -62,7 +60,7 @@ class CallsBack(Calls):
 
 def need_number(loss):
     if loss is None:
-        raise Refused("it returned None", NO_RETURN)
+        raise Refused("it returned None", RETURNS_NONE)
     if not isinstance(loss, torch.Tensor):
         raise Refused(
             f"it returned {loss!r:.40}",

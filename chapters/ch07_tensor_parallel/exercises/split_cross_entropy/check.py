@@ -5,9 +5,9 @@ import math
 import torch
 
 from coursekit.kit import GROUP, At, Equals, Holds, RankExercise, World, never
-from coursekit.kit.counted import Counted
-from coursekit.kit.groups import PASSED_BY
-from coursekit.kit.values import VIEW
+from coursekit.kit.message_costs import Counted
+from coursekit.kit.observed_calls import PASSED_BY
+from coursekit.kit.results import VIEW
 
 from .cases import MANY, SCORES, TARGETS, lose
 from .truth import (

@@ -5,7 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit.groups import parts_of
+from coursekit.kit.observed_calls import parts_of
 
 from .cases import UPSTREAM
 

@@ -4,8 +4,8 @@ The truth is one process. Work is counted in multiplications of matrices, bytes 
 """
 
 from coursekit.kit import At, Holds, RankExercise, World, never
-from coursekit.kit.both_ways import right, ring_bytes
-from coursekit.kit.counted import Counted
+from coursekit.kit.forward_backward import right, ring_bytes
+from coursekit.kit.message_costs import Counted
 
 from .cases import try_split
 from .truth import why_sent, y_bytes, y_of

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
 from pedagogy_lib.basics.closeness import close
 
 from .cases import matrices

@@ -3,8 +3,8 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit.both_ways import both_ways
-from coursekit.kit.refused import Refused
+from coursekit.kit import Refused
+from coursekit.kit.forward_backward import run_both_ways
 from pedagogy_lib.basics.units import brief
 
 SAMPLES, WIDTH, FEATURES = 4, 3, 5
@@ -41,7 +41,7 @@ def try_expert(answer, group, case):
         noted.append(not torch.equal(part.detach(), as_it_was))  # it may be put back later
         return y
 
-    found = both_ways(call, {"its matrix": a}, slope)
+    found = run_both_ways(call, {"its matrix": a}, slope)
     found |= {"argument": part.detach(), "is_copy": noted[0]}
     if case.args == ("nothing",):  # after relu it has done more: a gradient is wrong
         found["overwritten"] = noted[1] or not torch.equal(part.detach(), as_it_was)

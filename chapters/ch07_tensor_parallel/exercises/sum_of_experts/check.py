@@ -1,7 +1,7 @@
 """An all-reduce that overwrites what autograd still needs: exercise sum_of_experts."""
 
 from coursekit.kit import At, RankExercise, World, never
-from coursekit.kit.both_ways import HANG, NOT_CONSTANT, right
+from coursekit.kit.forward_backward import HANG, NOT_CONSTANT, right
 
 from .cases import BEFORE, try_expert
 from .truth import CHANGED, gates, gradients_of, y_of

@@ -1,8 +1,8 @@
 """Gradients of what is whole on every rank, after a backward of pieces."""
 
 from coursekit.kit import Equals, RankExercise, never
-from coursekit.kit.counted import Counted
-from coursekit.kit.values import VIEW
+from coursekit.kit.message_costs import Counted
+from coursekit.kit.results import VIEW
 
 from ..pieces_truth import SAME_CALLS
 from .cases import CASES, sum_on_rank

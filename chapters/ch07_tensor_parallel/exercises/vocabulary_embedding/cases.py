@@ -4,13 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coursekit.kit import answering
-from coursekit.kit.groups import noting_passed
-from coursekit.kit.on_ranks import IN_A_GROUP
-from coursekit.kit.outcomes import NO_RETURN
-from coursekit.kit.refused import Refused
-from coursekit.kit.requests import all_waited
-from coursekit.kit.trials import turned
+from coursekit.kit import Refused, answering
+from coursekit.kit.collective_exercise import turned
+from coursekit.kit.observed_calls import all_waited, noting_passed
+from coursekit.kit.rank_trials import IN_A_GROUP
+from coursekit.kit.results import RETURNS_NONE
 
 TOKENS = 10  # never shared out evenly among three
 
@@ -42,7 +40,7 @@ def embed(answer, group, case):
     with answering(), all_waited():
         y = layer(tokens)
         if not isinstance(y, torch.Tensor):
-            raise Refused(f"forward returned {y!r:.40}", NO_RETURN if y is None else "")
+            raise Refused(f"forward returned {y!r:.40}", RETURNS_NONE if y is None else "")
         fits = y.shape == exits.whole.shape
         with noting_passed() as passed:
             if y.requires_grad and fits:

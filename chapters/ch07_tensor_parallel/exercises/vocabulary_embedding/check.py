@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 
 from coursekit.kit import GROUP, At, Equals, Holds, RankExercise, World, never
-from coursekit.kit.counted import Counted
-from coursekit.kit.values import VIEW
+from coursekit.kit.message_costs import Counted
+from coursekit.kit.results import VIEW
 
 from .cases import ALL, TABLE, embed
 from .truth import ALL_LEAVE, TRUTHS, gradient, rows, why_not_once, wrong_gradients, wrong_rows

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit.groups import PASSED_BY, parts_of
+from coursekit.kit.observed_calls import PASSED_BY, parts_of
 from pedagogy_lib.basics.closeness import close
 
 from .cases import TABLE, TOKENS, by_token, slope

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import torch
 
 from coursekit.kit import Refused
-from coursekit.kit.outcomes import NO_RETURN
+from coursekit.kit.results import RETURNS_NONE
 
 from ..stage.cases import draw
 
@@ -99,7 +99,7 @@ def need_leaf(seen):
 
 def need_pair(returned):
     if returned is None:
-        raise Refused("it returned None", NO_RETURN)
+        raise Refused("it returned None", RETURNS_NONE)
     is_pair = isinstance(returned, (tuple, list)) and len(returned) == 2
     if not is_pair:
         raise Refused(f"it returned {returned!r:.60}", "asked are two gradients: of x1, and of x2")

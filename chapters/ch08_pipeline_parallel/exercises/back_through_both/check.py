@@ -4,7 +4,7 @@ What the truth is: both slices in one graph, without a leaf between them, gone t
 """
 
 from coursekit.kit import Equals, never
-from coursekit.kit.in_this_process import InThisProcess
+from coursekit.kit.single_rank import InThisProcess
 
 from .cases import CASES, at_work
 from .truth import LISTS, mistakes, truth

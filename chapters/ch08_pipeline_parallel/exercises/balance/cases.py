@@ -3,7 +3,7 @@
 import random
 from contextlib import suppress
 
-from coursekit.kit.outcomes import outcome_of
+from coursekit.kit.results import outcome_of
 
 LISTS = {  # {case: [(seconds of each layer, stages), …]}; the first tell misconceptions apart
     "the last one takes longest": [([1, 2, 1, 2, 3, 9], 3)],

@@ -4,7 +4,7 @@ The truth is the lowest number of seconds that is enough for each stage, whateve
 """
 
 from coursekit.kit import RankExercise, complains
-from coursekit.kit.alone import Alone, alone
+from coursekit.kit.single_rank import Alone, run_alone
 
 from .cases import LAYERS, LISTS, STAGES, TOO_FEW, large_list, random_lists, share_out
 from .truth import SECONDS, complaints, told, told_slow
@@ -18,7 +18,7 @@ EXERCISE = RankExercise(
         Alone("fewer layers than stages", share_out, (TOO_FEW,)),
         Alone(f"{LAYERS} layers on {STAGES} stages", share_out, ([large_list()],)),
     ],
-    work=alone,
+    work=run_alone,
     facts=[complains(complaints)],
     told=told,
     explain=told_slow,

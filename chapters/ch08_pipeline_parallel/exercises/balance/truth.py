@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
-from coursekit.kit import first_true
-from coursekit.kit.outcomes import NO_RETURN, Outcome
+from coursekit.kit import Wrong, first_true
+from coursekit.kit.results import RETURNS_NONE, Outcome
 from coursekit.kit.tables import tabled
-from coursekit.protocol import Wrong
 from pedagogy_lib.basics.errors import HangError
 
 from .cases import LAYERS, LISTS, large_list, random_lists
@@ -113,7 +112,7 @@ def faults(shared):
         )
     if not isinstance(sizes, list):
         asked = "what is asked for is a list: a size for each stage"
-        yield f"it returned {sizes}", NO_RETURN if sizes is None else asked
+        yield f"it returned {sizes}", RETURNS_NONE if sizes is None else asked
     if shared.changed:
         yield "`seconds` has changed", "it belongs to the caller: copy it first"
     if len(sizes) != stages or sum(sizes) != len(seconds) or min(sizes) < 1:

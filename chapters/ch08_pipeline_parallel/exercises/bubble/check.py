@@ -1,7 +1,7 @@
 """The bubble of GPipe, in both conventions."""
 
 from coursekit.kit import Formula
-from coursekit.kit.values import equal, is_number, text_of
+from coursekit.kit.results import equal, is_number, text_of
 from pedagogy_lib.basics.units import counted
 
 from .cases import ANY

@@ -5,10 +5,9 @@ import contextlib
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import At, World
-from coursekit.kit.refused import Refused
-from coursekit.kit.requests import Requests
-from coursekit.kit.trials import fine_numbers
+from coursekit.kit import At, Refused, World
+from coursekit.kit.collective_exercise import fine_numbers
+from coursekit.kit.observed_calls import Requests
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.measuring.messages_in_turn import messages_in_turn
 

@@ -1,8 +1,8 @@
 """Two ranks that send to each other, and wait for ever: on Gloo, or where messages take turns."""
 
 from coursekit.kit import Equals, Holds, RankExercise, never
-from coursekit.kit.outcomes import NO_RETURN
-from coursekit.kit.trials import RAISED
+from coursekit.kit.collective_exercise import RAISED
+from coursekit.kit.results import RETURNS_NONE
 
 from .cases import CASES, SIZES, TIMES, exchange_often, exchanges
 from .truth import TIMEOUT_SECONDS, from_peer, mistakes, why_begun, why_it_hangs
@@ -23,7 +23,7 @@ EXERCISE = RankExercise(
               "the numbers are right, but one message each way is enough: each one has a latency. "
               "(Objects travel as two: a length, and what they are pickled to)"),
         Equals("returned", from_peer, lambda trial, place: {
-            f"return `incoming`, as it did: {NO_RETURN}": dict.fromkeys(exchanges()),
+            f"return `incoming`, as it did: {RETURNS_NONE}": dict.fromkeys(exchanges()),
         }, "what is returned by the exchange", "return `incoming`, as it did"),
     ],
     told=f"{' and '.join(SIZES)} each way, {TIMES} times",

@@ -1,8 +1,7 @@
 """Versions of the weights that are all the same memory."""
 
-from coursekit.kit import RankExercise
-from coursekit.protocol import Wrong
-from coursekit.trying import there
+from coursekit.kit import RankExercise, Wrong
+from coursekit.remote_answer import call_next_to_answer
 
 from ..unflushed import NOT_REQUIRED
 from ..unflushed_truth import STAGE_WAS_RIGHT, cases_with, facts_with, names_found, told
@@ -14,7 +13,7 @@ FINDS_A_BUG = True
 
 class OfAClass(RankExercise):
     def trials(self, answer):
-        if shown := there(shown_unless_of_its_kind, answer):
+        if shown := call_next_to_answer(shown_unless_of_its_kind, answer):
             why = (
                 "it is to remain a class InPlaceStage(pipedream.StashingStage); give check() the "
                 "class itself"

@@ -7,8 +7,8 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
-from coursekit.kit.outcomes import outcome_of
-from coursekit.kit.trials import turned
+from coursekit.kit.collective_exercise import turned
+from coursekit.kit.results import outcome_of
 
 from ..stage.cases import draw
 

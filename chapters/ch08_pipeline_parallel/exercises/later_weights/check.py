@@ -1,8 +1,7 @@
 """A linear layer whose weights get their gradients later. The truth is F.linear."""
 
 from coursekit.kit import Equals, never
-from coursekit.kit.alone import Alone
-from coursekit.kit.in_this_process import InThisProcess
+from coursekit.kit.single_rank import Alone, InThisProcess
 
 from .cases import Layer, before, use
 from .truth import (

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit.values import VIEW
+from coursekit.kit.results import VIEW
 
 from .cases import before
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from coursekit.kit.outcomes import outcome_of
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
+from coursekit.kit.results import outcome_of
 from pedagogy_lib.schedules.simulations import simulate
 from pedagogy_lib.schedules.timelines import kept_after, text_of
 

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 
 from coursekit.kit import Formula
-from coursekit.kit.differences import ratio
+from coursekit.kit.diagnoses import ratio
 from coursekit.kit.tables import Table
 from pedagogy_lib.basics.closeness import close_in_float32
 

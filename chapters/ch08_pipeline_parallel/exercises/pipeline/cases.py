@@ -5,7 +5,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from coursekit.kit import At, World
-from coursekit.kit.differences import kind_of
+from coursekit.kit.diagnoses import kind_of
 from coursekit.kit.tables import tabled
 from pedagogy_lib.basics.closeness import close
 

@@ -7,9 +7,9 @@ import contextlib
 
 import torch.distributed as dist
 
-from coursekit.kit.on_ranks import IN_A_GROUP
-from coursekit.kit.refused import Refused
-from coursekit.kit.requests import Requests
+from coursekit.kit import Refused
+from coursekit.kit.observed_calls import Requests
+from coursekit.kit.rank_trials import IN_A_GROUP
 from pedagogy_lib.measuring.bytes_of_calls import group_of
 
 NO_SUCH_RANK = "before the first rank comes the last one, after the last the first: % self.ranks"

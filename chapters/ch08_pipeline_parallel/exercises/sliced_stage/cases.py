@@ -3,9 +3,9 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit.differences import kind_of
-from coursekit.kit.outcomes import NO_RETURN
-from coursekit.kit.refused import Refused
+from coursekit.kit import Refused
+from coursekit.kit.diagnoses import kind_of
+from coursekit.kit.results import RETURNS_NONE
 
 from .whole_samples import HEADS, LETTERS, SAMPLES, WIDTH, inputs_of, layers_of, loss_of
 
@@ -64,7 +64,7 @@ def need_slope(i, got, x):
     wanted = kind_of(x) if x.is_floating_point() else "None"
     kind = kind_of(got) if isinstance(got, torch.Tensor) else str(got)
     if kind != wanted:
-        why = NO_RETURN if got is None else "what is asked is x.grad, which is None for tokens"
+        why = RETURNS_NONE if got is None else "what is asked is x.grad, which is None for tokens"
         raise Refused(f"B{i} gave {kind:.60}, expected {wanted}: the gradient of x", why)
 
 

@@ -5,7 +5,7 @@ from functools import cache
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit.transformers import whole_transformer
+from coursekit.kit.reference_training import whole_transformer
 from pedagogy_lib.basics.closeness import close
 
 from .cases import sizes_in_pipeline, tokens_in_pipeline

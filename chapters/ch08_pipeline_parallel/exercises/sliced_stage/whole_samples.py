@@ -5,7 +5,7 @@ That is a pass in which no gradient goes from a slice to the keys, or values, of
 
 import torch
 
-from coursekit.kit.transformers import whole_transformer
+from coursekit.kit.reference_training import whole_transformer
 
 SAMPLES, WIDTH, HEADS, LETTERS = 2, 4, 2, 9
 

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coursekit.kit.differences import kind_of
-from coursekit.kit.outcomes import outcome_of
+from coursekit.kit.diagnoses import kind_of
+from coursekit.kit.results import outcome_of
 from pedagogy_lib.basics.closeness import close
 
 FIRST, MIDDLE, LAST = range(3)

@@ -5,7 +5,7 @@ is the piece by itself.
 """
 
 from coursekit.kit import At, Equals, World, never
-from coursekit.kit.in_this_process import InThisProcess
+from coursekit.kit.single_rank import InThisProcess
 
 from .cases import ORDER, STAGES, stage_at_work
 from .truth import each, slope_mistakes, weight_mistakes, weights_of, why_at_fault

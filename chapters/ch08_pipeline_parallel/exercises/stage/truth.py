@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.outcomes import NO_RETURN
+from coursekit.kit.results import RETURNS_NONE
 
 from .cases import given, piece_of
 
@@ -27,7 +27,7 @@ WHY = {  # words of what is wrong, or of an exception: what they mean
     "goes on into":
         "the graph goes on behind this rank's input, into operations of somebody else. It is to "
         "begin at x: x.detach() is the same numbers, without what was before",
-    "gives None": NO_RETURN,
+    "gives None": RETURNS_NONE,
     "another micro-batch":
         "backwards come in any order: look up what was kept under i, not the oldest or the newest",
     "still has":

@@ -1,8 +1,7 @@
 """Whose turn it is in an interleaved schedule."""
 
-from coursekit.kit import Formula
-from coursekit.protocol import Wrong
-from coursekit.trying import there
+from coursekit.kit import Formula, Wrong
+from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.units import counted
 from pedagogy_lib.schedules.simulations import simulate
 from pedagogy_lib.schedules.timelines import LABELS
@@ -34,12 +33,12 @@ def told_turns(turns, values) -> str:
 
 def whole_schedules(answer):
     """Each turn was right; now the lab's whole schedule, which asks the answer for each."""
-    action, shown = there(first_turn, answer)
+    action, shown = call_next_to_answer(first_turn, answer)
     need_action("k = 0, 2 ranks, 2 chunks", f"it gives {shown}", as_action(action))
     for ranks, m, chunks in INTERLEAVED:
         case = f"`interleaved` with it, {told_case(ranks, m)}, {counted(chunks, 'chunk')}"
         rows = [[Action(*parts) for parts in row]
-                for row in there(rows_of_lab, answer, ranks, m, chunks)]  # fmt: skip
+                for row in call_next_to_answer(rows_of_lab, answer, ranks, m, chunks)]  # fmt: skip
         what = offence(rows, m)
         if what:
             raise Wrong(case, what, "each turn was right: has `interleaved` itself been changed?")

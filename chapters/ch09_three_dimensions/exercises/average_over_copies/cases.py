@@ -5,8 +5,8 @@ import torch.distributed as dist
 from torch import nn
 
 from coursekit.kit import answering
-from coursekit.kit.requests import AllRequests
-from coursekit.kit.trials import numbers, turned
+from coursekit.kit.collective_exercise import numbers, turned
+from coursekit.kit.observed_calls import AllRequests
 
 from ..meshes import SmallMesh
 

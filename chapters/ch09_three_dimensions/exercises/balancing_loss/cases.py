@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import At, Refused, answering
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
 
 
 def inputs_of(place, case) -> tuple[torch.Tensor, torch.Tensor]:

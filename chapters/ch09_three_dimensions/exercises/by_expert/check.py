@@ -2,8 +2,7 @@
 
 import torch
 
-from coursekit.kit import Formula
-from coursekit.protocol import Wrong
+from coursekit.kit import Formula, Wrong
 
 from .cases import CASES, counts_of
 from .truth import MISTAKES, expert_of_each, truth

@@ -1,7 +1,6 @@
 """What follows from a command line, and whether it is possible at all."""
 
-from coursekit.kit.outcomes import outcome_and_arguments, outcome_of
-from coursekit.kit.values import NO_RETURN, NOT_ITS_OWN, plain
+from coursekit.kit.results import NO_RETURN, NOT_ITS_OWN, outcome_and_arguments, outcome_of, plain
 from coursekit.protocol import Exercise, Wrong
 
 from .cases import KEYS, LINE, POSSIBLE

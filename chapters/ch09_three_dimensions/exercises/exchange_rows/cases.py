@@ -3,8 +3,8 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit.both_ways import autograd_function, both_ways
-from coursekit.kit.trials import numbers, turned
+from coursekit.kit.collective_exercise import numbers, turned
+from coursekit.kit.forward_backward import autograd_function, run_both_ways
 
 
 def x_of(place, case) -> torch.Tensor:
@@ -33,7 +33,7 @@ def exchange(answer, group, case):
             function.apply(x.new_ones(len(sends), 2).requires_grad_(), even, even, group)
         return y
 
-    found = both_ways(go, {"x": x}, slope_of(place, case))
+    found = run_both_ways(go, {"x": x}, slope_of(place, case))
     return found | {"lists": lists != (sends[place], receive)}
 
 

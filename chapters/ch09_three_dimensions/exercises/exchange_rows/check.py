@@ -1,7 +1,7 @@
 """Rows that go to other ranks, and gradients that come back: uneven, forward and backward."""
 
 from coursekit.kit import GROUP, At, RankExercise, World, complains, never
-from coursekit.kit.both_ways import ALL_KNOWN, NOT_CONSTANT, right, which_gradients
+from coursekit.kit.forward_backward import ALL_KNOWN, NOT_CONSTANT, right, which_gradients
 
 from .cases import TWICE, exchange
 from .truth import HANG, OTHER_LENGTHS, backward, calls_are_few, forward, told

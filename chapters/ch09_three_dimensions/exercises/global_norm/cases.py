@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from coursekit.kit import Refused, answering
-from coursekit.kit.trials import numbers
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.collective_exercise import numbers
+from coursekit.kit.results import NO_RETURN
 
 from ..meshes import SmallMesh
 

@@ -2,7 +2,7 @@
 
 import math
 
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
 
 from ..meshes import all_places
 from .cases import TIED, WHOLE, gradient_of, names_at

@@ -3,7 +3,7 @@
 import torch
 
 from coursekit.kit import Formula
-from coursekit.kit.values import text_of
+from coursekit.kit.results import text_of
 
 from .truth import MISTAKES, truth
 

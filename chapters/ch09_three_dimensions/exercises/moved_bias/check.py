@@ -2,9 +2,8 @@
 
 import torch
 
-from coursekit.kit import Formula
-from coursekit.kit.values import text_of
-from coursekit.protocol import Wrong
+from coursekit.kit import Formula, Wrong
+from coursekit.kit.results import text_of
 
 from .cases import loads
 from .truth import MISTAKES, truth

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import Refused
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
 from pedagogy_lib.measuring.replaced_calls import replaced
 
 ROWS, COLUMNS = ((0, 1), (2, 3)), ((0, 2), (1, 3))

@@ -1,6 +1,6 @@
 """What is right, and what mistakes give."""
 
-from coursekit.kit.values import NOT_ITS_OWN
+from coursekit.kit.results import NOT_ITS_OWN
 
 from .cases import NO_GROUP
 

@@ -7,8 +7,8 @@ import torch.distributed as dist
 from torch import nn
 
 from coursekit.kit import answering
-from coursekit.kit.requests import AllRequests
-from coursekit.kit.trials import numbers
+from coursekit.kit.collective_exercise import numbers
+from coursekit.kit.observed_calls import AllRequests
 
 from ..meshes import SmallMesh
 

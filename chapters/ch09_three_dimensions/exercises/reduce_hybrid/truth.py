@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
 
 from ..meshes import lists_along
 from .cases import SHAPES, gradient_of

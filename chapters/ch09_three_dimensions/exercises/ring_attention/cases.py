@@ -4,8 +4,8 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import GROUP, At, Refused, World, answering
+from coursekit.kit.results import NO_RETURN
 from coursekit.kit.tables import tabled
-from coursekit.kit.values import NO_RETURN
 from pedagogy_lib.measuring.recorder import measure, peak_bytes_in
 
 SIZES, LONG = (4, 6), 1024  # features of a head; places, where memory is looked at

@@ -2,8 +2,8 @@
 
 import torch
 
-from coursekit.kit.costs import TOLERANCE
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
+from coursekit.kit.message_costs import TOLERANCE
 
 from .cases import HEADS, LAYOUTS, LONG, SAMPLES, pieces_of, whole
 

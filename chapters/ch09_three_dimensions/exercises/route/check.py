@@ -2,10 +2,9 @@
 
 import torch
 
-from coursekit.kit import Formula
-from coursekit.kit.values import text_of
-from coursekit.protocol import Wrong
-from coursekit.trying import there
+from coursekit.kit import Formula, Wrong
+from coursekit.kit.results import text_of
+from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.closeness import close
 
 from .truth import MISTAKES, truth
@@ -55,7 +54,7 @@ def gradient_through_weights(answer, k):
 def need_gradient(answer):
     """The router learns through the weights alone: a choice has no gradient."""
     for k in (1, 2):
-        got = there(gradient_through_weights, answer, k)
+        got = call_next_to_answer(gradient_through_weights, answer, k)
         if got is None:
             raise Wrong(f"its gradient, {k} for each", "the weights have no gradient", LEARNS)
         scores, slope = scores_and_slope(k)

@@ -7,8 +7,8 @@ from itertools import product
 import torch.distributed as dist
 
 from coursekit.kit import Refused
-from coursekit.kit.hashes import hashes_as_elsewhere
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.observed_calls import hashes_as_elsewhere
+from coursekit.kit.results import NO_RETURN
 
 # Near powers of 2 and of 10, where ranges that are too small begin anew; and some drawn ones.
 STEPS = (0, 1, 2, 10, 31, 100, 499, 500, 511, 512, 998, 999)

@@ -3,7 +3,7 @@
 import torch
 
 from coursekit.kit import At, World
-from coursekit.kit.trials import numbers
+from coursekit.kit.collective_exercise import numbers
 
 from ..meshes import SmallMesh, in_words, world_of
 

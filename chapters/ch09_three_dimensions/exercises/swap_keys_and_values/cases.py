@@ -4,8 +4,8 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import answering
-from coursekit.kit.requests import AllRequests
-from coursekit.kit.trials import numbers, turned
+from coursekit.kit.collective_exercise import numbers, turned
+from coursekit.kit.observed_calls import AllRequests
 
 
 def x_of(place, shape, dtype=torch.float64) -> torch.Tensor:

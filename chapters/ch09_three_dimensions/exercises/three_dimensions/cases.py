@@ -5,7 +5,7 @@ from functools import partial
 import torch
 
 from coursekit.kit import Refused, answering
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
 
 SIZES = {"width": 8, "heads": 2, "layers": 2, "context": 6}
 

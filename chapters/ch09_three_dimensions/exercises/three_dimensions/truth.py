@@ -6,8 +6,8 @@ from functools import cache
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit.transformers import whole_transformer
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
+from coursekit.kit.reference_training import whole_transformer
 
 from ..meshes import all_places
 from .cases import SIZES, STEPS, batch_of, sgd

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from coursekit.kit import Refused
-from coursekit.kit.values import NO_RETURN
+from coursekit.kit.results import NO_RETURN
 
 WIDTH, HIDDEN = 3, 5
 

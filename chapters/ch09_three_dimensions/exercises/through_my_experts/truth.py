@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.values import NOT_ITS_OWN
+from coursekit.kit.results import NOT_ITS_OWN
 from pedagogy_lib.basics.closeness import close
 
 from .cases import Mlps, gradients_of, rows_of, weighted

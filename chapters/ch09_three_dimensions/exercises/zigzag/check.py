@@ -1,7 +1,7 @@
 """Two pieces of the text for each rank, so that all have as much to compute."""
 
 from coursekit.kit import Formula
-from coursekit.kit.values import text_of
+from coursekit.kit.results import text_of
 
 from .truth import MISTAKES, truth
 

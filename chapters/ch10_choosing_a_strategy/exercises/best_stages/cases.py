@@ -2,7 +2,7 @@
 
 import time
 
-from coursekit.kit.outcomes import outcome_and_arguments
+from coursekit.kit.results import outcome_and_arguments
 
 EXAMPLE = {(0, 1, 1): 4, (1, 2, 1): 2, (0, 2, 2): 5}
 

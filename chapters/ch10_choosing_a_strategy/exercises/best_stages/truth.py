@@ -4,10 +4,9 @@ import random
 from functools import cache
 from math import inf
 
-from coursekit.kit.outcomes import NO_RETURN, outcome_of
-from coursekit.kit.values import NOT_ITS_OWN
-from coursekit.protocol import Wrong
-from coursekit.trying import there
+from coursekit.kit import Wrong
+from coursekit.kit.results import NOT_ITS_OWN, RETURNS_NONE, outcome_of
+from coursekit.remote_answer import call_next_to_answer
 
 from .cases import AGAIN, ASKED, DEVICES, LAYERS, SECONDS, in_words, plans, step, timed
 from .chosen_stages import LENGTHS, NOT_BEFORE_THE_BEST, NOT_OF_THE_BEST, OTHER_COSTS
@@ -57,7 +56,7 @@ def asked(case, answer, *arguments):
 
 def asked_and_timed(case, answer, seconds, layers, devices, microbatches):
     """The same, and the seconds that it took."""
-    outcome, (given, *_), taken = there(
+    outcome, (given, *_), taken = call_next_to_answer(
         timed, answer, dict(seconds), layers, devices, microbatches
     )  # fmt: skip
     told = in_words(case, layers, devices, microbatches)
@@ -74,7 +73,7 @@ def asked_and_timed(case, answer, seconds, layers, devices, microbatches):
 
 def stages_of(case, value, seconds):
     if value is None:
-        raise Wrong(case, "it returned None", NO_RETURN)
+        raise Wrong(case, "it returned None", RETURNS_NONE)
     if isinstance(value, (dict, set, frozenset)):
         raise Wrong(case, f"it returned {value!r:.80}", f"{ASKED}, in the order of the layers")
     try:

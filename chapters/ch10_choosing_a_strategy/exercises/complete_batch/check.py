@@ -1,7 +1,6 @@
 """DeepSpeed's three batch numbers, completed. The truth tries all there is."""
 
-from coursekit.kit.outcomes import outcome_and_arguments, outcome_of
-from coursekit.kit.values import NO_RETURN, NOT_ITS_OWN, plain
+from coursekit.kit.results import NO_RETURN, NOT_ITS_OWN, outcome_and_arguments, outcome_of, plain
 from coursekit.protocol import Exercise, Wrong
 
 from .cases import KEYS, MICRO, POSSIBLE, STEPS, TRAIN, config

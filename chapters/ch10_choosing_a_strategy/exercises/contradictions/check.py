@@ -1,7 +1,7 @@
 """What in a published row cannot be right. The truth compares whole numbers and bounds."""
 
 from coursekit.kit import Formula
-from coursekit.kit.values import is_number
+from coursekit.kit.results import is_number
 
 from .cases import ORDER, row
 from .truth import MISTAKES, truth

@@ -3,7 +3,7 @@
 from statistics import mean, median
 
 from coursekit.kit import Formula
-from coursekit.kit.values import equal
+from coursekit.kit.results import equal
 
 from .truth import MISTAKES, truth
 

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from coursekit.kit.outcomes import outcome_of
+from coursekit.kit.results import outcome_of
 
 PLAIN = {"dp": 1, "tp": 1, "pp": 1, "cp": 1, "zero": 0, "micro_batch": 1, "recompute": "none",
          "chunks": 1, "sequence": True}  # fmt: skip

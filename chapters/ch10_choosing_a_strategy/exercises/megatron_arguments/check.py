@@ -2,9 +2,9 @@
 
 from difflib import get_close_matches
 
-from coursekit.kit.values import NO_RETURN, NOT_ITS_OWN, plain
+from coursekit.kit.results import NO_RETURN, NOT_ITS_OWN, plain
 from coursekit.protocol import Exercise, Wrong
-from coursekit.trying import there
+from coursekit.remote_answer import call_next_to_answer
 
 from .cases import (
     CASES,
@@ -56,7 +56,7 @@ def examine(answer):
     before = None
     for case, (changed, batch, layers) in CASES.items():
         call = PLAIN | changed, batch, layers
-        outcome, fields, is_kept = there(options_after, answer, before, call)
+        outcome, fields, is_kept = call_next_to_answer(options_after, answer, before, call)
         before = call
         if fields != call[0]:
             raise Wrong(case, "the plan has changed", NOT_ITS_OWN)

@@ -6,9 +6,8 @@ from numbers import Real
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from coursekit.kit.outcomes import NO_RETURN, outcome_and_arguments
-from coursekit.kit.values import NOT_ITS_OWN
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
+from coursekit.kit.results import NOT_ITS_OWN, RETURNS_NONE, outcome_and_arguments
 
 from .cases import BOTH_FREE, FORM, NAMES
 
@@ -53,7 +52,7 @@ def asked(answer, case, counts, edges):
     if given != [counts, edges]:
         raise Wrong(case, "counts or edges are others now", NOT_ITS_OWN)
     if outcome.value is None:
-        raise Wrong(case, "it returned None", NO_RETURN)
+        raise Wrong(case, "it returned None", RETURNS_NONE)
     variables = variables_of(counts, edges)
     number = {variable: k for k, variable in enumerate(variables)}
     rows, sums = [], []

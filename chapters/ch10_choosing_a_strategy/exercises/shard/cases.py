@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coursekit.kit.one_process import flat
+from coursekit.kit.reference_training import flat
 
 BLOCKS, WIDTH, STEPS = 3, 8, 4
 

@@ -4,7 +4,7 @@ The truth is one process that follows the mean of the losses of all ranks.
 """
 
 from coursekit.kit import At, Equals, RankExercise, World
-from coursekit.kit.values import EXIT
+from coursekit.kit.results import EXIT
 
 from .cases import alone, at, copies_of, losses, try_shard
 from .truth import mistakes_in_losses, need_optimizer, need_share, need_units

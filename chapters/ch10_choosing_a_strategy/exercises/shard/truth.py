@@ -2,7 +2,7 @@
 
 import torch.nn.functional as F
 
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
 
 from .cases import BLOCKS, STEPS, Small, alone, at, batch_of, copies_of, make_optimizer
 

@@ -1,8 +1,7 @@
 """The decision tree of the sources, as a function. The truth compares what each answer needs."""
 
-from coursekit.kit import Formula
-from coursekit.kit.outcomes import outcome_of
-from coursekit.protocol import Wrong
+from coursekit.kit import Formula, Wrong
+from coursekit.kit.results import outcome_of
 
 from .cases import BILLION
 from .truth import ALL_MISTAKES, truth

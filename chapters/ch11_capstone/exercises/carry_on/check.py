@@ -2,7 +2,7 @@
 
 from coursekit.labs import find_lab
 from coursekit.protocol import Exercise
-from coursekit.trying import there
+from coursekit.remote_answer import call_next_to_answer
 
 from .campaigns import KILLS, happened, losses_alone
 from .truth import Case
@@ -11,7 +11,7 @@ from .truth import Case
 def examine(answer):
     alone = losses_alone(find_lab("capstone_chaos"))
     for name in KILLS:
-        case = Case(name, there(happened, answer, name))
+        case = Case(name, call_next_to_answer(happened, answer, name))
         case.look(alone)
         yield case.told()
 

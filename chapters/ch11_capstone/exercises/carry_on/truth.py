@@ -1,6 +1,6 @@
 """What is right, and what mistakes give."""
 
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.basics.units import counted
 

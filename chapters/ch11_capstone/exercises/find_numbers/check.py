@@ -5,7 +5,7 @@ import operator
 import torch
 
 from coursekit.kit import Formula
-from coursekit.kit.values import text_of
+from coursekit.kit.results import text_of
 
 from .cases import described
 from .truth import MISTAKES, truth

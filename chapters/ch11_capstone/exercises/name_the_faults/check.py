@@ -1,7 +1,7 @@
 """The exam: which fault is on which sheet. A wrong name is told by what the sheet shows."""
 
 from coursekit.kit.formula import is_raised, value_of
-from coursekit.kit.values import MOST_DIGITS, text_of
+from coursekit.kit.results import MOST_DIGITS, text_of
 from coursekit.labs import find_lab
 from coursekit.protocol import Exercise, Wrong
 from pedagogy_lib.basics.units import brief

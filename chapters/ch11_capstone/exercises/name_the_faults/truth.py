@@ -2,7 +2,7 @@
 
 import difflib
 
-from coursekit.protocol import Wrong
+from coursekit.kit import Wrong
 from pedagogy_lib.basics.units import brief
 
 from .cases import CASE, MOST_REASONS

@@ -8,8 +8,9 @@ in a file, so that the cases before one that fails are judged first.
 import contextlib
 import pickle
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch.distributed as dist
 
@@ -17,11 +18,85 @@ from pedagogy_lib.basics.errors import HangError, LaunchError, RankError
 from pedagogy_lib.basics.torch_private import as_world
 from pedagogy_lib.measuring.recorder import measure, traffic_in
 
-from .. import trying
-from ..loaded_labs import NotSolvedYet
-from ..protocol import Wrong
-from ..trying import there, try_on_ranks
-from .refused import Refused
+from .. import remote_answer
+from ..labs.module import NotSolvedYet
+from ..protocol import Refused, Wrong
+from ..remote_answer import call_next_to_answer, try_on_ranks
+
+
+@dataclass(frozen=True)
+class World:
+    """So many ranks; if there are members, an answer is called on these alone, as a group."""
+
+    size: int
+    members: tuple[int, ...] | None = None
+
+    @property
+    def ranks(self):
+        return self.members or range(self.size)
+
+    def __str__(self):
+        if self.members:
+            return f"a group of ranks {list(self.members)} among {self.size}"
+        return f"{self.size} rank" + ("s" if self.size > 1 else "")
+
+
+GROUP = World(4, (1, 2, 3))  # without rank 0; 3 and 4 tell its size from the world's
+
+
+@dataclass(frozen=True)
+class At:
+    """A case: a world, further arguments for what is done there, and what is said of these."""
+
+    world: World
+    args: tuple = ()
+    what: str = ""
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return tuple(self.world.ranks)
+
+    @property
+    def is_group(self) -> bool:
+        return self.world.members is not None
+
+    def __str__(self):
+        return f"{self.world}{self.what}"
+
+
+@dataclass
+class Trial:
+    """By place in the world or group of a case: what each rank has found, and has sent.
+
+    case           has `ranks`, the world's numbers of those who took part
+    found          what each of them has noted: `trial[place].name`
+    calls          of communication, that the answer has made on each
+    worlds_passed  whether the answer was right in a whole world before
+    """
+
+    case: object
+    found: list[SimpleNamespace]
+    calls: list[list] = field(default_factory=list)
+    sent_bytes: list[int] = field(default_factory=list)
+    received_bytes: list[int] = field(default_factory=list)
+    worlds_passed: bool = False
+
+    @property
+    def n(self) -> int:
+        return len(self.found)
+
+    def __getitem__(self, place) -> SimpleNamespace:
+        return self.found[place]
+
+    def of(self, name) -> list | None:
+        """What all ranks have found under a name; None if there is nothing of that name."""
+        if all(hasattr(of_rank, name) for of_rank in self.found):
+            return [getattr(of_rank, name) for of_rank in self.found]
+
+    def who(self, place) -> str:
+        """A rank is called by its number in the world, in a group as well."""
+        return f"rank {self.case.ranks[place]}"
+
 
 IN_A_GROUP = (
     "in the whole world it is right, in a group of some ranks it is not: hand `group` to every "
@@ -61,13 +136,13 @@ def try_cases(work, answer, cases, explain=lambda case, error: "", *args, timeou
     timeout  seconds until all cases together count as hung; see try_on_ranks
     """
     cases = list(cases)
-    timeout = trying.TIMEOUT_SECONDS if timeout is None else timeout
-    found, error = there(found_in_all, work, answer, cases, args, timeout)
+    timeout = remote_answer.TIMEOUT_SECONDS if timeout is None else timeout
+    found, error = call_next_to_answer(found_in_all, work, answer, cases, args, timeout)
     for case, of_ranks in zip(cases, found):
         need_all(case, [of_rank for of_rank in of_ranks if of_rank], case.ranks)
         yield Found(case, *map(list, zip(*of_ranks)))
     if error is not None:
-        raise told(cases, len(found), error, explain)
+        raise explain_failure(cases, len(found), error, explain)
     need_all(cases[-1], found, cases)
 
 
@@ -169,7 +244,7 @@ def with_those_back(error, folder, number) -> HangError:
     return HangError(waits, error.seconds)
 
 
-def told(cases, number, error, explain) -> Wrong:
+def explain_failure(cases, number, error, explain) -> Wrong:
     """What is wrong in a case: a rank says it, or an error means it."""
     case = cases[number]
     cause = getattr(error, "exception", None)

@@ -1,16 +1,21 @@
-"""What an answer gave, as plain values that can be compared and shown."""
+"""What a call of an answer gave: a value of the right kind, or an exception."""
 
+import contextlib
 import math
 from itertools import islice
 from numbers import Number, Real
+from typing import NamedTuple
 
 import torch
 
 from pedagogy_lib.basics.closeness import close, close_in_float32
+from pedagogy_lib.basics.places import Place
 from pedagogy_lib.basics.units import brief
+from pedagogy_lib.ranks.call_stack import is_library, place_of, steps_of_traceback
 
 from ..exact_errors import where_raised
-from ..protocol import Wrong
+from ..protocol import Refused, Wrong
+from ..remote_answer import call_next_to_answer
 
 MOST_DIGITS = 100  # of a whole number that is told
 MOST_VALUES = 1_000_000  # of a sequence
@@ -129,3 +134,98 @@ def need_kind(case, got, wanted, why="", asked=""):
         raise Wrong(case, "it returned None", NO_RETURN)
     if not same_kind(got, wanted):
         raise Wrong(case, f"expected {asked or kind_of(wanted)}, got {text_of(got)}", why)
+
+
+class Outcome(NamedTuple):
+    """What came of a call: a value, or an exception and the learner's line that it came from."""
+
+    value: object = None
+    error: str = ""  # its type
+    message: str = ""
+    place: Place | None = None
+    kinds: tuple[str, ...] = ()  # its type and those above it
+
+    def __str__(self):
+        if not self.error:
+            return f"it gave {self.value!r:.60}"
+        is_known = self.place is not None and not is_library(self.place.filename)
+        at = f"\n  at {self.place}" if is_known else ""  # a library's own lines say nothing
+        message = EXIT if self.error == "SystemExit" else self.message
+        return f"it raised {self.error}: {message}{at}"
+
+
+def outcome_of(answer, *args, **kwargs) -> Outcome:
+    """Call an answer, where it lives or in a rank; whatever it raises is an outcome, too."""
+    return call_next_to_answer(outcome_here, answer, args, kwargs)
+
+
+def outcome_here(answer, args, kwargs) -> Outcome:
+    try:
+        return Outcome(answer(*args, **kwargs))
+    except Refused:  # a check says that it cannot go on
+        raise
+    except (Exception, SystemExit) as error:  # exit() would end the kernel
+        place = place_of(steps_of_traceback(error.__traceback__))
+        kinds = tuple(kind.__name__ for kind in type(error).__mro__)
+        return Outcome(None, kinds[0], str(error), place, kinds)
+
+
+def outcome_and_arguments(answer, *args) -> tuple[Outcome, list]:
+    """The same, and its arguments as they are afterwards; what an iterator gives, as a list."""
+    return call_next_to_answer(outcome_and_arguments_here, answer, args)
+
+
+def outcome_and_arguments_here(answer, args) -> tuple[Outcome, list]:
+    return outcome_here(lambda *given: listed(answer(*given)), args, {}), list(args)
+
+
+def listed(value):
+    """A list of what an iterator gives; all else as it is."""
+    return list(islice(value, MOST_VALUES)) if hasattr(value, "__next__") else value
+
+
+def number_in(case, outcome) -> float:
+    """The number that a call gave; raises `Wrong` if it gave none."""
+    if not outcome.error and not isinstance(outcome.value, str):
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
+            return float(outcome.value)
+    nothing = not outcome.error and outcome.value is None
+    what = str(outcome) + ("" if outcome.error else ", not a number")
+    raise Wrong(case, what, RETURNS_NONE if nothing else "")
+
+
+RETURNS_NONE = "a function without `return` gives None."
+
+
+def without_graph(value):
+    """A result without its graph and its optimizer, so that it can travel."""
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+def numbers_of(case, result, names, shape="") -> list[float]:
+    """The result as one number for each name.
+
+    shape  what to say of a result that has another
+    """
+    try:
+        found = [float(value) for value in result]
+    except (TypeError, ValueError, RuntimeError):
+        found = None
+    if found is None or len(found) != len(names):
+        what = f"expected {len(names)} numbers, for {', '.join(names)}; got {result!r}"
+        nothing = "what your function returns is its last line: `return …`"
+        raise Wrong(case, what, nothing if result is None else shape)
+    return found
+
+
+def need_numbers(case, names, got, expected, guesses):
+    """Raise `Wrong` at the first number that is off. Nobody asked in which dtype to compute it."""
+    for name, mine, right in zip(names, got, expected):
+        if not close_in_float32(mine, right):
+            what = f"{name}: expected {right:.10g}, got {mine:.10g}"
+            raise Wrong(case, what, recognise_numbers(got, guesses))
+
+
+def recognise_numbers(got, guesses) -> str:
+    """The first sentence in {sentence: what that misconception gives} that fits, or ""."""
+    return next((why for why, wrong in guesses.items() if close_in_float32(got, wrong)), "")

@@ -11,7 +11,7 @@ from pedagogy_lib.basics.screen import someone_watches
 from .chapters import exercise_numbers
 
 
-class Kept:
+class StateFile:
     """A dictionary in a hidden file of the current folder. One that is spoilt counts as empty.
 
     Where nothing can be written (a folder that is read-only, a full disk), it lasts as long as the
@@ -53,7 +53,7 @@ class Kept:
 
 
 # {name of an exercise: the day on which it passed, or False if its last check has not passed}
-PASSED = Kept("progress")
+PASSED = StateFile("progress")
 CHECKED: dict[str, str | bool] = {}  # the same, of this kernel
 # Version 1.0 wrote numbers instead of names: {number: name}, as they were then.
 OF_1_0 = Path(__file__).with_name("numbers_of_1_0.json")

@@ -15,8 +15,7 @@ from types import ModuleType
 from pedagogy_lib.basics.screen import someone_watches
 from pedagogy_lib.basics.wrapping import COLUMNS
 
-from .lab_files import solution_beside
-from .lab_holes import (
+from .holes import (
     begun_in,
     first_holes,
     functions_in,
@@ -26,6 +25,7 @@ from .lab_holes import (
     names_of,
     numbers_in,
 )
+from .snapshot import solution_beside
 
 
 class NotSolvedYet(Exception):

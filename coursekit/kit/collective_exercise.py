@@ -15,10 +15,10 @@ from pedagogy_lib.basics.closeness import close_in_float32
 from pedagogy_lib.basics.errors import HangError
 
 from ..protocol import Wrong
+from .diagnoses import ALONE, OTHER_DTYPE, RAISED, is_float32_for, same
 from .facts import ROUNDED
-from .on_ranks import answering, try_cases
-from .raised import ALONE, OTHER_DTYPE, RAISED, is_float32_for
-from .requests import Requests
+from .observed_calls import Requests
+from .rank_trials import answering, try_cases
 
 LARGE = 250_000  # elements, where bytes are compared with a formula
 
@@ -166,10 +166,6 @@ class Trial:
 
     def sends(self, place) -> list:
         return [call for call in self.calls[place] if call.name == "send"]
-
-
-def same(a, b) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
 
 
 def run_trials(task, right, answer, cases, explain_hang=lambda case, error: "", errors=()):

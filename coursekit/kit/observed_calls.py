@@ -1,12 +1,60 @@
-"""Messages that an answer has begun, and whether it has waited for them."""
+"""What an answer does on a rank: its calls of communication, what it waits for, what it hashes."""
 
+import builtins
 import contextlib
+import sys
+import warnings
 
-from pedagogy_lib.basics.torch_private import WaitsNoticed, makes_view, request_in
+from pedagogy_lib.basics.torch_private import OperatorMode, WaitsNoticed, makes_view, request_in
 from pedagogy_lib.measuring.bytes_of_calls import RULES, calls_of, tensors_in
+from pedagogy_lib.ranks.call_stack import is_library
 
-from .groups import Calls
-from .refused import Refused
+from ..protocol import Refused
+
+PASSED_BY = (
+    "the numbers are right, but by chance: autograd does not know dist.all_reduce and passes it "
+    "by, with a warning, and later versions of PyTorch will not. AllReduce.apply, or leave, tells "
+    "it what the backward is"
+)
+
+
+class Calls(OperatorMode):
+    """The communication calls that are made under it."""
+
+    def __init__(self):
+        super().__init__()
+        self.made = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.namespace in RULES:
+            self.made += calls_of(func, args)
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def noting_passed():
+    """Gives a list of the operators that a backward in here passes by; torch's warnings go there.
+
+    Of a call on a tensor with a gradient torch warns in the backward alone.
+    """
+    passed = []
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        yield passed
+    for warning in found:
+        operator, unknown, _ = str(warning.message).partition(": an autograd kernel was not")
+        if unknown:
+            passed.append(operator)
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+
+
+def parts_of(x, n, dim=0):
+    """What each of n ranks has."""
+    return x.tensor_split(n, dim)
+
 
 DROPPED = (
     "isend and irecv return at once, with a request: a message has gone, or its numbers have come, "
@@ -133,3 +181,32 @@ def looks_only(func) -> bool:
     """Whether an operator leaves numbers alone: a view of a tensor, or a new one like it."""
     name = func.overloadpacket.__name__
     return makes_view(func) or name.startswith("new_") or name.endswith("_like")
+
+
+HASHES = (
+    "hash() of a text or of bytes is another one in each process (see PYTHONHASHSEED): ranks that "
+    "torchrun starts would all differ. checksum([…]), from the lab, is the same everywhere"
+)
+
+
+@contextlib.contextmanager
+def hashes_as_elsewhere(rank):
+    """Let hash() of texts and bytes differ between ranks, as between processes of torchrun.
+
+    The ranks of a check are forked from one process, and so have its seed. Yields the list of what
+    has been hashed.
+    """
+    usual, hashed = builtins.hash, []
+
+    def salted(value):
+        is_salted = isinstance(value, str | bytes | tuple | frozenset)
+        if not is_salted or is_library(sys._getframe(1).f_code.co_filename):
+            return usual(value)
+        hashed.append(type(value).__name__)
+        return usual((rank, value))
+
+    builtins.hash = salted
+    try:
+        yield hashed
+    finally:
+        builtins.hash = usual

@@ -9,7 +9,7 @@ import tokenize
 from functools import lru_cache
 from pathlib import Path
 
-from .lab_holes import statements_in
+from .holes import statements_in
 
 SETTLED_SECONDS = 0.05  # since the last change: then nobody is about to write more
 EMPTY_SECONDS = 1.0  # the same for an empty file: an editor empties a file before it writes it

@@ -10,7 +10,7 @@ import zlib
 COLUMNS = 96
 HEAD = '''"""A check. Its code is packed, as it says what is right."""
 
-from coursekit.kit.sealed import run
+from coursekit.kit.packed_checks import run
 
 run(
     globals(),
@@ -23,15 +23,15 @@ TAIL = '''
 PACKED = re.compile(re.escape(HEAD) + r"(.*)" + re.escape(TAIL), re.DOTALL)
 
 
-def sealed(text: str) -> str:
+def pack_check(text: str) -> str:
     """A module that does what this one does, and does not show it."""
     packed = base64.b85encode(zlib.compress(text.encode(), 9)).decode()
     lines = [packed[first : first + COLUMNS] for first in range(0, len(packed), COLUMNS)]
     return f"{HEAD}{chr(10).join(lines)}{TAIL}"
 
 
-def unsealed(text: str) -> str:
-    """What is in a module that `sealed` has made; any other as it is."""
+def unpack_check(text: str) -> str:
+    """What is in a module that `pack_check` has made; any other as it is."""
     found = PACKED.fullmatch(text)
     return opened(found[1]) if found else text
 

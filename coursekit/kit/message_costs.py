@@ -1,5 +1,7 @@
-"""What an answer has cost: bytes, messages, and the rounds that these take."""
+"""What messages cost: bytes, their number, and the rounds that they take."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from math import ceil, log2
 
 from ..protocol import Wrong
@@ -59,3 +61,47 @@ def messages(count) -> str:
 
 def megabytes(count) -> str:
     return f"{count / 1e6:.2f} MB"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A rank sends no more than it has to.
+
+    most   takes a trial, and gives bytes; None where they are not looked at
+    what   sends as much
+    why    what it has misunderstood; or takes a trial and the bytes sent, and says so
+    calls  under what name they are found; those in the block `answering()` if there is none
+    """
+
+    most: Callable
+    what: str
+    why: str | Callable
+    calls: str = ""
+
+    def __call__(self, trial):
+        most, found = self.most(trial), trial.of(self.calls) if self.calls else trial.calls
+        if most is None or not found:
+            return ""
+        for place, calls in enumerate(found):
+            sent = sum(call.sent_bytes for call in calls)
+            if sent > most:
+                what = f"{trial.who(place)} sends {sent:,} bytes; {self.what} {most:,.0f}"
+                why = self.why(trial, sent) if callable(self.why) else self.why
+                raise Wrong(f"cost, {trial.case}", what, f"the numbers are right, but {why}")
+        return f"cost, {trial.case}: a rank sends {sent:,} bytes" if most else ""
+
+
+def rounds_of_tree(n) -> int:
+    """Whoever has the file sends it to one who has not."""
+    have, rounds = 1, 0
+    while have < n:
+        have, rounds = have + min(have, n - have), rounds + 1
+    return rounds
+
+
+def steps_round_ring(n) -> int:
+    """Each passes on to the next what it got in the step before; until all have everybody's."""
+    has, steps = [{rank} for rank in range(n)], 0
+    while min(map(len, has)) < n:
+        has, steps = [has[rank] | has[rank - 1] for rank in range(n)], steps + 1
+    return steps

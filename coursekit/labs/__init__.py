@@ -15,9 +15,9 @@ from pedagogy_lib.basics.places import COURSE, OWN
 from pedagogy_lib.basics.screen import say
 from pedagogy_lib.basics.units import brief
 
-from .lab_files import Snapshot
-from .lab_holes import numbers_in
-from .loaded_labs import Loaded
+from .holes import numbers_in
+from .module import Loaded
+from .snapshot import Snapshot
 
 ROOT = COURSE
 
@@ -153,3 +153,13 @@ class Lab:
         contents = {path: one_version(path, data) for path, data in snapshot.contents.items()}
         places = self._name, str(self._path), str(self._solution)
         return Lab, (*places, False, snapshot.fixed(contents))
+
+
+class LabFunction:
+    """One function of a lab, read anew in every rank."""
+
+    def __init__(self, lab, name):
+        self.lab, self.__name__ = lab, name
+
+    def __call__(self, *args, **kwargs):
+        return getattr(self.lab, self.__name__)(*args, **kwargs)

@@ -1,10 +1,11 @@
-"""The process in which a submitted answer lives: python -m coursekit.elsewhere IN OUT.
+"""The process in which a submitted answer lives: python -m coursekit.answer_server IN OUT.
 
 It reads requests from one pipe, and writes replies to another; both are numbers of open files.
 A message is its length in eight bytes, and itself. The first request of an answer says what it is,
 as JSON; for each answer a child is forked, in which no other answer has been. What comes then is
-packed by `trying.packed`, which whoever grades has made; an empty message ends the child. A reply
-is JSON: {"value": …} or {"error": …}, in exact values, and what was printed since the last one.
+packed by `remote_answer.packed`, which whoever grades has made; an empty message ends the child.
+A reply is JSON: {"value": …} or {"error": …}, in exact values, and what was printed since the last
+one.
 
 Ranks are forked from it, so that it begins in the environment of a fork server: `ENVIRON`.
 """
@@ -28,9 +29,8 @@ from pedagogy_lib.ranks.output import Progress
 from pedagogy_lib.ranks.preloading import PRELOAD, PRELOAD_WHEN_IDLE
 
 from .exact_values import parts_of
-from .lab_function import LabFunction
-from .labs import ROOT, find_lab
-from .trying import AnswerUnpickler
+from .labs import ROOT, LabFunction, find_lab
+from .remote_answer import AnswerUnpickler
 from .watching import Endless, watched
 
 CELLS = "cells"  # the folder of what cells have defined: their lines are told from there

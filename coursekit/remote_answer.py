@@ -1,9 +1,10 @@
-"""Trying an answer where it lives: in this process, or in another one that nobody trusts.
+"""Calls of an answer in the process where it lives: this one, or another one that nobody trusts.
 
-A check calls an answer, and runs functions of its own beside it, by `there`. In a learner's
-notebook that is an ordinary call. A grader gives checks a `Submitted` in the answer's place: then
-function and arguments go to the process where the answer lives, and the value comes back as text
-of exact types. So what is right has to be computed, and compared, outside of what runs `there`.
+A check calls an answer, and runs functions of its own next to it, with `call_next_to_answer`. In a
+learner's notebook that is an ordinary call. A grader gives checks a `RemoteAnswer` in the answer's
+place: function and arguments then go to the process where the answer lives, and the value comes
+back as text of exact types. What is right is therefore computed, and compared, outside of such
+calls.
 """
 
 import functools
@@ -18,14 +19,14 @@ from pedagogy_lib.ranks.pickling import Pickler
 from pedagogy_lib.ranks.run import Run
 from pedagogy_lib.ranks.waiting import patiently
 
-from .loaded_labs import NotSolvedYet
+from .labs.module import NotSolvedYet
 from .protocol import Wrong
 
 TIMEOUT_SECONDS = 5.0  # for a case: its tensors are small, and who hangs is told within six seconds
 PROTOCOL = pickle.HIGHEST_PROTOCOL
 
 
-class Elsewhere(Protocol):
+class AnswerProcess(Protocol):
     """A process in which an answer lives."""
 
     def run(self, data: bytes):
@@ -49,58 +50,58 @@ class Ended(BaseException):
         self.what, self.why = what, why
 
 
-class Submitted:
+class RemoteAnswer:
     """In the place of an answer that lives elsewhere: a call of it happens there.
 
     name  of the function
-    lab   the lab that it is in, as a `SubmittedLab`; None for one of a cell
+    lab   the lab that it is in, as a `RemoteLab`; None for one of a cell
     """
 
-    def __init__(self, elsewhere: Elsewhere, name: str, lab: str | None = None):
-        self.elsewhere, self.__name__ = elsewhere, name
+    def __init__(self, process: AnswerProcess, name: str, lab: str | None = None):
+        self.process, self.__name__ = process, name
         if lab is not None:
-            self.lab = SubmittedLab(elsewhere, lab)
+            self.lab = RemoteLab(process, lab)
 
     def __call__(self, *args, **kwargs):
-        return there(self, *args, **kwargs)
+        return call_next_to_answer(self, *args, **kwargs)
 
-    def below(self, lab: str, name: str) -> "Submitted":
+    def below(self, lab: str, name: str) -> "RemoteAnswer":
         """Another function of the same submission, that this one is built on."""
-        return Submitted(self.elsewhere, name, lab)
+        return RemoteAnswer(self.process, name, lab)
 
 
-class SubmittedLab:
+class RemoteLab:
     """In the place of a lab that lives elsewhere: nothing of it can be looked at from here."""
 
-    def __init__(self, elsewhere, name):
-        self._elsewhere, self._name = elsewhere, name
+    def __init__(self, process, name):
+        self._process, self._name = process, name
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        raise AttributeError(f"{name} of a submitted lab: a check reaches it `there` alone")
+        raise AttributeError(f"{name} of a submitted lab: call_next_to_answer alone reaches it")
 
 
-def there(function: Callable, *args, **kwargs):
+def call_next_to_answer(function: Callable, *args, **kwargs):
     """function(*args, **kwargs), run where the answer among these lives; here if that is here.
 
     What it returns comes back in exact types, whatever it was: tensors without their graphs,
     several names of one tensor as several tensors.
     """
-    elsewhere = elsewhere_of(function, *args, *kwargs.values())
-    if elsewhere is None:
+    process = find_process(function, *args, *kwargs.values())
+    if process is None:
         return function(*args, **kwargs)
-    return elsewhere.run(packed((function, args, kwargs)))
+    return process.run(packed((function, args, kwargs)))
 
 
-def launched_there(function: Callable, *args, **settings) -> Run:
+def launch_next_to_answer(function: Callable, *args, **settings) -> Run:
     """launch(function, *args, **settings), run where the answer among the arguments lives.
 
     From elsewhere, the Run has no `cards`.
     """
-    if elsewhere_of(function, *args) is None:
+    if find_process(function, *args) is None:
         return launch(function, *args, **settings)
-    parts = there(parts_of_launch, function, args, settings)
+    parts = call_next_to_answer(parts_of_launch, function, args, settings)
     return Run(**parts, machines=settings.get("machines"))
 
 
@@ -123,12 +124,12 @@ def parts_of_launch(function, args, settings) -> dict:
     }
 
 
-def elsewhere_of(*values) -> Elsewhere | None:
+def find_process(*values) -> AnswerProcess | None:
     """Where the answer among these lives; None if it lives here, or if there is none."""
     for value in values:
-        if isinstance(value, (Submitted, SubmittedLab)):
-            return vars(value).get("elsewhere") or vars(value).get("_elsewhere")
-        found = elsewhere_of(*within(value))
+        if isinstance(value, (RemoteAnswer, RemoteLab)):
+            return vars(value).get("process") or vars(value).get("_process")
+        found = find_process(*within(value))
         if found is not None:
             return found
     return None
@@ -143,7 +144,7 @@ def within(value):
     owner = getattr(value, "__self__", None)
     cells = getattr(value, "__closure__", None) or ()
     held = [cell.cell_contents for cell in cells if is_filled(cell)]
-    return [*held, owner] if isinstance(owner, (Submitted, SubmittedLab)) else held
+    return [*held, owner] if isinstance(owner, (RemoteAnswer, RemoteLab)) else held
 
 
 def is_filled(cell) -> bool:
@@ -160,10 +161,10 @@ class AnswerPickler(Pickler):
     """Packs an answer, and its lab, by name."""
 
     def persistent_id(self, value):
-        if isinstance(value, Submitted):
+        if isinstance(value, RemoteAnswer):
             lab = getattr(value, "lab", None)
             return "answer", value.__name__, lab and lab._name
-        if isinstance(value, SubmittedLab):
+        if isinstance(value, RemoteLab):
             return "lab", value._name, None
         return None
 
@@ -198,7 +199,7 @@ def try_on_ranks(
     settings = {"device": "cpu", "timeout": timeout, "seed": list(range(world_size)), **more}
     try:
         with patiently():
-            return launched_there(function, *args, world_size=world_size, **settings)
+            return launch_next_to_answer(function, *args, world_size=world_size, **settings)
     except HangError as error:
         why = explain(error)
         raise Wrong(case, f"it hangs: {error.beside(why)}", why) from None

@@ -1,14 +1,18 @@
-"""Cases on one rank: for what is measured there, and for what may never come to an end."""
+"""Exercises on which nobody communicates: their cases run on one rank, or in this process."""
 
 import gc
 import itertools
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from pedagogy_lib.measuring.recorder import measure, peak_bytes_in
 from pedagogy_lib.ranks.launcher import launch
 
+from ..protocol import Refused, Wrong
 from .rank_exercise import RankExercise
+from .rank_trials import Trial
+from .results import outcome_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Alone:
         return self.what
 
 
-def alone(answer, group, case):
+def run_alone(answer, group, case):
     """The `work` of a RankExercise with such cases."""
     return case.work(answer, *case.args)
 
@@ -70,3 +74,24 @@ def bytes_alive() -> int:
     """On a rank: the bytes of all tensors that somebody can still reach."""
     gc.collect()
     return most_bytes()["total"]
+
+
+class InThisProcess(RankExercise):
+    """What its ranks do is done here, one after another: work(answer, place, case)."""
+
+    def trials(self, answer):
+        for case in self.cases:
+            places = range(len(case.ranks))
+            found = [self.found_at(answer, place, case) for place in places]
+            yield Trial(case, self.with_known(case, found))
+
+    def found_at(self, answer, place, case) -> dict:
+        with warnings.catch_warnings():  # of a gradient that is not there a check tells more
+            warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not")
+            try:
+                outcome = outcome_of(self.work, answer, place, case)
+            except Refused as refused:
+                raise Wrong(str(case), refused.what, refused.why) from None
+        if outcome.error:
+            raise Wrong(str(case), str(outcome), self.why_it_failed(case, outcome))
+        return outcome.value

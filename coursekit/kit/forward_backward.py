@@ -1,5 +1,4 @@
-"""Operations of several ranks, forward and backward: what comes of them, and what has to be "
-"true."""
+"""Operations of several ranks, forward and backward: what they give, and what has to be true."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,19 +8,18 @@ import torch
 from pedagogy_lib.basics.closeness import close, told_gap
 from pedagogy_lib.basics.units import brief
 
+from ..protocol import Refused
 from . import Equals, RankExercise, never
-from .contributions import ranks_text
-from .groups import PASSED_BY, noting_passed
-from .refused import Refused
-from .requests import all_waited
-from .values import NO_RETURN
+from .diagnoses import ranks_text
+from .observed_calls import PASSED_BY, all_waited, noting_passed
+from .results import NO_RETURN
 
 HANG = "every rank has to make the same calls in the same order, in the backward as well"
 
 # ---- On a rank ---
 
 
-def both_ways(call: Callable, leaves: dict, slope) -> dict:
+def run_both_ways(call: Callable, leaves: dict, slope) -> dict:
     """What comes of a forward and a backward.
 
     call    gives y
@@ -119,7 +117,7 @@ def as_one_process(name, cases, prepare, y, gradients, needs, hints, more=()):
 
     def work(answer, group, case):
         prepared = prepare(answer, case)
-        found, again = (both_ways(*prepared) for _ in range(2))
+        found, again = (run_both_ways(*prepared) for _ in range(2))
         if "gradients" in found:
             found["again"] = {"y": again["y"]} | again.get("gradients", {})
         return found
