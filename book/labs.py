@@ -54,9 +54,9 @@ def index() -> str:
     ]
     return "\n".join([
         "# The labs", "",
-        "The algorithms of the course, with holes where the exercises are. Each one with a `main` is",
-        "a program, too, such as `torchrun --nproc-per-node 4 labs/collectives.py`; the others draw",
-        "pictures of single parts.", "",
+        "The algorithms of the course, with holes where the exercises are. Each one with a `main`",
+        "also runs alone, such as `torchrun --nproc-per-node 4 labs/collectives.py`. Most of the",
+        "others draw the pictures of single parts.", "",
         "| program | what it is about |", "|---|---|", *rows, "",
         "Published runs, which the planner is held against: [where they come from](published.md).",
         "",
