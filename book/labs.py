@@ -1,4 +1,4 @@
-"""A page for each program of labs/, with its holes."""
+"""A page for each file of labs/, with its holes."""
 
 import ast
 from pathlib import Path
@@ -54,8 +54,9 @@ def index() -> str:
     ]
     return "\n".join([
         "# The labs", "",
-        "The algorithms of the course as programs, with holes where the exercises are. Each one",
-        "also runs alone, such as `torchrun --nproc-per-node 4 labs/collectives.py`.", "",
+        "The algorithms of the course, with holes where the exercises are. Each one with a `main`",
+        "also runs alone, such as `torchrun --nproc-per-node 4 labs/collectives.py`. Most of the",
+        "others draw the pictures of single parts.", "",
         "| program | what it is about |", "|---|---|", *rows, "",
         "Published runs, which the planner is held against: [where they come from](published.md).",
         "",

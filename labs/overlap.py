@@ -12,6 +12,7 @@ import torch.distributed as dist
 from collectives import all_reduce_ring
 from data_parallel import DDP, in_background, no_sync
 from language_model import Transformer, draw_batch, mean_loss
+from step_films import film_step
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -161,8 +162,6 @@ def when_buckets_leave(text, iterations=4) -> list[float]:
 
 def filmed_step(data):
     """Train one step of a small model with DDP, in two buckets, and film it on each rank."""
-    from pedagogy_lib import film_step
-
     torch.manual_seed(0)
     sizes = (64, 16), (16, 16), (16, 10)
     first, second, third = (nn.Linear(*size) for size in sizes)

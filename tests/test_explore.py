@@ -10,10 +10,9 @@ import needs
 import numpy as np
 import pytest
 import torch
-from helpers import ROOT
+from helpers import ROOT, solved_lab
 
 from pedagogy_lib import LaunchError, explore, plot_bars
-from pedagogy_lib.pictures.split_products import draw_product
 from pedagogy_lib.widgets import explore as exploring
 from pedagogy_lib.widgets.controls import control
 
@@ -229,7 +228,7 @@ def test_room_is_kept_for_the_highest_picture(watched):
 @pytest.mark.deep
 def test_the_highest_picture_of_chapter_07_is_the_one_that_it_names(way):
     sizes = itertools.product([1, 4, 8, 16], [1, 64], [4, 64], [4, 10, 64])
-    heights = []
+    heights, draw_product = [], solved_lab("split_products").draw_product
     for n, rows, inner, columns in sizes:
         with contextlib.suppress(ValueError):  # what cannot be cut
             heights.append(draw_product(way, n, rows, inner, columns).size()[1])

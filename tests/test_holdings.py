@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT
+from helpers import ROOT, solved_lab
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
@@ -14,12 +14,12 @@ from pedagogy_lib import (
     LaunchError,
     film,
     launch,
-    plot_exchanges,
     plot_holdings,
-    plot_ring,
 )  # fmt: skip
 from pedagogy_lib.pictures.chunk_holders import RANK_COLORS
 
+PICTURES = solved_lab("message_pictures")
+plot_exchanges, plot_ring = PICTURES.plot_exchanges, PICTURES.plot_ring
 SOLVED = ROOT / "solutions" / "labs" / "collectives.py"
 
 

@@ -346,8 +346,10 @@ def test_without_a_solution_a_file_that_is_no_python_says_so_alone(learner):
 
 def test_a_lab_without_exercises(learner, capsys):
     learner("x = 1\n", None)
-    assert lab("shapes").x == 1
-    assert capsys.readouterr().out == "labs/shapes.py: without exercises\n"
+    shapes = lab("shapes")
+    assert shapes.x == 1
+    assert capsys.readouterr().out == ""
+    assert repr(shapes) == "labs/shapes.py: without exercises"
 
 
 def test_an_edit_counts_at_the_next_launch(learner, capsys):

@@ -3,10 +3,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers import solved_lab
 from selection import parametrize
 
 from coursekit import build
-from pedagogy_lib import LaunchError, RankError, draw_context_splits, lab, launch
+from pedagogy_lib import LaunchError, RankError, lab, launch
 
 EXACT = 1e-12
 LAYOUTS = ("in_a_row", "zigzag")
@@ -87,6 +88,7 @@ def test_heads_have_to_be_shared_out_evenly():
 
 
 def test_a_picture_of_who_has_what():
+    draw_context_splits = solved_lab("context_splits").draw_context_splits
     alt = draw_context_splits(2).alt
     assert "tensor parallel: between the two every rank has everything" in alt
     assert "by heads: between the two each rank has some places, in attention each rank has" in alt

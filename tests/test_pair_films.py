@@ -8,13 +8,15 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from helpers import launch_on_cpu as launch
 from helpers import solved_lab
-from pairs import DY, A, B, X, linear, summed_twice, take
+from pairs import DY, FILMS, A, B, X, linear, summed_twice, take
 from torch import nn
 
-from pedagogy_lib import LaunchError, film_pair
-from pedagogy_lib.measuring.placements import PARTIAL, REPLICATE, SHARD, placed
+from pedagogy_lib import LaunchError
 
 cloudpickle.register_pickle_by_value(pairs)  # so that ranks need not find it
+
+PLACEMENTS = solved_lab("placements")
+PARTIAL, REPLICATE, SHARD = PLACEMENTS.PARTIAL, PLACEMENTS.REPLICATE, PLACEMENTS.SHARD
 
 # What is new, by event; its placement; and whether all ranks together have it right.
 STEP = [
@@ -146,8 +148,8 @@ def uneven(lab):
     row.weight.requires_grad_(False)
     before = column.enter, row.leave
     x = torch.randn(5, 4, dtype=torch.float64)
-    once = film_pair(column, row, x, torch.tanh)
-    again = film_pair(column, row, x, torch.tanh)
+    once = FILMS.film_pair(column, row, x, torch.tanh)
+    again = FILMS.film_pair(column, row, x, torch.tanh)
     assert (
         again == once and (column.enter, row.leave) == before and not column.weight._backward_hooks
     )
@@ -275,16 +277,16 @@ def test_what_cannot_be_filmed():
         weight = bias = group = enter = leave = None
 
     with pytest.raises(LaunchError, match=r"this RowLinear has to have .*\.leave"):
-        film_pair(Layer(), nn.Linear(1, 1), torch.ones(1, 1))
+        FILMS.film_pair(Layer(), nn.Linear(1, 1), torch.ones(1, 1))
     with pytest.raises(LaunchError, match="x of two dims"):
-        film_pair(Layer(), Layer(), torch.ones(1, 1, 1))
+        FILMS.film_pair(Layer(), Layer(), torch.ones(1, 1, 1))
 
 
 # ---- Placements, without ranks --------------------------------------------------------------
 
 
 def placement(parts, whole):
-    helds = placed([torch.tensor(part) for part in parts], torch.tensor(whole))
+    helds = PLACEMENTS.placed([torch.tensor(part) for part in parts], torch.tensor(whole))
     (found,) = {(held.placement, held.is_right) for held in helds}
     return found
 

@@ -8,14 +8,15 @@ from helpers import launch_on_cpu as launch
 from helpers import solved_lab
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch
-from pairs import summed_twice, take
+from pairs import FILMS, summed_twice, take
 from torch import nn
 
-from pedagogy_lib import LaunchError, film_pair, plot_pair
-from pedagogy_lib.films.pair_pictures import layout_of
-from pedagogy_lib.films.pair_words import in_cell
-from pedagogy_lib.pictures.placement_style import rank_color
+from pedagogy_lib import LaunchError
 from pedagogy_lib.pictures.style import GREY, INK, RED
+
+PICTURES = solved_lab("pair_pictures")
+plot_pair, layout_of = PICTURES.plot_pair, PICTURES.layout_of
+in_cell, rank_color = solved_lab("pair_words").in_cell, solved_lab("placement_style").rank_color
 
 cloudpickle.register_pickle_by_value(pairs)  # so that ranks need not find it
 
@@ -172,7 +173,7 @@ def test_few_digits():
 def large(lab):
     """More ranks and features than numbers have room."""
     column, row = lab.ColumnLinear(nn.Linear(32, 64)), lab.RowLinear(nn.Linear(64, 2))
-    return film_pair(column, row, torch.ones(16, 32))
+    return FILMS.film_pair(column, row, torch.ones(16, 32))
 
 
 def test_nothing_overlaps(films):

@@ -11,29 +11,29 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from helpers import solved_lab
 from matplotlib import font_manager, rcParams
 from matplotlib.colors import to_rgb
 from torch import nn
 
 from pedagogy_lib import (
     LaunchError,
-    draw_clusters,
-    draw_scaling,
-    draw_three_splits,
     launch,
     measure,
     plot_against,
-    plot_bytes,
     plot_memory,
     plot_peak,
     plot_timeline,
 )
 from pedagogy_lib.basics.units import format_bytes
 from pedagogy_lib.measuring.memory_log import KINDS
-from pedagogy_lib.pictures import diagrams, style
+from pedagogy_lib.pictures import style
 from pedagogy_lib.pictures.as_html import LEAST_WIDTH, html_of
 from pedagogy_lib.pictures.style import COLORS, FONT, GROUND, STYLE, colors_of, kind_of, label_ink
 
+DIAGRAMS = solved_lab("splitting_diagrams")
+draw_three_splits = DIAGRAMS.draw_three_splits
+draw_clusters, draw_scaling = DIAGRAMS.draw_clusters, DIAGRAMS.draw_scaling
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -66,28 +66,11 @@ def bars(picture):
     ]
 
 
-def test_bytes_are_filled_bars_and_predictions_outlines(run):
-    picture = plot_bytes(run, "all_reduce", predicted=[241_000, 242_000])
-    filled = {row: width for row, _, width, fill in bars(picture) if fill}
-    outlined = {row: width for row, _, width, fill in bars(picture) if not fill}
-    assert filled == pytest.approx(dict(enumerate(run["all_reduce"].sent_bytes)))
-    assert outlined == pytest.approx({0: 241_000, 1: 242_000})
-    assert "rank 1" in picture.alt
-    assert "theory 241.00 kB to 242.00 kB" in picture.alt
-
-
-@pytest.mark.parametrize(("theory", "unit", "tick"), [(3e5, "kB", 250e3), (4e6, "MB", 4e6)])
-def test_bytes_have_an_axis_in_a_unit_of_their_size(run, theory, unit, tick):
-    (axes,) = plot_bytes(run, "all_reduce", predicted=theory).figure.axes
-    assert axes.get_xlabel() == f"sent by each rank ({unit}), all_reduce"
-    assert axes.xaxis.get_major_formatter()(tick, 0) in ("250", "4")
-
-
-def test_received_bytes_can_be_drawn_as_well(run):
-    widths = [width for _, _, width, _ in bars(plot_bytes(run, "all_reduce", direction="received"))]
-    assert widths == pytest.approx(run["all_reduce"].received_bytes)
-    with pytest.raises(LaunchError, match='"sent" or "received"'):
-        plot_bytes(run, "all_reduce", direction="up")
+@pytest.mark.parametrize(("theory", "unit"), [(4e6, "MB"), (4e9, "GB")])
+def test_bytes_have_an_axis_in_a_unit_of_their_size(run, theory, unit):
+    (axes,) = plot_peak(run, "step", predicted={"gradients": theory}).figure.axes
+    assert axes.get_xlabel() == f"live tensors at the fullest moment ({unit})"
+    assert axes.xaxis.get_major_formatter()(theory, 0) == "4"
 
 
 def test_a_timeline_has_one_bar_for_each_span_at_its_time(run):
@@ -112,9 +95,9 @@ def test_a_name_that_fits_into_a_bar_is_written_there_however_late_the_bar_begin
     assert "forward" in [text.get_text() for text in axes.texts]
 
 
-@pytest.mark.parametrize("plot", [plot_memory, plot_bytes, plot_peak, plot_timeline])
+@pytest.mark.parametrize("plot", [plot_memory, plot_peak, plot_timeline])
 def test_axes_of_numbers_say_what_they_count(plot, run):
-    label = {plot_memory: ["step"], plot_bytes: ["all_reduce"], plot_peak: ["step"]}.get(plot, [])
+    label = [] if plot is plot_timeline else ["step"]
     figure = plot(run, *label).figure
     figure.draw_without_rendering()
     told = [axis.get_label_text() for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)
@@ -171,7 +154,7 @@ def test_measured_peaks_can_be_the_prediction(run):
 def test_a_picture_of_something_else_than_a_run_says_what_to_write(run):
     with pytest.raises(LaunchError, match=r"write plot_timeline\(run\), .* not one of its blocks"):
         plot_timeline(run["step"])
-    for draw in (plot_bytes, plot_memory, plot_peak):
+    for draw in (plot_memory, plot_peak):
         call = rf'write {draw.__name__}\(run, "label"\), with the run that launch\(\) returned'
         with pytest.raises(LaunchError, match=f"{call}, not 'step'"):
             draw("step", run)
@@ -215,7 +198,7 @@ def test_large_numbers_on_an_axis_are_written_out():
 
 def test_many_ranks_stay_readable():
     many = launch(lambda: measure_nothing(), world_size=20)
-    ticks = plot_bytes(many, "nothing").figure.axes[0].get_yticks()
+    ticks = plot_timeline(many).figure.axes[0].get_yticks()
     assert len(ticks) <= 12
 
 
@@ -280,12 +263,12 @@ def test_a_picture_keeps_its_bytes_until_it_changes():
 
 
 def test_a_picture_is_drawn_the_same_twice(run):
-    assert plot_bytes(run, "all_reduce").png() == plot_bytes(run, "all_reduce").png()
+    assert plot_timeline(run).png() == plot_timeline(run).png()
 
 
 def shares_in(axes, color):
     """The area of each filled part, in that of the whole batch or model of a rank."""
-    width = 10.4 if color == diagrams.MODEL else 1
+    width = 10.4 if color == DIAGRAMS.MODEL else 1
     parts = [p for p in axes.patches if p.get_facecolor()[:3] == to_rgb(color)]
     return [p.get_width() * p.get_height() / (width * 0.72) for p in parts]
 
@@ -294,12 +277,12 @@ def shares_in(axes, color):
 def test_a_shares_area_is_what_the_rank_holds(ranks, sizes):
     data, tensor, pipeline = draw_three_splits(ranks).figure.axes
     parts = [size / 32 for size in sizes]
-    assert shares_in(data, diagrams.MODEL) == pytest.approx([1] * ranks)
-    assert shares_in(data, diagrams.BATCH) == pytest.approx(parts)
-    assert shares_in(tensor, diagrams.MODEL) == pytest.approx([1 / ranks] * ranks)
-    assert shares_in(tensor, diagrams.BATCH) == pytest.approx([1] * ranks)
-    assert shares_in(pipeline, diagrams.MODEL) == pytest.approx(parts)
-    assert shares_in(pipeline, diagrams.BATCH) == pytest.approx([1] * ranks)
+    assert shares_in(data, DIAGRAMS.MODEL) == pytest.approx([1] * ranks)
+    assert shares_in(data, DIAGRAMS.BATCH) == pytest.approx(parts)
+    assert shares_in(tensor, DIAGRAMS.MODEL) == pytest.approx([1 / ranks] * ranks)
+    assert shares_in(tensor, DIAGRAMS.BATCH) == pytest.approx([1] * ranks)
+    assert shares_in(pipeline, DIAGRAMS.MODEL) == pytest.approx(parts)
+    assert shares_in(pipeline, DIAGRAMS.BATCH) == pytest.approx([1] * ranks)
 
 
 def test_uneven_shares_are_told():
@@ -321,7 +304,7 @@ def texts_of(picture):
 
 def rectangles(picture):
     """(left, top, width, height) of frames, and of the boxes in them."""
-    found = {to_rgb(GROUND): [], to_rgb(diagrams.GPU): []}
+    found = {to_rgb(GROUND): [], to_rgb(DIAGRAMS.GPU): []}
     for p in picture.figure.axes[0].patches:
         found[p.get_facecolor()[:3]].append((*p.get_xy(), p.get_width(), p.get_height()))
     return found.values()

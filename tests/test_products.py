@@ -2,25 +2,21 @@
 
 import pytest
 import torch
+from helpers import solved_lab
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from pedagogy_lib import draw_product, explore
+from pedagogy_lib import explore
 from pedagogy_lib.basics.closeness import close
-from pedagogy_lib.measuring.placements import PARTIAL, REPLICATE, SHARD
-from pedagogy_lib.pictures.placement_style import rank_color
-from pedagogy_lib.pictures.split_product_layout import RIGHT
-from pedagogy_lib.pictures.split_product_sizes import (
-    WAYS,
-    count_of,
-    idle_ranks,
-    matrices_of,
-    messages_of,
-    part_sizes,
-    work_of,
-)
 from pedagogy_lib.pictures.style import GREY
 
+PLACEMENTS, STYLE = solved_lab("placements"), solved_lab("placement_style")
+PRODUCTS, PARTS = solved_lab("split_products"), solved_lab("split_product_sizes")
+PARTIAL, REPLICATE, SHARD = PLACEMENTS.PARTIAL, PLACEMENTS.REPLICATE, PLACEMENTS.SHARD
+RIGHT, rank_color = solved_lab("split_product_layout").RIGHT, STYLE.rank_color
+WAYS, draw_product, part_sizes = PARTS.WAYS, PRODUCTS.draw_product, PARTS.part_sizes
+count_of, messages_of, work_of = PARTS.count_of, PARTS.messages_of, PARTS.work_of
+idle_ranks, matrices_of = PARTS.idle_ranks, PARTS.matrices_of
 SIZES = {"n": 3, "rows": 5, "inner": 7, "columns": 10}
 
 

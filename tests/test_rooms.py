@@ -11,7 +11,7 @@ from coursekit.chapters import FOLDER
 
 PACKAGE, KIT = ROOT / "pedagogy_lib", ROOT / "coursekit"
 ROOMS = (
-    "basics", "schedules", "machines", "measuring", "ranks", "pictures", "widgets", "films",
+    "basics", "schedules", "machines", "measuring", "ranks", "pictures", "widgets",
 )  # fmt: skip
 MOST_LINES = 300
 CHECKS = sorted(FOLDER.glob("ch*/exercises/**/*.py"))

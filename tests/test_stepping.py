@@ -5,20 +5,19 @@ import sys
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT
 from helpers import launch_on_cpu as launch
+from helpers import solved_lab
 from matplotlib.colors import to_hex
 from torch import nn
 from torch.optim import optimizer as optimizers
 
-from coursekit.labs import Lab
 from pedagogy_lib import LaunchError
 from pedagogy_lib.basics.closeness import close, close_in_float32
 from pedagogy_lib.basics.units import two_digits
-from pedagogy_lib.films.step_films import STATES, Frame, StepFilm, film_step
-from pedagogy_lib.films.step_pictures import STATE_COLORS, plot_step
 
-SOLVED = ROOT / "solutions" / "labs"
+FILMS, PICTURES = solved_lab("step_films"), solved_lab("step_pictures")
+STATES, Frame, StepFilm = FILMS.STATES, FILMS.Frame, FILMS.StepFilm
+plot_step, STATE_COLORS = PICTURES.plot_step, PICTURES.STATE_COLORS
 LR = 0.1
 NO_COLOR = "#00000000"
 FORWARD = [f"forward: layer {layer}" for layer in (0, 2, 4)]
@@ -39,11 +38,6 @@ EVENTS = [
 BEGINS = [event for event in EVENTS if "bucket" in event]
 
 
-def solved(name):
-    path = SOLVED / f"{name}.py"
-    return Lab(name, path, path)
-
-
 def three_layers():
     torch.manual_seed(0)
     layers = nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4)
@@ -58,7 +52,7 @@ def backward(model):
 
 def filmed(model, buckets, finish, call=None):
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
-    with film_step(model, buckets) as film:
+    with FILMS.film_step(model, buckets) as film:
         backward(call or model)
         finish()
         optimizer.step()
@@ -80,7 +74,7 @@ def dist_all_reduce(x, group):
 
 @pytest.fixture(scope="module")
 def films():
-    return launch(by_hand, solved("data_parallel"), world_size=4).values
+    return launch(by_hand, solved_lab("data_parallel"), world_size=4).values
 
 
 def events(film):
@@ -131,7 +125,7 @@ def test_only_the_step_changes_weights(films):
 
 
 def test_all_reduces_of_another_thread():
-    films = launch(by_hand, solved("data_parallel"), "in another thread", world_size=2).values
+    films = launch(by_hand, solved_lab("data_parallel"), "in another thread", world_size=2).values
     for film in films:
         assert sorted(events(film)) == sorted(EVENTS)
         assert [event for event in events(film) if event in BEGINS] == BEGINS
@@ -139,7 +133,7 @@ def test_all_reduces_of_another_thread():
 
 
 def test_alone_the_average_is_the_gradient_itself():
-    (film,) = launch(by_hand, solved("data_parallel"), world_size=1).values
+    (film,) = launch(by_hand, solved_lab("data_parallel"), world_size=1).values
     assert events(film) == EVENTS
     assert film.frames[-2].gradients == film.frames[-3].gradients
 
@@ -149,7 +143,7 @@ def test_ranks_need_no_library_for_pictures():
         by_hand(lab)
         return "matplotlib" in sys.modules
 
-    assert launch(step, solved("data_parallel"), world_size=1).values == [False]
+    assert launch(step, solved_lab("data_parallel"), world_size=1).values == [False]
 
 
 def test_a_step_of_distributed_data_parallel():
@@ -180,7 +174,7 @@ def test_averaging_after_the_backward(together):
             return filmed(model, buckets, lambda: lab.average_buckets(buckets))
         return filmed(model, buckets, lambda: lab.average_gradients(model))
 
-    labs = solved("data_parallel"), solved("gradient_sync_visualizer")
+    labs = solved_lab("data_parallel"), solved_lab("gradient_sync_visualizer")
     for film in launch(step, *labs, world_size=2).values:
         begun = [event for event in events(film) if event.startswith("bucket")]
         assert events(film)[3:-2] == [e for e in EVENTS[3:-2] if e not in BEGINS] + begun
@@ -207,13 +201,13 @@ def test_parameters_without_a_part_in_the_loss():
     def step(lab):
         model = three_layers()
         ddp = lab.DDP(model, 160)
-        with film_step(model, ddp.buckets) as film:
+        with FILMS.film_step(model, ddp.buckets) as film:
             x = torch.ones(2, 4).double()
             (model(x) if dist.get_rank() == 0 else model[4](model[0](x))).sum().backward()
             ddp.finish()
         return film
 
-    first, second = launch(step, solved("data_parallel"), world_size=2).values
+    first, second = launch(step, solved_lab("data_parallel"), world_size=2).values
     assert events(first) == EVENTS[:-1]
     assert "the all-reduce of bucket 1 begins" in events(second)
     assert second.frames[-1].states == ["averaged"] * 6
@@ -270,7 +264,7 @@ def test_nothing_is_left_behind(fails):
         ours = optimizers.register_optimizer_step_post_hook(lambda *_: None)
         before = all_hooks(ddp.model)
         try:
-            with film_step(ddp.model, ddp.buckets) as film:
+            with FILMS.film_step(ddp.model, ddp.buckets) as film:
                 changed = all_hooks(ddp.model) != before
                 backward(ddp)
                 ddp.finish()
@@ -284,14 +278,14 @@ def test_nothing_is_left_behind(fails):
         ours.remove()
         return changed, same, len(film.frames) - frames
 
-    assert launch(step, solved("data_parallel"), world_size=2).values == [(True, True, 0)] * 2
+    assert launch(step, solved_lab("data_parallel"), world_size=2).values == [(True, True, 0)] * 2
 
 
 def test_buckets_of_another_model():
     def step():
         before = all_hooks(model := three_layers())
         with pytest.raises(LaunchError, match="this very model's parameters"):
-            film_step(model, [list(three_layers().parameters())]).__enter__()
+            FILMS.film_step(model, [list(three_layers().parameters())]).__enter__()
         return all_hooks(model) == before
 
     assert launch(step, world_size=1).values == [True]
@@ -313,7 +307,7 @@ def test_filming_changes_no_number():
             weights.append([p.detach() for p in ddp.model.parameters()])
         return all(map(torch.equal, *weights))
 
-    assert launch(step, solved("data_parallel"), world_size=2).values == [True, True]
+    assert launch(step, solved_lab("data_parallel"), world_size=2).values == [True, True]
 
 
 # ---- The picture ----------------------------------------------------------------------------

@@ -15,9 +15,9 @@ from torch import nn
 from torch.optim import optimizer as optimizers
 from torch.utils.checkpoint import checkpoint
 
-from pedagogy_lib import LaunchError, film_units, measure
-from pedagogy_lib.films.unit_films import names_of
+from pedagogy_lib import LaunchError, measure
 
+FILMS = solved_lab("unit_films")
 LR = 0.01
 # Each unit: its two chunks on rank 1 (absent, travelling, held, updated), which of its parameters
 # have a gradient, and whether its shard has one. Then bytes of parameters and of gradients.
@@ -113,7 +113,7 @@ def take_step(model, zero):
 
 def filmed(lab, stage):
     model, zero = make(lab, stage)
-    with film_units(zero.units) as film:
+    with FILMS.film_units(zero.units) as film:
         take_step(model, zero)
     return film
 
@@ -179,7 +179,7 @@ def test_the_next_unit_travels_while_one_computes():
         kinds = SimpleNamespace(Ahead=fetching_ahead(lab.Zero3, lab))
         model, zero = make(kinds, "Ahead")
         take_step(model, zero)  # learn in which order units are used
-        with film_units(zero.units) as film:
+        with FILMS.film_units(zero.units) as film:
 
             def wait(*_):
                 wait_until(lambda: "forward: blocks.1 is being gathered" in events(film), 30)
@@ -203,7 +203,7 @@ def test_a_unit_alone_on_one_rank():
     def step(lab):
         model = nn.Linear(3, 2)
         zero = lab.Zero3(model, partial(torch.optim.SGD, lr=LR))
-        with film_units(zero.units) as film:
+        with FILMS.film_units(zero.units) as film:
             model(torch.ones(1, 3)).sum().backward()
             zero.step()
         return film
@@ -278,7 +278,7 @@ def test_units_that_were_whole_at_first():
         model, zero = make(lab, "Zero3")
         for unit in zero.units.values():
             lab.gather(unit)
-        with film_units(zero.units) as film:
+        with FILMS.film_units(zero.units) as film:
             take_step(model, zero)
         return film
 
@@ -293,7 +293,7 @@ def test_units_that_were_whole_at_first():
 def test_parameters_without_a_part_in_the_loss():
     def step(lab):
         model, zero = make(lab, "Zero3", Net(unused=True))
-        with film_units(zero.units) as film:
+        with FILMS.film_units(zero.units) as film:
             take_step(model, zero)
         return film
 
@@ -313,7 +313,7 @@ def test_parameters_without_a_part_in_the_loss():
 def test_gradients_that_add_up_over_two_backwards():
     def step(lab):
         model, zero = make(lab, "Zero2")
-        with film_units(zero.units) as film:
+        with FILMS.film_units(zero.units) as film:
             backward(model)
             take_step(model, zero)
         return film
@@ -333,7 +333,7 @@ def test_a_forward_that_runs_again_in_the_backward():
 
     def step(lab):
         model, zero = make(lab, "Zero3", Checkpointed())
-        with film_units(zero.units) as film:
+        with FILMS.film_units(zero.units) as film:
             backward(model)
             take_step(model, zero)
         return film
@@ -356,7 +356,7 @@ def test_frozen_and_tied_parameters():
         model.blocks[1].append(nn.Linear(8, 8))
         model.blocks[1][2].weight = model.blocks[1][0].weight
         model, zero = make(lab, "Zero3", model)
-        with film_units(zero.units) as film:
+        with FILMS.film_units(zero.units) as film:
             take_step(model, zero)
         return film
 
@@ -368,10 +368,15 @@ def test_frozen_and_tied_parameters():
 def test_names():
     model = Net(blocks=12)
     blocks = list(model.blocks)
-    assert names_of([model, *blocks[:1]]) == ["rest", "blocks.0"]
-    assert names_of([model]) == ["Net"]
-    assert names_of([*blocks[:2], model.leave]) == ["Sequential 0", "Sequential 1", "Linear 0"]
-    assert names_of([*blocks[:2], model.leave], model) == ["blocks.0", "blocks.1", "leave"]
+    assert FILMS.names_of([model, *blocks[:1]]) == ["rest", "blocks.0"]
+    assert FILMS.names_of([model]) == ["Net"]
+    names = FILMS.names_of([*blocks[:2], model.leave])
+    assert names == [
+        "Sequential 0",
+        "Sequential 1",
+        "Linear 0",
+    ]
+    assert FILMS.names_of([*blocks[:2], model.leave], model) == ["blocks.0", "blocks.1", "leave"]
 
 
 # ---- What is left behind --------------------------------------------------------------------
@@ -392,7 +397,7 @@ def test_nothing_is_left_behind(fails):
     def step(lab):
         model, zero = make(lab, "Zero3")
         before = all_hooks(model)
-        with contextlib.suppress(ZeroDivisionError), film_units(zero.units) as film:
+        with contextlib.suppress(ZeroDivisionError), FILMS.film_units(zero.units) as film:
             changed = all_hooks(model) != before
             out = model(torch.ones(5, 4)).square().mean()
             if fails:
@@ -411,7 +416,7 @@ def test_filming_changes_no_number_and_needs_no_library_for_pictures():
         shards = []
         for with_film in (True, False):
             model, zero = make(lab, "Zero3")
-            with film_units(zero.units) if with_film else contextlib.nullcontext():
+            with FILMS.film_units(zero.units) if with_film else contextlib.nullcontext():
                 for _ in range(2):
                     take_step(model, zero)
             shards.append([unit.shard.detach() for unit in zero.units.values()])
@@ -423,7 +428,7 @@ def test_filming_changes_no_number_and_needs_no_library_for_pictures():
 def test_memory_can_be_measured_around_a_film():
     def step(lab):
         model, zero = make(lab, "Zero3")
-        with measure("step"), film_units(zero.units) as film:
+        with measure("step"), FILMS.film_units(zero.units) as film:
             take_step(model, zero)
         return film
 
@@ -436,4 +441,4 @@ def test_memory_can_be_measured_around_a_film():
 @pytest.mark.parametrize("units", [[], {}, {nn.Linear(1, 1): "a unit"}])
 def test_something_else_is_refused(units):
     with pytest.raises(LaunchError, match="as in `Zero3"):
-        film_units(units).__enter__()
+        FILMS.film_units(units).__enter__()

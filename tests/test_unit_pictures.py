@@ -6,11 +6,14 @@ from helpers import solved_lab
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from pedagogy_lib import LaunchError, film_units, plot_units
-from pedagogy_lib.films.unit_frames import Held, UnitFilm, UnitFrame
-from pedagogy_lib.films.unit_pictures import BAR_LEFT, LEFT, MEAN_COLOR, OWN_COLOR, ROW
+from pedagogy_lib import LaunchError
 from pedagogy_lib.pictures.style import COLORS
 
+FILMS, FRAMES, PICTURES = map(solved_lab, ("unit_films", "unit_frames", "unit_pictures"))
+Held, UnitFilm, UnitFrame = FRAMES.Held, FRAMES.UnitFilm, FRAMES.UnitFrame
+BAR_LEFT, LEFT, ROW = PICTURES.BAR_LEFT, PICTURES.LEFT, PICTURES.ROW
+MEAN_COLOR, OWN_COLOR = PICTURES.MEAN_COLOR, PICTURES.OWN_COLOR
+plot_units = PICTURES.plot_units
 OUTLINE, BAND = "outline", "band"
 MEANINGS = {
     COLORS["parameters"].lower(): "held",
@@ -213,7 +216,7 @@ def test_every_frame_of_a_real_step_is_drawn():
 
         model = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(2)))
         zero = lab.Zero3(model, lambda p: torch.optim.SGD(p, lr=0.1), list(model))
-        with film_units(zero.units, model) as film:
+        with FILMS.film_units(zero.units, model) as film:
             model(torch.ones(1, 3)).sum().backward()
             zero.step()
         return film

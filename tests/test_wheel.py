@@ -14,7 +14,7 @@ INSTALL = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"
 CODE = {".py", ".pyc"}
 PROGRAM = """
 import pedagogy_lib, torch, torch.distributed as dist
-from pedagogy_lib import check, launch, measure, plot_bytes
+from pedagogy_lib import check, launch, measure, plot_timeline
 
 print(pedagogy_lib.__file__)
 
@@ -32,7 +32,7 @@ def mean_over_ranks(number):
 run = launch(step, world_size=4, device="cpu")
 print(run.values, run["sum"].sent_bytes[0] >= 5_900_000)
 print(check("0.2", mean_over_ranks).passed)
-print(len(plot_bytes(run, label="sum").html()) > 10_000)
+print(len(plot_timeline(run).html()) > 10_000)
 """
 NO_LABS = (
     "WrongInput there are no labs in {0}: they come with the course, not with pedagogy_lib; set "
@@ -128,5 +128,6 @@ def test_what_needs_a_course_says_so_in_one_sentence(installed, tmp_path):
 @pytest.mark.deep
 def test_labs_are_found_where_the_variable_says(installed, tmp_path):
     program = "import os; os.environ['PEDAGOGY_COURSE'] = {!r}\nfrom pedagogy_lib import lab\n"
-    ran = run_outside(installed, tmp_path, "-c", f"{program.format(str(ROOT))}lab('start_here')")
+    program = f"{program.format(str(ROOT))}print(lab('start_here'))"
+    ran = run_outside(installed, tmp_path, "-c", program)
     assert ran.stdout == "labs/start_here.py: without exercises\n", ran

@@ -12,9 +12,18 @@ from matplotlib.patches import Patch
 from PIL import Image
 from torch import nn
 
-from pedagogy_lib import launch, measure, plot_bytes, plot_memory, plot_timeline
+from pedagogy_lib import launch, measure, plot_memory, plot_timeline
+from pedagogy_lib.basics.units import format_bytes
 from pedagogy_lib.pictures.legends import legend_above
-from pedagogy_lib.pictures.style import INK, colors_of, in_course_style
+from pedagogy_lib.pictures.rank_rows import (
+    BAR,
+    bytes_along,
+    draw_predicted,
+    finish,
+    rank_rows,
+    write_bytes,
+)
+from pedagogy_lib.pictures.style import COLORS, INK, Picture, colors_of, in_course_style
 
 ROOT = Path(__file__).resolve().parents[1]
 WHITE, GAP = "#FFFFFF", 20
@@ -69,6 +78,20 @@ def timeline(run):
 
 
 @in_course_style
+def bytes_sent(block, expected):
+    """Draw the bytes that each rank sent in a block, and an outline of those expected."""
+    counts, ranks = block.sent_bytes, len(block.sent_bytes)
+    figure, axes = rank_rows(ranks, extra=1.0)
+    axes.barh(range(ranks), counts, BAR, color=COLORS["communication"], label=block.wire)
+    write_bytes(axes, counts)
+    draw_predicted(axes, [expected] * ranks, ranks, label="theory")
+    bytes_along(axes, max(*counts, expected), f"sent by each rank ({{}}), {block.label}")
+    finish(axes, "Bytes that each rank sent in both steps")
+    told = ", ".join(map(format_bytes, counts))
+    return Picture(figure, f"Bytes sent: {told}; theory {format_bytes(expected)}")
+
+
+@in_course_style
 def memory(run):
     picture = plot_memory(run, "step 2", ranks=[0])
     (axes,) = picture.figure.axes
@@ -99,8 +122,7 @@ def arranged(above, *below) -> Image.Image:
 def main():
     run = min((launch(train, device="cpu") for _ in range(LAUNCHES)), key=lambda run: run.seconds)
     expected = 2 * 2 * 3 / 4 * run.values[0] * 4  # two steps, each a ring over the gradients
-    title = "Bytes that each rank sent in both steps"
-    sent = plot_bytes(run, "all_reduce", predicted=expected, title=title)
+    sent = bytes_sent(run["all_reduce"], expected)
     half = WIDTH / 2, HEIGHT / 2
     whole = arranged(sized(timeline(run), WIDTH, HEIGHT / 2),
                      sized(sent, *half), sized(memory(run), *half))  # fmt: skip

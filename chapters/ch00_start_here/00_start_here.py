@@ -38,8 +38,8 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    HangError, RankError, check, draw_clusters, hint, plot_holdings, predict, progress,
-    put_to_the_test, run_torchrun,
+    HangError, RankError, check, hint, lab, plot_holdings, predict, progress, put_to_the_test,
+    run_torchrun,
 )
 
 # %% tags=["parameters"]
@@ -79,7 +79,7 @@ run
 # own machine to use. Here are three clusters of four GPUs.
 
 # %%
-draw_clusters()
+lab("splitting_diagrams").draw_clusters()  # labs/splitting_diagrams.py draws it
 
 # %% [markdown]
 # ### Exercise {{global_rank}} · Which rank?

@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from pedagogy_lib import (
-    Table, check, draw_graph, draw_paths, explore, hint, lab, predict, progress, put_to_the_test,
+    Table, check, explore, hint, lab, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -77,11 +77,11 @@ for x1, x2, price in HOUSES:
 # arrows to the left. Multiply the gradient by the factor on each arrow. This is the chain rule.
 
 # %%
-houses = lab("two_houses")
+houses, graph = lab("two_houses"), lab("computation_graph")
 one_by_one = list(houses.snapshots(every=1))
 
 def show_one_by_one(snapshot):
-    return draw_graph(*houses.shown(one_by_one, snapshot))
+    return graph.draw_graph(*houses.shown(one_by_one, snapshot))
 
 explore(show_one_by_one, snapshot=[2, 1, 3, 4, 5, 6, 7, 8])
 
@@ -145,7 +145,7 @@ guess.compare(0.773 + theory, w1.item(), kind="parameters")
 accumulated = list(houses.snapshots(every=2))
 
 def show_accumulated(snapshot):
-    return draw_graph(*houses.shown(accumulated, snapshot))
+    return graph.draw_graph(*houses.shown(accumulated, snapshot))
 
 explore(show_accumulated, snapshot=[4, 1, 2, 3, 5, 6])
 
@@ -169,8 +169,10 @@ explore(show_accumulated, snapshot=[4, 1, 2, 3, 5, 6])
 # %% tags=["cover"]
 walks = {"one by one": houses.walk(1, passes, learning_rate),
          "accumulated": houses.walk(8, passes, learning_rate)}
-draw_paths(houses.loss_of_eight, walks, "w1", "w2", "loss of all eight",
-           f"{passes} passes over eight houses", equal=True)
+lab("loss_paths").draw_paths(
+    houses.loss_of_eight, walks, "w1", "w2", "loss of all eight",
+    f"{passes} passes over eight houses", equal=True,
+)
 
 # %% [markdown]
 # Do not read from this that accumulation learns more from a pass. Both paths have the same learning

@@ -21,8 +21,7 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    Table, check, explore, hint, lab, launch, plot_holdings, plot_ring, predict, progress,
-    put_to_the_test,
+    Table, check, explore, hint, lab, launch, plot_holdings, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -41,7 +40,7 @@ star_guess = predict(f"Star, {world_size} ranks, {megabytes:g} MB: bytes sent by
 
 # %%
 collectives, measured = lab("collectives"), lab("collectives_measured")
-shown = lab("collectives_shown")
+shown, pictures = lab("collectives_shown"), lab("message_pictures")
 
 ways = {"star": collectives.all_reduce_star, "tree": collectives.all_reduce_tree}
 summed = launch(measured.sum_up, ways, int(megabytes * 1e6), world_size=world_size, device="cpu")
@@ -77,7 +76,7 @@ Table(heads, measured.rows_of_senders(summed))
 films = launch(shown.film_of, collectives.all_reduce_ring, world_size=4, device="cpu").values
 
 def draw_ring(step):
-    return plot_ring(films, step)
+    return pictures.plot_ring(films, step)
 
 explore(draw_ring, step=[1, 0, *range(2, len(films[0].frames))])
 

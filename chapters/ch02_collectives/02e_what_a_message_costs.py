@@ -24,8 +24,8 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    Table, check, explore, film, hint, lab, launch, plot_against, plot_exchanges, predict,
-    progress, put_to_the_test,
+    Table, check, explore, film, hint, lab, launch, plot_against, predict, progress,
+    put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -182,13 +182,14 @@ def film_each(ways):
             all_reduce(x)
     return films
 
+pictures = lab("message_pictures")
 halving_doubling = lab("halving_doubling").all_reduce_halving_doubling
 ways = {"ring": collectives.all_reduce_ring, "halving-doubling": halving_doubling}
 seen = launch(film_each, ways, world_size=8).values
 by_name = {name: [of_rank[name] for of_rank in seen] for name in ways}
 
 def draw(step):
-    return plot_exchanges(by_name, step)
+    return pictures.plot_exchanges(by_name, step)
 
 explore(draw, step=[1, 0, *range(2, 15)])
 

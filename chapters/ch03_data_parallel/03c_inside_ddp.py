@@ -24,8 +24,8 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    Table, check, explore, hint, lab, launch, plot_against, plot_step, plot_timeline, predict,
-    progress, put_to_the_test,
+    Table, check, explore, hint, lab, launch, plot_against, plot_timeline, predict, progress,
+    put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -163,10 +163,11 @@ check("{{ddp}}")
 # frames of the same number side by side.)
 
 # %% tags=["cover"]
+pictures = lab("step_pictures")
 films = launch(overlap.filmed_step, digits, world_size=world_size, device="cpu").values
 
 def draw_step(frame):
-    return plot_step(films, frame)
+    return pictures.plot_step(films, frame)
 
 explore(draw_step, frame=[8, *range(1, 8), *range(9, len(films[0].frames) + 1)])
 

@@ -29,8 +29,8 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    HangError, Machines, Table, check, close, hint, lab, launch, plot_bars, plot_curves, plot_lives,
-    predict, progress, put_to_the_test, relative_gap, run_torchrun,
+    HangError, Machines, Table, check, close, hint, lab, launch, plot_bars, plot_curves, predict,
+    progress, put_to_the_test, relative_gap, run_torchrun,
 )
 
 # %% tags=["parameters"]
@@ -336,8 +336,8 @@ gap = max(abs(loss - alone[step - 1]) / alone[step - 1] for step, _, loss in tak
 print("losses equal those of one process, but for rounding:", gap < 1e-12)
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_lives(restart.losses_of_lives(two), curve(alone), "test loss",
-           title="One of two machines dies, and comes back")
+lab("lives").plot_lives(restart.losses_of_lives(two), curve(alone), "test loss",
+                        title="One of two machines dies, and comes back")
 
 # %% tags=["nbval-ignore-output"]
 print("ranks in each life:", [len(life) for life in restart.lives(two)])

@@ -24,7 +24,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from pedagogy_lib import (
-    check, explore, hint, lab, launch, plot_curves, plot_stacks, plot_units, predict, progress,
+    check, explore, hint, lab, launch, plot_curves, plot_stacks, predict, progress,
 )
 
 # %% tags=["parameters"]
@@ -94,10 +94,11 @@ check("{{zero2}}")
 # gone.
 
 # %%
+pictures = lab("unit_pictures")
 films = launch(runs.filmed_step, "stage 2", text, world_size=world_size).values
 
 def draw_units(frame):
-    return plot_units(films, frame)
+    return pictures.plot_units(films, frame)
 
 explore(draw_units, frame=list(range(1, len(films[0].frames) + 1)))
 

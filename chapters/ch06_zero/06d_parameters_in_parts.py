@@ -25,8 +25,7 @@ import torch.distributed as dist
 from torch import nn
 
 from pedagogy_lib import (
-    check, explore, hint, lab, launch, looks_of, plot_storages, plot_units, predict, progress,
-    put_to_the_test,
+    check, explore, hint, lab, launch, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -94,9 +93,11 @@ with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lam
     y = (x @ weight.T).sum()          # `kept` has what autograd keeps: weight.T, and x
 in_the_graph = next(t for t in kept if t.shape == (2, 2)).detach()
 
+storages = lab("storages")
+
 def look():
-    return looks_of({"flat": flat, "chunk": chunk, "weight": weight,
-                     "kept by autograd": in_the_graph})
+    return storages.looks_of({"flat": flat, "chunk": chunk, "weight": weight,
+                              "kept by autograd": in_the_graph})
 
 # %%
 looks, numbers = {"gathered": look()}, flat.clone()  # in stage 3, numbers come from other ranks
@@ -118,7 +119,7 @@ weight.data = flat[2:6].view(2, 2)
 looks["gathered again"] = look()
 
 # %%
-plot_storages(looks, title="One storage, and the tensors that look at it")
+storages.plot_storages(looks, title="One storage, and the tensors that look at it")
 
 # %% [markdown]
 # The picture shows three moments. In the middle one the memory is free, and the views still know
@@ -256,10 +257,11 @@ check("{{zero3}}")
 # rank hold the most?
 
 # %% tags=["cover"]
+pictures = lab("unit_pictures")
 films = launch(runs.filmed_step, "stage 3", text, world_size=world_size).values
 
 def draw_units(frame):
-    return plot_units(films, frame)
+    return pictures.plot_units(films, frame)
 
 explore(draw_units, frame=[5, *range(1, 5), *range(6, len(films[0].frames) + 1)])
 

@@ -26,8 +26,7 @@ import torch
 from torch import nn
 
 from pedagogy_lib import (
-    Table, check, draw_product, explore, hint, lab, launch, plot_bars, predict, progress,
-    put_to_the_test,
+    Table, check, explore, hint, lab, launch, plot_bars, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -61,7 +60,8 @@ size = 512
 # Choose a cut, the number of ranks, and the sizes:
 
 # %%
-explore(draw_product, way=["columns", "rows", "pair"], n=[4, 1, 2, 3, 8, 16],
+explore(lab("split_products").draw_product,
+        way=["columns", "rows", "pair"], n=[4, 1, 2, 3, 8, 16],
         rows=[4, 1, 16, 64], inner=[8, 4, 16, 64], columns=[8, 4, 10, 64],
         labels={"way": "cut by", "n": "ranks", "rows": "rows of X", "inner": "rows of A",
                 "columns": "columns of A"},

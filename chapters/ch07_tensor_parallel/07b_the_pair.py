@@ -24,8 +24,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from pedagogy_lib import (
-    Table, check, explore, hint, lab, launch, plot_bars, plot_pair, predict, progress,
-    put_to_the_test,
+    Table, check, explore, hint, lab, launch, plot_bars, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -53,10 +52,11 @@ width = 64
 
 # %%
 tensor_parallel, measured = lab("tensor_parallel"), lab("tensor_measured")
+pictures = lab("pair_pictures")
 films = launch(measured.film_mlp, world_size=2).values
 
 def draw_frame(frame):
-    return plot_pair(films, frame)
+    return pictures.plot_pair(films, frame)
 
 explore(draw_frame, frame=list(range(1, len(films[0].frames) + 1)))
 

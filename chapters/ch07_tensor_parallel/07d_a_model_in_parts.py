@@ -23,8 +23,8 @@ import torch
 import torch.nn.functional as F
 
 from pedagogy_lib import (
-    Table, check, close, hint, lab, launch, plot_curves, plot_masks, predict, progress,
-    put_to_the_test, relative_gap,
+    Table, check, close, hint, lab, launch, plot_curves, predict, progress, put_to_the_test,
+    relative_gap,
 )
 
 # %% tags=["parameters"]
@@ -49,7 +49,7 @@ tensor_parallel, parts = lab("tensor_parallel"), lab("model_in_parts")
 n = world_size
 drawn = {what: launch(parts.masks, own, world_size=n).values
          for what, own in (("one stream for all", False), ("a stream of its own", True))}
-plot_masks(drawn, title=f"Which hidden features {n} ranks keep")
+lab("dropout_masks").plot_masks(drawn, title=f"Which hidden features {n} ranks keep")
 
 # %% [markdown]
 # With one stream for all, feature 0 of rank 0 is dropped whenever feature 0 of rank 1 is. The mask

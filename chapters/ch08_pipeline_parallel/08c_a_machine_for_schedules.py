@@ -23,7 +23,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_messages, predict, progress, put_to_the_test,
+    Table, check, hint, lab, launch, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -237,7 +237,9 @@ check("{{part_of_loss}}", part_of_loss)
 # %% tags=["cover", "nbval-ignore-output"]
 pipelines = lab("emulated_pipelines")
 crossings = pipelines.emulate(schedules.rows_of(schedules.one_f_one_b, p, p + 2))[1]
-plot_messages(crossings, title="1F1B on real ranks, with its messages (computing emulated)")
+lab("crossing_messages").plot_messages(
+    crossings, title="1F1B on real ranks, with its messages (computing emulated)"
+)
 
 # %% [markdown]
 # Look at the middle. Two neighbours have something for each other at the same time: the upper rank

@@ -22,7 +22,7 @@
 import torch
 
 from pedagogy_lib import (
-    Table, check, draw_slices, hint, lab, launch, plot_against, plot_schedule, predict, progress,
+    Table, check, hint, lab, launch, plot_against, plot_schedule, predict, progress,
     put_to_the_test, simulate,
 )
 
@@ -89,7 +89,7 @@ Table(["attention", "first slice as at once", "second slice as at once"],
 # arrows). On the right is the backward. A gradient takes each arrow in the other direction.
 
 # %% tags=["cover"]
-draw_slices(3)
+lab("slice_gradients").draw_slices(3)
 
 # %% [markdown]
 # Look at the keys of slice 0 on the right. Three arrows end there: from slice 2, from slice 1, and

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from pedagogy_lib import (
     Table, check_schedule, lab, launch, plot_against, plot_bars, plot_schedule, predict, progress,
-    put_to_the_test, rounding, save_trace, simulate,
+    put_to_the_test, rounding, simulate,
 )
 
 # %% tags=["parameters"]
@@ -252,12 +252,13 @@ plot_schedule({"1F1B, 64 stages": simulate(many)})
 # %% [markdown]
 # A timeline can be written to a file that a trace viewer opens: at
 # [ui.perfetto.dev](https://ui.perfetto.dev), "Open trace file". Nothing leaves the browser. With
-# `save_trace(timeline, "zb_h1.json")` the file stays beside this notebook.
+# `traces.save_trace(timeline, "zb_h1.json")` the file stays beside this notebook.
 
 # %% tags=["nbval-ignore-output"]
+traces = lab("traces")
 timeline = simulate(schedules.rows_of(schedules.zero_bubble, p, m))
 with tempfile.TemporaryDirectory() as folder:
-    trace = save_trace(timeline, Path(folder) / "zb_h1.json")
+    trace = traces.save_trace(timeline, Path(folder) / "zb_h1.json")
     print(f"{len(json.loads(trace.read_text())['traceEvents'])} events")
 
 # %% [markdown]

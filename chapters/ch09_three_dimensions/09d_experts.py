@@ -23,7 +23,7 @@
 import torch
 
 from pedagogy_lib import (
-    Table, check, explore, hint, lab, plot_bars, plot_loads, predict, progress, put_to_the_test,
+    Table, check, explore, hint, lab, plot_bars, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -247,8 +247,10 @@ check("{{moved_bias}}")
 # %% tags=["cover", "nbval-ignore-output"]
 trainings = {"no balancing": alone, "balancing loss": trained(weight=0.1),
              "router's bias": trained(rate=0.01)}
-plot_loads({name: loads for name, (*_, loads) in trainings.items()},
-           title=f"Load of the {n_experts} experts of the first layer")
+lab("expert_loads").plot_loads(
+    {name: loads for name, (*_, loads) in trainings.items()},
+    title=f"Load of the {n_experts} experts of the first layer",
+)
 
 # %% [markdown]
 # The same as a film: what each expert gets in a step. Play it, or use the arrow keys.

@@ -23,8 +23,7 @@
 import torch
 
 from pedagogy_lib import (
-    Table, check, draw_context_splits, hint, lab, launch, plot_against, plot_bars, predict,
-    progress, put_to_the_test,
+    Table, check, hint, lab, launch, plot_against, plot_bars, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -436,7 +435,7 @@ print(launch(long_contexts.try_context_parallel, world_size=2, device="cpu").val
 # dropout, the residual sums. Which rank has which activations?
 
 # %%
-draw_context_splits(ranks)
+lab("context_splits").draw_context_splits(ranks)
 
 # %% [markdown]
 # Weights: with tensor parallel each rank has a part of them, with context parallel all of them.

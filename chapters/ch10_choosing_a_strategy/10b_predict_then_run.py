@@ -24,8 +24,8 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    Machines, Table, check, hint, lab, launch, plot_against, plot_agreement, plot_causes, predict,
-    progress, put_to_the_test,
+    Machines, Table, check, hint, lab, launch, plot_against, plot_causes, predict, progress,
+    put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -185,11 +185,12 @@ spread.compare(max(best_and_worst) / min(best_and_worst), max(took.values()) / m
                kind="forward")
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_agreement({"seconds of a step": {"plans": (list(took.values()),
-                                                [told[plan][0] for plan in chosen])},
-                "MB on the fullest rank": {"plans": ([peaks[plan] / 1e6 for plan in chosen],
-                                                     [told[plan][1] / 1e6 for plan in chosen])}},
-               within=1.15, known="measured", title="Twelve plans, predicted and run")
+lab("scatters").plot_agreement(
+    {"seconds of a step": {"plans": (list(took.values()), [told[plan][0] for plan in chosen])},
+     "MB on the fullest rank": {"plans": ([peaks[plan] / 1e6 for plan in chosen],
+                                          [told[plan][1] / 1e6 for plan in chosen])}},
+    within=1.15, known="measured", title="Twelve plans, predicted and run",
+)
 
 # %% tags=["nbval-ignore-output"]
 off = [abs(told[plan][0] / took[plan] - 1) for plan in chosen]

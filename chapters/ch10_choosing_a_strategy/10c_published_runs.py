@@ -22,7 +22,7 @@
 import numpy as np
 
 from pedagogy_lib import (
-    Table, check, hint, lab, plot_agreement, plot_points, predict, progress, put_to_the_test,
+    Table, check, hint, lab, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -41,7 +41,7 @@ folds = 10  # when single runs are left out, in so many turns
 
 # %%
 published, figures = lab("published_runs"), lab("published_figures")
-cost, shapes = lab("cost_model"), lab("model_shapes")
+cost, shapes, scatters = lab("cost_model"), lab("model_shapes"), lab("scatters")
 runs = {engine: published.runs_with(engine) for engine in published.STARTS}
 kinds = {engine: len(set(of.group)) for engine, of in runs.items()}
 Table(["engine", "runs", "models × GPUs", "timed", "with memory", "failed", "largest, in GPUs"],
@@ -345,9 +345,9 @@ Table(["", "engine", "runs", "median error", "90 of 100 within", "by a factor < 
       title="Errors, whole groups left out")
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_agreement({"seconds of a step": figures.clouds(runs, left, 0),
-                "GB on a GPU": figures.clouds(runs, left, 1, 1e9)},
-               title="Published runs, predicted by engines calibrated without their model")
+scatters.plot_agreement({"seconds of a step": figures.clouds(runs, left, 0),
+                         "GB on a GPU": figures.clouds(runs, left, 1, 1e9)},
+                        title="Published runs, predicted by engines calibrated without their model")
 
 # %% [markdown]
 # The grey band is a factor of 1.25. Nearly all times of Megatron-DeepSpeed and FSDP lie in it, over
@@ -394,9 +394,11 @@ is_slow = ratio[timed & (of.plan.pp > 1)] > slow
 def against(x):
     return {name: (x[these], ratio[these]) for name, these in has_pipeline.items()}
 
-plot_points({"stages of the pipeline": against(of.plan.pp), "ranks along tp": against(of.plan.tp),
-             "place in the list": against(np.arange(len(of)))}, "published / predicted",
-            levels=(1, slow), ratios=True, title="What is left over of nanotron's times")
+scatters.plot_points(
+    {"stages of the pipeline": against(of.plan.pp), "ranks along tp": against(of.plan.tp),
+     "place in the list": against(np.arange(len(of)))}, "published / predicted",
+    levels=(1, slow), ratios=True, title="What is left over of nanotron's times",
+)
 
 # %% [markdown]
 # Along tp there is no clear step. In the list, slow runs stand together. But for each model, the
@@ -432,10 +434,11 @@ largest = figures.message_bytes(piped)[is_slow].max()
 network = piped.job.gpu.across[0] * moved.across  # bytes per second of one GPU, calibrated
 print(f"the largest message of a slow run, not cut by tp: {largest / 1e6:.0f} MB,",
       f"{1e3 * largest / network:.0f} ms on the network")
-plot_points({"stages of the pipeline": clouds(piped.plan.pp),
-             "GPUs": clouds(piped.plan.ranks)},
-            "missing seconds per message", levels=(0, 0.25),
-            title="Two kinds of runs: a message takes nothing, or a quarter of a second")
+scatters.plot_points(
+    {"stages of the pipeline": clouds(piped.plan.pp), "GPUs": clouds(piped.plan.ranks)},
+    "missing seconds per message", levels=(0, 0.25),
+    title="Two kinds of runs: a message takes nothing, or a quarter of a second",
+)
 
 # %% [markdown]
 # One number describes the slow runs: about **a quarter of a second for each message**, for models

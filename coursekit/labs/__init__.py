@@ -23,7 +23,7 @@ ROOT = COURSE
 
 
 def lab(name: str, ours: str | Iterable[str] = ()) -> "Lab":
-    """The functions of labs/`name`.py, and a line that says whose they are.
+    """The functions of labs/`name`.py; a line says whose those with an exercise are.
 
     Give it to a launch like any module: each rank reads the newest version of the file.
 
@@ -38,7 +38,8 @@ def lab(name: str, ours: str | Iterable[str] = ()) -> "Lab":
     need(has_any or not names, "ours=: this copy of the course has no solutions; leave it out")
     found = find_lab(name, frozenset(map(str, names)))
     taken = found._taken()
-    say(found.status())
+    if found._newest().has_news():
+        say(found.status())
     if taken:
         say(f"as you asked, the solution's: {', '.join(taken)}")
     return found

@@ -207,6 +207,15 @@ class Loaded:
                 todo += lab._newest().siblings.values()
         return sorted(found)
 
+    def has_news(self) -> bool:
+        """Return whether a learner has to know whose functions these are, or what is wrong."""
+        return bool(self.whose or self.first_problem())
+
+    def first_problem(self) -> str:
+        """Return what is wrong with the learner's file, or else with a lab that it imports."""
+        problems = [lab._newest().problem for lab in self.siblings.values()]
+        return next(filter(None, [self.problem, *problems]), "")
+
     def status(self) -> str:
         parts = [f"{name}: {whose}" for name, whose in self.whose.items()]
         line = "\n".join(joined(f"{name_of(self.path)}, ", parts))
@@ -217,8 +226,7 @@ class Loaded:
             line = f"{name_of(self.path)}, all {len(self.whose)} functions: {everybody.pop()}"
         if self.problem and not self.whose:
             return self.problem
-        problems = [lab._newest().problem for lab in self.siblings.values()]
-        problem = next(filter(None, [self.problem, *problems]), "")
+        problem = self.first_problem()
         return f"{problem} Until then:\n{line}" if problem else line
 
 

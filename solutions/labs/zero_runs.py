@@ -16,6 +16,7 @@ from simple_ddp import share_of_rank
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
+from unit_films import film_units
 from zero import STAGES, whole
 
 STATES = ("parameters", "gradients", "optimizer_state")
@@ -121,8 +122,6 @@ def equals_one_process(stage, text, steps=5) -> bool:
 
 def filmed_step(stage, text):
     """One step of a small transformer, as a film of its units."""
-    from pedagogy_lib import film_units
-
     torch.manual_seed(0)
     model = Transformer(16, layers=4, context=16)
     engine = STAGES[stage](model, ADAM, list(model.blocks))

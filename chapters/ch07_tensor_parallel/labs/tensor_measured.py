@@ -8,6 +8,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from collectives import all_gather_ring
 from language_model import Block
+from pair_films import film_pair
 from tensor_parallel import (
     ColumnLinear,
     RowLinear,
@@ -117,8 +118,6 @@ def in_words(placement) -> str:
 
 def film_mlp():
     """A film of a column layer, ReLU and a row layer, forward and backward, in whole numbers."""
-    from pedagogy_lib import film_pair
-
     torch.manual_seed(1)  # all ranks make the same layers
     up, down = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
     for layer in (up, down):

@@ -14,7 +14,7 @@ PATIENCE = 3.0  # seconds; an exchange takes milliseconds
 
 def of_a_pair(exchange, in_turn) -> float:
     """On a rank: the number that has come; each rank sends its own number, many times."""
-    from pedagogy_lib import messages_in_turn
+    from pedagogy_lib.measuring.messages_in_turn import messages_in_turn
 
     rank = dist.get_rank()
     outgoing, incoming = torch.full((NUMBERS,), float(rank)), torch.full((NUMBERS,), -1.0)

@@ -1,0 +1,78 @@
+"""A schedule with its messages: arrows from what was computed to where it is needed."""
+
+from pedagogy_lib.pictures.schedule_pictures import (
+    as_timeline,
+    color_of,
+    draw_row,
+    legend_of,
+    number_row,
+    scale,
+)
+from pedagogy_lib.pictures.style import COLORS, INK, Picture, in_course_style, new_figure
+
+ROW_INCHES, HIGH = 0.62, 0.26  # a row, and half the height of its bars
+BESIDE = 0.004  # of the width: how far an arrow stands from its time
+
+
+@in_course_style
+def plot_messages(timeline, title="", until=None) -> Picture:
+    """What each rank does when, and its messages: activations go down, gradients come up.
+
+    timeline  of `simulate` or `timeline_of`; or rows, which are simulated
+    until     draws actions that end by then, in the unit of the picture; all, unless given
+    """
+    one = as_timeline(timeline)
+    factor, unit = scale(one.unit, one.seconds)
+    end = until or factor * one.seconds
+    figure, axes = new_figure(7.5, ROW_INCHES * one.ranks + 0.9)
+    axes.axvspan(0, end, facecolor=COLORS["idle"], zorder=0)
+    axes.set(ylim=(one.ranks - 0.5, -0.5), xlim=(0, end), xlabel=f"time ({unit})")
+    axes.grid(False)
+    axes.set_yticks(range(one.ranks), [f"rank {rank}" for rank in range(one.ranks)])
+    for rank, (row, spans) in enumerate(zip(one.rows, one.spans)):
+        draw_row(axes, rank, row, spans, factor, HIGH)
+        number_row(axes, rank, row, spans, factor, end / factor)
+    sent = messages_of(one, end / factor)
+    for kind, start, stop in sent:
+        draw_message(axes, kind, start, stop, factor, BESIDE * end)
+    looks = {"fontsize": 8.5, "handlelength": 1.2, "columnspacing": 1.2}
+    figure.legend(handles=legend_of([one]), loc="outside upper right", ncols=3, **looks)
+    axes.set_title(title)
+    return Picture(figure, f"{title}. {len(sent)} messages between {one.ranks} ranks")
+
+
+def messages_of(one, until) -> list[tuple]:
+    """(kind of its action, (when it was computed, rank), (when it is used, rank)) of each.
+
+    Chunk c of rank r is taken for stage c * ranks + r of the model.
+    """
+    actions = [
+        (chunk * one.ranks + rank, kind, i, span)
+        for rank, (row, spans) in enumerate(zip(one.rows, one.spans))
+        for (kind, i, chunk), span in zip(row, spans)
+    ]
+    done = {
+        (kind == "F", i, stage): end for stage, kind, i, (_, end) in actions if kind != "W"
+    }  # of weights nobody else needs anything
+    found = []
+    for stage, kind, i, (start, _) in actions:
+        source = stage - 1 if kind == "F" else stage + 1
+        sent = done.get((kind == "F", i, source))
+        if kind != "W" and sent is not None and start <= until:
+            found.append((kind, (sent, source % one.ranks), (start, stage % one.ranks)))
+    return found
+
+
+def draw_message(axes, kind, start, stop, factor, beside):
+    """An arrow; those that go down stand a little to the left, so that both ways can be seen."""
+    (begun, sender), (used, receiver) = start, stop
+    beside = -beside if receiver > sender else beside
+    way = HIGH if receiver > sender else -HIGH
+    arrow = {"arrowstyle": "-|>", "color": color_of(kind, 0), "lw": 1.3, "mutation_scale": 8,
+             "shrinkA": 0, "shrinkB": 0}  # fmt: skip
+    ends = (
+        (factor * used + beside, receiver - way),
+        (factor * begun + beside, sender + way),
+    )
+    axes.annotate("", *ends, arrowprops=arrow, zorder=4)
+    axes.plot(*ends[1], ".", color=INK, markersize=3, zorder=5)

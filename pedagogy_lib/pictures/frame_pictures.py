@@ -1,0 +1,61 @@
+"""What the pictures of all films have in common: frames by their number, titles, words.
+
+A film has `frames`, and each frame an `event`. Every rank goes at its own pace, and has a film of
+its own; frames belong together by their number, from 1 on. Where a rank has fewer, its last one
+stands for the others.
+"""
+
+from ..basics.errors import need
+from .legends import legend_below, outline_sample
+
+
+def last_number(films, number, call) -> int:
+    """The number of the last frame; raises LaunchError if there is none with this `number`."""
+    last = max(len(film.frames) for film in films)
+    need(1 <= number <= last, f"{call} has frames 1 to {last} of this step, not {number}")
+    return last
+
+
+def frame_of(film, number):
+    return film.frames[min(number, len(film.frames)) - 1]
+
+
+def frames_of(films, number) -> list:
+    return [frame_of(film, number) for film in films]
+
+
+def title_of(films, number, last) -> str:
+    """`3 of 12: what has just happened`; if not the same everywhere, on rank 0."""
+    events = [frame.event for frame in frames_of(films, number)]
+    event = events[0] if len(set(events)) == 1 else f"on rank 0, {events[0]}"
+    return f"{number} of {last}: {event}"
+
+
+def differing_events(frames) -> list[str]:
+    """For each rank ` (what has happened)`; nothing where it is the same everywhere."""
+    is_common = len({frame.event for frame in frames}) == 1
+    return ["" if is_common else f" ({frame.event})" for frame in frames]
+
+
+def told_by_rank(frames, texts) -> str:
+    """What each rank shows: `texts` follow the ranks' names."""
+    events = differing_events(frames)
+    ranks = [f"rank {r}{event}{text}" for r, (event, text) in enumerate(zip(events, texts))]
+    return f"Ranks go at their own pace, matched by number. {'. '.join(ranks)}."
+
+
+def headings(names, characters) -> list[str]:
+    """Names on one line if all fit; else in two, the module above, each cut from the left."""
+    if max(map(len, names)) <= characters:
+        return names
+    parts = [name.rpartition(".")[::2] for name in names]
+    return [f"{end_of(module, characters)}\n{end_of(own, characters)}" for module, own in parts]
+
+
+def end_of(text, characters) -> str:
+    return text if len(text) <= characters else "…" + text[1 - characters :].lstrip(".")
+
+
+def legend(figure, patches, note):
+    """What the colours and the outline stand for, under a note on what is written in the boxes."""
+    legend_below(figure, patches | {"has just changed": outline_sample()}, title=note)

@@ -1,0 +1,86 @@
+# Built from chapters/ch07_tensor_parallel/labs/placements.py by `make build`.
+"""What ranks have of a tensor, in the words of DTensor: found by comparing what each of them has.
+
+*Replicate*: all of it, the same on each rank. *Shard*: each rank has a part. *Partial*: each rank
+has a summand as large as the whole, and only the sum is right.
+"""
+
+from itertools import accumulate
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pedagogy_lib.basics.closeness import close, close_in_float32
+
+REPLICATE, SHARD, PARTIAL = PLACEMENTS = ("Replicate", "Shard", "Partial")
+
+
+class Held(NamedTuple):
+    """What one rank has of a matrix.
+
+    values     rows of numbers
+    placement  one of `PLACEMENTS`; None if the ranks' numbers are none of these
+    shape      of the whole matrix
+    start      (row, column) of the whole with which this rank's part begins
+    is_right   whether all ranks together have what one process has
+    """
+
+    values: tuple[tuple[float, ...], ...]
+    placement: str | None
+    shape: tuple[int, int]
+    start: tuple[int, int]
+    is_right: bool
+
+
+def placed(parts: list[Tensor], expected: Tensor) -> list[Held]:
+    """What each rank has. `parts` are all ranks' matrices; `expected` is that of one process."""
+    whole, origin = tuple(expected.shape), (0, 0)
+    starts = [origin] * len(parts)
+    if all(part.shape == expected.shape for part in parts):
+        placement, is_right = of_whole_size(parts, expected)
+    elif (dim := cut_dim(parts, whole)) is not None:
+        placement, is_right = SHARD, is_close(torch.cat(parts, dim), expected)
+        ends = accumulate((part.shape[dim] for part in parts), initial=0)
+        starts = [(end, 0) if dim == 0 else (0, end) for end in ends]
+    else:
+        placement, is_right = None, False
+    return [
+        Held(tuple(map(tuple, part.tolist())), placement, whole, start, is_right)
+        for part, start in zip(parts, starts)
+    ]
+
+
+def of_whole_size(parts, expected) -> tuple[str | None, bool]:
+    """The placement of parts as large as the whole, and whether they are right.
+
+    Equal summands look like a replica: the sum tells which of both they are.
+    """
+    are_equal = all(torch.equal(part, parts[0]) for part in parts)
+    if are_equal and is_close(parts[0], expected):
+        return REPLICATE, True
+    if is_close(sum(part.double() for part in parts), expected):
+        return PARTIAL, True
+    return (REPLICATE if are_equal else None), False
+
+
+def cut_dim(parts, whole) -> int | None:
+    """The dim along which the parts, put together, have this shape; None if there is none."""
+    for dim in (0, 1):
+        others_fit = all(part.shape[1 - dim] == whole[1 - dim] for part in parts)
+        if others_fit and sum(part.shape[dim] for part in parts) == whole[dim]:
+            return dim
+    return None
+
+
+def is_close(x, y) -> bool:
+    """Whether they agree as far as the coarser of their dtypes, and some operations, allow."""
+    if x.dtype == y.dtype == torch.float64:
+        return close(x, y)
+    return close_in_float32(x.double(), y.double())
+
+
+def joined(parts: list[Tensor], dim, is_cut) -> Tensor:
+    """The whole matrix. Equal parts are copies of it, unless `is_cut` says that it was cut."""
+    alike = all(part.shape == parts[0].shape and torch.equal(part, parts[0]) for part in parts)
+    return parts[0] if alike and not is_cut else torch.cat(parts, dim)

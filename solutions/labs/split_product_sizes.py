@@ -1,0 +1,155 @@
+# Built from chapters/ch07_tensor_parallel/labs/split_product_sizes.py by `make build`.
+"""What each rank has, computes and sends in a matrix product that is split over ranks."""
+
+from typing import NamedTuple
+
+from placements import PARTIAL, REPLICATE, SHARD
+
+from pedagogy_lib.basics.errors import WrongInput
+from pedagogy_lib.basics.units import counted, short_bytes, short_number
+
+WAYS = ("columns", "rows", "pair")
+TITLES = {
+    "columns": "Y = X A, A cut by columns",
+    "rows": "Y = X A, A cut by rows",
+    "pair": "Y = f(X A) B, A cut by columns, B by rows",
+}
+ITEM_BYTES = 4  # float32
+
+
+class Matrix(NamedTuple):
+    """A matrix of a product.
+
+    sign       what stands before it
+    placement  what each rank has of it
+    dim        along which it is cut
+    """
+
+    sign: str
+    name: str
+    rows: int
+    columns: int
+    placement: str
+    dim: int | None = None
+
+
+class Message(NamedTuple):
+    """What each rank sends; `numbers` of them on average, where parts are uneven."""
+
+    when: str
+    what: str
+    formula: str
+    numbers: float
+
+
+def check(way, **sizes):
+    if way not in WAYS:
+        raise WrongInput(f'way is "columns", "rows" or "pair", not {way!r}')
+    for name, size in sizes.items():
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise WrongInput(f"{name} is a whole number from 1 on, not {size!r}")
+
+
+def matrices_of(way, rows, inner, columns) -> list[Matrix]:
+    """Those of the forward; and, from the sign | on, those of the gradient of X."""
+    x, dx = ("X", rows, inner), ("dX", rows, inner)
+    a, y = ("A", inner, columns), ("Y", rows, columns)
+    sum_of_dx = [Matrix("|", *dx, PARTIAL), Matrix("sum", *dx, REPLICATE)]
+    if way == "columns":
+        product = [Matrix("", *x, REPLICATE), Matrix("·", *a, SHARD, 1), Matrix("=", *y, SHARD, 1)]
+        return [*product, *sum_of_dx]
+    if way == "rows":
+        product = [Matrix("", *x, SHARD, 1), Matrix("·", *a, SHARD, 0), Matrix("=", *y, PARTIAL)]
+        return [*product, Matrix("sum", *y, REPLICATE), Matrix("|", *dx, SHARD, 1)]
+    return [
+        Matrix("", *x, REPLICATE),
+        Matrix("·", *a, SHARD, 1),
+        Matrix("→", "H = f(XA)", rows, columns, SHARD, 1),
+        Matrix("·", "B", columns, inner, SHARD, 0),
+        Matrix("=", "Y", rows, inner, PARTIAL),
+        Matrix("sum", "Y", rows, inner, REPLICATE),
+        *sum_of_dx,
+    ]
+
+
+def messages_of(way, n, rows, inner, columns) -> list[Message]:
+    """By the formulas of a ring: 2(n-1)/n of what is summed, (n-1)/n of what is gathered."""
+    x, y = rows * inner, rows * (inner if way == "pair" else columns)
+    sum_of_y = summed("forward", "Y", y, n)
+    sum_of_dx = summed("backward, dX", "dX", x, n)
+    if way == "columns":
+        messages = [
+            nothing("forward", "Y stays cut"),
+            gathered("  if each rank needs all of Y:", "Y", y, n),
+            sum_of_dx,
+        ]
+    elif way == "rows":
+        messages = [
+            sum_of_y,
+            nothing("backward, dX", "dX stays cut"),
+            gathered("  if each rank needs all of dX:", "dX", x, n),
+        ]
+    else:
+        messages = [sum_of_y, nothing("  from A to B", "H is cut as B needs it"), sum_of_dx]
+    # dA is Xᵀ dY: of X and of dY, each rank has what its part of A has been multiplied with.
+    weights = "dA and dB" if way == "pair" else "dA"
+    return [*messages, nothing(f"backward, {weights}", "both factors are here")]
+
+
+def nothing(when, why) -> Message:
+    return Message(when, f"nothing: {why}", "", 0)
+
+
+def summed(when, name, size, n) -> Message:
+    formula = f"2 · {n - 1}/{n} · {short_number(size)}"
+    return Message(when, f"all-reduce of {name}", formula, 2 * (n - 1) * size / n)
+
+
+def gathered(when, name, size, n) -> Message:
+    formula = f"{n - 1}/{n} · {short_number(size)}"
+    return Message(when, f"all-gather of {name}", formula, (n - 1) * size / n)
+
+
+def part_sizes(length, n) -> list[int]:
+    """How long n parts of a length are, as torch.tensor_split cuts it."""
+    return [length // n + (rank < length % n) for rank in range(n)]
+
+
+def work_of(way, n, rows, inner, columns) -> list[tuple[int, int]]:
+    """For each rank: elements that it keeps of A (and B), and multiplications in the forward."""
+    cut, other = (inner, columns) if way == "rows" else (columns, inner)
+    kept = [part * other * (2 if way == "pair" else 1) for part in part_sizes(cut, n)]
+    return [(count, count * rows) for count in kept]
+
+
+def idle_ranks(way, n, inner, columns) -> str:
+    """`Ranks 4 to 7 own nothing: …`, if there is less to cut than there are ranks."""
+    cut, name = (inner, "row") if way == "rows" else (columns, "column")
+    if cut >= n:
+        return ""
+    who = f"Rank {cut} owns" if cut == n - 1 else f"Ranks {cut} to {n - 1} own"
+    only = f"A has only {counted(cut, name)}"
+    return f"{who} nothing: {only}. (The lab refuses that.)"
+
+
+def count_of(message) -> str:
+    """`2 · 3/4 · 32 = 48 numbers, 192 B`"""
+    if not message.formula:
+        return ""
+    numbers = short_number(message.numbers)
+    sent = short_bytes(message.numbers * ITEM_BYTES)
+    return f"{message.formula} = {numbers} numbers, {sent}"
+
+
+def told(equation, messages, work, idle="") -> str:
+    """All that the picture shows."""
+    ways = {None: "", 0: " by rows", 1: " by columns"}
+    parts = [f"{m.name} ({m.rows:,} × {m.columns:,}) {m.placement}{ways[m.dim]}" for m in equation]
+    kept = [
+        f"rank {rank} keeps {short_number(count)} numbers and does "
+        f"{short_number(times)} multiplications in the forward"
+        for rank, (count, times) in enumerate(work)
+    ]
+    sent = [" ".join(f"{m.when} {m.what} {count_of(m)}".split()) for m in messages]
+    sentences = f"{'; '.join(parts)}. {'; '.join(kept)}. Each rank sends: {'; '.join(sent)}."
+    return f"{sentences} {idle}".strip()
