@@ -98,9 +98,9 @@ def test_an_answer_whose_ranks_tell_nothing_is_not_right(course):
 
 def test_cases_of_which_nothing_comes_are_not_passed_over(monkeypatch):
     cases = [At(World(1)), At(World(2))]
-    monkeypatch.setattr(rank_trials, "there", lambda *args: ([[({}, [], 0, 0)]], None))
+    monkeypatch.setattr(rank_trials, "call_next_to_answer", lambda *args: ([[({}, [], 0, 0)]], None))
     with pytest.raises(Wrong, match=r"2 ranks.*1 of 2 have told"):
         list(rank_trials.try_cases(None, None, cases))
-    monkeypatch.setattr(rank_trials, "there", lambda *args: ([[], []], None))
+    monkeypatch.setattr(rank_trials, "call_next_to_answer", lambda *args: ([[], []], None))
     with pytest.raises(Wrong, match=r"1 rank.*0 of 1 have told"):
         list(rank_trials.try_cases(None, None, cases))
