@@ -5,7 +5,8 @@ from answer_files import all_answers, exercises_of_kind
 from handouts import handout_in, told, with_original_checks
 
 from coursekit.chapters import exercise_folders
-from coursekit.kit import Formula
+from coursekit.content.ch09_three_dimensions.exercises.meshes import meshes_tried
+from coursekit.kit import Formula, RankExercise
 
 FORMULAS = [exercise.number for exercise in exercises_of_kind(Formula)]
 
@@ -45,3 +46,17 @@ def test_first_answers_to_other_exercises_get_their_verdicts(number, courses):
     right, wrong = told(courses[0], first)
     assert right.endswith("passed"), right
     assert wrong.endswith("not yet") and "LookupError" not in wrong, wrong
+
+
+def test_all_meshes_of_exercises_on_ranks_are_in_the_tables():
+    tried = [[*mesh.items()] for mesh in meshes_tried()]
+    named = [
+        (exercise.number, sizes)
+        for exercise in exercises_of_kind(RankExercise)
+        if exercise.number.startswith("9.")
+        for case in exercise.cases
+        for sizes in getattr(case, "args", ())
+        if isinstance(sizes, dict) and {type(size) for size in sizes.values()} == {int}
+    ]
+    assert named
+    assert [(n, sizes) for n, sizes in named if [*sizes.items()] not in tried] == []

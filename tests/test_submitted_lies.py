@@ -58,7 +58,7 @@ NUMBERS = (
 SILENT = """
 from types import SimpleNamespace
 
-from coursekit.kit import on_ranks
+from coursekit.kit import rank_trials
 
 nothing = [[({}, [], 0, 0)] * 9] * 9
 rank_trials.try_on_ranks = lambda *args, **settings: SimpleNamespace(values=nothing)
@@ -98,7 +98,9 @@ def test_an_answer_whose_ranks_tell_nothing_is_not_right(course):
 
 def test_cases_of_which_nothing_comes_are_not_passed_over(monkeypatch):
     cases = [At(World(1)), At(World(2))]
-    monkeypatch.setattr(rank_trials, "call_next_to_answer", lambda *args: ([[({}, [], 0, 0)]], None))
+    monkeypatch.setattr(
+        rank_trials, "call_next_to_answer", lambda *args: ([[({}, [], 0, 0)]], None)
+    )
     with pytest.raises(Wrong, match=r"2 ranks.*1 of 2 have told"):
         list(rank_trials.try_cases(None, None, cases))
     monkeypatch.setattr(rank_trials, "call_next_to_answer", lambda *args: ([[], []], None))

@@ -8,7 +8,7 @@ sandbox there is what runs next to an answer, and no file that says what is righ
 import ast
 import importlib
 import json
-from functools import partial
+import pickletools
 from pathlib import Path
 
 from coursekit import content
@@ -18,6 +18,7 @@ from coursekit.checking import find_exercise
 from coursekit.kit import Formula
 from coursekit.kit.tables import written_tables
 from coursekit.record_inputs import modules_behind
+from coursekit.remote_answer import packed
 
 READ = "from coursekit.kit.tables import tables_of\n\nTABLES = tables_of(__file__)\n"
 TRUTH = f'"""What is right, and what mistakes give: tables."""\n\n{READ}\n'
@@ -53,21 +54,18 @@ def begin_next_to_answers() -> set[Path]:
     for number, folder in exercise_folders().items():
         exercise = find_exercise(number)
         if isinstance(exercise, Formula):
-            sent = [type(one) for call in exercise.calls_tried() for one in call]
+            found |= modules_named(exercise.calls_tried())
         else:
-            sent = [*functions_in(getattr(exercise, "work", None)),
-                    type(getattr(exercise, "task", None))]  # fmt: skip
-            found |= {path for path in [folder / "cases.py"] if path.exists()}
-        found |= {path for one in sent if (path := path_of(one.__module__))}
+            sent = [getattr(exercise, name, None) for name in ("work", "cases", "task")]
+            found |= modules_named(sent) | {path for path in [folder / "cases.py"] if path.exists()}
     return found
 
 
-def functions_in(work) -> list:
-    """Return the functions that a `partial` calls, or is given."""
-    if isinstance(work, partial):
-        parts = [work.func, *work.args, *work.keywords.values()]
-        return [function for part in parts for function in functions_in(part)]
-    return [work] if callable(work) else []
+def modules_named(sent) -> set[Path]:
+    """Return the files of the chapters' modules without which nobody can read what is sent."""
+    named = [argument for _, argument, _ in pickletools.genops(packed(sent))]
+    paths = {path_of(name) for name in named if isinstance(name, str)}
+    return {path for path in paths if path and path.exists()}
 
 
 def is_judging(path: Path) -> bool:

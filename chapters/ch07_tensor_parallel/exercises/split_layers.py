@@ -2,14 +2,47 @@
 
 import gc
 import weakref
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 import torch.distributed as dist
+from torch import nn
 
+from coursekit.kit import At
+from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.forward_backward import run_both_ways
 
 from .cut.cases import span, strip
+
+
+@dataclass(frozen=True)
+class Layer(At):
+    """What a layer is tried on.
+
+    leading  dims of x before the last one
+    length   of the dim that is cut; the other one has 5
+    frozen   parameters without a gradient
+    own      whether it gets an `enter` or `leave` that notes its calls
+    """
+
+    leading: tuple[int, ...] = (2, 3)
+    length: int = 7
+    together: int = 1
+    has_bias: bool = True
+    frozen: tuple[str, ...] = ()
+    own: bool = True
+
+    def whole(self, dims):
+        """The layer, x, and the slope of y: the same on all ranks."""
+        sizes = (5, self.length) if dims["x"] is None else (self.length, 5)
+        layer = nn.Linear(*sizes, bias=self.has_bias, dtype=torch.float64)
+        for salt, parameter in enumerate(layer.parameters()):
+            parameter.data.copy_(numbers(7, parameter.shape, torch.float64, salt) - 11 / 3)
+        for name in self.frozen:
+            getattr(layer, name).requires_grad_(False)
+        shapes = [(*self.leading, size) for size in sizes]
+        return layer, *(numbers(8, s, torch.float64, salt) - 4 for salt, s in enumerate(shapes))
 
 
 def parts(dims, place, n, tensors, together) -> dict:

@@ -1,19 +1,14 @@
 """What is right, and what mistakes give: see split_layers.py."""
 
-from dataclasses import dataclass
 from functools import cache, partial
 from math import prod
 from types import SimpleNamespace
 
-import torch
-from torch import nn
-
-from coursekit.kit import At, Holds, RankExercise, World, complains, never
-from coursekit.kit.collective_exercise import numbers
+from coursekit.kit import Holds, RankExercise, World, complains, never
 from coursekit.kit.forward_backward import ALL_KNOWN, right, ring_bytes
 from coursekit.kit.message_costs import Counted
 
-from .split_layers import layer_on_rank, parts
+from .split_layers import Layer, layer_on_rank, parts
 
 # Along which dim each tensor is cut; None if all ranks have all of it.
 COLUMNS = {"x": None, "y": -1, "weight": 0, "bias": 0}
@@ -35,35 +30,6 @@ NO_FIT = (
     "the bias does not fit to the output: a column layer's is cut as its rows are, a row layer's "
     "is whole"
 )
-
-
-@dataclass(frozen=True)
-class Layer(At):
-    """What a layer is tried on.
-
-    leading  dims of x before the last one
-    length   of the dim that is cut; the other one has 5
-    frozen   parameters without a gradient
-    own      whether it gets an `enter` or `leave` that notes its calls
-    """
-
-    leading: tuple[int, ...] = (2, 3)
-    length: int = 7
-    together: int = 1
-    has_bias: bool = True
-    frozen: tuple[str, ...] = ()
-    own: bool = True
-
-    def whole(self, dims):
-        """The layer, x, and the slope of y: the same on all ranks."""
-        sizes = (5, self.length) if dims["x"] is None else (self.length, 5)
-        layer = nn.Linear(*sizes, bias=self.has_bias, dtype=torch.float64)
-        for salt, parameter in enumerate(layer.parameters()):
-            parameter.data.copy_(numbers(7, parameter.shape, torch.float64, salt) - 11 / 3)
-        for name in self.frozen:
-            getattr(layer, name).requires_grad_(False)
-        shapes = [(*self.leading, size) for size in sizes]
-        return layer, *(numbers(8, s, torch.float64, salt) - 4 for salt, s in enumerate(shapes))
 
 
 @cache

@@ -9,11 +9,11 @@ from coursekit.kit.tables import tabled
 
 # The meshes of all cases on ranks. Handouts have the tables of these alone.
 TRIED_ON_RANKS = """
-    dp 2 pp 1 tp 3, dp 2 pp 3 tp 1, tp 2 pp 1 dp 2, pp 2 dp 2 tp 1, dp 1 pp 1 tp 2, dp 3 pp 1 tp
-    1, dp 2 pp 1 tp 1, dp 1 pp 2 tp 1, dp 1 pp 2 tp 2, dp 1 pp 3 tp 1, dp 1 pp 1 tp 3, dp 1 pp 1
-    tp 1, dp 2 pp 2 tp 2, replicate 1 shard 2, replicate 2 shard 1, replicate 2 shard 2,
-    replicate 3 shard 2, replicate 3 shard 1 tp 2, edp 3 ep 2, edp 2 ep 2, edp 1 ep 2, edp 2 ep
-    1, ep 3 edp 2
+    dp 2 pp 1 tp 3, dp 2 pp 3 tp 1, tp 2 pp 1 dp 2, pp 2 dp 2 tp 1, dp 1 pp 1 tp 2, dp 3 pp 1
+    tp 1, dp 2 pp 1 tp 1, dp 1 pp 2 tp 1, dp 1 pp 2 tp 2, dp 1 pp 3 tp 1, dp 1 pp 1 tp 3, dp 1
+    pp 1 tp 1, dp 2 pp 2 tp 2, replicate 1 shard 2, replicate 2 shard 1, replicate 2 shard 2,
+    replicate 3 shard 2, replicate 3 shard 1 tp 2, edp 3 ep 2, edp 2 ep 2, edp 1 ep 2, edp 2
+    ep 1, ep 3 edp 2, dp 2 pp 1 tp 2, dp 2 pp 2 tp 1
 """
 
 

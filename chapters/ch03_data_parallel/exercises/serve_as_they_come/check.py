@@ -13,8 +13,8 @@ from .truth import (
     why_other_ages,
     wrong_staleness,
 )
-from .workers_in_turn import SERVER, serve_or_work
-from .workers_in_turn_truth import Plan, known_of, versions_of
+from .workers_in_turn import SERVER, Plan, serve_or_work
+from .workers_in_turn_truth import known_of, versions_of
 
 EXERCISE = RankExercise(
     "serve_as_they_come",

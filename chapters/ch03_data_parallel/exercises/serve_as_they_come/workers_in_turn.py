@@ -1,6 +1,7 @@
 """Workers that push in a given order: what the server is tried with."""
 
 import time
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
@@ -14,6 +15,29 @@ from coursekit.kit.results import plain
 SERVER, ENOUGH = 0, 30  # after so many pushes of one worker, nobody will tell it that it is over
 
 RATE = MOMENTUM = 0.5  # with whole gradients, everything is exact
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A case: how many workers, and after how many updates it is over.
+
+    order  in which the workers push; if empty, they push when they are ready
+    """
+
+    workers: int
+    updates: int
+    order: tuple[int, ...] = ()
+    is_group = False
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return tuple(range(self.workers + 1))
+
+    def __str__(self):
+        if self.workers == 1:
+            return f"1 worker, over after {self.updates} updates"
+        order = f"from {' '.join(map(str, self.order))}" if self.order else "in any order"
+        return f"{self.workers} workers, over after {self.updates} updates, pushes {order}"
 
 
 def gradient_of(worker, number):

@@ -1,31 +1,6 @@
 """What is right, and what mistakes give: see workers_in_turn.py."""
 
-from dataclasses import dataclass
-
 from .workers_in_turn import ENOUGH, MOMENTUM, RATE, gradient_of, model_of, weights_of
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A case: how many workers, and after how many updates it is over.
-
-    order  in which the workers push; if empty, they push when they are ready
-    """
-
-    workers: int
-    updates: int
-    order: tuple[int, ...] = ()
-    is_group = False
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        return tuple(range(self.workers + 1))
-
-    def __str__(self):
-        if self.workers == 1:
-            return f"1 worker, over after {self.updates} updates"
-        order = f"from {' '.join(map(str, self.order))}" if self.order else "in any order"
-        return f"{self.workers} workers, over after {self.updates} updates, pushes {order}"
 
 
 def known_of(plan, place) -> dict:

@@ -14,7 +14,7 @@ from .truth import (
     why_others,
     why_twice,
 )
-from .whole_samples_truth import CASES
+from .whole_samples import CASES
 
 EXERCISE = RankExercise(
     "SlicedStage",

@@ -3,11 +3,47 @@
 That is a pass in which no gradient goes from a slice to the keys, or values, of those before it.
 """
 
+from dataclasses import dataclass
+
 import torch
 
 from coursekit.kit.reference_training import whole_transformer
 
 SAMPLES, WIDTH, HEADS, LETTERS = 2, 4, 2, 9
+
+
+@dataclass(frozen=True)
+class Case:
+    """layers: names of what the stage has; sizes: the tokens of each slice."""
+
+    layers: str
+    sizes: tuple[int, ...]
+
+    @property
+    def tokens(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def is_last(self) -> bool:
+        return "logits" in self.layers
+
+    def __str__(self):
+        s = "s" * (len(self.sizes) > 1)
+        return f"{self.layers}: {len(self.sizes)} slice{s} of {told(self.sizes)} tokens"
+
+
+def told(sizes) -> str:
+    return ", ".join(map(str, sizes))
+
+
+CASES = (
+    Case("block", (4,)),
+    Case("embedding", (2, 2)),
+    Case("block", (3, 3)),
+    Case("block, block", (1, 4, 2)),
+    Case("embedding, block", (2, 1, 3, 1)),
+    Case("block, logits", (2, 3, 1)),
+)
 
 
 def draw(seed, *shape):

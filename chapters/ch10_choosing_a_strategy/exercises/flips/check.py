@@ -2,62 +2,22 @@
 
 from coursekit.kit import Formula
 
-from .cases import NAMES, Engine
+from .cases import (
+    NAMES,
+    Engine,
+    of_large,
+    of_large_share,
+    of_links,
+    of_middle,
+    of_narrow,
+    of_new_words,
+    of_nothing,
+    of_opposite,
+    of_pair,
+    of_sum,
+    of_three,
+)
 from .truth import MISTAKES, truth
-
-
-# Judges: functions of an engine.
-def of_links(engine):
-    return "agrees" if engine.inside > 0.4 else "disagrees"
-
-
-def of_three(engine):
-    ratio = engine.inside / engine.across
-    return "cannot be told" if 0.7 < ratio < 1.4 else "agrees" if ratio >= 1.4 else "disagrees"
-
-
-def of_large(engine):
-    return "disagrees" if engine.exposed > 0.4 else "agrees"
-
-
-def of_narrow(engine):
-    """Another verdict on both sides, and the same on both."""
-    return "agrees" if abs(engine.products - 1) < 0.1 else "disagrees"
-
-
-def of_pair(engine):
-    """Only both together would change it."""
-    return "disagrees" if engine.inside > 0.7 and engine.across > 0.7 else "agrees"
-
-
-def of_opposite(engine):
-    """A change of `launch` flips it only if `inside` is as it was."""
-    is_changed = abs(engine.launch - 2e-3) > 1e-4 and abs(engine.inside - 0.5) < 1e-4
-    return "disagrees" if is_changed else "agrees"
-
-
-def of_sum(engine):
-    """Changes by which the number grows or falls by a small amount do not count."""
-    return "agrees" if 0.2 < engine.exposed < 0.44 and engine.launch < 1 else "disagrees"
-
-
-def of_large_share(engine):
-    return "disagrees" if engine.exposed > 0.6 else "agrees"
-
-
-def of_middle(engine):
-    """Another verdict only between the number and the changed one."""
-    return "disagrees" if 1.1 < engine.products < 1.4 else "agrees"
-
-
-def of_new_words(engine):
-    """An equal word, and another object, at each call."""
-    return " ".join(["cannot", "be", "told" if engine.launch < 1 else "seen"])
-
-
-def of_nothing(engine):
-    return "cannot be told"
-
 
 EXAMPLE = "the example: inside is to be above 0.4"
 
