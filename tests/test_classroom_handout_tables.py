@@ -2,10 +2,10 @@
 
 import pytest
 from answer_files import all_answers, exercises_of_kind
+from coursekit.content.ch09_three_dimensions.exercises.meshes import meshes_tried
 from handouts import handout_in, told, with_original_checks
 
 from coursekit.chapters import exercise_folders
-from coursekit.content.ch09_three_dimensions.exercises.meshes import meshes_tried
 from coursekit.kit import Formula, RankExercise
 
 FORMULAS = [exercise.number for exercise in exercises_of_kind(Formula)]
