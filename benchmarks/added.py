@@ -6,7 +6,7 @@ from statistics import median, quantiles
 
 
 @dataclass
-class Added:
+class Overhead:
     """In percent of the block alone, one figure for each round."""
 
     percents: list[float]
@@ -34,6 +34,6 @@ class Added:
         return f"{low:+.1f} … {high:+.1f} %"
 
 
-def added(rounds, variant) -> Added:
+def added(rounds, variant) -> Overhead:
     """rounds  seconds of each variant, of the block alone first, round by round"""
-    return Added([100 * (times[variant] / times[0] - 1) for times in rounds])
+    return Overhead([100 * (times[variant] / times[0] - 1) for times in rounds])

@@ -55,13 +55,13 @@ def limit(name, megabytes):
 
 def measurements() -> list[Measurement]:
     return [
-        Measurement(f"{megabytes} MB, {n} ranks", functools.partial(beside_gloo, n, megabytes))
+        Measurement(f"{megabytes} MB, {n} ranks", functools.partial(compare_gloo, n, megabytes))
         for n in WORLD_SIZES
         for megabytes in MEGABYTES
     ]
 
 
-def beside_gloo(n, megabytes):
+def compare_gloo(n, megabytes):
     lab = Lab("collectives", SOLVED, SOLVED)
     run = launch(take_turns, lab, megabytes * 1_000_000, world_size=n, device="cpu")
     for name in ("all_reduce", "reduce_scatter"):

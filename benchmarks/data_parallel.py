@@ -66,12 +66,12 @@ def take_turns(data_parallel, language_model, shape, samples, mebibytes):
 
 def measurements() -> list[Measurement]:
     return [
-        Measurement(f"transformer of {what}", functools.partial(beside_torch, what, *sizes))
+        Measurement(f"transformer of {what}", functools.partial(compare_ddp, what, *sizes))
         for what, sizes in MODELS.items()
     ]
 
 
-def beside_torch(what, shape, samples, mebibytes):
+def compare_ddp(what, shape, samples, mebibytes):
     labs = [Lab(name, *[SOLVED / f"{name}.py"] * 2) for name in ("data_parallel", "language_model")]
     run = launch(take_turns, *labs, shape, samples, mebibytes, world_size=WORLD_SIZE, device="cpu")
     ours, theirs = (slowest(run.values, name) for name in ("ours", "theirs"))

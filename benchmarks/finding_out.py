@@ -18,7 +18,10 @@ TIMEOUT, PATIENCE, TIMES = 2.0, 1.0, 3
 
 
 def measurements() -> list[Measurement]:
-    return [Measurement("ranks that are lost", lost), Measurement("wrong and slow", looked_for)]
+    return [
+        Measurement("ranks that are lost", lost),
+        Measurement("wrong and slow", measure_detection),
+    ]
 
 
 def lab():
@@ -54,7 +57,7 @@ def seconds_until_known(finding, what, timeout, patience) -> float:
     return max(value["after"] for value in values if value)
 
 
-def looked_for():
+def measure_detection():
     finding = lab()
     for what, most in {"wrong gradients": 1, "wrong weights": 1, "slow": STEPS}.items():
         run = launch(look_for, finding, finding.Fault(what, 2, 12), world_size=4, device="cpu")

@@ -95,7 +95,7 @@ def all_gather(x):
     dist.all_gather([torch.empty_like(x) for _ in range(dist.get_world_size())], x)
 
 
-def in_rounds(x):
+def pairwise_all_to_all(x):
     """An all-to-all in which a rank has one partner to send to, and one to receive from, at a time.
 
     Gloo begins to send when the receiver has said that it is ready. If all begin everything at
@@ -115,7 +115,7 @@ COLLECTIVES = {
     "all_reduce": (dist.all_reduce, 1.5),
     "all_gather": (all_gather, 3.0),
     "all_to_all": (lambda x: dist.all_to_all_single(torch.empty_like(x), x), 1.0),
-    "all_to_all in rounds": (in_rounds, 1.0),
+    "all_to_all in rounds": (pairwise_all_to_all, 1.0),
 }
 WITHOUT_LIMIT = ("all_to_all",)
 

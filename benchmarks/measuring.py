@@ -120,12 +120,12 @@ def take_turns(make, peer, seed) -> list[list[float]]:
     block = make(amount_for_20_ms(make))
     work = block.work
 
-    def by_peer():
+    def run_with_peer():
         with peer(block.externals):
             work()
 
     by_us = [functools.partial(measured, work, memory) for memory in (False, True)]
-    variants = [work, work, *by_us, by_peer]
+    variants = [work, work, *by_us, run_with_peer]
     return [in_turn(variants, random.Random(seed + i)) for i in range(-3, ROUNDS)][3:]
 
 
@@ -160,7 +160,7 @@ def overhead(name, make, world_size):
     rounds = yield from rounds_of(make, world_size, torchs_memory_tracker)
     for variant, what in enumerate([*VARIANTS, "torch's MemTracker"], start=1):
         yield overhead_row(rounds, variant, f"{name}: {what}")
-    yield beside_peer(rounds, name, "MemTracker", MAX_OF_PEERS)
+    yield peer_row(rounds, name, "MemTracker", MAX_OF_PEERS)
 
 
 def overhead_row(rounds, variant, what) -> Row:
@@ -178,7 +178,7 @@ def medians(rounds, *variants) -> list[float]:
     return [median(times[variant] for times in rounds) for variant in variants]
 
 
-def beside_peer(rounds, name, peer, limit=None) -> Row:
+def peer_row(rounds, name, peer, limit=None) -> Row:
     """What memory=True adds beside what a peer adds, both as medians of paired ratios."""
     ours, theirs = (added(rounds, variant).median for variant in (3, 4))
     return Row(
@@ -189,10 +189,10 @@ def beside_peer(rounds, name, peer, limit=None) -> Row:
     )  # fmt: skip
 
 
-def beside_profiler():
+def compare_profiler():
     name = "a training step (784-1024-10, SGD)"
     rounds = yield from rounds_of(*KINDS[name], torchs_profiler, FEWEST)
-    yield beside_peer(rounds, name, "torch.profiler, profile_memory")
+    yield peer_row(rounds, name, "torch.profiler, profile_memory")
 
 
 def nothing():
@@ -230,6 +230,6 @@ def measurements() -> list[Measurement]:
             Measurement(name, functools.partial(overhead, name, *kind))
             for name, kind in KINDS.items()
         ),
-        Measurement("memory=True beside torch.profiler", beside_profiler),
+        Measurement("memory=True beside torch.profiler", compare_profiler),
         Measurement("small blocks", cost_of_small_things),
     ]

@@ -56,7 +56,7 @@ class Launch:
 # ---- torch.multiprocessing.spawn ------------------------------------------------------------
 
 
-def spawned(rank, world_size, store, results):
+def run_spawned_rank(rank, world_size, store, results):
     results.put(join(init_method=f"file://{store}", rank=rank, world_size=world_size))
 
 
@@ -71,7 +71,7 @@ class Spawn:
         results = multiprocessing.get_context("spawn").SimpleQueue()
         with tempfile.TemporaryDirectory() as folder:
             args = (world_size, f"{folder}/store", results)
-            self.multiprocessing.spawn(spawned, args, nprocs=world_size)
+            self.multiprocessing.spawn(run_spawned_rank, args, nprocs=world_size)
         return [results.get() for _ in range(world_size)]
 
 
@@ -103,7 +103,7 @@ class Elastic:
 # ---- accelerate -----------------------------------------------------------------------------
 
 
-def forked(results):
+def run_forked_rank(results):
     results.put(join())
 
 
@@ -119,7 +119,7 @@ class NotebookLauncher:
     def values(self, world_size):
         results = multiprocessing.get_context("fork").SimpleQueue()
         self.notebook_launcher(
-            forked, (results,), num_processes=world_size, use_port=str(free_port())
+            run_forked_rank, (results,), num_processes=world_size, use_port=str(free_port())
         )
         return [results.get() for _ in range(world_size)]
 

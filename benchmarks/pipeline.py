@@ -50,13 +50,13 @@ def emulated(engines, draw_batch, text, microbatches) -> dict:
     """Seconds of a step whose stages are slow, and of this rank's stage alone, {pair: (…, …)}."""
     batch = draw_batch(text, microbatches, 0, SMALL["context"])
     return {
-        (whose, name): emulated_step(engines, whose, name, batch)
+        (whose, name): time_emulated_step(engines, whose, name, batch)
         for name in SCHEDULES
         for whose in WHOSE
     }
 
 
-def emulated_step(engines, whose, name, batch) -> tuple[float, float]:
+def time_emulated_step(engines, whose, name, batch) -> tuple[float, float]:
     torch.manual_seed(0)
     engine = engines.ready(whose, name, engines.small_model(whose, name, **SMALL), len(batch[0]))
     engine.step(*batch)
@@ -77,7 +77,7 @@ def measurements() -> list[Measurement]:
     shares = []  # the rows of idle shares, for their mean
     return [
         *(
-            Measurement(f"a step, width {width}", functools.partial(beside_torch, width))
+            Measurement(f"a step, width {width}", functools.partial(compare_schedules, width))
             for width in WIDTHS
         ),
         *(
@@ -89,7 +89,7 @@ def measurements() -> list[Measurement]:
     ]
 
 
-def beside_torch(width):
+def compare_schedules(width):
     """Real computing, as many stages as this machine may have cores."""
     engines, language_model = the_labs()
     batch = language_model.draw_batch(language_model.standard_library(100_000), SAMPLES, 0)

@@ -25,10 +25,10 @@ dist.destroy_process_group()
 
 
 def measurements() -> list[Measurement]:
-    return [Measurement("restarts that succeed", succeeded)]
+    return [Measurement("restarts that succeed", measure_restarts)]
 
 
-def succeeded():
+def measure_restarts():
     """With one store for all lives, which is torchrun's way, nothing is asked for."""
     for shared, words in ((False, "a store of its own for each life"), (True, "one for all")):
         count = sum(restarts(shared) for _ in range(TIMES))

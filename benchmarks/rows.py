@@ -33,7 +33,7 @@ class Row:
         verdict = ("yes" if self.holds else "no") if self.limit else ""
         return [self.ours, self.peer, self.ratio, self.spread, self.limit, verdict, self.what]
 
-    def as_json(self) -> dict:
+    def json_dict(self) -> dict:
         return asdict(self) | {"holds": self.holds if self.limit else None}
 
 

@@ -143,7 +143,7 @@ def main(words=None) -> int:
 
 
 def write_json(path, rows):
-    figures = {"machine": machine(), "rows": [row.as_json() for row in rows]}
+    figures = {"machine": machine(), "rows": [row.json_dict() for row in rows]}
     Path(path).write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 

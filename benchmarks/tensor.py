@@ -29,7 +29,7 @@ def take_turns(engines, width, batch):
 
     Bytes of both are measured afterwards.
     """
-    makers = {name: prepared(engines, name, width, batch) for name in ENGINES}
+    makers = {name: make_step_and_block(engines, name, width, batch) for name in ENGINES}
     times = {name: ([], []) for name in makers}
     for turn in range(ROUNDS + WARM_UP):
         for name in sorted(makers, reverse=turn % 2):
@@ -52,7 +52,7 @@ def timed(run) -> float:
     return time.perf_counter() - began
 
 
-def prepared(engines, name, width, batch):
+def make_step_and_block(engines, name, width, batch):
     """Two functions: a training step, and forward and backward of its first block alone."""
     model, loss_of, complete = engines.ready(
         name, engines.mesh_of_all(), width=width, layers=LAYERS, heads=HEADS
@@ -79,13 +79,13 @@ def prepared(engines, name, width, batch):
 
 def measurements() -> list[Measurement]:
     return [
-        Measurement(f"width {width}, {n} ranks", functools.partial(beside_dtensor, n, width))
+        Measurement(f"width {width}, {n} ranks", functools.partial(compare_dtensor, n, width))
         for n in WORLD_SIZES
         for width in WIDTHS
     ]
 
 
-def beside_dtensor(world_size, width):
+def compare_dtensor(world_size, width):
     engines, language_model = (
         Lab(name, *[SOLVED / f"{name}.py"] * 2) for name in ("tensor_engines", "language_model")
     )

@@ -49,12 +49,12 @@ def step(engine, batch, language_model):
 
 def measurements() -> list[Measurement]:
     return [
-        Measurement(f"transformer of {what}", functools.partial(beside_engines, what, shape))
+        Measurement(f"transformer of {what}", functools.partial(compare_engines, what, shape))
         for what, shape in MODELS.items()
     ]
 
 
-def beside_engines(what, shape):
+def compare_engines(what, shape):
     lab, language_model = (
         Lab(name, *[SOLVED / f"{name}.py"] * 2) for name in ("sharding_engines", "language_model")
     )

@@ -37,7 +37,7 @@ def compose(folder: Path) -> Pictures:
         put(folder / "labs" / name, text)
     readme, of_ledger = front.Readme(pictures), ledger.pages()
     put(folder / "index.md", front.index(readme, [ledger.FIRST] * bool(of_ledger)))
-    put(folder / "using.md", front.using(readme))
+    put(folder / "using.md", front.compose_usage_page(readme))
     put(folder / "glossary.md", glossary.page(words, used))
     put(folder / "plans.md", plans.page())
     for name, text in of_ledger.items():
@@ -62,7 +62,7 @@ def build(site: Path, warnings_are_errors=True) -> int:
         failed = build_main([*command, "-d", f"{place}/read", str(pages), str(out)])
         if failed:
             return failed
-        without_what_nobody_loads(out / "_static")
+        remove_unused_files(out / "_static")
         pictures.write(out)
         put_downloads(out / "downloads")
         widgets.put(out)
@@ -76,7 +76,7 @@ def build(site: Path, warnings_are_errors=True) -> int:
     return 0
 
 
-def without_what_nobody_loads(static: Path):
+def remove_unused_files(static: Path):
     """Maps of scripts, templates, other languages, and icons that icons.css replaces."""
     for pattern in UNUSED:
         for path in static.glob(pattern):

@@ -43,7 +43,7 @@ class Site:
             return False
         return not place or target.suffix != ".html" or unquote(place) in self.places[target]
 
-    def loaded_from_elsewhere(self) -> list[str]:
+    def find_external_resources(self) -> list[str]:
         """What a page would fetch from the network by itself."""
         return [f"{page.relative_to(self.folder)}: {address}"
                 for page, text in self.texts.items()

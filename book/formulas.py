@@ -39,17 +39,17 @@ def written(node, is_block=False) -> str:
         return f"<code>{escape(latex)}</code>"
 
 
-def within_a_line(self, node):
+def visit_math(self, node):
     self.body.append(f'<span class="course-formula">{written(node)}</span>')
     raise nodes.SkipNode
 
 
-def in_a_line_of_its_own(self, node):
+def visit_math_block(self, node):
     block = written(node, is_block=True)
     self.body.append(f'<div class="course-equation" tabindex="0">{block}</div>')
     raise nodes.SkipNode
 
 
 def setup(app):
-    app.add_html_math_renderer("mathml", (within_a_line, None), (in_a_line_of_its_own, None))
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -84,7 +84,7 @@ def index(readme: Readme, ledger_pages=()) -> str:
     )
 
 
-def using(readme: Readme) -> str:
+def compose_usage_page(readme: Readme) -> str:
     guides = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in GUIDES)
     below = re.sub("^#", "##", guides, flags=re.MULTILINE)
     rest = readme.text_of(readme.using, is_front=False)

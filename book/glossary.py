@@ -69,7 +69,7 @@ def place_of(entry: Entry) -> str:
     return entry.anchor.replace("word-", "use-")
 
 
-def with_places(sources: list[str], all_entries) -> tuple[list[str], list[Entry]]:
+def anchor_first_uses(sources: list[str], all_entries) -> tuple[list[str], list[Entry]]:
     """A part's texts with an anchor where it first uses each word, and the words that it uses."""
     prose = [NO_PROSE.sub(lambda found: "\0" * len(found[0]), text) for text in sources]
     found = {entry: place for entry in all_entries if (place := first_use(prose, entry))}

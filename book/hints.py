@@ -16,7 +16,7 @@ def hints_of(number: str) -> str:
     told = f"The last hint comes in the notebook: <code>hint(&quot;{number}&quot;)</code>."
     inner = f"<p>{told}</p>" if count > 1 else ""
     for step in range(count - 1, 0, -1):
-        text = f"<p>{as_html(exercise.hints[step - 1])}</p>"
+        text = f"<p>{render_hint(exercise.hints[step - 1])}</p>"
         inner = f"<details><summary>Hint {step} of {count}</summary>{text}{inner}</details>"
     head = (
         f"<p><b>Exercise {number} · <code>{escape(exercise.name)}</code></b>{where(exercise)}</p>"
@@ -32,6 +32,6 @@ def where(exercise) -> str:
     return f', in <a href="../labs/{lab}.html">labs/{lab}.py</a>'
 
 
-def as_html(text: str) -> str:
+def render_hint(text: str) -> str:
     """A hint's text, with its code as code."""
     return CODE.sub(r"<code>\1</code>", escape(PLACE.sub(r"\1", text), quote=False))

@@ -34,7 +34,7 @@ def page(name, title, body) -> str:
     tree = "\n```{toctree}\n:hidden:\n\ncorrections\n```\n" if name == FIRST else ""
     return (
         f"---\nhtml_theme.sidebar_secondary.remove: true\n---\n# {title}\n\n"
-        f'<div class="course-table course-ledger" tabindex="0">\n{without_blank_lines(body)}\n'
+        f'<div class="course-table course-ledger" tabindex="0">\n{strip_blank_lines(body)}\n'
         '</div>\n<link rel="stylesheet" href="../_static/ledger.css">\n'
         f'<script defer src="../_static/ledger.js"></script>\n{tree}'
     )
@@ -44,7 +44,7 @@ def part_of(row) -> str:
     return f"../parts/{row.stem}.html"
 
 
-def without_blank_lines(html: str) -> str:
+def strip_blank_lines(html: str) -> str:
     """In Markdown, HTML ends at a blank line."""
     return "\n".join(line.strip() for line in html.splitlines() if line.strip())
 

@@ -15,7 +15,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 PART = re.compile(r"(\d\d[a-z]?_\w+)\.ipynb(?:#(.+))?$")
 
 
-def without_definitions(text: str) -> str:
+def resolve_reference_links(text: str) -> str:
     """`[words][label]` as `[words](target)`: on a page, two cells may define one label."""
     targets = {label.lower(): target for label, target in DEFINITION.findall(text)}
     if not targets:
@@ -29,12 +29,12 @@ def without_definitions(text: str) -> str:
         part = behind.sub(lambda found: f"]({targets[found[1].lower()]})", part)
         return alone.sub(lambda found: f"[{found[1]}]({targets[found[1].lower()]})", part)
 
-    return outside_code(resolve, text).rstrip()
+    return map_outside_code(resolve, text).rstrip()
 
 
-def on_a_page(text: str) -> str:
+def rewrite_links(text: str) -> str:
     """Links of a part that lead to pages; where there is none, their words alone."""
-    return outside_code(lambda part: LINK.sub(rewritten, part), text)
+    return map_outside_code(lambda part: LINK.sub(rewritten, part), text)
 
 
 def rewritten(found: re.Match) -> str:
@@ -68,7 +68,7 @@ def slug(words: str) -> str:
     return re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
 
 
-def outside_code(change, text: str) -> str:
+def map_outside_code(change, text: str) -> str:
     """`change` of all that stands between pieces of code and formulas.
 
     A piece of code within the words of a link is part of them.

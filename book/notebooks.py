@@ -5,12 +5,12 @@ import re
 from coursekit.build import ROOT
 from pedagogy_lib.basics.errors import need
 
-from .glossary import with_places, words_introduced
+from .glossary import anchor_first_uses, words_introduced
 from .hints import hints_of
-from .links import on_a_page, without_definitions
-from .outputs import Shown
+from .links import resolve_reference_links, rewrite_links
+from .outputs import PageOutputs
 from .pictures import Pictures
-from .reading import code, markdown, read, shown_as
+from .reading import code, markdown, new_html_output, read
 from .times import minutes
 
 CHECKED = re.compile(r"""\bcheck\(["'](\d+\.\d+)["']""")
@@ -29,20 +29,20 @@ def page_of(part, pictures: Pictures, entries=()):
     given = read(ROOT / "notebooks" / f"{stem}.ipynb")
     done = read(ROOT / "solutions" / f"{stem}.ipynb")
     need(len(given) == len(done), f"the record of {stem} is not current: call make build")
-    shown = Shown(stem, pictures)
+    shown = PageOutputs(stem, pictures)
     made = [cell_of(one, other, shown) for one, other in zip(given, done)]
     cells = [cell for cell in made if cell is not None]
     texts = [cell for cell in cells if cell.cell_type == "markdown"]
-    sources, used = with_places([cell.source for cell in texts], entries)
+    sources, used = anchor_first_uses([cell.source for cell in texts], entries)
     for cell, source in zip(texts, sources):
         cell.source = source
-    cells[0].source = with_bar(cells[0].source, part)
+    cells[0].source = add_title_bar(cells[0].source, part)
     if own := words_introduced(part.name, entries):
         cells.append(markdown(own, "words"))
     return cells, used
 
 
-def with_bar(source: str, part) -> str:
+def add_title_bar(source: str, part) -> str:
     """Below a part's title: its time, its exercises, and the notebook itself."""
     heading, _, rest = source.partition("\n")
     count = len(part.exercises)
@@ -54,7 +54,7 @@ def with_bar(source: str, part) -> str:
     )
 
 
-def cell_of(given, done, shown: Shown):
+def cell_of(given, done, shown: PageOutputs):
     """A cell of the page, or None where it would say nothing to a reader."""
     if given.cell_type == "markdown":
         return markdown(text_of(given.source, shown.pictures), given.id)
@@ -63,13 +63,13 @@ def cell_of(given, done, shown: Shown):
     tags = ["hide-input"] if given.metadata.get("jupyter", {}).get("source_hidden") else []
     is_hole = given.source != done.source  # its output is that of the answer
     outputs = [] if is_hole else shown.outputs_of(done)
-    outputs += [shown_as(hints_of(number)) for number in checked_in(given.source)]
+    outputs += [new_html_output(hints_of(number)) for number in find_exercise_numbers(given.source)]
     if is_hole:
         tags.append("hole" if HOLE in given.source else "bug")
     return code(given.source, given.id, outputs, tags)
 
 
-def checked_in(source: str) -> list[str]:
+def find_exercise_numbers(source: str) -> list[str]:
     """The numbers of the exercises that a cell checks."""
     return list(dict.fromkeys(CHECKED.findall(source)))
 
@@ -83,4 +83,4 @@ def text_of(source: str, pictures: Pictures) -> str:
         return pictures.html(path.read_bytes(), alt, found[2], is_first=True)
 
     text = COVER.sub(cover, source)
-    return on_a_page(without_definitions(text))
+    return rewrite_links(resolve_reference_links(text))

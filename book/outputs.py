@@ -5,8 +5,8 @@ from html import escape, unescape
 
 from coursekit.record_pictures import png_of
 
-from .pictures import Pictures, from_address
-from .reading import displayed, printed, shown_as
+from .pictures import Pictures, decode_data_url
+from .reading import new_display_output, new_html_output, printed
 from .widgets import recorded
 
 ABOUT_LABS = re.compile(r"^(?:solutions/)?labs/\w+\.py[,:].*\n?", re.MULTILINE)
@@ -22,7 +22,7 @@ NOT_PREDICTED = " no prediction; "
 FOCUSABLE = '<div class="course-table" role="group" aria-label="Table" tabindex="0">'
 
 
-class Shown:
+class PageOutputs:
     """Outputs of the cells of one part, in their order.
 
     stem      of the part
@@ -45,8 +45,8 @@ class Shown:
         if "image/png" in output.data:
             html = self.picture(plain, png_of(output))
         if html:
-            return [shown_as(self.html_of(html, output.metadata))]
-        return [displayed("text/plain", plain)]
+            return [new_html_output(self.html_of(html, output.metadata))]
+        return [new_display_output("text/plain", plain)]
 
     def said(self, output) -> list:
         """What a cell printed, without words on whose labs ran; questions get a box to answer."""
@@ -54,7 +54,7 @@ class Shown:
         questions = ASKED.findall(text)
         rest = ASKED.sub("", text)
         kept = [printed(rest, output.name)] if rest.strip() else []
-        return kept + [shown_as(question_of(*one)) for one in questions]
+        return kept + [new_html_output(question_of(*one)) for one in questions]
 
     def html_of(self, html: str, metadata) -> str:
         """HTML with pictures as files; with all its states, if it is a widget's picture."""
@@ -62,11 +62,11 @@ class Shown:
         return recorded(metadata["explorer"], html) if "explorer" in metadata else html
 
     def picture_found(self, found) -> str:
-        return self.picture(unescape(found[1]), from_address(found[2]))
+        return self.picture(unescape(found[1]), decode_data_url(found[2]))
 
     def picture(self, alt: str, png: bytes) -> str:
         question, is_answer, told = alt.partition(NOT_PREDICTED)
-        guessed = guessed_of(question) if is_answer else ""
+        guessed = render_prediction(question) if is_answer else ""
         alt = f"{question}: {told}" if is_answer else alt
         return guessed + self.pictures.html(png, alt, self.stem)
 
@@ -81,6 +81,6 @@ def question_of(question: str, unit: str) -> str:
     )
 
 
-def guessed_of(question: str) -> str:
+def render_prediction(question: str) -> str:
     """The place above an answer's picture where book.js tells what the reader has predicted."""
     return f'<p class="course-guessed" data-question="{escape(question)}" hidden></p>'

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from struct import unpack
 
-from pedagogy_lib.widgets.recording import as_webp
+from pedagogy_lib.widgets.recording import encode_webp
 
 FOLDER = "pictures"
 LEAST_WIDTH = 640  # pixels: narrower, the texts in it would be too small, so it scrolls
@@ -49,7 +49,7 @@ class Pictures:
         folder = site / FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         for name, png in self.files.items():
-            (folder / name).write_bytes(as_webp(png))
+            (folder / name).write_bytes(encode_webp(png))
 
 
 def size_of(png: bytes) -> tuple[int, int]:
@@ -57,6 +57,6 @@ def size_of(png: bytes) -> tuple[int, int]:
     return unpack(">II", png[16:24])
 
 
-def from_address(address: str) -> bytes:
+def decode_data_url(address: str) -> bytes:
     """The bytes in a `data:` address."""
     return b64decode(address.partition("base64,")[2])

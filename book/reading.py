@@ -32,10 +32,10 @@ def printed(text: str, stream="stdout") -> NotebookNode:
     return from_dict({"output_type": "stream", "name": stream, "text": text})
 
 
-def displayed(kind: str, text: str) -> NotebookNode:
+def new_display_output(kind: str, text: str) -> NotebookNode:
     """An output of a MIME type, such as "text/html"."""
     return from_dict({"output_type": "display_data", "data": {kind: text}, "metadata": {}})
 
 
-def shown_as(html: str) -> NotebookNode:
-    return displayed("text/html", html)
+def new_html_output(html: str) -> NotebookNode:
+    return new_display_output("text/html", html)

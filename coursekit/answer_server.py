@@ -24,7 +24,7 @@ from pathlib import Path
 
 from pedagogy_lib.ranks.fork_server import frozen_imports
 from pedagogy_lib.ranks.fork_server_client import START_METHOD, take
-from pedagogy_lib.ranks.forked_server import ForkedServer
+from pedagogy_lib.ranks.forked_server import WarmForkServer
 from pedagogy_lib.ranks.output import Progress
 from pedagogy_lib.ranks.preloading import PRELOAD, PRELOAD_WHEN_IDLE
 
@@ -104,7 +104,7 @@ def serve(begin: dict, requests, replies):
     """In the child: give what is asked for, and end."""
     try:
         if START_METHOD == "fork":
-            take(ForkedServer())  # before anything of the answer is here
+            take(WarmForkServer())  # before anything of the answer is here
         answers = Answers(begin)
         with watched(Progress()) as printed:
             while data := received(requests):
@@ -125,11 +125,11 @@ class Answers:
             return find_lab(name)
         if lab is not None:
             return LabFunction(find_lab(lab), name)
-        self.cell = self.cell or defined(self.source, self.name)
+        self.cell = self.cell or load_cell_function(self.source, self.name)
         return self.cell
 
 
-def defined(source: str, name: str):
+def load_cell_function(source: str, name: str):
     """The function that a cell defines. Its lines stand in a file, for whoever tells of them."""
     path = ROOT / CELLS / f"{name}.py"
     path.parent.mkdir(exist_ok=True)

@@ -27,7 +27,7 @@ from pedagogy_lib.basics.errors import need, need_course
 from pedagogy_lib.basics.screen import VIEWS
 
 from .chapter_texts import chapters_page, expand_markers, join_punctuation
-from .chapters import with_numbers
+from .chapters import insert_numbers
 from .record_inputs import digest_inputs
 from .record_pictures import find_cover, lighten_pictures
 from .views_of_parts import fresh_views
@@ -72,7 +72,7 @@ def source_of(stem: str) -> Path:
 
 def text_of(source: Path) -> str:
     """Return the text of a part or a lab, with numbers in place of the names of exercises."""
-    return with_numbers(source.read_text(encoding="utf-8"))
+    return insert_numbers(source.read_text(encoding="utf-8"))
 
 
 def record_of(source: Path) -> Path:
@@ -80,7 +80,7 @@ def record_of(source: Path) -> Path:
     return ROOT / "solutions" / f"{source.stem}.ipynb"
 
 
-def with_holes(text: str) -> str:
+def insert_holes(text: str) -> str:
     """The learner's version of a source text: every answer replaced by a hole."""
     if text.count(BEGIN) != text.count(END):
         raise ValueError(f"every `{BEGIN}` needs its `{END}`")
@@ -98,7 +98,7 @@ def solved(text: str) -> str:
     return MARKS.sub("", text).replace(BUG, "# It was:")
 
 
-def to_notebook(text: str, stem: str):
+def make_notebook(text: str, stem: str):
     """Percent-format source as a notebook without outputs, the same bytes every time."""
     notebook = jupytext.reads(text, fmt="py:percent")
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
@@ -115,19 +115,19 @@ def dump(notebook) -> str:
     return nbformat.writes(notebook, version=4) + "\n"
 
 
-def built_texts() -> dict[Path, str]:
+def build_texts() -> dict[Path, str]:
     """Every built file that needs no execution, with its text."""
     is_whole = (ROOT / "chapters" / "course.toml").exists()
     texts = {ROOT / "CHAPTERS.md": chapters_page()} if is_whole else {}
     for source in sources():
-        text = with_holes(text_of(source))
+        text = insert_holes(text_of(source))
         target = ROOT / "notebooks" / f"{source.stem}.ipynb"
-        texts[target] = dump(to_notebook(text, source.stem))
+        texts[target] = dump(make_notebook(text, source.stem))
     for source in lab_sources():
         text = text_of(source)
         header = f"# Built from {source.relative_to(ROOT)} by `make build`."
         yours = " Write your answers here." * (BEGIN in text)
-        texts[ROOT / "labs" / source.name] = f"{header}{yours}\n{with_holes(text)}"
+        texts[ROOT / "labs" / source.name] = f"{header}{yours}\n{insert_holes(text)}"
         texts[ROOT / "solutions" / "labs" / source.name] = f"{header}\n{text}"
     for source in lab_tables():
         texts[ROOT / "labs" / source.parent.name / source.name] = source.read_text()
@@ -142,7 +142,7 @@ def execute(source: Path, views: Path | None = None):
     from nbclient import NotebookClient
     from traitlets.config import Config
 
-    notebook = to_notebook(solved(text_of(source)), source.stem)
+    notebook = make_notebook(solved(text_of(source)), source.stem)
     folder = {"metadata": {"path": str(ROOT / "solutions")}}
     client = NotebookClient(
         notebook,
@@ -166,9 +166,9 @@ def mark_inputs(notebook):
     return notebook
 
 
-def solved_notebook(source: Path):
+def make_solved_notebook(source: Path):
     """Return what a part's record would be today, without outputs."""
-    return mark_inputs(to_notebook(solved(text_of(source)), source.stem))
+    return mark_inputs(make_notebook(solved(text_of(source)), source.stem))
 
 
 def record_is_current(source: Path) -> bool:
@@ -176,7 +176,7 @@ def record_is_current(source: Path) -> bool:
     record = record_of(source)
     if not record.exists():
         return False
-    wanted, executed = solved_notebook(source), nbformat.read(record, as_version=4)
+    wanted, executed = make_solved_notebook(source), nbformat.read(record, as_version=4)
     same_cells = [*map(cell_identity, executed.cells)] == [*map(cell_identity, wanted.cells)]
     return same_cells and executed.metadata.get(COURSE) == wanted.metadata[COURSE]
 
@@ -186,7 +186,7 @@ def cell_identity(cell) -> tuple:
     return cell.id, cell.source, cell.metadata.get("tags", []), cell.metadata.get("jupyter", {})
 
 
-def with_new_text(source: Path):
+def refresh_record_text(source: Path):
     """Return the record's outputs with the source's text; None if they were made of other code.
 
     What code has put out does not depend on the text around it.
@@ -194,7 +194,7 @@ def with_new_text(source: Path):
     record = record_of(source)
     if not record.exists():
         return None
-    wanted, executed = solved_notebook(source), nbformat.read(record, as_version=4)
+    wanted, executed = make_solved_notebook(source), nbformat.read(record, as_version=4)
     if executed.metadata.get(COURSE) != wanted.metadata[COURSE]:
         return None
     for cell, before in zip(code_of(wanted), code_of(executed), strict=True):
@@ -222,7 +222,7 @@ def build(force=False, execute_changed=True):
     need_course(ROOT / "chapters")
     need(not (ROOT / HANDOUT).exists(), "a handout has no sources to build from")
     written = read_written()
-    for target, text in built_texts().items():
+    for target, text in build_texts().items():
         name = str(target.relative_to(ROOT))
         if not target.exists() or target.read_text() != text:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -241,7 +241,7 @@ def renew_records(force):
     """Execute the records whose code has changed, or all; write the covers and the views."""
     changed = [source for source in sources() if force or not record_is_current(source)]
     for source in [] if force else list(changed):
-        if notebook := with_new_text(source):
+        if notebook := refresh_record_text(source):
             record_of(source).write_text(dump(notebook))
             print(f"new text in {record_of(source).relative_to(ROOT)}")
             changed.remove(source)

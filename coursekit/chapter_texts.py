@@ -10,7 +10,7 @@ from textwrap import fill as wrap
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.units import counted
 
-from .chapters import MARKER, NAMED, Part, course, parts, with_numbers
+from .chapters import MARKER, NAMED, Part, course, insert_numbers, parts
 
 WIDTH = 98
 LEFT_ALONE, FORMULA = r"```.*?```|`[^`]*`|\$\$.*?\$\$", r"\$([^$]+)\$([.,;:?!])"
@@ -41,14 +41,14 @@ def expand_markers(text: str, stem: str) -> str:
     """
     part = parts().get(stem.partition("_")[0])
 
-    def expanded(found: re.Match) -> str:
+    def expand_marker(found: re.Match) -> str:
         need(
             found[1] in MARKERS,
             f"{stem}: {found[0]} is no marker; there are {', '.join(MARKERS)}",
         )
         return MARKERS[found[1]](part)
 
-    return MARKER.sub(expanded, text)
+    return MARKER.sub(expand_marker, text)
 
 
 def join_punctuation(text: str) -> str:
@@ -63,7 +63,7 @@ def takes(part: Part) -> str:
     """Return how long a part takes, and what it needs."""
     more = f", and {part.writing} more for {counted(len(part.exercises), 'exercise')}"
     shown = link if len(part.needed) < 3 else short_link
-    needs = NAMED.sub(lambda found: shown(parts()[found[1]]), with_numbers(part.needs))
+    needs = NAMED.sub(lambda found: shown(parts()[found[1]]), insert_numbers(part.needs))
     return (
         f"**It takes** about {part.reading} minutes{more * bool(part.exercises)}. **It needs** "
         f"{needs}."
@@ -102,25 +102,25 @@ def path_text(entry: dict) -> str:
     reading = sum(parts()[name].reading for name in names)
     writing = sum(parts()[name].writing for name in written)
     told = entry["text"].format(
-        parts=in_brackets(names), exercises_of=in_brackets(written), reading=reading,
-        writing=writing, hours=in_hours(reading + writing),
-        hours_for_all=in_hours(sum(part.writing for part in parts().values())),
+        parts=bracket_names(names), exercises_of=bracket_names(written), reading=reading,
+        writing=writing, hours=round_to_hours(reading + writing),
+        hours_for_all=round_to_hours(sum(part.writing for part in parts().values())),
     )  # fmt: skip
     item = f"* **{entry['name']}**{told}"
     return wrap(item, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
-def in_brackets(names) -> str:
+def bracket_names(names) -> str:
     """Return "[00], [00b] and [02]"."""
     *some, last = [f"[{name}]" for name in names] or [""]
     return f"{', '.join(some)} and {last}" if some else last
 
 
-def in_hours(minutes: int) -> int:
+def round_to_hours(minutes: int) -> int:
     return round(minutes / 60)
 
 
-def with_addresses(text: str) -> str:
+def append_addresses(text: str) -> str:
     """Return a text with the addresses of the parts that it names in brackets, below it."""
     named = sorted(set(NAMED.findall(text)))
     return "\n".join([text, "", *(f"[{name}]: {parts()[name].stem}.ipynb" for name in named)])
@@ -147,6 +147,6 @@ MARKERS: dict[str, Callable[[Part], str]] = {
     "title": str,
     "takes": takes,
     "next": next_part,
-    "questions": lambda _: with_addresses(questions()),
-    "paths": lambda _: with_addresses(paths()),
+    "questions": lambda _: append_addresses(questions()),
+    "paths": lambda _: append_addresses(paths()),
 }

@@ -115,7 +115,7 @@ def exercise_numbers() -> dict[str, str]:
     }
 
 
-def with_numbers(text: str) -> str:
+def insert_numbers(text: str) -> str:
     """Return a text in which {{reduce_gradients}}, the name of an exercise, is its number."""
     numbers = exercise_numbers()
     return MARKER.sub(lambda found: numbers.get(found[1], found[0]), text)

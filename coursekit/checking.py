@@ -20,16 +20,16 @@ from pedagogy_lib.basics.wrapping import wrap
 from pedagogy_lib.ranks.output import Progress
 
 from . import content
-from .chapters import exercise_folders, with_numbers
+from .chapters import exercise_folders, insert_numbers
 from .exact_errors import where_raised
 from .labs import LabFunction, find_lab
 from .labs.holes import is_hole
-from .labs.module import as_saved
+from .labs.module import describe_save_time
 from .learner_state import note_check
 from .protocol import Exercise, Wrong
-from .remote_answer import Ended, RemoteAnswer
+from .remote_answer import AnswerProcessFailed, RemoteAnswer
 from .verdicts import Verdict
-from .watching import Endless, Printed, watched
+from .watching import Endless, OutputCapture, watched
 
 BELOW_SECONDS = 10.0  # for an exercise that another is built on; a case that hangs takes half of it
 
@@ -68,7 +68,7 @@ def check_lab(exercise, answer=None) -> Verdict:
         return not_written(exercise, loaded)
     answer = LabFunction(lab, exercise.name)
     title = f"{title_of(exercise)}, labs/{exercise.lab}.py"
-    return run_check(exercise, answer, f"{title}{as_saved(loaded.path)}")
+    return run_check(exercise, answer, f"{title}{describe_save_time(loaded.path)}")
 
 
 def title_of(exercise) -> str:
@@ -103,7 +103,7 @@ def run_check(exercise, answer, title) -> Verdict:
     finally:
         progress.close()
     if isinstance(answer, RemoteAnswer):
-        printed = Printed.of(answer.process.printed())
+        printed = OutputCapture.of(answer.process.printed())
     lines = [one for one in found if isinstance(one, str)]
     pictures = [one for one in found if not isinstance(one, str)]
     if wrong is None:
@@ -115,17 +115,17 @@ def find_mistake(exercise, answer, found, progress) -> Wrong | None:
     """Return what is wrong with an answer, if anything is; add right cases to `found`."""
     try:
         for one in exercise.examine(answer):
-            found.append(with_numbers(one) if isinstance(one, str) else one)
+            found.append(insert_numbers(one) if isinstance(one, str) else one)
             passed = sum(isinstance(one, str) for one in found)
             progress.tick(f"{counted(passed, 'case')} passed, the check goes on")
     except Wrong as wrong:
         wrong = fault_below(exercise, answer) or wrong
-        return Wrong(wrong.case, with_numbers(wrong.what), with_numbers(wrong.why))
+        return Wrong(wrong.case, insert_numbers(wrong.what), insert_numbers(wrong.why))
     except Endless as endless:
         what = f"it still runs after {endless.seconds:.0f} s\n  at {endless.place}"
         why = getattr(exercise, "slow", "") or "a loop that never ends?"
-        return Wrong("your function", what, with_numbers(why))
-    except Ended as ended:
+        return Wrong("your function", what, insert_numbers(why))
+    except AnswerProcessFailed as ended:
         return Wrong("your function", ended.what, ended.why)
     except (Exception, SystemExit) as error:
         place = where_raised(error)
@@ -223,7 +223,7 @@ def module_of(number: str):
 @cache
 def loaded(number: str) -> Exercise:
     exercise = module_of(number).EXERCISE
-    return replace(exercise, number=number, hints=tuple(map(with_numbers, exercise.hints)))
+    return replace(exercise, number=number, hints=tuple(map(insert_numbers, exercise.hints)))
 
 
 def finds_a_bug(exercise) -> bool:

@@ -6,7 +6,7 @@ from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.tables import Table
 from pedagogy_lib.basics.units import brief, counted
 
-from .verdicts import folded
+from .verdicts import render_details
 
 HEADS = ["they say", "source", "verdict", "what was found here"]
 PARTS = ("statement", "source", "verdict", "found")
@@ -71,7 +71,7 @@ def basis_of(text) -> dict:
     return {"evidence": evidence, "on_gpus": on_gpus}
 
 
-def shown_of(entries) -> list[list[str]]:
+def make_rows(entries) -> list[list[str]]:
     return [[entry[part] for part in PARTS] for entry in entries]
 
 
@@ -79,8 +79,8 @@ class Claims(Table):
     """What is in view, and behind a click the others; as metadata of the output all of them."""
 
     def __init__(self, shown, others, fold):
-        super().__init__(HEADS, shown_of(shown), title=fold)
-        self.others = Table(HEADS, shown_of(others)) if others else None
+        super().__init__(HEADS, make_rows(shown), title=fold)
+        self.others = Table(HEADS, make_rows(others)) if others else None
         self.data = [*shown, *others]
 
     def summary(self) -> str:
@@ -91,10 +91,10 @@ class Claims(Table):
         return f"{told}\n\n{self.summary()}:\n{self.others!r}" if self.others else told
 
     def _repr_html_(self):
-        others = folded(self.summary(), self.others._repr_html_()) if self.others else ""
+        others = render_details(self.summary(), self.others._repr_html_()) if self.others else ""
         if not self.title:
             return super()._repr_html_() + others
-        return folded(self.title, Table(self.heads, self.rows)._repr_html_() + others)
+        return render_details(self.title, Table(self.heads, self.rows)._repr_html_() + others)
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         """As text and as a page; the data are metadata, which notebooks keep and do not show."""

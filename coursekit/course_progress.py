@@ -58,7 +58,7 @@ class CourseProgress:
         minutes = sum(map(self.minutes_left, self.chapters))
         passed = len(self.exercises) - len(self.left)
         of_all = f"{passed} of {counted(len(self.exercises), 'exercise')} passed"
-        return f"{of_all}, about {in_hours(minutes)} left"
+        return f"{of_all}, about {format_duration(minutes)} left"
 
     def row_of(self, chapter: list[Part]) -> list[str]:
         numbers = [number for part in chapter for number in part.exercises]
@@ -67,7 +67,12 @@ class CourseProgress:
         of_all = f"{passed} of {len(numbers)}" if numbers else "no exercises"
         if numbers and passed == len(numbers):
             return [name_of(chapter), of_all, "done", "all"]
-        return [name_of(chapter), of_all, in_hours(self.minutes_left(chapter)), " ".join(stamps)]
+        return [
+            name_of(chapter),
+            of_all,
+            format_duration(self.minutes_left(chapter)),
+            " ".join(stamps),
+        ]
 
     def what_is_next(self) -> str:
         if not self.left:
@@ -110,7 +115,7 @@ def title_of(number: str, part: Part) -> str:
     return f"exercise {number}" + f" · {part.exercises[number]}" * bool(part.exercises[number])
 
 
-def in_hours(minutes: float) -> str:
+def format_duration(minutes: float) -> str:
     """`35 min`, `1 h 35 min`, `67 h`."""
     if minutes >= MANY:
         return f"{minutes / 60:.0f} h"

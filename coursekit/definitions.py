@@ -50,7 +50,7 @@ def merged(new: Program, mine: Program, carried: list[str]) -> str:
         node = new.nodes[name]
         first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
         lines[first - 1 : node.end_lineno] = [texts[name]]
-    imports, helpers = needed_by(new, mine, carried)
+    imports, helpers = find_dependencies(new, mine, carried)
     first_kept = min((new.nodes[name].lineno for name in carried), default=1)
     place = first_line_of(new, first_kept)
     lines[place:place] = [f"{mine.text_of(node)}\n\n" for node in helpers]
@@ -71,7 +71,7 @@ def end_of_imports(program: Program) -> int:
     return max([*ends, program.tree.body[0].end_lineno if is_told else 0])
 
 
-def needed_by(new: Program, mine: Program, carried) -> tuple[list, list]:
+def find_dependencies(new: Program, mine: Program, carried) -> tuple[list, list]:
     """Statements of mine that the carried functions use, and that the new text has not."""
     there = {name for node in new.tree.body for name in names_of(node)}
     defined = {name: node for node in mine.tree.body for name in names_of(node)}
@@ -87,7 +87,9 @@ def needed_by(new: Program, mine: Program, carried) -> tuple[list, list]:
     return imports, [node for node in in_order if node not in imports]
 
 
-def to_carry(new: Program, mine: Program, before: dict[str, str]) -> tuple[list[str], list[str]]:
+def select_functions(
+    new: Program, mine: Program, before: dict[str, str]
+) -> tuple[list[str], list[str]]:
     """Which functions of mine go into the new text, and which of mine give way to it.
 
     before  {function: digest} as the handout had them

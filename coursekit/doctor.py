@@ -126,7 +126,7 @@ def shared_memory():
     """NCCL's ranks share files in memory; Gloo's speak over the loopback network."""
     import torch
 
-    size = container.shared_bytes()
+    size = container.read_shm_bytes()
     if torch.cuda.device_count() < 2:
         return OK, "shared memory: ranks on the CPU need none"
     if size is not None and size < ENOUGH_SHARED_BYTES:

@@ -71,7 +71,7 @@ def told(place):
 # ---- Beside the check -----------------------------------------------------------------------
 
 
-def as_error(parts: dict) -> BaseException:
+def rebuild_error(parts: dict) -> BaseException:
     """The error that such parts were made of."""
     first, message = str(parts["kinds"][0]), str(parts["message"])[:MOST_CHARACTERS]
     if first in OF_TEXTS:
@@ -80,7 +80,7 @@ def as_error(parts: dict) -> BaseException:
         texts = (str(one)[:MOST_CHARACTERS] for one in parts["texts"])
         return kind(*texts) if names else kind(message)
     if first == "HangError":
-        waits = {int(rank): as_place(place) for rank, place in parts["waits"].items()}
+        waits = {int(rank): place_or_none(place) for rank, place in parts["waits"].items()}
         advice = str(parts["advice"])[:MOST_CHARACTERS]
         return HangError(waits, float(parts["seconds"]), network=advice)
     if first == "RankError":
@@ -90,7 +90,7 @@ def as_error(parts: dict) -> BaseException:
     return error_named(parts, message)
 
 
-def as_place(place) -> Place | None:
+def place_or_none(place) -> Place | None:
     return place if isinstance(place, Place) else None
 
 
@@ -98,8 +98,8 @@ def rank_error(parts, message) -> RankError:
     """Its message is whole already."""
     error = RankError(int(parts["rank"]), "", place=None)
     error.args = (message,)
-    error.place = as_place(parts["place"])
-    error.exception = as_error(parts["cause"]) if parts["cause"] else None
+    error.place = place_or_none(parts["place"])
+    error.exception = rebuild_error(parts["cause"]) if parts["cause"] else None
     return error
 
 
@@ -111,7 +111,7 @@ def error_named(parts, message) -> BaseException:
     namespace = {
         "__init__": lambda self, *args: None,
         "__str__": lambda self: message,
-        "place_elsewhere": as_place(parts["place"]),
+        "place_elsewhere": place_or_none(parts["place"]),
         "kinds_elsewhere": tuple(kinds),
     }
     return type(kinds[0], (base,), namespace)(message)

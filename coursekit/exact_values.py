@@ -20,7 +20,7 @@ import torch
 from pedagogy_lib.basics.places import PlaceElsewhere
 from pedagogy_lib.basics.units import brief
 
-from .exact_errors import as_error, parts_of_error
+from .exact_errors import parts_of_error, rebuild_error
 
 # Classes of the course that are sent part by part, and where they are.
 RECORDS = {
@@ -30,8 +30,8 @@ RECORDS = {
     "Use": "pedagogy_lib.measuring.uses",
     "Lost": "pedagogy_lib.ranks.losses",
     "Outcome": "coursekit.kit.results",
-    "Raised": "coursekit.kit.results",
-    "Found": "coursekit.kit.rank_trials",
+    "CallFailure": "coursekit.kit.results",
+    "CaseResult": "coursekit.kit.rank_trials",
 }
 MOST_OF_A_LINE, MOST_CALLERS = 400, 50  # characters; places
 MOST_ODD_KEYS = 1_000  # of a dict: neither texts nor small whole numbers
@@ -123,8 +123,8 @@ def parts_of_special_tensor(value) -> dict:
 def parts_of_record(value) -> dict:
     names = [field.name for field in fields(value)] if is_dataclass(value) else None
     parts = [getattr(value, name) for name in names] if names else list(value)
-    if type(value).__name__ == "Raised":
-        return {"record": ["Raised", parts_of(value.error), value.text]}
+    if type(value).__name__ == "CallFailure":
+        return {"record": ["CallFailure", parts_of(value.error), value.text]}
     return {"record": [type(value).__name__, *map(parts_of, parts)]}
 
 
@@ -185,7 +185,7 @@ def made_of(parts):
     return READERS[kind](parts[kind])
 
 
-def made_of_tensor(parts):
+def rebuild_tensor(parts):
     dtype, shape, requires_grad, data = parts
     numbers = torch.frombuffer(
         bytearray(base64.b64decode(data)) or bytearray(16), dtype=torch.uint8
@@ -195,17 +195,17 @@ def made_of_tensor(parts):
     return made.requires_grad_() if requires_grad is True else made
 
 
-def made_of_record(parts):
+def rebuild_record(parts):
     name, *values = parts
     if name == "Place":
-        return made_of_place(*map(made_of, values))
+        return rebuild_place(*map(made_of, values))
     kind = getattr(importlib.import_module(RECORDS[name]), name)
-    if name == "Raised":
+    if name == "CallFailure":
         return kind.of(made_of(values[0]), str(values[1]))
     return kind(*map(made_of, values))
 
 
-def made_of_place(filename, line, *texts) -> PlaceElsewhere:
+def rebuild_place(filename, line, *texts) -> PlaceElsewhere:
     *texts, callers = texts
     if type(line) is not int:
         raise Unreadable(f"{brief(line, 60)} is no line")
@@ -215,12 +215,12 @@ def made_of_place(filename, line, *texts) -> PlaceElsewhere:
     return PlaceElsewhere(next(told), line, *told, callers=tuple(above))
 
 
-def made_of_dict(parts) -> dict:
+def rebuild_dict(parts) -> dict:
     need_fair([key for key, _ in parts])
     return {made_of(key): made_of(value) for key, value in parts}
 
 
-def made_of_set(parts) -> frozenset:
+def rebuild_set(parts) -> frozenset:
     need_fair(parts)
     return frozenset(map(made_of, parts))
 
@@ -241,17 +241,17 @@ def text(value) -> str:
 READERS = {
     "float": lambda parts: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[parts],
     "tuple": lambda parts: tuple(map(made_of, parts)),
-    "set": made_of_set,
-    "dict": made_of_dict,
+    "set": rebuild_set,
+    "dict": rebuild_dict,
     "bytes": lambda parts: base64.b64decode(parts),
     "complex": lambda parts: complex(*map(float, map(made_of, parts))),
     "range": lambda parts: range(*map(int, parts)),
     "slice": lambda parts: slice(*map(made_of, parts)),
     "dtype": lambda parts: DTYPES[parts],
-    "tensor": made_of_tensor,
+    "tensor": rebuild_tensor,
     "array": lambda parts: made_of(parts).numpy(),
     "names": lambda parts: types.SimpleNamespace(**{text(k): made_of(v) for k, v in parts}),
-    "record": made_of_record,
-    "error": lambda parts: as_error(made_of(parts)),
+    "record": rebuild_record,
+    "error": lambda parts: rebuild_error(made_of(parts)),
     "foreign": lambda parts: Foreign(*map(text, parts)),
 }

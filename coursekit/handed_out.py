@@ -56,10 +56,10 @@ def files_in_zip(place: Path) -> dict[str, bytes]:
             found = {entry.filename: archive.read(entry) for entry in entries}
     except (zipfile.BadZipFile, OSError) as error:
         raise WrongInput(f"{place} is no zip that can be read ({error})") from None
-    return {without_folder(name): data for name, data in found.items()}
+    return {remove_top_folder(name): data for name, data in found.items()}
 
 
-def without_folder(name: str) -> str:
+def remove_top_folder(name: str) -> str:
     parts = PurePosixPath(name).parts
     need(".." not in parts and not PurePosixPath(name).is_absolute(), f"{name} leads elsewhere")
     return "/".join(parts[1:])

@@ -32,7 +32,11 @@ def hand_in(name: str | None = None, course: Path = COURSE) -> list[str]:
     files = files_to_hand_in(course)
     need(files, f"there is nothing to hand in: {course} has neither labs nor {WORK}/")
     exercises = exercises_in(files)
-    unwritten = {path: left_of(of_file) for path, of_file in exercises.items() if left_of(of_file)}
+    unwritten = {
+        path: list_unwritten(of_file)
+        for path, of_file in exercises.items()
+        if list_unwritten(of_file)
+    }
     about = {"student": name, "version": version_of(course), "unwritten": unwritten}
     target = course / f"hand-in-{plain_name(name)}.zip"
     unfinished = target.with_suffix(".part")
@@ -42,7 +46,7 @@ def hand_in(name: str | None = None, course: Path = COURSE) -> list[str]:
         archive.writestr(ABOUT, json.dumps(about, indent=1, ensure_ascii=False))
     unfinished.replace(target)
     return [f"{target.name}, handed in by {name}:", *told_of(files),
-            *told_exercises(exercises, asked_in(course))]  # fmt: skip
+            *describe_exercises(exercises, read_asked_numbers(course))]  # fmt: skip
 
 
 def files_to_hand_in(course: Path) -> dict[str, bytes]:
@@ -54,16 +58,16 @@ def files_to_hand_in(course: Path) -> dict[str, bytes]:
 
 
 def version_of(course: Path) -> str:
-    return handed_out(course).get("version", "")
+    return read_handout(course).get("version", "")
 
 
-def asked_in(course: Path) -> frozenset[str] | None:
+def read_asked_numbers(course: Path) -> frozenset[str] | None:
     """Numbers of what a handout asks; None where there is none, or an older one."""
-    asks = handed_out(course).get("asks")
+    asks = read_handout(course).get("asks")
     return None if asks is None else frozenset(asks)
 
 
-def handed_out(course: Path) -> dict:
+def read_handout(course: Path) -> dict:
     about = course / HANDOUT
     return json.loads(about.read_text(encoding="utf-8")) if about.exists() else {}
 
@@ -72,17 +76,19 @@ def exercises_in(files) -> dict[str, dict[str, bool]]:
     """{file: {"2.4 reduce_tree": whether it is written}}; a lab that is no Python says why."""
     found = {}
     for path, data in files.items():
-        exercises = of_lab(data) if path.endswith(".py") else of_notebook(data)
+        exercises = (
+            read_lab_exercises(data) if path.endswith(".py") else read_notebook_exercises(data)
+        )
         if exercises:
             found[path] = exercises
     return found
 
 
-def left_of(exercises: dict[str, bool]) -> list[str]:
+def list_unwritten(exercises: dict[str, bool]) -> list[str]:
     return [label for label, is_written in exercises.items() if not is_written]
 
 
-def of_lab(data: bytes) -> dict[str, bool]:
+def read_lab_exercises(data: bytes) -> dict[str, bool]:
     try:
         program = Program(data.decode())
     except (SyntaxError, UnicodeDecodeError) as error:
@@ -93,7 +99,7 @@ def of_lab(data: bytes) -> dict[str, bool]:
     return {f"{numbers.get(name, '')} {name}".strip(): name not in with_hole for name in names}
 
 
-def of_notebook(data: bytes) -> dict[str, bool]:
+def read_notebook_exercises(data: bytes) -> dict[str, bool]:
     notebook = read_notebook(data) if data.lstrip().startswith(b"{") else None
     cells = notebook.cells if notebook is not None and "cells" in notebook else []
     nodes = {name: node for cell in cells if (program := program_of(cell))
@@ -110,7 +116,7 @@ def told_of(files) -> list[str]:
     return [f"  {labs} labs, {notebooks} notebooks{checks or ', and the'} results of your checks"]
 
 
-def told_exercises(exercises, asked=None) -> list[str]:
+def describe_exercises(exercises, asked=None) -> list[str]:
     """What is written; and what is not, of the files in which something is.
 
     asked  numbers of what the handout asks: holes of other parts are only counted
@@ -118,8 +124,8 @@ def told_exercises(exercises, asked=None) -> list[str]:
     written, left, others, waiting = [], [], 0, 0
     for path, of_file in exercises.items():
         done = [label for label, is_written in of_file.items() if is_written]
-        holes = [label for label in left_of(of_file) if is_asked(label, asked)]
-        waiting += len(left_of(of_file)) - len(holes)
+        holes = [label for label in list_unwritten(of_file) if is_asked(label, asked)]
+        waiting += len(list_unwritten(of_file)) - len(holes)
         written += [f"    {path}: {', '.join(done)}"] * bool(done)
         if done or any(label.startswith("cannot be read") for label in holes):
             left += [f"    {path}: {', '.join(holes)}"] * bool(holes)

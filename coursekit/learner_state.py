@@ -73,7 +73,7 @@ def note_check(number: str, passed: bool | None):
         PASSED.put(name, CHECKED[name])
 
 
-def solved_among(numbers) -> list[str]:
+def filter_solved(numbers) -> list[str]:
     """Those whose last check has passed."""
     return list(days_of(numbers))
 

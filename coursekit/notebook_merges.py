@@ -4,7 +4,7 @@ import copy
 
 import nbformat
 
-from .definitions import Program, merged, to_carry
+from .definitions import Program, merged, select_functions
 from .labs.holes import is_hole
 
 
@@ -19,7 +19,10 @@ def merge_notebooks(mine, before, new) -> tuple[object, list[str]]:
     old = {cell.id: cell.source for cell in before.cells}
     of_source = {old[cell.id]: cell for cell in mine.cells if cell.get("id") in old}
     result, cells = copy.deepcopy(new), []
-    texts_before, functions = [cell.source for cell in before.cells], written_in(mine, before)
+    texts_before, functions = (
+        [cell.source for cell in before.cells],
+        find_learner_functions(mine, before),
+    )
     taken: list[str] = []
     after = own_cells(mine, before, new)
     cells += after.get(None, [])
@@ -33,11 +36,11 @@ def merge_notebooks(mine, before, new) -> tuple[object, list[str]]:
             taken += take_over(cell, functions)
             cells.append(cell)
         cells += after.get(cell.source, [])
-    result.cells = with_ids_of_their_own(cells)
+    result.cells = make_ids_unique(cells)
     return result, list(dict.fromkeys(taken))
 
 
-def with_ids_of_their_own(cells) -> list:
+def make_ids_unique(cells) -> list:
     seen = set()
     for cell in cells:
         while cell.id in seen:
@@ -46,7 +49,7 @@ def with_ids_of_their_own(cells) -> list:
     return cells
 
 
-def written_in(mine, before) -> dict[str, tuple[Program, dict]]:
+def find_learner_functions(mine, before) -> dict[str, tuple[Program, dict]]:
     """{function: the cell in which the learner has written it}, of those that are not as before."""
     were = {}
     for cell in before.cells:
@@ -68,7 +71,7 @@ def take_over(cell, functions) -> list[str]:
         if name in functions:
             mine, before = functions[name]
             new = Program(cell.source)
-            if name in to_carry(new, mine, before)[0] or is_hole(new.nodes[name]):
+            if name in select_functions(new, mine, before)[0] or is_hole(new.nodes[name]):
                 cell.source = merged(new, mine, [name]).rstrip("\n")
                 taken.append(name)
     return taken

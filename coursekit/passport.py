@@ -7,7 +7,7 @@ from pedagogy_lib.basics.units import counted
 from pedagogy_lib.pictures.style import BLUE, GREEN, PURPLE, VERMILION
 
 from .course_progress import HOW_COUNTED, CourseProgress, address_of, in_words, title_of
-from .verdicts import folded
+from .verdicts import render_details
 
 # Text takes the page's own colour, which reads well on light and on dark; so do these, as lines.
 INKS = (BLUE, VERMILION, GREEN, PURPLE)  # of the chapters' stamps, in turns
@@ -35,18 +35,20 @@ class Passport(CourseProgress):
 def page_of(course) -> str:
     """HTML of a `CourseProgress`."""
     told = [head_of(course), chapters_of(course), stamps_of(course)]
-    return boxed("max-width:760px", "".join([*told, folded("How this is counted", HOW_COUNTED)]))
+    return render_element(
+        "max-width:760px", "".join([*told, render_details("How this is counted", HOW_COUNTED)])
+    )
 
 
-def boxed(style: str, content: str, tag="div", more="") -> str:
+def render_element(style: str, content: str, tag="div", more="") -> str:
     return f'<{tag} style="{style}"{more}>{content}</{tag}>'
 
 
 def head_of(course) -> str:
     words = course.headline()
-    head = boxed("font-size:20px;font-weight:600", escape(words[:1].upper() + words[1:]))
+    head = render_element("font-size:20px;font-weight:600", escape(words[:1].upper() + words[1:]))
     of_all = bar(1 - course.share_left(course.parts), GREEN) if course.exercises else ""
-    return head + boxed("margin:8px 0", of_all) + next_of(course)
+    return head + render_element("margin:8px 0", of_all) + next_of(course)
 
 
 def next_of(course) -> str:
@@ -60,26 +62,30 @@ def next_of(course) -> str:
 
 def chapters_of(course) -> str:
     heads = [("chapter", LEFT), ("passed", LEFT), ("time left", RIGHT)]
-    top = "".join(boxed(side, head, "th", ' scope="col"') for head, side in heads)
+    top = "".join(render_element(side, head, "th", ' scope="col"') for head, side in heads)
     rows = "".join(row_of(course, chapter) for chapter in course.chapters)
     table = f"<table><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table>"
-    return boxed("overflow-x:auto;margin:10px 0", table, more=' tabindex="0"')
+    return render_element("overflow-x:auto;margin:10px 0", table, more=' tabindex="0"')
 
 
 def row_of(course, chapter) -> str:
     name, passed, left, _ = course.row_of(chapter)
     has_exercises = any(part.exercises for part in chapter)
     shown = bar(1 - course.share_left(chapter), ink_of(chapter[0])) if has_exercises else ""
-    beside = boxed("display:flex;align-items:center;gap:8px", f"{shown}<span>{passed}</span>")
-    cells = [boxed(f"{LEFT};font-weight:400", escape(name), "th", ' scope="row"'),
-             boxed(LEFT, beside, "td"), boxed(RIGHT, left, "td")]  # fmt: skip
+    beside = render_element(
+        "display:flex;align-items:center;gap:8px", f"{shown}<span>{passed}</span>"
+    )
+    cells = [render_element(f"{LEFT};font-weight:400", escape(name), "th", ' scope="row"'),
+             render_element(LEFT, beside, "td"), render_element(RIGHT, left, "td")]  # fmt: skip
     return f"<tr>{''.join(cells)}</tr>"
 
 
 def bar(full: float, ink: str) -> str:
     """Only looked at: the numbers stand beside it."""
-    done = boxed(f"{BAR};width:{100 * full:.1f}%;background:{ink}", "")
-    return boxed(f"{BAR};min-width:140px;background:{TRACK}", done, more=' aria-hidden="true"')
+    done = render_element(f"{BAR};width:{100 * full:.1f}%;background:{ink}", "")
+    return render_element(
+        f"{BAR};min-width:140px;background:{TRACK}", done, more=' aria-hidden="true"'
+    )
 
 
 def stamps_of(course) -> str:
@@ -87,8 +93,8 @@ def stamps_of(course) -> str:
     there_are = sum(bool(part.exercises) for part in course.parts)
     number = f"{len(stamps)} of {counted(there_are, 'stamp')}"
     each = "".join(stamp_of(stamp, place) for place, stamp in enumerate(stamps))
-    head = boxed("margin-top:14px", f"<b>Passport</b> · {number}")
-    return head + (boxed(STAMPS, each, "ul") if stamps else "")
+    head = render_element("margin-top:14px", f"<b>Passport</b> · {number}")
+    return head + (render_element(STAMPS, each, "ul") if stamps else "")
 
 
 def stamp_of(stamp, place: int) -> str:
@@ -97,8 +103,8 @@ def stamp_of(stamp, place: int) -> str:
     frame = f"border:4px double {ink};border-radius:{radius}px;transform:rotate({tilt}deg)"
     lines = [(NAME, stamp.part.name), (f"{SMALL};font-weight:600", stamp.part.title),
              (SMALL, in_words(stamp.day))]  # fmt: skip
-    told = [boxed(style, escape(line), "span") for style, line in lines if line]
-    return boxed(f"{STAMP};{frame};background:{ink}{TINT}", " ".join(told), "li")
+    told = [render_element(style, escape(line), "span") for style, line in lines if line]
+    return render_element(f"{STAMP};{frame};background:{ink}{TINT}", " ".join(told), "li")
 
 
 def ink_of(part) -> str:

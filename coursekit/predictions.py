@@ -23,7 +23,7 @@ HOW = ("measured", "counted", "simulated")
 MOST = 1e100  # more than anybody counts; near the largest float, nothing can be drawn
 FAR = 10  # times too high: the prediction's bar is cut off there
 GUESSES = StateFile("predictions")  # {question and unit: the number}
-COMPARED: dict[str, "Compared"] = {}  # in this kernel, by question and unit
+COMPARED: dict[str, "PredictionResult"] = {}  # in this kernel, by question and unit
 
 
 def predict(question: str, unit: str) -> "Prediction":
@@ -113,11 +113,11 @@ class Prediction:
             numbers = self.value, float(theory), float(measured)
             return draw(self.question, self.unit, *numbers, COLORS[kind], wire)
 
-        COMPARED[self.key] = Compared(self, self.value, float(measured), time.time())
+        COMPARED[self.key] = PredictionResult(self, self.value, float(measured), time.time())
         return Comparison(self, picture) if someone_watches() else picture()
 
 
-class Compared(NamedTuple):
+class PredictionResult(NamedTuple):
     """A prediction that has met its measurement, its number at that moment, and the time."""
 
     prediction: Prediction

@@ -5,11 +5,11 @@ from html import escape
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.units import brief, counted
 
-from .learner_state import days_of, solved_among
+from .learner_state import days_of, filter_solved
 from .outline import notebooks, outline, part_of
 from .passport import Passport
 from .predictions import COMPARED
-from .verdicts import BADGES, folded
+from .verdicts import BADGES, render_details
 
 MOST_TOLD = 8  # predictions
 ALL = "all"
@@ -32,7 +32,7 @@ def progress(part: str = ALL) -> "Progress | Passport":
     need(part in list(found), f"there is no part {brief(part)}; there are: {', '.join(found)}")
     exercises = part_of(part, found[part]).exercises
     numbers = sorted(exercises, key=lambda number: tuple(map(int, number.split("."))))
-    return Progress(part, numbers, solved_among(numbers), list(COMPARED.values()))
+    return Progress(part, numbers, filter_solved(numbers), list(COMPARED.values()))
 
 
 class Progress:
@@ -43,9 +43,11 @@ class Progress:
         self.compared = compared
 
     def __repr__(self):
-        return " · ".join([f"Part {self.part}", *self.of_exercises(), *self.of_predictions()])
+        return " · ".join(
+            [f"Part {self.part}", *self.summarise_exercises(), *self.summarise_predictions()]
+        )
 
-    def of_exercises(self) -> list[str]:
+    def summarise_exercises(self) -> list[str]:
         left = [number for number in self.numbers if number not in self.solved]
         if not self.numbers:
             return []
@@ -54,7 +56,7 @@ class Progress:
         solved = [f"passed: {', '.join(self.solved)}"] * bool(self.solved)
         return [*solved, f"still to do: {', '.join(left)}"]
 
-    def of_predictions(self) -> list[str]:
+    def summarise_predictions(self) -> list[str]:
         if not self.compared:
             return []
         made = [each.distance() for each in self.compared if each.guess is not None]
@@ -69,7 +71,7 @@ class Progress:
         frame = f"border-left:4px solid {color};padding:1px 0 1px 12px"
         made = [one for one in self.compared if one.guess is not None]
         each = "".join(f"<div>{escape(told_of(one))}</div>" for one in made)
-        more = folded("Each prediction", each) if each else ""
+        more = render_details("Each prediction", each) if each else ""
         return f'<div style="{frame}">{escape(repr(self))}{more}</div>'
 
 

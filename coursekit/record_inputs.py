@@ -45,12 +45,12 @@ def digest_file(path: Path) -> str:
     """Return a digest of a file; of a check's module without its imports from bench and kit."""
     data = path.read_bytes()
     if "exercises" in path.parts and path.suffix == ".py":
-        data = without_imports(data.decode()).encode()
+        data = remove_course_imports(data.decode()).encode()
     return hashlib.sha256(data).hexdigest()
 
 
 @lru_cache(1024)
-def without_imports(text: str) -> str:
+def remove_course_imports(text: str) -> str:
     """Return a module's text without the lines that import from the bench and the kit."""
     gone = set()
     for node in ast.parse(text).body:
@@ -92,22 +92,22 @@ def modules_behind(check: Path) -> set[Path]:
         module = left.pop()
         if module not in found:
             found.add(module)
-            left += imported_modules(module)
+            left += list_imported_modules(module)
     return found
 
 
 @cache
-def imported_modules(module: Path) -> list[Path]:
+def list_imported_modules(module: Path) -> list[Path]:
     """Return the files of chapters' modules that a module imports: `.pieces`, `..tasks`."""
     found = []
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (folder := imported_from(node, module)):
+        if isinstance(node, ast.ImportFrom) and (folder := find_import_source(node, module)):
             names = [folder, *(folder / alias.name for alias in node.names)]
             found += [path.with_suffix(".py") for path in names]
     return [path for path in found if path.exists()]
 
 
-def imported_from(node: ast.ImportFrom, module: Path) -> Path | None:
+def find_import_source(node: ast.ImportFrom, module: Path) -> Path | None:
     """Return what a module of a chapter imports names from; None if that is in no chapter."""
     parts = (node.module or "").split(".")
     if node.level:

@@ -14,7 +14,7 @@ def lighten_pictures(notebook):
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             if "image/png" in data:
-                data["image/png"] = base64.b64encode(with_palette(png_of(output))).decode()
+                data["image/png"] = base64.b64encode(compress_png(png_of(output))).decode()
 
 
 def find_cover(notebook) -> bytes | None:
@@ -30,7 +30,7 @@ def png_of(output) -> bytes:
     return base64.b64decode(output["data"]["image/png"])
 
 
-def with_palette(png: bytes) -> bytes:
+def compress_png(png: bytes) -> bytes:
     """Return the picture as a PNG file with a palette, or as it is if that is smaller."""
     image = Image.open(io.BytesIO(png)).convert("RGB")
     image = image.quantize(COLORS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)

@@ -39,7 +39,7 @@ class AnswerProcess(Protocol):
         """What the answer has printed so far."""
 
 
-class Ended(BaseException):
+class AnswerProcessFailed(BaseException):
     """The process in which an answer lives has ended, or does not answer: no value will come.
 
     what, why  for the verdict

@@ -12,7 +12,7 @@ import numpy as np
 
 from pedagogy_lib.basics.errors import LaunchError, need_course
 
-from .build import ENCRYPTED, ROOT, dump, to_notebook
+from .build import ENCRYPTED, ROOT, dump, make_notebook
 
 SOURCE = ROOT / "reports" / "machine.py"
 PAGE = ROOT / "reports" / "machine.html"
@@ -46,9 +46,9 @@ def write_report(settings=(), page: Path = PAGE) -> Path:
     from traitlets.config import Config
 
     need_course(SOURCE.parent)
-    notebook = to_notebook(SOURCE.read_text(), SOURCE.stem)
+    notebook = make_notebook(SOURCE.read_text(), SOURCE.stem)
     defaults = defaults_of(notebook)
-    parameters = {"world_sizes": with_all_gpus(defaults["world_sizes"])}
+    parameters = {"world_sizes": add_gpu_world_size(defaults["world_sizes"])}
     parameters |= read_settings(settings, defaults)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "machine.ipynb"
@@ -65,7 +65,7 @@ def write_report(settings=(), page: Path = PAGE) -> Path:
             )
         except papermill.PapermillExecutionError as error:
             raise LaunchError(f"the report stopped: {error.evalue}") from None
-        page.write_text(to_html(path))
+        page.write_text(render_page(path))
     return page
 
 
@@ -76,7 +76,7 @@ def defaults_of(notebook) -> dict:
     return {line.targets[0].id: ast.literal_eval(line.value) for line in assignments}
 
 
-def with_all_gpus(world_sizes) -> list[int]:
+def add_gpu_world_size(world_sizes) -> list[int]:
     """These world sizes, and one with a rank for each GPU where there are more GPUs than that."""
     import torch
 
@@ -100,7 +100,7 @@ def read_settings(settings, defaults) -> dict:
 def read_value(name, text, default):
     if text.count("[") > text.count("]"):  # a shell has cut the list at a space
         raise LaunchError(
-            f"write the list without spaces, for example {name}={without_spaces(default)}, or in "
+            f"write the list without spaces, for example {name}={remove_spaces(default)}, or in "
             f"quotes of its own, REPORT_ARGS=\"'{name}={default}'\""
         )
     try:
@@ -115,7 +115,7 @@ def read_value(name, text, default):
     return value
 
 
-def without_spaces(value) -> str:
+def remove_spaces(value) -> str:
     return str(value).replace(" ", "")
 
 
@@ -134,7 +134,7 @@ def alike(value, default) -> bool:
     return isinstance(value, wanted) and not isinstance(value, bool) and value > 0
 
 
-def to_html(path: Path) -> str:
+def render_page(path: Path) -> str:
     """A page that stands alone: no code, and nothing to fetch from anywhere."""
     from nbconvert import HTMLExporter
 

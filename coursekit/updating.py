@@ -15,7 +15,7 @@ from pathlib import Path
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.places import COURSE
 
-from .definitions import Program, merged, to_carry
+from .definitions import Program, merged, select_functions
 from .handed_out import Handout, handout_at
 from .notebook_merges import merge_notebooks, read_notebook
 from .working_copies import HANDOUT, ORIGINALS, WORK
@@ -74,12 +74,12 @@ class Update:
     def plan(self, name, data):
         is_lab = name.startswith("labs/") and name.endswith(".py")
         if is_lab and not self.is_as_it_came(name) and self.now(name) != data:
-            data = self.merged_lab(name, data)
+            data = self.merge_lab(name, data)
         elif not self.is_as_it_came(name) and self.now(name) != data and name != HANDOUT:
             self.told.append(f"{name}: yours was another one; it is in {self.kept.name}/")
         self.wanted[name] = data
 
-    def merged_lab(self, name, data) -> bytes:
+    def merge_lab(self, name, data) -> bytes:
         """The new lab with the learner's functions."""
         new = Program(data.decode())
         try:
@@ -89,7 +89,7 @@ class Update:
                              f"over; it is in {self.kept.name}/")  # fmt: skip
             return data
         before = self.old.get("functions", {}).get(name, {})
-        carried, lost = to_carry(new, mine, before)
+        carried, lost = select_functions(new, mine, before)
         self.told += [f"{name}: {function} is yours" for function in carried]
         self.told += [f"{name}: {function} has changed in the handout, and is taken from there; "
                       f"yours is in {self.kept.name}/" for function in lost]  # fmt: skip

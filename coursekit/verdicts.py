@@ -47,10 +47,10 @@ class Verdict:
         if self.wrong is not None:
             lines += wrap(f"{self.wrong.case}: {self.wrong.what}", "  ✗ ")
             lines += wrap(self.wrong.why, "    → ")
-        lines += self.printed_lines(MOST_PRINTED)
+        lines += self.format_output(MOST_PRINTED)
         return "\n".join([*lines, *([] if self.passed is None else [self.word()])])
 
-    def printed_lines(self, most) -> list[str]:
+    def format_output(self, most) -> list[str]:
         """What the answer has printed, in lines of which there are at most so many."""
         if self.printed is None or not self.printed.kept:
             return []
@@ -66,12 +66,14 @@ class Verdict:
     def _repr_html_(self):
         badge, color = BADGES[self.passed]
         style = f"background:{color};{BADGE}"
-        head = f'<b>{as_html(self.title)}</b> <span style="{style}">{badge}</span>'
-        right = "".join(f"<div>✓ {as_html(line)}</div>" for line in self.lines)
-        first, *printed = self.printed_lines(MOST_PRINTED_FOLDED) or [""]
+        head = f'<b>{render_text(self.title)}</b> <span style="{style}">{badge}</span>'
+        right = "".join(f"<div>✓ {render_text(line)}</div>" for line in self.lines)
+        first, *printed = self.format_output(MOST_PRINTED_FOLDED) or [""]
         printed = f'<div style="{CODE}">{escape(textwrap.dedent(chr(10).join(printed)))}</div>'
-        told = self.told() + (folded(first.strip(" :").capitalize(), printed) if first else "")
-        told += "" if self.passed else folded_hints(self.hints)
+        told = self.told() + (
+            render_details(first.strip(" :").capitalize(), printed) if first else ""
+        )
+        told += "" if self.passed else render_hints(self.hints)
         seen = "".join(picture.html() for picture in self.pictures)
         frame = f"border-left:4px solid {color};padding:1px 0 1px 12px"
         return f'<div style="{frame}"><div>{head}</div>{right}{told}{seen}</div>'
@@ -80,14 +82,14 @@ class Verdict:
         """What is wrong, and why."""
         if self.wrong is None:
             return ""
-        case, what, why = (as_html(text) for text in
+        case, what, why = (render_text(text) for text in
                            (self.wrong.case, self.wrong.what, self.wrong.why))  # fmt: skip
         first, *more = what.split("\n")
         told = f"<div>✗ <b>{case}</b>: {first}</div>{''.join(paragraphs(more))}"
         if not why:
             return told
         why = f'<div style="white-space:pre-wrap;margin-left:1.4em">{why}</div>'
-        return told + (folded("What this looks like", why) if self.folds else why)
+        return told + (render_details("What this looks like", why) if self.folds else why)
 
 
 def paragraphs(lines):
@@ -97,21 +99,21 @@ def paragraphs(lines):
         yield f'<div style="{style}">{chr(10).join(group)}</div>'
 
 
-def folded(summary, content) -> str:
+def render_details(summary, content) -> str:
     """What is shown at a click, without a kernel."""
     return f'<details style="{FOLDED}"><summary>{escape(summary)}</summary>{content}</details>'
 
 
-def folded_hints(hints) -> str:
+def render_hints(hints) -> str:
     """Each in the one before it, so that they come one after the other."""
     inner = ""
     for number in range(len(hints), 0, -1):
-        text = f'<div style="white-space:pre-wrap">{as_html(hints[number - 1])}</div>'
-        inner = folded(f"Hint {number} of {len(hints)}", text + inner)
+        text = f'<div style="white-space:pre-wrap">{render_text(hints[number - 1])}</div>'
+        inner = render_details(f"Hint {number} of {len(hints)}", text + inner)
     return inner
 
 
-def as_html(text) -> str:
+def render_text(text) -> str:
     """Text with its code as code, and links to the lines of the course's files that it names."""
     return PATH.sub(link, CODE_IN_TEXT.sub(r"<code>\1</code>", escape(text)))
 

@@ -34,7 +34,7 @@ def files_of(folder: Path, stem: str) -> list[Path]:
     return sorted(folder.glob(f"{stem}-*"))
 
 
-def named_by(notebook) -> list[str]:
+def find_view_names(notebook) -> list[str]:
     """The records that the outputs of a part name: "02c_the_ring-1"."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     named = [output.get("metadata", {}).get(EXPLORER) for output in outputs]

@@ -29,14 +29,14 @@ class Endless(BaseException):
         self.seconds, self.place = seconds, place
 
 
-class Printed(io.TextIOBase):
+class OutputCapture(io.TextIOBase):
     """In the place of stdout: keeps the beginning of what is printed, and counts the lines."""
 
     def __init__(self):
         self.kept, self.lines = "", 0
 
     @classmethod
-    def of(cls, text) -> "Printed":
+    def of(cls, text) -> "OutputCapture":
         """What was printed in another process."""
         printed = cls()
         printed.write(text)
@@ -53,25 +53,25 @@ class Printed(io.TextIOBase):
 
 @contextlib.contextmanager
 def watched(progress, is_here=True):
-    """What an answer prints within is kept, in the `Printed` that is given.
+    """What an answer prints within is kept, in the `OutputCapture` that is given.
 
     progress  a `Progress`: it is told when an answer runs for long
     is_here   whether answers run in this process, so that one without end is to be ended here
     Raises  Endless in an answer that runs on and on; Stopped at an interrupt
     """
-    printed, here = Printed(), sys._getframe(2)  # the function that is in the `with`
-    ended = ended_at_last(Look(here, progress)) if is_here else contextlib.nullcontext()
+    printed, here = OutputCapture(), sys._getframe(2)  # the function that is in the `with`
+    ended = run_timer(Look(here, progress)) if is_here else contextlib.nullcontext()
     try:
         with contextlib.redirect_stdout(printed), ended:
             yield printed
     except BaseException as error:
         print(printed.kept, end="")
         if isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):
-            raise Stopped(stopped_at(steps_of_traceback(error.__traceback__))) from None
+            raise Stopped(describe_interrupt(steps_of_traceback(error.__traceback__))) from None
         raise
 
 
-def stopped_at(steps) -> str:
+def describe_interrupt(steps) -> str:
     place = place_of(steps)
     if place is None or is_library(place.filename):
         return "the check was stopped before its end: there is no verdict"
@@ -79,7 +79,7 @@ def stopped_at(steps) -> str:
 
 
 @contextlib.contextmanager
-def ended_at_last(look):
+def run_timer(look):
     """Look twice a second at what runs."""
     if not can_look():
         yield

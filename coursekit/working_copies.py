@@ -54,7 +54,7 @@ def renew_copies(course: Path = COURSE, published: Path | None = None) -> list[s
 
 def copied(folder: Path, pattern: str, copies: Path) -> list[str]:
     (copies / ORIGINALS).mkdir(parents=True, exist_ok=True)
-    told = [renewed(source, copies) for source in sorted(folder.glob(pattern))]
+    told = [try_renew(source, copies) for source in sorted(folder.glob(pattern))]
     return [sentence for sentence in told if sentence]
 
 
@@ -70,7 +70,7 @@ def link_the_rest(published: Path, course: Path):
             link.symlink_to(target)
 
 
-def renewed(source: Path, work: Path) -> str:
+def try_renew(source: Path, work: Path) -> str:
     """Bring one copy up to date; what hinders that must not hinder the others."""
     for path in (work / source.name, work / ORIGINALS / source.name):
         if path.is_dir():

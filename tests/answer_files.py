@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from coursekit import build
-from coursekit.chapters import exercise_folders, with_numbers
+from coursekit.chapters import exercise_folders, insert_numbers
 from coursekit.checking import chapters_with_checks, exercises_of, find_exercise
 from coursekit.protocol import Exercise
 
@@ -65,7 +65,7 @@ def answers_to(number: str, path: Path) -> list[Answer]:
     sections = list(zip(*(parts[i::4] for i in range(4))))
     given = "".join(body for kind, _, _, body in sections if kind == "given")
     return [
-        Answer(exercise, kind, with_numbers(words), body, deep == "deep", given)
+        Answer(exercise, kind, insert_numbers(words), body, deep == "deep", given)
         for kind, words, deep, body in sections
         if kind != "given"
     ]
@@ -101,7 +101,7 @@ def solution_of(exercise) -> str:
 @cache
 def task_of(exercise) -> str:
     """The same as learners find it: with its hole, or with its bug."""
-    return definition_in(map(build.with_holes, sources_of(exercise)), exercise)
+    return definition_in(map(build.insert_holes, sources_of(exercise)), exercise)
 
 
 def definition_in(texts, exercise) -> str:
@@ -135,7 +135,7 @@ def imports_of(exercise) -> str:
     return "\n".join(dict.fromkeys(map(ast.unparse, wanted)))
 
 
-def defined(answer: Answer):
+def define_answer(answer: Answer):
     """The function of an answer to an exercise in a cell, as the cell would define it."""
     file = f"cell of {answer.exercise.number}"  # without the words: errors name the file
     space = {"__name__": "__main__"}

@@ -69,7 +69,7 @@ class Lab:
         """A notebook of the learner's, from cells in percent format, without predictions."""
         (self.folder / WORK / ".predictions.json").unlink(missing_ok=True)
         (self.folder / WORK / f"{name}.ipynb").write_text(
-            build.dump(build.to_notebook(text.strip(), name))
+            build.dump(build.make_notebook(text.strip(), name))
         )
 
     def address(self, name) -> str:

@@ -42,19 +42,19 @@ def files_with(chapter: str, programs: dict[str, str]) -> dict[str, bytes]:
     exercises = exercises_of(str(int(chapter)))
     for path in build.sources():
         if path.stem.startswith(chapter):
-            texts[f"work/{path.stem}.ipynb"] = build.with_holes(build.text_of(path))
+            texts[f"work/{path.stem}.ipynb"] = build.insert_holes(build.text_of(path))
     for lab in {one.lab for one in exercises.values() if one.lab}:
         source = build.text_of(build.source_of(lab))
-        texts[f"labs/{lab}.py"] = build.with_holes(source)
+        texts[f"labs/{lab}.py"] = build.insert_holes(source)
     for number, program in programs.items():
         one = exercises[number]
         homes = [f"labs/{one.lab}.py"] if one.lab else [n for n in texts if n[:5] == "work/"]
         for home in homes:
-            texts[home] = with_definition(texts[home], one.name, program)
-    return {name: as_file(name, text) for name, text in texts.items()}
+            texts[home] = replace_definition(texts[home], one.name, program)
+    return {name: encode_file(name, text) for name, text in texts.items()}
 
 
-def with_definition(text, name, program) -> str:
+def replace_definition(text, name, program) -> str:
     """The text with another definition of that name; the same text if it has none."""
     lines = text.splitlines(keepends=True)
     for node in ast.parse(text).body:
@@ -64,10 +64,10 @@ def with_definition(text, name, program) -> str:
     return text
 
 
-def as_file(name, text) -> bytes:
+def encode_file(name, text) -> bytes:
     if not name.endswith(".ipynb"):
         return text.encode()
-    return build.dump(build.to_notebook(text, Path(name).stem)).encode()
+    return build.dump(build.make_notebook(text, Path(name).stem)).encode()
 
 
 def a_class(chapter="02", count=40, seed=0):
@@ -86,7 +86,7 @@ def a_class(chapter="02", count=40, seed=0):
 # ---- How it is handed in --------------------------------------------------------------------
 
 
-def zipped(files) -> bytes:
+def zip_files(files) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
@@ -105,9 +105,9 @@ def hand_in(folder: Path, student: str, files, layout="zips", turn=0):
     """Write a submission as a platform would."""
     if layout in ("zips", "canvas"):
         name = student if layout == "zips" else f"{student.lower()}_{100 + turn}_{900 + turn}_hw"
-        put_files(folder, {f"{name}.zip": zipped(files)})
+        put_files(folder, {f"{name}.zip": zip_files(files)})
     elif layout == "moodle":
-        put_files(folder / f"{student}_{turn}_assignsubmission_file_", {"hw.zip": zipped(files)})
+        put_files(folder / f"{student}_{turn}_assignsubmission_file_", {"hw.zip": zip_files(files)})
     elif layout == "submitted":
         put_files(folder / "submitted" / student / "ch", files)
     elif layout == "exchange":

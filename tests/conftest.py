@@ -95,7 +95,7 @@ def pytest_collection_modifyitems(config, items):
     selection.mark_deep(items)
     compared = list(filter(depends_on_kernels, items))
     pieces = [distribution.piece_of(item.nodeid) for item in compared]
-    chosen = kernels.in_share(pieces, os.environ.get(kernels.SHARE))
+    chosen = kernels.select_share(pieces, os.environ.get(kernels.SHARE))
     for item, piece in zip(compared, pieces, strict=True):
         if piece in chosen:
             item.add_marker(pytest.mark.kernels)
@@ -132,7 +132,7 @@ def start():
 
 
 @pytest.fixture(scope="session")
-def solved_once(tmp_path_factory):
+def solution_folder(tmp_path_factory):
     """The folder of a course in which all labs are solved, and {each file of it: its text}."""
     from coursekit import build
 
@@ -147,11 +147,11 @@ def solved_once(tmp_path_factory):
 
 
 @pytest.fixture
-def solved_labs(solved_once, monkeypatch):
+def solution_labs(solution_folder, monkeypatch):
     """The same folder as the course of a test, which may change its files."""
     from coursekit import labs
 
-    folder, texts = solved_once
+    folder, texts = solution_folder
     monkeypatch.setattr(labs, "ROOT", folder)
     yield folder
     for path, text in texts.items():

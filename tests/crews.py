@@ -50,12 +50,12 @@ def put_in(faults, training, crew) -> dict:
     put_in_steps(training, begun["compute"], strike)
     crew.meet = counted(begun, "meeting", crew.meet, strike)
     crew.form_group = counted(begun, "agreed", crew.form_group, strike)
-    crew.all_is_done = done_or_die(crew.all_is_done, strike)
+    crew.all_is_done = strike_at_end(crew.all_is_done, strike)
     put_in_calls(faults, training, strike)
     return begun
 
 
-def done_or_die(all_is_done, strike):
+def strike_at_end(all_is_done, strike):
     def call():
         is_done = all_is_done()
         strike("over", 0)

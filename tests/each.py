@@ -1,4 +1,4 @@
-"""`for_each`: one test of a property that many files share, which lists those without it."""
+"""`repeat_for_each`: one test of a property that many files share, which lists those without it."""
 
 import functools
 import inspect
@@ -9,7 +9,7 @@ import pytest
 MOST_LINES = 12  # of what is told of an offender
 
 
-def for_each(names: str, values: Iterable | Callable, name: Callable[[object], str] = str):
+def repeat_for_each(names: str, values: Iterable | Callable, name: Callable[[object], str] = str):
     """Make a test of one value into a test of all of them; a failure lists the offenders.
 
     Thousands of cases that take no time hide what a run tests, and cost seconds to collect. A

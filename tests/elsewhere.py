@@ -9,7 +9,7 @@ import sys
 from helpers import environment
 
 from classroom.sandbox.connection import Connection, Pipes
-from classroom.sandbox.course import prepared
+from classroom.sandbox.course import prepare_course
 from coursekit import build
 from pedagogy_lib.ranks.fork_server_client import ENVIRON
 
@@ -18,14 +18,14 @@ SECONDS = 120.0  # for one request
 
 def put_course(folder):
     """The course as a grader has it beside an answer: every lab solved, for these tests."""
-    shutil.copytree(prepared(), folder, dirs_exist_ok=True)
+    shutil.copytree(prepare_course(), folder, dirs_exist_ok=True)
     for source in build.lab_sources():
         (folder / "labs" / source.name).write_text(build.solved(build.text_of(source)))
     return folder
 
 
 @contextlib.contextmanager
-def connected(course, seconds=SECONDS):
+def connect_to_course(course, seconds=SECONDS):
     """A connection to a process whose course lies in this folder."""
     requests, to_process = os.pipe()
     from_process, replies = os.pipe()

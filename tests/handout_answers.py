@@ -15,7 +15,7 @@ from pedagogy_lib import check
 
 def told_of(answer) -> str:
     if answer["lab"]:
-        return told_of_lab(answer)
+        return check_lab_answer(answer)
     file, space = f"cell of {answer['number']}", {"__name__": "__main__"}
     linecache.cache[file] = (1, None, answer["text"].splitlines(keepends=True), file)
     exec(answer["imports"], space)
@@ -23,7 +23,7 @@ def told_of(answer) -> str:
     return repr(check(answer["number"], space[answer["name"]]))
 
 
-def told_of_lab(answer) -> str:
+def check_lab_answer(answer) -> str:
     path = Path("labs") / f"{answer['lab']}.py"
     before = path.read_text()
     try:

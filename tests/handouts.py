@@ -35,7 +35,7 @@ def handout_in(folder: Path, *chapters, solved=True) -> Path:
     return folder
 
 
-def with_original_checks(handout: Path, folder: Path) -> Path:
+def copy_with_original_checks(handout: Path, folder: Path) -> Path:
     """The same course with the checks from which those of the handout were compiled."""
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(handout, folder, ignore=ignored)
@@ -44,7 +44,7 @@ def with_original_checks(handout: Path, folder: Path) -> Path:
     return folder
 
 
-def in_course(folder: Path, *command, given="", **environment):
+def run_in_course(folder: Path, *command, given="", **environment):
     """Run a program in a course's folder, with the course's own `pedagogy_lib`."""
     around = {**os.environ, "PYTHONPATH": str(folder), **environment}
     return subprocess.run([sys.executable, *map(str, command)], cwd=folder, env=around, input=given,
@@ -57,7 +57,7 @@ def told(folder: Path, answers: list[Answer]) -> list[str]:
               "imports": "" if a.exercise.lab else imports_of(a.exercise),
               "text": a.given + a.program} for a in answers]  # fmt: skip
     # An answer that walks through a set of names does so in the same order in each course.
-    done = in_course(folder, TRIES, given=json.dumps(asked), PYTHONHASHSEED="0")
+    done = run_in_course(folder, TRIES, given=json.dumps(asked), PYTHONHASHSEED="0")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     return [STANDS.sub(r"\1", VARIES.sub("…", text)) for text in found]

@@ -22,7 +22,7 @@ SLACK_SECONDS = 20.0  # what a busy machine may add to any duration
 launch_on_cpu = functools.partial(launch, device="cpu")  # for what differs where there are GPUs
 
 
-def solved_lab(name: str) -> labs.Lab:
+def load_solved_lab(name: str) -> labs.Lab:
     """Return a lab with all its exercises solved."""
     path = ROOT / "solutions" / "labs" / f"{name}.py"
     return labs.Lab(name, path, path)
@@ -52,7 +52,7 @@ def wait_until(condition, seconds=SLACK_SECONDS) -> bool:
     return condition()
 
 
-def in_some_round(succeeds, rounds=8) -> bool:
+def holds_in_some_round(succeeds, rounds=8) -> bool:
     """Return whether a comparison of times holds in one of several rounds.
 
     Other programs can make any single round slow. Where the comparison is wrong, it holds in none.
@@ -122,7 +122,7 @@ def scratch_left(folder: Path) -> list[Path]:
     return list(folder.glob("launch-*"))
 
 
-def left_in(folder: Path, but: tuple[str, ...]) -> list[str]:
+def list_leftovers(folder: Path, but: tuple[str, ...]) -> list[str]:
     """What stays there once all processes had the time to end, without names that begin so."""
 
     def left():
@@ -144,12 +144,12 @@ def put_lab(folder: Path, monkeypatch, name: str, text: str, solution: str | Non
     monkeypatch.setattr(labs, "ROOT", folder)
 
 
-def with_more(program):
+def append_program(program):
     """A change of a lab: what stands at its end."""
     return lambda text: f"{text}\n\n{program}"
 
 
-def with_change(old, new):
+def replace_text(old, new):
     """A change of a lab: some text in it is another."""
 
     def change(text):

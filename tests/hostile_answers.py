@@ -52,7 +52,7 @@ def all_attacks() -> list[Attack]:
 
 def verdict_on(place: Place, source: str):
     exercise = checking.find_exercise(NUMBER)
-    return checking.run_check(exercise, place.of_cell(source, NAME), NAME)
+    return checking.run_check(exercise, place.load_cell_function(source, NAME), NAME)
 
 
 class Grounds:

@@ -51,7 +51,7 @@ def settings():
         yield name, {key: value for key, value in wanted.items() if value}
 
 
-def in_share(pieces, share: str | None) -> set[str]:
+def select_share(pieces, share: str | None) -> set[str]:
     """Those of the pieces that a share has; all of them, if no share is named.
 
     pieces   names of what is dealt as a whole

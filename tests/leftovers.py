@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from helpers import left_in
+from helpers import list_leftovers
 
 TORCH = "torchinductor_"  # what torch keeps wherever its compiler is imported, as by an optimizer
 WORKER = "worker-"
@@ -34,7 +34,7 @@ class Plugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session):
-        names = left_in(self.folder, but=(TORCH, WORKER))
+        names = list_leftovers(self.folder, but=(TORCH, WORKER))
         self.left += [f"{name}, made by {self.seen.get(name, 'no test')}" for name in names]
         if self.is_worker:
             session.config.workeroutput["left"] = self.left

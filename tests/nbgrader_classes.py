@@ -42,7 +42,7 @@ class Course:
         path = self.folder / "nbgrader_config.py"
         path.write_text(f"{path.read_text()}\n{line}\n")
 
-    def handed_in(self, student) -> Path:
+    def hand_in(self, student) -> Path:
         """What this student has fetched, and may change now."""
         folder = self.folder / "submitted" / student / NAME
         shutil.copytree(self.folder / "release" / NAME, folder)

@@ -70,7 +70,7 @@ def not_root() -> bool:
     return os.geteuid() != 0
 
 
-def closed_folder() -> list[Path]:
+def find_closed_folders() -> list[Path]:
     """Return the folders above the course that other users may not enter."""
     places = [path.stat() for path in ROOT.parents]
     return [path for path, state in zip(ROOT.parents, places) if not state.st_mode & 0o001]
@@ -106,7 +106,7 @@ KNOWN = {
     "a disk of one's own": Need(cache(disk), "make doctor says what closes user namespaces"),
     "root": Need(not_root, "run as root"),
     "root, and a Python open to all": Need(python_of_all, "run as root, with the system's Python"),
-    "a folder open to all": Need(closed_folder, "a course in a folder that others may enter"),
+    "a folder open to all": Need(find_closed_folders, "a course in a folder that others may enter"),
     "a GPU": Need(gpus(1), "a CUDA GPU"),
     "two GPUs": Need(gpus(2), "a second CUDA GPU"),
     "playwright": extra("browser", "playwright"),

@@ -1,16 +1,16 @@
 """What a run of the exam's training shows, read as a learner would: in the words of the check."""
 
-from helpers import solved_lab
+from helpers import load_solved_lab
 
 from pedagogy_lib.measuring.memory_log import KINDS
 
-PATIENT = solved_lab("patient")
-EXAM = solved_lab("exam")
+PATIENT = load_solved_lab("patient")
+EXAM = load_solved_lab("exam")
 NEAR = 0.05  # of losses
 SAME = 1e-5  # losses that differ by less are the same
 
 
-def shown_by(run, last_week) -> dict:
+def take_readings(run, last_week) -> dict:
     ends = len(run.values[0]["losses"]) == PATIENT.STEPS
     return {
         "ends": ends,
@@ -20,7 +20,7 @@ def shown_by(run, last_week) -> dict:
         "activations": activations(run, last_week),
         "time": slow_part(run, last_week) if ends else "last week's",
         "calls": "last week's" if ends else odd_calls(run),
-        **of_losses(run, last_week),
+        **compare_losses(run, last_week),
     }
 
 
@@ -105,7 +105,7 @@ def odd_calls(run) -> str:
 # ---- The losses --------------------------------------------------------------------------------
 
 
-def of_losses(run, last_week) -> dict:
+def compare_losses(run, last_week) -> dict:
     losses, others = ([told["losses"] for told in one.values] for one in (run, last_week))
     falls = [float(one[0]) - float(one[1])
              for one in (told.values[0]["held out"] for told in (run, last_week))]  # fmt: skip

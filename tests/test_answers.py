@@ -8,8 +8,8 @@ from operator import attrgetter
 
 import pytest
 import trials
-from answer_files import Answer, all_answers, defined, exercises_of_kind, task_of
-from each import for_each
+from answer_files import Answer, all_answers, define_answer, exercises_of_kind, task_of
+from each import repeat_for_each
 
 from coursekit import build, remote_answer
 from coursekit.kit import Formula
@@ -27,13 +27,13 @@ def quick_hangs(monkeypatch):
 
 
 @pytest.fixture
-def checked(solved_labs):
+def checked(solution_labs):
     """Check an answer in its cell; or in the learner's file, where all else is solved."""
 
     def check_answer(answer):
         if answer.exercise.lab is None:
-            return check(answer.exercise.number, defined(answer))
-        path = solved_labs / "labs" / f"{answer.exercise.lab}.py"
+            return check(answer.exercise.number, define_answer(answer))
+        path = solution_labs / "labs" / f"{answer.exercise.lab}.py"
         path.write_text(f"{path.read_text()}\n\n{answer.given}{answer.program}")
         before = time.time() - 1
         os.utime(path, (before, before))  # a file just written would be read 50 ms later
@@ -68,7 +68,7 @@ def test_wrong_answers_are_told_what_is_wrong(answer, checked):
 
 @pytest.mark.usefixtures("quick_hangs")
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)
-def test_the_hole_is_told_politely_and_the_bug_is_found(exercise, checked, solved_labs):
+def test_the_hole_is_told_politely_and_the_bug_is_found(exercise, checked, solution_labs):
     given = next((answer.given for answer in ANSWERS if answer.exercise is exercise), "")
     task = task_of(exercise)
     if build.HOLE.format(indent="").strip() not in task:
@@ -76,20 +76,20 @@ def test_the_hole_is_told_politely_and_the_bug_is_found(exercise, checked, solve
         return
     if exercise.lab is None:
         verdict = check(
-            exercise.number, defined(Answer(exercise, "wrong", "a hole", task, given=given))
+            exercise.number, define_answer(Answer(exercise, "wrong", "a hole", task, given=given))
         )
     else:
         solution = build.text_of(build.source_of(exercise.lab))
-        path = solved_labs / "labs" / f"{exercise.lab}.py"
-        path.write_text(build.with_holes(solution))
-        (solved_labs / "solutions" / "labs" / f"{exercise.lab}.py").write_text(solution)
+        path = solution_labs / "labs" / f"{exercise.lab}.py"
+        path.write_text(build.insert_holes(solution))
+        (solution_labs / "solutions" / "labs" / f"{exercise.lab}.py").write_text(solution)
         verdict = check(exercise.number)
     assert verdict.passed is None
     assert "not attempted yet; write " in repr(verdict)
 
 
 def test_all_answers_were_tried_since_anything_behind_them_changed():
-    assert trials.changed_exercises() == [], "run `make answers`"
+    assert trials.find_stale_exercises() == [], "run `make answers`"
 
 
 def test_what_is_tried_live_uses_all_that_the_kit_has():
@@ -110,7 +110,7 @@ def kit_names_in(module) -> set[str]:
     return {f"{node.module}.{alias.name}" for node in kit for alias in node.names}
 
 
-@for_each("exercise", EXERCISES, attrgetter("number"))
+@repeat_for_each("exercise", EXERCISES, attrgetter("number"))
 def test_there_are_answers_of_both_kinds(exercise):
     kinds = [answer.kind for answer in ANSWERS if answer.exercise is exercise]
     mistakes = exercise.mistakes if isinstance(exercise, Formula) else []

@@ -22,7 +22,7 @@ PLANS = [
 
 
 @pytest.fixture(autouse=True)
-def in_solutions(monkeypatch):
+def enter_solutions(monkeypatch):
     monkeypatch.chdir(build.ROOT / "solutions")
 
 

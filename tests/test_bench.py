@@ -18,7 +18,7 @@ from helpers import ROOT, SLACK_SECONDS, alive, environment, family, scratch_lef
 BENCHMARKS = ROOT / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
-from added import Added  # noqa: E402
+from added import Overhead  # noqa: E402
 from rows import HEADS, Screen  # noqa: E402
 from starting import Program  # noqa: E402
 
@@ -93,14 +93,14 @@ def test_a_row_appears_as_soon_as_it_is_measured(start, tmp_path):
     assert program.wait() == 0
 
 
-def finished(start, folder, part, *words) -> tuple[list[str], int]:
+def run_to_end(start, folder, part, *words) -> tuple[list[str], int]:
     (folder / "go").touch()
     program = start(command(folder, part, *words), folder)
     return program.stdout.read().splitlines(), program.wait()
 
 
 def test_without_a_terminal_it_prints_plain_lines(start, tmp_path):
-    lines, _ = finished(start, tmp_path, WAITING)
+    lines, _ = run_to_end(start, tmp_path, WAITING)
     assert not any(mark in line for line in lines for mark in "\r\033")
     progress = [i for i, line in enumerate(lines) if "tiny, measurement 1 of 1: both rows" in line]
     assert len(progress) == 1
@@ -108,7 +108,7 @@ def test_without_a_terminal_it_prints_plain_lines(start, tmp_path):
 
 
 def test_columns_are_aligned_in_every_row(start, tmp_path):
-    lines, _ = finished(start, tmp_path, WAITING)
+    lines, _ = run_to_end(start, tmp_path, WAITING)
     (heads,) = (line for line in lines if line.split()[:2] == HEADS[:2])
     first, second = (next(line for line in lines if line.endswith(f"{n} row")) for n in
                      ("the first", "the second"))  # fmt: skip
@@ -119,14 +119,14 @@ def test_columns_are_aligned_in_every_row(start, tmp_path):
 
 
 def test_the_summary_says_which_limits_hold(start, tmp_path):
-    lines, status = finished(start, tmp_path, WAITING)
+    lines, status = run_to_end(start, tmp_path, WAITING)
     at = next(i for i, line in enumerate(lines) if line.startswith("Taken in "))
     assert lines[at + 1 :] == ["1 of 2 limits hold; not:", "  the second row: 617.25x, limit <= 1x"]
     assert status == 0  # a limit that does not hold is a result, not a failure
 
 
 def test_a_measurement_that_fails_does_not_end_the_others(start, tmp_path):
-    lines, status = finished(start, tmp_path, FAILING)
+    lines, status = run_to_end(start, tmp_path, FAILING)
     assert "FAILED: what fails: ValueError: no such wire" in lines
     assert any("the second row" in line for line in lines)
     assert lines[-2:] == ["1 of 1 limits hold.", "FAILED: what fails"]
@@ -134,7 +134,7 @@ def test_a_measurement_that_fails_does_not_end_the_others(start, tmp_path):
 
 
 def test_the_chosen_measurements_alone(start, tmp_path):
-    lines, status = finished(start, tmp_path, FAILING, "tiny", "--match", "works")
+    lines, status = run_to_end(start, tmp_path, FAILING, "tiny", "--match", "works")
     assert not any("the first row" in line for line in lines)
     assert any("tiny, measurement 1 of 1: what works" in line for line in lines)
     assert status == 0
@@ -245,7 +245,7 @@ def test_a_launcher_that_is_interrupted_leaves_nothing(way):
 def test_the_margin_holds_the_true_median_in_95_of_100_runs():
     chance, hits = Random(0), 0
     for _ in range(500):
-        run = Added([chance.gauss(2.0, 5.0) for _ in range(120)])
+        run = Overhead([chance.gauss(2.0, 5.0) for _ in range(120)])
         hits += abs(run.median - 2.0) <= run.margin
     assert 450 <= hits <= 495
 
@@ -253,8 +253,8 @@ def test_the_margin_holds_the_true_median_in_95_of_100_runs():
 def test_more_rounds_make_the_margin_smaller_and_one_disturbance_does_not_matter():
     chance = Random(0)
     percents = [chance.gauss(2.0, 5.0) for _ in range(480)]
-    assert Added(percents).margin < Added(percents[:60]).margin
-    disturbed = Added([*percents, 900.0])
+    assert Overhead(percents).margin < Overhead(percents[:60]).margin
+    disturbed = Overhead([*percents, 900.0])
     assert disturbed.median == pytest.approx(median(percents), abs=disturbed.margin)
 
 

@@ -6,13 +6,13 @@ import re
 from html import unescape
 
 import pytest
-from each import for_each
+from each import repeat_for_each
 from helpers import ROOT
 from PIL import Image
 
 from book import front, glossary, labs, ledger, links, notebooks, plans, widgets
 from book.checked import Site
-from book.hints import as_html
+from book.hints import render_hint
 from book.outputs import VERDICT
 from book.pictures import Pictures, size_of
 from book.reading import read
@@ -57,7 +57,7 @@ def done(name) -> list:
     return read(ROOT / "solutions" / f"{parts()[name].stem}.ipynb")
 
 
-@for_each("name", NAMES)
+@repeat_for_each("name", NAMES)
 def test_code_is_the_learners(pages, name):
     shown = [cell.source for cell in pages[name][0] if cell.cell_type == "code"]
     code = [cell.source for cell in given(name) if cell.cell_type == "code"]
@@ -66,7 +66,7 @@ def test_code_is_the_learners(pages, name):
     assert all(notebooks.ONLY_PROGRESS.fullmatch(source) for source in left_out)
 
 
-@for_each("name", NAMES)
+@repeat_for_each("name", NAMES)
 def test_no_verdict_on_the_record_is_shown(pages, name):
     assert "✓" not in html_of(pages[name][0])
 
@@ -100,11 +100,11 @@ def test_programs_are_the_learners():
         assert (ROOT / "labs" / path).read_text() in made[links.page_of_lab(path.as_posix())]
 
 
-@for_each("name", NAMES)
+@repeat_for_each("name", NAMES)
 def test_all_hints_but_the_last_are_folded_there(pages, name):
     shown = html_of(pages[name][0])
     checked = {number for cell in given(name) if cell.cell_type == "code"
-               for number in notebooks.checked_in(cell.source)}  # fmt: skip
+               for number in notebooks.find_exercise_numbers(cell.source)}  # fmt: skip
     assert checked == set(parts()[name].numbers)
     for number in checked:
         hints = find_exercise(number).hints
@@ -113,11 +113,11 @@ def test_all_hints_but_the_last_are_folded_there(pages, name):
                   if part.startswith(f"<p><b>Exercise {number} ·")]  # fmt: skip
         summaries = re.findall(r"<summary>Hint (\d+) of (\d+)</summary>", box)
         assert summaries == [(str(step), str(count)) for step in range(1, count)]
-        assert as_html(hints[0]) in box
-        assert as_html(hints[-1]) not in box
+        assert render_hint(hints[0]) in box
+        assert render_hint(hints[-1]) not in box
 
 
-@for_each("name", NAMES)
+@repeat_for_each("name", NAMES)
 def test_every_picture_has_a_text_and_a_file(pages, pictures, name):
     cells, _ = pages[name]
     found = IMAGE.findall(text_of(cells) + html_of(cells))
@@ -132,7 +132,7 @@ def test_every_picture_has_a_text_and_a_file(pages, pictures, name):
     assert "base64" not in html_of(cells)
 
 
-@for_each("name", NAMES)
+@repeat_for_each("name", NAMES)
 def test_links_lead_to_pages(pages, name):
     of_labs = {links.page_of_lab(path.as_posix()) for path in labs.programs()}
     of_labs |= {"index.md", "published.md"}
@@ -148,14 +148,14 @@ def test_links_lead_to_pages(pages, name):
 
 def test_a_label_is_resolved_where_it_stands():
     text = "See [this][01] and [01].\n\n`x[0][01]`\n\n[01]: 01_x.ipynb\n[doc]:\nhttps://a.b/c_(d)\n"
-    assert links.without_definitions(text) == (
+    assert links.resolve_reference_links(text) == (
         "See [this](01_x.ipynb) and [01](01_x.ipynb).\n\n`x[0][01]`"
     )
 
 
 def test_a_link_to_what_is_no_page_keeps_its_words():
     text = "[`a.py`](../labs/a.py) [all](../solutions) [x](https://y) `[a](b)`"
-    assert links.on_a_page(text) == "[`a.py`](../labs/a.md) all [x](https://y) `[a](b)`"
+    assert links.rewrite_links(text) == "[`a.py`](../labs/a.md) all [x](https://y) `[a](b)`"
 
 
 def test_questions_get_a_box_and_their_answers_a_place(pages):
@@ -176,7 +176,7 @@ def test_words_that_share_an_end():
 def test_a_word_is_found_in_prose_alone():
     entry = glossary.Entry("micro-batch", ("micro-batch",), "a part", "01")
     texts = ["# micro-batch\n`micro-batch` $b$ [micro-batch](x)", "Two **micro-\nbatches** come."]
-    marked, used = glossary.with_places(texts, [entry])
+    marked, used = glossary.anchor_first_uses(texts, [entry])
     mark = '<span id="use-micro-batch"></span>'
     assert (marked, used) == ([texts[0], f"Two **{mark}micro-\nbatches** come."], [entry])
 
@@ -193,7 +193,7 @@ def test_every_place_in_the_glossary_is_there(pages):
 
 def test_readme_leads_to_pages_alone(pictures):
     readme = front.Readme(pictures)
-    for text in (front.index(readme, [ledger.FIRST]), front.using(readme)):
+    for text in (front.index(readme, [ledger.FIRST]), front.compose_usage_page(readme)):
         for target in TARGET.findall(links.PROTECTED.sub("", text)):
             path = target.partition("#")[0]
             assert path in ("", "index.md", "using.md") or path.startswith(("parts/", "labs/"))
@@ -236,7 +236,7 @@ def test_what_leads_nowhere_is_found(tmp_path):
     )
     site = Site(tmp_path)
     assert sorted(site.broken()) == ["a.html: b.html#gone", "a.html: c.png?v=1", "a.html: d.webp"]
-    assert site.loaded_from_elsewhere() == ["a.html: https://cdn/x.js"]
+    assert site.find_external_resources() == ["a.html: https://cdn/x.js"]
 
 
 def test_the_same_picture_is_one_file():

@@ -44,7 +44,7 @@ def site(tmp_path_factory):
     return folder
 
 
-def opened(page, site, name):
+def open_page(page, site, name):
     """Open a page; returns what the browser complains of and what it fails to load."""
     wrong = []
     page.on("console", lambda said: said.type in ("error", "warning") and wrong.append(said.text))
@@ -58,7 +58,7 @@ def opened(page, site, name):
 def test_every_address_leads_somewhere(site):
     found = Site(site)
     assert found.broken() == []
-    assert found.loaded_from_elsewhere() == []
+    assert found.find_external_resources() == []
     assert len(found.texts) > 200
 
 
@@ -74,7 +74,7 @@ def test_a_page_is_for_everybody(site, name, scheme, width):
     from axe_playwright_python.sync_playwright import Axe
 
     with chromium(width=width, color_scheme=scheme) as page:
-        assert opened(page, site, name) == []
+        assert open_page(page, site, name) == []
         assert page.evaluate("document.documentElement.dataset.theme") == scheme
         page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         page.wait_for_timeout(500)  # the theme makes what scrolls focusable after a moment
@@ -107,7 +107,7 @@ def test_no_page_is_heavy(site):
 
 def test_the_search_finds_a_part(site):
     with chromium() as page:
-        assert opened(page, site, "search") == []
+        assert open_page(page, site, "search") == []
         page.goto((site / "search.html").as_uri() + "?q=straggler")
         page.locator("ul.search a").first.wait_for()
         assert any("What to believe" in one for one in page.locator("ul.search").all_inner_texts())
@@ -115,7 +115,7 @@ def test_the_search_finds_a_part(site):
 
 def test_a_prediction_is_kept_and_told_above_the_answer(site):
     with chromium() as page:
-        opened(page, site, "parts/02c_the_ring")
+        open_page(page, site, "parts/02c_the_ring")
         page.get_by_label("Predict: Ring, 8 ranks").fill("7")
         page.get_by_text("You predicted 7 MB.").wait_for()
         page.reload()
@@ -124,7 +124,7 @@ def test_a_prediction_is_kept_and_told_above_the_answer(site):
 
 def test_hints_open_one_after_the_other(site):
     with chromium() as page:
-        opened(page, site, "parts/02c_the_ring")
+        open_page(page, site, "parts/02c_the_ring")
         box = page.locator(".course-hints").first
         first, second = (box.get_by_text(f"Hint {step} of") for step in (1, 2))
         assert not second.is_visible()
@@ -134,7 +134,7 @@ def test_hints_open_one_after_the_other(site):
 
 def test_a_word_leads_to_its_use_in_another_part(site):
     with chromium() as page:
-        opened(page, site, "glossary")
+        open_page(page, site, "glossary")
         word = page.locator("#word-straggler")
         word.get_by_text("used in").click()
         word.locator("details a").first.click()
@@ -145,7 +145,7 @@ def test_a_word_leads_to_its_use_in_another_part(site):
 def test_pictures_are_turned_round_in_the_dark(site):
     look = "getComputedStyle(document.querySelector('.course-picture img')).filter"
     with chromium(color_scheme="dark") as page:
-        opened(page, site, "parts/02c_the_ring")
+        open_page(page, site, "parts/02c_the_ring")
         assert page.evaluate(look).startswith("invert(0.93)")
         page.get_by_role("button", name="Color mode").click()
         page.get_by_role("button", name="Light").click()
@@ -174,7 +174,7 @@ def test_a_widget_answers_at_once(site, tmp_path):
     page_file.write_text(text.replace("</article>", f"{place}{script}</article>"))
     widgets.put(site, views)
     with chromium() as page:
-        assert opened(page, site, "parts/a_widget") == []
+        assert open_page(page, site, "parts/a_widget") == []
         page.locator(".course input[type=range]").focus()
         page.get_by_role("img", name="step 0").wait_for()
         page.wait_for_timeout(500)

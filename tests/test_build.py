@@ -9,7 +9,7 @@ from operator import attrgetter
 
 import nbformat
 import pytest
-from each import for_each
+from each import repeat_for_each
 
 from coursekit import build, record_inputs
 
@@ -28,7 +28,7 @@ def add(a, b):
 print(add(1, 2))
 """
 
-built = cache(build.built_texts)
+built = cache(build.build_texts)
 FOLDED = {"jupyter": {"source_hidden": True}}
 TO_READ = {  # what stands for it when words are counted
     r"```.*?```|\$\$.*?\$\$|<[^>]*>": "",
@@ -42,7 +42,7 @@ TO_READ = {  # what stands for it when words are counted
 ASIDE = re.compile(r"\w+ = predict\([^\n]*(\n +[^\n]*)*\s*$|progress\(|!\[|## What you have learnt")
 
 
-@for_each("path, text", lambda: built().items(), lambda pair: pair[0].name)
+@repeat_for_each("path, text", lambda: built().items(), lambda pair: pair[0].name)
 def test_built_files_are_current(path, text):
     assert path.read_text() == text, "run `make build`"
 
@@ -52,7 +52,7 @@ def test_executed_records_are_current():
     assert old == [], "run `make build`"
 
 
-@for_each("source", build.sources(), attrgetter("stem"))
+@repeat_for_each("source", build.sources(), attrgetter("stem"))
 def test_learners_get_no_outputs_and_no_answers(source):
     path = build.ROOT / "notebooks" / f"{source.stem}.ipynb"
     cells = nbformat.read(path, as_version=4).cells
@@ -67,9 +67,9 @@ def test_lines_are_short_once_exercises_have_their_numbers():
     assert long == {}
 
 
-@for_each("source", build.sources(), attrgetter("stem"))
+@repeat_for_each("source", build.sources(), attrgetter("stem"))
 def test_chapters_keep_to_the_house_size(source):
-    cells = build.to_notebook(build.text_of(source), source.stem).cells
+    cells = build.make_notebook(build.text_of(source), source.stem).cells
     long = [cell for cell in cells if not (ASIDE.match(cell.source) or ".compare(" in cell.source)]
     assert len(long) <= 60, f"{source.stem} has {len(long)} cells: split it into two parts"
     for cell in cells:
@@ -83,10 +83,10 @@ def test_chapters_keep_to_the_house_size(source):
     assert number <= 2 and FOLDED.items() <= code[number - 1].metadata.items()
 
 
-@for_each("source", build.sources(), attrgetter("stem"))
+@repeat_for_each("source", build.sources(), attrgetter("stem"))
 def test_a_prediction_is_asked_for_before_anything_reveals_it(source):
     """In a cell of its own. What is expected in theory stands in a folded cell."""
-    cells = build.to_notebook(build.text_of(source), source.stem).cells
+    cells = build.make_notebook(build.text_of(source), source.stem).cells
     code = [(cell, ast.parse(cell.source)) for cell in cells if cell.cell_type == "code"]
     asked = {}
     for cell, tree in code:
@@ -94,7 +94,7 @@ def test_a_prediction_is_asked_for_before_anything_reveals_it(source):
             assert FOLDED.items() <= cell.metadata.items(), f"fold this cell:\n{cell.source}"
             assert cell.source.startswith("# "), "the first line of a folded cell can be read"
             theory = call.args[0] if call.args else call.keywords[0].value
-            given = assigned_in(*(between for _, between in asked.pop(name)))
+            given = collect_assigned_names(*(between for _, between in asked.pop(name)))
             assert not names_in(theory) & given, f"this cell's theory stands above:\n{cell.source}"
         if "= predict(" in cell.source:
             assert len(tree.body) == 1, f"more than a prediction:\n{cell.source}"
@@ -116,7 +116,7 @@ def names_in(tree) -> set[str]:
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
-def assigned_in(*trees) -> set[str]:
+def collect_assigned_names(*trees) -> set[str]:
     """Names that cells assign, but for those inside of their functions."""
     lines = [line for tree in trees for line in tree.body]
     outside = [line for line in lines if not isinstance(line, ast.FunctionDef | ast.ClassDef)]
@@ -138,7 +138,7 @@ def test_words_are_counted_as_a_reader_does():
 
 @pytest.mark.deep
 def test_two_builds_are_the_same_bytes():
-    again = "from coursekit import build; print(build.built_texts())"
+    again = "from coursekit import build; print(build.build_texts())"
     run = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == str(built())
 
@@ -148,7 +148,7 @@ def test_a_bug_takes_the_place_of_its_repair():
         "def f(x):\n    ### BEGIN SOLUTION\n    return 2 * x  # right\n    ### IT WAS\n"
         "    # if x:\n    #     return x  # bug\n    ### END SOLUTION\nprint(f(1))\n"
     )
-    assert build.with_holes(text) == (
+    assert build.insert_holes(text) == (
         "def f(x):\n    if x:\n        return x  # bug\nprint(f(1))\n"
     )
     assert build.solved(text) == (
@@ -158,7 +158,7 @@ def test_a_bug_takes_the_place_of_its_repair():
 
 
 def test_a_hole_takes_the_place_of_an_answer():
-    text = build.with_holes(SOURCE)
+    text = build.insert_holes(SOURCE)
     assert "def add(a, b):\n    ...  # your code here\n" in text
     assert "total" not in text
 
@@ -171,7 +171,7 @@ def test_the_solved_version_keeps_the_answer_without_its_marks():
 
 def test_an_answer_without_an_end_is_refused():
     with pytest.raises(ValueError, match="END SOLUTION"):
-        build.with_holes(SOURCE.replace("    ### END SOLUTION\n", ""))
+        build.insert_holes(SOURCE.replace("    ### END SOLUTION\n", ""))
 
 
 HEADER = "# Built from chapters/ch00_add/labs/add.py by `make build`."
@@ -192,7 +192,7 @@ def source_in(folder, monkeypatch):
 def test_a_changed_tag_counts_as_well(tmp_path, monkeypatch):
     source = source_in(tmp_path, monkeypatch)
     record = build.record_of(source)
-    record.write_text(build.dump(build.solved_notebook(source)))
+    record.write_text(build.dump(build.make_solved_notebook(source)))
     source.write_text(SOURCE.replace('"parameters"', '"nbval-ignore-output"'))
     assert not build.record_is_current(source)
 
@@ -269,7 +269,7 @@ def test_a_changed_source_is_no_longer_current(tmp_path, monkeypatch):
     source = source_in(tmp_path, monkeypatch)
     assert not build.record_is_current(source)
     record = build.record_of(source)
-    record.write_text(build.dump(build.solved_notebook(source)))
+    record.write_text(build.dump(build.make_solved_notebook(source)))
     assert build.record_is_current(source)
     source.write_text(SOURCE.replace("add(1, 2)", "add(1, 3)"))
     assert not build.record_is_current(source)
@@ -295,7 +295,7 @@ def recorded(tmp_path, monkeypatch):
     write("other", "size = 4\n")
     source = labs.parent / "00_add.py"
     source.write_text(USES)
-    build.record_of(source).write_text(build.dump(build.solved_notebook(source)))
+    build.record_of(source).write_text(build.dump(build.make_solved_notebook(source)))
     assert build.record_is_current(source)
     return source, write
 
@@ -306,12 +306,12 @@ def test_a_lab_that_changes_makes_the_records_outdated_that_use_it(recorded):
     assert build.record_is_current(source)
     write("sizes", "size = 5\n")  # imported by the lab that the part names
     assert not build.record_is_current(source)
-    assert build.with_new_text(source) is None
+    assert build.refresh_record_text(source) is None
 
 
 def test_a_check_that_changes_makes_the_records_outdated_that_call_it(recorded, monkeypatch):
     source, _ = recorded
-    text = "\n".join(cell.source for cell in build.code_of(build.solved_notebook(source)))
+    text = "\n".join(cell.source for cell in build.code_of(build.make_solved_notebook(source)))
     files = record_inputs.input_files(text, build.ROOT)
     assert {path.name for path in files} >= {"shapes.py", "sizes.py", "check.py"}
     assert not [path for path in files if "kit" in path.parts]
@@ -356,7 +356,7 @@ def test_build_writes_and_executes_everything(tmp_path, monkeypatch, capfd):
 def test_a_record_of_the_same_code_gets_new_text_and_is_not_executed(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "execute", lambda source: pytest.fail("it is executed"))
     source = source_in(tmp_path, monkeypatch)
-    notebook = build.solved_notebook(source)
+    notebook = build.make_solved_notebook(source)
     notebook.cells[-1].outputs = [nbformat.v4.new_output("stream", name="stdout", text="3\n")]
     build.record_of(source).write_text(build.dump(notebook))
     source.write_text(f"# %% [markdown]\n# One more cell of text.\n\n{SOURCE}")
@@ -369,12 +369,12 @@ def test_a_record_of_the_same_code_gets_new_text_and_is_not_executed(tmp_path, m
 
 def test_a_record_of_other_code_has_to_be_executed(tmp_path, monkeypatch):
     source = source_in(tmp_path, monkeypatch)
-    assert build.with_new_text(source) is None
-    notebook = build.solved_notebook(source)
+    assert build.refresh_record_text(source) is None
+    notebook = build.make_solved_notebook(source)
     build.record_of(source).write_text(build.dump(notebook))
-    assert build.with_new_text(source) is not None
+    assert build.refresh_record_text(source) is not None
     source.write_text(SOURCE.replace("add(1, 2)", "add(1, 3)"))
-    assert build.with_new_text(source) is None
+    assert build.refresh_record_text(source) is None
 
 
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=60", "-p", "no:cacheprovider"]
@@ -382,7 +382,7 @@ NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=60", "-p", "no:
 
 @pytest.mark.parametrize(("output", "passes"), [("3\n", True), ("4\n", False)])
 def test_nbval_catches_a_changed_number(tmp_path, output, passes):
-    notebook = build.to_notebook("# %%\nprint(1 + 2)\n", "sum")
+    notebook = build.make_notebook("# %%\nprint(1 + 2)\n", "sum")
     notebook.cells[0].outputs = [nbformat.v4.new_output("stream", name="stdout", text=output)]
     notebook.cells[0].execution_count = 1
     (tmp_path / "sum.ipynb").write_text(build.dump(notebook))
@@ -404,5 +404,5 @@ def test_nbval_catches_a_changed_number(tmp_path, output, passes):
 )
 def test_no_line_breaks_before_the_end_of_a_sentence(prose, built):
     source = "# %% [markdown]\n" + "".join(f"# {line}\n" for line in prose.splitlines())
-    (cell,) = build.to_notebook(source, "00_some").cells
+    (cell,) = build.make_notebook(source, "00_some").cells
     assert cell.source == built

@@ -37,12 +37,12 @@ def twice_around(x, n, p):
     return 2 * (n - 1) * x // n, 2 * (n - 1) * x // n
 
 
-def from_root(x, n, p):
+def scatter_bytes(x, n, p):
     return ((n - 1) * x // n, 0) if p == 0 else (0, x // n)
 
 
-def to_root(x, n, p):
-    return from_root(x, n, p)[::-1]
+def gather_bytes(x, n, p):
+    return scatter_bytes(x, n, p)[::-1]
 
 
 def chain_from_root(x, n, p):
@@ -70,8 +70,8 @@ THEORY = {
     "all_to_all": (ring, whole),
     "broadcast": (chain_from_root, whole),
     "reduce": (chain_to_root, whole),
-    "gather": (to_root, shard),
-    "scatter": (from_root, shard),
+    "gather": (gather_bytes, shard),
+    "scatter": (scatter_bytes, shard),
 }
 
 

@@ -19,7 +19,7 @@ from helpers import failure, my_rank
 
 from pedagogy_lib import HangError, LaunchError, RankError, launch
 from pedagogy_lib.ranks.messages import HEADER, WORD, Garbage, MessageReader, send_message
-from pedagogy_lib.ranks.reports import Reached, Returned
+from pedagogy_lib.ranks.reports import ReturnReport, StageReport
 from pedagogy_lib.ranks.value_packing import pack, unpack
 
 TIMEOUT = 2.0
@@ -27,7 +27,7 @@ ENOUGH = 100  # seconds, for what would never end by itself
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
-class OnArrival:
+class UnpickleHook:
     """Something that calls a function when it is unpickled."""
 
     def __init__(self, function, *args):
@@ -37,7 +37,7 @@ class OnArrival:
         return self.call
 
 
-class OnDeparture:
+class PickleHook:
     """Something that calls a function when it is pickled."""
 
     def __init__(self, function, *args):
@@ -90,9 +90,9 @@ def part(content, length=None):
         b"\xff" * 64,
         part(b"no pickle"),
         part(pickle.dumps(("surprise", {}))),
-        part(pickle.dumps(Reached("surprise"))),
-        part(pickle.dumps(Returned)),
-        part(pickle.dumps(Returned.__new__(Returned))),  # without its fields
+        part(pickle.dumps(StageReport("surprise"))),
+        part(pickle.dumps(ReturnReport)),
+        part(pickle.dumps(ReturnReport.__new__(ReturnReport))),  # without its fields
         part(pickle.dumps(7)),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_part_that_never_comes(length):
 
 def test_messages_arrive_in_any_pieces():
     ours, theirs = socket.socketpair()
-    message = Returned(pack((torch.arange(100_000), b"x" * 100, "ä")), "tuple", [], "", False)
+    message = ReturnReport(pack((torch.arange(100_000), b"x" * 100, "ä")), "tuple", [], "", False)
     threading.Thread(target=send_message, args=(theirs, message)).start()
     reader, got = MessageReader(ours), []
     while not got:
@@ -147,7 +147,7 @@ def test_a_rank_that_becomes_another_program():
 
 
 def test_arguments_that_hang_when_they_are_unpacked():
-    argument = OnArrival(time.sleep, ENOUGH)
+    argument = UnpickleHook(time.sleep, ENOUGH)
     error = failure(take, argument, world_size=2, timeout=TIMEOUT)
     assert type(error) is HangError
     assert str(error).startswith("after 2 s, 0 of 2 ranks had returned")
@@ -159,7 +159,7 @@ def test_arguments_that_hang_in_the_learners_own_line():
     def wait_for_ever():
         time.sleep(ENOUGH)
 
-    error = failure(take, OnArrival(wait_for_ever), world_size=2, timeout=TIMEOUT)
+    error = failure(take, UnpickleHook(wait_for_ever), world_size=2, timeout=TIMEOUT)
     assert "in wait_for_ever():  time.sleep(ENOUGH)" in str(error)
     assert "are still unpacking the function and its arguments" in str(error)
 
@@ -169,7 +169,7 @@ def test_arguments_that_hang_in_the_learners_own_line():
     [(os._exit, "ended with exit code 3"), (sys.exit, "raised SystemExit: 3")],
 )
 def test_arguments_that_exit_when_they_are_unpacked(leave, told):
-    message = str(failure(take, OnArrival(leave, 3), world_size=1))
+    message = str(failure(take, UnpickleHook(leave, 3), world_size=1))
     assert message.startswith(f"rank 0 {told}")
     assert "while unpacking the function and its arguments" in message
 
@@ -194,12 +194,12 @@ def test_a_value_takes_the_time_it_takes():
 
 
 def test_packing_a_value_may_take_longer_than_the_timeout():
-    run = launch(lambda: OnDeparture(sum, range(10**8)), world_size=1, timeout=1.0)
+    run = launch(lambda: PickleHook(sum, range(10**8)), world_size=1, timeout=1.0)
     assert run.values == [0]
 
 
 def test_a_value_that_hangs_while_it_is_packed():
-    error = failure(lambda: OnDeparture(time.sleep, ENOUGH), world_size=2, timeout=TIMEOUT)
+    error = failure(lambda: PickleHook(time.sleep, ENOUGH), world_size=2, timeout=TIMEOUT)
     assert type(error) is HangError
     assert str(error).startswith("after 2 s, 2 of 2 ranks had returned")
     assert "self.function(*self.args)" in str(error)
@@ -207,25 +207,25 @@ def test_a_value_that_hangs_while_it_is_packed():
 
 
 def test_a_rank_that_dies_while_its_value_is_packed():
-    message = str(failure(lambda: OnDeparture(os._exit, 3), world_size=1))
+    message = str(failure(lambda: PickleHook(os._exit, 3), world_size=1))
     assert message == "rank 0 ended with exit code 3 while its value travelled"
 
 
 def test_a_value_that_exits_when_it_is_unpacked():
-    error = failure(lambda: OnArrival(sys.exit, 3), world_size=2)
+    error = failure(lambda: UnpickleHook(sys.exit, 3), world_size=2)
     assert str(error).startswith("rank 0 returned a OnArrival, which lives in ranks only (System")
 
 
 def test_a_value_that_hangs_when_it_is_unpacked():
     began = time.perf_counter()
-    error = failure(lambda: OnArrival(time.sleep, ENOUGH), world_size=2, timeout=TIMEOUT)
+    error = failure(lambda: UnpickleHook(time.sleep, ENOUGH), world_size=2, timeout=TIMEOUT)
     assert type(error) is HangError
     assert "look at what it does when it is pickled or unpickled" in str(error)
     assert time.perf_counter() - began < ENOUGH / 2
 
 
 def test_a_value_that_ends_the_process_when_it_is_unpacked():
-    message = str(failure(lambda: OnArrival(os._exit, 3), world_size=1))
+    message = str(failure(lambda: UnpickleHook(os._exit, 3), world_size=1))
     assert message == "rank 0 ended with exit code 3 while its value travelled"
 
 
@@ -233,7 +233,7 @@ def test_a_value_that_ends_the_process_when_it_is_unpacked():
     ("value", "times"),
     [
         ([torch.ones(3), {"a": (1, "b")}, torch.nn.Linear(2, 2), OrderedDict(), int, len], 0),
-        (OnArrival(time.sleep, ENOUGH), 1),
+        (UnpickleHook(time.sleep, ENOUGH), 1),
     ],
 )
 def test_only_classes_of_others_are_tried_out_in_a_rank(value, times, monkeypatch):

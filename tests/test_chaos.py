@@ -14,12 +14,12 @@ from coursekit.content.ch04_failure_and_recovery.exercises.keep_going.chaos_reas
     HANGS,
     WRONG_WEIGHTS,
 )
-from helpers import launch_on_cpu, solved_lab
+from helpers import launch_on_cpu, load_solved_lab
 from machines_here import needs_machines
 
 from pedagogy_lib import Disk, LaunchError, Machines, close, plot_happenings
 
-CHAOS = solved_lab("chaos")
+CHAOS = load_solved_lab("chaos")
 SEEDS = range(20)
 QUICK = SEEDS[:1]  # in `make test`
 
@@ -96,7 +96,7 @@ def test_in_the_check_nothing_heals_the_wrong_weights_but_the_answer():
     assert wrong.step > max(event.step for event in plan if event.what == "power cut")
 
 
-class Filling:
+class DiskFiller:
     """What fill_disk() uses of a training."""
 
     fill_disk = CHAOS.Exposed.fill_disk
@@ -107,9 +107,9 @@ class Filling:
 
 def test_only_a_small_disk_is_ever_filled(disk):
     with tempfile.TemporaryDirectory() as folder:
-        Filling(folder).fill_disk()
+        DiskFiller(folder).fill_disk()
         assert not list(Path(folder).iterdir())
-    Filling(disk.path).fill_disk()
+    DiskFiller(disk.path).fill_disk()
     assert disk.free_bytes < 10_000
 
 
@@ -121,7 +121,7 @@ def test_a_checkpoint_by_one_rank_for_all(tmp_path, disk):
     assert CHAOS.load_alone(tmp_path)["x"] == 15
     (tmp_path / "step-000015" / "rank-0.pt").write_bytes(b"torn")
     assert CHAOS.load_alone(tmp_path)["x"] == 10
-    Filling(disk.path).fill_disk()
+    DiskFiller(disk.path).fill_disk()
     assert "space" in CHAOS.save_alone(disk.path, 20, {"x": torch.zeros(10_000)})
 
 

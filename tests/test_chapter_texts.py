@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from each import for_each
+from each import repeat_for_each
 
-from classroom.teaching.prerequisites import needed_by
+from classroom.teaching.prerequisites import find_required_parts
 from coursekit import build, chapters
-from coursekit.chapter_texts import MARKERS, chapters_page, expand_markers, in_hours
+from coursekit.chapter_texts import MARKERS, chapters_page, expand_markers, round_to_hours
 from coursekit.chapters import NAMED, course, exercise_folders, parts
 from pedagogy_lib.basics.errors import WrongInput
 
@@ -27,7 +27,7 @@ exercises = ["add"]
 """
 
 
-@for_each("entry", course()["questions"], lambda entry: entry["question"])
+@repeat_for_each("entry", course()["questions"], lambda entry: entry["question"])
 def test_a_question_leads_to_a_few_parts(entry):
     names = NAMED.findall(entry["read"])
     assert 1 <= len(names) <= MOST_PARTS and len(set(names)) == len(names)
@@ -48,21 +48,21 @@ def test_an_hour_is_one():
 
 
 def test_a_day_is_one():
-    assert in_hours(minutes_of(PATHS["A day"])) == 8
+    assert round_to_hours(minutes_of(PATHS["A day"])) == 8
     assert set(PATHS["A day"]["exercises_of"]) <= set(PATHS["A day"]["parts"])
 
 
-@for_each("name", ["An hour", "A day"])
+@repeat_for_each("name", ["An hour", "A day"])
 def test_a_path_has_its_parts_in_order_with_what_they_need(name):
     names = PATHS[name]["parts"]
     assert names == sorted(names, key=list(parts()).index)
-    assert all(needed_by(part) <= set(names) for part in names if part not in ON_LESS)
+    assert all(find_required_parts(part) <= set(names) for part in names if part not in ON_LESS)
 
 
 def test_everything_is_said_with_its_hours():
     reading, writing = (sum(getattr(part, kind) for part in parts().values())
                         for kind in ("reading", "writing"))  # fmt: skip
-    said = f"{in_hours(reading)} hours to read and run, and {in_hours(writing)} more"
+    said = f"{round_to_hours(reading)} hours to read and run, and {round_to_hours(writing)} more"
     assert said in " ".join(chapters_page().split())
 
 
@@ -89,7 +89,7 @@ def test_an_unknown_marker_is_refused():
 def test_every_marker_is_used_and_none_is_left():
     text = "".join(source.read_text() for source in build.sources())
     assert [name for name in MARKERS if f"{{{{{name}}}}}" not in text] == []
-    built = build.built_texts().items()
+    built = build.build_texts().items()
     assert [path.name for path, text in built if "xercise {{" in text or 'k("{{' in text] == []
     assert [path.name for path, text in built if "{{" in text and path.suffix != ".py"] == []
 

@@ -1,12 +1,12 @@
 """Bars and curves: what is drawn is what was given."""
 
 import pytest
-from helpers import solved_lab
+from helpers import load_solved_lab
 
 from pedagogy_lib import LaunchError, plot_against, plot_bars, plot_curves
 
-plot_masks = solved_lab("dropout_masks").plot_masks
-plot_ring = solved_lab("message_pictures").plot_ring
+plot_masks = load_solved_lab("dropout_masks").plot_masks
+plot_ring = load_solved_lab("message_pictures").plot_ring
 
 
 def heights(axes):

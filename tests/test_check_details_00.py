@@ -4,7 +4,7 @@ from itertools import combinations
 from types import SimpleNamespace
 
 import pytest
-from answer_files import all_answers, defined
+from answer_files import all_answers, define_answer
 from coursekit.content.ch00_start_here.exercises.mean_over_ranks.cases import NUMBERS
 from coursekit.content.ch00_start_here.exercises.mean_over_ranks.truth import mistakes
 from exercise_names import EX
@@ -25,7 +25,7 @@ LINES = {
 @pytest.mark.parametrize("number", LINES)
 def test_the_first_cases(number):
     right = next(answer for answer in all_answers() if answer.exercise.number == number)
-    assert check(number, defined(right)).lines[: len(LINES[number])] == LINES[number]
+    assert check(number, define_answer(right)).lines[: len(LINES[number])] == LINES[number]
 
 
 @pytest.mark.parametrize("n", [3, 4])

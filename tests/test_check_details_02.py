@@ -2,7 +2,7 @@
 
 import pytest
 from exercise_names import EX
-from helpers import with_change, with_more
+from helpers import append_program, replace_text
 
 from pedagogy_lib import check
 
@@ -18,7 +18,7 @@ def all_reduce_ring(x, group=None):
     reduce_scatter_ring(chunks, group)
     all_gather_ring(chunks, group)
 """
-FORGOTTEN = with_change(
+FORGOTTEN = replace_text(
     "exchange(outgoing, following, incoming, previous, group)",
     "exchange(outgoing, following, incoming, previous)",
 )
@@ -27,8 +27,8 @@ FORGOTTEN = with_change(
 @pytest.mark.parametrize(
     ("fault", "first"),
     [
-        (with_more(WITHOUT_THE_GROUP), EX.all_reduce_ring),
-        (with_more(CHUNK), EX.all_reduce_ring),
+        (append_program(WITHOUT_THE_GROUP), EX.all_reduce_ring),
+        (append_program(CHUNK), EX.all_reduce_ring),
         (FORGOTTEN, EX.all_gather_ring),
     ],
     ids=["the group is ignored", "chunk", "a group is forgotten"],

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from answer_files import all_answers, defined
+from answer_files import all_answers, define_answer
 from coursekit.content.ch06_zero.exercises.reduce_gradients import cases as reducing
 from exercise_names import EX
 from helpers import put_lab
@@ -52,7 +52,7 @@ AS_GIVEN = [  # exercise, phrase of the diagnosis, the symptom that is told with
     ("number", "phrase", "symptom"), AS_GIVEN, ids=[number for number, *_ in AS_GIVEN]
 )
 def test_the_symptom_of_a_program_as_it_is(number, phrase, symptom):
-    verdict = check(number, defined(ANSWERS[number, phrase]))
+    verdict = check(number, define_answer(ANSWERS[number, phrase]))
     assert symptom in f"{verdict.wrong.case}: {verdict.wrong.what}", verdict
     assert phrase in verdict.wrong.why, verdict
 

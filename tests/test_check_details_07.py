@@ -3,9 +3,9 @@
 import warnings
 
 import pytest
-from answer_files import all_answers, defined
+from answer_files import all_answers, define_answer
 from exercise_names import EX
-from helpers import with_more
+from helpers import append_program
 
 from coursekit import build
 from coursekit.kit import observed_calls
@@ -45,7 +45,7 @@ SYMPTOMS = {  # of the programs with a bug, as the notebook shows them
 @pytest.mark.parametrize(("number", "words"), SYMPTOMS)
 def test_the_symptom_of_a_program_with_a_bug(number, words, course):
     course()
-    wrong = check(number, defined(ANSWERS[number, words])).wrong
+    wrong = check(number, define_answer(ANSWERS[number, words])).wrong
     assert SYMPTOMS[number, words] in f"{wrong.case}: {wrong.what}"
 
 
@@ -83,7 +83,7 @@ FAULTS = [  # (exercise whose check is asked, lab, its fault, exercise that come
 
 @pytest.mark.parametrize(("number", "lab", "fault", "first"), FAULTS)
 def test_a_fault_of_an_earlier_exercise_is_sent_there(number, lab, fault, first, course):
-    course(**{lab: with_more(fault if isinstance(fault, str) else ANSWERS[fault].program)})
+    course(**{lab: append_program(fault if isinstance(fault, str) else ANSWERS[fault].program)})
     verdict = check(number)
     assert verdict.passed is False
     assert verdict.wrong.why == f'first: check("{first}")', verdict
@@ -91,17 +91,17 @@ def test_a_fault_of_an_earlier_exercise_is_sent_there(number, lab, fault, first,
 
 def test_a_fault_of_the_lab_is_not_put_down_to_the_cell(course):
     fault = ANSWERS[EX.copy, "through this rank's part alone"]
-    course(tensor_parallel=with_more(fault.program))
+    course(tensor_parallel=append_program(fault.program))
     verdict = check(
-        EX.residual_mlp, defined(ANSWERS[EX.residual_mlp, "three copies before the norm"])
+        EX.residual_mlp, define_answer(ANSWERS[EX.residual_mlp, "three copies before the norm"])
     )
     assert verdict.wrong.why == 'first: check("7.2")', verdict
 
 
 def test_what_a_cell_is_built_on_is_sent_there_too(course):
-    course(tensor_parallel=with_more(TWICE))
+    course(tensor_parallel=append_program(TWICE))
     wrong = check(
-        EX.dropped_mlp, defined(ANSWERS[EX.dropped_mlp, "at the same place of their parts"])
+        EX.dropped_mlp, define_answer(ANSWERS[EX.dropped_mlp, "at the same place of their parts"])
     ).wrong
     assert wrong.why == 'first: check("7.3")'
 
@@ -110,7 +110,7 @@ def test_half_of_a_class_is_told_what_is_left(course):
     def begun(text):
         """The lab with its holes, of which the first is filled: forward of exercise 7.16."""
         hole = "        ...  # your code here\n"
-        return build.with_holes(text).replace(hole, "        ctx.group = group\n", 1)
+        return build.insert_holes(text).replace(hole, "        ctx.group = group\n", 1)
 
     course(sequence_parallel=begun)
     verdict = check(EX.all_gather)
@@ -132,7 +132,7 @@ LOUD = {  # where PyTorch would print
 @pytest.mark.parametrize("lab", LOUD)
 def test_libraries_do_not_drown_the_diagnosis(lab, course, capsys):
     number, words = LOUD[lab]
-    course(**{lab: with_more(ANSWERS[number, words].program)})
+    course(**{lab: append_program(ANSWERS[number, words].program)})
     assert words in check(number).wrong.why
     printed = capsys.readouterr().out  # by the ranks
     assert "terminate called" not in printed and "Warning" not in printed
@@ -140,7 +140,7 @@ def test_libraries_do_not_drown_the_diagnosis(lab, course, capsys):
 
 def test_what_python_prints_to_stderr_is_still_shown(course):
     warns = "def likeliest(*args):\n    __import__('warnings').warn('mine')"
-    course(decoding=with_more(warns))
+    course(decoding=append_program(warns))
     verdict = check(EX.likeliest)
     assert verdict.passed is False
     assert "UserWarning: mine" in repr(verdict)

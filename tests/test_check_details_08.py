@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from answer_files import Answer, all_answers, defined, solution_of
+from answer_files import Answer, all_answers, define_answer, solution_of
 from coursekit.content.ch08_pipeline_parallel.exercises.slots import slots_of
 from exercise_names import EX
-from helpers import with_change, with_more
+from helpers import append_program, replace_text
 
 from coursekit import remote_answer
 from coursekit.checking import find_exercise
@@ -36,8 +36,8 @@ def checked(course):
 
     def check_answer(answer):
         number, lab = answer.exercise.number, answer.exercise.lab
-        course(**({lab: with_more(answer.program)} if lab else {}))
-        return check(number) if lab else check(number, defined(answer))
+        course(**({lab: append_program(answer.program)} if lab else {}))
+        return check(number) if lab else check(number, define_answer(answer))
 
     return check_answer
 
@@ -96,10 +96,10 @@ def test_who_computes_too_much_is_told_of_no_timeout(checked, monkeypatch):
 # ---- Faults of earlier exercises ---------------------------------------------------------------
 
 
-WRONG_STAGE = with_change(
+WRONG_STAGE = replace_text(
     "y.backward(gradient)\n        return x.grad", "y.backward(gradient)\n        return -x.grad"
 )
-WRONG_PIPELINE = with_change("self.send(y, action)", "self.send(-y, action)")
+WRONG_PIPELINE = replace_text("self.send(y, action)", "self.send(-y, action)")
 
 
 @pytest.mark.parametrize(
@@ -118,16 +118,18 @@ def test_a_fault_of_an_earlier_exercise_is_told_first(number, fault, first, cour
 
 def test_a_fault_of_a_lab_is_not_put_down_to_the_cell(course):
     course(
-        pipedream=with_more(ANSWERS[EX.stashing_stage, "gradients of one version add up"].program)
+        pipedream=append_program(
+            ANSWERS[EX.stashing_stage, "gradients of one version add up"].program
+        )
     )
-    verdict = check(EX.in_place_stage, defined(ANSWERS[EX.in_place_stage, "a copy first"]))
+    verdict = check(EX.in_place_stage, define_answer(ANSWERS[EX.in_place_stage, "a copy first"]))
     assert verdict.wrong.why == 'first: check("8.15")', verdict
 
 
 def test_interleaved_may_not_be_changed(course):
     """The check of `turn` runs the lab's whole schedule with it."""
     warm_up = "2 * (ranks - 1 - rank) + (chunks - 1) * ranks"
-    course(schedules=with_change(warm_up, "ranks - 1 - rank"))
+    course(schedules=replace_text(warm_up, "ranks - 1 - rank"))
     wrong = check(EX.turn).wrong
     assert "has `interleaved` itself been changed?" in wrong.why
     assert "rank 0 does B0.1 before F0.1: a backward needs" in wrong.what

@@ -9,12 +9,12 @@ import shutil
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import launch_on_cpu, solved_lab
+from helpers import launch_on_cpu, load_solved_lab
 
 from pedagogy_lib import RankError
 from pedagogy_lib.basics.closeness import close
 
-CHECKPOINTS, HOW_OFTEN = solved_lab("checkpoints"), solved_lab("how_often")
+CHECKPOINTS, HOW_OFTEN = load_solved_lab("checkpoints"), load_solved_lab("how_often")
 
 
 def save_steps(folder, steps, keep=2, unable=None):

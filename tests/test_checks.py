@@ -148,13 +148,13 @@ BEGUN = COUNTER.replace("self.count -= 1", "...  # your code here")
     ("text", "solution", "said"),
     [
         (
-            build.with_holes(COUNTER),
+            build.insert_holes(COUNTER),
             COUNTER,
             "not attempted yet; write Counter at {counters}:9, and save that file",
         ),
         (BEGUN, COUNTER, "partly written; still to write: take, from {counters}:15 on"),
         (BEGUN, None, "still to write: take, from {counters}:15 on"),
-        (build.with_holes(COUNTER), None, "still to write: add, take, from {counters}:9 on"),
+        (build.insert_holes(COUNTER), None, "still to write: add, take, from {counters}:9 on"),
     ],
 )
 def test_a_class_of_which_some_holes_are_filled(text, solution, said, tmp_path, monkeypatch):
@@ -235,7 +235,7 @@ def test_headings_and_checks_agree(chapter):
     headings, checks, number = [], [], r"\d+\.\d+"
     for stem in stems_of(chapter):
         source = build.text_of(build.source_of(stem))
-        for cell in build.to_notebook(source, stem).cells:
+        for cell in build.make_notebook(source, stem).cells:
             headings += re.findall(rf"^### Exercise ({number})", cell.source, re.M)
             if cell.cell_type == "code":
                 checks += re.findall(rf'check\("({number})"', cell.source)

@@ -7,7 +7,7 @@ import subprocess
 import zipfile
 
 import pytest
-from class_of_students import LAYOUTS, hand_in, zipped
+from class_of_students import LAYOUTS, hand_in, zip_files
 
 from classroom.grading.collect import collect
 from classroom.grading.files import Pile, read_zip, shown
@@ -63,14 +63,14 @@ def test_each_layout_gives_the_same_files(tmp_path, layout):
 
 def test_what_a_handout_calls_its_archive_is_no_part_of_the_name(tmp_path):
     for name in ("hand-in-Ada-Lovelace", "hand-in-bo"):
-        (tmp_path / f"{name}.zip").write_bytes(zipped(FILES))
+        (tmp_path / f"{name}.zip").write_bytes(zip_files(FILES))
     _, submissions = collect(tmp_path)
     assert [one.student for one in submissions] == ["Ada-Lovelace", "bo"]
 
 
 def test_the_archive_of_a_whole_class_is_taken(tmp_path):
-    inner = {"ada_1_2_hw.zip": zipped(FILES), "bo_LATE_3_4_hw.zip": zipped(FILES)}
-    (tmp_path / "submissions.zip").write_bytes(zipped(inner))
+    inner = {"ada_1_2_hw.zip": zip_files(FILES), "bo_LATE_3_4_hw.zip": zip_files(FILES)}
+    (tmp_path / "submissions.zip").write_bytes(zip_files(inner))
     told, (ada, bo) = collect(tmp_path / "submissions.zip")
     assert told == "Canvas' download"
     assert (ada.problems, bo.problems) == ([], ["handed in late, says Canvas"])
@@ -172,16 +172,16 @@ def test_a_lie_about_the_size_is_found_out():
 
 
 def test_archives_nest_once_and_no_deeper():
-    inner = zipped({"a.py": b"1"})
-    assert read(zipped({"x.zip": inner})).files == {"a.py": b"1"}
-    deep = read(zipped({"x.zip": zipped({"y.zip": inner}), "b.py": b"2"}))
+    inner = zip_files({"a.py": b"1"})
+    assert read(zip_files({"x.zip": inner})).files == {"a.py": b"1"}
+    deep = read(zip_files({"x.zip": zip_files({"y.zip": inner}), "b.py": b"2"}))
     assert deep.files == {"b.py": b"2"}
     assert "an archive in an archive" in deep.problems[0]
 
 
 def test_a_damaged_archive_is_told_and_the_others_are_read(tmp_path):
-    (tmp_path / "ada.zip").write_bytes(zipped(FILES)[:-30])
-    (tmp_path / "bo.zip").write_bytes(zipped(FILES))
+    (tmp_path / "ada.zip").write_bytes(zip_files(FILES)[:-30])
+    (tmp_path / "bo.zip").write_bytes(zip_files(FILES))
     broken = bytearray(archive_of((entry("a.py"), os.urandom(500)), (entry("b.py"), b"b")))
     broken[60] ^= 255
     (tmp_path / "cem.zip").write_bytes(bytes(broken))
@@ -195,7 +195,7 @@ def test_a_damaged_archive_is_told_and_the_others_are_read(tmp_path):
 def test_junk_is_not_read():
     files = {"__MACOSX/._a.py": b"j", ".git/hooks/x.py": b"j", "w/.ipynb_checkpoints/a.py": b"j",
              "a.py": b"a", "notes.docx": b"j", "labs/x.mine-1.txt": b"m"}  # fmt: skip
-    assert set(read(zipped(files)).files) == {"a.py", "labs/x.mine-1.txt"}
+    assert set(read(zip_files(files)).files) == {"a.py", "labs/x.mine-1.txt"}
 
 
 def test_odd_names_are_harmless(tmp_path):

@@ -7,7 +7,7 @@ from collections import Counter
 from decimal import Decimal
 from operator import attrgetter
 
-from each import for_each
+from each import repeat_for_each
 
 from classroom.teaching.question import LEVELS
 from classroom.teaching.questions import CHAPTERS, questions_of
@@ -23,7 +23,7 @@ def fields(text) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(text) if name}
 
 
-@for_each("question", WITH_NUMBERS, NUMBER)
+@repeat_for_each("question", WITH_NUMBERS, NUMBER)
 def test_two_ways_agree_on_every_variant(question):
     for variant in question.variants():
         found, again = question.solve(**variant), question.again(**variant)
@@ -32,7 +32,7 @@ def test_two_ways_agree_on_every_variant(question):
             assert math.isclose(number, again[name], rel_tol=1e-6, abs_tol=1e-9), (variant, name)
 
 
-@for_each("question", WITH_NUMBERS, NUMBER)
+@repeat_for_each("question", WITH_NUMBERS, NUMBER)
 def test_the_standard_variant_is_what_was_worked_out_on_paper(question):
     again = question.again(**next(question.variants()))
     assert question.stated.keys() == again.keys()
@@ -41,7 +41,7 @@ def test_the_standard_variant_is_what_was_worked_out_on_paper(question):
         assert abs(number - again[name]) <= 0.51 * last_digit, name
 
 
-@for_each("question", QUESTIONS, NUMBER)
+@repeat_for_each("question", QUESTIONS, NUMBER)
 def test_every_number_in_an_answer_has_been_computed(question):
     given, solved = set(question.given), set(question.stated)
     assert fields(question.text) <= given
@@ -52,7 +52,7 @@ def test_every_number_in_an_answer_has_been_computed(question):
         assert not question.given
 
 
-@for_each("question", QUESTIONS, NUMBER)
+@repeat_for_each("question", QUESTIONS, NUMBER)
 def test_a_question_says_where_it_belongs_and_what_it_takes(question):
     assert question.part in PARTS
     assert question.number.split(".")[0] == str(int(question.chapter))

@@ -7,7 +7,7 @@ from class_of_students import files_with
 from exercise_names import EX
 
 from classroom.grading import course
-from classroom.grading.building import built_on
+from classroom.grading.building import find_called_exercises
 from classroom.grading.composing import compose, text_of
 from classroom.grading.finding import find_in_cells
 from classroom.grading.programs import read_program
@@ -223,11 +223,11 @@ def test_what_an_answer_is_built_on_is_read_from_its_calls():
     )
     statements = {"collectives": lab.statements}
     ring = lab.found["all_reduce_ring"].statements
-    assert built_on(ring, statements, ("collectives", "all_reduce_ring")) == {
+    assert find_called_exercises(ring, statements, ("collectives", "all_reduce_ring")) == {
         EX.reduce_scatter_ring
     }
     cell = read_program("a.py", b'c = lab("collectives")\ndef f(x):\n    c.all_to_all(x)\n')
-    assert built_on(cell.statements, statements) == {EX.all_to_all}
+    assert find_called_exercises(cell.statements, statements) == {EX.all_to_all}
 
 
 def test_solutions_stand_in_only_where_the_teacher_gives_them():

@@ -8,13 +8,13 @@ import pytest
 from answer_files import exercises_of_kind
 from class_of_students import files_with, hand_in
 from exercise_names import EX
-from trusted_place import Counting, TrustedPlace
+from trusted_place import LocalPlace, PlaceOpener
 
 from classroom.grading import course, facts, workers, writing
 from classroom.grading.collect import Submission
 from classroom.grading.command import main
 from classroom.grading.free import solution
-from classroom.grading.known import Known
+from classroom.grading.known import VerdictCache
 from coursekit.checking import find_exercise
 from coursekit.kit import Formula
 
@@ -25,7 +25,7 @@ HELPED = "def tree_seconds(n, mb, speed):\n    return (n - 1).bit_length() * mb 
 
 @pytest.fixture
 def task(tmp_path):
-    def make(*numbers, place=TrustedPlace):
+    def make(*numbers, place=LocalPlace):
         asked = course.asked(exercises=numbers)
         return workers.Task(tuple(asked), tmp_path / "out", place)
 
@@ -33,7 +33,7 @@ def task(tmp_path):
 
 
 def grade(task, files, student="ada"):
-    return workers.graded(Submission(student, "ada.zip", files), task)["answers"]
+    return workers.grade_submission(Submission(student, "ada.zip", files), task)["answers"]
 
 
 # ---- Partial credit ----
@@ -47,7 +47,7 @@ def test_what_always_gives_the_same_gets_nothing(number):
     for call in facts.calls_of(exercise):
         wanted = exercise.truth(*call)
         right, of = facts.facts_of(exercise, lambda *args, value=wanted: value)
-        assert facts.score_of(right, of, facts.for_nothing(exercise))[0] == 0.0
+        assert facts.score_of(right, of, facts.count_free_facts(exercise))[0] == 0.0
 
 
 def test_a_formula_that_is_right_in_some_cases_gets_their_share():
@@ -55,7 +55,7 @@ def test_a_formula_that_is_right_in_some_cases_gets_their_share():
     right, of = facts.facts_of(exercise, lambda name, n, X: (n - 1) * X / n)
     assert (right, of) == (9, 13)  # the 13th: no rounding
     # One number for all would be right for three collectives on as many ranks.
-    assert facts.for_nothing(exercise) == 3
+    assert facts.count_free_facts(exercise) == 3
     assert facts.score_of(right, of, 3) == (0.6, [6, 10])
 
 
@@ -80,7 +80,7 @@ def test_every_formula_gives_partial_credit(exercise):
 
 def need_all_facts(exercise):
     right, of = facts.facts_of(exercise, solution(exercise))
-    assert right == of > facts.for_nothing(exercise)
+    assert right == of > facts.count_free_facts(exercise)
 
 
 def test_scores_are_rounded_down_and_stay_below_one():
@@ -132,8 +132,8 @@ def test_what_is_built_on_a_missing_answer_says_so(task):
 
 
 def test_what_raises_in_the_check_itself_is_broken_and_not_kept(task, tmp_path):
-    class Failing(TrustedPlace):
-        def of_cell(self, source, name):
+    class Failing(LocalPlace):
+        def load_cell_function(self, source, name):
             raise RuntimeError("no pipes")
 
     found = grade(
@@ -145,7 +145,7 @@ def test_what_raises_in_the_check_itself_is_broken_and_not_kept(task, tmp_path):
 
 
 def test_nothing_is_judged_twice_but_what_has_changed(task, tmp_path):
-    made = task(*NUMBERS, place=Counting(tmp_path))
+    made = task(*NUMBERS, place=PlaceOpener(tmp_path))
     judged = tmp_path / "judged.txt"
     first = grade(made, files_with("02", {EX.tree_seconds: HELPED, EX.sent_bytes: SEND_TOO_MUCH}))
     assert (
@@ -168,7 +168,7 @@ def test_nothing_is_judged_twice_but_what_has_changed(task, tmp_path):
 
 
 def test_a_spoilt_file_is_judged_again(tmp_path):
-    known = Known(tmp_path)
+    known = VerdictCache(tmp_path)
     known.put({"a": 1}, "x", EX.tree_seconds)
     assert known.get("x", EX.tree_seconds) == {"a": 1}
     known.path("x", EX.tree_seconds).write_text('{"a"')
@@ -231,14 +231,14 @@ def test_the_form_of_the_results():
     ],
 )
 def test_a_mistake_in_the_command_is_one_sentence(words, said, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("classroom.grading.command.opener", lambda trust: TrustedPlace)
+    monkeypatch.setattr("classroom.grading.command.opener", lambda trust: LocalPlace)
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
     assert said in capsys.readouterr().err
 
 
 def test_the_whole_command(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("classroom.grading.command.opener", lambda trust: TrustedPlace)
+    monkeypatch.setattr("classroom.grading.command.opener", lambda trust: LocalPlace)
     hand_in(tmp_path / "class", "ada", files_with("02", {EX.tree_seconds: HELPED}), "zips")
     hand_in(tmp_path / "class", "bo", {"x.py": b"import os\n" + HELPED.encode()
             .replace(b"    return", b"    os.getpid()\n    return")}, "zips")  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 from class_of_students import files_with
 from exercise_names import EX
 from test_classroom_grading_workers import Deadly, judged
-from trusted_place import Counting
+from trusted_place import PlaceOpener
 
 from classroom.grading import course, workers
 from classroom.grading.collect import Submission
@@ -19,7 +19,7 @@ ANSWERS = {
 }
 
 
-class Ending:
+class WorkerKiller:
     """A task with it ends each worker at its start."""
 
     def __reduce__(self):
@@ -51,7 +51,7 @@ def test_only_the_answer_at_which_it_dies_goes_without_a_verdict(tmp_path):
     assert entry["answers"][EX.sent_bytes]["score"] == 0.6
     assert entry["problems"] == ["p", workers.ENDED]
     assert len(judged(tmp_path)) == 2  # the first was not judged once more
-    again = grade(tmp_path, Counting(tmp_path), files)  # which does not die there
+    again = grade(tmp_path, PlaceOpener(tmp_path), files)  # which does not die there
     assert states(again) == {
         EX.tree_seconds: "wrong",
         EX.chunk_to_send: "wrong",
@@ -61,6 +61,6 @@ def test_only_the_answer_at_which_it_dies_goes_without_a_verdict(tmp_path):
 
 
 def test_one_that_dies_before_any_answer_ends_after_a_few_tries(tmp_path):
-    entry = grade(tmp_path, Ending(), files_with("02", ANSWERS))
+    entry = grade(tmp_path, WorkerKiller(), files_with("02", ANSWERS))
     assert states(entry) == dict.fromkeys(ANSWERS, "broken")
     assert entry["problems"] == ["p", workers.ENDED]

@@ -4,7 +4,7 @@ import pytest
 from answer_files import solution_of
 from class_of_students import files_with
 from exercise_names import EX
-from trusted_place import TrustedPlace
+from trusted_place import LocalPlace
 
 from classroom.grading import course, workers
 from classroom.grading.collect import Submission
@@ -21,9 +21,9 @@ UNREADABLE = b"\ndef reduce_scatter_ring(chunks, group=None):\n    return (\n"
 def test_a_given_solution_stands_in_for_an_answer_that_is_asked_for_too(tmp_path):
     files = files_with("02", {EX.all_reduce_ring: solution_of(find_exercise(EX.all_reduce_ring))})
     task = workers.Task(
-        ASKED, tmp_path, TrustedPlace, frozenset({EX.reduce_scatter_ring, EX.all_gather_ring})
+        ASKED, tmp_path, LocalPlace, frozenset({EX.reduce_scatter_ring, EX.all_gather_ring})
     )
-    found = workers.graded(Submission("ada", "ada.zip", files), task)["answers"]
+    found = workers.grade_submission(Submission("ada", "ada.zip", files), task)["answers"]
     assert {number: one["state"] for number, one in found.items()} == {
         EX.reduce_scatter_ring: "missing", EX.all_reduce_ring: "right"}  # fmt: skip
 
@@ -32,20 +32,20 @@ def judge_of(given, programs, more=b""):
     files = files_with("02", programs)
     files["labs/collectives.py"] += more
     read = [read_program(name, data) for name, data in files.items()]
-    return Judge(answers_in(ASKED, read, frozenset(given)), TrustedPlace, None)
+    return Judge(answers_in(ASKED, read, frozenset(given)), LocalPlace, None)
 
 
 @pytest.mark.parametrize("given, said", [
     ({EX.reduce_scatter_ring}, ""), ((), "2.8 builds on 2.6, which is missing"),
 ])  # fmt: skip
 def test_what_is_given_is_not_missing_below(given, said):
-    assert judge_of(given, {EX.all_reduce_ring: RING}).missing_below(OF_RING) == said
+    assert judge_of(given, {EX.all_reduce_ring: RING}).report_missing_dependency(OF_RING) == said
 
 
-def blamed(judge) -> dict:
+def blame_ring(judge) -> dict:
     with judge:
         judge.states[EX.reduce_scatter_ring] = "wrong"
-        return judge.blamed(OF_RING, judge.answers.found[EX.all_reduce_ring])
+        return judge.blame_dependency(OF_RING, judge.answers.found[EX.all_reduce_ring])
 
 
 def test_who_has_written_a_wrong_one_is_told_so_although_a_solution_is_given():
@@ -54,7 +54,7 @@ def test_who_has_written_a_wrong_one_is_told_so_although_a_solution_is_given():
     said = (
         f"{EX.all_reduce_ring} builds on {EX.reduce_scatter_ring}, which is wrong: that comes first"
     )
-    assert blamed(judge_of({EX.reduce_scatter_ring}, own | {EX.all_reduce_ring: RING})) == {
+    assert blame_ring(judge_of({EX.reduce_scatter_ring}, own | {EX.all_reduce_ring: RING})) == {
         "reasons": [said]
     }
 
@@ -62,10 +62,10 @@ def test_who_has_written_a_wrong_one_is_told_so_although_a_solution_is_given():
 def test_one_that_cannot_be_read_is_not_blamed_where_the_solution_has_run():
     with_solution = judge_of({EX.reduce_scatter_ring}, {EX.all_reduce_ring: RING}, UNREADABLE)
     assert with_solution.answers.found[EX.reduce_scatter_ring].state == "wrong"
-    assert with_solution.missing_below(OF_RING) == ""
-    assert blamed(with_solution) == {}
+    assert with_solution.report_missing_dependency(OF_RING) == ""
+    assert blame_ring(with_solution) == {}
     without = judge_of((), {EX.all_reduce_ring: RING}, UNREADABLE)
     assert (
-        without.missing_below(OF_RING)
+        without.report_missing_dependency(OF_RING)
         == f"{EX.all_reduce_ring} builds on {EX.reduce_scatter_ring}, which cannot be read"
     )

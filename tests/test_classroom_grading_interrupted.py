@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from class_of_students import files_with, hand_in
 from exercise_names import EX
-from trusted_place import TrustedPlace
+from trusted_place import LocalPlace
 
 from classroom.grading import command, course, workers, writing
 from classroom.grading.command import INTERRUPTED, main
@@ -56,10 +56,10 @@ def test_an_interrupted_grading_that_loses_nothing_is_written(finish, tmp_path):
     assert finish(ada=("right", "waiting")) == 1
     assert finish(ada=("right", "waiting"), bo=("wrong", "waiting")) == 2
     results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert writing.waiting_in(results) == {("ada", EX.sent_bytes), ("bo", EX.sent_bytes)}
+    assert writing.find_waiting_answers(results) == {("ada", EX.sent_bytes), ("bo", EX.sent_bytes)}
     assert finish(ada=("wrong", "right"), bo=("wrong", "right")) == 0
     results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert writing.waiting_in(results) == set()
+    assert writing.find_waiting_answers(results) == set()
 
 
 def test_what_waits_has_no_score_and_is_in_no_sum(finish, tmp_path):
@@ -71,33 +71,33 @@ def test_what_waits_has_no_score_and_is_in_no_sum(finish, tmp_path):
 
 
 def test_the_rest_is_looked_up_and_nothing_of_it_is_run(tmp_path):
-    class Unopened(TrustedPlace):
+    class UntouchablePlace(LocalPlace):
         def __init__(self, files):
             raise AssertionError("nothing is to be run")
 
-    task = workers.Task(tuple(ASKED), tmp_path, TrustedPlace)
+    task = workers.Task(tuple(ASKED), tmp_path, LocalPlace)
     submission = workers.Submission("ada", "x", files_with("02", {EX.tree_seconds: HELPED}))
-    first = workers.graded(submission, task)["answers"]
+    first = workers.grade_submission(submission, task)["answers"]
     submission.files = files_with(
         "02", {EX.tree_seconds: HELPED, EX.sent_bytes: "def sent_bytes(a, n, X): 0\n"}
     )
     skipped = dict.fromkeys((EX.tree_seconds, EX.sent_bytes), workers.WAITING)
-    unopened = workers.Task(tuple(ASKED), tmp_path, Unopened)
-    found = workers.graded(submission, unopened, skipped=skipped)["answers"]
+    unopened = workers.Task(tuple(ASKED), tmp_path, UntouchablePlace)
+    found = workers.grade_submission(submission, unopened, skipped=skipped)["answers"]
     assert found[EX.tree_seconds] == first[EX.tree_seconds]
     assert (first[EX.tree_seconds]["state"], found[EX.sent_bytes]["state"]) == ("right", "waiting")
     assert "sent_bytes" in found[EX.sent_bytes]["source"]
-    assert workers.graded(submission, task)["answers"][EX.sent_bytes]["state"] == "wrong"
+    assert workers.grade_submission(submission, task)["answers"][EX.sent_bytes]["state"] == "wrong"
 
 
 @pytest.mark.parametrize("step", ["collect", "finish"])
 def test_an_interrupt_beside_the_judging_is_one_sentence(step, tmp_path, monkeypatch, capsys):
-    def interrupted(*_):
+    def raise_interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "opener", lambda trust: TrustedPlace)
+    monkeypatch.setattr(command, "opener", lambda trust: LocalPlace)
     monkeypatch.setattr(command, "all_of", lambda *_: ([], True))
-    monkeypatch.setattr(command, step, interrupted)
+    monkeypatch.setattr(command, step, raise_interrupt)
     hand_in(tmp_path, "ada", {"a.py": b""}, "folders")
     assert (
         main([str(tmp_path), "--exercises", EX.tree_seconds, "--out", str(tmp_path / "o")])

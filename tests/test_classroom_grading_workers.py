@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from class_of_students import files_with, zipped
+from class_of_students import files_with, zip_files
 from exercise_names import EX
 from helpers import alive, environment, family, wait_until
-from trusted_place import JUDGED, Counting
+from trusted_place import JUDGED, PlaceOpener
 
 from classroom.grading import command, course, workers
 from classroom.grading.collect import Submission
@@ -40,7 +40,7 @@ def submissions():
 
 def task_in(folder, seconds=1.0):
     asked = tuple(course.asked(exercises=[EX.tree_seconds]))
-    return workers.Task(asked, folder / "out", Counting(folder, seconds))
+    return workers.Task(asked, folder / "out", PlaceOpener(folder, seconds))
 
 
 def grade_in(folder: Path):
@@ -52,8 +52,8 @@ def command_in(folder: Path):
     """`make grade`, with a place that takes a second for an answer."""
     for one in submissions():
         (folder / "class").mkdir(exist_ok=True)
-        (folder / "class" / f"{one.student}.zip").write_bytes(zipped(one.files))
-    command.opener = lambda trust: Counting(folder, 1.0)
+        (folder / "class" / f"{one.student}.zip").write_bytes(zip_files(one.files))
+    command.opener = lambda trust: PlaceOpener(folder, 1.0)
     given = [str(folder / "class"), "--exercises", EX.tree_seconds, "--jobs", "2", "--out"]
     raise SystemExit(command.main([*given, str(folder / "out")]))
 
@@ -137,17 +137,17 @@ def test_a_worker_that_dies_costs_its_student_alone(tmp_path):
     assert found["s1"]["problems"] == [workers.ENDED]
 
 
-class Deadly(Counting):
+class Deadly(PlaceOpener):
     """Opens a place that ends the grader's own process at the answer of student 1."""
 
     def __call__(self, files):
         place = super().__call__(files)
-        of_cell = place.of_cell
+        load_cell_function = place.load_cell_function
 
-        def ending(source, name):
+        def load_or_exit(source, name):
             if "return 1 *" in source:
                 os._exit(9)
-            return of_cell(source, name)
+            return load_cell_function(source, name)
 
-        place.of_cell = ending
+        place.load_cell_function = load_or_exit
         return place

@@ -11,13 +11,13 @@ from functools import cache
 
 import pytest
 from answer_files import all_answers
-from each import for_each
+from each import repeat_for_each
 from exercise_names import EX
-from handouts import files_of, handout_in, in_course, told, with_original_checks
+from handouts import copy_with_original_checks, files_of, handout_in, run_in_course, told
 
 from classroom.handout.contents import contents_of
 from classroom.handout.files import handout_files
-from classroom.handout.packing import folder_of, zipped
+from classroom.handout.packing import folder_of, zip_handout
 from classroom.handout.readme import readme_of
 from coursekit import build
 from coursekit.chapters import exercise_folders
@@ -46,7 +46,7 @@ def test_two_builds_give_the_same_bytes(tmp_path):
     (archive,) = tmp_path.glob("*.zip")
     files = files_of("02")
     assert archive.name == f"{folder_of(files)}.zip"
-    assert archive.read_bytes() == zipped(files)
+    assert archive.read_bytes() == zip_handout(files)
     with zipfile.ZipFile(archive) as opened:
         names = {name.partition("/")[2] for name in opened.namelist()}
     folder = tmp_path / archive.stem
@@ -149,7 +149,7 @@ except Exception as error:
 
 
 def test_checks_work_there_and_labs_say_what_is_unsolved(course):
-    done = in_course(course, "-c", ASKED)
+    done = run_in_course(course, "-c", ASKED)
     assert done.returncode == 0, done.stderr
     assert "labs/collectives.py, all 7 functions: unwritten" in done.stdout
     assert done.stdout.count("\npassed\n") == 1
@@ -162,7 +162,7 @@ def test_checks_work_there_and_labs_say_what_is_unsolved(course):
 @pytest.mark.parametrize("number", [EX.tree_seconds, EX.card_bytes])
 def test_answers_are_told_what_the_original_checks_tell(number, course):
     answers = [answer for answer in all_answers() if answer.exercise.number == number]
-    original = with_original_checks(course, course.parent / f"original-{number}")
+    original = copy_with_original_checks(course, course.parent / f"original-{number}")
     compiled = told(course, answers)
     assert compiled == told(original, answers)
     assert sum(text.endswith("passed") for text in compiled) >= 2
@@ -173,12 +173,12 @@ def test_each_lab_can_be_read_before_anything_is_solved(tmp_path):
     folder = handout_in(tmp_path / "handout", solved=False)
     labs = [path.stem for path in sorted((folder / "labs").glob("*.py"))]
     program = f"from pedagogy_lib import lab\nfor name in {labs}: lab(name)"
-    done = in_course(folder, "-c", program)
+    done = run_in_course(folder, "-c", program)
     assert done.returncode == 0, done.stderr
     assert "cannot be read" not in done.stdout + done.stderr
 
 
-@for_each("source", build.sources())
+@repeat_for_each("source", build.sources())
 @pytest.mark.deep
 def test_each_part_names_its_labs_so_that_they_are_found(source):
     """`lab("collectives")`: a handout has the labs that a part calls by a name of its own."""

@@ -7,7 +7,7 @@ import zipfile
 import pytest
 from handouts import files_of
 
-from classroom.handout.reviewed import unreviewed
+from classroom.handout.reviewed import find_unreviewed_leaks
 from classroom.handout.searching import answers, search
 
 RING = "chapters/ch02_collectives/labs/collectives.py all_reduce_ring"
@@ -20,7 +20,7 @@ def found_in(name, data: bytes) -> set[str]:
     return {found.piece.whose for found in search({name: data})}
 
 
-def planted(text) -> dict[str, bytes]:
+def plant_code(text) -> dict[str, bytes]:
     """The same code in all the places in which it may hide."""
     notebook = {"cells": [{"cell_type": "code", "source": ["x = 1\n", text]}]}
     words = {
@@ -40,9 +40,9 @@ def planted(text) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("place", planted("x"))
+@pytest.mark.parametrize("place", plant_code("x"))
 def test_a_planted_answer_is_found(place):
-    assert RING in found_in(place, planted(RENAMED)[place])
+    assert RING in found_in(place, plant_code(RENAMED)[place])
 
 
 def test_the_whole_of_an_answer_is_found_as_a_lambda_a_function_and_a_text():
@@ -64,9 +64,9 @@ def test_every_exercise_has_pieces_that_are_searched():
 
 
 def test_no_answer_is_in_a_handout():
-    assert list(map(str, unreviewed(search(files_of("02"))))) == []
+    assert list(map(str, find_unreviewed_leaks(search(files_of("02"))))) == []
 
 
 @pytest.mark.deep
 def test_no_answer_is_in_the_handout_of_everything():
-    assert list(map(str, unreviewed(search(files_of())))) == []
+    assert list(map(str, find_unreviewed_leaks(search(files_of())))) == []

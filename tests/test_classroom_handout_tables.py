@@ -3,7 +3,7 @@
 import pytest
 from answer_files import all_answers, exercises_of_kind
 from coursekit.content.ch09_three_dimensions.exercises.meshes import meshes_tried
-from handouts import handout_in, told, with_original_checks
+from handouts import copy_with_original_checks, handout_in, told
 
 from coursekit.chapters import exercise_folders
 from coursekit.kit import Formula, RankExercise
@@ -15,7 +15,7 @@ FORMULAS = [exercise.number for exercise in exercises_of_kind(Formula)]
 def courses(tmp_path_factory):
     """A handout of everything, and the same with the original checks."""
     handout = handout_in(tmp_path_factory.mktemp("all") / "handout")
-    return handout, with_original_checks(handout, handout.parent / "original")
+    return handout, copy_with_original_checks(handout, handout.parent / "original")
 
 
 @pytest.mark.deep

@@ -8,7 +8,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from classroom.handout.contents import Contents
-from classroom.handout.files import with_version
+from classroom.handout.files import add_version_file
 from classroom.handout.packing import write_files, write_handout
 from coursekit import updating
 from coursekit.updating import update
@@ -74,7 +74,7 @@ NEW = {
 
 def handout(files) -> dict[str, bytes]:
     contents = Contents((), (), (), own=frozenset(), first=(), names=("02",), is_whole=False)
-    return with_version(dict(files), contents)
+    return add_version_file(dict(files), contents)
 
 
 def put(folder, files):
@@ -210,12 +210,12 @@ def test_an_interruption_loses_nothing(course, newer, monkeypatch, after):
     path = write_in_copy(course, _2="def cell(x):\n    return x", own="7")
     replace, count = os.replace, iter(range(100))
 
-    def interrupted(*names):
+    def replace_or_interrupt(*names):
         if next(count) == after:
             raise KeyboardInterrupt
         replace(*names)
 
-    monkeypatch.setattr(updating.os, "replace", interrupted)
+    monkeypatch.setattr(updating.os, "replace", replace_or_interrupt)
     with pytest.raises(KeyboardInterrupt):
         update(str(newer), course)
     monkeypatch.undo()

@@ -10,7 +10,7 @@ import pytest
 from hostile_answers import HONEST_ANSWER, Grounds, all_attacks, verdict_on
 from walls_here import USABLE, processes_of
 
-from classroom.sandbox import Limits, opened
+from classroom.sandbox import Limits, open_sandbox
 from coursekit.kit import diagnoses
 
 ATTACKS = all_attacks()
@@ -50,7 +50,7 @@ def place_of():
 
         def place_of(way):
             if way not in places:
-                places[way] = stack.enter_context(opened({}, way, LIMITS))
+                places[way] = stack.enter_context(open_sandbox({}, way, LIMITS))
             users.add(places[way].connection.walled.user)  # another one after each that has died
             return places[way]
 

@@ -12,7 +12,7 @@ from walls_here import USABLE
 
 from classroom.grading import course, workers, writing
 from classroom.grading.collect import Submission
-from classroom.sandbox import Limits, opened
+from classroom.sandbox import Limits, open_sandbox
 from coursekit.checking import find_exercise
 
 HEAD = "def tree_seconds(n, megabytes, speed):\n"
@@ -27,16 +27,18 @@ ENDS = {
 }
 
 
-def graded(answer, tmp_path, way="trust", limits=None) -> dict:
+def grade_answer(answer, tmp_path, way="trust", limits=None) -> dict:
     given = {EX.tree_seconds: answer, EX.card_bytes: solution_of(find_exercise(EX.card_bytes))}
     asked = tuple(course.asked(exercises=list(given)))
-    task = workers.Task(asked, tmp_path / "out", partial(opened, way=way, limits=limits))
-    return workers.graded(Submission("ada", "x", files_with("02", given)), task)["answers"]
+    task = workers.Task(asked, tmp_path / "out", partial(open_sandbox, way=way, limits=limits))
+    return workers.grade_submission(Submission("ada", "x", files_with("02", given)), task)[
+        "answers"
+    ]
 
 
 @parametrize("how", [*ENDS], quick=1)
 def test_an_answer_that_ends_is_wrong_and_the_next_one_is_judged(how, tmp_path):
-    answers = graded(HEAD + ENDS[how], tmp_path, limits=Limits(seconds=2.0))
+    answers = grade_answer(HEAD + ENDS[how], tmp_path, limits=Limits(seconds=2.0))
     assert answers[EX.card_bytes]["state"] == "right"
     assert answers[EX.tree_seconds]["state"] == "wrong"
     assert answers[EX.tree_seconds]["score"] < 1
@@ -44,7 +46,7 @@ def test_an_answer_that_ends_is_wrong_and_the_next_one_is_judged(how, tmp_path):
 
 @pytest.mark.deep
 def test_code_that_nests_without_end_is_not_read(tmp_path):
-    answers = graded(HEAD + "    return " + "1 + " * 1500 + "1\n", tmp_path)
+    answers = grade_answer(HEAD + "    return " + "1 + " * 1500 + "1\n", tmp_path)
     assert answers[EX.tree_seconds]["state"] != "broken"
     assert answers[EX.card_bytes]["state"] in (
         "right",
@@ -54,7 +56,7 @@ def test_code_that_nests_without_end_is_not_read(tmp_path):
 
 def test_a_process_that_does_not_begin_is_not_the_students_fault(tmp_path, monkeypatch):
     monkeypatch.setattr("classroom.sandbox.connection.Connection.await_ready", never)
-    assert {one["state"] for one in graded(HEAD + "    return 1\n", tmp_path).values()} == {
+    assert {one["state"] for one in grade_answer(HEAD + "    return 1\n", tmp_path).values()} == {
         "broken"
     }
 
@@ -75,7 +77,7 @@ SLOW = "    import time\n    time.sleep(0.4)\n    return (n - 1).bit_length() * 
 
 @pytest.mark.deep
 def test_all_calls_of_an_answer_have_one_limit(tmp_path):
-    answers = graded(HEAD + SLOW, tmp_path, limits=Limits(seconds=30.0, seconds_in_all=1.5))
+    answers = grade_answer(HEAD + SLOW, tmp_path, limits=Limits(seconds=30.0, seconds_in_all=1.5))
     assert answers[EX.tree_seconds]["state"] == "wrong"
     assert "any more after 1.5 s in all its calls" in answers[EX.tree_seconds]["what"]
     assert answers[EX.card_bytes]["state"] == "right"
@@ -96,11 +98,11 @@ LEAVES = """    import os
 @needs.mark("walls")
 def test_what_an_answer_leaves_in_files_does_not_stop_the_next_one(tmp_path):
     limits = Limits(disk_bytes=64 * 2**20)
-    answers = graded(HEAD + LEAVES, tmp_path, USABLE[0], limits)
+    answers = grade_answer(HEAD + LEAVES, tmp_path, USABLE[0], limits)
     assert answers[EX.card_bytes]["state"] == "right", answers[EX.card_bytes]
 
 
 def test_whole_numbers_of_any_length_are_only_wrong(tmp_path):
-    answers = graded(HEAD + "    return 10 ** 5000\n", tmp_path)
+    answers = grade_answer(HEAD + "    return 10 ** 5000\n", tmp_path)
     assert answers[EX.tree_seconds]["state"] == "wrong"
     assert "got a number of 5000 digits" in answers[EX.tree_seconds]["what"]

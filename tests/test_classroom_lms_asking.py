@@ -36,7 +36,7 @@ def ask(tmp_path, monkeypatch):
     def asked(student):
         question = {"submission": str(tmp_path / "submitted"), "student": student}
         course = tmp_path / "course"
-        return nbgrader_asking.asked_of_course("python", course, LOG, question)["at"]
+        return nbgrader_asking.ask_course("python", course, LOG, question)["at"]
 
     asked.program = program
     asked.begin = lambda wishes: nbgrader_asking.begin("python", tmp_path / "course", wishes)

@@ -12,14 +12,14 @@ import needs
 import pytest
 from exercise_names import EX
 
-from classroom.grading.course import as_asked
+from classroom.grading.course import describe_exercise
 from classroom.grading.finding import find_in_cells
 from classroom.grading.programs import read_program
-from classroom.handout.reviewed import unreviewed
+from classroom.handout.reviewed import find_unreviewed_leaks
 from classroom.handout.searching import search
 from classroom.lms import assignment
 from classroom.lms.__main__ import main
-from classroom.lms.cells import taken_apart
+from classroom.lms.cells import split_cell
 from coursekit.build import sources
 from coursekit.checking import exercises_of
 
@@ -96,7 +96,7 @@ def statements_in(cells, with_checks=True) -> list[str]:
         marks = cell.metadata.get("nbgrader", {})
         if cell.cell_type == "code" and not marks.get("locked"):
             exercises = {str(number): 1 for number in NUMBERS} if with_checks else {}
-            rest, _ = taken_apart(cell.source, exercises)
+            rest, _ = split_cell(cell.source, exercises)
             found += map(ast.unparse, ast.parse(rest).body)
     return found
 
@@ -105,10 +105,10 @@ NUMBERS = [n for chapter in WITH_EXERCISES for n in exercises_of(str(int(chapter
 
 
 def test_no_answer_is_in_an_assignment():
-    assert unreviewed(search(handed_out("02"))) == []
+    assert find_unreviewed_leaks(search(collect_handout_files("02"))) == []
 
 
-def handed_out(chapter) -> dict[str, bytes]:
+def collect_handout_files(chapter) -> dict[str, bytes]:
     """With the names that they have in a handout, by which found pieces are reviewed."""
     files = files_of(chapter)
     return {n if "/" in n else f"notebooks/{n}": data for n, data in files.items()}
@@ -116,11 +116,11 @@ def handed_out(chapter) -> dict[str, bytes]:
 
 def test_a_cell_is_taken_apart():
     exercises = {EX.reduce_scatter_ring: 1, EX.all_gather_ring: 1}
-    rest, checks = taken_apart(f'x = 1\ncheck("{EX.reduce_scatter_ring}", x)\ny = 2\n', exercises)
+    rest, checks = split_cell(f'x = 1\ncheck("{EX.reduce_scatter_ring}", x)\ny = 2\n', exercises)
     assert rest == "x = 1\ny = 2" and [one.text for one in checks] == [
         f'check("{EX.reduce_scatter_ring}", x)'
     ]
-    rest, checks = taken_apart(
+    rest, checks = split_cell(
         f'display(check("{EX.reduce_scatter_ring}"), check("{EX.all_gather_ring}"))', exercises
     )
     assert rest == "" and [one.number for one in checks] == [
@@ -128,14 +128,14 @@ def test_a_cell_is_taken_apart():
         EX.all_gather_ring,
     ]
     for source in ('check("9.9", x)', f'print(check("{EX.reduce_scatter_ring}"))', "display(x)"):
-        assert taken_apart(source, exercises) == (source, [])
+        assert split_cell(source, exercises) == (source, [])
 
 
 def test_an_answer_in_an_assignments_cell_is_found():
     files = files_of("02")
     text = files["02d_bytes_of_all.ipynb"].decode().replace("...  # your code here", "return 1")
     program = read_program("02d_bytes_of_all.ipynb", text.encode())
-    found = find_in_cells(as_asked(exercises_of("2")[EX.sent_bytes]), [program])
+    found = find_in_cells(describe_exercise(exercises_of("2")[EX.sent_bytes]), [program])
     assert found.state == "written" and "def sent_bytes" in found.source
 
 

@@ -15,7 +15,7 @@ import pytest
 from answer_files import solution_of
 from exercise_names import EX
 
-from classroom.handout.reviewed import unreviewed
+from classroom.handout.reviewed import find_unreviewed_leaks
 from classroom.handout.searching import search
 from classroom.lms import gradescope, in_container, judging
 from classroom.lms.__main__ import main
@@ -84,7 +84,7 @@ def submit(folder, program):
     for name in ("submission", "results"):
         shutil.rmtree(folder / name, ignore_errors=True)
         (folder / name).mkdir()
-    text = build.dump(build.to_notebook(program, "02d_bytes_of_all"))
+    text = build.dump(build.make_notebook(program, "02d_bytes_of_all"))
     (folder / "submission" / "02d_bytes_of_all.ipynb").write_text(text)
 
 
@@ -150,7 +150,7 @@ def test_another_user_can_read_no_answer(autograder):
     readable = {path.removeprefix(f"{autograder}/source/") for path in told}
     assert readable == {"asked.json", "setup.sh", "run_autograder", "course/.venv/bin/python"}
     contents = {name: (autograder / "source" / name).read_bytes() for name in readable}
-    assert unreviewed(search(contents)) == []
+    assert find_unreviewed_leaks(search(contents)) == []
 
 
 # ---- What it says ----
@@ -206,9 +206,16 @@ def test_what_was_judged_in_time_counts(monkeypatch):
         "given": "",
     }
     said = []
-    assert judging.judged_in_time(question | {"seconds": -1.0}, said.append) == [EX.swap] == said
+    assert (
+        judging.judge_before_deadline(question | {"seconds": -1.0}, said.append)
+        == [EX.swap]
+        == said
+    )
     assert asked == [[EX.swap, EX.all_reduce_ring], [EX.swap]]
-    assert judging.judged_in_time(question | {"seconds": math.inf}) == [EX.swap, EX.all_reduce_ring]
+    assert judging.judge_before_deadline(question | {"seconds": math.inf}) == [
+        EX.swap,
+        EX.all_reduce_ring,
+    ]
 
 
 ENDLESS = """\
@@ -236,12 +243,12 @@ def test_what_was_judged_counts_if_it_is_killed(tmp_path, monkeypatch, capsys, h
     monkeypatch.setattr(in_container.sys, "executable", str(program))
     asked = {"exercises": [{"number": n} for n in (EX.swap, EX.all_reduce_ring, EX.sent_bytes)],
              "minutes": (in_container.LEFT_SECONDS + 3) / 60}  # fmt: skip
-    found = in_container.judged_apart(tmp_path, asked, None)
+    found = in_container.judge_in_process(tmp_path, asked, None)
     assert found["answers"].keys() == {EX.swap, EX.all_reduce_ring}
     assert said in capsys.readouterr().out
     none = {"exercises": [], "minutes": asked["minutes"]}
     program.write_text("#!/bin/sh\nexit 4\n")
-    assert in_container.judged_apart(tmp_path, none, None) == {
+    assert in_container.judge_in_process(tmp_path, none, None) == {
         "error": "the judging ended with 4"
     }  # fmt: skip
 

@@ -9,7 +9,7 @@ from answer_files import solution_of
 from exercise_names import EX
 from nbgrader_classes import SENT, SWAP, Course, answer, changed, marks
 
-from classroom.handout.reviewed import unreviewed
+from classroom.handout.reviewed import find_unreviewed_leaks
 from classroom.handout.searching import search
 from coursekit.checking import find_exercise
 
@@ -50,7 +50,7 @@ def right(number) -> str:
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory):
+def nbgrader_course(tmp_path_factory):
     """A course after generate_assignment, autograde, generate_feedback and export."""
     if needs.is_missing("nbgrader"):
         needs.skip("nbgrader")
@@ -60,19 +60,19 @@ def graded(tmp_path_factory):
         "db", "assignment", "add", "02_collectives", "--duedate=2026-01-01 00:00:00 UTC"
     )
     course.set("c.LateSubmissionPlugin.penalty_method = 'zero'")
-    ada = course.handed_in("ada")
+    ada = course.hand_in("ada")
     answer(ada / SENT, right(EX.sent_bytes))
     answer(ada / SWAP, right(EX.swap))
     (ada / SWAP).rename(ada / "my swap.ipynb")  # nbgrader knows none of this name
-    answer(course.handed_in("bob") / SENT, TOO_FEW)
-    course.handed_in("eve")
-    answer(course.handed_in("lou") / SENT, LOOKED_AT)
-    zoe = course.handed_in("zoe")
+    answer(course.hand_in("bob") / SENT, TOO_FEW)
+    course.hand_in("eve")
+    answer(course.hand_in("lou") / SENT, LOOKED_AT)
+    zoe = course.hand_in("zoe")
     (zoe / "timestamp.txt").write_text("2026-01-02 00:00:00 UTC")  # a day late
     answer(zoe / SENT, right(EX.sent_bytes))
     for name in (SENT, SWAP):
         (zoe / name).rename(zoe / f"zoe's {name}")
-    mal = course.handed_in("mal")
+    mal = course.hand_in("mal")
     answer(mal / SENT, FORGER)
     changed(mal / SENT, forge)
     (mal / SWAP).write_text("{ no notebook")
@@ -83,8 +83,8 @@ def graded(tmp_path_factory):
     return course
 
 
-def test_the_scores_are_those_of_the_checks(graded):
-    assert graded.grades() == {
+def test_the_scores_are_those_of_the_checks(nbgrader_course):
+    assert nbgrader_course.grades() == {
         ("ada", EX.swap): (1.0, False),
         ("ada", EX.sent_bytes): (1.0, False),
         ("ada", EX.all_to_all): (0.0, False),
@@ -106,8 +106,8 @@ def test_the_scores_are_those_of_the_checks(graded):
     }
 
 
-def test_nbgrader_exports_them(graded):
-    lines = (graded.folder / "grades.csv").read_text().splitlines()[1:]
+def test_nbgrader_exports_them(nbgrader_course):
+    lines = (nbgrader_course.folder / "grades.csv").read_text().splitlines()[1:]
     found = {line.split(",")[3]: line.split(",")[-4:] for line in lines}
     nothing = ["0.0", "0.0", "0.0", "3.0"]  # points, penalty, score, of
     assert found == {
@@ -116,45 +116,45 @@ def test_nbgrader_exports_them(graded):
     }  # fmt: skip
 
 
-def test_feedback_has_the_checks_own_words_at_the_exercise(graded):
+def test_feedback_has_the_checks_own_words_at_the_exercise(nbgrader_course):
     told = " ".join(re.sub(r"<(style|script).*?</\1>|<[^>]+>", " ",
-                           graded.feedback("bob", SENT), flags=re.DOTALL).split())  # fmt: skip
+                           nbgrader_course.feedback("bob", SENT), flags=re.DOTALL).split())  # fmt: skip
     at_it = told[told.index("Grade cell: exercise-2-9 Score: 0.6 / 1.0") :]
     words = "this is half of it: an all-reduce is a reduce-scatter and an all-gather."
     assert 0 < at_it.index(words) < at_it.index("6 of 10 cases hold: 0.6 of 1 point") < 1000
-    assert "sent_bytes: it is as it was handed out" in graded.feedback("eve", SENT)
+    assert "sent_bytes: it is as it was handed out" in nbgrader_course.feedback("eve", SENT)
 
 
-def test_what_a_student_writes_is_shown_as_text(graded):
-    told = graded.feedback("mal", SENT)
+def test_what_a_student_writes_is_shown_as_text(nbgrader_course):
+    told = nbgrader_course.feedback("mal", SENT)
     assert SCRIPT not in told and "&lt;script&gt;teacher.grade(100)&lt;/script&gt;" in told
-    assert "cannot be read as a notebook" in graded.feedback("mal", SWAP)
-    assert "Nothing was handed in under this name" in graded.feedback("zoe", SENT)
+    assert "cannot be read as a notebook" in nbgrader_course.feedback("mal", SWAP)
+    assert "Nothing was handed in under this name" in nbgrader_course.feedback("zoe", SENT)
 
 
-def test_labs_stay_as_they_were_handed_in(graded):
-    labs = graded.folder / "autograded" / "mal" / "02_collectives" / "labs"
+def test_labs_stay_as_they_were_handed_in(nbgrader_course):
+    labs = nbgrader_course.folder / "autograded" / "mal" / "02_collectives" / "labs"
     assert (labs / "collectives.py").read_text() == "MINE = 1\n"
     assert "def " in (labs / "across_machines.py").read_text()
 
 
-def test_the_teacher_is_told_what_to_decide(graded):
-    assert re.search(r"lou, exercise 2\.9: yours to decide: .*eval", graded.said)
-    assert "mal: 02_collectives.ipynb is no notebook that can be read" in graded.said
+def test_the_teacher_is_told_what_to_decide(nbgrader_course):
+    assert re.search(r"lou, exercise 2\.9: yours to decide: .*eval", nbgrader_course.said)
+    assert "mal: 02_collectives.ipynb is no notebook that can be read" in nbgrader_course.said
 
 
-def test_nothing_is_released_that_answers(graded):
-    folder = graded.folder / "release"
+def test_nothing_is_released_that_answers(nbgrader_course):
+    folder = nbgrader_course.folder / "release"
     files = {path.relative_to(folder / "02_collectives").as_posix(): path.read_bytes()
              for path in folder.rglob("*") if path.is_file()}  # fmt: skip
     named = {n if "/" in n else f"notebooks/{n}": data for n, data in files.items()}
-    assert f"notebooks/{SENT}" in named and unreviewed(search(named)) == []
+    assert f"notebooks/{SENT}" in named and find_unreviewed_leaks(search(named)) == []
 
 
-def test_wishes_by_which_nobody_can_be_judged_are_told_once(graded):
-    graded.set("c.Judged.given = '77'")
-    before = graded.grades()
+def test_wishes_by_which_nobody_can_be_judged_are_told_once(nbgrader_course):
+    nbgrader_course.set("c.Judged.given = '77'")
+    before = nbgrader_course.grades()
     with pytest.raises(AssertionError) as told:
-        graded.nbgrader("autograde", "02_collectives", "--force")
+        nbgrader_course.nbgrader("autograde", "02_collectives", "--force")
     assert str(told.value).count("there is no chapter or part 77") == 1
-    assert "Traceback" not in str(told.value) and graded.grades() == before
+    assert "Traceback" not in str(told.value) and nbgrader_course.grades() == before

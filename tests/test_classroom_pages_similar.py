@@ -29,7 +29,7 @@ def entry_of(exercise) -> dict:
     return next(one for one in entries(chapter) if one["number"] == exercise.number)
 
 
-def retyped(source: str, name: str) -> str:
+def retype_program(source: str, name: str) -> str:
     """The same program with other names and layout, types, a docstring and a line that prints."""
     tree = ast.parse(source)
     own = sorted(names_defined_in(tree) - {name})
@@ -43,7 +43,7 @@ def retyped(source: str, name: str) -> str:
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def by_exercise(chapter) -> list[tuple[str, list]]:
+def group_by_exercise(chapter) -> list[tuple[str, list]]:
     """The right answers to each exercise of a chapter."""
     groups = groupby(RIGHT, key=lambda one: one.exercise)
     return [(one, list(group)) for one, group in groups if one.number.split(".")[0] == chapter]
@@ -52,8 +52,8 @@ def by_exercise(chapter) -> list[tuple[str, list]]:
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_no_two_right_answers_are_shown(chapter):
     """636 pairs in all, of answers that were written to differ: a class's may be more alike."""
-    for exercise, answers in by_exercise(chapter):
-        known = side_by_side.known_pieces(entry_of(exercise))
+    for exercise, answers in group_by_exercise(chapter):
+        known = side_by_side.find_course_pieces(entry_of(exercise))
         found = alike.pairs([one.program for one in answers], known)
         assert found == [], exercise.number
 
@@ -62,11 +62,11 @@ def test_no_two_right_answers_are_shown(chapter):
 def test_a_retyped_answer_is_found(chapter):
     """Each right answer that has enough of its own, beside a copy and all other right ones."""
     tried = 0
-    for exercise, answers in by_exercise(chapter):
-        known = side_by_side.known_pieces(entry_of(exercise))
+    for exercise, answers in group_by_exercise(chapter):
+        known = side_by_side.find_course_pieces(entry_of(exercise))
         sources = [one.program for one in answers]
         for place, source in enumerate(sources):
-            everything = [*sources, retyped(source, exercise.name)]
+            everything = [*sources, retype_program(source, exercise.name)]
             own = alike.own_pieces(list(map(alike.Program, everything)), known)
             if len(own[place]) >= LONG:
                 (pair,) = alike.pairs(everything, known)
@@ -103,7 +103,7 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("class")
     exercise = entry_of(of_kind(EX.all_reduce_halving_doubling, "right")[0].exercise)
     first, *others = (one.program for one in of_kind(EX.all_reduce_halving_doubling, "right"))
-    sources = {"Ada": first, "Ben": retyped(first, exercise["name"]), "Cem": others[0],
+    sources = {"Ada": first, "Ben": retype_program(first, exercise["name"]), "Cem": others[0],
                "Dan": "", "Eva": "def all_reduce(:"}  # fmt: skip
     students = [
         {"student": name, "from": "", "problems": [],

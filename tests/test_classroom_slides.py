@@ -7,11 +7,11 @@ import needs
 import pytest
 from browser import chromium
 from bs4 import BeautifulSoup
-from each import for_each
+from each import repeat_for_each
 
 from classroom.teaching import slides
 from classroom.teaching.deck import FOUND, first_sentences, record_of, slides_of
-from classroom.teaching.maths import drawn, to_html
+from classroom.teaching.maths import drawn, render_markdown
 from coursekit import build
 from coursekit.chapters import parts
 from pedagogy_lib.basics.errors import WrongInput
@@ -38,7 +38,7 @@ MEASURE = """() => [...document.querySelectorAll('.slide')].map((slide, k) => {
 SMALLEST = 0.35  # of a picture's pixels; notebooks show 0.5
 
 
-@for_each("name", NAMES)
+@repeat_for_each("name", NAMES)
 def test_a_question_is_asked_before_its_answer_is_shown(name):
     made = slides_of(record_of(name))
     assert made[0].kind == "title"
@@ -51,7 +51,7 @@ def test_a_question_is_asked_before_its_answer_is_shown(name):
     assert all(question < answer for question, answer in zip(asked, answered))
 
 
-@for_each("name", NAMES)
+@repeat_for_each("name", NAMES)
 def test_every_picture_of_the_notebook_has_a_slide(name):
     text = record_of(name).read_text().split("## Put to the test")[0]
     there = text.count('"image/png": "') + text.count('src=\\"data:image/png;base64,')
@@ -61,7 +61,7 @@ def test_every_picture_of_the_notebook_has_a_slide(name):
 def test_minutes_add_up_to_the_parts():
     part = parts()["08"]
     made = slides_of(record_of("08"))
-    assert sum(slides.shared_minutes(part, made)) == pytest.approx(part.reading + part.writing)
+    assert sum(slides.split_minutes(part, made)) == pytest.approx(part.reading + part.writing)
 
 
 def test_a_deck_needs_nothing_else():
@@ -74,7 +74,7 @@ def test_a_deck_needs_nothing_else():
 
 
 def test_formulas_become_pictures_with_their_text():
-    html = to_html(r"It is $\frac1k$ of `$HOME`-less words, see [02c](02c_the_ring.ipynb).")
+    html = render_markdown(r"It is $\frac1k$ of `$HOME`-less words, see [02c](02c_the_ring.ipynb).")
     image = BeautifulSoup(html, "html.parser").img
     assert image["alt"] == r"\frac{1}{k}"
     assert b64decode(image["src"].split(",")[1]).lstrip().startswith(b"<?xml")

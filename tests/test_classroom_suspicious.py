@@ -6,7 +6,7 @@ from exercise_names import EX
 
 from classroom.grading import course
 from classroom.grading.programs import read_program
-from classroom.grading.suspicious import allowed_in, suspicious
+from classroom.grading.suspicious import find_allowed_kinds, suspicious
 
 # Right answers that a person will have to look at, and why they are not let through.
 TO_LOOK_AT = {
@@ -95,7 +95,7 @@ def test_no_right_answer_waits_but_for_a_known_reason():
     found = set()
     for answer in all_answers():
         if answer.kind == "right":
-            allowed = allowed_in(course.as_asked(answer.exercise))
+            allowed = find_allowed_kinds(course.describe_exercise(answer.exercise))
             if looks(answer.given + answer.program, allowed):
                 found.add(str(answer))
     assert found == set(TO_LOOK_AT)
@@ -104,7 +104,7 @@ def test_no_right_answer_waits_but_for_a_known_reason():
 def test_what_an_exercise_is_about_is_allowed_there_alone():
     program = "def write_whole(data, path):\n    open(path, 'wb').write(data)\n"
     exercises = {n: course.asked(exercises=[n])[0] for n in (EX.write_whole, EX.sent_bytes)}
-    assert looks(program, allowed_in(exercises[EX.write_whole])) == []
-    assert looks(program, allowed_in(exercises[EX.sent_bytes])) == [
+    assert looks(program, find_allowed_kinds(exercises[EX.write_whole])) == []
+    assert looks(program, find_allowed_kinds(exercises[EX.sent_bytes])) == [
         "handles files: a.py, line 2: open(path, 'wb').write(data)"
     ]

@@ -7,7 +7,7 @@ from exercise_names import EX
 
 from classroom.teaching import misconceptions, plans
 from classroom.teaching.misconceptions import SAY, constants, pairs_of, phrases, said
-from classroom.teaching.prerequisites import built_on, checks, needed_by
+from classroom.teaching.prerequisites import checks, find_required_parts, find_used_parts
 from classroom.teaching.weeks import SIX, TWELVE, Week
 from coursekit.chapters import exercise_numbers, parts
 from coursekit.protocol import Wrong
@@ -20,8 +20,8 @@ def test_what_parts_need_comes_before_them():
     for name, part in parts().items():
         assert all(order.index(need) < order.index(name) for need in part.needed), name
     assert parts()["05g"].needed == ("05d", "05e", "05f")
-    assert {"02", "02b", "02c", "03", "05", "01"} <= needed_by("06")
-    assert "02c" in built_on()["02f"] or "02c" in needed_by("02f")
+    assert {"02", "02b", "02c", "03", "05", "01"} <= find_required_parts("06")
+    assert "02c" in find_used_parts()["02f"] or "02c" in find_required_parts("02f")
 
 
 @PLANS

@@ -19,10 +19,10 @@ import needs
 import psutil
 import pytest
 from helpers import ROOT
-from walls_here import USABLE, Probed
+from walls_here import USABLE, SandboxProbe
 
 from classroom.sandbox.choosing import WALLS, chosen, reason_against, ways
-from classroom.sandbox.course import prepared
+from classroom.sandbox.course import prepare_course
 from classroom.sandbox.limits import Limits
 from classroom.sandbox.refusals import Refusal
 from pedagogy_lib.ranks.fork_server_client import ENVIRON
@@ -33,7 +33,7 @@ WAYS = [pytest.param(way, marks=needs.mark("walls")) for way in USABLE or ["none
 
 @pytest.fixture(scope="module", params=WAYS)
 def inside(request):
-    with Probed(request.param) as sandbox:
+    with SandboxProbe(request.param) as sandbox:
         yield sandbox
 
 
@@ -91,7 +91,7 @@ def test_it_sees_its_own_processes_alone(inside):
 
 
 def test_it_has_limits(inside):
-    for name, most in Limits().of_a_process().items():
+    for name, most in Limits().build_rlimits().items():
         assert inside.ask(f"__import__('resource').getrlimit({int(name)})") == f"({most}, {most})"
 
 
@@ -115,7 +115,7 @@ def test_a_namespace_within_can_be_made(inside):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_its_end_is_the_end_of_all_its_processes(way):
-    with Probed(way) as sandbox:
+    with SandboxProbe(way) as sandbox:
         sleep = "['setsid', '-f', 'sleep', '98765']"
         assert sandbox.ask(f"__import__('subprocess').run({sleep}).returncode") == "0"
         wait_for(lambda: sleepers("98765"))
@@ -163,7 +163,7 @@ def test_it_ends_when_its_grader_is_killed(way):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_too_much_memory_ends_it(way):
-    with Probed(way, Limits(memory_bytes=200 * 2**20)) as sandbox:
+    with SandboxProbe(way, Limits(memory_bytes=200 * 2**20)) as sandbox:
         assert sandbox.ask("len(b'x' * 300_000_000)").startswith("MemoryError")
         holding = "import time; held = b'x' * 120_000_000; time.sleep(60)"
         start = f"__import__('subprocess').Popen([sys.executable, '-c', {holding!r}])"
@@ -175,20 +175,20 @@ def test_too_much_memory_ends_it(way):
 
 @needs.mark("walls")
 def test_what_it_prints_is_kept_up_to_a_limit():
-    with Probed(USABLE[0], Limits(printed_bytes=1000)) as sandbox:
+    with SandboxProbe(USABLE[0], Limits(printed_bytes=1000)) as sandbox:
         assert sandbox.ask("os.write(1, b'x' * 60_000) + os.write(2, b'y')") == "60001"
         printed = ""
-        wait_for(lambda: "59,001 bytes more" in sandbox.peeked())
+        wait_for(lambda: "59,001 bytes more" in sandbox.peek_output())
         printed = sandbox.printed()
         assert printed == "x" * 1000 + "\n… and 59,001 bytes more, which are not kept"
         assert sandbox.ask("os.write(1, b'later')") == "5"
-        wait_for(lambda: sandbox.peeked())
+        wait_for(lambda: sandbox.peek_output())
         assert sandbox.printed() == "later"
 
 
 def test_the_course_is_prepared_once_and_holds_no_answer(tmp_path):
-    first = prepared(tmp_path)
-    assert prepared(tmp_path) == first
+    first = prepare_course(tmp_path)
+    assert prepare_course(tmp_path) == first
     files = {path.relative_to(first).as_posix() for path in first.rglob("*.py")}
     assert "labs/collectives.py" in files
     assert "coursekit/kit/formula.py" in files
@@ -216,12 +216,12 @@ def test_the_course_is_prepared_once_and_holds_no_answer(tmp_path):
 )  # fmt: skip
 def test_a_file_that_leads_out_is_refused(name):
     with pytest.raises(Refusal, match="has no place in labs/"):
-        Probed("trust", files={name: b"x"})
+        SandboxProbe("trust", files={name: b"x"})
 
 
 def test_a_submission_is_not_large():
     with pytest.raises(Refusal, match="1001 files with 0 MB; the most"):
-        Probed("trust", files={f"labs/x{place}.py": b"" for place in range(1001)})
+        SandboxProbe("trust", files={f"labs/x{place}.py": b"" for place in range(1001)})
 
 
 def test_where_there_is_no_wall_it_says_what_to_install(monkeypatch):

@@ -5,12 +5,12 @@ from functools import partial
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import solved_lab
+from helpers import load_solved_lab
 
 from pedagogy_lib import launch
 
 COMPOSING, ALONE, MODELS, DISK, MEMORY, AHEAD = map(
-    solved_lab,
+    load_solved_lab,
     ("composing", "composed_alone", "language_model", "zero_on_disk", "memory", "prefetch"),
 )
 STAGES = ("stage 1", "stage 2", "stage 3")
@@ -124,7 +124,7 @@ def test_where_gradients_make_the_peak_stage_2_lowers_it():
 # ---- Clipping -----------------------------------------------------------------------------------
 
 
-def with_inf_on_rank_1():
+def clip_infinite_gradient():
     weight = torch.nn.Parameter(torch.ones(3))
     optimizer = COMPOSING.Clipping([weight], COMPOSING.SGD, 1.0)
     weight.grad = torch.full((3,), torch.inf if dist.get_rank() == 1 else 1.0)
@@ -133,14 +133,14 @@ def with_inf_on_rank_1():
 
 
 def test_a_norm_that_is_not_finite_is_refused_by_all_ranks():
-    run = launch(with_inf_on_rank_1, world_size=2, device="cpu")
+    run = launch(clip_infinite_gradient, world_size=2, device="cpu")
     assert run.values == [([1.0] * 3, float("inf"))] * 2
 
 
 # ---- Loss scaling -------------------------------------------------------------------------------
 
 
-def scaled_steps(stage):
+def take_scaled_steps(stage):
     """The scale and the weight after steps; in the second, rank 1 has an infinite gradient."""
     model = torch.nn.Linear(3, 1, bias=False).half()
     torch.nn.init.constant_(model.weight, 0.5)
@@ -163,7 +163,7 @@ def scaled_steps(stage):
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_a_gradient_that_is_not_finite_is_refused_by_all_ranks(stage, n):
-    run = launch(scaled_steps, stage, world_size=n, device="cpu")
+    run = launch(take_scaled_steps, stage, world_size=n, device="cpu")
     first, refused, last = run.values[0]
     assert first[:2] == (8.0, 1) and refused[:2] == (4.0, 0) and last[:2] == (4.0, 1)
     assert first[2] == refused[2] != last[2]

@@ -8,15 +8,15 @@ from dataclasses import astuple, replace
 import needs
 import pytest
 import yaml
-from helpers import solved_lab
+from helpers import load_solved_lab
 
 from pedagogy_lib import launch
 
-WRITERS, BACK, OPTIONS, FSDP2, DOCUMENTS = map(solved_lab, (
+WRITERS, BACK, OPTIONS, FSDP2, DOCUMENTS = map(load_solved_lab, (
     "more_configurations", "read_configurations", "engine_options", "fsdp2_program",
     "documents_configurations",
 ))  # fmt: skip
-PLANNER, LANGUAGE = solved_lab("planner"), solved_lab("language_model")
+PLANNER, LANGUAGE = load_solved_lab("planner"), load_solved_lab("language_model")
 Plan = BACK.Plan
 
 
@@ -180,7 +180,7 @@ def test_a_misspelt_option_is_found():
 # ---- The engines' own parsers ---------------------------------------------------------------
 
 
-def derived(told, copies):
+def derive_settings(told, copies):
     found = BACK.deepspeed_says(told, copies)
     tp = found.tensor_parallel_config.autotp_size
     return (found.train_batch_size, found.train_micro_batch_size_per_gpu,
@@ -198,7 +198,7 @@ def derived(told, copies):
 def test_deepspeed_derives_the_same(plan):
     told = json.loads(WRITERS.deepspeed(plan, job()).text)
     steps = told.pop("gradient_accumulation_steps")
-    run = launch(derived, told, plan.dp, world_size=1, device="cpu")
+    run = launch(derive_settings, told, plan.dp, world_size=1, device="cpu")
     expected = (512, plan.micro_batch, steps, plan.zero, True, plan.tp if plan.tp > 1 else 0)
     assert run.values[0] == expected
     said = launch(BACK.verdict_of_deepspeed, told | {"gradient_accumulation_steps": steps + 1},

@@ -10,7 +10,7 @@ from exercise_names import EX
 
 from coursekit import build, course_progress, learner_state, outline
 from coursekit.chapters import parts
-from coursekit.course_progress import in_hours, in_words
+from coursekit.course_progress import format_duration, in_words
 from coursekit.outline import Part
 from coursekit.passport import INKS, Passport
 from pedagogy_lib import LaunchError, check, progress
@@ -226,7 +226,7 @@ def test_all_is_done():
     [(1, "5 min"), (33, "35 min"), (58, "1 h"), (95, "1 h 35 min"), (600, "10 h"), (4080, "68 h")],
 )
 def test_minutes_in_words(minutes, told):
-    assert in_hours(minutes) == told
+    assert format_duration(minutes) == told
 
 
 def test_a_title_is_shown_as_it_is():

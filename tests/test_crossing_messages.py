@@ -1,14 +1,14 @@
 """Arrows between ranks, and of slices: each message once, from its sender to who needs it."""
 
 from coursekit.content.ch08_pipeline_parallel.exercises.actions import actions_of, in_memory
-from helpers import solved_lab
+from helpers import load_solved_lab
 from matplotlib.text import Annotation
 
 from pedagogy_lib import simulate
 
-CROSSING = solved_lab("crossing_messages")
+CROSSING = load_solved_lab("crossing_messages")
 messages_of, plot_messages = CROSSING.messages_of, CROSSING.plot_messages
-draw_slices = solved_lab("slice_gradients").draw_slices
+draw_slices = load_solved_lab("slice_gradients").draw_slices
 
 
 def one_f_one_b(ranks, m):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import solved_lab
+from helpers import load_solved_lab
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import launch, measure
@@ -12,9 +12,9 @@ from pedagogy_lib.basics.closeness import close
 SAMPLES, CONTEXT, STEPS, BUCKET_BYTES = 11, 8, 5, 5_000
 
 
-SIMPLE, VISUALIZER = solved_lab("simple_ddp"), solved_lab("gradient_sync_visualizer")
-DATA_PARALLEL, MODELS = solved_lab("data_parallel"), solved_lab("language_model")
-SERVER = solved_lab("parameter_server")
+SIMPLE, VISUALIZER = load_solved_lab("simple_ddp"), load_solved_lab("gradient_sync_visualizer")
+DATA_PARALLEL, MODELS = load_solved_lab("data_parallel"), load_solved_lab("language_model")
+SERVER = load_solved_lab("parameter_server")
 
 
 def make_model():
@@ -25,7 +25,7 @@ def make_model():
     return model
 
 
-def by_itself(model):
+def average_separately(model):
     SIMPLE.start_equal(model)
     return model, lambda: SIMPLE.average_gradients(model)
 
@@ -41,8 +41,8 @@ def meanwhile(model):
     return ddp, ddp.finish
 
 
-def with_a_ring(model):
-    ring = DATA_PARALLEL.in_background(solved_lab("collectives").all_reduce_ring)
+def average_by_ring(model):
+    ring = DATA_PARALLEL.in_background(load_solved_lab("collectives").all_reduce_ring)
     ddp = DATA_PARALLEL.DDP(model, BUCKET_BYTES, ring)
     return ddp, ddp.finish
 
@@ -51,7 +51,7 @@ def real(model):
     return DistributedDataParallel(model, find_unused_parameters=True), lambda: None
 
 
-WAYS = [by_itself, in_buckets, meanwhile, with_a_ring, real]
+WAYS = [average_separately, in_buckets, meanwhile, average_by_ring, real]
 
 
 def train(way, micro_batches):
@@ -80,7 +80,7 @@ def train(way, micro_batches):
 
 @pytest.fixture(scope="module")
 def alone():
-    return launch(train, by_itself, 1, world_size=1, device="cpu").values[0]
+    return launch(train, average_separately, 1, world_size=1, device="cpu").values[0]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -90,16 +90,20 @@ def test_equals_one_process(way, n, alone):
     assert all(close(weights, alone, STEPS) for weights in run.values)
 
 
-@pytest.mark.parametrize("way", [by_itself, meanwhile, with_a_ring], ids=lambda way: way.__name__)
+@pytest.mark.parametrize(
+    "way", [average_separately, meanwhile, average_by_ring], ids=lambda way: way.__name__
+)
 def test_accumulation_equals_one_process(way, alone):
     run = launch(train, way, 3, world_size=2, device="cpu")
     assert all(close(weights, alone, STEPS) for weights in run.values)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("way", [by_itself, meanwhile, real], ids=lambda way: way.__name__)
+@pytest.mark.parametrize("way", [average_separately, meanwhile, real], ids=lambda way: way.__name__)
 def test_equals_one_process_on_a_gpu(way):
-    (alone,) = launch(train, by_itself, 1, world_size=1, device="cuda").values  # its own numbers
+    (alone,) = launch(
+        train, average_separately, 1, world_size=1, device="cuda"
+    ).values  # its own numbers
     run = launch(train, way, 1, world_size=2, device="cuda")
     assert all(close(weights, alone, STEPS) for weights in run.values)
 

@@ -3,13 +3,13 @@
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import solved_lab
+from helpers import load_solved_lab
 from selection import parametrize
 
 from pedagogy_lib import launch, measure
 from pedagogy_lib.basics.closeness import relative_gap, rounding
 
-DECODING, TENSOR, MODELS = map(solved_lab, ("decoding", "tensor_parallel", "language_model"))
+DECODING, TENSOR, MODELS = map(load_solved_lab, ("decoding", "tensor_parallel", "language_model"))
 SIZES = {
     "plain": {"width": 32, "heads": 4},
     "two queries for a key": {"width": 32, "heads": 8, "kv_heads": 4},

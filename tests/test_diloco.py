@@ -4,11 +4,11 @@ import pytest
 import torch
 import torch.distributed as dist
 from crews import Fault, own_faults
-from helpers import failure, launch_on_cpu, solved_lab, wait_until
+from helpers import failure, launch_on_cpu, load_solved_lab, wait_until
 
 from pedagogy_lib import RankError
 
-DILOCO = solved_lab("diloco")
+DILOCO = load_solved_lab("diloco")
 ROUNDS = 4
 PATIENCE, TIMEOUT, LONG = 1.0, 5.0, 30.0  # s; busy machines are slow
 
@@ -102,7 +102,7 @@ def need_right(run, who):
     assert first["losses"][ROUNDS] < first["losses"][1]
 
 
-def of_one_process(n) -> list[torch.Tensor]:
+def simulate_workers(n) -> list[torch.Tensor]:
     """n workers, one after another, with the formula of Nesterov's momentum."""
     workers = [worker_on(data()) for _ in range(n)]
     whole = [weights.clone() for weights in workers[0].whole]
@@ -124,7 +124,7 @@ def of_one_process(n) -> list[torch.Tensor]:
 def test_without_a_fault_it_is_one_process(tmp_path, n):
     run = run_of(tmp_path, n, [])
     need_right(run, range(n))
-    for got, wanted in zip(run.values[0]["whole"], of_one_process(n)):
+    for got, wanted in zip(run.values[0]["whole"], simulate_workers(n)):
         torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-12)
 
 

@@ -9,7 +9,7 @@ import torch
 
 from coursekit.exact_errors import where_raised
 from coursekit.exact_values import DTYPES, Foreign, Unreadable, made_of, read, written
-from coursekit.kit.results import Outcome, Raised, equal, plain
+from coursekit.kit.results import CallFailure, Outcome, equal, plain
 from coursekit.protocol import Refused, Wrong
 from pedagogy_lib.basics.errors import HangError, RankError, WrongInput
 from pedagogy_lib.basics.places import Place
@@ -81,7 +81,7 @@ class Liar(float):
     __hash__ = float.__hash__
 
 
-class LyingTensor(torch.Tensor):
+class AlwaysTrueTensor(torch.Tensor):
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         return True
@@ -104,7 +104,7 @@ def test_what_is_of_another_kind_equals_nothing(value):
 
 
 def test_a_tensor_that_lies_comes_as_its_numbers():
-    found = crossed(torch.ones(2).as_subclass(LyingTensor))
+    found = crossed(torch.ones(2).as_subclass(AlwaysTrueTensor))
     assert type(found) is torch.Tensor
     assert not torch.equal(found, torch.zeros(2))
 
@@ -134,7 +134,7 @@ def test_what_is_not_written_by_us_is_refused(text):
 # ---- Errors ---------------------------------------------------------------------------------
 
 
-def raised_by(function):
+def catch_error(function):
     try:
         function()
     except BaseException as error:
@@ -152,7 +152,7 @@ def raised_by(function):
     ],
 )
 def test_an_error_comes_back_under_its_name(function, kind, said):
-    found = crossed(raised_by(function))
+    found = crossed(catch_error(function))
     assert isinstance(found, kind)
     assert type(found).__name__ == kind.__name__
     assert said in str(found)
@@ -163,11 +163,11 @@ def test_no_interrupt_comes_from_elsewhere():
 
 
 def test_an_error_brings_its_line():
-    found = crossed(raised_by(lambda: 1 / 0))
+    found = crossed(catch_error(lambda: 1 / 0))
     place = where_raised(found)
     assert place.filename.endswith("test_exact_values.py")
     assert "1 / 0" in place.text
-    assert Raised(found).text.startswith("ZeroDivisionError: division by zero\n  at ")
+    assert CallFailure(found).text.startswith("ZeroDivisionError: division by zero\n  at ")
 
 
 def test_errors_of_the_course_come_back_as_they_were():

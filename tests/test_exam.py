@@ -10,7 +10,7 @@ from coursekit.content.ch11_capstone.exercises.name_the_faults.what_sheets_show 
     difference,
 )
 from helpers import ROOT
-from reading_sheets import shown_by
+from reading_sheets import take_readings
 from selection import parametrize
 
 from coursekit.labs import Lab
@@ -44,14 +44,14 @@ def last_week(runs):
 def test_without_a_fault_all_numbers_are_last_weeks(runs, last_week):
     again = EXAM.train()
     assert not any(EXAM.differing(again, last_week).values())
-    assert shown_by(again, last_week) == LAST_WEEK
+    assert take_readings(again, last_week) == LAST_WEEK
     assert [told["losses"] for told in again.values] == [t["losses"] for t in last_week.values]
 
 
 @parametrize("fault", [*SHOWS], quick=1)
 def test_a_run_with_a_fault_shows_what_the_check_says(runs, last_week, fault):
     for _ in range(TRIES):
-        shown = shown_by(runs[fault], last_week)
+        shown = take_readings(runs[fault], last_week)
         if shown["time"] == SHOWS[fault]["time"]:
             break
         del runs[fault]  # a busy machine is slow where it should not be

@@ -3,7 +3,7 @@
 import needs
 import pytest
 import torch
-from helpers import solved_lab
+from helpers import load_solved_lab
 
 from coursekit import build
 from pedagogy_lib import LaunchError, RankError, lab, launch
@@ -22,7 +22,7 @@ MESHES = [
 
 
 @pytest.fixture(autouse=True)
-def in_solutions(monkeypatch):
+def enter_solutions(monkeypatch):
     monkeypatch.chdir(build.ROOT / "solutions")
 
 
@@ -46,14 +46,14 @@ def test_another_average_would_not_be_equal():
     experts = lab("expert_training")
     right = launch(experts.gradient_ratios, experts.average_gradients, {"edp": 1, "ep": 2}, text(),
                    world_size=2, device="cpu").values  # fmt: skip
-    wrong = launch(experts.gradient_ratios, over_copies, {"edp": 1, "ep": 2}, text(),
+    wrong = launch(experts.gradient_ratios, average_over_replicas, {"edp": 1, "ep": 2}, text(),
                    world_size=2, device="cpu").values  # fmt: skip
     for of_rank in right:
         assert of_rank == pytest.approx({"attention": 1, "router": 1, "experts": 1}, rel=EXACT)
     assert all(of_rank["experts"] == pytest.approx(2, rel=EXACT) for of_rank in wrong)
 
 
-def over_copies(parameters, mesh):
+def average_over_replicas(parameters, mesh):
     import torch.distributed as dist
 
     for p in parameters:
@@ -116,7 +116,7 @@ def test_balance_spreads_the_letters():
 
 def test_a_picture_of_loads():
     loads = torch.tensor([[3, 1], [2, 2], [0, 4]])
-    plot_loads = solved_lab("expert_loads").plot_loads
+    plot_loads = load_solved_lab("expert_loads").plot_loads
     picture = plot_loads({"here": loads, "there": loads.flip(1)}, title="Loads")
     assert "here: 42%, 58%; there: 58%, 42%" in picture.alt
     for nonsense in ({}, {"here": loads[0]}, {"here": -loads}, {"here": 0 * loads}, loads):

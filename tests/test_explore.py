@@ -10,7 +10,7 @@ import needs
 import numpy as np
 import pytest
 import torch
-from helpers import ROOT, solved_lab
+from helpers import ROOT, load_solved_lab
 
 from pedagogy_lib import LaunchError, explore, plot_bars
 from pedagogy_lib.widgets import explore as exploring
@@ -37,7 +37,7 @@ class Drawing:
         return plot_bars(["a"], {way: [ranks]}, "MB", title=f"{ranks} ranks, {way}")
 
 
-def in_browser(explorer) -> str:
+def read_view(explorer) -> str:
     """The description of the picture that is shown, and the message."""
     return explorer.view["alt"].split(".")[0], explorer.view["message"]
 
@@ -124,10 +124,10 @@ def test_a_label_of_no_control_is_refused():
 
 
 def test_numbers_stand_in_order_and_words_as_they_are_given():
-    assert control("pp", [4, 2, 4096], "stages").for_browser() == {
+    assert control("pp", [4, 2, 4096], "stages").serialise() == {
         "name": "pp", "label": "stages", "texts": ["2", "4", "4,096"], "is_slider": True,
     }  # fmt: skip
-    assert control("number_of_ways", ["ring", "a tree"]).for_browser() == {
+    assert control("number_of_ways", ["ring", "a tree"]).serialise() == {
         "name": "number_of_ways", "label": "number of ways", "texts": ["ring", "a tree"],
         "is_slider": False,
     }  # fmt: skip
@@ -137,21 +137,21 @@ def test_numbers_stand_in_order_and_words_as_they_are_given():
 def test_what_is_chosen_is_drawn_once(watched):
     draw = Drawing()
     explorer = explore(draw, ranks=[4, 2, 3], way=["ring", "tree"])
-    assert in_browser(explorer) == ("4 ranks, ring", "")
+    assert read_view(explorer) == ("4 ranks, ring", "")
     explorer.choose(ranks=2)
     explorer.choose(way="tree")
     explorer.choose(ranks=4, way="ring")
     explorer.choose(ranks=2, way="tree")
-    assert in_browser(explorer) == ("2 ranks, tree", "")
+    assert read_view(explorer) == ("2 ranks, tree", "")
     assert draw.calls == [(4, "ring"), (2, "ring"), (2, "tree")]
 
 
 def test_values_that_do_not_go_together_keep_the_last_picture(watched):
     explorer = explore(Drawing(), ranks=[4, 2, 8])
     explorer.choose(ranks=8)
-    assert in_browser(explorer) == ("4 ranks, ring", "at most 4 ranks")
+    assert read_view(explorer) == ("4 ranks, ring", "at most 4 ranks")
     explorer.choose(ranks=2)
-    assert in_browser(explorer) == ("2 ranks, ring", "")
+    assert read_view(explorer) == ("2 ranks, ring", "")
 
 
 def test_a_picture_that_fails_is_told_and_the_controls_go_on(watched):
@@ -172,11 +172,11 @@ def test_the_button_measures_what_was_chosen(watched):
     explorer.choose(ranks=2)
     for number in (1, 2):  # the browser has to hear of the second one, too
         explorer.answer(explorer, {"run": True}, [])
-        assert in_browser(explorer) == ("2 ranks, measured", "")
+        assert read_view(explorer) == ("2 ranks, measured", "")
         assert explorer.view["run"] == number
     explorer.choose(ranks=4)
     explorer.choose(ranks=2)
-    assert in_browser(explorer) == ("2 ranks, ring", ""), "a measurement is no drawing"
+    assert read_view(explorer) == ("2 ranks, ring", ""), "a measurement is no drawing"
 
 
 def test_controls_without_effect_are_named(watched):
@@ -205,7 +205,7 @@ def test_the_next_picture_of_a_film_is_drawn_before_it_is_wanted(watched, monkey
     monkeypatch.setattr(explorer, "send", sent.append)
     explorer.answer(explorer, {"soon": {"ranks": 1}}, [])
     assert sent[0]["soon"]["alt"].startswith("2 ranks")
-    assert in_browser(explorer) == ("1 ranks, ring", ""), "that is still shown"
+    assert read_view(explorer) == ("1 ranks, ring", ""), "that is still shown"
     explorer.choose(ranks=2)
     assert len(draw.calls) == 2
 
@@ -228,7 +228,7 @@ def test_room_is_kept_for_the_highest_picture(watched):
 @pytest.mark.deep
 def test_the_highest_picture_of_chapter_07_is_the_one_that_it_names(way):
     sizes = itertools.product([1, 4, 8, 16], [1, 64], [4, 64], [4, 10, 64])
-    heights, draw_product = [], solved_lab("split_products").draw_product
+    heights, draw_product = [], load_solved_lab("split_products").draw_product
     for n, rows, inner, columns in sizes:
         with contextlib.suppress(ValueError):  # what cannot be cut
             heights.append(draw_product(way, n, rows, inner, columns).size()[1])

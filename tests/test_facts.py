@@ -34,7 +34,7 @@ def trial_of(values, world=None, **more):
     return Trial(case, [SimpleNamespace(x=value) for value in values], **more)
 
 
-def said_of(values, wanted=THIRDS, mistakes=lambda trial, place: {}, **more) -> str:
+def find_reason(values, wanted=THIRDS, mistakes=lambda trial, place: {}, **more) -> str:
     with pytest.raises(Wrong) as caught:
         Equals("x", lambda trial, place: wanted, mistakes)(trial_of(values, **more))
     return caught.value.why
@@ -53,7 +53,7 @@ def said_of(values, wanted=THIRDS, mistakes=lambda trial, place: {}, **more) -> 
     ],
 )
 def test_mistakes_that_may_be_made_anywhere(value, words):
-    said = said_of([value, value])
+    said = find_reason([value, value])
     assert said.startswith(words)
     assert bool(said) == bool(words)
 
@@ -65,14 +65,14 @@ def test_mistakes_that_may_be_made_anywhere(value, words):
     "got", [THIRDS[:2], "another text", [THIRDS], [THIRDS, None], {"a": 1.0}, {"a": None, "b": 2.0}]
 )
 def test_no_value_crashes_a_check(got, wanted):
-    said_of([got, got], wanted)
+    find_reason([got, got], wanted)
 
 
 def test_a_mistake_counts_if_it_fits_everywhere_or_where_it_is_wrong():
     mistakes = lambda trial, place: {"doubled": 2 * THIRDS, "shifted": THIRDS + 1}  # noqa: E731
-    assert said_of([2 * THIRDS, 2 * THIRDS], mistakes=mistakes) == "doubled"
-    assert said_of([THIRDS, THIRDS + 1], mistakes=mistakes) == "shifted"
-    assert said_of([2 * THIRDS, THIRDS + 1], mistakes=mistakes) == "doubled"
+    assert find_reason([2 * THIRDS, 2 * THIRDS], mistakes=mistakes) == "doubled"
+    assert find_reason([THIRDS, THIRDS + 1], mistakes=mistakes) == "shifted"
+    assert find_reason([2 * THIRDS, THIRDS + 1], mistakes=mistakes) == "doubled"
 
 
 def test_a_rank_is_called_by_its_number_in_the_world():
@@ -88,8 +88,8 @@ def test_a_value_is_called_by_its_name(called, leads):
 
 
 def test_a_group_is_named_only_after_the_world():
-    assert said_of([THIRDS + 1] * 3, world=GROUP) == ""
-    assert said_of([THIRDS + 1] * 3, world=GROUP, worlds_passed=True) == IN_A_GROUP
+    assert find_reason([THIRDS + 1] * 3, world=GROUP) == ""
+    assert find_reason([THIRDS + 1] * 3, world=GROUP, worlds_passed=True) == IN_A_GROUP
 
 
 @pytest.mark.parametrize(

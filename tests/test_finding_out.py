@@ -7,9 +7,9 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import launch_on_cpu, solved_lab
+from helpers import launch_on_cpu, load_solved_lab
 
-FINDING = solved_lab("finding_out")
+FINDING = load_solved_lab("finding_out")
 TIMEOUT = 2.0
 KNOWN = {"killed": 2.0, "stopped": TIMEOUT + 2, "waits": TIMEOUT + 2}  # s; busy machines are slow
 

@@ -9,10 +9,10 @@ from datetime import timedelta
 
 import pytest
 import torch.distributed as dist
-from helpers import ROOT, environment, launch_on_cpu, solved_lab
+from helpers import ROOT, environment, launch_on_cpu, load_solved_lab
 
 PATH = ROOT / "solutions" / "labs" / "folder_store.py"
-LAB = solved_lab("folder_store")
+LAB = load_solved_lab("folder_store")
 
 
 @pytest.fixture(params=["ours", "torch's"])

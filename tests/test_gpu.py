@@ -4,7 +4,7 @@ import needs
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import solved_lab
+from helpers import load_solved_lab
 from torch import nn
 
 from pedagogy_lib import HangError, RankError, launch, measure
@@ -145,7 +145,7 @@ def split_training(tensor_parallel, models):
 
 
 def test_tensor_parallel_training_on_shared_gpus():
-    labs = solved_lab("tensor_parallel"), solved_lab("language_model")
+    labs = load_solved_lab("tensor_parallel"), load_solved_lab("language_model")
     assert max(launch(split_training, *labs, world_size=2, device="cuda").values) <= rounding(
         steps=3
     )
@@ -171,7 +171,7 @@ def test_messages_between_ranks_that_share_gpus(device):
     assert values == [([float((rank - 1) % n)], kind) for rank in range(n)]
 
 
-def staged_gradients(pipeline_parallel, schedules, models):
+def compare_pipeline_gradients(pipeline_parallel, schedules, models):
     """How far gradients of a pipeline are from those of the whole model, on this rank."""
     torch.set_default_dtype(torch.float64)
     made = []
@@ -189,6 +189,10 @@ def staged_gradients(pipeline_parallel, schedules, models):
 
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_a_pipeline_on_gpus(world_size):
-    labs = solved_lab("pipeline_parallel"), solved_lab("schedules"), solved_lab("language_model")
-    run = launch(staged_gradients, *labs, world_size=world_size, device="cuda")
+    labs = (
+        load_solved_lab("pipeline_parallel"),
+        load_solved_lab("schedules"),
+        load_solved_lab("language_model"),
+    )
+    run = launch(compare_pipeline_gradients, *labs, world_size=world_size, device="cuda")
     assert max(run.values) <= rounding()

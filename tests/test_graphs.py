@@ -4,14 +4,14 @@ import re
 
 import numpy as np
 import pytest
-from helpers import ROOT, solved_lab
+from helpers import ROOT, load_solved_lab
 from matplotlib.colors import to_rgb
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from pedagogy_lib.pictures.style import COLORS
 
-computation_graph = solved_lab("computation_graph")
-draw_graph, draw_paths = computation_graph.draw_graph, solved_lab("loss_paths").draw_paths
+computation_graph = load_solved_lab("computation_graph")
+draw_graph, draw_paths = computation_graph.draw_graph, load_solved_lab("loss_paths").draw_paths
 PARAMETERS = {"w1": 0.5, "w2": -0.25, "b": 1.0}
 VALUES = {"x1": 3.0, "x2": 4.0, "target": 2.0, **PARAMETERS, "z1": 1.5, "z2": -1.0, "y": 1.5,
           "loss": 0.25}  # fmt: skip

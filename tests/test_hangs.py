@@ -28,7 +28,7 @@ NOT_BEGUN = "Every rank waits for what another has not begun. Each send needs it
 AT_WORK = "Rank 1 is still at work, in no call of torch.distributed. An endless loop?"
 
 
-def mismatched_collectives():
+def mismatch_collectives():
     x = torch.ones(3)
     if dist.get_rank() == 0:
         dist.broadcast(x, src=1)
@@ -84,14 +84,14 @@ def busy_in_c():
     dist.barrier()
 
 
-def crossed_subgroups():
+def cross_subgroups():
     groups = [dist.new_group([0, 1]) for _ in range(2)]
     dist.all_gather([torch.ones(1)] * 2, torch.ones(1), group=groups[dist.get_rank()])
 
 
 HANGS = [
     (
-        mismatched_collectives,
+        mismatch_collectives,
         IN_DIFFERENT_CALLS,
         {
             0: ("dist.broadcast(x, src=1)", "broadcast(float32[3], src=1)"),
@@ -123,7 +123,7 @@ HANGS = [
     (endless_loop, AT_WORK, {0: ("dist.barrier()", "barrier()"), 1: ("", "")}),
     (busy_in_c, AT_WORK, {0: ("dist.barrier()", "barrier()"), 1: ("sum(range(10**13))", "")}),
     (
-        crossed_subgroups,
+        cross_subgroups,
         IN_THE_SAME_CALL,
         dict.fromkeys(
             range(2), ("dist.all_gather(", "all_gather(2 × float32[1], float32[1], group")
@@ -167,13 +167,13 @@ def skip_a_backward():
 
 
 @pytest.fixture
-def preloaded():
+def warm_fork_server():
     """A fork server that has imported what a rank needs for DDP: it does so after such a launch."""
     launch(lambda: DistributedDataParallel(torch.nn.Linear(2, 1)) and None, world_size=1)
     launch(my_rank, world_size=1)
 
 
-def test_ddp_waits_in_the_backward(preloaded):
+def test_ddp_waits_in_the_backward(warm_fork_server):
     error = failure(skip_a_backward, world_size=2, timeout=3.0)
     assert type(error) is HangError
     assert "loss.backward()" in str(error.waits[0])

@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT, solved_lab
+from helpers import ROOT, load_solved_lab
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
@@ -18,7 +18,7 @@ from pedagogy_lib import (
 )  # fmt: skip
 from pedagogy_lib.pictures.chunk_holders import RANK_COLORS
 
-PICTURES = solved_lab("message_pictures")
+PICTURES = load_solved_lab("message_pictures")
 plot_exchanges, plot_ring = PICTURES.plot_exchanges, PICTURES.plot_ring
 SOLVED = ROOT / "solutions" / "labs" / "collectives.py"
 

@@ -8,12 +8,12 @@ import sys
 import pytest
 import torch
 from crews import Fault, data, own_faults, put_in
-from helpers import failure, launch_on_cpu, solved_lab, wait_until, with_more
+from helpers import append_program, failure, launch_on_cpu, load_solved_lab, wait_until
 
 from coursekit.labs import find_lab
 from pedagogy_lib import RankError
 
-KEEP = solved_lab("keep_training")
+KEEP = load_solved_lab("keep_training")
 STEPS = 12
 PATIENCE, TIMEOUT = 1.0, 5.0  # s, for those that will not come; busy machines are slow
 LONG = 30.0  # s, for what will come
@@ -270,7 +270,7 @@ def who_is_there(store, meeting, me, former, n, patience):
 
 @pytest.mark.deep
 def test_a_newcomer_is_let_in_whatever_the_keys_are(tmp_path, course, monkeypatch):
-    course(keep_training=with_more(OTHER_KEYS))
+    course(keep_training=append_program(OTHER_KEYS))
     monkeypatch.setitem(globals(), "KEEP", find_lab("keep_training"))
     run = run_of(tmp_path, 3, [Fault(1, "before", 4)], 1, 7, comes_after=True, seconds=12)
     need_right(run, range(3))

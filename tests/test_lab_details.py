@@ -3,13 +3,13 @@
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import solved_lab
+from helpers import load_solved_lab
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pedagogy_lib import LaunchError, RankError, launch
 
 MEMORY, ACCUMULATION, COLLECTIVES = map(
-    solved_lab, ("memory", "gradient_accumulation", "collectives")
+    load_solved_lab, ("memory", "gradient_accumulation", "collectives")
 )  # fmt: skip
 
 

@@ -3,13 +3,13 @@
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import solved_lab
+from helpers import load_solved_lab
 
 from pedagogy_lib import RankError, launch
 from pedagogy_lib.basics.closeness import relative_gap, rounding
 
 PIPELINES, SLICES, MODELS, TENSOR, HEADS, SCHEDULES = map(
-    solved_lab,
+    load_solved_lab,
     ("pipeline_parallel", "sequence_slices", "language_model", "tensor_parallel",
      "replicated_heads", "schedules"),
 )  # fmt: skip
@@ -49,7 +49,7 @@ def test_a_first_stage_with_nothing_to_train_is_refused():
         launch(step_of, 8, 4, frozen, world_size=2, device="cpu")
 
 
-def sliced(kv_heads, frozen):
+def compare_slices(kv_heads, frozen):
     model, alone = model_with(kv_heads, frozen), model_with(kv_heads, frozen)
     pipeline = PIPELINES.my_pipeline(model, make=SLICES.SlicedStage)
     batch = MODELS.draw_batch(MODELS.standard_library(20_000), 2, 0, 8)
@@ -66,7 +66,7 @@ def sliced(kv_heads, frozen):
 @pytest.mark.parametrize("kv_heads", [None, 2, 1])
 @pytest.mark.parametrize("frozen", [(), ("letters", "places", "blocks.0.attention", "blocks.0.n")])
 def test_slices_with_shared_keys_and_frozen_layers(kv_heads, frozen):
-    values = launch(sliced, kv_heads, frozen, world_size=2, device="cpu").values
+    values = launch(compare_slices, kv_heads, frozen, world_size=2, device="cpu").values
     assert max(values) <= rounding()
 
 

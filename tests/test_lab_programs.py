@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from helpers import ROOT, environment, left_in
+from helpers import ROOT, environment, list_leftovers
 from selection import parametrize
 
 from pedagogy_lib.unwritten import still_to_write
@@ -229,12 +229,12 @@ def run(*command):
                               capture_output=True, text=True, check=False)  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         # torchrun itself keeps its folder of logs.
-        assert not left_in(Path(folder), but=("torchinductor_", "torchelastic_"))
+        assert not list_leftovers(Path(folder), but=("torchinductor_", "torchelastic_"))
     return done.stdout
 
 
 @pytest.fixture(scope="module")
-def said_together(request) -> dict[str, str]:
+def torchrun_outputs(request) -> dict[str, str]:
     """What each lab has said under torchrun; those that are tried share one start of it."""
     items = [item for item in request.session.items if item.path == HERE]
     tried = {item.callspec.params.get("path") for item in items if hasattr(item, "callspec")}
@@ -268,7 +268,7 @@ def test_a_solved_lab_under_torchrun(path, request):
     elif not share_a_start(path):
         said = run(*TORCHRUN, path)
     else:
-        said = request.getfixturevalue("said_together")[path.stem]
+        said = request.getfixturevalue("torchrun_outputs")[path.stem]
     for phrase in SAID[path.stem]:
         assert phrase in said
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.distributed as dist
-from each import for_each
+from each import repeat_for_each
 from helpers import ROOT, failure, put_lab
 
 from coursekit import build, labs
@@ -218,14 +218,14 @@ def test_a_file_that_cannot_be_read_at_all_is_told(data, said, learner, capsys):
 def test_an_error_without_a_line_of_the_lab_names_the_statement(learner, capsys, monkeypatch):
     """A function that is too deep for the compiler, in the Pythons in which the parser takes it."""
     learner(SOLUTION)
-    run = labs.Loaded.run
+    run = labs.LabModule.run
 
     def fail(self, node, path):
         if path == self.path and node.lineno == 10:
             raise RecursionError("too deep").with_traceback(None)
         run(self, node, path)
 
-    monkeypatch.setattr(labs.Loaded, "run", fail)
+    monkeypatch.setattr(labs.LabModule, "run", fail)
     lab("shapes")
     said = "./labs/shapes.py:10: RecursionError: too deep\n    def double(x):\n"
     assert capsys.readouterr().out.startswith(said)
@@ -260,7 +260,7 @@ def two_areas(r):
 
 
 def test_a_lab_imports_another_as_far_as_it_is_written(learner, tmp_path, monkeypatch, capsys):
-    def in_rank(more):
+    def call_both(more):
         return more.quadruple(1), more.two_areas(1)
 
     learner(HOLES.replace("return math.pi * r**2", "return math.pi * 50"))
@@ -268,11 +268,11 @@ def test_a_lab_imports_another_as_far_as_it_is_written(learner, tmp_path, monkey
     put_lab(tmp_path, monkeypatch, "more", more_holes, USES_SHAPES)
     more = lab("more")
     assert capsys.readouterr().out == "labs/more.py, quadruple: yours · two_areas: ours\n"
-    assert launch(in_rank, more, world_size=2).values == [(4, 100)] * 2
+    assert launch(call_both, more, world_size=2).values == [(4, 100)] * 2
     learner(HOLES.replace("...  # your code here", "return 5 * x", 1))
     assert more.quadruple(1) == 25
     assert more.two_areas(1) == 2
-    assert launch(lambda: in_rank(more), world_size=2).values == [(25, 2)] * 2
+    assert launch(lambda: call_both(more), world_size=2).values == [(25, 2)] * 2
 
 
 def test_a_lab_whose_sibling_is_broken_says_so(learner, tmp_path, monkeypatch, capsys):
@@ -496,7 +496,7 @@ def test_notebooks_of_the_solutions_take_solved_labs(monkeypatch, capsys):
     assert labs.find_lab("collectives")._path == ROOT / "labs" / "collectives.py"
 
 
-@for_each("source", build.lab_sources())
+@repeat_for_each("source", build.lab_sources())
 def test_built_labs_have_holes_exactly_where_there_are_exercises(source):
     tree = snapshot.parse(ROOT / "labs" / source.name)
     found = {node.name for node in holes.functions_in(tree) if holes.is_hole(node)}
@@ -516,7 +516,7 @@ def test_a_lab_is_not_a_module_that_ranks_cannot_import(learner):
 IN_A_RANK = "\nimport os\nif os.environ.get('PEDAGOGY_RANK') == '1':\n    "
 
 
-def in_a_rank(shapes):
+def run_double(shapes):
     return shapes.double(1)
 
 
@@ -534,7 +534,7 @@ def test_a_lab_that_fails_only_in_a_rank_ends_the_launch(statement, raised, lear
     learner(SOLUTION + IN_A_RANK + statement + "\n")
     shapes = lab("shapes")
     assert shapes.double(1) == 2
-    message = str(failure(in_a_rank, shapes, world_size=3))
+    message = str(failure(run_double, shapes, world_size=3))
     assert message.startswith(f"rank 1 raised {raised}")
     assert f"labs/shapes.py:26, in <module>():  {statement}" in message
     assert launch(lambda: 1, world_size=1).values == [1]
@@ -559,10 +559,10 @@ def test_a_rank_uses_ours_where_the_notebook_had_to(learner, capsys):
     shapes = lab("shapes")
     assert "shapes.py:25: AssertionError" in capsys.readouterr().out
     assert shapes.double(1) == 2
-    assert launch(in_a_rank, shapes, world_size=2).values == [2, 2]
+    assert launch(run_double, shapes, world_size=2).values == [2, 2]
 
 
-def edited(text=SOLUTION, factor=300):
+def edit_solution(text=SOLUTION, factor=300):
     return text.replace("return 2 * x", f"return {factor} * x")
 
 
@@ -576,8 +576,8 @@ def test_a_save_during_a_launch_counts_at_the_next(learner):
         dist.barrier()
         return shapes.double(1)
 
-    assert launch(save_and_use, edited(), world_size=3).values == [2, 2, 2]
-    assert launch(save_and_use, edited(), world_size=3).values == [300, 300, 300]
+    assert launch(save_and_use, edit_solution(), world_size=3).values == [2, 2, 2]
+    assert launch(save_and_use, edit_solution(), world_size=3).values == [300, 300, 300]
 
 
 def test_an_error_shows_the_line_that_ran_and_not_what_was_saved_since(learner):
@@ -613,7 +613,7 @@ def test_labs_that_share_a_file_get_one_version_of_it(learner, tmp_path, monkeyp
     path = learner(SOLUTION)
     put_lab(tmp_path, monkeypatch, "more", USES_SHAPES)
     more, shapes = lab("more"), lab("shapes")
-    run = launch(use_both, more, Save(path, edited()), shapes, world_size=2)
+    run = launch(use_both, more, Save(path, edit_solution()), shapes, world_size=2)
     assert run.values == [(90_000, 300)] * 2
 
 
@@ -621,7 +621,7 @@ def test_a_file_that_is_saved_all_the_time_is_told(learner, tmp_path, monkeypatc
     path = learner(SOLUTION)
     put_lab(tmp_path, monkeypatch, "more", USES_SHAPES)
     more, shapes = lab("more"), lab("shapes")
-    save = Save(path, *(edited(factor=10**digits) for digits in range(20)))
+    save = Save(path, *(edit_solution(factor=10**digits) for digits in range(20)))
     with pytest.raises(LaunchError, match=r"^a lab is being saved all the time: launch when that"):
         launch(use_both, more, save, shapes, world_size=2)
     save.texts = []
@@ -640,7 +640,7 @@ def test_a_file_that_an_editor_is_writing_is_read_when_it_is_whole(begun, learne
         path.write_text(begun)
 
     def go_on(seconds):
-        path.write_text(edited())
+        path.write_text(edit_solution())
         os.utime(path, (1, 1))  # so that it counts as settled
 
     clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=go_on)
@@ -650,7 +650,7 @@ def test_a_file_that_an_editor_is_writing_is_read_when_it_is_whole(begun, learne
 
 
 def test_a_file_from_the_future_is_not_waited_for(learner):
-    path = learner(edited())
+    path = learner(edit_solution())
     os.utime(path, (time.time() + 10_000,) * 2)
     began = time.perf_counter()
     assert lab("shapes").double(1) == 300
@@ -660,11 +660,11 @@ def test_a_file_from_the_future_is_not_waited_for(learner):
 @pytest.mark.parametrize("gone", [Path.unlink, lambda path: (path.unlink(), path.mkdir())])
 def test_a_file_that_has_gone_is_told_and_blocks_nothing(gone, learner, capsys, monkeypatch):
     monkeypatch.setattr(snapshot, "MOST_SECONDS", 0.1)
-    path = learner(edited())
+    path = learner(edit_solution())
     shapes = lab("shapes")
     gone(path)
     capsys.readouterr()
-    assert launch(in_a_rank, shapes, world_size=2).values == [2, 2]
+    assert launch(run_double, shapes, world_size=2).values == [2, 2]
     out = capsys.readouterr().out
     assert out.startswith("labs/shapes.py: ")
     assert "Error: [Errno " in out
@@ -705,7 +705,7 @@ def test_two_labs_that_import_a_third_get_the_same(learner, tmp_path, monkeypatc
 
 
 def test_everything_may_be_imported_from_a_sibling(learner, tmp_path, monkeypatch, capsys):
-    learner(edited())
+    learner(edit_solution())
     put_lab(tmp_path, monkeypatch, "more", "from shapes import *\n\nsix = double(3)\n")
     more = lab("more")
     assert more.six == 900
@@ -750,7 +750,7 @@ def test_a_lab_is_not_changed_from_outside(learner):
 
 def test_a_lab_that_hangs_in_ranks_is_told_with_its_line(learner):
     learner(SOLUTION + "\nimport os\nwhile 'PEDAGOGY_RANK' in os.environ:\n    pass\n")
-    error = failure(in_a_rank, lab("shapes"), world_size=2, timeout=2)
+    error = failure(run_double, lab("shapes"), world_size=2, timeout=2)
     assert "labs/shapes.py:2" in str(error)
     assert {place.source() for place in error.waits.values()} <= {
         "while 'PEDAGOGY_RANK' in os.environ:",
@@ -761,7 +761,7 @@ def test_a_lab_that_hangs_in_ranks_is_told_with_its_line(learner):
 def test_a_lab_that_launches_when_a_rank_reads_it_is_told(learner):
     text = SOLUTION + "\nfrom pedagogy_lib import launch\nlaunch(double, 3, world_size=1)\n"
     learner(text)
-    message = str(failure(in_a_rank, lab("shapes"), world_size=2))
+    message = str(failure(run_double, lab("shapes"), world_size=2))
     assert "launch() was called inside a rank; call it outside of the function\n  at" in message
     assert "labs/shapes.py:25, in <module>():  launch(double, 3, world_size=1)" in message
 
@@ -772,8 +772,8 @@ def test_an_interrupt_while_a_lab_is_read_leaves_it_as_it_was(learner):
     learner(SOLUTION + "\nraise KeyboardInterrupt\n")
     with pytest.raises(KeyboardInterrupt):
         shapes.double(1)
-    learner(edited())
-    assert launch(in_a_rank, shapes, world_size=2).values == [300, 300]
+    learner(edit_solution())
+    assert launch(run_double, shapes, world_size=2).values == [300, 300]
 
 
 def test_a_reading_that_was_interrupted_is_done_again(tmp_path, monkeypatch):
@@ -782,13 +782,13 @@ def test_a_reading_that_was_interrupted_is_done_again(tmp_path, monkeypatch):
     found = labs.Lab("numbers", path, path)
     assert found.f() == 7
     path.write_text("def f():\n    return 80\n")
-    read_now = labs.Loaded
+    read_now = labs.LabModule
 
-    def interrupted(*args):
-        monkeypatch.setattr(labs, "Loaded", read_now)
+    def raise_interrupt(*args):
+        monkeypatch.setattr(labs, "LabModule", read_now)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(labs, "Loaded", interrupted)
+    monkeypatch.setattr(labs, "LabModule", raise_interrupt)
     with pytest.raises(KeyboardInterrupt):
         found.f()
     assert found.f() == 80

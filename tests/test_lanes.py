@@ -18,7 +18,7 @@ N_BYTES = 400_000
 COMMUNICATION = COLORS["communication"].lower()
 
 
-def overlapping(memory=False, wire=None):
+def overlap_all_reduce(memory=False, wire=None):
     """A thread sums up a tensor from the middle of "backward" to the middle of "finish"."""
     if wire:
         recorder._recorder.wire = wire
@@ -45,7 +45,7 @@ def overlapping(memory=False, wire=None):
 
 def everything():
     with measure("everything", memory=False):
-        return overlapping()
+        return overlap_all_reduce()
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_bytes_of_a_thread_are_all_of_its_process_meanwhile(run):
 
 @pytest.mark.parametrize("memory, wire", [(True, None), (True, "counted"), (False, "counted")])
 def test_a_thread_beside_blocks_that_follow_memory(memory, wire):
-    run = launch(overlapping, memory, wire, world_size=2)
+    run = launch(overlap_all_reduce, memory, wire, world_size=2)
     assert run.values == [2.0, 2.0]
     assert run["all_reduce"].peak_bytes == [None, None]
     assert run["backward"].peak_bytes[0]["total"] == 2 * 4000

@@ -292,7 +292,7 @@ def test_a_world_size_without_its_name_gets_the_call_that_was_meant():
             launch(function, *args)
 
 
-class Guarded:
+class NamelessCallable:
     """What it is called, and what it takes, is told to nobody."""
 
     @property
@@ -306,8 +306,8 @@ class Guarded:
 
 
 def test_a_callable_that_tells_nothing_of_itself():
-    check_call(Guarded(), ())
-    assert "Guarded object" in name_of(Guarded())
+    check_call(NamelessCallable(), ())
+    assert "Guarded object" in name_of(NamelessCallable())
 
 
 def test_functions_whose_call_would_run_nothing_are_refused():

@@ -193,4 +193,4 @@ def test_files_under_way_to_a_rank_stay_open_until_it_has_them(monkeypatch):
     monkeypatch.setattr(fork_server_client.Server, "fork", note)
     assert launch(my_rank, world_size=3).values == [0, 1, 2]
     assert len(kept) == 2 * 3
-    assert fork_server_client.shared_server().under_way == {}
+    assert fork_server_client.ensure_server().under_way == {}

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import solved_lab
+from helpers import load_solved_lab
 from selection import parametrize
 
 from coursekit import build
@@ -14,7 +14,7 @@ LAYOUTS = ("in_a_row", "zigzag")
 
 
 @pytest.fixture(autouse=True)
-def in_solutions(monkeypatch):
+def enter_solutions(monkeypatch):
     monkeypatch.chdir(build.ROOT / "solutions")
 
 
@@ -88,7 +88,7 @@ def test_heads_have_to_be_shared_out_evenly():
 
 
 def test_a_picture_of_who_has_what():
-    draw_context_splits = solved_lab("context_splits").draw_context_splits
+    draw_context_splits = load_solved_lab("context_splits").draw_context_splits
     alt = draw_context_splits(2).alt
     assert "tensor parallel: between the two every rank has everything" in alt
     assert "by heads: between the two each rank has some places, in attention each rank has" in alt

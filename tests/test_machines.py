@@ -437,5 +437,5 @@ def test_a_state_is_told_by_machines_and_ranks():
     assert "Machine 0 was killed, with ranks 0, 1." in told
     assert "Machine 1 is unplugged: ranks 2, 3 cannot hear the other machines" in told
     assert "machines 0, 1 with ranks 0, 1, 2, 3, and machine 2 with rank 4." in told
-    assert State(ranks, killed=(1,)).killed_with(3) == 1
-    assert State(ranks, killed=(1,)).killed_with(4) is None
+    assert State(ranks, killed=(1,)).find_killed_machine(3) == 1
+    assert State(ranks, killed=(1,)).find_killed_machine(4) is None

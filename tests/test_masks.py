@@ -1,9 +1,9 @@
 """`plot_masks`: what dropout keeps on each rank."""
 
 import torch
-from helpers import solved_lab
+from helpers import load_solved_lab
 
-plot_masks = solved_lab("dropout_masks").plot_masks
+plot_masks = load_solved_lab("dropout_masks").plot_masks
 
 
 def test_equal_masks_and_different_ones():

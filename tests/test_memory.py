@@ -198,7 +198,7 @@ def test_gradients_of_one_model_after_the_other():
     assert sum(gradients[1:] > gradients[:-1]) == 5
 
 
-def saved_bytes(model, x) -> int:
+def count_saved_bytes(model, x) -> int:
     """What a forward pass saves for the backward, parameters left out: counted with hooks."""
     storages = {}
 
@@ -229,7 +229,7 @@ def test_activations_are_what_autograd_saves(name):
 
     def step():
         model, x = make(), torch.ones(shape)
-        expected = saved_bytes(model, x)
+        expected = count_saved_bytes(model, x)
         with measure("it"):
             output = model(x)
         with measure("backward"):

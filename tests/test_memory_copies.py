@@ -6,13 +6,13 @@ import pytest
 import torch
 import torch.distributed as dist
 from crews import Fault, data, own_faults, put_in
-from helpers import launch_on_cpu, solved_lab, wait_until
+from helpers import launch_on_cpu, load_solved_lab, wait_until
 from machines_here import needs_machines
 
 from coursekit.kit.rank_exercise import warm_up
 from pedagogy_lib import Machines, RankError
 
-COPIES = solved_lab("memory_copies")
+COPIES = load_solved_lab("memory_copies")
 STEPS = 8
 PATIENCE, TIMEOUT = 30.0, 5.0  # s: whoever is awaited comes; busy machines are slow
 

@@ -10,7 +10,7 @@ import in_order
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import solved_lab
+from helpers import load_solved_lab
 from in_order import messages_in_order
 from selection import parametrize
 
@@ -24,17 +24,17 @@ NAMES = ("collectives", "data_parallel", "parameter_server", "language_model",
          "pipeline_parallel", "pipeline_engines",
          "pipedream", "schedules", "sequence_slices", "tensor_parallel", "sequence_parallel",
          "zero")  # fmt: skip
-LABS = {name: solved_lab(name) for name in NAMES}
+LABS = {name: load_solved_lab(name) for name in NAMES}
 TEXT = LABS["language_model"].standard_library(5_000)
 
 
 def run(work, world_size, *args, timeout=SECONDS):
     """What `work` returns on the ranks: where each pair has an order, and where each rank has."""
-    run = launch(in_both_orders, work, *args, world_size=world_size, device="cpu", timeout=timeout)
+    run = launch(run_both_orders, work, *args, world_size=world_size, device="cpu", timeout=timeout)
     return list(zip(*run.values))
 
 
-def in_both_orders(work, *args):
+def run_both_orders(work, *args):
     return [in_turn(work, one_order, *args) for one_order in (False, True)]
 
 

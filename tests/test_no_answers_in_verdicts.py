@@ -3,7 +3,7 @@
 import ast
 import re
 
-from each import for_each
+from each import repeat_for_each
 
 from coursekit import build
 from coursekit.chapters import FOLDER
@@ -14,7 +14,7 @@ BARE_CALL = re.compile(r"(with)?[\w.]+\(\):?")  # optimizer.step(): it is a name
 ASSIGNED = re.compile(r"^(return|\w+=(?!=))")
 
 
-def squeezed(text) -> str:
+def strip_whitespace(text) -> str:
     return re.sub(r"\s+", "", text)
 
 
@@ -24,7 +24,7 @@ def lines_of_answers() -> set[str]:
     for source in [*build.sources(), *build.lab_sources()]:
         for answer in build.ANSWER.finditer(build.text_of(source)):
             solution = answer[2].partition(build.BUG)[0]
-            lines |= {squeezed(line.split("  #")[0]) for line in solution.splitlines()}
+            lines |= {strip_whitespace(line.split("  #")[0]) for line in solution.splitlines()}
     lines |= {ASSIGNED.sub("", line) for line in lines}
     long = {line for line in lines if len(line) >= LEAST and not line.startswith("#")}
     return {line for line in long if not BARE_CALL.fullmatch(line)}
@@ -33,7 +33,7 @@ def lines_of_answers() -> set[str]:
 LINES = lines_of_answers()
 
 
-def told_by(tree) -> list[str]:
+def collect_texts(tree) -> list[str]:
     """The texts of a check, but for its hints and docstrings."""
     left_out = set()
     for node in ast.walk(tree):
@@ -47,13 +47,13 @@ def told_by(tree) -> list[str]:
 
 
 def found_in(text) -> list[str]:
-    text = squeezed(text)
+    text = strip_whitespace(text)
     return [line for line in LINES if line in text]
 
 
-@for_each("file", FILES)
+@repeat_for_each("file", FILES)
 def test_no_line_of_an_answer_is_in_a_verdict(file):
-    for text in told_by(ast.parse(file.read_text())):
+    for text in collect_texts(ast.parse(file.read_text())):
         assert not found_in(text), f"say what is misunderstood, not the code: {text}"
 
 
@@ -61,5 +61,5 @@ def test_a_line_of_an_answer_would_be_found():
     check = ast.parse(
         'f(why="write y.backward( gradient ) instead", hints=("y.backward(gradient)",))'
     )
-    (told,) = told_by(check)
+    (told,) = collect_texts(check)
     assert found_in(told) == ["y.backward(gradient)"]

@@ -221,6 +221,6 @@ def test_without_limits_the_whole_computer_counts(group, files):
 )
 def test_little_shared_memory_is_told_where_nccl_needs_it(monkeypatch, gpus, size, verdict, says):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
-    monkeypatch.setattr(container, "shared_bytes", lambda: size)
+    monkeypatch.setattr(container, "read_shm_bytes", lambda: size)
     found, text = doctor.shared_memory()
     assert found == verdict and says in text

@@ -7,15 +7,15 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from helpers import launch_on_cpu as launch
-from helpers import solved_lab
-from pairs import DY, FILMS, A, B, X, linear, summed_twice, take
+from helpers import load_solved_lab
+from pairs import DY, FILMS, A, B, X, linear, sum_twice, take
 from torch import nn
 
 from pedagogy_lib import LaunchError
 
 cloudpickle.register_pickle_by_value(pairs)  # so that ranks need not find it
 
-PLACEMENTS = solved_lab("placements")
+PLACEMENTS = load_solved_lab("placements")
 PARTIAL, REPLICATE, SHARD = PLACEMENTS.PARTIAL, PLACEMENTS.REPLICATE, PLACEMENTS.SHARD
 
 # What is new, by event; its placement; and whether all ranks together have it right.
@@ -39,7 +39,7 @@ STEP = [
 
 @pytest.fixture(scope="module")
 def films():
-    return launch(take, solved_lab("tensor_parallel"), world_size=2).values
+    return launch(take, load_solved_lab("tensor_parallel"), world_size=2).values
 
 
 def in_one_process():
@@ -157,7 +157,7 @@ def uneven(lab):
 
 
 def test_uneven_parts_biases_and_frozen_weights():
-    films = launch(uneven, solved_lab("tensor_parallel"), world_size=2).values
+    films = launch(uneven, load_solved_lab("tensor_parallel"), world_size=2).values
     for film in films:
         names = [text for _, *texts in script(film) for text in texts]
         assert not [text for text in names if "wrong" in text or "None" in text]
@@ -171,15 +171,15 @@ def test_uneven_parts_biases_and_frozen_weights():
     assert sum(count for frame in films[0].frames for _, count in frame.sent) == 8 * (5 * 2 + 5 * 4)
 
 
-def without_sum(lab, column, row):
+def drop_sum(lab, column, row):
     row.leave = lambda y, group: y
 
 
-def without_copy(lab, column, row):
+def drop_copy(lab, column, row):
     column.enter = lambda x, group: x
 
 
-def without_cut(lab, column, row):
+def drop_split(lab, column, row):
     column.weight, row.weight = linear(A).weight, linear(B).weight
 
 
@@ -187,7 +187,7 @@ def bias_everywhere(lab, column, row):
     row.leave = lambda y, group: lab.leave(y + dist.get_rank() + 1, group)
 
 
-def by_messages(lab, column, row):
+def sum_by_messages(lab, column, row):
     def total(x, group):
         other, peer = torch.empty_like(x), 1 - dist.get_rank()
         sending = dist.isend(x.contiguous(), peer)
@@ -204,7 +204,7 @@ def never_entered(lab, column, row):
 
 
 CHANGES = (
-    without_sum, without_copy, summed_twice, without_cut, bias_everywhere, by_messages,
+    drop_sum, drop_copy, sum_twice, drop_split, bias_everywhere, sum_by_messages,
     never_entered,
 )  # fmt: skip
 
@@ -216,31 +216,31 @@ def changed():
     def take_all(lab):
         return {change.__name__: take(lab, change) for change in CHANGES}
 
-    ranks = launch(take_all, solved_lab("tensor_parallel"), world_size=2).values
+    ranks = launch(take_all, load_solved_lab("tensor_parallel"), world_size=2).values
     return {change: [films[change.__name__] for films in ranks] for change in CHANGES}
 
 
 def test_without_the_sum_each_rank_has_its_summand(changed):
-    films = changed[without_sum]
+    films = changed[drop_sum]
     assert [held.placement for held in last_of(films, "values", "Y")] == [PARTIAL] * 2
     event = "forward: Y leaves the parallel region, nothing is sent"
     assert (event, "Y values Partial") in script(films[0])
 
 
 def test_without_the_copy_the_gradient_of_x_stays_partial(changed):
-    films = changed[without_copy]
+    films = changed[drop_copy]
     event = "backward: gradient of X, nothing is sent"
     assert (event, "X gradients Partial") in script(films[0])
     assert [held.placement for held in last_of(films, "gradients", "X")] == [PARTIAL] * 2
 
 
 def test_what_is_summed_too_often_is_wrong(changed):
-    for change, sent in ((summed_twice, 64), (without_cut, 32)):
+    for change, sent in ((sum_twice, 64), (drop_split, 32)):
         films = changed[change]
         frame = next(f for f in films[1].frames if f.event == "forward: all-reduce of Y")
         assert news(frame) == ["Y values Replicate wrong"]
         assert sum(count for _, count in frame.sent) == sent
-    assert last_of(changed[without_cut], "values", "A")[0].placement == REPLICATE
+    assert last_of(changed[drop_split], "values", "A")[0].placement == REPLICATE
 
 
 def test_other_summands_than_those_of_one_process(changed):
@@ -250,7 +250,7 @@ def test_other_summands_than_those_of_one_process(changed):
 
 
 def test_messages_of_a_sum_of_ones_own(changed):
-    frame = next(f for f in changed[by_messages][0].frames if f.sent)
+    frame = next(f for f in changed[sum_by_messages][0].frames if f.sent)
     assert frame.event == "forward: messages with parts of Y"
     assert frame.sent == [("send", 32)]
     assert news(frame) == ["Y values Replicate"]
@@ -267,7 +267,7 @@ def test_layers_that_do_not_use_their_gates(changed):
 
 
 def test_one_rank_alone():
-    (film,) = launch(take, solved_lab("tensor_parallel"), world_size=1).values
+    (film,) = launch(take, load_solved_lab("tensor_parallel"), world_size=1).values
     assert {held.placement for held in film.frames[-1].values.values()} == {REPLICATE}
     assert [frame.event for frame in film.frames] == [event for event, *_ in STEP]
 

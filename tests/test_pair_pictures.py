@@ -5,25 +5,28 @@ import pairs
 import pytest
 import torch
 from helpers import launch_on_cpu as launch
-from helpers import solved_lab
+from helpers import load_solved_lab
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch
-from pairs import FILMS, summed_twice, take
+from pairs import FILMS, sum_twice, take
 from torch import nn
 
 from pedagogy_lib import LaunchError
 from pedagogy_lib.pictures.style import GREY, INK, RED
 
-PICTURES = solved_lab("pair_pictures")
+PICTURES = load_solved_lab("pair_pictures")
 plot_pair, layout_of = PICTURES.plot_pair, PICTURES.layout_of
-in_cell, rank_color = solved_lab("pair_words").in_cell, solved_lab("placement_style").rank_color
+in_cell, rank_color = (
+    load_solved_lab("pair_words").in_cell,
+    load_solved_lab("placement_style").rank_color,
+)
 
 cloudpickle.register_pickle_by_value(pairs)  # so that ranks need not find it
 
 
 @pytest.fixture(scope="module")
 def films():
-    return launch(take, solved_lab("tensor_parallel"), world_size=2).values
+    return launch(take, load_solved_lab("tensor_parallel"), world_size=2).values
 
 
 def outlines(picture):
@@ -33,7 +36,7 @@ def outlines(picture):
     return patches
 
 
-def with_color(picture, color):
+def find_boxes_by_color(picture, color):
     """Boxes, without what is hatched, arrows, and the small squares beside the ranks' names."""
     patches = [p for p in picture.figure.axes[0].patches if not isinstance(p, FancyArrowPatch)]
     large = [p for p in patches if p.get_width() > 0.13 and not p.get_hatch()]
@@ -44,7 +47,7 @@ def arrows(picture):
     return [p for p in picture.figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
 
 
-def hatched(picture):
+def find_hatched_patches(picture):
     return [p for p in picture.figure.axes[0].patches if p.get_hatch()]
 
 
@@ -58,9 +61,9 @@ def texts(picture):
 def test_the_first_frame(films):
     picture = plot_pair(films, 1)
     assert texts(picture)[0] == "1 of 14: before the step"
-    assert len(with_color(picture, GREY)) == 2  # X
+    assert len(find_boxes_by_color(picture, GREY)) == 2  # X
     for rank in range(2):
-        a, b = with_color(picture, rank_color(rank))
+        a, b = find_boxes_by_color(picture, rank_color(rank))
         assert a.get_height() == pytest.approx(2 * b.get_height())
         assert b.get_width() == pytest.approx(2 * a.get_width())
     assert len(outlines(picture)) == 3 * 2 and not arrows(picture)
@@ -68,8 +71,10 @@ def test_the_first_frame(films):
 
 def test_summands_are_hatched_and_then_summed(films):
     before, after = plot_pair(films, 5), plot_pair(films, 6)
-    colors = [to_hex(p.get_edgecolor()) for p in hatched(before)]
-    assert colors == [rank_color(rank).lower() for rank in range(2)] and not hatched(after)
+    colors = [to_hex(p.get_edgecolor()) for p in find_hatched_patches(before)]
+    assert colors == [rank_color(rank).lower() for rank in range(2)] and not find_hatched_patches(
+        after
+    )
     assert len(outlines(before)) == len(outlines(after)) == 2
     assert not arrows(before) and len(arrows(after)) == 1
     assert "all-reduce" in texts(after) and "all-reduce" not in texts(before)
@@ -130,7 +135,7 @@ def test_every_number_is_written(films):
 
 
 def test_what_is_wrong_is_red():
-    wrong = launch(take, solved_lab("tensor_parallel"), summed_twice, world_size=2).values
+    wrong = launch(take, load_solved_lab("tensor_parallel"), sum_twice, world_size=2).values
     picture = plot_pair(wrong, 6)
     written = picture.figure.axes[0].texts
     red = [t.get_text() for t in written if to_hex(t.get_color()) == RED.lower()]
@@ -177,7 +182,7 @@ def large(lab):
 
 
 def test_nothing_overlaps(films):
-    many = launch(large, solved_lab("tensor_parallel"), world_size=4).values
+    many = launch(large, load_solved_lab("tensor_parallel"), world_size=4).values
     for some, number in ((films, 6), (films, 14), (many, 6), (many, len(many[0].frames))):
         picture = plot_pair(some, number)
         picture.figure.draw_without_rendering()

@@ -5,7 +5,7 @@ from functools import cache
 from operator import attrgetter
 
 import nbformat
-from each import for_each
+from each import repeat_for_each
 
 from coursekit import build
 from coursekit.record_pictures import find_cover
@@ -20,14 +20,14 @@ CALLS = re.compile(r"`(\w+)\(")
 
 @cache
 def cells_of(source):
-    return build.to_notebook(build.text_of(source), source.stem).cells
+    return build.make_notebook(build.text_of(source), source.stem).cells
 
 
 def prose_of(source) -> str:
     return "\n\n".join(c.source for c in cells_of(source) if c.cell_type == "markdown")
 
 
-@for_each("source", PARTS, STEM)
+@repeat_for_each("source", PARTS, STEM)
 def test_a_part_begins_with_a_picture_that_it_has_measured(source):
     title, cover, *_ = cells_of(source)
     assert title.source.startswith("# ")
@@ -38,14 +38,14 @@ def test_a_part_begins_with_a_picture_that_it_has_measured(source):
     assert build.cover_path(source).read_bytes() == find_cover(record), "run `make build`"
 
 
-@for_each("source", PARTS, STEM)
+@repeat_for_each("source", PARTS, STEM)
 def test_a_part_says_what_for_how_long_and_what_it_needs(source):
     cover = cells_of(source)[1].source
     for phrase in ("**After this part you can**", "**It takes** about", "**It needs**"):
         assert phrase in cover
 
 
-@for_each("source", PARTS, STEM)
+@repeat_for_each("source", PARTS, STEM)
 def test_a_part_ends_with_what_was_learnt(source):
     *_, end, progress = cells_of(source)
     assert progress.source == f'progress("{source.stem.partition("_")[0]}")'
@@ -53,7 +53,7 @@ def test_a_part_ends_with_what_was_learnt(source):
     assert 3 <= end.source.count("\n* ") <= 5
 
 
-@for_each("source", PARTS, STEM)
+@repeat_for_each("source", PARTS, STEM)
 def test_the_end_names_every_lab_with_exercises(source):
     checked = set(re.findall(r'\bcheck\("(\d+\.\d+)"\)', build.text_of(source)))
     labs = {lab.stem: set(re.findall(r"Exercise (\d+\.\d+)", build.text_of(lab)))
@@ -63,7 +63,7 @@ def test_the_end_names_every_lab_with_exercises(source):
     assert wanted <= linked
 
 
-@for_each("source", PARTS, STEM)
+@repeat_for_each("source", PARTS, STEM)
 def test_links_lead_somewhere(source):
     for path, _, defined in LINK.findall(prose_of(source)):
         address = path or defined
@@ -76,7 +76,7 @@ def test_the_map_links_every_other_part():
     assert {f"{source.stem}.ipynb" for source in PARTS[1:]} <= linked
 
 
-@for_each("source", PARTS, STEM)
+@repeat_for_each("source", PARTS, STEM)
 def test_what_prose_tells_to_call_is_imported(source):
     import pedagogy_lib
 
@@ -85,7 +85,7 @@ def test_what_prose_tells_to_call_is_imported(source):
     assert not {name for name in told if not re.search(rf"\b{name}\b", code)}
 
 
-@for_each("source", PARTS, STEM)
+@repeat_for_each("source", PARTS, STEM)
 def test_code_that_only_prepares_is_folded(source):
     cells = cells_of(source)
     imports = next(c for c in cells if IMPORTS.match(c.source))
@@ -95,13 +95,13 @@ def test_code_that_only_prepares_is_folded(source):
         assert cell.metadata.get("jupyter", {}).get("source_hidden") is True, cell.source[:80]
 
 
-@for_each("source", PARTS, STEM)
+@repeat_for_each("source", PARTS, STEM)
 def test_no_sum_begins_a_line(source):
     """Markdown makes a list of a line that begins with a plus."""
     assert not re.findall(r"^\+ .*", prose_of(source), re.MULTILINE)
 
 
-@for_each("source", PARTS, STEM)
+@repeat_for_each("source", PARTS, STEM)
 def test_an_exercise_in_a_lab_links_to_it(source):
     labs = {exercise: lab.stem for lab in build.lab_sources()
             for exercise in re.findall(r"Exercise (\d+\.\d+)", build.text_of(lab))}  # fmt: skip
@@ -113,7 +113,7 @@ def test_an_exercise_in_a_lab_links_to_it(source):
     assert not unlinked
 
 
-@for_each("source", PARTS, STEM)
+@repeat_for_each("source", PARTS, STEM)
 def test_printed_lines_fit_a_small_window(source):
     """At 1,100 px beside JupyterLab's side bar; where one does not, words are broken anywhere."""
     record = nbformat.read(build.record_of(source), as_version=4)

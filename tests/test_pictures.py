@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import solved_lab
+from helpers import load_solved_lab
 from matplotlib import font_manager, rcParams
 from matplotlib.colors import to_rgb
 from torch import nn
@@ -31,7 +31,7 @@ from pedagogy_lib.pictures import style
 from pedagogy_lib.pictures.as_html import LEAST_WIDTH, html_of
 from pedagogy_lib.pictures.style import COLORS, FONT, GROUND, STYLE, colors_of, kind_of, label_ink
 
-DIAGRAMS = solved_lab("splitting_diagrams")
+DIAGRAMS = load_solved_lab("splitting_diagrams")
 draw_three_splits = DIAGRAMS.draw_three_splits
 draw_clusters, draw_scaling = DIAGRAMS.draw_clusters, DIAGRAMS.draw_scaling
 PNG = b"\x89PNG\r\n\x1a\n"

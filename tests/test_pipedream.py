@@ -4,14 +4,14 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from helpers import solved_lab
+from helpers import load_solved_lab
 from torch.func import functional_call
 
 from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import relative_gap, rounding
 
 PIPES, DREAM, SLICES, SCHEDULES, MODELS = map(
-    solved_lab,
+    load_solved_lab,
     ("pipeline_parallel", "pipedream", "sequence_slices", "schedules", "language_model"),
 )
 COUNT, LR, CONTEXT = 12, 0.5, 8  # COUNT: micro-batches, each a batch of its own
@@ -115,7 +115,7 @@ def gap_of_slices(slices, at=None, rounds=2):
     return max(gaps)
 
 
-def looking_both_ways(slices):
+def gap_without_mask(slices):
     """The same, of a model in which letters look at later ones, too."""
     attention = F.scaled_dot_product_attention
     F.scaled_dot_product_attention = lambda q, k, v, **_: attention(q, k, v)
@@ -133,7 +133,7 @@ def try_all(every):
     return {
         **{way: gap_without_flush(way, every) for way in DREAM.WAYS},
         "slices": {name: gap_of_slices(*cut) for name, cut in CUTS.items()},
-        "both ways": [looking_both_ways(slices) for slices in (1, 2)],
+        "both ways": [gap_without_mask(slices) for slices in (1, 2)],
     }
 
 

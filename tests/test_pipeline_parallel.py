@@ -9,14 +9,14 @@ import itertools
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import solved_lab
+from helpers import load_solved_lab
 from selection import parametrize
 
 from pedagogy_lib import launch, measure, throttle
 from pedagogy_lib.basics.closeness import relative_gap, rounding
 
 PIPES, SCHEDULES, MODELS, ENGINES = map(
-    solved_lab, ("pipeline_parallel", "schedules", "language_model", "pipeline_engines")
+    load_solved_lab, ("pipeline_parallel", "schedules", "language_model", "pipeline_engines")
 )
 SAMPLES, CONTEXT, STEPS = 9, 8, 5
 SIZES = {"width": 16, "layers": 6, "heads": 2, "context": CONTEXT}  # 8 layers with both ends
@@ -218,7 +218,7 @@ def test_as_many_are_kept_as_the_schedule_says(run):
 # ---- Random numbers in a recomputed forward -----------------------------------------------------
 
 
-def dropping(model):
+def append_dropout(model):
     """A piece of the model with dropout in it."""
     return torch.nn.Sequential(model, torch.nn.Dropout(0.4))
 
@@ -228,10 +228,10 @@ def pieces_with_dropout():
     layers = PIPES.layers_of(MODELS.Transformer(**SIZES))
     n = dist.get_world_size()
     pieces = PIPES.pieces_of(layers, PIPES.even_sizes(len(layers), n))
-    return [*map(dropping, pieces[:-1]), pieces[-1] if n > 1 else dropping(pieces[-1])]
+    return [*map(append_dropout, pieces[:-1]), pieces[-1] if n > 1 else append_dropout(pieces[-1])]
 
 
-def with_dropout(make, name, count):
+def step_with_dropout(make, name, count):
     """A step of a pipeline: this rank's gradients, its loss, and what is drawn afterwards."""
     pieces = pieces_with_dropout()
     stage = make(pieces[dist.get_rank()])
@@ -268,7 +268,7 @@ def gaps_with_dropout():
         wanted, loss = one_process_with_dropout(count)
         drawn = []
         for make in (PIPES.Stage, PIPES.RecomputingStage):
-            found, ours, next_number = with_dropout(make, name, count)
+            found, ours, next_number = step_with_dropout(make, name, count)
             gap = max(relative_gap(a, b) for a, b in zip(found, wanted, strict=True))
             is_last = dist.get_rank() == dist.get_world_size() - 1
             gaps[name, count, make.__name__] = max(gap, abs(ours - loss) if is_last else 0.0)
@@ -334,12 +334,12 @@ def test_a_slow_link_changes_no_number(run):
         assert by_way["1F1B"] == by_way["throttled"]
 
 
-def waiting_and_not():
+def step_in_both_modes():
     return [step_of("GPipe", "step", waits=waits) for waits in (False, True)]
 
 
 def test_waiting_for_each_send_changes_no_number():
-    for squares in launch(waiting_and_not, world_size=2, device="cpu", timeout=4).values:
+    for squares in launch(step_in_both_modes, world_size=2, device="cpu", timeout=4).values:
         assert squares[0] == squares[1]
 
 

@@ -1,13 +1,13 @@
 """A pipeline with each other feature of a training: equal to one process, or refused in words."""
 
 import pytest
-from helpers import solved_lab
+from helpers import load_solved_lab
 from selection import parametrize
 
 from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import rounding
 
-COMPOSED, ALONE = map(solved_lab, ("composed_pipelines", "pipelines_alone"))
+COMPOSED, ALONE = map(load_solved_lab, ("composed_pipelines", "pipelines_alone"))
 Plan = COMPOSED.Plan
 PAIRS = ALONE.pairs()
 REFUSED = {  # pairs, and the beginning of the sentence that refuses them

@@ -5,7 +5,7 @@ import itertools
 import cloudpickle
 import in_order
 import pytest
-from helpers import solved_lab
+from helpers import load_solved_lab
 from in_order import messages_in_order
 from selection import parametrize
 
@@ -17,7 +17,9 @@ from pedagogy_lib.schedules.timelines import ScheduleError
 cloudpickle.register_pickle_by_value(in_order)
 
 
-ZERO, PLACED, ENGINES = map(solved_lab, ("zero_bubbles", "placed_pipelines", "pipeline_engines"))
+ZERO, PLACED, ENGINES = map(
+    load_solved_lab, ("zero_bubbles", "placed_pipelines", "pipeline_engines")
+)
 NAMES = [*ZERO.SCHEDULES, *ZERO.TWO_COPIES]
 SIZES = [(p, m) for p in (1, 2, 3, 4, 6) for m in (2 * p, 3 * p, 6 * p)]
 BUBBLES = {  # what a step takes beyond 3m, in forwards, with F = I = W and m >= 2p

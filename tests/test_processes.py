@@ -215,11 +215,11 @@ def of_ddp():
     return late_imports(), DistributedDataParallel.__name__
 
 
-def of_an_optimizer():
+def import_optimizer():
     return late_imports(), torch.optim.SGD.__name__
 
 
-@pytest.mark.parametrize("work", [of_ddp, of_an_optimizer])
+@pytest.mark.parametrize("work", [of_ddp, import_optimizer])
 def test_what_a_ddp_or_an_optimizer_needs_is_imported_once_and_not_by_each_rank(work):
     fork_server_client.close_server()
     assert launch(late_imports, world_size=1, device="cpu").values == [False]
@@ -297,7 +297,7 @@ def test_scratch_folder_removed_between_launches():
 
 
 def test_a_rank_of_the_launch_before_is_not_taken_for_one_of_this_launch():
-    shared = fork_server_client.shared_server()
+    shared = fork_server_client.ensure_server()
     shared.await_ready()
     RankHandle(
         0, shared, "rank", Path()

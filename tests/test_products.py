@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import solved_lab
+from helpers import load_solved_lab
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
@@ -10,10 +10,10 @@ from pedagogy_lib import explore
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.pictures.style import GREY
 
-PLACEMENTS, STYLE = solved_lab("placements"), solved_lab("placement_style")
-PRODUCTS, PARTS = solved_lab("split_products"), solved_lab("split_product_sizes")
+PLACEMENTS, STYLE = load_solved_lab("placements"), load_solved_lab("placement_style")
+PRODUCTS, PARTS = load_solved_lab("split_products"), load_solved_lab("split_product_sizes")
 PARTIAL, REPLICATE, SHARD = PLACEMENTS.PARTIAL, PLACEMENTS.REPLICATE, PLACEMENTS.SHARD
-RIGHT, rank_color = solved_lab("split_product_layout").RIGHT, STYLE.rank_color
+RIGHT, rank_color = load_solved_lab("split_product_layout").RIGHT, STYLE.rank_color
 WAYS, draw_product, part_sizes = PARTS.WAYS, PRODUCTS.draw_product, PARTS.part_sizes
 count_of, messages_of, work_of = PARTS.count_of, PARTS.messages_of, PARTS.work_of
 idle_ranks, matrices_of = PARTS.idle_ranks, PARTS.matrices_of
@@ -28,7 +28,7 @@ def rectangles(picture):
     return [patch for patch in picture.figure.axes[0].patches if isinstance(patch, Rectangle)]
 
 
-def in_row_of(picture, rank):
+def find_row(picture, rank):
     """The rectangles beside the name of a rank, or of all "together"."""
     name = "together" if rank is None else f"rank {rank}"
     (text,) = [t for t in picture.figure.axes[0].texts if t.get_text() == name]
@@ -120,7 +120,7 @@ def test_a_rank_has_its_columns():
     picture = draw_product("columns", **SIZES)
     starts = [0, 0.4, 0.7, 1]
     for rank in range(3):
-        row = in_row_of(picture, rank)
+        row = find_row(picture, rank)
         mine = filled(row, rank_color(rank))
         wholes = [p for p in filled(row, "#FFFFFF") if p.get_fill()]
         assert len(mine) == len(wholes) == 2
@@ -136,7 +136,7 @@ def test_a_rank_has_its_rows_and_a_summand():
     picture = draw_product("rows", **SIZES)
     shares = [3 / 7, 2 / 7, 2 / 7]
     for rank in range(3):
-        row = in_row_of(picture, rank)
+        row = find_row(picture, rank)
         x, a, dx = filled(row, rank_color(rank))
         whole_x, whole_a, whole_dx = (p for p in filled(row, "#FFFFFF") if p.get_fill())
         assert x.get_width() / whole_x.get_width() == pytest.approx(shares[rank])
@@ -150,7 +150,7 @@ def test_a_rank_has_its_rows_and_a_summand():
 
 def test_all_together_are_the_whole():
     picture = draw_product("pair", n=4, rows=4, inner=8, columns=6)
-    row = in_row_of(picture, None)
+    row = find_row(picture, None)
     for rank in range(4):
         assert len(filled(row, rank_color(rank))) == 3  # of A, H and B
     (x, y, dx) = filled(row, GREY)
@@ -181,7 +181,7 @@ def test_of_many_ranks_some_are_left_out():
 def test_one_number_on_one_rank():
     picture = draw_product("pair", n=1, rows=1, inner=1, columns=1)
     assert "2 · 0/1 · 1 = 0 numbers, 0 B" in picture.alt
-    assert len(in_row_of(picture, 0)) > 5
+    assert len(find_row(picture, 0)) > 5
 
 
 def test_ranks_without_a_part():
@@ -190,20 +190,20 @@ def test_ranks_without_a_part():
     said = "Ranks 2 to 3 own nothing: A has only 2 columns. (The lab refuses that.)"
     assert picture.alt.endswith(said)
     assert said in [t.get_text() for t in picture.figure.axes[0].texts]
-    assert not filled(in_row_of(picture, 3), rank_color(3))
+    assert not filled(find_row(picture, 3), rank_color(3))
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("sizes", [(8, 1, 8, 8), (16, 64, 4, 4), (16, 1, 64, 64)])
 def test_flat_matrices_can_be_seen(way, sizes):
-    row = in_row_of(draw_product(way, *sizes), None)
+    row = find_row(draw_product(way, *sizes), None)
     wholes = [p for p in row if p.get_hatch() or filled([p], GREY)]
     assert wholes and all(min(p.get_width(), p.get_height()) > 0.15 for p in wholes)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_all_the_width_is_used(way):
-    last = max(in_row_of(draw_product(way), 0), key=lambda patch: patch.get_x())
+    last = max(find_row(draw_product(way), 0), key=lambda patch: patch.get_x())
     assert last.get_x() + last.get_width() == pytest.approx(RIGHT)
 
 

@@ -6,7 +6,7 @@ import pytest
 from exercise_names import EX
 
 from coursekit import build, learner_state, predictions
-from coursekit.predictions import Compared
+from coursekit.predictions import PredictionResult
 from coursekit.progress import Progress
 from pedagogy_lib import LaunchError, check, predict, progress
 
@@ -103,7 +103,7 @@ def test_predictions_that_nobody_made():
     ("guess", "measured", "expected"), [(4, 5, 0.2), (5, 5, 0), (0, 0, 0), (1, 0, float("inf"))]
 )
 def test_distance(guess, measured, expected):
-    assert Compared(None, guess, measured, 0.0).distance() == pytest.approx(expected)
+    assert PredictionResult(None, guess, measured, 0.0).distance() == pytest.approx(expected)
 
 
 def test_a_part_that_is_done():

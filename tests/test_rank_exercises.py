@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.distributed as dist
-from answer_files import Answer, all_answers, defined, exercises_of_kind, solution_of
+from answer_files import Answer, all_answers, define_answer, exercises_of_kind, solution_of
 
 from coursekit import remote_answer
 from coursekit.checking import LabFunction
@@ -22,7 +22,7 @@ GIVEN = {answer.exercise.number: answer.given for answer in all_answers()}
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)
-def test_each_mistake_is_told_as_itself(exercise, solved_labs):
+def test_each_mistake_is_told_as_itself(exercise, solution_labs):
     never_told = {}
     for trial in exercise.trials(solved(exercise)):
         exercise.judge(trial)
@@ -39,7 +39,7 @@ def solved(exercise):
     if exercise.lab:
         return LabFunction(find_lab(exercise.lab), exercise.name)
     solution, given = solution_of(exercise), GIVEN.get(exercise.number, "")
-    return defined(Answer(exercise, "right", "the solution", solution, given=given))
+    return define_answer(Answer(exercise, "right", "the solution", solution, given=given))
 
 
 def test_a_rank_that_is_done_with_a_case_has_returned(monkeypatch):

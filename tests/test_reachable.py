@@ -5,7 +5,7 @@ import gc
 import pytest
 import torch
 
-from pedagogy_lib.measuring.reachable_tensors import Reachable, saved_by_graphs_of
+from pedagogy_lib.measuring.reachable_tensors import Reachable, find_saved_tensors
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def reachable():
     finder = Reachable()
     finder.find()
     yield finder
-    gc.callbacks.remove(finder.before_collection)
+    gc.callbacks.remove(finder.remember_young)
 
 
 def is_among(thing, found):
@@ -25,7 +25,7 @@ def test_tensor_from_before():
     gc.collect()
     finder = Reachable()
     assert is_among(x, finder.find())
-    gc.callbacks.remove(finder.before_collection)
+    gc.callbacks.remove(finder.remember_young)
 
 
 @pytest.mark.parametrize("collections", [[], [0], [1], [2], [0, 1, 2], [2, 2]])
@@ -77,8 +77,8 @@ def test_nothing_is_found_twice(reachable):
 def test_saved_by_graphs():
     a, b = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
     y = (a * b).exp()
-    saved = list(saved_by_graphs_of([y]))
+    saved = list(find_saved_tensors([y]))
     assert sum(torch.equal(one, y) for one in saved) == 1
     assert sum(one.data_ptr() in (a.data_ptr(), b.data_ptr()) for one in saved) == 2
     y.sum().backward()
-    assert list(saved_by_graphs_of([y])) == []
+    assert list(find_saved_tensors([y])) == []

@@ -39,8 +39,8 @@ print(launch(ring, world_size=3).values, progress("02c"), sep="\\n")
 def published(tmp_path):
     """A course that nobody may change, with the files that it has."""
     course = tmp_path / "opt" / "course"
-    shutil.copytree(ROOT / "pedagogy_lib", course / "pedagogy_lib", ignore=without_caches)
-    shutil.copytree(ROOT / "labs", course / "labs", ignore=without_caches)
+    shutil.copytree(ROOT / "pedagogy_lib", course / "pedagogy_lib", ignore=ignore_caches)
+    shutil.copytree(ROOT / "labs", course / "labs", ignore=ignore_caches)
     (course / "notebooks").mkdir()
     for part in PARTS:
         shutil.copy(ROOT / "notebooks" / f"{part}.ipynb", course / "notebooks")
@@ -53,7 +53,7 @@ def published(tmp_path):
     set_writable(course, True)
 
 
-def without_caches(folder, names):
+def ignore_caches(folder, names):
     return [name for name in names if name == "__pycache__" or ".mine-" in name]
 
 

@@ -70,7 +70,7 @@ def place_of(site, number, embedded=True) -> str:
     return f'<div class="course-recorded" data-views="{address}">{inside}<i>still</i></div>'
 
 
-class Served:
+class SiteServer:
     """The folder over HTTP; `asked` has what was asked for."""
 
     def __init__(self, folder):
@@ -92,7 +92,7 @@ class Served:
 
 @pytest.fixture
 def served(site):
-    served = Served(site)
+    served = SiteServer(site)
     yield served
     served.end()
 

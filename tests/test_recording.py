@@ -9,7 +9,7 @@ import subprocess
 
 import needs
 import pytest
-from helpers import solved_lab
+from helpers import load_solved_lab
 from PIL import Image, ImageChops
 
 from coursekit import build
@@ -202,7 +202,7 @@ def test_the_live_and_the_recorded_controls_have_the_same_state(place):
 
 
 def test_a_record_has_the_bytes_that_are_shown_without_a_build(place, monkeypatch):
-    draw_three_splits = solved_lab("splitting_diagrams").draw_three_splits
+    draw_three_splits = load_solved_lab("splitting_diagrams").draw_three_splits
     recorded, _ = explore(draw_three_splits, ranks=[4, 2])._repr_mimebundle_()
     monkeypatch.delenv(screen.VIEWS)
     shown, _ = explore(draw_three_splits, ranks=[4, 2])._repr_mimebundle_()

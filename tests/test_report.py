@@ -11,7 +11,7 @@ import torch
 from bs4 import BeautifulSoup
 from helpers import ROOT
 
-from coursekit.report import read_settings, straight_line, with_all_gpus, write_report
+from coursekit.report import add_gpu_world_size, read_settings, straight_line, write_report
 from pedagogy_lib import LaunchError
 from pedagogy_lib.__main__ import main
 
@@ -101,7 +101,7 @@ def test_where_there_is_no_line_none_is_told(sizes, seconds):
 @pytest.mark.parametrize(("gpus", "expected"), [(0, [2, 4]), (4, [2, 4]), (8, [2, 4, 8])])
 def test_all_gpus_are_measured(monkeypatch, gpus, expected):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
-    assert with_all_gpus([2, 4]) == expected
+    assert add_gpu_world_size([2, 4]) == expected
 
 
 @pytest.mark.deep

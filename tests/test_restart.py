@@ -7,13 +7,13 @@ import textwrap
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT, environment, launch_on_cpu, solved_lab
+from helpers import ROOT, environment, launch_on_cpu, load_solved_lab
 from machines_here import needs_machines
 
 from pedagogy_lib import LaunchError, Machines, close, machines_around, run_torchrun
 
 PATH = ROOT / "solutions" / "labs" / "restart.py"
-RESTART = solved_lab("restart")
+RESTART = load_solved_lab("restart")
 STEPS, EVERY, DIES = 24, 4, 10
 
 
@@ -216,7 +216,7 @@ def test_a_note_names_the_machine_and_not_only_the_rank(tmp_path, monkeypatch):
 
 def test_a_picture_of_lives_tells_their_steps():
     lives = [(2, [1, 2, 3], [3.0, 2.0, 1.5]), (1, [3, 4], [1.5, 1.0])]
-    plot_lives = solved_lab("lives").plot_lives
+    plot_lives = load_solved_lab("lives").plot_lives
     picture = plot_lives(lives, ([1, 2, 3, 4], [3.0, 2.0, 1.5, 1.0]), title="Two lives")
     assert "2 ranks, steps 1 to 3; 1 rank, steps 3 to 4" in picture.alt
     with pytest.raises(LaunchError, match="as many losses as steps"):

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import solved_lab
+from helpers import load_solved_lab
 from selection import parametrize
 
 from pedagogy_lib import LaunchError, launch
 
 SHARDED, CHECKPOINTS, MODELS = map(
-    solved_lab, ("sharded_checkpoints", "checkpoints", "language_model")
+    load_solved_lab, ("sharded_checkpoints", "checkpoints", "language_model")
 )  # fmt: skip
 WAYS = ("DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3", "tensor parallel", "pipeline")
 KINDS = ("forward", "backward", "any moment", "write")

@@ -27,7 +27,7 @@ NAMES = {path: name for name, path in FILES.items()}
 CALLS_CHECKS = KIT / "checking.py"  # by importlib: all of them
 
 
-def imported_by(path: Path) -> set[Path]:
+def find_imports(path: Path) -> set[Path]:
     """Return the files of the course that a file imports, wherever in it."""
     package = NAMES[path].split(".")[: None if path.name == "__init__.py" else -1]
     found = set()
@@ -55,14 +55,14 @@ def test_every_folder_is_a_room():
 def test_a_room_imports_from_those_before_it(room):
     allowed = ROOMS[: ROOMS.index(room) + 1]
     for path in (PACKAGE / room).rglob("*.py"):
-        for other in imported_by(path):
+        for other in find_imports(path):
             assert other.is_relative_to(PACKAGE), f"{path} imports {other}: the bench stands alone"
             assert room_of(other) in allowed, f"{path} imports {other}"
 
 
 def test_the_kit_of_the_checks_imports_no_check():
     for path in KIT.glob("kit/*.py"):
-        assert not [other for other in imported_by(path) if other.is_relative_to(FOLDER)]
+        assert not [other for other in find_imports(path) if other.is_relative_to(FOLDER)]
 
 
 def test_no_file_imports_itself_through_others():
@@ -71,7 +71,7 @@ def test_no_file_imports_itself_through_others():
     @cache
     def depth(path) -> int:
         """Raises RecursionError in a circle."""
-        return 1 + max(map(depth, imported_by(path)), default=0)
+        return 1 + max(map(depth, find_imports(path)), default=0)
 
     assert max(map(depth, NAMES)) > 5
 

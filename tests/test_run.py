@@ -177,11 +177,11 @@ def test_a_misspelt_attribute_of_a_block_names_the_one_that_was_meant():
         block.xyzzy  # noqa: B018
 
 
-def through_pickle(thing):
+def copy_by_pickle(thing):
     return pickle.loads(pickle.dumps(thing))
 
 
-@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, through_pickle])
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, copy_by_pickle])
 def test_a_run_can_be_copied_and_pickled(again):
     run = again(run_of([use("it", 0, 1, sent=5)], values=[3]))
     assert run.values == [3]

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from helpers import solved_lab
+from helpers import load_solved_lab
 
 from pedagogy_lib import LaunchError
 
-SCATTERS = solved_lab("scatters")
+SCATTERS = load_solved_lab("scatters")
 plot_agreement, plot_points = SCATTERS.plot_agreement, SCATTERS.plot_points
 
 CLOUD = (np.array([1.0, 10, 100]), np.array([1.0, 12, 300]))

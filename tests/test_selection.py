@@ -50,10 +50,10 @@ def test_answers_to_different_exercises_are_dealt_out_one_by_one():
 
 def test_every_piece_comes_under_one_setting_of_the_kernels():
     pieces, count = {f"piece {k}" for k in range(43)}, len(kernels.SETTINGS)
-    shares = [kernels.in_share(pieces, f"{number} of {count}") for number in range(count)]
+    shares = [kernels.select_share(pieces, f"{number} of {count}") for number in range(count)]
     assert set.union(*shares) == pieces and sum(map(len, shares)) == len(pieces)
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
 def test_without_shares_every_piece_is_chosen():
-    assert kernels.in_share(["a", "b"], None) == {"a", "b"}
+    assert kernels.select_share(["a", "b"], None) == {"a", "b"}

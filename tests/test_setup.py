@@ -198,11 +198,11 @@ def test_a_venv_may_be_a_link_to_a_folder_elsewhere(setup, tmp_path, monkeypatch
 
 
 def test_a_set_up_that_was_interrupted_goes_on(setup, monkeypatch):
-    def interrupted(*_, **__):
+    def raise_interrupt(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as context:
-        context.setattr(setup.subprocess, "run", interrupted)
+        context.setattr(setup.subprocess, "run", raise_interrupt)
         with pytest.raises(KeyboardInterrupt):
             setup.main()
     setup.main()

@@ -3,13 +3,13 @@
 import needs
 import pytest
 import torch
-from helpers import solved_lab
+from helpers import load_solved_lab
 from machines_here import needs_machines
 
 from pedagogy_lib import Machines, launch
 from pedagogy_lib.basics.closeness import rounding
 
-ENGINES = solved_lab("sharding_engines")
+ENGINES = load_solved_lab("sharding_engines")
 STEPS = 5
 TWO_MACHINES = Machines(2, bytes_per_second=100e6)
 MODELS = {  # kept of parameters, gradients and state on 4 ranks, and sent on Gloo, in models

@@ -196,7 +196,7 @@ def slow_value(*seconds):
     return Slow(*seconds)
 
 
-def interrupted(step, *args, times=(0.7,)) -> Stopped:
+def interrupt_launch(step, *args, times=(0.7,)) -> Stopped:
     launch(my_rank, world_size=1)
     main = threading.main_thread().ident
     timers = [threading.Timer(t, signal.pthread_kill, (main, signal.SIGINT)) for t in times]
@@ -211,27 +211,27 @@ def interrupted(step, *args, times=(0.7,)) -> Stopped:
 
 
 def test_an_interrupt_before_there_are_ranks():
-    assert "stopped before its ranks had begun" in str(interrupted(print, Slow(5, 0)))
+    assert "stopped before its ranks had begun" in str(interrupt_launch(print, Slow(5, 0)))
 
 
 def test_an_interrupt_while_arguments_are_unpacked():
-    assert "ranks 0, 1: unpacking" in str(interrupted(print, Slow(0, 5)))
+    assert "ranks 0, 1: unpacking" in str(interrupt_launch(print, Slow(0, 5)))
 
 
 def test_an_interrupt_while_values_are_packed():
-    assert "in __reduce__():  time.sleep(self.to_pickle)" in str(interrupted(slow_value, 5, 0))
+    assert "in __reduce__():  time.sleep(self.to_pickle)" in str(interrupt_launch(slow_value, 5, 0))
 
 
 def test_an_interrupt_while_values_are_tried_out_in_ranks():
-    assert "ranks 0, 1: returned; the value travels" in str(interrupted(slow_value, 0, 5))
+    assert "ranks 0, 1: returned; the value travels" in str(interrupt_launch(slow_value, 0, 5))
 
 
 def test_an_interrupt_while_values_are_unpacked():
-    assert "ranks 0, 1: have returned" in str(interrupted(SlowInTheNotebook))
+    assert "ranks 0, 1: have returned" in str(interrupt_launch(SlowInTheNotebook))
 
 
 def test_a_second_interrupt_during_the_first():
-    interrupted(sum, range(10**13), times=(0.5, 0.7))
+    interrupt_launch(sum, range(10**13), times=(0.5, 0.7))
 
 
 def test_an_interrupt_while_the_fork_server_starts():

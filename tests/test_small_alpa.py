@@ -30,7 +30,7 @@ PLANS = {  # (first, end, devices, shardings)
 
 
 @pytest.fixture(autouse=True)
-def in_solutions(monkeypatch):
+def enter_solutions(monkeypatch):
     monkeypatch.chdir(build.ROOT / "solutions")
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import launch_on_cpu as launch
-from helpers import solved_lab
+from helpers import load_solved_lab
 from matplotlib.colors import to_hex
 from torch import nn
 from torch.optim import optimizer as optimizers
@@ -15,7 +15,7 @@ from pedagogy_lib import LaunchError
 from pedagogy_lib.basics.closeness import close, close_in_float32
 from pedagogy_lib.basics.units import two_digits
 
-FILMS, PICTURES = solved_lab("step_films"), solved_lab("step_pictures")
+FILMS, PICTURES = load_solved_lab("step_films"), load_solved_lab("step_pictures")
 STATES, Frame, StepFilm = FILMS.STATES, FILMS.Frame, FILMS.StepFilm
 plot_step, STATE_COLORS = PICTURES.plot_step, PICTURES.STATE_COLORS
 LR = 0.1
@@ -50,7 +50,7 @@ def backward(model):
     model(torch.randn(8, 4).double()).square().mean().backward()
 
 
-def filmed(model, buckets, finish, call=None):
+def film_model(model, buckets, finish, call=None):
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
     with FILMS.film_step(model, buckets) as film:
         backward(call or model)
@@ -65,7 +65,7 @@ def by_hand(lab, all_reduce="begin_all_reduce"):
         "in another thread": lab.in_background(dist_all_reduce),
     }
     ddp = lab.DDP(three_layers(), 160, ways[all_reduce])
-    return filmed(ddp.model, ddp.buckets, ddp.finish, ddp)
+    return film_model(ddp.model, ddp.buckets, ddp.finish, ddp)
 
 
 def dist_all_reduce(x, group):
@@ -74,7 +74,7 @@ def dist_all_reduce(x, group):
 
 @pytest.fixture(scope="module")
 def films():
-    return launch(by_hand, solved_lab("data_parallel"), world_size=4).values
+    return launch(by_hand, load_solved_lab("data_parallel"), world_size=4).values
 
 
 def events(film):
@@ -125,7 +125,9 @@ def test_only_the_step_changes_weights(films):
 
 
 def test_all_reduces_of_another_thread():
-    films = launch(by_hand, solved_lab("data_parallel"), "in another thread", world_size=2).values
+    films = launch(
+        by_hand, load_solved_lab("data_parallel"), "in another thread", world_size=2
+    ).values
     for film in films:
         assert sorted(events(film)) == sorted(EVENTS)
         assert [event for event in events(film) if event in BEGINS] == BEGINS
@@ -133,7 +135,7 @@ def test_all_reduces_of_another_thread():
 
 
 def test_alone_the_average_is_the_gradient_itself():
-    (film,) = launch(by_hand, solved_lab("data_parallel"), world_size=1).values
+    (film,) = launch(by_hand, load_solved_lab("data_parallel"), world_size=1).values
     assert events(film) == EVENTS
     assert film.frames[-2].gradients == film.frames[-3].gradients
 
@@ -143,7 +145,7 @@ def test_ranks_need_no_library_for_pictures():
         by_hand(lab)
         return "matplotlib" in sys.modules
 
-    assert launch(step, solved_lab("data_parallel"), world_size=1).values == [False]
+    assert launch(step, load_solved_lab("data_parallel"), world_size=1).values == [False]
 
 
 def test_a_step_of_distributed_data_parallel():
@@ -152,7 +154,7 @@ def test_a_step_of_distributed_data_parallel():
     def step():
         model = three_layers()
         ddp = nn.parallel.DistributedDataParallel(model)
-        return filmed(model, [list(model.parameters())], lambda: None, ddp)
+        return film_model(model, [list(model.parameters())], lambda: None, ddp)
 
     films = launch(step, world_size=2).values
     for film in films:
@@ -171,10 +173,10 @@ def test_averaging_after_the_backward(together):
         model = three_layers()
         buckets = sync.make_buckets(model.parameters(), 160 if together else 1)
         if together:
-            return filmed(model, buckets, lambda: lab.average_buckets(buckets))
-        return filmed(model, buckets, lambda: lab.average_gradients(model))
+            return film_model(model, buckets, lambda: lab.average_buckets(buckets))
+        return film_model(model, buckets, lambda: lab.average_gradients(model))
 
-    labs = solved_lab("data_parallel"), solved_lab("gradient_sync_visualizer")
+    labs = load_solved_lab("data_parallel"), load_solved_lab("gradient_sync_visualizer")
     for film in launch(step, *labs, world_size=2).values:
         begun = [event for event in events(film) if event.startswith("bucket")]
         assert events(film)[3:-2] == [e for e in EVENTS[3:-2] if e not in BEGINS] + begun
@@ -188,7 +190,7 @@ def test_averaging_after_the_backward(together):
 def test_without_any_communication_nothing_is_averaged():
     def step():
         model = three_layers()
-        return filmed(model, [list(model.parameters())], lambda: dist.all_reduce(torch.ones(1)))
+        return film_model(model, [list(model.parameters())], lambda: dist.all_reduce(torch.ones(1)))
 
     for film in launch(step, world_size=2).values:
         assert events(film) == [e for e in EVENTS[:-2] if e not in BEGINS] + ["step"]
@@ -207,7 +209,7 @@ def test_parameters_without_a_part_in_the_loss():
             ddp.finish()
         return film
 
-    first, second = launch(step, solved_lab("data_parallel"), world_size=2).values
+    first, second = launch(step, load_solved_lab("data_parallel"), world_size=2).values
     assert events(first) == EVENTS[:-1]
     assert "the all-reduce of bucket 1 begins" in events(second)
     assert second.frames[-1].states == ["averaged"] * 6
@@ -233,7 +235,9 @@ def test_frozen_and_tied_parameters_and_one_that_owns_itself():
 
     def step():
         model = Odd()
-        return filmed(model, [[model.one.weight]], lambda: dist.all_reduce(model.one.weight.grad))
+        return film_model(
+            model, [[model.one.weight]], lambda: dist.all_reduce(model.one.weight.grad)
+        )
 
     (film,) = launch(step, world_size=1).values
     assert film.names == ["scale", "one.weight", "one.bias"]
@@ -278,7 +282,9 @@ def test_nothing_is_left_behind(fails):
         ours.remove()
         return changed, same, len(film.frames) - frames
 
-    assert launch(step, solved_lab("data_parallel"), world_size=2).values == [(True, True, 0)] * 2
+    assert (
+        launch(step, load_solved_lab("data_parallel"), world_size=2).values == [(True, True, 0)] * 2
+    )
 
 
 def test_buckets_of_another_model():
@@ -298,7 +304,7 @@ def test_filming_changes_no_number():
         for with_film in (True, False):
             ddp = lab.DDP(three_layers(), 160)
             if with_film:
-                filmed(ddp.model, ddp.buckets, ddp.finish, ddp)
+                film_model(ddp.model, ddp.buckets, ddp.finish, ddp)
             else:
                 optimizer = torch.optim.SGD(ddp.model.parameters(), lr=LR)
                 backward(ddp)
@@ -307,7 +313,7 @@ def test_filming_changes_no_number():
             weights.append([p.detach() for p in ddp.model.parameters()])
         return all(map(torch.equal, *weights))
 
-    assert launch(step, solved_lab("data_parallel"), world_size=2).values == [True, True]
+    assert launch(step, load_solved_lab("data_parallel"), world_size=2).values == [True, True]
 
 
 # ---- The picture ----------------------------------------------------------------------------

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from helpers import solved_lab
+from helpers import load_solved_lab
 
 from pedagogy_lib import LaunchError
 
-STORAGES = solved_lab("storages")
+STORAGES = load_solved_lab("storages")
 looks_of, plot_storages = STORAGES.looks_of, STORAGES.plot_storages
 
 

@@ -3,8 +3,8 @@
 import contextlib
 
 import pytest
-from answer_files import all_answers, defined, imports_of
-from elsewhere import connected, put_course
+from answer_files import all_answers, define_answer, imports_of
+from elsewhere import connect_to_course, put_course
 from exercise_names import EX
 from helpers import put_lab
 
@@ -22,7 +22,7 @@ def course(tmp_path_factory):
     return put_course(tmp_path_factory.mktemp("course"))
 
 
-class Renewed:
+class FreshConnection:
     """A connection, and another one where that is lost."""
 
     def __init__(self, course):
@@ -31,19 +31,19 @@ class Renewed:
     def get(self):
         if self.connection is None or self.connection.is_lost:
             self.stack.close()
-            self.connection = self.stack.enter_context(connected(self.course))
+            self.connection = self.stack.enter_context(connect_to_course(self.course))
         return self.connection
 
 
 @pytest.fixture(scope="module")
-def renewed(course):
-    found = Renewed(course)
+def fresh_connection(course):
+    found = FreshConnection(course)
     with contextlib.closing(found.stack):
         yield found
 
 
 @pytest.fixture
-def solved_labs(tmp_path, monkeypatch):
+def solution_labs(tmp_path, monkeypatch):
     for source in build.lab_sources():
         put_lab(tmp_path, monkeypatch, source.stem, *[build.solved(build.text_of(source))] * 2)
     return tmp_path
@@ -57,11 +57,11 @@ def cases():
 
 
 @pytest.mark.parametrize("answer", list(cases()))
-def test_the_verdict_is_the_same(answer, course, renewed, solved_labs):
+def test_the_verdict_is_the_same(answer, course, fresh_connection, solution_labs):
     with put(answer, course):
-        there = examined_there(answer, renewed.get())
+        there = check_remotely(answer, fresh_connection.get())
     assert there.passed == (answer.kind == "right"), there
-    here = checked_here(answer, solved_labs)
+    here = check_locally(answer, solution_labs)
     assert len(there.lines) == len(here.lines)
     if here.wrong is not None:
         assert there.wrong.case == here.wrong.case
@@ -82,7 +82,7 @@ def put(answer, course):
             path.write_text(before)
 
 
-def examined_there(answer, connection):
+def check_remotely(answer, connection):
     exercise, source = answer.exercise, None
     if exercise.lab is None:
         source = f"{imports_of(exercise)}\n{answer.given}\n{answer.program}"
@@ -90,9 +90,9 @@ def examined_there(answer, connection):
     return checking.run_check(exercise, submitted, "title")
 
 
-def checked_here(answer, folder):
+def check_locally(answer, folder):
     if answer.exercise.lab is None:
-        return check(answer.exercise.number, defined(answer))
+        return check(answer.exercise.number, define_answer(answer))
     path = folder / "labs" / f"{answer.exercise.lab}.py"
     path.write_text(f"{path.read_text()}\n\n{answer.given}{answer.program}")
     return check(answer.exercise.number)

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from elsewhere import connected, put_course
+from elsewhere import connect_to_course, put_course
 from exercise_names import EX
-from test_submitted import FIRST, examined_there, put
+from test_submitted import FIRST, check_remotely, put
 
 from coursekit.chapters import exercise_folders
 from coursekit.kit import At, World, rank_trials
@@ -80,8 +80,8 @@ def test_an_answer_that_patches_comparisons_is_as_wrong_as_without(number, cours
     wrong = FIRST[number, "wrong"]
     folder = exercise_folders()[number].parent.parent.name
     liar = replace(wrong, text=f"{wrong.program}\n\n{TAMPERS.replace('chNN', folder)}")
-    with put(liar, course), connected(course) as connection:
-        verdict = examined_there(liar, connection)
+    with put(liar, course), connect_to_course(course) as connection:
+        verdict = check_remotely(liar, connection)
     assert verdict.passed is False
     assert wrong.words in " ".join(f"{verdict.wrong.what} {verdict.wrong.why}".split())
 
@@ -90,8 +90,8 @@ def test_an_answer_that_patches_comparisons_is_as_wrong_as_without(number, cours
 def test_an_answer_whose_ranks_tell_nothing_is_not_right(course):
     right = FIRST[EX.row_layer, "right"]
     liar = replace(right, text=f"{right.program}\n\n{SILENT}")
-    with connected(course) as connection:
-        verdict = examined_there(liar, connection)
+    with connect_to_course(course) as connection:
+        verdict = check_remotely(liar, connection)
     assert verdict.passed is False
     assert verdict.wrong.what.endswith("nothing has been told of: y")
 

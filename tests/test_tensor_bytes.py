@@ -3,12 +3,12 @@
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import solved_lab
+from helpers import load_solved_lab
 
 from pedagogy_lib import launch, measure
 
-TENSOR, SEQUENCE = solved_lab("tensor_parallel"), solved_lab("sequence_parallel")
-MODELS = solved_lab("language_model")
+TENSOR, SEQUENCE = load_solved_lab("tensor_parallel"), load_solved_lab("sequence_parallel")
+MODELS = load_solved_lab("language_model")
 WAYS = ("tensor parallel", "overlapped", "sequence parallel", "sequence parallel, gathered again")
 REGATHERED = WAYS[3]
 SAMPLES, LENGTH, WIDTH, HEADS, LAYERS = 32, 64, 64, 4, 1

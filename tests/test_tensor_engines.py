@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from helpers import solved_lab
+from helpers import load_solved_lab
 
 from pedagogy_lib import launch, measure
 from pedagogy_lib.basics.closeness import relative_gap, rounding
 
-ENGINES, MODELS = solved_lab("tensor_engines"), solved_lab("language_model")
+ENGINES, MODELS = load_solved_lab("tensor_engines"), load_solved_lab("language_model")
 PLANS = ("DTensor", "DTensor, sequence parallel")
 OURS = {PLANS[0]: "tensor parallel", PLANS[1]: "sequence parallel"}
 SIZES = {

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import solved_lab
+from helpers import load_solved_lab
 from selection import parametrize
 
 from pedagogy_lib import launch
@@ -18,9 +18,9 @@ CONTEXT, STEPS = 12, 5
 ADAM = partial(torch.optim.Adam, lr=1e-3, eps=1e-6)
 
 
-TENSOR, SEQUENCE = solved_lab("tensor_parallel"), solved_lab("sequence_parallel")
-MODELS = solved_lab("language_model")
-IN_PARTS = solved_lab("model_in_parts")
+TENSOR, SEQUENCE = load_solved_lab("tensor_parallel"), load_solved_lab("sequence_parallel")
+MODELS = load_solved_lab("language_model")
+IN_PARTS = load_solved_lab("model_in_parts")
 WAYS = ("tensor parallel", "overlapped", "sequence parallel", "sequence parallel, gathered again")
 
 # ---- Numbers ------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Tensor parallel × ZeRO: each pair of features equals one process in all stages, or is refused."""
 
 import pytest
-from helpers import solved_lab
+from helpers import load_solved_lab
 
 from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import relative_gap, rounding
@@ -9,7 +9,7 @@ from pedagogy_lib.basics.closeness import relative_gap, rounding
 STEPS = 2
 
 
-ALONE = solved_lab("tensor_zero_alone")
+ALONE = load_solved_lab("tensor_zero_alone")
 PAIRS = ALONE.pairs()
 SOME = [pair for pair in PAIRS if len(pair) != 2]  # each by itself, and all together
 DEEP = pytest.mark.deep

@@ -18,7 +18,7 @@ LARGE = parametrize(
 
 
 @pytest.fixture(autouse=True)
-def in_solutions(monkeypatch):
+def enter_solutions(monkeypatch):
     monkeypatch.chdir(build.ROOT / "solutions")
 
 
@@ -87,11 +87,11 @@ def test_the_engines_equal_one_process(whose, lengths):
 def test_sharding_as_an_axis_equals_one_process(sizes):
     samples = 12 if 3 in sizes.values() else 8
 
-    def with_samples(sharded, sizes, text):
+    def compare_samples(sharded, sizes, text):
         return sharded.beside_one_process(sizes, text, samples=samples)
 
     sharded = lab("sharded_dimensions")
-    run = launch(with_samples, sharded, sizes, text(), world_size=world_of(sizes), device="cpu")
+    run = launch(compare_samples, sharded, sizes, text(), world_size=world_of(sizes), device="cpu")
     assert max(run.values) < EXACT
 
 

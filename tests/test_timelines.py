@@ -7,14 +7,14 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from helpers import solved_lab
+from helpers import load_solved_lab
 
 from pedagogy_lib import LaunchError
 from pedagogy_lib.schedules.rules import check_schedule, text_of
 from pedagogy_lib.schedules.simulations import simulate
 from pedagogy_lib.schedules.timelines import ScheduleError, Timeline, kept_after, timeline_of
 
-schedules = solved_lab("schedules")
+schedules = load_solved_lab("schedules")
 SIZES = [(1, 1), (1, 5), (2, 2), (2, 7), (3, 1), (4, 2), (4, 8), (8, 16), (5, 3)]  # ranks, m
 FOURTHS = {"F": 0.25, "B": 0.5, "I": 0.25, "W": 0.25}  # sums of these are exact
 
@@ -285,7 +285,7 @@ def keeps_to_its_needs(timeline) -> bool:
     )
 
 
-def drawn_in_order(chance, rows):
+def draw_valid_order(chance, rows):
     """The same actions in an order by chance in which all of them can be done."""
     waits, done = {action: set(others) for action, others in needs(rows).items()}, set()
     found = [[] for _ in rows]
@@ -314,7 +314,7 @@ SMALL = [("1F1B", 3, 4), ("GPipe", 2, 3), ("interleaved 1F1B", 2, 4), ("zero bub
 def test_what_can_be_done_in_some_order_is_never_refused(name, ranks, m):
     chance = random.Random(0)
     for _ in range(30):
-        rows = drawn_in_order(chance, rows_of(name, ranks, m))
+        rows = draw_valid_order(chance, rows_of(name, ranks, m))
         check_schedule(rows, m)
         assert keeps_to_its_needs(simulate(rows))
 
@@ -337,7 +337,7 @@ def test_a_shuffled_schedule_is_refused_or_can_be_done(name, ranks, m):
 # ---- What was measured -------------------------------------------------------------------------
 
 
-class MeasuredRun:
+class RunStub:
     """As much of a Run as a timeline asks for: labels, and the spans of each."""
 
     def __init__(self, links="", **spans):
@@ -350,7 +350,7 @@ class MeasuredRun:
 
 def test_the_last_step_of_a_run_is_drawn():
     rows = rows_from("F0 B0", "F0 B0")
-    run = MeasuredRun(
+    run = RunStub(
         links="1 MB/s",
         forward=[[(1, 2), (11, 12)], [(2, 3), (12, 13)]],
         backward=[[(4, 5), (14, 15)], [(3, 4), (13, 14)]],
@@ -364,6 +364,6 @@ def test_the_last_step_of_a_run_is_drawn():
 
 @pytest.mark.parametrize("texts", [["F0 F1 B0 B1"], ["F0 B0", "F0 B0"]])
 def test_a_run_of_another_schedule_is_refused(texts):
-    run = MeasuredRun(forward=[[(0, 1)]], backward=[[(1, 2)]])
+    run = RunStub(forward=[[(0, 1)]], backward=[[(1, 2)]])
     with pytest.raises(LaunchError, match="were measured: run the same schedule in a pipeline"):
         timeline_of(run, rows_from(*texts))

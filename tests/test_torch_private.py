@@ -14,7 +14,7 @@ from pedagogy_lib.basics.torch_private import (
     WaitsNoticed,
     hook_first,
     is_in_storage,
-    typed_storage,
+    make_typed_storage,
 )
 
 RESIZE = torch.UntypedStorage.resize_
@@ -125,5 +125,7 @@ def test_views_lie_in_one_storage():
 
 
 def test_a_typed_storage_is_made_without_a_warning(recwarn):
-    assert typed_storage(torch.zeros(4).untyped_storage(), torch.float32).dtype is torch.float32
+    assert (
+        make_typed_storage(torch.zeros(4).untyped_storage(), torch.float32).dtype is torch.float32
+    )
     assert not recwarn

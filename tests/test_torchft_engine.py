@@ -2,9 +2,9 @@
 
 import needs
 import pytest
-from helpers import solved_lab
+from helpers import load_solved_lab
 
-ENGINE = solved_lab("torchft_engine")
+ENGINE = load_solved_lab("torchft_engine")
 
 
 @pytest.mark.deep

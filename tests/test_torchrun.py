@@ -217,10 +217,10 @@ def test_variables_set_in_a_notebook_are_only_tried_out(in_a_notebook, joins, mo
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     if in_a_notebook:
         monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
-    assert torchrun_module.started_this_process() is joins
+    assert torchrun_module.is_torchrun_launched() is joins
 
 
-def as_root(*words):
+def run_as_root(*words):
     subprocess.run(words, check=True, capture_output=True)
 
 
@@ -243,14 +243,14 @@ def two_machines():
 def connect(names):
     """A cable between two namespaces: addresses 10.83.0.1 and 10.83.0.2."""
     for name in names:
-        as_root("ip", "netns", "add", name)
+        run_as_root("ip", "netns", "add", name)
     ends = [["name", "eth0", "netns", name] for name in names]
-    as_root("ip", "link", "add", *ends[0], "type", "veth", "peer", *ends[1])
+    run_as_root("ip", "link", "add", *ends[0], "type", "veth", "peer", *ends[1])
     for number, name in enumerate(names, start=1):
         inside = ["ip", "-n", name]
-        as_root(*inside, "address", "add", f"10.83.0.{number}/24", "dev", "eth0")
-        as_root(*inside, "link", "set", "eth0", "up")
-        as_root(*inside, "link", "set", "lo", "up")
+        run_as_root(*inside, "address", "add", f"10.83.0.{number}/24", "dev", "eth0")
+        run_as_root(*inside, "link", "set", "eth0", "up")
+        run_as_root(*inside, "link", "set", "lo", "up")
 
 
 @pytest.mark.deep

@@ -6,12 +6,12 @@ import shutil
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import solved_lab
+from helpers import load_solved_lab
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import RankError, launch, measure
 
-PROGRAM, OPTIONS = solved_lab("train_ddp"), solved_lab("ddp_options")
+PROGRAM, OPTIONS = load_solved_lab("train_ddp"), load_solved_lab("ddp_options")
 
 
 def few_digits():

@@ -10,14 +10,14 @@ import torch
 import torch.distributed as dist
 from coursekit.content.ch06_zero.exercises.fetched_ahead import fetching_ahead
 from helpers import launch_on_cpu as launch
-from helpers import solved_lab, wait_until
+from helpers import load_solved_lab, wait_until
 from torch import nn
 from torch.optim import optimizer as optimizers
 from torch.utils.checkpoint import checkpoint
 
 from pedagogy_lib import LaunchError, measure
 
-FILMS = solved_lab("unit_films")
+FILMS = load_solved_lab("unit_films")
 LR = 0.01
 # Each unit: its two chunks on rank 1 (absent, travelling, held, updated), which of its parameters
 # have a gradient, and whether its shard has one. Then bytes of parameters and of gradients.
@@ -111,7 +111,7 @@ def take_step(model, zero):
     zero.step()
 
 
-def filmed(lab, stage):
+def film_stage(lab, stage):
     model, zero = make(lab, stage)
     with FILMS.film_units(zero.units) as film:
         take_step(model, zero)
@@ -146,7 +146,7 @@ def events_of(table):
     "stage, table", [("Zero1", STAGE_1), ("Zero2", STAGE_2), ("Zero3", STAGE_3)]
 )
 def test_every_frame_of_a_step(stage, table):
-    first, second = launch(filmed, solved_lab("zero"), stage, world_size=2).values
+    first, second = launch(film_stage, load_solved_lab("zero"), stage, world_size=2).values
     assert [in_short(frame) for frame in second.frames] == [
         line.split() for line in table.strip().split("\n")
     ]
@@ -163,7 +163,7 @@ def test_every_frame_of_a_step(stage, table):
 
 
 def test_gradients_have_their_bytes():
-    film, _ = launch(filmed, solved_lab("zero"), "Zero2", world_size=2).values
+    film, _ = launch(film_stage, load_solved_lab("zero"), "Zero2", world_size=2).values
     at = dict(zip(events(film), film.frames))
     assert at["backward: blocks.1 computes its gradients"].units[2].gradient_bytes == (256, 32)
     assert at["backward: blocks.1 computes its gradients"].units[0].gradient_bytes == (0, 0, 96, 12)
@@ -189,7 +189,7 @@ def test_the_next_unit_travels_while_one_computes():
         return film
 
     expected = sorted(events_of(STAGE_3))
-    for film in launch(step, solved_lab("zero"), world_size=2).values:
+    for film in launch(step, load_solved_lab("zero"), world_size=2).values:
         found = events(film)
         assert sorted(found) == expected
         begins = found.index("forward: blocks.1 is being gathered")
@@ -208,7 +208,7 @@ def test_a_unit_alone_on_one_rank():
             zero.step()
         return film
 
-    (film,) = launch(step, solved_lab("zero"), world_size=1).values
+    (film,) = launch(step, load_solved_lab("zero"), world_size=1).values
     assert film.names == ["Linear"]
     assert events(film)[1:3] == ["forward: Linear is being gathered", "forward: Linear computes"]
     assert {unit.chunks for frame in film.frames for unit in frame.units} == {
@@ -245,23 +245,23 @@ def forget(unit):
         p.data = torch.empty(0)
 
 
-def by_another_engine(lab, gather, dispose):
+def film_other_engine(lab, gather, dispose):
     namespace = lab.Zero3.need.__globals__
     namespace["gather"], namespace["dispose"] = gather, dispose
-    return filmed(lab, "Zero3")
+    return film_stage(lab, "Zero3")
 
 
 def test_another_collective_and_parameters_that_stay_views():
-    step = partial(by_another_engine, gather=gather_at_once, dispose=dispose_of_flat)
-    _, film = launch(step, solved_lab("zero"), world_size=2).values
+    step = partial(film_other_engine, gather=gather_at_once, dispose=dispose_of_flat)
+    _, film = launch(step, load_solved_lab("zero"), world_size=2).values
     table = STAGE_3.strip().split("\n")
     assert [in_short(frame) for frame in film.frames] == [line.split() for line in table]
 
 
 def test_units_whose_flat_is_a_new_one_each_time():
     """No storage is resized: what has become of a unit is seen at the next hook."""
-    step = partial(by_another_engine, gather=gather_anew, dispose=forget)
-    _, film = launch(step, solved_lab("zero"), world_size=2).values
+    step = partial(film_other_engine, gather=gather_anew, dispose=forget)
+    _, film = launch(step, load_solved_lab("zero"), world_size=2).values
     assert events(film)[1:6] == [
         "forward: rest gathered",
         "forward: rest computes",
@@ -282,7 +282,7 @@ def test_units_that_were_whole_at_first():
             take_step(model, zero)
         return film
 
-    _, film = launch(step, solved_lab("zero"), world_size=2).values
+    _, film = launch(step, load_solved_lab("zero"), world_size=2).values
     assert [event for event in events_of(STAGE_3) if event not in events(film)] == [
         f"forward: {name} is being gathered" for name in film.names
     ]
@@ -297,7 +297,7 @@ def test_parameters_without_a_part_in_the_loss():
             take_step(model, zero)
         return film
 
-    for film in launch(step, solved_lab("zero"), world_size=2).values:
+    for film in launch(step, load_solved_lab("zero"), world_size=2).values:
         found = events(film)
         assert "backward: rest computes its gradients" not in found
         assert found[-4:] == [
@@ -318,7 +318,7 @@ def test_gradients_that_add_up_over_two_backwards():
             take_step(model, zero)
         return film
 
-    film, _ = launch(step, solved_lab("zero"), world_size=2).values
+    film, _ = launch(step, load_solved_lab("zero"), world_size=2).values
     once = events_of(STAGE_2)
     assert events(film) == once[:-2] + once[1:]
 
@@ -338,7 +338,7 @@ def test_a_forward_that_runs_again_in_the_backward():
             take_step(model, zero)
         return film
 
-    for film in launch(step, solved_lab("zero"), world_size=2).values:
+    for film in launch(step, load_solved_lab("zero"), world_size=2).values:
         found = events(film)
         start = found.index("backward: blocks.1 is being gathered again")
         assert found[start + 1 : start + 3] == [
@@ -360,7 +360,7 @@ def test_frozen_and_tied_parameters():
             take_step(model, zero)
         return film
 
-    film, _ = launch(step, solved_lab("zero"), world_size=2).values
+    film, _ = launch(step, load_solved_lab("zero"), world_size=2).values
     assert film.sizes == [[32, 8, 3], [64, 8], [64, 8, 8]]
     assert events(film) == events_of(STAGE_3)
 
@@ -408,7 +408,7 @@ def test_nothing_is_left_behind(fails):
         take_step(model, zero)
         return changed, same, len(film.frames) - frames
 
-    assert launch(step, solved_lab("zero"), world_size=2).values == [(True, True, 0)] * 2
+    assert launch(step, load_solved_lab("zero"), world_size=2).values == [(True, True, 0)] * 2
 
 
 def test_filming_changes_no_number_and_needs_no_library_for_pictures():
@@ -422,7 +422,7 @@ def test_filming_changes_no_number_and_needs_no_library_for_pictures():
             shards.append([unit.shard.detach() for unit in zero.units.values()])
         return all(map(torch.equal, *shards)), "matplotlib" in sys.modules
 
-    assert launch(step, solved_lab("zero"), world_size=2).values == [(True, False)] * 2
+    assert launch(step, load_solved_lab("zero"), world_size=2).values == [(True, False)] * 2
 
 
 def test_memory_can_be_measured_around_a_film():
@@ -432,7 +432,7 @@ def test_memory_can_be_measured_around_a_film():
             take_step(model, zero)
         return film
 
-    run = launch(step, solved_lab("zero"), world_size=2)
+    run = launch(step, load_solved_lab("zero"), world_size=2)
     highest = max(frame.parameter_bytes for frame in run.values[0].frames)
     assert events(run.values[0]) == events_of(STAGE_3)
     assert run["step"].peak_bytes[0]["parameters"] == highest

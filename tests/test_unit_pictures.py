@@ -2,14 +2,14 @@
 
 import pytest
 from helpers import launch_on_cpu as launch
-from helpers import solved_lab
+from helpers import load_solved_lab
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from pedagogy_lib import LaunchError
 from pedagogy_lib.pictures.style import COLORS
 
-FILMS, FRAMES, PICTURES = map(solved_lab, ("unit_films", "unit_frames", "unit_pictures"))
+FILMS, FRAMES, PICTURES = map(load_solved_lab, ("unit_films", "unit_frames", "unit_pictures"))
 Held, UnitFilm, UnitFrame = FRAMES.Held, FRAMES.UnitFilm, FRAMES.UnitFrame
 BAR_LEFT, LEFT, ROW = PICTURES.BAR_LEFT, PICTURES.LEFT, PICTURES.ROW
 MEAN_COLOR, OWN_COLOR = PICTURES.MEAN_COLOR, PICTURES.OWN_COLOR
@@ -37,7 +37,7 @@ def film(rank, *frames) -> UnitFilm:
     return UnitFilm(rank, 2, ["rest", "block"], sizes, [8, 12], [32, 48], [start, *frames])
 
 
-def gathering(rank) -> UnitFrame:
+def make_gather_frame(rank) -> UnitFrame:
     block = held("ht" if rank == 0 else "th")
     absent = held("ha" if rank == 0 else "ah")
     return UnitFrame("forward: block is being gathered", [1], [absent, block], 88, 0)
@@ -48,7 +48,12 @@ def films():
     reduced = held("hh", shard=16)
     middle = UnitFrame("backward", [0], [held("hh", (0, 24)), held("hh", (24, 20))], 120, 68)
     return [
-        film(rank, gathering(rank), middle, UnitFrame("reduced", [0], [reduced, reduced], 120, 40))
+        film(
+            rank,
+            make_gather_frame(rank),
+            middle,
+            UnitFrame("reduced", [0], [reduced, reduced], 120, 40),
+        )
         for rank in range(2)
     ]
 
@@ -171,7 +176,7 @@ def test_readers_are_told_what_each_rank_holds(films):
 
 
 def test_ranks_with_other_events_and_fewer_frames(films):
-    short = film(1, gathering(1))
+    short = film(1, make_gather_frame(1))
     picture = plot_units([films[0], short], 4)
     assert title_of(picture) == "4 of 4: on rank 0, reduced"
     assert "rank 1 (forward: block is being gathered) has 88 B" in picture.alt
@@ -221,7 +226,7 @@ def test_every_frame_of_a_real_step_is_drawn():
             zero.step()
         return film
 
-    films = launch(step, solved_lab("zero"), world_size=2).values
+    films = launch(step, load_solved_lab("zero"), world_size=2).values
     last = len(films[0].frames)
     for number in range(1, last + 1):
         assert title_of(plot_units(films, number)).startswith(f"{number} of {last}: ")

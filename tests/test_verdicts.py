@@ -9,7 +9,7 @@ from helpers import ROOT
 from coursekit.build import sources, text_of
 from coursekit.checking import chapters_with_checks, exercises_of, finds_a_bug
 from coursekit.protocol import Wrong
-from coursekit.verdicts import BADGES, Verdict, as_html
+from coursekit.verdicts import BADGES, Verdict, render_text
 
 WRONG = Wrong(
     "2 ranks", "expected 3, got 1\n  at ./labs/collectives.py:7, in f()", "the sum & more"
@@ -62,11 +62,11 @@ def test_exercises_with_a_bug_are_known():
 
 def test_lines_of_the_course_are_links(monkeypatch):
     monkeypatch.chdir(ROOT / "notebooks")
-    assert as_html("at ./labs/collectives.py:57, in f()") == (
+    assert render_text("at ./labs/collectives.py:57, in f()") == (
         'at <a href="../labs/collectives.py#line=56">./labs/collectives.py:57</a>, in f()'
     )
-    assert as_html("use `a < b`, not `") == "use <code>a &lt; b</code>, not `"
-    assert as_html("at ./labs/no_such_lab.py:57 <b>") == "at ./labs/no_such_lab.py:57 &lt;b&gt;"
+    assert render_text("use `a < b`, not `") == "use <code>a &lt; b</code>, not `"
+    assert render_text("at ./labs/no_such_lab.py:57 <b>") == "at ./labs/no_such_lab.py:57 &lt;b&gt;"
 
 
 @pytest.mark.parametrize("word_and_color", BADGES.values())

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 
 from coursekit import build
-from coursekit.views_of_parts import files_of, fresh_views, named_by, wrong_views
+from coursekit.views_of_parts import files_of, find_view_names, fresh_views, wrong_views
 from pedagogy_lib.basics import screen
 
 SOURCE = """# %%
@@ -26,7 +26,7 @@ def records():
 
 
 def test_recorded_views_are_current():
-    names = [name for record in records() for name in named_by(record)]
+    names = [name for record in records() for name in find_view_names(record)]
     assert wrong_views(build.views_folder(), names) == [], "run `make build`"
 
 
@@ -54,7 +54,7 @@ def test_the_build_records_views_and_removes_those_of_the_last_one(course, monke
     build.build()
     notebook = nbformat.read(build.record_of(course), as_version=4)
     (output,) = notebook.cells[-1].outputs
-    assert output.metadata["explorer"] == "00_move-1" and named_by(notebook) == ["00_move-1"]
+    assert output.metadata["explorer"] == "00_move-1" and find_view_names(notebook) == ["00_move-1"]
     assert (views / "00_moved-1.json").read_text() == "old", "it is another part's"
     assert wrong_views(views, ["00_move-1"]) == ["nothing names 00_moved-1.json"]
     record = json.loads((views / "00_move-1.json").read_text())
@@ -76,12 +76,12 @@ def test_new_text_leaves_the_views_as_they_are(course, monkeypatch):
     build.build()
     assert {path: path.stat().st_mtime_ns for path in build.views_folder().iterdir()} == before
     notebook = nbformat.read(build.record_of(course), as_version=4)
-    assert named_by(notebook) == ["00_move-1"]
+    assert find_view_names(notebook) == ["00_move-1"]
 
 
 def test_executed_without_a_folder_nothing_is_recorded(course, monkeypatch):
     monkeypatch.delenv(screen.VIEWS, raising=False)
-    assert named_by(build.execute(course)) == []
+    assert find_view_names(build.execute(course)) == []
     assert not (build.ROOT / "assets").exists()
 
 

@@ -48,14 +48,14 @@ def talkative(node, local_rank, per_node):
     return node
 
 
-def closing(node, local_rank, per_node):
+def close_stdin(node, local_rank, per_node):
     sys.stdin.close()  # as the builtin exit() does before it raises
     raise SystemExit
 
 
 def test_an_answer_that_exits_leaves_later_checks_alone(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    assert "it raised SystemExit: exit() would end" in repr(check(EX.global_rank, closing))
+    assert "it raised SystemExit: exit() would end" in repr(check(EX.global_rank, close_stdin))
     assert check(EX.global_rank, right).passed
 
 
@@ -71,7 +71,7 @@ def test_what_an_answer_prints_is_told_with_the_verdict(capsys):
 
 
 def test_an_answer_that_prints_without_end_fills_nothing():
-    printed = watching.Printed()
+    printed = watching.OutputCapture()
     for _ in range(1000):
         print("x" * 1000, file=printed)
     assert len(printed.kept) == watching.KEPT_CHARACTERS and printed.lines == 1000

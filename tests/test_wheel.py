@@ -67,16 +67,16 @@ def wheel(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("installed")
+def install_folder(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("install_folder")
     own = ["--no-deps", "--target", str(folder)]
     subprocess.run([*INSTALL, "install", *own, str(wheel)], check=True)
     return folder
 
 
-def run_outside(installed, folder, *words) -> subprocess.CompletedProcess:
+def run_outside(install_folder, folder, *words) -> subprocess.CompletedProcess:
     """Run Python with the installed package, in a folder that is not the course's."""
-    environ = os.environ | {"PYTHONPATH": str(installed), "TMPDIR": str(folder)}
+    environ = os.environ | {"PYTHONPATH": str(install_folder), "TMPDIR": str(folder)}
     environ.pop("PEDAGOGY_COURSE", None)
     command = [sys.executable, *words]
     return subprocess.run(
@@ -100,22 +100,22 @@ def wheel_info(wheel) -> str:
 
 
 @pytest.mark.deep
-def test_the_installed_bench_launches_measures_checks_and_draws(installed, tmp_path):
+def test_the_installed_bench_launches_measures_checks_and_draws(install_folder, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    ran = run_outside(installed, tmp_path, str(program))
+    ran = run_outside(install_folder, tmp_path, str(program))
     where, *found = ran.stdout.splitlines()
-    assert where == str(installed / "pedagogy_lib" / "__init__.py"), ran
+    assert where == str(install_folder / "pedagogy_lib" / "__init__.py"), ran
     assert found == ["[4.0, 4.0, 4.0, 4.0] True", "True", "True"], ran
 
 
 @pytest.mark.deep
-def test_what_needs_a_course_says_so_in_one_sentence(installed, tmp_path):
-    ran = run_outside(installed, tmp_path, "-c", WITHOUT_COURSE)
+def test_what_needs_a_course_says_so_in_one_sentence(install_folder, tmp_path):
+    ran = run_outside(install_folder, tmp_path, "-c", WITHOUT_COURSE)
     no_course = f"there is no course in {installed}: pedagogy_lib alone has no {{}}/"
     assert ran.stdout.splitlines() == [
-        NO_LABS.format(installed),
-        NO_LABS.format(installed),
+        NO_LABS.format(install_folder),
+        NO_LABS.format(install_folder),
         f"WrongInput {no_course.format('notebooks')}",
         "copies 2",
         "build 2",
@@ -126,8 +126,8 @@ def test_what_needs_a_course_says_so_in_one_sentence(installed, tmp_path):
 
 
 @pytest.mark.deep
-def test_labs_are_found_where_the_variable_says(installed, tmp_path):
+def test_labs_are_found_where_the_variable_says(install_folder, tmp_path):
     program = "import os; os.environ['PEDAGOGY_COURSE'] = {!r}\nfrom pedagogy_lib import lab\n"
     program = f"{program.format(str(ROOT))}print(lab('start_here'))"
-    ran = run_outside(installed, tmp_path, "-c", program)
+    ran = run_outside(install_folder, tmp_path, "-c", program)
     assert ran.stdout == "labs/start_here.py: without exercises\n", ran

@@ -181,7 +181,7 @@ def pump(one, other, count):
             left -= len(other.recv(left))
 
 
-def counted_alone(step):
+def count_wire_bytes(step):
     block = launch(step, world_size=1)["it"]
     return block.sent_bytes[0], block.received_bytes[0]
 
@@ -195,7 +195,7 @@ def test_own_connection(opened_inside):
             pump(*ends, 1_000_000)
         pump(*ends, 50_000)
 
-    assert counted_alone(step) == (1_000_000, 1_000_000)
+    assert count_wire_bytes(step) == (1_000_000, 1_000_000)
 
 
 def test_unread_bytes_are_sent_but_not_received():
@@ -241,7 +241,7 @@ def test_connection_closed_inside():
             one.close()
             other.close()
 
-    assert counted_alone(step) == (0, 0)
+    assert count_wire_bytes(step) == (0, 0)
 
 
 def test_two_connections_that_use_one_file_descriptor_after_the_other():
@@ -254,40 +254,40 @@ def test_two_connections_that_use_one_file_descriptor_after_the_other():
             second = connect()
             pump(*second, 100_000)
 
-    assert counted_alone(step) == (100_000, 100_000)
+    assert count_wire_bytes(step) == (100_000, 100_000)
 
 
-def over_unix_socket():
+def use_unix_socket():
     one, other = socket.socketpair()
     pump(one, other, 100_000)
 
 
-def over_pipe():
+def use_pipe():
     reader, writer = os.pipe()
     os.write(writer, b"x" * CHUNK)
     os.read(reader, CHUNK)
 
 
-def over_udp():
+def use_udp():
     one, other = (socket.socket(type=socket.SOCK_DGRAM) for _ in range(2))
     other.bind(("127.0.0.1", 0))
     one.sendto(b"x" * CHUNK, other.getsockname())
     other.recv(CHUNK)
 
 
-def into_file():
+def use_file():
     with open("/dev/null", "wb") as file:
         file.write(b"x" * CHUNK)
     print("x" * CHUNK)
 
 
-@pytest.mark.parametrize("how", [over_unix_socket, over_pipe, over_udp, into_file])
+@pytest.mark.parametrize("how", [use_unix_socket, use_pipe, use_udp, use_file])
 def test_only_tcp_counts(how):
     def step():
         with measure("it"):
             how()
 
-    assert counted_alone(step) == (0, 0)
+    assert count_wire_bytes(step) == (0, 0)
 
 
 def test_peers_to_ignore():

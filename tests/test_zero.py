@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from coursekit.content.ch06_zero.exercises.fetched_ahead import fetching_ahead
-from helpers import solved_lab
+from helpers import load_solved_lab
 from selection import parametrize
 from torch.utils.checkpoint import checkpoint
 
@@ -20,7 +20,7 @@ ADAM = partial(torch.optim.Adam, lr=1e-3)
 
 
 ZERO, DISK, MODELS, DDP, MEMORY, AHEAD = map(
-    solved_lab, ("zero", "zero_on_disk", "language_model", "simple_ddp", "memory", "prefetch")
+    load_solved_lab, ("zero", "zero_on_disk", "language_model", "simple_ddp", "memory", "prefetch")
 )  # fmt: skip
 STAGES = ("stage 1", "stage 2", "stage 3")
 
@@ -51,12 +51,12 @@ def alone(model, batches) -> torch.Tensor:
     return weights_of(model)
 
 
-def recomputed_inside(model):
+def recompute_inside(model):
     for block in model.blocks:
         block.mlp.forward = partial(checkpoint, block.mlp.forward, use_reentrant=False)
 
 
-def recomputed_around(model):
+def recompute_around(model):
     run = model.blocks.forward
     model.blocks.forward = partial(checkpoint, run, use_reentrant=False)
 
@@ -85,8 +85,8 @@ def train(stage, prepare, micro_batches):
 
 WAYS = {
     "plain": (lambda model: None, 1),
-    "recomputed inside of units": (recomputed_inside, 1),
-    "recomputed around units": (recomputed_around, 1),
+    "recomputed inside of units": (recompute_inside, 1),
+    "recomputed around units": (recompute_around, 1),
     "micro-batches": (lambda model: None, 3),
 }
 
@@ -112,7 +112,7 @@ def test_prefetching_equals_one_process(world_size):
     assert is_close(run.values), run.values
 
 
-def looked_at_after_an_evaluation(depth):
+def read_weights_after_evaluation(depth):
     """Whether all see all weights, though an evaluation has units on their way in a thread."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4)))
@@ -133,7 +133,7 @@ def looked_at_after_an_evaluation(depth):
 
 @pytest.mark.parametrize("depth", [1, 2])
 def test_weights_are_whole_after_an_evaluation_with_prefetching(depth):
-    run = launch(looked_at_after_an_evaluation, depth, world_size=2, device="cpu")
+    run = launch(read_weights_after_evaluation, depth, world_size=2, device="cpu")
     assert run.values == [(24, True)] * 2
 
 
@@ -197,23 +197,23 @@ def all_blocks(model):
     return list(model.blocks)
 
 
-def nothing_else(model):
+def drop_outer_layers(model):
     """Every parameter is in a recomputed block."""
     model.first = model.last = torch.nn.Identity()
     return all_blocks(model)
 
 
-def with_a_shared_weight(model):
+def share_weight(model):
     model.blocks[2][0].weight = model.blocks[0][0].weight
     return all_blocks(model)[1::2]  # those that share nothing
 
 
-def with_a_shared_weight_in_one_unit(model):
-    with_a_shared_weight(model)
+def share_weight_within_unit(model):
+    share_weight(model)
     return []
 
 
-def with_a_block_twice(model):
+def use_block_twice(model):
     """The same module, recomputed, in two places."""
     model.blocks[2] = model.blocks[0]
     units = [model.blocks[i] for i in (0, 1, 3)]
@@ -221,7 +221,7 @@ def with_a_block_twice(model):
     return units
 
 
-def in_two_parts(model):
+def tie_recomputed_layers(model):
     """Units with two recomputed layers, which have the same weight."""
     for block in model.blocks:
         block[2].weight = block[0].weight
@@ -229,7 +229,7 @@ def in_two_parts(model):
     return list(model.blocks)
 
 
-def around_units(model):
+def recompute_halves(model):
     halves = torch.nn.Sequential(model.blocks[:2], model.blocks[2:])
     units = list(dict.fromkeys(model.blocks))
     MEMORY.recompute_modules(halves)
@@ -237,26 +237,26 @@ def around_units(model):
     return units
 
 
-def around_the_same_unit(model):
+def repeat_unit(model):
     model.blocks[3] = model.blocks[0]
-    return around_units(model)
+    return recompute_halves(model)
 
 
-def around_the_same_unit_that_is_next(model):
+def repeat_next_unit(model):
     model.blocks[3] = model.blocks[1]
-    return around_units(model)
+    return recompute_halves(model)
 
 
-def with_torchs_own(model):
+def use_torch_checkpoint(model):
     for block in model.blocks:
         block.forward = partial(checkpoint, block.forward, use_reentrant=True)
     return list(model.blocks)
 
 
-ARRANGED = [all_blocks, nothing_else, with_a_shared_weight, with_a_shared_weight_in_one_unit,
-            with_a_block_twice, in_two_parts, around_units, around_the_same_unit,
-            around_the_same_unit_that_is_next, with_torchs_own]  # fmt: skip
-REDUCED_TWICE = {"around_the_same_unit_that_is_next"}  # one of the units
+ARRANGED = [all_blocks, drop_outer_layers, share_weight, share_weight_within_unit,
+            use_block_twice, tie_recomputed_layers, recompute_halves, repeat_unit,
+            repeat_next_unit, use_torch_checkpoint]  # fmt: skip
+REDUCED_TWICE = {"repeat_next_unit"}  # one of the units
 
 
 class Counted:
@@ -328,7 +328,7 @@ def test_after_an_error_a_model_is_whole_no_longer():
     assert launch(fail_while_whole, world_size=2, device="cpu").values == [[0, 0, 0]] * 2
 
 
-def with_a_learners_ring():
+def reduce_with_learners_ring():
     """Chunks come in lists: `chunks[i] += …` also puts the result there."""
 
     def reduce_scatter_ring(chunks, group=None):
@@ -344,7 +344,7 @@ def with_a_learners_ring():
 
 
 def test_a_unit_hands_lists_to_a_learners_ring():
-    assert launch(with_a_learners_ring, world_size=1, device="cpu").values == [[1.0, 1.0]]
+    assert launch(reduce_with_learners_ring, world_size=1, device="cpu").values == [[1.0, 1.0]]
 
 
 # ---- Bytes --------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from answer_files import (
 from coursekit import build
 from coursekit.chapters import exercise_folders, exercise_numbers
 from coursekit.kit import Formula
-from coursekit.record_inputs import digest_file, input_files, modules_behind, without_imports
+from coursekit.record_inputs import digest_file, input_files, modules_behind, remove_course_imports
 
 TRIED = Path(__file__).with_name("tried.json")
 TESTS = ["tests/test_answers.py", "tests/test_rank_exercises.py"]
@@ -57,7 +57,7 @@ def digest_trial(exercise) -> str:
     """Return a digest of a check, its answers, and the task, with the labs behind them."""
     check = check_file(exercise)
     modules = modules_behind(check)
-    texts = [without_imports(path.read_text(encoding="utf-8")) for path in sorted(modules)]
+    texts = [remove_course_imports(path.read_text(encoding="utf-8")) for path in sorted(modules)]
     paths = source_files_of(exercise)
     written = definition_in([path.read_text(encoding="utf-8") for path in paths], exercise)
     program = "\n".join([*texts, written, imports_of(exercise)])
@@ -70,7 +70,7 @@ def digest_trial(exercise) -> str:
     return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 
 
-def changed_exercises() -> list[str]:
+def find_stale_exercises() -> list[str]:
     """Return the numbers of the exercises whose answers were not tried as all is now."""
     tried = read_tried()
     return [e.number for e in exercises_on_ranks() if tried.get(name_of(e)) != digest_trial(e)]
@@ -93,7 +93,7 @@ def name_of(exercise) -> str:
 
 
 def main(numbers) -> int:
-    numbers = numbers or changed_exercises()
+    numbers = numbers or find_stale_exercises()
     if not numbers:
         print("all answers were tried as they are")
         return 0

@@ -10,7 +10,7 @@ from coursekit.labs import ROOT, Lab, LabFunction
 JUDGED = "judged.txt"  # in the folder of `Counting`: a line for each answer that was tried
 
 
-class TrustedPlace:
+class LocalPlace:
     """Gives answers as a `Place` does. `files` are laid over the labs as they are handed out."""
 
     is_lost = False
@@ -21,12 +21,12 @@ class TrustedPlace:
         for name, data in files.items():
             (self.folder / name).write_bytes(data)
 
-    def of_cell(self, source, name):
+    def load_cell_function(self, source, name):
         space = {"__name__": "cell"}
         exec(compile(source, "cell.py", "exec"), space)
         return space[name]
 
-    def of_lab(self, lab, name):
+    def load_lab_function(self, lab, name):
         path = self.folder / "labs" / f"{lab}.py"
         return LabFunction(Lab(lab, path, self.folder / "none.py"), name)
 
@@ -37,23 +37,23 @@ class TrustedPlace:
         shutil.rmtree(self.folder)
 
 
-class Counting:
+class PlaceOpener:
     """Opens such places, and notes each answer in a file; an answer may take `seconds`."""
 
     def __init__(self, folder: Path, seconds=0.0):
         self.folder, self.seconds = folder, seconds
 
     def __call__(self, files):
-        return CountingPlace(files, self)
+        return AnswerLogPlace(files, self)
 
 
-class CountingPlace(TrustedPlace):
+class AnswerLogPlace(LocalPlace):
     def __init__(self, files, counting):
         super().__init__(files, counting.folder)
         self.counting = counting
 
-    def of_cell(self, source, name):
+    def load_cell_function(self, source, name):
         time.sleep(self.counting.seconds)
         with open(self.counting.folder / JUDGED, "a") as file:
             file.write(f"{name} {abs(hash(source))}\n")
-        return super().of_cell(source, name)
+        return super().load_cell_function(source, name)

@@ -7,7 +7,7 @@ import psutil
 
 from classroom.sandbox.choosing import BY_NAME, WALLS, reason_against
 from classroom.sandbox.limits import Limits
-from classroom.sandbox.walled import Walled
+from classroom.sandbox.walled import SandboxProcess
 
 USABLE = [way.NAME for way in WALLS if not reason_against(way)]
 PROBE = Path(__file__).with_name("probe.py")
@@ -20,7 +20,7 @@ def processes_of(users) -> list[int]:
     return [one.pid for one in found if one.info["uids"] and one.info["uids"].real in users]
 
 
-class Probed(Walled):
+class SandboxProbe(SandboxProcess):
     def __init__(self, way: str, limits=None, files=FILES):
         super().__init__(files, BY_NAME[way], limits or Limits(), PROBE)
 
@@ -38,6 +38,6 @@ class Probed(Walled):
             answer += piece
         return answer.decode().strip()
 
-    def peeked(self) -> str:
+    def peek_output(self) -> str:
         """What it has printed; that is there later, too."""
         return self.output.text()

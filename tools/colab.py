@@ -76,7 +76,7 @@ def holds_here(line) -> bool:
 
 def has_torch(setup) -> bool:
     found = version_of("torch")
-    return found is not None and setup.in_range(re.match(r"[\d.]+", found)[0])
+    return found is not None and setup.is_supported_torch(re.match(r"[\d.]+", found)[0])
 
 
 def enter_course():

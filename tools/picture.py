@@ -100,13 +100,13 @@ def memory(run):
     return picture
 
 
-def sized(picture, width, height) -> Image.Image:
+def draw_at_size(picture, width, height) -> Image.Image:
     """The picture drawn anew in another size, in inches."""
     picture.figure.set_size_inches(width, height)
     return Image.open(io.BytesIO(picture.png())).convert("RGB")
 
 
-def arranged(above, *below) -> Image.Image:
+def arrange_images(above, *below) -> Image.Image:
     """One image over others that stand side by side."""
     top = above.height + GAP
     size = max(above.width, sum(i.width for i in below)), top + max(i.height for i in below)
@@ -124,8 +124,8 @@ def main():
     expected = 2 * 2 * 3 / 4 * run.values[0] * 4  # two steps, each a ring over the gradients
     sent = bytes_sent(run["all_reduce"], expected)
     half = WIDTH / 2, HEIGHT / 2
-    whole = arranged(sized(timeline(run), WIDTH, HEIGHT / 2),
-                     sized(sent, *half), sized(memory(run), *half))  # fmt: skip
+    whole = arrange_images(draw_at_size(timeline(run), WIDTH, HEIGHT / 2),
+                     draw_at_size(sent, *half), draw_at_size(memory(run), *half))  # fmt: skip
     whole.save(ROOT / "assets" / "first_look.png", optimize=True)
 
 

@@ -51,8 +51,8 @@ def path_of(name) -> Path:
 def digest_cells(name) -> str:
     """Return a digest of all that a picture shows: its cells, what is typed in, and the check."""
     part, words = SHOWN[name]
-    text = build.with_holes(build.text_of(build.source_of(part)))
-    cells = [cell.source for cell in build.code_of(build.to_notebook(text, part))]
+    text = build.insert_holes(build.text_of(build.source_of(part)))
+    cells = [cell.source for cell in build.code_of(build.make_notebook(text, part))]
     shown = [next(source for source in cells if code in source) for code in words]
     exercise = find_exercise(EXERCISE)
     typed = [WRONG, exercise.name, *exercise.hints] if name == "check" else [PARAMETERS, GUESS]

@@ -209,21 +209,21 @@ def has_nvidia_gpu():
 def has_own_torch():
     """Whether a torch that will do is installed in .venv itself."""
     installed = VENV.glob("lib/python*/site-packages/torch-*.dist-info")
-    return any(in_range(info.name) for info in installed)
+    return any(is_supported_torch(info.name) for info in installed)
 
 
 def torch_to_borrow(named):
     """The folder of the torch outside .venv to use: that of a Python named now, before our own."""
-    return outside_torch() if named or not has_own_torch() else None
+    return find_outside_torch() if named or not has_own_torch() else None
 
 
-def outside_torch():
+def find_outside_torch():
     """The folder of the torch that this Python has outside .venv, None where it has none."""
     from importlib.metadata import distributions  # here: Python 3.6 must get to IMPOSSIBLE
 
     for torch in distributions(name="torch"):
         folder = Path(torch.locate_file("")).resolve()
-        if VENV not in folder.parents and in_range(torch.version):
+        if VENV not in folder.parents and is_supported_torch(torch.version):
             return str(folder)
     return None
 
@@ -237,7 +237,7 @@ def borrow_torch(folder):
     torchrun.chmod(0o755)
 
 
-def in_range(version):
+def is_supported_torch(version):
     """Whether pyproject.toml admits torch in this version, or with this name-version."""
     oldest, this, newest = (
         [int(number) for number in re.findall(r"\d+", text)[:2]]

@@ -5,18 +5,18 @@ from dataclasses import dataclass
 
 from . import course
 from .programs import Program, Statement
-from .scopes import IMPORTS, begins, bound_by, changed_by, needed_by
+from .scopes import IMPORTS, begins, bound_by, find_changed_names, find_free_names
 
 LAST = (10**9, 0)
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ProgramStatement:
     statement: Statement
     program: int  # in the order of search; those searched last stand first in what is assembled
 
 
-def assembled(answer: Statement, name, programs, given: Program, known=frozenset()):
+def assemble_program(answer: Statement, name, programs, given: Program, known=frozenset()):
     """(source, its statements): defines `name` as `answer` does.
 
     What it needs comes from the answer's own file, up to its cell, then from later ones; what is
@@ -29,31 +29,31 @@ def assembled(answer: Statement, name, programs, given: Program, known=frozenset
     at_home = [p for p in programs if course.stem_of(p.path) == course.stem_of(given.path)]
     others = [p for p in programs if p is not own and p not in at_home]
     searched = [own, *(p for p in at_home if p is not own), given, *others]
-    taken: dict[int, Chosen] = {id(answer): Chosen(answer, 0)}
-    todo = set(needed_by(answer.text)) - known
+    taken: dict[int, ProgramStatement] = {id(answer): ProgramStatement(answer, 0)}
+    todo = set(find_free_names(answer.text)) - known
     if name in todo and not begins(answer, name):  # `f = cache(f)`
-        take(taken, meaning(name, own, answer.at, but=answer), 0)
+        take(taken, find_bindings(name, own, answer.at, but=answer), 0)
     done = {name}
     while todo:
         wanted = todo.pop()
         done.add(wanted)
         for place, program in enumerate(searched):
-            found = meaning(wanted, program, answer.at if program is own else LAST)
+            found = find_bindings(wanted, program, answer.at if program is own else LAST)
             if found:
                 for one in found:
-                    todo |= needed_by(one.text) - done - known
+                    todo |= find_free_names(one.text) - done - known
                 take(taken, found, place)
                 break
         todo -= done
-    return as_source(taken.values(), done)
+    return join_statements(taken.values(), done)
 
 
 def take(taken, statements, place):
     for one in statements:
-        taken.setdefault(id(one), Chosen(one, place))
+        taken.setdefault(id(one), ProgramStatement(one, place))
 
 
-def meaning(name, program: Program, until, but=None) -> list[Statement]:
+def find_bindings(name, program: Program, until, but=None) -> list[Statement]:
     """The statements that give a name what it means in this program at a cell's end."""
     about = [s for s in program.statements if s is not but and name in bound_by(s.node)]
     before = [one for one in about if one.at[0] <= until[0]]
@@ -64,12 +64,12 @@ def meaning(name, program: Program, until, but=None) -> list[Statement]:
     about = about[first:]
     changes = [
         s for s in program.statements
-        if about[0].at < s.at and s.at[0] <= until[0] and name in changed_by(s.node)
+        if about[0].at < s.at and s.at[0] <= until[0] and name in find_changed_names(s.node)
     ]  # fmt: skip
     return sorted([*about, *changes], key=lambda one: one.at)
 
 
-def as_source(chosen, names) -> tuple[str, list[Statement]]:
+def join_statements(chosen, names) -> tuple[str, list[Statement]]:
     ordered = sorted(chosen, key=lambda one: (-one.program, one.statement.at))
     texts = dict.fromkeys(only_needed(one.statement, names) for one in ordered)
     future = [text for text in texts if text.startswith("from __future__")]

@@ -4,19 +4,19 @@ import ast
 from functools import lru_cache
 
 from . import course
-from .scopes import IMPORTS, bound_by, needed_by
+from .scopes import IMPORTS, bound_by, find_free_names
 
 
-def built_on(statements, labs, own=()) -> set[str]:
+def find_called_exercises(statements, labs, own=()) -> set[str]:
     """Numbers of the exercises in labs that these statements call.
 
     labs  {lab: its statements}
     own   (lab, function) where these statements stand, which does not count
     """
     reached: set[tuple[str, str]] = set()
-    todo = list(called_in(statements, statements, labs, ""))
+    todo = list(find_lab_calls(statements, statements, labs, ""))
     if own:
-        todo = list(called_in(statements, labs.get(own[0], statements), labs, own[0]))
+        todo = list(find_lab_calls(statements, labs.get(own[0], statements), labs, own[0]))
     while todo:
         place = todo.pop()
         if place in reached or place == own:
@@ -24,16 +24,16 @@ def built_on(statements, labs, own=()) -> set[str]:
         reached.add(place)
         lab, function = place
         inside = [one for one in labs[lab] if function in bound_by(one.node)]
-        todo += called_in(inside, labs[lab], labs, lab)
+        todo += find_lab_calls(inside, labs[lab], labs, lab)
     numbers = (course.numbers_of_lab(lab).get(function) for lab, function in reached)
     return set(filter(None, numbers))
 
 
-def called_in(statements, around, labs, here):
+def find_lab_calls(statements, around, labs, here):
     """Yield (lab, name) of all that statements name in labs; `here` is the lab they are in."""
     for statement in statements:
         attributes = attributes_of(statement.text)
-        for name in needed_by(statement.text):
+        for name in find_free_names(statement.text):
             if here and any(name in bound_by(one.node) for one in around):
                 yield here, name
             for lab, meant in meanings(name, around, labs):
@@ -50,14 +50,14 @@ def meanings(name, around, labs):
         if name not in bound_by(node):
             continue
         if isinstance(node, IMPORTS):
-            yield from imported(node, name, labs)
+            yield from resolve_import(node, name, labs)
         else:
             for lab in labs_opened(node):
                 if lab in labs:
                     yield lab, ""
 
 
-def imported(node, name, labs):
+def resolve_import(node, name, labs):
     for alias in node.names:
         if (alias.asname or alias.name).split(".")[0] != name:
             continue

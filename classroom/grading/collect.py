@@ -35,12 +35,12 @@ def collect(path: Path, asked=()) -> tuple[str, list[Submission]]:
     Raises  WrongInput if there is nothing at the path, or no such assignment
     """
     if path.is_dir():
-        return collected(path, asked)
+        return collect_folder(path, asked)
     if path.suffix.lower() != ".zip" or not path.is_file():
         raise WrongInput(f"{path} is no folder of submissions: write SUBMISSIONS=folder")
     with tempfile.TemporaryDirectory(prefix="submissions-") as folder:
         unpack(path, Path(folder, shown(path.stem).replace("/", " ")))
-        return collected(next(Path(folder).iterdir()), asked)
+        return collect_folder(next(Path(folder).iterdir()), asked)
 
 
 def unpack(path, folder):
@@ -57,7 +57,7 @@ def unpack(path, folder):
         raise WrongInput(f"{path} cannot be unpacked: {error}") from None
 
 
-def collected(folder, asked) -> tuple[str, list[Submission]]:
+def collect_folder(folder, asked) -> tuple[str, list[Submission]]:
     layout, owners = owners_in(folder)
     owners, said = that_fit(owners, asked)
     tries: dict[tuple[str, str], list[tuple[float, Owner, Pile]]] = defaultdict(list)
@@ -67,11 +67,11 @@ def collected(folder, asked) -> tuple[str, list[Submission]]:
     by_student: dict[str, dict[str, Submission]] = defaultdict(dict)
     for (student, assignment), some in tries.items():
         by_student[student][assignment] = newest_of(student, some)
-    found = [as_one(student, some) for student, some in by_student.items()]
+    found = [merge_submissions(student, some) for student, some in by_student.items()]
     return layout + said, sorted(found, key=lambda one: one.student.casefold())
 
 
-def as_one(student, by_assignment: dict[str, Submission]) -> Submission:
+def merge_submissions(student, by_assignment: dict[str, Submission]) -> Submission:
     """A student's submissions to several assignments, each in a folder of its name."""
     if len(by_assignment) == 1:
         return next(iter(by_assignment.values()))

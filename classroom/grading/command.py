@@ -54,7 +54,9 @@ def grade(options) -> int:
     if not (options.chapters or options.exercises):
         raise WrongInput('say what to grade: --chapters "02", or --exercises "2.8 2.9"')
     asked = course.asked(options.chapters.split(), options.exercises.split())
-    task = Task(tuple(asked), options.out, opener(options.trust), given_numbers(options.given))
+    task = Task(
+        tuple(asked), options.out, opener(options.trust), parse_given_numbers(options.given)
+    )
     if not options.submissions:
         raise WrongInput("say where the submissions are: make grade SUBMISSIONS=folder")
     layout, submissions = collect(Path(options.submissions), asked)
@@ -72,14 +74,14 @@ def grade(options) -> int:
 
 def opener(trust):
     """Opens the process of a submission. Raises WrongInput where there are no walls for it."""
-    from classroom.sandbox import opened
+    from classroom.sandbox import open_sandbox
     from classroom.sandbox.choosing import chosen
 
     way = chosen("trust" if trust else None).NAME
-    return functools.partial(opened, way=way)
+    return functools.partial(open_sandbox, way=way)
 
 
-def given_numbers(text) -> frozenset[str]:
+def parse_given_numbers(text) -> frozenset[str]:
     words = text.split()
     chapters = [word for word in words if "." not in word]
     exercises = [word for word in words if "." in word]
@@ -133,7 +135,7 @@ def finish(options, asked, students) -> int:
     accepted, unknown = writing.accept(wishes, students, writing.read_accepted(options.out))
     title = options.title or f"Grades of {Path(options.submissions).resolve().name}"
     results = writing.results_of(title, course.version(), asked, students, accepted)
-    waiting = len(writing.waiting_in(results))
+    waiting = len(writing.find_waiting_answers(results))
     if lost := writing.would_be_lost(results, options.out):
         print(f"{options.out} is left as it was: it has verdicts on {counted(lost, 'answer')} "
               "that this grading has not come to")  # fmt: skip

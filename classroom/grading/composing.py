@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from coursekit.labs.holes import methods_with_holes
 
 from . import course
-from .assembling import assembled
-from .finding import HOLE_LEFT, NOTHING_HERE, UNTOUCHED, Found, alike, number_told
+from .assembling import assemble_program
+from .finding import HOLE_LEFT, NOTHING_HERE, UNTOUCHED, StudentAnswer, alike, number_told
 from .programs import Program, Statement
 from .scopes import DEFINITIONS, bound_by, is_complete, same_code
 
 
 @dataclass
-class ComposedLab:
+class StudentLab:
     """One lab of a student.
 
     found         {function: what there is of it}
@@ -22,13 +22,13 @@ class ComposedLab:
     """
 
     name: str
-    found: dict[str, Found] = field(default_factory=dict)
+    found: dict[str, StudentAnswer] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     is_changed: bool = False
     as_handed_in: str = ""
 
 
-def compose(name: str, programs: list[Program], given=frozenset()) -> ComposedLab:
+def compose(name: str, programs: list[Program], given=frozenset()) -> StudentLab:
     """The lab of this name. Functions come from its own file, then from anywhere else.
 
     given  numbers of exercises that are taken from the solution where the student has none
@@ -36,7 +36,7 @@ def compose(name: str, programs: list[Program], given=frozenset()) -> ComposedLa
     numbers, files = course.numbers_of_lab(name), files_of(name, programs)
     best = max(files, key=lambda one: how_much(one, name), default=course.lab(name))
     text = "" if best.broken else best.text
-    lab = ComposedLab(
+    lab = StudentLab(
         name, statements=list(best.statements), is_changed=bool(files), as_handed_in=text
     )
     for function, number in numbers.items():
@@ -44,14 +44,14 @@ def compose(name: str, programs: list[Program], given=frozenset()) -> ComposedLa
         if found.state != "written":
             found = elsewhere(function, number, lab, best, programs) or found
         if found.state != "written" and number in given:
-            put(lab, function, [definition(function, course.solved_lab(name))])
+            put(lab, function, [definition(function, course.read_lab_solution(name))])
         elif len(files) > 1 and found.state == "written":
             found.reasons.append(f"{len(files)} files are labs/{name}.py: took {best.path}")
         lab.found[function] = found
     return lab
 
 
-def text_of(lab: ComposedLab) -> str:
+def text_of(lab: StudentLab) -> str:
     """What runs. Its lines are those of the student's file, if that is Python as it stands."""
     return lab.as_handed_in or "\n\n\n".join(one.text for one in lab.statements) + "\n"
 
@@ -78,26 +78,26 @@ def definition(function, program) -> Statement | None:
     return next(found, None)
 
 
-def in_file(function, number, name, program) -> Found:
+def in_file(function, number, name, program) -> StudentAnswer:
     """What there is of an answer in a lab's own file."""
     if problem := unreadable_in(function, program):
         return problem
     mine, ours = definition(function, program), definition(function, course.lab(name))
     if mine is None:
-        return Found(
+        return StudentAnswer(
             "missing", what=NOTHING_HERE.format(name=function) + alike(function, [program])
         )
     if ours is not None and same_code(mine.node, ours.node):
-        return Found("missing", where=mine.where, what=UNTOUCHED)
+        return StudentAnswer("missing", where=mine.where, what=UNTOUCHED)
     if not is_complete(mine.node):
-        return Found("unfinished", "", mine.text, mine.where, what_is_left(mine.node))
-    return Found("written", "", mine.text, mine.where, statements=[mine])
+        return StudentAnswer("unfinished", "", mine.text, mine.where, what_is_left(mine.node))
+    return StudentAnswer("written", "", mine.text, mine.where, statements=[mine])
 
 
-def unreadable_in(function, program) -> Found | None:
+def unreadable_in(function, program) -> StudentAnswer | None:
     for problem, text in program.broken:
         if f"def {function}(" in text or f"class {function}" in text:
-            return Found("wrong", shown=text, where=program.path, what=problem)
+            return StudentAnswer("wrong", shown=text, where=program.path, what=problem)
     return None
 
 
@@ -107,7 +107,7 @@ def what_is_left(node) -> str:
     return f"still to write: {', '.join(methods)}" if methods else HOLE_LEFT
 
 
-def elsewhere(function, number, lab, best, programs) -> Found | None:
+def elsewhere(function, number, lab, best, programs) -> StudentAnswer | None:
     """An answer that a student has written into another file; it is put into the lab."""
     found = [
         statement
@@ -121,11 +121,11 @@ def elsewhere(function, number, lab, best, programs) -> Found | None:
     if not found:
         return None
     answer, known = found[-1], names_in(lab.statements)
-    part = course.part(course.heading_of(number)[0])
-    _, used = assembled(answer, function, programs, part, known - {function})
+    part = course.part(course.find_heading(number)[0])
+    _, used = assemble_program(answer, function, programs, part, known - {function})
     put(lab, function, used)
     reason = f"{function} was found in {answer.where}"
-    return Found("written", "", answer.text, answer.where, "", [reason], used)
+    return StudentAnswer("written", "", answer.text, answer.where, "", [reason], used)
 
 
 def is_answer(statement, number, lab_name) -> bool:

@@ -11,7 +11,7 @@ import torch
 
 from coursekit.checking import find_exercise
 from coursekit.labs.holes import numbers_in
-from coursekit.labs.snapshot import imported_by
+from coursekit.labs.snapshot import find_imports
 from pedagogy_lib.basics.errors import need
 
 from .programs import Program, read_program
@@ -22,7 +22,7 @@ STEM = re.compile(r"(\d\d[a-z]?_\w+?)(?:-new)?(?:-\d+)?(?: ?\(\d+\))?(?: ?- ?[Cc
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExerciseInfo:
     """One exercise of this grading. `part` is the stem of the notebook that asks it."""
 
     number: str
@@ -32,11 +32,11 @@ class Asked:
     title: str
     points: float = 1.0
 
-    def as_json(self) -> dict:
+    def dump_fields(self) -> dict:
         return dict(vars(self))
 
 
-def asked(chapters=(), exercises=()) -> list[Asked]:
+def asked(chapters=(), exercises=()) -> list[ExerciseInfo]:
     """The exercises of these chapters or parts, and these by number.
 
     Raises  WrongInput for what there is not, and for parts without exercises
@@ -45,7 +45,7 @@ def asked(chapters=(), exercises=()) -> list[Asked]:
     for name in chapters:
         found += map(find_exercise, exercises_in(str(name)))
     unique = {one.number: one for one in found}
-    return [as_asked(unique[number]) for number in sorted(unique, key=in_order)]
+    return [describe_exercise(unique[number]) for number in sorted(unique, key=in_order)]
 
 
 def exercises_in(name: str) -> set[str]:
@@ -61,12 +61,12 @@ def in_order(number: str) -> tuple[int, ...]:
     return tuple(map(int, number.split(".")))
 
 
-def as_asked(exercise) -> Asked:
-    part, title = heading_of(exercise.number)
-    return Asked(exercise.number, exercise.name, exercise.lab, part, title)
+def describe_exercise(exercise) -> ExerciseInfo:
+    part, title = find_heading(exercise.number)
+    return ExerciseInfo(exercise.number, exercise.name, exercise.lab, part, title)
 
 
-def heading_of(number) -> tuple[str, str]:
+def find_heading(number) -> tuple[str, str]:
     """The stem of the notebook that asks an exercise, and the heading it stands under."""
     heading = re.compile(rf'### (Exercise {re.escape(number)}\b(?!\.)[^"\\]*)')
     for path in notebooks(f"{int(number.split('.')[0]):02}"):
@@ -113,16 +113,16 @@ def definitions_in_lab(name: str, function: str) -> tuple[ast.AST, ...]:
 def imports_of_lab(name: str) -> frozenset[str]:
     """The modules that a lab imports, at its start or in a function."""
     nodes = [statement.node for statement in lab(name).statements]
-    return frozenset(imported_by(ast.Module(nodes, [])))
+    return frozenset(find_imports(ast.Module(nodes, [])))
 
 
 @cache
-def solved_lab(name: str) -> Program:
+def read_lab_solution(name: str) -> Program:
     return solved(name)
 
 
 @cache
-def solved_part(stem: str) -> Program:
+def read_part_solution(stem: str) -> Program:
     return solved(stem)
 
 

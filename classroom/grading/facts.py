@@ -12,11 +12,11 @@ from functools import partial
 
 from coursekit.kit import Formula
 from coursekit.kit.collective_exercise import Collective
-from coursekit.kit.formula import as_whole_as, is_raised, value_of
+from coursekit.kit.formula import is_raised, keeps_integers, value_of
 from coursekit.kit.rank_exercise import RankExercise
 from coursekit.kit.results import plain
 from coursekit.protocol import Wrong
-from coursekit.remote_answer import Ended
+from coursekit.remote_answer import AnswerProcessFailed
 
 MOST_SECONDS = 20.0  # to go on with one answer
 MOST_TRIES = 12
@@ -38,7 +38,7 @@ def facts_of(exercise, answer, wrong=None, lines=()) -> tuple[int, int]:
     return (len(lines) if wrong else len(lines_of(exercise, answer)[0])), 0
 
 
-def for_nothing(exercise) -> int:
+def count_free_facts(exercise) -> int:
     """How many facts an answer gets right that gives always the same, or does nothing."""
     if getattr(type(exercise), "examine", None) is Formula.examine:
         truths = [plain(exercise.truth(*call)) for call in calls_of(exercise)]
@@ -80,10 +80,12 @@ def values_that_are_right(exercise, answer) -> tuple[int, int]:
 
 
 def is_right(exercise, answer, call) -> bool:
-    with suppress(Exception, Ended):  # Wrong, or a value that nothing can be compared with
+    with suppress(
+        Exception, AnswerProcessFailed
+    ):  # Wrong, or a value that nothing can be compared with
         got, wanted = value_of(answer, call), plain(exercise.truth(*call))
         if not is_raised(got) and exercise.same(got, wanted):
-            return not exercise.whole or as_whole_as(got, wanted)
+            return not exercise.whole or keeps_integers(got, wanted)
     return False
 
 
@@ -94,7 +96,7 @@ def is_same(exercise, got, wanted) -> bool:
 
 
 def holds(examine, answer) -> bool:
-    with suppress(Exception, Ended):
+    with suppress(Exception, AnswerProcessFailed):
         list(examine(answer))
         return True
     return False
@@ -148,7 +150,7 @@ def trials_of(exercise, answer) -> tuple[list[bool], str]:
             right.append(exercise.is_right(trial))
     except Wrong as wrong:
         return right, wrong.what
-    except (Exception, Ended) as error:
+    except (Exception, AnswerProcessFailed) as error:
         return right, f"{HANGS} or ended: {error}"
     return right, ""
 
@@ -160,7 +162,7 @@ def lines_of(exercise, answer) -> tuple[list[str], Wrong | None]:
         lines.extend(one for one in exercise.examine(answer) if isinstance(one, str))
     except Wrong as wrong:
         return lines, wrong
-    except (Exception, Ended) as error:
+    except (Exception, AnswerProcessFailed) as error:
         return lines, Wrong("", f"{HANGS} or ended: {error}")
     return lines, None
 

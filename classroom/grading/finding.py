@@ -5,7 +5,7 @@ import difflib
 from dataclasses import dataclass, field, replace
 
 from . import course
-from .assembling import assembled
+from .assembling import assemble_program
 from .programs import Program, Statement
 from .scopes import DEFINITIONS, bound_by, is_complete, same_code
 
@@ -15,7 +15,7 @@ NOTHING_HERE = "there is no function {name} in what was handed in"
 
 
 @dataclass
-class Found:
+class StudentAnswer:
     """What there is of an answer.
 
     state    "written", "missing", "unfinished", or "wrong": it cannot even be read
@@ -35,23 +35,25 @@ class Found:
     statements: list[Statement] = field(default_factory=list)
 
 
-def find_in_cells(asked, programs: list[Program]) -> Found:
+def find_in_cells(asked, programs: list[Program]) -> StudentAnswer:
     """The answer to an exercise whose function stands in a cell."""
     touched, untouched = definitions_of(asked, programs)
     complete = [one for one in touched if is_complete(one.node)]
     if complete:
         return written(asked, chosen(asked, complete), complete, programs)
-    if found := by_its_check(asked, programs):
+    if found := find_checked_answer(asked, programs):
         return found
     if unreadable := unreadable_one(asked.name, programs):
         return unreadable
     if touched:
         one = touched[-1]
-        return Found("unfinished", shown=one.text, where=one.where, what=HOLE_LEFT)
+        return StudentAnswer("unfinished", shown=one.text, where=one.where, what=HOLE_LEFT)
     if untouched:
         at_home = [one for one in untouched if course.stem_of(one.path) == asked.part]
-        return Found("missing", where=(at_home or untouched)[-1].where, what=UNTOUCHED)
-    return Found("missing", what=NOTHING_HERE.format(name=asked.name) + alike(asked.name, programs))
+        return StudentAnswer("missing", where=(at_home or untouched)[-1].where, what=UNTOUCHED)
+    return StudentAnswer(
+        "missing", what=NOTHING_HERE.format(name=asked.name) + alike(asked.name, programs)
+    )
 
 
 def definitions_of(asked, programs) -> tuple[list[Statement], list[Statement]]:
@@ -59,7 +61,7 @@ def definitions_of(asked, programs) -> tuple[list[Statement], list[Statement]]:
 
     Left out: what belongs to another exercise of the same name.
     """
-    given = given_definition(asked)
+    given = find_handout_definition(asked)
     found = [
         statement
         for program in programs
@@ -83,7 +85,7 @@ def is_home_or_nobodys(asked, path) -> bool:
     return course.numbers_at(course.stem_of(path)).get(asked.name, asked.number) == asked.number
 
 
-def given_definition(asked):
+def find_handout_definition(asked):
     """The definition as learners get it."""
     statements = course.part(asked.part).statements
     return next((s.node for s in statements if getattr(s.node, "name", "") == asked.name), None)
@@ -107,17 +109,19 @@ def chosen(asked, complete) -> Statement:
     return (at_home or complete)[-1]
 
 
-def written(asked, statement, complete, programs) -> Found:
-    text, used = assembled(statement, asked.name, programs, course.part(asked.part))
+def written(asked, statement, complete, programs) -> StudentAnswer:
+    text, used = assemble_program(statement, asked.name, programs, course.part(asked.part))
     reasons = []
     if len(complete) > 1:
         reasons.append(f"{len(complete)} definitions of {asked.name}: took {statement.where}")
     elif course.stem_of(statement.path) != asked.part:
         reasons.append(f"{asked.name} was found in {statement.where}")
-    return Found("written", text, statement.text, statement.where, reasons=reasons, statements=used)
+    return StudentAnswer(
+        "written", text, statement.text, statement.where, reasons=reasons, statements=used
+    )
 
 
-def by_its_check(asked, programs) -> Found | None:
+def find_checked_answer(asked, programs) -> StudentAnswer | None:
     """The answer by another name, or without one, that the student has given to `check`."""
     for program in reversed(programs):
         for statement in reversed(program.statements):
@@ -129,14 +133,14 @@ def by_its_check(asked, programs) -> Found | None:
     return None
 
 
-def named(asked, given, statement, programs) -> Found:
+def named(asked, given, statement, programs) -> StudentAnswer:
     """The answer that stands in a call of `check`, under the name that is asked for."""
     text = f"{asked.name} = {given}"
     made = replace(statement, node=ast.parse(text).body[0], text=text)
-    source, used = assembled(made, asked.name, programs, course.part(asked.part))
+    source, used = assemble_program(made, asked.name, programs, course.part(asked.part))
     shown = "\n\n".join(one.text for one in used if isinstance(one.node, DEFINITIONS))
     reason = f'taken from check("{asked.number}", {given:.60})'
-    return Found("written", source, shown or text, made.where, "", [reason], used)
+    return StudentAnswer("written", source, shown or text, made.where, "", [reason], used)
 
 
 def answer_in(node, asked) -> str:
@@ -147,12 +151,12 @@ def answer_in(node, asked) -> str:
     return ""
 
 
-def unreadable_one(name, programs) -> Found | None:
+def unreadable_one(name, programs) -> StudentAnswer | None:
     """A definition that is no Python."""
     for program in programs:
         for problem, text in program.broken:
             if f"def {name}" in text or f"class {name}" in text:
-                return Found("wrong", shown=text, where=program.path, what=problem)
+                return StudentAnswer("wrong", shown=text, where=program.path, what=problem)
     return None
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from coursekit.labs import Lab, LabFunction
 
 from . import course, facts
-from .assembling import assembled
-from .known import Known
+from .assembling import assemble_program
+from .known import VerdictCache
 from .scopes import bound_by
 
 
@@ -15,7 +15,7 @@ class Free:
     """Called with an exercise: (facts that come for nothing, lines of a right answer's check)."""
 
     def __init__(self, folder: Path):
-        self.known = Known(folder)
+        self.known = VerdictCache(folder)
 
     def __call__(self, exercise) -> tuple[int, int]:
         key = ("course", course.version(), exercise.number)
@@ -23,20 +23,20 @@ class Free:
         if found is None:
             of = facts.facts_of(exercise, facts.does_nothing)[1]
             lines = 0 if of else len(facts.lines_of(exercise, solution(exercise))[0])
-            found = {"free": facts.for_nothing(exercise), "lines": lines}
+            found = {"free": facts.count_free_facts(exercise), "lines": lines}
             self.known.put(found, *key)
         return found["free"], found["lines"]
 
 
 def solution(exercise):
     """The course's own answer, in this process."""
-    asked = course.as_asked(exercise)
+    asked = course.describe_exercise(exercise)
     if asked.lab:
         path = course.ROOT / "solutions" / "labs" / f"{asked.lab}.py"
         return LabFunction(Lab(asked.lab, path, path), asked.name)
-    program = course.solved_part(asked.part)
+    program = course.read_part_solution(asked.part)
     answer = next(s for s in reversed(program.statements) if asked.name in bound_by(s.node))
-    text, _ = assembled(answer, asked.name, [program], course.part(asked.part))
+    text, _ = assemble_program(answer, asked.name, [program], course.part(asked.part))
     module = types.ModuleType("solution")
     exec(compile(text, f"solution of {asked.number}", "exec"), vars(module))
     return getattr(module, asked.name)

@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from coursekit import checking
-from coursekit.remote_answer import Ended
+from coursekit.remote_answer import AnswerProcessFailed
 
 from . import course, facts
-from .building import built_on
+from .building import find_called_exercises
 from .composing import compose, text_of
-from .finding import Found, find_in_cells
+from .finding import StudentAnswer, find_in_cells
 from .programs import Program
-from .suspicious import allowed_in, new_in_lab, suspicious
+from .suspicious import find_allowed_kinds, new_in_lab, suspicious
 
 EMPTY = {
     "state": "missing", "score": 0.0, "where": "", "source": "", "right": [], "case": "",
@@ -34,7 +34,7 @@ class Answers:
     given  numbers of exercises whose solutions stand in where there is no answer
     """
 
-    found: dict[str, Found]
+    found: dict[str, StudentAnswer]
     below: dict[str, set[str]]
     looks: dict[str, list[str]]
     files: dict[str, bytes]
@@ -59,9 +59,11 @@ def answers_in(asked, programs: list[Program], given=frozenset()) -> Answers:
             found = find_in_cells(one, programs)
             looked_at, own = found.statements, ()
         answers.found[one.number] = found
-        answers.below[one.number] = built_on(found.statements, statements, own)
+        answers.below[one.number] = find_called_exercises(found.statements, statements, own)
         unusual = suspicious(looked_at)  # the course's own is read only where that matters
-        answers.looks[one.number] = suspicious(looked_at, allowed_in(one)) if unusual else []
+        answers.looks[one.number] = (
+            suspicious(looked_at, find_allowed_kinds(one)) if unusual else []
+        )
     return answers
 
 
@@ -113,22 +115,22 @@ class Judge:
         entry = EMPTY | shown | {"reasons": list(found.reasons)}
         if found.state != "written":
             entry |= {"state": found.state, "what": found.what}
-        elif missing := self.missing_below(asked):
+        elif missing := self.report_missing_dependency(asked):
             entry |= {"state": "wrong", "case": "before it runs", "what": missing}
         else:
             entry |= self.tried(asked, found)
         self.states[asked.number] = entry["state"]
         return entry | {"seconds": round(time.perf_counter() - began, 3)}
 
-    def judged_below(self, asked) -> list[str]:
+    def find_own_dependencies(self, asked) -> list[str]:
         """The exercises that an answer calls, of which this student's own answer is asked."""
         below = self.answers.below[asked.number] & self.answers.found.keys()
         own = [number for number in below if not self.answers.stands_in(number)]
         return sorted(own, key=course.in_order)
 
-    def missing_below(self, asked) -> str:
+    def report_missing_dependency(self, asked) -> str:
         """What is said of an answer that calls one that nobody has written."""
-        for number in self.judged_below(asked):
+        for number in self.find_own_dependencies(asked):
             state = self.answers.found[number].state
             if state != "written":
                 said = "which cannot be read" if state == "wrong" else f"which is {state}"
@@ -142,7 +144,7 @@ class Judge:
         try:
             answer = self.answer(asked, found)
             verdict = checking.run_check(exercise, answer, asked.title)
-        except (Exception, Ended, SystemExit) as error:
+        except (Exception, AnswerProcessFailed, SystemExit) as error:
             last = traceback.format_exception_only(error)[-1].strip()
             return {"state": "broken", "what": f"the check came to no verdict: {last:.300}"}
         printed = verdict.printed.kept if verdict.printed else ""
@@ -151,13 +153,13 @@ class Judge:
             return entry | {"state": "right", "score": 1.0, "facts": [1, 1]}
         wrong = verdict.wrong
         entry |= {"state": "wrong", "case": wrong.case, "what": wrong.what, "why": wrong.why}
-        return entry | self.partial(exercise, answer, verdict) | self.blamed(asked, found)
+        return entry | self.partial(exercise, answer, verdict) | self.blame_dependency(asked, found)
 
     def answer(self, asked, found):
         place = self.place_for_next()
         if asked.lab:
-            return place.of_lab(asked.lab, asked.name)
-        return place.of_cell(found.source, asked.name)
+            return place.load_lab_function(asked.lab, asked.name)
+        return place.load_cell_function(found.source, asked.name)
 
     def place_for_next(self):
         """The process of this submission; a new one, if an answer has ended the last."""
@@ -172,16 +174,16 @@ class Judge:
         try:
             right, of = facts.facts_of(exercise, answer, verdict.wrong, verdict.lines)
             free, all_lines = self.free(exercise) if right else (0, 0)
-        except (Exception, Ended, SystemExit) as error:
+        except (Exception, AnswerProcessFailed, SystemExit) as error:
             return {"why": f"{verdict.wrong.why}\n(no partial credit: {error})"}
         if right == 0:
             return {"facts": [0, max(1, of)]}
         score, counted = facts.score_of(right, of or all_lines, free)
         return {"score": score, "facts": counted}
 
-    def blamed(self, asked, found) -> dict:
+    def blame_dependency(self, asked, found) -> dict:
         """Whether an answer that is wrong calls another that is wrong, too."""
-        wrong = [n for n in self.judged_below(asked) if self.states.get(n) == "wrong"]
+        wrong = [n for n in self.find_own_dependencies(asked) if self.states.get(n) == "wrong"]
         if not wrong:
             return {}
         said = f"{asked.number} builds on {wrong[0]}, which is wrong: that comes first"

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 
-class Known:
+class VerdictCache:
     """Entries by what they depend on. Several processes may use the same folder."""
 
     def __init__(self, folder: Path):

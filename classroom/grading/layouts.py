@@ -153,10 +153,10 @@ def grouped(entries, pattern, key_of):
         student = match["student"] if match else entry.stem
         key = key_of(match) if match else (entry.name,)
         owners.setdefault(key, Owner(student_in(student))).paths.append(entry)
-    return with_ids_where_needed(owners)
+    return disambiguate_names(owners)
 
 
-def with_ids_where_needed(owners) -> list[Owner]:
+def disambiguate_names(owners) -> list[Owner]:
     """Two people of one name are told apart by the number that the platform has given them."""
     names = [owner.student for owner in owners.values()]
     for key, owner in owners.items():

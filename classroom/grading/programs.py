@@ -114,7 +114,7 @@ def joined(source) -> str:
 
 def add_source(program, source, cell, first_line, order):
     """Add the statements of a cell, or note why it has none."""
-    source = without_magics(source)
+    source = convert_magics(source)
     try:
         nodes = parse(source)
         lines = source.split("\n")
@@ -194,12 +194,12 @@ def readable(source) -> list[tuple[int, str]]:
     return parts
 
 
-def without_magics(source) -> str:
+def convert_magics(source) -> str:
     """The cell as Python: what IPython alone understands is turned into calls, or left out."""
     if source.startswith("%%"):
         head, _, body = source.partition("\n")
         name = head[2:].split()[0] if head[2:].split() else ""
-        return f"\n{without_magics(body)}" if name in RUNS_ITS_BODY else ""
+        return f"\n{convert_magics(body)}" if name in RUNS_ITS_BODY else ""
     if not re.search(r"^\s*[%!?]|\?\s*$|=\s*[%!]", source, re.MULTILINE):
         return source
     from IPython.core.inputtransformer2 import TransformerManager

@@ -28,7 +28,7 @@ def bound_by(node) -> set[str]:
     return found.union(*map(bound_by, inside)) if inside else found
 
 
-def changed_by(node) -> set[str]:
+def find_changed_names(node) -> set[str]:
     """The names whose values a statement may change: `x[0] = 1`, `x.append(2)`."""
     if isinstance(node, SCOPES):
         return set()
@@ -40,31 +40,31 @@ def changed_by(node) -> set[str]:
         place = place.value
         if isinstance(place, ast.Name):
             return {place.id}
-    return set().union(*map(changed_by, ast.iter_child_nodes(node)))
+    return set().union(*map(find_changed_names, ast.iter_child_nodes(node)))
 
 
 @lru_cache(4096)
-def needed_by(text: str) -> frozenset[str]:
+def find_free_names(text: str) -> frozenset[str]:
     """The names that a statement takes from the program around it; none of Python's own."""
     try:
         table = symtable.symtable(text, "", "exec")
     except UNREADABLE:
         return frozenset()
-    return frozenset(needed_in(table) - KNOWN)
+    return frozenset(find_table_names(table) - KNOWN)
 
 
-def needed_in(table) -> set[str]:
+def find_table_names(table) -> set[str]:
     is_top = table.get_type() == "module"
     own = {
         one.get_name()
         for one in table.get_symbols()
         if (one.is_referenced() if is_top else one.is_global())
     }
-    return own.union(*map(needed_in, table.get_children()))
+    return own.union(*map(find_table_names, table.get_children()))
 
 
 @lru_cache(4096)
-def needed_at_once(text: str) -> frozenset[str]:
+def find_immediate_names(text: str) -> frozenset[str]:
     """Those of them that it needs when it is run itself, and not later in a call."""
     try:
         table = symtable.symtable(text, "", "exec")
@@ -77,7 +77,7 @@ def begins(statement: Statement, name: str) -> bool:
     """Whether what a name meant before does not matter after this statement."""
     node = statement.node
     is_plain = isinstance(node, (*DEFINITIONS, *IMPORTS, ast.Assign))
-    return is_plain and name in bound_by(node) and name not in needed_at_once(statement.text)
+    return is_plain and name in bound_by(node) and name not in find_immediate_names(statement.text)
 
 
 def is_complete(node) -> bool:

@@ -133,13 +133,13 @@ def call(node, modules) -> str:
     return ""
 
 
-def hidden_name(node, modules) -> str:
+def find_hidden_name(node, modules) -> str:
     if isinstance(node, ast.Attribute) and node.attr in DUNDERS | FRAMES:
         return f"uses .{node.attr}"
     return f"uses {node.id}" if isinstance(node, ast.Name) and node.id in NAMES else ""
 
 
-def lying_method(node, modules) -> str:
+def find_lying_method(node, modules) -> str:
     is_method = isinstance(node, ast.FunctionDef) and node.name in METHODS
     return f"defines {node.name}" if is_method else ""
 
@@ -170,13 +170,25 @@ def cover(node, modules) -> str:
     return ""
 
 
-LOOKS = (import_of, use_of_module, files, call, hidden_name, lying_method, patch, text, cover)
+LOOKS = (
+    import_of,
+    use_of_module,
+    files,
+    call,
+    find_hidden_name,
+    find_lying_method,
+    patch,
+    text,
+    cover,
+)
 
 
 @cache
-def allowed_in(asked) -> frozenset[str]:
+def find_allowed_kinds(asked) -> frozenset[str]:
     """The kinds that the course's own program around an exercise has."""
-    program = course.solved_lab(asked.lab) if asked.lab else course.solved_part(asked.part)
+    program = (
+        course.read_lab_solution(asked.lab) if asked.lab else course.read_part_solution(asked.part)
+    )
     near = [s for s in program.statements if asked.lab or asked.name in bound_by(s.node)]
     return frozenset(kind for one in near for kind, _ in kinds_in(one.node, modules_in(one.node)))
 

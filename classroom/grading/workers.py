@@ -19,7 +19,7 @@ from . import course
 from .collect import Submission
 from .free import Free
 from .judging import EMPTY, MOST_SHOWN, Judge, answers_in
-from .known import Known, digest
+from .known import VerdictCache, digest
 from .programs import read_program
 
 END_SECONDS = 5.0  # for a worker that is told to end, with all that it has started
@@ -40,11 +40,11 @@ class Task:
     given: frozenset = frozenset()
 
 
-class Over(BaseException):
+class WorkerStop(BaseException):
     """The grader has told its workers to end; no `except Exception` keeps this."""
 
 
-def graded(
+def grade_submission(
     submission: Submission, task: Task, tell=lambda number, is_new: None, skipped=None
 ) -> dict:
     """The entry of a student in the results; `tell` hears of each answer.
@@ -54,7 +54,7 @@ def graded(
     """
     programs = [read_program(name, data) for name, data in sorted(submission.files.items())]
     problems = [*submission.problems, *(one for p in programs for one in p.problems)]
-    answers, known = answers_in(task.asked, programs, task.given), Known(task.out / KNOWN)
+    answers, known = answers_in(task.asked, programs, task.given), VerdictCache(task.out / KNOWN)
     entries = {}
     with Judge(answers, task.open_place, Free(task.out / KNOWN / "course")) as judge:
         for asked in task.asked:
@@ -63,7 +63,7 @@ def graded(
             entry = known.get(*key)
             is_new = entry is None
             if is_new:
-                entry = unjudged(asked, answers, skipped or {}) or judge.judged(asked)
+                entry = build_skip_entry(asked, answers, skipped or {}) or judge.judged(asked)
                 if entry["state"] not in NO_VERDICT:
                     known.put(entry, *key)
             judge.states[asked.number] = entry["state"]
@@ -74,7 +74,7 @@ def graded(
     return student | {"problems": problems, "answers": entries}
 
 
-def unjudged(asked, answers, skipped) -> dict:
+def build_skip_entry(asked, answers, skipped) -> dict:
     """The entry of an answer that is skipped; none if there is nothing in it to run."""
     found = answers.found[asked.number]
     if asked.number not in skipped or found.state != "written":
@@ -102,17 +102,17 @@ def work(pipe, task: Task):
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end_now)
     end_with_parent()
-    with contextlib.suppress(Over, EOFError, BrokenPipeError):
+    with contextlib.suppress(WorkerStop, EOFError, BrokenPipeError):
         while (given := pipe.recv()) is not None:
             submission, skipped = given
             tell = lambda *told: pipe.send(("one", told))  # noqa: E731
-            pipe.send(("done", graded(submission, task, tell, skipped)))
+            pipe.send(("done", grade_submission(submission, task, tell, skipped)))
 
 
 def end_now(*_):
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # once is enough: what it holds is put away now
-    raise Over
+    raise WorkerStop
 
 
 def end_with_parent():
@@ -183,7 +183,7 @@ def heard(worker, workers, todo, task, tell):
         if len(worker.skipped) < len(task.asked):
             todo.appendleft(once_more(worker, task))
         else:
-            yield nothing_known(worker.submission, worker.skipped)
+            yield build_failure_entry(worker.submission, worker.skipped)
         if todo:
             workers.append(Worker(task))
             workers[-1].give(*todo.popleft())
@@ -210,7 +210,7 @@ def once_more(worker, task) -> tuple[Submission, dict]:
     return replace(worker.submission, problems=[*before, ENDED]), skipped
 
 
-def nothing_known(submission, skipped) -> dict:
+def build_failure_entry(submission, skipped) -> dict:
     """Of a submission that cannot even be read without ending the process."""
     empty = EMPTY | {"looks": [], "code": ""}
     student = {"student": submission.student, "from": submission.came_from}

@@ -19,21 +19,21 @@ def results_of(title, version, asked, students, accepted) -> dict:
         "title": title,
         "version": version,
         "when": f"{datetime.now():%d %B %Y, %H:%M}",
-        "exercises": [one.as_json() for one in asked],
-        "students": [with_looks(student, accepted) for student in students],
+        "exercises": [one.dump_fields() for one in asked],
+        "students": [decide_student_entry(student, accepted) for student in students],
     }
 
 
-def with_looks(student, accepted) -> dict:
+def decide_student_entry(student, accepted) -> dict:
     """A student's entry, in which what a person has to look at first does not count yet."""
     answers = {
-        number: decided(entry, accepted.get(student["student"], {}).get(number))
+        number: decide_entry(entry, accepted.get(student["student"], {}).get(number))
         for number, entry in student["answers"].items()
     }
     return student | {"answers": answers}
 
 
-def decided(entry, accepted_code) -> dict:
+def decide_entry(entry, accepted_code) -> dict:
     entry = dict(entry)
     looks, code = entry.pop("looks", []), entry.pop("code", "")
     if not looks or entry["state"] not in ("right", "wrong"):
@@ -77,7 +77,7 @@ def write(results, accepted, out: Path):
     write_whole(out / GRADES, grades_of(results))
 
 
-def waiting_in(results) -> set[tuple[str, str]]:
+def find_waiting_answers(results) -> set[tuple[str, str]]:
     """(student, number) of each answer that an interrupted grading has not come to."""
     return {
         (student["student"], number)
@@ -97,7 +97,7 @@ def would_be_lost(results, out: Path) -> int:
     except (OSError, ValueError):
         return 0
     there = {(one["student"], number) for one in before["students"] for number in one["answers"]}
-    return len(waiting_in(results) & (there - waiting_in(before)))
+    return len(find_waiting_answers(results) & (there - find_waiting_answers(before)))
 
 
 def grades_of(results) -> str:
@@ -146,7 +146,7 @@ def summary(results) -> str:
         lines.append(f"  {one['number']:>5} {one['name']:32.32} {told}")
     for student in students:
         lines += [f"  {student['student']}: {problem}" for problem in student["problems"]]
-        lines += to_look_at(student)
+        lines += list_decisions(student)
     return "\n".join(map(printable, lines))
 
 
@@ -155,7 +155,7 @@ def printable(line) -> str:
     return "".join(c if c.isprintable() else "?" for c in line)
 
 
-def to_look_at(student) -> list[str]:
+def list_decisions(student) -> list[str]:
     """What a person has to decide about a student's answers, and how."""
     lines = []
     for number, entry in student["answers"].items():

@@ -16,7 +16,7 @@ from coursekit.build import ROOT
 from coursekit.chapters import FOLDER, exercise_folders
 from coursekit.checking import find_exercise
 from coursekit.kit import Formula
-from coursekit.kit.tables import written_tables
+from coursekit.kit.tables import build_tables
 from coursekit.record_inputs import modules_behind
 from coursekit.remote_answer import packed
 
@@ -25,12 +25,12 @@ TRUTH = f'"""What is right, and what mistakes give: tables."""\n\n{READ}\n'
 NAMED = "{0} = TABLES.named({0!r})\n"
 
 
-def handed_out(numbers) -> dict[str, bytes]:
+def build_check_files(numbers) -> dict[str, bytes]:
     """Return {path: contents} of the checks of these exercises, and all that they import."""
     checks = [exercise_folders()[number] / "check.py" for number in numbers]
     files = {}
     for path in sorted(set().union(*map(modules_behind, checks))):
-        files |= with_tables(path, tabled_in(path))
+        files |= build_table_files(path, find_tabled_functions(path))
     return files
 
 
@@ -41,10 +41,10 @@ def next_to_answers() -> dict[str, bytes]:
     """
     files = {}
     for path in sorted(set().union(*map(modules_behind, begin_next_to_answers()))):
-        marked = tabled_in(path)
+        marked = find_tabled_functions(path)
         if is_judging(path) or not all(function.beside for function in marked):
             raise ValueError(f"{short(path)} says what is right, and runs next to an answer")
-        files |= with_tables(path, marked)
+        files |= build_table_files(path, marked)
     return files
 
 
@@ -85,24 +85,24 @@ def loaded(path: Path):
     return importlib.import_module(".".join([content.__name__, *parts]))
 
 
-def tabled_in(path: Path) -> list:
+def find_tabled_functions(path: Path) -> list:
     """Return the functions that a module defines under `@tabled`."""
     module = loaded(path)
     marked = [one for one in vars(module).values() if hasattr(one, "calls")]
     return [one for one in marked if getattr(one, "__module__", "") == module.__name__]
 
 
-def with_tables(path: Path, marked) -> dict[str, bytes]:
+def build_table_files(path: Path, marked) -> dict[str, bytes]:
     """Return {path: contents} of a module and its tables; as it is if it has none."""
     formula = formula_of(path)
     if formula is None and not marked:
         return {short(path): path.read_bytes()}
     if formula is None:
-        text = with_functions_tabled(path, [function.__name__ for function in marked])
+        text = replace_functions(path, [function.__name__ for function in marked])
     else:
         named = [NAMED.format(function.__name__) for function in marked]
         text = "".join([TRUTH, *lines_of_formula(path, formula), *named])
-    tables = written_tables(formula and formula.as_judged(), marked)
+    tables = build_tables(formula and formula.as_judged(), marked)
     written = json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
     return {short(path): text.encode(), short(path.with_suffix(".json")): written.encode()}
 
@@ -123,7 +123,7 @@ def lines_of_formula(path: Path, formula: Formula) -> list[str]:
     return [f"{name} = TABLES.{what}\n" for name, what in found.items()]
 
 
-def with_functions_tabled(path: Path, names) -> str:
+def replace_functions(path: Path, names) -> str:
     """Return a module's text in which these functions are tables."""
     text = path.read_text(encoding="utf-8")
     lines, nodes = text.splitlines(keepends=True), ast.parse(text).body

@@ -61,7 +61,7 @@ def shape_of(node, size) -> tuple[str, int]:
     return kind, size
 
 
-def without_docstrings(tree):
+def strip_docstrings(tree):
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and is_text(body[0]):

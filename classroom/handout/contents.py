@@ -4,16 +4,16 @@ import ast
 import re
 from dataclasses import dataclass
 
-from coursekit.build import lab_sources, sources, text_of, with_holes
+from coursekit.build import insert_holes, lab_sources, sources, text_of
 from coursekit.chapters import exercise_folders
 from coursekit.checking import exercise_named, find_exercise
 from coursekit.labs.holes import numbers_in
-from coursekit.labs.snapshot import imported_by
+from coursekit.labs.snapshot import find_imports
 from coursekit.record_inputs import modules_behind
 from pedagogy_lib.basics.errors import need
 
 from .held_back import lab_text
-from .needed import needed_first
+from .needed import find_prerequisites
 
 OF_A_LAB = re.compile(r"""\blab\(\s*f?["'](\w+)|\blab=["'](\w+)|labs/(\w+)\.py|["'](\w+)\.py["']""")
 CHECKED = re.compile(r"""\bcheck\(["'](\d+\.\d+)""")
@@ -42,16 +42,16 @@ def contents_of(names=()) -> Contents:
     every = {path.stem: path for path in sources()}
     known = chapters_in(every)
     parts = tuple(parts_of(names, every))
-    texts = [with_holes(text_of(every[stem])) for stem in parts]
+    texts = [insert_holes(text_of(every[stem])) for stem in parts]
     complete = [one for one in known if {s for s in every if s[:2] == one} <= set(parts)]
-    own = asked_in(texts, complete)
-    exercises, labs = with_what_they_need(own, mentioned(texts))
+    own = find_exercise_numbers(texts, complete)
+    exercises, labs = add_dependencies(own, find_lab_names(texts))
     if complete == known:  # all there is, also labs that no part names
         labs = {path.stem for path in lab_sources()}
     in_order = [number for number in exercise_folders() if number in exercises]
     called = tuple(sorted(map(code_of, parts)) if len(names) and not set(names) <= set(known)
                    else complete)  # fmt: skip
-    first = needed_first(own, texts, labs, needs_of)
+    first = find_prerequisites(own, texts, labs, needs_of)
     about = frozenset(own), first, called, complete == known
     return Contents(parts, tuple(sorted(labs)), tuple(in_order), *about)
 
@@ -63,8 +63,8 @@ def numbers_of(name: str) -> set[str]:
     """
     every = {path.stem: path for path in sources()}
     parts = parts_of([name], every)
-    texts = [with_holes(text_of(every[stem])) for stem in parts]
-    return asked_in(texts, [name] if name.isdigit() else [])
+    texts = [insert_holes(text_of(every[stem])) for stem in parts]
+    return find_exercise_numbers(texts, [name] if name.isdigit() else [])
 
 
 def chapters_in(stems) -> list[str]:
@@ -80,7 +80,7 @@ def parts_of(names, every) -> list[str]:
     return [stem for stem in every if any(stem in there for there in found)]
 
 
-def asked_in(texts, chapters) -> set[str]:
+def find_exercise_numbers(texts, chapters) -> set[str]:
     """The numbers of what these parts check, and of all exercises of these whole chapters."""
     checked = {number for text in texts for number in CHECKED.findall(text)}
     whole = {str(int(one)) for one in chapters}
@@ -100,7 +100,7 @@ def code_of(stem) -> str:
     return code if len(code) > 2 else f"{code}a"
 
 
-def with_what_they_need(exercises, labs) -> tuple[set[str], set[str]]:
+def add_dependencies(exercises, labs) -> tuple[set[str], set[str]]:
     """And the exercises and labs that these are built on, and so on.
 
     In a handout nobody has written anything: whoever uses a lab has to write it, and check that.
@@ -112,9 +112,9 @@ def with_what_they_need(exercises, labs) -> tuple[set[str], set[str]]:
             text = lab_text(name)
             tree = ast.parse(text)
             exercises |= {number for number in numbers_in(tree).values() if number in known}
-            labs |= imported_by(tree) & all_labs() | mentioned([text])
+            labs |= find_imports(tree) & all_labs() | find_lab_names([text])
         for number in sorted(exercises):
-            labs |= mentioned([source_of(number)])
+            labs |= find_lab_names([source_of(number)])
             exercises |= needs_of(number)
         if sizes == (len(exercises), len(labs)):
             return exercises, labs
@@ -135,7 +135,7 @@ def all_labs() -> set[str]:
     return {path.stem for path in lab_sources()}
 
 
-def mentioned(texts) -> set[str]:
+def find_lab_names(texts) -> set[str]:
     """The labs that texts name as labs: as an argument of `lab`, or as a file."""
     found = {name for text in texts for names in OF_A_LAB.findall(text) for name in names}
     return found & all_labs()

@@ -9,7 +9,7 @@ from coursekit.definitions import digests_of
 from coursekit.kit.packed_checks import pack_check
 from coursekit.working_copies import HANDOUT
 
-from .checks import handed_out
+from .checks import build_check_files
 from .contents import Contents, contents_of
 from .held_back import lab_text
 from .notebooks import notebook_of
@@ -91,7 +91,7 @@ clean:
 def handout_files(names=()) -> dict[str, bytes]:
     """{path: contents}, of these chapters and parts. HANDOUT.json says what it is."""
     contents = contents_of(names)
-    files = bench_files() | packed_checks(contents) | lab_files(contents)
+    files = bench_files() | pack_check_files(contents) | lab_files(contents)
     files |= {name: (ROOT / name).read_bytes() for name in AS_THEY_ARE}
     files |= {f"{COVERS}/{part}.png": path.read_bytes() for part in contents.parts
               if (path := ROOT / COVERS / f"{part}.png").exists()}  # fmt: skip
@@ -104,10 +104,10 @@ def handout_files(names=()) -> dict[str, bytes]:
     files |= {name: text.encode() for name, text in texts.items()}
     paths = {*files, *(f"notebooks/{part}.ipynb" for part in contents.parts)}
     files |= {f"notebooks/{part}.ipynb": notebook_of(part, paths) for part in contents.parts}
-    return with_version(files, contents)
+    return add_version_file(files, contents)
 
 
-def with_version(files, contents: Contents) -> dict[str, bytes]:
+def add_version_file(files, contents: Contents) -> dict[str, bytes]:
     """The version is that of the project, and of these contents."""
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
     of_all = hashlib.sha256(json.dumps(digests).encode()).hexdigest()
@@ -133,11 +133,11 @@ def bench_files() -> dict[str, bytes]:
     }
 
 
-def packed_checks(contents: Contents) -> dict[str, bytes]:
+def pack_check_files(contents: Contents) -> dict[str, bytes]:
     """The checks; the code of each file packed, as some of it says what is right."""
     return {
         name: pack_check(data.decode()).encode() if OF_A_CHECK.search(name) else data
-        for name, data in handed_out(contents.exercises).items()
+        for name, data in build_check_files(contents.exercises).items()
     }
 
 

@@ -6,7 +6,7 @@ there, too: until then, the lab says which exercise comes first.
 
 import ast
 
-from coursekit.build import HOLE, source_of, text_of, with_holes
+from coursekit.build import HOLE, insert_holes, source_of, text_of
 from coursekit.chapters import exercise_numbers
 
 HELD_BACK = {  # {lab: {function: its exercise}}
@@ -32,13 +32,13 @@ FIRST = "Exercise {}. Write here what you have written there, in this form.\n\n{
 
 def lab_text(name: str) -> str:
     """A lab as it is handed out."""
-    text = with_holes(text_of(source_of(name)))
+    text = insert_holes(text_of(source_of(name)))
     for function, exercise in HELD_BACK.get(name, {}).items():
-        text = with_hole_in(text, function, exercise_numbers()[exercise])
+        text = put_hole(text, function, exercise_numbers()[exercise])
     return text
 
 
-def with_hole_in(text: str, function: str, number: str) -> str:
+def put_hole(text: str, function: str, number: str) -> str:
     """The text without what this function does: its docstring names the exercise."""
     node = next(n for n in ast.parse(text).body if getattr(n, "name", None) == function)
     told, *body = node.body

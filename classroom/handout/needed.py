@@ -13,7 +13,7 @@ ATTRIBUTE = re.compile(r"\.(\w+)")
 NUMBER = re.compile(r"\d+\.\d+")
 
 
-def needed_first(own, texts, labs, needs) -> tuple[str, ...]:
+def find_prerequisites(own, texts, labs, needs) -> tuple[str, ...]:
     """Numbers of earlier exercises that these build on, or that the parts' cells come to.
 
     own    numbers of the parts' exercises;  texts  of the parts;  labs  those of the handout

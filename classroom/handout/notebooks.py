@@ -3,7 +3,7 @@
 import posixpath
 import re
 
-from coursekit.build import dump, source_of, text_of, to_notebook, with_holes
+from coursekit.build import dump, insert_holes, make_notebook, source_of, text_of
 
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^()\s]*)\)")
 DEFINED = re.compile(r"^\[(\w+)\]: (\S+)\n?", re.MULTILINE)  # below a text: where [05b] leads
@@ -30,15 +30,15 @@ def notebook_of(part: str, paths) -> bytes:
     paths  all files of the handout
     """
     text = text_of(source_of(part))
-    notebook = to_notebook(with_holes(text), part)
+    notebook = make_notebook(insert_holes(text), part)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            source = without_solutions(cell.source)
-            cell.source = with_links_to(paths, source, "notebooks")
+            source = replace_solution_sentences(cell.source)
+            cell.source = drop_missing_links(paths, source, "notebooks")
     return dump(notebook).encode()
 
 
-def without_solutions(source: str) -> str:
+def replace_solution_sentences(source: str) -> str:
     """The text of a cell, with what is so where no solution is."""
     for sentence, instead in ON_SOLUTIONS.items():
         pattern = r"\s+".join(map(re.escape, sentence.split(" ")))
@@ -46,7 +46,7 @@ def without_solutions(source: str) -> str:
     return source
 
 
-def with_links_to(paths, text: str, folder: str) -> str:
+def drop_missing_links(paths, text: str, folder: str) -> str:
     """Markdown in this folder, in which links lead only to what there is."""
 
     def checked(found: re.Match) -> str:
@@ -55,10 +55,10 @@ def with_links_to(paths, text: str, folder: str) -> str:
             return found[0]
         return "" if picture else words
 
-    return with_definitions_of(paths, LINK.sub(checked, text), folder)
+    return drop_missing_definitions(paths, LINK.sub(checked, text), folder)
 
 
-def with_definitions_of(paths, text: str, folder: str) -> str:
+def drop_missing_definitions(paths, text: str, folder: str) -> str:
     """The same for `[words][name]` and `[name]`, whose targets are defined below the text."""
     for line in list(DEFINED.finditer(text)):
         name, target = line.groups()

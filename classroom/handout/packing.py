@@ -18,7 +18,7 @@ def folder_of(files) -> str:
     return f"{about['name']}-{about['version']}"
 
 
-def zipped(files) -> bytes:
+def zip_handout(files) -> bytes:
     """All files, in a folder of the handout's name."""
     buffer, folder = io.BytesIO(), folder_of(files)
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
@@ -50,5 +50,5 @@ def write_handout(files, where: Path) -> tuple[Path, Path]:
     shutil.rmtree(folder, ignore_errors=True)
     write_files(files, folder)
     archive = where / f"{folder.name}.zip"
-    archive.write_bytes(zipped(files))
+    archive.write_bytes(zip_handout(files))
     return folder, archive

@@ -96,6 +96,6 @@ def reason(found) -> str:
                  and re.search(text, found.text)), "")  # fmt: skip
 
 
-def unreviewed(found) -> list:
+def find_unreviewed_leaks(found) -> list:
     """What nobody has judged: it has to go, or needs a reason here."""
     return [one for one in found if not reason(one)]

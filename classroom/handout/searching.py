@@ -25,7 +25,7 @@ from .code_pieces import (
     pieces_of,
     shape_of,
     size_of,
-    without_docstrings,
+    strip_docstrings,
 )
 
 MARKED = re.compile(rf"^[ \t]*{BEGIN}\n(.*?)^[ \t]*(?:{BUG}|{END})\n", re.DOTALL | re.MULTILINE)
@@ -49,7 +49,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Found:
+class AnswerLeak:
     piece: Piece
     file: str
     text: str
@@ -75,7 +75,7 @@ def solutions():
     """Yield (whose, statements) of everything between the marks of solutions."""
     for path in [*sources(), *lab_sources()]:
         text = text_of_source(path)
-        tree = without_docstrings(ast.parse(text))
+        tree = strip_docstrings(ast.parse(text))
         for match in MARKED.finditer(text):
             first = text.count("\n", 0, match.start()) + 1
             lines = range(first, first + match[0].count("\n"))
@@ -99,7 +99,7 @@ def truths():
     for number, folder in exercise_folders().items():
         if isinstance(find_exercise(number), Formula) and (folder / "truth.py").exists():
             text = (folder / "truth.py").read_text(encoding="utf-8")
-            for statements in bodies_of_functions(without_docstrings(ast.parse(text))):
+            for statements in bodies_of_functions(strip_docstrings(ast.parse(text))):
                 yield f"truth or mistakes of {folder.name}", statements
 
 
@@ -111,17 +111,17 @@ def bodies_of_functions(tree):
             yield part.body
 
 
-def search(files: dict[str, bytes]) -> list[Found]:
+def search(files: dict[str, bytes]) -> list[AnswerLeak]:
     """Every piece of an answer that is in one of these files, or in a zip among them."""
     wanted = answers()
     shapes, found = {key[:2] for key in wanted}, {}
-    for name, data in unzipped(files).items():
+    for name, data in unzip_files(files).items():
         for tree in codes_in(name, data):
-            for node, size in with_sizes(without_docstrings(tree)):
+            for node, size in measure_nodes(strip_docstrings(tree)):
                 shape = shape_of(node, size)
                 piece = wanted.get((*shape, normal_form(node))) if shape in shapes else None
                 if piece is not None and (piece.kind == "part" or is_body(node)):
-                    found[name, piece] = Found(piece, name, text_of(node))
+                    found[name, piece] = AnswerLeak(piece, name, text_of(node))
     return list(found.values())
 
 
@@ -134,7 +134,7 @@ def is_body(node) -> bool:
     return isinstance(node, list) or getattr(node, "is_body", False)
 
 
-def with_sizes(tree):
+def measure_nodes(tree):
     """Yield (node, size) of all statements, expressions, and runs of statements of a tree."""
     for node in ast.walk(tree):
         body = node.body if isinstance(node, ast.Lambda) else None
@@ -158,13 +158,13 @@ def runs_of(block):
             yield block[first:end], sum(sizes[first:end])
 
 
-def unzipped(files) -> dict[str, bytes]:
+def unzip_files(files) -> dict[str, bytes]:
     found = {}
     for name, data in files.items():
         if name.endswith(".zip"):
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 inner = {f"{name}/{one}": archive.read(one) for one in archive.namelist()}
-            found |= unzipped(inner)
+            found |= unzip_files(inner)
         elif name.endswith(".py"):  # checks are packed: somebody may open them
             found[name] = unpack_check(data.decode(errors="replace")).encode()
         else:

@@ -15,7 +15,7 @@ from coursekit.build import ROOT, dump
 from coursekit.checking import find_exercise
 from pedagogy_lib.basics.errors import WrongInput, need
 
-from .cells import with_grades
+from .cells import add_grade_cells
 
 CONFIG = "nbgrader_config.py"
 SETTINGS = '''\
@@ -72,7 +72,7 @@ def files_of(chapter) -> dict[str, bytes]:
     paths = {*files, *(f"notebooks/{part}.ipynb" for part in contents.parts)}
     exercises = {number: find_exercise(number) for number in contents.own}
     return files | {
-        f"{part}.ipynb": as_assignment(notebook_of(part, paths), exercises)
+        f"{part}.ipynb": build_assignment(notebook_of(part, paths), exercises)
         for part in contents.parts
     }
 
@@ -82,9 +82,9 @@ def covers(contents: Contents) -> dict[str, bytes]:
     return {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in paths if path.exists()}
 
 
-def as_assignment(notebook: bytes, exercises) -> bytes:
+def build_assignment(notebook: bytes, exercises) -> bytes:
     found = nbformat.reads(notebook.decode(), as_version=4)
-    found.cells = with_grades(found.cells, exercises)
+    found.cells = add_grade_cells(found.cells, exercises)
     for cell in found.cells:
         if cell.cell_type == "markdown":  # what stood beside notebooks/ now stands in the folder
             cell.source = cell.source.replace("](../", "](")

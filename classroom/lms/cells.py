@@ -34,14 +34,14 @@ class Check:
     text: str
 
 
-def with_grades(cells, exercises) -> list:
+def add_grade_cells(cells, exercises) -> list:
     """The cells of an assignment's notebook.
 
     exercises  {number: its exercise}; checks of others stay as they are
     """
     found = []
     for cell in cells:
-        rest, checks = taken_apart(cell.source, exercises) if is_code(cell) else (cell.source, [])
+        rest, checks = split_cell(cell.source, exercises) if is_code(cell) else (cell.source, [])
         cell.source = rest
         if rest or not checks:
             found.append(cell)
@@ -56,7 +56,7 @@ def is_code(cell) -> bool:
     return cell.cell_type == "code"
 
 
-def taken_apart(source, exercises) -> tuple[str, list[Check]]:
+def split_cell(source, exercises) -> tuple[str, list[Check]]:
     """(what is left of a cell, the checks that stood in it)"""
     lines, checks = source.split("\n"), []
     for statement in reversed(ast.parse(source).body):

@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 
 from classroom.grading import course
-from classroom.grading.command import given_numbers
+from classroom.grading.command import parse_given_numbers
 from classroom.handout.packing import entry
 from classroom.pages.rendering import topic
 from coursekit.build import ROOT
@@ -37,25 +37,25 @@ def write_autograder(chapters, exercises, folder: Path, given="", minutes=10.0):
         minutes >= LEAST_MINUTES,
         f"{minutes:g} minutes are too few to judge in: --minutes 40, and the same in Gradescope",
     )
-    given_numbers(given)  # a wrong one is told to the teacher now, and not to each student
+    parse_given_numbers(given)  # a wrong one is told to the teacher now, and not to each student
     asked = course.asked(chapters, exercises)
     files = {f"course/{name}": data for name, data in course_files().items()}
     files |= {name: (HERE / source).read_bytes() for name, source in PROGRAMS.items()}
-    files[ASKED] = as_asked(asked, given, minutes)
-    path = folder / f"autograder-{'-'.join([*chapters, *exercises, *in_name(given)])}.zip"
+    files[ASKED] = serialise_exercises(asked, given, minutes)
+    path = folder / f"autograder-{'-'.join([*chapters, *exercises, *list_name_parts(given)])}.zip"
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(zipped(files))
+    path.write_bytes(zip_autograder(files))
     yield f"{counted(len(asked), 'exercise')}, {path.stat().st_size / 1e6:.1f} MB: {path}"
     yield "it holds the solutions: give it to Gradescope, and to no student"
 
 
-def in_name(given) -> list[str]:
+def list_name_parts(given) -> list[str]:
     """`02-given-03`: each wish has a zip of its own."""
     return ["given", *given.split()] if given.split() else []
 
 
-def as_asked(asked, given, minutes) -> bytes:
-    told = [{"number": one.number, "title": topic(one.as_json()), "points": one.points}
+def serialise_exercises(asked, given, minutes) -> bytes:
+    told = [{"number": one.number, "title": topic(one.dump_fields()), "points": one.points}
             for one in asked]  # fmt: skip
     return json.dumps({"exercises": told, "given": given, "minutes": minutes}, indent=1).encode()
 
@@ -67,7 +67,7 @@ def course_files() -> dict[str, bytes]:
             if path.is_file() and not NOT_CODE & set(path.parts)}  # fmt: skip
 
 
-def zipped(files) -> bytes:
+def zip_autograder(files) -> bytes:
     """The same bytes every time. Gradescope wants its two programs at the top."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:

@@ -23,7 +23,7 @@ RESULTS = "results/results.json"
 def main(folder: Path, way=None):
     asked = json.loads((folder / "source" / "asked.json").read_text())
     keep_to_root(folder)
-    found = judged_apart(folder, asked, way)
+    found = judge_in_process(folder, asked, way)
     results = results_of(asked, found) if "answers" in found else broken(asked, found["error"])
     path = folder / RESULTS
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def keep_to_root(folder):
             (folder / name).chmod(0o700)
 
 
-def judged_apart(folder, asked, way) -> dict:
+def judge_in_process(folder, asked, way) -> dict:
     """What the judging has found; {"error": …} if it came to nothing.
 
     If it is killed, a second one tells what the first had judged.
@@ -45,16 +45,16 @@ def judged_apart(folder, asked, way) -> dict:
     seconds = 60 * asked["minutes"] - LEFT_SECONDS
     with tempfile.TemporaryDirectory(prefix="judged-") as out:
         question = asked | {"submission": str(folder / "submission"), "out": out, "way": way}
-        lines, end = said_to(question | {"seconds": 0.8 * seconds}, seconds)
+        lines, end = ask_judge(question | {"seconds": 0.8 * seconds}, seconds)
         if not is_reply(lines):
             print(f"the judging {end}")
             known = [one for one in asked["exercises"] if one["number"] in lines]
             if known:
-                lines, _ = said_to(question | {"exercises": known}, TELLING_SECONDS)
+                lines, _ = ask_judge(question | {"exercises": known}, TELLING_SECONDS)
     return lines[-1] if is_reply(lines) else {"error": f"the judging {end}"}
 
 
-def said_to(question, seconds) -> tuple[list, str]:
+def ask_judge(question, seconds) -> tuple[list, str]:
     """(the lines that the judging says, how it ended)"""
     command = [sys.executable, "-m", "classroom.lms.judging", json.dumps(question)]
     try:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from classroom.grading import course, writing
 from classroom.grading.collect import newest_of, pile_of
-from classroom.grading.command import given_numbers
+from classroom.grading.command import parse_given_numbers
 from classroom.grading.layouts import Owner
-from classroom.grading.workers import Task, graded
+from classroom.grading.workers import Task, grade_submission
 from classroom.pages import told
 from classroom.pages.one_student import credit
-from classroom.sandbox import opened
+from classroom.sandbox import open_sandbox
 from classroom.sandbox.choosing import chosen
 
 
@@ -30,11 +30,11 @@ def judged(submission, student, numbers, out, way=None, given="", tell=nothing) 
     Raises      Refusal if students' code has no walls here
     """
     asked = course.asked(exercises=numbers)
-    place = functools.partial(opened, way=chosen(way).NAME)
+    place = functools.partial(open_sandbox, way=chosen(way).NAME)
     owner = Owner(student or submission.resolve().name, [submission])
     found = newest_of(owner.student, [(0.0, owner, pile_of(owner))])
-    task = Task(tuple(asked), Path(out), place, given_numbers(given))
-    entry = graded(found, task, tell)
+    task = Task(tuple(asked), Path(out), place, parse_given_numbers(given))
+    entry = grade_submission(found, task, tell)
     return writing.results_of("", course.version(), asked, [entry], accepted={})
 
 
@@ -51,20 +51,20 @@ def told_of(results) -> dict:
     return {
         "problems": student["problems"],
         "answers": {
-            one["number"]: told_of_one(one, student["answers"][one["number"]])
+            one["number"]: describe_answer(one, student["answers"][one["number"]])
             for one in results["exercises"]
         },
     }
 
 
-def told_of_one(exercise, answer) -> dict:
+def describe_answer(exercise, answer) -> dict:
     is_open = answer["state"] in told.FOR_A_PERSON
     partly = credit(exercise, answer)
     return {
         "state": answer["state"],
         "score": answer["score"],
         "is_open": is_open,
-        "html": told.as_html(exercise, answer) + (f"<p>{partly}</p>" if partly else ""),
+        "html": told.render_html(exercise, answer) + (f"<p>{partly}</p>" if partly else ""),
         "text": "\n".join(filter(None, [told.as_text(exercise, answer), partly])),
         "reasons": [*answer["reasons"], answer["what"]] if is_open else answer["reasons"],
     }

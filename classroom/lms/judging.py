@@ -13,7 +13,7 @@ import time
 import traceback
 from pathlib import Path
 
-from classroom.grading.command import given_numbers
+from classroom.grading.command import parse_given_numbers
 from classroom.sandbox.choosing import chosen
 from coursekit.checking import exercises_of
 from pedagogy_lib.basics.errors import LaunchError
@@ -52,7 +52,7 @@ def reply_to(question, say=lambda number: None) -> dict:
     try:
         if "wishes" in question:
             return {"way": can_judge(**question["wishes"])}
-        return told_of(judged_in_time(question, say))
+        return told_of(judge_before_deadline(question, say))
     except LaunchError as error:  # a sentence for a person
         return {"error": str(error)}
     except Exception as error:
@@ -61,7 +61,7 @@ def reply_to(question, say=lambda number: None) -> dict:
 
 def can_judge(way, given) -> str:
     """The way in which students' code will run. Raises WrongInput if it cannot."""
-    given_numbers(given)
+    parse_given_numbers(given)
     return chosen(way).NAME
 
 
@@ -71,7 +71,7 @@ def is_asked(number) -> bool:
     return number in exercises_of(chapter)
 
 
-def judged_in_time(question, say=lambda number: None) -> dict:
+def judge_before_deadline(question, say=lambda number: None) -> dict:
     """The results; only of some exercises, if there was no time for more."""
     end, done = time.monotonic() + question.get("seconds", math.inf), []
 
@@ -79,18 +79,18 @@ def judged_in_time(question, say=lambda number: None) -> dict:
         done.append(number)
         say(number)
         if time.monotonic() > end:
-            raise OutOfTime
+            raise DeadlineExceeded
 
     numbers = [one["number"] for one in question["exercises"] if is_asked(one["number"])]
     about = question["out"], question["way"], question["given"]
     submission = Path(question["submission"]), question.get("student", "")
     try:
         return judged(*submission, numbers, *about, tell)
-    except OutOfTime:
+    except DeadlineExceeded:
         return judged(*submission, done, *about)  # they are known
 
 
-class OutOfTime(BaseException):
+class DeadlineExceeded(BaseException):
     """No `except Exception` keeps this."""
 
 

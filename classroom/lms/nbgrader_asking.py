@@ -22,7 +22,7 @@ def begin(python, course, wishes: dict):
     reply(python, course, {"wishes": wishes})
 
 
-def asked_of_course(python, course, log, question: dict) -> dict:
+def ask_course(python, course, log, question: dict) -> dict:
     """What the checks say of a submission, as `judged.told_of` has it.
 
     An assignment has several notebooks, and its submission is judged once.

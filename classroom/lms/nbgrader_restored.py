@@ -39,7 +39,7 @@ def instead(text):
     return new_notebook(cells=[new_markdown_cell(text)])
 
 
-class Restored(NbGraderPreprocessor):
+class RestoreMetadata(NbGraderPreprocessor):
     """Gives each cell the marks that nbgrader's database has for it, and to others none.
 
     Text that a student has written is shown as it stands: as Markdown, it could bring a program
@@ -49,14 +49,14 @@ class Restored(NbGraderPreprocessor):
     def preprocess(self, nb, resources):
         known = resources["nbgrader"]
         with Gradebook(known["db_url"]) as book:
-            given = given_cells(book.find_notebook(known["notebook"], known["assignment"]))
-        ours = self.as_written(known)
+            given = rebuild_source_cells(book.find_notebook(known["notebook"], known["assignment"]))
+        ours = self.read_teacher_notebook(known)
         texts = {cell.source for cell in ours.cells if cell.cell_type == "markdown"}
         nb.metadata = ours.metadata
         nb.cells = restored([harmless(cell, texts) for cell in nb.cells], given)
         return nb, resources
 
-    def as_written(self, known):
+    def read_teacher_notebook(self, known):
         """The teacher's own notebook of this name."""
         folders = self.parent.parent.coursedir
         folder = folders.format_path(folders.source_directory, ".", known["assignment"])
@@ -72,7 +72,7 @@ def harmless(cell, texts):
     return cell
 
 
-def given_cells(notebook) -> dict:
+def rebuild_source_cells(notebook) -> dict:
     """{grade_id: a cell as it was handed out}"""
     points = {cell.name: cell.max_score for cell in notebook.grade_cells}
     solutions = {cell.name for cell in notebook.solution_cells}
@@ -97,13 +97,13 @@ def restored(cells, given) -> list:
         name = cell.metadata.pop("nbgrader", {}).get("grade_id")
         if type(name) is str and name in given and name not in seen:
             seen.add(name)
-            cell = with_marks_of(given[name], cell)
+            cell = restore_metadata(given[name], cell)
         found.insert(0, cell)
     return [*found, *(one for name, one in given.items()
                       if name not in seen and one.metadata.nbgrader.grade)]  # fmt: skip
 
 
-def with_marks_of(given, cell):
+def restore_metadata(given, cell):
     """The student's cell; the one that was handed out, if it is read-only or of another kind."""
     if given.metadata.nbgrader.locked or cell.cell_type != given.cell_type:
         return given

@@ -19,8 +19,8 @@ from nbgrader.preprocessors import (
     OverwriteKernelspec,
 )
 
-from .nbgrader_restored import Restored
-from .nbgrader_steps import ClearMarkedSolutions, Judged, Judging, SaveVerdicts
+from .nbgrader_restored import RestoreMetadata
+from .nbgrader_steps import AutogradeExporter, ClearMarkedSolutions, Judged, SaveVerdicts
 
 
 def settle(settings, course: str, python: str):
@@ -33,9 +33,9 @@ def settle(settings, course: str, python: str):
     settings.Autograde.exclude_overwriting = labs_in(folders)
     settings.Autograde.pre_convert_hook = lambda **about: add_absent(folders.db_url, **about)
     settings.Judged.course, settings.Judged.python = course, python
-    settings.Autograde.exporter_class = Judging
+    settings.Autograde.exporter_class = AutogradeExporter
     settings.Autograde.sanitize_preprocessors = [
-        Restored, ClearOutput, OverwriteKernelspec, OverwriteCells, CheckCellMetadata,
+        RestoreMetadata, ClearOutput, OverwriteKernelspec, OverwriteCells, CheckCellMetadata,
     ]  # fmt: skip
     settings.Autograde.autograde_preprocessors = [
         Judged, SaveVerdicts, AssignLatePenalties, CheckCellMetadata,

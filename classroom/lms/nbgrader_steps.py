@@ -15,7 +15,7 @@ from nbgrader.utils import is_grade
 from traitlets import Bool, Unicode
 
 from .cells import number_of
-from .nbgrader_asking import asked_of_course, begin
+from .nbgrader_asking import ask_course, begin
 from .nbgrader_restored import Readable
 
 
@@ -41,7 +41,7 @@ class Judged(NbGraderPreprocessor):
         submission = folders.format_path(
             folders.submitted_directory, about["student"], about["assignment"]
         )
-        found = asked_of_course(self.python, self.course, self.log, {
+        found = ask_course(self.python, self.course, self.log, {
             "submission": str(Path(submission).resolve()), "student": about["student"],
             "exercises": self.exercises(about), **self.wishes(),
             "out": str(Path(folders.root, "grades", about["assignment"])),
@@ -66,7 +66,7 @@ class Judged(NbGraderPreprocessor):
         return [{"number": number} for name in names if (number := number_of(name))]
 
 
-class Judging(Readable):
+class AutogradeExporter(Readable):
     """Opens notebooks for `autograde`, which makes one of it before all students.
 
     Raises  NbGraderException if the course can judge nobody; from a step, it would come with a

@@ -29,20 +29,20 @@ def packed(results: dict, pages: dict[Path, str]) -> bytes:
     files = {}
     for student in results["students"]:
         page = pages[Path("students", f"{student['file']}.html")].encode()
-        name, content = given_back(student, results, page)
+        name, content = build_feedback_file(student, results, page)
         if name in files:  # handed in under another's name: nobody may get that one's feedback
             name, content = plain_place(student), page
         files[name] = content
-    return zipped(files)
+    return zip_files(files)
 
 
-def given_back(student, results, page: bytes) -> tuple[str, bytes]:
+def build_feedback_file(student, results, page: bytes) -> tuple[str, bytes]:
     """The name and the content of a student's file in the zip."""
     for part in re.split(r"[/\\]", encodable(student["from"])):
         if found := MOODLE.fullmatch(part):
             return f"{found['who']}_assignsubmission_file_/{PAGE}", page
         if CANVAS.fullmatch(part):
-            return part, as_kind(PurePosixPath(part).suffix.lower(), student, results, page)
+            return part, format_feedback(PurePosixPath(part).suffix.lower(), student, results, page)
     return plain_place(student), page
 
 
@@ -55,12 +55,12 @@ def encodable(path: str) -> str:
     return path.encode("utf-8", "replace").decode()
 
 
-def as_kind(suffix, student, results, page: bytes) -> bytes:
+def format_feedback(suffix, student, results, page: bytes) -> bytes:
     """What is told to a student, as a file of this kind."""
     if suffix == ".ipynb":
         return notebook(text(student, results)).encode()
     if suffix == ".zip":
-        return zipped({PAGE: page})
+        return zip_files({PAGE: page})
     if suffix in (".py", ".txt"):
         lines = "\n\n".join(text(student, results)).split("\n")
         return "".join(f"# {line}".rstrip() + "\n" for line in lines).encode()
@@ -73,7 +73,7 @@ def notebook(texts: list[str]) -> str:
     return nbformat.writes(new_notebook(cells=cells))
 
 
-def zipped(files: dict[str, bytes]) -> bytes:
+def zip_files(files: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in sorted(files.items()):

@@ -76,7 +76,7 @@ def misconceptions(results) -> list[Misconception]:
     return sorted(told, key=key)
 
 
-def unexplained(results) -> list[tuple[dict, dict, dict]]:
+def find_unexplained_answers(results) -> list[tuple[dict, dict, dict]]:
     """The wrong answers in which the check has recognised no misconception."""
     wrong = (one for one in everything(results) if one[2]["state"] == "wrong")
     return [one for one in wrong if not one[2]["why"]]
@@ -121,7 +121,7 @@ def stopped(results) -> list[tuple[dict, list[dict]]]:
     return [(one, found[at]) for at, one in enumerate(results["exercises"]) if found[at]]
 
 
-def with_state(results, state) -> list[tuple[dict, dict, dict]]:
+def filter_by_state(results, state) -> list[tuple[dict, dict, dict]]:
     """(exercise, student, answer) of each answer in this state."""
     return [one for one in everything(results) if one[2]["state"] == state]
 

@@ -4,7 +4,7 @@ from markupsafe import Markup
 
 from . import told
 from .findings import all_points, answer_of, points_of
-from .rendering import number, rendered
+from .rendering import number, render_template
 from .source import lines_of
 
 UNDECIDED = told.UNDECIDED
@@ -14,7 +14,7 @@ TO_DO = ("wrong", "missing", "unfinished")
 def page(student: dict, results: dict, course: str = "") -> str:
     exercises = results["exercises"]
     answers = [(one, answer_of(student, one)) for one in exercises]
-    return rendered(
+    return render_template(
         "student.html",
         results=results,
         student=student,
@@ -33,7 +33,7 @@ def section(exercise, answer, course) -> dict:
     return {
         "exercise": exercise,
         "answer": answer,
-        "verdict": None if is_undecided else Markup(told.as_html(exercise, answer)),
+        "verdict": None if is_undecided else Markup(told.render_html(exercise, answer)),
         "instead": told.INSTEAD[answer["state"]] if is_undecided else "",
         "lines": [Markup(line) for line in lines_of(answer.get("source", ""))],
         "credit": credit(exercise, answer),
@@ -65,11 +65,11 @@ def text(student: dict, results: dict) -> list[str]:
     exercises = results["exercises"]
     points = f"{points_of(student, exercises):.3g} of {all_points(exercises):g} points"
     head = f"{results['title']}\n{student['student']}: {points}"
-    each = [told_plainly(one, answer_of(student, one)) for one in exercises]
+    each = [format_answer_text(one, answer_of(student, one)) for one in exercises]
     return [told.plain("\n".join([head, *student["problems"]])), *each]
 
 
-def told_plainly(exercise, answer) -> str:
+def format_answer_text(exercise, answer) -> str:
     lines = [told.as_text(exercise, answer), credit(exercise, answer)]
     if answer["state"] in TO_DO and exercise["part"]:
         lines.append(f"Read again: part {part_name(exercise['part'])}")

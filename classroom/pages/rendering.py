@@ -29,7 +29,7 @@ WORDS = {
 PARTLY = ("◔", "◑", "◕")  # a wrong answer, of whose cases some hold
 
 
-def rendered(template: str, **values) -> str:
+def render_template(template: str, **values) -> str:
     return environment().get_template(template).render(**values)
 
 

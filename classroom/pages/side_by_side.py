@@ -9,7 +9,7 @@ from coursekit import build
 
 from . import alike
 from .findings import answer_of
-from .rendering import rendered
+from .rendering import render_template
 from .source import lines_of
 
 MOST_SHOWN = 40  # pairs, so that the page opens on any machine
@@ -18,13 +18,13 @@ MOST_SHOWN = 40  # pairs, so that the page opens on any machine
 def page(results: dict) -> str:
     found, skipped = [], []
     for exercise in results["exercises"]:
-        known = known_pieces(exercise)
+        known = find_course_pieces(exercise)
         if known is None:
             skipped.append(exercise)
         else:
             found += pairs_in(exercise, results["students"], known)
     found.sort(key=lambda pair: (-pair["share"], -pair["shared"]))
-    return rendered(
+    return render_template(
         "similar.html",
         results=results,
         pairs=[shown(pair) for pair in found[:MOST_SHOWN]],
@@ -63,7 +63,7 @@ def side(student, answer, lines) -> dict:
     return {"student": student, "answer": answer, "lines": marked}
 
 
-def known_pieces(exercise) -> set[tuple] | None:
+def find_course_pieces(exercise) -> set[tuple] | None:
     """Those of what was handed out and of its solution; None where the course has none here."""
     stem = exercise["lab"] or exercise["part"]
     sources = [*build.sources(), *build.lab_sources()]
@@ -73,6 +73,6 @@ def known_pieces(exercise) -> set[tuple] | None:
 @cache
 def pieces_in(text: str) -> set[tuple]:
     """Of the whole text, and of each definition: what is next to it, it takes from outside."""
-    texts = build.solved(text), build.with_holes(text)
+    texts = build.solved(text), build.insert_holes(text)
     parts = [ast.unparse(node) for one in texts for node in ast.parse(one).body]
     return alike.pieces_of(*texts, *parts)

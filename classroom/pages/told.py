@@ -8,7 +8,7 @@ from coursekit import verdicts
 from coursekit.checking import find_exercise, finds_a_bug
 from coursekit.protocol import Wrong
 from coursekit.verdicts import Verdict
-from coursekit.watching import Printed
+from coursekit.watching import OutputCapture
 from pedagogy_lib.basics.errors import WrongInput
 
 from .harmless import plain
@@ -34,7 +34,7 @@ def verdict_of(exercise: dict, answer: dict) -> Verdict:
     title = f"Exercise {exercise['number']} · {exercise['name']}"
     passed = PASSED.get(answer["state"])
     if passed is None:
-        title = f"{title}: {said_of(answer)}"
+        title = f"{title}: {describe_state(answer)}"
         return Verdict(plain(title), None, [], printed=printed(answer))
     hints, folds = hints_of(exercise["number"])
     wrong = None if passed else Wrong(*(plain(answer[key]) for key in ("case", "what", "why")))
@@ -42,17 +42,17 @@ def verdict_of(exercise: dict, answer: dict) -> Verdict:
     return Verdict(plain(title), passed, lines, wrong, hints, folds, printed(answer))
 
 
-def said_of(answer) -> str:
+def describe_state(answer) -> str:
     """Of an answer without a verdict: what the grading says, or what follows from its state."""
     is_open = answer["state"] in UNDECIDED
     return INSTEAD[answer["state"]] if is_open else answer.get("what") or INSTEAD[answer["state"]]
 
 
-def printed(answer) -> Printed | None:
+def printed(answer) -> OutputCapture | None:
     text = plain(answer.get("printed", ""))
     if not text.strip():
         return None
-    kept = Printed()
+    kept = OutputCapture()
     kept.write(text if text.endswith("\n") else f"{text}\n")
     return kept
 
@@ -66,14 +66,14 @@ def hints_of(number) -> tuple[tuple[str, ...], bool]:
     return exercise.hints, finds_a_bug(exercise)
 
 
-def as_html(exercise, answer) -> str:
+def render_html(exercise, answer) -> str:
     """Safe HTML: every text of the student's is escaped in it."""
     return LINK.sub(r"\1", verdict_of(exercise, answer)._repr_html_())
 
 
 def words(text) -> Markup:
     """A check's sentence, its code as code."""
-    return Markup(LINK.sub(r"\1", verdicts.as_html(plain(text))))
+    return Markup(LINK.sub(r"\1", verdicts.render_text(plain(text))))
 
 
 def as_text(exercise, answer) -> str:

@@ -12,7 +12,7 @@ def write(results: dict, out: Path, course: str = "") -> list[Path]:
     course  where students find the notebooks, so that their pages link to what to read again:
             an address that ends before `02c_the_ring.ipynb`
     """
-    results = with_files(results)
+    results = add_file_names(results)
     pages = {
         Path("index.html"): one_class.page(results),
         Path("similar.html"): side_by_side.page(results),
@@ -26,7 +26,7 @@ def write(results: dict, out: Path, course: str = "") -> list[Path]:
     return [*paths, written(out / "feedback.zip", given_back)]
 
 
-def with_files(results) -> dict:
+def add_file_names(results) -> dict:
     """The results, in which each student has the name of a file that nobody else has."""
     students = results["students"]
     files = file_names([one["student"] for one in students])

@@ -5,10 +5,12 @@ from .limits import Limits
 from .place import Place
 from .refusals import Refusal
 
-__all__ = ["Limits", "Place", "Refusal", "opened", "ways"]
+__all__ = ["Limits", "Place", "Refusal", "open_sandbox", "ways"]
 
 
-def opened(files: dict[str, bytes], way: str | None = None, limits: Limits | None = None) -> Place:
+def open_sandbox(
+    files: dict[str, bytes], way: str | None = None, limits: Limits | None = None
+) -> Place:
     """A sandbox for one student's answers: `with opened({"labs/ring.py": …}) as place: …`.
 
     way     by name, as in `ways()`; the best one that works here, if none is named

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from coursekit.answer_server import LENGTH
 from coursekit.exact_values import made_of
-from coursekit.remote_answer import Ended, RemoteAnswer
+from coursekit.remote_answer import AnswerProcessFailed, RemoteAnswer
 
 MOST_REPLY_BYTES = 256 * 2**20
 MOST_CONTAINERS = 1_000_000  # lists and dicts in a reply: as objects they take far more memory
@@ -86,7 +86,7 @@ class Connection:
     def run(self, data: bytes):
         """See remote_answer.AnswerProcess."""
         if self.is_lost or not self.is_serving:
-            raise Ended(HAS_ENDED, EXIT)
+            raise AnswerProcessFailed(HAS_ENDED, EXIT)
         began = time.monotonic()
         self.send(data)
         reply = self.reply(min(self.seconds, self.left))
@@ -102,7 +102,7 @@ class Connection:
                 seconds, place = reply["endless"]
                 place = str(place)[:MOST_OF_A_PLACE]
                 what = f"it still runs after {float(seconds):.0f} s\n  at {place}"
-                error = Ended(what, "a loop that never ends?")
+                error = AnswerProcessFailed(what, "a loop that never ends?")
             elif "error" in reply:
                 error = made_of(reply["error"])
             else:
@@ -120,7 +120,7 @@ class Connection:
 
     def lose(self, what, why=""):
         self.is_lost = True
-        raise Ended(what, why) from None
+        raise AnswerProcessFailed(what, why) from None
 
     # ---- Messages ----
 

@@ -1,4 +1,4 @@
-"""`prepared`: the course as it is put into a sandbox, without anything that holds an answer.
+"""`prepare_course`: the course as it is put into a sandbox, without anything that holds an answer.
 
 The rule: of the package, what a handout has. Of the checks, what they run beside an answer, and
 nothing that judges: their tables of what is right are empty. Of the labs, those with holes. Nothing
@@ -38,7 +38,7 @@ def digest_of(course: Path, files) -> str:
     return found.hexdigest()[:16]
 
 
-def prepared(folder: Path | None = None) -> Path:
+def prepare_course(folder: Path | None = None) -> Path:
     """A folder with the course for sandboxes. It is made once for each state of the course.
 
     folder  where such folders are kept; one that belongs to this process, if none is named

@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path, PurePosixPath
 
-from .course import prepared
+from .course import prepare_course
 from .refusals import Refusal
 
 OURS = ("chapters", "coursekit", "pedagogy_lib", "cells")
@@ -24,7 +24,7 @@ def lay_out(folder: Path, files: dict[str, bytes], driver: Path):
     """
     need_few(files)
     places = {name: place_of(name) for name in files}
-    shutil.copytree(prepared(), folder / COURSE, copy_function=shutil.copy2)
+    shutil.copytree(prepare_course(), folder / COURSE, copy_function=shutil.copy2)
     (folder / DRIVER).mkdir()
     (folder / CELLS).mkdir()
     for program in PROGRAMS:

@@ -29,7 +29,7 @@ class Limits:
     disk_bytes: int = 512 * MEGABYTE
     printed_bytes: int = MEGABYTE
 
-    def of_a_process(self) -> dict[int, int]:
+    def build_rlimits(self) -> dict[int, int]:
         """{resource of setrlimit(2): limit}
 
         No limit on address space: four ranks map far more than they use. What a process may
@@ -46,5 +46,5 @@ class Limits:
             resource.RLIMIT_MSGQUEUE: MEGABYTE // 2,
         }
 
-    def as_data(self) -> dict:
+    def dump_fields(self) -> dict:
         return asdict(self)

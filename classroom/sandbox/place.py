@@ -2,17 +2,17 @@
 
 from types import ModuleType
 
-from coursekit.remote_answer import Ended, RemoteAnswer
+from coursekit.remote_answer import AnswerProcessFailed, RemoteAnswer
 
 from .connection import Connection, Pipes
 from .limits import Limits
-from .walled import Walled
+from .walled import SandboxProcess
 
 
-class WalledConnection(Connection):
+class SandboxConnection(Connection):
     """To a sandbox, which ends with it. It tells why the sandbox was ended."""
 
-    def __init__(self, walled: Walled, limits: Limits):
+    def __init__(self, walled: SandboxProcess, limits: Limits):
         pipes = Pipes(walled.requests, walled.replies)
         super().__init__(pipes, limits.seconds, limits.seconds_in_all)
         self.walled, self.last_words = walled, ""
@@ -40,10 +40,12 @@ class Place:
 
     def __init__(self, files: dict[str, bytes], way: ModuleType, limits: Limits):
         self.files, self.way, self.limits = files, way, limits
-        self.connection = self.connected()
+        self.connection = self.open_connection()
 
-    def connected(self) -> WalledConnection:
-        connection = WalledConnection(Walled(self.files, self.way, self.limits), self.limits)
+    def open_connection(self) -> SandboxConnection:
+        connection = SandboxConnection(
+            SandboxProcess(self.files, self.way, self.limits), self.limits
+        )
         try:
             connection.await_ready()
         except BaseException:
@@ -56,11 +58,11 @@ class Place:
         """Whether its process has ended, or was ended: nothing more comes of this answer."""
         return self.connection.is_lost
 
-    def of_cell(self, source: str, name: str) -> RemoteAnswer:
+    def load_cell_function(self, source: str, name: str) -> RemoteAnswer:
         """The function that a cell's source defines."""
         return self.begin(name, source=source)
 
-    def of_lab(self, lab: str, name: str) -> RemoteAnswer:
+    def load_lab_function(self, lab: str, name: str) -> RemoteAnswer:
         """A function of the student's labs."""
         return self.begin(name, lab=lab)
 
@@ -68,10 +70,10 @@ class Place:
         if not self.connection.is_lost:
             try:
                 return self.connection.begin(name, **where)
-            except Ended:
+            except AnswerProcessFailed:
                 pass  # what the answer before it has left does not end: it gets a new one
         self.connection.close()
-        self.connection = self.connected()
+        self.connection = self.open_connection()
         return self.connection.begin(name, **where)
 
     def printed(self) -> str:

@@ -1,4 +1,4 @@
-"""`Walled`: a driver that runs behind walls; the grader's ends of its pipes, and its end."""
+"""`SandboxProcess`: a driver that runs behind walls; the grader's ends of its pipes, and its end."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from .surroundings import environment
 from .watcher import Watcher
 
 
-class Walled:
+class SandboxProcess:
     """One sandbox: write to `requests`, read from `replies`.
 
     way     a module of this folder that has `Walls`
@@ -42,7 +42,7 @@ class Walled:
         self.lifeline = os.fdopen(held, "wb", buffering=0)
         driver, course = (f"{walls.place}/{part}" for part in (f"{DRIVER}/driver.py", COURSE))
         wish = {
-            "limits": {int(name): most for name, most in limits.of_a_process().items()},
+            "limits": {int(name): most for name, most in limits.build_rlimits().items()},
             "user": walls.user,
             "folder": course,
             "command": [sys.executable, "-I", driver, course, str(hear), str(say), *walls.more],

@@ -3,7 +3,9 @@
 import torch
 
 
-def played_ring(n: int, nbytes: float = 1.0, latency: float = 0.0, bandwidth: float = 1.0) -> dict:
+def simulate_ring(
+    n: int, nbytes: float = 1.0, latency: float = 0.0, bandwidth: float = 1.0
+) -> dict:
     """Play a ring all-reduce, chunk by chunk, until every rank holds every sum.
 
     Returns  {"sent": bytes of one rank, "total": of all, "messages": of one rank, "seconds": …}
@@ -22,7 +24,7 @@ def played_ring(n: int, nbytes: float = 1.0, latency: float = 0.0, bandwidth: fl
     return {"sent": max(sent), "total": sum(sent), "messages": max(messages), "seconds": seconds}
 
 
-def played_pass(n: int, nbytes: float = 1.0) -> float:
+def simulate_ring_pass(n: int, nbytes: float = 1.0) -> float:
     """Bytes that a rank sends in a ring's all-gather, or in its reduce-scatter: one round."""
     held, sent = [{rank} for rank in range(n)], 0.0
     newest = list(range(n))
@@ -34,7 +36,7 @@ def played_pass(n: int, nbytes: float = 1.0) -> float:
     return sent
 
 
-def played_tree(n: int) -> int:
+def simulate_tree(n: int) -> int:
     """Rounds until all of `n` ranks have what one had: each that has it gives it to one other."""
     have, rounds = 1, 0
     while have < n:
@@ -43,7 +45,7 @@ def played_tree(n: int) -> int:
     return rounds
 
 
-def played_chain(n: int, chunks: int) -> int:
+def simulate_chain(n: int, chunks: int) -> int:
     """Turns until the last of `n` ranks has all chunks: in a turn, each passes on one."""
     has = [chunks] + [0] * (n - 1)
     turns = 0

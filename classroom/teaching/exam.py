@@ -9,7 +9,7 @@ from pathlib import Path
 from pedagogy_lib.basics.errors import WrongInput
 
 from .pages import page, prose
-from .question import LEVELS, Question, Written
+from .question import LEVELS, Question, QuestionVariant
 from .questions import questions_of
 
 UNITS = "1 kB, MB, GB are 10³, 10⁶, 10⁹ bytes; MiB is 2²⁰. Write down how you get to a number."
@@ -24,7 +24,7 @@ class Exam:
 
     version: str
     seed: int
-    written: list[Written]
+    written: list[QuestionVariant]
 
     @property
     def minutes(self) -> int:
@@ -118,7 +118,7 @@ def answers_as_text(exam: Exam, title: str) -> str:
     return "\n".join(lines)
 
 
-def told(written: Written) -> str:
+def told(written: QuestionVariant) -> str:
     question = written.question
     level = LEVELS[question.level]
     return f"{question.number}, part {question.part}, {level}, {question.minutes} minutes"

@@ -24,7 +24,7 @@ SAME = {
 }
 
 
-def to_html(markdown: str) -> str:
+def render_markdown(markdown: str) -> str:
     """A notebook's text; links to other parts keep their words alone."""
     formulas = []
 

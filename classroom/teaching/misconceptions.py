@@ -36,13 +36,16 @@ def table(chapter: int) -> str:
     known = [(exercise_numbers()[name], words, say) for name, words, say in SAY]
     important = [(n, said(n, words), say) for n, words, say in known if chapter_of(n) == chapter]
     lines += ["| exercise | the check says | say |", "|---|---|---|"] if important else []
-    lines += [f"| {titled(n)} | {cell(sentence)} | {cell(say)} |" for n, sentence, say in important]
+    lines += [
+        f"| {format_exercise_title(n)} | {cell(sentence)} | {cell(say)} |"
+        for n, sentence, say in important
+    ]
     lines += ["", "<details><summary>Others, by exercise</summary>", ""]
     told = {sentence for _, sentence, _ in important}
     for number in checks():
         if chapter_of(number) == chapter:
             others = [sentence for sentence in sentences(number) if sentence not in told][:MOST]
-            lines += [f"**{titled(number)}**", ""] if others else []
+            lines += [f"**{format_exercise_title(number)}**", ""] if others else []
             lines += [f"* {sentence}" for sentence in others] + [""] * bool(others)
     return "\n".join([*lines, "</details>", ""])
 
@@ -51,7 +54,7 @@ def chapter_of(number: str) -> int:
     return int(number.split(".")[0])
 
 
-def titled(number: str) -> str:
+def format_exercise_title(number: str) -> str:
     return f"{number} {checks()[number].name} ({part_of_exercise().get(number, '–')})"
 
 

@@ -35,10 +35,10 @@ def prose(text: str) -> str:
     return "\n".join(
         f"<pre>{escape(re.sub('^    ', '', part, flags=re.M))}</pre>"
         if part.startswith("    ")
-        else f"<p>{with_code(escape(part))}</p>"
+        else f"<p>{format_inline_code(escape(part))}</p>"
         for part in text.split("\n\n")
     )
 
 
-def with_code(escaped: str) -> str:
+def format_inline_code(escaped: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped)

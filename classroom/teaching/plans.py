@@ -7,7 +7,7 @@ from coursekit.build import source_of, text_of
 from coursekit.chapters import Part, exercise_numbers, parts
 
 from .deck import record_of, slides_of
-from .prerequisites import built_on, needed_by, part_of_exercise
+from .prerequisites import find_required_parts, find_used_parts, part_of_exercise
 from .weeks import SIX, TWELVE, Week
 
 PAGE = Path(__file__).with_name("plans.md")
@@ -42,7 +42,7 @@ def plan(title: str, weeks: list[Week]) -> str:
     read, practise = (sum(column) for column in zip(*map(minutes, weeks)))
     lines.append(f"| together | | {read} min | {practise} min |")
     for number, week in enumerate(weeks, 1):
-        lines += ["", *detailed(number, week)]
+        lines += ["", *format_week(number, week)]
     return "\n".join(lines) + "\n"
 
 
@@ -51,7 +51,7 @@ def minutes(week: Week) -> tuple[int, int]:
     return sum(part.reading for part in chosen), sum(part.writing for part in chosen)
 
 
-def detailed(number: int, week: Week) -> list[str]:
+def format_week(number: int, week: Week) -> list[str]:
     heads = "| part | minutes | needs | goal: you can … | seen by |"
     lines = [f"### Week {number} · {week.title}", "", heads, "|---|---|---|---|---|"]
     for name in week.parts.split():
@@ -66,7 +66,9 @@ def detailed(number: int, week: Week) -> list[str]:
 
 
 def needs(part: Part) -> str:
-    also = [name for name in built_on()[part.name] if name not in needed_by(part.name)]
+    also = [
+        name for name in find_used_parts()[part.name] if name not in find_required_parts(part.name)
+    ]
     return " ".join(part.needed) + (f" (also uses {' '.join(also)})" if also else "") or "–"
 
 

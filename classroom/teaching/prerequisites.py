@@ -14,7 +14,7 @@ def part_of_exercise() -> dict[str, str]:
 
 
 @cache
-def built_on() -> dict[str, tuple[str, ...]]:
+def find_used_parts() -> dict[str, tuple[str, ...]]:
     """{part: others whose exercises its own labs or checks use}, from imports and `needs`."""
     found = {name: [] for name in parts()}
     for number, exercise in checks().items():
@@ -22,7 +22,7 @@ def built_on() -> dict[str, tuple[str, ...]]:
             continue
         used = [
             *getattr(exercise, "needs", ()),
-            *(e for lab in imported_by(exercise.lab) for e in written_in(lab)),
+            *(e for lab in find_lab_imports(exercise.lab) for e in find_lab_exercises(lab)),
         ]
         found[part_of_exercise()[number]] += [part_of_exercise().get(e) for e in used]
     order = list(parts())
@@ -38,7 +38,7 @@ def checks() -> dict:
 
 
 @cache
-def imported_by(lab: str | None) -> tuple[str, ...]:
+def find_lab_imports(lab: str | None) -> tuple[str, ...]:
     """Labs that a lab imports, at its top."""
     if lab is None:
         return ()
@@ -48,11 +48,11 @@ def imported_by(lab: str | None) -> tuple[str, ...]:
 
 
 @cache
-def written_in(lab: str) -> tuple[str, ...]:
+def find_lab_exercises(lab: str) -> tuple[str, ...]:
     return tuple(number for number, exercise in checks().items() if exercise.lab == lab)
 
 
-def needed_by(name: str) -> set[str]:
+def find_required_parts(name: str) -> set[str]:
     """All parts that come before this one, directly or through others."""
     found, new = set(), set(parts()[name].needed)
     while new:

@@ -47,11 +47,11 @@ class Question:
         """A variant by chance."""
         return {name: chance.choice(numbers) for name, numbers in self.given.items()}
 
-    def written(self, variant=None) -> "Written":
+    def written(self, variant=None) -> "QuestionVariant":
         """The question with its numbers; the standard variant if none is given."""
         variant = next(self.variants()) if variant is None else variant
         numbers = variant | (self.solve(**variant) if self.solve else {})
-        return Written(
+        return QuestionVariant(
             self,
             self.text.format(**variant),
             self.answer.format(**numbers),
@@ -60,7 +60,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Written:
+class QuestionVariant:
     """A question with numbers in it."""
 
     question: Question

@@ -10,7 +10,7 @@ from coursekit.chapters import Part, parts
 from pedagogy_lib.basics.errors import WrongInput
 
 from .deck import Slide, record_of, slides_of
-from .maths import to_html
+from .maths import render_markdown
 from .pages import page
 
 HERE = Path(__file__).parent
@@ -37,7 +37,7 @@ def write_decks(names, folder: Path) -> list[Path]:
 
 def deck(part: Part) -> str:
     slides = slides_of(record_of(part.name))
-    minutes = shared_minutes(part, slides)
+    minutes = split_minutes(part, slides)
     body = "\n".join(
         shown(slide, part, number, len(slides), minutes[number])
         for number, slide in enumerate(slides)
@@ -46,7 +46,7 @@ def deck(part: Part) -> str:
     return page(f"{part.name} · {part.title}", body, look, script)
 
 
-def shared_minutes(part: Part, slides: list[Slide]) -> list[float]:
+def split_minutes(part: Part, slides: list[Slide]) -> list[float]:
     """The part's minutes to read, by the words of each slide; those of exercises by exercise."""
     written = [slide.kind == "exercise" for slide in slides]
     words = [20 + len(" ".join(slide.notes + slide.texts).split()) for slide in slides]
@@ -58,7 +58,7 @@ def shared_minutes(part: Part, slides: list[Slide]) -> list[float]:
 def shown(slide: Slide, part: Part, number: int, count: int, minutes: float) -> str:
     heading = "h1" if slide.kind == "title" else "h2"
     kind = {"formula": "formula-alone"}.get(slide.kind, slide.kind)
-    notes = "\n".join(to_html(text) for text in slide.notes if not text.startswith("!"))
+    notes = "\n".join(render_markdown(text) for text in slide.notes if not text.startswith("!"))
     return (
         f'<section class="slide {kind}{size_of(slide)}" id="slide{number + 1}">'
         f"<{heading}>{inline(slide.title)}</{heading}>{inside(slide)}"
@@ -69,10 +69,12 @@ def shown(slide: Slide, part: Part, number: int, count: int, minutes: float) -> 
 
 
 def inside(slide: Slide) -> str:
-    text = "".join(to_html(paragraph) for paragraph in slide.texts)
+    text = "".join(render_markdown(paragraph) for paragraph in slide.texts)
     text = f'<div class="text">{text}</div>' if text else ""
-    formula = f'<div class="equation">{to_html(slide.formula)}</div>' if slide.formula else ""
-    says = f'<div class="says">{to_html(slide.says)}</div>' if slide.says else ""
+    formula = (
+        f'<div class="equation">{render_markdown(slide.formula)}</div>' if slide.formula else ""
+    )
+    says = f'<div class="says">{render_markdown(slide.says)}</div>' if slide.says else ""
     if slide.kind == "predict":
         return text + '<div class="room">Write your number down before it is measured.</div>'
     if not slide.picture:
@@ -99,7 +101,7 @@ def size_of(slide: Slide) -> str:
 
 
 def inline(text: str) -> str:
-    return re.sub(r"^<p>|</p>\s*$", "", to_html(text))
+    return re.sub(r"^<p>|</p>\s*$", "", render_markdown(text))
 
 
 def told(minutes: float) -> str:

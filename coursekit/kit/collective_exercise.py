@@ -102,7 +102,7 @@ class Task:
         return "x"
 
 
-def in_rank(answer, group, case, task) -> tuple[list, list | None, tuple]:
+def run_rank_trial(answer, group, case, task) -> tuple[list, list | None, tuple]:
     """One rank's part of a trial: its tensors; what is in its lists, if not these; what moved."""
     tensors = task.inputs(dist.get_rank(group), case)
     given = list(tensors)
@@ -185,7 +185,7 @@ def run_trials(task, right, answer, cases, explain_hang=lambda case, error: "", 
         known = [*dict(errors).items(), *RAISED.items()]
         return next((why for words, why in known if words in str(error)), "")
 
-    for found in try_cases(in_rank, answer, cases, explain, task):
+    for found in try_cases(run_rank_trial, answer, cases, explain, task):
         after, others, moved = map(list, zip(*found.values))
         listed = [own if of_list is None else of_list for own, of_list in zip(after, others)]
         before = [task.inputs(place, found.case) for place in range(found.case.n)]

@@ -13,7 +13,7 @@ from pedagogy_lib.basics.closeness import close_in_float32
 from ..protocol import Wrong
 from ..remote_answer import call_next_to_answer
 from .diagnoses import said_by
-from .results import NOT_ITS_OWN, Raised, equal, is_number, need_kind, plain, text_of
+from .results import NOT_ITS_OWN, CallFailure, equal, is_number, need_kind, plain, text_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Formula:
                 need_kind(case, got, wanted, self.why_not_a_value(got, found), self.asked)
                 if not self.same(got, wanted):
                     raise Wrong(case, self.difference(call, wanted, got), self.why(found, case))
-                if self.whole and not as_whole_as(got, wanted):
+                if self.whole and not keeps_integers(got, wanted):
                     raise Wrong(case, f"got {got!r:.90}", f"{self.whole}: 1, and not 1.0")
             yield f"{case}: {(self.told or self.shown)(calls, found[case])}"
         self.need_the_same_again(answer)
@@ -156,7 +156,7 @@ def where_right(cases) -> str:
 
 
 def is_raised(value) -> bool:
-    return isinstance(value, Raised)
+    return isinstance(value, CallFailure)
 
 
 def value_of(function, call):
@@ -165,7 +165,7 @@ def value_of(function, call):
     try:
         value, changed = call_next_to_answer(value_and_change, function, given, call)
     except (Exception, SystemExit) as error:  # exit() would end the kernel
-        return Raised(error)
+        return CallFailure(error)
     if changed:
         raise Wrong("its arguments", f"they are now {changed}", NOT_ITS_OWN)
     return value
@@ -178,12 +178,12 @@ def value_and_change(function, given, call) -> tuple:
     return value, text_of(given) if given != plain(list(call)) else ""
 
 
-def as_whole_as(got, wanted) -> bool:
+def keeps_integers(got, wanted) -> bool:
     """Whether every number that is an int in `wanted` is one in `got`, too."""
     if isinstance(wanted, dict):
-        return all(as_whole_as(got[key], wanted[key]) for key in wanted)
+        return all(keeps_integers(got[key], wanted[key]) for key in wanted)
     if isinstance(wanted, list):
-        return all(map(as_whole_as, got, wanted))
+        return all(map(keeps_integers, got, wanted))
     return not isinstance(wanted, int) or isinstance(got, int)
 
 
@@ -202,7 +202,7 @@ def need_everywhere(case, got, wanted, found):
 # ---- Mistakes that any formula may have ---
 
 
-def piled_up(exercise, pairs) -> str:
+def recognise_accumulation(exercise, pairs) -> str:
     """Of a list or number that goes on with what the call before gave."""
     before = None
     for call, got in pairs:
@@ -228,7 +228,7 @@ def always_the_same(exercise, pairs) -> str:
     return ALWAYS_THE_SAME if all(exercise.same(got, first) for _, got in others) else ""
 
 
-def off_by_a_factor(exercise, found, case) -> str:
+def recognise_factor(exercise, found, case) -> str:
     pairs = [
         pair
         for each in exercise.cases
@@ -286,5 +286,5 @@ ALWAYS_THE_SAME = (
     "it gives the same for all arguments: it keeps its first result, or has numbers of the example "
     "written in"
 )
-KEPT = (piled_up, always_the_same)
-GENERAL = (off_by_a_factor, not_of_bool)
+KEPT = (recognise_accumulation, always_the_same)
+GENERAL = (recognise_factor, not_of_bool)

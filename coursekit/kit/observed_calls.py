@@ -198,14 +198,14 @@ def hashes_as_elsewhere(rank):
     """
     usual, hashed = builtins.hash, []
 
-    def salted(value):
+    def hash_with_rank(value):
         is_salted = isinstance(value, str | bytes | tuple | frozenset)
         if not is_salted or is_library(sys._getframe(1).f_code.co_filename):
             return usual(value)
         hashed.append(type(value).__name__)
         return usual((rank, value))
 
-    builtins.hash = salted
+    builtins.hash = hash_with_rank
     try:
         yield hashed
     finally:

@@ -33,14 +33,14 @@ def pack_check(text: str) -> str:
 def unpack_check(text: str) -> str:
     """What is in a module that `pack_check` has made; any other as it is."""
     found = PACKED.fullmatch(text)
-    return opened(found[1]) if found else text
+    return unpack_source(found[1]) if found else text
 
 
-def opened(packed: str) -> str:
+def unpack_source(packed: str) -> str:
     return zlib.decompress(base64.b85decode("".join(packed.split()))).decode()
 
 
 def run(namespace, packed: str):
     """Make a module of what is packed."""
-    code = compile(opened(packed), namespace["__file__"], "exec", dont_inherit=True)
+    code = compile(unpack_source(packed), namespace["__file__"], "exec", dont_inherit=True)
     exec(code, namespace)

@@ -114,24 +114,24 @@ class RankExercise:
             self.work, answer, self.cases, self.why_it_failed, timeout=self.timeout
         ):
             yield Trial(
-                found.case, self.with_known(found.case, found.values),
+                found.case, self.add_known_values(found.case, found.values),
                 found.calls, found.sent_bytes, found.received_bytes, worlds_passed,
             )  # fmt: skip
             worlds_passed = worlds_passed or not found.case.is_group
 
-    def with_known(self, case, values) -> list[SimpleNamespace]:
+    def add_known_values(self, case, values) -> list[SimpleNamespace]:
         known = (self.known(case, place) for place in range(len(values)))
         return [SimpleNamespace(**of_rank | more) for of_rank, more in zip(values, known)]
 
     def judge(self, trial) -> list[str]:
         """What the facts say; raises `Wrong` at the first that does not hold."""
         lines = [line for fact in self.facts if (line := fact(trial))]
-        for name in self.found(trial.case) if self.found else self.found_always():
+        for name in self.found(trial.case) if self.found else self.list_required_names():
             if trial.of(name) is None:
                 raise Wrong(str(trial.case), f"nothing has been told of: {name}", NOT_TOLD)
         return lines
 
-    def found_always(self) -> list[str]:
+    def list_required_names(self) -> list[str]:
         names = [fact.name for fact in self.facts if isinstance(fact, Equals)]
         return [name for name in names if name not in self.rare]
 

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import torch.distributed as dist
 
 from pedagogy_lib.basics.errors import HangError, LaunchError, RankError
-from pedagogy_lib.basics.torch_private import as_world
+from pedagogy_lib.basics.torch_private import override_default_group
 from pedagogy_lib.measuring.recorder import measure, traffic_in
 
 from .. import remote_answer
@@ -117,7 +117,7 @@ _folder = ""  # in which ranks note what they find
 
 
 @dataclass(frozen=True)
-class Found:
+class CaseResult:
     """What came of a case, by place in it: values, calls of communication, bytes sent, received."""
 
     case: object
@@ -128,7 +128,7 @@ class Found:
 
 
 def try_cases(work, answer, cases, explain=lambda case, error: "", *args, timeout=None):
-    """Yield a `Found` for each case; raises `Wrong` at the first in which the answer fails.
+    """Yield a `CaseResult` for each case; raises `Wrong` at the first in which the answer fails.
 
     work     called on each rank of a case: work(answer, group, case, *args); group is None in a
              world. What it runs under `answering()` is measured.
@@ -137,29 +137,29 @@ def try_cases(work, answer, cases, explain=lambda case, error: "", *args, timeou
     """
     cases = list(cases)
     timeout = remote_answer.TIMEOUT_SECONDS if timeout is None else timeout
-    found, error = call_next_to_answer(found_in_all, work, answer, cases, args, timeout)
+    found, error = call_next_to_answer(launch_cases, work, answer, cases, args, timeout)
     for case, of_ranks in zip(cases, found):
         need_all(case, [of_rank for of_rank in of_ranks if of_rank], case.ranks)
-        yield Found(case, *map(list, zip(*of_ranks)))
+        yield CaseResult(case, *map(list, zip(*of_ranks)))
     if error is not None:
         raise explain_failure(cases, len(found), error, explain)
     need_all(cases[-1], found, cases)
 
 
-def found_in_all(work, answer, cases, args, timeout) -> tuple[list, LaunchError | None]:
+def launch_cases(work, answer, cases, args, timeout) -> tuple[list, LaunchError | None]:
     """What all ranks have found in each case, before the one in which something went wrong."""
     size = 1 + max(rank for case in cases for rank in case.ranks)
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
         try:
             run = try_on_ranks(
-                "", in_each_case, work, answer, cases, folder, args,
+                "", run_cases, work, answer, cases, folder, args,
                 world_size=size, timeout=timeout,
             )  # fmt: skip
         except Wrong as wrong:
             error = wrong.__context__
             last = case_of(error, folder, size)
             if isinstance(error, HangError):
-                error = with_those_back(error, folder, last)
+                error = mark_returned_ranks(error, folder, last)
             found = [[noted(folder, f"{number}-{rank}") for rank in case.ranks]
                      for number, case in enumerate(cases[:last])]  # fmt: skip
             return found, error
@@ -182,7 +182,7 @@ def shared_folder() -> Path:
 # ---- On a rank ---
 
 
-def in_each_case(work, answer, cases, folder, args) -> list:
+def run_cases(work, answer, cases, folder, args) -> list:
     """On a rank: what it has found in each case, and its traffic; None where it takes no part."""
     global _folder
     _folder = folder
@@ -192,17 +192,17 @@ def in_each_case(work, answer, cases, folder, args) -> list:
         note(folder, f"at-{rank}", number)
         of_rank = None
         if rank in case.ranks:
-            of_rank = in_case(work, answer, case, groups[case.ranks], number, args)
+            of_rank = run_case(work, answer, case, groups[case.ranks], number, args)
             note(folder, f"{number}-{rank}", of_rank)
         found.append(of_rank)
         dist.barrier()
     return found
 
 
-def in_case(work, answer, case, group, number, args) -> tuple:
+def run_case(work, answer, case, group, number, args) -> tuple:
     global _label
     _label = f"_answer {number}"
-    with contextlib.nullcontext() if case.is_group else as_world(group):
+    with contextlib.nullcontext() if case.is_group else override_default_group(group):
         value = work(answer, group if case.is_group else None, case, *args)
     return value, *traffic_in(_label)
 
@@ -237,7 +237,7 @@ def case_of(error, folder, size) -> int:
     return min((noted(folder, f"at-{rank}") or 0 for rank in range(size)), default=0)
 
 
-def with_those_back(error, folder, number) -> HangError:
+def mark_returned_ranks(error, folder, number) -> HangError:
     """A rank that has noted what it found waits for the next case alone: it has returned."""
     waits = {rank: None if noted(folder, f"{number}-{rank}") else place
              for rank, place in error.waits.items()}  # fmt: skip

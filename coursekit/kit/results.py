@@ -28,7 +28,7 @@ EXIT = "exit() would end the notebook's kernel: a function ends with return or r
 NOT_ITS_OWN = "it belongs to the caller: look at what the function is given, and leave it as it is"
 
 
-class Raised:
+class CallFailure:
     """What a call raised, with the learner's line."""
 
     def __init__(self, error):
@@ -39,7 +39,7 @@ class Raised:
         self.text = f"{type(error).__name__}: {message}{at}"
 
     @classmethod
-    def of(cls, error, text) -> "Raised":
+    def of(cls, error, text) -> "CallFailure":
         """One that has been told already, in another process."""
         raised = cls(error)
         raised.text = text
@@ -77,7 +77,7 @@ def equal(got, wanted) -> bool:
         return got == wanted
     if is_number(got) and is_number(wanted):
         same = close if isinstance(wanted, int) else close_in_float32
-        return same(as_float(got), as_float(wanted))
+        return same(float_or_inf(got), float_or_inf(wanted))
     if isinstance(got, list) and isinstance(wanted, list):
         return len(got) == len(wanted) and all(map(equal, got, wanted))
     if isinstance(got, dict) and isinstance(wanted, dict):
@@ -85,7 +85,7 @@ def equal(got, wanted) -> bool:
     return type(got) is type(wanted) and got == wanted
 
 
-def as_float(number) -> float:
+def float_or_inf(number) -> float:
     try:
         return float(number)
     except OverflowError:  # a whole number of more than 308 digits
@@ -103,7 +103,7 @@ def same_kind(got, wanted) -> bool:
 
 def text_of(value) -> str:
     """A value as it is told: six digits of a number."""
-    if isinstance(value, Raised):
+    if isinstance(value, CallFailure):
         return f"it raised {value.text}"
     if isinstance(value, float):
         return f"{value:,.6g}" if abs(value) < 1e15 else f"{value:g}"
@@ -128,7 +128,7 @@ def kind_of(value) -> str:
 
 def need_kind(case, got, wanted, why="", asked=""):
     """Raise `Wrong` unless `got` has the form of `wanted`, which is called `asked`."""
-    if isinstance(got, Raised):
+    if isinstance(got, CallFailure):
         raise Wrong(case, text_of(got), why)
     if got is None and wanted is not None:
         raise Wrong(case, "it returned None", NO_RETURN)

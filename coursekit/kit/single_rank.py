@@ -83,7 +83,7 @@ class InThisProcess(RankExercise):
         for case in self.cases:
             places = range(len(case.ranks))
             found = [self.found_at(answer, place, case) for place in places]
-            yield Trial(case, self.with_known(case, found))
+            yield Trial(case, self.add_known_values(case, found))
 
     def found_at(self, answer, place, case) -> dict:
         with warnings.catch_warnings():  # of a gradient that is not there a check tells more

@@ -52,7 +52,7 @@ class Table:
             raise LookupError(f"{self.__name__} is not known for these arguments") from None
         if kind == "raises":
             raise error_of(*what)
-        return unpacked(copy.deepcopy(what[0]))
+        return unpack(copy.deepcopy(what[0]))
 
 
 class Tables:
@@ -109,7 +109,7 @@ def entry_of(function, args) -> list:
         return ["raises", type(error).__name__, str(error)]
 
 
-def written_tables(exercise, named=()) -> dict:
+def build_tables(exercise, named=()) -> dict:
     """All that is tabled of an exercise, as JSON takes it.
 
     named  functions marked by `tabled`
@@ -169,11 +169,11 @@ def packed(value):
     if kind is range:
         return {"range": [value.start, value.stop, value.step]}
     if isinstance(value, torch.Tensor):
-        return packed_tensor(value)
-    return packed_object(value)
+        return pack_tensor(value)
+    return pack_object(value)
 
 
-def packed_object(value):
+def pack_object(value):
     """Of a type with a name: a record, a function of a module, or what `plain` makes of it."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return {"record": [name_of(type(value)), [packed(one) for one in value]]}
@@ -192,7 +192,7 @@ def packed_object(value):
     return packed(simpler)
 
 
-def packed_tensor(x):
+def pack_tensor(x):
     """With its bytes in the order of its indices; a transposed one is made so again."""
     is_turned = x.dim() == 2 and not x.is_contiguous() and x.t().is_contiguous()
     numbers = (x.t() if is_turned else x).detach().cpu().contiguous()
@@ -201,16 +201,16 @@ def packed_tensor(x):
     return {"tensor": [dtype, list(numbers.shape), data, is_turned, x.requires_grad]}
 
 
-def unpacked(value):
+def unpack(value):
     if isinstance(value, list):
-        return [unpacked(one) for one in value]
+        return [unpack(one) for one in value]
     if not isinstance(value, dict):
         return value
     ((kind, parts),) = value.items()
     return UNPACKED[kind](parts)
 
 
-def unpacked_tensor(parts):
+def unpack_tensor(parts):
     dtype, shape, data, is_turned, requires_grad = parts
     numbers = torch.frombuffer(bytearray(base64.b64decode(data)), dtype=getattr(torch, dtype)) \
         if data else torch.empty(0, dtype=getattr(torch, dtype))  # fmt: skip
@@ -233,12 +233,12 @@ def named(name):
 
 UNPACKED = {
     "float": float,
-    "tuple": lambda parts: tuple(map(unpacked, parts)),
-    "set": lambda parts: set(map(unpacked, parts)),
-    "frozenset": lambda parts: frozenset(map(unpacked, parts)),
-    "dict": lambda parts: {unpacked(key): unpacked(one) for key, one in parts},
+    "tuple": lambda parts: tuple(map(unpack, parts)),
+    "set": lambda parts: set(map(unpack, parts)),
+    "frozenset": lambda parts: frozenset(map(unpack, parts)),
+    "dict": lambda parts: {unpack(key): unpack(one) for key, one in parts},
     "range": lambda parts: range(*parts),
-    "tensor": unpacked_tensor,
-    "record": lambda parts: named(parts[0])(*map(unpacked, parts[1])),
+    "tensor": unpack_tensor,
+    "record": lambda parts: named(parts[0])(*map(unpack, parts[1])),
     "named": named,
 }

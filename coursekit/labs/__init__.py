@@ -16,7 +16,7 @@ from pedagogy_lib.basics.screen import say
 from pedagogy_lib.basics.units import brief
 
 from .holes import numbers_in
-from .module import Loaded
+from .module import LabModule
 from .snapshot import Snapshot
 
 ROOT = COURSE
@@ -37,7 +37,7 @@ def lab(name: str, ours: str | Iterable[str] = ()) -> "Lab":
     has_any = any((ROOT / "solutions" / "labs").glob("*.py"))
     need(has_any or not names, "ours=: this copy of the course has no solutions; leave it out")
     found = find_lab(name, frozenset(map(str, names)))
-    taken = found._taken()
+    taken = found._list_solution_functions()
     if found._newest().has_news():
         say(found.status())
     if taken:
@@ -107,7 +107,7 @@ class Lab:
         """`all_reduce_ring: yours · all_to_all: ours`, and what is wrong with the file, if so."""
         return self._newest().status()
 
-    def _newest(self) -> "Loaded":
+    def _newest(self) -> "LabModule":
         """The lab as its files are now; tells the learner if an edit has changed whose is which."""
         is_current = self._snapshot.is_current()
         if self._loaded is None or not is_current:
@@ -118,13 +118,13 @@ class Lab:
                 say(self._loaded.status())
         return self._loaded
 
-    def _load(self, snapshot) -> "Loaded":
+    def _load(self, snapshot) -> "LabModule":
         solution = self._solution if snapshot.exists(self._solution) else None
         snapshot.add(self._path, self._solution)
-        with snapshot.being_run(self._path):
-            return Loaded(self._name, self._path, solution, snapshot, Lab)
+        with snapshot.mark_running(self._path):
+            return LabModule(self._name, self._path, solution, snapshot, Lab)
 
-    def _taken(self) -> list[str]:
+    def _list_solution_functions(self) -> list[str]:
         """The functions that are to be ours, here; WrongInput for what is in no lab."""
         known = self._newest().functions()
         if unknown := self._snapshot.ours - set(known):
@@ -136,7 +136,7 @@ class Lab:
             )
         return sorted(self._snapshot.ours & set(known))
 
-    def _giving(self, names):
+    def _resolve_import(self, names):
         """What `from … import names` takes them from: Python asks a module alone for `*`."""
         for name in names or ():
             if name != "*" and not hasattr(self, name):

@@ -41,7 +41,7 @@ class Unwritten(type):
         cls.__refuse__()
 
 
-class Loaded:
+class LabModule:
     """What was read from the files of a lab, at one time.
 
     module    the functions
@@ -86,7 +86,7 @@ class Loaded:
             solution = solution_beside(self.path, self.solution, name)
             imported[path] = self.make_lab(name, path, solution, snapshot=self.snapshot)
         self.siblings[name] = imported[path]
-        return imported[path]._giving(names)
+        return imported[path]._resolve_import(names)
 
     def parse_solution(self) -> ast.Module | None:
         """The solution, if there is one; one that is no Python counts as none, and is told."""
@@ -119,7 +119,7 @@ class Loaded:
             return tree
         except (Exception, SystemExit) as error:
             if is_rank:
-                raise passing_hasattr(error) from None
+                raise convert_attribute_error(error) from None
             self.problem = self.describe(path, line_of(error, path) or begun, error)
         self.snapshot.problems[path] = self.problem
         for name in [name for name in vars(self.module) if not name.startswith("__")]:
@@ -254,7 +254,7 @@ def listed(module):
             del sys.modules[module.__name__]
 
 
-def passing_hasattr(error):
+def convert_attribute_error(error):
     """`error`, or one that Python does not take for a lab without the attribute that it wants."""
     if not isinstance(error, AttributeError):
         return error
@@ -275,7 +275,7 @@ def line_of(error, path) -> int | None:
     return next((step.lineno for step in reversed(steps) if step.filename == str(path)), None)
 
 
-def as_saved(path) -> str:
+def describe_save_time(path) -> str:
     """When a file was saved, for somebody who has changed it and may not have saved it."""
     if not someone_watches():
         return ""

@@ -55,13 +55,13 @@ class Snapshot:
         names = set()
         for file in filter(Path.exists, [path, solution]):
             with contextlib.suppress(Exception):  # who runs that file will say why
-                names |= imported_by(self.parse(file))
+                names |= find_imports(self.parse(file))
         for other in (path.with_name(f"{name}.py") for name in sorted(names)):
             if other.exists():
                 self.add(other, solution_beside(path, solution, other.stem))
 
     @contextlib.contextmanager
-    def being_run(self, path):
+    def mark_running(self, path):
         """Meanwhile the lab at `path` is run. Raises ImportError if it is already."""
         if path in self.running:
             raise ImportError(
@@ -105,7 +105,7 @@ def solution_beside(path, solution, name) -> Path:
     return folder / f"{name}.py"
 
 
-def imported_by(tree) -> set[str]:
+def find_imports(tree) -> set[str]:
     """The modules that a program may import, at its start or in a function."""
     nodes = list(statements_in(tree))
     plain = {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}

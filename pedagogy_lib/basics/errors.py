@@ -6,14 +6,14 @@ import signal
 
 from .hang_diagnosis import describe, diagnosis, has_returned, is_general, ranks_text
 from .places import Place
-from .screen import in_notebook
+from .screen import is_notebook
 from .wrapping import wrap
 
 MOST_TOLD = 8  # ranks that failed beside the first
 MOST_CHARACTERS = 200  # of what each of them raised
 
 
-class ToldBriefly(BaseException):
+class BriefError(BaseException):
     """An error whose message alone explains it: a notebook shows that, and no library frames."""
 
     @property
@@ -22,13 +22,13 @@ class ToldBriefly(BaseException):
         return str(self.args[0]) if self.args else ""
 
     def __str__(self):
-        return "\n".join(wrap(self.message, deeper=4)) if in_notebook() else self.message
+        return "\n".join(wrap(self.message, deeper=4)) if is_notebook() else self.message
 
     def _render_traceback_(self):
         return wrap(f"{type(self).__name__}: {self.message}", deeper=4)
 
 
-class LaunchError(ToldBriefly, RuntimeError):
+class LaunchError(BriefError, RuntimeError):
     """A launch that gave no result."""
 
 
@@ -48,7 +48,7 @@ def need_course(folder):
     need(folder.is_dir(), alone)
 
 
-class Stopped(ToldBriefly, KeyboardInterrupt):
+class Stopped(BriefError, KeyboardInterrupt):
     """The learner has interrupted a launch or a check, with the stop button or Ctrl-C."""
 
 

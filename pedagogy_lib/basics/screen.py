@@ -24,7 +24,7 @@ def kernel_here():
     return getattr(shell, "kernel", None)
 
 
-def in_notebook() -> bool:
+def is_notebook() -> bool:
     return kernel_here() is not None
 
 

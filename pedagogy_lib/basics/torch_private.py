@@ -30,7 +30,7 @@ identity_of_storage = attrgetter("_cdata")
 untyped_storage_of = attrgetter("_untyped_storage")
 
 
-def typed_storage(storage, dtype) -> torch.storage.TypedStorage:
+def make_typed_storage(storage, dtype) -> torch.storage.TypedStorage:
     """`storage` as one of numbers. Private: the argument that keeps torch from warning."""
     return torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
 
@@ -130,9 +130,9 @@ class WaitsNoticed:
     def __enter__(self):
         self.originals = {name: getattr(dist.Work, name) for name in _LOOKS}
         for name, original in self.originals.items():
-            setattr(dist.Work, name, self.noticing(original, name == "wait"))
+            setattr(dist.Work, name, self.wrap_wait(original, name == "wait"))
 
-    def noticing(self, original, waits):
+    def wrap_wait(self, original, waits):
         def look(request, *args, **kwargs):
             found = None
             if waits:  # in a wait, Gloo's reduce-scatter copies to its tensor
@@ -171,7 +171,7 @@ _resize = torch.UntypedStorage.resize_
 _resize_watches = []
 
 
-def _watched_resize(storage, size):
+def _resize_with_watches(storage, size):
     with contextlib.ExitStack() as watches:
         for watch in list(_resize_watches):
             watches.enter_context(watch(storage, size))
@@ -193,7 +193,7 @@ class ResizesWatched:
 
     def __enter__(self):
         _resize_watches.append(self.watch)
-        torch.UntypedStorage.resize_ = _watched_resize
+        torch.UntypedStorage.resize_ = _resize_with_watches
 
     def __exit__(self, *error):
         _resize_watches.remove(self.watch)
@@ -223,7 +223,7 @@ class NewParametersNoticed:
         torch.nn.Parameter.__new__ = self.original
 
 
-class SavedTensorsHooksReplaced:
+class PackHookReplacement:
     """`with SavedTensorsHooksReplaced(replace):` has `replace(hooks)` entered instead of `hooks`.
 
     Private: that torch itself, too, enters its hooks by saved_tensors_hooks.__enter__, and that
@@ -278,7 +278,7 @@ def recorded_by_flight_recorder(group) -> list[dict]:
 
 
 @contextlib.contextmanager
-def as_world(group):
+def override_default_group(group):
     """Within it, on the ranks of `group`, these are all ranks there are.
 
     They have to be the first ones, so that they keep their numbers. Private: the default group, and

@@ -10,19 +10,19 @@ def wrap(text, mark="", deeper=0) -> list[str]:
 
     deeper  by so many columns what goes on with an indented line is indented more than that
     """
-    parts = [part for line in text.splitlines() for part in before_source(line, len(mark))]
+    parts = [part for line in text.splitlines() for part in split_source_line(line, len(mark))]
     lines = [
         line
         for part in parts
         for line in textwrap.wrap(
-            part, COLUMNS - len(mark), subsequent_indent=" " * deepened(part, deeper),
+            part, COLUMNS - len(mark), subsequent_indent=" " * deepen_indent(part, deeper),
             break_long_words=False, break_on_hyphens=False,
         )
     ]  # fmt: skip
     return [(mark if i == 0 else " " * len(mark)) + line for i, line in enumerate(lines)]
 
 
-def before_source(line, columns) -> list[str]:
+def split_source_line(line, columns) -> list[str]:
     """A line that ends with one of a program, as two lines where it is too long for one."""
     where, colon, source = line.partition("():  ")
     if not colon or len(line) + columns <= COLUMNS:
@@ -30,7 +30,7 @@ def before_source(line, columns) -> list[str]:
     return [f"{where}():", f"{' ' * (indent_of(line) + 4)}{source}"]
 
 
-def deepened(line, columns) -> int:
+def deepen_indent(line, columns) -> int:
     indent = indent_of(line)
     return indent + columns if indent else 0
 

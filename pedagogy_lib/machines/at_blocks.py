@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 
 
-class AtBlocks:
+class FaultTrigger:
     """Counts how often blocks begin, and wishes for what is planned, before the block begins.
 
     planned  [(label, nth, name, arguments), …] for this rank

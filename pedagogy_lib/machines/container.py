@@ -36,7 +36,7 @@ def cores_granted() -> float | None:
     return quota / period if quota and period else None
 
 
-def shared_bytes() -> int | None:
+def read_shm_bytes() -> int | None:
     """The size of the memory in which processes share files; None where there is no such place."""
     try:
         return shutil.disk_usage(SHARED).total

@@ -19,7 +19,7 @@ class History:
         self.last, self.before = {}, {}  # a card that replaces another one counts from 0
         self.look()
 
-    def until_next(self) -> float:
+    def compute_timeout(self) -> float:
         return max(0.0, self.times[-1] + self.period - time.perf_counter())
 
     def look(self):
@@ -35,8 +35,8 @@ class History:
                 number = self.ports.get(port)
                 if number is not None:  # what comes into the switch, the machine has sent
                     into, out = (int(counts.split()[column]) for column in (0, 8))
-                    sent[number] += self.continued("sent", port, into)
-                    received[number] += self.continued("received", port, out)
+                    sent[number] += self.accumulate_count("sent", port, into)
+                    received[number] += self.accumulate_count("received", port, out)
                     seen.add(port)
         for port in self.ports.keys() - seen:  # its machine has been killed
             sent[self.ports[port]] += self.so_far("sent", port)
@@ -52,7 +52,7 @@ class History:
     def so_far(self, way, port) -> int:
         return self.before.get((way, port), 0) + self.last.get((way, port), 0)
 
-    def continued(self, way, port, count) -> int:
+    def accumulate_count(self, way, port, count) -> int:
         key = way, port
         if count < self.last.get(key, 0):
             self.before[key] = self.before.get(key, 0) + self.last[key]

@@ -117,7 +117,7 @@ class Machines(Faults):
         return [[rank for rank, at in enumerate(places) if at == machine]
                 for machine in range(self.count)]  # fmt: skip
 
-    def planned_for(self, rank, world_size) -> list[tuple]:
+    def list_block_faults(self, rank, world_size) -> list[tuple]:
         """[(label, nth, name, arguments), …]: what is to happen as blocks begin on this rank."""
         first = [ranks[0] for ranks in self.ranks_of_each(world_size)]
         return [(one.at_block, one.nth, one.wish.name, one.wish.arguments) for one in self.plan

@@ -23,7 +23,7 @@ class State:
     revived: tuple[int, ...] = ()
     has_ended: bool = False  # the network itself: somebody has killed the process that holds it
 
-    def killed_with(self, rank) -> int | None:
+    def find_killed_machine(self, rank) -> int | None:
         """The machine that a rank was killed with, if it was."""
         killed = (*self.killed, *self.revived)
         return next((m for m in killed if rank in self.ranks[m]), None)

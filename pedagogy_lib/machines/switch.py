@@ -134,7 +134,7 @@ class Network:
         line = control.makefile("rw")
         self.selector.register(control, selectors.EVENT_READ)
         while True:
-            for key, _ in self.selector.select(self.history and self.history.until_next()):
+            for key, _ in self.selector.select(self.history and self.history.compute_timeout()):
                 if key.data:
                     key.data()
                 elif not self.answer(line):

@@ -71,7 +71,7 @@ def sending(x, n, position):
     return x, 0
 
 
-def receiving(x, n, position):
+def receive_share(x, n, position):
     return 0, x
 
 
@@ -98,8 +98,8 @@ RULES = {
         "gather_": Rule("gather", 1, 2, 3, all_to_root),
         "scatter_": Rule("scatter", 0, 2, 3, root_to_all),
         "send": Rule("send", 0, 1, 2, sending),
-        "recv_": Rule("recv", 0, 1, 2, receiving),
-        "recv_any_source_": Rule("recv", 0, 1, None, receiving),
+        "recv_": Rule("recv", 0, 1, 2, receive_share),
+        "recv_any_source_": Rule("recv", 0, 1, None, receive_share),
     },
     # What DTensor calls.
     "_c10d_functional": {

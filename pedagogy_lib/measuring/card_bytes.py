@@ -52,7 +52,7 @@ class CardCounter:
     def attempt(self) -> tuple[int, int, int]:
         """(what the card carried meanwhile, sent, received)"""
         before = self.carried()
-        waiting = self.in_connections() + self.in_queue()
+        waiting = self.sum_unsent_bytes() + self.sum_queue_bytes()
         after = self.carried()
         moved = after[0] - before[0]
         return moved, before[0] + moved // 2 + waiting, after[1]
@@ -63,17 +63,17 @@ class CardCounter:
             counts = [text.split() for name, _, text in lines if name.strip() in self.cards]
         return tuple(sum(int(of[column]) for of in counts) for column in (SENT, RECEIVED))
 
-    def in_queue(self) -> int:
+    def sum_queue_bytes(self) -> int:
         """Bytes in the cards' queues."""
-        return sum(map(self.in_queue_of, self.indices))
+        return sum(map(self.read_queue_bytes, self.indices))
 
-    def in_queue_of(self, index) -> int:
+    def read_queue_bytes(self, index) -> int:
         """Where queues lie in each other, the innermost has all bytes."""
         answers = dump(self.routes, GET_QUEUE, QUEUE.pack(0, index, 0, 0, 0))
         own = [answer for answer in answers if QUEUE.unpack_from(answer)[1] == index]
         return max((backlog_of(answer[QUEUE.size :]) for answer in own), default=0)
 
-    def in_connections(self) -> int:
+    def sum_unsent_bytes(self) -> int:
         """Bytes that ranks of this machine have handed over, and that have not left for another."""
         wish = CONNECTIONS.pack(
             socket.AF_INET, socket.IPPROTO_TCP, 1 << (LINUX_INFO - 1), BUT_LISTENING
@@ -102,17 +102,17 @@ def messages(data) -> Iterator[tuple[int, bytes]]:
     while data:
         length, kind, *_ = HEAD.unpack_from(data)
         yield kind, data[HEAD.size : length]
-        data = data[aligned(length) :]
+        data = data[align_length(length) :]
 
 
 def attributes(data) -> Iterator[tuple[int, bytes]]:
     while len(data) >= ATTRIBUTE.size:
         length, kind = ATTRIBUTE.unpack_from(data)
         yield kind, data[ATTRIBUTE.size : length]
-        data = data[aligned(length) :]
+        data = data[align_length(length) :]
 
 
-def aligned(length) -> int:
+def align_length(length) -> int:
     return (length + 3) & ~3
 
 
@@ -160,13 +160,13 @@ def card_of(ranks, uses, bytes_per_second) -> Card:
     """
     own = [use for rank in ranks for use in uses[rank] if use.card is not None]
     sent, received = (
-        covered([(use.card[0][way], use.card[1][way]) for use in own]) for way in (0, 1)
+        measure_union([(use.card[0][way], use.card[1][way]) for use in own]) for way in (0, 1)
     )
-    seconds = covered([(use.start, use.end) for of_rank in uses for use in of_rank])
+    seconds = measure_union([(use.start, use.end) for of_rank in uses for use in of_rank])
     return Card(list(ranks), sent, received, seconds, bytes_per_second)
 
 
-def covered(spans):
+def measure_union(spans):
     """How much of a line these spans cover together: what several of them cover counts once."""
     total, reached = 0, None
     for begin, end in sorted(spans):

@@ -30,10 +30,10 @@ class Connections:
     def __init__(self):
         self.known = {}  # {the kernel's name of it: (here, there, group)}
         self.note(WORLD)
-        watch_new_groups(self.around_group)
+        watch_new_groups(self.watch_group)
 
     @contextlib.contextmanager
-    def around_group(self, description):
+    def watch_group(self, description):
         self.note("")
         yield
         self.note(group_name(description))
@@ -69,7 +69,7 @@ def traffic_of(uses, wire, places, group=None) -> list[list[int]]:
     group   through groups of this name alone
     """
     matrix = [[0] * len(uses) for _ in uses]
-    flows = measured_flows(uses, places) if wire == "measured" else counted_flows(uses)
+    flows = yield_measured_flows(uses, places) if wire == "measured" else yield_counted_flows(uses)
     for rank, peer, name, sent in flows:
         if group in (None, name):
             matrix[rank][peer] += sent
@@ -86,7 +86,7 @@ def groups_of(uses, wire) -> list[str]:
     return [name for name in dict.fromkeys(names) if name]
 
 
-def measured_flows(uses, places):
+def yield_measured_flows(uses, places):
     """Yield (from, to, group, bytes): the other end of a flow is the rank that has it as its own.
 
     Two machines may have loopbacks of the same address; what crosses machines has others.
@@ -104,7 +104,7 @@ def measured_flows(uses, places):
                 yield rank, peer, flow.group, flow.sent_bytes
 
 
-def counted_flows(uses):
+def yield_counted_flows(uses):
     """Yield the same from the calls, each of which shares out evenly what it sends."""
     for rank, of_rank in enumerate(uses):
         for call in (call for use in of_rank for call in use.calls):

@@ -20,14 +20,14 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from ..basics.torch_private import (
     NewParametersNoticed,
     OperatorMode,
+    PackHookReplacement,
     ResizesWatched,
-    SavedTensorsHooksReplaced,
     hook_first,
 )
 from .bytes_of_calls import RULES, Call, calls_of, tensors_in
 from .memory_log import KINDS, Log
-from .reachable_tensors import Reachable, saved_by_graphs_of
-from .saved_tensors import Saved, restore
+from .reachable_tensors import Reachable, find_saved_tensors
+from .saved_tensors import SavedTensor, restore
 from .tensor_memory import (
     bytes_in_memory,
     is_of_parameter,
@@ -39,7 +39,7 @@ from .tensor_memory import (
 PLAIN = (torch.Tensor,)
 
 
-class TrackedStorage(weakref.ref):
+class StorageRef(weakref.ref):
     """One storage: a weak reference to it, which calls `on_free(tracked)` when it is freed."""
 
     __slots__ = ("changed", "key", "kind", "marked", "nbytes", "saved")
@@ -58,7 +58,7 @@ class MemoryTracker(OperatorMode):
 
     def __init__(self):
         super().__init__()
-        self.storages: dict[int, TrackedStorage] = {}
+        self.storages: dict[int, StorageRef] = {}
         self.log = Log()  # outside of blocks: one that nobody reads
         self.calls: list[Call] = []
         self.active = False
@@ -68,14 +68,14 @@ class MemoryTracker(OperatorMode):
             NewParametersNoticed(self.note),
             self,
             saved_tensors_hooks(self.keep, restore),
-            SavedTensorsHooksReplaced(self.noting_hooks),  # entered last: not for the tracker's own
+            PackHookReplacement(self.wrap_hooks),  # entered last: not for the tracker's own
         )
 
     def start(self):
         """Begin a log with everything that is alive now."""
         self.active = True
         self.gradient_hooks = {}  # by the id of their leaf
-        self.step_hook = register_optimizer_step_post_hook(self.on_optimizer_step)
+        self.step_hook = register_optimizer_step_post_hook(self.note_optimizer_step)
         self.calls = []
         self.find_everything()
         self.log = Log()
@@ -113,18 +113,18 @@ class MemoryTracker(OperatorMode):
             self.track(result)
         return result
 
-    def track(self, tensor) -> TrackedStorage:
+    def track(self, tensor) -> StorageRef:
         """The storage behind `tensor`, noted as born or resized now if that is new."""
         storage = tensor.untyped_storage()
         tracked = self.storages.get(id(storage))
         if tracked is None:
-            tracked = self.storages[id(storage)] = TrackedStorage(storage, self.on_free)
+            tracked = self.storages[id(storage)] = StorageRef(storage, self.note_free)
             self.log.add(tracked, tracked.nbytes)
         elif tracked.nbytes != storage.nbytes() and tracked.nbytes != bytes_in_memory(storage):
             self.change_size(tracked, storage.nbytes())
         return tracked
 
-    def on_free(self, tracked):
+    def note_free(self, tracked):
         del self.storages[tracked.key]
         self.log.add(tracked, None)
 
@@ -165,7 +165,7 @@ class MemoryTracker(OperatorMode):
         for tracked in storages:
             tracked.saved += 1
             self.give_role(tracked, kind)
-        return Saved(tensor, storages, self.let_go)
+        return SavedTensor(tensor, storages, self.let_go)
 
     def let_go(self, storages):
         for tracked in storages:
@@ -179,7 +179,7 @@ class MemoryTracker(OperatorMode):
             tracked.changed = True
             self.change(tracked, "other")
 
-    def noting_hooks(self, hooks):
+    def wrap_hooks(self, hooks):
         """Other hooks, such as those of activation checkpointing, that also note what they keep.
 
         Of nested hooks autograd calls the innermost alone, so it does not call the tracker's.
@@ -197,7 +197,7 @@ class MemoryTracker(OperatorMode):
             for kept in tensors_in(packed):
                 self.note_role(kept, "activations")
 
-    def on_optimizer_step(self, optimizer, args, kwargs):
+    def note_optimizer_step(self, optimizer, args, kwargs):
         self.note_optimizer(optimizer)
 
     def on_gradient(self, parameter):
@@ -214,7 +214,7 @@ class MemoryTracker(OperatorMode):
         for thing in found:
             self.note(thing)
         kept = set()
-        for tensor in saved_by_graphs_of(found):
+        for tensor in find_saved_tensors(found):
             self.note_role(tensor, "activations")
             kept.update(self.track(plain) for plain in plain_tensors(tensor))
         for tracked in list(self.storages.values()):

@@ -40,7 +40,7 @@ def film(x: torch.Tensor):
         frame()
         seen.moves.append(place_in(x, tensor))
         seen.lengths.append(tensor.numel())
-        seen.peers.append(dst if group_dst is None else in_the_world(group, group_dst))
+        seen.peers.append(dst if group_dst is None else find_global_rank(group, group_dst))
         return real_isend(tensor, dst, group, tag, group_dst)
 
     def irecv(tensor, src=None, group=None, tag=0, group_src=None):
@@ -48,14 +48,14 @@ def film(x: torch.Tensor):
         if begin is not None:
             coming[number] = begin, tensor.flatten().tolist()
         work = real_irecv(tensor, src, group, tag, group_src)
-        return Receiving(work, ended=lambda: coming.pop(number, None))
+        return RecvWork(work, ended=lambda: coming.pop(number, None))
 
     with replaced(isend=isend, irecv=irecv):
         yield seen
     frame()
 
 
-class Receiving:
+class RecvWork:
     """What irecv returned. A fast sender's data may be in the tensor long before its `wait`."""
 
     def __init__(self, work, ended):
@@ -70,7 +70,7 @@ class Receiving:
         return getattr(self.work, name)
 
 
-def in_the_world(group, place) -> int:
+def find_global_rank(group, place) -> int:
     return place if group is None else dist.get_global_rank(group, place)
 
 

@@ -33,7 +33,7 @@ class Request:
         return self.future.done()
 
 
-class InTurn:
+class NcclOrder:
     """What stands in the place of torch.distributed's calls.
 
     one_order  whether a rank has one order for all peers in a group
@@ -97,6 +97,6 @@ def messages_in_turn(one_order=False, **others):
     one_order  whether a rank has one order for all peers in a group
     others     further functions in the place of torch.distributed's
     """
-    order = InTurn(one_order)
+    order = NcclOrder(one_order)
     with replaced(**{name: getattr(order, name) for name in NAMES}, **others):
         yield

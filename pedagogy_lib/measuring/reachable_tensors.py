@@ -23,7 +23,7 @@ class Reachable:
     def find(self) -> list:
         if self.old is None:
             self.old = []
-            gc.callbacks.append(self.before_collection)
+            gc.callbacks.append(self.remember_young)
             for generation in (1, 2):
                 self.remember(gc.get_objects(generation=generation))
         # The young ones first: asking for them may itself make them old.
@@ -31,7 +31,7 @@ class Reachable:
         self.old = [ref for ref in self.old if ref() is not None]
         return young + [thing for ref in self.old if (thing := ref()) is not None]
 
-    def before_collection(self, phase, info):
+    def remember_young(self, phase, info):
         if phase == "start":
             self.remember(gc.get_objects(generation=0))
 
@@ -50,7 +50,7 @@ def tensors_and_optimizers_in(objects):
     return list(itertools.compress(objects, map(kinds.__contains__, map(type, objects))))
 
 
-def saved_by_graphs_of(things):
+def find_saved_tensors(things):
     """Tensors kept by autograd graphs that were recorded while nobody watched."""
     tensors = [thing for thing in things if isinstance(thing, torch.Tensor)]
     nodes = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]

@@ -14,7 +14,7 @@ from .card_bytes import CardCounter
 from .connections import Connections
 from .memory_log import KINDS, Log, peaks_of, thin_out
 from .memory_tracker import MemoryTracker
-from .uses import Covered, OpenUse, Use
+from .uses import LogSlice, OpenUse, Use
 from .wire_bytes import bytes_between, kernel_counts, wire_bytes
 
 MANY_EVENTS = 20_000  # in logs whose peaks are not worked out yet
@@ -43,10 +43,10 @@ def measure(label: str, memory: bool = True, wire: bool = True):
         raise LaunchError(
             f'the label of a block is a text, as in measure("step"), not {brief(label)}'
         )
-    return Measured(label, memory, wire)
+    return MeasureContext(label, memory, wire)
 
 
-class Measured(contextlib.ContextDecorator):
+class MeasureContext(contextlib.ContextDecorator):
     """What `measure` returns; it may be kept and entered again."""
 
     def __init__(self, label, memory, wire):
@@ -100,7 +100,7 @@ def block_of(error: BaseException | None = None) -> str:
 
 
 @contextlib.contextmanager
-def slowed_down_by(text: str):
+def note_slowdown(text: str):
     """Within it, blocks note how links, or computing, are slowed down."""
     before = _recorder.slowed_by
     _recorder.slowed_by = f"{before}; {text}" if before else text
@@ -136,11 +136,11 @@ class Recorder:
         self.tracker = MemoryTracker()
         self.uses: list[Use] = []
         self.open: dict[tuple[str, int], OpenUse] = {}  # by label and thread
-        self.logs: list[tuple[Log, list[Covered]]] = []  # whose peaks are not worked out yet
+        self.logs: list[tuple[Log, list[LogSlice]]] = []  # whose peaks are not worked out yet
         self.waiting_events = 0  # in these logs
         self.slowed_by = ""  # how links, or computing, are slowed down now
         self.ways_of_slowing: list[str] = []  # all of them so far
-        self.covered: list[Covered] = []  # within the outermost block that is open
+        self.covered: list[LogSlice] = []  # within the outermost block that is open
         self.followed_thread = None  # whose operations the tracker sees
         # The last one's id(), and the block that it left first. Not the error itself: its traceback
         # would keep a process group, whose connections stay open until nobody has it any more.
@@ -224,7 +224,7 @@ class Recorder:
         ended = Use(use.label, use.start, end, sent, received, calls, flows, links, card)
         self.uses.append(ended)
         if followed and self.tracker.active:
-            self.covered.append(Covered(ended, slice(use.first_event, len(use.log) + 1)))
+            self.covered.append(LogSlice(ended, slice(use.first_event, len(use.log) + 1)))
         if use.is_outermost:
             self.end_log(use.log)
 

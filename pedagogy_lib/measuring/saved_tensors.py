@@ -10,7 +10,7 @@ MODIFIED_MESSAGE = (
 )
 
 
-class Saved:
+class SavedTensor:
     """A tensor that an autograd node keeps for the backward.
 
     storages  what the tracker knows of its memory
@@ -20,14 +20,14 @@ class Saved:
     __slots__ = ("let_go", "storages", "tensor", "version")
 
     def __init__(self, tensor, storages, let_go):
-        self.tensor, self.version = without_history(tensor), version_of(tensor)
+        self.tensor, self.version = detach_tensor(tensor), version_of(tensor)
         self.storages, self.let_go = storages, let_go
 
     def __del__(self):
         self.let_go(self.storages)
 
 
-def without_history(tensor):
+def detach_tensor(tensor):
     """Its values; a node that saves its own output would otherwise keep itself alive for ever."""
     if tensor.is_leaf:
         return tensor

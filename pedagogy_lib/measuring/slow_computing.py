@@ -12,7 +12,7 @@ from ..basics.errors import WrongInput
 from ..basics.torch_private import OperatorMode
 from ..schedules.simulations import of_stage
 from ..schedules.timelines import LABELS
-from .recorder import measure, slowed_down_by
+from .recorder import measure, note_slowdown
 
 PRODUCTS = ("aten.mm.default", "aten.addmm.default")  # their last two arguments are the factors
 
@@ -60,7 +60,7 @@ def paced(seconds=None):
     def around(action):
         stage = action[2] * dist.get_world_size() + dist.get_rank()
         least = of_stage(seconds, action[0], stage) if seconds else 0.0
-        note = slowed_down_by("computing emulated") if least else contextlib.nullcontext()
+        note = note_slowdown("computing emulated") if least else contextlib.nullcontext()
         with note, measure(LABELS[action[0]], memory=False, wire=False):
             end = time.perf_counter() + least
             yield

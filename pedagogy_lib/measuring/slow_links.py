@@ -68,7 +68,7 @@ def throttle(
     _uses["links"] += 1
     link = Link(f"{folder}/link-{_uses['links']}", speeds, node_size or dist.get_world_size())
     dist.barrier()
-    with recorder.slowed_down_by(link.text()), replaced(isend=link.isend, irecv=link.irecv):
+    with recorder.note_slowdown(link.text()), replaced(isend=link.isend, irecv=link.irecv):
         yield
         dist.barrier()
 

@@ -65,7 +65,7 @@ class Use:
     memory: tuple[np.ndarray, np.ndarray] | None = None
 
 
-class Covered(NamedTuple):
+class LogSlice(NamedTuple):
     """A use that a log of memory covers, and the rows of `Log.bytes_by_kind` inside of it."""
 
     use: Use

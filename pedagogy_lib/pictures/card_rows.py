@@ -58,7 +58,7 @@ def full_speed(run) -> float:
     return max(float(most / (steps[1] - steps[0])), 1.0)
 
 
-def told_cards(run, full) -> str:
+def describe_cards(run, full) -> str:
     """For readers who do not see the rows."""
     totals = [f"card {number} sent {format_bytes(sent)}, received {format_bytes(received)}"
               for number, (sent, received) in enumerate(zip(run.cards.sent[-1],

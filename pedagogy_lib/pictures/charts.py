@@ -160,7 +160,7 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
     crowded = len(x) * len(lines) > MOST_DOTS
     for name, values in lines.items():
         joined = "none" if curves else "-"  # beside a curve, dots alone
-        later, size = hidden_by(name, lines), 3 if crowded else 6
+        later, size = count_coincident_lines(name, lines), 3 if crowded else 6
         axes.plot(x, values, marker="o", ls=joined, color=colors[name], label=name,
                   linewidth=1.5 + 3 * later, markersize=size + 4 * later)  # fmt: skip
     set_scales(axes, x, logarithmic)
@@ -209,7 +209,7 @@ def add_legend(axes, place, one_theory):
     axes.legend(handles, names, **place)
 
 
-def hidden_by(name, lines) -> int:
+def count_coincident_lines(name, lines) -> int:
     """How many later lines lie on this one: so much wider it has to be, to be seen."""
     after = list(lines)[list(lines).index(name) + 1 :]
     return sum(np.allclose(lines[name], lines[other], rtol=0.02, atol=0) for other in after)

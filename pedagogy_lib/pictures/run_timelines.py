@@ -6,7 +6,7 @@ from matplotlib.patches import Patch
 
 from ..basics.errors import need
 from ..basics.units import counted, format_range, format_seconds
-from .card_rows import draw_cards, draw_events, full_speed, told_cards
+from .card_rows import describe_cards, draw_cards, draw_events, full_speed
 from .legends import legend_above
 from .rank_rows import BAR, ROW_INCHES, need_run, rank_rows
 from .style import BEHIND, CENTERED, RED, Picture, colors_of, in_course_style, label_ink
@@ -51,17 +51,17 @@ def plot_timeline(run, labels=None, title="", below=(), cards=False, until=None)
     if not all_named:
         legend_above(axes, patches_of(colors))
     axes.set_xlim(0, (until or seconds) * 1e3)
-    axes.set_xlabel("time (ms)" + told_links(blocks))
+    axes.set_xlabel("time (ms)" + describe_links(blocks))
     axes.set_title(title, pad=10 if all_named else 28)
     ranks = counted(run.world_size, "rank")
     alt = f"Timeline of {ranks} over {format_seconds(seconds)}: {told(blocks, below)}"
     if cards:
         full = full_speed(run)
         draw_cards(axes, run.cards, full, whole, first_row=run.world_size)
-        alt += f"; {told_cards(run, full)}"
+        alt += f"; {describe_cards(run, full)}"
     if run.cards:
         draw_events(axes, run.cards.events, whole, row=run.world_size)
-        alt += told_events(run.cards.events, whole)
+        alt += describe_events(run.cards.events, whole)
     alt += draw_deaths(axes, run.lost, whole)
     return Picture(figure, alt)
 
@@ -74,7 +74,7 @@ def patches_of(colors) -> list[Patch]:
     return [Patch(color=color, label=", ".join(labels)) for color, labels in names.items()]
 
 
-def told_events(events, whole) -> str:
+def describe_events(events, whole) -> str:
     """What happened to the machines, by the clock of the picture's axis."""
     shown = [(at - whole[0], words) for at, words in events if whole[0] <= at <= whole[1]]
     return "".join(f"; at {at:.2f} s: {words}" for at, words in shown)
@@ -142,7 +142,7 @@ def contains(outer, inner) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1] and outer != inner
 
 
-def told_links(blocks) -> str:
+def describe_links(blocks) -> str:
     """Time on slowed-down links is no property of this machine: every picture of it says so."""
     return "".join(f"; {text}" for text in sorted({b.links for b in blocks if b.links}))
 

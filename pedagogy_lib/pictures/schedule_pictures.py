@@ -34,7 +34,7 @@ def plot_schedule(timelines, title="", most_inches=None) -> Picture:
                or rows, which are simulated
     most_inches  for the rows of a timeline: where there are many, they are lower
     """
-    named = named_timelines(timelines)
+    named = name_timelines(timelines)
     units = {one.unit for one in named.values()}
     need(
         len(units) == 1, "one picture has one scale: give simulate() seconds, as measured ones are"
@@ -45,7 +45,7 @@ def plot_schedule(timelines, title="", most_inches=None) -> Picture:
     for axes, (name, one) in zip(grid, named.items()):
         draw_timeline(axes, one, factor)
         axes.set_title(name, fontsize=9.5, pad=4)
-        axes.set_title(told_bubble(one), loc="right", fontsize=8, fontweight="normal", pad=4)
+        axes.set_title(describe_bubble(one), loc="right", fontsize=8, fontweight="normal", pad=4)
     conditions = dict.fromkeys(text for one in named.values() for text in one.conditions)
     grid[-1].set_xlabel("; ".join([f"time ({unit})", *conditions]))
     grid[-1].set_xlim(0, factor * longest)
@@ -64,7 +64,7 @@ def figure_for(timelines, most_inches):
     return figure, grid[:, 0]
 
 
-def named_timelines(timelines) -> dict[str, Timeline]:
+def name_timelines(timelines) -> dict[str, Timeline]:
     if isinstance(timelines, dict):
         need(timelines, "give plot_schedule() at least one timeline: simulate(rows)")
         return {name: as_timeline(one) for name, one in timelines.items()}
@@ -82,7 +82,7 @@ def scale(unit, longest) -> tuple[float, str]:
     return (1.0, "s") if longest >= 2 else (1e3, "ms")
 
 
-def told_bubble(one) -> str:
+def describe_bubble(one) -> str:
     share, over = f"{one.idle_share:.1%}", f"{one.overhead:.1%}"
     return f"{one.note} · idle: {share} of the whole, {over} over the ideal"
 
@@ -177,8 +177,9 @@ def legend_of(timelines) -> list[Patch]:
 
 def alt_of(named, title) -> str:
     parts = [
-        f"{name}: {counted(one.ranks, 'rank')}, {one.length}, {told_bubble(one)}, "
-        f"at most {told_kept(one)} micro-batches kept" + "".join(f", {x}" for x in one.conditions)
+        f"{name}: {counted(one.ranks, 'rank')}, {one.length}, {describe_bubble(one)}, "
+        f"at most {describe_in_flight(one)} micro-batches kept"
+        + "".join(f", {x}" for x in one.conditions)
         for name, one in named.items()
     ]
     return f"{title}. ".removeprefix(". ") + "; ".join(part.removeprefix(": ") for part in parts)
@@ -189,6 +190,6 @@ def told_of(one, rank) -> str:
     return f"{one.most_kept[rank]}" + (f"/{one.chunks}" if one.chunks > 1 else "")
 
 
-def told_kept(one) -> str:
+def describe_in_flight(one) -> str:
     kept = [told_of(one, rank) for rank in range(one.ranks)]
     return ", ".join(kept if len(kept) <= MOST_NAMED else [*kept[:3], "…", kept[-1]])

@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
-from ..basics.errors import ToldBriefly, WrongInput, need
+from ..basics.errors import BriefError, WrongInput, need
 from ..basics.screen import someone_watches
 from ..basics.units import brief
 from .as_html import html_of
@@ -178,16 +178,16 @@ def in_course_style(draw: Callable[Arguments, Picture]) -> Callable[Arguments, P
     """
 
     @functools.wraps(draw)
-    def styled(*args, **kwargs):
+    def draw_in_style(*args, **kwargs):
         try:
             with matplotlib.style.context(STYLE):
                 return draw(*args, **kwargs)
-        except ToldBriefly:
+        except BriefError:
             raise
         except Exception as error:
             raise WrongInput(cannot_draw(f"{draw.__name__}()", error)) from error
 
-    return styled
+    return draw_in_style
 
 
 def cannot_draw(what, error) -> str:

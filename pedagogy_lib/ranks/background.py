@@ -12,7 +12,7 @@ from .settings import need_function
 LOOK_SECONDS = 0.1
 
 
-def begin(fn, *args, **settings) -> "Running":
+def begin(fn, *args, **settings) -> "BackgroundLaunch":
     """Begin a launch, and go on at once: `begin(step, machines=Machines(2)).result()`.
 
     It takes what `launch` takes. While it runs, `running.unplug(1)` pulls the cable of a machine,
@@ -20,12 +20,12 @@ def begin(fn, *args, **settings) -> "Running":
     `Run`, and raises what `launch` would; `running.stop()` ends it.
     """
     need_function(fn, "begin")
-    if under_torchrun.started_this_process():
+    if under_torchrun.is_torchrun_launched():
         raise LaunchError("begin() is for notebooks: in a program of torchrun, call launch()")
-    return Running(job_for(fn, args, **settings), function_packing.pack(fn, args))
+    return BackgroundLaunch(job_for(fn, args, **settings), function_packing.pack(fn, args))
 
 
-class Running(Faults):
+class BackgroundLaunch(Faults):
     """A launch in the background."""
 
     def __init__(self, job, data):

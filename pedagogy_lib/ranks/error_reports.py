@@ -10,7 +10,7 @@ import cloudpickle
 
 from .call_stack import is_library, place_of, steps_of_traceback
 from .pickling import said_by
-from .reports import Failed
+from .reports import FailureReport
 
 MOST_CHARACTERS = 2000  # of a message, which may hold a whole tensor
 MOST_LINES = 10  # with what belongs to an error
@@ -22,21 +22,21 @@ class CannotBegin(Exception):
     """A rank has failed before the learner's function. The message says all that is to be told."""
 
 
-def failed_with(error, block="") -> Failed:
+def report_failure(error, block="") -> FailureReport:
     """What the notebook needs to tell this error in the learner's own lines.
 
     block  the label of the innermost `measure` that it has left
     """
     at = time.perf_counter()
     if isinstance(error, CannotBegin):
-        return Failed(str(error), None, None, at)
+        return FailureReport(str(error), None, None, at)
     exception = packed(error)
     place = place_of(steps_of_traceback(error.__traceback__), block)
     place = None if place is None or is_library(place.filename) else place
-    lines = [f"raised {words_of(error)}", *belonging_to(error)]
+    lines = [f"raised {words_of(error)}", *list_error_details(error)]
     if isinstance(error, MemoryError) and place is None and not str(error):
         lines.append(NO_LINE)  # Python drops lines of a traceback for which it has no memory
-    return Failed("\n  ".join(lines), exception, place, at)
+    return FailureReport("\n  ".join(lines), exception, place, at)
 
 
 def packed(error) -> bytes | None:
@@ -68,10 +68,10 @@ def at_most(seconds):
 
 def words_of(error) -> str:
     """The class of an error and its message, cut where it is very long."""
-    return f"{type(error).__name__}: {shortened(error)}".rstrip(": ")
+    return f"{type(error).__name__}: {truncate_text(error)}".rstrip(": ")
 
 
-def shortened(thing) -> str:
+def truncate_text(thing) -> str:
     """The text of an error or of a note, cut where it is very long."""
     try:
         text = str(thing)
@@ -81,10 +81,10 @@ def shortened(thing) -> str:
     return text if more <= 0 else f"{text[:MOST_CHARACTERS]}… ({more:,} characters more)"
 
 
-def belonging_to(error) -> list[str]:
+def list_error_details(error) -> list[str]:
     """The cause of an error, its notes, and the members of an ExceptionGroup: one line each."""
     notes = getattr(error, "__notes__", ())  # anybody may have put anything there
-    lines = [f"note: {shortened(note)}" for note in (notes if isinstance(notes, list) else ())]
+    lines = [f"note: {truncate_text(note)}" for note in (notes if isinstance(notes, list) else ())]
     if error.__cause__ is not None:
         lines.insert(0, f"caused by {words_of(error.__cause__)}")
     if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):  # Python 3.11 has it
@@ -103,7 +103,7 @@ def cannot_travel(value, error) -> Exception:
             "less of it"
         )
     return TypeError(
-        f"{kind} cannot travel to the notebook ({shortened(said_by(error))}); "
+        f"{kind} cannot travel to the notebook ({truncate_text(said_by(error))}); "
         "return numbers, strings, tensors, or lists and dicts of them"
     )
 

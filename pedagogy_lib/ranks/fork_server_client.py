@@ -231,7 +231,7 @@ def state_of_sources() -> list[tuple[str, int]]:
 _server: Server | None = None
 
 
-def shared_server() -> Server:
+def ensure_server() -> Server:
     """The one fork server of this process, started on first use."""
     global _server
     if _server is None or not _server.usable():
@@ -251,7 +251,7 @@ def take(server: Server):
 def warm_up():
     """Start the server without waiting for it."""
     with contextlib.suppress(LaunchError, OSError):  # the first launch will say it
-        shared_server()
+        ensure_server()
 
 
 @atexit.register

@@ -16,7 +16,7 @@ from .fork_server_client import ENVIRON, IDLE_SECONDS, Server
 LOOK_SECONDS = 0.01  # between two looks at whether it has ended
 
 
-class ForkedServer(Server):
+class WarmForkServer(Server):
     """Begin it in a process with one thread, where torch was imported under `ENVIRON`."""
 
     def __init__(self):

@@ -58,7 +58,7 @@ def pack_one_version(value) -> bytes:
     raise LaunchError("a lab is being saved all the time: launch when that has ended")
 
 
-def captured(fn) -> dict:
+def find_closure_vars(fn) -> dict:
     """Every outside name that `fn` uses, with its value."""
     fn = inspect.unwrap(fn)
     if not inspect.isfunction(fn):
@@ -87,8 +87,8 @@ def explain(fn, args, error) -> str:
         if not travels(value):
             held = f"`self.{name}` ({kind(value)}), which the launched function uses,"
             return f"{held} {CANNOT} ({said_by(error)})"
-    for name, value in captured(fn).items():
-        within = captured(value) if inspect.isfunction(value) else {}
+    for name, value in find_closure_vars(fn).items():
+        within = find_closure_vars(value) if inspect.isfunction(value) else {}
         if "get_ipython" in (name, *within):
             return MAGICS
         if not travels(value):
@@ -119,7 +119,7 @@ def travels(value) -> bool:
 
 def warn_of_large_names(fn):
     """Warn of outside names over a megabyte. Large arguments are passed on purpose."""
-    for name, value in captured(fn).items():
+    for name, value in find_closure_vars(fn).items():
         size = len(dumps(value)) if travels(value) else 0
         if size > WARN_BYTES:
             warnings.warn(

@@ -14,7 +14,7 @@ from ..machines.network import NetworkRun, network_for
 from ..machines.state import State
 from . import function_packing, under_torchrun
 from .devices import choose_device
-from .fork_server_client import ENVIRON, shared_server
+from .fork_server_client import ENVIRON, ensure_server
 from .losses import Losses
 from .preloading import needs_them
 from .rank_handle import RankHandle
@@ -64,7 +64,7 @@ def launch(
              `LaunchError` for what cannot travel, or the machine refuses. No process is left over.
     """
     need_function(fn, "launch")
-    if under_torchrun.started_this_process():
+    if under_torchrun.is_torchrun_launched():
         return under_torchrun.run(fn, args, device, seed)
     job = job_for(fn, args, world_size, device, timeout, seed, machines, replacements)
     return run_job(job, fn, args)
@@ -122,7 +122,7 @@ class Launch(RankListener):
     def run(self, data: bytes) -> Run:
         with refusals_told():
             self.open()
-            self.server = shared_server()
+            self.server = ensure_server()
             self.server.await_ready(lambda: self.progress.tick(IMPORTING))
             if self.machines:
                 self.network = network_for(self.machines)
@@ -200,7 +200,9 @@ class Launch(RankListener):
             "ranks": self.places.count(number),
             "network": self.network and self.network.networks[number],
             "user": self.network and self.network.user,
-            "planned": self.machines.planned_for(rank, self.world_size) if self.machines else [],
+            "planned": self.machines.list_block_faults(rank, self.world_size)
+            if self.machines
+            else [],
             "door": self.course and self.course.door,
         }
 
@@ -226,15 +228,15 @@ class Launch(RankListener):
         state = self.state()
         if not any(map(self.has_failed, self.ranks)) and not self.has_every_report():
             advice = state.told() or self.losses.advice()
-            raise HangError(self.ask_where(), self.told_time(), network=advice)
+            raise HangError(self.ask_where(), self.round_wait_time(), network=advice)
         self.listen_until(self.has_a_cause, CAUSE_SECONDS)
         self.listen_until(lambda: all(r.report or r.has_failed for r in self.ranks), GRACE_SECONDS)
         for handle in self.ranks:
-            handle.killed_with = state.killed_with(handle.rank)
+            handle.killed_with = state.find_killed_machine(handle.rank)
         failed = sorted((r for r in self.ranks if r.has_failed), key=RankHandle.blame)
         if len({r.failure() for r in failed}) == 1 and len(failed) == self.world_size > 1:
-            raise failed[0].as_exception(who=f"all {self.world_size} ranks")
-        raise failed[0].as_exception(failed[1:])
+            raise failed[0].build_error(who=f"all {self.world_size} ranks")
+        raise failed[0].build_error(failed[1:])
 
     def ask_where(self) -> dict:
         """Where each rank is; None for one that has returned."""

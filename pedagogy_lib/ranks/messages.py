@@ -80,7 +80,7 @@ class MessageReader:
         while self.take_part():
             if self.is_last:
                 parts, self.parts = self.parts, []
-                yield unpacked(parts)
+                yield unpickle_message(parts)
 
     def take_part(self) -> bool:
         """Whether one more part is complete; begins with it once its header has arrived."""
@@ -116,7 +116,7 @@ def memory_of(length):
         raise TooLarge(format_bytes(length)) from None
 
 
-def unpacked(parts):
+def unpickle_message(parts):
     try:
         return pickle.loads(parts[0], buffers=parts[1:])
     except Exception:

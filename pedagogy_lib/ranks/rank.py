@@ -17,14 +17,14 @@ import torch
 import torch.distributed as dist
 
 from ..machines import namespaces
-from ..machines.at_blocks import AtBlocks
+from ..machines.at_blocks import FaultTrigger
 from ..measuring import recorder
 from .call_stack import place_now
-from .error_reports import CannotBegin, cannot_travel, failed_with
+from .error_reports import CannotBegin, cannot_travel, report_failure
 from .messages import receive_exactly, receive_frame, send_message
 from .preloading import PRELOAD_WHEN_IDLE
 from .refusals import reason
-from .reports import Failed, IsAt, Reached, Returned
+from .reports import FailureReport, IsAt, ReturnReport, StageReport
 from .shared_gpus import send_through_the_cpu
 from .stages import BEGUN, JOINED, RETURNED, UNPACKED
 from .value_packing import pack
@@ -72,11 +72,11 @@ def main(connection, setup):
         report = live(channel, setup, payload)
     except BaseException as error:
         reserve.close()  # there may be no other memory to tell it with
-        report = failed_with(error, recorder.block_of(error))
+        report = report_failure(error, recorder.block_of(error))
     with contextlib.suppress(Exception):  # the learner may have closed it
         sys.stdout.flush()  # a last line may have no end
     if os.getpid() != pid:  # a child that the learner forked: the rank speaks for itself
-        os._exit(isinstance(report, Failed))
+        os._exit(isinstance(report, FailureReport))
     try:
         channel.send(report)
     except OSError as error:
@@ -123,17 +123,17 @@ def enter_folder(path):
         ) from None
 
 
-def live(channel, setup, payload) -> Returned:
+def live(channel, setup, payload) -> ReturnReport:
     """Unpack the learner's function, join the group, run it; returns the report on it."""
-    channel.send(Reached(BEGUN))
+    channel.send(StageReport(BEGUN))
     function, args = unpack(payload)
     del payload
-    channel.send(Reached(UNPACKED))
+    channel.send(StageReport(UNPACKED))
     join(setup)
-    channel.send(Reached(JOINED))
+    channel.send(StageReport(JOINED))
     work = Work(torch.device(setup["device"]), setup["began"], **instruments(setup["machine"]))
     value = work.run(function, args)
-    channel.send(Reached(RETURNED))
+    channel.send(StageReport(RETURNED))
     return work.report(value, pack)
 
 
@@ -157,7 +157,7 @@ def refuse_debugger(*args, **kwargs):
 
 def instruments(machine) -> dict:
     """What measures on a machine of its own, and what its plan foresees."""
-    planned = AtBlocks(machine["planned"], machine["door"]) if machine["planned"] else None
+    planned = FaultTrigger(machine["planned"], machine["door"]) if machine["planned"] else None
     cards = namespaces.cards_here() if machine["network"] else None
     return {"cards": cards, "before_block": planned}
 
@@ -262,10 +262,10 @@ class Work:
             torch.cuda.synchronize()
         return value
 
-    def report(self, value, pack) -> Returned:
+    def report(self, value, pack) -> ReturnReport:
         """What the notebook needs to build its Run; `pack` is to pack the value."""
         try:
-            return Returned(
+            return ReturnReport(
                 value=pack(value),
                 value_type=type(value).__name__,
                 uses=self.recorder.finish(),

@@ -19,7 +19,7 @@ from .call_stack import is_library, place_of, steps_of_dump
 from .messages import Garbage, MessageReader, TooLarge
 from .output import Output
 from .refusals import reason_in
-from .reports import Failed, IsAt, Returned, is_report
+from .reports import FailureReport, IsAt, ReturnReport, is_report
 from .stages import BEGUN, CUT_OFF, IS_STOPPED, PLACES, RETURNED, STAGES, STARTS, UNKNOWN, UNPACKED
 
 DEAD_OF_ABORT = signal.SIGABRT
@@ -48,8 +48,8 @@ class RankHandle:
         self.rank, self.dump = rank, dump
         self.pid = None
         self.stage = STARTS
-        self.report: Returned | None = None  # once it has returned
-        self.error: Failed | None = None  # once it has raised
+        self.report: ReturnReport | None = None  # once it has returned
+        self.error: FailureReport | None = None  # once it has raised
         self.status = None  # as os.waitpid gives it, once the rank has ended
         self.killed_with: int | None = None  # the machine that was killed, with all its ranks
         self.place = None  # its answer to ask_where()
@@ -108,7 +108,7 @@ class RankHandle:
             what = "\n".join([f"{first} ({OUTSIDE[BEGUN]})", *more])
         return what, place
 
-    def as_exception(self, others=(), who="") -> RankError:
+    def build_error(self, others=(), who="") -> RankError:
         """Its failure; `others` are the handles of ranks that failed later."""
         lost = {r.rank: r.error.place for r in others if r.has_lost_a_neighbour}
         own = {r.rank: r.failure() for r in others if r.error and not r.has_lost_a_neighbour}
@@ -179,9 +179,9 @@ class RankHandle:
         """Note what it reports. Raises Garbage for a message of any other kind."""
         if not is_report(message):
             raise Garbage
-        if isinstance(message, Returned):
+        if isinstance(message, ReturnReport):
             self.report = message
-        elif isinstance(message, Failed):
+        elif isinstance(message, FailureReport):
             self.error = message
         elif isinstance(message, IsAt):
             self.place = message.place
@@ -201,7 +201,7 @@ class RankHandle:
     def fail(self, what):
         """Note a failure that the rank cannot report itself."""
         if self.error is None and self.report is None:
-            self.error = Failed(what, exception=None, place=None, at=time.perf_counter())
+            self.error = FailureReport(what, exception=None, place=None, at=time.perf_counter())
 
     def has_come_to(self, stage) -> bool:
         return self.report is not None or STAGES.index(self.stage) >= STAGES.index(stage)

@@ -8,7 +8,7 @@ from .stages import STAGES
 
 
 @dataclass
-class Reached:
+class StageReport:
     """The rank has come to one of `STAGES`."""
 
     stage: str
@@ -22,7 +22,7 @@ class IsAt:
 
 
 @dataclass
-class Returned:
+class ReturnReport:
     """The learner's function has returned.
 
     value          what it returned: a pickle, and the large buffers that this leaves out
@@ -45,7 +45,7 @@ class Returned:
 
 
 @dataclass
-class Failed:
+class FailureReport:
     """The rank has failed.
 
     what       the end of a sentence that begins with the rank
@@ -60,11 +60,11 @@ class Failed:
     at: float
 
 
-KINDS = Reached, IsAt, Returned, Failed
+KINDS = StageReport, IsAt, ReturnReport, FailureReport
 
 
 def is_report(message) -> bool:
     """Whether it is one of these, and whole. What the learner's program may send is anything."""
     if type(message) not in KINDS or vars(message).keys() != {f.name for f in fields(message)}:
         return False
-    return not isinstance(message, Reached) or message.stage in STAGES
+    return not isinstance(message, StageReport) or message.stage in STAGES

@@ -41,7 +41,7 @@ class Block:
         self.calls = [[call for use in rank for call in use.calls] for rank in uses]
         self.memory = [[use.memory for use in rank if use.memory is not None] for rank in uses]
         self.peak_bytes = [highest([use.peak for use in rank if use.peak]) for rank in uses]
-        self.at_peak = [at_highest([use for use in rank if use.peak]) for rank in uses]
+        self.at_peak = [find_peak_bytes([use for use in rank if use.peak]) for rank in uses]
         slowed = max((use.links for rank in uses for use in rank), default="")
         self.links = "; ".join(filter(None, [machines and machines.text(), slowed]))
         self.cards = [
@@ -82,7 +82,7 @@ def highest(peaks) -> dict[str, int] | None:
     return {kind: max(peak[kind] for peak in peaks) for kind in (*KINDS, "total")}
 
 
-def at_highest(uses) -> dict[str, int] | None:
+def find_peak_bytes(uses) -> dict[str, int] | None:
     """The bytes of each kind when the sum of all was highest; None if there is no use."""
     return max(uses, key=lambda use: use.peak["total"]).at_peak if uses else None
 
@@ -182,7 +182,10 @@ class Run:
             [self.row(rank) for rank in range(min(self.world_size, SHOWN_RANKS))],
             title=self.title() + "".join(f" · wire bytes {how}" for how in sorted(wire)),
             note="\n".join(
-                filter(None, [self.what_is_hidden(), *self.told_cards(), *map(str, self.lost)])
+                filter(
+                    None,
+                    [self.what_is_hidden(), *self.describe_card_traffic(), *map(str, self.lost)],
+                )
             ),
             groups=[("", 2), *((label, 4) for label in labels)] if labels else (),
         )
@@ -193,7 +196,7 @@ class Run:
         hidden += [f"{counted(labels, 'more label')} (run.labels)"] * (labels > 0)
         return f"… and {' and '.join(hidden)}" if hidden else ""
 
-    def told_cards(self) -> list[str]:
+    def describe_card_traffic(self) -> list[str]:
         """A line for each label: what each machine's card has carried."""
         shown = [
             block for block in map(self._blocks.get, self.labels[:SHOWN_LABELS]) if block.cards

@@ -22,7 +22,7 @@ def send_through_the_cpu(device_type="cuda"):
         if not is_there(tensor, device_type):
             return irecv(tensor, *args, **kwargs)
         on_cpu = torch.empty_like(tensor, device="cpu")
-        return Copied(irecv(on_cpu, *args, **kwargs), on_cpu, tensor)
+        return CpuRecvWork(irecv(on_cpu, *args, **kwargs), on_cpu, tensor)
 
     put({"isend": send, "irecv": receive})
 
@@ -31,7 +31,7 @@ def is_there(tensor, device_type) -> bool:
     return isinstance(tensor, torch.Tensor) and tensor.device.type == device_type
 
 
-class Copied:
+class CpuRecvWork:
     """The request of a message that is copied to its tensor when somebody has waited for it."""
 
     def __init__(self, request, on_cpu, tensor):

@@ -22,7 +22,7 @@ from .value_packing import pack_whole
 VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
-def started_this_process() -> bool:
+def is_torchrun_launched() -> bool:
     """Whether torchrun (or a launcher that sets the same variables) started this process."""
     is_notebook = "ipykernel" in sys.modules  # where somebody only tries these variables out
     return not is_notebook and all(name in os.environ for name in VARIABLES)

@@ -9,7 +9,7 @@ import cloudpickle
 import torch
 
 from ..basics.errors import LaunchError
-from ..basics.torch_private import typed_storage, untyped_storage_of
+from ..basics.torch_private import make_typed_storage, untyped_storage_of
 from .messages import SMALL_BYTES
 from .pickling import Pickler, reduced
 
@@ -30,7 +30,7 @@ class ResultPickler(Pickler):
         if type(value) is torch.Tensor and needs_copy(value):
             return reduced(copy_of(value))
         if isinstance(value, torch.storage.TypedStorage):
-            return typed_storage, (untyped_storage_of(value), value.dtype)
+            return make_typed_storage, (untyped_storage_of(value), value.dtype)
         if isinstance(value, torch.UntypedStorage) and value.device.type == "cpu":
             return storage_in, (pickle.PickleBuffer(bytes_of(value).numpy()),)
         return super().reducer_override(value)

@@ -92,14 +92,14 @@ class RankListener(Listener):
             self.is_decided()
         )
 
-    def told_time(self) -> float:
+    def round_wait_time(self) -> float:
         """The seconds waited, for an error: the learner's own timeout, if it was about that."""
         near = self.waited < self.timeout + LOOK_SECONDS and self.waited >= self.timeout
         return self.timeout if near else round(self.waited, 1)
 
     def work_done(self) -> tuple[int, float]:
         """Bytes that have gone to ranks or come from them, and processor seconds."""
-        seconds = sum(processes.seconds_of(pid) for pid in self.awaited_pids())
+        seconds = sum(processes.seconds_of(pid) for pid in self.list_watched_pids())
         return sum(r.bytes_moved() for r in self.ranks), seconds
 
     def has_moved(self, before) -> bool:
@@ -107,9 +107,9 @@ class RankListener(Listener):
         moved, seconds = self.work_done()
         if moved > before[0] or seconds - before[1] >= IDLE_SHARE * LOOK_SECONDS:
             return True
-        return any(processes.state_of(pid) in processes.WORKING for pid in self.awaited_pids())
+        return any(processes.state_of(pid) in processes.WORKING for pid in self.list_watched_pids())
 
-    def awaited_pids(self) -> list[int]:
+    def list_watched_pids(self) -> list[int]:
         """The fork server, and the ranks that are behind: what other ranks do does not count."""
         behind = [r.pid for r in self.ranks if r.pid and self.is_behind(r)]
         return [self.server.process.pid, *behind]

@@ -1,7 +1,7 @@
 """Whether a schedule of a pipeline can run: the first thing that is wrong with it, in words."""
 
 from .simulations import are_copies, simulate, stages_of
-from .timelines import ScheduleError, as_actions, kept_after, text_of
+from .timelines import ScheduleError, kept_after, parse_schedule, text_of
 
 
 def check_schedule(rows, microbatches=None, most_kept=None, stages=None):
@@ -11,7 +11,7 @@ def check_schedule(rows, microbatches=None, most_kept=None, stages=None):
     most_kept     how many each rank may keep at a time: a number, or a list with one for each
     stages        which stages of the model each rank has, as for simulate()
     """
-    rows = as_actions(rows)
+    rows = parse_schedule(rows)
     if not rows:
         raise ScheduleError("a schedule has at least one row: that of rank 0")
     if microbatches is None:

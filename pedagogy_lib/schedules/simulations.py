@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from ..basics.errors import WrongInput
 from ..basics.units import brief
-from .timelines import LABELS, ScheduleError, Timeline, as_actions, text_of
+from .timelines import LABELS, ScheduleError, Timeline, parse_schedule, text_of
 
 EVEN = {"F": 1.0, "B": 2.0, "I": 1.0, "W": 1.0}  # a backward is twice the work of a forward
 
@@ -29,11 +29,11 @@ def simulate(rows, seconds=None, link_seconds=0.0, waits=False, unit="", stages=
     Raises        ScheduleError if some action's need never comes; WrongInput if `seconds` lacks
                   something
     """
-    rows = as_actions(rows)
+    rows = parse_schedule(rows)
     simulation = Simulation(rows, seconds or EVEN, link_seconds, waits, stages)
     spans = simulation.run()
     if any(len(done) < len(row) for done, row in zip(spans, rows)):
-        raise ScheduleError(simulation.told_deadlock())
+        raise ScheduleError(simulation.describe_deadlock())
     return Timeline(rows, spans, unit=unit or ("s" if seconds else "forwards"))
 
 
@@ -105,7 +105,7 @@ class Simulation:
             return ("F", microbatch, stage - 1) if stage else None
         return ("B", microbatch, stage + 1) if kind != "W" and stage < self.last else None
 
-    def told_deadlock(self) -> str:
+    def describe_deadlock(self) -> str:
         """Who waits for whom: those who wait in a circle, or one whom nobody will ever serve."""
         waits_for = {rank: need for need, ranks in self.waiting.items() for rank in ranks}
         rank, path = min(waits_for), []
@@ -114,10 +114,10 @@ class Simulation:
             rank = self.source_of(rank, waits_for[rank][2])[0]
         circle = path[path.index(rank) :] if rank in path else path[-1:]
         return "nobody can go on: " + "; ".join(
-            self.told_wait(rank, *waits_for[rank]) for rank in circle
+            self.describe_wait(rank, *waits_for[rank]) for rank in circle
         )
 
-    def told_wait(self, rank, kind, microbatch, stage) -> str:
+    def describe_wait(self, rank, kind, microbatch, stage) -> str:
         action = self.rows[rank][len(self.spans[rank])]
         other, chunk = self.source_of(rank, stage)
         needed = text_of(kind, microbatch, chunk)

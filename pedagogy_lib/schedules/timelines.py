@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from ..basics.errors import ToldBriefly, WrongInput
+from ..basics.errors import BriefError, WrongInput
 from ..basics.units import brief, format_seconds, full_number
 
 LABELS = {"F": "forward", "B": "backward", "I": "input gradients", "W": "weight gradients"}
 
 
-class ScheduleError(ToldBriefly, ValueError):
+class ScheduleError(BriefError, ValueError):
     """A schedule that cannot run; the message says why, in words."""
 
 
@@ -100,14 +100,14 @@ def kept_after(row) -> list[int]:
     return list(accumulate((kind == "F") - (kind in "BW") for kind, *_ in row))
 
 
-def as_actions(rows) -> list[list[tuple]]:
+def parse_schedule(rows) -> list[list[tuple]]:
     """The rows with actions of three parts; raises ScheduleError where something is no action."""
     if isinstance(rows, (str, dict)) or not hasattr(rows, "__iter__"):
         raise ScheduleError(f"a schedule is a list of rows, one for each rank, not {brief(rows)}")
-    return [as_row(rank, row) for rank, row in enumerate(rows)]
+    return [parse_row(rank, row) for rank, row in enumerate(rows)]
 
 
-def as_row(rank, row) -> list[tuple]:
+def parse_row(rank, row) -> list[tuple]:
     if isinstance(row, (str, dict)) or not hasattr(row, "__iter__") or hasattr(row, "_fields"):
         raise ScheduleError(
             f"the row of rank {rank} is {row!r:.60}: a row is a list of actions, and a schedule a "
@@ -155,7 +155,7 @@ def timeline_of(run, rows) -> Timeline:
 
     Raises  LaunchError if there are fewer blocks than actions
     """
-    rows = as_actions(rows)
+    rows = parse_schedule(rows)
     found = [spans_of_rank(run, rank, row) for rank, row in enumerate(rows)]
     start = min((span[0] for spans in found for span in spans), default=0.0)
     spans = [[(begin - start, end - start) for begin, end in of_rank] for of_rank in found]

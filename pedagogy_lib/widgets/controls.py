@@ -35,7 +35,7 @@ class Control:
             return False
         return all(after - before == 1 for before, after in zip(self.values, self.values[1:]))
 
-    def for_browser(self) -> dict:
+    def serialise(self) -> dict:
         texts = [full_number(v) if self.is_slider else v for v in self.values]
         return {"name": self.name, "label": self.label, "texts": texts, "is_slider": self.is_slider}
 

@@ -43,7 +43,7 @@ class Explorer(anywidget.AnyWidget):
         self.views, self.run, self.runs = Views(draw, controls, start, no_effect), run, 0
         self.kept = {key_of(self.views.chosen): self.views.start}
         super().__init__(
-            controls=[control.for_browser() for control in controls],
+            controls=[control.serialise() for control in controls],
             chosen=self.views.chosen,
             view=self.views.start,
             action=action if run else "",

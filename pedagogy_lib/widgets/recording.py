@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 EXPORT, IMPORT = "export default { render };\n", 'import explorer from "./explorer.js";\n'
 
 
-class RecordedPicture(Picture):
+class ExplorerPicture(Picture):
     """The picture of the start; its output tells where all others are."""
 
     def __init__(self, picture: Picture, name):
@@ -42,7 +42,7 @@ class RecordedPicture(Picture):
         return data, metadata | {EXPLORER: self.name}
 
 
-def recorded(draw, controls, start: Picture, no_effect, place: Path) -> RecordedPicture:
+def recorded(draw, controls, start: Picture, no_effect, place: Path) -> ExplorerPicture:
     """Draw all views, and write them.
 
     draw, no_effect  see `explore`
@@ -58,7 +58,7 @@ def recorded(draw, controls, start: Picture, no_effect, place: Path) -> Recorded
     seen = {key_of(views.chosen): views.start}
     seen |= {key_of(each): views.drawn(each) for each in choices if each != views.chosen}
     record = {
-        "controls": [control.for_browser() for control in controls],
+        "controls": [control.serialise() for control in controls],
         "chosen": views.chosen,
         "is_film": film,
         "action": "",
@@ -67,7 +67,7 @@ def recorded(draw, controls, start: Picture, no_effect, place: Path) -> Recorded
     }
     text = json.dumps(record, ensure_ascii=False, indent=1)
     place.with_name(f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    return RecordedPicture(start, name)
+    return ExplorerPicture(start, name)
 
 
 def choices_of(controls: list[Control]) -> tuple[list[Control], list[dict]]:
@@ -80,23 +80,23 @@ def choices_of(controls: list[Control]) -> tuple[list[Control], list[dict]]:
     every = [dict(zip(numbers, each)) for each in product]
     if len(every) <= MOST_VIEWS:
         return controls, every
-    controls = thinned(controls)
+    controls = thin_controls(controls)
     start = {control.name: control.first for control in controls}
     alone = [start | {c.name: n} for c in controls for n in range(len(c.values)) if n != c.first]
     return controls, [start, *alone]
 
 
-def thinned(controls: list[Control]) -> list[Control]:
+def thin_controls(controls: list[Control]) -> list[Control]:
     """So few values of each control that the choices of one control alone are not too many."""
 
     def choices(most):
         return 1 + sum(min(len(control.values), most) - 1 for control in controls)
 
     most = max(most for most in range(1, MOST_VIEWS + 1) if choices(most) <= MOST_VIEWS)
-    return [with_fewer(control, most) for control in controls]
+    return [thin_control(control, most) for control in controls]
 
 
-def with_fewer(control: Control, most: int) -> Control:
+def thin_control(control: Control, most: int) -> Control:
     """At most so many values, evenly spaced, and among them the first and the one at the start."""
     kept = evenly(len(control.values), most)
     if control.first not in kept:
@@ -114,13 +114,13 @@ def evenly(count: int, most: int) -> list[int]:
 
 def written(png: bytes, place: Path) -> str:
     """The name of the file that has this picture, without loss; the same pixels are one file."""
-    content = as_webp(png)
+    content = encode_webp(png)
     path = place.with_name(f"{place.name}-{hashlib.sha256(content).hexdigest()[:12]}.webp")
     path.write_bytes(content)
     return path.name
 
 
-def as_webp(png: bytes) -> bytes:
+def encode_webp(png: bytes) -> bytes:
     """The same pixels in a quarter to a third of the bytes."""
     from PIL import Image
 

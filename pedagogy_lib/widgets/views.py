@@ -28,7 +28,7 @@ class Views:
         self.values = {control.name: control.values for control in controls}
         self.chosen = {control.name: control.first for control in controls}
         self.keep(start)
-        self.start = view_of(self.chosen, self.look, "", self.without_effect(self.chosen))
+        self.start = view_of(self.chosen, self.look, "", self.find_inert_controls(self.chosen))
 
     def keep(self, picture: Picture):
         """What is shown until another picture is drawn."""
@@ -41,7 +41,7 @@ class Views:
         """
         without_effect, message = [], ""
         try:
-            without_effect = self.without_effect(chosen)
+            without_effect = self.find_inert_controls(chosen)
             self.keep(need_picture((draw or self.draw)(**self.arguments(chosen))))
         except (ValueError, LaunchError) as error:
             message = getattr(error, "message", str(error))
@@ -52,7 +52,7 @@ class Views:
     def arguments(self, chosen) -> dict:
         return {name: self.values[name][number] for name, number in chosen.items()}
 
-    def without_effect(self, chosen) -> list[str]:
+    def find_inert_controls(self, chosen) -> list[str]:
         """The controls that change nothing now."""
         if self.no_effect is None:
             return []

@@ -58,7 +58,7 @@ def clipped(back):
     return {"a": a, "b": b, "c": c, "d": d}
 
 
-def clipped_on_paper(back):
+def clip_on_paper(back):
     x, y = 3.0 - back, 8.0
     once = (x * x + y * y) ** 0.5
     p, q = 0.6 - back, 0.8 + 4
@@ -153,7 +153,7 @@ QUESTIONS = [
         "0.8); the second backward adds (−{back}, 4) to it, and that is scaled to length 1. The "
         "first micro-batch has nearly lost its say.",
         given={"back": (3, 2, 5)},
-        solve=clipped_on_paper, again=clipped,
+        solve=clip_on_paper, again=clipped,
         stated={"a": 0.0, "b": 1.0, "c": -0.447214, "d": 0.894427},
     ),
     Question(

@@ -5,7 +5,7 @@ from fractions import Fraction
 import torch
 from torch.utils.data import DistributedSampler
 
-from ..counted import bytes_of, empty, played_ring
+from ..counted import bytes_of, empty, simulate_ring
 from ..question import Question
 
 
@@ -39,7 +39,7 @@ def filled(cap):
 SIZES = [12, 6, 9, 3, 10, 4]  # MiB of each parameter, in the order of the forward
 
 
-def filled_on_paper(cap):
+def buckets_on_paper(cap):
     buckets, is_open = [], False
     for size in reversed(SIZES):
         buckets = [*buckets[:-1], buckets[-1] + size] if is_open else [*buckets, size]
@@ -56,8 +56,8 @@ def overlapped(layers, backward, reduce):
     return {"apart": layers * backward + layers * reduce, "over": line}
 
 
-def with_no_sync(parts, ranks, megabytes):
-    each = played_ring(ranks, megabytes)["sent"]
+def no_sync_bytes(parts, ranks, megabytes):
+    each = simulate_ring(ranks, megabytes)["sent"]
     return {"every": sum(each for _ in range(parts)), "last": each}
 
 
@@ -73,11 +73,11 @@ def server_and_ring(workers, megabytes, speed):
     pushes = sum(megabytes / speed for _ in range(workers))
     pulls = sum(megabytes / speed for _ in range(workers))
     return {"server": pushes + pulls,
-            "ring": played_ring(workers, megabytes, bandwidth=speed)["seconds"]}  # fmt: skip
+            "ring": simulate_ring(workers, megabytes, bandwidth=speed)["seconds"]}  # fmt: skip
 
 
 def scaled(ranks, alone, megabytes, speed):
-    exchange = 1e3 * played_ring(ranks, megabytes, bandwidth=1e3 * speed)["seconds"]
+    exchange = 1e3 * simulate_ring(ranks, megabytes, bandwidth=1e3 * speed)["seconds"]
     step = sum(alone / ranks for _ in range(1)) + exchange
     return {"step": step, "times": alone / step, "share": 100 * alone / step / ranks}
 
@@ -125,7 +125,7 @@ QUESTIONS = [
         "Going backwards: 4, 10, 3, 9, 6, 12. A bucket may become larger than {cap} MiB, by its "
         "last tensor; the last bucket may be smaller.",
         given={"cap": (13, 10, 16)},
-        solve=filled_on_paper, again=filled,
+        solve=buckets_on_paper, again=filled,
         stated={"count": 3, "first": 14, "last": 12},
     ),
     Question(
@@ -158,7 +158,7 @@ QUESTIONS = [
         solve=lambda parts, ranks, megabytes: {
             "every": parts * 2 * (ranks - 1) / ranks * megabytes,
             "last": 2 * (ranks - 1) / ranks * megabytes},
-        again=with_no_sync,
+        again=no_sync_bytes,
         stated={"every": 1200, "last": 300},
     ),
     Question(

@@ -47,7 +47,7 @@ def pieces_on_paper(numbers, before, after, rank):
             "from_last": (rank + 1) * new - last * old}  # fmt: skip
 
 
-def told_after(beat, patience):
+def detection_delay(beat, patience):
     """Let it crash at any moment between two beats, and look when it has been silent too long."""
     steps = 1000
     delays = []
@@ -74,7 +74,7 @@ def outer_step(rate):
     return {"weight": weight.item()}
 
 
-def lost_by_failing(period, saving, restart, failures, hours):
+def simulate_failures(period, saving, restart, failures, hours):
     """A run in which each failure comes in the middle of a period."""
     lost = 0.0
     for _ in range(failures):
@@ -158,7 +158,7 @@ QUESTIONS = [
         "the crash.",
         given={"beat": (2, 5), "patience": (10, 15)},
         solve=lambda beat, patience: {"least": patience - beat, "most": patience},
-        again=told_after,
+        again=detection_delay,
         stated={"least": 8, "most": 10},
     ),
     Question(
@@ -205,7 +205,7 @@ QUESTIONS = [
         solve=lambda period, saving, restart, failures, hours: {
             "lost": failures * (period / 2 + restart) / 60,
             "savings": 3600 * hours / period * saving / 60},
-        again=lost_by_failing,
+        again=simulate_failures,
         stated={"lost": 28, "savings": 15},
     ),
 ]  # fmt: skip

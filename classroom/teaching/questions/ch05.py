@@ -17,7 +17,7 @@ def step_memory(millions):
     return found
 
 
-def mixed_memory(billions):
+def bfloat16_memory(billions):
     half = bytes_per_parameter(lambda p: torch.optim.SGD(p, lr=0.1), torch.bfloat16)
     full = bytes_per_parameter(torch.optim.Adam)
     master = full["parameters"] + full["states"]
@@ -25,7 +25,7 @@ def mixed_memory(billions):
             "all": billions * (half["parameters"] + half["gradients"] + master)}  # fmt: skip
 
 
-def rounded_away(steps, thousandths):
+def add_small_updates(steps, thousandths):
     """A bfloat16 weight of 1, and the same with a master in float64."""
     weight, master = torch.ones(1, dtype=torch.bfloat16), torch.ones(1, dtype=torch.float64)
     for _ in range(steps):
@@ -122,7 +122,7 @@ QUESTIONS = [
         given={"billions": (7, 13, 30)},
         solve=lambda billions: {
             "half": 2 * billions, "states": 12 * billions, "all": 16 * billions},
-        again=mixed_memory,
+        again=bfloat16_memory,
         stated={"half": 14, "states": 84, "all": 112},
     ),
     Question(
@@ -135,7 +135,7 @@ QUESTIONS = [
         given={"steps": (20, 50), "thousandths": (1, 2, 3)},
         solve=lambda steps, thousandths: {
             "weight": 1.0, "master": 1.0 + steps * thousandths * 1e-3},
-        again=rounded_away,
+        again=add_small_updates,
         stated={"weight": 1, "master": 1.02},
     ),
     Question(

@@ -4,7 +4,7 @@ from itertools import product
 
 import torch
 
-from ..counted import bytes_of, bytes_per_parameter, empty, played_pass
+from ..counted import bytes_of, bytes_per_parameter, empty, simulate_ring_pass
 from ..question import Question
 
 MIXED = {"parameters": 2, "gradients": 2, "states": 12}
@@ -41,20 +41,20 @@ def passes(stage, parts=1):
     return count + whole_parameters  # new parameters for everybody
 
 
-def sent_in_stages(ranks, megabytes):
-    once = played_pass(ranks, megabytes)
+def zero_stage_bytes(ranks, megabytes):
+    once = simulate_ring_pass(ranks, megabytes)
     return {"low": passes(2) * once, "high": passes(3) * once}
 
 
-def sent_over_gloo(ranks, megabytes):
+def gloo_bytes(ranks, megabytes):
     """An all-gather for the forward, one for the backward, and an all-reduce of two rounds."""
     calls = ["gather", "gather", "reduce", "reduce"]
-    return {"sent": sum(played_pass(ranks, megabytes) for _ in calls),
-            "book": passes(3) * played_pass(ranks, megabytes)}  # fmt: skip
+    return {"sent": sum(simulate_ring_pass(ranks, megabytes) for _ in calls),
+            "book": passes(3) * simulate_ring_pass(ranks, megabytes)}  # fmt: skip
 
 
 def accumulated(parts, ranks, megabytes):
-    return {f"stage{stage}": passes(stage, parts) * played_pass(ranks, megabytes)
+    return {f"stage{stage}": passes(stage, parts) * simulate_ring_pass(ranks, megabytes)
             for stage in (1, 2, 3)}  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def norm_of_shards(last):
     return {"norm": norm, "factor": 1 / norm, "added": sum(x.norm().item() for x in shards)}
 
 
-def adapted(billions, millions, ranks):
+def adapter_memory(billions, millions, ranks):
     frozen = bytes_of([empty(1000, dtype=torch.bfloat16)]) / 1000 * billions
     trained = sum(MIXED.values()) * millions / 1e3
     saved = MIXED["states"] * millions / 1e3 * sum(1 / ranks for _ in range(ranks - 1))
@@ -136,7 +136,7 @@ QUESTIONS = [
         solve=lambda ranks, megabytes: {
             "low": 2 * (ranks - 1) / ranks * megabytes,
             "high": 3 * (ranks - 1) / ranks * megabytes},
-        again=sent_in_stages,
+        again=zero_stage_bytes,
         stated={"low": 700, "high": 1050},
     ),
     Question(
@@ -152,7 +152,7 @@ QUESTIONS = [
         solve=lambda ranks, megabytes: {
             "sent": 4 * (ranks - 1) / ranks * megabytes,
             "book": 3 * (ranks - 1) / ranks * megabytes},
-        again=sent_over_gloo,
+        again=gloo_bytes,
         stated={"sent": 1200, "book": 900},
     ),
     Question(
@@ -232,7 +232,7 @@ QUESTIONS = [
             "all": 2 * billions + 16 * millions / 1e3,
             "saved": 12 * millions / 1e3 * (ranks - 1) / ranks,
             "third": 2 * billions * (ranks - 1) / ranks},
-        again=adapted,
+        again=adapter_memory,
         stated={"all": 14.32, "saved": 0.21, "third": 12.25},
     ),
     Question(

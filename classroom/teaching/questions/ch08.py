@@ -70,7 +70,7 @@ def step_simulated(stages, microbatches, forward):
             "alone": simulate(alone, times).seconds}  # fmt: skip
 
 
-def kept_simulated(stages, microbatches, each):
+def simulate_kept_activations(stages, microbatches, each):
     one = simulate(turn_by_turn(stages, microbatches)).most_kept
     return {"gpipe": each * simulate(all_forwards_first(stages, microbatches)).most_kept[0],
             "first": each * one[0], "last": each * one[-1]}  # fmt: skip
@@ -89,7 +89,7 @@ def passes(stages, chunks):
     return sum(a != b for a, b in pairwise(visited))
 
 
-def interleaved_simulated(stages, microbatches, chunks):
+def simulate_interleaved_1f1b(stages, microbatches, chunks):
     rows = in_chunks(stages, microbatches, chunks)
     times = {"F": 1 / chunks, "B": 2 / chunks}
     plain = simulate(turn_by_turn(stages, microbatches))
@@ -169,7 +169,7 @@ QUESTIONS = [
         given={"stages": (4, 8), "microbatches": (16, 32), "each": (0.5, 1.5)},
         solve=lambda stages, microbatches, each: {
             "gpipe": microbatches * each, "first": stages * each, "last": each},
-        again=kept_simulated,
+        again=simulate_kept_activations,
         stated={"gpipe": 8, "first": 2, "last": 0.5},
     ),
     Question(
@@ -200,7 +200,7 @@ QUESTIONS = [
             "one": 100 * (stages - 1) / microbatches,
             "many": 100 * (stages - 1) / (chunks * microbatches),
             "few": stages - 1, "often": stages * chunks - 1},
-        again=interleaved_simulated,
+        again=simulate_interleaved_1f1b,
         stated={"one": 18.75, "many": 9.375, "few": 3, "often": 7},
     ),
     Question(

@@ -5,11 +5,11 @@ from collections import Counter
 import torch
 from torch import nn
 
-from ..counted import bytes_of, empty, played_ring
+from ..counted import bytes_of, empty, simulate_ring
 from ..question import Question
 
 
-def on_the_mesh(dp, pp, tp, rank):
+def locate_on_mesh(dp, pp, tp, rank):
     mesh = torch.arange(dp * pp * tp).view(dp, pp, tp)
     a, b, c = (mesh == rank).nonzero()[0].tolist()
     along = mesh[:, b, c].tolist()
@@ -22,7 +22,7 @@ def mesh_on_paper(dp, pp, tp, rank):
             "first": first, "last": first + (dp - 1) * pp * tp}  # fmt: skip
 
 
-def derived(world, tp, pp, batch):
+def bubble_of_layout(world, tp, pp, batch):
     copies = len(range(0, world, tp * pp))
     microbatches = len(range(0, batch, copies))
     idle = [pp - 1, microbatches + pp - 1]
@@ -32,7 +32,7 @@ def derived(world, tp, pp, batch):
 def copies_averaged(billions, tp, pp, dp):
     layer_parts = [empty(1000, dtype=torch.bfloat16).chunk(tp)[0] for _ in range(pp)]
     share = bytes_of(layer_parts[:1]) / 1000 / pp
-    return {"each": billions * share, "sent": played_ring(dp, billions * share)["sent"]}
+    return {"each": billions * share, "sent": simulate_ring(dp, billions * share)["sent"]}
 
 
 def norm_on_mesh(a, b, whole):
@@ -111,7 +111,7 @@ QUESTIONS = [
         "rank = (dp × {pp} + stage) × {tp} + tp. A data-parallel group has the same stage and the "
         "same tp: every {pp} × {tp}th rank.",
         given={"dp": (4, 8), "pp": (4, 2), "tp": (4, 8), "rank": (29, 22, 13)},
-        solve=mesh_on_paper, again=on_the_mesh,
+        solve=mesh_on_paper, again=locate_on_mesh,
         stated={"dp_rank": 1, "stage": 3, "tp_rank": 1, "first": 13, "last": 61},
     ),
     Question(
@@ -127,7 +127,7 @@ QUESTIONS = [
         solve=lambda world, tp, pp, batch: (lambda m: {
             "dp": world // (tp * pp), "microbatches": m, "bubble": 100 * (pp - 1) / (m + pp - 1)
         })(batch * tp * pp // world),
-        again=derived,
+        again=bubble_of_layout,
         stated={"dp": 16, "microbatches": 64, "bubble": 9.85915},
     ),
     Question(

@@ -27,7 +27,7 @@ def trained(billions, trillions, gpus, share, price):
     return {"zetta": flops / 1e21, "days": hours / gpus / 24, "dollars": hours * price / 1e6}
 
 
-def trained_on_paper(billions, trillions, gpus, share, price):
+def training_run_on_paper(billions, trillions, gpus, share, price):
     flops = 6 * billions * trillions * 1e21
     seconds = flops / (gpus * 1e15 * share / 100)
     return {"zetta": flops / 1e21, "days": seconds / 86400,
@@ -51,7 +51,7 @@ def product_on_paper(rows, size):
             "reached": 100 * reached}  # fmt: skip
 
 
-def utilized(billions, tokens, gpus):
+def model_flops_utilization(billions, tokens, gpus):
     wanted = flops_of_a_parameter() * billions * 1e9 * tokens
     return {"each": wanted / gpus / 1e12, "mfu": 100 * wanted / sum(1e15 for _ in range(gpus))}
 
@@ -116,7 +116,7 @@ def stages_on_paper(billions, activations):
             "least": 1 if one <= room else 2 if two <= room else 3}  # fmt: skip
 
 
-def waited_for(billions, ranks, link, backward):
+def simulate_offload_waits(billions, ranks, link, backward):
     """Move the bytes in a thousand equal portions, beside and after a backward."""
     share = billions / ranks
     portion, clock, host = 2 * share / link / 1000, 0.0, 0.0
@@ -141,7 +141,7 @@ QUESTIONS = [
         "shorter, not cheaper, if the MFU stays the same.",
         given={"billions": (8, 70), "trillions": (2, 5), "gpus": (512, 2048), "share": (40, 35),
                "price": (2, 3)},
-        solve=trained_on_paper, again=trained,
+        solve=training_run_on_paper, again=trained,
         stated={"zetta": 96, "days": 5.42535, "dollars": 0.133333},
     ),
     Question(
@@ -169,7 +169,7 @@ QUESTIONS = [
         solve=lambda billions, tokens, gpus: {
             "each": 6 * billions * tokens / gpus / 1e3,
             "mfu": 6 * billions * tokens / gpus / 1e4},
-        again=utilized,
+        again=model_flops_utilization,
         stated={"each": 410.156, "mfu": 41.0156},
     ),
     Question(
@@ -241,7 +241,7 @@ QUESTIONS = [
         solve=lambda billions, ranks, link, backward: {
             "gradients": max(0.0, 2 * billions / ranks / link - backward),
             "update": 28 * billions / 200, "parameters": 2 * billions / ranks / link},
-        again=waited_for,
+        again=simulate_offload_waits,
         stated={"gradients": 0.1, "update": 2.24, "parameters": 0.2},
     ),
     Question(
