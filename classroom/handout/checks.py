@@ -9,6 +9,7 @@ import ast
 import importlib
 import json
 import pickletools
+from functools import cache
 from pathlib import Path
 
 from coursekit import content
@@ -21,6 +22,8 @@ from coursekit.record_inputs import modules_behind
 from coursekit.remote_answer import packed
 
 READ = "from coursekit.kit.tables import tables_of\n\nTABLES = tables_of(__file__)\n"
+CALLS = ("call_next_to_answer", "launch_next_to_answer")
+SENT = ("work", "cases", "task")  # what an exercise on ranks sends to an answer
 TRUTH = f'"""What is right, and what mistakes give: tables."""\n\n{READ}\n'
 NAMED = "{0} = TABLES.named({0!r})\n"
 
@@ -52,12 +55,14 @@ def begin_next_to_answers() -> set[Path]:
     """Return the modules of what checks call next to an answer, or send there."""
     found = set()
     for number, folder in exercise_folders().items():
-        exercise = find_exercise(number)
+        exercise, check = find_exercise(number), folder / "check.py"
         if isinstance(exercise, Formula):
             found |= modules_named(exercise.calls_tried())
         else:
-            sent = [getattr(exercise, name, None) for name in ("work", "cases", "task")]
-            found |= modules_named(sent) | {path for path in [folder / "cases.py"] if path.exists()}
+            found |= modules_named([getattr(exercise, name, None) for name in SENT])
+        found |= set().union(*map(modules_called, modules_behind(check)))
+        if type(exercise) is not Formula:
+            found |= {path for path in [folder / "cases.py"] if path.exists()}
     return found
 
 
@@ -66,6 +71,16 @@ def modules_named(sent) -> set[Path]:
     named = [argument for _, argument, _ in pickletools.genops(packed(sent))]
     paths = {path_of(name) for name in named if isinstance(name, str)}
     return {path for path in paths if path and path.exists()}
+
+
+@cache
+def modules_called(path: Path) -> set[Path]:
+    """Return the files of the functions that a module of a check calls next to an answer."""
+    module = loaded(path)
+    calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    called = (call.args[0] for call in calls if getattr(call.func, "id", "") in CALLS)
+    found = (getattr(module, one.id, None) for one in called if isinstance(one, ast.Name))
+    return {path for one in found if one and (path := path_of(one.__module__))}
 
 
 def is_judging(path: Path) -> bool:

@@ -1,5 +1,6 @@
 """Rows of schedules as the checks write them: `F0 F1 B0`, as actions of the lab's form."""
 
+from itertools import islice
 from typing import NamedTuple
 
 from pedagogy_lib.schedules.timelines import text_of
@@ -34,3 +35,26 @@ def in_memory(room):
             done[kind] += 1
 
     return schedule
+
+
+def row_given(answer, arguments, most) -> tuple:
+    """Beside the answer: whether it gives a single action, what that shows, and what is in a row.
+
+    The row is None where there is none; of each value there is also what it shows.
+    """
+    value = answer(*arguments)
+    is_row = hasattr(value, "__iter__") and not isinstance(value, str) and not is_action(value)
+    return is_action(value), f"{value!r:.60}", [*map(seen, islice(value, most))] if is_row else None
+
+
+def seen(value) -> tuple:
+    """Beside the answer: a value as it can travel, an action as a dict; and what it shows."""
+    shown = f"{value!r:.60}"
+    if is_action(value):
+        return value._asdict(), shown
+    is_sequence = hasattr(value, "__iter__") and not isinstance(value, (str, tuple))
+    return [] if is_sequence else value, shown
+
+
+def is_action(value) -> bool:
+    return getattr(value, "_fields", ()) == ("kind", "microbatch", "chunk")

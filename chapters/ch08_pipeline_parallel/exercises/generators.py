@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import islice
 
 from coursekit.kit import Formula, Wrong
 from coursekit.kit.results import outcome_of
@@ -11,7 +10,7 @@ from pedagogy_lib.schedules.rules import check_schedule
 from pedagogy_lib.schedules.simulations import simulate
 from pedagogy_lib.schedules.timelines import LABELS, ScheduleError, text_of
 
-from .actions import Action
+from .actions import Action, is_action, row_given
 from .actions_truth import told
 
 ERRORS = {
@@ -180,25 +179,6 @@ def row_from(case, answer, rank, ranks, m) -> list:
     return [action for action, _ in row]
 
 
-def row_given(answer, arguments, most) -> tuple:
-    """Beside the answer: whether it gives a single action, what that shows, and what is in a row.
-
-    The row is None where there is none; of each value there is also what it shows.
-    """
-    value = answer(*arguments)
-    is_row = hasattr(value, "__iter__") and not isinstance(value, str) and not is_action(value)
-    return is_action(value), f"{value!r:.60}", [*map(seen, islice(value, most))] if is_row else None
-
-
-def seen(value) -> tuple:
-    """Beside the answer: a value as it can travel, an action as a dict; and what it shows."""
-    shown = f"{value!r:.60}"
-    if is_action(value):
-        return value._asdict(), shown
-    is_sequence = hasattr(value, "__iter__") and not isinstance(value, (str, tuple))
-    return [] if is_sequence else value, shown
-
-
 def as_action(given):
     return Action(**given) if isinstance(given, dict) else given
 
@@ -216,10 +196,6 @@ def value_of(case, function, *args):
     known = (why for words, why in ERRORS.items() if words in outcome.message)
     need(case, str(outcome), [(not outcome.error, next(known, ""))])
     return outcome.value
-
-
-def is_action(value) -> bool:
-    return getattr(value, "_fields", ()) == ("kind", "microbatch", "chunk")
 
 
 def need_action(case, what, action):

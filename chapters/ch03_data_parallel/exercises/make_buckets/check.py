@@ -1,54 +1,10 @@
 """Which gradients travel together. The truth is what torch does."""
 
-from torch import nn
-
 from coursekit.kit import Formula, Wrong, first_true
 from coursekit.remote_answer import call_next_to_answer
 
-from .cases import BYTES, of_size
+from .cases import ANOTHER, BYTES, by_number, changes_by
 from .truth import ALL_MISTAKES, buckets_of_torch
-
-ANOTHER = "a Parameter of another model"
-
-
-def by_number(make_buckets):
-    """The same for parameters of these sizes, some of them frozen: their numbers in each bucket."""
-
-    def numbers_of(sizes, frozen, bucket_bytes):
-        parameters = parameters_of(sizes, frozen)
-        number = {id(parameter): index for index, parameter in enumerate(parameters)}
-        buckets = make_buckets((p for p in parameters), bucket_bytes)  # as model.parameters() is
-        for some in [buckets, *buckets] if isinstance(buckets, (list, tuple)) else [buckets]:
-            if not isinstance(some, (list, tuple)):
-                return some if some is None else f"a {type(some).__name__}"
-        return [[number.get(id(item), called(item)) for item in bucket] for bucket in buckets]
-
-    return numbers_of
-
-
-def parameters_of(sizes, frozen) -> list:
-    parameters = [nn.Parameter(of_size(size)) for size in sizes]
-    for index in frozen:
-        parameters[index].requires_grad_(False)
-    return parameters
-
-
-def changes_by(make_buckets, sizes, frozen, bucket_bytes) -> list[str]:
-    """What a call changes in the parameters that it is given."""
-    parameters = parameters_of(sizes, frozen)
-    make_buckets(iter(parameters), bucket_bytes)
-    return list(changes_of(parameters, frozen))
-
-
-def changes_of(parameters, frozen):
-    if [p.requires_grad for p in parameters] != [k not in frozen for k in range(len(parameters))]:
-        yield "requires_grad of a parameter has changed"
-    if any(p.grad is not None for p in parameters):
-        yield "a parameter has a `.grad` now"
-
-
-def called(item) -> str:
-    return ANOTHER if isinstance(item, nn.Parameter) else f"a {type(item).__name__}"
 
 
 def told(buckets, sizes) -> str:

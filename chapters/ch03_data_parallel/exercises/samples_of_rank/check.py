@@ -11,6 +11,7 @@ from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.units import counted
 
 from ..left_alone import SEED, alike
+from .cases import generators
 from .truth import ALL_MISTAKES, read_by_sampler
 
 READERS = [  # length, n, epoch, seed
@@ -57,11 +58,6 @@ def in_a_list(answer):
         return f"a {type(found).__name__}" if isinstance(found, Iterator) else found
 
     return samples
-
-
-def generators(answer) -> tuple:
-    """Where the answer is: the states of the global generators."""
-    return torch.get_rng_state(), random.getstate()
 
 
 class Untouching(Formula):

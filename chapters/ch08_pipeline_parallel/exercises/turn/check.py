@@ -8,7 +8,8 @@ from pedagogy_lib.schedules.timelines import LABELS
 
 from ..actions import Action
 from ..actions_truth import told
-from ..generators import as_action, need_action, offence, seen, told_case
+from ..generators import as_action, need_action, offence, told_case
+from .cases import first_turn, rows_of_lab
 from .truth import MISTAKES, right
 
 SIZES = [(3, 2), (2, 3)]  # ranks, chunks
@@ -44,15 +45,6 @@ def whole_schedules(answer):
             raise Wrong(case, what, "each turn was right: has `interleaved` itself been changed?")
         line = simulate(rows)
         yield f"{case}: at most {line.most_kept} kept, {line.idle_share:.1%} of the time idle"
-
-
-def first_turn(answer) -> tuple:
-    return seen(answer(0, 2, 2))
-
-
-def rows_of_lab(answer, ranks, m, chunks) -> list[list[tuple]]:
-    rows = (answer.lab.interleaved(rank, ranks, m, chunks) for rank in range(ranks))
-    return [[tuple(action) for action in row] for row in rows]
 
 
 def fractions(found, case) -> str:

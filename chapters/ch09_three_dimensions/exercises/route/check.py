@@ -7,12 +7,8 @@ from coursekit.kit.results import text_of
 from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.closeness import close
 
+from .cases import SMALL_BIAS, gradient_through_weights, scores_and_slope, scores_of
 from .truth import MISTAKES, truth
-
-
-def scores_of(seed, tokens, n) -> torch.Tensor:
-    chance = torch.Generator().manual_seed(seed)
-    return torch.randn(tokens, n, generator=chance, dtype=torch.float64)
 
 
 def differs(call, wanted, got) -> str:
@@ -33,22 +29,7 @@ def overflow(found, case):
     return ""
 
 
-SMALL_BIAS = torch.tensor([0.1, 0.0, -0.1], dtype=torch.float64)
-
 LEARNS = "the router learns through the weights: they have to stay in autograd's graph"
-
-
-def scores_and_slope(k) -> tuple[torch.Tensor, torch.Tensor]:
-    return scores_of(5, 4, 3).requires_grad_(), scores_of(8, 4, k)
-
-
-def gradient_through_weights(answer, k):
-    """Beside the answer: the gradient of the scores; None if the weights have none."""
-    scores, slope = scores_and_slope(k)
-    weights, _ = answer(scores, k, SMALL_BIAS.clone())
-    if not weights.requires_grad:
-        return None
-    return torch.autograd.grad((weights * slope).sum(), [scores])[0]
 
 
 def need_gradient(answer):
