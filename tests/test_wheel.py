@@ -68,7 +68,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def install_folder(wheel, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("install_folder")
+    folder = tmp_path_factory.mktemp("installed")
     own = ["--no-deps", "--target", str(folder)]
     subprocess.run([*INSTALL, "install", *own, str(wheel)], check=True)
     return folder
@@ -112,7 +112,7 @@ def test_the_installed_bench_launches_measures_checks_and_draws(install_folder, 
 @pytest.mark.deep
 def test_what_needs_a_course_says_so_in_one_sentence(install_folder, tmp_path):
     ran = run_outside(install_folder, tmp_path, "-c", WITHOUT_COURSE)
-    no_course = f"there is no course in {installed}: pedagogy_lib alone has no {{}}/"
+    no_course = f"there is no course in {install_folder}: pedagogy_lib alone has no {{}}/"
     assert ran.stdout.splitlines() == [
         NO_LABS.format(install_folder),
         NO_LABS.format(install_folder),

@@ -1,4 +1,4 @@
-"""`SandboxProcess`: a driver that runs behind walls; the grader's ends of its pipes, and its end."""
+"""`SandboxProcess`: a driver behind walls, the grader's ends of its pipes, and how it ends."""
 
 import os
 import shutil
