@@ -6,7 +6,7 @@ PYTHON ?= python3
 SETUP := $(PYTHON) tools/setup.py $(if $(filter file,$(origin PYTHON)),,--named)
 
 # Added to the command that they name, for example: make lab LAB_ARGS="--no-browser --port 8890",
-# or make bench BENCH_ARGS=measuring
+# or make bench BENCH_ARGS=measure_overhead
 LAB_ARGS ?=
 REPORT_ARGS ?=
 BOOK_ARGS ?=

@@ -17,11 +17,11 @@ from rows import HEADS, Row, Screen
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 PARTS = {  # files in this folder: `measurements()` lists what there is to measure
-    "starting": "how long ranks take to start, beside other launchers",
+    "launch_time": "how long ranks take to start, beside other launchers",
     "machines": "ranks on machines of their own: launches, cards, collectives",
-    "measuring": "what measure() costs, beside other trackers of memory",
+    "measure_overhead": "what measure() costs, beside other trackers of memory",
     "checkpoints": "how often to save, beside the formula",
-    "finding_out": "who has failed, and how long until all know",
+    "failure_detection": "who has failed, and how long until all know",
     "keep_training": "a replica that is lost, and one that comes",
     "restart": "restarts under torchrun that succeed",
     "collectives": "collectives by hand, beside Gloo's",
@@ -103,7 +103,7 @@ def read_options(words):
     parser = argparse.ArgumentParser(
         prog="make bench", description=__doc__.splitlines()[0],
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(f"  {name:14} {what}" for name, what in PARTS.items()),
+        epilog="\n".join(f"  {name:17} {what}" for name, what in PARTS.items()),
     )  # fmt: skip
     parser.add_argument("parts", nargs="*", metavar="PART", help="all of those below, if none")
     parser.add_argument("--match", metavar="TEXT", default="", help="only measurements with it")

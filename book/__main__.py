@@ -13,7 +13,7 @@ def main(words) -> int:
     if find_spec("myst_nb") is None:
         print("the book needs Sphinx: python3 tools/setup.py book (Python 3.11 or newer)")
         return 2
-    from .building import build
+    from .site_builder import build
 
     site = Path(words[0]) if words else ROOT / "site"
     began = time.perf_counter()

@@ -5,7 +5,7 @@ from functools import cache
 
 from coursekit.build import ROOT
 
-from .reading import read
+from .notebook_format import read
 
 QUESTION = re.compile(r"\*\*(.+?\?)\*\*", re.DOTALL)
 

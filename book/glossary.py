@@ -9,7 +9,7 @@ from coursekit.chapters import parts
 from pedagogy_lib.basics.errors import need
 
 from .links import slug
-from .reading import read
+from .notebook_format import read
 
 ROW = re.compile(r"^\| ([^|]+?) \| ([^|]+?) \| (\d\d[a-z]?) \|$", re.MULTILINE)
 HEADING = "| word | meaning | part |"

@@ -3,7 +3,7 @@
 import re
 from html import escape
 
-from coursekit.checking import find_exercise
+from coursekit.check_runner import find_exercise
 
 CODE = re.compile(r"`([^`\n]+)`")
 PLACE = re.compile(r"\./([\w./-]+\.py):\d+")

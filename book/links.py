@@ -5,7 +5,7 @@ from functools import cache
 
 from coursekit.build import ROOT
 
-from .reading import read
+from .notebook_format import read
 
 PROTECTED = re.compile(r"```.*?```|`(?:[^`\n]|\n(?!\s*\n))*`|\$\$.*?\$\$", re.DOTALL)
 DEFINITION = re.compile(r"^\[([^\]]+)\]:\s+(\S+)[ \t]*\n?", re.MULTILINE)

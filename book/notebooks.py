@@ -8,9 +8,9 @@ from pedagogy_lib.basics.errors import need
 from .glossary import anchor_first_uses, words_introduced
 from .hints import hints_of
 from .links import resolve_reference_links, rewrite_links
+from .notebook_format import code, markdown, new_html_output, read
 from .outputs import PageOutputs
 from .pictures import Pictures
-from .reading import code, markdown, new_html_output, read
 from .times import minutes
 
 CHECKED = re.compile(r"""\bcheck\(["'](\d+\.\d+)["']""")

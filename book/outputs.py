@@ -5,8 +5,8 @@ from html import escape, unescape
 
 from coursekit.record_pictures import png_of
 
+from .notebook_format import new_display_output, new_html_output, printed
 from .pictures import Pictures, decode_data_url
-from .reading import new_display_output, new_html_output, printed
 from .widgets import recorded
 
 ABOUT_LABS = re.compile(r"^(?:solutions/)?labs/\w+\.py[,:].*\n?", re.MULTILINE)

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from struct import unpack
 
-from pedagogy_lib.widgets.recording import encode_webp
+from pedagogy_lib.widgets.view_files import encode_webp
 
 FOLDER = "pictures"
 LEAST_WIDTH = 640  # pixels: narrower, the texts in it would be too small, so it scrolls

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from coursekit.planning import quietly
+from coursekit.plan_command import quietly
 
 SHOWN = [("llama-3-8b", "8xH100", 256), ("llama-3-8b", "64xA100", 512),
          ("llama-3-70b", "64xH100", 512), ("llama-3-70b", "512xH100", 1024),

@@ -35,7 +35,7 @@ def put(site: Path, views: Path = VIEWS):
     """The pictures of all states, and the script that shows them, if any state is recorded."""
     if not any(views.glob("*.json")):
         return
-    from pedagogy_lib.widgets.recording import page_script
+    from pedagogy_lib.widgets.view_files import page_script
 
     (site / FOLDER).mkdir(parents=True, exist_ok=True)
     for image in sorted(views.glob("*.webp")):

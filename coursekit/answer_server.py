@@ -24,14 +24,14 @@ from pathlib import Path
 
 from pedagogy_lib.ranks.fork_server import frozen_imports
 from pedagogy_lib.ranks.fork_server_client import START_METHOD, take
-from pedagogy_lib.ranks.forked_server import WarmForkServer
 from pedagogy_lib.ranks.output import Progress
-from pedagogy_lib.ranks.preloading import PRELOAD, PRELOAD_WHEN_IDLE
+from pedagogy_lib.ranks.preload_modules import PRELOAD, PRELOAD_WHEN_IDLE
+from pedagogy_lib.ranks.warm_fork_server import WarmForkServer
 
+from .answer_limits import Endless, watched
 from .exact_values import parts_of
 from .labs import ROOT, LabFunction, find_lab
 from .remote_answer import AnswerUnpickler
-from .watching import Endless, watched
 
 CELLS = "cells"  # the folder of what cells have defined: their lines are told from there
 WRITABLE = {ROOT / CELLS, Path(tempfile.gettempdir()), Path("/tmp"), Path("/dev/shm")}

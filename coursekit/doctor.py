@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from pedagogy_lib.basics.wrapping import wrap
+from pedagogy_lib.basics.text_wrap import wrap
 from pedagogy_lib.machines import container
-from pedagogy_lib.machines.neighbours import keeps_to_itself, other_people
+from pedagogy_lib.machines.other_users import keeps_to_itself, other_people
 
 OK, NOTE, BAD = "ok  ", "note", "FAIL"
 JUPYTER = ("jupyterlab", "ipykernel", "ipywidgets", "matplotlib")

@@ -28,7 +28,7 @@ RECORDS = {
     "Call": "pedagogy_lib.measuring.bytes_of_calls",
     "Flow": "pedagogy_lib.measuring.connections",
     "Use": "pedagogy_lib.measuring.uses",
-    "Lost": "pedagogy_lib.ranks.losses",
+    "Lost": "pedagogy_lib.ranks.dead_ranks",
     "Outcome": "coursekit.kit.results",
     "CallFailure": "coursekit.kit.results",
     "CaseResult": "coursekit.kit.rank_trials",

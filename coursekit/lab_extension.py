@@ -1,6 +1,6 @@
 """An extension of the server of JupyterLab: the course's style sheet for its pages."""
 
-from pedagogy_lib.pictures.as_html import STYLE_FOLDER
+from pedagogy_lib.pictures.picture_html import STYLE_FOLDER
 
 
 def _jupyter_server_extension_points():

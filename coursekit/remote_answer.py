@@ -16,8 +16,8 @@ from typing import Protocol
 from pedagogy_lib.basics.errors import HangError, LaunchError, RankError
 from pedagogy_lib.ranks.launcher import launch
 from pedagogy_lib.ranks.pickling import Pickler
+from pedagogy_lib.ranks.rank_listener import patiently
 from pedagogy_lib.ranks.run import Run
-from pedagogy_lib.ranks.waiting import patiently
 
 from .labs.module import NotSolvedYet
 from .protocol import Wrong

@@ -8,8 +8,8 @@ from itertools import groupby
 from pathlib import Path
 
 from pedagogy_lib.basics.places import COURSE
+from pedagogy_lib.basics.text_wrap import wrap
 from pedagogy_lib.basics.units import counted
-from pedagogy_lib.basics.wrapping import wrap
 
 # With white on them, dark enough to be read; as a line, light enough for a dark page.
 BADGES = {

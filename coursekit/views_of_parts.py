@@ -1,7 +1,7 @@
 """The recorded views of parts in assets/views/: renewed with a part, and what is wrong with them.
 
 The files of a part are STEM-1.json, STEM-2.json, … for each explore(), and their pictures,
-STEM-HASH.webp. `widgets/recording.py` writes them.
+STEM-HASH.webp. `widgets/view_files.py` writes them.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The public names for type checkers and completion; at run time, the first use imports them."""
 
-from coursekit.checking import check as check
-from coursekit.checking import hint as hint
+from coursekit.check_runner import check as check
+from coursekit.check_runner import hint as hint
 from coursekit.claims import put_to_the_test as put_to_the_test
 from coursekit.labs import lab as lab
 from coursekit.predictions import predict as predict
@@ -16,7 +16,7 @@ from .basics.errors import LaunchError as LaunchError
 from .basics.errors import RankError as RankError
 from .basics.errors import Stopped as Stopped
 from .basics.tables import Table as Table
-from .machines.around import machines_around as machines_around
+from .machines.current import machines_around as machines_around
 from .machines.disks import Disk as Disk
 from .machines.spec import Machines as Machines
 from .measuring.message_film import film as film

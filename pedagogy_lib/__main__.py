@@ -95,7 +95,7 @@ def run_build(arguments) -> int:
 
 
 def run_update(arguments) -> int:
-    from coursekit.updating import update
+    from coursekit.handout_update import update
 
     need(arguments.path, "which handout? Name its folder or zip: update path/to/the-new-one.zip")
     print(*update(arguments.path), sep="\n")
@@ -103,14 +103,14 @@ def run_update(arguments) -> int:
 
 
 def run_hand_in(arguments) -> int:
-    from coursekit.handing_in import hand_in
+    from coursekit.submission_zip import hand_in
 
     print(*hand_in(arguments.name), sep="\n")
     return 0
 
 
 def run_plan(arguments) -> int:
-    from coursekit.planning import show_plans
+    from coursekit.plan_command import show_plans
 
     return show_plans(arguments)
 

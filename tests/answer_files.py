@@ -23,7 +23,7 @@ from pathlib import Path
 
 from coursekit import build
 from coursekit.chapters import exercise_folders, insert_numbers
-from coursekit.checking import chapters_with_checks, exercises_of, find_exercise
+from coursekit.check_runner import chapters_with_checks, exercises_of, find_exercise
 from coursekit.protocol import Exercise
 
 SECTION = re.compile(r"^# %% (given|right|wrong)(?: · (.*?))?(?: \[(deep)\])?$", re.MULTILINE)

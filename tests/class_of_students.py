@@ -14,7 +14,7 @@ from pathlib import Path
 from answer_files import Answer, all_answers, solution_of
 
 from coursekit import build
-from coursekit.checking import exercises_of
+from coursekit.check_runner import exercises_of
 
 NAMES = ["Ada", "Bo", "Cem", "Dua", "Eli", "Fay", "Gus", "Hua", "Ida", "Jan", "Kim", "Lea"]
 LAYOUTS = ("folders", "zips", "submitted", "exchange", "canvas", "moodle", "repositories")

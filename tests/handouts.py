@@ -11,8 +11,8 @@ from pathlib import Path
 
 from answer_files import Answer, imports_of
 
+from classroom.handout.archive import write_files
 from classroom.handout.files import handout_files
-from classroom.handout.packing import write_files
 from coursekit import build
 
 TRIES = Path(__file__).with_name("handout_answers.py")

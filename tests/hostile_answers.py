@@ -20,7 +20,7 @@ from exercise_names import EX
 from helpers import ROOT
 
 from classroom.sandbox import Place
-from coursekit import checking
+from coursekit import check_runner
 
 FOLDER = Path(__file__).with_name("hostile")
 FIRST_LINE = re.compile(r"# (right|wrong|any) · (.+?)( \[early\])?\n")
@@ -51,8 +51,8 @@ def all_attacks() -> list[Attack]:
 
 
 def verdict_on(place: Place, source: str):
-    exercise = checking.find_exercise(NUMBER)
-    return checking.run_check(exercise, place.load_cell_function(source, NAME), NAME)
+    exercise = check_runner.find_exercise(NUMBER)
+    return check_runner.run_check(exercise, place.load_cell_function(source, NAME), NAME)
 
 
 class Grounds:

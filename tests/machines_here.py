@@ -8,7 +8,7 @@ import sys
 import needs
 from helpers import ROOT, environment, family, wait_until
 
-from pedagogy_lib.machines import neighbours
+from pedagogy_lib.machines import other_users
 
 needs_machines = needs.mark("machines")
 needs_netem = needs.mark("netem")
@@ -75,7 +75,7 @@ def run_as(who, program, folder) -> subprocess.CompletedProcess:
         else:
             outside = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
         command = [*outside, *command]
-    own = {"HOME": str(folder), "TMPDIR": str(folder), neighbours.SWITCH: "1"}
+    own = {"HOME": str(folder), "TMPDIR": str(folder), other_users.SWITCH: "1"}
     environ = environment(PYTHONDONTWRITEBYTECODE="1", **own)
     return subprocess.run(
         command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120

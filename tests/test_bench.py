@@ -18,9 +18,9 @@ from helpers import ROOT, SLACK_SECONDS, alive, environment, family, scratch_lef
 BENCHMARKS = ROOT / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
-from added import Overhead  # noqa: E402
+from overhead_statistics import Overhead  # noqa: E402
+from launch_time import Program  # noqa: E402
 from rows import HEADS, Screen  # noqa: E402
-from starting import Program  # noqa: E402
 
 RUN = f"""
 import sys
@@ -218,7 +218,7 @@ def test_it_says_a_word_before_it_imports_torch(start, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["speed"], "there is no part 'speed'; the parts are starting, machines, "),
+        (["speed"], "there is no part 'speed'; the parts are launch_time, machines, "),
         (["--match", "no such thing"], "No measurement of these parts has 'no such thing' in its"),
     ],
 )
@@ -260,7 +260,7 @@ def test_more_rounds_make_the_margin_smaller_and_one_disturbance_does_not_matter
 
 @pytest.mark.deep
 def test_a_real_part_end_to_end(start, tmp_path):
-    words = "measuring", "--match", "small blocks", "--json", "figures.json"
+    words = "measure_overhead", "--match", "small blocks", "--json", "figures.json"
     program = start([sys.executable, BENCHMARKS / "run.py", *words], tmp_path)
     lines = program.stdout.read().splitlines()
     assert program.wait() == 0, lines

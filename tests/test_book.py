@@ -11,14 +11,14 @@ from helpers import ROOT
 from PIL import Image
 
 from book import front, glossary, labs, ledger, links, notebooks, plans, widgets
-from book.checked import Site
 from book.hints import render_hint
+from book.link_check import Site
+from book.notebook_format import read
 from book.outputs import VERDICT
 from book.pictures import Pictures, size_of
-from book.reading import read
-from classroom.handout.searching import search
+from classroom.handout.answer_search import search
 from coursekit.chapters import parts
-from coursekit.checking import find_exercise
+from coursekit.check_runner import find_exercise
 
 NAMES = list(parts())
 TARGET = re.compile(r"(?<!!)\]\(((?!https?:)[^()\s]+)\)")

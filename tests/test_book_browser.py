@@ -12,7 +12,7 @@ from browser import chromium
 from helpers import ROOT
 
 from book import widgets
-from book.checked import Site
+from book.link_check import Site
 
 pytestmark = [
     pytest.mark.slow,
@@ -154,7 +154,7 @@ def test_pictures_are_turned_round_in_the_dark(site):
 
 def test_a_widget_answers_at_once(site, tmp_path):
     """A part's page with a film of five pictures, as the theme shows it."""
-    pytest.importorskip("pedagogy_lib.widgets.recording")
+    pytest.importorskip("pedagogy_lib.widgets.view_files")
     from PIL import Image
 
     views = tmp_path / "views"

@@ -9,9 +9,9 @@ from exercise_names import EX
 from helpers import append_program, replace_text
 
 from coursekit import remote_answer
-from coursekit.checking import find_exercise
+from coursekit.check_runner import find_exercise
 from pedagogy_lib import check
-from pedagogy_lib.basics.wrapping import COLUMNS
+from pedagogy_lib.basics.text_wrap import COLUMNS
 from pedagogy_lib.schedules.simulations import simulate
 
 ANSWERS = {

@@ -8,9 +8,9 @@ from datetime import datetime
 import pytest
 from helpers import ROOT, put_lab
 
-from coursekit import build, checking
+from coursekit import build, check_runner
 from coursekit.chapters import exercise_folders
-from coursekit.checking import find_exercise
+from coursekit.check_runner import find_exercise
 from coursekit.labs import holes, module
 from coursekit.protocol import Exercise, Wrong
 from pedagogy_lib import LaunchError, check, hint
@@ -37,11 +37,11 @@ EXERCISES = {
 
 @pytest.fixture(autouse=True)
 def two_exercises(monkeypatch):
-    exercises_of = checking.exercises_of
+    exercises_of = check_runner.exercises_of
     monkeypatch.setattr(
-        checking, "exercises_of", lambda n: EXERCISES if n == "55" else exercises_of(n)
+        check_runner, "exercises_of", lambda n: EXERCISES if n == "55" else exercises_of(n)
     )
-    checking._hints_shown.clear()
+    check_runner._hints_shown.clear()
 
 
 def test_a_right_answer():
@@ -198,9 +198,9 @@ def test_a_number_may_be_written_with_zeros():
 
 
 def test_the_chapters_with_checks_are_those_that_have_exercises():
-    found = checking.chapters_with_checks()
+    found = check_runner.chapters_with_checks()
     assert found == sorted(found, key=int)
-    assert found == [str(n) for n in range(100) if checking.exercises_of(str(n)) and n != 55]
+    assert found == [str(n) for n in range(100) if check_runner.exercises_of(str(n)) and n != 55]
 
 
 def test_hints_come_in_steps(capsys):
@@ -219,14 +219,14 @@ def stems_of(chapter):
 
 
 def exercises(chapter):
-    return list(checking.exercises_of(str(int(chapter))).values())
+    return list(check_runner.exercises_of(str(int(chapter))).values())
 
 
 def test_folders_of_exercises_have_different_names_with_those_of_the_functions_in_them():
     folders = {number: folder.name for number, folder in exercise_folders().items()}
     assert len(set(folders.values())) == len(folders)
     for number, folder in folders.items():
-        name = checking.find_exercise(number).name
+        name = check_runner.find_exercise(number).name
         assert name.lower().replace("_", "") in folder.replace("_", ""), folder
 
 

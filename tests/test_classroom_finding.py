@@ -7,11 +7,11 @@ from class_of_students import files_with
 from exercise_names import EX
 
 from classroom.grading import course
-from classroom.grading.building import find_called_exercises
-from classroom.grading.composing import compose, text_of
-from classroom.grading.finding import find_in_cells
+from classroom.grading.call_graph import find_called_exercises
+from classroom.grading.find_answer import find_in_cells
+from classroom.grading.merge_lab import compose, text_of
 from classroom.grading.programs import read_program
-from classroom.handout.held_back import HELD_BACK, lab_text
+from classroom.handout.handout_labs import HELD_BACK, lab_text
 from coursekit.chapters import exercise_numbers
 
 PART = "work/02d_bytes_of_all.ipynb"

@@ -10,12 +10,12 @@ from class_of_students import files_with, hand_in
 from exercise_names import EX
 from trusted_place import LocalPlace, PlaceOpener
 
-from classroom.grading import course, facts, workers, writing
+from classroom.grading import course, facts, result_files, workers
+from classroom.grading.baseline_credit import solution
 from classroom.grading.collect import Submission
 from classroom.grading.command import main
-from classroom.grading.free import solution
-from classroom.grading.known import VerdictCache
-from coursekit.checking import find_exercise
+from classroom.grading.verdict_cache import VerdictCache
+from coursekit.check_runner import find_exercise
 from coursekit.kit import Formula
 
 NUMBERS = (EX.tree_seconds, EX.sent_bytes)
@@ -183,7 +183,7 @@ def results(accepted=None, **entries):
     answers = {n.replace("_", "."): one for n, one in answers.items()}
     students = [{"student": "=ada", "from": "ada.zip", "problems": ["p"], "answers": answers}]
     asked = course.asked(exercises=list(answers))
-    return writing.results_of("T", "v", asked, students, accepted or {})
+    return result_files.results_of("T", "v", asked, students, accepted or {})
 
 
 def test_a_suspicious_answer_waits_for_a_person():
@@ -203,12 +203,12 @@ def test_a_suspicious_answer_waits_for_a_person():
 
 def test_no_spreadsheet_takes_a_name_for_a_formula():
     made = results(**{"2_2": {"state": "right", "score": 1.0}, "2_9": {"score": 0.7}})
-    rows = list(csv.reader(io.StringIO(writing.grades_of(made))))
+    rows = list(csv.reader(io.StringIO(result_files.grades_of(made))))
     assert rows == [["student", EX.tree_seconds, EX.sent_bytes, "total", "of", "to look at"],
                     ["'=ada", "1.0", "0.7", "1.7", "2.0", "0"]]  # fmt: skip
     for name in ("+a", "-a", "@a", " =a", "\t=a"):
-        assert writing.harmless(name) == f"'{name}"
-    assert writing.harmless("ada") == "ada"
+        assert result_files.harmless(name) == f"'{name}"
+    assert result_files.harmless("ada") == "ada"
 
 
 def test_the_form_of_the_results():

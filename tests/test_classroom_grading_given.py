@@ -8,9 +8,9 @@ from trusted_place import LocalPlace
 
 from classroom.grading import course, workers
 from classroom.grading.collect import Submission
-from classroom.grading.judging import Judge, answers_in
+from classroom.grading.judge import Judge, answers_in
 from classroom.grading.programs import read_program
-from coursekit.checking import find_exercise
+from coursekit.check_runner import find_exercise
 
 ASKED = tuple(course.asked(exercises=[EX.reduce_scatter_ring, EX.all_reduce_ring]))
 OF_RING = ASKED[1]

@@ -10,7 +10,7 @@ from class_of_students import files_with, hand_in
 from exercise_names import EX
 from trusted_place import LocalPlace
 
-from classroom.grading import command, course, workers, writing
+from classroom.grading import command, course, result_files, workers
 from classroom.grading.command import INTERRUPTED, main
 
 ASKED = course.asked(exercises=[EX.tree_seconds, EX.sent_bytes])
@@ -56,10 +56,13 @@ def test_an_interrupted_grading_that_loses_nothing_is_written(finish, tmp_path):
     assert finish(ada=("right", "waiting")) == 1
     assert finish(ada=("right", "waiting"), bo=("wrong", "waiting")) == 2
     results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert writing.find_waiting_answers(results) == {("ada", EX.sent_bytes), ("bo", EX.sent_bytes)}
+    assert result_files.find_waiting_answers(results) == {
+        ("ada", EX.sent_bytes),
+        ("bo", EX.sent_bytes),
+    }
     assert finish(ada=("wrong", "right"), bo=("wrong", "right")) == 0
     results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert writing.find_waiting_answers(results) == set()
+    assert result_files.find_waiting_answers(results) == set()
 
 
 def test_what_waits_has_no_score_and_is_in_no_sum(finish, tmp_path):

@@ -13,9 +13,9 @@ from classroom.grading import course
 IMPORTING = """
 import sys
 from pathlib import Path
-import classroom.grading.command, classroom.grading.free, classroom.sandbox.place
+import classroom.grading.command, classroom.grading.baseline_credit, classroom.sandbox.place
 from classroom.sandbox import opened
-from coursekit.checking import exercises_of
+from coursekit.check_runner import exercises_of
 for chapter in range(12):
     exercises_of(str(chapter))
 with opened({}, way="trust"):
@@ -44,7 +44,7 @@ def test_the_version_knows_all_that_a_grading_imports():
 @pytest.mark.parametrize(
     "name",
     ["pedagogy_lib/schedules/rules.py", "pedagogy_lib/machines/network.py",
-     "chapters/ch02_collectives/chapter.toml", "coursekit/checking.py",
+     "chapters/ch02_collectives/chapter.toml", "coursekit/check_runner.py",
      "classroom/handout/checks.py",
      "classroom/sandbox/driver.py", "chapters/ch02_collectives/labs/collectives.py",
      "chapters/ch02_collectives/02_collectives.py", "labs/collectives.py",

@@ -15,9 +15,9 @@ from each import repeat_for_each
 from exercise_names import EX
 from handouts import copy_with_original_checks, files_of, handout_in, run_in_course, told
 
+from classroom.handout.archive import folder_of, zip_handout
 from classroom.handout.contents import contents_of
 from classroom.handout.files import handout_files
-from classroom.handout.packing import folder_of, zip_handout
 from classroom.handout.readme import readme_of
 from coursekit import build
 from coursekit.chapters import exercise_folders

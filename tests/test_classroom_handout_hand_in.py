@@ -8,8 +8,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from coursekit import handing_in
-from coursekit.handing_in import hand_in
+from coursekit import submission_zip
+from coursekit.submission_zip import hand_in
 from pedagogy_lib.__main__ import main
 from pedagogy_lib.basics.errors import WrongInput
 
@@ -84,24 +84,24 @@ def test_files_that_cannot_be_read_go_along(course):
 
 
 def test_without_a_name_it_is_that_of_the_account(course, monkeypatch):
-    monkeypatch.setattr(handing_in.getpass, "getuser", lambda: "ada")
+    monkeypatch.setattr(submission_zip.getpass, "getuser", lambda: "ada")
     assert hand_in(None, course)[0].startswith("hand-in-ada.zip")
-    monkeypatch.setattr(handing_in.getpass, "getuser", lambda: "")
+    monkeypatch.setattr(submission_zip.getpass, "getuser", lambda: "")
     with pytest.raises(WrongInput, match="who hands this in"):
         hand_in(None, course)
 
 
 def test_the_command_line_refuses_in_one_sentence(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(handing_in.hand_in, "__defaults__", (None, tmp_path))
+    monkeypatch.setattr(submission_zip.hand_in, "__defaults__", (None, tmp_path))
     assert main(["hand-in", "--name", "Ada"]) == 2
     assert "there is nothing to hand in" in capsys.readouterr().err
 
 
 def test_a_python_without_the_courses_packages_is_told_which_one_to_call(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "coursekit.handing_in", None)
+    monkeypatch.setitem(sys.modules, "coursekit.submission_zip", None)
     with pytest.raises(ModuleNotFoundError):  # the course's own are another matter
         main(["hand-in"])
-    monkeypatch.delitem(sys.modules, "coursekit.handing_in")
+    monkeypatch.delitem(sys.modules, "coursekit.submission_zip")
     monkeypatch.delitem(sys.modules, "coursekit.notebook_merges", raising=False)
     monkeypatch.setitem(sys.modules, "nbformat", None)
     monkeypatch.delitem(sys.modules, "coursekit.build", raising=False)

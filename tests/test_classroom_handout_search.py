@@ -7,8 +7,8 @@ import zipfile
 import pytest
 from handouts import files_of
 
-from classroom.handout.reviewed import find_unreviewed_leaks
-from classroom.handout.searching import answers, search
+from classroom.handout.answer_search import answers, search
+from classroom.handout.false_positives import find_unreviewed_leaks
 
 RING = "chapters/ch02_collectives/labs/collectives.py all_reduce_ring"
 RENAMED = """parts = list(t.view(-1).tensor_split(dist.get_world_size(team)))

@@ -7,11 +7,11 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from classroom.handout.archive import write_files, write_handout
 from classroom.handout.contents import Contents
 from classroom.handout.files import add_version_file
-from classroom.handout.packing import write_files, write_handout
-from coursekit import updating
-from coursekit.updating import update
+from coursekit import handout_update
+from coursekit.handout_update import update
 from coursekit.working_copies import renew_copies
 from pedagogy_lib.basics.errors import WrongInput
 
@@ -215,7 +215,7 @@ def test_an_interruption_loses_nothing(course, newer, monkeypatch, after):
             raise KeyboardInterrupt
         replace(*names)
 
-    monkeypatch.setattr(updating.os, "replace", replace_or_interrupt)
+    monkeypatch.setattr(handout_update.os, "replace", replace_or_interrupt)
     with pytest.raises(KeyboardInterrupt):
         update(str(newer), course)
     monkeypatch.undo()

@@ -10,10 +10,10 @@ from exercise_names import EX
 from selection import parametrize
 from walls_here import USABLE
 
-from classroom.grading import course, workers, writing
+from classroom.grading import course, result_files, workers
 from classroom.grading.collect import Submission
 from classroom.sandbox import Limits, open_sandbox
-from coursekit.checking import find_exercise
+from coursekit.check_runner import find_exercise
 
 HEAD = "def tree_seconds(n, megabytes, speed):\n"
 ENDS = {
@@ -68,7 +68,7 @@ def never(self):
 def test_no_code_of_a_student_reaches_the_terminal_as_it_is():
     answers = {EX.tree_seconds: {"state": "look", "reasons": ["\x1b[2K\x1b[1Afork"]}}
     student = {"student": "ada\x1b", "problems": ["\x07.ipynb"], "answers": answers}
-    told = writing.summary({"title": "x", "exercises": [], "students": [student]})
+    told = result_files.summary({"title": "x", "exercises": [], "students": [student]})
     assert told.replace("\n", "").isprintable() and "fork" in told
 
 

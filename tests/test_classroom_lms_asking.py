@@ -6,7 +6,7 @@ import os
 import pytest
 from exercise_names import EX
 
-from classroom.lms import judging, nbgrader_asking
+from classroom.lms import judge_server, nbgrader_asking
 from pedagogy_lib.basics.errors import WrongInput
 
 LOG = logging.getLogger("asking")
@@ -73,14 +73,14 @@ def test_what_the_course_refuses_is_told(ask):
 
 def test_wishes_are_tried_before_any_submission():
     with pytest.raises(WrongInput, match="there is no chapter or part 77"):
-        judging.can_judge("trust", "77")
-    found = judging.reply_to({"wishes": {"way": "door", "given": ""}})
+        judge_server.can_judge("trust", "77")
+    found = judge_server.reply_to({"wishes": {"way": "door", "given": ""}})
     assert "there is no way 'door'" in found["error"]
-    assert judging.reply_to({"wishes": {"way": "trust", "given": "02"}}) == {"way": "trust"}
+    assert judge_server.reply_to({"wishes": {"way": "trust", "given": "02"}}) == {"way": "trust"}
 
 
 def test_only_exercises_that_there_are_can_be_asked():
-    assert [judging.is_asked(number) for number in (EX.all_reduce_ring, "2.99", "99.9")] == [
+    assert [judge_server.is_asked(number) for number in (EX.all_reduce_ring, "2.99", "99.9")] == [
         True,
         False,
         False,

@@ -13,15 +13,15 @@ import pytest
 from exercise_names import EX
 
 from classroom.grading.course import describe_exercise
-from classroom.grading.finding import find_in_cells
+from classroom.grading.find_answer import find_in_cells
 from classroom.grading.programs import read_program
-from classroom.handout.reviewed import find_unreviewed_leaks
-from classroom.handout.searching import search
+from classroom.handout.answer_search import search
+from classroom.handout.false_positives import find_unreviewed_leaks
 from classroom.lms import assignment
 from classroom.lms.__main__ import main
 from classroom.lms.cells import split_cell
 from coursekit.build import sources
-from coursekit.checking import exercises_of
+from coursekit.check_runner import exercises_of
 
 CHAPTERS = sorted({path.stem[:2] for path in sources()})
 WITH_EXERCISES = [chapter for chapter in CHAPTERS if exercises_of(str(int(chapter)))]

@@ -15,12 +15,12 @@ import pytest
 from answer_files import solution_of
 from exercise_names import EX
 
-from classroom.handout.reviewed import find_unreviewed_leaks
-from classroom.handout.searching import search
-from classroom.lms import gradescope, in_container, judging
+from classroom.handout.answer_search import search
+from classroom.handout.false_positives import find_unreviewed_leaks
+from classroom.lms import gradescope, gradescope_container, judge_server
 from classroom.lms.__main__ import main
 from coursekit import build
-from coursekit.checking import find_exercise
+from coursekit.check_runner import find_exercise
 
 STRANGER = 60123
 TOO_FEW = "def sent_bytes(name, n, X):\n    return (n - 1) * X / n\n"
@@ -104,7 +104,7 @@ def test_the_zip_has_two_programs_at_its_top_and_the_same_bytes_each_time(archiv
         "setup.sh": 0o755, "run_autograder": 0o755, "asked.json": 0o644,
     }  # fmt: skip
     assert {"course/chapters/ch02_collectives/02d_bytes_of_all.py", "course/tools/setup.py",
-            "course/classroom/sandbox/keeper.py",
+            "course/classroom/sandbox/supervisor.py",
             "course/labs/collectives.py"} <= modes.keys()  # fmt: skip
     assert not [name for name in modes if "tests/" in name or ".git/" in name]
     assert asked["exercises"] == [{"number": EX.sent_bytes, "title": "sent_bytes", "points": 1.0}]
@@ -141,7 +141,7 @@ def test_each_wish_has_a_zip_of_its_own(tmp_path, monkeypatch, capsys):
 def test_another_user_can_read_no_answer(autograder):
     (autograder / "submission").mkdir()
     (autograder / "submission" / "mine.py").write_text("MINE = 1\n")
-    in_container.keep_to_root(autograder)
+    gradescope_container.keep_to_root(autograder)
     files = {str(path) for path in autograder.rglob("*") if path.is_file()}
     assert f"{autograder}/source/course/chapters/ch02_collectives/02d_bytes_of_all.py" in files
     told = subprocess.run(["/bin/sh", "-c", READ], input="\n".join(sorted(files)) + "\n", text=True,
@@ -172,7 +172,7 @@ def test_results_are_in_gradescopes_format(capsys):
             EX.sent_bytes: told | {"state": "look", "score": 0.0, "reasons": ["uses eval"]},
         },
     }
-    results = in_container.results_of(asked, found)
+    results = gradescope_container.results_of(asked, found)
     assert results["output"] == "a.zip is damaged"
     assert (results["visibility"], results["stdout_visibility"]) == ("visible", "hidden")
     assert [(t["name"], t["score"], t["max_score"], t["status"], t["output"])
@@ -197,7 +197,7 @@ def test_what_was_judged_in_time_counts(monkeypatch):
                 tell(number, True)
         return numbers
 
-    monkeypatch.setattr(judging, "judged", judged)
+    monkeypatch.setattr(judge_server, "judged", judged)
     question = {
         "exercises": [{"number": n} for n in (EX.swap, EX.all_reduce_ring)],
         "submission": ".",
@@ -207,12 +207,12 @@ def test_what_was_judged_in_time_counts(monkeypatch):
     }
     said = []
     assert (
-        judging.judge_before_deadline(question | {"seconds": -1.0}, said.append)
+        judge_server.judge_before_deadline(question | {"seconds": -1.0}, said.append)
         == [EX.swap]
         == said
     )
     assert asked == [[EX.swap, EX.all_reduce_ring], [EX.swap]]
-    assert judging.judge_before_deadline(question | {"seconds": math.inf}) == [
+    assert judge_server.judge_before_deadline(question | {"seconds": math.inf}) == [
         EX.swap,
         EX.all_reduce_ring,
     ]
@@ -240,34 +240,34 @@ def test_what_was_judged_counts_if_it_is_killed(tmp_path, monkeypatch, capsys, h
     (tmp_path / "judging.py").write_text(text)
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{tmp_path}/judging.py" "$@"\n')
     program.chmod(0o755)
-    monkeypatch.setattr(in_container.sys, "executable", str(program))
+    monkeypatch.setattr(gradescope_container.sys, "executable", str(program))
     asked = {"exercises": [{"number": n} for n in (EX.swap, EX.all_reduce_ring, EX.sent_bytes)],
-             "minutes": (in_container.LEFT_SECONDS + 3) / 60}  # fmt: skip
-    found = in_container.judge_in_process(tmp_path, asked, None)
+             "minutes": (gradescope_container.LEFT_SECONDS + 3) / 60}  # fmt: skip
+    found = gradescope_container.judge_in_process(tmp_path, asked, None)
     assert found["answers"].keys() == {EX.swap, EX.all_reduce_ring}
     assert said in capsys.readouterr().out
     none = {"exercises": [], "minutes": asked["minutes"]}
     program.write_text("#!/bin/sh\nexit 4\n")
-    assert in_container.judge_in_process(tmp_path, none, None) == {
+    assert gradescope_container.judge_in_process(tmp_path, none, None) == {
         "error": "the judging ended with 4"
     }  # fmt: skip
 
 
 def test_a_broken_autograder_says_so(autograder):
     course = autograder / "source" / "course"
-    (course / "coursekit" / "checking.py").write_text("1 / 0\n")
+    (course / "coursekit" / "check_runner.py").write_text("1 / 0\n")
     submit(autograder, TOO_FEW)
     results = run(autograder)
-    assert results["output"] == in_container.BROKEN and results["score"] == 0
+    assert results["output"] == gradescope_container.BROKEN and results["score"] == 0
     shutil.rmtree(course / "classroom")
     assert run(autograder)["output"].startswith("The autograder is broken. That is not your fault")
 
 
 def test_without_walls_nothing_runs(autograder, capfd):
     submit(autograder, "x = 1\n")
-    in_container.main(autograder, way="none of these")
+    gradescope_container.main(autograder, way="none of these")
     results = json.loads((autograder / "results" / "results.json").read_text())
-    assert results["output"] == in_container.BROKEN and results["tests"] == []
+    assert results["output"] == gradescope_container.BROKEN and results["tests"] == []
     assert "there is no way 'none of these' to run students' code" in capfd.readouterr().out
 
 
@@ -304,7 +304,13 @@ def test_four_submissions_are_scored_as_they_deserve(autograder):
 def test_as_another_user_they_get_the_same(autograder):
     for who, program in programs().items():
         submit(autograder, program)
-        command = [".venv/bin/python", "-m", "classroom.lms.in_container", autograder, "other user"]
+        command = [
+            ".venv/bin/python",
+            "-m",
+            "classroom.lms.gradescope_container",
+            autograder,
+            "other user",
+        ]
         subprocess.run(command, cwd=autograder / "source" / "course", check=True)
         results = json.loads((autograder / "results" / "results.json").read_text())
         assert [one["score"] for one in results["tests"]] == [SCORES[who]]

@@ -9,9 +9,9 @@ from answer_files import solution_of
 from exercise_names import EX
 from nbgrader_classes import SENT, SWAP, Course, answer, changed, marks
 
-from classroom.handout.reviewed import find_unreviewed_leaks
-from classroom.handout.searching import search
-from coursekit.checking import find_exercise
+from classroom.handout.answer_search import search
+from classroom.handout.false_positives import find_unreviewed_leaks
+from coursekit.check_runner import find_exercise
 
 pytestmark = pytest.mark.deep  # two minutes
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from test_classroom_pages import EXERCISES, answer, student, words
 
-from classroom.pages import harmless, write
+from classroom.pages import escaping, write
 from classroom.pages.rendering import SCRIPT
 
 SCRIPT_TAG = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -98,7 +98,7 @@ def test_nothing_of_a_student_is_markup(nasty):
 
 def test_every_character_can_be_seen(nasty):
     for path in nasty.rglob("*.html"):
-        assert harmless.INVISIBLE.search(path.read_text()) is None, path
+        assert escaping.INVISIBLE.search(path.read_text()) is None, path
     page = words(next((nasty / "students").glob("Same*.html")).read_text())
     assert "a⟨U+2028⟩b⟨U+0000⟩c⟨U+D800⟩d⟨U+202E⟩gnp.exe⟨U+2066⟩e⟨U+001B⟩[31mf⟨U+FEFF⟩g" in page
     assert "&lt;b&gt; &amp; " not in page  # it was written as entities, and is shown as such
@@ -164,6 +164,6 @@ def test_a_students_page_has_nothing_of_others(tmp_path):
     ],
 )
 def test_names_of_files(names, files):
-    found = harmless.file_names(names)
+    found = escaping.file_names(names)
     assert len({name.lower() for name in found}) == len(names)
     assert [re.sub(r"-[0-9a-f]{8}(?=-|$)", "-HASH", name) for name in found] == files

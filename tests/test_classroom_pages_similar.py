@@ -9,9 +9,9 @@ from exercise_names import EX
 from results_of_class import entries, of_kind
 from test_classroom_pages import answer, words
 
-from classroom.pages import alike, side_by_side, write
-from classroom.pages.normalised import names_defined_in, tokens_of
-from coursekit.checking import chapters_with_checks
+from classroom.pages import side_by_side, similarity, write
+from classroom.pages.tokens import names_defined_in, tokens_of
+from coursekit.check_runner import chapters_with_checks
 
 RIGHT = [one for one in all_answers() if one.kind == "right"]
 QUICK = ("2", "8")  # chapters; the others are left to `make test-all`
@@ -20,7 +20,7 @@ CHAPTERS = [
     for chapter in chapters_with_checks()
     if any(one.exercise.number.startswith(f"{chapter}.") for one in RIGHT)
 ]
-LONG = alike.LEAST_SHARED + 10  # pieces of one's own: then a copy has to be found
+LONG = similarity.LEAST_SHARED + 10  # pieces of one's own: then a copy has to be found
 
 
 def entry_of(exercise) -> dict:
@@ -54,7 +54,7 @@ def test_no_two_right_answers_are_shown(chapter):
     """636 pairs in all, of answers that were written to differ: a class's may be more alike."""
     for exercise, answers in group_by_exercise(chapter):
         known = side_by_side.find_course_pieces(entry_of(exercise))
-        found = alike.pairs([one.program for one in answers], known)
+        found = similarity.pairs([one.program for one in answers], known)
         assert found == [], exercise.number
 
 
@@ -67,9 +67,9 @@ def test_a_retyped_answer_is_found(chapter):
         sources = [one.program for one in answers]
         for place, source in enumerate(sources):
             everything = [*sources, retype_program(source, exercise.name)]
-            own = alike.own_pieces(list(map(alike.Program, everything)), known)
+            own = similarity.own_pieces(list(map(similarity.Program, everything)), known)
             if len(own[place]) >= LONG:
-                (pair,) = alike.pairs(everything, known)
+                (pair,) = similarity.pairs(everything, known)
                 assert pair.places == (place, len(sources))
                 tried += 1
     assert tried
@@ -86,15 +86,15 @@ def test_names_layout_types_and_comments_do_not_count():
 
 def test_what_many_have_written_says_nothing():
     source = of_kind(EX.all_reduce_halving_doubling, "right")[0].program
-    assert len(alike.pairs([source] * 2, set())) == 1
-    assert alike.pairs([source] * (alike.FEW + 1), set()) == []
-    assert alike.pairs([source] * 2, alike.pieces_of(source)) == []
+    assert len(similarity.pairs([source] * 2, set())) == 1
+    assert similarity.pairs([source] * (similarity.FEW + 1), set()) == []
+    assert similarity.pairs([source] * 2, similarity.pieces_of(source)) == []
 
 
 def test_each_of_several_is_shown_once():
-    pairs = [alike.Pair(places, 1.0, 30, (set(), set()))
+    pairs = [similarity.Pair(places, 1.0, 30, (set(), set()))
              for places in ((0, 1), (0, 2), (1, 2), (4, 5), (2, 3), (3, 5), (1, 4))]  # fmt: skip
-    kept = [pair.places for pair in alike.one_for_each(pairs)]
+    kept = [pair.places for pair in similarity.one_for_each(pairs)]
     assert kept == [(0, 1), (0, 2), (4, 5), (2, 3), (3, 5)]
 
 

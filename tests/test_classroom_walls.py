@@ -21,7 +21,7 @@ import pytest
 from helpers import ROOT
 from walls_here import USABLE, SandboxProbe
 
-from classroom.sandbox.choosing import WALLS, chosen, reason_against, ways
+from classroom.sandbox.backends import WALLS, chosen, reason_against, ways
 from classroom.sandbox.course import prepare_course
 from classroom.sandbox.limits import Limits
 from classroom.sandbox.refusals import Refusal
@@ -264,8 +264,8 @@ def test_bubblewrap_that_is_not_installed_is_told(monkeypatch):
     ],
 )
 def test_what_landlock_lacks_is_told(found, told, monkeypatch):
-    from classroom.sandbox import landlocked
+    from classroom.sandbox import landlock
 
     monkeypatch.setenv("PATH", os.devnull)
     monkeypatch.setitem(sys.modules, "landlockpy", found)
-    assert landlocked.why_not().startswith(told)
+    assert landlock.why_not().startswith(told)

@@ -10,7 +10,7 @@ from helpers import launch_on_cpu, wait_until
 from machines_here import run_as
 
 from pedagogy_lib import Disk, LaunchError
-from pedagogy_lib.machines import disks, neighbours
+from pedagogy_lib.machines import disks, other_users
 
 needs_disk = needs.mark("a disk of one's own")
 
@@ -79,7 +79,7 @@ def test_it_ends_with_its_notebook(start, tmp_path):
 @pytest.mark.parametrize("who", ["root", "somebody"])
 @needs_disk
 def test_whoever_may_have_namespaces_may_have_one(who, tmp_path):
-    done = run_as(who, PROGRAM.format(switch=neighbours.SWITCH), tmp_path)
+    done = run_as(who, PROGRAM.format(switch=other_users.SWITCH), tmp_path)
     if "no disk" in done.stdout:
         needs.skip("a disk of one's own", done.stdout)
     told = ["No space left on device 600000 0", "a disk that is gone"]
@@ -93,7 +93,7 @@ def test_a_size_that_makes_no_sense(size):
 
 
 def test_where_there_can_be_none(monkeypatch, capfd):
-    monkeypatch.setenv(neighbours.SWITCH, "0")  # whoever else uses this computer
+    monkeypatch.setenv(other_users.SWITCH, "0")  # whoever else uses this computer
     monkeypatch.setattr(disks.sys, "platform", "darwin")
     assert Disk.here() is None
     assert "a disk of one's own needs Linux" in "".join(capfd.readouterr())

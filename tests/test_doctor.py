@@ -12,8 +12,8 @@ from machines_here import needs_machines
 
 from coursekit import doctor
 from pedagogy_lib.__main__ import main
-from pedagogy_lib.basics.wrapping import COLUMNS
-from pedagogy_lib.machines import neighbours, network
+from pedagogy_lib.basics.text_wrap import COLUMNS
+from pedagogy_lib.machines import network, other_users
 
 
 def test_this_machine_can_run_the_course(capsys):
@@ -107,10 +107,10 @@ def test_people_on_a_shared_server_are_told(monkeypatch, people, verdict, says):
 @needs_machines
 def test_ranks_in_a_network_of_their_own_need_no_warning(monkeypatch):
     monkeypatch.setattr(doctor, "other_people", lambda: {1001})
-    monkeypatch.setenv(neighbours.SWITCH, "1")
+    monkeypatch.setenv(other_users.SWITCH, "1")
     found, text = doctor.neighbours()
     assert found == doctor.OK and text.endswith("ranks on the CPU meet in a network of their own")
-    monkeypatch.setenv(neighbours.SWITCH, "0")
+    monkeypatch.setenv(other_users.SWITCH, "0")
     assert doctor.neighbours()[0] == doctor.NOTE
 
 
@@ -134,9 +134,9 @@ def test_where_there_are_no_machines_it_is_told_with_what_opens_them(monkeypatch
 def test_accounts_of_people_and_of_services(monkeypatch, uid, shell, counts):
     account = SimpleNamespace(pw_uid=uid, pw_shell=shell)
     monkeypatch.setattr(pwd, "getpwall", lambda: [account])
-    monkeypatch.setattr(neighbours, "owners_of_processes", set)
-    assert neighbours.other_people() == ({uid} if counts else set())
+    monkeypatch.setattr(other_users, "owners_of_processes", set)
+    assert other_users.other_people() == ({uid} if counts else set())
 
 
 def test_own_processes_are_seen():
-    assert os.getuid() in neighbours.owners_of_processes() or sys.platform != "linux"
+    assert os.getuid() in other_users.owners_of_processes() or sys.platform != "linux"

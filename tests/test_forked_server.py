@@ -12,7 +12,7 @@ import os
 import torch.distributed as dist
 from pedagogy_lib import launch
 from pedagogy_lib.ranks import fork_server_client
-from pedagogy_lib.ranks.forked_server import ForkedServer
+from pedagogy_lib.ranks.warm_fork_server import ForkedServer
 
 def parent():
     return os.getppid()

@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from pedagogy_lib import HangError, LaunchError, launch
 from pedagogy_lib.basics.places import Place
 from pedagogy_lib.ranks.call_stack import place_of, steps_of_frame
-from pedagogy_lib.ranks.waiting import patiently
+from pedagogy_lib.ranks.rank_listener import patiently
 
 TIMEOUT = 1.5
 

@@ -16,7 +16,7 @@ import pytest
 from helpers import ROOT, failure, my_rank, scratch_left
 
 from pedagogy_lib import LaunchError, launch
-from pedagogy_lib.machines.neighbours import SWITCH
+from pedagogy_lib.machines.other_users import SWITCH
 from pedagogy_lib.ranks import fork_server_client, refusals
 from pedagogy_lib.ranks.fork_server import ForkServer
 

@@ -16,7 +16,7 @@ from machines_here import have_gone, needs_machines, needs_netem, networks_of, r
 from torch import nn
 
 from pedagogy_lib import HangError, LaunchError, Machines, close, launch, measure, plot_timeline
-from pedagogy_lib.machines import neighbours, network, why_not
+from pedagogy_lib.machines import namespace_support, network, other_users
 from pedagogy_lib.machines.state import State
 
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK")
@@ -267,7 +267,7 @@ def reaches(port) -> bool:
 @needs_machines
 @pytest.mark.parametrize(("own", "reached"), [("1", False), ("0", True)])
 def test_a_launch_may_have_a_network_in_which_it_meets_nobody_else(own, reached, monkeypatch):
-    monkeypatch.setenv(neighbours.SWITCH, own)
+    monkeypatch.setenv(other_users.SWITCH, own)
     with socket.create_server(("127.0.0.1", 0)) as somebody:
         port = somebody.getsockname()[1]
         run = launch(reaches, port, world_size=2, device="cpu")
@@ -277,12 +277,12 @@ def test_a_launch_may_have_a_network_in_which_it_meets_nobody_else(own, reached,
 
 @needs_machines
 def test_where_other_people_are_it_is_on_by_itself(monkeypatch):
-    monkeypatch.delenv(neighbours.SWITCH, raising=False)
+    monkeypatch.delenv(other_users.SWITCH, raising=False)
     for there_are in (True, False):
-        monkeypatch.setattr(neighbours, "are_there", lambda _, found=there_are: found)
-        assert neighbours.keeps_to_itself() is there_are
-    monkeypatch.setenv(neighbours.SWITCH, "1")
-    assert neighbours.keeps_to_itself()
+        monkeypatch.setattr(other_users, "are_there", lambda _, found=there_are: found)
+        assert other_users.keeps_to_itself() is there_are
+    monkeypatch.setenv(other_users.SWITCH, "1")
+    assert other_users.keeps_to_itself()
 
 
 # ---- Nothing stays ---
@@ -422,12 +422,14 @@ def test_a_system_that_does_not_allow_it_is_told_with_what_opens_it(
 ):
     import errno
 
-    monkeypatch.setattr(why_not.sys, "platform", "linux")
-    monkeypatch.setattr(why_not, "value_of", lambda name: value if name == setting else "7")
-    assert told in why_not.why_not(errno.EPERM)
-    assert why_not.why_not(errno.EIO) == ""
-    monkeypatch.setattr(why_not.sys, "platform", "darwin")
-    assert "machines need Linux" in why_not.why_not(errno.EPERM)
+    monkeypatch.setattr(namespace_support.sys, "platform", "linux")
+    monkeypatch.setattr(
+        namespace_support, "value_of", lambda name: value if name == setting else "7"
+    )
+    assert told in namespace_support.why_not(errno.EPERM)
+    assert namespace_support.why_not(errno.EIO) == ""
+    monkeypatch.setattr(namespace_support.sys, "platform", "darwin")
+    assert "machines need Linux" in namespace_support.why_not(errno.EPERM)
 
 
 def test_a_state_is_told_by_machines_and_ranks():

@@ -28,7 +28,7 @@ from pedagogy_lib import (
 from pedagogy_lib.basics.units import format_bytes
 from pedagogy_lib.measuring.memory_log import KINDS
 from pedagogy_lib.pictures import style
-from pedagogy_lib.pictures.as_html import LEAST_WIDTH, html_of
+from pedagogy_lib.pictures.picture_html import LEAST_WIDTH, html_of
 from pedagogy_lib.pictures.style import COLORS, FONT, GROUND, STYLE, colors_of, kind_of, label_ink
 
 DIAGRAMS = load_solved_lab("splitting_diagrams")

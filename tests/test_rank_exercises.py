@@ -12,7 +12,7 @@ import torch.distributed as dist
 from answer_files import Answer, all_answers, define_answer, exercises_of_kind, solution_of
 
 from coursekit import remote_answer
-from coursekit.checking import LabFunction
+from coursekit.check_runner import LabFunction
 from coursekit.kit import At, Equals, RankExercise, World
 from coursekit.labs import find_lab
 from coursekit.protocol import Wrong

@@ -12,7 +12,7 @@ from browser import chromium
 
 from pedagogy_lib import explore, plot_bars
 from pedagogy_lib.basics import screen
-from pedagogy_lib.widgets import recording
+from pedagogy_lib.widgets import view_files
 
 pytestmark = [
     pytest.mark.slow,
@@ -53,12 +53,12 @@ def site(tmp_path_factory):
         explore(draw, ranks=[2, 3, 8, 4], way=["ring", "tree"],
                 no_effect=lambda way, **others: {"ranks"} if way == "tree" else set())  # fmt: skip
         explore(draw, ranks=[1, 2, 3, 4, 5])
-        patch.setattr(recording, "MOST_VIEWS", 5)
+        patch.setattr(view_files, "MOST_VIEWS", 5)
         explore(draw, ranks=[2, 3, 4], way=["ring", "tree", "chain"], labels={"way": "algorithm"})
     (site / "static").mkdir()
     for name in ("explorer.js", "recorded.js", "course.css"):
-        (site / "static" / name).write_text((recording.HERE / name).read_text())
-    (site / "static" / "recorded.page.js").write_text(recording.page_script())
+        (site / "static" / name).write_text((view_files.HERE / name).read_text())
+    (site / "static" / "recorded.page.js").write_text(view_files.page_script())
     return site
 
 

@@ -17,7 +17,7 @@ from pedagogy_lib import explore, plot_bars
 from pedagogy_lib.basics import screen
 from pedagogy_lib.pictures.style import Picture
 from pedagogy_lib.widgets import explore as exploring
-from pedagogy_lib.widgets import recording
+from pedagogy_lib.widgets import view_files
 from pedagogy_lib.widgets.controls import control
 
 CHOICES = {"ranks": [4, 2, 8], "way": ["ring", "tree"]}
@@ -143,15 +143,15 @@ def test_nothing_is_written_where_a_learner_watches(place, monkeypatch):
 
 def choices_of(**values):
     controls = [control(name, list(each)) for name, each in values.items()]
-    controls, choices = recording.choices_of(controls)
+    controls, choices = view_files.choices_of(controls)
     keys = {json.dumps(choice, sort_keys=True) for choice in choices}
-    assert len(keys) == len(choices) <= recording.MOST_VIEWS
+    assert len(keys) == len(choices) <= view_files.MOST_VIEWS
     return {c.name: c.values for c in controls}, choices
 
 
 def test_up_to_the_limit_all_combinations_are_recorded():
-    assert len(choices_of(a=range(8), b=range(6))[1]) == recording.MOST_VIEWS
-    assert len(choices_of(a=range(recording.MOST_VIEWS))[1]) == recording.MOST_VIEWS
+    assert len(choices_of(a=range(8), b=range(6))[1]) == view_files.MOST_VIEWS
+    assert len(choices_of(a=range(view_files.MOST_VIEWS))[1]) == view_files.MOST_VIEWS
 
 
 def test_beyond_it_each_control_is_moved_alone():
@@ -166,7 +166,7 @@ def test_beyond_it_each_control_is_moved_alone():
 def test_beyond_that_the_values_are_evenly_spaced(first):
     others = (n for n in range(64) if n != first)
     values, choices = choices_of(rank=[first, *others], order=["dp", "tp", "pp"])
-    assert len(choices) >= recording.MOST_VIEWS - 1 and values["order"] == ("dp", "tp", "pp")
+    assert len(choices) >= view_files.MOST_VIEWS - 1 and values["order"] == ("dp", "tp", "pp")
     assert {0, 63, first} <= set(values["rank"])
     steps = [after - before for before, after in itertools.pairwise(values["rank"])]
     assert set(steps) <= {1, 2}
@@ -181,23 +181,23 @@ def test_many_long_controls_are_thinned_alike():
 
 @pytest.mark.deep
 def test_a_long_film_stays_one(place):
-    explore(lambda step: draw(2, f"{step}"), step=list(range(recording.MOST_VIEWS + 2)))
+    explore(lambda step: draw(2, f"{step}"), step=list(range(view_files.MOST_VIEWS + 2)))
     record = read(place)
-    assert record["is_film"] and len(record["views"]) == recording.MOST_VIEWS
-    assert record["controls"][0]["texts"][-1] == str(recording.MOST_VIEWS + 1)
+    assert record["is_film"] and len(record["views"]) == view_files.MOST_VIEWS
+    assert record["controls"][0]["texts"][-1] == str(view_files.MOST_VIEWS + 1)
 
 
 @needs.mark("node")
 def test_the_program_of_a_page_is_one_script(tmp_path):
     script = tmp_path / "page.cjs"  # neither imports nor exports can be in it
-    script.write_text(recording.page_script())
+    script.write_text(view_files.page_script())
     subprocess.run(["node", "--check", str(script)], check=True)
     assert "explorer.render" in script.read_text()
 
 
 def test_the_live_and_the_recorded_controls_have_the_same_state(place):
     explore(draw, ranks=[4, 2])
-    used = re.findall(r'model\.get\("(\w+)"\)', (recording.HERE / "explorer.js").read_text())
+    used = re.findall(r'model\.get\("(\w+)"\)', (view_files.HERE / "explorer.js").read_text())
     assert {"controls", "view"} < set(used) <= {*read(place), "view"}
 
 

@@ -24,7 +24,7 @@ FILES = {
     if path.name != "answers.py"
 }
 NAMES = {path: name for name, path in FILES.items()}
-CALLS_CHECKS = KIT / "checking.py"  # by importlib: all of them
+CALLS_CHECKS = KIT / "check_runner.py"  # by importlib: all of them
 
 
 def find_imports(path: Path) -> set[Path]:

@@ -8,7 +8,7 @@ from elsewhere import connect_to_course, put_course
 from exercise_names import EX
 from helpers import put_lab
 
-from coursekit import build, checking
+from coursekit import build, check_runner
 from pedagogy_lib import check
 
 ANSWERS = all_answers()
@@ -87,7 +87,7 @@ def check_remotely(answer, connection):
     if exercise.lab is None:
         source = f"{imports_of(exercise)}\n{answer.given}\n{answer.program}"
     submitted = connection.begin(exercise.name, source=source, lab=exercise.lab)
-    return checking.run_check(exercise, submitted, "title")
+    return check_runner.run_check(exercise, submitted, "title")
 
 
 def check_locally(answer, folder):

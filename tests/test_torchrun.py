@@ -13,9 +13,9 @@ import pytest
 from helpers import environment
 
 from pedagogy_lib import LaunchError, run_torchrun
-from pedagogy_lib.machines import neighbours
+from pedagogy_lib.machines import other_users
 from pedagogy_lib.ranks import torchrun_agents
-from pedagogy_lib.ranks import under_torchrun as torchrun_module
+from pedagogy_lib.ranks import torchrun_launch as torchrun_module
 
 PROGRAM = """
 import json, os
@@ -133,7 +133,7 @@ dist.destroy_process_group()
 
 def test_agents_listen_on_the_loopback_alone_and_leave_no_folder(write_program, monkeypatch):
     monkeypatch.setattr(torchrun_agents, "try_machines", lambda: "no machines")
-    monkeypatch.setenv(neighbours.SWITCH, "0")  # no network of their own either
+    monkeypatch.setenv(other_users.SWITCH, "0")  # no network of their own either
     write_program(LISTENERS)
     before = set(Path(tempfile.gettempdir()).glob("torchelastic_*"))
     run = run_torchrun("program.py", nnodes=2, nproc_per_node=1)

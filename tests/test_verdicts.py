@@ -7,7 +7,7 @@ import pytest
 from helpers import ROOT
 
 from coursekit.build import sources, text_of
-from coursekit.checking import chapters_with_checks, exercises_of, finds_a_bug
+from coursekit.check_runner import chapters_with_checks, exercises_of, finds_a_bug
 from coursekit.protocol import Wrong
 from coursekit.verdicts import BADGES, Verdict, render_text
 

@@ -10,7 +10,7 @@ import time
 import pytest
 from exercise_names import EX
 
-from coursekit import watching
+from coursekit import answer_limits
 from pedagogy_lib import Stopped, check
 
 needs_alarm = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a signal of Unix")
@@ -18,9 +18,9 @@ needs_alarm = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a sig
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(watching, "MOST_COMPUTING_SECONDS", 0.5)
-    monkeypatch.setattr(watching, "MOST_SECONDS", 1.5)
+    monkeypatch.setattr(answer_limits, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(answer_limits, "MOST_COMPUTING_SECONDS", 0.5)
+    monkeypatch.setattr(answer_limits, "MOST_SECONDS", 1.5)
 
 
 def right(node, local_rank, per_node):
@@ -71,10 +71,10 @@ def test_what_an_answer_prints_is_told_with_the_verdict(capsys):
 
 
 def test_an_answer_that_prints_without_end_fills_nothing():
-    printed = watching.OutputCapture()
+    printed = answer_limits.OutputCapture()
     for _ in range(1000):
         print("x" * 1000, file=printed)
-    assert len(printed.kept) == watching.KEPT_CHARACTERS and printed.lines == 1000
+    assert len(printed.kept) == answer_limits.KEPT_CHARACTERS and printed.lines == 1000
 
 
 @needs_alarm

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import psutil
 
-from classroom.sandbox.choosing import BY_NAME, WALLS, reason_against
+from classroom.sandbox.backends import BY_NAME, WALLS, reason_against
 from classroom.sandbox.limits import Limits
-from classroom.sandbox.walled import SandboxProcess
+from classroom.sandbox.sandbox_process import SandboxProcess
 
 USABLE = [way.NAME for way in WALLS if not reason_against(way)]
 PROBE = Path(__file__).with_name("probe.py")

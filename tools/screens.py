@@ -16,7 +16,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from coursekit import build
 from coursekit.chapters import exercise_numbers
-from coursekit.checking import find_exercise
+from coursekit.check_runner import find_exercise
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))

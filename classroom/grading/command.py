@@ -12,7 +12,7 @@ from pathlib import Path
 from pedagogy_lib.basics.errors import LaunchError, WrongInput
 from pedagogy_lib.basics.units import counted
 
-from . import course, writing
+from . import course, result_files
 from .collect import collect
 from .workers import WAITING, Task, grade_all
 
@@ -63,7 +63,7 @@ def grade(options) -> int:
     if not submissions:
         raise WrongInput(f"there are no submissions in {options.submissions} ({layout})")
     found = f"{options.submissions}: {layout}; {len(submissions)} submissions"
-    print(writing.printable(found), flush=True)
+    print(result_files.printable(found), flush=True)
     students, is_whole = all_of(submissions, task, max(1, options.jobs))
     waiting = finish(options, asked, students)
     if not is_whole:
@@ -75,7 +75,7 @@ def grade(options) -> int:
 def opener(trust):
     """Opens the process of a submission. Raises WrongInput where there are no walls for it."""
     from classroom.sandbox import open_sandbox
-    from classroom.sandbox.choosing import chosen
+    from classroom.sandbox.backends import chosen
 
     way = chosen("trust" if trust else None).NAME
     return functools.partial(open_sandbox, way=way)
@@ -115,7 +115,7 @@ class bar:
         self.bar = tqdm(total=total, unit="answer", disable=not sys.stderr.isatty(), leave=False)
 
     def __call__(self, student, number, is_new):
-        self.bar.set_postfix_str(f"{writing.printable(student):.20} {number}", refresh=False)
+        self.bar.set_postfix_str(f"{result_files.printable(student):.20} {number}", refresh=False)
         self.bar.update()
 
     def __enter__(self):
@@ -132,19 +132,21 @@ def finish(options, asked, students) -> int:
     """
     students = sorted(students, key=lambda one: one["student"].casefold())
     wishes = [wish.rpartition(":")[::2] for wish in options.accept]
-    accepted, unknown = writing.accept(wishes, students, writing.read_accepted(options.out))
+    accepted, unknown = result_files.accept(
+        wishes, students, result_files.read_accepted(options.out)
+    )
     title = options.title or f"Grades of {Path(options.submissions).resolve().name}"
-    results = writing.results_of(title, course.version(), asked, students, accepted)
-    waiting = len(writing.find_waiting_answers(results))
-    if lost := writing.would_be_lost(results, options.out):
+    results = result_files.results_of(title, course.version(), asked, students, accepted)
+    waiting = len(result_files.find_waiting_answers(results))
+    if lost := result_files.would_be_lost(results, options.out):
         print(f"{options.out} is left as it was: it has verdicts on {counted(lost, 'answer')} "
               "that this grading has not come to")  # fmt: skip
         return waiting
-    writing.write(results, accepted, options.out)
+    result_files.write(results, accepted, options.out)
     if importlib.util.find_spec("classroom.pages"):
         importlib.import_module("classroom.pages").write(results, options.out)
-    print(writing.summary(results))
+    print(result_files.summary(results))
     for wish in unknown:
         print(f"--accept {wish}: there is no such student with such an exercise", file=sys.stderr)
-    print(f"written: {options.out}/{writing.GRADES}, {options.out}/{writing.RESULTS}")
+    print(f"written: {options.out}/{result_files.GRADES}, {options.out}/{result_files.RESULTS}")
     return waiting

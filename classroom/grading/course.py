@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from coursekit.checking import find_exercise
+from coursekit.check_runner import find_exercise
 from coursekit.labs.holes import numbers_in
 from coursekit.labs.snapshot import find_imports
 from pedagogy_lib.basics.errors import need
@@ -102,7 +102,7 @@ def definitions_in_lab(name: str, function: str) -> tuple[ast.AST, ...]:
     """Of a function, in the lab as the whole course has it, and as a handout does."""
     if name not in lab_names():
         return ()
-    from classroom.handout.held_back import lab_text  # imports for seconds, as below
+    from classroom.handout.handout_labs import lab_text  # imports for seconds, as below
 
     handed_out = read_program(f"labs/{name}.py", lab_text(name).encode())
     statements = [*lab(name).statements, *handed_out.statements]

@@ -16,11 +16,11 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 from . import course
+from .baseline_credit import Free
 from .collect import Submission
-from .free import Free
-from .judging import EMPTY, MOST_SHOWN, Judge, answers_in
-from .known import VerdictCache, digest
+from .judge import EMPTY, MOST_SHOWN, Judge, answers_in
 from .programs import read_program
+from .verdict_cache import VerdictCache, digest
 
 END_SECONDS = 5.0  # for a worker that is told to end, with all that it has started
 KNOWN = "known"

@@ -10,8 +10,8 @@ from coursekit.working_copies import HANDOUT
 from pedagogy_lib.basics.errors import LaunchError
 from pedagogy_lib.basics.units import counted
 
+from .archive import write_handout
 from .files import handout_files
-from .packing import write_handout
 
 
 def main(argv=None) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from coursekit import content
 from coursekit.build import ROOT
 from coursekit.chapters import FOLDER, exercise_folders
-from coursekit.checking import find_exercise
+from coursekit.check_runner import find_exercise
 from coursekit.kit import Formula
 from coursekit.kit.tables import build_tables
 from coursekit.record_inputs import modules_behind

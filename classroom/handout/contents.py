@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from coursekit.build import insert_holes, lab_sources, sources, text_of
 from coursekit.chapters import exercise_folders
-from coursekit.checking import exercise_named, find_exercise
+from coursekit.check_runner import exercise_named, find_exercise
 from coursekit.labs.holes import numbers_in
 from coursekit.labs.snapshot import find_imports
 from coursekit.record_inputs import modules_behind
 from pedagogy_lib.basics.errors import need
 
-from .held_back import lab_text
-from .needed import find_prerequisites
+from .handout_labs import lab_text
+from .prerequisites import find_prerequisites
 
 OF_A_LAB = re.compile(r"""\blab\(\s*f?["'](\w+)|\blab=["'](\w+)|labs/(\w+)\.py|["'](\w+)\.py["']""")
 CHECKED = re.compile(r"""\bcheck\(["'](\d+\.\d+)""")

@@ -11,7 +11,7 @@ from coursekit.working_copies import HANDOUT
 
 from .checks import build_check_files
 from .contents import Contents, contents_of
-from .held_back import lab_text
+from .handout_labs import lab_text
 from .notebooks import notebook_of
 from .readme import readme_of
 

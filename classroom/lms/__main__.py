@@ -55,7 +55,7 @@ def gradescope(arguments):
 
 
 def judge(arguments):
-    from .judging import serve
+    from .judge_server import serve
 
     serve()
     return []

@@ -12,7 +12,7 @@ from classroom.handout.contents import Contents, contents_of
 from classroom.handout.files import COVERS, lab_files
 from classroom.handout.notebooks import notebook_of
 from coursekit.build import ROOT, dump
-from coursekit.checking import find_exercise
+from coursekit.check_runner import find_exercise
 from pedagogy_lib.basics.errors import WrongInput, need
 
 from .cells import add_grade_cells

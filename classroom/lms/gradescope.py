@@ -10,7 +10,7 @@ from pathlib import Path
 
 from classroom.grading import course
 from classroom.grading.command import parse_given_numbers
-from classroom.handout.packing import entry
+from classroom.handout.archive import entry
 from classroom.pages.rendering import topic
 from coursekit.build import ROOT
 from pedagogy_lib.basics.errors import need

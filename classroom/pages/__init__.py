@@ -3,6 +3,6 @@
 `write` is all that others need; `python -m classroom.pages OUT` does it again for a folder.
 """
 
-from .written import write
+from .write_pages import write
 
 __all__ = ["write"]

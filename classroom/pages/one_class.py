@@ -3,9 +3,9 @@
 import shlex
 from itertools import groupby
 
-from . import findings, told
+from . import findings, verdict_html
+from .escaping import one_line
 from .findings import all_points, answer_of, points_of
-from .harmless import one_line
 from .rendering import render_template
 
 
@@ -14,7 +14,7 @@ def page(results: dict) -> str:
     return render_template(
         "class.html",
         results=results,
-        words=told.words,
+        words=verdict_html.words,
         exercises=results["exercises"],
         rows=[row(student, results["exercises"]) for student in results["students"]],
         all_points=all_points(results["exercises"]),

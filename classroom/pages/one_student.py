@@ -2,12 +2,12 @@
 
 from markupsafe import Markup
 
-from . import told
+from . import verdict_html
 from .findings import all_points, answer_of, points_of
 from .rendering import number, render_template
 from .source import lines_of
 
-UNDECIDED = told.UNDECIDED
+UNDECIDED = verdict_html.UNDECIDED
 TO_DO = ("wrong", "missing", "unfinished")
 
 
@@ -33,8 +33,8 @@ def section(exercise, answer, course) -> dict:
     return {
         "exercise": exercise,
         "answer": answer,
-        "verdict": None if is_undecided else Markup(told.render_html(exercise, answer)),
-        "instead": told.INSTEAD[answer["state"]] if is_undecided else "",
+        "verdict": None if is_undecided else Markup(verdict_html.render_html(exercise, answer)),
+        "instead": verdict_html.INSTEAD[answer["state"]] if is_undecided else "",
         "lines": [Markup(line) for line in lines_of(answer.get("source", ""))],
         "credit": credit(exercise, answer),
         "part": part_name(exercise["part"]),
@@ -66,11 +66,11 @@ def text(student: dict, results: dict) -> list[str]:
     points = f"{points_of(student, exercises):.3g} of {all_points(exercises):g} points"
     head = f"{results['title']}\n{student['student']}: {points}"
     each = [format_answer_text(one, answer_of(student, one)) for one in exercises]
-    return [told.plain("\n".join([head, *student["problems"]])), *each]
+    return [verdict_html.plain("\n".join([head, *student["problems"]])), *each]
 
 
 def format_answer_text(exercise, answer) -> str:
-    lines = [told.as_text(exercise, answer), credit(exercise, answer)]
+    lines = [verdict_html.as_text(exercise, answer), credit(exercise, answer)]
     if answer["state"] in TO_DO and exercise["part"]:
         lines.append(f"Read again: part {part_name(exercise['part'])}")
     return "\n".join(filter(None, lines))

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from pedagogy_lib.basics.units import counted
 
-from .harmless import one_line, plain
+from .escaping import one_line, plain
 
 TEMPLATES = Path(__file__).with_name("templates")
 SCRIPT = (TEMPLATES / "sort.js").read_text()

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from coursekit import build
 
-from . import alike
+from . import similarity
 from .findings import answer_of
 from .rendering import render_template
 from .source import lines_of
@@ -30,10 +30,10 @@ def page(results: dict) -> str:
         pairs=[shown(pair) for pair in found[:MOST_SHOWN]],
         more=found[MOST_SHOWN:],
         skipped=skipped,
-        least_shared=alike.LEAST_SHARED,
-        least_share=alike.LEAST_SHARE,
-        length=alike.LENGTH,
-        many=alike.MANY,
+        least_shared=similarity.LEAST_SHARED,
+        least_share=similarity.LEAST_SHARE,
+        length=similarity.LENGTH,
+        many=similarity.MANY,
     )
 
 
@@ -41,7 +41,7 @@ def pairs_in(exercise, students, known) -> list[dict]:
     """What the page tells of each pair of answers to an exercise."""
     answers = [(student, answer_of(student, exercise)) for student in students]
     answers = [(student, answer) for student, answer in answers if answer.get("source")]
-    found = alike.pairs([answer["source"] for _, answer in answers], known)
+    found = similarity.pairs([answer["source"] for _, answer in answers], known)
     return [
         {
             "exercise": exercise,
@@ -49,7 +49,7 @@ def pairs_in(exercise, students, known) -> list[dict]:
             "shared": pair.shared,
             "sides": [(*answers[at], lines) for at, lines in zip(pair.places, pair.lines)],
         }
-        for pair in alike.one_for_each(found)
+        for pair in similarity.one_for_each(found)
     ]
 
 
@@ -75,4 +75,4 @@ def pieces_in(text: str) -> set[tuple]:
     """Of the whole text, and of each definition: what is next to it, it takes from outside."""
     texts = build.solved(text), build.insert_holes(text)
     parts = [ast.unparse(node) for one in texts for node in ast.parse(one).body]
-    return alike.pieces_of(*texts, *parts)
+    return similarity.pieces_of(*texts, *parts)

@@ -7,7 +7,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from .harmless import plain
+from .escaping import plain
 
 # A lexer's time can grow with the square of a strange text.
 MOST_COLOURED = 8_000  # characters

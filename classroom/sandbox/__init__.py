@@ -1,6 +1,6 @@
 """Where students' code runs: behind walls. classroom/README.md says what they keep."""
 
-from .choosing import chosen, ways
+from .backends import chosen, ways
 from .limits import Limits
 from .place import Place
 from .refusals import Refusal

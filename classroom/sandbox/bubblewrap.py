@@ -11,10 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .laid_out import CELLS
+from .environment import HOST, HOSTS, PEOPLE, STUDENT, environment, hidden, readable
+from .free_uids import stranger
 from .limits import Limits
-from .strangers import stranger
-from .surroundings import HOST, HOSTS, PEOPLE, STUDENT, environment, hidden, readable
+from .staging import CELLS
 
 NAME = "bubblewrap"
 ALONE = ("--alone",)  # for the driver: all processes that it can see, or signal, are its own
@@ -63,7 +63,7 @@ class Walls:
         fd = os.memfd_create("arguments")
         os.write(fd, text.encode())
         os.lseek(fd, 0, os.SEEK_SET)
-        entry = [sys.executable, "-I", f"{PLACE}/driver/inside.py", json.dumps(wish)]
+        entry = [sys.executable, "-I", f"{PLACE}/driver/drop_privileges.py", json.dumps(wish)]
         return [shutil.which("bwrap"), "--args", str(fd), *entry], [fd]
 
 

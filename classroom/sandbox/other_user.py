@@ -13,9 +13,9 @@ from pathlib import Path
 from pedagogy_lib.basics.places import COURSE
 
 from .bubblewrap import ALONE
-from .laid_out import CELLS
+from .free_uids import stranger
 from .limits import Limits
-from .strangers import stranger
+from .staging import CELLS
 
 NAME = "other user"
 PROMISES = (
@@ -58,5 +58,5 @@ class Walls:
 
     def command(self, wish, lifeline, given):
         wish |= {"own": "user", "lifeline": lifeline, "given": given}
-        keeper = self.folder / "driver" / "keeper.py"
+        keeper = self.folder / "driver" / "supervisor.py"
         return [sys.executable, "-I", str(keeper), json.dumps(wish)], [lifeline]

@@ -6,7 +6,7 @@ from coursekit.remote_answer import AnswerProcessFailed, RemoteAnswer
 
 from .connection import Connection, Pipes
 from .limits import Limits
-from .walled import SandboxProcess
+from .sandbox_process import SandboxProcess
 
 
 class SandboxConnection(Connection):

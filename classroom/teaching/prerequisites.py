@@ -5,7 +5,7 @@ from functools import cache
 
 from coursekit.build import lab_sources
 from coursekit.chapters import parts
-from coursekit.checking import chapters_with_checks, exercises_of
+from coursekit.check_runner import chapters_with_checks, exercises_of
 
 
 @cache

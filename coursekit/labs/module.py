@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from pedagogy_lib.basics.screen import someone_watches
-from pedagogy_lib.basics.wrapping import COLUMNS
+from pedagogy_lib.basics.text_wrap import COLUMNS
 
 from .holes import (
     begun_in,

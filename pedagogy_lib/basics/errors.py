@@ -7,7 +7,7 @@ import signal
 from .hang_diagnosis import describe, diagnosis, has_returned, is_general, ranks_text
 from .places import Place
 from .screen import is_notebook
-from .wrapping import wrap
+from .text_wrap import wrap
 
 MOST_TOLD = 8  # ranks that failed beside the first
 MOST_CHARACTERS = 200  # of what each of them raised

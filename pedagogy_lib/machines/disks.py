@@ -11,8 +11,8 @@ from ..basics.errors import LaunchError, need
 from ..basics.screen import say
 from ..basics.units import brief, format_bytes
 from .amounts import is_real
-from .neighbours import keeps_to_itself
-from .why_not import why_not
+from .namespace_support import why_not
+from .other_users import keeps_to_itself
 
 SCRIPT = Path(__file__).with_name("disk_holder.py")
 MOST_MEGABYTES = 1000.0  # it lies in memory

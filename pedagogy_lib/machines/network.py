@@ -19,7 +19,7 @@ from ..basics.errors import LaunchError
 from ..basics.screen import say
 from .amounts import Link
 from .faults import words_of
-from .why_not import why_not
+from .namespace_support import why_not
 
 SCRIPT = Path(__file__).with_name("switch.py")
 ANSWER_SECONDS = 20.0  # that it may take to set up all machines on a busy computer

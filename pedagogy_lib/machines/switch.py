@@ -22,7 +22,7 @@ from pyroute2 import IPRoute  # noqa: E402
 
 from pedagogy_lib.machines import namespaces  # noqa: E402
 from pedagogy_lib.machines.amounts import Link  # noqa: E402
-from pedagogy_lib.machines.at_blocks import short_path  # noqa: E402
+from pedagogy_lib.machines.fault_triggers import short_path  # noqa: E402
 from pedagogy_lib.machines.history import History  # noqa: E402
 from pedagogy_lib.machines.machine import Machine  # noqa: E402
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from ..basics.errors import BriefError, WrongInput, need
 from ..basics.screen import someone_watches
 from ..basics.units import brief
-from .as_html import html_of
+from .picture_html import html_of
 
 STYLE = Path(__file__).with_name("course.mplstyle")
 FONT = "DejaVu Sans of Matplotlib"  # as course.mplstyle names it

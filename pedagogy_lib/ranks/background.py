@@ -4,7 +4,7 @@ import threading
 
 from ..basics.errors import LaunchError, need
 from ..machines.faults import Faults
-from . import function_packing, under_torchrun
+from . import function_packing, torchrun_launch
 from .launcher import job_for, run_packed
 from .run import Run
 from .settings import need_function
@@ -20,7 +20,7 @@ def begin(fn, *args, **settings) -> "BackgroundLaunch":
     `Run`, and raises what `launch` would; `running.stop()` ends it.
     """
     need_function(fn, "begin")
-    if under_torchrun.is_torchrun_launched():
+    if torchrun_launch.is_torchrun_launched():
         raise LaunchError("begin() is for notebooks: in a program of torchrun, call launch()")
     return BackgroundLaunch(job_for(fn, args, **settings), function_packing.pack(fn, args))
 

@@ -276,7 +276,7 @@ def main():
 
 def preload() -> tuple[str, ...]:
     """Import what every rank needs; returns what is to be imported while nobody waits."""
-    modules = importlib.import_module("pedagogy_lib.ranks.preloading")
+    modules = importlib.import_module("pedagogy_lib.ranks.preload_modules")
     with_course = ("coursekit.kit",) if "coursekit" in sys.modules else ()
     for name in modules.PRELOAD + with_course:
         importlib.import_module(name)

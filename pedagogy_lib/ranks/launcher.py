@@ -9,15 +9,16 @@ import threading
 import time
 
 from ..basics.errors import NO_RANK_YET, HangError, LaunchError, Stopped, where_stopped
-from ..machines.neighbours import keeps_to_itself
 from ..machines.network import NetworkRun, network_for
+from ..machines.other_users import keeps_to_itself
 from ..machines.state import State
-from . import function_packing, under_torchrun
+from . import function_packing, torchrun_launch
+from .dead_ranks import Losses
 from .devices import choose_device
 from .fork_server_client import ENVIRON, ensure_server
-from .losses import Losses
-from .preloading import needs_them
+from .preload_modules import needs_them
 from .rank_handle import RankHandle
+from .rank_listener import RankListener
 from .refusals import current_folder, refusals_told
 from .run import Run
 from .settings import (
@@ -29,7 +30,6 @@ from .settings import (
     seeds_of,
 )
 from .value_packing import unpack
-from .waiting import RankListener
 
 CAUSE_SECONDS = 1.0  # after a rank lost its neighbour: time to hear what that one did
 GRACE_SECONDS = 0.3  # after a first failure: time for others to fail too, to tell which came first
@@ -64,8 +64,8 @@ def launch(
              `LaunchError` for what cannot travel, or the machine refuses. No process is left over.
     """
     need_function(fn, "launch")
-    if under_torchrun.is_torchrun_launched():
-        return under_torchrun.run(fn, args, device, seed)
+    if torchrun_launch.is_torchrun_launched():
+        return torchrun_launch.run(fn, args, device, seed)
     job = job_for(fn, args, world_size, device, timeout, seed, machines, replacements)
     return run_job(job, fn, args)
 

@@ -17,12 +17,12 @@ import torch
 import torch.distributed as dist
 
 from ..machines import namespaces
-from ..machines.at_blocks import FaultTrigger
+from ..machines.fault_triggers import FaultTrigger
 from ..measuring import recorder
 from .call_stack import place_now
 from .error_reports import CannotBegin, cannot_travel, report_failure
 from .messages import receive_exactly, receive_frame, send_message
-from .preloading import PRELOAD_WHEN_IDLE
+from .preload_modules import PRELOAD_WHEN_IDLE
 from .refusals import reason
 from .reports import FailureReport, IsAt, ReturnReport, StageReport
 from .shared_gpus import send_through_the_cpu

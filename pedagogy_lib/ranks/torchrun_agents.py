@@ -12,7 +12,7 @@ import torch.distributed as dist
 from ..basics.errors import LaunchError, need
 from ..basics.units import brief
 from ..machines.amounts import is_count, is_positive
-from ..machines.at_blocks import ask_switch
+from ..machines.fault_triggers import ask_switch
 from ..machines.namespaces import CARD, address_of, enter_machine
 from ..machines.network import try_machines
 from ..machines.spec import Machines
@@ -20,7 +20,7 @@ from ..machines.state import State
 from . import fresh_stores
 from .launcher import Launch, run_job
 from .run import Run
-from .under_torchrun import VARIABLES
+from .torchrun_launch import VARIABLES
 
 PORT = 29_500  # torchrun's own; on machines of their own nobody else has it
 RESTARTS = 3  # of all ranks, after one has failed, where machines may come and go

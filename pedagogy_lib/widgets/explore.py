@@ -5,7 +5,7 @@ from ..basics.screen import someone_watches, views_wanted
 from ..basics.units import brief
 from ..pictures.style import need_picture
 from .controls import control, values_of
-from .recording import recorded
+from .view_files import recorded
 
 
 def explore(

@@ -5,7 +5,7 @@ from pathlib import Path
 import anywidget
 import traitlets
 
-from ..pictures.as_html import html_of
+from ..pictures.picture_html import html_of
 from .controls import is_film
 from .views import Views, key_of
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ..basics.errors import LaunchError, need
 from ..basics.units import brief
-from ..pictures.as_html import source_of
+from ..pictures.picture_html import source_of
 from ..pictures.style import Picture, need_picture
 
 

@@ -7,7 +7,7 @@ usual = builtins.__import__
 
 def hostile(name, *args, **kwargs):
     module = usual(name, *args, **kwargs)
-    if "closeness" in name or "checking" in name or "values" in name:
+    if "closeness" in name or "check_runner" in name or "values" in name:
         for key in dir(module):
             if callable(getattr(module, key)) and not key.startswith("__"):
                 setattr(module, key, lambda *args, **kwargs: True)

@@ -1,5 +1,5 @@
 # wrong · patches the check, its verdict and its error
-import coursekit.checking as checking
+import coursekit.check_runner as check_runner
 import coursekit.protocol as protocol
 import coursekit.verdicts as verdicts
 
@@ -9,10 +9,10 @@ class Never(Exception):
         raise StopIteration
 
 
-checking.Wrong = protocol.Wrong = Never
-checking.find_mistake = lambda *args: None
+check_runner.Wrong = protocol.Wrong = Never
+check_runner.find_mistake = lambda *args: None
 verdicts.Verdict.passed = True
-checking.run_check = checking.check = lambda *args, **kwargs: verdicts.Verdict("x", True, [])
+check_runner.run_check = check_runner.check = lambda *args, **kwargs: verdicts.Verdict("x", True, [])
 
 
 def house_gradients(*house):

@@ -2,7 +2,7 @@
 
 import torch
 
-from ..counted import bytes_per_parameter
+from ..collective_simulation import bytes_per_parameter
 from ..question import Question
 
 

@@ -1,6 +1,6 @@
 """Chapter 02: what collectives give, send and cost."""
 
-from ..counted import simulate_chain, simulate_ring, simulate_ring_pass, simulate_tree
+from ..collective_simulation import simulate_chain, simulate_ring, simulate_ring_pass, simulate_tree
 from ..question import Question
 
 

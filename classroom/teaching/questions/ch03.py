@@ -5,7 +5,7 @@ from fractions import Fraction
 import torch
 from torch.utils.data import DistributedSampler
 
-from ..counted import bytes_of, empty, simulate_ring
+from ..collective_simulation import bytes_of, empty, simulate_ring
 from ..question import Question
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from ..counted import bytes_of, bytes_per_parameter, empty
+from ..collective_simulation import bytes_of, bytes_per_parameter, empty
 from ..question import Question
 
 

@@ -4,7 +4,7 @@ from itertools import product
 
 import torch
 
-from ..counted import bytes_of, bytes_per_parameter, empty, simulate_ring_pass
+from ..collective_simulation import bytes_of, bytes_per_parameter, empty, simulate_ring_pass
 from ..question import Question
 
 MIXED = {"parameters": 2, "gradients": 2, "states": 12}

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from ..counted import bytes_of, empty, simulate_ring, simulate_ring_pass
+from ..collective_simulation import bytes_of, empty, simulate_ring, simulate_ring_pass
 from ..question import Question
 
 

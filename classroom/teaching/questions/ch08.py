@@ -6,7 +6,7 @@ import torch
 
 from pedagogy_lib import simulate
 
-from ..counted import bytes_of, empty
+from ..collective_simulation import bytes_of, empty
 from ..question import Question
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import torch
 from torch import nn
 
-from ..counted import bytes_of, empty, simulate_ring
+from ..collective_simulation import bytes_of, empty, simulate_ring
 from ..question import Question
 
 

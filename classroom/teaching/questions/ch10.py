@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ..counted import bytes_of, empty
+from ..collective_simulation import bytes_of, empty
 from ..question import Question
 
 

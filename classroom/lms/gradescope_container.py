@@ -1,6 +1,6 @@
 """What runs in Gradescope's container for each submission: results.json, whatever happens.
 
-    python -m classroom.lms.in_container /autograder
+    python -m classroom.lms.gradescope_container /autograder
 
 The judging is a process of its own, so that its end, of whatever kind, still gives a results.json.
 """
@@ -56,7 +56,7 @@ def judge_in_process(folder, asked, way) -> dict:
 
 def ask_judge(question, seconds) -> tuple[list, str]:
     """(the lines that the judging says, how it ended)"""
-    command = [sys.executable, "-m", "classroom.lms.judging", json.dumps(question)]
+    command = [sys.executable, "-m", "classroom.lms.judge_server", json.dumps(question)]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, timeout=seconds)
         said, end = done.stdout, f"ended with {done.returncode}"

@@ -15,11 +15,12 @@ from functools import cache
 
 from pedagogy_lib.basics.errors import WrongInput, need
 from pedagogy_lib.basics.places import where_is
+from pedagogy_lib.basics.text_wrap import wrap
 from pedagogy_lib.basics.units import brief, counted
-from pedagogy_lib.basics.wrapping import wrap
 from pedagogy_lib.ranks.output import Progress
 
 from . import content
+from .answer_limits import Endless, OutputCapture, watched
 from .chapters import exercise_folders, insert_numbers
 from .exact_errors import where_raised
 from .labs import LabFunction, find_lab
@@ -29,7 +30,6 @@ from .learner_state import note_check
 from .protocol import Exercise, Wrong
 from .remote_answer import AnswerProcessFailed, RemoteAnswer
 from .verdicts import Verdict
-from .watching import Endless, OutputCapture, watched
 
 BELOW_SECONDS = 10.0  # for an exercise that another is built on; a case that hangs takes half of it
 

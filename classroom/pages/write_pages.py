@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from . import feedback, one_class, one_student, side_by_side
-from .harmless import file_names
+from .escaping import file_names
 
 
 def write(results: dict, out: Path, course: str = "") -> list[Path]:

@@ -1,6 +1,6 @@
 """The first program in a sandbox: it gives up what it may do, and becomes the driver.
 
-    python -I inside.py '{"limits": {…}, "user": …, "command": […]}'
+    python -I drop_privileges.py '{"limits": {…}, "user": …, "command": […]}'
 
 It runs before any line of a student's, and imports the standard library alone.
 """

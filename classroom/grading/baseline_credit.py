@@ -6,9 +6,9 @@ from pathlib import Path
 from coursekit.labs import Lab, LabFunction
 
 from . import course, facts
-from .assembling import assemble_program
-from .known import VerdictCache
+from .cell_program import assemble_program
 from .scopes import bound_by
+from .verdict_cache import VerdictCache
 
 
 class Free:

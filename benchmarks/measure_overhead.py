@@ -14,7 +14,7 @@ from statistics import mean, median
 
 import torch
 import torch.distributed as dist
-from added import added
+from overhead_statistics import added
 from rows import Measurement, Row, microseconds, milliseconds
 from torch import nn
 

@@ -1,7 +1,7 @@
 """Whether an answer is in a handout: solutions, truths and mistakes are searched in all its files.
 
 Code is compared without names, docstrings and annotations. What is found and is no answer stands
-in `reviewed.py`, with the reason.
+in `false_positives.py`, with the reason.
 """
 
 import ast
@@ -14,7 +14,7 @@ from functools import cache
 from coursekit.build import BEGIN, BUG, END, ROOT, lab_sources, sources
 from coursekit.build import text_of as text_of_source
 from coursekit.chapters import exercise_folders
-from coursekit.checking import find_exercise
+from coursekit.check_runner import find_exercise
 from coursekit.kit import Formula
 from coursekit.kit.packed_checks import unpack_check
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from coursekit import checking
+from coursekit import check_runner
 from coursekit.remote_answer import AnswerProcessFailed
 
 from . import course, facts
-from .building import find_called_exercises
-from .composing import compose, text_of
-from .finding import StudentAnswer, find_in_cells
+from .call_graph import find_called_exercises
+from .find_answer import StudentAnswer, find_in_cells
+from .merge_lab import compose, text_of
 from .programs import Program
 from .suspicious import find_allowed_kinds, new_in_lab, suspicious
 
@@ -138,12 +138,12 @@ class Judge:
         return ""
 
     def tried(self, asked, found) -> dict:
-        exercise = checking.find_exercise(asked.number)
+        exercise = check_runner.find_exercise(asked.number)
         if getattr(exercise, "needs", ()):
             exercise = replace(exercise, needs=())  # they are judged by themselves
         try:
             answer = self.answer(asked, found)
-            verdict = checking.run_check(exercise, answer, asked.title)
+            verdict = check_runner.run_check(exercise, answer, asked.title)
         except (Exception, AnswerProcessFailed, SystemExit) as error:
             last = traceback.format_exception_only(error)[-1].strip()
             return {"state": "broken", "what": f"the check came to no verdict: {last:.300}"}

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import combinations
 from typing import NamedTuple
 
-from .normalised import tokens_of
+from .tokens import tokens_of
 
 # Chosen on the right answers in answers.py, of which no two may be found, as `tests/` shows.
 LENGTH = 6  # tokens of a piece

@@ -26,5 +26,5 @@ class Walls:
         self.scratch.mkdir()
 
     def command(self, wish, lifeline, given):
-        entry = f"{self.place}/driver/inside.py"
+        entry = f"{self.place}/driver/drop_privileges.py"
         return [sys.executable, "-I", entry, json.dumps(wish)], []

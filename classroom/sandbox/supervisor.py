@@ -1,6 +1,6 @@
 """Starts a program, and ends with all that came of it as soon as the grader lets go of a pipe.
 
-    python -I keeper.py '{"lifeline": fd, "own": …, "limits": …, "user": …, "command": […]}'
+    python -I supervisor.py '{"lifeline": fd, "own": …, "limits": …, "user": …, "command": […]}'
 
 own  "root": this is the first process of a namespace, and makes a new root first.
      "user": this is root, and the program another user, all of whose processes end.
@@ -13,7 +13,7 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import inside
+import drop_privileges
 
 LOOK_SECONDS = 0.05
 REAP_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
@@ -30,7 +30,7 @@ def start(wish) -> int:
 
                 new_root.restrict(wish["cells"])
             os.setsid()
-            inside.settle(wish)
+            drop_privileges.settle(wish)
             os.execv(wish["command"][0], wish["command"])
         finally:
             os._exit(127)
@@ -82,10 +82,10 @@ def main():
 
         new_root.make(*(wish[name] for name in ("base", "places", "cells", "disk_bytes")))
     else:
-        inside.prctl(REAP_ORPHANS, 1, 0)
+        drop_privileges.prctl(REAP_ORPHANS, 1, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pid = start(wish)
-    inside.prctl(inside.SET_DUMPABLE, 0, 0)  # nobody looks into this process
+    drop_privileges.prctl(drop_privileges.SET_DUMPABLE, 0, 0)  # nobody looks into this process
     keep(wish, pid)
 
 

@@ -5,7 +5,7 @@ import difflib
 from dataclasses import dataclass, field, replace
 
 from . import course
-from .assembling import assemble_program
+from .cell_program import assemble_program
 from .programs import Program, Statement
 from .scopes import DEFINITIONS, bound_by, is_complete, same_code
 

@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import datetime
 from pathlib import Path
 
-from .known import write_whole
+from .verdict_cache import write_whole
 
 STATES = ("right", "wrong", "missing", "unfinished", "look", "broken", "waiting")
 RESULTS, GRADES, ACCEPTED = "results.json", "grades.csv", "accepted.json"

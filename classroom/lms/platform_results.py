@@ -3,15 +3,15 @@
 import functools
 from pathlib import Path
 
-from classroom.grading import course, writing
+from classroom.grading import course, result_files
 from classroom.grading.collect import newest_of, pile_of
 from classroom.grading.command import parse_given_numbers
 from classroom.grading.layouts import Owner
 from classroom.grading.workers import Task, grade_submission
-from classroom.pages import told
+from classroom.pages import verdict_html
 from classroom.pages.one_student import credit
 from classroom.sandbox import open_sandbox
-from classroom.sandbox.choosing import chosen
+from classroom.sandbox.backends import chosen
 
 
 def nothing(number, is_new):
@@ -35,7 +35,7 @@ def judged(submission, student, numbers, out, way=None, given="", tell=nothing) 
     found = newest_of(owner.student, [(0.0, owner, pile_of(owner))])
     task = Task(tuple(asked), Path(out), place, parse_given_numbers(given))
     entry = grade_submission(found, task, tell)
-    return writing.results_of("", course.version(), asked, [entry], accepted={})
+    return result_files.results_of("", course.version(), asked, [entry], accepted={})
 
 
 def told_of(results) -> dict:
@@ -58,13 +58,13 @@ def told_of(results) -> dict:
 
 
 def describe_answer(exercise, answer) -> dict:
-    is_open = answer["state"] in told.FOR_A_PERSON
+    is_open = answer["state"] in verdict_html.FOR_A_PERSON
     partly = credit(exercise, answer)
     return {
         "state": answer["state"],
         "score": answer["score"],
         "is_open": is_open,
-        "html": told.render_html(exercise, answer) + (f"<p>{partly}</p>" if partly else ""),
-        "text": "\n".join(filter(None, [told.as_text(exercise, answer), partly])),
+        "html": verdict_html.render_html(exercise, answer) + (f"<p>{partly}</p>" if partly else ""),
+        "text": "\n".join(filter(None, [verdict_html.as_text(exercise, answer), partly])),
         "reasons": [*answer["reasons"], answer["what"]] if is_open else answer["reasons"],
     }

@@ -3,7 +3,7 @@
 import os
 
 from ..basics.errors import LaunchError, need
-from .at_blocks import ask_switch
+from .fault_triggers import ask_switch
 from .faults import Faults
 
 

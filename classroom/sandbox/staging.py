@@ -10,7 +10,7 @@ from .refusals import Refusal
 OURS = ("chapters", "coursekit", "pedagogy_lib", "cells")
 MOST_FILES, MOST_BYTES = 1000, 64 * 2**20
 HERE = Path(__file__).parent
-PROGRAMS = ("inside.py", "keeper.py", "new_root.py")
+PROGRAMS = ("drop_privileges.py", "supervisor.py", "new_root.py")
 COURSE, DRIVER = "course", "driver"
 CELLS = f"{COURSE}/cells"  # where cells are written, so that errors can show their lines
 

@@ -8,10 +8,10 @@ import tempfile
 from pathlib import Path
 
 from . import processes
-from .laid_out import COURSE, DRIVER, HERE, lay_out
+from .environment import environment
 from .limits import Limits
 from .output import Output
-from .surroundings import environment
+from .staging import COURSE, DRIVER, HERE, lay_out
 from .watcher import Watcher
 
 

@@ -12,7 +12,7 @@ from pedagogy_lib.basics.units import counted
 
 from .build import HOLE
 from .definitions import Program
-from .handed_out import HANDOUT
+from .handout_reader import HANDOUT
 from .labs.holes import is_hole
 from .notebook_merges import program_of, read_notebook
 from .working_copies import WORK

@@ -16,7 +16,7 @@ from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.places import COURSE
 
 from .definitions import Program, merged, select_functions
-from .handed_out import Handout, handout_at
+from .handout_reader import Handout, handout_at
 from .notebook_merges import merge_notebooks, read_notebook
 from .working_copies import HANDOUT, ORIGINALS, WORK
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from coursekit.labs.holes import methods_with_holes
 
 from . import course
-from .assembling import assemble_program
-from .finding import HOLE_LEFT, NOTHING_HERE, UNTOUCHED, StudentAnswer, alike, number_told
+from .cell_program import assemble_program
+from .find_answer import HOLE_LEFT, NOTHING_HERE, UNTOUCHED, StudentAnswer, alike, number_told
 from .programs import Program, Statement
 from .scopes import DEFINITIONS, bound_by, is_complete, same_code
 

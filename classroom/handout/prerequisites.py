@@ -7,7 +7,7 @@ from pathlib import Path
 from coursekit.chapters import exercise_folders
 from pedagogy_lib.unwritten import still_to_write
 
-from .held_back import lab_text
+from .handout_labs import lab_text
 
 ATTRIBUTE = re.compile(r"\.(\w+)")
 NUMBER = re.compile(r"\d+\.\d+")

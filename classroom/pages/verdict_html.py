@@ -5,13 +5,13 @@ import re
 from markupsafe import Markup
 
 from coursekit import verdicts
-from coursekit.checking import find_exercise, finds_a_bug
+from coursekit.answer_limits import OutputCapture
+from coursekit.check_runner import find_exercise, finds_a_bug
 from coursekit.protocol import Wrong
 from coursekit.verdicts import Verdict
-from coursekit.watching import OutputCapture
 from pedagogy_lib.basics.errors import WrongInput
 
-from .harmless import plain
+from .escaping import plain
 
 PASSED = {"right": True, "wrong": False}
 # Instead of a verdict, where there is none.

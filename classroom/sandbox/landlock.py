@@ -15,10 +15,10 @@ import sys
 from pathlib import Path
 
 from . import bubblewrap
-from .laid_out import CELLS
+from .environment import HOSTS, PEOPLE, STUDENT, hidden, readable
+from .free_uids import stranger
 from .limits import Limits
-from .strangers import stranger
-from .surroundings import HOSTS, PEOPLE, STUDENT, hidden, readable
+from .staging import CELLS
 
 NAME = "landlock"
 NAMESPACES = ("--mount", "--net", "--ipc", "--uts", "--pid", "--cgroup")
@@ -68,7 +68,7 @@ class Walls:
             "course": str(self.folder / "course"), "disk_bytes": self.limits.disk_bytes,
             "places": self.places(), "cells": f"{self.place}/{CELLS}",
         }  # fmt: skip
-        keeper = self.folder / "driver" / "keeper.py"
+        keeper = self.folder / "driver" / "supervisor.py"
         return [*apart(), sys.executable, "-I", str(keeper), json.dumps(wish)], [lifeline]
 
     def made(self, name) -> str:

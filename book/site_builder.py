@@ -10,10 +10,10 @@ from coursekit.chapters import chapters, parts
 from pedagogy_lib.basics.errors import need
 
 from . import front, glossary, labs, ledger, plans, widgets
-from .checked import Site
+from .link_check import Site
+from .notebook_format import write
 from .notebooks import page_of
 from .pictures import Pictures
-from .reading import write
 
 HERE = Path(__file__).parent
 UNUSED = ("scripts/*.map", "styles/*.map", "scripts/*.txt", "scripts/fontawesome.js",

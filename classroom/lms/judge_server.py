@@ -1,7 +1,7 @@
 """What other Pythons ask: to judge a submission. A question is a line of JSON, and so is the reply.
 
 python -m classroom.lms judge               nbgrader's questions come on standard input
-python -m classroom.lms.judging '{"…": …}'  Gradescope's one question
+python -m classroom.lms.judge_server '{"…": …}'  Gradescope's one question
 """
 
 import json
@@ -14,11 +14,11 @@ import traceback
 from pathlib import Path
 
 from classroom.grading.command import parse_given_numbers
-from classroom.sandbox.choosing import chosen
-from coursekit.checking import exercises_of
+from classroom.sandbox.backends import chosen
+from coursekit.check_runner import exercises_of
 from pedagogy_lib.basics.errors import LaunchError
 
-from .judged import judged, told_of
+from .platform_results import judged, told_of
 
 IDLE_SECONDS = 300.0  # then nbgrader has gone on to something else
 

@@ -4,11 +4,11 @@ import subprocess
 from functools import cache
 from types import ModuleType
 
-from . import bubblewrap, landlocked, other_user, trusted
+from . import bubblewrap, landlock, other_user, trust
 from .refusals import Refusal
 
-WALLS = (bubblewrap, landlocked, other_user)  # the best first
-BY_NAME = {way.NAME: way for way in (*WALLS, trusted)}
+WALLS = (bubblewrap, landlock, other_user)  # the best first
+BY_NAME = {way.NAME: way for way in (*WALLS, trust)}
 
 
 @cache
