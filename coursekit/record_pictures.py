@@ -1,11 +1,11 @@
-"""Pictures in executed records: with a palette, which takes a third of the bytes."""
+"""Pictures in executed records: with a palette, as smaller files."""
 
 import base64
 import io
 
 from PIL import Image
 
-COLORS = 96
+from pedagogy_lib.pictures.palette import reduce_colors
 
 
 def lighten_pictures(notebook):
@@ -32,8 +32,7 @@ def png_of(output) -> bytes:
 
 def compress_png(png: bytes) -> bytes:
     """Return the picture as a PNG file with a palette, or as it is if that is smaller."""
-    image = Image.open(io.BytesIO(png)).convert("RGB")
-    image = image.quantize(COLORS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     file = io.BytesIO()
-    image.save(file, "PNG", optimize=True)
+    with Image.open(io.BytesIO(png)) as picture:
+        reduce_colors(picture).save(file, "PNG", optimize=True)
     return min(file.getvalue(), png, key=len)

@@ -18,8 +18,8 @@ from helpers import ROOT, SLACK_SECONDS, alive, environment, family, scratch_lef
 BENCHMARKS = ROOT / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
-from overhead_statistics import Overhead  # noqa: E402
 from launch_time import Program  # noqa: E402
+from overhead_statistics import Overhead  # noqa: E402
 from rows import HEADS, Screen  # noqa: E402
 
 RUN = f"""
