@@ -24,8 +24,8 @@ from pedagogy_lib.ranks import fork_server_client
 
 # Some GPU machines have no Jupyter, which most tests need, and those on GPUs do not.
 if not importlib.util.find_spec("jupytext"):
-    tests = Path(__file__).parent.glob("test_*.py")
-    collect_ignore = [path.name for path in tests if "mark.gpu" not in path.read_text()]
+    tests = Path(__file__).parent.rglob("test_*.py")
+    collect_ignore = [str(path) for path in tests if "mark.gpu" not in path.read_text()]
 
 kernels.tell_onednn()
 cloudpickle.register_pickle_by_value(helpers)

@@ -2,8 +2,8 @@
 
 .venv/bin/python tools/screens.py    after: python3 tools/setup.py browser
 
-Each picture has a digest of the cells that it shows; tests/test_screens.py compares it with what
-they are now.
+Each picture has a digest of the cells that it shows; tests/project/test_screens.py compares it with
+what they are now.
 """
 
 import hashlib

@@ -5,7 +5,7 @@ import zipfile
 from html.parser import HTMLParser
 
 import pytest
-from test_classroom_pages import EXERCISES, answer, student, words
+from test_pages import EXERCISES, answer, student, words
 
 from classroom.pages import escaping, write
 from classroom.pages.rendering import SCRIPT

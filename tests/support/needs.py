@@ -20,7 +20,7 @@ import pytest
 from pedagogy_lib.basics.units import counted
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 ZIZMOR = Path(sys.executable).with_name("zizmor")
 WALLS, LINES = "walls", "skipped for want of"
 

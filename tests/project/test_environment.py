@@ -14,7 +14,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 HERE = "{}.{}".format(*sys.version_info)
 

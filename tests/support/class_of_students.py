@@ -1,6 +1,6 @@
 """A class that hands in: submissions with answers of which it is known what they are.
 
-python tests/class_of_students.py FOLDER [--students 40] [--chapter 02] [--layout zips]
+python tests/support/class_of_students.py FOLDER [--students 40] [--chapter 02] [--layout zips]
 """
 
 import argparse

@@ -141,7 +141,7 @@ def test_it_ends_when_its_grader_is_killed(way):
     left.chmod(0o711)
     program = f"""
         import sys
-        sys.path[:0] = {[str(ROOT / "tests"), str(ROOT)]!r}
+        sys.path[:0] = {[str(ROOT / "tests" / "support"), str(ROOT)]!r}
         from walls_here import Probed
         with Probed({way!r}) as sandbox:
             print(sandbox.ask("__import__('subprocess').Popen(['sleep', '87654'])"), flush=True)

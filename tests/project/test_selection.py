@@ -30,18 +30,18 @@ def test_make_test_executes_a_part_of_each_chapter_but_the_last():
 
 
 def test_every_public_name_is_used_by_these_parts_or_by_a_test():
-    tests = (ROOT / "tests").glob("*.py")
+    tests = (ROOT / "tests").rglob("*.py")
     assert set(pedagogy_lib.__all__) <= words_of(*PARTS, *tests)
 
 
 def test_the_cells_of_a_notebook_and_the_tests_of_a_file_stay_together():
     pieces = map(distribution.piece_of, ("solutions/a.ipynb::Cell 0", "solutions/a.ipynb::Cell 1"))
     assert len(set(pieces)) == 1
-    assert distribution.piece_of("tests/test_run.py::test_a[1]") == "tests/test_run.py"
+    assert distribution.piece_of("tests/bench/test_run.py::test_a[1]") == "tests/bench/test_run.py"
 
 
 def test_answers_to_different_exercises_are_dealt_out_one_by_one():
-    test = "tests/test_answers.py::test_right_answers_pass[{} in place]"
+    test = "tests/chapters/test_answers.py::test_right_answers_pass[{} in place]"
     one, same, other = (
         distribution.piece_of(test.format(n)) for n in (EX.cut, EX.cut, EX.split_cross_entropy)
     )

@@ -7,7 +7,7 @@ import zipfile
 
 import nbformat
 import pytest
-from test_classroom_pages import EXERCISES, answer, student
+from test_pages import EXERCISES, answer, student
 
 from classroom.pages import write
 

@@ -4,10 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-TESTS = ["tests/test_smoke.py", "solutions/00_start_here.ipynb"]  # a handout has no solutions
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = [
+    "tests/project/test_smoke.py",
+    "solutions/00_start_here.ipynb",
+]  # a handout has no solutions
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=600",
-         "--nbval-sanitize-with=tests/nbval.cfg"]  # fmt: skip
+         "--nbval-sanitize-with=tests/support/nbval.cfg"]  # fmt: skip
 
 
 def main() -> int:

@@ -7,8 +7,8 @@ combinations, six have every pair of settings. The plain tests are one of them, 
 The tests are dealt among the other five: each notebook, exercise or file of tests comes under one
 of them, always the same. `make test-kernels` does so:
 
-python tests/kernels.py COMMAND…          pytest's, to which `-m kernels` is added
-python tests/kernels.py --each COMMAND…   every test under every setting; takes hours
+python tests/support/kernels.py COMMAND…          pytest's, to which `-m kernels` is added
+python tests/support/kernels.py --each COMMAND…   every test under every setting; takes hours
 """
 
 import os

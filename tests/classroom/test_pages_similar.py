@@ -7,7 +7,7 @@ import pytest
 from answer_files import all_answers
 from exercise_names import EX
 from results_of_class import entries, of_kind
-from test_classroom_pages import answer, words
+from test_pages import answer, words
 
 from classroom.pages import side_by_side, similarity, write
 from classroom.pages.tokens import names_defined_in, tokens_of

@@ -1,7 +1,7 @@
 """The cells of chapters 00–03 and 05–08 in order, without Jupyter: on GPUs where there are some.
 
-python tests/test_gpu_parts.py 02c            tries parts by hand, also without a GPU
-python tests/test_gpu_parts.py --shared 02c   launches that name no device share the GPUs
+python tests/chapters/test_gpu_parts.py 02c            tries parts by hand, also without a GPU
+python tests/chapters/test_gpu_parts.py --shared 02c   launches that name no device share the GPUs
 """
 
 import ast
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PARTS = sorted([*ROOT.glob("chapters/ch0[0-3]*/0*.py"), *ROOT.glob("chapters/ch0[5-8]*/0*.py")])
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 SECONDS = 300

@@ -1,4 +1,4 @@
-"""Attacks as data: tests/hostile/NAME.py, each an answer to exercise 1.1 that does harm.
+"""Attacks as data: tests/classroom/hostile/NAME.py, each an answer to exercise 1.1 that does harm.
 
 Its first line says which verdict it deserves, and what it tries:
 
@@ -22,7 +22,7 @@ from helpers import ROOT
 from classroom.sandbox import Place
 from coursekit import check_runner
 
-FOLDER = Path(__file__).with_name("hostile")
+FOLDER = Path(__file__).parents[1] / "classroom" / "hostile"
 FIRST_LINE = re.compile(r"# (right|wrong|any) · (.+?)( \[early\])?\n")
 NUMBER, NAME = EX.house_gradients, "house_gradients"
 HONEST = """

@@ -16,7 +16,7 @@ from coursekit import labs
 from pedagogy_lib import HangError, LaunchError, launch
 from pedagogy_lib.ranks import fork_server_client
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SLACK_SECONDS = 20.0  # what a busy machine may add to any duration
 
 launch_on_cpu = functools.partial(launch, device="cpu")  # for what differs where there are GPUs
@@ -88,7 +88,7 @@ def ranks_left() -> list[int]:
 
 def environment(**more) -> dict[str, str]:
     """The environment of a Python program that imports this checkout."""
-    paths = [str(ROOT), str(ROOT / "tests" / "quick_end")]
+    paths = [str(ROOT), str(ROOT / "tests" / "support" / "quick_end")]
     paths += filter(None, [os.environ.get("PYTHONPATH")])
     # A pipe gets each line at once, and not when the program ends.
     own = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}

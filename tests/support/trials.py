@@ -1,11 +1,11 @@
 """The answers to exercises on ranks that were tried, each with a digest of all that was behind it.
 
 Trying them all takes long, and what they come to changes only with the check, its lab, or
-the answers. So tests/tried.json says which ones were tried in what state, `make test` reads
+the answers. So tests/support/tried.json says which ones were tried in what state, `make test` reads
 it, and `make answers` tries those that have changed since:
 
-python tests/trials.py          tries these, and notes them if all are told as they should be
-python tests/trials.py 6.3 6.4  tries these, changed or not
+python tests/support/trials.py          tries these, and notes them if all are as they should be
+python tests/support/trials.py 6.3 6.4  tries these, changed or not
 
 `make test` itself tries the first right and the first wrong answer to the exercises in LIVE, which
 together use everything that the kit has.
@@ -32,7 +32,7 @@ from coursekit.kit import Formula
 from coursekit.record_inputs import digest_file, input_files, modules_behind, remove_course_imports
 
 TRIED = Path(__file__).with_name("tried.json")
-TESTS = ["tests/test_answers.py", "tests/test_rank_exercises.py"]
+TESTS = ["tests/chapters/test_answers.py", "tests/chapters/test_rank_exercises.py"]
 LIVE_NAMES = """
     reduce_tree chunk_to_send all_reduce_halving_doubling train_steps average_in_backward
     no_sync serve_as_they_come watcher wrong_by_recomputing microbatches_of

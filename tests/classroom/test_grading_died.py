@@ -5,7 +5,7 @@ import os
 import pytest
 from class_of_students import files_with
 from exercise_names import EX
-from test_classroom_grading_workers import Deadly, judged
+from test_grading_workers import Deadly, judged
 from trusted_place import PlaceOpener
 
 from classroom.grading import course, workers

@@ -27,7 +27,7 @@ def test_a_session_fails_if_a_folder_stays(workers, tmp_path):
     (tmp_path / "test_one.py").write_text(TEST)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    folders = f"{ROOT / 'tests'}:{environment()['PYTHONPATH']}"
+    folders = f"{ROOT / 'tests' / 'support'}:{environment()['PYTHONPATH']}"
     environ = environment(TMPDIR=str(scratch), PYTHONPATH=folders)
     environ.pop("PYTEST_DEBUG_TEMPROOT", None)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *workers, tmp_path]
