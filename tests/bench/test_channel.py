@@ -213,7 +213,7 @@ def test_a_rank_that_dies_while_its_value_is_packed():
 
 def test_a_value_that_exits_when_it_is_unpacked():
     error = failure(lambda: UnpickleHook(sys.exit, 3), world_size=2)
-    assert str(error).startswith("rank 0 returned a OnArrival, which lives in ranks only (System")
+    assert str(error).startswith("rank 0 returned a UnpickleHook, which lives in ranks only (System")
 
 
 def test_a_value_that_hangs_when_it_is_unpacked():
@@ -314,7 +314,7 @@ def boom():
 
 def test_a_rank_that_deletes_the_launchs_folder():
     error = failure(delete_folder_and, boom, world_size=2)
-    assert "ValueError: boom\n  at ./tests/test_channel.py:" in str(error)
+    assert "ValueError: boom\n  at ./tests/bench/test_channel.py:" in str(error)
     error = failure(delete_folder_and, wait_in_c, world_size=2, timeout=TIMEOUT)
     assert "ranks 0, 1: at a place that it does not tell" in str(error)
 
