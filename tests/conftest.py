@@ -15,10 +15,7 @@ import leftovers
 import margins
 import needs
 import pytest
-import selection
 
-from classroom.sandbox.course import release
-from coursekit.kit import diagnoses
 from pedagogy_lib.basics import closeness
 from pedagogy_lib.ranks import fork_server_client
 
@@ -29,7 +26,6 @@ if not importlib.util.find_spec("jupytext"):
 
 kernels.tell_onednn()
 cloudpickle.register_pickle_by_value(helpers)
-diagnoses.MAY_FAIL = False
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, shells ignore it
 
 
@@ -42,7 +38,11 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def pytest_configure(config):
-    """Add what this session does beside its tests."""
+    """Add what this session does beside its tests; those of the bench also run without a course."""
+    if all(map(importlib.util.find_spec, ("coursekit", "jupytext"))):
+        import course_tests
+
+        config.pluginmanager.register(course_tests)
     config.pluginmanager.register(margins.Plugin())
     config.pluginmanager.register(leftovers.Plugin(config))
     if config.pluginmanager.hasplugin("xdist"):
@@ -82,7 +82,6 @@ def pytest_collection():
 
 def pytest_sessionfinish():
     fork_server_client.close_server()
-    release()  # the course that sandboxes have been given
 
 
 def pytest_collection_modifyitems(config, items):
@@ -92,7 +91,6 @@ def pytest_collection_modifyitems(config, items):
     if config.getoption("needing"):
         needs.keep_those_needing(config.getoption("needing"), config, items)
     distribution.longest_first(items)
-    selection.mark_deep(items)
     compared = list(filter(depends_on_kernels, items))
     pieces = [distribution.piece_of(item.nodeid) for item in compared]
     chosen = kernels.select_share(pieces, os.environ.get(kernels.SHARE))
@@ -129,46 +127,3 @@ def start():
     yield start_one
     for program in programs:
         helpers.end(program)
-
-
-@pytest.fixture(scope="session")
-def solution_folder(tmp_path_factory):
-    """The folder of a course in which all labs are solved, and {each file of it: its text}."""
-    from coursekit import build
-
-    folder, texts = tmp_path_factory.mktemp("solved"), {}
-    for place in (folder / "labs", folder / "solutions" / "labs"):
-        place.mkdir(parents=True)
-        for source in build.lab_sources():
-            texts[place / source.name] = build.solved(build.text_of(source))
-    for path, text in texts.items():
-        path.write_text(text)
-    return folder, texts
-
-
-@pytest.fixture
-def solution_labs(solution_folder, monkeypatch):
-    """The same folder as the course of a test, which may change its files."""
-    from coursekit import labs
-
-    folder, texts = solution_folder
-    monkeypatch.setattr(labs, "ROOT", folder)
-    yield folder
-    for path, text in texts.items():
-        if path.read_text() != text:
-            path.write_text(text)
-
-
-@pytest.fixture
-def course(tmp_path, monkeypatch):
-    """Solve all labs; learners have changed some: course(lab=what became of the solved text)."""
-
-    from coursekit import build  # not where there is no Jupyter, as on some GPU machines
-
-    def make(**changes):
-        for path in build.lab_sources():
-            text = build.text_of(path)
-            change = changes.get(path.stem, build.solved)
-            helpers.put_lab(tmp_path, monkeypatch, path.stem, change(text), text)
-
-    return make

@@ -213,7 +213,9 @@ def test_a_rank_that_dies_while_its_value_is_packed():
 
 def test_a_value_that_exits_when_it_is_unpacked():
     error = failure(lambda: UnpickleHook(sys.exit, 3), world_size=2)
-    assert str(error).startswith("rank 0 returned a UnpickleHook, which lives in ranks only (System")
+    assert str(error).startswith(
+        "rank 0 returned a UnpickleHook, which lives in ranks only (System"
+    )
 
 
 def test_a_value_that_hangs_when_it_is_unpacked():
