@@ -1,12 +1,8 @@
 """Bars and curves: what is drawn is what was given."""
 
 import pytest
-from helpers import load_solved_lab
 
 from pedagogy_lib import LaunchError, plot_against, plot_bars, plot_curves
-
-plot_masks = load_solved_lab("dropout_masks").plot_masks
-plot_ring = load_solved_lab("message_pictures").plot_ring
 
 
 def heights(axes):
@@ -93,10 +89,6 @@ def test_steps_are_whole_and_no_curve_touches_the_top():
         (plot_against, ([1, 2], {"a": [1]}, "x", "y"), "takes 2 numbers for a, not [1]"),
         (plot_against, ([1], {}, "x", "y"), "plot_against() takes 1 to 6 series, not 0"),
         (plot_against, ([1], {"a": None}, "x", "y"), "takes 1 numbers for a, not None"),
-        (plot_masks, ({},), "plot_masks() takes at least one panel of masks"),
-        (plot_masks, (None,), "plot_masks() cannot draw this (TypeError: "),
-        (plot_ring, (0,), "plot_ring() takes a list of films, not 0"),
-        (plot_ring, ([1],), "plot_ring() cannot draw this (AttributeError: "),
     ],
 )
 def test_what_cannot_be_drawn_gets_one_sentence(plot, arguments, sentence):

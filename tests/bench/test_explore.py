@@ -1,7 +1,5 @@
 """Pictures with controls: what a person chooses is drawn, and what cannot be drawn is told."""
 
-import contextlib
-import itertools
 import json
 import re
 import subprocess
@@ -10,7 +8,7 @@ import needs
 import numpy as np
 import pytest
 import torch
-from helpers import ROOT, load_solved_lab
+from helpers import ROOT
 
 from pedagogy_lib import LaunchError, explore, plot_bars
 from pedagogy_lib.widgets import explore as exploring
@@ -222,17 +220,6 @@ def test_room_is_kept_for_the_highest_picture(watched):
     explorer.choose(n=1)
     assert explorer.height == high.size()[1] > low_height
     assert explore(draw, n=[1, 2], highest={"n": 2}).height == high.size()[1]
-
-
-@pytest.mark.parametrize("way", ["columns", "rows", "pair"])
-@pytest.mark.deep
-def test_the_highest_picture_of_chapter_07_is_the_one_that_it_names(way):
-    sizes = itertools.product([1, 4, 8, 16], [1, 64], [4, 64], [4, 10, 64])
-    heights, draw_product = [], load_solved_lab("split_products").draw_product
-    for n, rows, inner, columns in sizes:
-        with contextlib.suppress(ValueError):  # what cannot be cut
-            heights.append(draw_product(way, n, rows, inner, columns).size()[1])
-    assert max(heights) <= draw_product("columns", 8, columns=4).size()[1]
 
 
 def test_pages_without_widgets_get_the_picture(watched):

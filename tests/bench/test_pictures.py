@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import load_solved_lab
 from matplotlib import font_manager, rcParams
 from matplotlib.colors import to_rgb
 from torch import nn
@@ -29,11 +28,8 @@ from pedagogy_lib.basics.units import format_bytes
 from pedagogy_lib.measuring.memory_log import KINDS
 from pedagogy_lib.pictures import style
 from pedagogy_lib.pictures.picture_html import LEAST_WIDTH, html_of
-from pedagogy_lib.pictures.style import COLORS, FONT, GROUND, STYLE, colors_of, kind_of, label_ink
+from pedagogy_lib.pictures.style import COLORS, FONT, STYLE, colors_of, kind_of, label_ink
 
-DIAGRAMS = load_solved_lab("splitting_diagrams")
-draw_three_splits = DIAGRAMS.draw_three_splits
-draw_clusters, draw_scaling = DIAGRAMS.draw_clusters, DIAGRAMS.draw_scaling
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -225,9 +221,8 @@ def test_text_on_a_colour_can_be_read(color):
     assert (light + 0.05) / (dark + 0.05) > 3
 
 
-@pytest.mark.parametrize("draw", [draw_three_splits, draw_clusters, draw_scaling])
-def test_a_picture_is_a_png_with_a_description(draw):
-    picture = draw()
+def test_a_picture_is_a_png_with_a_description(run):
+    picture = plot_timeline(run)
     page = picture.html()
     source, alt = re.search(r'src="(.*?)"', page)[1], re.search(r'<img alt="(.*?)"', page)[1]
     assert base64.b64decode(source.removeprefix("data:image/png;base64,")).startswith(PNG)
@@ -236,7 +231,7 @@ def test_a_picture_is_a_png_with_a_description(draw):
 
 
 def test_a_record_gets_a_png_file_and_a_person_gets_html(monkeypatch):
-    picture = draw_three_splits()
+    picture = plot_against([1, 2], {"a": [1, 2]}, "x", "y")
     data, metadata = picture._repr_mimebundle_()
     assert base64.b64decode(data.pop("image/png")) == picture.png()
     assert data == {"text/plain": picture.alt}
@@ -247,15 +242,15 @@ def test_a_record_gets_a_png_file_and_a_person_gets_html(monkeypatch):
 
 
 def test_a_wide_picture_shrinks_as_long_as_its_texts_are_legible():
-    page = draw_three_splits().html()
-    width = draw_three_splits().size()[0]
+    picture = plot_against([1, 2], {"a": [1, 2]}, "x", "y")
+    page, width = picture.html(), picture.size()[0]
     assert f"width:100%;max-width:{width}px;min-width:{LEAST_WIDTH}px" in page
     assert html_of(b"", "small", 300).count("300px") == 2
 
 
 def test_a_picture_keeps_its_bytes_until_it_changes():
     """Matplotlib would draw this one with a text a pixel further when asked again."""
-    picture = draw_three_splits()
+    picture = plot_against([1, 2], {"a": [1, 2]}, "x", "y")
     shown = picture.png()
     assert picture.png() == shown
     picture.figure.suptitle("changed")
@@ -264,81 +259,6 @@ def test_a_picture_keeps_its_bytes_until_it_changes():
 
 def test_a_picture_is_drawn_the_same_twice(run):
     assert plot_timeline(run).png() == plot_timeline(run).png()
-
-
-def shares_in(axes, color):
-    """The area of each filled part, in that of the whole batch or model of a rank."""
-    width = 10.4 if color == DIAGRAMS.MODEL else 1
-    parts = [p for p in axes.patches if p.get_facecolor()[:3] == to_rgb(color)]
-    return [p.get_width() * p.get_height() / (width * 0.72) for p in parts]
-
-
-@pytest.mark.parametrize(("ranks", "sizes"), [(4, [8] * 4), (3, [11, 11, 10]), (1, [32])])
-def test_a_shares_area_is_what_the_rank_holds(ranks, sizes):
-    data, tensor, pipeline = draw_three_splits(ranks).figure.axes
-    parts = [size / 32 for size in sizes]
-    assert shares_in(data, DIAGRAMS.MODEL) == pytest.approx([1] * ranks)
-    assert shares_in(data, DIAGRAMS.BATCH) == pytest.approx(parts)
-    assert shares_in(tensor, DIAGRAMS.MODEL) == pytest.approx([1 / ranks] * ranks)
-    assert shares_in(tensor, DIAGRAMS.BATCH) == pytest.approx([1] * ranks)
-    assert shares_in(pipeline, DIAGRAMS.MODEL) == pytest.approx(parts)
-    assert shares_in(pipeline, DIAGRAMS.BATCH) == pytest.approx([1] * ranks)
-
-
-def test_uneven_shares_are_told():
-    alt = draw_three_splits(3).alt
-    assert "10 or 11 of 32 samples" in alt
-    assert "10 or 11 of 32 layers" in alt
-    assert draw_three_splits(1).alt.startswith("What each of 1 rank holds")
-
-
-@pytest.mark.parametrize("ranks", [0, 33, 2.5, "4"])
-def test_splits_over_no_ranks_are_refused(ranks):
-    with pytest.raises(LaunchError, match="ranks is a whole number from 1 to 32, not"):
-        draw_three_splits(ranks)
-
-
-def texts_of(picture):
-    return [text.get_text() for text in picture.figure.axes[0].texts]
-
-
-def rectangles(picture):
-    """(left, top, width, height) of frames, and of the boxes in them."""
-    found = {to_rgb(GROUND): [], to_rgb(DIAGRAMS.GPU): []}
-    for p in picture.figure.axes[0].patches:
-        found[p.get_facecolor()[:3]].append((*p.get_xy(), p.get_width(), p.get_height()))
-    return found.values()
-
-
-def test_each_node_has_its_frame_and_name():
-    picture = draw_clusters()
-    frames, boxes = rectangles(picture)
-    assert (len(frames), len(boxes)) == (4 + 1 + 2, 12)
-    names = [text for text in texts_of(picture) if text.startswith("node ")]
-    assert names == [f"node {n}" for n in (0, 1, 2, 3, 0, 0, 1)]
-    assert texts_of(picture)[-1] == "RANK 3\nLOCAL_RANK 1"
-
-
-@pytest.mark.parametrize("draw", [draw_clusters, draw_scaling])
-def test_boxes_lie_in_frames_with_equal_margins_and_frames_in_the_picture(draw):
-    picture = draw()
-    frames, boxes = rectangles(picture)
-    (low, high), (bottom, top) = (getattr(picture.figure.axes[0], f"get_{x}lim")() for x in "xy")
-    for left, above, width, height in frames:
-        inside = [b for b in boxes if left < b[0] < left + width and above < b[1] < above + height]
-        edges = [left, *(edge for b in inside for edge in (b[0], b[0] + b[2])), left + width]
-        gaps = np.diff(edges)[::2]
-        assert gaps == pytest.approx([gaps[0]] * (len(inside) + 1))
-        assert low < left < left + width < high
-        assert min(top, bottom) < above < above + height < max(top, bottom)
-
-
-def test_scaling_has_the_same_area_both_ways():
-    frames, boxes = rectangles(draw_scaling())
-    start, larger, *more = [width * height for _, _, width, height in boxes]
-    assert (len(frames), len(more)) == (6, 8)
-    assert larger == pytest.approx(8 * start)
-    assert sum(more) == pytest.approx(larger)
 
 
 @pytest.mark.parametrize("weight", ["normal", "bold"])
