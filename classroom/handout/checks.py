@@ -22,7 +22,8 @@ from coursekit.record_inputs import modules_behind
 from coursekit.remote_answer import packed
 
 READ = "from coursekit.kit.tables import tables_of\n\nTABLES = tables_of(__file__)\n"
-CALLS = ("call_next_to_answer", "launch_next_to_answer")
+# What calls a function next to an answer, and which of its arguments that function is.
+CALLS = {"call_next_to_answer": 0, "launch_next_to_answer": 0, "try_on_ranks": 1}
 SENT = ("work", "cases", "task")  # what an exercise on ranks sends to an answer
 TRUTH = f'"""What is right, and what mistakes give: tables."""\n\n{READ}\n'
 NAMED = "{0} = TABLES.named({0!r})\n"
@@ -78,7 +79,8 @@ def modules_called(path: Path) -> set[Path]:
     """Return the files of the functions that a module of a check calls next to an answer."""
     module = loaded(path)
     calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
-    called = (call.args[0] for call in calls if getattr(call.func, "id", "") in CALLS)
+    named = ((call, getattr(call.func, "id", "")) for call in calls)
+    called = (call.args[CALLS[name]] for call, name in named if name in CALLS)
     found = (getattr(module, one.id, None) for one in called if isinstance(one, ast.Name))
     return {path for one in found if one and (path := path_of(one.__module__))}
 

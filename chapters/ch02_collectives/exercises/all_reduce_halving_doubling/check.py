@@ -22,6 +22,7 @@ from ..misconceptions import (
     sum_of_the_wrong_ranks,
 )
 from ..tasks import InPlace
+from .cases import refuses
 
 CASES = [
     Case(2),
@@ -216,15 +217,6 @@ NO_PARTNER = (
     "with 3 ranks some rank has no partner. The line `need_power_of_two(n)`, which is in the file, "
     "says so before anything is sent: keep it."
 )
-
-
-def refuses(answer) -> bool:
-    """On each of three ranks: whether the answer raises ValueError."""
-    try:
-        answer(torch.ones(6, dtype=torch.float64))
-    except ValueError:
-        return True
-    return False
 
 
 class PairsAlone(Collective):

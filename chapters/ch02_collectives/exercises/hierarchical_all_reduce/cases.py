@@ -1,11 +1,52 @@
 """What is tried, and what runs next to the answer."""
 
 import os
+from typing import NamedTuple
 
+import torch
 import torch.distributed as dist
 
+from coursekit.kit.collective_exercise import fine_numbers
 from coursekit.kit.observed_calls import Requests
+from pedagogy_lib.basics.units import counted
 from pedagogy_lib.measuring.recorder import measure
+
+
+class Case(NamedTuple):
+    machines: int
+    ranks: int  # of each machine
+    shape: tuple[int, ...]
+    dtype: torch.dtype = torch.float64
+    in_turns: bool = False  # rank 0 on machine 0, rank 1 on machine 1, …
+
+    @property
+    def n(self) -> int:
+        return self.machines * self.ranks
+
+    def machine(self, rank) -> int:
+        return rank % self.machines if self.in_turns else rank // self.ranks
+
+    def place(self, rank) -> int:
+        return rank // self.machines if self.in_turns else rank % self.ranks
+
+    def inside(self, machine) -> list[int]:
+        return [rank for rank in range(self.n) if self.machine(rank) == machine]
+
+    def across(self, place) -> list[int]:
+        return [rank for rank in range(self.n) if self.place(rank) == place]
+
+    def __str__(self):
+        of_each = f" of {counted(self.ranks, 'rank')}" + ("" if self.machines == 1 else " each")
+        dtype = str(self.dtype).removeprefix("torch.")
+        turns = ", ranks in turns" if self.in_turns else ""
+        return f"{counted(self.machines, 'machine')}{of_each}{turns}, {dtype}{list(self.shape)}"
+
+    def before(self) -> list[torch.Tensor]:
+        """What each rank has."""
+        return [fine_numbers(rank, self.shape, self.dtype) for rank in range(self.n)]
+
+
+FIRST = Case(2, 2, (8,))  # tried before all others
 
 
 def on_a_rank(answer, case):

@@ -10,8 +10,8 @@ from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.units import format_bytes
 
 from ..misconceptions import hang_between_neighbours
-from .cases import on_a_rank
-from .two_levels import BY_HAND, FIRST, IN_TURNS, Case, crossings, judge, sent
+from .cases import FIRST, Case, on_a_rank
+from .two_levels import BY_HAND, IN_TURNS, crossings, judge, sent
 
 CASES = [
     FIRST,

@@ -1,11 +1,8 @@
 """What came of an all-reduce across machines, and which misconception a wrong result shows."""
 
-from typing import NamedTuple
-
 import torch
 
 from coursekit.kit import Wrong
-from coursekit.kit.collective_exercise import fine_numbers
 from coursekit.kit.diagnoses import (
     contributions,
     first_difference,
@@ -14,46 +11,11 @@ from coursekit.kit.diagnoses import (
     told_contributions,
 )
 from pedagogy_lib.basics.closeness import close, close_in_float32
-from pedagogy_lib.basics.units import counted
+
+from .cases import FIRST
 
 BY_HAND = "use the rings of collectives.py. How torch.distributed does it is told afterwards."
 
-
-class Case(NamedTuple):
-    machines: int
-    ranks: int  # of each machine
-    shape: tuple[int, ...]
-    dtype: torch.dtype = torch.float64
-    in_turns: bool = False  # rank 0 on machine 0, rank 1 on machine 1, …
-
-    @property
-    def n(self) -> int:
-        return self.machines * self.ranks
-
-    def machine(self, rank) -> int:
-        return rank % self.machines if self.in_turns else rank // self.ranks
-
-    def place(self, rank) -> int:
-        return rank // self.machines if self.in_turns else rank % self.ranks
-
-    def inside(self, machine) -> list[int]:
-        return [rank for rank in range(self.n) if self.machine(rank) == machine]
-
-    def across(self, place) -> list[int]:
-        return [rank for rank in range(self.n) if self.place(rank) == place]
-
-    def __str__(self):
-        of_each = f" of {counted(self.ranks, 'rank')}" + ("" if self.machines == 1 else " each")
-        dtype = str(self.dtype).removeprefix("torch.")
-        turns = ", ranks in turns" if self.in_turns else ""
-        return f"{counted(self.machines, 'machine')}{of_each}{turns}, {dtype}{list(self.shape)}"
-
-    def before(self) -> list[torch.Tensor]:
-        """What each rank has."""
-        return [fine_numbers(rank, self.shape, self.dtype) for rank in range(self.n)]
-
-
-FIRST = Case(2, 2, (8,))  # tried before all others
 
 # ---- Values ---
 
