@@ -71,8 +71,10 @@ def takes(part: Part) -> str:
 
 
 def next_part(part: Part) -> str:
-    names = list(parts())
-    return link(parts()[names[names.index(part.name) + 1]])
+    """Return a link to the part that follows."""
+    _, *later = list(parts())[list(parts()).index(part.name) :]
+    need(later, f"{part.stem}: no part follows the last one, so it has no {{{{next}}}}")
+    return link(parts()[later[0]])
 
 
 def link(part: Part) -> str:

@@ -86,6 +86,11 @@ def test_an_unknown_marker_is_refused():
         expand_markers("It takes {{minutes}}.", "06_zero")
 
 
+def test_no_part_follows_the_last_one():
+    with pytest.raises(LaunchError, match="11b_exam: no part follows the last one"):
+        expand_markers("{{next}}", "11b_exam")
+
+
 def test_every_marker_is_used_and_none_is_left():
     text = "".join(source.read_text() for source in build.sources())
     assert [name for name in MARKERS if f"{{{{{name}}}}}" not in text] == []
