@@ -87,7 +87,7 @@ def test_an_unknown_marker_is_refused():
 
 
 def test_no_part_follows_the_last_one():
-    with pytest.raises(LaunchError, match="11b_exam: no part follows the last one"):
+    with pytest.raises(WrongInput, match="11b_exam: no part follows the last one"):
         expand_markers("{{next}}", "11b_exam")
 
 
