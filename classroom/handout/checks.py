@@ -79,10 +79,19 @@ def modules_called(path: Path) -> set[Path]:
     """Return the files of the functions that a module of a check calls next to an answer."""
     module = loaded(path)
     calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
-    named = ((call, getattr(call.func, "id", "")) for call in calls)
-    called = (call.args[CALLS[name]] for call, name in named if name in CALLS)
-    found = (getattr(module, one.id, None) for one in called if isinstance(one, ast.Name))
+    found = (getattr(module, name, None) for call in calls if (name := name_called(call)))
     return {path for one in found if one and (path := path_of(one.__module__))}
+
+
+def name_called(call: ast.Call) -> str:
+    """Return the name of the function that a call sends to an answer; none if it sends none."""
+    sent = None
+    if getattr(call.func, "id", "") in CALLS:
+        sent = call.args[CALLS[call.func.id]]
+    elif getattr(call.func, "attr", "") == "examine" and isinstance(call.args[0], ast.Call):
+        wrapped = call.args[0]  # examine(stepped(answer)), examine(partial(batch, answer))
+        sent = wrapped.args[0] if getattr(wrapped.func, "id", "") == "partial" else wrapped.func
+    return getattr(sent, "id", "")
 
 
 def is_judging(path: Path) -> bool:

@@ -1,6 +1,7 @@
 """What runs next to the answer."""
 
 import random
+from collections.abc import Iterator
 
 import torch
 
@@ -8,3 +9,13 @@ import torch
 def generators(answer) -> tuple:
     """Return the states of the global generators of the answer's process."""
     return torch.get_rng_state(), random.getstate()
+
+
+def in_a_list(answer):
+    """What can be gone through once alone is told by its kind."""
+
+    def samples(*call):
+        found = answer(*call)
+        return f"a {type(found).__name__}" if isinstance(found, Iterator) else found
+
+    return samples

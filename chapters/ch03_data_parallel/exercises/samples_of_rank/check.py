@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 
 import torch
 
@@ -11,7 +10,7 @@ from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.units import counted
 
 from ..left_alone import SEED, alike
-from .cases import generators
+from .cases import generators, in_a_list
 from .truth import ALL_MISTAKES, read_by_sampler
 
 READERS = [  # length, n, epoch, seed
@@ -48,16 +47,6 @@ def why_by_counting(found, case) -> str:
         "the order is torch.randperm(length, generator=…) with a generator that is seeded with "
         "seed + epoch; rank r reads it from place r on, in steps of n."
     )
-
-
-def in_a_list(answer):
-    """What can be gone through once alone is told by its kind."""
-
-    def samples(*call):
-        found = answer(*call)
-        return f"a {type(found).__name__}" if isinstance(found, Iterator) else found
-
-    return samples
 
 
 class Untouching(Formula):

@@ -1,6 +1,9 @@
 """What the cases and the truth share."""
 
+import torch
 import torch.nn.functional as F
+
+from ..stage.cases import draw
 
 LETTERS, CONTEXT = 7, 5
 
@@ -18,3 +21,14 @@ EQUAL_SHARES = (
     "every micro-batch has the same share, which is right if they are equally large. Here a sample "
     "of a small one counts more than one of a large one: what share of the batch's samples has it?"
 )
+
+
+def batch(part_of_loss, *sizes) -> list[float]:
+    """The loss of a batch, added up from its micro-batches, and its gradient in all logits."""
+    samples = sum(sizes)
+    logits = draw(40, samples, CONTEXT, LETTERS).requires_grad_()
+    targets = (draw(41, samples, CONTEXT) * 100).long() % LETTERS
+    parts = zip(logits.split(sizes), targets.split(sizes))
+    total = sum(part_of_loss(*part, samples) for part in parts)
+    (slopes,) = torch.autograd.grad(total, [logits], materialize_grads=True)
+    return [total.item(), *slopes.flatten().tolist()]

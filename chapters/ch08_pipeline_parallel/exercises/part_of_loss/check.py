@@ -12,24 +12,12 @@ from coursekit.kit.diagnoses import ratio
 from coursekit.kit.tables import Table
 from pedagogy_lib.basics.closeness import close_in_float32
 
-from ..stage.cases import draw
-from .cases import CONTEXT, LETTERS, NO_GRAPH, mean_loss
+from .cases import NO_GRAPH, batch, mean_loss
 from .truth import MISTAKES, truth
 
 FINDS_A_BUG = True
 
 ONE_NUMBER = "what a micro-batch adds is one number: a mean over its tokens, times its share"
-
-
-def batch(part_of_loss, *sizes) -> list[float]:
-    """The loss of a batch, added up from its micro-batches, and its gradient in all logits."""
-    samples = sum(sizes)
-    logits = draw(40, samples, CONTEXT, LETTERS).requires_grad_()
-    targets = (draw(41, samples, CONTEXT) * 100).long() % LETTERS
-    parts = zip(logits.split(sizes), targets.split(sizes))
-    total = sum(part_of_loss(*part, samples) for part in parts)
-    (slopes,) = torch.autograd.grad(total, [logits], materialize_grads=True)
-    return [total.item(), *slopes.flatten().tolist()]
 
 
 def in_one_process(*sizes) -> list[float]:
