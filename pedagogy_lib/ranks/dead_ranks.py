@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from ..basics.errors import LaunchError, describe_death
 from ..basics.units import format_seconds
-from .stages import JOINED
+from .messages import JOINED
 
 
 class Lost(NamedTuple):
