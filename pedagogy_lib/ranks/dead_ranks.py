@@ -105,7 +105,7 @@ class Losses:
 
 
 def how_it_died(handle, state) -> str:
-    machine = state.killed_with(handle.rank)
+    machine = state.find_killed_machine(handle.rank)
     if machine is not None:
         return f"was killed with all of machine {machine}"
     return describe_death(handle.status, guesses=False)
