@@ -1,4 +1,4 @@
-"""What `launch` was called with, checked: each error says what to write instead."""
+"""Settings of a launch, checked: each error says what to write instead."""
 
 import inspect
 import os
