@@ -19,7 +19,8 @@ from . import processes
 PACKAGE = Path(__file__).parents[1]
 SCRIPT = Path(__file__).with_name("fork_server.py")
 # What the fork server imports from: it starts anew when one of these files is edited.
-ROOMS = ("", "basics", "machines", "measuring", "ranks", "../coursekit", "../coursekit/kit")
+OF_COURSE = ("../coursekit", "../coursekit/kit", "../coursekit/labs")
+ROOMS = ("", "basics", "machines", "measuring", "ranks", *OF_COURSE)
 # Forking is safe where torch's libraries start no threads on import. Elsewhere each rank is a
 # fresh interpreter, which takes seconds instead of milliseconds.
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
