@@ -15,7 +15,7 @@ from typing import Protocol
 
 from pedagogy_lib.basics.errors import HangError, LaunchError, RankError
 from pedagogy_lib.ranks.launcher import launch
-from pedagogy_lib.ranks.pickling import Pickler
+from pedagogy_lib.ranks.packing import Pickler
 from pedagogy_lib.ranks.rank_listener import patiently
 from pedagogy_lib.ranks.run import Run
 

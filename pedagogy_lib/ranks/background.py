@@ -4,10 +4,10 @@ import threading
 
 from ..basics.errors import LaunchError, need
 from ..machines.faults import Faults
-from . import function_packing, torchrun_launch
 from .launcher import job_for, run_packed
+from .packing import pack_function
 from .run import Run
-from .settings import need_function
+from .settings import is_torchrun_launched, need_function
 
 LOOK_SECONDS = 0.1
 
@@ -20,9 +20,9 @@ def begin(fn, *args, **settings) -> "BackgroundLaunch":
     `Run`, and raises what `launch` would; `running.stop()` ends it.
     """
     need_function(fn, "begin")
-    if torchrun_launch.is_torchrun_launched():
+    if is_torchrun_launched():
         raise LaunchError("begin() is for notebooks: in a program of torchrun, call launch()")
-    return BackgroundLaunch(job_for(fn, args, **settings), function_packing.pack(fn, args))
+    return BackgroundLaunch(job_for(fn, args, **settings), pack_function(fn, args))
 
 
 class BackgroundLaunch(Faults):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from ..basics.errors import LaunchError, describe_death
 from ..basics.units import format_seconds
-from .stages import JOINED
+from .messages import JOINED
 
 
 class Lost(NamedTuple):
@@ -105,7 +105,7 @@ class Losses:
 
 
 def how_it_died(handle, state) -> str:
-    machine = state.killed_with(handle.rank)
+    machine = state.find_killed_machine(handle.rank)
     if machine is not None:
         return f"was killed with all of machine {machine}"
     return describe_death(handle.status, guesses=False)

@@ -9,8 +9,8 @@ import time
 import cloudpickle
 
 from .call_stack import is_library, place_of, steps_of_traceback
-from .pickling import said_by
-from .reports import FailureReport
+from .messages import FailureReport
+from .packing import said_by
 
 MOST_CHARACTERS = 2000  # of a message, which may hold a whole tensor
 MOST_LINES = 10  # with what belongs to an error

@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import os
+import selectors
 import shutil
 import signal
 import socket
@@ -14,12 +15,12 @@ from pathlib import Path
 
 from ..basics.errors import LaunchError, describe_death
 from . import processes
-from .control_socket import LineReader, has_come, identity_of
 
 PACKAGE = Path(__file__).parents[1]
 SCRIPT = Path(__file__).with_name("fork_server.py")
 # What the fork server imports from: it starts anew when one of these files is edited.
-ROOMS = ("", "basics", "machines", "measuring", "ranks", "../coursekit", "../coursekit/kit")
+OF_COURSE = ("../coursekit", "../coursekit/kit", "../coursekit/labs")
+ROOMS = ("", "basics", "machines", "measuring", "ranks", *OF_COURSE)
 # Forking is safe where torch's libraries start no threads on import. Elsewhere each rank is a
 # fresh interpreter, which takes seconds instead of milliseconds.
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
@@ -63,7 +64,7 @@ class Server:
         except BaseException:
             shutil.rmtree(self.scratch, ignore_errors=True)
             raise
-        self.lines = LineReader(self.control)
+        self.unread = b""  # the start of a line whose end has not come yet
         self.identity = identity_of(self.control)
 
     def start(self):
@@ -112,7 +113,7 @@ class Server:
         try:
             while not self.is_ready:
                 if has_come(self.control, LOOK_SECONDS):
-                    self.is_ready = "ready" in self.lines.read(self.lost)
+                    self.is_ready = "ready" in self.read_lines()
                 self.keep_awake()
                 meanwhile()
         except KeyboardInterrupt:
@@ -137,13 +138,23 @@ class Server:
         said = log.read_text(errors="replace").strip() if log.exists() else ""
         return f"has ended ({said.splitlines()[-1]})" if said else "has ended"
 
+    def read_lines(self) -> list[str]:
+        try:
+            data = self.control.recv(65536)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self.lost()
+        *lines, self.unread = (self.unread + data).split(b"\n")
+        return [line.decode() for line in lines]
+
     def hear(self) -> list[list]:
         """What it has said since it was last heard, as lists of words.
 
         `forked` and `refused` get the number of the rank in addition: a launch may end, and the
         next one begin, before the server has come to say it.
         """
-        lines = [line.split() for line in self.lines.read(self.lost)]
+        lines = [line.split() for line in self.read_lines()]
         for words in lines:
             if words[0] == "broken":
                 why = " ".join(words[1:])
@@ -212,6 +223,22 @@ class Server:
             self.process.wait()
         if self.process.returncode:
             processes.kill_marked(str(self.scratch))
+
+
+def identity_of(connection) -> tuple[int, int] | None:
+    """What the kernel calls the file behind a socket's number; None if there is none."""
+    try:
+        stat = os.fstat(connection.fileno())
+    except (OSError, ValueError):
+        return None
+    return stat.st_dev, stat.st_ino
+
+
+def has_come(connection, seconds) -> bool:
+    """Whether there is something to read, at once or within that time."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
 
 
 def close_all(files):

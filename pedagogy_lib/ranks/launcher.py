@@ -12,28 +12,29 @@ from ..basics.errors import NO_RANK_YET, HangError, LaunchError, Stopped, where_
 from ..machines.network import NetworkRun, network_for
 from ..machines.other_users import keeps_to_itself
 from ..machines.state import State
-from . import function_packing, torchrun_launch
+from . import torchrun_launch
 from .dead_ranks import Losses
-from .devices import choose_device
 from .fork_server_client import ENVIRON, ensure_server
+from .packing import pack_function, unpack_value
 from .preload_modules import needs_them
 from .rank_handle import RankHandle
 from .rank_listener import RankListener
-from .refusals import current_folder, refusals_told
+from .refusals import reason
 from .run import Run
 from .settings import (
     check_call,
     check_machines,
     check_numbers,
     check_replacements,
+    choose_device,
+    current_folder,
+    is_torchrun_launched,
     need_function,
     seeds_of,
 )
-from .value_packing import unpack
 
 CAUSE_SECONDS = 1.0  # after a rank lost its neighbour: time to hear what that one did
 GRACE_SECONDS = 0.3  # after a first failure: time for others to fail too, to tell which came first
-ANSWER_SECONDS = 0.4  # for ranks to say where they are, and as long again for their interpreters
 LEAVE_SECONDS = 1.0  # for what killed ranks have printed to arrive
 KILL_SECONDS = 5.0  # for the kernel to end killed ranks, however busy the machine is
 
@@ -64,7 +65,7 @@ def launch(
              `LaunchError` for what cannot travel, or the machine refuses. No process is left over.
     """
     need_function(fn, "launch")
-    if torchrun_launch.is_torchrun_launched():
+    if is_torchrun_launched():
         return torchrun_launch.run(fn, args, device, seed)
     job = job_for(fn, args, world_size, device, timeout, seed, machines, replacements)
     return run_job(job, fn, args)
@@ -87,7 +88,7 @@ def job_for(
 def run_job(job: "Launch", fn, args) -> Run:
     """Run one launch. Raises LaunchError if another one is running, Stopped at an interrupt."""
     try:
-        return run_packed(job, function_packing.pack(fn, args))
+        return run_packed(job, pack_function(fn, args))
     except Stopped:
         raise
     except KeyboardInterrupt:
@@ -101,6 +102,15 @@ def run_packed(job: "Launch", data: bytes) -> Run:
         return job.run(data)
     finally:
         _one_at_a_time.release()
+
+
+@contextlib.contextmanager
+def refusals_told():
+    """Turn what the machine refuses into a LaunchError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise LaunchError(f"the ranks cannot be started: {reason(error)}") from None
 
 
 IMPORTING = "importing PyTorch, once for each notebook"
@@ -238,24 +248,13 @@ class Launch(RankListener):
             raise failed[0].build_error(who=f"all {self.world_size} ranks")
         raise failed[0].build_error(failed[1:])
 
-    def ask_where(self) -> dict:
-        """Where each rank is; None for one that has returned."""
-        waiting = [r for r in self.ranks if not r.report and r.status is None]
-        for handle in waiting:
-            handle.ask_where()
-        for ask_again in (True, False):
-            self.listen_until(lambda: all(r.has_answered() for r in waiting), ANSWER_SECONDS, 0.02)
-            for handle in (r for r in waiting if ask_again and not r.has_answered()):
-                handle.ask_for_dump()
-        return {r.rank: r.where() for r in self.ranks if not self.is_lost(r)}
-
     def collect(self) -> Run:
         """Build the Run, now that every rank has returned."""
         self.hear_all(0)  # all that ranks have printed is in their pipes by now
         seconds = time.perf_counter() - self.began
         return Run(
             values=[
-                unpack(r.rank, r.report.take_value(), r.report.value_type) if r.report else None
+                r.report and unpack_value(r.rank, r.report.take_value(), r.report.value_type)
                 for r in self.ranks
             ],
             uses=[r.report.uses if r.report else [] for r in self.ranks],

@@ -1,5 +1,7 @@
 """How a rank and the notebook speak: messages of one pickle each, and large buffers beside it.
 
+What a rank sends are reports: messages of the classes in `KINDS`, and of no others.
+
 A message travels in parts: the pickle, then each buffer. Before each part stands a header: a word
 that tells parts from anything else that the learner's program may write there, whether the message
 goes on after this part, and the part's length. The notebook reads a buffer into the memory in which
@@ -10,13 +12,41 @@ import mmap
 import pickle
 import socket
 import struct
+from dataclasses import dataclass, fields
 
+from ..basics.places import (
+    LOST,
+    MEETING,
+    STARTING,
+    STOPPED,
+    TRAVELLING,
+    UNPACKING,
+    Place,
+    in_words,
+)
 from ..basics.units import format_bytes
+from ..measuring.uses import Use
 
 HEADER = struct.Struct("!8s?Q")
 WORD = b"pedagogy"
 SMALL_BYTES = 1 << 16  # what is read at once in search of headers
 LARGE_BYTES = 1 << 20
+
+# Where a rank is outside of the learner's function.
+UNKNOWN = in_words("at a place that it does not tell")
+CUT_OFF = in_words("cut off from the notebook", LOST)
+IS_STOPPED = in_words("stopped by a signal", STOPPED)
+# Ranks report each stage that they come to, in this order.
+STAGES = STARTS, BEGUN, UNPACKED, JOINED, RETURNED = (
+    "starts", "begun", "unpacked", "joined", "returned"
+)  # fmt: skip
+# Where a rank is that has come to a stage, and not to the next; for JOINED, the function tells.
+PLACES = {
+    STARTS: in_words("still starting", STARTING),
+    BEGUN: in_words("unpacking the function and its arguments", UNPACKING),
+    UNPACKED: in_words("waiting for the other ranks to start", MEETING),
+    RETURNED: in_words("returned; the value travels", TRAVELLING),
+}
 
 
 class Garbage(Exception):
@@ -138,3 +168,66 @@ def receive_exactly(channel, length) -> bytearray:
             raise EOFError("the other side closed the channel")
         view = view[count:]
     return buffer
+
+
+@dataclass
+class StageReport:
+    """The rank has come to one of `STAGES`."""
+
+    stage: str
+
+
+@dataclass
+class IsAt:
+    """Where the rank is: its answer when it is asked. None if Python cannot tell."""
+
+    place: Place | None
+
+
+@dataclass
+class ReturnReport:
+    """The learner's function has returned.
+
+    value          what it returned: a pickle, and the large buffers that this leaves out
+    value_type     the name of its class
+    uses           of the labels that the function has measured
+    wire           "measured": bytes on the wire are the kernel's; "counted": from the calls
+    imported_late  whether the rank has imported what the fork server can import beforehand
+    """
+
+    value: list
+    value_type: str
+    uses: list[Use]
+    wire: str
+    imported_late: bool
+
+    def take_value(self) -> list:
+        """The value, which is not kept here any longer: it may be large."""
+        value, self.value = self.value, []
+        return value
+
+
+@dataclass
+class FailureReport:
+    """The rank has failed.
+
+    what       the end of a sentence that begins with the rank
+    exception  pickled; None if it cannot travel, or there was none
+    place      the learner's line; None if it is not known
+    at         when, as of `time.perf_counter()`
+    """
+
+    what: str
+    exception: bytes | None
+    place: Place | None
+    at: float
+
+
+KINDS = StageReport, IsAt, ReturnReport, FailureReport
+
+
+def is_report(message) -> bool:
+    """Whether it is one of these, and whole. What the learner's program may send is anything."""
+    if type(message) not in KINDS or vars(message).keys() != {f.name for f in fields(message)}:
+        return False
+    return not isinstance(message, StageReport) or message.stage in STAGES

@@ -21,13 +21,23 @@ from ..machines.fault_triggers import FaultTrigger
 from ..measuring import recorder
 from .call_stack import place_now
 from .error_reports import CannotBegin, cannot_travel, report_failure
-from .messages import receive_exactly, receive_frame, send_message
+from .messages import (
+    BEGUN,
+    JOINED,
+    RETURNED,
+    UNPACKED,
+    FailureReport,
+    IsAt,
+    ReturnReport,
+    StageReport,
+    receive_exactly,
+    receive_frame,
+    send_message,
+)
+from .packing import pack_value
 from .preload_modules import PRELOAD_WHEN_IDLE
 from .refusals import reason
-from .reports import FailureReport, IsAt, ReturnReport, StageReport
 from .shared_gpus import send_through_the_cpu
-from .stages import BEGUN, JOINED, RETURNED, UNPACKED
-from .value_packing import pack
 
 LONGER_THAN_ANY_LAUNCH = timedelta(days=1)
 RESERVE_BYTES = 8_000_000  # for telling an error when all memory is taken
@@ -134,7 +144,7 @@ def live(channel, setup, payload) -> ReturnReport:
     work = Work(torch.device(setup["device"]), setup["began"], **instruments(setup["machine"]))
     value = work.run(function, args)
     channel.send(StageReport(RETURNED))
-    return work.report(value, pack)
+    return work.report(value, pack_value)
 
 
 def unpack(payload):

@@ -16,11 +16,26 @@ from ..basics.errors import RankError, describe_death
 from ..basics.places import Place
 from . import processes
 from .call_stack import is_library, place_of, steps_of_dump
-from .messages import Garbage, MessageReader, TooLarge
+from .messages import (
+    BEGUN,
+    CUT_OFF,
+    IS_STOPPED,
+    PLACES,
+    RETURNED,
+    STAGES,
+    STARTS,
+    UNKNOWN,
+    UNPACKED,
+    FailureReport,
+    Garbage,
+    IsAt,
+    MessageReader,
+    ReturnReport,
+    TooLarge,
+    is_report,
+)
 from .output import Output
 from .refusals import reason_in
-from .reports import FailureReport, IsAt, ReturnReport, is_report
-from .stages import BEGUN, CUT_OFF, IS_STOPPED, PLACES, RETURNED, STAGES, STARTS, UNKNOWN, UNPACKED
 
 DEAD_OF_ABORT = signal.SIGABRT
 LOST_CONNECTION = "gloo/transport"  # in Gloo's messages about a neighbour that has gone

@@ -1,22 +1,25 @@
-"""Waiting for the ranks of a launch: how long each part of it may take, and whether ranks move."""
+"""Listening to the ranks of a launch, to each part of it for as long as that makes sense."""
 
 import contextlib
 import contextvars
 import math
 import os
 import selectors
+import time
 
 from . import processes
 from .fork_server_client import Server
-from .listener import LOOK_SECONDS, Listener
+from .messages import BEGUN, JOINED, RETURNED, UNPACKED
 from .output import Progress
 from .rank_handle import RankHandle
 from .refusals import reason
-from .stages import BEGUN, JOINED, RETURNED, UNPACKED
 
 START_SECONDS = 60.0  # for processes to start and to meet, if the machine is busy with that
 QUIET_START_SECONDS = 2.0  # to grant them at least, if it is not
 PATIENCE = 3  # how many timeouts `patiently` grants
+LISTEN_SECONDS = 0.25  # at a time, if nothing arrives
+LOOK_SECONDS = 0.5  # between two looks at whether something moves
+ANSWER_SECONDS = 0.4  # for ranks to say where they are, and as long again for their interpreters
 IDLE_SHARE = 0.1  # of a processor: less than that is no computing
 
 # How many timeouts ranks get that still compute: more where notebooks are tested side by side.
@@ -37,11 +40,17 @@ def patiently():
         _patience.reset(before)
 
 
-class RankListener(Listener):
-    """Listens to the ranks of one launch, and gives each part of the launch its time."""
+class RankListener:
+    """Listens to the ranks of one launch, and gives each part of the launch its time.
+
+    Each connection is registered with a function, which gets the events that have come, and returns
+    those to wait for from then on.
+    """
 
     def __init__(self, world_size, timeout):
-        super().__init__()
+        self.selector = None
+        self.looked_at = 0.0
+        self.waited = 0.0  # seconds, when listen_while_moving() returned False
         self.world_size, self.timeout = world_size, timeout
         self.server: Server | None = None  # until the launch runs
         self.patience = _patience.get()
@@ -50,6 +59,9 @@ class RankListener(Listener):
         self.awaited = BEGUN  # the stage that ranks are to come to
         self.progress = Progress()
         self.is_to_stop = False  # by somebody in another thread
+
+    def open(self):
+        self.selector = selectors.DefaultSelector()
 
     def listen_until_decided(self) -> bool:
         """Wait for results. Each part of a launch gets its own time; False if one takes longer."""
@@ -96,6 +108,48 @@ class RankListener(Listener):
         """The seconds waited, for an error: the learner's own timeout, if it was about that."""
         near = self.waited < self.timeout + LOOK_SECONDS and self.waited >= self.timeout
         return self.timeout if near else round(self.waited, 1)
+
+    def listen_while_moving(self, condition, least, most) -> bool:
+        """Listen for `least` seconds; from then on while something moves, up to `most`."""
+        began = time.perf_counter()
+        self.listen_until(condition, max(0, least - LOOK_SECONDS))
+        while not condition():
+            before = self.work_done()
+            since = time.perf_counter() - began
+            end = most if since >= least else least
+            self.listen_until(condition, min(LOOK_SECONDS, end - since))
+            self.waited = time.perf_counter() - began
+            over = self.waited >= least and not self.has_moved(before)
+            if not condition() and (over or self.waited >= most):
+                return False
+        return True
+
+    def listen_until(self, condition, seconds, look=LISTEN_SECONDS) -> bool:
+        """Handle what arrives until `condition()` holds; False if `seconds` pass first."""
+        deadline = time.perf_counter() + seconds
+        while not condition():
+            left = deadline - time.perf_counter()
+            if left <= 0:  # this process may have slept: what has come meanwhile counts
+                self.hear_all(0)
+                return condition()
+            self.hear_all(min(left, look))
+            self.look()
+        return True
+
+    def look(self):
+        now = time.perf_counter()
+        if now - self.looked_at >= LISTEN_SECONDS:
+            self.looked_at = now
+            self.look_around()
+
+    def hear_all(self, seconds):
+        """Handle what has arrived; if that is nothing, wait at most `seconds` for something."""
+        for key, events in self.selector.select(seconds):
+            wanted = key.data(events)
+            if not wanted:
+                self.selector.unregister(key.fileobj)
+            elif wanted != key.events:
+                self.selector.modify(key.fileobj, wanted, key.data)
 
     def work_done(self) -> tuple[int, float]:
         """Bytes that have gone to ranks or come from them, and processor seconds."""
@@ -156,3 +210,14 @@ class RankListener(Listener):
         """Of all that are not lost."""
         is_there = [bool(r.report) or self.is_lost(r) for r in self.ranks]
         return len(is_there) == self.world_size and all(is_there)
+
+    def ask_where(self) -> dict:
+        """Where each rank is; None for one that has returned."""
+        waiting = [r for r in self.ranks if not r.report and r.status is None]
+        for handle in waiting:
+            handle.ask_where()
+        for ask_again in (True, False):
+            self.listen_until(lambda: all(r.has_answered() for r in waiting), ANSWER_SECONDS, 0.02)
+            for handle in (r for r in waiting if ask_again and not r.has_answered()):
+                handle.ask_for_dump()
+        return {r.rank: r.where() for r in self.ranks if not self.is_lost(r)}

@@ -1,11 +1,8 @@
 """What a machine has refused, in words that say what to do."""
 
-import contextlib
 import errno
 import os
 import sys
-
-from ..basics.errors import LaunchError
 
 TOLD_AS = {  # by other libraries, without a number
     "Too many open files": errno.EMFILE,
@@ -102,21 +99,3 @@ SENTENCES = {
     errno.E2BIG: long_environment,
     errno.EBADF: lambda: CLOSED,
 }
-
-
-@contextlib.contextmanager
-def refusals_told():
-    """Turn what the machine refuses into a LaunchError that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        raise LaunchError(f"the ranks cannot be started: {reason(error)}") from None
-
-
-def current_folder() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        raise LaunchError(
-            "the current folder has been deleted: go to another one with os.chdir()"
-        ) from None

@@ -1,15 +1,26 @@
-"""Checks of what `launch` was called with. Each error says what to write instead."""
+"""Settings of a launch, checked: each error says what to write instead."""
 
 import inspect
 import os
+import sys
 from collections.abc import Sequence
 from numbers import Integral, Real
+
+import torch
 
 from ..basics.errors import LaunchError
 from ..basics.units import brief
 from ..machines.spec import Machines
 
+# By which torchrun, and launchers like it, tell a process its rank.
+VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 SEEDS = range(-(2**63), 2**64)  # that torch takes
+
+
+def is_torchrun_launched() -> bool:
+    """Whether torchrun (or a launcher that sets the same variables) started this process."""
+    is_notebook = "ipykernel" in sys.modules  # where somebody only tries these variables out
+    return not is_notebook and all(name in os.environ for name in VARIABLES)
 
 
 def need_function(fn, name):
@@ -108,6 +119,21 @@ def is_duration(value) -> bool:
         return False
 
 
+def choose_device(device: str, world_size: int) -> tuple[str, list[str]]:
+    """The backend, and the device of each rank; see `launch`."""
+    if device not in ("auto", "cpu", "cuda"):
+        meant = ': did you mean "cuda"?' if str(device).lower() == "gpu" else ""
+        raise LaunchError(f'device is "auto", "cpu" or "cuda", not {device!r}{meant}')
+    gpus = torch.cuda.device_count() if device != "cpu" else 0
+    if device == "cuda" and gpus == 0:
+        raise LaunchError('device="cuda" needs a GPU, and torch sees none; use device="auto"')
+    if gpus >= world_size:
+        return "nccl", [f"cuda:{rank}" for rank in range(world_size)]
+    if device == "cuda":
+        return "gloo", [f"cuda:{rank % gpus}" for rank in range(world_size)]
+    return "gloo", ["cpu"] * world_size
+
+
 def seeds_of(seed, world_size, exactly=True) -> list[int]:
     """One seed for each rank. Raises LaunchError; for too many seeds only if `exactly`."""
     seeds = [seed] * world_size if is_whole(seed) else seed
@@ -120,3 +146,12 @@ def seeds_of(seed, world_size, exactly=True) -> list[int]:
     if unfit:
         raise LaunchError(f"a seed is a number from -2**63 to 2**64 - 1, not {brief(unfit[0])}")
     return [int(s) for s in seeds]
+
+
+def current_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise LaunchError(
+            "the current folder has been deleted: go to another one with os.chdir()"
+        ) from None

@@ -20,7 +20,7 @@ from ..machines.state import State
 from . import fresh_stores
 from .launcher import Launch, run_job
 from .run import Run
-from .torchrun_launch import VARIABLES
+from .settings import VARIABLES
 
 PORT = 29_500  # torchrun's own; on machines of their own nobody else has it
 RESTARTS = 3  # of all ranks, after one has failed, where machines may come and go

@@ -3,7 +3,6 @@
 import atexit
 import gc
 import os
-import sys
 import time
 
 import cloudpickle
@@ -14,18 +13,9 @@ import torch.distributed as dist
 # an optimizer's imports, they would keep the group, and Gloo's threads, beyond its end.
 import torch.distributed.nn.functional
 
-from .devices import choose_device
+from .packing import pack_whole
 from .run import Run
-from .settings import seeds_of
-from .value_packing import pack_whole
-
-VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-
-
-def is_torchrun_launched() -> bool:
-    """Whether torchrun (or a launcher that sets the same variables) started this process."""
-    is_notebook = "ipykernel" in sys.modules  # where somebody only tries these variables out
-    return not is_notebook and all(name in os.environ for name in VARIABLES)
+from .settings import choose_device, seeds_of
 
 
 def leave_group():

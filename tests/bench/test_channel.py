@@ -18,9 +18,16 @@ import torch.distributed as dist
 from helpers import failure, my_rank
 
 from pedagogy_lib import HangError, LaunchError, RankError, launch
-from pedagogy_lib.ranks.messages import HEADER, WORD, Garbage, MessageReader, send_message
-from pedagogy_lib.ranks.reports import ReturnReport, StageReport
-from pedagogy_lib.ranks.value_packing import pack, unpack
+from pedagogy_lib.ranks.messages import (
+    HEADER,
+    WORD,
+    Garbage,
+    MessageReader,
+    ReturnReport,
+    StageReport,
+    send_message,
+)
+from pedagogy_lib.ranks.packing import pack_value, unpack_value
 
 TIMEOUT = 2.0
 ENOUGH = 100  # seconds, for what would never end by itself
@@ -113,13 +120,15 @@ def test_a_part_that_never_comes(length):
 
 def test_messages_arrive_in_any_pieces():
     ours, theirs = socket.socketpair()
-    message = ReturnReport(pack((torch.arange(100_000), b"x" * 100, "ä")), "tuple", [], "", False)
+    message = ReturnReport(
+        pack_value((torch.arange(100_000), b"x" * 100, "ä")), "tuple", [], "", False
+    )
     threading.Thread(target=send_message, args=(theirs, message)).start()
     reader, got = MessageReader(ours), []
     while not got:
         assert reader.read()
         got += reader.messages()
-    tensor, *others = unpack(0, got[0].take_value(), "tuple")
+    tensor, *others = unpack_value(0, got[0].take_value(), "tuple")
     assert (tensor == torch.arange(100_000)).all()
     assert others == [b"x" * 100, "ä"]
     theirs.send(b"nonsense, and more of it")
@@ -241,9 +250,9 @@ def test_a_value_that_ends_the_process_when_it_is_unpacked():
 def test_only_classes_of_others_are_tried_out_in_a_rank(value, times, monkeypatch):
     tried = []
     monkeypatch.setattr(
-        "pedagogy_lib.ranks.value_packing.cloudpickle.loads", lambda *_, **__: tried.append(1)
+        "pedagogy_lib.ranks.packing.cloudpickle.loads", lambda *_, **__: tried.append(1)
     )
-    pack(value)
+    pack_value(value)
     assert len(tried) == times
 
 
@@ -282,7 +291,7 @@ def test_large_values_are_kept_once(start, tmp_path):
 @pytest.mark.parametrize("length", [0, 1, 100_000])
 def test_tensors_of_any_type_and_size(dtype, length):
     tensor = torch.ones(length).to(dtype)
-    value = unpack(0, [bytearray(part.raw()) for part in pack(tensor)], "Tensor")
+    value = unpack_value(0, [bytearray(part.raw()) for part in pack_value(tensor)], "Tensor")
     assert (value.dtype, value.shape) == (dtype, tensor.shape)
     assert value.view(torch.uint8).equal(tensor.view(torch.uint8))
 

@@ -12,12 +12,12 @@ import os
 import torch.distributed as dist
 from pedagogy_lib import launch
 from pedagogy_lib.ranks import fork_server_client
-from pedagogy_lib.ranks.warm_fork_server import ForkedServer
+from pedagogy_lib.ranks.warm_fork_server import WarmForkServer
 
 def parent():
     return os.getppid()
 
-server = ForkedServer()
+server = WarmForkServer()
 fork_server_client.take(server)
 print(set(launch(parent, world_size=2).values) == {server.process.pid})
 try:

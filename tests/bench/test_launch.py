@@ -307,7 +307,7 @@ class NamelessCallable:
 
 def test_a_callable_that_tells_nothing_of_itself():
     check_call(NamelessCallable(), ())
-    assert "Guarded object" in name_of(NamelessCallable())
+    assert "NamelessCallable object" in name_of(NamelessCallable())
 
 
 def test_functions_whose_call_would_run_nothing_are_refused():

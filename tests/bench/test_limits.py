@@ -256,7 +256,7 @@ def step():
 for _ in range(3):
     print(launch(step, world_size=2).values)
 pid = server._server.process.pid
-print(pid == server.shared_server().process.pid)
+print(pid == server.ensure_server().process.pid)
 """
 
 

@@ -14,7 +14,7 @@ from helpers import failure, launch_on_cpu
 from machines_here import needs_machines
 
 from pedagogy_lib import HangError, LaunchError, Machines, RankError, begin, measure
-from pedagogy_lib.ranks import listener
+from pedagogy_lib.ranks import rank_listener
 from pedagogy_lib.ranks.launcher import KILL_SECONDS
 
 
@@ -82,9 +82,9 @@ class EndsFirst(selectors.DefaultSelector):
 
 
 def test_one_whose_end_is_heard_before_its_last_words_is_replaced(monkeypatch):
-    monkeypatch.setattr(listener, "LISTEN_SECONDS", 60.0)  # no look around saves it
+    monkeypatch.setattr(rank_listener, "LISTEN_SECONDS", 60.0)  # no look around saves it
     monkeypatch.setattr(
-        listener.Listener, "open", lambda self: setattr(self, "selector", EndsFirst())
+        rank_listener.RankListener, "open", lambda self: setattr(self, "selector", EndsFirst())
     )
     run = launch_on_cpu(dies_before, 2, replacements=2)
     assert [value[0] for value in run.values] == [0, 0, 2, 0]

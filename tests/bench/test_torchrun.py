@@ -15,7 +15,7 @@ from helpers import environment
 from pedagogy_lib import LaunchError, run_torchrun
 from pedagogy_lib.machines import other_users
 from pedagogy_lib.ranks import torchrun_agents
-from pedagogy_lib.ranks import torchrun_launch as torchrun_module
+from pedagogy_lib.ranks.settings import VARIABLES, is_torchrun_launched
 
 PROGRAM = """
 import json, os
@@ -212,12 +212,12 @@ def test_missing_program_is_named():
 
 @pytest.mark.parametrize(("in_a_notebook", "joins"), [(True, False), (False, True)])
 def test_variables_set_in_a_notebook_are_only_tried_out(in_a_notebook, joins, monkeypatch):
-    for name in torchrun_module.VARIABLES:
+    for name in VARIABLES:
         monkeypatch.setenv(name, "1")
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     if in_a_notebook:
         monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
-    assert torchrun_module.is_torchrun_launched() is joins
+    assert is_torchrun_launched() is joins
 
 
 def run_as_root(*words):

@@ -240,7 +240,7 @@ def torchrun_outputs(request) -> dict[str, str]:
     tried = {item.callspec.params.get("path") for item in items if hasattr(item, "callspec")}
     paths = [path for path in PROGRAMS if path in tried and share_a_start(path)]
     paths.sort(key=forms_a_group)  # these come last
-    parts = run(*TORCHRUN, ROOT / "tests" / "programs.py", *paths).split("\n=== ")[1:]
+    parts = run(*TORCHRUN, ROOT / "tests" / "support" / "programs.py", *paths).split("\n=== ")[1:]
     return {Path(part.partition("\n")[0]).stem: part.partition("\n")[2] for part in parts}
 
 

@@ -49,7 +49,7 @@ def start_there(start, tmp_path):
     """Start a Python program as it would be on macOS."""
     if not CAN_IMITATE:
         needs.skip("machines", "no namespaces, to hide /proc in")
-    shutil.copy(ROOT / "tests" / "like_macos.py", tmp_path / "sitecustomize.py")
+    shutil.copy(ROOT / "tests" / "support" / "like_macos.py", tmp_path / "sitecustomize.py")
     paths = os.pathsep.join([str(tmp_path), str(ROOT)])
 
     def start_one(body):
