@@ -19,7 +19,7 @@ TOKEN = "letmein"
 # Without "none", JupyterLab renders only the cells that are on the screen.
 SETTINGS = {"@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"}}
 THEMES = "@jupyterlab/apputils-extension/themes"
-ROOMS = ("notebooks", "labs", "pedagogy_lib", "assets")
+ROOMS = ("notebooks", "labs", "pedagogy_lib", "coursekit", "chapters", "assets")
 MANY_SECONDS, FEW_SECONDS = 60, 20
 HAS_RUN = re.compile(r"\[\d+\]")
 

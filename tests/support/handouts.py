@@ -36,11 +36,13 @@ def handout_in(folder: Path, *chapters, solved=True) -> Path:
 
 
 def copy_with_original_checks(handout: Path, folder: Path) -> Path:
-    """The same course with the checks from which those of the handout were compiled."""
-    ignored = shutil.ignore_patterns("__pycache__")
+    """Copy a handout, with the chapters' own checks in place of those that have tables."""
+    ignored = shutil.ignore_patterns("__pycache__", "answers.py")
     shutil.copytree(handout, folder, ignore=ignored)
-    shutil.rmtree(folder / "pedagogy_lib")
-    shutil.copytree(build.ROOT / "pedagogy_lib", folder / "pedagogy_lib", ignore=ignored)
+    for exercises in (build.ROOT / "chapters").glob("ch*/exercises"):
+        place = folder / exercises.relative_to(build.ROOT)
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(exercises, place, ignore=ignored)
     return folder
 
 
