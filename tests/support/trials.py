@@ -16,6 +16,7 @@ import json
 import subprocess
 import sys
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 from answer_files import (
@@ -98,6 +99,12 @@ def main(numbers) -> int:
         print("all answers were tried as they are")
         return 0
     print(f"trying the answers to {len(numbers)} exercises: {', '.join(numbers)}", flush=True)
+    chapters = groupby(numbers, key=lambda number: number.partition(".")[0])
+    return max(try_answers(list(some)) for _, some in chapters)
+
+
+def try_answers(numbers) -> int:
+    """Try the answers to some exercises, and note these if all is well; returns pytest's status."""
     chosen = " or ".join(f"[{number}" for number in numbers)
     command = [sys.executable, "-m", "pytest", "-q", "-n", "3", "--dist", "loadfile", *TESTS]
     status = subprocess.run([*command, "-k", chosen], cwd=build.ROOT, check=False).returncode
