@@ -106,7 +106,7 @@ def kit_names_of(exercise) -> set[str]:
 @cache
 def kit_names_in(module) -> set[str]:
     nodes = [n for n in ast.walk(ast.parse(module.read_text())) if isinstance(n, ast.ImportFrom)]
-    kit = [node for node in nodes if (node.module or "").split(".")[0] == "kit"]
+    kit = [node for node in nodes if (node.module or "").startswith("coursekit.kit")]
     return {f"{node.module}.{alias.name}" for node in kit for alias in node.names}
 
 
