@@ -129,7 +129,7 @@ if (os.environ["WORLD_SIZE"], training.steps) == ("1", 16):
 
 @pytest.fixture
 def trained(tmp_path, monkeypatch):
-    """Run the program with such a fault, and return the folder with its log and checkpoints."""
+    """Run the program with such a fault and return the folder with its log and checkpoints."""
 
     def run(fault, **settings):
         monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
