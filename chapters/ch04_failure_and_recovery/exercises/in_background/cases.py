@@ -46,10 +46,13 @@ ONCE = "an error is told once: forget the saving when its end has been waited fo
 
 
 class Saver:
-    """What an answer saves with: takes its time, and notes what it was given."""
+    """What an answer saves with: takes its time, and notes what it was given.
 
-    def __init__(self, seconds=0.0, error=None):
-        self.seconds, self.error = seconds, error
+    failing  the numbers of the savings that raise an error; they count from 1
+    """
+
+    def __init__(self, seconds=0.0, failing=()):
+        self.seconds, self.failing = seconds, failing
         self.states, self.threads, self.spans = [], [], []
         self.may_go_on, self.began = threading.Event(), threading.Event()
         self.may_go_on.set()
@@ -63,8 +66,8 @@ class Saver:
         time.sleep(self.seconds)
         self.states.append(as_lists(state))
         self.spans.append((start, time.perf_counter()))
-        if self.error:
-            raise self.error
+        if len(self.states) in self.failing:
+            raise OSError("No space left on device")
         return f"saved {len(self.states)}"
 
 
@@ -196,19 +199,16 @@ def nothing_begun(answer):
 
 
 def an_error(answer):
-    saver = Saver(error=OSError("No space left on device"))
+    saver = Saver(failing=(1, 3))  # which it is does not depend on when a thread runs
     saving = answer(saver)
     saving.begin(state_of())
     if not is_heard(saving.wait):
         raise Refused("save has raised an error, and wait() raises nothing", LOST_ERROR)
-    saver.error = None
     if is_heard(lambda: saving.begin(state_of())) or is_heard(saving.wait):
         raise Refused("the next saving went well, and the error of the one before comes again",
                       ONCE)  # fmt: skip
-    saver.error = OSError("No space left on device")
     saving.begin(state_of())
     heard = is_heard(lambda: saving.begin(state_of()))
-    saver.error = None
     if not (is_heard(saving.wait) or heard):
         raise Refused("a saving fails while the next one begins, and nobody hears of it", LOST_NEXT)
     return {"told": "an error of save comes out of wait(), once, or out of the next begin()"}
