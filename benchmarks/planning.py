@@ -26,13 +26,13 @@ def lab(name):
 
 
 def predicted():
-    live, calibrating = lab("live_plans"), lab("calibrating")
-    engine, off, bytes_off, places = calibrating.calibrate(), [], [], []
+    live, calibration = lab("live_plans"), lab("calibration")
+    engine, off, bytes_off, places = calibration.calibrate(), [], [], []
     for number, sizes in enumerate(SIZES):
         setting = live.Setting(*sizes)
         plans = live.best_worst_and_drawn(setting, engine, seed=number)
         ran = live.run_all([(setting, plan) for plan in plans])
-        told = [live.predicted(setting, plan, engine) for plan in plans]
+        told = [live.predict_plan(setting, plan, engine) for plan in plans]
         off += [abs(t[0] / row[2] - 1) for t, row in zip(told, ran)]
         bytes_off += [abs(t[1] / row[3] - 1) for t, row in zip(told, ran)]
         took = [row[2] for row in ran]

@@ -133,14 +133,14 @@ found = costs.slowest_rank(slow.values)
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
 equal = (14 - 6) * slow_alpha * slow_B / (6 - 14 / 8)  # 6 (alpha + X / B) = 14 (alpha + X / 8B)
-if at := costs.crossing(slow_sizes, found["tree"], found["ring"]):
+if at := costs.find_crossing(slow_sizes, found["tree"], found["ring"]):
     display(crossing.compare(equal / 1e3, at / 1e3))
 else:
     print("The lines do not cross between these sizes: choose other links.")
 
 # %% tags=["nbval-ignore-output"]
-model = {"tree": [1e3 * costs.in_turn(6, size, slow_alpha, slow_B) for size in slow_sizes],
-         "ring": [1e3 * costs.in_turn(14, size / 8, slow_alpha, slow_B) for size in slow_sizes]}
+model = {"tree": [1e3 * costs.predict_sequential_time(6, size, slow_alpha, slow_B) for size in slow_sizes],
+         "ring": [1e3 * costs.predict_sequential_time(14, size / 8, slow_alpha, slow_B) for size in slow_sizes]}
 links = f"links throttled to {link_megabytes_per_second:g} MB/s + {link_milliseconds:g} ms"
 plot_against(slow_sizes, found, "bytes", "time (ms)", model, logarithmic=True,
              title=f"All-reduce on 8 ranks, {links}")

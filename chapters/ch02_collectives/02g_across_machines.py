@@ -147,7 +147,7 @@ check("{{card_bytes}}", card_bytes)
 # is the bytes that leave a machine, divided by the speed of its card.
 
 # %%
-def in_orders(across_machines, orders, nbytes):
+def measure_orders(across_machines, orders, nbytes):
     for order in orders:
         x = torch.ones(nbytes // 4)
         across_machines.ring_messages(torch.ones(4), order)  # opens the connections
@@ -156,7 +156,7 @@ def in_orders(across_machines, orders, nbytes):
             across_machines.ring_messages(x, order)
 
 orders, nbytes = ([0, 1, 2, 3], [0, 2, 1, 3]), int(megabytes * 1e6)
-ordered = launch(in_orders, across_machines, orders, nbytes, world_size=4, machines=machines,
+ordered = launch(measure_orders, across_machines, orders, nbytes, world_size=4, machines=machines,
                  device="cpu")
 
 # %% tags=["nbval-ignore-output"]

@@ -323,7 +323,7 @@ tried = [0.1, 0.2, 0.5, 1.0, 2.0]
 ends = {age: [old_gradients.typical_loss(train_with_old_gradients, digits, age, rate)
               for rate in tried] for age in (0, 1, 2, 4)}
 print(old_gradients.best_rates(ends, tried))
-lines = {old_gradients.named(age): losses for age, losses in ends.items()}
+lines = {old_gradients.format_age(age): losses for age, losses in ends.items()}
 plot_against(tried, lines, "learning rate", "loss after 200 updates", logarithmic=True,
              title="The older the gradients, the smaller the rate at which training fails")
 

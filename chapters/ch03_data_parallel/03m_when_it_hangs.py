@@ -234,7 +234,7 @@ print(launch(look_from_outside, world_size=2, device="cpu").values[1])
 # takes a record of the past. PyTorch records the last calls of every process in memory: the
 # **flight recorder**. A new call takes the place of the oldest. Each entry has the group, the
 # number of the call in this group, the operation, and the shapes. With NCCL each rank can write its
-# record into a file (see *On GPUs* below). Here the lab's `recorded_calls` reads it.
+# record into a file (see *On GPUs* below). Here the lab's `read_flight_recorder` reads it.
 #
 # The picture shows the runs of section 1. A strong colour marks what most other ranks do not have.
 # Which rank was it in each run, and at which call?

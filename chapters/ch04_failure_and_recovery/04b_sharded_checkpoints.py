@@ -165,16 +165,16 @@ def load_shards(sharded, checkpoints, text, place):
     sharded.load_from_others(training, checkpoints.newest_whole(place))
     return [p.detach() for p in training.way.parameters], training.way.lengths
 
-def on(ranks, function):
+def gather_shards(ranks, function):
     """All shards, put together: for each unit of the model, one long tensor."""
     values = launch(function, sharded, checkpoints, text, folder / "zero", world_size=ranks,
                     device="cpu").values
     return [torch.cat([shards[k] for shards, _ in values])[:length]
             for k, length in enumerate(values[0][1])]
 
-saved = on(world_size, save_shards)
+saved = gather_shards(world_size, save_shards)
 for ranks in (world_size, fewer, 1, world_size + 1):
-    gap = max((a - b).abs().max().item() for a, b in zip(saved, on(ranks, load_shards)))
+    gap = max((a - b).abs().max().item() for a, b in zip(saved, gather_shards(ranks, load_shards)))
     print(f"saved by {world_size} ranks, read by {ranks}: weights differ by {gap}")
 
 # %% tags=["nbval-ignore-output"]

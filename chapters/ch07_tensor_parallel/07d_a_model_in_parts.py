@@ -87,7 +87,7 @@ def dropped_mlp(hidden, weight, p, randomness):
 # $p = 0.5$, these are about half of the positions of `hidden`. In `y`, they must be all.
 
 # %% tags=["nbval-ignore-output"]
-alike = launch(parts.kept_alike, dropped_mlp, world_size=2).values[0]
+alike = launch(parts.compare_dropout, dropped_mlp, world_size=2).values[0]
 print("ranks 0 and 1 do the same:", *(f"{share} of {name}" for name, share in alike.items()))
 
 # %%
@@ -215,7 +215,7 @@ Table(["", "the same loss on all ranks", "weights of one process, but for roundi
 again = predict("What a step with recomputation sends", unit="plain steps")
 
 # %%
-step = {what: launch(parts.composed, what, text, world_size=2, device="cpu")
+step = {what: launch(parts.check_combination, what, text, world_size=2, device="cpu")
         for what in parts.COMPOSED}
 plain = step["plain"]["step"].sent_bytes[0]
 

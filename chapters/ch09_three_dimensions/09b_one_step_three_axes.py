@@ -350,7 +350,7 @@ for name, on in {"ZeRO 3 × TP": {"dp": 2, "tp": 2},
 # %% [markdown]
 # ## 7 · The real engines
 #
-# PyTorch composes three engines on one `DeviceMesh`. `Composed` in
+# PyTorch composes three engines on one `DeviceMesh`. `TorchThreeDimensions` in
 # [labs/three_engines.py](../labs/three_engines.py) calls `parallelize_module` with `mesh["tp"]`,
 # `fully_shard` with `mesh["dp"]`, which is ZeRO 3, and `PipelineStage` with the group of
 # `mesh["pp"]`. [torchtitan](https://github.com/pytorch/torchtitan) trains Llama 3 with the same

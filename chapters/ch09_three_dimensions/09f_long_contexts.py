@@ -311,7 +311,7 @@ for way in long_contexts.WAYS:
 # %%
 def largest_context(budget, n, heads, size, way):
     ### BEGIN SOLUTION
-    def needed(context):
+    def count_bytes(context):
         piece = context // n
         if way == "one process":
             return 4 * heads * (context**2 + 3 * context * size)
@@ -322,7 +322,7 @@ def largest_context(budget, n, heads, size, way):
         return 4 * heads * (piece**2 + 3 * piece * size)
 
     context = 0
-    while needed(context + n) <= budget:
+    while count_bytes(context + n) <= budget:
         context += n
     return context
     ### END SOLUTION
@@ -332,8 +332,8 @@ check("{{largest_context}}", largest_context)
 # %% [markdown]
 # Where scores take most of the room, twice as many ranks read a text that is $\sqrt 2$ times as
 # long with all keys or by heads, and twice as long in a ring. Now we measure attention, forward and
-# backward, with 4 heads of 16 features, in longer and longer texts. Our `by_heads` uses PyTorch's
-# fused attention, which stores no scores. Our ring and `with_all_keys` store them.
+# backward, with 4 heads of 16 features, in longer and longer texts. Our `attend_by_heads` uses PyTorch's
+# fused attention, which stores no scores. Our ring and `attend_to_all_keys` store them.
 
 # %% tags=["nbval-ignore-output"]
 contexts = [256, 512, 1024, 2048]

@@ -151,7 +151,7 @@ check("{{offload}}")
 old = advice.Contest("llama-2-7b", 8, "V100", 64)
 ways = practices.four_ways(old, link, host)
 for name, choice in ways.items():
-    print(f"{name}:", f"{practices.in_words(choice.plan, micro_batch=True)}: "
+    print(f"{name}:", f"{practices.describe_plan(choice.plan, micro_batch=True)}: "
           f"{choice.memory['total'] / 1e9:.0f} GB, {choice.seconds['total']:.1f} s a step"
           if choice else "does not fit")
 

@@ -31,7 +31,7 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 # %% [markdown]
 # ## 1 · The patient
 #
-# All sheets are runs of one program, [labs/patient.py](../labs/patient.py): a small language model
+# All sheets are runs of one program, [labs/exam_training.py](../labs/exam_training.py): a small language model
 # on four ranks. Read it. Leave `labs/faults.py` and `labs/exam.py` closed: the faults stand
 # in them.
 #
@@ -65,7 +65,7 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 # `show` prints a sheet. All sheets have the same form.
 
 # %%
-exam, patient = lab("exam"), lab("patient")
+exam, exam_training = lab("exam"), lab("exam_training")
 last_week = exam.train()
 
 def show(name, run):
@@ -73,7 +73,7 @@ def show(name, run):
     losses = {"this run": exam.losses_of(run), "last week's": exam.losses_of(last_week)}
     display(
         plot_curves(losses, "step", "loss", 5, title=f"{name}: the loss of each rank's copy"),
-        plot_timeline(run, patient.LABELS, title=f"{name}: the last step"),
+        plot_timeline(run, exam_training.LABELS, title=f"{name}: the last step"),
         plot_memory(run, "training", ranks=[0], title=f"{name}: memory of rank 0"),
         plot_map({"the last is at the right": exam.call_squares(run)}, exam.CALLS,
                  "calls, counted from the end", title=f"{name}: flight recorder"),
@@ -257,7 +257,7 @@ plot_map({"each sheet beside last week's run": squares}, exam.VERDICTS.values(),
 
 # %% jupyter={"source_hidden": true}
 # Your prediction; as "theory" all twelve, for which 64 patterns would be enough; and the count.
-own_patterns.compare(12, exam.with_own_pattern(squares), kind="forward", wire="counted")
+own_patterns.compare(12, exam.count_unique_patterns(squares), kind="forward", wire="counted")
 
 # %% [markdown]
 # Such a script cannot tell sheets with equal rows apart. You can, as you also ask *where*, *when*

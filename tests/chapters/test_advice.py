@@ -33,9 +33,9 @@ def test_every_advice_has_plans_on_both_sides():
 
 def test_pairs_are_of_one_job():
     figures = lab("advice_figures")
-    predicted, published = figures.pairs(figures.timed_runs()["Megatron-DeepSpeed"])
+    predicted, published = figures.pairs(figures.group_timed_runs()["Megatron-DeepSpeed"])
     assert len(predicted) == len(published) > 1000
-    assert figures.told_right(predicted, published, 2)[0] > 0.95
+    assert figures.share_ranked_right(predicted, published, 2)[0] > 0.95
 
 
 def test_a_factor_from_which_on_pairs_are_told_right():

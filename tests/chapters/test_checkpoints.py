@@ -139,7 +139,7 @@ def test_the_lowest_point_of_a_curve_is_found():
 
 
 def kill_often(every, failures):
-    return HOW_OFTEN.killed_again_and_again(every, failures, 0.001, 0.002)
+    return HOW_OFTEN.run_with_kills(every, failures, 0.001, 0.002)
 
 
 def test_a_worker_that_is_killed_loses_what_it_has_not_saved():

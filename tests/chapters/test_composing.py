@@ -73,7 +73,7 @@ def test_a_feature_changes_the_training(feature):
 
 
 def rounded(stage, features, units):
-    process = ALONE.RoundedAlone(stage, features, TEXT, 2, units)
+    process = ALONE.RoundingReference(stage, features, TEXT, 2, units)
     before = torch.cat([flat.float() for flat in process.flat()])
     return torch.cat(process.train()) - before
 
@@ -181,7 +181,7 @@ def on_disk(stage, folder, features):
         if where == "disk":
             place = folder / f"rank {dist.get_rank()}"
             dtype = torch.float32 if "mixed precision" in features else None
-            make = partial(DISK.Offloaded, make_optimizer=make, folder=place, dtype=dtype)
+            make = partial(DISK.DiskOffloadOptimizer, make_optimizer=make, folder=place, dtype=dtype)
         elif "mixed precision" in features:
             make = partial(MEMORY.MixedPrecision, make_optimizer=make)
         make = partial(COMPOSING.Clipping, make_optimizer=make, max_norm=0.2)

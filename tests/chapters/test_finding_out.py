@@ -63,10 +63,10 @@ def sleep_as_a_whole(folder):
     dist.barrier()
     if rank == 0:
         time.sleep(0.3)
-        pids = [guard.said_by(other)[2] for other in range(n)]
+        pids = [guard.read_status(other)[2] for other in range(n)]
         pause_all(pids)
     time.sleep(0.5)
-    found = guard.found()
+    found = guard.read_finding()
     dist.barrier()
     guard.end()
     return found

@@ -286,7 +286,7 @@ def test_what_cannot_be_filmed():
 
 
 def placement(parts, whole):
-    helds = PLACEMENTS.placed([torch.tensor(part) for part in parts], torch.tensor(whole))
+    helds = PLACEMENTS.place_parts([torch.tensor(part) for part in parts], torch.tensor(whole))
     (found,) = {(held.placement, held.is_right) for held in helds}
     return found
 

@@ -110,8 +110,8 @@ def test_the_search_finds_the_shortest_step_of_all(below, alpa, space):
     for _ in range(8):
         layers = space.random_layers(3, chance)
         job = random_job(below, chance, cluster)
-        found = alpa.planned_seconds(alpa.search(layers, job), job)
-        assert found == pytest.approx(space.tried_all(layers, job)[0], rel=1e-9)
+        found = alpa.plan_seconds(alpa.search(layers, job), job)
+        assert found == pytest.approx(space.search_exhaustively(layers, job)[0], rel=1e-9)
 
 
 @pytest.mark.parametrize("gap", [0.0, 0.05])
@@ -157,7 +157,7 @@ def test_memory_decides(below, alpa):
     tight = below.Job(cluster_of(below, memory=states / 4), 512, 4)
     plan = alpa.search(layers, tight)
     assert max(stage.nbytes for stage in plan) <= states / 4
-    assert alpa.planned_seconds(plan, tight) > alpa.planned_seconds(free, roomy)
+    assert alpa.plan_seconds(plan, tight) > alpa.plan_seconds(free, roomy)
     none = below.Job(cluster_of(below, memory=states / 8), 512, 4)
     with pytest.raises(ValueError, match="no plan fits: take more devices"):
         alpa.search(layers, none)
@@ -209,11 +209,11 @@ def test_freedom_wins_nothing_where_all_is_equal(below, alpa, space):
     layers = [below.mlp(256, 1024)] * 8
     _, uniform = space.best_uniform(layers, job)
     free = alpa.search(layers, job)
-    assert alpa.planned_seconds(free, job) == pytest.approx(alpa.planned_seconds(uniform, job))
+    assert alpa.plan_seconds(free, job) == pytest.approx(alpa.plan_seconds(uniform, job))
     uneven = [below.mlp(256, 64 * 4**k) for k in (0, 0, 0, 0, 3)]
     _, uniform = space.best_uniform(uneven, job)
     free = alpa.search(uneven, job)
-    assert alpa.planned_seconds(free, job) < 0.95 * alpa.planned_seconds(uniform, job)
+    assert alpa.plan_seconds(free, job) < 0.95 * alpa.plan_seconds(uniform, job)
 
 
 def test_free_cuts_are_the_best_of_equal_submeshes(below, alpa, space):
@@ -222,11 +222,11 @@ def test_free_cuts_are_the_best_of_equal_submeshes(below, alpa, space):
     for _ in range(4):
         layers = space.random_layers(5, chance)
         job = random_job(below, chance, cluster)
-        found = alpa.planned_seconds(space.best_free_cuts(layers, job), job)
+        found = alpa.plan_seconds(space.best_free_cuts(layers, job), job)
         ranked = space.best_plans(layers, job)
         alike = [seconds for seconds, plan in ranked if len({s.devices for s in plan}) == 1]
         assert found == pytest.approx(min(alike), rel=1e-9)
-        uniform = alpa.planned_seconds(space.best_uniform(layers, job)[1], job)
+        uniform = alpa.plan_seconds(space.best_uniform(layers, job)[1], job)
         assert ranked[0][0] <= found * (1 + 1e-9) <= uniform * (1 + 2e-9)
     none = below.Job(cluster_of(below, memory=1.0), 64, 4)
     assert space.best_free_cuts(layers, none) is None
@@ -245,7 +245,7 @@ QUICK = ("all layouts on 4",)  # the others in `make test-deep`
 def test_a_plan_trains_as_one_process(name, below, alpa):
     plan = [alpa.Stage(*of) for of in PLANS[name]]
     assert [0, *(stage.end for stage in plan)][:-1] == [stage.first for stage in plan]
-    gaps = launch(lab("uneven_runs").beside_one_process, plan, HIDDENS, cluster_of(below),
+    gaps = launch(lab("uneven_runs").compare_with_one_process, plan, HIDDENS, cluster_of(below),
                   world_size=4, device="cpu").values  # fmt: skip
     assert max(gaps) < EXACT
 
@@ -256,7 +256,7 @@ def test_plans_of_the_search_train_as_one_process(below, alpa, space):
     job = below.Job(cluster, 16, 3)
     ranked = space.best_plans([below.mlp(64, hidden) for hidden in HIDDENS], job)
     for _, plan in space.best_of_tilings(ranked)[:3]:
-        gaps = launch(lab("uneven_runs").beside_one_process, plan, HIDDENS, cluster, 16, 3,
+        gaps = launch(lab("uneven_runs").compare_with_one_process, plan, HIDDENS, cluster, 16, 3,
                       world_size=4, device="cpu").values  # fmt: skip
         assert max(gaps) < EXACT
 
@@ -270,5 +270,5 @@ def test_what_cannot_run_gets_one_sentence(devices, rows, sentence, below, alpa)
     ends = (0, 2, 4)
     plan = [alpa.Stage(a, b, n, (SAMPLES,) * 2) for (a, b), n in zip(pairwise(ends), devices)]
     with pytest.raises(RankError, match=sentence):
-        launch(lab("uneven_runs").beside_one_process, plan, HIDDENS, cluster_of(below), rows,
+        launch(lab("uneven_runs").compare_with_one_process, plan, HIDDENS, cluster_of(below), rows,
                world_size=4, device="cpu")  # fmt: skip

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.distributed as dist
-from coursekit.content.ch06_zero.exercises.fetched_ahead import fetching_ahead
+from coursekit.content.ch06_zero.exercises.prefetch_reference import make_prefetching_class
 from helpers import launch_on_cpu as launch
 from helpers import load_solved_lab, wait_until
 from torch import nn
@@ -176,7 +176,7 @@ def test_the_next_unit_travels_while_one_computes():
     """Which of two threads is quicker changes from time to time; so one waits for the other."""
 
     def step(lab):
-        kinds = SimpleNamespace(Ahead=fetching_ahead(lab.Zero3, lab))
+        kinds = SimpleNamespace(Ahead=make_prefetching_class(lab.Zero3, lab))
         model, zero = make(kinds, "Ahead")
         take_step(model, zero)  # learn in which order units are used
         with FILMS.film_units(zero.units) as film:

@@ -10,7 +10,7 @@ from pedagogy_lib import LaunchError
 from pedagogy_lib.pictures.style import COLORS
 
 FILMS, FRAMES, PICTURES = map(load_solved_lab, ("unit_films", "unit_frames", "unit_pictures"))
-Held, UnitFilm, UnitFrame = FRAMES.Held, FRAMES.UnitFilm, FRAMES.UnitFrame
+UnitState, UnitFilm, UnitFrame = FRAMES.UnitState, FRAMES.UnitFilm, FRAMES.UnitFrame
 BAR_LEFT, LEFT, ROW = PICTURES.BAR_LEFT, PICTURES.LEFT, PICTURES.ROW
 MEAN_COLOR, OWN_COLOR = PICTURES.MEAN_COLOR, PICTURES.OWN_COLOR
 plot_units = PICTURES.plot_units
@@ -25,9 +25,9 @@ MEANINGS = {
 }
 
 
-def held(chunks, gradients=(0, 0), shard=0) -> Held:
+def held(chunks, gradients=(0, 0), shard=0) -> UnitState:
     states = {"a": "absent", "t": "travelling", "h": "held", "u": "updated"}
-    return Held(tuple(states[letter] for letter in chunks), gradients, shard)
+    return UnitState(tuple(states[letter] for letter in chunks), gradients, shard)
 
 
 def film(rank, *frames) -> UnitFilm:
@@ -194,7 +194,7 @@ def test_frames_that_do_not_exist(films):
 
 def large_film(rank, ranks, units) -> UnitFilm:
     names = [f"encoder.blocks.{k}" for k in range(units)]
-    whole = Held(("held",) * ranks, (1,), 1)
+    whole = UnitState(("held",) * ranks, (1,), 1)
     frame = UnitFrame("backward: gradients reduced", [0], [whole] * units, 10**9, 10**8)
     elements = [100 * ranks] * units
     size = [123_456_789] * units

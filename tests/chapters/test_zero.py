@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 import torch.distributed as dist
-from coursekit.content.ch06_zero.exercises.fetched_ahead import fetching_ahead
+from coursekit.content.ch06_zero.exercises.prefetch_reference import make_prefetching_class
 from helpers import load_solved_lab
 from selection import parametrize
 from torch.utils.checkpoint import checkpoint
@@ -69,7 +69,7 @@ def train(stage, prepare, micro_batches):
     wanted = alone(copy.deepcopy(model), batches)
     if dist.get_rank():
         torch.nn.init.normal_(model.letters.weight)  # the engine begins with rank 0's
-    kind = ZERO.STAGES.get(stage) or fetching_ahead(ZERO.Zero3, ZERO)
+    kind = ZERO.STAGES.get(stage) or make_prefetching_class(ZERO.Zero3, ZERO)
     engine = kind(model, ADAM, list(model.blocks))
     prepare(model)
     for batch in batches:
@@ -465,7 +465,7 @@ def offloaded(folder):
     torch.manual_seed(0)
     model = torch.nn.Linear(300, 300, bias=False)
     copied = copy.deepcopy(model)
-    on_disk, ordinary = DISK.Offloaded(model.parameters(), ADAM, folder), ADAM(copied.parameters())
+    on_disk, ordinary = DISK.DiskOffloadOptimizer(model.parameters(), ADAM, folder), ADAM(copied.parameters())
     x = torch.randn(5, 300)
     for step in range(3):
         with measure("step") if step == 2 else nullcontext():

@@ -97,7 +97,7 @@ def need_ring(trial, steps, bytes_each):
     is_small = trial.before[0][0].nbytes < SMALL
     why = "no message was seen. Is it sent in a thread of its own, or through something else?"
     need_cost(trial, any(map(trial.sends, range(n))), "no rank sent a message", why)
-    size_of, most = ("{:.0f} bytes".format, sent_by) if is_small else (megabytes, rounded(sent_by))
+    size_of, most = ("{:.0f} bytes".format, sent_by) if is_small else (megabytes, round_counts(sent_by))
     each = " and ".join(map(size_of, sorted(set(most))))
     need_cost(
         trial,
@@ -153,7 +153,7 @@ def steps_ahead(trial) -> list[int]:
     return [(call.peer - place) % n for place in range(n) for call in trial.sends(place)]
 
 
-def rounded(counts) -> list[float]:
+def round_counts(counts) -> list[float]:
     return [round(count / 1e4) * 1e4 for count in counts]
 
 

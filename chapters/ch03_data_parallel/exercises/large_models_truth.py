@@ -8,7 +8,7 @@ from coursekit.kit import Equals, Wrong
 from coursekit.kit.message_costs import TOLERANCE
 from pedagogy_lib.basics.closeness import relative_gap
 
-from .large_models import in_short, layers_of
+from .large_models import summarise_tensors, layers_of
 
 NOT_ALL = 1e-3  # what is skipped, cut or mixed up is off by more; rounding in float32 by far less
 
@@ -24,13 +24,13 @@ PAST_THE_RANKS = (
 
 
 @cache
-def known_of_layers(place, loss_fn, number=1) -> dict:
+def compute_known_layers(place, loss_fn, number=1) -> dict:
     """Of `cost_of_layers`: what the right answer is made of; see `known` of RankExercise."""
     model, pieces = layers_of(place, number)
     names, parameters = zip(*model.named_parameters())
     loss = sum(loss_fn(model(inputs), targets) for inputs, targets in pieces) / number
     own = dict(zip(names, torch.autograd.grad(loss, parameters)))
-    return {"large_bytes": sum(p.nbytes for p in parameters), "large_own": in_short(own)}
+    return {"large_bytes": sum(p.nbytes for p in parameters), "large_own": summarise_tensors(own)}
 
 
 def nearly(got, wanted) -> bool:
@@ -50,12 +50,12 @@ def mean_of_large(trial, place):
 
 
 def right_if_large(truth=mean_of_large, what="`.grad`") -> Equals:
-    def told(trial, place):
+    def describe_wrong_gradient(trial, place):
         wanted, found = truth(trial, place), trial[place].large
         wrong = next(name for name in wanted if not nearly(found.get(name), wanted[name]))
         return f"{trial.who(place)}, a large model: {what} of {wrong} is wrong"
 
-    return Equals("large", truth, otherwise=NOT_THE_LARGE, same=nearly, tells=told)
+    return Equals("large", truth, otherwise=NOT_THE_LARGE, same=nearly, tells=describe_wrong_gradient)
 
 
 class Travels:

@@ -16,9 +16,9 @@ from pedagogy_lib.basics.errors import HangError
 from pedagogy_lib.basics.units import counted
 
 from .gradients_on_ranks import COST, EVERYWHERE, SOME_NONE, TRAINING, average_on_rank
-from .gradients_on_ranks_truth import found_on, known_of
+from .gradients_on_ranks_truth import list_found, compute_known
 from .large_models_truth import Travels, right_if_large
-from .left_alone_truth import leaves_alone
+from .state_snapshot_truth import leaves_alone
 from .mean_costs_truth import bytes_of_all_reduce, need_calls, why_so_many_bytes
 
 TRIED = [
@@ -27,7 +27,7 @@ TRIED = [
 ]  # fmt: skip
 
 
-def averaging(name, given, why_other_count, hints, lab) -> RankExercise:
+def make_averaging_exercise(name, given, why_other_count, hints, lab) -> RankExercise:
     """An exercise that asks for the mean of all ranks' gradients, of each parameter.
 
     given            takes a model, and gives what the answer gets of it
@@ -39,8 +39,8 @@ def averaging(name, given, why_other_count, hints, lab) -> RankExercise:
         lab=lab,
         cases=[At(world, (tried,), f", {tried}") for world, tried in TRIED],
         work=partial(average_on_rank, given),
-        known=known_of,
-        found=found_on,
+        known=compute_known,
+        found=list_found,
         facts=[
             Equals("after", lambda trial, place: trial[place].before, called="the weight",
                    otherwise="the weights are averaged, or written over. They are equal on all "
@@ -135,14 +135,14 @@ def mistakes_of_mean(trial, place):
         "zeros": each(lambda name: totals[name] / having[name]),
         "a rank that had None has None still: it needs the mean as the others do, or its weights "
         "go apart from theirs": each(lambda name: own_or_none(mean[name], name)),
-        **told_apart({SKIPPED: mixed_up(trial)[place]}, mean),
+        **keep_distinct({SKIPPED: average_by_turn(trial)[place]}, mean),
         "a frozen parameter has no gradient, and needs none: weight decay would move it, if it had "
         "zeros. Pass over those whose requires_grad is False":
             mean | {name: torch.zeros_like(x) for name, x in frozen.items()},
     }  # fmt: skip
 
 
-def told_apart(mistakes, mean):
+def keep_distinct(mistakes, mean):
     """Of {sentence: gradients}, those that have some, and other ones than the means."""
     return {
         sentence: mean | found
@@ -151,7 +151,7 @@ def told_apart(mistakes, mean):
     }
 
 
-def mixed_up(trial):
+def average_by_turn(trial):
     """What comes of it if each rank averages only those that it has: by their turn, as they fit."""
     names = [[name for name, x in of.local.items() if x is not None] for of in trial]
     mixed = [dict.fromkeys(of.local) for of in trial]
@@ -164,7 +164,7 @@ def mixed_up(trial):
 
 
 def why_other_gradients(trial) -> str:
-    if all(close(sorted_numbers(of.grad), sorted_numbers(mean_of(trial, 0))) for of in trial):
+    if all(close(sort_numbers(of.grad), sort_numbers(mean_of(trial, 0))) for of in trial):
         return (
             "the means are right, but they come back to the wrong parameters, or in a wrong order: "
             "cut the flat tensor in the order in which it was put together"
@@ -191,7 +191,7 @@ def divisor_in(trial, place) -> int | None:
     return round(factor) if factor and close(factor, float(round(factor))) else None
 
 
-def sorted_numbers(gradients):
+def sort_numbers(gradients):
     return torch.cat([x.flatten() for x in gradients.values() if x is not None]).sort().values
 
 

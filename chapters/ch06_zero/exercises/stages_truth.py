@@ -9,7 +9,7 @@ from coursekit.kit import GROUP, At, Equals, Holds, World, Wrong, never
 from .broken_zero_truth import MIXES
 from .reduce_gradients.cases import part_of
 from .reduce_gradients.truth import GLOO
-from .sharded_training import one_process
+from .stage_training import one_process
 from .stages import WHAT
 
 HEADERS = 0.01  # of the bytes
@@ -55,13 +55,13 @@ def sends(trial, most, why):
             raise Wrong(str(trial.case), what, GLOO if is_gloo else told)
 
 
-def in_one_process(trial):
+def train_reference(trial):
     return one_process(trial.n, *trial.case.args)
 
 
 def shards_of(trial, place, of_slopes=lambda slopes: slopes.sum((0, 1))):
     """{unit: a place's shard of it}; of_slopes takes (backwards, places, numbers of a unit)."""
-    slopes = in_one_process(trial).slopes
+    slopes = train_reference(trial).slopes
     return {unit: part_of(of_slopes(of), trial.n, place) for unit, of in slopes.items()}
 
 
@@ -78,7 +78,7 @@ def wrong_gradients(trial, place):
 
 
 def wrong_weights(trial, place):
-    right, n = in_one_process(trial), trial.n
+    right, n = train_reference(trial), trial.n
 
     def units(of_chunks):
         """of_chunks takes the old chunks of a unit, and the new ones: (n, shard)."""
@@ -107,7 +107,7 @@ def wrong_weights(trial, place):
 
 
 def right_weights(trial, place):
-    return in_one_process(trial).wanted
+    return train_reference(trial).wanted
 
 
 def need_no_gradients(trial):

@@ -23,7 +23,7 @@ def length_of_shard(n, shapes) -> int:
     return -(-sum(map(prod, shapes)) // n)
 
 
-class Held:
+class UnitProbe:
     """A unit of the lab, and what it has before a call of the answer.
 
     storage  that of its flat tensor

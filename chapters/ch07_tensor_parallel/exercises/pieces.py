@@ -14,7 +14,7 @@ from coursekit.kit.observed_calls import all_waited
 from pedagogy_lib.basics.closeness import close
 
 
-def through(gathers, answer, group, case):
+def run_forward_backward(gathers, answer, group, case):
     """A forward and a backward: what went in, and what came out."""
     function, place, n = autograd_function(answer), dist.get_rank(group), dist.get_world_size(group)
     x, slope = x_and_slope(gathers, case, place, n)

@@ -5,7 +5,7 @@ from coursekit.kit.forward_backward import right, ring_bytes
 from coursekit.kit.message_costs import Counted
 from pedagogy_lib.basics.closeness import close
 
-from .regions import BYTES, given, go_through
+from .regions import BYTES, make_inputs, go_through
 
 STILL_A_FUNCTION = "it is to stay a torch.autograd.Function: that has `apply`"
 
@@ -26,11 +26,11 @@ def region(name, sums, y, gradient, told, touched, memory, sent, hints) -> RankE
     shares = sums == "backward"
     quiet = "forward" if shares else "backward"
 
-    def of_all(table):
-        return lambda trial, place: table([given(name, rank) for rank in trial.case.ranks], place)
+    def tabulate_ranks(table):
+        return lambda trial, place: table([make_inputs(name, rank) for rank in trial.case.ranks], place)
 
-    def of_x(trial, place):
-        wanted, mistakes = of_all(gradient)(trial, place)
+    def expect_input_gradient(trial, place):
+        wanted, mistakes = tabulate_ranks(gradient)(trial, place)
         return {"x": wanted}, {why: {"x": wrong} for why, wrong in mistakes.items()}
 
     def one_alone(value, table):
@@ -55,7 +55,7 @@ def region(name, sums, y, gradient, told, touched, memory, sent, hints) -> RankE
         found=lambda case: ("y",) if case.args == ("no_grad",) else ("y", "gradients"),
         facts=[
             never("touched", "x has changed in place", touched),
-            right("y", of_all(y), called="the output", otherwise=one_alone("y", of_all(y))),
+            right("y", tabulate_ranks(y), called="the output", otherwise=one_alone("y", tabulate_ranks(y))),
             Holds("shares", lambda found: found == shares,
                   f"the output {'does not share' if shares else 'shares'} memory with x", memory),
             never("kept", "ctx keeps a tensor for the backward",
@@ -68,8 +68,8 @@ def region(name, sums, y, gradient, told, touched, memory, sent, hints) -> RankE
                   "what comes into a backward belongs to others as well: a residual connection "
                   "hands the same tensor to both its branches. Add up in a new one, as `summed` "
                   "does"),
-            right("gradients", of_x, called="the gradient",
-                  otherwise=one_alone("gradients", of_x)),
+            right("gradients", expect_input_gradient, called="the gradient",
+                  otherwise=one_alone("gradients", expect_input_gradient)),
             Holds("totals", lambda calls: calls == [sums],
                   lambda calls: f"total was called {len(calls)} times, expected one call in the "
                   f"{sums}",

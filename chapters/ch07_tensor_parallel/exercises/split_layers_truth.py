@@ -33,7 +33,7 @@ NO_FIT = (
 
 
 @cache
-def in_one_process(case, dims) -> tuple[dict, dict]:
+def run_whole_layer(case, dims) -> tuple[dict, dict]:
     """What goes into the whole layer, and what comes of it: y, and gradients.
 
     dims  as pairs
@@ -49,7 +49,7 @@ def in_one_process(case, dims) -> tuple[dict, dict]:
 
 def has_of(dims, trial, place) -> SimpleNamespace:
     """What a rank has: its parts of x, of y's slope, and of the parameters."""
-    has, _ = in_one_process(trial.case, tuple(dims.items()))
+    has, _ = run_whole_layer(trial.case, tuple(dims.items()))
     return SimpleNamespace(
         **{"bias": 0} | parts(dims, place, trial.n, has, trial.case.together)
     )  # fmt: skip
@@ -79,7 +79,7 @@ def why_names(got, wanted, tensors) -> str:
 
 def parameters_of(dims, trial, place):
     n, together = trial.n, trial.case.together
-    whole = in_one_process(trial.case, tuple(dims.items()))[0]
+    whole = run_whole_layer(trial.case, tuple(dims.items()))[0]
     whole = {name: whole[name] for name in names_of(dims, trial.case)}
     part, torn = (parts(dims, place, n, whole, k) for k in (together, 1))
     bias = whole.get("bias")
@@ -114,9 +114,9 @@ def split_layer(name, dims, mistakes, **others) -> RankExercise:
     quiet = "forward" if sums == "backward" else "backward"
     lone = f"self.{way} is all that sends, and only in the {sums}"
 
-    def of_table(number):
+    def select_table(number):
         def table(trial, place):
-            _, found = in_one_process(trial.case, tuple(dims.items()))
+            _, found = run_whole_layer(trial.case, tuple(dims.items()))
             gradients = parts(dims, place, trial.n, found, trial.case.together)
             right = (gradients.pop("y"), gradients)
             all_of = [has_of(dims, trial, k) for k in range(trial.n)]
@@ -152,8 +152,8 @@ def split_layer(name, dims, mistakes, **others) -> RankExercise:
             never("constant", "the output does not require a gradient",
                   "there is no way back from the output to x: was something detached, or computed "
                   "under no_grad?"),
-            right("y", of_table(0), called="the output"),
-            right("gradients", of_table(1), called="the gradient"),
+            right("y", select_table(0), called="the output"),
+            right("gradients", select_table(1), called="the gradient"),
             ALL_KNOWN,
             Holds("ways", lambda calls: calls == 1,
                   f"self.{way} was called {{}} times, expected once",

@@ -54,7 +54,7 @@ NOT_THERE = (
 
 
 def try_stage(answer, group, case):
-    return drive(answer, *case.args) if case.args else in_pipeline(answer)
+    return drive(answer, *case.args) if case.args else run_pipeline(answer)
 
 
 def drive(answer, place, in_the_end):
@@ -133,7 +133,7 @@ def end_of(stage, old=()) -> dict:
     }
 
 
-def in_pipeline(answer):
+def run_pipeline(answer):
     """This rank's stage in a pipeline that never stops."""
     torch.set_default_dtype(torch.float64)  # of what Pipeline receives into
     rank, n = dist.get_rank(), dist.get_world_size()

@@ -29,11 +29,11 @@ def facts_with(mistakes, too_many):
     too_many  what it means that there are more versions than are needed
     """
 
-    def known(trial, place):
+    def find_mistakes(trial, place):
         return mistakes(trial.case.args[0]) if trial.case.args else {}
 
     return [
-        Equals("weights", truth_of("weights"), known, "after an update, the weights", why_others),
+        Equals("weights", truth_of("weights"), find_mistakes, "after an update, the weights", why_others),
         Equals("slopes", truth_of("slopes"), no_slopes, "the gradient of x", why_others),
         Equals("outputs", truth_of("outputs"), wrong_outputs, "the output"),
         Equals("losses", truth_of("losses"), called="the losses", otherwise=STAGE_WAS_RIGHT),
@@ -89,7 +89,7 @@ def wrong_outputs(trial, place):
     }  # fmt: skip
 
 
-def told(trial) -> str:
+def report_delays(trial) -> str:
     versions = trial.of("most_versions")
     if versions is None:
         return f"right after {len(trial[0].weights)} updates"

@@ -75,5 +75,5 @@ class SmallMesh:
         return self.groups[axes]
 
 
-def in_words(sizes) -> str:
+def describe_mesh(sizes) -> str:
     return " × ".join(f"{axis} {size}" for axis, size in sizes.items())

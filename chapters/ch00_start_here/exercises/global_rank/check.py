@@ -4,7 +4,7 @@ from coursekit.kit import Formula
 from pedagogy_lib.basics.units import counted
 
 from .cases import places_of
-from .truth import MISTAKES, counted_through
+from .truth import MISTAKES, count_global_rank
 
 CLUSTERS = [(2, 3), (4, 3), (1, 4), (3, 1), (2, 8)]  # nodes, processes on each
 
@@ -14,7 +14,7 @@ EXERCISE = Formula(
         f"{counted(nodes, 'node')} with {counted(per_node, 'process')}": places_of(nodes, per_node)
         for nodes, per_node in CLUSTERS
     },
-    truth=counted_through,
+    truth=count_global_rank,
     told=lambda calls, ranks: " ".join(map(str, ranks)),
     differs=lambda call, wanted, got: (
         f"process {call[1]} of node {call[0]}: expected {wanted}, got {got!r}"

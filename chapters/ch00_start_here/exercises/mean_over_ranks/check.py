@@ -8,8 +8,8 @@ from .truth import (
     mistakes,
     numbers_of,
     right_on_some,
-    told_kind,
-    told_mean,
+    describe_kind,
+    describe_mean,
     why_no_number,
 )
 
@@ -23,8 +23,8 @@ EXERCISE = RankExercise(
     ],  # the first tells mistakes apart
     work=mean_on_rank,
     facts=[
-        Holds("got", lambda value: isinstance(value, (int, float)), told_kind, why_no_number),
-        Equals("got", mean_of_all, mistakes, "the mean", right_on_some, tells=told_mean),
+        Holds("got", lambda value: isinstance(value, (int, float)), describe_kind, why_no_number),
+        Equals("got", mean_of_all, mistakes, "the mean", right_on_some, tells=describe_mean),
     ],
     told=lambda trial: f"the mean of {', '.join(map(str, numbers_of(trial)))}, on every rank",
     errors={

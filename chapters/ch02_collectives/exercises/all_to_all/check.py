@@ -50,7 +50,7 @@ def inputs_mixed_up(trial) -> str:
     return ""
 
 
-def added_to_the_outputs(trial) -> str:
+def diagnose_sum_in_outputs(trial) -> str:
     n = trial.case.n
     for place in range(n):
         for k in range(n):
@@ -102,7 +102,7 @@ EXERCISE = Collective(
         changes_nothing,
         group_ignored,
         inputs_changed,
-        added_to_the_outputs,
+        diagnose_sum_in_outputs,
         own_output_forgotten,
         inputs_mixed_up,
     ],

@@ -4,14 +4,14 @@ from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World
 from coursekit.kit.reference_training import HANGS, one_exchange
 
 from ..large_models_truth import Travels, right_if_large
-from ..left_alone_truth import leaves_alone
+from ..state_snapshot_truth import leaves_alone
 from .cases import STEPS, take_steps
 from .truth import (
-    found_on,
-    known_of_large,
+    list_found,
+    compute_known_large,
     means,
     mistakes,
-    told_apart,
+    describe_replica_gap,
     weights_follow_gradients,
     why_so_many_bytes,
 )
@@ -26,14 +26,14 @@ EXERCISE = RankExercise(
         At(World(2), (1,), ", 1 micro-batch each"),
     ],
     work=take_steps,
-    known=known_of_large,
-    found=found_on,
+    known=compute_known_large,
+    found=list_found,
     facts=[
         Holds("followed", lambda followed: len(followed) == STEPS,
               lambda followed: f"{len(followed)} optimizer steps in {STEPS} calls",
               "a call is one step: optimizer.step() once, after the last micro-batch"),
         weights_follow_gradients,
-        Equals("followed", means, mistakes, tells=told_apart),
+        Equals("followed", means, mistakes, tells=describe_replica_gap),
         leaves_alone,
         right_if_large(what="the gradient that the step follows,"),
         Travels(one_exchange),

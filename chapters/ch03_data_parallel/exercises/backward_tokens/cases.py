@@ -87,10 +87,10 @@ def cost_of_large(answer, rank):
     with answering():
         answer(ddp, pieces)
     gradient = gradients_in(ddp)
-    return {"large_bytes": gradient.nbytes, "large": in_short(gradient)}
+    return {"large_bytes": gradient.nbytes, "large": summarise_gradient(gradient)}
 
 
-def in_short(gradient):
+def summarise_gradient(gradient):
     """Three numbers that change if something is missing, or stands elsewhere."""
     place = torch.linspace(0, 1, len(gradient), dtype=gradient.dtype)
     return torch.stack([gradient.sum(), gradient @ place, gradient.norm()])

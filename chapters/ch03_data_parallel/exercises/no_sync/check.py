@@ -2,15 +2,15 @@
 
 from coursekit.kit import At, Equals, RankExercise, World, never
 
-from ..left_alone_truth import leaves_alone
+from ..state_snapshot_truth import leaves_alone
 from ..mean_gradients import mean_of
 from .cases import UNDER, send_nothing
 from .truth import (
     NOT_A_MANAGER,
     each_bucket_once,
-    known_of,
+    compute_known,
     mistakes,
-    synchronizing_is_right,
+    check_synchronizing,
     why_called,
 )
 
@@ -20,10 +20,10 @@ EXERCISE = RankExercise(
     needs=("ddp",),
     cases=[At(World(2))],
     work=send_nothing,
-    known=known_of,
+    known=compute_known,
     facts=[
         never("called", lambda names: f"it calls ddp.{names[0]}", why_called),
-        synchronizing_is_right,
+        check_synchronizing,
         never("under", "{} all-reduces begin under it",
               'synchronizing is False then: check("{{ddp}}") comes first'),
         each_bucket_once,

@@ -35,7 +35,7 @@ SWITCH = {  # when: what `synchronizing` has to be, and why it may not be
 
 
 @cache
-def known_of(case, place) -> dict:
+def compute_known(case, place) -> dict:
     """What a rank begins with, and its own gradients: all of them, and some."""
     (model,) = branches()
     orders = [*(of_places[place] for of_places in UNDER), AFTER]
@@ -55,7 +55,7 @@ def why_called(trial, place) -> str:
 
 
 @complains
-def synchronizing_is_right(trial):
+def check_synchronizing(trial):
     for place, of in enumerate(trial):
         for when, (wanted, why) in SWITCH.items():
             if of.seen[when] is not wanted:

@@ -3,7 +3,7 @@
 from coursekit.kit import GROUP, At, Equals, RankExercise, Sends, World, never
 
 from .cases import LARGE, ROUNDS, compress
-from .truth import Play, mistakes, most_bytes, otherwise, something_travels, why_more
+from .truth import Play, mistakes, most_bytes, otherwise, check_communication, why_more
 
 EXERCISE = RankExercise(
     "power_round",
@@ -23,7 +23,7 @@ EXERCISE = RankExercise(
                otherwise=otherwise),
         never("changed", "the gradient has changed",
               "only `error` and `q` change: take a new tensor for the sum"),
-        something_travels,
+        check_communication,
         Sends(most_bytes, "all-reduces of P and Q send", why_more),
     ],
     told=lambda trial: "one round" if trial.case.args == LARGE else f"{ROUNDS} rounds",

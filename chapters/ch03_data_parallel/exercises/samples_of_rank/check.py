@@ -9,7 +9,7 @@ from coursekit.kit import Formula, Wrong
 from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.units import counted
 
-from ..left_alone import SEED, alike
+from ..state_snapshot import SEED, alike
 from .cases import generators, in_a_list
 from .truth import ALL_MISTAKES, read_by_sampler
 
@@ -49,7 +49,7 @@ def why_by_counting(found, case) -> str:
     )
 
 
-class Untouching(Formula):
+class RngStateFormula(Formula):
     """A formula that leaves the global generators of random numbers as they were."""
 
     def examine(self, answer):
@@ -68,7 +68,7 @@ class Untouching(Formula):
             random.setstate(others)
 
 
-EXERCISE = Untouching(
+EXERCISE = RngStateFormula(
     "samples_of_rank",
     lab="data_parallel",
     cases=CASES,

@@ -13,7 +13,7 @@ def read_by_sampler(length, epoch, rank, n, seed=0) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Given:
+class SamplerCall:
     """The arguments of a call, and what a mistake is made of."""
 
     length: int
@@ -27,7 +27,7 @@ class Given:
         return -(-self.length // self.n)
 
     @property
-    def missing(self) -> int:
+    def padding_count(self) -> int:
         return self.n * self.each - self.length
 
     @property
@@ -36,26 +36,26 @@ class Given:
 
     @property
     def order(self) -> list[int]:
-        return self.shuffled(self.seed + self.epoch)
+        return self.shuffle(self.seed + self.epoch)
 
-    def shuffled(self, seed, length=None) -> list[int]:
+    def shuffle(self, seed, length=None) -> list[int]:
         source = torch.Generator().manual_seed(seed)
         return torch.randperm(length or self.length, generator=source).tolist()
 
-    def filled(self, order) -> list[int]:
+    def pad_order(self, order) -> list[int]:
         return (order * self.n * self.each)[: self.n * self.each]
 
-    def in_turns(self, order) -> list[int]:
+    def take_every_nth(self, order) -> list[int]:
         return order[self.rank :: self.n]
 
-    def dealt(self, order) -> list[int]:
-        return self.in_turns(self.filled(order))
+    def deal_order(self, order) -> list[int]:
+        return self.take_every_nth(self.pad_order(order))
 
     def block(self, order) -> list[int]:
-        return self.filled(order)[self.rank * self.each :][: self.each]
+        return self.pad_order(order)[self.rank * self.each :][: self.each]
 
 
-def mixed_later(x) -> list[int]:
+def shuffle_later(x) -> list[int]:
     part = x.dealt(x.straight)
     return [part[i] for i in x.shuffled(x.seed + x.epoch, len(part))]
 
@@ -83,7 +83,7 @@ MISTAKES = [  # of a call's Given, what a rank then reads
     ("the seed is seed * epoch; it should be the sum.",
      lambda x: x.dealt(x.shuffled(x.seed * x.epoch))),
     ("first all samples are shuffled, and then dealt out; you deal out first, and shuffle what "
-     "each rank got: a rank would read the same samples in every epoch.", mixed_later),
+     "each rank got: a rank would read the same samples in every epoch.", shuffle_later),
     ("these are the right samples of each rank, but sorted: keep the order.",
      lambda x: sorted(x.dealt(x.order))),
     ("every rank reads everything: take every n-th, beginning with the rank's own number.",
@@ -111,5 +111,5 @@ MISTAKES = [  # of a call's Given, what a rank then reads
 ]  # fmt: skip
 
 ALL_MISTAKES = [
-    (sentence, lambda *call, read=read: read(Given(*call))) for sentence, read in MISTAKES
+    (sentence, lambda *call, read=read: read(SamplerCall(*call))) for sentence, read in MISTAKES
 ]

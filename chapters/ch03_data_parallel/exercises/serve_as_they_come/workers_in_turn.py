@@ -97,7 +97,7 @@ class Turns:
         while not all((self.folder / str(turn)).exists() for turn in before):
             time.sleep(0.001)
 
-    def answered(self, numbers):
+    def mark_answered(self, numbers):
         for turn in self.mine[numbers]:
             (self.folder / str(turn)).touch()
 

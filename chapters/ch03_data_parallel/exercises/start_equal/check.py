@@ -4,15 +4,15 @@ from coursekit.kit import GROUP, At, Equals, RankExercise, World, never
 from coursekit.kit.observed_calls import NOT_WAITED
 
 from ..large_models_truth import Travels, right_if_large
-from ..left_alone_truth import leaves_alone
+from ..state_snapshot_truth import leaves_alone
 from .cases import LAST_WORLD, start_on_rank
 from .truth import (
     copies_of_model,
-    found_on,
+    list_found,
     is_too_long,
     mistakes,
     need_one_broadcast,
-    of_first,
+    read_first_rank,
     remark,
     start_of,
     why_all_agree,
@@ -24,10 +24,10 @@ EXERCISE = RankExercise(
     cases=[At(World(2)), At(World(1)), At(World(3)), At(LAST_WORLD), At(GROUP)],
     work=start_on_rank,
     known=start_of,
-    found=found_on,
+    found=list_found,
     facts=[
         never("waiting", "nobody waits for {} of the broadcasts", NOT_WAITED),
-        Equals("after", of_first, mistakes, "the value", why_all_agree),
+        Equals("after", read_first_rank, mistakes, "the value", why_all_agree),
         never("replaced", lambda names: f"the values are right, but {names[0]} is a new object",
               "an optimizer made before, or a tied layer, still holds the parameter that was "
               "there: write the values into it, and leave the object in its place"),

@@ -10,7 +10,7 @@ from coursekit.kit.reference_training import EveryKind, state_of, tensors_of
 from pedagogy_lib.basics.closeness import close, close_in_float32
 from pedagogy_lib.basics.errors import HangError
 
-from ..large_models import in_short
+from ..large_models import summarise_tensors
 from .cases import LARGE, LAST_WORLD, fill
 
 
@@ -23,10 +23,10 @@ def start_of(case, place) -> dict:
         return found
     sizes = sizes_of(EveryKind(**LARGE).float())
     large = fill(EveryKind(**LARGE).float(), 0)
-    return found | {"sizes": sizes, "large_own": in_short(state_of(large))}
+    return found | {"sizes": sizes, "large_own": summarise_tensors(state_of(large))}
 
 
-def found_on(case):
+def list_found(case):
     return ("after", "large") if case.world == LAST_WORLD else ("after",)
 
 
@@ -56,31 +56,31 @@ def sizes_of(model) -> SimpleNamespace:
     )
 
 
-def of_first(trial, place):
+def read_first_rank(trial, place):
     return trial[0].before
 
 
 def mistakes(trial, place):
     if trial.case.is_group:
         return {}
-    own, right, kinds = trial[place].before, of_first(trial, place), trial[place].kinds
+    own, right, kinds = trial[place].before, read_first_rank(trial, place), trial[place].kinds
 
-    def left_out(*some):
+    def skip_kinds(*some):
         return {name: own[name] if kinds[name] in some else right[name] for name in right}
 
     sums = {name: sum(of.before[name] for of in trial) for name in right}
     return {
         "a buffer registered with persistent=False is missing in state_dict(); model.buffers() has "
-        "all of them": left_out("transient"),
+        "all of them": skip_kinds("transient"),
         "buffers of whole numbers are each rank's own, such as a counter of batches: they are to "
         "be equal as well as those of floating-point numbers":
             {name: right[name] if own[name].is_floating_point() else own[name] for name in right},
         "the buffers are each rank's own: running averages and counters are in model.buffers(), "
-        "not in model.parameters()": left_out("buffer", "transient"),
+        "not in model.parameters()": skip_kinds("buffer", "transient"),
         "the frozen parameters are each rank's own. They differ between ranks as much as the "
-        "others, and no training will ever make them equal": left_out("frozen"),
+        "others, and no training will ever make them equal": skip_kinds("frozen"),
         "these parameters are each rank's own: go through all of them":
-            left_out("parameter", "frozen"),
+            skip_kinds("parameter", "frozen"),
         "nothing has changed on any rank. Were the values written into a copy, or was a new tensor "
         "only given a name? model.parameters() and model.buffers() give the tensors themselves":
             own,

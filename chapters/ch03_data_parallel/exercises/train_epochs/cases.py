@@ -7,7 +7,7 @@ from torch.utils.data import Dataset
 from coursekit.kit import Refused, answering
 from coursekit.kit.reference_training import batch_of, flat, model_of
 
-from ..left_alone import LeftAlone
+from ..state_snapshot import StateSnapshot
 
 EPOCHS = 3
 
@@ -38,7 +38,7 @@ def train(answer, group, case):
     """The samples of each step, how many were read, and the weights in the end."""
     length, samples = case.args
     model, dataset, batches, modes = model_of(dist.get_rank()), Samples(length), [], []
-    alone = LeftAlone(model, [dataset.inputs, dataset.labels], seed=False)
+    alone = StateSnapshot(model, [dataset.inputs, dataset.labels], seed=False)
 
     def loss_fn(outputs, labels):
         if labels.requires_grad:
@@ -51,6 +51,6 @@ def train(answer, group, case):
 
     with answering():
         answer(model, dataset, loss_fn, EPOCHS, samples)
-    touched = ([] if all(modes) else [EVALUATED]) + alone.changed()
+    touched = ([] if all(modes) else [EVALUATED]) + alone.find_changes()
     return {"batches": batches, "read": dataset.read, "weights": flat(model.parameters()),
             "touched": touched}  # fmt: skip

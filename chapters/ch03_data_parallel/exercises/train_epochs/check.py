@@ -4,7 +4,7 @@ from coursekit.kit import At, Equals, RankExercise, World
 from coursekit.kit.reference_training import HANGS
 from pedagogy_lib.basics.errors import HangError
 
-from ..left_alone_truth import leaves_alone
+from ..state_snapshot_truth import leaves_alone
 from .cases import EPOCHS, train
 from .truth import (
     UNEVEN,
@@ -13,7 +13,7 @@ from .truth import (
     one_process,
     orders_are_new,
     orders_of,
-    told_weights,
+    describe_weights,
     why_apart,
     work_is_shared_out,
 )
@@ -31,7 +31,7 @@ EXERCISE = RankExercise(
         work_is_shared_out,
         orders_are_new,
         batches_are_full,
-        Equals("weights", one_process, mistakes, otherwise=why_apart, tells=told_weights),
+        Equals("weights", one_process, mistakes, otherwise=why_apart, tells=describe_weights),
         leaves_alone,
     ],
     told=lambda trial: (

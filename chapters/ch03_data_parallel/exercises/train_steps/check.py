@@ -5,9 +5,9 @@ import torch
 from coursekit.kit import At, Equals, RankExercise, World
 from coursekit.kit.reference_training import HANGS, not_exchanged
 
-from ..left_alone_truth import leaves_alone
+from ..state_snapshot_truth import leaves_alone
 from .cases import alone, train
-from .truth import mistakes, steps_have_gradients, told_norms
+from .truth import mistakes, steps_have_gradients, describe_norms
 
 FINDS_A_BUG = True
 
@@ -25,7 +25,7 @@ EXERCISE = RankExercise(
             lambda trial, place: alone(trial)[0][-1],
             mistakes,
             otherwise=not_exchanged,
-            tells=told_norms,
+            tells=describe_norms,
         ),
         leaves_alone,
     ],

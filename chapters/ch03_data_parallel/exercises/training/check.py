@@ -4,18 +4,18 @@ from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World, never
 from pedagogy_lib.basics.closeness import close_in_float32
 
 from .cases import CLIP, FREE
-from .program_watched import keep_promises
-from .program_watched_truth import BFLOAT16
+from .program_watch import keep_promises
+from .program_watch_truth import BFLOAT16
 from .truth import (
     OTHERWISE,
     SAME,
     files_are_right,
-    found_on,
+    list_found,
     goes_on,
     losses,
     mistakes,
     need_each_test_once,
-    of_an_epoch,
+    count_epoch_bytes,
     share,
     weights,
     what_is_right,
@@ -35,7 +35,7 @@ EXERCISE = RankExercise(
         At(World(2), (2, CLIP, BFLOAT16), ", 2 micro-batches, in bfloat16"),
     ],
     work=keep_promises,
-    found=found_on,
+    found=list_found,
     facts=[
         Equals("weights", weights, mistakes, "the weights after epochs", OTHERWISE, same=SAME),
         Equals("losses", losses, wrong_losses, "the loss of an epoch", same=SAME),
@@ -77,7 +77,7 @@ EXERCISE = RankExercise(
         never("inside", "backward() goes back inside of autocast",
               "autocast is for the forward and the loss; each operation goes back in the precision "
               "in which it went forward"),
-        Sends(of_an_epoch, "the gradients of its steps, once each, are", why_so_many_bytes),
+        Sends(count_epoch_bytes, "the gradients of its steps, once each, are", why_so_many_bytes),
     ],
     told=what_is_right,
     errors={

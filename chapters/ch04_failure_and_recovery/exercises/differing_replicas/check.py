@@ -45,7 +45,7 @@ def right(versions) -> list[int]:
 
 
 @tabled(lambda: [case.args[1:] for case in EXERCISE.cases])
-def by_other_rules(versions) -> dict[str, list[int]]:
+def apply_other_rules(versions) -> dict[str, list[int]]:
     usual = Counter(versions).most_common(1)[0][0]
     return {
         TIE: [k for k, version in enumerate(versions) if version != usual],
@@ -61,19 +61,19 @@ def truth(trial, place):
 def mistakes(trial, place):
     how, versions = trial.case.args
     of_world = [trial.case.ranks[k] for k in right(versions)]
-    found = by_other_rules(versions) | {WORLD_RANKS: of_world}
+    found = apply_other_rules(versions) | {WORLD_RANKS: of_world}
     if right(versions) == list(range(trial.n)):  # nobody knows
         return {NOBODY: [], ALL_THE_WORLD: list(range(trial.case.world.size))} | found
     missed = {NANS: list(range(trial.n))} if how == "NaN" else {MISSED[how]: []}
     return missed | found
 
 
-def in_words(trial, place) -> str:
+def describe_ranks(trial, place) -> str:
     got, wanted = trial[place].ranks, truth(trial, place)
     return f"{trial.who(place)}: expected {wanted}, got {got}"
 
 
-def told(trial) -> str:
+def describe_trial(trial) -> str:
     return f"{truth(trial, 0)}"
 
 
@@ -101,9 +101,9 @@ EXERCISE = RankExercise(
         At(GROUP_OF_3, ("bit", (0, 1, 2)), ", three in three ways"),
     ],
     work=compare,
-    facts=[complains(faults), Equals("ranks", truth, mistakes, "the ranks", tells=in_words),
+    facts=[complains(faults), Equals("ranks", truth, mistakes, "the ranks", tells=describe_ranks),
            need_few_bytes],
-    told=told,
+    describe_trial=describe_trial,
     hints=(
         "Equal models have equal checksums. So what does each rank have to tell the others?",
         "torch.tensor([checksum([*model.parameters(), *model.buffers()])]), and dist.all_gather "

@@ -61,22 +61,22 @@ class Saver:
         self.threads.append(threading.get_ident())
         self.may_go_on.wait(2 * SOON)
         time.sleep(self.seconds)
-        self.states.append(as_lists(state))
+        self.states.append(convert_to_lists(state))
         self.spans.append((start, time.perf_counter()))
         if self.error:
             raise self.error
         return f"saved {len(self.states)}"
 
 
-def as_lists(state):
+def convert_to_lists(state):
     if isinstance(state, torch.Tensor):
         return state.tolist()
     if isinstance(state, dict):
-        return {name: as_lists(part) for name, part in state.items()}
-    return [as_lists(part) for part in state] if isinstance(state, list | tuple) else state
+        return {name: convert_to_lists(part) for name, part in state.items()}
+    return [convert_to_lists(part) for part in state] if isinstance(state, list | tuple) else state
 
 
-class Looked(dict):
+class ThreadLogDict(dict):
     """A dict that notes which threads have looked into it."""
 
     def __init__(self, *args):
@@ -111,7 +111,7 @@ def train_on(state):
 
 def a_copy(answer):
     saver, state = Saver(), state_of()
-    wanted = as_lists(state)
+    wanted = convert_to_lists(state)
     saver.may_go_on.clear()
     saving = answer(saver)
     saving.begin(state)
@@ -134,8 +134,8 @@ def need_saved(saver, count):
         raise Refused(what, "each begin() saves once, and wait() waits for its end")
 
 
-def copied_in_time(answer):
-    saver, state = Saver(), Looked(state_of())
+def check_copy_time(answer):
+    saver, state = Saver(), ThreadLogDict(state_of())
     answer_of = answer(saver)
     state.threads.clear()
     answer_of.begin(state)
@@ -182,7 +182,7 @@ def one_by_one(answer):
     return {"told": "three in a row: one after another", "saved": saver.states}
 
 
-def nothing_begun(answer):
+def check_idle_wait(answer):
     saver = Saver()
     saving = answer(saver)
     for when in ("before any begin()", "after the end"):

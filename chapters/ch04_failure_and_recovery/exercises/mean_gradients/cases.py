@@ -39,17 +39,17 @@ def add_up(answer, group, case):
     given = list(parameters)
     with answering(), AllRequests() as requests:
         value = answer(gradients_of, given, m, group)
-    found = noted(value, kinds)
+    found = copy_returned(value, kinds)
     requests.need_waited()
     return {
         "gradients": found,
         "asked": asked,
-        "changed": changed_in(given, parameters, gradients(PARAMETER, kinds)),
+        "changed": find_change(given, parameters, gradients(PARAMETER, kinds)),
         "shared": len({x.data_ptr() for x in value}) < len(kinds),
     }
 
 
-def noted(value, kinds) -> list[torch.Tensor]:
+def copy_returned(value, kinds) -> list[torch.Tensor]:
     """Copies of what was returned, as it is now: a request may still bring other numbers."""
     if value is None:
         raise Refused("it returned None", NO_RETURN)
@@ -62,7 +62,7 @@ def noted(value, kinds) -> list[torch.Tensor]:
     return [x.detach().clone() for x in value]
 
 
-def changed_in(given, parameters, before) -> str:
+def find_change(given, parameters, before) -> str:
     """What is not as it was in the parameters: their list, or one of them."""
     if len(given) != len(parameters) or any(a is not b for a, b in zip(given, parameters)):
         return "the list `parameters` has other tensors now"
@@ -75,5 +75,5 @@ def changed_in(given, parameters, before) -> str:
     return ""
 
 
-def at(world, m, kinds=ALIKE, what="") -> At:
+def make_case(world, m, kinds=ALIKE, what="") -> At:
     return At(world, (m, kinds), f", {m} micro-batches{what}")

@@ -14,5 +14,5 @@ def deal_on_rank(answer, group, case):
     return deal(answer, dist.get_rank(), case)
 
 
-def dealt(n, m, what="") -> At:
+def make_case(n, m, what="") -> At:
     return At(World(n), (m,), f", {m} micro-batches{what}")

@@ -7,7 +7,7 @@ from coursekit.kit import At, Refused, World, answering
 from coursekit.kit.collective_exercise import LARGE
 from coursekit.kit.observed_calls import AllRequests
 
-from .failing_calls import Fault, goes_on, need_heard
+from .fault_injector import Fault, goes_on, need_heard
 
 SHAPES = ((3, 4), (5,), ())  # of the weights
 
@@ -82,12 +82,12 @@ def step(answer, whole, mine, optimizer, group):
             raise Refused(f"{name} lies elsewhere in memory now", MOVED)
 
 
-def told(trial) -> str:
+def describe_trial(trial) -> str:
     return f"{ROUNDS} rounds" if trial.of("rounds") else "one round, with many weights"
 
 
 PAPER = 0.7, 0.9, True
 
 
-def failing(n, what, number, told) -> At:
+def make_fault_case(n, what, number, told) -> At:
     return At(World(n), (SHAPES, *PAPER, Fault(what, number)), f", {told}")

@@ -19,11 +19,11 @@ CASES = {
 }
 
 
-def told(call, wanted, got) -> str:
-    return f"for rank {call[3]}, expected {in_tuples(wanted)}, got {in_tuples(got)}"
+def describe_difference(call, wanted, got) -> str:
+    return f"for rank {call[3]}, expected {format_pieces(wanted)}, got {format_pieces(got)}"
 
 
-def in_tuples(pieces) -> str:
+def format_pieces(pieces) -> str:
     return f"[{', '.join(str(tuple(piece)) for piece in pieces)}]"
 
 
@@ -41,8 +41,8 @@ EXERCISE = Formula(
         "division by zero": "with few numbers and many ranks, length // ranks is 0: a shard has "
         "ceil(length / ranks) of them, at least one",
     },
-    differs=told,
-    told=lambda calls, values: f"{sum(map(len, values))} pieces for {counted(len(values), 'rank')}",
+    differs=describe_difference,
+    describe_difference=lambda calls, values: f"{sum(map(len, values))} pieces for {counted(len(values), 'rank')}",
     asked="a list of (old rank, begin, end)",
     shape="return a list of tuples: (old rank, begin, end)",
     hints=(

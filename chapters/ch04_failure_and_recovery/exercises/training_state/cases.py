@@ -52,27 +52,27 @@ def look_at(training) -> dict:
     """All that the next step depends on, as it is now: {name: what can be compared}."""
     optimizer, scaler = training.optimizer.state_dict(), training.scaler.state_dict()
     return {
-        "weights": in_bytes([p.detach() for p in training.model.parameters()]),
-        "moments": in_bytes(optimizer["state"]),
+        "weights": serialise_value([p.detach() for p in training.model.parameters()]),
+        "moments": serialise_value(optimizer["state"]),
         "learning rate": [group["lr"] for group in optimizer["param_groups"]],
         "schedule": training.schedule.last_epoch,
         "scale": (scaler["scale"], scaler["_growth_tracker"]),
         "epoch": training.epoch,
         "position": training.position,
         "steps": training.steps,
-        "torch's generator": in_bytes(torch.get_rng_state()),
+        "torch's generator": serialise_value(torch.get_rng_state()),
         "Python's generator": random.getstate(),
     }
 
 
-def in_bytes(value) -> bytes:
+def serialise_value(value) -> bytes:
     """Equal for equal values: of tensors their numbers, wherever they lie in memory."""
     if isinstance(value, torch.Tensor):
         return value.contiguous().numpy().tobytes()
     if isinstance(value, dict):
-        return b"".join(pickle.dumps(key) + in_bytes(part) for key, part in value.items())
+        return b"".join(pickle.dumps(key) + serialise_value(part) for key, part in value.items())
     if isinstance(value, list | tuple):
-        return b"".join(map(in_bytes, value))
+        return b"".join(map(serialise_value, value))
     return pickle.dumps(value)
 
 

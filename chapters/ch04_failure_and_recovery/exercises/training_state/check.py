@@ -5,7 +5,7 @@ import torch
 from coursekit.kit import At, RankExercise, World, complains
 
 from .cases import resume
-from .truth import faults, told
+from .truth import faults, describe_trial
 
 EXERCISE = RankExercise(
     "Training",
@@ -17,7 +17,7 @@ EXERCISE = RankExercise(
     ],
     work=resume,
     facts=[complains(faults)],
-    told=told,
+    describe_trial=describe_trial,
     warm=True,
     lost="each rank saves and loads its own state: nothing is sent",
     hints=(

@@ -33,5 +33,5 @@ def faults(trial):
             yield f"{trial.who(place)}: {what}{losses[step]:.9g}", GOES_ON
 
 
-def told(trial) -> str:
+def describe_trial(trial) -> str:
     return f"{counted(len(trial[0].losses), 'step')} after resuming, every loss is the same"

@@ -8,7 +8,7 @@ from pathlib import Path
 from coursekit.kit import Refused
 from pedagogy_lib.basics.units import counted
 
-from .watched_writing import writing
+from .file_watch import run_writer
 
 OLD, NEW = b"old " * 40_000, b"brand-new " * 30_000
 
@@ -90,7 +90,7 @@ class Place:
         path = path or self.path
         self.held.append(checksum(path.read_bytes()) if path.exists() else None)
 
-    def found(self) -> str:
+    def describe_file(self) -> str:
         """What is there under the wanted name, in words; "" for the old file, or the new one."""
         try:
             data = self.path.read_bytes()
@@ -105,7 +105,7 @@ class Place:
         return sorted(path.name for path in self.folder.iterdir())
 
 
-def in_folder(work):
+def run_in_folder(work):
     """A case with a folder of its own, and an old file in it."""
 
     def case(answer):
@@ -131,15 +131,15 @@ def need_written(place, seen, path=None):
         raise Refused(f"{path.name} was written: {what}", "write `data`, all of it, as it is")
 
 
-@in_folder
-def left_alone(answer, place):
+@run_in_folder
+def check_normal_writes(answer, place):
     place.path.unlink()
-    seen = writing(answer, place.path, NEW)
+    seen = run_writer(answer, place.path, NEW)
     if seen.outside:
         raise Refused(f"it writes to {seen.outside[0]}", OTHER_FOLDER)
     need_written(place, seen)
     place.path.write_bytes(OLD)
-    need_written(place, writing(answer, str(place.path), NEW))
+    need_written(place, run_writer(answer, str(place.path), NEW))
     if place.names() != [WANTED]:
         others = ", ".join(name for name in place.names() if name != WANTED)
         raise Refused(f"another file is left in the folder: {others}",
@@ -147,32 +147,32 @@ def left_alone(answer, place):
     before = os.getcwd()
     os.chdir(place.folder)
     try:
-        need_written(place, writing(answer, ELSE, NEW), place.folder / ELSE)
+        need_written(place, run_writer(answer, ELSE, NEW), place.folder / ELSE)
     finally:
         os.chdir(before)
     return "a new file, one in place of an old one, one named without a folder"
 
 
-@in_folder
-def killed_in_mid_write(answer, place):
+@run_in_folder
+def kill_mid_write(answer, place):
     for size in (1, HALF, len(NEW) - 1):
-        writing(answer, place.path, NEW, limit_bytes=size, dies=True)
+        run_writer(answer, place.path, NEW, limit_bytes=size, dies=True)
         place.note()
-        if problem := place.found():
+        if problem := place.describe_file():
             raise Refused(f"killed after {size:,} byte{'s' * (size > 1)}: {problem}", DIRECTLY)
     return "killed after 1 byte, a half, all but one: the old file is whole"
 
 
-@in_folder
-def killed_anywhere(answer, place):
-    done = writing(answer, place.path, NEW)
+@run_in_folder
+def kill_between_calls(answer, place):
+    done = run_writer(answer, place.path, NEW)
     for number in range(1, len(done.doings) + 1):
         for name in place.names():
             (place.folder / name).unlink()
         place.path.write_bytes(OLD)
-        writing(answer, place.path, NEW, kill_at=number)
+        run_writer(answer, place.path, NEW, kill_at=number)
         place.note()
-        if problem := place.found():
+        if problem := place.describe_file():
             why = IN_BETWEEN if "no file" in problem else DIRECTLY
             raise Refused(f"killed before `{done.doings[number - 1]}`: {problem}", why)
         need_goes_on(answer, place)
@@ -181,7 +181,7 @@ def killed_anywhere(answer, place):
 
 
 def need_goes_on(answer, place):
-    seen = writing(answer, place.path, NEW)
+    seen = run_writer(answer, place.path, NEW)
     if seen.raised:
         raise Refused(f"after it was killed, the next call raised {seen.raised[1]}", AGAIN)
     need_written(place, seen)
@@ -190,11 +190,11 @@ def need_goes_on(answer, place):
         raise Refused(f"killed, and called again, it leaves this behind: {others}", PILED_UP)
 
 
-@in_folder
+@run_in_folder
 def full_disk(answer, place):
-    seen = writing(answer, place.path, NEW, limit_bytes=HALF)
+    seen = run_writer(answer, place.path, NEW, limit_bytes=HALF)
     place.note()
-    if problem := place.found():
+    if problem := place.describe_file():
         raise Refused(f"the disk is full after {HALF:,} bytes: {problem}", DIRECTLY)
     if place.path.read_bytes() == OLD and not seen.raised:
         raise Refused("the disk is full, and no error is raised", NO_ERROR)
@@ -205,11 +205,11 @@ def full_disk(answer, place):
     return "it raises, the old file is whole, and nothing else is left"
 
 
-@in_folder
+@run_in_folder
 def power_cut(answer, place):
     why = {"never": NEVER_SYNCED, "too early": SYNCED_EARLY}
     for data in (NEW, NEW[:100]):  # a short one stays in Python's buffer
-        seen = writing(answer, place.path, data)
+        seen = run_writer(answer, place.path, data)
         place.note()
         for problem in filter(None, seen.unsynced):
             what = f"{len(data):,} bytes: when the file is renamed, not all is on the disk yet"
@@ -219,12 +219,12 @@ def power_cut(answer, place):
     return "renamed when all of it is on the disk, and the folder after that"
 
 
-@in_folder
+@run_in_folder
 def many_at_once(answer, place):
-    first = writing(answer, place.path, NEW)
+    first = run_writer(answer, place.path, NEW)
     place.note()
     for name in (ELSE, ALIKE):
-        both = set(first.written) & set(writing(answer, place.folder / name, NEW).written)
+        both = set(first.written) & set(run_writer(answer, place.folder / name, NEW).written)
         if both:
             what = f"{WANTED} and {name} are both written to `{min(both)}` first"
             raise Refused(what, SAME_NAME)

@@ -5,7 +5,7 @@ import torch
 from .chunked_losses import BEFORE, WEIGHT, Problem
 
 
-def at_once(positions, width, vocabulary, size, *how, weights=None) -> dict:
+def compute_loss_and_gradients(positions, width, vocabulary, size, *how, weights=None) -> dict:
     """Loss and gradients of a sum over positions, each with its weight: 1 / positions unless given.
 
     weights  (positions,)
@@ -84,7 +84,7 @@ def wrong_ones(right, positions, width, vocabulary, size, tied=False, stale=None
     """{mistake: {"loss": …, "gradients": …}}"""
     sizes = positions, width, vocabulary, size
     found = {
-        why: at_once(*sizes, tied, stale, weights=weights)
+        why: compute_loss_and_gradients(*sizes, tied, stale, weights=weights)
         for why, weights in weights_of(positions, size).items()
     }
     gradients = right["gradients"]
@@ -108,12 +108,12 @@ def wrong_ones(right, positions, width, vocabulary, size, tied=False, stale=None
             **{BEFORE: gradients[BEFORE] - base}
         )
     if tied:
-        found[NO_TIED] = but(**{WEIGHT: of_logits_alone(sizes)})
-        found[NO_BEFORE] = but(**{BEFORE: None, WEIGHT: of_logits_alone(sizes)})
+        found[NO_TIED] = but(**{WEIGHT: compute_logits_gradient(sizes)})
+        found[NO_BEFORE] = but(**{BEFORE: None, WEIGHT: compute_logits_gradient(sizes)})
     return found
 
 
-def of_logits_alone(sizes) -> torch.Tensor:
+def compute_logits_gradient(sizes) -> torch.Tensor:
     """The gradient of a tied weight, but for what comes from the embedding."""
     problem = Problem(*sizes[:3], True)
     logs = torch.log_softmax(problem.hidden().detach() @ problem.weight.T, -1)

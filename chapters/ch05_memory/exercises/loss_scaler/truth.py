@@ -31,13 +31,13 @@ class Torch:
         return bool(calls)
 
 
-def known_of(case, place) -> dict:
+def compute_known_values(case, place) -> dict:
     """What torch's scaler does."""
-    return {"right": SimpleNamespace(**known_of_all()[case.args])}
+    return {"right": SimpleNamespace(**compute_all_known_values()[case.args])}
 
 
 @cache
-def known_of_all() -> dict:
+def compute_all_known_values() -> dict:
     return on_our_rank(take_steps_by_torch)
 
 
@@ -84,7 +84,7 @@ def wrong_gradients(trial, place):
     scale, _, steps, *_ = trial.case.args
     of, scales = trial[place], [scale, *trial[place].right.scale_after.tolist()]
 
-    def made(gradient_of):
+    def apply_to_gradients(gradient_of):
         """gradient_of: takes a gradient of the scaled loss, the scale, and that after the step."""
         scaled = (flat(gradients_at(step, letter)) for step, letter in enumerate(steps))
         found = map(gradient_of, scaled, scales, scales[1:])
@@ -95,17 +95,17 @@ def wrong_gradients(trial, place):
         if close(of.left, of.right.gradients) else
         "the optimizer finds the gradients of the scaled loss. Are they divided? A quotient is a "
         "new tensor: it has to become p.grad, or the division has to be in place (/=)":
-            made(lambda x, scale, after: x),
+            apply_to_gradients(lambda x, scale, after: x),
         "divided in float16: what the factor has saved is lost again. The gradients are in "
         "float32: divide them as they are":
-            made(lambda x, scale, after: (x.half() / scale).float()),
+            apply_to_gradients(lambda x, scale, after: (x.half() / scale).float()),
         "the first gradient is divided, and the others are not: go through all parameters":
-            made(lambda x, scale, after: torch.cat([x[:4] / scale, x[4:]])),
+            apply_to_gradients(lambda x, scale, after: torch.cat([x[:4] / scale, x[4:]])),
         "the gradients are multiplied by the factor once more: the loss has been multiplied "
-        "already": made(lambda x, scale, after: x * scale),
-        "the gradients are divided twice": made(lambda x, scale, after: x / scale / scale),
+        "already": apply_to_gradients(lambda x, scale, after: x * scale),
+        "the gradients are divided twice": apply_to_gradients(lambda x, scale, after: x / scale / scale),
         "the gradients are divided by the next scale: the factor changes after the division":
-            made(lambda x, scale, after: x / after),
+            apply_to_gradients(lambda x, scale, after: x / after),
     }  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def wrong_scales(trial, place):
     }
 
 
-def told(trial) -> str:
+def describe_result(trial) -> str:
     taken, scales = trial[0].taken, trial[0].scale_after
     steps = f"{sum(taken)} of {len(taken)} steps are taken"
     return f"{steps}, the scale goes from {trial.case.args[0]:g} to {scales[-1]:g}"

@@ -115,6 +115,6 @@ def why_endless(case, error) -> str:
     return ""
 
 
-def told(trial) -> str:
+def describe_result(trial) -> str:
     right = fewest(*trial.case.args)
     return f"{right} of {trial.case.args[0] // right}" if right else "refused"

@@ -45,10 +45,10 @@ def numbers_of(shape) -> torch.Tensor:
 
 def compare(answer, exponent, shape, after):
     need_function(answer.lab.Power)
-    return seen_of(answer.lab.Power.apply, exponent, shape, after)
+    return observe_call(answer.lab.Power.apply, exponent, shape, after)
 
 
-def seen_of(call, exponent, shape, after) -> dict:
+def observe_call(call, exponent, shape, after) -> dict:
     numbers = numbers_of(shape)
     x = numbers.clone().requires_grad_()
     y = AFTER[after](call, exponent, x)

@@ -5,7 +5,7 @@ from coursekit.kit.results import NO_RETURN
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import LASTS, TRAININGS, measure_trainings, try_training
-from .truth import known_of, no_graph_is_kept, told, what_may_be_left, wrong_gradients, wrong_means
+from .truth import compute_known_values, no_graph_is_kept, describe_result, what_may_be_left, wrong_gradients, wrong_means
 
 FINDS_A_BUG = True
 
@@ -16,7 +16,7 @@ EXERCISE = WarmExercise(
         Alone("memory", measure_trainings),
     ],
     work=run_alone,
-    known=known_of,
+    known=compute_known_values,
     found=lambda case: (
         ("gradients", "means", "left") if case.work is try_training else ("needs",)
     ),
@@ -39,7 +39,7 @@ EXERCISE = WarmExercise(
                "is freed as soon as nobody holds it"),
         lambda trial: no_graph_is_kept(trial) if trial.of("needs") else "",
     ],
-    told=told,
+    describe_result=describe_result,
     errors={
         "does not require grad": "the backward finds no graph: no_grad() covers the training, "
         "too, or the model has stayed frozen. Only validation goes without",

@@ -17,12 +17,12 @@ from .kept_graphs import why_graphs
 A_BIT = 0.1  # of a graph: a number for each batch is no graph
 
 
-def known_of(case, place) -> dict:
-    return known_of_all()[case.args] if case.work is try_training else {}
+def compute_known_values(case, place) -> dict:
+    return compute_all_known_values()[case.args] if case.work is try_training else {}
 
 
 @cache
-def known_of_all() -> dict:
+def compute_all_known_values() -> dict:
     return on_our_rank(train_by_ourselves)
 
 
@@ -119,7 +119,7 @@ def no_graph_is_kept(trial):
             raise Wrong(f"{trial.case}, {case}", what, why_graphs(*trial[0].needs))
 
 
-def told(trial) -> str:
+def describe_result(trial) -> str:
     if not trial.of("needs"):
         return "trained as without validation, and the means are right"
     most = [f"{need.mine:,} bytes ({need.alone:,})" for need in trial[0].needs]

@@ -16,7 +16,7 @@ NEW, TOKEN = -1, "what meanwhile() returned"  # NEW is in memory that nobody has
 BYTES = "a storage counts bytes: flat.nbytes, which is the number of elements times their size"
 
 
-class Lent:
+class TensorProbe:
     """A tensor, what looks into it, and what is seen of it while its memory is away."""
 
     def __init__(self, case):
@@ -61,7 +61,7 @@ def bytes_alive(label) -> int:
 
 
 def lend(answer, group, case):
-    lent = Lent(case)
+    lent = TensorProbe(case)
     with lent.marking():
         got = answer(lent.flat, lent.new, lent.meanwhile)
     flat, found = lent.flat, {"calls": len(lent.seen), "got": without_graph(got)}

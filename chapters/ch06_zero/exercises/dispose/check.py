@@ -6,7 +6,7 @@ from coursekit.kit import At, Equals, Holds, RankExercise, World, never
 
 from ..units_in_memory import SHAPES
 from ..units_in_memory_truth import shard_stays, slopes_are
-from .cases import dispose_gathered, refilled
+from .cases import dispose_gathered, make_refill
 from .truth import NO_DATA, NOTHING_TO_SEND, shard_at, why_left, why_whole
 
 EXERCISE = RankExercise(
@@ -39,7 +39,7 @@ EXERCISE = RankExercise(
         Equals("gradient", lambda trial, place: torch.ones_like(shard_at(trial, place)),
                called="the gradient of the shard", otherwise="the optimizer's step is still to "
                "come, and it needs the gradient of the shard"),
-        slopes_are(lambda trial: (refilled(trial.case, trial.n), SHAPES),
+        slopes_are(lambda trial: (make_refill(trial.case, trial.n), SHAPES),
                    "when flat is refilled, a backward gives"),
         never("taken", "flat's memory is freed, and {} bytes are taken elsewhere",
               "a copy is kept elsewhere. The other ranks have what this one gives up: gather() "

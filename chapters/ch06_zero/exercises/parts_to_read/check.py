@@ -11,7 +11,7 @@ SIZES = [
 ]  # fmt: skip
 
 
-def told(parts) -> str:
+def describe_parts(parts) -> str:
     """Parts as they are asked for; of many, the first three."""
     if not all(isinstance(part, list) for part in parts):
         return f"{parts!r:.60}"
@@ -28,9 +28,9 @@ EXERCISE = Formula(
         for length, before, now in SIZES
     },
     truth=truth,
-    told=lambda calls, values: f"{counted(sum(map(len, values)), 'read')} in all",
+    describe_parts=lambda calls, values: f"{counted(sum(map(len, values)), 'read')} in all",
     differs=lambda call, wanted, got: (
-        f"rank {call[3]}: expected {told(wanted)}, got {told(got)}"
+        f"rank {call[3]}: expected {describe_parts(wanted)}, got {describe_parts(got)}"
     ),
     mistakes=MISTAKES,
     errors={

@@ -12,8 +12,8 @@ from coursekit.kit.diagnoses import first_difference
 from coursekit.kit.reference_training import SAMPLES, equal_models, loss_of, share_of
 from pedagogy_lib.basics.closeness import close
 
-from ..trained_alone import OneProcess, Stack, make_optimizer
-from ..watched_training import name_of
+from ..one_process_reference import OneProcess, Stack, make_optimizer
+from ..zero3_training import name_of
 from .line_of_jobs import NOT_YET, Line, Uses
 
 # Of each step: the layers that take part, in their order, and how many backwards it has.
@@ -68,14 +68,14 @@ class Training:
 
     def learn(self, number, seed):
         self.alone.learn(seed)
-        with self.told(f"the forward of step {number}"):
+        with self.watch_phase(f"the forward of step {number}"):
             share = share_of(self.place, self.n)
             loss = loss_of(self.mine, seed, share, self.n / SAMPLES)
-        with self.told(f"the backward of step {number}"):
+        with self.watch_phase(f"the backward of step {number}"):
             loss.backward()
 
     @contextlib.contextmanager
-    def told(self, phase):
+    def watch_phase(self, phase):
         try:
             with self.line:
                 yield

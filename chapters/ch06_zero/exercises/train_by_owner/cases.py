@@ -17,7 +17,7 @@ from ..broken_zero import Maker
 ROUTES = ("ac", "abc", "ac", "b", "abc")  # the layers that each step uses
 
 
-class Switched(nn.Module):
+class ConditionalLayers(nn.Module):
     """Layers of which a batch uses some: the first column of its inputs tells which."""
 
     def __init__(self, layers="abc"):
@@ -56,7 +56,7 @@ def weights_of(model):
 def try_owners(answer, group, case):
     """The weights after so many steps, and which of them it has optimizer state for."""
     optimizer, steps, layers = case.args
-    model, maker = Switched(layers), Maker(optimizer)
+    model, maker = ConditionalLayers(layers), Maker(optimizer)
     with patch.object(builtins, "hash", partial(need_no_name, weights_of(model), hash)):
         answer(model, F.mse_loss, batches_of(dist.get_rank())[:steps], maker)
     names = {p: name for name, p in model.named_parameters()}

@@ -130,7 +130,7 @@ class WatchUnits:
         """Raise `Refused` unless all units are reduced, each when it could be."""
         self.backwards += 1
         if why := self.fault():
-            what = f"after {self.when} gradients are ready, expected after {self.wanted()}"
+            what = f"after {self.when} gradients are ready, expected after {self.find_reduction_times()}"
             what = f"units are reduced {what}" if self.order else "no unit is reduced"
             raise Refused(f"{where}: {what}", why)
         self.need_freed()
@@ -138,7 +138,7 @@ class WatchUnits:
 
     def fault(self) -> str:
         """Which misconception a backward shows; nothing if it is right."""
-        wanted, missing = self.wanted(), set(range(len(self.units))) - set(self.order)
+        wanted, missing = self.find_reduction_times(), set(range(len(self.units))) - set(self.order)
         if self.is_gone(missing):
             return NOT_SEEN
         if not self.order:
@@ -164,7 +164,7 @@ class WatchUnits:
             "complete (while, not if)"
         )
 
-    def wanted(self) -> list[int]:
+    def find_reduction_times(self) -> list[int]:
         """After how many gradients each unit can be reduced, the last one first."""
         found, ready, units = [], set(), self.names[::-1]
         for count, name in enumerate(self.ready, 1):

@@ -2,10 +2,10 @@
 
 from coursekit.kit import At, Equals, RankExercise, World, complains
 
-from ..watched_training import Plan
-from ..watched_training_truth import weights_of
+from ..zero3_training import Plan
+from ..zero3_training_truth import weights_of
 from .cases import train
-from .truth import cost_faults, told, why_it_failed
+from .truth import cost_faults, describe_result, why_it_failed
 
 EXERCISE = RankExercise(
     "Zero3",
@@ -30,7 +30,7 @@ EXERCISE = RankExercise(
         Equals("weights", weights_of, called="the weights after"),
         complains(cost_faults),
     ],
-    told=told,
+    describe_result=describe_result,
     errors={
         "KeyError": "a unit may have had no part in a loss: it is reduced at the end of the "
         "backward, and its own has never begun. discard() does not mind, remove() does",

@@ -31,7 +31,7 @@ def drop(answer, group, case):
     lab = getattr(answer, "__globals__", {}).get("tensor_parallel") or find_lab("tensor_parallel")
     randomness = lab.OwnRandomness(OWN)
     torch.manual_seed(COMMON)
-    calls = [of_call(answer, p, randomness, *inputs(dist.get_rank(), k))
+    calls = [record_call(answer, p, randomness, *inputs(dist.get_rank(), k))
              for k, p in enumerate(RATES)]  # fmt: skip
     found = {name: [of[name] for of in calls] for name in calls[0]}
     return found | {
@@ -40,7 +40,7 @@ def drop(answer, group, case):
     }  # fmt: skip
 
 
-def of_call(answer, p, randomness, hidden, weight, slope) -> dict:
+def record_call(answer, p, randomness, hidden, weight, slope) -> dict:
     leaves = {"hidden": hidden.clone().requires_grad_(), "weight": weight.clone().requires_grad_()}
     y = answer(*leaves.values(), p, randomness)
     need_like(y, slope)

@@ -14,7 +14,7 @@ SHARED = ("key_value.weight", "key_value.bias")
 OWN = ("query.weight", "query.bias", "output.weight")
 
 
-def of(world, heads, kv_heads):
+def make_case(world, heads, kv_heads):
     return At(world, (heads, kv_heads), f", {heads} query heads, {kv_heads} key-value heads")
 
 
@@ -24,7 +24,7 @@ def weight_of(salt, shape):
     return (drawn - drawn.mean()) / 8
 
 
-def filled(attention):
+def fill_weights(attention):
     with torch.no_grad():
         for salt, parameter in enumerate(attention.parameters()):
             parameter.copy_(weight_of(salt, parameter.shape))
@@ -38,7 +38,7 @@ def x_and_slope(heads):
 def attend(answer, group, case):
     heads, kv_heads = case.args
     width, make = heads * SIZE, answer.lab.Attention
-    layer = answer(filled(make(width, heads, kv_heads).double()), group)
+    layer = answer(fill_weights(make(width, heads, kv_heads).double()), group)
     found = {"has": {"query_heads": whole_numbers(layer, "query_heads"), "head": number(layer)}}
     wanted = has(case, dist.get_rank(group), dist.get_world_size(group))
     is_right = torch.tensor(float(found["has"] == wanted))

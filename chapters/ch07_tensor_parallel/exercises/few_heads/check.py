@@ -3,7 +3,7 @@
 from coursekit.kit import Equals, RankExercise, World, never
 from coursekit.kit.message_costs import Counted
 
-from .cases import attend, of
+from .cases import attend, make_case
 from .truth import (
     bytes_of_sum,
     one_process,
@@ -17,7 +17,7 @@ EXERCISE = RankExercise(
     "FewHeads",
     lab="replicated_heads",
     needs=("all_reduce", "row_linear"),
-    cases=[of(World(4), 8, 2), of(World(3), 6, 3), of(World(4), 4, 1), of(World(2), 6, 1)],
+    cases=[make_case(World(4), 8, 2), make_case(World(3), 6, 3), make_case(World(4), 4, 1), make_case(World(2), 6, 1)],
     work=attend,
     facts=[
         Equals("has", right_heads, wrong_heads, "what it has"),

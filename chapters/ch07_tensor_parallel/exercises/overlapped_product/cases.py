@@ -21,7 +21,7 @@ ONCE = (
 )
 
 
-def of(leading, has_bias=True, frozen="", world=None):
+def make_case(leading, has_bias=True, frozen="", world=None):
     """A case: dims of x before the inputs; and which of "x", "A" and "b" needs no gradient."""
     what = ("" if has_bias else ", no b") + (f", {frozen} frozen" if frozen else "")
     return At(world or World(3), (leading, has_bias, frozen), f", x {[*leading, INPUTS]}{what}")
@@ -116,7 +116,7 @@ def multiply(answer, group, case):
         y = autograd_function(answer).apply(*tensors, group, watch.begin)
         with watch:
             (y * slope).sum().backward()
-    gradients = taken_from(tensors)
+    gradients = pop_gradients(tensors)
     nans = [name for name, g in gradients.items() if g is not None and g.isnan().any()]
     found = {"nans": nans} | gradients
     if case.args[2] == "x":  # whether it is summed in vain is left to the answer
@@ -124,7 +124,7 @@ def multiply(answer, group, case):
     return found | {"events": watch.events, "given": watch.given}
 
 
-def taken_from(tensors) -> dict:
+def pop_gradients(tensors) -> dict:
     """The gradients, which are gone then."""
     found = {name: None if x is None else x.grad for name, x in zip("xAb", tensors)}
     for x in tensors:

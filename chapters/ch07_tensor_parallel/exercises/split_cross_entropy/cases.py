@@ -12,13 +12,13 @@ from pedagogy_lib.measuring.bytes_of_calls import RULES, tensors_in
 UPSTREAM = 3.0  # the gradient that the loss gets: backward() of 3 times the loss
 
 
-def drawn(*shape):
+def draw_normal(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
 
 
-SCORES, TARGETS = 2 * drawn(2, 5, 10), torch.tensor([[3, 4, 0, 9, 7], [6, 8, 5, 1, 2]])
+SCORES, TARGETS = 2 * draw_normal(2, 5, 10), torch.tensor([[3, 4, 0, 9, 7], [6, 8, 5, 1, 2]])
 
-MANY = drawn(4, 9, 120), torch.arange(36).view(4, 9) * 3
+MANY = draw_normal(4, 9, 120), torch.arange(36).view(4, 9) * 3
 
 ADDED_UP = (
     "each rank has the logits of other tokens, so their gradients are not to be added up. Logits "

@@ -9,7 +9,7 @@ from coursekit.kit.collective_exercise import numbers, turned
 from coursekit.kit.observed_calls import all_waited
 
 
-class Halved(nn.Module):
+class ToyModel(nn.Module):
     """A model with each kind of parameter: cut along one dim or the other, whole, tied, frozen.
 
     Those of `unused` and the frozen one get no gradient.
@@ -28,7 +28,7 @@ class Halved(nn.Module):
         self.double()
 
 
-SHAPES = {name: p.shape for name, p in Halved().named_parameters()}
+SHAPES = {name: p.shape for name, p in ToyModel().named_parameters()}
 
 CASES = [At(World(3)), At(World(2)), At(GROUP)]
 
@@ -41,7 +41,7 @@ def gradients_in(model) -> dict:
 
 
 def sum_on_rank(answer, group, case):
-    model = Halved()
+    model = ToyModel()
     for name, p in model.named_parameters():
         p.grad = gradient_of(name, dist.get_rank(group), case)
     weights, before = [p.detach().clone() for p in model.parameters()], gradients_in(model)

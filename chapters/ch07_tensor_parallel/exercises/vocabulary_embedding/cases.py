@@ -54,7 +54,7 @@ def embed(answer, group, case):
     }  # fmt: skip
     if found["shape"] != exits.whole.shape:
         return found
-    return found | {"rows": by_token(case, lambda k: share[case.args[0] == k].mean(0))}
+    return found | {"rows": map_tokens(case, lambda k: share[case.args[0] == k].mean(0))}
 
 
 def slope(tokens):
@@ -63,5 +63,5 @@ def slope(tokens):
     return numbers.view(*tokens.shape, 3) / 3
 
 
-def by_token(case, row_of) -> dict:
+def map_tokens(case, row_of) -> dict:
     return {f"token {token}": row_of(token) for token in case.args[0].unique().tolist()}

@@ -110,6 +110,6 @@ def requires(slope) -> bool:
     return slope is not None and slope.requires_grad
 
 
-def before(trial, place):
+def read_initial_gradients(trial, place):
     (layer,) = trial.case.args
     return gradients_in(layer.weights())

@@ -3,13 +3,13 @@
 from coursekit.kit import Equals, never
 from coursekit.kit.single_rank import Alone, InThisProcess
 
-from .cases import Layer, before, use
+from .cases import Layer, read_initial_gradients, use
 from .truth import (
     ERRORS,
     no_bias,
-    of_weights,
+    expect_weight_gradients,
     right,
-    told,
+    report_gradients,
     why_too_few,
     why_without_bias,
     wrong_weights,
@@ -24,7 +24,7 @@ EXERCISE = InThisProcess(
             "x of 2 dims": Layer(),
             "x of 3 dims": Layer(lead=(2, 3)),
             "without a bias": Layer(lead=(2, 3), bias=False),
-            "a gradient there already": Layer(before=True),
+            "a gradient there already": Layer(read_initial_gradients=True),
             "the same weight three times": Layer(lead=(2, 2), uses=3),
             "three times, called from the last on": Layer(lead=(2, 2), uses=3, reverse=True),
             "the first layer: x needs no gradient": Layer(frozen="x"),
@@ -47,7 +47,7 @@ EXERCISE = InThisProcess(
               "the weights' gradients still need it, and others may have it, too: leave it alone"),
         never("has_none", "after the backward `later` has None", "a function is to be put there, "
               "not its result: partial(function, x, gradient, …)"),
-        Equals("at_once", before, called="right after the backward, the gradient",
+        Equals("at_once", read_initial_gradients, called="right after the backward, the gradient",
                otherwise="the backward gives the gradient of x alone, and None for the weight and "
                "the bias: theirs are what a function in `later` is for"),
         never("too_few", "after {} backwards `later` has fewer functions", why_too_few),
@@ -58,14 +58,14 @@ EXERCISE = InThisProcess(
             trial.case, trial[place].failed)),
         never("frozen", "the {} is frozen, and has a gradient",
               "a weight that does not require a gradient gets none"),
-        Equals("of_weights", of_weights, wrong_weights, "when `later` has been called, the "
+        Equals("of_weights", expect_weight_gradients, wrong_weights, "when `later` has been called, the "
                "gradient"),
         never("graphs", lambda names: f"{names[0]}.grad requires a gradient itself",
               "autograd has recorded how this gradient was computed, and so keeps x and the "
               "gradient of y alive as long as weight.grad is there: compute it under "
               "torch.no_grad()"),
     ],
-    told=told,
+    report_gradients=report_gradients,
     explain=why_without_bias,
     errors=ERRORS,
     hints=(

@@ -50,7 +50,7 @@ class Watch(Requests):
         self.lines, self.off_line, self.came = Lines(), [], {}
         self.last = self.ranks * case.args[2] - 1
 
-    def followed(self, actions):
+    def follow_actions(self, actions):
         """The actions, each looked at when it is done."""
         for self.action in actions:
             self.received = self.sent = self.computed = self.entered = 0
@@ -85,7 +85,7 @@ class Watch(Requests):
         yield
         self.inside -= 1
 
-    def computing(self, i, stage):
+    def note_compute(self, i, stage):
         """Called by the stages."""
         self.computed += 1
         self.need(

@@ -27,7 +27,7 @@ def average(answer, group, case):
     sizes, names, frozen, dtype = case.args
     mesh, place = SmallMesh(sizes, JOINT), dist.get_rank()
     parameters = {name: nn.Parameter(torch.ones(SHAPES[name], dtype=dtype)) for name in names}
-    for name in learning(case):
+    for name in trainable_names(case):
         parameters[name].grad = gradient_of(name, place, dtype)
     with answering(), AllRequests() as requests:
         answer(list(parameters.values()), mesh)
@@ -35,11 +35,11 @@ def average(answer, group, case):
     return {
         "frozen": any(parameters[name].grad is not None for name in frozen),
         "weights": not all(p.detach().eq(1).all() for p in parameters.values()),
-        "gradients": {name: parameters[name].grad for name in learning(case)},
+        "gradients": {name: parameters[name].grad for name in trainable_names(case)},
     }
 
 
-def learning(case) -> list[str]:
+def trainable_names(case) -> list[str]:
     """The parameters that have gradients."""
     _, names, frozen, _ = case.args
     return [name for name in names if name not in frozen]

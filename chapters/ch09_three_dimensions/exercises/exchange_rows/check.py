@@ -4,7 +4,7 @@ from coursekit.kit import GROUP, At, RankExercise, World, complains, never
 from coursekit.kit.forward_backward import ALL_KNOWN, NOT_CONSTANT, right, which_gradients
 
 from .cases import TWICE, exchange
-from .truth import HANG, OTHER_LENGTHS, backward, calls_are_few, forward, told
+from .truth import HANG, OTHER_LENGTHS, backward, calls_are_few, forward, describe_success
 
 EXERCISE = RankExercise(
     "Exchange",
@@ -36,7 +36,7 @@ EXERCISE = RankExercise(
         ALL_KNOWN,
         complains(calls_are_few),
     ],
-    told=told,
+    describe_success=describe_success,
     errors={
         "returned an incorrect number of gradients": "backward returns one value for each argument "
         "of forward: a gradient for x, None for the others",

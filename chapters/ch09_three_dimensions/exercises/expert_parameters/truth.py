@@ -41,7 +41,7 @@ def router_of_k(rest, layers, width, hidden, n, k):
     return [whole, used - layers * width * (n - k)]
 
 
-def by_name(rest, layers, width, hidden, n, k):
+def multiply_everything(rest, layers, width, hidden, n, k):
     """As in "8x7B": everything n times."""
     one = rest + layers * 3 * width * hidden
     return [n * one + layers * width * n, k * one + layers * width * n]
@@ -60,7 +60,7 @@ MISTAKES = [
     ("the rest of the model is missing: it is there once, and every token meets it.",
      formula(rest=False, used_rest=False)),
     ("this is one layer: all layers have experts.", formula(layers=False)),
-    ("only the MLPs are there n times. Attention and embeddings are there once.", by_name),
+    ("only the MLPs are there n times. Attention and embeddings are there once.", multiply_everything),
     ("first all parameters, then those that one token meets: these are the other way round.",
      lambda *args: truth(*args)[::-1]),
 ]  # fmt: skip

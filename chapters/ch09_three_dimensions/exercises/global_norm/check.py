@@ -3,7 +3,7 @@
 from coursekit.kit import At, Equals, RankExercise, World, never
 from pedagogy_lib.basics.closeness import close_in_float32
 
-from ..meshes import in_words
+from ..meshes import describe_mesh
 from .cases import measure_norm
 from .truth import length, mistakes, needs_few_bytes
 
@@ -11,7 +11,7 @@ EXERCISE = RankExercise(
     "global_norm",
     lab="three_dimensions",
     cases=[
-        At(World(n), (sizes, False, 1.0), f", {in_words(sizes)}")
+        At(World(n), (sizes, False, 1.0), f", {describe_mesh(sizes)}")
         for n, sizes in [
             (2, {"dp": 1, "pp": 1, "tp": 2}),
             (2, {"dp": 1, "pp": 2, "tp": 1}),

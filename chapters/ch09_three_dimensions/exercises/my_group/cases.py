@@ -18,12 +18,12 @@ def make_and_sum(answer, group, case):
     groups, made = [list(ranks) for ranks in case.args[0]], []
     new_group = dist.new_group
 
-    def noted(ranks=None, *args, **kwargs):
+    def record_new_group(ranks=None, *args, **kwargs):
         made.append(list(ranks) if ranks is not None else None)
         return new_group(ranks, *args, **kwargs)
 
     given = [list(ranks) for ranks in groups]
-    with replaced(new_group=noted):
+    with replaced(new_group=record_new_group):
         mine = answer(given)
     if not isinstance(mine, dist.ProcessGroup):
         why = NO_RETURN if mine is None else NO_GROUP

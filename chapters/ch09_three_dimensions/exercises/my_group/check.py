@@ -3,7 +3,7 @@
 from coursekit.kit import At, RankExercise, World, complains
 
 from .cases import COLUMNS, ROWS, make_and_sum
-from .truth import ALL_OF_THEM, IN_ORDER, faults, told
+from .truth import ALL_OF_THEM, IN_ORDER, faults, describe_success
 
 FINDS_A_BUG = True
 
@@ -16,7 +16,7 @@ EXERCISE = RankExercise(
     ],
     work=make_and_sum,
     facts=[complains(faults)],
-    told=told,
+    describe_success=describe_success,
     lost=f"{ALL_OF_THEM}. And {IN_ORDER}",
     hints=(
         "On a sheet of paper: which lists does rank 0 hand to dist.new_group, in which order? And "

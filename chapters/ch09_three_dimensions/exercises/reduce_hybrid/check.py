@@ -2,7 +2,7 @@
 
 from coursekit.kit import At, Equals, RankExercise, World, never
 
-from ..meshes import in_words
+from ..meshes import describe_mesh
 from .cases import reduce
 from .truth import mean, mistakes, sends_little
 
@@ -10,7 +10,7 @@ EXERCISE = RankExercise(
     "reduce_hybrid",
     lab="sharded_dimensions",
     cases=[
-        At(World(n), (sizes, backwards), f", {in_words(sizes)}" + ", twice" * (backwards - 1))
+        At(World(n), (sizes, backwards), f", {describe_mesh(sizes)}" + ", twice" * (backwards - 1))
         for n, sizes, backwards in [
             (2, {"replicate": 1, "shard": 2}, 1),
             (2, {"replicate": 2, "shard": 1}, 1),

@@ -13,7 +13,7 @@ SIZES, LONG = (4, 6), 1024  # features of a head; places, where memory is looked
 SAMPLES, HEADS = 2, 3
 
 
-def in_a_row(context, n):
+def contiguous_layout(context, n):
     return list(torch.arange(context).chunk(n))
 
 
@@ -34,12 +34,12 @@ CASES = [
 
 @tabled(lambda: [(case.args[1], len(case.ranks)) for case in CASES
                  if case.args[0] == "zigzag"], beside=True)  # fmt: skip
-def in_pairs(context, n):
+def zigzag_layout(context, n):
     pieces = torch.arange(context).chunk(2 * n)
     return [torch.cat([pieces[k], pieces[2 * n - 1 - k]]) for k in range(n)]
 
 
-LAYOUTS = {"in a row": in_a_row, "zigzag": in_pairs}
+LAYOUTS = {"in a row": contiguous_layout, "zigzag": zigzag_layout}
 
 
 def whole(context) -> list[torch.Tensor]:

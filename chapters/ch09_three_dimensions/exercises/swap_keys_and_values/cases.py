@@ -22,5 +22,5 @@ def change(answer, group, case):
     return {"y": y, "changed": not x.equal(before)}
 
 
-def in_words(shape, split, join) -> str:
+def describe_swap(shape, split, join) -> str:
     return f", {list(shape)}, split {split}, join {join}"

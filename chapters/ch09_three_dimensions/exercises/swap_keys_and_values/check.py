@@ -4,14 +4,14 @@ import torch
 
 from coursekit.kit import GROUP, At, Equals, RankExercise, Sends, World, never
 
-from .cases import change, in_words
+from .cases import change, describe_swap
 from .truth import mistakes, most, truth
 
 EXERCISE = RankExercise(
     "swap",
     lab="long_contexts",
     cases=[
-        At(world, (shape, split, join, torch.float64), in_words(shape, split, join))
+        At(world, (shape, split, join, torch.float64), describe_swap(shape, split, join))
         for world, shape, split, join in [
             (World(2), (1, 4, 6, 2), 1, 2),
             (World(2), (1, 4, 3, 2), 1, 2),
@@ -23,7 +23,7 @@ EXERCISE = RankExercise(
             (GROUP, (2, 12, 4, 2), 1, 2),
             (World(4), (2, 8, 500, 10), 1, 2),
         ]
-    ] + [At(World(2), ((2, 4), 1, 0, torch.float32), in_words((2, 4), 1, 0) + ", float32")],
+    ] + [At(World(2), ((2, 4), 1, 0, torch.float32), describe_swap((2, 4), 1, 0) + ", float32")],
     work=change,
     facts=[
         Equals("y", truth, mistakes, "y"),

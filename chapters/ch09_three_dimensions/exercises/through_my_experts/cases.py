@@ -47,14 +47,14 @@ def go_through(answer, place, case):
         "reached": False,
     }
     if y.requires_grad:
-        weighted(y).backward()
+        make_loss(y).backward()
         found["missing"] = [name for name, p in experts.named_parameters() if p.grad is None]
         found["reached"] = leaf.grad is not None
         found["gradients"] = gradients_of(experts, leaf)
     return found
 
 
-def weighted(y) -> torch.Tensor:
+def make_loss(y) -> torch.Tensor:
     """A loss whose gradient is another one for each number."""
     return (y * torch.arange(1.0, y.numel() + 1, dtype=y.dtype).view(y.shape)).sum()
 

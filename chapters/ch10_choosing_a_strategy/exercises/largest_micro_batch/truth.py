@@ -11,15 +11,15 @@ def kept(size, stages, samples) -> int:
 def largest(fits):
     """The largest divisor of `samples` that fits, or 0."""
 
-    def found(room, states, activations, stages, samples):
+    def find_largest(room, states, activations, stages, samples):
         sizes = [size for size in range(1, samples + 1) if samples % size == 0]
         left = room - states
         return max((s for s in sizes if fits(s, left, activations, stages, samples)), default=0)
 
-    return found
+    return find_largest
 
 
-def of_fit(fits):
+def search_without_divisors(fits):
     """The same, for a condition on sizes that do not divide, too."""
 
     def found(room, states, a, stages, samples):
@@ -31,9 +31,9 @@ def of_fit(fits):
 
 truth = largest(lambda size, left, a, stages, samples: a * kept(size, stages, samples) <= left)
 
-any_size = of_fit(lambda size, left, a, stages, samples: a * min(stages * size, samples) <= left)
+any_size = search_without_divisors(lambda size, left, a, stages, samples: a * min(stages * size, samples) <= left)
 
-any_size_kept = of_fit(
+any_size_kept = search_without_divisors(
     lambda size, left, a, stages, samples: a * kept(size, stages, samples) <= left
 )
 

@@ -77,7 +77,7 @@ class Case:
             what = f"the last step was taken by {sorted(set(last))} ranks, and {wanted} were there"
             raise Wrong(self.name, what, FEWER[self.name])
 
-    def told(self) -> str:
+    def describe_success(self) -> str:
         recipes = "as one process"
         if self.name in (TWO_LEFT, BACK):
             recipes += ", under both recipes"

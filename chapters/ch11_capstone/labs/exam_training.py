@@ -5,7 +5,7 @@ Momentum is sharded over the copies (ZeRO 1). A step has four micro-batches. The
 stopped once, and goes on from its checkpoint. In the last step, which the timeline shows, computing
 and the link between the copies are emulated: they take as long as `SECONDS` and `LINK` say.
 
-torchrun --nproc-per-node 4 labs/patient.py
+torchrun --nproc-per-node 4 labs/exam_training.py
 """
 
 import codecs
@@ -112,7 +112,7 @@ class Model(nn.Module):
         return self.leave(self.blocks(self.enter(self.letters(contexts).flatten(1))))
 
 
-def flattened(model) -> Tensor:
+def flatten_parameters(model) -> Tensor:
     """All parameters in one tensor. Each is a view of it from now on. DP divides its length."""
     sizes = [p.numel() for p in model.parameters()]
     flat = torch.zeros(-(-sum(sizes) // DP) * DP)
@@ -124,7 +124,7 @@ def flattened(model) -> Tensor:
 # ---- The training ------------------------------------------------------------------------------
 
 
-def unwatched(label):
+def null_watch(label):
     return contextlib.nullcontext()
 
 
@@ -134,7 +134,7 @@ class Training:
     watch  takes a label and returns a context manager, as `measure` does
     """
 
-    def __init__(self, watch=unwatched):
+    def __init__(self, watch=null_watch):
         if dist.get_world_size() != DP * TP:
             raise ValueError(f"this training takes {DP * TP} ranks, not {dist.get_world_size()}")
         self.rank, self.step = dist.get_rank(), 0
@@ -148,7 +148,7 @@ class Training:
 
     def begin(self):
         self.model = Model(self)
-        self.flat = flattened(self.model)
+        self.flat = flatten_parameters(self.model)
         self.optimizer = self.make_optimizer()
 
     def half(self, whole, dim) -> Tensor:
@@ -157,7 +157,7 @@ class Training:
 
     def watch(self, label):
         """Blocks of the last step are watched: they are the timeline."""
-        return self.watch_all(label) if self.is_drawn() else unwatched(label)
+        return self.watch_all(label) if self.is_drawn() else null_watch(label)
 
     def is_drawn(self) -> bool:
         return self.step == STEPS - 1
@@ -192,9 +192,9 @@ class Training:
         flat = F.pad(flat, (0, len(self.flat) - len(flat)))
         with self.watch("dp sum"):
             self.all_reduce(flat, "dp")
-        return self.averaged(flat)
+        return self.average_gradients(flat)
 
-    def averaged(self, flat) -> Tensor:
+    def average_gradients(self, flat) -> Tensor:
         return flat / DP
 
     def gather(self):
@@ -217,7 +217,7 @@ class Training:
             for label in LABELS:  # all of them are in each timeline, and have the same colours
                 with self.watch(label):
                     pass
-            with self.watch_all("one step") if self.step == STEPS - 2 else unwatched("one step"):
+            with self.watch_all("one step") if self.step == STEPS - 2 else null_watch("one step"):
                 self.one_step()
 
     def one_step(self):

@@ -39,7 +39,7 @@ class Fault(NamedTuple):
         return f"{'the wait for ' if self.what == 'wait' else ''}call number {self.number}"
 
 
-class Failing(Requests):
+class FaultInjector(Requests):
     """One of the calls of communication fails, on all ranks: somebody has died.
 
     Of a call with async_op=True, who began it hears when it waits. All others wait inside of it.
@@ -86,7 +86,7 @@ def goes_on(call: Callable, fault: Fault, state: Callable) -> bool:
     state  gives the tensors that are to stay as they are if the call fails
     """
     before = [x.clone() for x in state()]
-    with Failing(fault) as calls:
+    with FaultInjector(fault) as calls:
         try:
             call()
         except Exception as error:

@@ -18,7 +18,7 @@ ONCE_MORE = (
 )
 
 
-def of_kind(events, kind) -> list:
+def select_events(events, kind) -> list:
     return [what for event, what in events if event == kind]
 
 
@@ -55,7 +55,7 @@ class Watch:
 
     def all_reduce(self, x, group=None):
         """As begin_all_reduce; what is in x meanwhile is of no use to anybody."""
-        number = len(of_kind(self.events, "begin"))
+        number = len(select_events(self.events, "begin"))
         self.refuse(x, number, group)
         self.events.append(("begin", number))
         summed = x.detach().clone()
@@ -80,7 +80,7 @@ class Watch:
         if self.group is not None and group is not self.group:
             raise Refused("self.all_reduce was called without the group of this DDP", IN_A_GROUP)
         if x.dtype != self.dtype:
-            what = f"a bucket of {told(self.dtype)} is sent as {told(x.dtype)}"
+            what = f"a bucket of {format_dtype(self.dtype)} is sent as {format_dtype(x.dtype)}"
             raise Refused(what, "it travels in the dtype of its gradients, as flatten makes it")
         sizes, length = [sum(of) for of in self.lengths], x.numel()
         if number == len(sizes):
@@ -101,5 +101,5 @@ class Watch:
             }))  # fmt: skip
 
 
-def told(dtype) -> str:
+def format_dtype(dtype) -> str:
     return str(dtype).removeprefix("torch.")

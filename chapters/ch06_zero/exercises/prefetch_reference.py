@@ -9,7 +9,7 @@ from pedagogy_lib.basics.torch_private import OperatorMode
 from pedagogy_lib.measuring.bytes_of_calls import RULES, calls_of
 
 
-def fetching_ahead(kind, lab):
+def make_prefetching_class(kind, lab):
     """A class like Zero3, `kind`, whose next unit is gathered in a thread while one computes.
 
     What comes next is known from the step before. Nothing is reduced while the thread gathers.

@@ -29,7 +29,7 @@ ORDERS = [(0, 1, 2, 3), (3, 0), (1, 2), (2, 3, 1)]  # in which branches are take
 THE_REST = "the model itself"
 
 
-class Forked(EveryKind):
+class BranchingModel(EveryKind):
     """With branches, of which a forward takes some, in any order."""
 
     def __init__(self):
@@ -55,7 +55,7 @@ def loss_of_place(model, step, number, place, n):
 def unit_names() -> dict[str, list[str]]:
     """{unit: the names of its parameters}, where the norm and each branch is one."""
     found, modules = {}, ["norm", *(f"branches.{k}" for k in range(len(ORDERS)))]
-    for name, p in Forked().named_parameters():
+    for name, p in BranchingModel().named_parameters():
         unit = next((each for each in modules if name.startswith(f"{each}.")), THE_REST)
         if p.requires_grad:
             found.setdefault(unit, []).append(name)
@@ -85,7 +85,7 @@ def one_process(n, optimizer, backwards):
     slopes  {unit: (backwards, places, numbers)}
     """
     with torch.random.fork_rng(devices=()):
-        units, (model,) = unit_names(), equal_models(1, Forked)
+        units, (model,) = unit_names(), equal_models(1, BranchingModel)
     ps = [model.get_parameter(name) for names in units.values() for name in names]
     stepper = OPTIMIZERS[optimizer](ps)
     for step, count in enumerate(backwards, 1):
@@ -118,10 +118,10 @@ class Optimizers:
 
     def __call__(self, parameters):
         self.made.append(self.make(parameters))
-        self.made[-1].register_step_pre_hook(self.before_step)
+        self.made[-1].register_step_pre_hook(self.record_gradients)
         return self.made[-1]
 
-    def before_step(self, optimizer, *_):
+    def record_gradients(self, optimizer, *_):
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self.steps.append({p: None if p.grad is None else p.grad.clone() for p in parameters})
 
@@ -139,7 +139,7 @@ def train_on_rank(answer, group, case, watching=None):
                given their gradients, and update() is called
     watching   takes the model, and watches over its backwards
     """
-    place, n, (mine,) = dist.get_rank(group), dist.get_world_size(group), equal_models(1, Forked)
+    place, n, (mine,) = dist.get_rank(group), dist.get_world_size(group), equal_models(1, BranchingModel)
     optimizers, watch = Optimizers(case.args[0]), watching and watching(mine)
     before = [p.detach().clone() for p in mine.parameters()]
     for p in mine.parameters():

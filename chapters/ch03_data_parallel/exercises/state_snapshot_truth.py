@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see left_alone.py."""
+"""What is right, and what mistakes give: see state_snapshot.py."""
 
 from coursekit.kit import complains
 
