@@ -54,9 +54,8 @@ def grade(options) -> int:
     if not (options.chapters or options.exercises):
         raise WrongInput('say what to grade: --chapters "02", or --exercises "2.8 2.9"')
     asked = course.asked(options.chapters.split(), options.exercises.split())
-    task = Task(
-        tuple(asked), options.out, opener(options.trust), parse_given_numbers(options.given)
-    )
+    opened = opener(options.trust, asked)
+    task = Task(tuple(asked), options.out, opened, parse_given_numbers(options.given))
     if not options.submissions:
         raise WrongInput("say where the submissions are: make grade SUBMISSIONS=folder")
     layout, submissions = collect(Path(options.submissions), asked)
@@ -72,13 +71,14 @@ def grade(options) -> int:
     return 0 if is_whole else INTERRUPTED
 
 
-def opener(trust):
-    """Opens the process of a submission. Raises WrongInput where there are no walls for it."""
+def opener(trust, asked):
+    """Return what opens the sandbox of a submission; WrongInput where there are no walls for it."""
     from classroom.sandbox import open_sandbox
     from classroom.sandbox.backends import chosen
 
     way = chosen("trust" if trust else None).NAME
-    return functools.partial(open_sandbox, way=way)
+    numbers = [one.number for one in asked]
+    return functools.partial(open_sandbox, way=way, exercises=numbers)
 
 
 def parse_given_numbers(text) -> frozenset[str]:

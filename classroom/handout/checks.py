@@ -38,13 +38,13 @@ def build_check_files(numbers) -> dict[str, bytes]:
     return files
 
 
-def next_to_answers() -> dict[str, bytes]:
-    """Return {path: contents} of what runs next to the answers to all exercises.
+def next_to_answers(numbers=()) -> dict[str, bytes]:
+    """Return {path: contents} of what runs next to the answers to these exercises, or to all.
 
     Raises  ValueError if a file that says what is right is among them
     """
     files = {}
-    for path in sorted(set().union(*map(modules_behind, begin_next_to_answers()))):
+    for path in sorted(set().union(*map(modules_behind, begin_next_to_answers(numbers)))):
         marked = find_tabled_functions(path)
         if is_judging(path) or not all(function.beside for function in marked):
             raise ValueError(f"{short(path)} says what is right, and runs next to an answer")
@@ -52,16 +52,17 @@ def next_to_answers() -> dict[str, bytes]:
     return files
 
 
-def begin_next_to_answers() -> set[Path]:
+def begin_next_to_answers(numbers) -> set[Path]:
     """Return the modules of what checks call next to an answer, or send there."""
     found = set()
-    for number, folder in exercise_folders().items():
-        exercise, check = find_exercise(number), folder / "check.py"
+    folders = exercise_folders()
+    for number in numbers or folders:
+        exercise, folder = find_exercise(number), folders[number]
         if isinstance(exercise, Formula):
             found |= modules_named(exercise.calls_tried())
         else:
             found |= modules_named([getattr(exercise, name, None) for name in SENT])
-        found |= set().union(*map(modules_called, modules_behind(check)))
+        found |= set().union(*map(modules_called, modules_behind(folder / "check.py")))
         if type(exercise) is not Formula:
             found |= {path for path in [folder / "cases.py"] if path.exists()}
     return found

@@ -30,7 +30,8 @@ def judged(submission, student, numbers, out, way=None, given="", tell=nothing) 
     Raises      Refusal if students' code has no walls here
     """
     asked = course.asked(exercises=numbers)
-    place = functools.partial(open_sandbox, way=chosen(way).NAME)
+    numbers = [one.number for one in asked]
+    place = functools.partial(open_sandbox, way=chosen(way).NAME, exercises=numbers)
     owner = Owner(student or submission.resolve().name, [submission])
     found = newest_of(owner.student, [(0.0, owner, pile_of(owner))])
     task = Task(tuple(asked), Path(out), place, parse_given_numbers(given))

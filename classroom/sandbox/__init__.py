@@ -9,12 +9,13 @@ __all__ = ["Limits", "Place", "Refusal", "open_sandbox", "ways"]
 
 
 def open_sandbox(
-    files: dict[str, bytes], way: str | None = None, limits: Limits | None = None
+    files: dict[str, bytes], way: str | None = None, limits: Limits | None = None, exercises=()
 ) -> Place:
-    """A sandbox for one student's answers: `with opened({"labs/ring.py": …}) as place: …`.
+    """Open a sandbox for a student's answers: `with open_sandbox({"labs/ring.py": …}) as place:`.
 
-    way     by name, as in `ways()`; the best one that works here, if none is named
-    Raises  Refusal if no walls are here (it says what to install), and for files that have no
-            place in the course
+    way        by name, as in `ways()`; the best one that works here, if none is named
+    exercises  numbers of those that are answered there; all, if none is named
+    Raises     Refusal if no walls are here (it says what to install), and for files that have no
+               place in the course
     """
-    return Place(files, chosen(way), limits or Limits())
+    return Place(files, chosen(way), limits or Limits(), exercises)

@@ -29,8 +29,8 @@ def files_of(course: Path) -> list[Path]:
     return [path for path in relative if not set(LEFT_OUT) & set(path.parts)]
 
 
-def digest_of(course: Path, files) -> str:
-    found = hashlib.sha256()
+def digest_of(course: Path, files, exercises) -> str:
+    found = hashlib.sha256(" ".join(exercises).encode())
     for path in files:
         content = (course / path).read_bytes()
         found.update(f"{path}\0{len(content)}\0".encode())
@@ -38,17 +38,18 @@ def digest_of(course: Path, files) -> str:
     return found.hexdigest()[:16]
 
 
-def prepare_course(folder: Path | None = None) -> Path:
-    """A folder with the course for sandboxes. It is made once for each state of the course.
+def prepare_course(folder: Path | None = None, exercises=()) -> Path:
+    """Return a folder with the course for sandboxes, made once for each state of the course.
 
-    folder  where such folders are kept; one that belongs to this process, if none is named
+    folder     where such folders are kept; one that belongs to this process, if none is named
+    exercises  numbers of those whose answers will run there; of all, if none is named
     """
     folder = own_folder() if folder is None else folder
     files = files_of(COURSE)
-    there = folder / digest_of(COURSE, files)
+    there = folder / digest_of(COURSE, files, exercises)
     if not there.exists():
         new = Path(tempfile.mkdtemp(dir=folder))
-        fill(new, files)
+        fill(new, files, exercises)
         for part in (*PARTS, "chapters"):
             compileall.compile_dir(new / part, quiet=2)
         with contextlib.suppress(OSError):  # another process of this grading was quicker
@@ -57,11 +58,11 @@ def prepare_course(folder: Path | None = None) -> Path:
     return there
 
 
-def fill(new: Path, files):
+def fill(new: Path, files, exercises):
     for path in files:
         (new / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(COURSE / path, new / path)
-    for name, content in next_to_answers().items():
+    for name, content in next_to_answers(exercises).items():
         (new / name).parent.mkdir(parents=True, exist_ok=True)
         (new / name).write_bytes(content)
 

@@ -34,18 +34,18 @@ class SandboxConnection(Connection):
 class Place:
     """The sandbox of one student. If it dies or hangs, the next answer gets a new one.
 
-    files   the student's, by their paths in the course: {"labs/ring.py": b"…"}
-    Raises  Refusal for files that have no place in the course
+    files      the student's, by their paths in the course: {"labs/ring.py": b"…"}
+    exercises  numbers of those that are answered there; all, if none is named
+    Raises     Refusal for files that have no place in the course
     """
 
-    def __init__(self, files: dict[str, bytes], way: ModuleType, limits: Limits):
-        self.files, self.way, self.limits = files, way, limits
+    def __init__(self, files: dict[str, bytes], way: ModuleType, limits: Limits, exercises=()):
+        self.files, self.way, self.limits, self.exercises = files, way, limits, exercises
         self.connection = self.open_connection()
 
     def open_connection(self) -> SandboxConnection:
-        connection = SandboxConnection(
-            SandboxProcess(self.files, self.way, self.limits), self.limits
-        )
+        walled = SandboxProcess(self.files, self.way, self.limits, exercises=self.exercises)
+        connection = SandboxConnection(walled, self.limits)
         try:
             connection.await_ready()
         except BaseException:

@@ -22,11 +22,11 @@ class SandboxProcess:
     driver  the program that runs in it; it gets the numbers of its two pipes
     """
 
-    def __init__(self, files, way, limits: Limits, driver=HERE / "driver.py"):
+    def __init__(self, files, way, limits: Limits, driver=HERE / "driver.py", exercises=()):
         self.folder = Path(tempfile.mkdtemp(prefix="sandbox-"))
         self.is_open = True
         try:
-            lay_out(self.folder, files, driver)
+            lay_out(self.folder, files, driver, exercises)
             self.start(way.Walls(self.folder, limits), limits)
         except BaseException:
             shutil.rmtree(self.folder, ignore_errors=True)

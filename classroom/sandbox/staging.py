@@ -15,16 +15,18 @@ COURSE, DRIVER = "course", "driver"
 CELLS = f"{COURSE}/cells"  # where cells are written, so that errors can show their lines
 
 
-def lay_out(folder: Path, files: dict[str, bytes], driver: Path):
+def lay_out(folder: Path, files: dict[str, bytes], driver: Path, exercises=()):
     """Fill an empty folder.
 
-    files   the student's, by their paths in the course
-    driver  the program that runs behind the walls
+    files      the student's, by their paths in the course
+    driver     the program that runs behind the walls
+    exercises  numbers of those that are answered there; all, if none is named
     Raises Refusal for a path that leads out of the course, and for too many or too large files
     """
     need_few(files)
     places = {name: place_of(name) for name in files}
-    shutil.copytree(prepare_course(), folder / COURSE, copy_function=shutil.copy2)
+    prepared = prepare_course(exercises=exercises)
+    shutil.copytree(prepared, folder / COURSE, copy_function=shutil.copy2)
     (folder / DRIVER).mkdir()
     (folder / CELLS).mkdir()
     for program in PROGRAMS:

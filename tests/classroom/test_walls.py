@@ -25,6 +25,9 @@ from classroom.sandbox.backends import WALLS, chosen, reason_against, ways
 from classroom.sandbox.course import prepare_course
 from classroom.sandbox.limits import Limits
 from classroom.sandbox.refusals import Refusal
+from coursekit.chapters import exercise_folders
+from coursekit.check_runner import find_exercise
+from coursekit.kit import RankExercise
 from pedagogy_lib.ranks.fork_server_client import ENVIRON
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="walls are Linux's")
@@ -206,6 +209,15 @@ def test_the_course_is_prepared_once_and_holds_no_answer(tmp_path):
         "pedagogy_lib",
     }
     assert [path.name for path in tmp_path.iterdir()] == [first.name]
+
+
+def test_a_course_for_one_exercise_has_no_other_of_them(tmp_path):
+    folders = exercise_folders()
+    on_ranks = [number for number in folders if isinstance(find_exercise(number), RankExercise)]
+    number, other = [one for one in on_ranks if (folders[one] / "cases.py").exists()][:2]
+    first = prepare_course(tmp_path, [number])
+    assert prepare_course(tmp_path, [number]) == first != prepare_course(tmp_path, [other])
+    assert {path.parent.name for path in first.rglob("cases.py")} == {folders[number].name}
 
 
 @pytest.mark.parametrize(
