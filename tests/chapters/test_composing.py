@@ -181,7 +181,9 @@ def on_disk(stage, folder, features):
         if where == "disk":
             place = folder / f"rank {dist.get_rank()}"
             dtype = torch.float32 if "mixed precision" in features else None
-            make = partial(DISK.DiskOffloadOptimizer, make_optimizer=make, folder=place, dtype=dtype)
+            make = partial(
+                DISK.DiskOffloadOptimizer, make_optimizer=make, folder=place, dtype=dtype
+            )
         elif "mixed precision" in features:
             make = partial(MEMORY.MixedPrecision, make_optimizer=make)
         make = partial(COMPOSING.Clipping, make_optimizer=make, max_norm=0.2)

@@ -47,7 +47,9 @@ def test_megatron_command_line():
 
 
 def test_megatron_of_the_gpt_family():
-    found = OPTIONS.parse_command_line(WRITERS.megatron(Plan(tp=4, pp=16), job("gpt3-175b", "A100")).text)
+    found = OPTIONS.parse_command_line(
+        WRITERS.megatron(Plan(tp=4, pp=16), job("gpt3-175b", "A100")).text
+    )
     assert found["--position-embedding-type"] == "learned_absolute"
     assert found["--ffn-hidden-size"] == str(4 * 12288)
     assert not {"--swiglu", "--group-query-attention", "--untie-embeddings-and-output-weights",

@@ -1,6 +1,9 @@
 """Arrows between ranks, and of slices: each message once, from its sender to who needs it."""
 
-from coursekit.content.ch08_pipeline_parallel.exercises.actions import actions_of, make_memory_schedule
+from coursekit.content.ch08_pipeline_parallel.exercises.actions import (
+    actions_of,
+    make_memory_schedule,
+)
 from helpers import load_solved_lab
 from matplotlib.text import Annotation
 

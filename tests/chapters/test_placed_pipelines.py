@@ -100,7 +100,9 @@ def test_dual_pipe_is_dual_pipe_v_on_each_half_of_the_ranks():
         assert mirrored == rows
         assert [of_rank[::-1] for of_rank in stages[::-1]] == stages
         both = ZERO.score_schedules(["DualPipe"], 2 * p, 2 * m)["DualPipe"]
-        half = ZERO.score_schedules(["DualPipeV"], p, m)["DualPipeV"]  # here a chunk is half of the unit
+        half = ZERO.score_schedules(["DualPipeV"], p, m)[
+            "DualPipeV"
+        ]  # here a chunk is half of the unit
         assert (both.length, both.kept) == (2 * half.length, 2 * half.kept)
         assert both.idle == pytest.approx(half.idle)
 

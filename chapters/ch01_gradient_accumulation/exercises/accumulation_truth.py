@@ -35,7 +35,9 @@ def compute_known(why, case, place) -> dict:
     parameters = dict(model.named_parameters())
     whole = rows.losses.sum() / rows.counted.sum()
     right = compute_named_gradients(parameters, whole)
-    wrong = {sentence: compute_named_gradients(parameters, of) for sentence, of in why(rows).items()}
+    wrong = {
+        sentence: compute_named_gradients(parameters, of) for sentence, of in why(rows).items()
+    }
     return {
         "right": right,
         "wrong": wrong

@@ -97,7 +97,9 @@ def need_ring(trial, steps, bytes_each):
     is_small = trial.before[0][0].nbytes < SMALL
     why = "no message was seen. Is it sent in a thread of its own, or through something else?"
     need_cost(trial, any(map(trial.sends, range(n))), "no rank sent a message", why)
-    size_of, most = ("{:.0f} bytes".format, sent_by) if is_small else (megabytes, round_counts(sent_by))
+    size_of, most = (
+        ("{:.0f} bytes".format, sent_by) if is_small else (megabytes, round_counts(sent_by))
+    )
     each = " and ".join(map(size_of, sorted(set(most))))
     need_cost(
         trial,

@@ -17,9 +17,9 @@ from coursekit.kit.reference_training import (
     state_of,
 )
 
-from .state_snapshot import StateSnapshot
 from .mean_costs import average_large
 from .start_equal.cases import fill
+from .state_snapshot import StateSnapshot
 
 STEPS, RATE = 3, 4.0  # a rate so large that weights show what was rounded in their gradients
 

@@ -8,7 +8,7 @@ from coursekit.kit import Equals, Wrong
 from coursekit.kit.message_costs import TOLERANCE
 from pedagogy_lib.basics.closeness import relative_gap
 
-from .large_models import summarise_tensors, layers_of
+from .large_models import layers_of, summarise_tensors
 
 NOT_ALL = 1e-3  # what is skipped, cut or mixed up is off by more; rounding in float32 by far less
 
@@ -55,7 +55,9 @@ def right_if_large(truth=mean_of_large, what="`.grad`") -> Equals:
         wrong = next(name for name in wanted if not nearly(found.get(name), wanted[name]))
         return f"{trial.who(place)}, a large model: {what} of {wrong} is wrong"
 
-    return Equals("large", truth, otherwise=NOT_THE_LARGE, same=nearly, tells=describe_wrong_gradient)
+    return Equals(
+        "large", truth, otherwise=NOT_THE_LARGE, same=nearly, tells=describe_wrong_gradient
+    )
 
 
 class Travels:

@@ -16,10 +16,10 @@ from pedagogy_lib.basics.errors import HangError
 from pedagogy_lib.basics.units import counted
 
 from .gradients_on_ranks import COST, EVERYWHERE, SOME_NONE, TRAINING, average_on_rank
-from .gradients_on_ranks_truth import list_found, compute_known
+from .gradients_on_ranks_truth import compute_known, list_found
 from .large_models_truth import Travels, right_if_large
-from .state_snapshot_truth import leaves_alone
 from .mean_costs_truth import bytes_of_all_reduce, need_calls, why_so_many_bytes
+from .state_snapshot_truth import leaves_alone
 
 TRIED = [
     (World(2), EVERYWHERE), (World(2), SOME_NONE), (World(3), SOME_NONE), (World(3), TRAINING),

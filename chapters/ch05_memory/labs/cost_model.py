@@ -230,7 +230,9 @@ def activations(job: Job, plan: Plan):
     in_flight = np.minimum(plan.pp, job.microbatches(plan))
     more = np.where(plan.chunks > 1, 1 + (plan.pp - 1) / (plan.pp * plan.chunks), 1)
     one_layer_again = np.where(
-        np.equal(plan.recompute, FULL), layer_activation_bytes(job, replace(plan, recompute=NONE)), 0
+        np.equal(plan.recompute, FULL),
+        layer_activation_bytes(job, replace(plan, recompute=NONE)),
+        0,
     )
     working = job.engine.working * job.tokens(plan) * job.shape.mlp / plan.tp
     half = job.shape.context / plan.cp / 2  # of the places of a rank, which has two runs of them
@@ -261,7 +263,9 @@ def gradient_buffer_bytes(job: Job, plan: Plan):
     """
     unit = job.shape.layer_parameters / plan.tp
     of = np.where(plan.zero >= 1, unit, rank_parameters(job, plan))
-    others = (job.layers(plan) - 1) * layer_activation_bytes(job, plan) + unit_and_message_bytes(job, plan)
+    others = (job.layers(plan) - 1) * layer_activation_bytes(job, plan) + unit_and_message_bytes(
+        job, plan
+    )
     return np.where(plan.dp * plan.cp > 1, job.engine.averaging * of, 0) + np.where(
         (plan.zero >= 2) & (job.engine.averaging > 0), others, 0
     )
@@ -277,7 +281,11 @@ def memory(job: Job, plan: Plan) -> dict:
     of_first, of_logits = activations(job, plan), logits(job, plan)
     on_last = of_first / np.minimum(plan.pp, job.microbatches(plan)) + of_logits
     kept = np.where(plan.pp == 1, of_first + of_logits, np.maximum(of_first, on_last))
-    of, units, sums = states(job, plan), unit_and_message_bytes(job, plan), gradient_buffer_bytes(job, plan)
+    of, units, sums = (
+        states(job, plan),
+        unit_and_message_bytes(job, plan),
+        gradient_buffer_bytes(job, plan),
+    )
     is_first = job.microbatches(plan) <= plan.pp  # no backward has been before the worst moment
     before = np.where(job.engine.sheds & is_first, 0, of["gradients"])
     is_backward = before + kept + units >= of["gradients"] + sums

@@ -26,7 +26,8 @@ def list_saved_tensors(function, *inputs) -> list[Tensor]:
 def shapes_kept_by(function, *inputs) -> str:
     """Such as "4 × 8, 8 × 2"; "nothing" if nothing is kept."""
     shapes = (
-        " × ".join(map(str, tensor.shape)) or "a number" for tensor in list_saved_tensors(function, *inputs)
+        " × ".join(map(str, tensor.shape)) or "a number"
+        for tensor in list_saved_tensors(function, *inputs)
     )
     return ", ".join(shapes) or "nothing"
 

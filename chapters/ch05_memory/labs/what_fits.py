@@ -142,7 +142,11 @@ def fewest_gpus(shape, limit, samples=1, most=4096, **how):
     """With how few GPUs along dp, under ZeRO 3, it fits into `limit` bytes; None if with none."""
     counts = (2**k for k in range(most.bit_length()))
     return next(
-        (n for n in counts if total_of(predict_gpu_memory(shape, samples, dp=n, zero=3, **how)) <= limit),
+        (
+            n
+            for n in counts
+            if total_of(predict_gpu_memory(shape, samples, dp=n, zero=3, **how)) <= limit
+        ),
         None,
     )
 

@@ -139,7 +139,11 @@ def train_on_rank(answer, group, case, watching=None):
                given their gradients, and update() is called
     watching   takes the model, and watches over its backwards
     """
-    place, n, (mine,) = dist.get_rank(group), dist.get_world_size(group), equal_models(1, BranchingModel)
+    place, n, (mine,) = (
+        dist.get_rank(group),
+        dist.get_world_size(group),
+        equal_models(1, BranchingModel),
+    )
     optimizers, watch = Optimizers(case.args[0]), watching and watching(mine)
     before = [p.detach().clone() for p in mine.parameters()]
     for p in mine.parameters():

@@ -15,8 +15,8 @@ from coursekit.kit.diagnoses import first_difference
 from coursekit.kit.reference_training import SAMPLES, equal_models, loss_of, share_of
 from pedagogy_lib.basics.closeness import close
 
-from .prefetch_reference import Line, make_prefetching_class
 from .one_process_reference import OneProcess, Stack, ending_in_layer, make_optimizer
+from .prefetch_reference import Line, make_prefetching_class
 
 # Of each step: the layers that take part, in their order, and how many backwards it has. In one of
 # them a layer comes twice, and one has no part.

@@ -218,7 +218,9 @@ def recompute_after_frozen_layer():
 
 def clip_each_parameter():
     weights = [nn.Parameter(torch.ones(2)) for _ in range(2)]
-    return DiskOffloadOptimizer(weights, partial(Clipping, make_optimizer=SGD, max_norm=1.0), "never made")
+    return DiskOffloadOptimizer(
+        weights, partial(Clipping, make_optimizer=SGD, max_norm=1.0), "never made"
+    )
 
 
 REFUSED = {

@@ -52,7 +52,10 @@ def shards_of(engine) -> dict[str, torch.Tensor]:
     """What this rank keeps of each unit, with its padding."""
     found = {}
     for number, unit in enumerate(engine.units.values()):
-        kept = {"shard": unit.shard.detach(), **collect_optimizer_state(engine.optimizer, unit.shard)}
+        kept = {
+            "shard": unit.shard.detach(),
+            **collect_optimizer_state(engine.optimizer, unit.shard),
+        }
         found |= {f"{number}.{name}": x for name, x in kept.items()}
     return found
 

@@ -111,7 +111,9 @@ def main():
     for stage in STAGES:
         run = launch(accumulate, stage, (1, 4), text, world_size=2)
         if run.rank == 0:
-            told = ", ".join(f"{count_models_sent(run, f'in {m}'):.2f} with {m} micro-batches" for m in (1, 4))
+            told = ", ".join(
+                f"{count_models_sent(run, f'in {m}'):.2f} with {m} micro-batches" for m in (1, 4)
+            )
             print(f"{stage}: models sent {told}", flush=True)
 
 

@@ -72,7 +72,9 @@ def plot_storages(moments, title="") -> Picture:
         left = NAMES + panel * number
         axes.text(left, 0.55, when, va="center", fontsize=9.5, weight="bold")
         draw_moment(axes, left, looks)
-    return Picture(figure, "; ".join(f"{when}: {describe_looks(of)}" for when, of in moments.items()))
+    return Picture(
+        figure, "; ".join(f"{when}: {describe_looks(of)}" for when, of in moments.items())
+    )
 
 
 def top_of(row) -> float:

@@ -13,7 +13,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from unit_frames import UnitState, UnitFilm, UnitFrame, changes_between
+from unit_frames import UnitFilm, UnitFrame, UnitState, changes_between
 
 from pedagogy_lib.basics.errors import LaunchError
 from pedagogy_lib.basics.torch_private import (
@@ -215,7 +215,9 @@ class Camera:
                 for text in changes_between(before, self.read_unit_state(number)):
                     changed.setdefault(text, []).append(number)
             if changed:
-                texts = [text.format(**self.describe_units(those)) for text, those in changed.items()]
+                texts = [
+                    text.format(**self.describe_units(those)) for text, those in changed.items()
+                ]
                 about = sorted({number for numbers in changed.values() for number in numbers})
                 self.note(f"{self.phase}: {'; '.join(texts)}", about)
 

@@ -52,7 +52,9 @@ class DiskOffloadOptimizer:
         need_one_by_one(make_optimizer)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.copies = [
-            nn.Parameter(make_file_tensor(self.folder / f"{number}.parameter", p.to(dtype or p.dtype)))
+            nn.Parameter(
+                make_file_tensor(self.folder / f"{number}.parameter", p.to(dtype or p.dtype))
+            )
             for number, p in enumerate(self.parameters)
         ]
         self.optimizers = [make_optimizer([copy]) for copy in self.copies]
@@ -102,7 +104,9 @@ def train_large(folder, megabytes, steps=4) -> tuple[str, float]:
     side = int((megabytes * 1e6 / 8) ** 0.5)  # 8 bytes of state for each number
     model, rank, adam = nn.Linear(side, side, bias=False), dist.get_rank(), torch.optim.Adam
     if folder is not None:
-        adam = partial(DiskOffloadOptimizer, make_optimizer=adam, folder=Path(folder, f"rank {rank}"))
+        adam = partial(
+            DiskOffloadOptimizer, make_optimizer=adam, folder=Path(folder, f"rank {rank}")
+        )
     engine, times = Zero3(model, adam), []
     x = torch.randn(8, side, requires_grad=True)
     for step in range(steps):
@@ -187,7 +191,10 @@ def make_sharded_state(engine) -> dict[str, Tensor]:
     for number, unit in enumerate(engine.units.values()):
         length, each = sum(unit.sizes), unit.shard.numel()
         here = max(0, min(each, length - unit.rank * each))  # of this shard, without padding
-        for name, x in {"shard": unit.shard, **collect_optimizer_state(engine.optimizer, unit.shard)}.items():
+        for name, x in {
+            "shard": unit.shard,
+            **collect_optimizer_state(engine.optimizer, unit.shard),
+        }.items():
             if x.shape == unit.shard.shape:
                 x = DTensor.from_local(x.detach()[:here], mesh, [Shard(0)], run_check=False,
                                        shape=(length,), stride=(1,))  # fmt: skip

@@ -255,7 +255,9 @@ def main():
         if run.rank == 0:
             peak = run["after the backward"].peak_bytes[0]
             kept = ", ".join(f"{kind} {peak[kind] / run.values[0]['model']:.2f}" for kind in STATES)
-            print(f"{stage}: {count_models_sent(run):.2f} models sent; after the backward {kept} models")
+            print(
+                f"{stage}: {count_models_sent(run):.2f} models sent; after the backward {kept} models"
+            )
 
 
 if __name__ == "__main__":

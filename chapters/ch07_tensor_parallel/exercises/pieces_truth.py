@@ -9,7 +9,7 @@ from coursekit.kit import GROUP, At, Equals, RankExercise, World, never
 from coursekit.kit.message_costs import Counted
 from coursekit.kit.rank_trials import IN_A_GROUP
 
-from .pieces import shape_of_whole, run_forward_backward, x_and_slope
+from .pieces import run_forward_backward, shape_of_whole, x_and_slope
 
 CONTEXT = 1  # the dim of (samples, context, …) that is cut
 

@@ -7,7 +7,15 @@ from typing import NamedTuple
 
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from pair_frames import GRADIENTS, KINDS, MATRICES, VALUES, names_of_calls
-from pair_words import look_up_matrix, format_cell, is_wrong, name_in, placement_text, remark_on, describe_frames
+from pair_words import (
+    describe_frames,
+    format_cell,
+    is_wrong,
+    look_up_matrix,
+    name_in,
+    placement_text,
+    remark_on,
+)
 from placement_style import box, ink_on, legend, name_rank, rank_color
 from placements import PARTIAL
 

@@ -225,9 +225,7 @@ WAYS = {
     "tensor parallel": parallelize,
     "overlapped": partial(parallelize, column=OverlapColumnLinear),
     "sequence parallel": parallelize_sequence,
-    "sequence parallel, gathered again": partial(
-        parallelize_sequence, column=RegatherColumnLinear
-    ),
+    "sequence parallel, gathered again": partial(parallelize_sequence, column=RegatherColumnLinear),
 }
 
 

@@ -89,7 +89,11 @@ def messages_of(way, n, rows, inner, columns) -> list[Message]:
             describe_all_gather("  if each rank needs all of dX:", "dX", x, n),
         ]
     else:
-        messages = [sum_of_y, describe_silence("  from A to B", "H is cut as B needs it"), sum_of_dx]
+        messages = [
+            sum_of_y,
+            describe_silence("  from A to B", "H is cut as B needs it"),
+            sum_of_dx,
+        ]
     # dA is Xᵀ dY: of X and of dY, each rank has what its part of A has been multiplied with.
     weights = "dA and dB" if way == "pair" else "dA"
     return [*messages, describe_silence(f"backward, {weights}", "both factors are here")]

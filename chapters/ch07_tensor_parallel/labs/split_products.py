@@ -9,11 +9,11 @@ from split_product_sizes import (
     Matrix,
     check,
     count_of,
+    describe_picture,
     idle_ranks,
     matrices_of,
     messages_of,
     part_sizes,
-    describe_picture,
     work_of,
 )
 

@@ -105,7 +105,9 @@ def all_reduce_channels(x, channels, group=None) -> None:
 def sum_in_channels(nbytes, channels, rounds=3) -> bool:
     """On each rank: an all-reduce in so many channels, a few times: "sum". Whether it is right."""
     n = dist.get_world_size()
-    all_reduce_channels(torch.ones(4 * channels), 4 * channels)  # the first messages open the connections
+    all_reduce_channels(
+        torch.ones(4 * channels), 4 * channels
+    )  # the first messages open the connections
     for _ in range(rounds):
         x = torch.full((nbytes // 4,), dist.get_rank() + 1.0)
         dist.barrier()

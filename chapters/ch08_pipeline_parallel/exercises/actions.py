@@ -44,7 +44,11 @@ def row_given(answer, arguments, most) -> tuple:
     """
     value = answer(*arguments)
     is_row = hasattr(value, "__iter__") and not isinstance(value, str) and not is_action(value)
-    return is_action(value), f"{value!r:.60}", [*map(encode_value, islice(value, most))] if is_row else None
+    return (
+        is_action(value),
+        f"{value!r:.60}",
+        [*map(encode_value, islice(value, most))] if is_row else None,
+    )
 
 
 def encode_value(value) -> tuple:

@@ -122,7 +122,11 @@ class Schedule(Formula):
             yield from self.faults(of)
         elif of.rows != wanted:
             rank = next(rank for rank, row in enumerate(wanted) if row != of.rows[rank])
-            yield f"rank {rank} does\n  {format_row(of.rows[rank])}\nexpected\n  {format_row(wanted[rank])}", ""
+            yield (
+                f"rank {rank} does\n  {format_row(of.rows[rank])}\nexpected\n  "
+                f"{format_row(wanted[rank])}",
+                "",
+            )
 
     def right(self, ranks, m, schedule=None) -> list[list]:
         return [list((schedule or self.truth)(rank, ranks, m)) for rank in range(ranks)]

@@ -33,24 +33,47 @@ def facts_with(mistakes, too_many):
         return mistakes(trial.case.args[0]) if trial.case.args else {}
 
     return [
-        Equals("weights", truth_of("weights"), find_mistakes, "after an update, the weights", why_others),
+        Equals(
+            "weights",
+            truth_of("weights"),
+            find_mistakes,
+            "after an update, the weights",
+            why_others,
+        ),
         Equals("slopes", truth_of("slopes"), no_slopes, "the gradient of x", why_others),
         Equals("outputs", truth_of("outputs"), wrong_outputs, "the output"),
         Equals("losses", truth_of("losses"), called="the losses", otherwise=STAGE_WAS_RIGHT),
-        never("taken_over", "a version is made of the tensors of the one before",
-              "assigning `.data` gives a tensor other memory, and it stays the same tensor: who "
-              "has stashed it sees the new weights. A version has its own tensors, and dictionary"),
-        never("left", lambda names: f"after the last backward self.{names[0]} still has something",
-              "the numbers are right, but what a micro-batch has stashed stays there after its "
-              "backward, and with it a version of all weights: self.stash.pop(i)"),
-        Equals("delays", truth_of("delays"), called="self.delays",
-               otherwise="each update makes a version: self.version counts them, and a delay is "
-               "told by it"),
-        Equals("most_versions", truth_of("most_versions"), called="self.most_versions",
-               otherwise=too_many),
-        never("old", "tensors of {} old versions are still alive",
-              "somebody still holds them: a version lives as long as a micro-batch needs it"),
-    ]  # fmt: skip
+        never(
+            "taken_over",
+            "a version is made of the tensors of the one before",
+            "assigning `.data` gives a tensor other memory, and it stays the same tensor: who "
+            "has stashed it sees the new weights. A version has its own tensors, and dictionary",
+        ),
+        never(
+            "left",
+            lambda names: f"after the last backward self.{names[0]} still has something",
+            "the numbers are right, but what a micro-batch has stashed stays there after its "
+            "backward, and with it a version of all weights: self.stash.pop(i)",
+        ),
+        Equals(
+            "delays",
+            truth_of("delays"),
+            called="self.delays",
+            otherwise="each update makes a version: self.version counts them, and a delay is "
+            "told by it",
+        ),
+        Equals(
+            "most_versions",
+            truth_of("most_versions"),
+            called="self.most_versions",
+            otherwise=too_many,
+        ),
+        never(
+            "old",
+            "tensors of {} old versions are still alive",
+            "somebody still holds them: a version lives as long as a micro-batch needs it",
+        ),
+    ]
 
 
 def names_found(case) -> tuple[str, ...]:

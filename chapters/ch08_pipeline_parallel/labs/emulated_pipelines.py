@@ -74,7 +74,9 @@ def run_on_ranks(schedule, stages, microbatches, backward, chunks, message):
     if stages * microbatches > 256:
         raise ValueError("that would take long: choose fewer stages or micro-batches")
     forward = PACE["F"]
-    rows, pace = build_schedule(schedule, stages, microbatches, chunks, backward=backward, forward=forward)
+    rows, pace = build_schedule(
+        schedule, stages, microbatches, chunks, backward=backward, forward=forward
+    )
     return emulate(rows, pace, message * forward)
 
 

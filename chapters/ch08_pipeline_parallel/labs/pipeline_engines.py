@@ -120,7 +120,9 @@ class Ours:
         self.chunks, self.microbatches = CHUNKS.get(name, 1), microbatches
         if name in IN_A_V:
             rows, stages = rows_and_stages(name, dist.get_world_size(), microbatches)
-            self.pipeline = make_placement_pipeline(model, stages, kind=EagerPlacedPipeline, **options)
+            self.pipeline = make_placement_pipeline(
+                model, stages, kind=EagerPlacedPipeline, **options
+            )
             self.actions = rows[self.pipeline.rank]
             return
         make = stage_in_halves if name == "zero bubble" else Stage

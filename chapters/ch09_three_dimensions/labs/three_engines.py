@@ -91,7 +91,9 @@ def ready(whose, model, sizes, microbatches, longest=None):
     """whose: "by hand", "PyTorch's", or "PyTorch's, kept" (gathered)."""
     if whose == "by hand":
         return ThreeDimensions(model, Mesh(sizes, JOINT), microbatches, adam, longest)
-    return TorchThreeDimensions(model, sizes, microbatches, adam, longest, keep=whose.endswith("kept"))
+    return TorchThreeDimensions(
+        model, sizes, microbatches, adam, longest, keep=whose.endswith("kept")
+    )
 
 
 def whole_of(p, engine, of):

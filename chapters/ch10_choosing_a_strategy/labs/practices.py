@@ -273,7 +273,9 @@ def main():
     choice, waits = offloaded(contest, link=8e9, host=153.6e9)
     print(f"7B on 8 V100, offloaded: {choice.seconds['total']:.1f} s a step;",
           ", ".join(f"{what} {time:.2f} s" for what, time in waits.items()))  # fmt: skip
-    print(f"without offload: {describe_plan(contest.choice().plan)}, {fastest(contest.seconds()):.1f} s")
+    print(
+        f"without offload: {describe_plan(contest.choice().plan)}, {fastest(contest.seconds()):.1f} s"
+    )
 
 
 if __name__ == "__main__":

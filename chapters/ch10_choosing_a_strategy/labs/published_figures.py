@@ -15,11 +15,11 @@ from published_runs import (
     RUNS,
     Runs,
     calibrate_engine,
-    csv,
     cross_validated_predictions,
+    csv,
     number,
-    predict_seconds,
     predict_memory,
+    predict_seconds,
 )
 
 # ---- Rows of one log, as they were printed --------------------------------------------------
@@ -190,7 +190,10 @@ def other_starts(chosen: Engine) -> dict[str, Engine]:
 
 def median_errors_by_start(runs: Runs, chosen: Engine) -> list[float]:
     """Median error of seconds, whole groups left out, from each of other_starts."""
-    found = (cross_validated_predictions(runs, start, close=1e-3) for start in other_starts(chosen).values())
+    found = (
+        cross_validated_predictions(runs, start, close=1e-3)
+        for start in other_starts(chosen).values()
+    )
     return [float(np.nanmedian(errors(runs, each)[0])) for each in found]
 
 

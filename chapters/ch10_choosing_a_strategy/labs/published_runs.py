@@ -220,7 +220,9 @@ def calibrate_engine(
     return engine
 
 
-def cross_validated_predictions(runs: Runs, start: Engine, close=1e-8) -> tuple[np.ndarray, np.ndarray]:
+def cross_validated_predictions(
+    runs: Runs, start: Engine, close=1e-8
+) -> tuple[np.ndarray, np.ndarray]:
     """For each run what is predicted by an engine that its group has not calibrated.
 
     The form of the model, and the numbers of `start`, may still have been chosen with these runs.

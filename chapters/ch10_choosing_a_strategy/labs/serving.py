@@ -85,7 +85,11 @@ def decode_seconds(server: Server) -> float:
     """
     shape, gpu, users = server.shape, server.gpu, server.users
     heads = shape.kv_heads or shape.heads
-    kept = kv_cache_bytes_per_token(shape) * (server.prompt + server.answer / 2) / min(server.tp, heads)
+    kept = (
+        kv_cache_bytes_per_token(shape)
+        * (server.prompt + server.answer / 2)
+        / min(server.tp, heads)
+    )
     read = (parameter_bytes(shape) / server.tp + users * kept) / gpu.bandwidth
     compute = 2 * shape.parameters * users / server.tp / (gpu.flops * gpu.reach)
     return float(max(read, compute)) + all_reduces(server, users)

@@ -161,12 +161,16 @@ class UnevenPipeline(Pipeline):
 
     def receive(self, action) -> Tensor:
         x = torch.empty(len(self.own_rows()), self.width, dtype=self.dtype)
-        for peer, first, end in self.overlapping_rows(self.rank + (-1 if action.kind == "F" else 1)):
+        for peer, first, end in self.overlapping_rows(
+            self.rank + (-1 if action.kind == "F" else 1)
+        ):
             dist.recv(x[first:end], peer, tag=tag_of(action))
         return x
 
     def send(self, x, action):
-        for peer, first, end in self.overlapping_rows(self.rank + (1 if action.kind == "F" else -1)):
+        for peer, first, end in self.overlapping_rows(
+            self.rank + (1 if action.kind == "F" else -1)
+        ):
             part = x[first:end].contiguous()
             self.under_way.append((dist.isend(part, peer, tag=tag_of(action)), part))
 

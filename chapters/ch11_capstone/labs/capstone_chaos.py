@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-from capstone import SETTING, Engine, Recipe, forget, describe_recipe, losses_alone, whole_model
+from capstone import SETTING, Engine, Recipe, describe_recipe, forget, losses_alone, whole_model
 from capstone_state import addresses_of, load_state, newest_steps, save_state
 from folder_store import FolderStore
 from keep_training import Crew, common_folder, talking, train

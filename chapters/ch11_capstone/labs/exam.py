@@ -6,8 +6,8 @@ torchrun --nproc-per-node 4 labs/exam.py        which evidence of a run differs 
 import hashlib
 import string
 
-from faults import EXAMPLE, HEALTHY, record_with
 from exam_training import DP, STEPS, TP
+from faults import EXAMPLE, HEALTHY, record_with
 
 LETTERS = string.ascii_uppercase[:12]
 TOLD = {
@@ -87,7 +87,9 @@ def losses_of(run) -> dict:
 
 def loss_rows(run, last_week) -> list[list]:
     """The losses of four ranks and the held-out loss, in this run and last week's."""
-    return [[step, *format_losses(run, step), *format_losses(last_week, step)] for step in SHOWN_STEPS]
+    return [
+        [step, *format_losses(run, step), *format_losses(last_week, step)] for step in SHOWN_STEPS
+    ]
 
 
 def format_losses(run, step) -> list[str]:

@@ -4,12 +4,12 @@ from coursekit.kit import At, Equals, Holds, RankExercise, World
 
 from .cases import mean_on_rank
 from .truth import (
+    describe_kind,
+    describe_mean,
     mean_of_all,
     mistakes,
     numbers_of,
     right_on_some,
-    describe_kind,
-    describe_mean,
     why_no_number,
 )
 

@@ -5,7 +5,7 @@ from functools import partial
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from ..accumulation import measure_memory
-from ..accumulation_truth import ACCUMULATED, STALE, list_found, compute_known, describe_trial
+from ..accumulation_truth import ACCUMULATED, STALE, compute_known, describe_trial, list_found
 from .cases import SENTENCES, case_of, make_model, sentences_of
 from .truth import UNFLATTENED, why
 

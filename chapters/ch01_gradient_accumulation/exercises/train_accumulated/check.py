@@ -5,7 +5,7 @@ from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from ..accumulate.cases import make_model, samples_of
 from ..accumulation import mean_loss
-from ..accumulation_truth import ACCUMULATED, CHANGED, one_each, describe_trial
+from ..accumulation_truth import ACCUMULATED, CHANGED, describe_trial, one_each
 from .cases import measure, train
 from .truth import mistakes, right
 

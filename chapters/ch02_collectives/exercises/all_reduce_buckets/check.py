@@ -100,34 +100,38 @@ def ways(sizes, limit, itemsize) -> dict[str, list[int]]:
     return {
         f"a tensor that is larger than a bucket goes {some_more} here: it is to go as a whole, in "
         "a bucket of its own.": [
-            piece for size in sum_buckets(buckets_of(sizes, limit)) for piece in pieces(size, limit)],
-        f"everything goes {some_more} here: a tensor is to go as a whole, in one bucket.":
-            pieces(sum(sizes), limit),
+            piece for size in sum_buckets(buckets_of(sizes, limit)) for piece in pieces(size, limit)
+        ],
+        f"everything goes {some_more} here: a tensor is to go as a whole, in one bucket.": pieces(
+            sum(sizes), limit
+        ),
         "the result is right, but every tensor still has an all-reduce of its own.": list(sizes),
         "only the first bucket fills up. Whatever counts its bytes has to begin at 0 again when a "
         "new bucket begins.": sum_buckets(fill_by_running_total(sizes, limit)),
         "the right buckets, but each number takes twice as many bytes on its way: keep the dtype "
         "of the tensors.": [2 * size for size in sum_buckets(buckets_of(sizes, limit))],
-        f"these are buckets of 400 bytes; asked are {limit} here: bucket_bytes tells how many.":
-            sum_buckets(buckets_of(sizes, 400)),
-        "the bytes of an element depend on the dtype, and are not always 8: x.nbytes knows them.":
-            sum_buckets(buckets_of([size // itemsize * 8 for size in sizes], limit)),
-        "the last tensors come first; a bucket takes tensors in the order in which they are given.":
-            sum_buckets(buckets_of(sizes[::-1], limit), sizes[::-1]),
-        "a large tensor shares its bucket, too, as long as it fits in.":
-            sum_buckets(large_ones_alone(sizes, limit)),
+        f"these are buckets of 400 bytes; asked are {limit} here: bucket_bytes tells how "
+        "many.": sum_buckets(buckets_of(sizes, 400)),
+        "the bytes of an element depend on the dtype, and are not always 8: x.nbytes knows "
+        "them.": sum_buckets(buckets_of([size // itemsize * 8 for size in sizes], limit)),
+        "the last tensors come first; a bucket takes tensors in the order in which they are "
+        "given.": sum_buckets(buckets_of(sizes[::-1], limit), sizes[::-1]),
+        "a large tensor shares its bucket, too, as long as it fits in.": sum_buckets(
+            large_ones_alone(sizes, limit)
+        ),
         f"everything is in one bucket; after {limit} bytes a new one has to begin.": [sum(sizes)],
-        "a bucket that is exactly full is allowed: as long as they fit, tensors go in.":
-            sum_buckets(buckets_of(sizes, limit - 1)),
-        f"these are buckets of {limit} elements; asked are bytes: nbytes.":
-            sum_buckets(buckets_of([size // itemsize for size in sizes], limit)),
+        "a bucket that is exactly full is allowed: as long as they fit, tensors go "
+        "in.": sum_buckets(buckets_of(sizes, limit - 1)),
+        f"these are buckets of {limit} elements; asked are bytes: nbytes.": sum_buckets(
+            buckets_of([size // itemsize for size in sizes], limit)
+        ),
         "the tensors are sorted by their size; a bucket takes them in the order in which they are "
         "given.": sum_buckets(buckets_of(by_size, limit), by_size),
-        "the largest come first; a bucket takes tensors in the order in which they are given.":
-            sum_buckets(buckets_of(by_size[::-1], limit), by_size[::-1]),
+        "the largest come first; a bucket takes tensors in the order in which they are "
+        "given.": sum_buckets(buckets_of(by_size[::-1], limit), by_size[::-1]),
         "a tensor goes into an earlier bucket that has room; only the last one is still open, so "
         "that a bucket can go as soon as it is full.": sum_buckets(first_fit(sizes, limit)),
-    }  # fmt: skip
+    }
 
 
 def other_shapes(trial) -> str:

@@ -7,10 +7,10 @@ from ..costs import need_tree
 from ..misconceptions import (
     TO_ITSELF,
     changes_nothing,
+    diagnose_other_root,
     group_ignored,
     hang_in_a_tree,
     not_a_power_of_two,
-    diagnose_other_root,
 )
 from ..tasks import LARGE_TREES, TREE_CASES, RootTask
 from .truth import truth

@@ -53,7 +53,8 @@ def back_to_rank_0(order, machine_of, nbytes):
 
 def one_link_of_each(order, machine_of, nbytes):
     return [
-        float(total > 0) * count_link_bytes(order, nbytes) for total in truth(order, machine_of, nbytes)
+        float(total > 0) * count_link_bytes(order, nbytes)
+        for total in truth(order, machine_of, nbytes)
     ]
 
 

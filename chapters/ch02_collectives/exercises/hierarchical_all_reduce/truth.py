@@ -11,7 +11,7 @@ from pedagogy_lib.basics.units import format_bytes
 
 from ..misconceptions import hang_between_neighbours
 from .cases import FIRST, Case, run_answer
-from .two_levels import BY_HAND, IN_TURNS, crossings, judge, count_sent_bytes
+from .two_levels import BY_HAND, IN_TURNS, count_sent_bytes, crossings, judge
 
 CASES = [
     FIRST,
@@ -89,7 +89,9 @@ def cost(case, answer) -> str:
     judge(case, run)
     nbytes, machines, ranks = run.values[0].nbytes, case.machines, case.ranks
     across, inside = count_sent_bytes(case, run, True), count_sent_bytes(case, run, False)
-    leaving = [sum(across[r] for r in case.list_machine_ranks(machine)) for machine in range(machines)]
+    leaving = [
+        sum(across[r] for r in case.list_machine_ranks(machine)) for machine in range(machines)
+    ]
     through_card = 2 * (machines - 1) / machines * nbytes
     of_a_rank = 2 * (ranks - 1) / ranks * nbytes
     if max(leaving) < (1 - TOLERANCE) * through_card:

@@ -88,7 +88,9 @@ def diagnose_float32(found, total) -> str:
 
 def sum_of_machines_alone(case, run, before) -> str:
     for rank, got in enumerate(run.values):
-        if not same(got, sum(before[other] for other in case.list_machine_ranks(case.machine(rank)))):
+        if not same(
+            got, sum(before[other] for other in case.list_machine_ranks(case.machine(rank)))
+        ):
             return ""
     if not any(map(any, crossings(case, run))):
         return "each machine has its own sum: the step across machines is missing."
@@ -99,7 +101,9 @@ def sum_of_machines_alone(case, run, before) -> str:
 
 
 def sum_of_places_alone(case, found, before) -> str:
-    sums = [sum(before[rank] for rank in case.list_place_ranks(place)) for place in range(case.ranks)]
+    sums = [
+        sum(before[rank] for rank in case.list_place_ranks(place)) for place in range(case.ranks)
+    ]
     if not all(same(got, sums[case.place(rank)]) for rank, got in enumerate(found)):
         return ""
     return "each rank has the sum over `across` alone: what its machine has is missing."

@@ -10,11 +10,11 @@ from ..misconceptions import (
     TO_ITSELF,
     changes_nothing,
     diagnose_mean,
+    diagnose_other_root,
     group_ignored,
     hang_in_a_tree,
     not_a_power_of_two,
     sum_of_the_wrong_ranks,
-    diagnose_other_root,
 )
 from ..tasks import LARGE_TREES, TREE_CASES, RootTask
 from .truth import truth

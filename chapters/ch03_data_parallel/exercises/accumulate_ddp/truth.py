@@ -3,7 +3,7 @@
 from coursekit.kit.reference_training import WRONG_LOSSES, model_of, uneven_loss
 
 from ..micro_batches import pieces_of
-from ..micro_batches_truth import make_send_reason, shares, table_of, sum_weighted
+from ..micro_batches_truth import make_send_reason, shares, sum_weighted, table_of
 from .cases import CALLS, name_of
 
 SAMPLES = 4  # of a micro-batch

@@ -6,8 +6,8 @@ import torch.distributed as dist
 from coursekit.kit.reference_training import RATE, flat, model_of, note_gradients, uneven_loss
 
 from ..large_models import cost_of_layers
-from ..state_snapshot import StateSnapshot
 from ..micro_batches import pieces_of
+from ..state_snapshot import StateSnapshot
 
 STEPS, LEFT = 3, 0.125  # what an earlier backward has left in every `.grad`
 

@@ -7,11 +7,11 @@ from ..large_models_truth import Travels, right_if_large
 from ..state_snapshot_truth import leaves_alone
 from .cases import STEPS, take_steps
 from .truth import (
-    list_found,
     compute_known_large,
+    describe_replica_gap,
+    list_found,
     means,
     mistakes,
-    describe_replica_gap,
     weights_follow_gradients,
     why_so_many_bytes,
 )

@@ -8,7 +8,7 @@ from pedagogy_lib.basics.closeness import close, told_gap
 
 from ..large_models_truth import compute_known_layers
 from ..micro_batches import pieces_of
-from ..micro_batches_truth import make_send_reason, shares, table_of, sum_weighted
+from ..micro_batches_truth import make_send_reason, shares, sum_weighted, table_of
 from .cases import LEFT, STEPS
 
 

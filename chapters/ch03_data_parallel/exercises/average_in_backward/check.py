@@ -7,13 +7,13 @@ from ..large_models_truth import Travels, right_if_large
 from ..state_snapshot_truth import leaves_alone
 from .cases import run_backwards
 from .truth import (
-    list_found,
-    gradients_known,
-    mean,
-    mistakes,
     check_early_sends,
     check_sent_once,
     describe_norms,
+    gradients_known,
+    list_found,
+    mean,
+    mistakes,
     why_moved,
     why_so_many_bytes,
     why_two_biases,

@@ -53,36 +53,49 @@ def mistakes(trial, place):
     })  # fmt: skip
     return {
         "only the last parameter is averaged: a name that a loop changes is looked up when the "
-        "hook runs, and has its last value by then. Each hook needs its own parameter":
-            map_backwards(trial, lambda name, mean: torch.where(is_last, mean, own[name])),
+        "hook runs, and has its last value by then. Each hook needs its own "
+        "parameter": map_backwards(trial, lambda name, mean: torch.where(is_last, mean, own[name])),
         "only what had come by then is averaged: the gradient of the first parameter in the list "
-        "need not come last. Each gradient is averaged when it comes, by a hook of its own":
-            map_backwards(trial, lambda name, mean: torch.where(
-                is_layer | (index < HIDDEN), mean, own[name])),
-        "this is the sum over the ranks: divide by their number":
-            map_backwards(trial, lambda name, mean: mean * trial.n),
-        **({"this is the sum over the ranks, divided by 2: is their number written in?":
-                map_backwards(trial, lambda name, mean: mean * trial.n / 2)} if trial.n != 2 else {}),
-        "this is the mean, divided by the number of ranks once more":
-            map_backwards(trial, lambda name, mean: mean / trial.n),
-        "this rank's own gradient is divided, and nothing has been added to it":
-            map_backwards(trial, lambda name, mean: own[name] / trial.n),
-        "the mean is added to the rank's own gradient; it is to take its place":
-            map_backwards(trial, lambda name, mean: own[name] + mean),
+        "need not come last. Each gradient is averaged when it comes, by a hook of its "
+        "own": map_backwards(
+            trial, lambda name, mean: torch.where(is_layer | (index < HIDDEN), mean, own[name])
+        ),
+        "this is the sum over the ranks: divide by their number": map_backwards(
+            trial, lambda name, mean: mean * trial.n
+        ),
+        **(
+            {
+                "this is the sum over the ranks, divided by 2: is their number written "
+                "in?": map_backwards(trial, lambda name, mean: mean * trial.n / 2)
+            }
+            if trial.n != 2
+            else {}
+        ),
+        "this is the mean, divided by the number of ranks once more": map_backwards(
+            trial, lambda name, mean: mean / trial.n
+        ),
+        "this rank's own gradient is divided, and nothing has been added to it": map_backwards(
+            trial, lambda name, mean: own[name] / trial.n
+        ),
+        "the mean is added to the rank's own gradient; it is to take its place": map_backwards(
+            trial, lambda name, mean: own[name] + mean
+        ),
         "what was in `.grad` before, a mean already, is summed over the ranks once more, and not "
         "divided: only the new gradient is": map_backwards(trial, lambda name, mean: mean, trial.n),
         "what was in `.grad` before counts twice: autograd adds to it what a hook of register_hook "
-        "returns, and that is to be the mean of the new gradient alone":
-            map_backwards(trial, lambda name, mean: mean, 2),
+        "returns, and that is to be the mean of the new gradient alone": map_backwards(
+            trial, lambda name, mean: mean, 2
+        ),
         "what was in `.grad` before, a mean already, is divided once more: only the new gradient "
         "is summed over the ranks": map_backwards(trial, lambda name, mean: mean, 1 / trial.n),
         "this is the mean of this backward alone: what was in `.grad` before is lost. A backward "
         "adds to it": map_backwards(trial, lambda name, mean: mean, adds=False),
         "the first backward is averaged, and the second is not: is each hook called once, and gone "
-        "then? It has to stay":
-            map_backwards(trial, lambda name, mean: mean if name == BACKWARDS[0] else own[name]),
+        "then? It has to stay": map_backwards(
+            trial, lambda name, mean: mean if name == BACKWARDS[0] else own[name]
+        ),
         why_untouched: map_backwards(trial, lambda name, mean: own[name]),
-    }  # fmt: skip
+    }
 
 
 def why_two_biases(trial) -> str:

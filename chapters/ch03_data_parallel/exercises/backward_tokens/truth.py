@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from coursekit.kit import complains
 from coursekit.kit.reference_training import flat
 
-from .cases import LARGE, OF_LARGE, PADDING, summarise_gradient, model_of, pieces_of
+from .cases import LARGE, OF_LARGE, PADDING, model_of, pieces_of, summarise_gradient
 
 ONE_NUMBER = 500  # bytes that a rank may send beside the gradients: a number, and its headers
 

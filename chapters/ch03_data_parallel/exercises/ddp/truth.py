@@ -10,8 +10,8 @@ from ..branches import loss_along
 from ..branches_truth import local_gradients
 from ..gradients_on_ranks import descend
 from ..mean_gradients import mean_of, mistakes_of_mean
-from .cases import ANY_ORDER, model_for
 from .bucket_watch import OVER, select_events
+from .cases import ANY_ORDER, model_for
 
 
 def compute_known(case, place) -> dict:

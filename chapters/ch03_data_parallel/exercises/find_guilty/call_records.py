@@ -16,7 +16,9 @@ SECONDS = 0.4  # that a rank waits for others
 
 def record_mistake(mistake, guilty) -> tuple[list[list[dict]], int]:
     """For each of three ranks its calls, and at which call the guilty one differs."""
-    return launch(record_rank_calls, mistake, guilty, world_size=3, device="cpu").values, WRONG[mistake]
+    return launch(record_rank_calls, mistake, guilty, world_size=3, device="cpu").values, WRONG[
+        mistake
+    ]
 
 
 def record_rank_calls(mistake, guilty) -> list[dict]:

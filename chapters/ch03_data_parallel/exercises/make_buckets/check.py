@@ -3,7 +3,7 @@
 from coursekit.kit import Formula, Wrong, first_true
 from coursekit.remote_answer import call_next_to_answer
 
-from .cases import ANOTHER, BYTES, number_buckets, changes_by
+from .cases import ANOTHER, BYTES, changes_by, number_buckets
 from .truth import ALL_MISTAKES, buckets_of_torch
 
 
@@ -63,7 +63,8 @@ EXERCISE = Buckets(
     format_buckets=lambda calls, found: format_buckets(found[0], calls[0][0]),
     differs=lambda call, wanted, got: (
         f"it gave {format_buckets(got, call[0])}, expected "
-        f"{format_buckets(wanted, call[0])}; bytes of each parameter {format_buckets([range(len(call[0]))], call[0])}"
+        f"{format_buckets(wanted, call[0])}; bytes of each parameter "
+        f"{format_buckets([range(len(call[0]))], call[0])}"
     ),
     asked="a list of lists of parameters",
     shape="return a list of lists of parameters: DDP wants to go through the buckets many times",
@@ -81,4 +82,4 @@ EXERCISE = Buckets(
         "A bucket is closed if sum(p.nbytes for p in bucket) >= bucket_bytes. Look at it after the "
         "parameter has gone in.",
     ),
-)  # fmt: skip
+)

@@ -2,15 +2,15 @@
 
 from coursekit.kit import At, Equals, RankExercise, World, never
 
-from ..state_snapshot_truth import leaves_alone
 from ..mean_gradients import mean_of
+from ..state_snapshot_truth import leaves_alone
 from .cases import UNDER, send_nothing
 from .truth import (
     NOT_A_MANAGER,
-    each_bucket_once,
-    compute_known,
-    mistakes,
     check_synchronizing,
+    compute_known,
+    each_bucket_once,
+    mistakes,
     why_called,
 )
 

@@ -3,7 +3,7 @@
 from coursekit.kit import GROUP, At, Equals, RankExercise, Sends, World, never
 
 from .cases import LARGE, ROUNDS, compress
-from .truth import Play, mistakes, most_bytes, otherwise, check_communication, why_more
+from .truth import Play, check_communication, mistakes, most_bytes, otherwise, why_more
 
 EXERCISE = RankExercise(
     "power_round",

@@ -4,10 +4,10 @@ from coursekit.kit import Equals, Holds, RankExercise
 from coursekit.kit.results import NO_RETURN
 
 from .truth import (
+    describe_ages,
     newest_weights,
     pushes_make_steps,
     staleness_of,
-    describe_ages,
     whole_messages,
     why_it_hangs,
     why_other_ages,

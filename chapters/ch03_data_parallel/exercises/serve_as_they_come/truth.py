@@ -80,7 +80,10 @@ def pushes_make_steps(trial):
         })  # fmt: skip
     if None in order:
         step = order.index(None)
-        what = f"step {step} of the optimizer is along {format_vector(trial[0].steps[step])}, which nobody "
+        what = (
+            f"step {step} of the optimizer is along {format_vector(trial[0].steps[step])}, "
+            "which nobody "
+        )
         yield what + "has pushed", why_no_push(trial, order, step)
     for worker, number in (push for push in order if order.count(push) > 1):
         what = f"gradient {number} of worker {worker} has made two steps"

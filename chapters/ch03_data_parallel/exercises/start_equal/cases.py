@@ -24,7 +24,10 @@ def start_on_rank(answer, group, case):
     """What a model has after it; for the bytes, the same with a large one."""
     model = fill(EveryKind(), dist.get_rank(group))
     objects, names, alone = parameters_of(model), list(tensors_of(model)), StateSnapshot(model)
-    with mock.patch.object(DistributedDataParallel, "__init__", refuse_ddp), asynchronous() as begun:
+    with (
+        mock.patch.object(DistributedDataParallel, "__init__", refuse_ddp),
+        asynchronous() as begun,
+    ):
         answer(model, group)
     now, after = parameters_of(model), state_of(model)
     found = {

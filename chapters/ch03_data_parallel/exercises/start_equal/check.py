@@ -8,8 +8,8 @@ from ..state_snapshot_truth import leaves_alone
 from .cases import LAST_WORLD, start_on_rank
 from .truth import (
     copies_of_model,
-    list_found,
     is_too_long,
+    list_found,
     mistakes,
     need_one_broadcast,
     read_first_rank,

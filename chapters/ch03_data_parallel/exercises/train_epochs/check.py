@@ -9,11 +9,11 @@ from .cases import EPOCHS, train
 from .truth import (
     UNEVEN,
     batches_are_full,
+    describe_weights,
     mistakes,
     one_process,
     orders_are_new,
     orders_of,
-    describe_weights,
     why_apart,
     work_is_shared_out,
 )

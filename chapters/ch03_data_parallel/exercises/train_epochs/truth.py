@@ -30,7 +30,10 @@ def flatten_lists(lists):
 def orders_of(trial) -> list[list[list[int]]]:
     """For each epoch, the samples of each rank in it."""
     each = len(trial[0].batches) // EPOCHS
-    return [[flatten_lists(of.batches[k * each : (k + 1) * each]) for of in trial] for k in range(EPOCHS)]
+    return [
+        [flatten_lists(of.batches[k * each : (k + 1) * each]) for of in trial]
+        for k in range(EPOCHS)
+    ]
 
 
 @complains

@@ -7,7 +7,7 @@ from coursekit.kit.reference_training import HANGS, not_exchanged
 
 from ..state_snapshot_truth import leaves_alone
 from .cases import alone, train
-from .truth import mistakes, steps_have_gradients, describe_norms
+from .truth import describe_norms, mistakes, steps_have_gradients
 
 FINDS_A_BUG = True
 

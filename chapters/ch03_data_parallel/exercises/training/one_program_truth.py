@@ -57,7 +57,9 @@ def clip_in_each_piece(table, most, place):
 
 
 def clip_in_each_piece_and_again(table, most, place):
-    return clip_gradient(clip_in_each_piece(table, most, place), most)  # off by the 1e-6 in its divisor
+    return clip_gradient(
+        clip_in_each_piece(table, most, place), most
+    )  # off by the 1e-6 in its divisor
 
 
 def clip_numbers(table, most, place):

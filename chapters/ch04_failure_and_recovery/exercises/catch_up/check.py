@@ -11,10 +11,10 @@ from .truth import (
     PLACES,
     SHAPES,
     UNKNOWN,
+    describe_trial,
     explain,
     faults,
     need_few_bytes,
-    describe_trial,
 )
 
 EXERCISE = RankExercise(

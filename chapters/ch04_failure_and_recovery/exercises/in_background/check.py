@@ -5,7 +5,7 @@ import operator
 from coursekit.kit import Equals, RankExercise
 from coursekit.kit.single_rank import Alone, run_alone
 
-from .cases import a_copy, an_error, check_copy_time, meanwhile, check_idle_wait, one_by_one
+from .cases import a_copy, an_error, check_copy_time, check_idle_wait, meanwhile, one_by_one
 from .truth import list_found, states_wanted
 
 EXERCISE = RankExercise(

@@ -10,9 +10,9 @@ from pedagogy_lib.basics.units import counted
 from pedagogy_lib.pictures.happenings import plot_happenings
 from pedagogy_lib.pictures.style import Picture
 
-from .chaos_run import run_chaos
 from .chaos_plans import ALL, AT, LAST, steps_of
 from .chaos_reasons import FEW_STEP, LOSES, SAVES, WRONG_WEIGHTS
+from .chaos_run import run_chaos
 
 SECONDS = 30.0  # of a case; on a quiet machine, one takes five
 

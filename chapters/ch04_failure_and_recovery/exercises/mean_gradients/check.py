@@ -4,7 +4,7 @@ from coursekit.kit import GROUP, Equals, RankExercise, Sends, World, complains, 
 
 from . import gradients_reasons as why
 from .cases import HUGE, MIXED, add_up, make_case
-from .truth import check_computed_once, explain, mistakes, expect_bytes, otherwise, truth, why_much
+from .truth import check_computed_once, expect_bytes, explain, mistakes, otherwise, truth, why_much
 
 EXERCISE = RankExercise(
     "mean_gradients",

@@ -40,7 +40,10 @@ def mistakes(trial, place):
     (m, kinds), n = trial.case.args, trial.n
     shares, total = trial.of("asked"), sums(range(m), kinds)
     mine = len(shares[place]) or 1
-    own, each = sums(shares[place], kinds), [divide_all(sums(k, kinds), len(k) or 1) for k in shares]
+    own, each = (
+        sums(shares[place], kinds),
+        [divide_all(sums(k, kinds), len(k) or 1) for k in shares],
+    )
     return {
         why.SUM: total,
         why.BY_RANKS: divide_all(total, n),
@@ -61,7 +64,9 @@ def otherwise(trial) -> str:
         return why.SHARED
     if trial.case.args[1] == MIXED and all(relative_gap(*pair) < ROUNDED for pair in found):
         return why.ONE_BUFFER
-    return why.SUMMED_AGAIN if max(map(count_reduced_bytes, trial.calls)) > 1.5 * whole(trial) else ""
+    return (
+        why.SUMMED_AGAIN if max(map(count_reduced_bytes, trial.calls)) > 1.5 * whole(trial) else ""
+    )
 
 
 def count_reduced_bytes(calls) -> int:

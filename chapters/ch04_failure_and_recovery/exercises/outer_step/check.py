@@ -2,7 +2,7 @@
 
 from coursekit.kit import GROUP, At, Equals, RankExercise, Sends, World
 
-from .cases import LARGE_SHAPES, PAPER, SHAPES, make_fault_case, describe_trial, train
+from .cases import LARGE_SHAPES, PAPER, SHAPES, describe_trial, make_fault_case, train
 from .truth import ALL_WEIGHTS, SEE_ORDER, mistakes, most_bytes, truth
 
 EXERCISE = RankExercise(
@@ -16,8 +16,12 @@ EXERCISE = RankExercise(
         make_fault_case(3, "call", 2, "the second all-reduce of round 1 fails"),
         make_fault_case(2, "call", 3, "the third all-reduce of round 1 fails"),
         make_fault_case(2, "call", 4, "a fourth call in round 1 would fail"),
-        make_fault_case(3, "wait", 1, "the first all-reduce of round 1 fails when it is waited for"),
-        make_fault_case(2, "wait", 2, "the second all-reduce of round 1 fails when it is waited for"),
+        make_fault_case(
+            3, "wait", 1, "the first all-reduce of round 1 fails when it is waited for"
+        ),
+        make_fault_case(
+            2, "wait", 2, "the second all-reduce of round 1 fails when it is waited for"
+        ),
         make_fault_case(2, "step", 1, "a step of the optimizer fails"),
         At(GROUP, (SHAPES, *PAPER, None)),
         At(World(3), (LARGE_SHAPES, *PAPER, None), ", many weights"),
@@ -37,4 +41,4 @@ EXERCISE = RankExercise(
         "gradients are there, one optimizer.step().",
         "Then own.copy_(common), under torch.no_grad().",
     ),
-)  # fmt: skip
+)

@@ -30,9 +30,7 @@ def format_pieces(pieces) -> str:
 EXERCISE = Formula(
     "pieces_to_read",
     lab="sharded_checkpoints",
-    cases={
-        case: [(*sizes, rank) for rank in range(sizes[-1])] for case, sizes in CASES.items()
-    },
+    cases={case: [(*sizes, rank) for rank in range(sizes[-1])] for case, sizes in CASES.items()},
     truth=truth,
     mistakes=MISTAKES,
     errors={
@@ -42,7 +40,9 @@ EXERCISE = Formula(
         "ceil(length / ranks) of them, at least one",
     },
     differs=describe_difference,
-    describe_difference=lambda calls, values: f"{sum(map(len, values))} pieces for {counted(len(values), 'rank')}",
+    describe_difference=lambda calls, values: (
+        f"{sum(map(len, values))} pieces for {counted(len(values), 'rank')}"
+    ),
     asked="a list of (old rank, begin, end)",
     shape="return a list of tuples: (old rank, begin, end)",
     hints=(
@@ -52,4 +52,4 @@ EXERCISE = Formula(
         "From the larger of the two beginnings to the smaller of the two ends, if anything lies "
         "between them. Then subtract the first number of the old shard.",
     ),
-)  # fmt: skip
+)

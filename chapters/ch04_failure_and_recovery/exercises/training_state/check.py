@@ -5,7 +5,7 @@ import torch
 from coursekit.kit import At, RankExercise, World, complains
 
 from .cases import resume
-from .truth import faults, describe_trial
+from .truth import describe_trial, faults
 
 EXERCISE = RankExercise(
     "Training",

@@ -2,7 +2,7 @@
 
 from coursekit.kit import Refused
 
-from .meetings import AFTER, LONG, SAME_MOMENT, Asks, dies, goes_between, synchronise_sets, hold
+from .meetings import AFTER, LONG, SAME_MOMENT, Asks, dies, goes_between, hold, synchronise_sets
 
 A, B, C = "000 471 pc", "001 472 pc", "002 473 my pc"  # there are spaces in names
 

@@ -4,7 +4,7 @@ from coursekit.kit import RankExercise, complains
 from coursekit.kit.single_rank import Alone, run_alone
 
 from .cases import CASES, meet
-from .truth import TWO_TEXTS, faults, describe_trial
+from .truth import TWO_TEXTS, describe_trial, faults
 
 EXERCISE = RankExercise(
     "who_is_there",

@@ -4,10 +4,10 @@ from coursekit.kit import RankExercise
 from coursekit.kit.single_rank import Alone, run_alone
 
 from .cases import (
+    check_normal_writes,
     full_disk,
     kill_between_calls,
     kill_mid_write,
-    check_normal_writes,
     many_at_once,
     power_cut,
 )

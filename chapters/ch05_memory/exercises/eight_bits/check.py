@@ -11,9 +11,9 @@ from coursekit.kit.results import NO_RETURN
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 from pedagogy_lib.basics.closeness import close_in_float32
 
-from .cases import CASES, COUNT, real_numbers, there_and_back, describe_result
+from .cases import CASES, COUNT, describe_result, real_numbers, there_and_back
 from .codes_and_scales import NOT_A_NUMBER, ZEROS
-from .truth import enough, compute_right_and_wrong, compute_known_values, most_off, make_lookup
+from .truth import compute_known_values, compute_right_and_wrong, enough, make_lookup, most_off
 
 EXERCISE = WarmExercise(
     "EightBits",

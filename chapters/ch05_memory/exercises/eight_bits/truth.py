@@ -4,7 +4,7 @@ import torch
 
 from coursekit.kit.tables import tabled
 
-from .cases import BLOCK, CASES, make, make_codes_and_scales, there_and_back, make_outlier_tensor
+from .cases import BLOCK, CASES, make, make_codes_and_scales, make_outlier_tensor, there_and_back
 from .codes_and_scales import pack_blocks, true_back, wrong_back, wrong_codes, wrong_scales
 
 
@@ -29,7 +29,10 @@ def compute_known_values(case, place) -> dict:
     if case.work is not there_and_back:
         return {}
     shape, block, powers = case.args
-    return {"x": make(shape, block, powers), "right": compute_right_and_wrong(shape, block, powers)["right"]}
+    return {
+        "x": make(shape, block, powers),
+        "right": compute_right_and_wrong(shape, block, powers)["right"],
+    }
 
 
 def most_off(came) -> float:

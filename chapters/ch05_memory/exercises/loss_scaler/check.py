@@ -8,7 +8,14 @@ from coursekit.kit import Equals, Holds, Wrong, never
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import TRIALS, take_steps
-from .truth import compute_known_values, right, describe_result, wrong_gradients, wrong_scales, wrong_steps
+from .truth import (
+    compute_known_values,
+    describe_result,
+    right,
+    wrong_gradients,
+    wrong_scales,
+    wrong_steps,
+)
 
 
 class GeneratorCaseExercise(WarmExercise):

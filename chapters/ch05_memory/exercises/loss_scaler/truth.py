@@ -92,21 +92,25 @@ def wrong_gradients(trial, place):
 
     return {
         "take_step() comes first, and then they are divided: the step was that much too large"
-        if close(of.left, of.right.gradients) else
-        "the optimizer finds the gradients of the scaled loss. Are they divided? A quotient is a "
-        "new tensor: it has to become p.grad, or the division has to be in place (/=)":
-            apply_to_gradients(lambda x, scale, after: x),
+        if close(of.left, of.right.gradients)
+        else "the optimizer finds the gradients of the scaled loss. Are they divided? A quotient "
+        "is a "
+        "new tensor: it has to become p.grad, or the division has to be in place "
+        "(/=)": apply_to_gradients(lambda x, scale, after: x),
         "divided in float16: what the factor has saved is lost again. The gradients are in "
-        "float32: divide them as they are":
-            apply_to_gradients(lambda x, scale, after: (x.half() / scale).float()),
-        "the first gradient is divided, and the others are not: go through all parameters":
-            apply_to_gradients(lambda x, scale, after: torch.cat([x[:4] / scale, x[4:]])),
+        "float32: divide them as they are": apply_to_gradients(
+            lambda x, scale, after: (x.half() / scale).float()
+        ),
+        "the first gradient is divided, and the others are not: go through all "
+        "parameters": apply_to_gradients(lambda x, scale, after: torch.cat([x[:4] / scale, x[4:]])),
         "the gradients are multiplied by the factor once more: the loss has been multiplied "
         "already": apply_to_gradients(lambda x, scale, after: x * scale),
-        "the gradients are divided twice": apply_to_gradients(lambda x, scale, after: x / scale / scale),
-        "the gradients are divided by the next scale: the factor changes after the division":
-            apply_to_gradients(lambda x, scale, after: x / after),
-    }  # fmt: skip
+        "the gradients are divided twice": apply_to_gradients(
+            lambda x, scale, after: x / scale / scale
+        ),
+        "the gradients are divided by the next scale: the factor changes after the "
+        "division": apply_to_gradients(lambda x, scale, after: x / after),
+    }
 
 
 def wrong_scales(trial, place):

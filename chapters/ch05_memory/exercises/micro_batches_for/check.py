@@ -7,7 +7,7 @@ from coursekit.kit import Equals
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import TASKS, split
-from .truth import fewest, mistakes, refuses_what_does_not_fit, describe_result, why_endless
+from .truth import describe_result, fewest, mistakes, refuses_what_does_not_fit, why_endless
 
 EXERCISE = WarmExercise(
     "micro_batches_for",

@@ -9,7 +9,7 @@ from coursekit.kit import Equals, Holds, never
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import STEPS_ON, TRIALS, count_bytes, train
-from .truth import NO_PAIR, compute_known_values, mistakes, describe_result
+from .truth import NO_PAIR, compute_known_values, describe_result, mistakes
 
 EXERCISE = WarmExercise(
     "MixedPrecision",

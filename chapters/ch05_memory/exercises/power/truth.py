@@ -76,9 +76,8 @@ MISTAKES = {
     "only the magnitude of grad_output counts here; it has a sign": replace_backward(
         lambda g, p, x: g.abs() * p * x ** (p - 1)
     ),
-    "p * x is raised to the power: ** comes before *, and brackets turn that round": replace_backward(
-        lambda g, p, x: g * (p * x) ** (p - 1)
-    ),
+    "p * x is raised to the power: ** comes before *, and brackets turn that "
+    "round": replace_backward(lambda g, p, x: g * (p * x) ** (p - 1)),
     "the factor in front is the exponent itself, before it is lowered": replace_backward(
         lambda g, p, x: g * (p - 1) * x ** (p - 1)
     ),

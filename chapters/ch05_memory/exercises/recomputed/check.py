@@ -7,7 +7,15 @@ from coursekit.kit import Equals, Holds, never
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import CHUNKS, TRIALS, compare, measure_chunks
-from .truth import KEPT, MOVED, explain, list_found_names, compute_known_values, mistakes, describe_result
+from .truth import (
+    KEPT,
+    MOVED,
+    compute_known_values,
+    describe_result,
+    explain,
+    list_found_names,
+    mistakes,
+)
 
 EXERCISE = WarmExercise(
     "Recomputed",

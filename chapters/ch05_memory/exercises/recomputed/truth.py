@@ -4,7 +4,17 @@ import re
 
 import torch
 
-from .cases import BEFORE, STALE, WEIGHTS, X, compare, gradients_in, plainly, observe_passes, slopes_of
+from .cases import (
+    BEFORE,
+    STALE,
+    WEIGHTS,
+    X,
+    compare,
+    gradients_in,
+    observe_passes,
+    plainly,
+    slopes_of,
+)
 
 
 def compute_known_values(case, place) -> dict:

@@ -19,12 +19,12 @@ from .truth import (
     TOGETHER,
     TWICE,
     UNEVEN,
+    describe_result,
     farthest,
+    is_close_enough,
     is_near_one,
     mistakes,
-    is_close_enough,
     needs_no_fault,
-    describe_result,
 )
 
 EXERCISE = WarmExercise(

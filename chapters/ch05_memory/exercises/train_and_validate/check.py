@@ -5,7 +5,14 @@ from coursekit.kit.results import NO_RETURN
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import LASTS, TRAININGS, measure_trainings, try_training
-from .truth import compute_known_values, no_graph_is_kept, describe_result, what_may_be_left, wrong_gradients, wrong_means
+from .truth import (
+    compute_known_values,
+    describe_result,
+    no_graph_is_kept,
+    what_may_be_left,
+    wrong_gradients,
+    wrong_means,
+)
 
 FINDS_A_BUG = True
 

@@ -32,7 +32,9 @@ def right_norm(trial, place) -> float:
 
 def wrong_norms(trial, place):
     own, n, right = lengths(trial), trial.n, right_norm(trial, place)
-    each = [length(numbers_of([x])) for gradients in make_initial_gradients(trial) for x in gradients]
+    each = [
+        length(numbers_of([x])) for gradients in make_initial_gradients(trial) for x in gradients
+    ]
     everything = [x for gradients in make_initial_gradients(trial) for x in numbers_of(gradients)]
     shards = [make_shards(place, trial.case.args[0]) for place in range(n)]
     weights = [x for of_rank in shards for x in numbers_of(of_rank)]
@@ -73,7 +75,11 @@ def right_gradients(trial, place):
 
 
 def wrong_gradients(trial, place):
-    own, most, norm = make_initial_gradients(trial)[place], trial.case.args[1], right_norm(trial, place)
+    own, most, norm = (
+        make_initial_gradients(trial)[place],
+        trial.case.args[1],
+        right_norm(trial, place),
+    )
     n, length_of_own = trial.n, lengths(trial)[place] or 1.0
     norm = norm or 1.0
     return {
@@ -81,21 +87,28 @@ def wrong_gradients(trial, place):
         "p.grad *= …": own,
         "a gradient that is small enough is scaled up. Clipping only makes gradients smaller: "
         "leave them alone if the norm is not above max_norm": scale_gradients(own, most / norm),
-        "each rank scales by its own norm. All ranks need the same factor, that of the whole norm":
-            scale_gradients(own, min(1.0, most / length_of_own)),
+        "each rank scales by its own norm. All ranks need the same factor, that of the whole "
+        "norm": scale_gradients(own, min(1.0, most / length_of_own)),
         "each shard is scaled by its own norm: small gradients keep their size, and the direction "
-        "changes. One factor for all":
-            [x * min(1.0, most / (length(numbers_of([x])) or 1.0)) for x in own],
+        "changes. One factor for all": [
+            x * min(1.0, most / (length(numbers_of([x])) or 1.0)) for x in own
+        ],
         "the factor is applied twice": scale_gradients(own, min(1.0, most / norm) ** 2),
-        "the gradients are divided by the norm, whatever max_norm is": scale_gradients(own, 1 / norm),
-        "each number is clamped by itself. That changes the direction: multiply all by one factor":
-            [x.clamp(-most, most) for x in own],
-        "the factor has the square of the norm in it: take the root first":
-            scale_gradients(own, min(1.0, most / norm**2)),
-        "the limit is shared out among the ranks. max_norm is for the whole":
-            scale_gradients(own, min(1.0, most / n / norm)),
-        "the factor has the root of max_norm in it": scale_gradients(own, min(1.0, most**0.5 / norm)),
-    }  # fmt: skip
+        "the gradients are divided by the norm, whatever max_norm is": scale_gradients(
+            own, 1 / norm
+        ),
+        "each number is clamped by itself. That changes the direction: multiply all by one "
+        "factor": [x.clamp(-most, most) for x in own],
+        "the factor has the square of the norm in it: take the root first": scale_gradients(
+            own, min(1.0, most / norm**2)
+        ),
+        "the limit is shared out among the ranks. max_norm is for the whole": scale_gradients(
+            own, min(1.0, most / n / norm)
+        ),
+        "the factor has the root of max_norm in it": scale_gradients(
+            own, min(1.0, most**0.5 / norm)
+        ),
+    }
 
 
 def one_number(trial):

@@ -99,14 +99,20 @@ def wrong_starts(trial, place):
     parts = [torch.cat([own] * n)[: len(p)] for own, p in zip(first, Small(0).parameters())]
     return {
         "each rank has made a model of its own, and FSDP2 has put the sharded model together from "
-        "their parts: unlike DDP, it does not broadcast rank 0's weights": train_reference(trial, True)[0],
+        "their parts: unlike DDP, it does not broadcast rank 0's weights": train_reference(
+            trial, True
+        )[0],
         "every rank has rank 0's shard: what was sent was a part of each weight. Send the whole "
         "weights before they are cut": flat(parts),
-        "this is the mean of the ranks' weights; asked are rank 0's":
-            sum(flat(Small(k).parameters()) for k in range(n)) / n,
-        **{f"this is rank {k}'s model; asked is rank 0's": flat(Small(k).parameters())
-           for k in range(1, n)},
-    }  # fmt: skip
+        "this is the mean of the ranks' weights; asked are rank 0's": sum(
+            flat(Small(k).parameters()) for k in range(n)
+        )
+        / n,
+        **{
+            f"this is rank {k}'s model; asked is rank 0's": flat(Small(k).parameters())
+            for k in range(1, n)
+        },
+    }
 
 
 def wrong_weights(trial, place):
@@ -118,21 +124,24 @@ def wrong_weights(trial, place):
         "parts by different factors: the norm of the gradient is that of all shards together"
     )
     return {
-        **{why: train_reference(trial, factor=factor)[1] for why, factor in ((twice, 1 / n), (times, n))},
+        **{
+            why: train_reference(trial, factor=factor)[1]
+            for why, factor in ((twice, 1 / n), (times, n))
+        },
         shards: train_reference(trial, clip=clip_shards)[1],
-        "nothing clears the gradients: each step follows those of all steps before it, too":
-            train_reference(trial, keep=True)[1],
-        "nothing is clipped. Clipping changes gradients, so it comes before the step":
-            train_reference(trial, clip=lambda gradients, limit, n: gradients)[1],
-        "each parameter is clipped by itself; asked is the norm of the whole gradient":
-            train_reference(trial, clip=clip_each)[1],
-        "each number is clipped by itself; asked is the norm of the whole gradient":
-            train_reference(trial, clip=clip_numbers)[1],
-        "the norms of the shards are added up: squares add up, and the root comes last":
-            train_reference(trial, clip=clip_summed_norms)[1],
+        "nothing clears the gradients: each step follows those of all steps before it, "
+        "too": train_reference(trial, keep=True)[1],
+        "nothing is clipped. Clipping changes gradients, so it comes before the "
+        "step": train_reference(trial, clip=lambda gradients, limit, n: gradients)[1],
+        "each parameter is clipped by itself; asked is the norm of the whole "
+        "gradient": train_reference(trial, clip=clip_each)[1],
+        "each number is clipped by itself; asked is the norm of the whole "
+        "gradient": train_reference(trial, clip=clip_numbers)[1],
+        "the norms of the shards are added up: squares add up, and the root comes "
+        "last": train_reference(trial, clip=clip_summed_norms)[1],
         "no step is taken: the weights are those of the start. Was the optimizer made of the "
         "parameters before FSDP2 put others in their place?": [train_reference(trial)[0]] * STEPS,
-    }  # fmt: skip
+    }
 
 
 def need_pair(trial):

@@ -27,7 +27,10 @@ def slopes_of(rank, parameters, step, layers, known=None):
 @cache
 def train(n, optimizer, steps, layers, known=None, **how):
     """The weights in the end."""
-    start, slopes = weights_of(ConditionalLayers(layers)), partial(slopes_of, layers=layers, known=known)
+    start, slopes = (
+        weights_of(ConditionalLayers(layers)),
+        partial(slopes_of, layers=layers, known=known),
+    )
     return dict(zip(start, train_alone(start.values(), slopes, n, steps, optimizer, **how)))
 
 

@@ -130,7 +130,10 @@ class WatchUnits:
         """Raise `Refused` unless all units are reduced, each when it could be."""
         self.backwards += 1
         if why := self.fault():
-            what = f"after {self.when} gradients are ready, expected after {self.find_reduction_times()}"
+            what = (
+                f"after {self.when} gradients are ready, expected after "
+                f"{self.find_reduction_times()}"
+            )
             what = f"units are reduced {what}" if self.order else "no unit is reduced"
             raise Refused(f"{where}: {what}", why)
         self.need_freed()

@@ -47,7 +47,10 @@ def describe_rows(call, value) -> str:
 
 def differs(call, wanted, got) -> str:
     *_, rank, n = call
-    return f"rank {rank} of {n}: it gave {describe_rows(call, got)}; expected {describe_rows(call, wanted)}"
+    return (
+        f"rank {rank} of {n}: it gave {describe_rows(call, got)}; expected "
+        f"{describe_rows(call, wanted)}"
+    )
 
 
 def explain(found, case) -> str:

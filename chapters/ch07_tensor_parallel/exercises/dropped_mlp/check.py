@@ -6,7 +6,15 @@ Masks are read from outside: a feature of `hidden` that is dropped has no gradie
 from coursekit.kit import At, Equals, RankExercise, World, never
 
 from .cases import P, drop, gradients, y
-from .truth import COMMON_MOVED, Y_DIFFERS, common_stream, drops, drops_differently, report_masks, why_again
+from .truth import (
+    COMMON_MOVED,
+    Y_DIFFERS,
+    common_stream,
+    drops,
+    drops_differently,
+    report_masks,
+    why_again,
+)
 
 FINDS_A_BUG = True
 

@@ -8,8 +8,8 @@ from coursekit.kit import GROUP, Equals, Holds, RankExercise, World, never
 from coursekit.kit.results import VIEW
 
 from ..pieces_truth import SAME_CALLS
-from .cases import ONCE, multiply, make_case
-from .truth import NOT_FLAT, gradient_of, positions, compute_own_gradients, report_trial
+from .cases import ONCE, make_case, multiply
+from .truth import NOT_FLAT, compute_own_gradients, gradient_of, positions, report_trial
 
 EXERCISE = RankExercise(
     "OverlappedProduct",

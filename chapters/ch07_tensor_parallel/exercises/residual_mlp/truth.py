@@ -99,25 +99,27 @@ def gradients_of(trial, place):
     } | {
         "the same x and the same norm are on all ranks, so their gradients should be the same, "
         "too. These are not: from step to step the ranks' norms drift apart, and no error tells of "
-        "it. Whose hidden features does this rank's gradient come from?": combine_gradients(own, own),
+        "it. Whose hidden features does this rank's gradient come from?": combine_gradients(
+            own, own
+        ),
         "x's gradient is complete now, that of the norm's own parameters is not: it was taken "
-        "before the ranks' gradients are added up. Where does what is the same on all ranks end?":
-            combine_gradients(whole, own),
+        "before the ranks' gradients are added up. Where does what is the same on all ranks "
+        "end?": combine_gradients(whole, own),
         "the norm's parameters have the whole gradient now, but what goes on through the norm, to "
-        "x and to all blocks before, still comes from this rank's features alone":
-            combine_gradients(own, whole),
+        "x and to all blocks before, still comes from this rank's features "
+        "alone": combine_gradients(own, whole),
         "x has the gradient of the residual alone: what goes through the norm has been detached "
         "from it": wanted | {"x": of.slope},
         RESIDUAL: combine_gradients(whole, whole, residual=n),
         f"{RESIDUAL}. And the norm's parameters still have what comes from this rank's features "
         "alone": combine_gradients(whole, own, residual=n),
         "x's gradient has been summed already behind the norm; a Copy before it sums once more: "
-        "what comes through the norm is n times too large. One of them is enough":
-            combine_gradients(whole, whole, times=n),
-        "x's gradient is n times too large: it has been added up over the ranks twice":
-            combine_gradients(whole, whole, times=n, residual=n),
-        "the ranks' gradients are parts of a sum: they are to be added, not averaged":
-            combine_gradients(whole, whole, factor=1 / n),
+        "what comes through the norm is n times too large. One of them is "
+        "enough": combine_gradients(whole, whole, times=n),
+        "x's gradient is n times too large: it has been added up over the ranks "
+        "twice": combine_gradients(whole, whole, times=n, residual=n),
+        "the ranks' gradients are parts of a sum: they are to be added, not "
+        "averaged": combine_gradients(whole, whole, factor=1 / n),
         **{f"{MIXED} {behind}": mix_gradients(behind) for behind in of.mixed},
         TWICE: combine_gradients(whole, whole, factor=n) | twice,
         SHARE.format("x", PAST): combine_gradients(whole, whole, residual=1 / n),
@@ -125,8 +127,8 @@ def gradients_of(trial, place):
         SHARE.format("bias", "to it"): wanted | {"bias": wanted["bias"] / n},
         ONE_RANK.format("the bias", "to it"): wanted | {"bias": None if place else wanted["bias"]},
         "the bias stands behind the all-reduce, where each rank has all of its gradient already. "
-        "Added up over the ranks, as behind a Copy, it is n times too large":
-            wanted | {"bias": n * wanted["bias"]},
+        "Added up over the ranks, as behind a Copy, it is n times too large": wanted
+        | {"bias": n * wanted["bias"]},
         f"{TWICE}. And what comes through the norm is still that of this rank's hidden features "
         "alone": combine_gradients(own, own, factor=n) | twice,
-    }  # fmt: skip
+    }

@@ -7,7 +7,7 @@ from coursekit.kit import RankExercise, complains
 from coursekit.kit.single_rank import Alone, run_alone
 
 from .cases import LAYERS, LISTS, STAGES, TOO_FEW, large_list, random_lists, share_out
-from .truth import SECONDS, complaints, report_cut, explain_timeout
+from .truth import SECONDS, complaints, explain_timeout, report_cut
 
 EXERCISE = RankExercise(
     "balance",

@@ -25,6 +25,8 @@ def list_valid_sizes(seconds_of, samples) -> list[int]:
     return [size for size in seconds_of if samples % size == 0]
 
 
-@tabled(lambda: [(*call, size) for call in BATCHES.values() for size in list_valid_sizes(*call[:2])])
+@tabled(
+    lambda: [(*call, size) for call in BATCHES.values() for size in list_valid_sizes(*call[:2])]
+)
 def step_seconds(seconds_of, samples, stages, size) -> float:
     return slots_of(stages, samples // size) * seconds_of[size]

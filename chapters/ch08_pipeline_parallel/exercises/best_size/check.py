@@ -13,7 +13,9 @@ def format_step(call, size) -> str:
 
 
 def differs(call, wanted, got) -> str:
-    return f"expected {wanted}{format_step(call, wanted)}, got {got:g}{format_step(call, got)}\n{call}"
+    return (
+        f"expected {wanted}{format_step(call, wanted)}, got {got:g}{format_step(call, got)}\n{call}"
+    )
 
 
 EXERCISE = Formula(

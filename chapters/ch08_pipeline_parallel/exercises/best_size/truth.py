@@ -5,7 +5,10 @@ from .cases import list_valid_sizes, step_seconds
 
 def best(seconds_of, samples, stages) -> int:
     """Of the sizes that are allowed, by trying all of them."""
-    times = {s: step_seconds(seconds_of, samples, stages, s) for s in list_valid_sizes(seconds_of, samples)}
+    times = {
+        s: step_seconds(seconds_of, samples, stages, s)
+        for s in list_valid_sizes(seconds_of, samples)
+    }
     return min(times, key=times.get)
 
 

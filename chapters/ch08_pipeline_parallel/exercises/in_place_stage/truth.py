@@ -3,7 +3,7 @@
 import torch
 
 from ..versions import LR, SCRIPTS, actions_of, input_of, loss_of, slope_of
-from ..versions_truth import replay_script, output_of, weights_of
+from ..versions_truth import output_of, replay_script, weights_of
 
 KEPT = (
     "the numbers are right, but old versions stay in self.weights, all of them, for ever. It has "

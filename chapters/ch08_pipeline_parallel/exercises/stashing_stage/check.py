@@ -6,7 +6,14 @@ A stage is driven by hand first; then three of them work as a pipeline that neve
 from coursekit.kit import RankExercise
 
 from ..unflushed import try_stage
-from ..unflushed_truth import COPIES, STAGE_WAS_RIGHT, cases_with, facts_with, names_found, report_delays
+from ..unflushed_truth import (
+    COPIES,
+    STAGE_WAS_RIGHT,
+    cases_with,
+    facts_with,
+    names_found,
+    report_delays,
+)
 from .truth import BY_NAMES, KEEP_NEXT, mistakes, why_no_key
 
 EXERCISE = RankExercise(

@@ -8,7 +8,7 @@ from pedagogy_lib.schedules.timelines import LABELS
 
 from ..actions import Action
 from ..actions_truth import format_row
-from ..generators import restore_action, need_action, offence, format_case
+from ..generators import format_case, need_action, offence, restore_action
 from .cases import first_turn, rows_of_lab
 from .truth import MISTAKES, right
 

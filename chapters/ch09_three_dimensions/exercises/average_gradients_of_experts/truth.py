@@ -24,8 +24,9 @@ def mistakes(trial, place):
     return {
         "an expert's gradient is divided by the number of its copies. But all ranks of its group "
         "have sent tokens to it, and their gradients are in it already, as a sum: the mean over "
-        "all samples is that sum, divided by all ranks":
-            sum_over_axes(trial, place, ("edp", sizes["edp"]), others),
+        "all samples is that sum, divided by all ranks": sum_over_axes(
+            trial, place, ("edp", sizes["edp"]), others
+        ),
         "experts are added up over all ranks. Along ep the ranks have different experts, whose "
         "gradients do not belong together": sum_over_axes(trial, place, (all_axes, n), others),
         "experts are added up along ep. There, ranks have different experts; the copies of one "
@@ -34,15 +35,19 @@ def mistakes(trial, place):
         "their own": sum_over_axes(trial, place, ("edp", n), ("edp", sizes["edp"])),
         "what is on every rank is added up over its edp group alone: all ranks have samples of "
         "their own": sum_over_axes(trial, place, ("edp", n), ("edp", n)),
-        "an expert's gradient is a sum over its copies, and is not divided":
-            sum_over_axes(trial, place, ("edp", 1), others),
-        "nothing is divided: these are sums": sum_over_axes(trial, place, ("edp", 1), (all_axes, 1)),
-        "an expert's gradient is divided, but not added up over its copies":
-            sum_over_axes(trial, place, ((), n), others),
+        "an expert's gradient is a sum over its copies, and is not divided": sum_over_axes(
+            trial, place, ("edp", 1), others
+        ),
+        "nothing is divided: these are sums": sum_over_axes(
+            trial, place, ("edp", 1), (all_axes, 1)
+        ),
+        "an expert's gradient is divided, but not added up over its copies": sum_over_axes(
+            trial, place, ((), n), others
+        ),
         "gradients are as they were": sum_over_axes(trial, place, ((), 1), ((), 1)),
         "an expert's gradient is divided by the ranks of its group along ep: in its sum are all "
         "ranks": sum_over_axes(trial, place, ("edp", sizes["ep"]), others),
-    }  # fmt: skip
+    }
 
 
 def faults(trial):

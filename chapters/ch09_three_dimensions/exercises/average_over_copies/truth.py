@@ -34,17 +34,23 @@ def mistakes(trial, place):
     }
     return {
         "this is the sum over the copies. Each has the mean over its own samples, so the mean over "
-        "all samples is the mean of these: divide by the number of copies": average_over_ranks(case, ranks, 1),
+        "all samples is the mean of these: divide by the number of copies": average_over_ranks(
+            case, ranks, 1
+        ),
         "this is divided by the number of all ranks. Only the copies of this rank's part are in "
-        "the sum: there are mesh.sizes[\"dp\"] of them": average_over_ranks(case, ranks, trial.n),
-        "this rank's gradients are as they were: nobody has averaged them": average_over_ranks(case, [place], 1),
-        "these are divided, but not added up over the copies": average_over_ranks(case, [place], len(ranks)),
+        'the sum: there are mesh.sizes["dp"] of them': average_over_ranks(case, ranks, trial.n),
+        "this rank's gradients are as they were: nobody has averaged them": average_over_ranks(
+            case, [place], 1
+        ),
+        "these are divided, but not added up over the copies": average_over_ranks(
+            case, [place], len(ranks)
+        ),
         "all ranks of the world are in this mean. Other ranks have other parameters: only those of "
-        "mesh[\"dp\"] have the same ones": average_over_ranks(case, range(trial.n), trial.n),
+        'mesh["dp"] have the same ones': average_over_ranks(case, range(trial.n), trial.n),
         "all ranks of the world are in this sum. Other ranks have other parameters: only those of "
-        "mesh[\"dp\"] have the same ones": average_over_ranks(case, range(trial.n), len(ranks)),
+        'mesh["dp"] have the same ones': average_over_ranks(case, range(trial.n), len(ranks)),
         **others,
-    }  # fmt: skip
+    }
 
 
 def check_single_message(trial):

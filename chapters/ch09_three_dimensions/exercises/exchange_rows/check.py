@@ -4,7 +4,7 @@ from coursekit.kit import GROUP, At, RankExercise, World, complains, never
 from coursekit.kit.forward_backward import ALL_KNOWN, NOT_CONSTANT, right, which_gradients
 
 from .cases import TWICE, exchange
-from .truth import HANG, OTHER_LENGTHS, backward, calls_are_few, forward, describe_success
+from .truth import HANG, OTHER_LENGTHS, backward, calls_are_few, describe_success, forward
 
 EXERCISE = RankExercise(
     "Exchange",

@@ -13,7 +13,9 @@ def squares(at, names) -> float:
     return sum(g.pow(2).sum().item() for g in gradients if g is not None)
 
 
-def sum_squares(sizes, few, tied_twice=False, whole_once=True, pp=None, tp=None, of_whole=1.0) -> float:
+def sum_squares(
+    sizes, few, tied_twice=False, whole_once=True, pp=None, tp=None, of_whole=1.0
+) -> float:
     """The sum of squares over one copy of the model; pp, tp: of this place alone.
 
     of_whole  by what those of parameters that are cut nowhere are multiplied

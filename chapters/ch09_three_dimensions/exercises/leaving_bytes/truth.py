@@ -31,7 +31,9 @@ def truth(sizes, per_machine, sent):
 
 
 def but(counts=differ, pairs=links):
-    return lambda sizes, per_machine, sent: sum_machine_bytes(sizes, per_machine, sent, counts, pairs)
+    return lambda sizes, per_machine, sent: sum_machine_bytes(
+        sizes, per_machine, sent, counts, pairs
+    )
 
 
 def first_axis_alone(sizes, per_machine, sent):

@@ -77,13 +77,22 @@ def scale_bias(bias, loads, rate):
 
 
 MISTAKES = [
-    ("an expert that had too much becomes even more attractive: its bias has to go down",
-     wrong_sign),
-    ("the bias moves by `rate`, however large the difference is: only its sign counts",
-     step_by_excess),
-    ("the bias moves by `rate`, however large the share is: only the sign counts", step_by_load_share),
-    ("the bias moves by `rate`, however large the difference is: only its sign counts",
-     step_by_relative_excess),
+    (
+        "an expert that had too much becomes even more attractive: its bias has to go down",
+        wrong_sign,
+    ),
+    (
+        "the bias moves by `rate`, however large the difference is: only its sign counts",
+        step_by_excess,
+    ),
+    (
+        "the bias moves by `rate`, however large the share is: only the sign counts",
+        step_by_load_share,
+    ),
+    (
+        "the bias moves by `rate`, however large the difference is: only its sign counts",
+        step_by_relative_excess,
+    ),
     ("loads are compared with their mean, not with their median", compare_with_median),
     ("the mean need not be a whole number", whole_mean),
     ("the mean need not be a whole number", round_mean),
@@ -92,7 +101,6 @@ MISTAKES = [
     ("the bias moves from where it was: it adds up over the steps", anew),
     ("experts that had less than the mean go up as well", only_down),
     ("experts that had more than the mean go down as well", only_up),
-    ("all experts move that had more or less than the mean, not the extreme ones alone",
-     extremes),
+    ("all experts move that had more or less than the mean, not the extreme ones alone", extremes),
     ("`rate` is subtracted from the bias; it is no share of it", scale_bias),
-]  # fmt: skip
+]

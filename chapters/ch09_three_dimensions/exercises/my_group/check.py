@@ -3,7 +3,7 @@
 from coursekit.kit import At, RankExercise, World, complains
 
 from .cases import COLUMNS, ROWS, make_and_sum
-from .truth import ALL_OF_THEM, IN_ORDER, faults, describe_success
+from .truth import ALL_OF_THEM, IN_ORDER, describe_success, faults
 
 FINDS_A_BUG = True
 

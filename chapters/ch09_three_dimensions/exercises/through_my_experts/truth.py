@@ -5,7 +5,7 @@ import torch
 from coursekit.kit.results import NOT_ITS_OWN
 from pedagogy_lib.basics.closeness import close
 
-from .cases import Mlps, gradients_of, rows_of, make_loss
+from .cases import Mlps, gradients_of, make_loss, rows_of
 
 CUT_OFF = (
     "what came back has no history that leads to the rows, and to the exchange behind them. On "

@@ -3,7 +3,7 @@
 from coursekit.protocol import Exercise, Wrong
 
 from .cases import AGAIN, DEVICES, LAYERS, POINTED, RANDOM, StageTrial
-from .truth import IMPOSSIBLE, read_plan, need_large, need_refusal, random_cases, why_slow
+from .truth import IMPOSSIBLE, need_large, need_refusal, random_cases, read_plan, why_slow
 
 
 def examine(answer):

@@ -110,7 +110,9 @@ def why_slow(tried) -> str:
         return told
     if all(one.seconds_of(one.plan) == search_without_limits(one) for one in tried):
         return NOT_OF_THE_BEST
-    if all(one.seconds_of(one.plan) == search_without_limits(one.reverse_layers()) for one in tried):
+    if all(
+        one.seconds_of(one.plan) == search_without_limits(one.reverse_layers()) for one in tried
+    ):
         return NOT_BEFORE_THE_BEST
     for sentence, pick in LENGTHS.items():
         if all(len(one.plan) == pick(map(len, one.every)) for one in tried):

@@ -64,9 +64,15 @@ def compare_both_changes(judge, engine, names, factor):
 
 
 def only_if_both(judge, engine, names, factor):
-    return [name for name in names
-            if judge(engine) not in [judge(change_engine(engine, **{name: getattr(engine, name) * step}))
-                                     for step in (1 / factor, factor)]]  # fmt: skip
+    return [
+        name
+        for name in names
+        if judge(engine)
+        not in [
+            judge(change_engine(engine, **{name: getattr(engine, name) * step}))
+            for step in (1 / factor, factor)
+        ]
+    ]
 
 
 def is_disagreement(judge, engine, names, factor):
@@ -92,9 +98,15 @@ def sort_by_field(judge, engine, names, factor):
 
 
 def some_word_stays(judge, engine, names, factor):
-    return [name for name in names
-            if judge(engine) in [judge(change_engine(engine, **{name: getattr(engine, name) * step}))
-                                 for step in (1 / factor, factor)]]  # fmt: skip
+    return [
+        name
+        for name in names
+        if judge(engine)
+        in [
+            judge(change_engine(engine, **{name: getattr(engine, name) * step}))
+            for step in (1 / factor, factor)
+        ]
+    ]
 
 
 def is_no_agreement(judge, engine, names, factor):
@@ -105,9 +117,14 @@ def is_no_agreement(judge, engine, names, factor):
 
 def compare_identity(judge, engine, names, factor):
     as_it_is = judge(engine)
-    return [name for name in names
-            if any(judge(change_engine(engine, **{name: getattr(engine, name) * step})) is not as_it_is
-                   for step in (1 / factor, factor))]  # fmt: skip
+    return [
+        name
+        for name in names
+        if any(
+            judge(change_engine(engine, **{name: getattr(engine, name) * step})) is not as_it_is
+            for step in (1 / factor, factor)
+        )
+    ]
 
 
 def stable(judge, engine, names, factor):

@@ -31,7 +31,9 @@ def search_without_divisors(fits):
 
 truth = largest(lambda size, left, a, stages, samples: a * kept(size, stages, samples) <= left)
 
-any_size = search_without_divisors(lambda size, left, a, stages, samples: a * min(stages * size, samples) <= left)
+any_size = search_without_divisors(
+    lambda size, left, a, stages, samples: a * min(stages * size, samples) <= left
+)
 
 any_size_kept = search_without_divisors(
     lambda size, left, a, stages, samples: a * kept(size, stages, samples) <= left

@@ -10,11 +10,11 @@ from coursekit.protocol import Exercise
 from .truth import (
     SOLVED,
     TRIED,
-    read_equations,
     need_all_choices,
     need_all_edges,
     need_nothing_else,
     need_the_cheapest,
+    read_equations,
 )
 
 

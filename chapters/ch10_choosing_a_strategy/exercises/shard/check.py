@@ -6,7 +6,7 @@ The truth is one process that follows the mean of the losses of all ranks.
 from coursekit.kit import At, Equals, RankExercise, World
 from coursekit.kit.results import EXIT
 
-from .cases import alone, copy_index, copies_of, losses, try_shard
+from .cases import alone, copies_of, copy_index, losses, try_shard
 from .truth import mistakes_in_losses, need_optimizer, need_share, need_units
 
 FINDS_A_BUG = True

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 
 from coursekit.kit import Wrong
 
-from .cases import BLOCKS, STEPS, Small, alone, copy_index, batch_of, copies_of, make_optimizer
+from .cases import BLOCKS, STEPS, Small, alone, batch_of, copies_of, copy_index, make_optimizer
 
 
 def average_blocks_only(copies) -> list:

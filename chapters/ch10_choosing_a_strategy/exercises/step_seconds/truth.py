@@ -50,7 +50,9 @@ MISTAKES = [
     ),
     (
         "`hidden` is a share, from 0 to 1, and not a number of seconds.",
-        lambda layer, layers, stages, m, a, h: replace_terms()(layer, layers, stages, m, 0, 0) + a - h,
+        lambda layer, layers, stages, m, a, h: (
+            replace_terms()(layer, layers, stages, m, 0, 0) + a - h
+        ),
     ),
     (
         "`hidden` is a share, from 0 to 1, and not a number of seconds.",
@@ -69,7 +71,9 @@ MISTAKES = [
     ),
     (
         "`hidden` is a share of the all-reduce. The turns of the pipeline count whole.",
-        lambda layer, layers, stages, m, a, h: replace_terms()(layer, layers, stages, m, a, 0) * (1 - h),
+        lambda layer, layers, stages, m, a, h: (
+            replace_terms()(layer, layers, stages, m, a, 0) * (1 - h)
+        ),
     ),
     (
         "this waits for an all-reduce in each turn. Gradients are summed once, at the end.",
@@ -105,7 +109,9 @@ MISTAKES = [
     ),
     (
         "the all-reduce takes `all_reduce` seconds in all, not for each stage.",
-        lambda layer, layers, stages, m, a, h: replace_terms()(layer, layers, stages, m, stages * a, h),
+        lambda layer, layers, stages, m, a, h: replace_terms()(
+            layer, layers, stages, m, stages * a, h
+        ),
     ),
     (
         "the layer's seconds are those of forward and backward together. This counts them twice.",

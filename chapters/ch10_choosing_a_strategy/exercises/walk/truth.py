@@ -34,7 +34,9 @@ def first_that_fits(answers, memory):
 
 
 def truth(parameters, layers, memory, gpus, machine=8):
-    answers = list_dp_plans(parameters, layers, gpus) + list_tp_plans(parameters, layers, gpus, machine)
+    answers = list_dp_plans(parameters, layers, gpus) + list_tp_plans(
+        parameters, layers, gpus, machine
+    )
     return first_that_fits(answers, memory)
 
 
@@ -42,7 +44,10 @@ def but(change):
     """The truth with other answers: `change` gets them, the arguments, and returns a list."""
 
     def mistaken(parameters, layers, memory, gpus, machine=8):
-        alone, more = list_dp_plans(parameters, layers, gpus), list_tp_plans(parameters, layers, gpus, machine)
+        alone, more = (
+            list_dp_plans(parameters, layers, gpus),
+            list_tp_plans(parameters, layers, gpus, machine),
+        )
         answers = change(alone, more, parameters, layers, gpus, machine)
         return first_that_fits(answers, memory)
 
@@ -160,7 +165,9 @@ def strictly(*zeros):
     """What fits exactly does not, in the answers with these stages of ZeRO."""
 
     def mistaken(parameters, layers, memory, gpus, machine=8):
-        answers = list_dp_plans(parameters, layers, gpus) + list_tp_plans(parameters, layers, gpus, machine)
+        answers = list_dp_plans(parameters, layers, gpus) + list_tp_plans(
+            parameters, layers, gpus, machine
+        )
         return first_that_fits(
             [(plan, nbytes + 1e-6 * (plan["zero"] in zeros)) for plan, nbytes in answers], memory
         )

@@ -4,7 +4,7 @@ from coursekit.labs import find_lab
 from coursekit.protocol import Exercise
 from coursekit.remote_answer import call_next_to_answer
 
-from .campaigns import KILLS, run_campaign, losses_alone
+from .campaigns import KILLS, losses_alone, run_campaign
 from .truth import Case
 
 

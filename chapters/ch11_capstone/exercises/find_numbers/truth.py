@@ -123,47 +123,58 @@ def truncate_to_first_length(files, wanted):
 
 truth = describe_outcome(look_up)
 
-MISTAKES = [(why, describe_outcome(function)) for why, function in {
-    "these are the first numbers of the files, one file after another. Only the addresses say "
-    "which number is which: the files may come in any order": one_after_another,
-    "an address is no place in the files: ranks that were cut by columns have saved every "
-    "second number. Each number's address stands beside it": index_by_place,
-    "the address 0 is padding: what is saved there means nothing, and what is wanted there "
-    "is 0": lambda files, wanted: read_through_whole(files, wanted, copy_numbers, padding=False),
-    "a wanted address is in no file, and it got some number all the same. So a training would "
-    "go on from a checkpoint without this weight, and nobody would notice: raise ValueError":
-        lambda files, wanted: read_through_whole(files, wanted, copy_numbers, missing=False),
-    "an address in several files is a copy: all have the same number there, and it is taken "
-    "once. It is no part of a sum": lambda files, wanted: read_through_whole(files, wanted, add_numbers),
-    "an address in several files is a copy, and here its copies are added up. It is no part of "
-    "a sum": lambda files, wanted: fill_by_file(files, wanted, add_each_file),
-    "these numbers are in ascending order of their addresses, and not in the order of "
-    "`wanted`": sort_wanted,
-    "an address may be wanted several times: then its number comes as often": each_once,
-    "padding was left out: a shard with padding needs a number for each of its places":
-        skip_padding,
-    "nobody has saved padding here, and nobody needs to: at the address 0 it is always 0":
-        padding_has_to_be_there,
-    "this looks into the first file alone: what a rank wants may lie in any of them":
-        read_first_file,
-    "a missing number was left out, so all that follow it move to another place: raise "
-    "ValueError": skips_missing,
-    "torch.zeros makes float32. Numbers that were saved in another dtype keep it":
-        lambda files, wanted: read_through_whole(files, wanted, copy_numbers, dtype=torch.float32),
-    "a tensor made of Python's numbers is of float32. Numbers that were saved in another "
-    "dtype keep it": lambda files, wanted: look_up(files, wanted).float(),
-    "these are float64, whatever was saved. Numbers keep the dtype of the files":
-        lambda files, wanted: look_up(files, wanted).double(),
-    "a number may be 0, such as the average of gradients that were all 0. So 0 does not say "
-    "that no file has it": detect_missing_by_value(0),
-    "a number may be negative. So no number says by itself that no file has it":
-        detect_missing_by_value(-10),
-    "a number may be negative: then the largest of it and a 0 in the table is 0": lambda
-        files, wanted: read_through_whole(files, wanted, largest),
-    "an address is a whole number: in bfloat16, which rounds all above 256, two addresses "
-    "become one": both_rounded,
-    "addresses are whole numbers, and bfloat16 rounds all above 256: then 257 is not found":
-        round_addresses,
-    "this looks at as many numbers of each file as the first one has. A file has a length of "
-    "its own": truncate_to_first_length,
-}.items()]  # fmt: skip
+MISTAKES = [
+    (why, describe_outcome(function))
+    for why, function in {
+        "these are the first numbers of the files, one file after another. Only the addresses say "
+        "which number is which: the files may come in any order": one_after_another,
+        "an address is no place in the files: ranks that were cut by columns have saved every "
+        "second number. Each number's address stands beside it": index_by_place,
+        "the address 0 is padding: what is saved there means nothing, and what is wanted there "
+        "is 0": lambda files, wanted: read_through_whole(
+            files, wanted, copy_numbers, padding=False
+        ),
+        "a wanted address is in no file, and it got some number all the same. So a training would "
+        "go on from a checkpoint without this weight, and nobody would notice: raise "
+        "ValueError": lambda files, wanted: read_through_whole(
+            files, wanted, copy_numbers, missing=False
+        ),
+        "an address in several files is a copy: all have the same number there, and it is taken "
+        "once. It is no part of a sum": lambda files, wanted: read_through_whole(
+            files, wanted, add_numbers
+        ),
+        "an address in several files is a copy, and here its copies are added up. It is no part of "
+        "a sum": lambda files, wanted: fill_by_file(files, wanted, add_each_file),
+        "these numbers are in ascending order of their addresses, and not in the order of "
+        "`wanted`": sort_wanted,
+        "an address may be wanted several times: then its number comes as often": each_once,
+        "padding was left out: a shard with padding needs a number for each of its "
+        "places": skip_padding,
+        "nobody has saved padding here, and nobody needs to: at the address 0 it is always "
+        "0": padding_has_to_be_there,
+        "this looks into the first file alone: what a rank wants may lie in any of "
+        "them": read_first_file,
+        "a missing number was left out, so all that follow it move to another place: raise "
+        "ValueError": skips_missing,
+        "torch.zeros makes float32. Numbers that were saved in another dtype keep "
+        "it": lambda files, wanted: read_through_whole(
+            files, wanted, copy_numbers, dtype=torch.float32
+        ),
+        "a tensor made of Python's numbers is of float32. Numbers that were saved in another "
+        "dtype keep it": lambda files, wanted: look_up(files, wanted).float(),
+        "these are float64, whatever was saved. Numbers keep the dtype of the "
+        "files": lambda files, wanted: look_up(files, wanted).double(),
+        "a number may be 0, such as the average of gradients that were all 0. So 0 does not say "
+        "that no file has it": detect_missing_by_value(0),
+        "a number may be negative. So no number says by itself that no file has "
+        "it": detect_missing_by_value(-10),
+        "a number may be negative: then the largest of it and a 0 in the table is "
+        "0": lambda files, wanted: read_through_whole(files, wanted, largest),
+        "an address is a whole number: in bfloat16, which rounds all above 256, two addresses "
+        "become one": both_rounded,
+        "addresses are whole numbers, and bfloat16 rounds all above 256: then 257 is not "
+        "found": round_addresses,
+        "this looks at as many numbers of each file as the first one has. A file has a length of "
+        "its own": truncate_to_first_length,
+    }.items()
+]

@@ -4,7 +4,16 @@ from coursekit.labs import find_lab
 from coursekit.protocol import Exercise
 
 from .cases import TRIES
-from .truth import megabytes, need, describe_card_traffic, race_recipes, recipe_of, settings_of, too_full, too_slow
+from .truth import (
+    describe_card_traffic,
+    megabytes,
+    need,
+    race_recipes,
+    recipe_of,
+    settings_of,
+    too_full,
+    too_slow,
+)
 
 
 def examine(answer):

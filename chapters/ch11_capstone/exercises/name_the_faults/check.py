@@ -7,7 +7,7 @@ from coursekit.protocol import Exercise, Wrong
 from pedagogy_lib.basics.units import brief
 
 from .cases import A_SEED, OTHER_SEEDS, SHAPE
-from .truth import need, need_sheets, explain_wrong_names
+from .truth import explain_wrong_names, need, need_sheets
 
 
 def examine(answer):

@@ -54,4 +54,7 @@ def explain_wrong_names(named, sheets) -> tuple[str, str]:
 def reason(letter, name, fault) -> str:
     """What the sheet would show with the named fault, and what it does show."""
     evidence, would, does = difference(name, fault)
-    return f"{letter}: with “{name}”, {describe_evidence(evidence, would)}. Here {describe_evidence(evidence, does)}."
+    return (
+        f"{letter}: with “{name}”, {describe_evidence(evidence, would)}. Here "
+        f"{describe_evidence(evidence, does)}."
+    )
