@@ -49,7 +49,7 @@ def gather_then_multiply(piece: Tensor, weight: Tensor) -> Tensor:
     pieces = [piece]
     for _ in range(dist.get_world_size() - 1):
         pieces.append(pass_on(pieces[-1])())
-    return in_order(pieces) @ weight
+    return order_by_rank(pieces) @ weight
 
 
 def multiply_while_gathering(piece: Tensor, weight: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ def multiply_while_gathering(piece: Tensor, weight: Tensor) -> Tensor:
         arrived = pass_on(piece) if step < n - 1 else None
         products.append(piece @ weight)
         piece = arrived() if arrived else piece
-    return in_order(products)
+    return order_by_rank(products)
 
 
 def pass_on(piece: Tensor):
@@ -85,7 +85,7 @@ def pass_on(piece: Tensor):
     return wait
 
 
-def in_order(found) -> Tensor:
+def order_by_rank(found) -> Tensor:
     """What came round the ring, rank 0's first: at first one's own, then the rank's before."""
     rank, n = dist.get_rank(), dist.get_world_size()
     return torch.cat([found[(rank - k) % n] for k in range(n)])

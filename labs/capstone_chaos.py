@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-from capstone import SETTING, Engine, Recipe, forget, in_words, losses_alone, whole_model
+from capstone import SETTING, Engine, Recipe, describe_recipe, forget, losses_alone, whole_model
 from capstone_state import addresses_of, load_state, newest_steps, save_state
 from folder_store import FolderStore
 from keep_training import Crew, common_folder, talking, train
@@ -291,7 +291,7 @@ def main(steps=30):
         alone = losses_alone(setting, [draw_batch(text, 8, k, 32) for k in range(steps)])
         gap = max(abs(alone[step - 1] - loss) for step, (loss, _) in counts.items())
         happened = ", ".join(what for what, *_ in events) or "nothing"
-        print(f"{in_words(recipes[run.world_size])}; happened: {happened}")
+        print(f"{describe_recipe(recipes[run.world_size])}; happened: {happened}")
         print(f"{len(counts)} steps; losses as of one process, to {gap:.0e}")
 
 

@@ -210,7 +210,7 @@ def sit_exam(keep_going, plan, place, disk, data=None, steps=STEPS):
     return training.steps, parameters_to_vector(training.model.parameters()).detach()
 
 
-class Happened(NamedTuple):
+class ChaosEvent(NamedTuple):
     """What, on which rank, in which step, and when, on the clock `time.perf_counter()`."""
 
     what: str
@@ -219,10 +219,10 @@ class Happened(NamedTuple):
     at: float
 
 
-def events_of(place) -> list[Happened]:
+def events_of(place) -> list[ChaosEvent]:
     """What has happened, in order."""
     told = told_in(place, "events")
-    return [Happened(what, int(rank), int(step), float(at)) for what, rank, step, at in told]
+    return [ChaosEvent(what, int(rank), int(step), float(at)) for what, rank, step, at in told]
 
 
 def steps_of(place) -> dict[tuple[int, int], list[tuple[int, float]]]:

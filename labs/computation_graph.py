@@ -99,7 +99,7 @@ def draw_graph(stage, values, gradients, before=None, title="") -> Picture:
     axes.text(61, 1, f"{stage}: {STAGES[stage]}", color=INK, va="center", fontsize=10)
     bare(axes, (-1, 144), (-4, 55))
     axes.set_title(title or stage)
-    return Picture(figure, told(stage, values, gradients, title))
+    return Picture(figure, describe_graph(stage, values, gradients, title))
 
 
 def draw_edge(axes, start, end, derivative, stage, values):
@@ -228,7 +228,7 @@ def four_decimals(value) -> str:
     return "None" if value is None else with_minus(f"{value:.4f}")
 
 
-def told(stage, values, gradients, title) -> str:
+def describe_graph(stage, values, gradients, title) -> str:
     shown = ", ".join(f"{name} {four_decimals(value)}" for name, value in values.items())
     slopes = ", ".join(f"{name} {four_decimals(gradients.get(name))}" for name in PARAMETERS)
     return f"{title or stage}. Values: {shown}. Gradients: {slopes}."

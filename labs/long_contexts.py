@@ -180,7 +180,7 @@ class Swap(torch.autograd.Function):
 HEADS, PLACES = 1, 2  # dimensions
 
 
-def by_heads(q, k, v, places, group=None) -> Tensor:
+def attend_by_heads(q, k, v, places, group=None) -> Tensor:
     """Ulysses: all places of some heads on each rank, while attention computes.
 
     Raises  ValueError if the ranks do not divide the heads
@@ -197,7 +197,7 @@ def by_heads(q, k, v, places, group=None) -> Tensor:
 # ---- With all keys --------------------------------------------------------------------------
 
 
-class Gathered(torch.autograd.Function):
+class AllGather(torch.autograd.Function):
     """The pieces of all ranks, one after another; backward, each rank gets its piece's sum."""
 
     @staticmethod
@@ -215,16 +215,16 @@ class Gathered(torch.autograd.Function):
         return total.chunk(n, PLACES)[rank], None
 
 
-def with_all_keys(q, k, v, places, group=None) -> Tensor:
+def attend_to_all_keys(q, k, v, places, group=None) -> Tensor:
     """Every rank gathers all keys and values, and computes its queries' scores with all of them."""
-    k, v = Gathered.apply(k, group), Gathered.apply(v, group)
+    k, v = AllGather.apply(k, group), AllGather.apply(v, group)
     mine = places[dist.get_rank(group)].to(q.device)
     sees = torch.cat(places).to(q.device) <= mine.unsqueeze(-1)
     scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
     return scores.masked_fill(~sees, float("-inf")).softmax(-1) @ v
 
 
-WAYS = {"ring": RingAttention.apply, "by heads": by_heads, "all keys": with_all_keys}
+WAYS = {"ring": RingAttention.apply, "by heads": attend_by_heads, "all keys": attend_to_all_keys}
 
 
 # ---- In a model -----------------------------------------------------------------------------

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 from advice import ALONE, NAMES, Contest, fastest, shape_of
 from cost_model import FULL, NONE, Job, Plan, memory, states
-from cost_seconds import along_dp, layer_seconds, seconds
+from cost_seconds import dp_seconds, layer_seconds, seconds
 from how_often import cost
 from model_shapes import MODELS, gpu_named
-from planner import Planned, in_words
+from planner import PlanSearch, describe_plan
 
 # ---- Offload --------------------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ def offloaded(contest: Contest, link, host, zero=2) -> tuple:
     """
     engine = replace(contest.job.engine, optimizer_bytes=0.0, updating=0.0)
     job = replace(contest.job, engine=engine)
-    planned = Planned(job, contest.count)
+    planned = PlanSearch(job, contest.count)
     plans = planned.possible
     these = planned.fits & (plans.tp == 1) & (plans.pp == 1) & (plans.cp == 1)
     of = np.where(these & (plans.zero == zero), planned.seconds["total"], np.inf)
@@ -132,7 +132,7 @@ def accumulating(job: Job, plan: Plan, counts) -> list[tuple[float, float]]:
     found = []
     for m in counts:
         one = replace(job, batch=plan.dp * plan.micro_batch * m)
-        once = float(along_dp(one, plan))
+        once = float(dp_seconds(one, plan))
         found.append((m * once, once))
     return found
 
@@ -267,7 +267,9 @@ def main():
     choice, waits = offloaded(contest, link=8e9, host=153.6e9)
     print(f"7B on 8 V100, offloaded: {choice.seconds['total']:.1f} s a step;",
           ", ".join(f"{what} {time:.2f} s" for what, time in waits.items()))  # fmt: skip
-    print(f"without offload: {in_words(contest.choice().plan)}, {fastest(contest.seconds()):.1f} s")
+    print(
+        f"without offload: {describe_plan(contest.choice().plan)}, {fastest(contest.seconds()):.1f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from language_model import Transformer, draw_batch, mean_loss, standard_library
 from memory import MixedPrecision
 from simple_ddp import share_of_rank
 from zero import STAGES, whole
-from zero_on_disk import kept_for, make_state, show_shards
+from zero_on_disk import collect_optimizer_state, make_state, show_shards
 
 # ---- Which part is where --------------------------------------------------------------------
 
@@ -44,7 +44,10 @@ def shards_of(engine) -> dict[str, torch.Tensor]:
     """What this rank keeps of each unit, with its padding."""
     found = {}
     for number, unit in enumerate(engine.units.values()):
-        kept = {"shard": unit.shard.detach(), **kept_for(engine.optimizer, unit.shard)}
+        kept = {
+            "shard": unit.shard.detach(),
+            **collect_optimizer_state(engine.optimizer, unit.shard),
+        }
         found |= {f"{number}.{name}": x for name, x in kept.items()}
     return found
 

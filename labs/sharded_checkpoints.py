@@ -270,7 +270,7 @@ def save_laid_out(model, optimizer, folder):
     """Each rank writes what it has; a list of all parts is written last."""
     import torch.distributed.checkpoint as dcp
 
-    dcp.save(laid_out_state(model, optimizer), checkpoint_id=str(folder))
+    dcp.save(collect_state(model, optimizer), checkpoint_id=str(folder))
 
 
 def load_laid_out(model, optimizer, folder):
@@ -278,14 +278,14 @@ def load_laid_out(model, optimizer, folder):
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.state_dict import set_state_dict
 
-    state = laid_out_state(model, optimizer)  # says who wants what
+    state = collect_state(model, optimizer)  # says who wants what
     dcp.load(state, checkpoint_id=str(folder))
     set_state_dict(
         model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
     )
 
 
-def laid_out_state(model, optimizer) -> dict:
+def collect_state(model, optimizer) -> dict:
     from torch.distributed.checkpoint.state_dict import get_state_dict
 
     return dict(zip(("model", "optimizer"), get_state_dict(model, optimizer)))

@@ -73,7 +73,9 @@ def plot_storages(moments, title="") -> Picture:
         left = NAMES + panel * number
         axes.text(left, 0.55, when, va="center", fontsize=9.5, weight="bold")
         draw_moment(axes, left, looks)
-    return Picture(figure, "; ".join(f"{when}: {told(of)}" for when, of in moments.items()))
+    return Picture(
+        figure, "; ".join(f"{when}: {describe_looks(of)}" for when, of in moments.items())
+    )
 
 
 def top_of(row) -> float:
@@ -111,7 +113,7 @@ def draw_look(axes, left, top, look, is_here, is_there):
     axes.add_patch(Rectangle(place, *size, lw=1.2, ls=dashes, **looks))
 
 
-def told(looks) -> str:
+def describe_looks(looks) -> str:
     numbers = counted(len(memory_of(looks)), "number")
     shown = ", ".join(f"{name} shows {look.length}" for name, look in looks.items())
     return f"the storage has {numbers}; {shown}"

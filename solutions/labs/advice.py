@@ -10,7 +10,7 @@ import numpy as np
 from cost_model import FULL, Engine, Job
 from cost_seconds import seconds
 from model_shapes import Gpu, Shape, gpu_named, model_named
-from planner import Choice, Planned
+from planner import Choice, PlanSearch
 
 NAMES = {  # of models, and what is changed: 126 layers divide into few equal stages
     "GPT-2 XL": ("gpt2-xl", {}), "Llama 3 8B": ("llama-3-8b", {}),
@@ -83,7 +83,7 @@ class Contest:
         shape = model if isinstance(model, Shape) else shape_of(model)
         gpu = gpu if isinstance(gpu, Gpu) else gpu_named(gpu)
         self.job = Job(shape, gpu, batch or batch_of(shape))
-        self.planned, self.count = Planned(self.job, count), count
+        self.planned, self.count = PlanSearch(self.job, count), count
         self.plans = self.planned.possible
         self.fits = self.planned.fits & (with_cp | (self.plans.cp == 1))
 

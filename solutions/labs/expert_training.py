@@ -113,7 +113,7 @@ def gradient_ratios(average, sizes, text) -> dict[str, float]:
     return found | {"experts": (layer.mlps.experts.up.grad.norm() / of_rank.norm()).item()}
 
 
-def beside_one_process(sizes, of_model, text, steps=3, samples=8, weight=0.1, rate=0.01):
+def compare_with_one_process(sizes, of_model, text, steps=3, samples=8, weight=0.1, rate=0.01):
     """Train on a mesh, and in this process alone, in float64.
 
     of_model  arguments of with_experts, as a dict
@@ -151,7 +151,7 @@ def worst_gap(training, alone) -> float:
 # ---- What imbalance costs -------------------------------------------------------------------
 
 
-class GivenScores(nn.Module):
+class ConstantShareRouter(nn.Module):
     """In the place of a router: so many of the tokens like expert 0, all others share the rest."""
 
     def __init__(self, n, share):
@@ -168,7 +168,7 @@ class GivenScores(nn.Module):
 def layer_with_favourite(through_my_experts, width=8) -> ExpertLayer:
     """Two experts, one on each of two ranks; all tokens choose that of rank 0."""
     layer = ExpertLayer(width, 2)
-    layer.router = GivenScores(2, 1.0)
+    layer.router = ConstantShareRouter(2, 1.0)
     layer.mlps = RemoteExperts(layer.mlps, dist.group.WORLD, compute=through_my_experts)
     return layer
 
@@ -185,7 +185,7 @@ def unequal_load(share, flops, tokens=480, width=64) -> int:
 
     n = dist.get_world_size()
     layer = ExpertLayer(width, n)
-    layer.router = GivenScores(n, share)
+    layer.router = ConstantShareRouter(n, share)
     layer.mlps = RemoteExperts(layer.mlps, dist.group.WORLD)
     x = torch.randn(tokens, width)
     with torch.no_grad():

@@ -137,7 +137,7 @@ class ExpertLayer(nn.Module):
             self.scores = self.scores.float()
         weights, self.experts = route(self.scores, self.k, self.bias)
         self.fits = self.which_fit()
-        y = self.through_experts(tokens).view(*self.experts.shape, tokens.shape[-1])
+        y = self.run_experts(tokens).view(*self.experts.shape, tokens.shape[-1])
         y = (y * weights.unsqueeze(-1).to(y)).sum(1)
         if self.shared is not None:
             y = y + self.shared(tokens, torch.tensor([len(tokens)]))
@@ -150,7 +150,7 @@ class ExpertLayer(nn.Module):
         room = ceil(self.capacity * parts[0].numel() / self.n)
         return torch.cat([kept(part, self.n, room) for part in parts])
 
-    def through_experts(self, tokens) -> Tensor:
+    def run_experts(self, tokens) -> Tensor:
         """What each choice gives, or zeros. (tokens, width) -> (tokens * k, width)"""
         chosen = self.fits.flatten().nonzero().flatten()
         expert_of = self.experts.flatten()[chosen]

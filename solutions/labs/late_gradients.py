@@ -65,7 +65,7 @@ def all_trainings(ranks, *args) -> dict:
 # ---- What a cell shows ----------------------------------------------------------------------
 
 
-def over_microbatches(found, lr, window=10) -> dict:
+def average_losses(found, lr, window=10) -> dict:
     """{name: {micro-batch: [the mean loss of the ten before it, of each seed]}}"""
     return {
         name: {
@@ -83,14 +83,14 @@ def ends(found, name, lr, last=20) -> list[float]:
 
 def rows(found, rates) -> list[list[str]]:
     """A table's rows: for each rate, the end of each way, as median and range of the seeds."""
-    return [[name, *(told(ends(found, name, lr)) for lr in rates)] for name in found]
+    return [[name, *(format_losses(ends(found, name, lr)) for lr in rates)] for name in found]
 
 
-def told(values) -> str:
+def format_losses(values) -> str:
     return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
-def compared(found, name, other, lr) -> str:
+def compare_losses(found, name, other, lr) -> str:
     """How much higher a way's loss ends than another's, seed by seed, in words."""
     gaps = [a - b for a, b in zip(ends(found, name, lr), ends(found, other, lr))]
     higher = sum(gap > 0 for gap in gaps)

@@ -60,7 +60,7 @@ def fit(sizes, seconds) -> tuple[float, float]:
     return float(alpha), float(1 / per_byte)
 
 
-def in_turn(count, nbytes, alpha, B) -> float:
+def predict_sequential_time(count, nbytes, alpha, B) -> float:
     """Seconds of `count` messages of `nbytes` each, if each waits for the one before it."""
     return count * (alpha + nbytes / B)
 
@@ -95,7 +95,7 @@ def slowest_rank(values) -> dict[str, list[float]]:
             for name in values[0]}  # fmt: skip
 
 
-def crossing(sizes, first, second) -> float | None:
+def find_crossing(sizes, first, second) -> float | None:
     """The size at which two lines cross, read off between their points on logarithmic axes.
 
     Returns  None if they do not cross between these sizes

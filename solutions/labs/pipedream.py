@@ -15,7 +15,7 @@ from torch.func import functional_call
 # ---- Versions of the weights ----------------------------------------------------------------
 
 
-def as_weight(x, like) -> Tensor:
+def make_leaf(x, like) -> Tensor:
     """A leaf of the same numbers, that gets a gradient if `like` does."""
     return x.detach().requires_grad_(like.requires_grad)
 
@@ -40,7 +40,7 @@ class StashingStage(Stage):
     def __init__(self, piece, lr=0.1):
         super().__init__(piece)
         named = piece.named_parameters()
-        self.weights = {0: {name: as_weight(p.clone(), p) for name, p in named}}
+        self.weights = {0: {name: make_leaf(p.clone(), p) for name, p in named}}
         self.lr, self.version = lr, 0
         self.stash, self.began_at, self.delays, self.most_versions = {}, {}, [], 1
 
@@ -91,7 +91,7 @@ class StashingStage(Stage):
     def update(self, gradients):
         """Make the next version of the weights; forget those that nobody goes through any more."""
         self.weights[self.version + 1] = {
-            name: as_weight(weight - self.lr * gradients[name], weight)
+            name: make_leaf(weight - self.lr * gradients[name], weight)
             if weight.requires_grad
             else weight
             for name, weight in self.weights[self.version].items()
@@ -132,7 +132,7 @@ class TwoVersionsStage(StashingStage):
             self.sums = {}
 
 
-class AccumulatingStage(TwoVersionsStage):
+class GradientAccumulationStage(TwoVersionsStage):
     """An update for each `every` micro-batches, and nothing late: on one rank, to compare with."""
 
     def version_for(self, i):
@@ -149,7 +149,7 @@ class Unflushed(Pipeline):
 # ---- The program ----------------------------------------------------------------------------
 
 WAYS = {"stashing": StashingStage, "two versions": TwoVersionsStage}
-ALONE = {"accumulating": AccumulatingStage}  # for one rank
+ALONE = {"accumulating": GradientAccumulationStage}  # for one rank
 
 
 def draw_batches(text, count, samples) -> tuple[list[Tensor], list[Tensor]]:

@@ -178,7 +178,7 @@ class RecomputingStage(Stage):
         return super().backward(i, gradient)
 
     def drawing(self, x, state):
-        return drawing_again(generator_for(x), state)
+        return replay_random_state(generator_for(x), state)
 
 
 def generator_for(x) -> torch.Generator:
@@ -189,7 +189,7 @@ def generator_for(x) -> torch.Generator:
 
 
 @contextlib.contextmanager
-def drawing_again(generator, state):
+def replay_random_state(generator, state):
     """Draw what was drawn from this state on; afterwards the generator goes on where it was."""
     now = generator.get_state()
     generator.set_state(state)

@@ -10,11 +10,11 @@ from split_product_sizes import (
     Matrix,
     check,
     count_of,
+    describe_picture,
     idle_ranks,
     matrices_of,
     messages_of,
     part_sizes,
-    told,
     work_of,
 )
 
@@ -68,7 +68,7 @@ def draw_product(way, n=4, rows=4, inner=8, columns=8) -> Picture:
     write_messages(axes, messages, below)
     draw_storage(axes, equation, below, n)
     legend(figure, n)
-    return Picture(figure, f"{title}. {told(equation, messages, work, idle)}")
+    return Picture(figure, f"{title}. {describe_picture(equation, messages, work, idle)}")
 
 
 def draw_heads(axes, layout):

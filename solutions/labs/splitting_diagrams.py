@@ -96,12 +96,12 @@ def draw_share(axes, rank, samples, layers, width):
     width            (start, length) of what it holds of each layer, as fractions
     """
     top, height, column = rank - 0.36, 0.72, 10.4 / LAYERS
-    outlined(axes, 0, top, 1, height)
+    outline_box(axes, 0, top, 1, height)
     start, length = (number / SAMPLES for number in samples)
-    filled(axes, 0, top + start * height, 1, length * height, BATCH)
-    outlined(axes, 2, top, 10.4, height)
+    fill_box(axes, 0, top + start * height, 1, length * height, BATCH)
+    outline_box(axes, 2, top, 10.4, height)
     left, part_top = 2 + layers[0] * column, top + width[0] * height
-    filled(axes, left, part_top, layers[1] * column, width[1] * height, MODEL)
+    fill_box(axes, left, part_top, layers[1] * column, width[1] * height, MODEL)
     between = [2 + layer * column for layer in range(1, LAYERS)]
     axes.vlines(between, top, top + height, color=FAINT, lw=0.5)
 
@@ -128,12 +128,12 @@ def draw_clusters(layouts=((4, 1), (1, 4), (2, 2))) -> Picture:
 def draw_node(axes, row, node, gpus):
     """One node is a grey frame with its name; each of its GPUs a box that says who runs there."""
     left, width, margin = node * gpus, gpus - 0.06, 0.06
-    framed(axes, left, row, width, 0.86)
+    frame_box(axes, left, row, width, 0.86)
     axes.text(left + margin, row + 0.14, f"node {node}", va="center", fontsize=8, color=MUTED)
     box = (width - margin) / gpus - margin
     for local_rank in range(gpus):
         at = left + margin + local_rank * (box + margin)
-        filled(axes, at, row + 0.27, box, 0.5, GPU)
+        fill_box(axes, at, row + 0.27, box, 0.5, GPU)
         text = f"RANK {node * gpus + local_rank}\nLOCAL_RANK {local_rank}"
         axes.text(at + box / 2, row + 0.52, text, **CENTERED, fontsize=8, color=label_ink(GPU))
 
@@ -162,22 +162,22 @@ def draw_scaling() -> Picture:
 def draw_gpus(axes, left, top, gpus, gigabytes):
     """A machine with its GPUs, whose areas are their memory: 1 by 1 is 4 GB."""
     side, margin = (gigabytes / 4) ** 0.5, 0.12
-    framed(axes, left, top, margin + gpus * (side + margin), side + 0.32 + margin)
+    frame_box(axes, left, top, margin + gpus * (side + margin), side + 0.32 + margin)
     axes.text(left + margin, top + 0.17, "machine", va="center", fontsize=8, color=MUTED)
     for gpu in range(gpus):
         at = left + margin + gpu * (side + margin)
-        filled(axes, at, top + 0.32, side, side, GPU)
+        fill_box(axes, at, top + 0.32, side, side, GPU)
         looks = CENTERED | {"fontsize": 9, "color": label_ink(GPU)}
         axes.text(at + side / 2, top + 0.32 + side / 2, f"{gigabytes} GB", **looks)
 
 
-def framed(axes, left, top, width, height):
+def frame_box(axes, left, top, width, height):
     axes.add_patch(Rectangle((left, top), width, height, facecolor=GROUND, edgecolor=EDGE))
 
 
-def outlined(axes, left, top, width, height):
+def outline_box(axes, left, top, width, height):
     axes.add_patch(Rectangle((left, top), width, height, facecolor="white", edgecolor=EDGE, lw=0.8))
 
 
-def filled(axes, left, top, width, height, color):
+def fill_box(axes, left, top, width, height, color):
     axes.add_patch(Rectangle((left, top), width, height, facecolor=color, lw=0))

@@ -67,7 +67,7 @@ def plot_step(films, number) -> Picture:
     title = title_of(films, number, last)
     axes.set_title(title)
     legend(figure, samples(), "numbers: the first element of each gradient on that rank")
-    return Picture(figure, f"{title}. {told(films, number)}")
+    return Picture(figure, f"{title}. {describe_frames(films, number)}")
 
 
 def places_of(buckets) -> list[float]:
@@ -117,14 +117,14 @@ def samples() -> dict[str, Rectangle]:
     return patches
 
 
-def told(films, number) -> str:
+def describe_frames(films, number) -> str:
     """What the cells show."""
     frames = frames_of(films, number)
-    texts = [told_row(film.names, frame) for film, frame in zip(films, frames)]
+    texts = [describe_row(film.names, frame) for film, frame in zip(films, frames)]
     return told_by_rank(frames, [f": {text}" for text in texts])
 
 
-def told_row(names, frame) -> str:
+def describe_row(names, frame) -> str:
     """`waiting a None; gradient ready b 0.50, c −1.0`"""
     cells = zip(frame.states, names, frame.gradients)
     return "; ".join(

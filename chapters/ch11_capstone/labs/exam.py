@@ -5,8 +5,9 @@ torchrun --nproc-per-node 4 labs/exam.py        which evidence of a run differs 
 
 import hashlib
 import string
+from itertools import groupby
 
-from exam_training import DP, STEPS, TP
+from exam_training import DP, STEPS, STEPS_ON_SHEET, TP
 from faults import EXAMPLE, HEALTHY, record_with
 
 LETTERS = string.ascii_uppercase[:12]
@@ -46,7 +47,9 @@ FAMILIES = {  # how many of the twelve are of each kind
 }
 KINDS = ["parameters", "gradients", "optimizer_state", "activations"]  # those that never vary
 COLUMNS = ["rank 0", "rank 1", "rank 2", "rank 3", "test"]
-WEEKS = [("", 1), ("this run", len(COLUMNS)), ("last week", len(COLUMNS))]
+AXES = ["dp", "tp"]
+MEASURED = {label: f"step {step}" for step, label in STEPS_ON_SHEET.items()}
+MEASURED |= {"training": "all steps"}
 SHOWN_STEPS = [0, 1, 2, 3, 5, 6, 7, 14, 15, 16, 17, 20]
 ALIKE = 1e-5  # losses that differ by less, relative to themselves, differ by rounding
 
@@ -85,6 +88,11 @@ def losses_of(run) -> dict:
             for rank, told in enumerate(run.values)}  # fmt: skip
 
 
+def group_by_run(columns) -> list[tuple]:
+    """The groups of a table's columns: the first one, and as many for each of both runs."""
+    return [("", 1), ("this run", len(columns)), ("last week", len(columns))]
+
+
 def loss_rows(run, last_week) -> list[list]:
     """The losses of four ranks and the held-out loss, in this run and last week's."""
     return [
@@ -99,39 +107,34 @@ def format_losses(run, step) -> list[str]:
 
 def byte_rows(run, last_week) -> list[list]:
     """What each rank sent along both axes in the last but one step, beside last week."""
-    axes = [sent_bytes(one, axis) for one in (run, last_week) for axis in ("dp", "tp")]
+    axes = [sent_bytes(one, axis) for one in (run, last_week) for axis in AXES]
     return [[rank, *(f"{of_rank[rank]:,}" for of_rank in axes)] for rank in range(DP * TP)]
 
 
 def sent_bytes(run, axis) -> list[int]:
-    block = run["one step"]
+    block = run["late step"]
     return list(map(sum, block.traffic(axis))) if axis in block.groups else [0] * len(run.values)
 
 
 def memory_rows(run, last_week) -> list[list]:
-    """The most bytes that rank 0 had of each kind, in this run and last week's."""
-    peaks = [one["training"].peak_bytes[0] for one in (run, last_week)]
+    """The most bytes that rank 0 had of each kind in `MEASURED`, in this run and last week's."""
+    peaks = [one[block].peak_bytes[0] for one in (run, last_week) for block in MEASURED]
     return [[kind.replace("_", " "), *(f"{peak[kind]:,}" for peak in peaks)] for kind in KINDS]
 
 
-def call_squares(run) -> dict:
-    """For a picture: the last calls of all ranks, in the order in which each of them made them."""
-    longest = max(len(told["calls"]) for told in run.values)
-    return {
-        f"rank {rank}": {
-            at - longest: (f"{axis}: {operation}", abbreviate(count), True)
-            for at, (axis, operation, count) in enumerate(told["calls"])
-        }
-        for rank, told in enumerate(run.values)
-    }
+def call_rows(run) -> list[list]:
+    """Each rank's last calls, in the order in which it made them; equal ones in a row are one."""
+    return [[rank, ", ".join(format_calls(call, len(list(equal))) for call, equal in groupby(calls))]
+            for rank, calls in enumerate(told["calls"] for told in run.values)]  # fmt: skip
 
 
-def abbreviate(count) -> str:
-    return f"{count / 1000:.0f}k" if count >= 1000 else str(count)
+def format_calls(call, times) -> str:
+    axis, operation, count = call
+    length = f"{count / 1000:.0f}k" if count >= 1000 else str(count)
+    return f"{f'{times} × ' * (times > 1)}{axis}: {operation} {length}"
 
 
 VERDICTS = {True: "differs", False: "as last week"}
-CALLS = ["tp: all_reduce", "dp: all_reduce", "dp: all_gather", "all: all_reduce", "all: barrier"]
 
 
 # ---- Which evidence differs --------------------------------------------------------------------

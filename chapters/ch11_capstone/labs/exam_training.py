@@ -30,6 +30,7 @@ MOMENTUM, SHARE = 0.8, 0.1  # dropout sets this share of the numbers to 0
 SECONDS, LINK = 0.012, 4e6  # of a block's forward; bytes per second between the copies
 PATIENCE = 3.0  # after so many seconds, a call that waits raises an error
 LABELS = ["test", "data", "forward", "backward", "tp sum", "dp sum", "dp gather", "log"]
+STEPS_ON_SHEET = {2: "early step", STEPS - 2: "late step"}  # whose bytes a sheet shows
 LAST_CALLS = 16  # of each rank: so many the flight recorder shows
 
 
@@ -217,7 +218,8 @@ class Training:
             for label in LABELS:  # all of them are in each timeline, and have the same colours
                 with self.watch(label):
                     pass
-            with self.watch_all("one step") if self.step == STEPS - 2 else null_watch("one step"):
+            label = STEPS_ON_SHEET.get(self.step)
+            with self.watch_all(label) if label else null_watch(label):
                 self.one_step()
 
     def one_step(self):
@@ -337,12 +339,13 @@ def record(kind=Training) -> dict:
     """Train on this rank; returns its losses, and the last calls of its flight recorder.
 
     kind  `Training`, or a class that derives from it
-    The run of the launch has the rest as measured blocks: the memory in "training", the bytes in
-    "one step", and the timeline of the last step.
+    The run of the launch has the rest as measured blocks: the memory in "training", an "early step"
+    and a "late step", the bytes in the latter, and the timeline of the last step.
     """
     from pedagogy_lib import measure
 
-    training = kind(lambda label: measure(label, memory=False))
+    steps = STEPS_ON_SHEET.values()
+    training = kind(lambda label: measure(label, memory=label in steps))
     dist.barrier()
     with measure("training"):
         error = error_of(training.run)
