@@ -22,7 +22,7 @@ EXERCISE = WarmExercise(
     known=partial(compute_known, why),
     found=list_found,
     facts=ACCUMULATED,
-    describe_trial=describe_trial,
+    told=describe_trial,
     hints=(
         "Exercise {{shares}} is inside: how much does each micro-batch's mean count?",
         "Count all samples first, before the loop. Inside it: forward, loss times its share, "

@@ -22,7 +22,7 @@ EXERCISE = WarmExercise(
     known=partial(compute_known, why),
     found=list_found,
     facts=ACCUMULATED,
-    describe_trial=describe_trial,
+    told=describe_trial,
     errors=dict.fromkeys(
         ("Expected target size", "multi-target not supported", "to match target batch_size"),
         UNFLATTENED,

@@ -107,7 +107,7 @@ def pull_and_push(work, model, turns):
     pulled = []
 
     def compute(number):
-        turns.answered(slice(number))
+        turns.mark_answered(slice(number))
         if number == ENOUGH:
             raise RuntimeError(f"pushed {ENOUGH} gradients, and has been told to go on each time")
         pulled.append(weights_of(model))
@@ -117,5 +117,5 @@ def pull_and_push(work, model, turns):
             parameter.grad = part.view_as(parameter)
 
     work(model, compute)
-    turns.answered(slice(None))
+    turns.mark_answered(slice(None))
     return pulled

@@ -103,7 +103,7 @@ EXERCISE = RankExercise(
     work=compare,
     facts=[complains(faults), Equals("ranks", truth, mistakes, "the ranks", tells=describe_ranks),
            need_few_bytes],
-    describe_trial=describe_trial,
+    told=describe_trial,
     hints=(
         "Equal models have equal checksums. So what does each rank have to tell the others?",
         "torch.tensor([checksum([*model.parameters(), *model.buffers()])]), and dist.all_gather "

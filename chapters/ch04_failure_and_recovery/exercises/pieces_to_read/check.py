@@ -40,7 +40,7 @@ EXERCISE = Formula(
         "ceil(length / ranks) of them, at least one",
     },
     differs=describe_difference,
-    describe_difference=lambda calls, values: (
+    told=lambda calls, values: (
         f"{sum(map(len, values))} pieces for {counted(len(values), 'rank')}"
     ),
     asked="a list of (old rank, begin, end)",

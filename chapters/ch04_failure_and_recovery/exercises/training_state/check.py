@@ -17,7 +17,7 @@ EXERCISE = RankExercise(
     ],
     work=resume,
     facts=[complains(faults)],
-    describe_trial=describe_trial,
+    told=describe_trial,
     warm=True,
     lost="each rank saves and loads its own state: nothing is sent",
     hints=(

@@ -23,7 +23,7 @@ EXERCISE = WarmExercise(
         Alone("1,000 random numbers, some of them large", real_numbers),
     ],
     work=run_alone,
-    compute_right_and_wrong=compute_known_values,
+    known=compute_known_values,
     found=lambda case: (
         ("scales", "codes", "back") if case.work is there_and_back else ("came_back", "bytes")
     ),
@@ -52,7 +52,7 @@ EXERCISE = WarmExercise(
         Holds("bytes", lambda count: count <= COUNT + 4 * 16, "codes and scales take {:,} bytes",
               "a byte for each number, and 4 for each block, are enough"),
     ],
-    describe_result=describe_result,
+    told=describe_result,
     errors={
         "shape '[-1": "the last block may be shorter: the number of numbers need not be a multiple "
         "of the block",

@@ -22,7 +22,7 @@ EXERCISE = WarmExercise(
         Equals("count", lambda trial, place: fewest(*trial.case.args), mistakes,
                "the number of micro-batches"),
     ],
-    describe_result=describe_result,
+    told=describe_result,
     explain=why_endless,
     hints=(
         "With `count` micro-batches, how many samples are in memory at once, and what does a "

@@ -28,7 +28,7 @@ EXERCISE = Formula(
         for length, before, now in SIZES
     },
     truth=truth,
-    describe_parts=lambda calls, values: f"{counted(sum(map(len, values)), 'read')} in all",
+    told=lambda calls, values: f"{counted(sum(map(len, values)), 'read')} in all",
     differs=lambda call, wanted, got: (
         f"rank {call[3]}: expected {describe_parts(wanted)}, got {describe_parts(got)}"
     ),

@@ -20,7 +20,7 @@ EXERCISE = RankExercise(
     ],
     work=train,
     facts=[Equals("weights", weights_of, called="the weights after", otherwise=OTHER)],
-    describe_result=describe_result,
+    told=describe_result,
     errors={
         "'NoneType' object is not callable": "what stands in self.coming is no function: "
         "self.begin(job) returns one that waits. With brackets behind it, it has waited already, "

@@ -32,7 +32,7 @@ EXERCISE = RankExercise(
             },
         ),
     ],
-    describe_result=describe_result,
+    told=describe_result,
     errors=ERRORS,
     lost=LOST,
     warm=True,

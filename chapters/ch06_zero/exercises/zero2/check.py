@@ -32,7 +32,7 @@ EXERCISE = RankExercise(
             },
         ),
     ],
-    describe_result=describe_result,
+    told=describe_result,
     errors={
         "list index out of range": "when all units are reduced, self.left is empty, and has no "
         "last one: while self.left and …",

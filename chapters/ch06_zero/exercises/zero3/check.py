@@ -30,7 +30,7 @@ EXERCISE = RankExercise(
         Equals("weights", weights_of, called="the weights after"),
         complains(cost_faults),
     ],
-    describe_result=describe_result,
+    told=describe_result,
     errors={
         "KeyError": "a unit may have had no part in a loss: it is reduced at the end of the "
         "backward, and its own has never begun. discard() does not mind, remove() does",

@@ -49,7 +49,7 @@ EXERCISE = RankExercise(
         Equals("next", lambda trial, place: common_stream()[1], otherwise=COMMON_MOVED,
                called="what is drawn after the last call"),
     ],
-    report_masks=report_masks,
+    told=report_masks,
     errors={
         "'tensor_parallel' is not defined": "run the cell with tensor_parallel = "
         'lab("tensor_parallel") first',

@@ -55,7 +55,7 @@ EXERCISE = RankExercise(
                otherwise="what begin got is not the gradient of x through this rank's part of A"),
         *map(gradient_of, "xAb"),
     ],
-    report_trial=report_trial,
+    told=report_trial,
     errors={
         "incorrect number of gradients": "backward returns one gradient for each argument of "
         "forward: those of x, weight and bias, and None for group and begin",

@@ -20,7 +20,7 @@ EXERCISE = RankExercise(
     ],
     work=run_alone,
     facts=[complains(complaints)],
-    report_cut=report_cut,
+    told=report_cut,
     explain=explain_timeout,
     timeout=SECONDS,
     hints=(

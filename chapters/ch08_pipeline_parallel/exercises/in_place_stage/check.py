@@ -29,7 +29,7 @@ EXERCISE = StageClassExercise(
     work=try_in_its_lab,
     found=names_found,
     facts=facts_with(mistakes, KEPT),
-    report_delays=report_delays,
+    told=report_delays,
     errors={
         "modified by an inplace operation": "autograd now notices that weights have changed which "
         "somebody under way still needs, and refuses. `.data` had only hidden that from it. To be "

@@ -24,7 +24,7 @@ EXERCISE = InThisProcess(
             "x of 2 dims": Layer(),
             "x of 3 dims": Layer(lead=(2, 3)),
             "without a bias": Layer(lead=(2, 3), bias=False),
-            "a gradient there already": Layer(read_initial_gradients=True),
+            "a gradient there already": Layer(before=True),
             "the same weight three times": Layer(lead=(2, 2), uses=3),
             "three times, called from the last on": Layer(lead=(2, 2), uses=3, reverse=True),
             "the first layer: x needs no gradient": Layer(frozen="x"),
@@ -99,7 +99,7 @@ EXERCISE = InThisProcess(
             "torch.no_grad()",
         ),
     ],
-    report_gradients=report_gradients,
+    told=report_gradients,
     explain=why_without_bias,
     errors=ERRORS,
     hints=(

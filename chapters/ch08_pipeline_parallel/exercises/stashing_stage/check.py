@@ -24,7 +24,7 @@ EXERCISE = RankExercise(
     work=try_stage,
     found=names_found,
     facts=facts_with(mistakes, COPIES),
-    report_delays=report_delays,
+    told=report_delays,
     explain=why_no_key,
     errors={
         "only Tensors of floating point": "the first stage takes letters, of which there is no "

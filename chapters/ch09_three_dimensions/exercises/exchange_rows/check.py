@@ -36,7 +36,7 @@ EXERCISE = RankExercise(
         ALL_KNOWN,
         complains(calls_are_few),
     ],
-    describe_success=describe_success,
+    told=describe_success,
     errors={
         "returned an incorrect number of gradients": "backward returns one value for each argument "
         "of forward: a gradient for x, None for the others",

@@ -16,7 +16,7 @@ EXERCISE = RankExercise(
     ],
     work=make_and_sum,
     facts=[complains(faults)],
-    describe_success=describe_success,
+    told=describe_success,
     lost=f"{ALL_OF_THEM}. And {IN_ORDER}",
     hints=(
         "On a sheet of paper: which lists does rank 0 hand to dist.new_group, in which order? And "
