@@ -18,14 +18,18 @@ SIZES = [  # ranks, width, layers, context, samples, FLOPS, bytes a second of a 
 
 
 def measurements() -> list[Measurement]:
-    return [Measurement("ten settings of twelve plans, predicted and run (10 minutes)", predicted)]
+    return [
+        Measurement(
+            "ten settings of twelve plans, predicted and run (10 minutes)", measure_predictions
+        )
+    ]
 
 
 def lab(name):
     return Lab(name, *[LABS / f"{name}.py"] * 2)
 
 
-def predicted():
+def measure_predictions():
     live, calibration = lab("live_plans"), lab("calibration")
     engine, off, bytes_off, places = calibration.calibrate(), [], [], []
     for number, sizes in enumerate(SIZES):

@@ -38,11 +38,11 @@ def show_plans(arguments) -> int:
     for reason, count in planned.count_rejections().most_common():
         print(f"  {count:,}: {reason}")
     if arguments.answering:
-        print(answering(shape, arguments))
+        print(plan_serving(shape, arguments))
     return write(planned, arguments.write) if arguments.write else 0
 
 
-def answering(shape, arguments) -> Table | str:
+def plan_serving(shape, arguments) -> Table | str:
     """What servers of this model do, with one user and with as many as fit; by tp."""
     serving = quietly("serving")
     rows = []

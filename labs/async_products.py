@@ -7,7 +7,7 @@ python labs/async_products.py
 import torch
 import torch.distributed as dist
 from collectives import all_reduce_ring
-from data_parallel import in_background
+from data_parallel import make_async
 from sequence_parallel import OverlappedProduct
 from torch import Tensor
 
@@ -30,7 +30,7 @@ def backward_of(size, seconds) -> None:
 
     Blocks  "waiting" and "meanwhile", each a few times
     """
-    ways = {"waiting": lambda x, group: ring(x) or (lambda: None), "meanwhile": in_background(ring)}
+    ways = {"waiting": lambda x, group: ring(x) or (lambda: None), "meanwhile": make_async(ring)}
     x, weight = torch.randn(2, size, size).requires_grad_().unbind()
     with throttle(x.nbytes / seconds):
         all_reduce_ring(torch.ones(4))  # the first messages open the connections

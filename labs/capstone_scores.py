@@ -1,5 +1,5 @@
 # Built from chapters/ch11_capstone/labs/capstone_scores.py by `make build`.
-"""What the recipes of labs/capstone.py cost: predicted, measured, and compared with a budget.
+"""What the recipes of labs/capstone.py cost: predict_plan, measured, and compared with a budget.
 
 python labs/capstone_scores.py
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from capstone import PLAIN, SETTING, Recipe, describe_recipe, race
 from cost_model import Plan, model_flops
 from language_model import draw_batch, standard_library
-from live_plans import START, Setting, predicted, runnable
+from live_plans import START, Setting, predict_plan, runnable
 from planner import why_impossible
 
 # ---- What it costs --------------------------------------------------------------------------
@@ -105,7 +105,7 @@ HALF = replace(  # as START, with two bytes a number; logits become float32 for 
 
 def predict_recipe(setting: Setting, recipe: Recipe) -> tuple[float, float]:
     """Predicted: seconds of a step, and bytes on the fullest rank."""
-    return predicted(setting, recipe, HALF if recipe.half else START)
+    return predict_plan(setting, recipe, HALF if recipe.half else START)
 
 
 VALUES = (

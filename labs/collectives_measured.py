@@ -208,11 +208,11 @@ def time_on_slow_cards(collectives, sizes, rounds: int = 5) -> dict[tuple, list[
     """
     took, rank = {}, dist.get_rank()
 
-    def along_the_tree(x, group):
+    def reduce_along_tree(x, group):
         collectives.reduce_tree(x, 0, group)
 
     ways = {
-        "reduce along a tree": along_the_tree,
+        "reduce along a tree": reduce_along_tree,
         "reduce": one_reduce,
         "reduce, then broadcast": reduce_then_broadcast,
         "all_reduce": one_all_reduce,

@@ -15,7 +15,7 @@ from composing import (
     SAMPLES,
     SGD,
     STEPS,
-    Clipping,
+    GradientClipOptimizer,
     loss_of,
     make_model,
     micro_batches_of,
@@ -220,7 +220,7 @@ def recompute_after_frozen_layer():
 def clip_each_parameter():
     weights = [nn.Parameter(torch.ones(2)) for _ in range(2)]
     return DiskOffloadOptimizer(
-        weights, partial(Clipping, make_optimizer=SGD, max_norm=1.0), "never made"
+        weights, partial(GradientClipOptimizer, make_optimizer=SGD, max_norm=1.0), "never made"
     )
 
 

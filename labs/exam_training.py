@@ -268,9 +268,9 @@ class Training:
     @torch.no_grad()
     def try_held_out(self):
         with self.watch("test"):
-            self.held_out.append(self.held_out_loss().item())
+            self.held_out.append(self.validation_loss().item())
 
-    def held_out_loss(self) -> Tensor:
+    def validation_loss(self) -> Tensor:
         self.model.eval()
         contexts, following = self.contexts[-SAMPLES:], self.next[-SAMPLES:]
         return F.cross_entropy(self.model(contexts), following)

@@ -8,7 +8,7 @@ from statistics import mean, median
 
 import torch
 from language_model import Transformer, mean_loss, standard_library
-from pipedream import ALONE, WAYS, Unflushed, draw_batches
+from pipedream import ALONE, WAYS, AsynchronousPipeline, draw_batches
 from pipeline_parallel import my_stages
 from schedules import one_f_one_b
 
@@ -27,7 +27,7 @@ def losses_of(way, text, microbatches, lr, every, seed, samples=4) -> list[float
     model = Transformer(layers=max(2, every - 2), width=32)
     several = {} if way == "stashing" else {"every": every}
     stages = my_stages(model, make=lambda piece: (WAYS | ALONE)[way](piece, lr, **several))
-    pipeline = Unflushed(stages, mean_loss, model.places.weight.shape[1])
+    pipeline = AsynchronousPipeline(stages, mean_loss, model.places.weight.shape[1])
     actions = list(one_f_one_b(pipeline.rank, pipeline.ranks, microbatches))
     pipeline.step(actions, *draw_batches(text[10_000 * seed :], microbatches, samples))
     return [loss.item() for loss in pipeline.losses]

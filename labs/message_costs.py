@@ -68,7 +68,7 @@ def predict_sequential_time(count, nbytes, alpha, B) -> float:
 # ---- All-reduces on slow links --------------------------------------------------------------
 
 
-def on_slow_links(all_reduces, sizes, alpha, B, rounds=2) -> dict[str, list[float]]:
+def time_on_slow_links(all_reduces, sizes, alpha, B, rounds=2) -> dict[str, list[float]]:
     """Seconds of each all-reduce for each size in bytes, on links of latency alpha and B bytes/s.
 
     all_reduces  {name: function of a tensor}

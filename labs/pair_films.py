@@ -58,11 +58,11 @@ def forward(camera, column, row, activation):
     """Compute the output; the camera takes shots, and will take some in the backward."""
     inner = column(camera.x)
     camera.note("forward: X times each rank's columns of A", VALUES, "H", inner, "XA")
-    camera.on_gradient(inner, "backward: gradient of XA, through f", "H", known_as="XA")
+    camera.record_gradient(inner, "backward: gradient of XA, through f", "H", known_as="XA")
     hidden = activation(inner)
     camera.note("forward: the activation, H = f(XA)", VALUES, "H", hidden)
     if hidden is not inner:
-        camera.on_gradient(hidden, "backward: gradient of H", "H")
+        camera.record_gradient(hidden, "backward: gradient of H", "H")
     y = row(hidden)
     camera.note_output(y)
     return y

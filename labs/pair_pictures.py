@@ -30,9 +30,9 @@ from pedagogy_lib.pictures.style import (
     MUTED,
     RED,
     Picture,
-    in_course_style,
     new_canvas,
     tint,
+    use_course_style,
 )
 
 WIDTH = 9.6  # this and all that follow are inches
@@ -76,7 +76,7 @@ class Layout(NamedTuple):
         return self.middle(GRADIENTS, self.n - 1) + self.line / 2
 
 
-@in_course_style
+@use_course_style
 def plot_pair(films, number) -> Picture:
     """A frame of a step: ranks are rows, matrices are columns, gradients are below the values.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from placements import PARTIAL, REPLICATE, SHARD
 
 from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.basics.units import counted, short_bytes, short_number
+from pedagogy_lib.basics.units import format_count, short_bytes, short_number
 
 WAYS = ("columns", "rows", "pair")
 TITLES = {
@@ -132,7 +132,7 @@ def idle_ranks(way, n, inner, columns) -> str:
     if cut >= n:
         return ""
     who = f"Rank {cut} owns" if cut == n - 1 else f"Ranks {cut} to {n - 1} own"
-    only = f"A has only {counted(cut, name)}"
+    only = f"A has only {format_count(cut, name)}"
     return f"{who} nothing: {only}. (The lab refuses that.)"
 
 

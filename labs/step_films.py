@@ -18,7 +18,7 @@ from torch.optim.optimizer import (
 
 from pedagogy_lib.basics.errors import LaunchError
 from pedagogy_lib.basics.torch_private import hook_first, version_of
-from pedagogy_lib.measuring.replaced_calls import replaced
+from pedagogy_lib.measuring.replaced_calls import replace_calls
 
 # The states of a parameter, in the order in which it passes through them.
 STATES = ("waiting", "forward done", "gradient ready", "travelling", "averaged", "stepped")
@@ -102,7 +102,7 @@ class Camera:
             enter(hook_first(parameter, self.note_gradient))
         enter(register_optimizer_step_pre_hook(self.note_averages_once))
         enter(register_optimizer_step_post_hook(self.note_step))
-        enter(replaced(all_reduce=self.all_reduce))
+        enter(replace_calls(all_reduce=self.all_reduce))
 
     def note(self, event, columns, state):
         """Add a frame; no parameter goes back to an earlier state."""

@@ -73,7 +73,7 @@ def new_group(seconds=SECONDS, is_checked=False):
     return group
 
 
-def out_of_step(mistake, guilty=2, is_checked=False) -> dict:
+def observe_mistake(mistake, guilty=2, is_checked=False) -> dict:
     """What this rank sees of a mistake: seconds until its error, the error, its recorded calls."""
     group, began = new_group(is_checked=is_checked), time.perf_counter()
     error = error_of(train, group, mistake, guilty)
@@ -250,7 +250,7 @@ def rows_of(runs) -> list[list]:
             for mistake, ranks in runs.items() for rank, one in enumerate(ranks)]  # fmt: skip
 
 
-def named_by_all(errors) -> list[int]:
+def find_blamed_ranks(errors) -> list[int]:
     """The ranks that all errors of DETAIL's checks name; or those that rank 0 misses."""
     if missing := re.search(r"Ranks ([\d, ]+) failed to pass", errors[0]):
         return [int(rank) for rank in missing[1].split(",")]
@@ -271,7 +271,7 @@ def fingerprint(part) -> str:
 def main():
     dist.init_process_group("gloo")
     for mistake, guilty in draw_ranks(dist.get_world_size(), RIDDLE).items():
-        seen = out_of_step(mistake, guilty)
+        seen = observe_mistake(mistake, guilty)
         last = ", ".join(f"{c['number']} {c['name']} {c['shape']}" for c in seen["calls"][-2:])
         ended = "timed out" if "Timed out" in seen["error"] else shorten_error(seen["error"], 10)
         dist.barrier()

@@ -125,7 +125,7 @@ crossing = predict("Ring and tree take equally long on 8 ranks, at", unit="kB")
 # %%
 slow_alpha, slow_B = link_milliseconds / 1e3, link_megabytes_per_second * 1e6
 slow_sizes = [12_500 * 2**k for k in range(8)]
-slow = launch(costs.on_slow_links,
+slow = launch(costs.time_on_slow_links,
               {"tree": collectives.all_reduce_tree, "ring": collectives.all_reduce_ring},
               slow_sizes, slow_alpha, slow_B, world_size=8, device="cpu")
 found = costs.slowest_rank(slow.values)
@@ -224,7 +224,7 @@ halving = predict("Halving-doubling of 100 kB on 8 ranks, on these slow links", 
 check("{{all_reduce_halving_doubling}}")
 
 # %%
-third = launch(costs.on_slow_links, {"halving-doubling": halving_doubling}, slow_sizes, slow_alpha,
+third = launch(costs.time_on_slow_links, {"halving-doubling": halving_doubling}, slow_sizes, slow_alpha,
                slow_B, world_size=8, device="cpu")
 found |= costs.slowest_rank(third.values)
 

@@ -104,7 +104,7 @@ def pull_and_push(x):
     push(x)
 
 ways = {"server": pull_and_push, "ring": collectives.all_reduce_ring}
-runs = {workers: server.over_slow_links(ways, workers) for workers in (1, 2, 4, 8)}
+runs = {workers: server.run_on_slow_links(ways, workers) for workers in (1, 2, 4, 8)}
 for way in ways:
     sent = [f"{copies:.1f}" for copies in server.copies_sent(runs[4], way)]
     print(f"{way:6} with 4 workers: ranks 0 to 4 send", *sent, "copies of the weights")

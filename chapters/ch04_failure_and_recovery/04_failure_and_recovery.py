@@ -207,7 +207,7 @@ def write_over(path, data):
         file.write(data)
 
 state = {"weights": torch.zeros(25_000)}
-data, path = checkpoints.to_bytes(state), folder / "state.pt"
+data, path = checkpoints.serialize_state(state), folder / "state.pt"
 
 def try_to_write(write):
     path.write_bytes(data)  # the old checkpoint
@@ -261,7 +261,7 @@ check("{{write_whole}}")
 # %%
 def load_damaged(how):
     """A checkpoint, damaged; what torch.load says of it."""
-    parts = bytearray(checkpoints.to_bytes({"weights": torch.ones(25_000)}))
+    parts = bytearray(checkpoints.serialize_state({"weights": torch.ones(25_000)}))
     if how == "cut off":
         del parts[len(parts) // 2 :]
     if how == "one bit changed":

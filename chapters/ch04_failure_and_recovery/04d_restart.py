@@ -124,7 +124,7 @@ def go_on(restart, data, until, state=None, m=restart.MICROBATCHES):
     return losses, training.weights(), training.state_dict()
 
 _, weights, _ = launch(go_on, restart, digits, 40, world_size=2, device="cpu").values[0]
-print("weights differ by", (restart.saved_weights(killed) - weights).abs().max().item())
+print("weights differ by", (restart.load_weights(killed) - weights).abs().max().item())
 
 # %% [markdown]
 # Not a single bit differs. Three things make it so: the checkpoint has all that the next step

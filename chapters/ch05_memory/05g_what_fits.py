@@ -267,7 +267,7 @@ explore(draw, layers=[32, 12, 24, 48, 80, 96], hidden=[4096, 768, 2048, 8192, 12
 # %% tags=["nbval-ignore-output"]
 sizes = 256, 64, 128_256  # positions, width, vocabulary
 chunks = {"chunks of 64": partial(large.backward_in_chunks, size=64)}
-run = launch(large.measured, chunks, *sizes, 1, world_size=1, device="cpu")
+run = launch(large.time_ways, chunks, *sizes, 1, world_size=1, device="cpu")
 tensors = run["chunks of 64"].peak_bytes[0]["total"] - 4 * sizes[1] * sizes[2]  # without the matrix
 grown = {directly: launch(what_fits.process_grows, chunks["chunks of 64"], sizes, directly,
                           world_size=1, device="cpu").values[0] for directly in (False, True)}

@@ -274,23 +274,23 @@ check("{{clip_shards}}")
 
 # %% [markdown]
 # Where does the clipping belong? After the gradients are reduced, and before the optimizer steps.
-# The lab's `Clipping` is an optimizer with another one inside, as `MixedPrecision` is. So the two
+# The lab's `GradientClipOptimizer` is an optimizer with another one inside, as `MixedPrecision` is. So the two
 # can be put into each other, and ZeRO does not notice:
 
 # %%
 def make_optimizer(shards, memory, composing, adam):
     def make_clipping(masters):
-        return composing.Clipping(masters, adam, max_norm=1.0)
+        return composing.GradientClipOptimizer(masters, adam, max_norm=1.0)
     return memory.MixedPrecision(shards, make_clipping)  # masters get float32 gradients: clip those
 
 # %% [markdown]
 # If one number of the gradient is infinite or nan on any rank, the norm is so on *every* rank.
-# `Clipping` leaves out such a step. All ranks leave out the same one, without another message.
+# `GradientClipOptimizer` leaves out such a step. All ranks leave out the same one, without another message.
 
 # %% [markdown]
 # A `LossScaler` (part 05b) needs the same care. It looks at its own rank's gradients. If one rank
 # alone refused a step, the others would take it, and from then on the ranks would have different
-# factors. So the lab's `Scaling` asks all ranks first: one all-reduce of one number.
+# factors. So the lab's `LossScaleOptimizer` asks all ranks first: one all-reduce of one number.
 
 # %% [markdown]
 # **On GPUs** the real engines do the same. FSDP2's gradients are DTensors, which know that they are

@@ -208,7 +208,7 @@ Table(["layers in a unit", *sizes],
 # returns at once. What it returns is again a function: it waits until that job is done.
 
 # %% tags=["nbval-ignore-output"]
-begin, started = prefetch.in_line(), time.perf_counter()
+begin, started = prefetch.make_job_queue(), time.perf_counter()
 wait_for_a = begin(lambda: time.sleep(0.2))  # a message that takes 200 ms
 wait_for_b = begin(lambda: time.sleep(0.2))
 time.sleep(0.3)  # meanwhile, 300 ms of computing

@@ -136,7 +136,7 @@ Table(["", "bytes for each parameter"],
 #
 # Clipping by the norm of the whole (part 06e) goes *around* `DiskOffloadOptimizer`, not inside. `DiskOffloadOptimizer`
 # makes one optimizer for each parameter, so that only one parameter's state is on its way at a
-# time. `Clipping` needs all of them at once. Put inside, it would clip each parameter by itself;
+# time. `GradientClipOptimizer` needs all of them at once. Put inside, it would clip each parameter by itself;
 # `DiskOffloadOptimizer` refuses that with one sentence.
 
 # %% [markdown]

@@ -386,7 +386,7 @@ def profile_step(three_dimensions, quiet, on, text, width, context, samples):
     engine = three_dimensions.ThreeDimensions(model, mesh, 4, three_dimensions.adam)
     batch = three_dimensions.draw_batch(text, samples, 0, context)
     engine.step(*batch)  # opens connections
-    engine.watched(torch.profiler.record_function)
+    engine.set_watch(torch.profiler.record_function)
     for _ in range(2):
         dist.barrier()
         with quiet(), torch.profiler.profile() as seen, torch.profiler.record_function("step"):

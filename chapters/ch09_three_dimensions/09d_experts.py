@@ -164,7 +164,7 @@ text = experts.standard_library()
 
 def train_experts(model=None, **how):
     """A model, its losses in training, and the loads of its first layer: (steps, experts)."""
-    model = model or experts.with_experts(n_experts)
+    model = model or experts.make_expert_transformer(n_experts)
     losses, loads = experts.train(model, text, steps, **how)
     return model, losses, loads[:, 0]
 
@@ -348,7 +348,7 @@ dropped = predict("Share of the choices that are dropped, with capacity factor 1
 # What is dropped with a capacity; your prediction, theory, and what was measured.
 def train_with_capacity(capacity, **how):
     """In the last 20 steps: which share of the choices is dropped (%), the loss, and the loads."""
-    model = experts.with_experts(n_experts, capacity=capacity)
+    model = experts.make_expert_transformer(n_experts, capacity=capacity)
     layer, lost = experts.expert_layers(model)[0], []
     layer.register_forward_hook(lambda layer, *_: lost.append(1 - layer.fits.float().mean()))
     _, losses, loads = train_experts(model, **how)
@@ -393,7 +393,7 @@ Table(["balance", "capacity factor", "dropped, first layer", "loss, mean of the 
 # %% tags=["nbval-ignore-output"]
 def small(**options):
     """Parameters of a model, those that a token meets, and the loss in the last 20 steps."""
-    model = experts.with_experts(n_experts, **options)
+    model = experts.make_expert_transformer(n_experts, **options)
     whole = sum(p.numel() for p in model.parameters())
     idle = sum(p.numel() for layer in experts.expert_layers(model) for p in layer.mlps.parameters())
     _, losses, _ = train_experts(model, weight=0.01)

@@ -154,7 +154,7 @@ Table(["order", "start, two steps, end", "the second step, measured"],
 # Beside its part of the model, each rank trains the whole model alone.
 
 # %%
-found = launch(three_dimensions.beside_one_process, sizes, text, 2, 2, 4 * length,
+found = launch(three_dimensions.compare_with_one_process, sizes, text, 2, 2, 4 * length,
                world_size=world_size, machines=machines, device="cpu", timeout=180).values
 print(f"{world_size} ranks equal one process to 1e-12: {max(gap for *_, gap in found) < 1e-12}")
 

@@ -199,8 +199,8 @@ slower.compare(1, follows / against, kind="forward", wire="simulated")
 
 # %% tags=["nbval-ignore-output"]
 kinds = {"as advised": mesh.follows, "the fastest other": mesh.against,
-         "ZeRO 3": mesh.contest.like(tp=1, pp=1, zero=3),
-         "no pipeline": mesh.contest.like(tp=8, pp=1)}
+         "ZeRO 3": mesh.contest.match_sizes(tp=1, pp=1, zero=3),
+         "no pipeline": mesh.contest.match_sizes(tp=8, pp=1)}
 choices = {name: mesh.contest.choice(these) for name, these in kinds.items()}
 choices = {name: one for name, one in choices.items() if one}  # without those that do not fit
 plot_causes({f"{name}: {figures.describe_plan(one.plan)}": one.seconds

@@ -415,7 +415,7 @@ def day(plan, until):
         run = launch(live, chaos, plan, recipes, setting, text, checkpoints, place, until,
                      machines is not None, world_size=setting.ranks, machines=machines,
                      device="cpu", replacements=40, timeout=300)
-        return run, *chaos.happened_in(place)
+        return run, *chaos.read_events(place)
 
 # %% tags=["nbval-ignore-output"]
 quiet, _, _, losses = day([], quiet_steps)

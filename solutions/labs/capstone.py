@@ -17,8 +17,7 @@ from any_plan import AnyPlan
 from collectives import all_reduce_ring
 from cost_model import Plan
 from language_model import CHARACTERS, Transformer, draw_batch, mean_loss, standard_library
-from live_plans import Setting
-from live_plans import in_words as plan_in_words
+from live_plans import Setting, describe_plan
 from memory import MixedPrecision
 from sharding_engines import DEEPSPEED, ENGINES, HAS_DEEPSPEED
 from simple_ddp import share_of_rank
@@ -47,7 +46,7 @@ PLAIN = Recipe(dp=8, micro_batch=2)
 
 def describe_recipe(recipe: Recipe) -> str:
     """Such as "dp 4 pp 2, ZeRO 1, micro-batch 1, bfloat16"."""
-    return plan_in_words(recipe) + ", bfloat16" * recipe.half
+    return describe_plan(recipe) + ", bfloat16" * recipe.half
 
 
 def whole_model(setting: Setting) -> Transformer:

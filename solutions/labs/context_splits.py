@@ -14,9 +14,9 @@ from pedagogy_lib.pictures.style import (
     WHITE,
     Picture,
     bare,
-    in_course_style,
     label_ink,
     new_figure,
+    use_course_style,
 )
 
 PLACES = 8  # of the text, or a multiple of the ranks near that
@@ -50,7 +50,7 @@ SPLITS = {  # name: owners between attention and MLP, in attention, in the MLP
 }
 
 
-@in_course_style
+@use_course_style
 def draw_context_splits(ranks=4) -> Picture:
     """For each kind of parallelism, which rank has which activations: places × features.
 

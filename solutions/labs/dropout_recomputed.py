@@ -16,7 +16,7 @@ MICROBATCHES, WIDTH = 3, 64
 class NoStateStage(RecomputingStage):
     """As RecomputingStage, but it draws other random numbers when it computes again."""
 
-    def drawing(self, x, state):
+    def replay_randomness(self, x, state):
         return contextlib.nullcontext()
 
 

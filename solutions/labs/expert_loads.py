@@ -9,14 +9,14 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.units import brief
-from pedagogy_lib.pictures.style import BLUE, INK, WHITE, Picture, in_course_style, new_figure
+from pedagogy_lib.pictures.style import BLUE, INK, WHITE, Picture, new_figure, use_course_style
 
 SHADES = LinearSegmentedColormap.from_list("shares", [WHITE, BLUE, INK])
 MOST_NAMED = 16  # experts, at the axis
 LAST = 20  # steps, of which the alternative text tells the mean
 
 
-@in_course_style
+@use_course_style
 def plot_loads(panels, title="") -> Picture:
     """The share of all choices that each expert got: a row for each expert, a column for each step.
 

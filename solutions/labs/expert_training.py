@@ -15,8 +15,8 @@ from experts import (
     balancing_loss,
     expert_layers,
     load_of,
+    make_expert_transformer,
     moved_bias,
-    with_experts,
 )
 from language_model import draw_batch, mean_loss, standard_library
 from meshes import Mesh
@@ -97,7 +97,7 @@ def gradient_ratios(average, sizes, text) -> dict[str, float]:
     """Gradients after one step, as multiples of those of one process, in float64."""
     torch.set_default_dtype(torch.float64)
     n, found = 2 * sizes["ep"], {}
-    model, alone = with_experts(n, **SIZES), with_experts(n, **SIZES)
+    model, alone = make_expert_transformer(n, **SIZES), make_expert_transformer(n, **SIZES)
     training = ExpertTraining(model, Mesh(sizes, JOINT), adam, average=average)
     inputs, targets = draw_batch(text, 2 * dist.get_world_size(), 0, SIZES["context"])
     training.step(inputs, targets)
@@ -116,14 +116,14 @@ def gradient_ratios(average, sizes, text) -> dict[str, float]:
 def compare_with_one_process(sizes, of_model, text, steps=3, samples=8, weight=0.1, rate=0.01):
     """Train on a mesh, and in this process alone, in float64.
 
-    of_model  arguments of with_experts, as a dict
+    of_model  arguments of make_expert_transformer, as a dict
     Returns  the losses of both; and how far weights and gradients of this rank's part are from
              those of one process, as a share of the largest
     """
     torch.set_default_dtype(torch.float64)
     mesh = Mesh(sizes, JOINT)
-    alone = with_experts(**SIZES | of_model | {"parts": dist.get_world_size()})
-    training = ExpertTraining(with_experts(**SIZES | of_model), mesh, adam, weight, rate)
+    alone = make_expert_transformer(**SIZES | of_model | {"parts": dist.get_world_size()})
+    training = ExpertTraining(make_expert_transformer(**SIZES | of_model), mesh, adam, weight, rate)
     layers, optimizer, losses = expert_layers(alone), adam(list(alone.parameters())), ([], [])
     for number in range(steps):
         inputs, targets = draw_batch(text, samples, number, SIZES["context"])
@@ -207,7 +207,7 @@ def program(text, steps=20) -> tuple[float, float, float]:
     ranks = dist.get_world_size()
     copies = 2 if ranks % 2 == 0 else 1
     mesh = Mesh({"edp": copies, "ep": ranks // copies}, JOINT)
-    model = with_experts(2 * mesh.sizes["ep"], **SIZES)
+    model = make_expert_transformer(2 * mesh.sizes["ep"], **SIZES)
     training, losses, times = ExpertTraining(model, mesh, adam, weight=0.1), [], []
     for number in range(steps):
         batch = draw_batch(text, 4 * ranks, number, SIZES["context"])

@@ -139,7 +139,7 @@ class GradientAccumulationStage(TwoVersionsStage):
         return self.version
 
 
-class Unflushed(Pipeline):
+class AsynchronousPipeline(Pipeline):
     """A pipeline whose micro-batches are batches of their own: each has its mean loss."""
 
     def part_of_loss(self, i, scores):
@@ -167,7 +167,7 @@ def program(way, text, microbatches=100, samples=4, lr=0.3, every=None):
     model = Transformer(layers=max(4, dist.get_world_size()))
     several = {} if way == "stashing" else {"every": every or dist.get_world_size()}
     stages = my_stages(model, make=lambda piece: (WAYS | ALONE)[way](piece, lr, **several))
-    pipeline = Unflushed(stages, mean_loss, model.places.weight.shape[1])
+    pipeline = AsynchronousPipeline(stages, mean_loss, model.places.weight.shape[1])
     actions = list(one_f_one_b(pipeline.rank, pipeline.ranks, microbatches))
     pipeline.step(actions, *draw_batches(text, microbatches, samples))
     losses = [loss.item() for loss in pipeline.losses]

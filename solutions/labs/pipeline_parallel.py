@@ -173,11 +173,11 @@ class RecomputingStage(Stage):
 
     def backward(self, i, gradient=None):
         x, (then, state) = self.kept.pop(i)
-        with self.drawing(x, state):
+        with self.replay_randomness(x, state):
             super().forward(i, x, then)  # now with a graph
         return super().backward(i, gradient)
 
-    def drawing(self, x, state):
+    def replay_randomness(self, x, state):
         return replay_random_state(generator_for(x), state)
 
 

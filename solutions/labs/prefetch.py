@@ -19,7 +19,7 @@ from zero import Zero1, Zero2, Zero3, dispose, gather, reduce_gradients
 # ---- The engine -----------------------------------------------------------------------------
 
 
-def in_line():
+def make_job_queue():
     """One thread with a line of jobs: what `begin` of `Prefetching` is.
 
     Returns  a function. It puts a job, a function without arguments, at the end of the line, and
@@ -50,7 +50,7 @@ class Prefetching(Zero3):
 
     def __init__(self, model, make_optimizer, modules=(), group=None, depth=1):
         super().__init__(model, make_optimizer, modules, group)
-        self.begin, self.depth = in_line(), depth
+        self.begin, self.depth = make_job_queue(), depth
         self.coming, self.reductions = {}, []
         self.before, self.now = [], []  # units in the order of their use: last step's, this one's
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from composing import Clipping
+from composing import GradientClipOptimizer
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from memory import MixedPrecision
 from simple_ddp import share_of_rank
@@ -108,7 +108,7 @@ def start(stage="stage 3", mixed=False):
     model = Transformer(15, layers=2, heads=3)
     make_optimizer = partial(torch.optim.Adam, lr=1e-3)
     if mixed:
-        clipped = partial(Clipping, make_optimizer=make_optimizer, max_norm=1.0)
+        clipped = partial(GradientClipOptimizer, make_optimizer=make_optimizer, max_norm=1.0)
         make_optimizer = partial(MixedPrecision, make_optimizer=clipped)
     model = model.bfloat16() if mixed else model.double()
     return STAGES[stage](model, make_optimizer, list(model.blocks)), model

@@ -7,7 +7,7 @@ from matplotlib.patches import Rectangle
 
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.torch_private import identity_of_storage
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.pictures.style import (
     BLUE,
     CENTERED,
@@ -16,9 +16,9 @@ from pedagogy_lib.pictures.style import (
     MUTED,
     WHITE,
     Picture,
-    in_course_style,
     new_canvas,
     tint,
+    use_course_style,
 )
 
 CELL, ROW, NAMES, GAP = 0.36, 0.29, 1.55, 0.45  # inches
@@ -50,7 +50,7 @@ def values_in(x) -> list:
     return x.detach().new_empty(0).set_(x.untyped_storage(), 0, (size,)).tolist()
 
 
-@in_course_style
+@use_course_style
 def plot_storages(moments, title="") -> Picture:
     """One storage as a row of numbers, at several moments; below it, which tensor shows what.
 
@@ -114,6 +114,6 @@ def draw_look(axes, left, top, look, is_here, is_there):
 
 
 def describe_looks(looks) -> str:
-    numbers = counted(len(memory_of(looks)), "number")
+    numbers = format_count(len(memory_of(looks)), "number")
     shown = ", ".join(f"{name} shows {look.length}" for name, look in looks.items())
     return f"the storage has {numbers}; {shown}"

@@ -153,7 +153,7 @@ class UnevenPipeline(Pipeline):
         n = len(self.places[self.rank])
         return range(self.mine * self.rows // n, (self.mine + 1) * self.rows // n)
 
-    def overlapping_rows(self, other):
+    def find_overlaps(self, other):
         """Which of this rank's rows lie where in another stage: [(rank, first row, end), …]."""
         begin, n = self.own_rows().start, len(self.places[self.rank])
         for i, j, first, end in pieces(self.rows, n, len(self.places[other])):
@@ -162,16 +162,12 @@ class UnevenPipeline(Pipeline):
 
     def receive(self, action) -> Tensor:
         x = torch.empty(len(self.own_rows()), self.width, dtype=self.dtype)
-        for peer, first, end in self.overlapping_rows(
-            self.rank + (-1 if action.kind == "F" else 1)
-        ):
+        for peer, first, end in self.find_overlaps(self.rank + (-1 if action.kind == "F" else 1)):
             dist.recv(x[first:end], peer, tag=tag_of(action))
         return x
 
     def send(self, x, action):
-        for peer, first, end in self.overlapping_rows(
-            self.rank + (1 if action.kind == "F" else -1)
-        ):
+        for peer, first, end in self.find_overlaps(self.rank + (1 if action.kind == "F" else -1)):
             part = x[first:end].contiguous()
             self.under_way.append((dist.isend(part, peer, tag=tag_of(action)), part))
 

@@ -11,13 +11,13 @@ from matplotlib.patches import Rectangle
 
 from pedagogy_lib.basics.units import short_bytes
 from pedagogy_lib.pictures.frame_pictures import (
+    describe_ranks,
     frame_of,
     frames_of,
     headings,
     last_number,
     legend,
     title_of,
-    told_by_rank,
 )
 from pedagogy_lib.pictures.legends import sample
 from pedagogy_lib.pictures.style import (
@@ -27,10 +27,10 @@ from pedagogy_lib.pictures.style import (
     INK,
     MUTED,
     Picture,
-    in_course_style,
     label_ink,
     new_figure,
     tint,
+    use_course_style,
 )
 
 WIDTH = 9.0  # this and all that follow are inches
@@ -67,7 +67,7 @@ class Fill(NamedTuple):
     color: str
 
 
-@in_course_style
+@use_course_style
 def plot_units(films, number) -> Picture:
     """A frame of a step: ranks are rows, units are columns; in each, n boxes for its n chunks.
 
@@ -216,7 +216,7 @@ def describe_units(films, number) -> str:
             f" has {short_bytes(frame.parameter_bytes)} of parameters and "
             f"{short_bytes(frame.gradient_bytes)} of gradients. {'; '.join(units)}"
         )
-    return told_by_rank(frames, texts)
+    return describe_ranks(frames, texts)
 
 
 def describe_unit(held) -> str:

@@ -72,7 +72,7 @@ def test_in_half_losses_are_those_of_one_process_but_for_rounding():
 
 def resume(lab, first, second, folder):
     torch.set_default_dtype(torch.float64)
-    return lab.resumed(first, second, SMALL, TEXT, folder)
+    return lab.train_and_resume(first, second, SMALL, TEXT, folder)
 
 
 @parametrize("first, second", PAIRS, quick=1)
@@ -101,7 +101,7 @@ def test_every_number_is_on_some_rank():
 
 def test_addresses_have_to_be_exact():
     with pytest.raises(ValueError, match="bfloat16 has no whole numbers up to"):
-        STATE.addressed(CAPSTONE.whole_model(SMALL).bfloat16())
+        STATE.fill_with_addresses(CAPSTONE.whole_model(SMALL).bfloat16())
 
 
 # ---- The budget ---
@@ -231,7 +231,7 @@ def survive(tmp_path, plan, recipes, steps, machines=None):
         machines is not None, world_size=4, machines=machines, replacements=12, timeout=110,
     )  # fmt: skip
     assert run.values == [steps] * 4
-    events, _, counts = CHAOS.happened_in(tmp_path / "day")
+    events, _, counts = CHAOS.read_events(tmp_path / "day")
     alone = CAPSTONE.losses_alone(SMALL, batches(count=steps))
     assert list(counts) == list(range(1, steps + 1))
     for step, (loss, _) in counts.items():

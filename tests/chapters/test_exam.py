@@ -6,7 +6,7 @@ import pytest
 from coursekit.content.ch11_capstone.exercises.name_the_faults.sheet_evidence import (
     LAST_WEEK,
     SHOWS,
-    as_text,
+    describe_evidence,
     difference,
 )
 from helpers import ROOT
@@ -81,7 +81,7 @@ def test_a_training_with_a_fault_that_no_number_shows_trains_as_last_week(runs, 
 def test_any_two_faults_are_told_apart_by_something_that_is_shown():
     for fault, other in itertools.combinations(SHOWS, 2):
         evidence, one, another = difference(fault, other)
-        assert as_text(evidence, one) != as_text(evidence, another)
+        assert describe_evidence(evidence, one) != describe_evidence(evidence, another)
 
 
 def test_all_files_know_the_same_faults():

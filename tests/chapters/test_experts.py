@@ -106,7 +106,9 @@ def test_balance_spreads_the_letters():
     """Not a race: without balance one expert gets several times its share, with it none does."""
     experts, busiest = lab("experts"), {}
     for name, how in {"none": {}, "loss": {"weight": 0.1}, "bias": {"rate": 0.01}}.items():
-        _, loads = experts.train(experts.with_experts(8), experts.standard_library(), 120, **how)
+        _, loads = experts.train(
+            experts.make_expert_transformer(8), experts.standard_library(), 120, **how
+        )
         shares = loads[-20:, 0].sum(0) / loads[-20:, 0].sum()
         busiest[name] = 8 * shares.max().item()
     assert busiest["none"] > 2.5

@@ -18,7 +18,7 @@ def calibration():
     return find_lab("calibration")
 
 
-def as_told(live, pairs, engine):
+def predict_all(live, pairs, engine):
     return [(setting, plan, *live.predict_plan(setting, plan, engine)) for setting, plan in pairs]
 
 
@@ -26,7 +26,7 @@ def test_calibrating_finds_an_engine_that_predicts_what_was_measured(live, calib
     """From times and bytes of another engine alone; the plans that it predicts are others."""
     real = replace(live.START, launch=2e-3, hop=6e-4, around=3e-3, message=1e-3, kept=14.0,
                    kept_mlp=11.0, fixed=8e-3)  # fmt: skip
-    found = calibration.calibrate(as_told(live, calibration.CALIBRATING, real))
+    found = calibration.calibrate(predict_all(live, calibration.CALIBRATING, real))
     setting = live.Setting(8, 96, 8, 64, 16, 1e9, 20e6)
     off = []
     plans = live.best_worst_and_drawn(setting, real, count=20)
@@ -41,7 +41,7 @@ def test_calibrating_finds_an_engine_that_predicts_what_was_measured(live, calib
 
 
 def test_what_is_known_is_not_calibrated(live, calibration):
-    found = calibration.calibrate(as_told(live, calibration.CALIBRATING, live.START))
+    found = calibration.calibrate(predict_all(live, calibration.CALIBRATING, live.START))
     for name in ("gradient_bytes", "across", "exposed", "parameter_bytes"):
         assert getattr(found, name) == getattr(live.START, name)
 

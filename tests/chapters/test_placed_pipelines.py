@@ -123,7 +123,7 @@ def test_gradients_are_those_of_one_process(world_size):
         assert max(found.values()) <= rounding(), found
 
 
-def in_turn(lab, names):
+def measure_both_orders(lab, names):
     found = []
     for one_order in (False, True):
         with messages_in_order(one_order):
@@ -134,7 +134,9 @@ def in_turn(lab, names):
 @pytest.mark.parametrize("world_size", [2, pytest.param(4, marks=pytest.mark.deep)])
 def test_messages_also_arrive_in_turn(world_size):
     """Where each pair has an order, and where each rank has: see in_order.py."""
-    run = launch(in_turn, PLACED, NAMES, world_size=world_size, device="cpu", timeout=60)
+    run = launch(
+        measure_both_orders, PLACED, NAMES, world_size=world_size, device="cpu", timeout=60
+    )
     for of_rank in run.values:
         assert max(max(found.values()) for found in of_rank) <= rounding()
 

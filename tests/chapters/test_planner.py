@@ -26,7 +26,7 @@ def planner():
 
 
 @pytest.fixture(scope="module")
-def published():
+def runs_lab():
     return find_lab("published_runs")
 
 
@@ -100,13 +100,13 @@ def test_arrays_of_plans_are_as_one_plan_after_the_other(planner, cost, shapes):
 
 
 @pytest.fixture(scope="module")
-def off(published):
+def prediction_errors(runs_lab):
     """Of each engine: relative errors of seconds and bytes, and who failed, all left out."""
     found = {}
-    for engine, start in published.STARTS.items():
-        runs = published.runs_with(engine)
-        seconds, nbytes = published.cross_validated_predictions(runs, start)
-        fails = nbytes > published.FULL_AT * runs.job.gpu.memory
+    for engine, start in runs_lab.STARTS.items():
+        runs = runs_lab.runs_with(engine)
+        seconds, nbytes = runs_lab.cross_validated_predictions(runs, start)
+        fails = nbytes > runs_lab.FULL_AT * runs.job.gpu.memory
         found[engine] = (
             abs(seconds / runs.seconds - 1)[~runs.is_oom],
             abs(nbytes / runs.memory - 1)[~runs.is_oom],
@@ -115,38 +115,43 @@ def off(published):
     return found
 
 
-def together(off, number):
-    values = np.concatenate([each[number] for each in off.values()])
+def together(prediction_errors, number):
+    values = np.concatenate([each[number] for each in prediction_errors.values()])
     return values[~np.isnan(values)] if values.dtype == float else values
 
 
 @pytest.mark.deep
-def test_seconds_of_runs_that_calibrated_nothing(off):
-    errors = together(off, 0)
+def test_seconds_of_runs_that_calibrated_nothing(prediction_errors):
+    errors = together(prediction_errors, 0)
     assert len(errors) > 1500
     assert np.median(errors) < 0.12
     assert np.percentile(errors, 85) < 0.35
 
 
 @pytest.mark.deep
-def test_bytes_of_runs_that_calibrated_nothing(off):
-    assert np.median(together(off, 1)) < 0.12
+def test_bytes_of_runs_that_calibrated_nothing(prediction_errors):
+    assert np.median(together(prediction_errors, 1)) < 0.12
 
 
 @pytest.mark.deep
-def test_out_of_memory_is_told(off):
-    assert np.mean(np.concatenate([off[e][2] for e in ("nanotron", "Megatron-DeepSpeed")])) > 0.9
+def test_out_of_memory_is_told(prediction_errors):
+    assert (
+        np.mean(
+            np.concatenate([prediction_errors[e][2] for e in ("nanotron", "Megatron-DeepSpeed")])
+        )
+        > 0.9
+    )
 
 
-def test_rows_that_contradict_themselves(published):
+def test_rows_that_contradict_themselves(runs_lab):
     """The corrections are those that arithmetic asks for."""
-    runs = published.runs_of(("BLOOM",))
+    runs = runs_lab.runs_of(("BLOOM",))
     laid_out = runs.plan.dp * runs.plan.tp * runs.plan.pp
     assert (laid_out == runs.plan.ranks).all()
-    rows = {row["id"]: row for row in published.csv.DictReader(published.RUNS.open())}
-    for number, changed in published.CORRECTED.items():
+    rows = {row["id"]: row for row in runs_lab.csv.DictReader(runs_lab.RUNS.open())}
+    for number, changed in runs_lab.CORRECTED.items():
         assert all(rows[number][column] != value for column, value in changed.items())
-    twin, swapped = rows["BLOOM-0041"], published.CORRECTED["BLOOM-0055"]
+    twin, swapped = rows["BLOOM-0041"], runs_lab.CORRECTED["BLOOM-0055"]
     assert all(twin[column] == value for column, value in swapped.items())
 
 

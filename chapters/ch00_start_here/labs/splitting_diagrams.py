@@ -3,7 +3,7 @@
 from matplotlib.patches import Patch, Rectangle
 
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.pictures.style import (
     CENTERED,
     COLORS,
@@ -14,9 +14,9 @@ from pedagogy_lib.pictures.style import (
     MUTED,
     Picture,
     bare,
-    in_course_style,
     label_ink,
     new_figure,
+    use_course_style,
 )
 
 SAMPLES, LAYERS = 32, 32
@@ -28,7 +28,7 @@ HELD = {
 }
 
 
-@in_course_style
+@use_course_style
 def draw_three_splits(ranks=4) -> Picture:
     """What each rank holds when the batch, each layer, or the stack of layers is split.
 
@@ -49,7 +49,7 @@ def draw_three_splits(ranks=4) -> Picture:
     patches = [Patch(facecolor=color, edgecolor=EDGE, label=name) for name, color in HELD.items()]
     figure.legend(handles=patches, loc="outside lower left", ncols=3)
     described = "; ".join(f"{name}: {note}" for name, note, _ in splits)
-    return Picture(figure, f"What each of {counted(ranks, 'rank')} holds. {described}.")
+    return Picture(figure, f"What each of {format_count(ranks, 'rank')} holds. {described}.")
 
 
 def three_splits(ranks) -> list[tuple]:
@@ -105,19 +105,19 @@ def draw_share(axes, rank, samples, layers, width):
     axes.vlines(between, top, top + height, color=FAINT, lw=0.5)
 
 
-@in_course_style
+@use_course_style
 def draw_clusters(layouts=((4, 1), (1, 4), (2, 2))) -> Picture:
     """Clusters of (nodes, GPUs in each), with the rank and local rank of every GPU."""
     figure, axes = new_figure(8.6, 0.2 + 0.95 * len(layouts))
     for row, (nodes, gpus) in enumerate(layouts):
-        name = f"{counted(nodes, 'node')} × {counted(gpus, 'GPU')}"
+        name = f"{format_count(nodes, 'node')} × {format_count(gpus, 'GPU')}"
         axes.text(-0.15, row + 0.43, name, ha="right", va="center", weight="bold", fontsize=11)
         for node in range(nodes):
             draw_node(axes, row, node, gpus)
     most = max(nodes * gpus for nodes, gpus in layouts)
     bare(axes, (-1.35, most - 0.04), (len(layouts) - 0.12, -0.02))
     alt = "; ".join(
-        f"{counted(nodes, 'node')} with {counted(gpus, 'GPU')} each: ranks 0 to "
+        f"{format_count(nodes, 'node')} with {format_count(gpus, 'GPU')} each: ranks 0 to "
         f"{nodes * gpus - 1}, local ranks 0 to {gpus - 1} on every node"
         for nodes, gpus in layouts
     )
@@ -137,7 +137,7 @@ def draw_node(axes, row, node, gpus):
         axes.text(at + box / 2, row + 0.52, text, **CENTERED, fontsize=8, color=label_ink(GPU))
 
 
-@in_course_style
+@use_course_style
 def draw_scaling() -> Picture:
     """Two ways to grow a machine with one GPU of 4 GB: a larger GPU, or more of the same."""
     figure, axes = new_figure(8.6, 3.0)

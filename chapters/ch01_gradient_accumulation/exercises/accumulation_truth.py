@@ -176,6 +176,6 @@ def why_so_many_graphs(goes_back_each_time) -> str:
 
 
 def describe_trial(trial) -> str:
-    if not trial.of("activations"):
+    if not trial.collect_values("activations"):
         return "gradients and loss of the whole batch"
     return "{answer:,} bytes of activations; as one batch {whole:,}".format(**trial[0].activations)

@@ -104,7 +104,7 @@ def mean_over_ranks(value, count) -> float:
     return (sums[0] / sums[1]).item()
 
 
-def kept_by_layer(model, loss_fn, inputs, targets) -> list[tuple]:
+def list_saved_by_layer(model, loss_fn, inputs, targets) -> list[tuple]:
     """What a forward keeps for its backward, parameters left out.
 
     model    nn.Sequential
@@ -141,7 +141,7 @@ def time_parts(make_model, batch, sizes, rounds=5):
                     (F.cross_entropy(model(images), labels) * size / batch).backward()
 
 
-def sorted_times(run, sizes, rounds=5) -> dict[int, list[float]]:
+def sort_times(run, sizes, rounds=5) -> dict[int, list[float]]:
     """The seconds of each size, the fastest round first."""
     return {size: sorted(run[f"{size}, round {r}"].seconds[0] for r in range(1, rounds + 1))
             for size in sizes}  # fmt: skip

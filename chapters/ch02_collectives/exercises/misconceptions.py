@@ -7,7 +7,7 @@ import re
 
 import torch
 
-from coursekit.kit.diagnoses import contributions, same, told_contributions
+from coursekit.kit.diagnoses import contributions, describe_contributions, same
 from coursekit.kit.rank_trials import IN_A_GROUP
 from pedagogy_lib.basics.closeness import close_in_float32
 
@@ -140,7 +140,7 @@ def sum_of_the_wrong_ranks(trial) -> str:
             times = contributions(got, [tensors[index] for tensors in trial.before])
             if times is not None and sum(times) > 1:
                 name = trial.task.name_of(index, trial.case)
-                return f"in rank {place}'s {name}, {told_contributions(times)}."
+                return f"in rank {place}'s {name}, {describe_contributions(times)}."
     return ""
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from coursekit.kit.reference_training import LARGE, batch_of, large_model
 
 
@@ -19,7 +19,7 @@ def cost_of_large(call, after, group=None) -> dict:
     after  gives {name: what the answer has made of it}
     """
     dist.barrier(group)
-    with answering():
+    with measure_answer():
         call()
     return {"large": summarise_tensors(after())}
 

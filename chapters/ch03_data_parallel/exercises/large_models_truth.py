@@ -44,7 +44,7 @@ def nearly(got, wanted) -> bool:
 
 def mean_of_large(trial, place):
     """The mean of what all ranks have had."""
-    own = trial.of("large_own")
+    own = trial.collect_values("large_own")
     return {name: x if x is None else sum(of[name] for of in own) / trial.n
             for name, x in own[0].items()}  # fmt: skip
 
@@ -70,7 +70,7 @@ class Travels:
         self.least = least
 
     def __call__(self, trial):
-        if trial.of("large") is None:
+        if trial.collect_values("large") is None:
             return
         least = [self.least(trial, place) for place in range(trial.n)]
         sent, needed = sum(trial.sent_bytes), sum(least)

@@ -20,7 +20,7 @@ def compute_known_large(place) -> dict:
 
 
 def bytes_of_all_reduce(trial, place):
-    n, sizes = trial.n, trial.of("sizes")
+    n, sizes = trial.n, trial.collect_values("sizes")
     return sizes and 2 * (n - 1) / n * sizes[place].gradients
 
 
@@ -61,7 +61,7 @@ def why_so_many_bytes(trial, times) -> str:
 
 
 def need_calls(why_other_count, trial) -> str:
-    if trial.of("sizes") is None:
+    if trial.collect_values("sizes") is None:
         return ""
     names = [call.name for call in trial.calls[0]]
     by_hand = names.count("send") / (2 * (trial.n - 1))  # messages of a ring

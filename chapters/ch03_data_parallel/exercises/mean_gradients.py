@@ -7,13 +7,13 @@ from functools import partial
 
 import torch
 
-from coursekit.kit import GROUP, At, Equals, RankExercise, Sends, World, never
+from coursekit.kit import GROUP, Equals, RankCase, RankExercise, Sends, World, never
 from coursekit.kit.diagnoses import ratio
 from coursekit.kit.observed_calls import NOT_WAITED
 from coursekit.kit.rank_exercise import TOO_LONG
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.basics.errors import HangError
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .gradients_on_ranks import COST, EVERYWHERE, SOME_NONE, TRAINING, average_on_rank
 from .gradients_on_ranks_truth import compute_known, list_found
@@ -37,32 +37,50 @@ def make_averaging_exercise(name, given, why_other_count, hints, lab) -> RankExe
     return RankExercise(
         name,
         lab=lab,
-        cases=[At(world, (tried,), f", {tried}") for world, tried in TRIED],
+        cases=[RankCase(world, (tried,), f", {tried}") for world, tried in TRIED],
         work=partial(average_on_rank, given),
         known=compute_known,
         found=list_found,
         facts=[
-            Equals("after", lambda trial, place: trial[place].before, called="the weight",
-                   otherwise="the weights are averaged, or written over. They are equal on all "
-                   "ranks and stay so, if the gradients are: what differs, and is to be averaged, "
-                   "is `.grad`"),
-            never("waiting", lambda names: f"nobody waits for the "
-                  f"request of {counted(len(names), names[0])}", NOT_WAITED),
-            never("nan", "nan in the `.grad` of {}",
-                  "the flat tensor is used while it is still under way. What is in it counts when "
-                  "the function that waits has returned: wait, then divide, then put it into "
-                  "`.grad`"),
+            Equals(
+                "after",
+                lambda trial, place: trial[place].before,
+                called="the weight",
+                otherwise="the weights are averaged, or written over. They are equal on all "
+                "ranks and stay so, if the gradients are: what differs, and is to be averaged, "
+                "is `.grad`",
+            ),
+            never(
+                "waiting",
+                lambda names: (
+                    f"nobody waits for the request of {format_count(len(names), names[0])}"
+                ),
+                NOT_WAITED,
+            ),
+            never(
+                "nan",
+                "nan in the `.grad` of {}",
+                "the flat tensor is used while it is still under way. What is in it counts when "
+                "the function that waits has returned: wait, then divide, then put it into "
+                "`.grad`",
+            ),
             Equals("grad", mean_of, mistakes_of_mean, "`.grad`", why_other_gradients),
-            Equals("trained", lambda trial, place: trial[place].alone, called="after training, the "
-                   "weight", otherwise="one step is right, several are not: does something of a "
-                   "step stay for the next one, or does something change besides the gradients?"),
+            Equals(
+                "trained",
+                lambda trial, place: trial[place].alone,
+                called="after training, the weight",
+                otherwise="one step is right, several are not: does something of a "
+                "step stay for the next one, or does something change besides the gradients?",
+            ),
             leaves_alone,
             right_if_large(),
             Travels(bytes_of_all_reduce),
             partial(need_calls, why_other_count),
             Sends(bytes_of_all_reduce, "an all-reduce of all gradients sends", why_so_many_bytes),
         ],
-        told=lambda trial: "the weights of one process" if trial.of("trained") else "the mean",
+        told=lambda trial: (
+            "the weights of one process" if trial.collect_values("trained") else "the mean"
+        ),
         errors={
             "non-empty list of Tensors": SKIPPED,
             "leaf Variable": "autograd watches over parameters; and it is their `.grad` that is "
@@ -73,7 +91,7 @@ def make_averaging_exercise(name, given, why_other_count, hints, lab) -> RankExe
         explain=why_lost,
         lost="every rank has to make the same calls, with tensors of the same size",
         hints=hints,
-    )  # fmt: skip
+    )
 
 
 # ---- What is right, and what is not ---

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 import torch
 import torch.distributed as dist
 from collectives import all_reduce_ring
-from data_parallel import DDP, in_background, no_sync
+from data_parallel import DDP, make_async, no_sync
 from language_model import Transformer, draw_batch, mean_loss
 from step_films import film_step
 from torch import nn
@@ -66,7 +66,7 @@ def make_sleep_model(layers_per_bucket, begin):
 def step(label, layers_per_bucket, meanwhile):
     """Measure one step as `label`, its forward and its backward; and each all-reduce."""
     ddp = make_sleep_model(
-        layers_per_bucket, in_background(time_all_reduce) if meanwhile else begin_at_the_end
+        layers_per_bucket, make_async(time_all_reduce) if meanwhile else begin_at_the_end
     )
     dist.barrier()
     with measure(label, memory=False):
@@ -105,7 +105,7 @@ def compare_no_sync(travel=2, micro_batches=3):
     with throttle_link(travel):
         all_reduce_ring(torch.ones(4))
         for label, silent in {"each time": False, "no_sync": True}.items():
-            ddp = make_sleep_model(2, in_background(time_all_reduce))
+            ddp = make_sleep_model(2, make_async(time_all_reduce))
             dist.barrier()
             with measure(label, memory=False):
                 for number in range(1, micro_batches + 1):

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.reference_training import (
     SAMPLES,
     WIDTH,
@@ -125,7 +125,7 @@ class Optimizers:
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self.steps.append({p: None if p.grad is None else p.grad.clone() for p in parameters})
 
-    def kept(self) -> int:
+    def count_state_numbers(self) -> int:
         """How many numbers their states have; the step count of each parameter does not count."""
         states = [state for optimizer in self.made for state in optimizer.state.values()]
         values = [x for state in states for x in state.values() if isinstance(x, torch.Tensor)]
@@ -151,7 +151,7 @@ def train_on_rank(answer, group, case, watching=None):
     zero = answer(mine, optimizers, [mine.norm, *mine.branches], group)
     if not close(list(mine.parameters()), before):
         what = "the weights are not rank 0's before the first step"
-        raise Refused(what, 'first: check("{{start_equal}}")')
+        raise Rejection(what, 'first: check("{{start_equal}}")')
     if watch:
         watch.follow(zero)
     units = names_in(zero, mine)
@@ -191,5 +191,5 @@ def leftovers(optimizers, zero, model):
     left = [(name, bool(p.grad.any())) for name, p in owners if p.grad is not None]
     memory = lambda x: x.untyped_storage().data_ptr()  # noqa: E731
     copies = [p for unit in units for p in unit.parameters if memory(p) != memory(unit.flat)]
-    kept = optimizers.kept() / sum(unit.shard.numel() for unit in units)
+    kept = optimizers.count_state_numbers() / sum(unit.shard.numel() for unit in units)
     return {"left": left, "copies": len(copies), "kept": kept}

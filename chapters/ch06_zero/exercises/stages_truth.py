@@ -4,7 +4,7 @@ from functools import partial
 
 import torch
 
-from coursekit.kit import GROUP, At, Equals, Holds, World, Wrong, never
+from coursekit.kit import GROUP, Equals, Holds, RankCase, World, Wrong, never
 
 from .broken_zero_truth import MIXES
 from .reduce_gradients.cases import part_of
@@ -19,7 +19,7 @@ def steps_of(world, optimizer, *backwards):
     """A case: so many backwards before each step; with 0 the shards are given their gradients."""
     counts = ", ".join(map(str, backwards))
     what = f"backwards in its steps: {counts}" if any(backwards) else "update() alone"
-    return At(world, (optimizer, backwards), f", {optimizer}, {what}")
+    return RankCase(world, (optimizer, backwards), f", {optimizer}, {what}")
 
 
 CASES = [
@@ -28,7 +28,7 @@ CASES = [
     steps_of(World(3), "Adam", 2, 1, 1),
     steps_of(World(1), "Adam", 1, 2),
     steps_of(GROUP, "Adam", 1, 1),
-    At(World(4), (), ", what is sent"),
+    RankCase(World(4), (), ", what is sent"),
 ]
 
 
@@ -46,7 +46,7 @@ def sends(trial, most, why):
     why   {(part, how often it has sent that) or part: what that means}
     """
     for part, count in most.items() if hasattr(trial[0], "models") else ():
-        models = max(of_rank[part] for of_rank in trial.of("models"))
+        models = max(of_rank[part] for of_rank in trial.collect_values("models"))
         times = models / (1 - 1 / trial.n)
         if times > count + max(count, 1) * HEADERS:
             what = f"{WHAT[part]} sends {models:.2f} models, expected {count * (1 - 1 / trial.n):g}"
@@ -112,7 +112,7 @@ def right_weights(trial, place):
 
 def need_no_gradients(trial):
     """Raise `Wrong` if there are any after a step."""
-    for place, left in enumerate(trial.of("left") or ()):
+    for place, left in enumerate(trial.collect_values("left") or ()):
         names = {name for name, _ in left}
         if not any(more_than_zeros for _, more_than_zeros in left):
             why = "a tensor of zeros takes as much memory as the gradient did: None takes none"

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.checkpoint import set_checkpoint_early_stop
 
-from coursekit.kit import At, Refused
+from coursekit.kit import RankCase, Rejection
 from coursekit.kit.diagnoses import first_difference
 from coursekit.kit.reference_training import SAMPLES, equal_models, loss_of, share_of
 from pedagogy_lib.basics.closeness import close
@@ -26,7 +26,7 @@ REST = "what is in no layer"
 
 
 @dataclass(frozen=True)
-class Plan(At):
+class Plan(RankCase):
     """Where and how a model is trained.
 
     steps          how many of STEPS
@@ -48,7 +48,7 @@ class Plan(At):
 
 
 class Training:
-    """The steps of a rank beside those of one process; raises `Refused` at a difference.
+    """The steps of a rank beside those of one process; raises `Rejection` at a difference.
 
     weights  after each step, whole
     """
@@ -89,7 +89,7 @@ class Training:
             loss.backward()
         left = [name for name, p in self.mine.named_parameters() if p.grad is not None]
         if left and not self.plan.prefetch:
-            raise Refused(
+            raise Rejection(
                 f"after {self.phase}, {left[0]} has a gradient still",
                 "a unit's gradients are to be reduced, and freed, as in stage 2: "
                 "reduce_gradients(unit). reduce() takes the place of stage 2's",
@@ -113,7 +113,7 @@ class Training:
         for name, wanted in self.alone.weights().items():
             if not close(found[name], wanted):
                 what = first_difference(found[name], wanted)
-                raise Refused(f"after {self.phase}, {name} {what}", LATER if number else FIRST)
+                raise Rejection(f"after {self.phase}, {name} {what}", LATER if number else FIRST)
 
     @contextlib.contextmanager
     def watch_phase(self, phase):
@@ -129,7 +129,9 @@ class Training:
             if not any(words in str(error) for words in NOT_THERE):
                 raise
             what = str(error).splitlines()[0]
-            raise Refused(f"in {phase}, torch says: {what}", why_absent(self.plan, phase)) from None
+            raise Rejection(
+                f"in {phase}, torch says: {what}", why_absent(self.plan, phase)
+            ) from None
         if not self.plan.prefetch:
             self.need_disposed("after", self.names)
 
@@ -151,7 +153,7 @@ class Training:
         names = [self.names[u] for u in units if u.flat.untyped_storage().nbytes()]
         if names:
             why = why or next(why for words, why in WHOLE.items() if words in self.phase)
-            raise Refused(f"{when} {self.phase}, these are whole: {', '.join(names)}", why)
+            raise Rejection(f"{when} {self.phase}, these are whole: {', '.join(names)}", why)
 
 
 def name_of(module, layers) -> str:

@@ -20,7 +20,7 @@ from pedagogy_lib.basics.torch_private import (
     ResizesWatched,
     hook_first,
     identity_of_storage,
-    in_backward,
+    is_in_backward,
     is_in_storage,
 )
 from pedagogy_lib.measuring.bytes_of_calls import tensors_in
@@ -117,12 +117,12 @@ class Camera:
 
     def enter_forward(self, number, module, inputs):
         self.notice()
-        if not in_backward():
+        if not is_in_backward():
             self.phase, self.depth = "forward", self.depth + 1
 
     def film_forward(self, number, module, inputs):
         self.has_arrived(number)
-        again = " again" if in_backward() else ""  # activation checkpointing
+        again = " again" if is_in_backward() else ""  # activation checkpointing
         self.note_unit(number, f"computes{again}")
 
     def leave_forward(self, number, module, inputs, output):
@@ -130,7 +130,7 @@ class Camera:
         for tensor in tensors_in(output):
             if tensor.requires_grad:
                 self.enter(tensor.register_hook(functools.partial(self.enter_backward, number)))
-        if not in_backward():
+        if not is_in_backward():
             self.depth -= 1
             self.phase = "forward" if self.depth else "backward"
 

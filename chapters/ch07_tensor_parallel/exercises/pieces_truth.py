@@ -5,8 +5,8 @@ from math import prod
 
 import torch
 
-from coursekit.kit import GROUP, At, Equals, RankExercise, World, never
-from coursekit.kit.message_costs import Counted
+from coursekit.kit import GROUP, Equals, RankCase, RankExercise, World, never
+from coursekit.kit.message_costs import SendLimit
 from coursekit.kit.rank_trials import IN_A_GROUP
 
 from .pieces import run_forward_backward, shape_of_whole, x_and_slope
@@ -147,19 +147,30 @@ def region(name, gathers, hints) -> RankExercise:
         lab="sequence_parallel",
         needs=("reduce_scatter_ring",),
         # As many samples as ranks, or more; of one sample, a piece of the context is contiguous
-        cases=[At(World(3), (3, 3, 2)), At(World(2), (1, 8)), At(GROUP, (4, 3, 2))],
+        cases=[
+            RankCase(World(3), (3, 3, 2)),
+            RankCase(World(2), (1, 8)),
+            RankCase(GROUP, (4, 3, 2)),
+        ],
         work=partial(run_forward_backward, gathers),
         facts=[
-            Equals("shape", partial(right_shape, gathers), partial(wrong_shapes, gathers),
-                   "the output's shape"),
+            Equals(
+                "shape",
+                partial(right_shape, gathers),
+                partial(wrong_shapes, gathers),
+                "the output's shape",
+            ),
             values("y", gathers),
             values("gradient", gathers),
-            never("changed", lambda names: f"the numbers are right, but {names[0]} has changed",
-                  "somebody else may still need what was handed in: a relu its output, for its "
-                  "backward, a residual the gradient. joined and summed_piece leave it alone; "
-                  "contiguous() copies only what is not contiguous already"),
-            Counted(bytes_of_half, "forward it needs", why_so_many),
-            Counted(bytes_of_half, "backward it needs", why_so_many, "backward"),
+            never(
+                "changed",
+                lambda names: f"the numbers are right, but {names[0]} has changed",
+                "somebody else may still need what was handed in: a relu its output, for its "
+                "backward, a residual the gradient. joined and summed_piece leave it alone; "
+                "contiguous() copies only what is not contiguous already",
+            ),
+            SendLimit(bytes_of_half, "forward it needs", why_so_many),
+            SendLimit(bytes_of_half, "backward it needs", why_so_many, "backward"),
         ],
         told=f"forward {TOLD[gathers]}, backward {TOLD[not gathers]}",
         explain=lambda case, error: IN_A_GROUP if case.is_group else "",
@@ -178,4 +189,4 @@ def region(name, gathers, hints) -> RankExercise:
         },
         lost=SAME_CALLS,
         hints=hints,
-    )  # fmt: skip
+    )

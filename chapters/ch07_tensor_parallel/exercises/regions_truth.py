@@ -1,8 +1,8 @@
 """What is right, and what mistakes give: see regions.py."""
 
-from coursekit.kit import At, Holds, RankExercise, World, never
+from coursekit.kit import Holds, RankCase, RankExercise, World, never
 from coursekit.kit.forward_backward import right, ring_bytes
-from coursekit.kit.message_costs import Counted
+from coursekit.kit.message_costs import SendLimit
 from pedagogy_lib.basics.closeness import close
 
 from .regions import BYTES, go_through, make_inputs
@@ -39,7 +39,9 @@ def region(name, sums, y, gradient, told, touched, memory, sent, hints) -> RankE
         """What to say if only the first rank is right."""
 
         def why(trial):
-            right = [close(got, table(trial, k)[0]) for k, got in enumerate(trial.of(value))]
+            right = [
+                close(got, table(trial, k)[0]) for k, got in enumerate(trial.collect_values(value))
+            ]
             return ONE_ALONE if right[0] and not any(right[1:]) else ""
 
         return why
@@ -48,11 +50,11 @@ def region(name, sums, y, gradient, told, touched, memory, sent, hints) -> RankE
         name,
         lab="tensor_parallel",
         cases=[
-            At(World(3)),
-            At(World(3), ("no_grad",), ", under no_grad"),
-            At(World(3), ("total",), ", a `total` of its own"),
-            At(World(1)),
-            At(World(3, (1, 2))),
+            RankCase(World(3)),
+            RankCase(World(3), ("no_grad",), ", under no_grad"),
+            RankCase(World(3), ("total",), ", a `total` of its own"),
+            RankCase(World(1)),
+            RankCase(World(3, (1, 2))),
         ],
         work=go_through,
         found=lambda case: ("y",) if case.args == ("no_grad",) else ("y", "gradients"),
@@ -104,13 +106,13 @@ def region(name, sums, y, gradient, told, touched, memory, sent, hints) -> RankE
                 "the caller may bring another way to add up: call total(…, group), in place of "
                 "all_reduce",
             ),
-            Counted(
+            SendLimit(
                 lambda trial: ring_bytes(BYTES, trial.n),
                 f"a {sums} sends",
                 "one all-reduce is enough",
                 sums,
             ),
-            Counted(lambda trial: 0, f"a {quiet} sends", sent, quiet),
+            SendLimit(lambda trial: 0, f"a {quiet} sends", sent, quiet),
         ],
         told=lambda trial: "; ".join(told if "no_grad" not in trial.case.args else told[:1]),
         errors={

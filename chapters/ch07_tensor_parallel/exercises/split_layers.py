@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit import At
+from coursekit.kit import RankCase
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.forward_backward import run_both_ways
 
@@ -17,7 +17,7 @@ from .cut.cases import span, strip
 
 
 @dataclass(frozen=True)
-class Layer(At):
+class Layer(RankCase):
     """What a layer is tried on.
 
     leading  dims of x before the last one

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from coursekit.kit import Holds, RankExercise, World, complains, never
 from coursekit.kit.forward_backward import ALL_KNOWN, right, ring_bytes
-from coursekit.kit.message_costs import Counted
+from coursekit.kit.message_costs import SendLimit
 
 from .split_layers import Layer, layer_on_rank, parts
 
@@ -57,7 +57,7 @@ def has_of(dims, trial, place) -> SimpleNamespace:
 
 def need_names(dims, trial):
     wanted = names_of(dims, trial.case)
-    for place, (got, tensors) in enumerate(trial.of("names")):
+    for place, (got, tensors) in enumerate(trial.collect_values("names")):
         if set(got) != set(wanted):
             what = f"its parameters are {', '.join(got) or 'none'}; expected {', '.join(wanted)}"
             yield f"{trial.who(place)}: {what}", why_names(got, wanted, tensors)
@@ -158,9 +158,9 @@ def split_layer(name, dims, mistakes, **others) -> RankExercise:
             Holds("ways", lambda calls: calls == 1,
                   f"self.{way} was called {{}} times, expected once",
                   f"the caller may bring another way: call self.{way}(…, self.group)"),
-            Counted(lambda trial: ring_bytes(40 * prod(trial.case.leading), trial.n),
+            SendLimit(lambda trial: ring_bytes(40 * prod(trial.case.leading), trial.n),
                     f"an all-reduce of {what} sends", lone, sums),
-            Counted(lambda trial: 0, f"a {quiet} sends", lone, quiet),
+            SendLimit(lambda trial: 0, f"a {quiet} sends", lone, quiet),
         ],
         told="output and gradients of nn.Linear",
         errors=dict.fromkeys(

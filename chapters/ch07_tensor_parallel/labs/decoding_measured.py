@@ -5,7 +5,7 @@ torchrun --nproc-per-node 2 labs/decoding_measured.py
 
 import torch
 import torch.distributed as dist
-from decoding import decode, empty_cache, trained
+from decoding import decode, empty_cache, train_model
 from language_model import Transformer, continue_text, standard_library
 from tensor_parallel import parallelize
 
@@ -14,7 +14,7 @@ from pedagogy_lib import measure
 
 def train_and_continue(text, steps, sizes, beginning, tokens):
     """Train a small model for some steps; returns its weights, and what it says."""
-    model = trained(text, steps, **sizes).double()
+    model = train_model(text, steps, **sizes).double()
     state = {name: x.cpu() for name, x in model.state_dict().items()}
     return state, continue_text(model, beginning, tokens)
 

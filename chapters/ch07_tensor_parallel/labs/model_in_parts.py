@@ -50,7 +50,7 @@ def compare_dropout(dropped_mlp) -> dict[str, str]:
     return found
 
 
-def recomputed(function, x, randomness):
+def recompute_with_streams(function, x, randomness):
     """function(x), computed again in the backward with the same random numbers from both streams.
 
     torch.utils.checkpoint restores the common stream, and knows nothing of `randomness`.
@@ -90,7 +90,7 @@ def dropout_recomputed() -> dict[str, float]:
 
     ways = {
         "torch's checkpoint": lambda f, x, randomness: checkpoint(f, x, use_reentrant=False),
-        "both streams restored": recomputed,
+        "both streams restored": recompute_with_streams,
     }
     wanted = gradient(lambda f, x, randomness: f(x))
     return {name: relative_gap(gradient(way), wanted) for name, way in ways.items()}

@@ -3,8 +3,8 @@
 from pair_frames import GRADIENTS, KINDS
 from placements import PARTIAL, REPLICATE, SHARD
 
-from pedagogy_lib.basics.units import short_bytes, two_digits, with_minus
-from pedagogy_lib.pictures.frame_pictures import differing_events, frame_of, frames_of
+from pedagogy_lib.basics.units import format_minus, short_bytes, two_digits
+from pedagogy_lib.pictures.frame_pictures import frame_of, frames_of, label_events
 
 OTHERS = " One process has other numbers."
 
@@ -79,7 +79,7 @@ def format_cell(number) -> str:
     if abs(number) >= 1000:
         return two_digits(number)
     digits = 0 if number == int(number) else 2 if abs(number) < 10 else 1
-    return with_minus(f"{number:.{digits}f}")
+    return format_minus(f"{number:.{digits}f}")
 
 
 def look_up_matrix(frame, kind, matrix):
@@ -100,7 +100,7 @@ def cut_into(held) -> str:
 def describe_frames(frames) -> str:
     """Which rank has what; and what has happened, where that is not the same everywhere."""
     ranks = []
-    for rank, (event, frame) in enumerate(zip(differing_events(frames), frames)):
+    for rank, (event, frame) in enumerate(zip(label_events(frames), frames)):
         parts = [
             describe_matrix(frame, kind, matrix, held)
             for kind in KINDS

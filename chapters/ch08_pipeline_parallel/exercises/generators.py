@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from coursekit.kit import Formula, Wrong
 from coursekit.kit.results import outcome_of
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.schedules.rules import check_schedule
 from pedagogy_lib.schedules.simulations import simulate
 from pedagogy_lib.schedules.timelines import LABELS, ScheduleError, text_of
@@ -21,7 +21,7 @@ ERRORS = {
 
 
 def format_case(ranks, microbatches) -> str:
-    return f"{counted(ranks, 'rank')}, {counted(microbatches, 'micro-batch')}"
+    return f"{format_count(ranks, 'rank')}, {format_count(microbatches, 'micro-batch')}"
 
 
 def cases_of(*sizes) -> dict[str, list[tuple]]:

@@ -1,6 +1,6 @@
 """What is right, and what mistakes give: see unflushed.py."""
 
-from coursekit.kit import At, Equals, World, never
+from coursekit.kit import Equals, RankCase, World, never
 
 from .unflushed import OWN_WEIGHTS
 from .versions import SCRIPTS, input_of
@@ -17,11 +17,11 @@ STAGE_WAS_RIGHT = "one stage alone was right: what comes and goes between stages
 def cases_with(*worlds):
     """One stage by itself, its numbers, then what is left of them; pipelines on so many ranks."""
     alone = [
-        At(World(1), (place, in_the_end), f", {place} stage, {SCRIPTS[place]}{what}")
+        RankCase(World(1), (place, in_the_end), f", {place} stage, {SCRIPTS[place]}{what}")
         for in_the_end, what in [(False, ""), (True, ", in the end")]
         for place in SCRIPTS
     ]
-    return alone + [At(World(n), (), ", without a flush") for n in worlds]
+    return alone + [RankCase(World(n), (), ", without a flush") for n in worlds]
 
 
 def facts_with(mistakes, too_many):
@@ -113,7 +113,7 @@ def wrong_outputs(trial, place):
 
 
 def report_delays(trial) -> str:
-    versions = trial.of("most_versions")
+    versions = trial.collect_values("most_versions")
     if versions is None:
         return f"right after {len(trial[0].weights)} updates"
     delays = ", ".join(str(max(of.delays)) for of in trial)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 # ---- Whose places ---------------------------------------------------------------------------
 
 
-def in_a_row(context: int, n: int) -> list[Tensor]:
+def contiguous_places(context: int, n: int) -> list[Tensor]:
     """The places in the text that each of n ranks has: one piece after another."""
     return list(torch.arange(context, device="cpu").chunk(n))
 
@@ -105,7 +105,7 @@ def blocks(mine: Tensor, theirs: Tensor):
 def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
     """Exercise {{ring_attention}}. Causal attention; each rank has its queries, and keys go round.
 
-    places   of each rank in the group: see in_a_row, zigzag
+    places   of each rank in the group: see contiguous_places, zigzag
     Returns  what `attend` would give for this rank's queries and all keys
     Cost     n - 1 times keys and values to the next rank, and no more than one block's scores
     """
@@ -351,7 +351,7 @@ def try_context_parallel() -> str:
     return f"on {device}: it runs"
 
 
-def beside_one_process(way, layout, text, steps=3, samples=4, context=48) -> tuple:
+def compare_with_one_process(way, layout, text, steps=3, samples=4, context=48) -> tuple:
     """Train with pieces of the context, and in this process alone with all of it, in float64.
 
     Returns  the losses of both; and how far weights and gradients are from each other
@@ -394,7 +394,7 @@ def main():
         return
     text = standard_library(100_000)
     for way in WAYS:
-        run = launch(beside_one_process, way, zigzag, text, world_size=4)
+        run = launch(compare_with_one_process, way, zigzag, text, world_size=4)
         if run.rank == 0:
             losses, _, gap = run.values[0]
             print(f"{way}: loss {losses[0]:.2f} to {losses[-1]:.2f}, as one process to {gap:.0e}")

@@ -118,7 +118,7 @@ def quiet():
         log.setLevel(before)
 
 
-def beside_one_process(whose, sizes, text, steps=3, microbatches=2, samples=8) -> tuple:
+def compare_with_one_process(whose, sizes, text, steps=3, microbatches=2, samples=8) -> tuple:
     """Train with one of both, and in this process alone, in float64, clipped; nothing is tied.
 
     Returns  the losses of both; and how far weights and gradients of this rank's part are from

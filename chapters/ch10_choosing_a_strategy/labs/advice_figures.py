@@ -17,12 +17,12 @@ from advice import (
     UNTOLD,
     VARIED,
     Contest,
-    at_least,
-    at_most,
     fastest,
     flips,
+    lower_bound,
     other_engines,
     tree_advice,
+    upper_bound,
     verdict,
 )
 from cost_model import Engine, Job, Plan, memory
@@ -35,9 +35,9 @@ STEPS = (1, 1.1, 1.25, 1.5, 2, 4)  # of predicted ratios
 KINDS = {  # of plans with cp 1
     "DDP, ZeRO 1 or 2": ALONE | {"zero": lambda stage: stage < 3},
     "ZeRO 3": ALONE | {"zero": 3},
-    "tp": {"tp": at_least(2), "pp": 1},
-    "pp": {"tp": 1, "pp": at_least(2)},
-    "tp and pp": {"tp": at_least(2), "pp": at_least(2)},
+    "tp": {"tp": lower_bound(2), "pp": 1},
+    "pp": {"tp": 1, "pp": lower_bound(2)},
+    "tp and pp": {"tp": lower_bound(2), "pp": lower_bound(2)},
 }
 
 # ---- How sure is a comparison? --------------------------------------------------------------
@@ -120,7 +120,7 @@ def tree_cell(name, count, gpu, error):
 def winner(contest: Contest, error) -> tuple[str, str, bool]:
     """The kind of the fastest plan, its tp, pp and dp, and whether other kinds are far slower."""
     of = contest.seconds()
-    times = {kind: of[contest.like(**sizes)] for kind, sizes in KINDS.items()}
+    times = {kind: of[contest.match_sizes(**sizes)] for kind, sizes in KINDS.items()}
     times = {kind: float(some.min()) if len(some) else np.inf for kind, some in times.items()}
     first, second = sorted(times, key=times.get)[:2]
     if times[first] == np.inf:
@@ -150,9 +150,9 @@ def change_gpu(gpu, **changed):
 def time_tp_by_network(name, count, gpu, batch, speeds) -> dict:
     """Seconds of the fastest step with tp inside machines, and with tp over two of them."""
     machine = gpu_named(gpu).machine
-    sizes = {"tp inside a machine": at_most(machine), "tp over two machines": 2 * machine}
+    sizes = {"tp inside a machine": upper_bound(machine), "tp over two machines": 2 * machine}
     contests = [Contest(name, count, change_gpu(gpu, across=x), batch) for x in speeds]
-    return {line: [fastest(one.seconds()[one.like(tp=tp)]) for one in contests]
+    return {line: [fastest(one.seconds()[one.match_sizes(tp=tp)]) for one in contests]
             for line, tp in sizes.items()}  # fmt: skip
 
 

@@ -107,11 +107,11 @@ def format_losses(run, step) -> list[str]:
 
 def byte_rows(run, last_week) -> list[list]:
     """What each rank sent along both axes in the last but one step, beside last week."""
-    axes = [sent_bytes(one, axis) for one in (run, last_week) for axis in AXES]
+    axes = [list_bytes_sent(one, axis) for one in (run, last_week) for axis in AXES]
     return [[rank, *(f"{of_rank[rank]:,}" for of_rank in axes)] for rank in range(DP * TP)]
 
 
-def sent_bytes(run, axis) -> list[int]:
+def list_bytes_sent(run, axis) -> list[int]:
     block = run["late step"]
     return list(map(sum, block.traffic(axis))) if axis in block.groups else [0] * len(run.values)
 
@@ -149,8 +149,8 @@ def compare_evidence(run, last_week) -> dict[str, bool]:
     return {
         "losses": any(not alike(a, b) for a, b in pairs),
         "steps": len(run.values[0]["losses"]) < STEPS,
-        "bytes over dp": sent_bytes(run, "dp") != sent_bytes(last_week, "dp"),
-        "bytes over tp": sent_bytes(run, "tp") != sent_bytes(last_week, "tp"),
+        "bytes over dp": list_bytes_sent(run, "dp") != list_bytes_sent(last_week, "dp"),
+        "bytes over tp": list_bytes_sent(run, "tp") != list_bytes_sent(last_week, "tp"),
         "memory": memory_of(run) != memory_of(last_week),
         "calls": [told["calls"] for told in run.values]
         != [told["calls"] for told in last_week.values],

@@ -119,7 +119,7 @@ class OwnMasks(Training):
 class GraphsKept(Training):
     def try_held_out(self):
         with self.watch("test"):
-            self.held_out.append(self.held_out_loss())
+            self.held_out.append(self.validation_loss())
 
 
 class BackwardsLast(Training):

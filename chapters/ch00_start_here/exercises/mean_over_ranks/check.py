@@ -1,6 +1,6 @@
 """The mean of a number over all ranks: a first all-reduce."""
 
-from coursekit.kit import At, Equals, Holds, RankExercise, World
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, World
 
 from .cases import mean_on_rank
 from .truth import (
@@ -16,10 +16,10 @@ from .truth import (
 EXERCISE = RankExercise(
     "mean_over_ranks",
     cases=[
-        At(World(4)),
-        At(World(3)),
-        At(World(2)),
-        At(World(1)),
+        RankCase(World(4)),
+        RankCase(World(3)),
+        RankCase(World(2)),
+        RankCase(World(1)),
     ],  # the first tells mistakes apart
     work=mean_on_rank,
     facts=[

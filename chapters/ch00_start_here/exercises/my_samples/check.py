@@ -1,7 +1,7 @@
 """Who takes which sample."""
 
 from coursekit.kit import Formula
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .truth import MISTAKES, deal_samples
 
@@ -26,7 +26,7 @@ def why(found, case) -> str:
 EXERCISE = Formula(
     "my_samples",
     cases={
-        f"{n} samples, {counted(ranks, 'rank')}": [(n, rank, ranks) for rank in range(ranks)]
+        f"{n} samples, {format_count(ranks, 'rank')}": [(n, rank, ranks) for rank in range(ranks)]
         for n, ranks in DEALS
     },
     truth=deal_samples,

@@ -5,7 +5,7 @@ import torch
 from coursekit.kit.collective_exercise import Case, Collective
 from coursekit.kit.diagnoses import same
 from coursekit.kit.message_costs import need_cost
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 from ..misconceptions import (
     changes_nothing,
@@ -83,12 +83,12 @@ def calls() -> list[tuple]:
     return found
 
 
-@tabled(calls)
+@tabulate(calls)
 def full_buckets(sizes, limit, itemsize) -> list[int]:
     return [sum(sizes[k] for k in bucket) for bucket in buckets_of(sizes, limit)]
 
 
-@tabled(calls)
+@tabulate(calls)
 def ways(sizes, limit, itemsize) -> dict[str, list[int]]:
     """{what an answer has misunderstood: the sizes of its buckets}."""
 

@@ -7,7 +7,7 @@ import torch
 from coursekit.kit import Wrong
 from coursekit.kit.collective_exercise import LARGE, Case, Collective
 from coursekit.kit.diagnoses import same
-from coursekit.kit.message_costs import messages, near, need_cost
+from coursekit.kit.message_costs import is_near, messages, need_cost
 from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.units import format_bytes
 
@@ -150,7 +150,7 @@ def need_few_of_both(trial):
     each = " and ".join(sorted(set(map(format_bytes, sent))))
     need_cost(
         trial,
-        all(near(count, least) for count in sent),
+        all(is_near(count, least) for count in sent),
         f"ranks sent {each}; halving and doubling sends {format_bytes(least)} everywhere",
         other_numbers(trial, sent, least) or why_more_bytes(trial, counts, nbytes),
     )
@@ -167,7 +167,7 @@ def other_numbers(trial, sent, least) -> str:
     """Of the small case, tried last: the algorithm is right, but not what it sends."""
     if trial.case.length == LARGE:
         return ""
-    if all(near(count, 2 * least) for count in sent):
+    if all(is_near(count, 2 * least) for count in sent):
         return (
             "the result is right, but each number takes twice as many bytes on its way as in x: "
             "send it in the dtype of x."
@@ -180,13 +180,13 @@ def other_numbers(trial, sent, least) -> str:
 
 def why_more_bytes(trial, counts, nbytes) -> str:
     n, sent = trial.case.n, trial.sent_bytes
-    if all(near(one, log2(n) * nbytes) for one in sent) and set(counts) == {int(log2(n))}:
+    if all(is_near(one, log2(n) * nbytes) for one in sent) and set(counts) == {int(log2(n))}:
         return (
             "the result is right, but each message is the whole tensor. This is recursive "
             "doubling: few messages, and many bytes. Here a rank is to give away half of what is "
             "open, and to add up the other half alone."
         )
-    if all(near(one, 2 * log2(n) * nbytes / 2) for one in sent):
+    if all(is_near(one, 2 * log2(n) * nbytes / 2) for one in sent):
         return (
             "the result is right, but every message is half of the tensor. What stays is halved "
             "again in the next round."

@@ -4,7 +4,7 @@ import torch
 
 from coursekit.kit.collective_exercise import LARGE, Case, Collective
 from coursekit.kit.diagnoses import same
-from coursekit.kit.message_costs import megabytes, messages, near, need_cost
+from coursekit.kit.message_costs import is_near, megabytes, messages, need_cost
 
 from ..costs import SMALL, need_bytes
 from ..misconceptions import (
@@ -82,7 +82,7 @@ def need_straight_messages(trial):
     for place in range(n):
         sends, sent = trial.sends(place), trial.sent_bytes[place]
         what = f"rank {place} sent {megabytes(sent)}, {megabytes((n - 1) * chunk)} are enough"
-        need_cost(trial, near(sent, (n - 1) * chunk) or chunk < SMALL, what, why)
+        need_cost(trial, is_near(sent, (n - 1) * chunk) or chunk < SMALL, what, why)
         what = f"rank {place} sent {messages(len(sends))}; {n - 1} would do"
         need_cost(trial, len(sends) == n - 1, what, why)
     inputs = [trial.before[place][n:] for place in range(n)]

@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from coursekit.kit.collective_exercise import fine_numbers
 from coursekit.kit.observed_calls import Requests
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.measuring.recorder import measure
 
 
@@ -36,10 +36,14 @@ class Case(NamedTuple):
         return [rank for rank in range(self.n) if self.place(rank) == place]
 
     def __str__(self):
-        of_each = f" of {counted(self.ranks, 'rank')}" + ("" if self.machines == 1 else " each")
+        of_each = f" of {format_count(self.ranks, 'rank')}" + (
+            "" if self.machines == 1 else " each"
+        )
         dtype = str(self.dtype).removeprefix("torch.")
         turns = ", ranks in turns" if self.in_turns else ""
-        return f"{counted(self.machines, 'machine')}{of_each}{turns}, {dtype}{list(self.shape)}"
+        return (
+            f"{format_count(self.machines, 'machine')}{of_each}{turns}, {dtype}{list(self.shape)}"
+        )
 
     def make_inputs(self) -> list[torch.Tensor]:
         """What each rank has."""

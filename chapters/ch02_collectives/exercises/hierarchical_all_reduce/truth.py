@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from coursekit.kit import Refused, Wrong
+from coursekit.kit import Rejection, Wrong
 from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.units import format_bytes
 
@@ -42,7 +42,7 @@ def try_case(case, answer):
 
 def why_it_fails(case, error) -> str:
     place, cause = getattr(error, "place", None), getattr(error, "exception", None)
-    if isinstance(cause, Refused):
+    if isinstance(cause, Rejection):
         return cause.why
     in_the_rings = any(Path(p.filename).stem == "collectives" for p in places_of(error))
     if case.in_turns:

@@ -5,10 +5,10 @@ import torch
 from coursekit.kit import Wrong
 from coursekit.kit.diagnoses import (
     contributions,
+    describe_contributions,
     first_difference,
     ranks_text,
     same,
-    told_contributions,
 )
 from pedagogy_lib.basics.closeness import close, close_in_float32
 
@@ -165,7 +165,7 @@ def whose_numbers(case, found, before, total) -> str:
             times = contributions(mine, parts)
             if times is None or not any(times):
                 return ""
-            return f"in rank {rank}'s chunk {k} (of {case.ranks}), {told_contributions(times)}."
+            return f"in rank {rank}'s chunk {k} (of {case.ranks}), {describe_contributions(times)}."
     return ""
 
 

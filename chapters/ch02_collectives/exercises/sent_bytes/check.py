@@ -6,7 +6,7 @@ from math import isclose
 from coursekit.kit import Formula, Wrong
 from coursekit.kit.formula import NONE_HERE, value_of
 from coursekit.kit.results import equal, need_kind, text_of
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 from .cases import COLLECTIVES, X, read_sent_bytes, run_on
 from .truth import MISTAKES
@@ -34,7 +34,7 @@ def need_proportion(answer):
 UNEVEN = [(3, 10), (7, 1_000_000)]  # ranks, X
 
 
-@tabled(lambda: [(name, *size) for name in COLLECTIVES for size in UNEVEN])
+@tabulate(lambda: [(name, *size) for name in COLLECTIVES for size in UNEVEN])
 def sum_sends(name, n, x) -> float:
     return float(sum(size for _, size in sends_of(name, n, Fraction(x))))
 

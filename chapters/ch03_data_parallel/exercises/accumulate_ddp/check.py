@@ -1,6 +1,6 @@
 """Micro-batches under DistributedDataParallel's no_sync()."""
 
-from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, Sends, World
 from coursekit.kit.reference_training import HANGS, one_exchange, uneven_loss
 
 from ..large_models_truth import Travels, compute_known_layers, right_if_large
@@ -12,7 +12,7 @@ FINDS_A_BUG = True
 
 EXERCISE = RankExercise(
     "accumulate_ddp",
-    cases=[At(World(3))],
+    cases=[RankCase(World(3))],
     work=accumulate,
     known=lambda case, place: compute_known_layers(place, uneven_loss, CALLS[0]),
     facts=[

@@ -1,6 +1,6 @@
 """A step over micro-batches that lets replicas drift apart."""
 
-from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, Sends, World
 from coursekit.kit.reference_training import HANGS, one_exchange
 
 from ..large_models_truth import Travels, right_if_large
@@ -21,9 +21,9 @@ FINDS_A_BUG = True
 EXERCISE = RankExercise(
     "accumulate_step",
     cases=[
-        At(World(2), (3,), ", 3 micro-batches each"),
-        At(World(3), (4,), ", 4 micro-batches each"),
-        At(World(2), (1,), ", 1 micro-batch each"),
+        RankCase(World(2), (3,), ", 3 micro-batches each"),
+        RankCase(World(3), (4,), ", 4 micro-batches each"),
+        RankCase(World(2), (1,), ", 1 micro-batch each"),
     ],
     work=take_steps,
     known=compute_known_large,

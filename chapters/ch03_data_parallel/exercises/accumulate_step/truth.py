@@ -4,7 +4,7 @@ from torch import nn
 
 from coursekit.kit import complains
 from coursekit.kit.reference_training import RATE, WRONG_LOSSES, flat, model_of, uneven_loss
-from pedagogy_lib.basics.closeness import close, told_gap
+from pedagogy_lib.basics.closeness import close, format_gap
 
 from ..large_models_truth import compute_known_layers
 from ..micro_batches import pieces_of
@@ -60,10 +60,10 @@ def describe_replica_gap(trial, place=0) -> str:
         after = [of.weights[step] for of in trial]
         apart = next((rank for rank in range(trial.n) if not close(after[rank], after[0])), None)
         if apart:
-            off = told_gap(after[0], after[apart])
+            off = format_gap(after[0], after[apart])
             return f"after step {step} the weights of ranks 0 and {apart} differ by up to {off}"
         if not close(after[0], alone):
-            off = told_gap(after[0], alone)
+            off = format_gap(after[0], alone)
             return f"after step {step} the weights are off by up to {off} on every rank"
     return "the weights are right, but the steps follow other gradients than the mean"
 

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from coursekit.kit.observed_calls import AllRequests
 from coursekit.kit.reference_training import batch_of, flat
 from pedagogy_lib.basics.closeness import close
@@ -38,7 +38,7 @@ def run_backwards(answer, group, case):
         dist.barrier()
         if rank and not (number or is_frozen):
             time.sleep(0.2)  # who does not wait for the others shows
-        with answering(), requests if not number else contextlib.nullcontext():
+        with measure_answer(), requests if not number else contextlib.nullcontext():
             F.mse_loss(model(batch[0]), batch[1]).backward()
         found["grad"][name] = grad = gradients_of(trained)
         found["moved"] = max(found["moved"], (flat(model.parameters()) - before).abs().max().item())

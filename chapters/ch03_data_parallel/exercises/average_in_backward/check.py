@@ -1,6 +1,6 @@
 """Gradients that are averaged by a hook on each of them."""
 
-from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World, never
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, Sends, World, never
 from coursekit.kit.reference_training import one_exchange
 
 from ..large_models_truth import Travels, right_if_large
@@ -23,7 +23,7 @@ FINDS_A_BUG = True
 
 EXERCISE = RankExercise(
     "average_in_backward",
-    cases=[At(World(3), (False,)), At(World(2), (True,), ", the first weight frozen")],
+    cases=[RankCase(World(3), (False,)), RankCase(World(2), (True,), ", the first weight frozen")],
     work=run_backwards,
     known=gradients_known,
     found=list_found,

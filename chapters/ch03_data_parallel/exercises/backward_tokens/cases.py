@@ -5,7 +5,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from coursekit.kit.reference_training import flat, gradients_in
 
 PADDING = -100
@@ -84,7 +84,7 @@ def cost_of_large(answer, rank):
     for _ in range(2):
         ddp(pieces[0][0]).sum().backward()
     ddp.zero_grad()
-    with answering():
+    with measure_answer():
         answer(ddp, pieces)
     gradient = gradients_in(ddp)
     return {"large_bytes": gradient.nbytes, "large": summarise_gradient(gradient)}

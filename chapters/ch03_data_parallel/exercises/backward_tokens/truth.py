@@ -128,5 +128,5 @@ def why_so_many_bytes(trial, times) -> str:
 
 
 def one_exchange_and_a_number(trial, place):
-    bytes_of = trial.of("large_bytes")
+    bytes_of = trial.collect_values("large_bytes")
     return bytes_of and 2 * (trial.n - 1) / trial.n * bytes_of[place] + ONE_NUMBER

@@ -2,7 +2,7 @@
 
 import torch.distributed as dist
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from coursekit.kit.reference_training import state_of
 
 from ..branches import branches, bytes_of_branch
@@ -30,7 +30,7 @@ def take_steps(answer, group, case):
     watch.follow(answer(mine, bucket_bytes=bytes_of_branch(mine), group=group, **options))
     left_alone, found = StateSnapshot(mine), {"events": [], "names": watch.names}
     for number, step in enumerate(steps):
-        with answering():
+        with measure_answer():
             found["events"].append(watch.step([orders[place] for orders in step], place, number))
         found.setdefault("grad", gradients_of(mine))
         descend(mine)

@@ -3,7 +3,7 @@
 What is demanded of the order of events is seen, not timed: see bucket_watch.py.
 """
 
-from coursekit.kit import GROUP, At, Equals, RankExercise, World
+from coursekit.kit import GROUP, Equals, RankCase, RankExercise, World
 
 from ..mean_gradients import mean_of
 from ..state_snapshot_truth import leaves_alone
@@ -15,10 +15,10 @@ EXERCISE = RankExercise(
     lab="data_parallel",
     needs=("start_equal", "make_buckets"),
     cases=[
-        At(World(2), (ONE_ORDER, True), ", 3 steps"),
-        At(World(4), (ANY_ORDER, True), ", branches of the model"),
-        At(World(3), (ONE_ORDER, False), ", 3 steps with begin_all_reduce"),
-        At(GROUP, (IN_TURN, True), ", several backwards in a step"),
+        RankCase(World(2), (ONE_ORDER, True), ", 3 steps"),
+        RankCase(World(4), (ANY_ORDER, True), ", branches of the model"),
+        RankCase(World(3), (ONE_ORDER, False), ", 3 steps with begin_all_reduce"),
+        RankCase(GROUP, (IN_TURN, True), ", several backwards in a step"),
     ],
     work=take_steps,
     known=compute_known,

@@ -6,7 +6,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from pedagogy_lib.basics.torch_private import recorded_by_flight_recorder
+from pedagogy_lib.basics.torch_private import read_flight_records
 from pedagogy_lib.ranks.launcher import launch
 
 LEFT, OPERATION, SHAPE = MISTAKES = ("it left", "another operation", "another shape")
@@ -25,7 +25,7 @@ def record_rank_calls(mistake, guilty) -> list[dict]:
     group = dist.new_group(timeout=timedelta(seconds=SECONDS))
     with suppress(RuntimeError):  # of a call that others did not make
         make_calls(group, mistake if dist.get_rank() == guilty else "")
-    entries = recorded_by_flight_recorder(group)
+    entries = read_flight_records(group)
     dist.barrier()  # of the world: nobody leaves before all have looked
     return [{key: entry[key] for key in ("number", "name", "shape")} for entry in entries]
 

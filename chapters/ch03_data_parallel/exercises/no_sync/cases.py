@@ -2,7 +2,7 @@
 
 import torch.distributed as dist
 
-from coursekit.kit import Refused, answering
+from coursekit.kit import Rejection, measure_answer
 
 from ..branches import branches, bytes_of_branch, loss_along
 from ..gradients_on_ranks import gradients_of
@@ -26,7 +26,7 @@ def send_nothing(answer, group, case):
     found = observe_switch(answer, ddp) | {"buckets": len(ddp.buckets)}
     if found["seen"]["under it"] is not False:
         return found  # told by that; what its backwards would do is not
-    with answering():
+    with measure_answer():
         for order in (of_places[place] for of_places in UNDER):
             with answer(ddp):
                 loss_along(ddp, order, place).backward()
@@ -74,7 +74,7 @@ def raise_under(answer, ddp, error):
             raise error("an error under no_sync")
     except error:
         return
-    raise Refused(
+    raise Rejection(
         "an error was raised under it, and has not come out", "an error under it is lost: whoever "
         "wrote `with no_sync(ddp):` never hears of it. With try … finally it goes on after the "
         "cleaning up; with except, only if it is raised again",

@@ -1,6 +1,6 @@
 """Backwards whose gradients are not sent."""
 
-from coursekit.kit import At, Equals, RankExercise, World, never
+from coursekit.kit import Equals, RankCase, RankExercise, World, never
 
 from ..mean_gradients import mean_of
 from ..state_snapshot_truth import leaves_alone
@@ -18,7 +18,7 @@ EXERCISE = RankExercise(
     "no_sync",
     lab="data_parallel",
     needs=("ddp",),
-    cases=[At(World(2))],
+    cases=[RankCase(World(2))],
     work=send_nothing,
     known=compute_known,
     facts=[

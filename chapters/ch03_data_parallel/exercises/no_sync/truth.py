@@ -83,6 +83,6 @@ def mistakes(trial, place):
                 for name, x in mean_of(trial, place).items()}  # fmt: skip
 
     return {
-        lost.format("end"): mean_of_those(trial.of("at_last")),
-        lost.format("beginning"): mean_of_those(trial.of("at_first")),
+        lost.format("end"): mean_of_those(trial.collect_values("at_last")),
+        lost.format("beginning"): mean_of_those(trial.collect_values("at_first")),
     } | mistakes_of_mean(trial, place)

@@ -1,6 +1,6 @@
 """One round of PowerSGD for one matrix, with error feedback."""
 
-from coursekit.kit import GROUP, At, Equals, RankExercise, Sends, World, never
+from coursekit.kit import GROUP, Equals, RankCase, RankExercise, Sends, World, never
 
 from .cases import LARGE, ROUNDS, compress
 from .truth import Play, check_communication, mistakes, most_bytes, otherwise, why_more
@@ -9,13 +9,13 @@ EXERCISE = RankExercise(
     "power_round",
     lab="fewer_bytes",
     cases=[
-        At(World(2), (6, 4, 1), ", 6 × 4, r = 1"),
-        At(World(3), (5, 7, 2), ", 5 × 7, r = 2"),
-        At(World(2), (4, 3, 3), ", 4 × 3, r = 3"),
-        At(World(1), (4, 5, 2), ", 4 × 5, r = 2"),
-        At(GROUP, (5, 4, 2), ", 5 × 4, r = 2"),
-        At(World(2), (4, 4, 2), ", 4 × 4, r = 2"),
-        At(World(3), LARGE, ", 1000 × 800 of float32, r = 64"),
+        RankCase(World(2), (6, 4, 1), ", 6 × 4, r = 1"),
+        RankCase(World(3), (5, 7, 2), ", 5 × 7, r = 2"),
+        RankCase(World(2), (4, 3, 3), ", 4 × 3, r = 3"),
+        RankCase(World(1), (4, 5, 2), ", 4 × 5, r = 2"),
+        RankCase(GROUP, (5, 4, 2), ", 5 × 4, r = 2"),
+        RankCase(World(2), (4, 4, 2), ", 4 × 4, r = 2"),
+        RankCase(World(3), LARGE, ", 1000 × 800 of float32, r = 64"),
     ],
     work=compress,
     facts=[

@@ -6,9 +6,9 @@ from unittest import mock
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from coursekit.kit import Refused, World
+from coursekit.kit import Rejection, World
 from coursekit.kit.collective_exercise import numbers
-from coursekit.kit.observed_calls import noting_passed
+from coursekit.kit.observed_calls import note_bypassed
 from coursekit.kit.reference_training import EveryKind, loss_of, state_of, tensors_of
 from pedagogy_lib.basics.torch_private import WaitsNoticed
 
@@ -37,7 +37,7 @@ def start_on_rank(answer, group, case):
         "waiting": len(begun),
         "touched": alone.find_changes(),
     }
-    with noting_passed() as passed, contextlib.suppress(RuntimeError):
+    with note_bypassed() as passed, contextlib.suppress(RuntimeError):
         loss_of(model, 0, slice(None), 1.0).backward()
     found["passed"] = passed
     return found | (cost_of_start(answer, group) if case.world == LAST_WORLD else {})
@@ -61,7 +61,7 @@ def asynchronous():
 
 
 def refuse_ddp(*args, **kwargs):
-    raise Refused(
+    raise Rejection(
         "it makes a DistributedDataParallel", "that starts equal by itself. Here it is to be "
         "written by hand: which tensors have to travel, and from whom?",
     )  # fmt: skip

@@ -4,7 +4,7 @@ from functools import cache
 from types import SimpleNamespace
 
 from coursekit.kit import Wrong, first_true
-from coursekit.kit.message_costs import TOLERANCE, megabytes, near, tree_rounds
+from coursekit.kit.message_costs import TOLERANCE, is_near, megabytes, tree_rounds
 from coursekit.kit.rank_exercise import TOO_LONG
 from coursekit.kit.reference_training import EveryKind, state_of, tensors_of
 from pedagogy_lib.basics.closeness import close, close_in_float32
@@ -32,7 +32,7 @@ def list_found(case):
 
 def copies_of_model(trial, place):
     """The least that ranks send: all but rank 0 need a copy."""
-    sizes = trial.of("sizes")
+    sizes = trial.collect_values("sizes")
     return sizes and (trial.n - 1) / trial.n * sizes[place].model
 
 
@@ -94,7 +94,7 @@ def mistakes(trial, place):
 
 def remark(trial) -> str:
     """Torch warns of an answer that is right, in every backward to come."""
-    return REMARK if trial.case.world == LAST_WORLD and any(trial.of("passed")) else ""
+    return REMARK if trial.case.world == LAST_WORLD and any(trial.collect_values("passed")) else ""
 
 
 REMARK = (
@@ -119,7 +119,7 @@ def why_all_agree(trial) -> str:
 
 def need_one_broadcast(trial) -> str:
     """n-1 copies of the model in all, and from no rank more than a tree takes."""
-    if trial.of("sizes") is None:
+    if trial.collect_values("sizes") is None:
         return ""
     case, n, sizes, sent = f"cost, {trial.case}", trial.n, trial[0].sizes, trial.sent_bytes
     copies, size = sum(sent) / sizes.model, megabytes(sizes.model)
@@ -128,13 +128,13 @@ def need_one_broadcast(trial) -> str:
     if copies > (n - 1) * (1 + TOLERANCE):
         why = first_true({
             "a tied parameter travels twice, once under each of its names: state_dict() has both, "
-            "model.parameters() has it once": near(copies, (n - 1) * (1 + tied)),
+            "model.parameters() has it once": is_near(copies, (n - 1) * (1 + tied)),
             "everybody's weights travel to everybody, though only rank 0's are needed: a broadcast "
-            "is enough": near(copies, n * (n - 1)),
+            "is enough": is_near(copies, n * (n - 1)),
             "each tensor travels in a dtype of twice the bytes: what is float32 is sent as float32":
-                broadcasts == len(trial.calls[0]) and near(copies, 2 * (n - 1)),
+                broadcasts == len(trial.calls[0]) and is_near(copies, 2 * (n - 1)),
             "an all-reduce sends everything twice, there and back; rank 0 has it all, so a "
-            "broadcast is enough": near(copies, 2 * (n - 1)),
+            "broadcast is enough": is_near(copies, 2 * (n - 1)),
             f"{broadcasts} broadcasts send {sizes.tensors} tensors: some of them travel several "
             "times. A module's parameters() and buffers() are those of all modules inside it, too; "
             "each tensor is to travel once": broadcasts > sizes.tensors,

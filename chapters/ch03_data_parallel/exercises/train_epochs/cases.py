@@ -4,7 +4,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.utils.data import Dataset
 
-from coursekit.kit import Refused, answering
+from coursekit.kit import Rejection, measure_answer
 from coursekit.kit.reference_training import batch_of, flat, model_of
 
 from ..state_snapshot import StateSnapshot
@@ -43,13 +43,13 @@ def train(answer, group, case):
     def loss_fn(outputs, labels):
         if labels.requires_grad:
             what, why = "loss_fn gets outputs of the model as labels", "loss_fn(outputs, labels)"
-            raise Refused(what, f"the order is {why}: what the model gives comes first")
+            raise Rejection(what, f"the order is {why}: what the model gives comes first")
         modes.append(model.training)
         distances = labels.detach().reshape(-1, 1) - dataset.labels.view(1, -1)
         batches.append(distances.abs().argmin(1).tolist())
         return F.mse_loss(outputs, labels)
 
-    with answering():
+    with measure_answer():
         answer(model, dataset, loss_fn, EPOCHS, samples)
     touched = ([] if all(modes) else [EVALUATED]) + alone.find_changes()
     return {"batches": batches, "read": dataset.read, "weights": flat(model.parameters()),

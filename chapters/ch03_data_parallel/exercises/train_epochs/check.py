@@ -1,6 +1,6 @@
 """A training loop that has yet to share out the samples of an epoch."""
 
-from coursekit.kit import At, Equals, RankExercise, World
+from coursekit.kit import Equals, RankCase, RankExercise, World
 from coursekit.kit.reference_training import HANGS
 from pedagogy_lib.basics.errors import HangError
 
@@ -23,7 +23,9 @@ FINDS_A_BUG = True
 EXERCISE = RankExercise(
     "train_epochs",
     cases=[
-        At(World(n), (length, samples), f", {length} samples, {samples} at a time, {EPOCHS} epochs")
+        RankCase(
+            World(n), (length, samples), f", {length} samples, {samples} at a time, {EPOCHS} epochs"
+        )
         for n, length, samples in ((2, 24, 5), (3, 25, 4))
     ],
     work=train,

@@ -12,7 +12,7 @@ from coursekit.kit.reference_training import (
     not_exchanged,
     train_alone,
 )
-from pedagogy_lib.basics.closeness import told_gap
+from pedagogy_lib.basics.closeness import format_gap
 
 from .cases import EPOCHS, Samples
 
@@ -155,7 +155,7 @@ def mistakes(trial, place):
 
 
 def describe_weights(trial, place) -> str:
-    off = told_gap(trial[place].weights, one_process(trial, place))
+    off = format_gap(trial[place].weights, one_process(trial, place))
     return f"{trial.who(place)}: the weights are off by up to {off} from one process's, lr {RATE}"
 
 

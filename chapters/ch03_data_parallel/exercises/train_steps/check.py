@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit import At, Equals, RankExercise, World
+from coursekit.kit import Equals, RankCase, RankExercise, World
 from coursekit.kit.reference_training import HANGS, not_exchanged
 
 from ..state_snapshot_truth import leaves_alone
@@ -14,8 +14,8 @@ FINDS_A_BUG = True
 EXERCISE = RankExercise(
     "train_steps",
     cases=[
-        At(World(2), (torch.optim.SGD, 5), ", 5 batches, SGD"),
-        At(World(3), (torch.optim.AdamW, 4), ", 4 batches, AdamW"),
+        RankCase(World(2), (torch.optim.SGD, 5), ", 5 batches, SGD"),
+        RankCase(World(3), (torch.optim.AdamW, 4), ", 4 batches, AdamW"),
     ],
     work=train,
     facts=[

@@ -1,6 +1,6 @@
 """A whole program for DDP, whose promises are looked at one by one."""
 
-from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World, never
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, Sends, World, never
 from pedagogy_lib.basics.closeness import close_in_float32
 
 from .cases import CLIP, FREE
@@ -28,11 +28,11 @@ EXERCISE = RankExercise(
     "Training",
     lab="train_ddp",
     cases=[
-        At(World(2), (3, FREE), ", 3 micro-batches, nothing to clip"),
-        At(World(2), (2, CLIP), ", 2 micro-batches, clipped"),
-        At(World(3), (1, CLIP), ", 1 micro-batch, clipped"),
-        At(World(4), (2, CLIP), ", 2 micro-batches, clipped"),
-        At(World(2), (2, CLIP, BFLOAT16), ", 2 micro-batches, in bfloat16"),
+        RankCase(World(2), (3, FREE), ", 3 micro-batches, nothing to clip"),
+        RankCase(World(2), (2, CLIP), ", 2 micro-batches, clipped"),
+        RankCase(World(3), (1, CLIP), ", 1 micro-batch, clipped"),
+        RankCase(World(4), (2, CLIP), ", 2 micro-batches, clipped"),
+        RankCase(World(2), (2, CLIP, BFLOAT16), ", 2 micro-batches, in bfloat16"),
     ],
     work=keep_promises,
     found=list_found,

@@ -12,7 +12,7 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from coursekit.kit.reference_training import flat
 
 from . import one_program as one
@@ -44,7 +44,7 @@ def train_in_folder(folder, answer, parts, most):
     sizes, returned = sizes_of(training.model), watch_backward_returns(training)
     kept = count_pending_forwards(training.model)
     for epoch in range(one.EPOCHS):
-        with answering() if epoch == 1 else contextlib.nullcontext():
+        with measure_answer() if epoch == 1 else contextlib.nullcontext():
             found["losses"].append(number(training.train_epoch()))
         found["weights"].append(flat(training.model.parameters()))
     found["most"] = max(size for size, *_ in sizes) - one.BATCH // dist.get_world_size() // parts

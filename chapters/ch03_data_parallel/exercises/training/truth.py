@@ -104,7 +104,7 @@ def wrong_shares(trial, place):
 
 
 def need_each_test_once(trial):
-    seen = trial.of("seen") or ()
+    seen = trial.collect_values("seen") or ()
     if not any(seen):
         return
     total = sum(map(sum, seen))
@@ -121,9 +121,9 @@ def need_each_test_once(trial):
 
 @complains
 def files_are_right(trial):
-    if trial.of("files") is None:
+    if trial.collect_values("files") is None:
         return
-    files, epochs = trial.of("files"), trial[0].epochs
+    files, epochs = trial.collect_values("files"), trial[0].epochs
     writers = [place for place in range(trial.n) if trial[place].writes]
     if not writers:
         yield "save() has written nothing", "one rank has to write the state to options.file"
@@ -172,7 +172,7 @@ HARMS = {
 
 @complains
 def goes_on(trial):
-    again = trial.of("again")
+    again = trial.collect_values("again")
     more = again and replay_training(trial, epochs=EPOCHS + 1)[0][-1]
     if again and not all(close(weights, more, steps=12) for weights in again):
         yield ("one more epoch from the checkpoint gives other weights than without a break",

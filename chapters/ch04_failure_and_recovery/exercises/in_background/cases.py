@@ -5,7 +5,7 @@ import time
 
 import torch
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 
 SOON = 1.0  # seconds that a thread has to begin
 
@@ -122,7 +122,7 @@ def a_copy(answer):
     got = saver.states[0]
     if got != wanted:
         inner = got.get("weights") == wanted["weights"] if isinstance(got, dict) else False
-        raise Refused(f"what was saved is {got!r:.70}…, and should be {wanted!r:.70}…",
+        raise Rejection(f"what was saved is {got!r:.70}…, and should be {wanted!r:.70}…",
                       SHALLOW if inner else NO_COPY)  # fmt: skip
     return {"told": "what is saved is the state as it was when begin() was called",
             "saved": saver.states}  # fmt: skip
@@ -131,7 +131,7 @@ def a_copy(answer):
 def need_saved(saver, count):
     if len(saver.states) != count:
         what = f"save was called {len(saver.states)} times, and should be {count}"
-        raise Refused(what, "each begin() saves once, and wait() waits for its end")
+        raise Rejection(what, "each begin() saves once, and wait() waits for its end")
 
 
 def check_copy_time(answer):
@@ -141,9 +141,9 @@ def check_copy_time(answer):
     answer_of.begin(state)
     answer_of.wait()
     if getattr(saver, "given", None) is state:
-        raise Refused("save gets the training's own state", NO_COPY)
+        raise Rejection("save gets the training's own state", NO_COPY)
     if state.threads - {threading.get_ident()}:
-        raise Refused("another thread looks into the training's own state", COPIED_LATE)
+        raise Rejection("another thread looks into the training's own state", COPIED_LATE)
     return {"told": "the copy is made before begin() returns"}
 
 
@@ -154,16 +154,18 @@ def meanwhile(answer):
     saving.begin(state)
     took = time.perf_counter() - before
     if took > SOON:
-        raise Refused(f"begin() takes {took:.1f} s: as long as the saving", WAITS)
+        raise Rejection(f"begin() takes {took:.1f} s: as long as the saving", WAITS)
     if not saver.began.wait(SOON):
-        raise Refused("after begin(), nothing is saved", "begin() submits the work to self.thread")
+        raise Rejection(
+            "after begin(), nothing is saved", "begin() submits the work to self.thread"
+        )
     if saver.threads[0] == threading.get_ident():
-        raise Refused("it saves in the thread of the training", WAITS)
+        raise Rejection("it saves in the thread of the training", WAITS)
     saver.may_go_on.set()
     value = saving.wait()
     need_saved(saver, 1)
     if value != "saved 1":
-        raise Refused(f"wait() returned {value!r:.40}", "it returns what save has returned")
+        raise Rejection(f"wait() returned {value!r:.40}", "it returns what save has returned")
     return {"told": "begin() returns at once, and wait() returns what save returned",
             "saved": saver.states, "waited": value}  # fmt: skip
 
@@ -174,11 +176,11 @@ def one_by_one(answer):
     for number in (1.0, 2.0, 3.0):
         saving.begin(state_of(number))
         if len(saver.states) < number - 1:
-            raise Refused("begin() returned while the saving before still went on", ONE_BY_ONE)
+            raise Rejection("begin() returned while the saving before still went on", ONE_BY_ONE)
     saving.wait()
     need_saved(saver, 3)
     if any(after[0] < before[1] for before, after in zip(saver.spans, saver.spans[1:])):
-        raise Refused("two savings go on at the same time", ONE_BY_ONE)
+        raise Rejection("two savings go on at the same time", ONE_BY_ONE)
     return {"told": "three in a row: one after another", "saved": saver.states}
 
 
@@ -188,7 +190,7 @@ def check_idle_wait(answer):
     for when in ("before any begin()", "after the end"):
         value = saving.wait()
         if value is not None:
-            raise Refused(f"wait() {when} returned {value!r:.40}", "there is nothing to wait for")
+            raise Rejection(f"wait() {when} returned {value!r:.40}", "there is nothing to wait for")
         if when.startswith("before"):
             saving.begin(state_of())
             saving.wait()
@@ -200,17 +202,19 @@ def an_error(answer):
     saving = answer(saver)
     saving.begin(state_of())
     if not is_heard(saving.wait):
-        raise Refused("save has raised an error, and wait() raises nothing", LOST_ERROR)
+        raise Rejection("save has raised an error, and wait() raises nothing", LOST_ERROR)
     saver.error = None
     if is_heard(lambda: saving.begin(state_of())) or is_heard(saving.wait):
-        raise Refused("the next saving went well, and the error of the one before comes again",
+        raise Rejection("the next saving went well, and the error of the one before comes again",
                       ONCE)  # fmt: skip
     saver.error = OSError("No space left on device")
     saving.begin(state_of())
     heard = is_heard(lambda: saving.begin(state_of()))
     saver.error = None
     if not (is_heard(saving.wait) or heard):
-        raise Refused("a saving fails while the next one begins, and nobody hears of it", LOST_NEXT)
+        raise Rejection(
+            "a saving fails while the next one begins, and nobody hears of it", LOST_NEXT
+        )
     return {"told": "an error of save comes out of wait(), once, or out of the next begin()"}
 
 

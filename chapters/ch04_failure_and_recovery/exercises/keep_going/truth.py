@@ -6,7 +6,7 @@ from coursekit.kit import Wrong
 from coursekit.labs import find_lab
 from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.closeness import close
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.pictures.happenings import plot_happenings
 from pedagogy_lib.pictures.style import Picture
 
@@ -72,7 +72,7 @@ class Case:
 
     def need_enough_ranks(self):
         for rank, _, n in self.few:
-            what = f"rank {rank} takes a step in a group of {counted(int(n), 'rank')}"
+            what = f"rank {rank} takes a step in a group of {format_count(int(n), 'rank')}"
             raise Wrong(self.name, what, FEW_STEP)
 
     def need_few_saves(self):
@@ -101,7 +101,7 @@ class Case:
             what = f"{self.lost} processes have ended, and {self.planned} had to be replaced"
             raise Wrong(self.name, what, LOSES["processes"])
         if twice := self.count_repeated_steps():
-            what = f"{counted(twice, 'step')} taken twice by a process that did not die"
+            what = f"{format_count(twice, 'step')} taken twice by a process that did not die"
             raise Wrong(self.name, what, LOSES["others"])
         if self.name == "power cut":
             firsts = [steps[0] for steps in self.steps.values() if steps[0] != 1]
@@ -115,7 +115,7 @@ class Case:
         words = [what for what, *_ in self.events] + ["a cable"] * bool(self.cables)
         words = [self.name] if self.name in LAST else words
         happened = ", ".join(dict.fromkeys(words)) or "nothing"
-        lost = counted(self.lost, "process")
+        lost = format_count(self.lost, "process")
         return f"{happened}: right weights after {self.seconds:.1f} s, {lost} lost"
 
 

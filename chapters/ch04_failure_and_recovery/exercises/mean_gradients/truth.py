@@ -38,7 +38,7 @@ def truth(trial, place):
 
 def mistakes(trial, place):
     (m, kinds), n = trial.case.args, trial.n
-    shares, total = trial.of("asked"), sums(range(m), kinds)
+    shares, total = trial.collect_values("asked"), sums(range(m), kinds)
     mine = len(shares[place]) or 1
     own, each = (
         sums(shares[place], kinds),
@@ -60,7 +60,7 @@ def otherwise(trial) -> str:
     found = [(x, y) for k in range(trial.n) for x, y in zip(trial[k].gradients, truth(trial, k))]
     if any(got.shape != wanted.shape for got, wanted in found):
         return why.SHAPED
-    if any(trial.of("shared")):
+    if any(trial.collect_values("shared")):
         return why.SHARED
     if trial.case.args[1] == MIXED and all(relative_gap(*pair) < ROUNDED for pair in found):
         return why.ONE_BUFFER
@@ -79,7 +79,7 @@ def whole(trial) -> int:
 
 
 def check_computed_once(trial):
-    (m, _), shares = trial.case.args, trial.of("asked")
+    (m, _), shares = trial.case.args, trial.collect_values("asked")
     times = Counter(k for mine in shares for k in mine)
     in_a_group = trial.worlds_passed and trial.case.is_group
     told = "the ranks have computed " + ", ".join(map(str, shares))

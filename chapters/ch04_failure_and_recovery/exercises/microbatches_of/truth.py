@@ -73,7 +73,7 @@ def is_list(value) -> bool:
 
 def faults(trial):
     """What is wrong, and why: the first counts."""
-    of_all, again = trial.of("mine"), trial.of("again")
+    of_all, again = trial.collect_values("mine"), trial.collect_values("again")
     strange = [value for value in [*of_all, *(again or ())] if not is_list(value)]
     if strange:
         yield f"it returned {strange[0]!r:.40}", LIST

@@ -1,6 +1,6 @@
 """DiLoCo's outer step: the mean of what workers have gone, and one step of the outer optimizer."""
 
-from coursekit.kit import GROUP, At, Equals, RankExercise, Sends, World
+from coursekit.kit import GROUP, Equals, RankCase, RankExercise, Sends, World
 
 from .cases import LARGE_SHAPES, PAPER, SHAPES, describe_trial, make_fault_case, train
 from .truth import ALL_WEIGHTS, SEE_ORDER, mistakes, most_bytes, truth
@@ -9,9 +9,9 @@ EXERCISE = RankExercise(
     "outer_step",
     lab="diloco",
     cases=[
-        At(World(3), (SHAPES, *PAPER, None)),
-        At(World(2), (SHAPES, 0.5, 0.8, False, None), ", another outer optimizer"),
-        At(World(1), (SHAPES, *PAPER, None)),
+        RankCase(World(3), (SHAPES, *PAPER, None)),
+        RankCase(World(2), (SHAPES, 0.5, 0.8, False, None), ", another outer optimizer"),
+        RankCase(World(1), (SHAPES, *PAPER, None)),
         make_fault_case(3, "call", 1, "the first all-reduce of round 1 fails"),
         make_fault_case(3, "call", 2, "the second all-reduce of round 1 fails"),
         make_fault_case(2, "call", 3, "the third all-reduce of round 1 fails"),
@@ -23,8 +23,8 @@ EXERCISE = RankExercise(
             2, "wait", 2, "the second all-reduce of round 1 fails when it is waited for"
         ),
         make_fault_case(2, "step", 1, "a step of the optimizer fails"),
-        At(GROUP, (SHAPES, *PAPER, None)),
-        At(World(3), (LARGE_SHAPES, *PAPER, None), ", many weights"),
+        RankCase(GROUP, (SHAPES, *PAPER, None)),
+        RankCase(World(3), (LARGE_SHAPES, *PAPER, None), ", many weights"),
     ],
     work=train,
     found=lambda case: ("rounds",) if case.args[0] == SHAPES else (),

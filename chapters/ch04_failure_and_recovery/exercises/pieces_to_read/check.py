@@ -1,7 +1,7 @@
 """Which pieces of old shards a rank reads, where shards were saved by another number of ranks."""
 
 from coursekit.kit import Formula
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .truth import MISTAKES, truth
 
@@ -41,7 +41,7 @@ EXERCISE = Formula(
     },
     differs=describe_difference,
     told=lambda calls, values: (
-        f"{sum(map(len, values))} pieces for {counted(len(values), 'rank')}"
+        f"{sum(map(len, values))} pieces for {format_count(len(values), 'rank')}"
     ),
     asked="a list of (old rank, begin, end)",
     shape="return a list of tuples: (old rank, begin, end)",

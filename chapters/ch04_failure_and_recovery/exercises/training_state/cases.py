@@ -7,7 +7,7 @@ import random
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 
 SAMPLES = 160
 
@@ -85,7 +85,7 @@ def there_and_back(state):
         return torch.load(buffer)
     except Exception as error:
         first = str(error).strip().splitlines()[0]
-        raise Refused(f"torch.load cannot read what was saved: {first:.120}", READABLE) from None
+        raise Rejection(f"torch.load cannot read what was saved: {first:.120}", READABLE) from None
 
 
 def resume(answer, group, case):
@@ -108,7 +108,7 @@ def resume(answer, group, case):
 
 def need_parts(state):
     if not isinstance(state, dict):
-        raise Refused(f"state_dict() returned {state!r:.40}", "it returns a dict")
+        raise Rejection(f"state_dict() returned {state!r:.40}", "it returns a dict")
     for name, about in PARTS.items():
         if name not in state:
-            raise Refused(f'the dict has nothing called "{name}"', WHY[about])
+            raise Rejection(f'the dict has nothing called "{name}"', WHY[about])

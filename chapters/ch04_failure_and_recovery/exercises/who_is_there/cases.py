@@ -1,6 +1,6 @@
 """What is tried, and what runs next to the answer."""
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 
 from .meetings import AFTER, LONG, SAME_MOMENT, Asks, dies, goes_between, hold, synchronise_sets
 
@@ -163,7 +163,7 @@ def meet(answer, asks):
     if meeting.late():  # once, a busy machine may be
         meeting = asks.begin(answer)
     if waiting := meeting.name_waiter():
-        raise Refused(f"{waiting} still waits, after {meeting.LIMIT:g} s", why_waits(meeting))
+        raise Rejection(f"{waiting} still waits, after {meeting.LIMIT:g} s", why_waits(meeting))
     return {"got": meeting.list_results(), "early": meeting.early(), "late": meeting.late()}
 
 

@@ -43,7 +43,7 @@ EXERCISE = WarmExercise(
     ],
     told=lambda trial: (
         f"at most {trial[0].at_most:.1f} times the logits of one chunk, beside gradients"
-        if trial.of("at_most") else "loss and gradients are those of all logits at once"
+        if trial.collect_values("at_most") else "loss and gradients are those of all logits at once"
     ),
     errors={
         "through the graph a second time": "each chunk's backward goes on into the layers before "

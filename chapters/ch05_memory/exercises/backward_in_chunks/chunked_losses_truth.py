@@ -13,7 +13,7 @@ def compute_loss_and_gradients(positions, width, vocabulary, size, *how, weights
     problem = Problem(positions, width, vocabulary, *how)
     if weights is None:
         weights = torch.full((positions,), 1 / positions, dtype=torch.float64)
-    logs = torch.log_softmax(problem.hidden() @ problem.weight.T, -1)
+    logs = torch.log_softmax(problem.compute_hidden() @ problem.weight.T, -1)
     loss = -(weights * logs[torch.arange(positions), problem.targets]).sum()
     loss.backward()
     return {"loss": loss.detach(), "gradients": problem.gradients()}
@@ -96,7 +96,7 @@ def wrong_ones(right, positions, width, vocabulary, size, tied=False, stale=None
     nothing = torch.full_like(gradients[BEFORE], base) if stale is not None else None
     found[NO_BEFORE] = but(**{BEFORE: nothing})
     of_ones = Problem(*sizes[:3], tied, stale)
-    of_ones.hidden().backward(torch.ones(positions, width, dtype=torch.float64))
+    of_ones.compute_hidden().backward(torch.ones(positions, width, dtype=torch.float64))
     found[ONES] = but(**{BEFORE: of_ones.gradients()[BEFORE]})
     found[NO_WEIGHT] = but(**{WEIGHT: nothing})
     if stale is not None:
@@ -116,6 +116,6 @@ def wrong_ones(right, positions, width, vocabulary, size, tied=False, stale=None
 def compute_logits_gradient(sizes) -> torch.Tensor:
     """The gradient of a tied weight, but for what comes from the embedding."""
     problem = Problem(*sizes[:3], True)
-    logs = torch.log_softmax(problem.hidden().detach() @ problem.weight.T, -1)
+    logs = torch.log_softmax(problem.compute_hidden().detach() @ problem.weight.T, -1)
     (-logs[torch.arange(sizes[0]), problem.targets].mean()).backward()
     return problem.weight.grad

@@ -3,7 +3,7 @@
 import sys
 from functools import cache
 
-from coursekit.kit.single_rank import on_our_rank
+from coursekit.kit.single_rank import run_on_one_rank
 
 from .cases import KINDS, STATES, make_model_and_optimizer, tensors_of
 
@@ -18,7 +18,7 @@ def compute_known_values(case, place) -> dict:
 
 @cache
 def compute_all_known_values() -> dict:
-    return on_our_rank(look_by_ourselves)
+    return run_on_one_rank(look_by_ourselves)
 
 
 def look_by_ourselves() -> dict:

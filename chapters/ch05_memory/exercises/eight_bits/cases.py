@@ -120,6 +120,6 @@ class Casts(OperatorMode):
 
 
 def describe_result(trial) -> str:
-    if trial.of("bytes"):
+    if trial.collect_values("bytes"):
         return f"{trial[0].bytes:,} bytes, no number off by more than half a scale"
     return "codes, scales, and the numbers that come back"

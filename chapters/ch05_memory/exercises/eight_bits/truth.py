@@ -2,13 +2,13 @@
 
 import torch
 
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 from .cases import BLOCK, CASES, make, make_codes_and_scales, make_outlier_tensor, there_and_back
 from .codes_and_scales import pack_blocks, true_back, wrong_back, wrong_codes, wrong_scales
 
 
-@tabled(lambda: list(CASES.values()))
+@tabulate(lambda: list(CASES.values()))
 def compute_right_and_wrong(shape, block, powers) -> dict:
     """What is right, and what mistakes give."""
     x, stored = make(shape, block, powers), make_codes_and_scales(shape, block, powers)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import torch
 
-from coursekit.kit.single_rank import on_our_rank
+from coursekit.kit.single_rank import run_on_one_rank
 from pedagogy_lib.basics.closeness import close
 
 from .cases import TRIALS, flat, gradients_at, steps_of
@@ -38,7 +38,7 @@ def compute_known_values(case, place) -> dict:
 
 @cache
 def compute_all_known_values() -> dict:
-    return on_our_rank(take_steps_by_torch)
+    return run_on_one_rank(take_steps_by_torch)
 
 
 def take_steps_by_torch() -> dict:

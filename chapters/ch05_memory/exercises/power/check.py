@@ -34,7 +34,7 @@ EXERCISE = WarmExercise(
               "What the backward computes from it need not be kept"),
     ],
     told=lambda trial: (
-        "nothing is kept but x" if trial.of("kept") else "value and gradient are right"
+        "nothing is kept but x" if trial.collect_values("kept") else "value and gradient are right"
     ),
     errors={
         "incorrect number of gradients": "the forward has two inputs, exponent and x: the backward "

@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 from .cases import AFTER, TRIALS, compare, numbers_of, observe_call
 
@@ -91,7 +91,7 @@ MISTAKES = {
 }
 
 
-@tabled(lambda: list(TRIALS.values()))
+@tabulate(lambda: list(TRIALS.values()))
 def wrong_gradients(exponent, shape, after) -> dict[str, torch.Tensor]:
     found = {}
     for why, make in MISTAKES.items():

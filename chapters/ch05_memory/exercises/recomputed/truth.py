@@ -73,7 +73,7 @@ def mistakes(trial, place):
 
 
 def describe_result(trial) -> str:
-    if trial.of("kept"):
+    if trial.collect_values("kept"):
         kept, plain = trial[0].kept, trial[0].plain_kept
         return f"{kept:g} inputs are kept, and nothing else; without recomputation {plain:g}"
     return "value, gradients and generator are right"

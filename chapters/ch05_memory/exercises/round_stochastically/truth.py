@@ -101,7 +101,7 @@ def farthest(shares) -> str:
 
 
 def describe_result(trial) -> str:
-    return "rounded up as often as it should be" if trial.of("shares") else "right"
+    return "rounded up as often as it should be" if trial.collect_values("shares") else "right"
 
 
 def name_of_fault(fault):

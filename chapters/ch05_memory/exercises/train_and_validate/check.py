@@ -44,7 +44,7 @@ EXERCISE = WarmExercise(
                called="what `.grad` has in the end",
                otherwise="validation has left gradients of its own. It needs no backward: a graph "
                "is freed as soon as nobody holds it"),
-        lambda trial: no_graph_is_kept(trial) if trial.of("needs") else "",
+        lambda trial: no_graph_is_kept(trial) if trial.collect_values("needs") else "",
     ],
     told=describe_result,
     errors={

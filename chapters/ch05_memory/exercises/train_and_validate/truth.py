@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from coursekit.kit import Wrong
 from coursekit.kit.reference_training import flat, gradients_in, note_gradients
-from coursekit.kit.single_rank import on_our_rank
+from coursekit.kit.single_rank import run_on_one_rank
 from pedagogy_lib.basics.closeness import close
 
 from .cases import SAMPLES, TRAININGS, make_batches, start, train, try_training
@@ -23,7 +23,7 @@ def compute_known_values(case, place) -> dict:
 
 @cache
 def compute_all_known_values() -> dict:
-    return on_our_rank(train_by_ourselves)
+    return run_on_one_rank(train_by_ourselves)
 
 
 def train_by_ourselves() -> dict:
@@ -120,7 +120,7 @@ def no_graph_is_kept(trial):
 
 
 def describe_result(trial) -> str:
-    if not trial.of("needs"):
+    if not trial.collect_values("needs"):
         return "trained as without validation, and the means are right"
     most = [f"{need.mine:,} bytes ({need.alone:,})" for need in trial[0].needs]
     return f"at most {', '.join(most)}; in brackets training alone"

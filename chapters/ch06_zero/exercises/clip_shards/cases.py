@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from pedagogy_lib.basics.closeness import close
 
 F64, F16 = torch.float64, torch.float16
@@ -43,7 +43,7 @@ def clip(answer, group, case):
     shards = make_shards(dist.get_rank(group), kind)
     had, weights = len(copies_of(shards)), [p.detach().clone() for p in shards]
     dist.barrier(group)
-    with answering():
+    with measure_answer():
         norm = answer(shards, max_norm, group)
     after = copies_of(shards)
     return {

@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit import At, Equals, Holds, RankExercise, World, never
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, World, never
 
 from ..units_in_memory import SHAPES
 from ..units_in_memory_truth import shard_stays, slopes_are
@@ -14,9 +14,9 @@ EXERCISE = RankExercise(
     lab="zero",
     needs=("flatten_padded",),
     cases=[
-        At(World(2), (torch.float64,)),
-        At(World(3), (torch.float32,), ", float32"),
-        At(World(1), (torch.float64,)),
+        RankCase(World(2), (torch.float64,)),
+        RankCase(World(3), (torch.float32,), ", float32"),
+        RankCase(World(1), (torch.float64,)),
     ],
     work=dispose_gathered,
     facts=[

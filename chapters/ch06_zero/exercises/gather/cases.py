@@ -4,7 +4,7 @@ import contextlib
 
 import torch.distributed as dist
 
-from coursekit.kit import Refused, answering
+from coursekit.kit import Rejection, measure_answer
 from coursekit.kit.collective_exercise import numbers
 from pedagogy_lib.basics.torch_private import ResizesWatched, is_in_storage, is_same_storage
 
@@ -28,7 +28,7 @@ def gather_disposed(answer, group, case):
             for p in parameters:
                 p.data = p.new_empty(0)
         dist.barrier(group)
-        with answering(), mark_new_memory(held):
+        with measure_answer(), mark_new_memory(held):
             answer(unit)
     found, is_there = held.look(), held.storage.nbytes() == unit.flat.nbytes
     found |= {
@@ -61,7 +61,7 @@ def mark_new_memory(held):
     def fill(storage, size):
         is_own, before = is_same_storage(storage, held.storage), storage.nbytes()
         if is_own and 0 < size < needed:
-            raise Refused(f"flat's storage gets {size} bytes, it needs {needed}", IN_BYTES)
+            raise Rejection(f"flat's storage gets {size} bytes, it needs {needed}", IN_BYTES)
         yield
         if is_own and size > before:
             flat.new_empty(0).detach().set_(storage).fill_(NEW)

@@ -1,6 +1,6 @@
 """A recipe for FSDP2 with three mistakes that raise nothing. The truth is one process."""
 
-from coursekit.kit import At, Equals, Holds, RankExercise, World, never
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, World, never
 from pedagogy_lib.basics.closeness import close_in_float32
 
 from .cases import BLOCKS, FREE, LIMIT, try_recipe
@@ -18,7 +18,7 @@ FINDS_A_BUG = True
 
 EXERCISE = RankExercise(
     "prepare",
-    cases=[At(World(n), (limit,), how)
+    cases=[RankCase(World(n), (limit,), how)
            for limit, how in ((FREE, ", nothing to clip"), (LIMIT, ", clipped")) for n in (2, 3)],
     work=try_recipe,
     facts=[

@@ -145,7 +145,7 @@ def wrong_weights(trial, place):
 
 
 def need_pair(trial):
-    given = trial.of("given")
+    given = trial.collect_values("given")
     if given and any(given):
         raise Wrong(str(trial.case), f"prepare() returns {given[0]}",
                     "asked are two values: the model, and the function step")  # fmt: skip

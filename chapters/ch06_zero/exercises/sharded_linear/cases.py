@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.single_rank import bytes_alive
 from pedagogy_lib.measuring.bytes_of_calls import tensors_in
 
@@ -33,7 +33,7 @@ def backward_of(layer, leaves, x):
 
 def try_layers(answer, group, case):
     if not (isinstance(answer, type) and issubclass(answer, torch.autograd.Function)):
-        raise Refused(
+        raise Rejection(
             f"check() was given {answer!r:.60}",
             "it is to remain a class ShardedLinear(torch.autograd.Function), with forward and "
             "backward; give check() the class itself",

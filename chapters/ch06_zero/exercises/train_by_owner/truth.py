@@ -59,7 +59,7 @@ def mistakes(trial, place):
         FRESH: wrong(fresh=True),
         "gradients are those of old weights: on each rank, weights of other owners have stayed as "
         "they were in the beginning. The next forward needs what their owners have made of them":
-            wrong(known=tuple(map(tuple, trial.of("held")))),
+            wrong(known=tuple(map(tuple, trial.collect_values("held")))),
     }  # fmt: skip
 
 
@@ -75,7 +75,7 @@ ONE_OWNER = "the owner alone is to have the optimizer's state for a parameter"
 
 def need_one_owner(trial):
     """Raise `Wrong` if some ranks, and not all, have a state for the same parameter."""
-    held = trial.of("held")
+    held = trial.collect_values("held")
     for name in sorted(set().union(*held)):
         owners = [rank for rank in range(trial.n) if name in held[rank]]
         if len(owners) > 1 and not all(of == held[0] for of in held):
@@ -83,7 +83,7 @@ def need_one_owner(trial):
                 f"{ONE_OWNER}. Here that of some steps may be on one rank, and that of others on "
                 "another"
             )
-            anew = next((new[0] for new in trial.of("anew") if new), None)
+            anew = next((new[0] for new in trial.collect_values("anew") if new), None)
             why += f". Besides, {ANEW.format(anew)}" if anew else ""
             what = f"{ranks_text(owners)} have optimizer state for {name}"
             raise Wrong(str(trial.case), what, why)
@@ -91,7 +91,10 @@ def need_one_owner(trial):
 
 def need_shared(trial):
     """Raise `Wrong` unless each rank that owns something has states, and none has all."""
-    held, parameters = trial.of("held"), len(weights_of(ConditionalLayers(trial.case.args[-1])))
+    held, parameters = (
+        trial.collect_values("held"),
+        len(weights_of(ConditionalLayers(trial.case.args[-1]))),
+    )
     counts = f"parameters with state on each rank: {', '.join(str(len(of)) for of in held)}"
     if all(of == held[0] for of in held):
         what = "every rank has optimizer state for all parameters"

@@ -1,6 +1,6 @@
 """Parameters that are whole only while their unit computes."""
 
-from coursekit.kit import At, Equals, RankExercise, World, complains
+from coursekit.kit import Equals, RankCase, RankExercise, World, complains
 
 from ..zero3_training import Plan
 from ..zero3_training_truth import weights_of
@@ -18,7 +18,7 @@ EXERCISE = RankExercise(
         Plan(World(3), what=", checkpointing", steps=2, around=(1, 2)),
         Plan(World(2), what=", checkpointing, the last layer too", steps=2, around=(0, 1, 2),
              stops_early=False, ends_in_layer=True),
-        At(World(2), what=", cost"),
+        RankCase(World(2), what=", cost"),
         Plan(World(2), what=", prefetch", prefetch="in line"),
         Plan(World(1), what=", training", steps=2),
         Plan(World(3), what=", prefetch in a thread", around=(0,),

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from ..one_process_reference import Stack
 from ..zero3_training import Plan, why_absent
@@ -59,7 +59,7 @@ def cost_faults(trial):
 def describe_result(trial) -> str:
     if isinstance(trial.case, Plan):
         disposed = "" if trial.case.prefetch else ", and nothing stays whole"
-        return f"{counted(trial.case.steps, 'step')} as on one process{disposed}"
+        return f"{format_count(trial.case.steps, 'step')} as on one process{disposed}"
     right = compute_expected_bytes(trial.n)
     return (
         f"{3 * right.once / 1e6:.2f} MB in a step from each rank, 3 times half of the model; "

@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.diagnoses import kind_of
 from coursekit.kit.results import RETURNS_NONE
 from coursekit.labs import find_lab
@@ -47,9 +47,9 @@ def record_call(answer, p, randomness, hidden, weight, slope) -> dict:
     (y * slope).sum().backward()
     gradients = {name: leaf.grad for name, leaf in leaves.items()}
     if any(gradient is None for gradient in gradients.values()):
-        raise Refused("hidden or weight has no gradient", NO_HISTORY)
+        raise Rejection("hidden or weight has no gradient", NO_HISTORY)
     if not close(list(leaves.values()), [hidden, weight]):
-        raise Refused("hidden or weight has changed", ARGUMENT)
+        raise Rejection("hidden or weight has changed", ARGUMENT)
     kept, kept_y = gradients["hidden"] != 0, y.detach() != 0
     return {"y": y.detach(), "gradients": gradients, "kept": kept, "kept_y": kept_y}
 
@@ -57,11 +57,11 @@ def record_call(answer, p, randomness, hidden, weight, slope) -> dict:
 def need_like(y, wanted):
     if not isinstance(y, torch.Tensor):
         what = f"it returned {y!r:.60}; expected a tensor"
-        raise Refused(what, RETURNS_NONE if y is None else "")
+        raise Rejection(what, RETURNS_NONE if y is None else "")
     if kind_of(y) != kind_of(wanted):
-        raise Refused(f"y is {kind_of(y)}, expected {kind_of(wanted)}", "")
+        raise Rejection(f"y is {kind_of(y)}, expected {kind_of(wanted)}", "")
     if not y.requires_grad:
-        raise Refused("y.requires_grad is False", NO_HISTORY)
+        raise Rejection("y.requires_grad is False", NO_HISTORY)
 
 
 def inputs(place, number):

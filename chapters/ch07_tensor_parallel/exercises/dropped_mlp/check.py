@@ -3,7 +3,7 @@
 Masks are read from outside: a feature of `hidden` that is dropped has no gradient, one of y is 0.
 """
 
-from coursekit.kit import At, Equals, RankExercise, World, never
+from coursekit.kit import Equals, RankCase, RankExercise, World, never
 
 from .cases import P, drop, gradients, y
 from .truth import (
@@ -21,7 +21,7 @@ FINDS_A_BUG = True
 EXERCISE = RankExercise(
     "dropped_mlp",
     needs=("all_reduce",),
-    cases=[At(World(n), (), f", p = {P:g}") for n in (2, 3)],
+    cases=[RankCase(World(n), (), f", p = {P:g}") for n in (2, 3)],
     work=drop,
     facts=[
         drops("kept", "hidden",

@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import At, Refused
+from coursekit.kit import RankCase, Rejection
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.observed_calls import all_waited
 
@@ -15,7 +15,7 @@ OWN = ("query.weight", "query.bias", "output.weight")
 
 
 def make_case(world, heads, kv_heads):
-    return At(world, (heads, kv_heads), f", {heads} query heads, {kv_heads} key-value heads")
+    return RankCase(world, (heads, kv_heads), f", {heads} query heads, {kv_heads} key-value heads")
 
 
 def weight_of(salt, shape):
@@ -62,7 +62,7 @@ def whole_numbers(layer, name) -> list[int]:
         return [int(k) for k in getattr(layer, name)]
     except (AttributeError, TypeError, ValueError):
         what = f"self.{name} is {getattr(layer, name, 'not there')!r:.40}"
-        raise Refused(what, "a list of numbers of heads is asked") from None
+        raise Rejection(what, "a list of numbers of heads is asked") from None
 
 
 def number(layer) -> int:
@@ -70,7 +70,7 @@ def number(layer) -> int:
         return int(layer.head)
     except (AttributeError, TypeError, ValueError, RuntimeError):
         what = f"self.head is {getattr(layer, 'head', 'not there')!r:.40}"
-        raise Refused(what, "a rank has one key-value head: its number is asked") from None
+        raise Rejection(what, "a rank has one key-value head: its number is asked") from None
 
 
 def gradients(layer) -> dict:

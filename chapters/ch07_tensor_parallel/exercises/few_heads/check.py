@@ -1,7 +1,7 @@
 """Attention on more ranks than key-value heads: exercise few_heads. The truth is one process."""
 
 from coursekit.kit import Equals, RankExercise, World, never
-from coursekit.kit.message_costs import Counted
+from coursekit.kit.message_costs import SendLimit
 
 from .cases import attend, make_case
 from .truth import (
@@ -34,7 +34,7 @@ EXERCISE = RankExercise(
             otherwise="the sum is wrong on its way back: is forward as it was?",
         ),
         Equals("after", right_gradients, wrong_gradients, "the gradient"),
-        Counted(
+        SendLimit(
             bytes_of_sum,
             "the sum of the shared gradients sends",
             "more is sent than an all-reduce of the key's and the value's gradients, among the "

@@ -7,7 +7,7 @@ import os
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import GROUP, At, Refused, World, answering
+from coursekit.kit import GROUP, RankCase, Rejection, World, measure_answer
 from coursekit.kit.diagnoses import kind_of
 from coursekit.kit.observed_calls import all_waited
 
@@ -22,7 +22,7 @@ def make_case(what, *logits, dtype=torch.float32, world=None):
     """A case: for each rank a list of logits for each sample."""
     tokens = ", ".join(str(len(of_rank[0])) for of_rank in logits)
     kind = str(dtype).removeprefix("torch.")
-    return At(world or World(3), (logits, dtype), f" with {tokens} tokens, {kind}, {what}")
+    return RankCase(world or World(3), (logits, dtype), f" with {tokens} tokens, {kind}, {what}")
 
 
 CASES = [
@@ -74,23 +74,23 @@ def first_of(case, place) -> int:
 def choose(answer, group, case):
     place = dist.get_rank(group)
     logits = logits_of(case, place)
-    with mute_native_stderr(), answering(), all_waited():
+    with mute_native_stderr(), measure_answer(), all_waited():
         chosen = answer(logits, first_of(case, place), group)
     need_tokens(chosen, len(logits))
     return {"chosen": chosen, "changed": not torch.equal(logits, logits_of(case, place))}
 
 
 def need_tokens(chosen, samples):
-    """Raise `Refused` unless these are tokens, of whatever value."""
+    """Raise `Rejection` unless these are tokens, of whatever value."""
     if not isinstance(chosen, torch.Tensor):
         why = "every rank is to return the tokens: all go on with them" if chosen is None else ""
-        raise Refused(f"it returned {type(chosen).__name__}", why)
+        raise Rejection(f"it returned {type(chosen).__name__}", why)
     if chosen.shape != (samples,):
         what = f"it returned {kind_of(chosen)}, expected one token for each sample, [{samples}]"
-        raise Refused(what, "the dim of tokens, or of ranks, is to go")
+        raise Rejection(what, "the dim of tokens, or of ranks, is to go")
     if chosen.dtype != torch.int64:
         what = f"it returned {kind_of(chosen)}, expected int64"
-        raise Refused(what, "the next step looks the tokens up: an index is int64")
+        raise Rejection(what, "the next step looks the tokens up: an index is int64")
 
 
 def tokens(trial, place):

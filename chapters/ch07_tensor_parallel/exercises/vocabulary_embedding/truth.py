@@ -108,7 +108,7 @@ def why_not_once(trial, place):
     of = trial[place]
     if of.times:
         return "add up once: the sum of sums has every row n times"
-    if any(trial.of("times")):
+    if any(trial.collect_values("times")):
         return ALL_LEAVE
     if of.passed:
         return f"{PASSED_BY}. Here it is self.leave"

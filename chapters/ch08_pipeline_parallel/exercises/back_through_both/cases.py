@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import torch
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.results import RETURNS_NONE
 
 from ..stage.cases import draw
@@ -90,7 +90,7 @@ def run_both_passes(answer, place, case):
 
 def need_leaf(seen):
     if not (seen.is_leaf and seen.requires_grad):
-        raise Refused(
+        raise Rejection(
             "second looks at a key that is no leaf of its own",
             "then its graph leads into the graph of the first slice, and both can go back only "
             "together. In a pipeline the second slice goes back first. Keep the line of `seen`",
@@ -99,7 +99,9 @@ def need_leaf(seen):
 
 def need_pair(returned):
     if returned is None:
-        raise Refused("it returned None", RETURNS_NONE)
+        raise Rejection("it returned None", RETURNS_NONE)
     is_pair = isinstance(returned, (tuple, list)) and len(returned) == 2
     if not is_pair:
-        raise Refused(f"it returned {returned!r:.60}", "asked are two gradients: of x1, and of x2")
+        raise Rejection(
+            f"it returned {returned!r:.60}", "asked are two gradients: of x1, and of x2"
+        )

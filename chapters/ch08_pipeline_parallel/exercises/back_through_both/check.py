@@ -4,12 +4,12 @@ What the truth is: both slices in one graph, without a leaf between them, gone t
 """
 
 from coursekit.kit import Equals, never
-from coursekit.kit.single_rank import InThisProcess
+from coursekit.kit.single_rank import LocalExercise
 
 from .cases import CASES, run_both_passes
 from .truth import LISTS, mistakes, truth
 
-EXERCISE = InThisProcess(
+EXERCISE = LocalExercise(
     "back_through_both",
     cases=CASES,
     work=run_both_passes,

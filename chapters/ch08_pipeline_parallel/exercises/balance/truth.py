@@ -5,7 +5,7 @@ from itertools import combinations, pairwise
 
 from coursekit.kit import Wrong, first_true
 from coursekit.kit.results import RETURNS_NONE, Outcome
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 from pedagogy_lib.basics.errors import HangError
 
 from .cases import LAYERS, LISTS, large_list, random_lists
@@ -69,7 +69,7 @@ def calls() -> list[tuple]:
     return [(of, stages) for seconds, stages in given for of in (seconds, sorted(seconds))]
 
 
-@tabled(calls)
+@tabulate(calls)
 def lowest_limit(seconds, stages) -> float:
     """The lowest number of seconds that is enough for each stage: what some layers take."""
     limits = {sum(seconds[a:b]) for a, b in combinations(range(len(seconds) + 1), 2)}

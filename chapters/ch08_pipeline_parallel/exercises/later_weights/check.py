@@ -1,7 +1,7 @@
 """A linear layer whose weights get their gradients later. The truth is F.linear."""
 
 from coursekit.kit import Equals, never
-from coursekit.kit.single_rank import Alone, InThisProcess
+from coursekit.kit.single_rank import Alone, LocalExercise
 
 from .cases import Layer, read_initial_gradients, use
 from .truth import (
@@ -15,7 +15,7 @@ from .truth import (
     wrong_weights,
 )
 
-EXERCISE = InThisProcess(
+EXERCISE = LocalExercise(
     "LaterWeights",
     lab="pipeline_parallel",
     cases=[

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from coursekit.kit import Wrong
 from coursekit.kit.results import outcome_of
 from pedagogy_lib.schedules.simulations import simulate
-from pedagogy_lib.schedules.timelines import kept_after, text_of
+from pedagogy_lib.schedules.timelines import count_in_flight, text_of
 
 from ..generators import BELOW_0, Rows, Schedule, cases_of, format_case, offence, rows_from
 from .truth import MISTAKES, build_row
@@ -34,7 +34,7 @@ def faults(of):
     p, m = of.ranks, of.m
     timeline = simulate(of.rows)
     for rank, row in enumerate(of.rows):
-        kept = kept_after(row)
+        kept = count_in_flight(row)
         if max(kept, default=0) > p:
             action = row[next(k for k, count in enumerate(kept) if count > p)]
             yield (

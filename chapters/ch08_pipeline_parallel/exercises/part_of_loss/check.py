@@ -38,14 +38,14 @@ def report_loss(calls, values) -> str:
 class BatchFormula(Formula):
     """A formula for each micro-batch, which is judged by what a batch comes to."""
 
-    def as_judged(self):
+    def build_case_formula(self):
         if isinstance(self.truth, Table):  # of the arguments of cases
             return Formula(**vars(self))
         mistakes = [(why, partial(batch, function)) for why, function in self.mistakes]
         return Formula(**vars(self) | {"truth": run_whole_batch, "mistakes": mistakes})
 
     def examine(self, answer):
-        return self.as_judged().examine(partial(batch, answer))
+        return self.build_case_formula().examine(partial(batch, answer))
 
 
 SIZES = [(2, 2, 2, 2), (4, 3, 1), (3,)]

@@ -4,9 +4,9 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from coursekit.kit import At, World
+from coursekit.kit import RankCase, World
 from coursekit.kit.diagnoses import kind_of
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 from pedagogy_lib.basics.closeness import close
 
 from ..actions import actions_of, make_memory_schedule
@@ -30,10 +30,10 @@ CHUNKS_TOO = (
 
 
 def case_of(world, what, row, sizes=(2, 1, 3, 2), chunks=1):
-    return At(world, (row, sizes, chunks), f", {what}")
+    return RankCase(world, (row, sizes, chunks), f", {what}")
 
 
-@tabled(lambda: [(place, ranks, 4) for ranks in (2, 3) for place in range(ranks)], beside=True)
+@tabulate(lambda: [(place, ranks, 4) for ranks in (2, 3) for place in range(ranks)], beside=True)
 def one_f_one_b(place, ranks, m) -> list:
     return list(make_memory_schedule(lambda rank, ranks, m: ranks - rank)(place, ranks, m))
 
@@ -161,7 +161,7 @@ def step_on_rank(answer, group, case):
     bytes_of = {i: 8 * size * CONTEXT * WIDTH for i, size in enumerate(model.sizes)}
     watch = Watch(case, group, answer.lab.tag_of, bytes_of)
     actors = [Actor(model, chunk * ranks + place, watch) for chunk in range(model.chunks)]
-    pipeline = answer(actors, loss_of, WIDTH, group, watch.around)
+    pipeline = answer(actors, loss_of, WIDTH, group, watch.check_action)
     pipeline.lines = watch.lines = Lines(pipeline.lines)
     actions = watch.follow_actions(actions_in(case, place, ranks))
     with watch:

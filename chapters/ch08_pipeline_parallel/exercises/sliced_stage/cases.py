@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.diagnoses import kind_of
 from coursekit.kit.results import RETURNS_NONE
 
@@ -65,7 +65,7 @@ def need_slope(i, got, x):
     kind = kind_of(got) if isinstance(got, torch.Tensor) else str(got)
     if kind != wanted:
         why = RETURNS_NONE if got is None else "what is asked is x.grad, which is None for tokens"
-        raise Refused(f"B{i} gave {kind:.60}, expected {wanted}: the gradient of x", why)
+        raise Rejection(f"B{i} gave {kind:.60}, expected {wanted}: the gradient of x", why)
 
 
 def run_pipeline(answer):

@@ -2,7 +2,7 @@
 
 from coursekit.kit import Formula, Wrong
 from coursekit.remote_answer import call_next_to_answer
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.schedules.simulations import simulate
 from pedagogy_lib.schedules.timelines import LABELS
 
@@ -37,7 +37,7 @@ def whole_schedules(answer):
     action, shown = call_next_to_answer(first_turn, answer)
     need_action("k = 0, 2 ranks, 2 chunks", f"it gives {shown}", restore_action(action))
     for ranks, m, chunks in INTERLEAVED:
-        case = f"`interleaved` with it, {format_case(ranks, m)}, {counted(chunks, 'chunk')}"
+        case = f"`interleaved` with it, {format_case(ranks, m)}, {format_count(chunks, 'chunk')}"
         rows = [[Action(*parts) for parts in row]
                 for row in call_next_to_answer(rows_of_lab, answer, ranks, m, chunks)]  # fmt: skip
         what = offence(rows, m)
@@ -61,7 +61,7 @@ def fractions(found, case) -> str:
 EXERCISE = Formula(
     "turn",
     cases={
-        f"{LABELS[kind]}s, {counted(ranks, 'rank')}, {counted(chunks, 'chunk')}":
+        f"{LABELS[kind]}s, {format_count(ranks, 'rank')}, {format_count(chunks, 'chunk')}":
             calls(kind, ranks, chunks) for kind in "FB" for ranks, chunks in SIZES
     } | {
         "1 to 4 ranks, 1 to 3 chunks":

@@ -1,6 +1,6 @@
 """Gradients of experts that are on some ranks, and of all else, which is on every rank."""
 
-from coursekit.kit import At, Equals, RankExercise, World, complains
+from coursekit.kit import Equals, RankCase, RankExercise, World, complains
 
 from ..meshes import describe_mesh
 from .cases import ORDER, TURNED, average
@@ -11,7 +11,7 @@ FINDS_A_BUG = True
 EXERCISE = RankExercise(
     "average_gradients",
     cases=[
-        At(World(n), (sizes, names), f", {describe_mesh(sizes)}")
+        RankCase(World(n), (sizes, names), f", {describe_mesh(sizes)}")
         for n, sizes, names in [
             (6, {"edp": 3, "ep": 2}, ORDER),
             (4, {"edp": 2, "ep": 2}, TURNED),

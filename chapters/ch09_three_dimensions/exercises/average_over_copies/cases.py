@@ -4,8 +4,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit import answering
-from coursekit.kit.collective_exercise import numbers, turned
+from coursekit.kit import measure_answer
+from coursekit.kit.collective_exercise import make_noncontiguous, numbers
 from coursekit.kit.observed_calls import AllRequests
 
 from ..meshes import SmallMesh
@@ -20,7 +20,7 @@ JOINT = (("pp", "tp"),)
 def gradient_of(name, place, dtype=torch.float64) -> torch.Tensor:
     shape = SHAPES[name]
     drawn = numbers(place, shape, dtype, [*SHAPES].index(name))
-    return turned(drawn) if len(shape) > 1 else drawn
+    return make_noncontiguous(drawn) if len(shape) > 1 else drawn
 
 
 def average(answer, group, case):
@@ -29,7 +29,7 @@ def average(answer, group, case):
     parameters = {name: nn.Parameter(torch.ones(SHAPES[name], dtype=dtype)) for name in names}
     for name in trainable_names(case):
         parameters[name].grad = gradient_of(name, place, dtype)
-    with answering(), AllRequests() as requests:
+    with measure_answer(), AllRequests() as requests:
         answer(list(parameters.values()), mesh)
         requests.need_waited()
     return {

@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit import At, Equals, RankExercise, World, never
+from coursekit.kit import Equals, RankCase, RankExercise, World, never
 
 from ..meshes import describe_mesh
 from .cases import ALL, FROZEN, average
@@ -12,7 +12,7 @@ EXERCISE = RankExercise(
     "average_over_copies",
     lab="three_dimensions",
     cases=[
-        At(World(n), (sizes, names, frozen, dtype), f", {describe_mesh(sizes)}{what}")
+        RankCase(World(n), (sizes, names, frozen, dtype), f", {describe_mesh(sizes)}{what}")
         for n, sizes, names, frozen, dtype, what in [
             (4, {"dp": 2, "pp": 1, "tp": 2}, ALL, FROZEN, torch.float64, ""),
             (4, {"dp": 2, "pp": 2, "tp": 1}, ALL[::-1], FROZEN, torch.float64, ""),

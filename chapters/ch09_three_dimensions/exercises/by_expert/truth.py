@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 from .cases import CASES
 
@@ -28,7 +28,7 @@ def other_way_round(counts):
     return torch.tensor(truth(counts), dtype=torch.long).argsort()
 
 
-@tabled(lambda: [call for calls in CASES.values() for call in calls])
+@tabulate(lambda: [call for calls in CASES.values() for call in calls])
 def expert_of_each(counts):
     experts = torch.arange(counts.shape[1]).repeat(len(counts))
     return experts.repeat_interleave(counts.flatten())

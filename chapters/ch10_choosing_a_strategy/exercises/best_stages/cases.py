@@ -47,7 +47,7 @@ class StageTrial:
     def seconds_of(self, plan):
         return step(self.seconds, plan, self.microbatches)
 
-    def turned(self):
+    def reverse_layers(self):
         """The same with its layers in the opposite order."""
         n = self.layers
         turned = {(n - end, n - first, size): t for (first, end, size), t in self.seconds.items()}

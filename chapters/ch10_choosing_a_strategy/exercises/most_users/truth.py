@@ -8,14 +8,14 @@ def count_user_bytes(tp, layers, kv_heads, size, tokens) -> int:
 
 
 def replace_user_bytes(each, states=lambda parameters, tp: parameters / tp):
-    def found(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
+    def count_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
         users, used = 0, states(parameter_bytes, tp)
         one = each(tp, layers, kv_heads, size, tokens)
         while used + (users + 1) * one <= memory:
             users += 1
         return users
 
-    return found
+    return count_users
 
 
 truth = replace_user_bytes(count_user_bytes)

@@ -3,7 +3,7 @@
 The truth is one process that follows the mean of the losses of all ranks.
 """
 
-from coursekit.kit import At, Equals, RankExercise, World
+from coursekit.kit import Equals, RankCase, RankExercise, World
 from coursekit.kit.results import EXIT
 
 from .cases import alone, copies_of, copy_index, losses, try_shard
@@ -14,9 +14,9 @@ FINDS_A_BUG = True
 EXERCISE = RankExercise(
     "shard",
     cases=[
-        At(World(2), ({"dp": 2},), ", dp 2"),
-        At(World(4), ({"dp": 2, "tp": 2},), ", dp 2 × tp 2"),
-        At(World(3), ({"dp": 3},), ", dp 3"),
+        RankCase(World(2), ({"dp": 2},), ", dp 2"),
+        RankCase(World(4), ({"dp": 2, "tp": 2},), ", dp 2 × tp 2"),
+        RankCase(World(3), ({"dp": 3},), ", dp 3"),
     ],
     work=try_shard,
     facts=[

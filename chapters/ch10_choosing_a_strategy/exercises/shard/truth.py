@@ -46,7 +46,7 @@ def mistakes_in_losses(trial, place):
 
 
 def need_optimizer(trial):
-    found = trial.of("optimizer")
+    found = trial.collect_values("optimizer")
     if found is not None:
         what = f"it returned {found[0]}"
         raise Wrong(str(trial.case), what, "asked is the optimizer that make_optimizer gives")
@@ -54,11 +54,11 @@ def need_optimizer(trial):
 
 def need_units(trial):
     """Each block is a unit, and what is left is one more."""
-    if any(trial.of("shared") or ()):
+    if any(trial.collect_values("shared") or ()):
         what = "units that fully_shard has made: one of all blocks, and the model"
         why = "of a list, fully_shard makes one unit: each block is to be a unit of its own"
         raise Wrong(str(trial.case), what, why)
-    for units in trial.of("units") or ():
+    for units in trial.collect_values("units") or ():
         if len(units) == BLOCKS + 1 and "the model" in units:
             continue
         what = f"units that fully_shard has made: {', '.join(units) or 'none'}"
@@ -80,7 +80,7 @@ def share_of(place, n) -> int:
 
 def need_share(trial):
     n, total = copies_of(trial), sum(p.numel() for p in Small().parameters())
-    for place, kept in enumerate(trial.of("kept") or ()):
+    for place, kept in enumerate(trial.collect_values("kept") or ()):
         wanted = share_of(copy_index(trial, place), n)
         if kept != wanted:
             what = f"{trial.who(place)} keeps {kept} of {total} numbers, expected {wanted}"

@@ -48,7 +48,7 @@ def run_campaign(answer, name) -> dict:
             found |= {"values": run.values, "seconds": run.seconds}
         except Wrong as wrong:
             found["wrong"] = wrong
-        noted = answer.lab.noted(place)
+        noted = answer.lab.read_notes(place)
         return found | {"taken": steps_in(noted), "saved": saves_in(noted)}
 
 
@@ -119,13 +119,13 @@ def delay_last_rank(somebody_waits):
     """Each rank sees at another moment that somebody waits: here the last one sees it first."""
     looks = Counter()
 
-    def seen(crew):
+    def notice_waiting(crew):
         if not somebody_waits(crew):
             return False
         looks[crew.meeting] += 1
         return crew.me == crew.names[-1] or looks[crew.meeting] > LOOKS
 
-    return seen
+    return notice_waiting
 
 
 def kill_during_save(save, after, rank):
@@ -153,7 +153,7 @@ def second_meeting(lab, place) -> bool:
 
 
 def two_have_gone_on(lab, place) -> bool:
-    of_two = [step for steps in steps_in(lab.noted(place)).values()
+    of_two = [step for steps in steps_in(lab.read_notes(place)).values()
               for step, _, ranks in steps if ranks == 2]  # fmt: skip
     return max(of_two, default=0) >= BACK_AT
 

@@ -19,7 +19,7 @@ from .truth import (
 def examine(answer):
     judged, capstone = find_lab("capstone_scores"), find_lab("capstone")
     recipe = recipe_of(settings_of(answer), judged, capstone)
-    yield f"a possible recipe: {capstone.in_words(recipe)}"
+    yield f"a possible recipe: {capstone.describe_recipe(recipe)}"
     best = None
     for _ in range(TRIES):
         plain, mine = race_recipes(recipe, judged, capstone)
