@@ -19,7 +19,7 @@ TIMEOUT, PATIENCE, TIMES = 2.0, 1.0, 3
 
 def measurements() -> list[Measurement]:
     return [
-        Measurement("ranks that are lost", lost),
+        Measurement("ranks that are lost", measure_lost_ranks),
         Measurement("wrong and slow", measure_detection),
     ]
 
@@ -37,7 +37,7 @@ def look_for(finding, fault):
     return finding.train_and_check(None, fault)
 
 
-def lost():
+def measure_lost_ranks():
     """The rank that knows last, in the longest of a few runs."""
     finding = lab()
     plans = [("killed", TIMEOUT, None, CRASH_SECONDS)]

@@ -19,7 +19,10 @@ STEPS, DIE_AT, MORE_SECONDS = 60, 20, 1.0
 
 
 def measurements() -> list[Measurement]:
-    return [Measurement("a rank is lost", lost), Measurement("copies in memory", copied)]
+    return [
+        Measurement("a rank is lost", measure_pause),
+        Measurement("copies in memory", measure_copies),
+    ]
 
 
 def lab(name):
@@ -43,7 +46,7 @@ def train(keeping, folder, how):
     return taken
 
 
-def lost():
+def measure_pause():
     """The longest time between two steps of a survivor."""
     keeping = lab("keep_training")
     plans = {
@@ -67,7 +70,7 @@ def lost():
 
 def step_sharded(memory, with_copies):
     rank, n = dist.get_rank(), dist.get_world_size()
-    training, copies = memory.Sharded(rank, n), memory.Copies(rank, n, n // 2)
+    training, copies = memory.ShardedTraining(rank, n), memory.Copies(rank, n, n // 2)
     if not with_copies:
         copies.exchange = lambda step, state: None
     times = []
@@ -78,7 +81,7 @@ def step_sharded(memory, with_copies):
     return median(times[5:])
 
 
-def copied():
+def measure_copies():
     """Seconds of a step, with a copy after each and without."""
     memory = lab("memory_copies")
     with_copies, without = (

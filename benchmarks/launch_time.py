@@ -95,7 +95,7 @@ def repeats(way, world_size) -> int:
     return max(1, REPEATS[way] * 4 // max(4, world_size))
 
 
-def beside(way):
+def compare_launcher(way):
     """A way and ours take turns, so that a busy moment hits both."""
     if not is_installed(way):
         yield Row(f"{NAMES[way]}: {NEEDS[way]} is not installed")
@@ -200,7 +200,7 @@ def many_ranks(n):
 
 def measurements() -> list[Measurement]:
     return [
-        *(Measurement(f"beside {NAMES[way]}", partial(beside, way)) for way in NAMES),
+        *(Measurement(f"beside {NAMES[way]}", partial(compare_launcher, way)) for way in NAMES),
         *(
             Measurement(f"first launch, {name}", partial(first_launch, name, *case))
             for name, case in FIRST_CASES.items()

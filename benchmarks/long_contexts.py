@@ -15,14 +15,15 @@ RANKS, ROUNDS, MOST = 4, 5, 1.0  # times the seconds with all keys
 
 def measurements() -> list[Measurement]:
     return [
-        Measurement(f"a ring, {places} places", partial(beside, places)) for places in (2048, 4096)
+        Measurement(f"a ring, {places} places", partial(compare_attention, places))
+        for places in (2048, 4096)
     ]
 
 
-def beside(places):
+def compare_attention(places):
     """Forward and backward, in turns, where memory forces it: all keys take many times as much."""
     labs = Lab("long_contexts", *[SOLVED / "long_contexts.py"] * 2)
-    ways = {"ring": labs.zigzag, "all keys": labs.in_a_row}
+    ways = {"ring": labs.zigzag, "all keys": labs.contiguous_places}
     seconds, peaks = {way: [] for way in ways}, {}
     for turn in range(ROUNDS):
         for way in sorted(ways, reverse=turn % 2):

@@ -14,7 +14,7 @@ from statistics import mean, median
 
 import torch
 import torch.distributed as dist
-from overhead_statistics import added
+from overhead_statistics import compute_overhead
 from rows import Measurement, Row, microseconds, milliseconds
 from torch import nn
 
@@ -34,7 +34,7 @@ def seconds_of(work) -> float:
     return time.process_time() - began
 
 
-def measured(work, memory):
+def run_measured(work, memory):
     with measure("it", memory=memory):
         work()
 
@@ -124,12 +124,12 @@ def take_turns(make, peer, seed) -> list[list[float]]:
         with peer(block.externals):
             work()
 
-    by_us = [functools.partial(measured, work, memory) for memory in (False, True)]
+    by_us = [functools.partial(run_measured, work, memory) for memory in (False, True)]
     variants = [work, work, *by_us, run_with_peer]
-    return [in_turn(variants, random.Random(seed + i)) for i in range(-3, ROUNDS)][3:]
+    return [time_variants(variants, random.Random(seed + i)) for i in range(-3, ROUNDS)][3:]
 
 
-def in_turn(variants, chance) -> list[float]:
+def time_variants(variants, chance) -> list[float]:
     """Seconds of each. All ranks have the same chance, and so the same order."""
     seconds = [0.0] * len(variants)
     for index in chance.sample(range(len(variants)), len(variants)):
@@ -145,7 +145,7 @@ def rounds_of(make, world_size, peer, most=MOST):
         run = launch(take_turns, make, peer, turn * ROUNDS, world_size=world_size,
                      device="cpu", timeout=300)  # fmt: skip
         rounds += [list(map(mean, zip(*of_ranks))) for of_ranks in zip(*run.values)]
-        margin = added(rounds, 2).margin
+        margin = compute_overhead(rounds, 2).margin
         yield f"{len(rounds)} rounds, memory=False known to ± {margin:.1f} %"
         if turn + 1 >= FEWEST and (margin <= MARGIN or time.perf_counter() > deadline):
             break
@@ -164,7 +164,7 @@ def overhead(name, make, world_size):
 
 
 def overhead_row(rounds, variant, what) -> Row:
-    more, (plain, its) = added(rounds, variant), medians(rounds, 0, variant)
+    more, (plain, its) = compute_overhead(rounds, variant), medians(rounds, 0, variant)
     limited = {"limit": f"<= {MAX_PERCENT:g} %", "holds": more.median <= MAX_PERCENT}
     return Row(
         what, milliseconds(its), milliseconds(plain), str(more), spread=more.middle_half(),
@@ -180,7 +180,7 @@ def medians(rounds, *variants) -> list[float]:
 
 def peer_row(rounds, name, peer, limit=None) -> Row:
     """What memory=True adds beside what a peer adds, both as medians of paired ratios."""
-    ours, theirs = (added(rounds, variant).median for variant in (3, 4))
+    ours, theirs = (compute_overhead(rounds, variant).median for variant in (3, 4))
     return Row(
         f"{name}: what memory=True adds, beside {peer}",
         f"{ours:+.1f} %", f"{theirs:+.1f} %", f"{ours / theirs:.2f}x",
@@ -195,14 +195,14 @@ def compare_profiler():
     yield peer_row(rounds, name, "torch.profiler, profile_memory")
 
 
-def nothing():
+def do_nothing():
     pass
 
 
 def small_costs():
     """Entry and exit, with and without memory; an operation, plain and in a block."""
     x, count = torch.ones(4), 200
-    variants = [lambda: measured(nothing, True), lambda: measured(nothing, False)]
+    variants = [lambda: run_measured(do_nothing, True), lambda: run_measured(do_nothing, False)]
     empty = [median(seconds_of(variant) for _ in range(count)) for variant in variants]
     additions = [lambda: x + x] * count
     plain = median(seconds_of(call) for call in additions)

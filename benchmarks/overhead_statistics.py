@@ -34,6 +34,6 @@ class Overhead:
         return f"{low:+.1f} … {high:+.1f} %"
 
 
-def added(rounds, variant) -> Overhead:
+def compute_overhead(rounds, variant) -> Overhead:
     """rounds  seconds of each variant, of the block alone first, round by round"""
     return Overhead([100 * (times[variant] / times[0] - 1) for times in rounds])

@@ -24,7 +24,7 @@ STEPS = 2  # of each; the faster one counts
 NEAR = 0.10  # of the formula
 
 
-def timed(step) -> float:
+def time_run(step) -> float:
     dist.barrier()
     began = time.perf_counter()
     step()
@@ -40,13 +40,13 @@ def take_turns(engines, width, batch) -> dict:
     times = {pair: [] for pair in steps}
     for turn in range(ROUNDS + WARM_UP):
         for pair in sorted(steps, reverse=turn % 2):
-            seconds = timed(steps[pair])
+            seconds = time_run(steps[pair])
             if turn >= WARM_UP:
                 times[pair].append(seconds)
     return times
 
 
-def emulated(engines, draw_batch, text, microbatches) -> dict:
+def emulate_steps(engines, draw_batch, text, microbatches) -> dict:
     """Seconds of a step whose stages are slow, and of this rank's stage alone, {pair: (…, …)}."""
     batch = draw_batch(text, microbatches, 0, SMALL["context"])
     return {
@@ -63,8 +63,8 @@ def time_emulated_step(engines, whose, name, batch) -> tuple[float, float]:
     engine.pieces[0].append(SlowLayer(FORWARD_SECONDS, BACKWARD_SECONDS))
     letters, is_first = batch[0][:1], dist.get_rank() == 0
     x = letters if is_first else torch.randn(*letters.shape, SMALL["width"], requires_grad=True)
-    alone = min(timed(lambda: engine.pieces[0](x).sum().backward()) for _ in range(STEPS + 1))
-    return min(timed(lambda: engine.step(*batch)) for _ in range(STEPS)), alone
+    alone = min(time_run(lambda: engine.pieces[0](x).sum().backward()) for _ in range(STEPS + 1))
+    return min(time_run(lambda: engine.step(*batch)) for _ in range(STEPS)), alone
 
 
 def the_labs():
@@ -110,7 +110,7 @@ def bubbles(p, m, shares):
     """Emulated computing: the idle share that a step's time tells, beside the formula."""
     engines, language_model = the_labs()
     text = language_model.standard_library(100_000)
-    run = launch(emulated, engines, language_model.draw_batch, text, m, world_size=p,
+    run = launch(emulate_steps, engines, language_model.draw_batch, text, m, world_size=p,
                  device="cpu", timeout=300)  # fmt: skip
     rows = [bubble_row(run.values, name, p, m) for name in SCHEDULES]
     shares += rows

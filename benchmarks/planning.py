@@ -18,21 +18,25 @@ SIZES = [  # ranks, width, layers, context, samples, FLOPS, bytes a second of a 
 
 
 def measurements() -> list[Measurement]:
-    return [Measurement("ten settings of twelve plans, predicted and run (10 minutes)", predicted)]
+    return [
+        Measurement(
+            "ten settings of twelve plans, predicted and run (10 minutes)", measure_predictions
+        )
+    ]
 
 
 def lab(name):
     return Lab(name, *[LABS / f"{name}.py"] * 2)
 
 
-def predicted():
-    live, calibrating = lab("live_plans"), lab("calibrating")
-    engine, off, bytes_off, places = calibrating.calibrate(), [], [], []
+def measure_predictions():
+    live, calibration = lab("live_plans"), lab("calibration")
+    engine, off, bytes_off, places = calibration.calibrate(), [], [], []
     for number, sizes in enumerate(SIZES):
         setting = live.Setting(*sizes)
         plans = live.best_worst_and_drawn(setting, engine, seed=number)
         ran = live.run_all([(setting, plan) for plan in plans])
-        told = [live.predicted(setting, plan, engine) for plan in plans]
+        told = [live.predict_plan(setting, plan, engine) for plan in plans]
         off += [abs(t[0] / row[2] - 1) for t, row in zip(told, ran)]
         bytes_off += [abs(t[1] / row[3] - 1) for t, row in zip(told, ran)]
         took = [row[2] for row in ran]

@@ -73,7 +73,7 @@ class Screen(io.TextIOBase):
     def row(self, cells):
         self.line("  ".join(map(str.ljust, cells, WIDTHS)).rstrip())
 
-    def measuring(self, progress):
+    def begin_measurement(self, progress):
         """A measurement begins."""
         self.progress, self.note = progress, ""
         self.tell()
@@ -94,7 +94,7 @@ class Screen(io.TextIOBase):
         return time.perf_counter() - self.began
 
     @contextmanager
-    def watched(self):
+    def watch_output(self):
         """Takes what is printed meanwhile, and lets the clock go on."""
         done = threading.Event()
         clock = threading.Thread(target=self.tick, args=(done,), daemon=True)

@@ -52,7 +52,7 @@ class Benchmark:
             self.screen.row(HEADS)
             for index, measurement in enumerate(chosen, 1):
                 where = f"{name}, measurement {index} of {len(chosen)}"
-                self.screen.measuring(f"{where}: {measurement.what}")
+                self.screen.begin_measurement(f"{where}: {measurement.what}")
                 self.take(measurement)
 
     def take(self, measurement):
@@ -126,7 +126,7 @@ def main(words=None) -> int:
     screen.line(f"To measure: {', '.join(names)}. Ctrl-C ends it and keeps the rows so far.")
     benchmark, interrupted = Benchmark(screen, options.match), False
     try:
-        with screen.watched():
+        with screen.watch_output():
             benchmark.run(names)
     except KeyboardInterrupt:
         interrupted = True

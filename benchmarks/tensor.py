@@ -34,7 +34,7 @@ def take_turns(engines, width, batch):
     for turn in range(ROUNDS + WARM_UP):
         for name in sorted(makers, reverse=turn % 2):
             for run, found in zip(makers[name], times[name]):
-                seconds = timed(run)
+                seconds = time_run(run)
                 if turn >= WARM_UP:
                     found.append(seconds)
     for name, (step, block) in makers.items():
@@ -45,7 +45,7 @@ def take_turns(engines, width, batch):
     return times
 
 
-def timed(run) -> float:
+def time_run(run) -> float:
     dist.barrier()
     began = time.perf_counter()
     run()
@@ -94,11 +94,11 @@ def compare_dtensor(world_size, width):
                  device="cpu", timeout=300)  # fmt: skip
     what = f"width {width}, {world_size} ranks"
     for pair in PEERS.items():
-        yield from compared(run, *pair, 0, f"step of {LAYERS} layers, {what}")
-        yield from compared(run, *pair, 1, f"one block, {what}")
+        yield from build_rows(run, *pair, 0, f"step of {LAYERS} layers, {what}")
+        yield from build_rows(run, *pair, 1, f"one block, {what}")
 
 
-def compared(run, ours, peer, part, what) -> list[Row]:
+def build_rows(run, ours, peer, part, what) -> list[Row]:
     our_seconds, their_seconds = (slowest(run.values, name, part) for name in (ours, peer))
     label = ("step", "block")[part]
     our_bytes, their_bytes = (max(run[f"{name}: {label}"].sent_bytes) for name in (ours, peer))

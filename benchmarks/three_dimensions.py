@@ -46,7 +46,7 @@ def sizes_of(lengths):
     return dict(zip(("dp", "pp", "tp"), lengths))
 
 
-def in_words(sizes):
+def format_sizes(sizes):
     return " × ".join(f"{axis} {size}" for axis, size in sizes.items() if size > 1)
 
 
@@ -54,14 +54,17 @@ def measurements() -> list[Measurement]:
     pairs = [(sizes_of(lengths), width) for lengths in MESHES.values() for width in WIDTHS]
     return [
         *(
-            Measurement(f"a step, {in_words(sizes)}, width {width}", partial(beside, sizes, width))
+            Measurement(
+                f"a step, {format_sizes(sizes)}, width {width}",
+                partial(compare_engines, sizes, width),
+            )
             for sizes, width in pairs
         ),
         Measurement("64 ranks", sixty_four),
     ]
 
 
-def beside(sizes, width):
+def compare_engines(sizes, width):
     engines, text = the_lab("three_engines"), the_lab("language_model").standard_library(100_000)
     world_size = sizes["dp"] * sizes["pp"] * sizes["tp"]
     run = launch(
@@ -71,7 +74,7 @@ def beside(sizes, width):
         median(map(max, zip(*(of_rank[whose] for of_rank in run.values)))) for whose in WHOSE
     )
     yield Row(
-        f"by hand beside PyTorch's engines, a step, {in_words(sizes)}, width {width}",
+        f"by hand beside PyTorch's engines, a step, {format_sizes(sizes)}, width {width}",
         milliseconds(ours), milliseconds(theirs), f"{ours / theirs:.2f}x", f"<= {MOST}x",
         ours <= MOST * theirs, {"ours_seconds": ours, "peer_seconds": theirs},
     )  # fmt: skip

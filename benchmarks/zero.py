@@ -64,12 +64,12 @@ def compare_engines(what, shape):
     for ours, peers in PEERS.items():
         for peer in peers:
             if peer in run.values[0]:
-                yield from compared(run, ours, peer, what)
+                yield from build_rows(run, ours, peer, what)
             else:
                 yield Row(f"{peer}: it is not installed")
 
 
-def compared(run, ours, peer, what) -> list[Row]:
+def build_rows(run, ours, peer, what) -> list[Row]:
     our_seconds, their_seconds = (slowest(run.values, name) for name in (ours, peer))
     our_bytes, their_bytes = (max(run[name].sent_bytes) for name in (ours, peer))
     pair = f"{ours} beside {peer}, transformer of {what}, {WORLD_SIZE} ranks"

@@ -28,7 +28,7 @@ def plain(latex: str) -> str:
     return SHORT_FRACTION.sub(r"\\\1{\2}{\3}", text)
 
 
-def written(node, is_block=False) -> str:
+def render_formula(node, is_block=False) -> str:
     latex = node.astext().strip()
     sign = END.search(latex)
     latex = END.sub("", latex)
@@ -40,12 +40,12 @@ def written(node, is_block=False) -> str:
 
 
 def visit_math(self, node):
-    self.body.append(f'<span class="course-formula">{written(node)}</span>')
+    self.body.append(f'<span class="course-formula">{render_formula(node)}</span>')
     raise nodes.SkipNode
 
 
 def visit_math_block(self, node):
-    block = written(node, is_block=True)
+    block = render_formula(node, is_block=True)
     self.body.append(f'<div class="course-equation" tabindex="0">{block}</div>')
     raise nodes.SkipNode
 

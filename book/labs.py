@@ -28,14 +28,16 @@ def page(path: Path) -> str:
     text = (ROOT / "labs" / path).read_text(encoding="utf-8")
     return (
         f"---\norphan: true\n---\n# labs/{path.as_posix()}\n\n"
-        f'<p class="course-bar"><a class="course-button" download href="{up(path)}downloads/labs/'
-        f'{path.as_posix()}">Download {path.name}</a> <a href="{up(path)}labs/index.html">'
+        '<p class="course-bar"><a class="course-button" download '
+        f'href="{find_root_path(path)}downloads/labs/'
+        f'{path.as_posix()}">Download {path.name}</a> <a '
+        f'href="{find_root_path(path)}labs/index.html">'
         f"All labs</a></p>\n\n"
         f"`````{KINDS[path.suffix]}\n{text}\n`````\n"
     )
 
 
-def up(path: Path) -> str:
+def find_root_path(path: Path) -> str:
     return "../" * len(path.parts)
 
 

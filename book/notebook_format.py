@@ -28,7 +28,7 @@ def code(source: str, name: str, outputs, tags) -> NotebookNode:
                       "outputs": list(outputs), "execution_count": None})  # fmt: skip
 
 
-def printed(text: str, stream="stdout") -> NotebookNode:
+def new_stream_output(text: str, stream="stdout") -> NotebookNode:
     return from_dict({"output_type": "stream", "name": stream, "text": text})
 
 

@@ -5,9 +5,9 @@ from html import escape, unescape
 
 from coursekit.record_pictures import png_of
 
-from .notebook_format import new_display_output, new_html_output, printed
+from .notebook_format import new_display_output, new_html_output, new_stream_output
 from .pictures import Pictures, decode_data_url
-from .widgets import recorded
+from .widgets import embed_widget
 
 ABOUT_LABS = re.compile(r"^(?:solutions/)?labs/\w+\.py[,:].*\n?", re.MULTILINE)
 ASKED = re.compile(r"^Predict: (.+) \(([^()]*(?:\([^()]*\))?[^()]*)\)\n?$", re.MULTILINE)
@@ -34,11 +34,11 @@ class PageOutputs:
 
     def outputs_of(self, cell) -> list:
         """The outputs of an executed cell, but for verdicts on answers, which were the record's."""
-        return [made for output in cell.outputs for made in self.made_of(output)]
+        return [made for output in cell.outputs for made in self.convert_output(output)]
 
-    def made_of(self, output) -> list:
+    def convert_output(self, output) -> list:
         if output.output_type == "stream":
-            return self.said(output)
+            return self.convert_stream(output)
         html, plain = (output.data.get(kind, "") for kind in ("text/html", "text/plain"))
         if VERDICT.match(plain):
             return []
@@ -48,18 +48,18 @@ class PageOutputs:
             return [new_html_output(self.html_of(html, output.metadata))]
         return [new_display_output("text/plain", plain)]
 
-    def said(self, output) -> list:
+    def convert_stream(self, output) -> list:
         """What a cell printed, without words on whose labs ran; questions get a box to answer."""
         text = ABOUT_LABS.sub("", output.text)
         questions = ASKED.findall(text)
         rest = ASKED.sub("", text)
-        kept = [printed(rest, output.name)] if rest.strip() else []
+        kept = [new_stream_output(rest, output.name)] if rest.strip() else []
         return kept + [new_html_output(question_of(*one)) for one in questions]
 
     def html_of(self, html: str, metadata) -> str:
         """HTML with pictures as files; with all its states, if it is a widget's picture."""
         html = PICTURE.sub(self.picture_found, STYLE.sub("", html)).replace(TABLE, FOCUSABLE)
-        return recorded(metadata["explorer"], html) if "explorer" in metadata else html
+        return embed_widget(metadata["explorer"], html) if "explorer" in metadata else html
 
     def picture_found(self, found) -> str:
         return self.picture(unescape(found[1]), decode_data_url(found[2]))

@@ -17,14 +17,16 @@ def mend(app, pagename, templatename, context, doctree):
         script = f'<script defer src="{context["pathto"](SCRIPT, resource=True)}"></script>'
         context["body"] = body + script * (MOUNTS in body)
     if (made := context.get("generate_toctree_html")) is not None:
-        context["generate_toctree_html"] = lambda *args, **named: with_names(made(*args, **named))
+        context["generate_toctree_html"] = lambda *args, **add_label: name_branches(
+            made(*args, **add_label)
+        )
 
 
-def with_names(toctree) -> str:
-    return BRANCH.sub(named, str(toctree))
+def name_branches(toctree) -> str:
+    return BRANCH.sub(add_label, str(toctree))
 
 
-def named(found) -> str:
+def add_label(found) -> str:
     title = " ".join(unescape(found[2]).split())
     return f'{found[1]} aria-label="{escape(title)}: its pages">'
 

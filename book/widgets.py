@@ -13,7 +13,7 @@ SCRIPT = "_static/recorded.page.js"
 MOUNTS = '<div class="course-recorded"'
 
 
-def recorded(name: str, still: str, views: Path = VIEWS, up="../") -> str:
+def embed_widget(name: str, still: str, views: Path = VIEWS, up="../") -> str:
     """The place where recorded.js mounts, with all states in it; the still picture, until then.
 
     name  of the record: "02c_the_ring-1"

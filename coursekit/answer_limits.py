@@ -36,7 +36,7 @@ class OutputCapture(io.TextIOBase):
         self.kept, self.lines = "", 0
 
     @classmethod
-    def of(cls, text) -> "OutputCapture":
+    def capture_text(cls, text) -> "OutputCapture":
         """What was printed in another process."""
         printed = cls()
         printed.write(text)
@@ -52,7 +52,7 @@ class OutputCapture(io.TextIOBase):
 
 
 @contextlib.contextmanager
-def watched(progress, is_here=True):
+def watch_answer(progress, is_here=True):
     """What an answer prints within is kept, in the `OutputCapture` that is given.
 
     progress  a `Progress`: it is told when an answer runs for long

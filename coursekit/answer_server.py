@@ -3,7 +3,8 @@
 It reads requests from one pipe, and writes replies to another; both are numbers of open files.
 A message is its length in eight bytes, and itself. The first request of an answer says what it is,
 as JSON; for each answer a child is forked, in which no other answer has been. What comes then is
-packed by `remote_answer.packed`, which whoever grades has made; an empty message ends the child.
+packed by `remote_answer.pickle_value`, which whoever grades has made; an empty message ends the
+child.
 A reply is JSON: {"value": …} or {"error": …}, in exact values, and what was printed since the last
 one.
 
@@ -28,7 +29,7 @@ from pedagogy_lib.ranks.output import Progress
 from pedagogy_lib.ranks.preload_modules import PRELOAD, PRELOAD_WHEN_IDLE
 from pedagogy_lib.ranks.warm_fork_server import WarmForkServer
 
-from .answer_limits import Endless, watched
+from .answer_limits import Endless, watch_answer
 from .exact_values import parts_of
 from .labs import ROOT, LabFunction, find_lab
 from .remote_answer import AnswerUnpickler
@@ -50,9 +51,9 @@ def main(requests: int, replies: int, is_alone: bool):
         os.set_inheritable(number, False)
     if is_alone:
         let_look_into(False)
-    before = {path for folder in WRITABLE for path in in_folder(folder)}
+    before = {path for folder in WRITABLE for path in list_folder(folder)}
     send(replies, {"ready": os.getpid()})
-    while begin := received(requests):
+    while begin := receive_message(requests):
         child = os.fork()
         if child == 0:
             let_look_into(True)  # it tells where its ranks are
@@ -84,13 +85,13 @@ def let_look_into(can: bool):
         ctypes.CDLL(None).prctl(SET_DUMPABLE, int(can), 0, 0, 0)
 
 
-def in_folder(folder) -> list[Path]:
+def list_folder(folder) -> list[Path]:
     return list(folder.iterdir()) if folder.is_dir() else []
 
 
 def remove(before):
     """What an answer has left in files, so that the next one finds room, and a place of its own."""
-    for path in (path for folder in WRITABLE for path in in_folder(folder)):
+    for path in (path for folder in WRITABLE for path in list_folder(folder)):
         if path in before:
             continue
         if path.is_dir() and not path.is_symlink():
@@ -106,9 +107,9 @@ def serve(begin: dict, requests, replies):
         if START_METHOD == "fork":
             take(WarmForkServer())  # before anything of the answer is here
         answers = Answers(begin)
-        with watched(Progress()) as printed:
-            while data := received(requests):
-                send(replies, answered(data, answers, printed))
+        with watch_answer(Progress()) as printed:
+            while data := receive_message(requests):
+                send(replies, answer_call(data, answers, printed))
     finally:
         os._exit(0)
 
@@ -139,7 +140,7 @@ def load_cell_function(source: str, name: str):
     return namespace[name]
 
 
-def answered(data, answers, printed) -> dict:
+def answer_call(data, answers, printed) -> dict:
     before = len(printed.kept)
     try:
         function, args, kwargs = AnswerUnpickler(data, answers).load()
@@ -167,7 +168,7 @@ def write_all(number: int, data: bytes):
         view = view[os.write(number, view) :]
 
 
-def received(number: int) -> bytes:
+def receive_message(number: int) -> bytes:
     """The next message; empty at the end."""
     head = read_all(number, LENGTH.size)
     return read_all(number, LENGTH.unpack(head)[0]) if head else b""

@@ -93,7 +93,7 @@ def hole_for(answer: re.Match) -> str:
     return COMMENT.sub(r"\1", bug) if mark else HOLE.format(indent=answer[1])
 
 
-def solved(text: str) -> str:
+def keep_answers(text: str) -> str:
     """The solved version: the answers stay, the marks around them go."""
     return MARKS.sub("", text).replace(BUG, "# It was:")
 
@@ -142,7 +142,7 @@ def execute(source: Path, views: Path | None = None):
     from nbclient import NotebookClient
     from traitlets.config import Config
 
-    notebook = make_notebook(solved(text_of(source)), source.stem)
+    notebook = make_notebook(keep_answers(text_of(source)), source.stem)
     folder = {"metadata": {"path": str(ROOT / "solutions")}}
     client = NotebookClient(
         notebook,
@@ -168,7 +168,7 @@ def mark_inputs(notebook):
 
 def make_solved_notebook(source: Path):
     """Return what a part's record would be today, without outputs."""
-    return mark_inputs(make_notebook(solved(text_of(source)), source.stem))
+    return mark_inputs(make_notebook(keep_answers(text_of(source)), source.stem))
 
 
 def record_is_current(source: Path) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from textwrap import fill as wrap
 
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .chapters import MARKER, NAMED, Part, course, insert_numbers, parts
 
@@ -61,8 +61,8 @@ def join_punctuation(text: str) -> str:
 
 def takes(part: Part) -> str:
     """Return how long a part takes, and what it needs."""
-    more = f", and {part.writing} more for {counted(len(part.exercises), 'exercise')}"
-    shown = link if len(part.needed) < 3 else short_link
+    more = f", and {part.writing} more for {format_count(len(part.exercises), 'exercise')}"
+    shown = link if len(part.prerequisites) < 3 else short_link
     needs = NAMED.sub(lambda found: shown(parts()[found[1]]), insert_numbers(part.needs))
     return (
         f"**It takes** about {part.reading} minutes{more * bool(part.exercises)}. **It needs** "

@@ -48,7 +48,7 @@ class Part:
         return self.stem.partition("_")[0]
 
     @property
-    def needed(self) -> tuple[str, ...]:
+    def prerequisites(self) -> tuple[str, ...]:
         """Return the names of the parts that come before it."""
         return tuple(NAMED.findall(self.needs))
 

@@ -16,11 +16,11 @@ from functools import cache
 from pedagogy_lib.basics.errors import WrongInput, need
 from pedagogy_lib.basics.places import where_is
 from pedagogy_lib.basics.text_wrap import wrap
-from pedagogy_lib.basics.units import brief, counted
+from pedagogy_lib.basics.units import brief, format_count
 from pedagogy_lib.ranks.output import Progress
 
 from . import content
-from .answer_limits import Endless, OutputCapture, watched
+from .answer_limits import Endless, OutputCapture, watch_answer
 from .chapters import exercise_folders, insert_numbers
 from .exact_errors import where_raised
 from .labs import LabFunction, find_lab
@@ -63,7 +63,7 @@ def check_lab(exercise, answer=None) -> Verdict:
     lab = find_lab(exercise.lab)
     loaded = lab._newest()
     if loaded.problem:
-        return found_in(exercise, title_of(exercise), [], Wrong("your file", loaded.problem))
+        return reject_answer(exercise, title_of(exercise), [], Wrong("your file", loaded.problem))
     if loaded.whose.get(exercise.name, "yours") != "yours":
         return not_written(exercise, loaded)
     answer = LabFunction(lab, exercise.name)
@@ -76,10 +76,10 @@ def title_of(exercise) -> str:
 
 
 def not_attempted(exercise, what_to_do) -> Verdict:
-    return unfinished(exercise, f"not attempted yet; {what_to_do}")
+    return withhold_verdict(exercise, f"not attempted yet; {what_to_do}")
 
 
-def unfinished(exercise, what) -> Verdict:
+def withhold_verdict(exercise, what) -> Verdict:
     return Verdict(f"{title_of(exercise)}: {what}", None, [], hints=exercise.hints)
 
 
@@ -90,7 +90,7 @@ def not_written(exercise, loaded) -> Verdict:
     where = where_is(str(loaded.path), line) if line else f"labs/{exercise.lab}.py"
     if begun or (left and not loaded.solution):  # without that nobody can tell if it is begun
         partly = "partly written; " if begun else ""
-        return unfinished(exercise, f"{partly}still to write: {left}, from {where} on")
+        return withhold_verdict(exercise, f"{partly}still to write: {left}, from {where} on")
     return not_attempted(exercise, f"write {exercise.name} at {where}, and save that file")
 
 
@@ -98,17 +98,17 @@ def run_check(exercise, answer, title) -> Verdict:
     """Try an answer on all cases, with what it prints kept, and return the verdict."""
     found, progress = [], Progress()
     try:
-        with watched(progress, is_here=not isinstance(answer, RemoteAnswer)) as printed:
+        with watch_answer(progress, is_here=not isinstance(answer, RemoteAnswer)) as printed:
             wrong = find_mistake(exercise, answer, found, progress)
     finally:
         progress.close()
     if isinstance(answer, RemoteAnswer):
-        printed = OutputCapture.of(answer.process.printed())
+        printed = OutputCapture.capture_text(answer.process.read_output())
     lines = [one for one in found if isinstance(one, str)]
     pictures = [one for one in found if not isinstance(one, str)]
     if wrong is None:
         return Verdict(title, True, lines, printed=printed, pictures=pictures)
-    return found_in(exercise, title, lines, wrong, printed, pictures)
+    return reject_answer(exercise, title, lines, wrong, printed, pictures)
 
 
 def find_mistake(exercise, answer, found, progress) -> Wrong | None:
@@ -117,7 +117,7 @@ def find_mistake(exercise, answer, found, progress) -> Wrong | None:
         for one in exercise.examine(answer):
             found.append(insert_numbers(one) if isinstance(one, str) else one)
             passed = sum(isinstance(one, str) for one in found)
-            progress.tick(f"{counted(passed, 'case')} passed, the check goes on")
+            progress.tick(f"{format_count(passed, 'case')} passed, the check goes on")
     except Wrong as wrong:
         wrong = fault_below(exercise, answer) or wrong
         return Wrong(wrong.case, insert_numbers(wrong.what), insert_numbers(wrong.why))
@@ -136,7 +136,7 @@ def find_mistake(exercise, answer, found, progress) -> Wrong | None:
     return None
 
 
-def found_in(exercise, title, lines, wrong, printed=None, pictures=()) -> Verdict:
+def reject_answer(exercise, title, lines, wrong, printed=None, pictures=()) -> Verdict:
     """The verdict on an answer that is wrong."""
     folds = finds_a_bug(exercise)
     return Verdict(title, False, lines, wrong, exercise.hints, folds, printed, pictures)
@@ -160,7 +160,7 @@ def fault_below(exercise, answer) -> Wrong | None:
 def function_below(answer, exercise, needed):
     """The function of another exercise that an answer is built on."""
     if isinstance(answer, RemoteAnswer):
-        return answer.below(needed.lab, needed.name)
+        return answer.find_dependency(needed.lab, needed.name)
     lab = answer.lab if exercise.lab == needed.lab else find_lab(needed.lab)
     return LabFunction(lab, needed.name)
 
@@ -182,7 +182,7 @@ def find_exercise(number: str) -> Exercise:
 
 def exercise_named(name: str) -> Exercise:
     """The exercise whose folder has this name."""
-    return loaded(next(n for n, folder in exercise_folders().items() if folder.name == name))
+    return load_exercise(next(n for n, folder in exercise_folders().items() if folder.name == name))
 
 
 def chapters_with_checks() -> list[str]:
@@ -204,7 +204,7 @@ class Exercises(Mapping):
     def __getitem__(self, number) -> Exercise:
         if number not in self.numbers:
             raise KeyError(number)
-        return loaded(number)
+        return load_exercise(number)
 
     def __iter__(self):
         return iter(self.numbers)
@@ -221,7 +221,7 @@ def module_of(number: str):
 
 
 @cache
-def loaded(number: str) -> Exercise:
+def load_exercise(number: str) -> Exercise:
     exercise = module_of(number).EXERCISE
     return replace(exercise, number=number, hints=tuple(map(insert_numbers, exercise.hints)))
 

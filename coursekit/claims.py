@@ -4,7 +4,7 @@ import re
 
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.tables import Table
-from pedagogy_lib.basics.units import brief, counted
+from pedagogy_lib.basics.units import brief, format_count
 
 from .verdicts import render_details
 
@@ -84,7 +84,7 @@ class Claims(Table):
         self.data = [*shown, *others]
 
     def summary(self) -> str:
-        return f"{counted(len(self.others.rows), 'other statement')} of the sources"
+        return f"{format_count(len(self.others.rows), 'other statement')} of the sources"
 
     def __repr__(self):
         told = super().__repr__()

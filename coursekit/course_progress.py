@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pedagogy_lib.basics.places import COURSE
 from pedagogy_lib.basics.tables import Table
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .outline import Part
 from .working_copies import WORK
@@ -51,13 +51,14 @@ class CourseProgress:
         if not self.exercises:
             return "there are no exercises here"
         if not self.left:
-            day = in_words(max(self.days[number] for number in self.exercises))
-            return f"all {counted(len(self.exercises), 'exercise')} passed" + f" by {day}" * bool(
-                day
+            day = format_day(max(self.days[number] for number in self.exercises))
+            return (
+                f"all {format_count(len(self.exercises), 'exercise')} passed"
+                + f" by {day}" * bool(day)
             )
         minutes = sum(map(self.minutes_left, self.chapters))
         passed = len(self.exercises) - len(self.left)
-        of_all = f"{passed} of {counted(len(self.exercises), 'exercise')} passed"
+        of_all = f"{passed} of {format_count(len(self.exercises), 'exercise')} passed"
         return f"{of_all}, about {format_duration(minutes)} left"
 
     def row_of(self, chapter: list[Part]) -> list[str]:
@@ -123,7 +124,7 @@ def format_duration(minutes: float) -> str:
     return " ".join([f"{hours} h"] * bool(hours) + [f"{rest} min"] * bool(rest))
 
 
-def in_words(day: str) -> str:
+def format_day(day: str) -> str:
     """`2026-11-28` as `28 Nov 2026`."""
     return f"{date.fromisoformat(day):%d %b %Y}".lstrip("0") if day else ""
 

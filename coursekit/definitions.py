@@ -42,7 +42,7 @@ def digests_of(text: str) -> dict[str, str]:
         return {}
 
 
-def merged(new: Program, mine: Program, carried: list[str]) -> str:
+def merge_functions(new: Program, mine: Program, carried: list[str]) -> str:
     """The new text, with these functions of mine, and with what they need and the new lacks."""
     texts = {name: mine.function(name) for name in carried}
     lines = list(new.lines)

@@ -12,7 +12,7 @@ from pedagogy_lib.basics.places import Place, short_path
 
 # Errors of the course with texts of their own, {name: (where it is, its attributes)}.
 OF_TEXTS = {
-    "Refused": ("protocol", ("what", "why")),
+    "Rejection": ("protocol", ("what", "why")),
     "Wrong": ("protocol", ("case", "what", "why")),
     "NotSolvedYet": ("labs.module", ()),
 }
@@ -38,12 +38,16 @@ def where_raised(error) -> Place | None:
 def parts_of_error(error) -> dict:
     """What travels of an error: names, texts, and places."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
-    parts = {"kinds": kinds, "message": message_of(error), "place": told(where_raised(error))}
+    parts = {
+        "kinds": kinds,
+        "message": message_of(error),
+        "place": attach_source(where_raised(error)),
+    }
     if isinstance(error, RankError):
         cause = error.exception and parts_of_error(error.exception)
-        parts |= {"rank": error.rank, "cause": cause, "place": told(error.place)}
+        parts |= {"rank": error.rank, "cause": cause, "place": attach_source(error.place)}
     if isinstance(error, HangError):
-        waits = {rank: told(place) for rank, place in error.waits.items()}
+        waits = {rank: attach_source(place) for rank, place in error.waits.items()}
         parts |= {"waits": waits, "seconds": float(error.seconds), "advice": error.advice}
     if kinds[0] in OF_TEXTS:
         parts["texts"] = [str(getattr(error, name)) for name in OF_TEXTS[kinds[0]][1]]
@@ -59,11 +63,11 @@ def message_of(error) -> str:
     return said[:MOST_CHARACTERS]
 
 
-def told(place):
+def attach_source(place):
     """A place with its line's text, since its file is not there where it is read."""
     if place is None or not place.line:
         return place
-    callers = tuple(told(one) if isinstance(one, Place) else one for one in place.callers)
+    callers = tuple(attach_source(one) if isinstance(one, Place) else one for one in place.callers)
     short = short_path(place.filename)
     return place._replace(filename=short, text=place.source(), callers=callers)
 

@@ -28,7 +28,7 @@ RECORDS = {
     "Call": "pedagogy_lib.measuring.bytes_of_calls",
     "Flow": "pedagogy_lib.measuring.connections",
     "Use": "pedagogy_lib.measuring.uses",
-    "Lost": "pedagogy_lib.ranks.dead_ranks",
+    "DeadRank": "pedagogy_lib.ranks.dead_ranks",
     "Outcome": "coursekit.kit.results",
     "CallFailure": "coursekit.kit.results",
     "CaseResult": "coursekit.kit.rank_trials",
@@ -47,7 +47,7 @@ MOST_BITS = 10_000  # of a whole number: Python refuses to write one of more tha
 
 
 class Unreadable(ValueError):
-    """A text that is not what `written` makes."""
+    """A text that is not what `write_value` makes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class Foreign:
 # ---- Writing, beside the answer -------------------------------------------------------------
 
 
-def written(value) -> str:
+def write_value(value) -> str:
     """A value as text; what cannot travel, as what it shows of itself.
 
     Raises  RecursionError for a value that contains itself
@@ -90,10 +90,10 @@ def parts_of(value):
     write = WRITERS.get(kind) or next((w for k, w in BELOW.items() if isinstance(value, k)), None)
     if write is None and RECORDS.get(kind.__name__) == kind.__module__:
         write = parts_of_record
-    return write(value) if write else {"foreign": [kind.__name__, shown(value)]}
+    return write(value) if write else {"foreign": [kind.__name__, show_value(value)]}
 
 
-def shown(value) -> str:
+def show_value(value) -> str:
     try:
         return brief(value, MOST_CHARACTERS)
     except Exception as error:  # its own __repr__ raises
@@ -105,7 +105,7 @@ def parts_of_tensor(value) -> dict:
     plain = value.detach()
     dtype = str(plain.dtype).removeprefix("torch.")
     if plain.layout is not torch.strided or plain.is_meta or dtype not in PLAIN:
-        return {"foreign": ["Tensor", shown(value)]}
+        return {"foreign": ["Tensor", show_value(value)]}
     plain = plain.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
     data = base64.b64encode(plain.view(torch.uint8).numpy().tobytes()).decode()
     return {"tensor": [dtype, list(value.shape), value.requires_grad, data]}
@@ -117,7 +117,7 @@ def parts_of_special_tensor(value) -> dict:
         with torch._C.DisableTorchFunctionSubclass():
             return parts_of_tensor(value.as_subclass(torch.Tensor))
     except Exception:  # it has none, as a DTensor
-        return {"foreign": [type(value).__name__, shown(value)]}
+        return {"foreign": [type(value).__name__, show_value(value)]}
 
 
 def parts_of_record(value) -> dict:
@@ -166,18 +166,19 @@ BELOW = {  # of these and of classes made from them
 
 
 def read(text: str | bytes):
-    """The value of a text; raises Unreadable if `written` has not made it, whatever it holds."""
+    """The value of a text; raises Unreadable if `write_value` has not made it, whatever it "
+    "holds."""
     try:
-        return made_of(json.loads(text))
+        return rebuild_value(json.loads(text))
     except Unreadable:
         raise
     except Exception as error:  # recursion, digits without end, a hash that cannot be
         raise Unreadable(f"{type(error).__name__}: {error}"[:MOST_CHARACTERS]) from None
 
 
-def made_of(parts):
+def rebuild_value(parts):
     if isinstance(parts, list):
-        return [made_of(one) for one in parts]
+        return [rebuild_value(one) for one in parts]
     if not isinstance(parts, dict):
         return parts
     if len(parts) != 1 or (kind := next(iter(parts))) not in READERS:
@@ -198,11 +199,11 @@ def rebuild_tensor(parts):
 def rebuild_record(parts):
     name, *values = parts
     if name == "Place":
-        return rebuild_place(*map(made_of, values))
+        return rebuild_place(*map(rebuild_value, values))
     kind = getattr(importlib.import_module(RECORDS[name]), name)
     if name == "CallFailure":
-        return kind.of(made_of(values[0]), str(values[1]))
-    return kind(*map(made_of, values))
+        return kind.rebuild(rebuild_value(values[0]), str(values[1]))
+    return kind(*map(rebuild_value, values))
 
 
 def rebuild_place(filename, line, *texts) -> PlaceElsewhere:
@@ -217,12 +218,12 @@ def rebuild_place(filename, line, *texts) -> PlaceElsewhere:
 
 def rebuild_dict(parts) -> dict:
     need_fair([key for key, _ in parts])
-    return {made_of(key): made_of(value) for key, value in parts}
+    return {rebuild_value(key): rebuild_value(value) for key, value in parts}
 
 
 def rebuild_set(parts) -> frozenset:
     need_fair(parts)
-    return frozenset(map(made_of, parts))
+    return frozenset(map(rebuild_value, parts))
 
 
 def need_fair(keys):
@@ -240,18 +241,18 @@ def text(value) -> str:
 
 READERS = {
     "float": lambda parts: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[parts],
-    "tuple": lambda parts: tuple(map(made_of, parts)),
+    "tuple": lambda parts: tuple(map(rebuild_value, parts)),
     "set": rebuild_set,
     "dict": rebuild_dict,
     "bytes": lambda parts: base64.b64decode(parts),
-    "complex": lambda parts: complex(*map(float, map(made_of, parts))),
+    "complex": lambda parts: complex(*map(float, map(rebuild_value, parts))),
     "range": lambda parts: range(*map(int, parts)),
-    "slice": lambda parts: slice(*map(made_of, parts)),
+    "slice": lambda parts: slice(*map(rebuild_value, parts)),
     "dtype": lambda parts: DTYPES[parts],
     "tensor": rebuild_tensor,
-    "array": lambda parts: made_of(parts).numpy(),
-    "names": lambda parts: types.SimpleNamespace(**{text(k): made_of(v) for k, v in parts}),
+    "array": lambda parts: rebuild_value(parts).numpy(),
+    "names": lambda parts: types.SimpleNamespace(**{text(k): rebuild_value(v) for k, v in parts}),
     "record": rebuild_record,
-    "error": lambda parts: rebuild_error(made_of(parts)),
+    "error": lambda parts: rebuild_error(rebuild_value(parts)),
     "foreign": lambda parts: Foreign(*map(text, parts)),
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.places import COURSE
 
-from .definitions import Program, merged, select_functions
+from .definitions import Program, merge_functions, select_functions
 from .handout_reader import Handout, handout_at
 from .notebook_merges import merge_notebooks, read_notebook
 from .working_copies import HANDOUT, ORIGINALS, WORK
@@ -93,7 +93,7 @@ class Update:
         self.told += [f"{name}: {function} is yours" for function in carried]
         self.told += [f"{name}: {function} has changed in the handout, and is taken from there; "
                       f"yours is in {self.kept.name}/" for function in lost]  # fmt: skip
-        result = merged(new, mine, carried)
+        result = merge_functions(new, mine, carried)
         own = Program(result).nodes.keys() | before.keys() | set(lost)
         where = f"is in {self.kept.name}/ alone: nothing that was taken over calls it"
         self.told += [f"{name}: {one} {where}" for one in mine.nodes if one not in own]
@@ -111,7 +111,7 @@ class Update:
             return
         result, taken = merge_notebooks(mine, before, read_notebook(data))
         self.told += [f"{copy}: {function} is yours" for function in taken]
-        self.wanted |= {copy: as_bytes(result), original: data}
+        self.wanted |= {copy: encode_notebook(result), original: data}
 
     def is_left_over(self, name) -> bool:
         """Whether only the old handout has a file. A lab in which somebody has worked stays."""
@@ -157,7 +157,7 @@ def free_folder(course: Path) -> Path:
     return course / number
 
 
-def as_bytes(notebook) -> bytes:
+def encode_notebook(notebook) -> bytes:
     import nbformat
 
     return (nbformat.writes(notebook, version=4) + "\n").encode()

@@ -81,7 +81,7 @@ def filter_solved(numbers) -> list[str]:
 def days_of(numbers) -> dict[str, str]:
     """{number: day}, of those whose last check has passed; "" if nobody has noted the day."""
     # What is stored beside the notebook must not show up in tests and reports.
-    known = (with_names(PASSED.read()) if someone_watches() else {}) | CHECKED
+    known = (migrate_keys(PASSED.read()) if someone_watches() else {}) | CHECKED
     found = {number: known.get(name) for number, name in names_of(numbers).items()}
     return {n: "" if one is True else one for n, one in found.items() if has_passed(one)}
 
@@ -92,7 +92,7 @@ def names_of(numbers) -> dict[str, str]:
     return {number: names.get(number, number) for number in numbers}
 
 
-def with_names(kept: dict) -> dict:
+def migrate_keys(kept: dict) -> dict:
     """Return what was kept with names for the numbers that version 1.0 wrote."""
     first = json.loads(OF_1_0.read_text(encoding="utf-8"))
     return {first[key]: value for key, value in kept.items() if key in first} | kept

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .build import record_is_current, record_of, renew_records, sources
 
@@ -187,5 +187,5 @@ def execute_what_is_missing() -> None:
     """Execute the parts whose records are missing, or of another code."""
     old = [source.stem for source in sources() if not record_is_current(source)]
     if old:
-        print(f"{counted(len(old), 'part')} to execute: {', '.join(old)}")
+        print(f"{format_count(len(old), 'part')} to execute: {', '.join(old)}")
         renew_records(force=False)

@@ -6,7 +6,7 @@ from pathlib import Path
 from string import Template
 
 from pedagogy_lib.basics.errors import need_course
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .build import ROOT
 from .claims import EVIDENCE
@@ -53,7 +53,7 @@ def ledger_body(rows, link: Link) -> str:
     template = Template((HERE / "ledger.html").read_text(encoding="utf-8"))
     measured = sum(row.evidence == "measured" for row in rows)
     return template.substitute(
-        statements=counted(len(rows), "statement"),
+        statements=format_count(len(rows), "statement"),
         measured=measured,
         counts=counts_table(rows),
         kinds=options(KINDS),
@@ -118,15 +118,15 @@ def corrections_body(rows, link: Link) -> str:
     found = {document: places for document, places in corrections(rows).items() if places}
     sections = [document_html(document, places, link) for document, places in found.items()]
     return template.substitute(
-        count=counted(sum(map(len, found.values())), "place"),
-        documents=counted(len(found), "document"),
+        count=format_count(sum(map(len, found.values())), "place"),
+        documents=format_count(len(found), "document"),
         sections="\n".join(sections),
     )
 
 
 def document_html(document, places, link: Link) -> str:
     items = "\n".join(correction_html(source, row, link) for source, row in places)
-    name, number = escape(DOCUMENTS[document]), counted(len(places), "place")
+    name, number = escape(DOCUMENTS[document]), format_count(len(places), "place")
     return f"<h2>{name}</h2><p>{number}.</p><dl>{items}</dl>"
 
 

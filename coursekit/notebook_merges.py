@@ -4,7 +4,7 @@ import copy
 
 import nbformat
 
-from .definitions import Program, merged, select_functions
+from .definitions import Program, merge_functions, select_functions
 from .labs.holes import is_hole
 
 
@@ -72,7 +72,7 @@ def take_over(cell, functions) -> list[str]:
             mine, before = functions[name]
             new = Program(cell.source)
             if name in select_functions(new, mine, before)[0] or is_hole(new.nodes[name]):
-                cell.source = merged(new, mine, [name]).rstrip("\n")
+                cell.source = merge_functions(new, mine, [name]).rstrip("\n")
                 taken.append(name)
     return taken
 

@@ -3,10 +3,10 @@
 from html import escape
 from urllib.parse import quote
 
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.pictures.style import BLUE, GREEN, PURPLE, VERMILION
 
-from .course_progress import HOW_COUNTED, CourseProgress, address_of, in_words, title_of
+from .course_progress import HOW_COUNTED, CourseProgress, address_of, format_day, title_of
 from .verdicts import render_details
 
 # Text takes the page's own colour, which reads well on light and on dark; so do these, as lines.
@@ -91,7 +91,7 @@ def bar(full: float, ink: str) -> str:
 def stamps_of(course) -> str:
     stamps = course.stamps()
     there_are = sum(bool(part.exercises) for part in course.parts)
-    number = f"{len(stamps)} of {counted(there_are, 'stamp')}"
+    number = f"{len(stamps)} of {format_count(there_are, 'stamp')}"
     each = "".join(stamp_of(stamp, place) for place, stamp in enumerate(stamps))
     head = render_element("margin-top:14px", f"<b>Passport</b> · {number}")
     return head + (render_element(STAMPS, each, "ul") if stamps else "")
@@ -102,7 +102,7 @@ def stamp_of(stamp, place: int) -> str:
     radius = RADII[int(stamp.part.chapter) % len(RADII)]
     frame = f"border:4px double {ink};border-radius:{radius}px;transform:rotate({tilt}deg)"
     lines = [(NAME, stamp.part.name), (f"{SMALL};font-weight:600", stamp.part.title),
-             (SMALL, in_words(stamp.day))]  # fmt: skip
+             (SMALL, format_day(stamp.day))]  # fmt: skip
     told = [render_element(style, escape(line), "span") for style, line in lines if line]
     return render_element(f"{STAMP};{frame};background:{ink}{TINT}", " ".join(told), "li")
 

@@ -33,23 +33,23 @@ def show_plans(arguments) -> int:
     print(Table(planner.HEADS, [planner.row_of(choice) for choice in best]))
     print("These are estimates, for software that uses its GPUs well; nothing was run.")
     if arguments.tokens:
-        print(planner.of_all(best[0], arguments.tokens))
+        print(planner.describe_training_cost(best[0], arguments.tokens))
     print(f"{int(planned.fits.sum()):,} of {len(planned.impossible):,} plans fit. The others:")
-    for reason, count in planned.rejected().most_common():
+    for reason, count in planned.count_rejections().most_common():
         print(f"  {count:,}: {reason}")
     if arguments.answering:
-        print(answering(shape, arguments))
+        print(plan_serving(shape, arguments))
     return write(planned, arguments.write) if arguments.write else 0
 
 
-def answering(shape, arguments) -> Table | str:
+def plan_serving(shape, arguments) -> Table | str:
     """What servers of this model do, with one user and with as many as fit; by tp."""
     serving = quietly("serving")
     rows = []
     for tp in (1, 2, 4, 8):
         try:
             for users in (1, None):
-                server = serving.served(shape, arguments.gpus.partition("x")[2], tp, users)
+                server = serving.make_server(shape, arguments.gpus.partition("x")[2], tp, users)
                 rows.append([tp, *serving.row_of(server)])
         except ValueError as error:
             why = str(error)

@@ -13,8 +13,8 @@ from pedagogy_lib.pictures.style import (
     EDGE,
     INK,
     Picture,
-    in_course_style,
     new_figure,
+    use_course_style,
 )
 
 from .learner_state import StateFile
@@ -189,7 +189,7 @@ def is_prediction(number) -> bool:
     return 0 <= number <= MOST
 
 
-@in_course_style
+@use_course_style
 def draw(question, unit, guess, theory, measured, color, wire="measured") -> Picture:
     figure, axes = new_figure(7.5, 1.9)
     rows = [(wire, measured), ("theory", theory), ("your prediction", guess)]

@@ -3,7 +3,7 @@
 from html import escape
 
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.basics.units import brief, counted
+from pedagogy_lib.basics.units import brief, format_count
 
 from .learner_state import days_of, filter_solved
 from .outline import notebooks, outline, part_of
@@ -52,7 +52,7 @@ class Progress:
         if not self.numbers:
             return []
         if not left:
-            return [f"all {counted(len(self.numbers), 'exercise')} passed"]
+            return [f"all {format_count(len(self.numbers), 'exercise')} passed"]
         solved = [f"passed: {', '.join(self.solved)}"] * bool(self.solved)
         return [*solved, f"still to do: {', '.join(left)}"]
 
@@ -61,8 +61,8 @@ class Progress:
             return []
         made = [each.distance() for each in self.compared if each.guess is not None]
         changed = sum(each.was_changed() for each in self.compared)
-        number = counted(len(self.compared), "prediction")
-        off = ", ".join(in_percent(distance) for distance in made[:MOST_TOLD])
+        number = format_count(len(self.compared), "prediction")
+        off = ", ".join(format_percent(distance) for distance in made[:MOST_TOLD])
         told = f"{len(made)} of {number} made, off by {off}" if made else f"none of {number} made"
         return [told, *[f"{changed} typed after the measurement"] * bool(changed)]
 
@@ -70,17 +70,17 @@ class Progress:
         _, color = BADGES[self.solved == self.numbers or None]
         frame = f"border-left:4px solid {color};padding:1px 0 1px 12px"
         made = [one for one in self.compared if one.guess is not None]
-        each = "".join(f"<div>{escape(told_of(one))}</div>" for one in made)
+        each = "".join(f"<div>{escape(describe_prediction(one))}</div>" for one in made)
         more = render_details("Each prediction", each) if each else ""
         return f'<div style="{frame}">{escape(repr(self))}{more}</div>'
 
 
-def told_of(compared) -> str:
+def describe_prediction(compared) -> str:
     """A prediction, and how far it was from what was measured."""
     question, unit = compared.prediction.question, compared.prediction.unit
     numbers = f"{compared.guess:.4g} {unit} predicted, {compared.measured:.4g} {unit} measured"
-    return f"{question}: {numbers}: off by {in_percent(compared.distance())}"
+    return f"{question}: {numbers}: off by {format_percent(compared.distance())}"
 
 
-def in_percent(share) -> str:
+def format_percent(share) -> str:
     return f"{100 * share:.0f} %" if share < 10 else "more than ten times"

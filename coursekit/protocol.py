@@ -39,7 +39,7 @@ class Wrong(Exception):
         self.case, self.what, self.why = case, what, why
 
 
-class Refused(Exception):
+class Rejection(Exception):
     """A rank cannot go on with an answer: what is wrong, and which misconception that is."""
 
     def __init__(self, what, why):

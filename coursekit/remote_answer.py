@@ -30,12 +30,12 @@ class AnswerProcess(Protocol):
     """A process in which an answer lives."""
 
     def run(self, data: bytes):
-        """What function and arguments give there, packed by `packed`; raises what they raise.
+        """What function and arguments give there, packed by `pickle_value`; raises what they raise.
 
         Raises  Ended if there is nothing that could answer any more
         """
 
-    def printed(self) -> str:
+    def read_output(self) -> str:
         """What the answer has printed so far."""
 
 
@@ -65,7 +65,7 @@ class RemoteAnswer:
     def __call__(self, *args, **kwargs):
         return call_next_to_answer(self, *args, **kwargs)
 
-    def below(self, lab: str, name: str) -> "RemoteAnswer":
+    def find_dependency(self, lab: str, name: str) -> "RemoteAnswer":
         """Another function of the same submission, that this one is built on."""
         return RemoteAnswer(self.process, name, lab)
 
@@ -91,7 +91,7 @@ def call_next_to_answer(function: Callable, *args, **kwargs):
     process = find_process(function, *args, *kwargs.values())
     if process is None:
         return function(*args, **kwargs)
-    return process.run(packed((function, args, kwargs)))
+    return process.run(pickle_value((function, args, kwargs)))
 
 
 def launch_next_to_answer(function: Callable, *args, **settings) -> Run:
@@ -129,13 +129,13 @@ def find_process(*values) -> AnswerProcess | None:
     for value in values:
         if isinstance(value, (RemoteAnswer, RemoteLab)):
             return vars(value).get("process") or vars(value).get("_process")
-        found = find_process(*within(value))
+        found = find_process(*list_contents(value))
         if found is not None:
             return found
     return None
 
 
-def within(value):
+def list_contents(value):
     """What a function or a sequence holds, in which an answer may be."""
     if isinstance(value, (list, tuple)):
         return value
@@ -169,7 +169,7 @@ class AnswerPickler(Pickler):
         return None
 
 
-def packed(value) -> bytes:
+def pickle_value(value) -> bytes:
     buffer = io.BytesIO()
     AnswerPickler(buffer, protocol=PROTOCOL).dump(value)
     return buffer.getvalue()
@@ -202,7 +202,7 @@ def try_on_ranks(
             return launch_next_to_answer(function, *args, world_size=world_size, **settings)
     except HangError as error:
         why = explain(error)
-        raise Wrong(case, f"it hangs: {error.beside(why)}", why) from None
+        raise Wrong(case, f"it hangs: {error.format_message(why)}", why) from None
     except RankError as error:
         if isinstance(error.exception, NotSolvedYet):
             raise Wrong(case, str(error.exception)) from None

@@ -110,7 +110,7 @@ def read_value(name, text, default):
     if not alike(value, default):
         example = f"{name}={default}"
         raise LaunchError(
-            f"{name} is {wanted(default)}, for example {example}, not {text or 'nothing'}"
+            f"{name} is {describe_kind(default)}, for example {example}, not {text or 'nothing'}"
         )
     return value
 
@@ -119,7 +119,7 @@ def remove_spaces(value) -> str:
     return str(value).replace(" ", "")
 
 
-def wanted(default) -> str:
+def describe_kind(default) -> str:
     """What a value must be to stand in for a default, in words."""
     first = default[0] if isinstance(default, list) else default
     kind = "number" if isinstance(first, float) else "whole number"

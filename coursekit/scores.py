@@ -58,11 +58,11 @@ class Scoreboard:
         columns  {figure: how it is written, as in ",.0f"}
         others   {name: figures}, such as an engine's or what was predicted
         """
-        rows = [[name, *self.written(figures, columns)]
+        rows = [[name, *self.format_row(figures, columns)]
                 for name, figures in [*self.runs().items(), *(others or {}).items()]]  # fmt: skip
         return Table(["", *columns], rows, title=title)
 
     @staticmethod
-    def written(figures, columns) -> list[str]:
+    def format_row(figures, columns) -> list[str]:
         return [format(figures[name], how) if name in figures else "–"
                 for name, how in columns.items()]  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.places import COURSE
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .build import HOLE
 from .definitions import Program
@@ -45,7 +45,7 @@ def hand_in(name: str | None = None, course: Path = COURSE) -> list[str]:
             archive.writestr(path, data)
         archive.writestr(ABOUT, json.dumps(about, indent=1, ensure_ascii=False))
     unfinished.replace(target)
-    return [f"{target.name}, handed in by {name}:", *told_of(files),
+    return [f"{target.name}, handed in by {name}:", *describe_files(files),
             *describe_exercises(exercises, read_asked_numbers(course))]  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def read_notebook_exercises(data: bytes) -> dict[str, bool]:
     return {f"{numbers.get(name, '')} {name}".strip(): not is_hole(nodes[name]) for name in names}
 
 
-def told_of(files) -> list[str]:
+def describe_files(files) -> list[str]:
     labs = sum(path.startswith("labs/") for path in files)
     notebooks = sum(path.endswith(".ipynb") for path in files)
     checks = "" if f"{WORK}/.progress.json" in files else ", no"
@@ -135,7 +135,7 @@ def describe_exercises(exercises, asked=None) -> list[str]:
     left += more * bool(others)
     told = [*(["  Written:", *written] if written else ["  Nothing is written yet."]),
             *(["  Still unwritten:", *left] if left else ["  Everything is written."])]  # fmt: skip
-    return told + [f"  {counted(waiting, 'hole')} of other parts can wait."] * bool(waiting)
+    return told + [f"  {format_count(waiting, 'hole')} of other parts can wait."] * bool(waiting)
 
 
 def is_asked(label, asked) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pedagogy_lib.basics.places import COURSE
 from pedagogy_lib.basics.text_wrap import wrap
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 # With white on them, dark enough to be read; as a line, light enough for a dark page.
 BADGES = {
@@ -56,7 +56,7 @@ class Verdict:
             return []
         lines = [f"    {line}" for line in self.printed.kept.splitlines()[:most]]
         more = self.printed.lines - len(lines)
-        last = [f"    … and {counted(more, 'line')} more"] * (more > 0)
+        last = [f"    … and {format_count(more, 'line')} more"] * (more > 0)
         return ["  what it printed when it was tried:", *lines, *last]
 
     def word(self) -> str:
@@ -70,7 +70,7 @@ class Verdict:
         right = "".join(f"<div>✓ {render_text(line)}</div>" for line in self.lines)
         first, *printed = self.format_output(MOST_PRINTED_FOLDED) or [""]
         printed = f'<div style="{CODE}">{escape(textwrap.dedent(chr(10).join(printed)))}</div>'
-        told = self.told() + (
+        told = self.render_wrong() + (
             render_details(first.strip(" :").capitalize(), printed) if first else ""
         )
         told += "" if self.passed else render_hints(self.hints)
@@ -78,7 +78,7 @@ class Verdict:
         frame = f"border-left:4px solid {color};padding:1px 0 1px 12px"
         return f'<div style="{frame}"><div>{head}</div>{right}{told}{seen}</div>'
 
-    def told(self) -> str:
+    def render_wrong(self) -> str:
         """What is wrong, and why."""
         if self.wrong is None:
             return ""

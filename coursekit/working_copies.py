@@ -42,9 +42,9 @@ def renew_copies(course: Path = COURSE, published: Path | None = None) -> list[s
     published = published or course
     need_course(published / "notebooks")
     try:
-        told = copied(published / "notebooks", "*.ipynb", course / WORK)
+        told = copy_files(published / "notebooks", "*.ipynb", course / WORK)
         if published != course:
-            told += copied(published / "labs", "*.py", course / "labs")
+            told += copy_files(published / "labs", "*.py", course / "labs")
             link_the_rest(published, course)
     except OSError as error:
         why = f"{error.strerror}: {error.filename or course}"
@@ -52,7 +52,7 @@ def renew_copies(course: Path = COURSE, published: Path | None = None) -> list[s
     return told
 
 
-def copied(folder: Path, pattern: str, copies: Path) -> list[str]:
+def copy_files(folder: Path, pattern: str, copies: Path) -> list[str]:
     (copies / ORIGINALS).mkdir(parents=True, exist_ok=True)
     told = [try_renew(source, copies) for source in sorted(folder.glob(pattern))]
     return [sentence for sentence in told if sentence]

@@ -37,7 +37,7 @@ def mesh_of(plan: Plan) -> Mesh:
     return Mesh({"pp": plan.pp, "dp": plan.dp, "cp": plan.cp, "tp": plan.tp}, [("dp", "cp")])
 
 
-class Joined:
+class DpCpMesh:
     """A mesh in which dp and cp are one axis: their ranks have the same parameters."""
 
     def __init__(self, mesh):
@@ -106,7 +106,7 @@ class AnyPlan:
         if self.zero is not None:
             self.zero.step()
         else:
-            average_over_copies(self.parameters, Joined(self.mesh))
+            average_over_copies(self.parameters, DpCpMesh(self.mesh))
             self.optimizer.step()
             self.optimizer.zero_grad()
         return self.mean_of(loss)
@@ -126,7 +126,7 @@ class AnyPlan:
 # ---- Beside one process ---------------------------------------------------------------------
 
 
-def beside_one_process(plan, text, steps=3, samples=8, make_model=whole_model) -> float:
+def compare_with_one_process(plan, text, steps=3, samples=8, make_model=whole_model) -> float:
     """Train under a plan, and in this process alone, in float64.
 
     Returns  how far weights of this rank are from those of one process, as a share of the largest

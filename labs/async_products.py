@@ -7,7 +7,7 @@ python labs/async_products.py
 import torch
 import torch.distributed as dist
 from collectives import all_reduce_ring
-from data_parallel import in_background
+from data_parallel import make_async
 from sequence_parallel import OverlappedProduct
 from torch import Tensor
 
@@ -30,7 +30,7 @@ def backward_of(size, seconds) -> None:
 
     Blocks  "waiting" and "meanwhile", each a few times
     """
-    ways = {"waiting": lambda x, group: ring(x) or (lambda: None), "meanwhile": in_background(ring)}
+    ways = {"waiting": lambda x, group: ring(x) or (lambda: None), "meanwhile": make_async(ring)}
     x, weight = torch.randn(2, size, size).requires_grad_().unbind()
     with throttle(x.nbytes / seconds):
         all_reduce_ring(torch.ones(4))  # the first messages open the connections
@@ -49,7 +49,7 @@ def gather_then_multiply(piece: Tensor, weight: Tensor) -> Tensor:
     pieces = [piece]
     for _ in range(dist.get_world_size() - 1):
         pieces.append(pass_on(pieces[-1])())
-    return in_order(pieces) @ weight
+    return order_by_rank(pieces) @ weight
 
 
 def multiply_while_gathering(piece: Tensor, weight: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ def multiply_while_gathering(piece: Tensor, weight: Tensor) -> Tensor:
         arrived = pass_on(piece) if step < n - 1 else None
         products.append(piece @ weight)
         piece = arrived() if arrived else piece
-    return in_order(products)
+    return order_by_rank(products)
 
 
 def pass_on(piece: Tensor):
@@ -85,7 +85,7 @@ def pass_on(piece: Tensor):
     return wait
 
 
-def in_order(found) -> Tensor:
+def order_by_rank(found) -> Tensor:
     """What came round the ring, rank 0's first: at first one's own, then the rank's before."""
     rank, n = dist.get_rank(), dist.get_world_size()
     return torch.cat([found[(rank - k) % n] for k in range(n)])

@@ -20,7 +20,7 @@ from message_costs import there_and_back
 # ---- Many small calls ------------------------------------------------------------------------
 
 
-def in_a_row(way, x, rounds=9) -> list[dict]:
+def time_calls(way, x, rounds=9) -> list[dict]:
     """`way(row)` for each row of `x`, one after another, in several rounds.
 
     Returns  for each round `total` seconds, `each` of the calls; and for each call `cpu` seconds of
@@ -29,18 +29,18 @@ def in_a_row(way, x, rounds=9) -> list[dict]:
     found = []
     for _ in range(rounds):
         dist.barrier()
-        used, began, each = used_so_far(), time.perf_counter(), []
+        used, began, each = read_cpu_usage(), time.perf_counter(), []
         for row in x:
             at = time.perf_counter()
             way(row)
             each.append(time.perf_counter() - at)
         total = time.perf_counter() - began
-        cpu, sleeps = np.subtract(used_so_far(), used) / len(x)
+        cpu, sleeps = np.subtract(read_cpu_usage(), used) / len(x)
         found.append({"total": total, "each": each, "cpu": float(cpu), "sleeps": float(sleeps)})
     return found
 
 
-def used_so_far() -> tuple[float, int]:
+def read_cpu_usage() -> tuple[float, int]:
     """CPU seconds of all threads of this process, and how often one of them went to sleep."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime, usage.ru_nvcsw
@@ -52,7 +52,7 @@ def small_calls(way=dist.all_reduce, calls=128, elements=1000) -> dict:
     Returns  `totals`, the seconds of all rounds in their order; and `best`, of each call the
              seconds in the round in which it was quickest
     """
-    rounds = in_a_row(way, torch.zeros(calls, elements))
+    rounds = time_calls(way, torch.zeros(calls, elements))
     best = [min(of_call) for of_call in zip(*(one["each"] for one in rounds))]
     return {"totals": [one["total"] for one in rounds], "best": best}
 
@@ -98,7 +98,7 @@ def messages_sent(run, name, nbytes) -> float:
 def side_by_side(calls=128, elements=1000, rounds=9) -> dict[str, dict]:
     """On two ranks: there and back, the lab's ring, and Gloo's all-reduce, in turns.
 
-    Returns  of each way what `in_a_row` tells of its quickest round; and `call`, the quickest of
+    Returns  of each way what `time_calls` tells of its quickest round; and `call`, the quickest of
              all calls
     """
     x, found = torch.zeros(calls, elements), {}
@@ -109,7 +109,7 @@ def side_by_side(calls=128, elements=1000, rounds=9) -> dict[str, dict]:
     }
     for _ in range(rounds):
         for name, way in ways.items():
-            found.setdefault(name, []).extend(in_a_row(way, x, rounds=1))
+            found.setdefault(name, []).extend(time_calls(way, x, rounds=1))
     return {
         name: min(each, key=lambda one: one["total"])
         | {"call": min(min(one["each"]) for one in each)}
@@ -137,7 +137,7 @@ def rows_of_calls(of_ranks, messages, of_model, cores) -> list[list[str]]:
     return rows
 
 
-def in_words(of_ranks, cores) -> str:
+def describe_calls(of_ranks, cores) -> str:
     """What the rows of this run show: whether more messages took longer, and what the cores did."""
     back, ring, gloo = (one["total"] for one in of_ranks[0].values())  # of as many calls each
     name, one = list(of_ranks[0].items())[-1]
@@ -154,7 +154,7 @@ def in_words(of_ranks, cores) -> str:
 # ---- Buckets --------------------------------------------------------------------------------
 
 
-def in_buckets(all_reduce_buckets, bucket_sizes, calls=512, elements=1000, rounds=4) -> list:
+def time_buckets(all_reduce_buckets, bucket_sizes, calls=512, elements=1000, rounds=4) -> list:
     """Quickest seconds to add up many small tensors, for each size of a bucket in bytes."""
     tensors = list(torch.zeros(calls, elements))
     best = [float("inf")] * len(bucket_sizes)

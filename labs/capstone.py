@@ -17,8 +17,7 @@ from any_plan import AnyPlan
 from collectives import all_reduce_ring
 from cost_model import Plan
 from language_model import CHARACTERS, Transformer, draw_batch, mean_loss, standard_library
-from live_plans import Setting
-from live_plans import in_words as plan_in_words
+from live_plans import Setting, describe_plan
 from memory import MixedPrecision
 from sharding_engines import DEEPSPEED, ENGINES, HAS_DEEPSPEED
 from simple_ddp import share_of_rank
@@ -45,9 +44,9 @@ class Recipe(Plan):
 PLAIN = Recipe(dp=8, micro_batch=2)
 
 
-def in_words(recipe: Recipe) -> str:
+def describe_recipe(recipe: Recipe) -> str:
     """Such as "dp 4 pp 2, ZeRO 1, micro-batch 1, bfloat16"."""
-    return plan_in_words(recipe) + ", bfloat16" * recipe.half
+    return describe_plan(recipe) + ", bfloat16" * recipe.half
 
 
 def whole_model(setting: Setting) -> Transformer:
@@ -65,10 +64,10 @@ class Engine(AnyPlan):
             make_optimizer = partial(MixedPrecision, make_optimizer=make_optimizer)
         super().__init__(model, recipe, make_optimizer)
         loss_of = self.pipeline.loss_of
-        self.pipeline.loss_of = lambda logits, targets: loss_of(at_least_float32(logits), targets)
+        self.pipeline.loss_of = lambda logits, targets: loss_of(promote_to_float32(logits), targets)
 
 
-def at_least_float32(x: Tensor) -> Tensor:
+def promote_to_float32(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
@@ -161,12 +160,12 @@ def slow_messages(setting: Setting):
 
     all_reduce = dist.all_reduce
 
-    def summed_in_messages(x, op=dist.ReduceOp.SUM, group=None, **options):
+    def all_reduce_in_messages(x, op=dist.ReduceOp.SUM, group=None, **options):
         is_large = x.nbytes > 100_000 and x.is_contiguous() and op == dist.ReduceOp.SUM
         return all_reduce_ring(x, group) if is_large else all_reduce(x, op, group, **options)
 
     each = setting.ranks // setting.machines
-    ring = patch.object(dist, "all_reduce", summed_in_messages)
+    ring = patch.object(dist, "all_reduce", all_reduce_in_messages)
     with throttle(1e9, 0.0, each, (setting.card, 0.0)), ring:
         yield
 
@@ -181,7 +180,7 @@ def entropy_of_letters(text: Tensor) -> float:
     return -(shares * shares.log()).sum().item()
 
 
-def in_lines(text: str, longest=80) -> str:
+def wrap_lines(text: str, longest=80) -> str:
     """The same text, with long lines cut."""
     cut = ([line[k : k + longest] for k in range(0, len(line) or 1, longest)]
            for line in text.splitlines())  # fmt: skip
@@ -211,7 +210,7 @@ def program(text) -> dict:
     setting = Setting(n, 64, 4, 64, 16, SETTING.flops, SETTING.card)
     recipes = [Recipe(dp=n), Recipe(tp=n, micro_batch=16, half=True)]
     batches = [draw_batch(text, setting.samples, step, setting.context) for step in range(3)]
-    return race({in_words(recipe): recipe for recipe in recipes}, setting, batches)
+    return race({describe_recipe(recipe): recipe for recipe in recipes}, setting, batches)
 
 
 def main():

@@ -24,7 +24,7 @@ KINDS = ("weights", "exp_avg", "exp_avg_sq")  # of each number, a rank saves one
 
 
 @torch.no_grad()
-def addressed(model):
+def fill_with_addresses(model):
     """The same model, but each weight is its own address: 1, 2, 3, … through all parameters.
 
     Whatever cuts, flattens and shards this model does the same to the addresses.
@@ -47,7 +47,7 @@ def addresses_of(setting: Setting, recipe: Recipe) -> list[Tensor]:
     All ranks have to call this: it makes an engine with the addressed model, and forgets it.
     """
     wide = Recipe(**vars(recipe) | {"half": False})
-    _, stepped_on = optimizer_of(Engine(addressed(whole_model(setting)), wide))
+    _, stepped_on = optimizer_of(Engine(fill_with_addresses(whole_model(setting)), wide))
     return [p.detach().flatten().long() for p in stepped_on]
 
 
@@ -132,7 +132,9 @@ def spread(engine):
 def whole_from(checkpoint: Path, setting: Setting):
     """The whole model, in float32, in one process."""
     model = whole_model(setting)
-    wanted = flat([p.detach().long() for p in addressed(whole_model(setting)).parameters()])
+    wanted = flat(
+        [p.detach().long() for p in fill_with_addresses(whole_model(setting)).parameters()]
+    )
     files = files_of(checkpoint)
     numbers = find_numbers([(file["addresses"], file["weights"]) for file in files], wanted)
     nn.utils.vector_to_parameters(numbers.float(), model.parameters())
@@ -142,7 +144,7 @@ def whole_from(checkpoint: Path, setting: Setting):
 # ---- The program ----------------------------------------------------------------------------
 
 
-def resumed(first: Recipe, second: Recipe, setting: Setting, text, folder) -> list[float]:
+def train_and_resume(first: Recipe, second: Recipe, setting: Setting, text, folder) -> list[float]:
     """The losses of three steps under a recipe, and of three more under another recipe."""
     losses, steps = [], 0
     for recipe in (first, second):
@@ -161,7 +163,7 @@ def resumed(first: Recipe, second: Recipe, setting: Setting, text, folder) -> li
 def program(setting, text) -> list[float]:
     folder, n = common_folder(), dist.get_world_size()
     first, second = Recipe(dp=n, zero=3), Recipe(tp=n, micro_batch=setting.samples)
-    losses = resumed(first, second, setting, text, folder)
+    losses = train_and_resume(first, second, setting, text, folder)
     dist.barrier()
     shutil.rmtree(folder, ignore_errors=True)
     return losses

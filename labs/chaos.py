@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
-from checkpoints import UNFINISHED, finish, newest_whole, note_of, to_bytes, write_whole
+from checkpoints import UNFINISHED, finish, newest_whole, note_of, serialize_state, write_whole
 from finding_out import flip_a_bit, wrong_by_recomputing
 from folder_store import FolderStore
 from gradient_accumulation import digits
@@ -68,7 +68,7 @@ def draw_plan(seed, kinds=KINDS, steps=STEPS, n=RANKS) -> list[Event]:
     ]
 
 
-class Exposed(Training):
+class ChaosTraining(Training):
     """A training to which happens what is planned."""
 
     COMPUTE_SECONDS = 0.002  # of a micro-batch, emulated
@@ -153,10 +153,10 @@ HAPPENS = {
     "kill": end_by(signal.SIGKILL),
     "power cut": end_by(signal.SIGKILL),
     "hang": end_by(signal.SIGSTOP),
-    "slow": Exposed.be_slow,
+    "slow": ChaosTraining.be_slow,
     "wrong weights": lambda training: flip_a_bit(training.model[0].weight),
-    "wrong gradients": Exposed.compute_wrongly,
-    "disk full": Exposed.fill_disk,
+    "wrong gradients": ChaosTraining.compute_wrongly,
+    "disk full": ChaosTraining.fill_disk,
 }
 
 
@@ -168,7 +168,7 @@ def save_alone(folder, step, state, keep=2) -> str:
 
     Returns  "", or what went wrong
     """
-    data, unfinished = to_bytes(state), Path(folder, UNFINISHED)
+    data, unfinished = serialize_state(state), Path(folder, UNFINISHED)
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
@@ -205,12 +205,12 @@ def sit_exam(keep_going, plan, place, disk, data=None, steps=STEPS):
     """What each process of the exam runs: returns its steps, and all weights in one row."""
     store = FolderStore(Path(place, "store"))
     crew = Crew(store, int(os.environ["WORLD_SIZE"]))
-    training = Exposed(plan, store, disk, data, steps)
+    training = ChaosTraining(plan, store, disk, data, steps)
     keep_going(training, crew, Path(disk, "checkpoints"), steps)
     return training.steps, parameters_to_vector(training.model.parameters()).detach()
 
 
-class Happened(NamedTuple):
+class ChaosEvent(NamedTuple):
     """What, on which rank, in which step, and when, on the clock `time.perf_counter()`."""
 
     what: str
@@ -219,21 +219,21 @@ class Happened(NamedTuple):
     at: float
 
 
-def events_of(place) -> list[Happened]:
+def events_of(place) -> list[ChaosEvent]:
     """What has happened, in order."""
-    told = told_in(place, "events")
-    return [Happened(what, int(rank), int(step), float(at)) for what, rank, step, at in told]
+    told = read_store_lines(place, "events")
+    return [ChaosEvent(what, int(rank), int(step), float(at)) for what, rank, step, at in told]
 
 
 def steps_of(place) -> dict[tuple[int, int], list[tuple[int, float]]]:
     """{(rank, pid): [(step, when), …] that this process has taken, in order}; the first is 1."""
     found = {}
-    for rank, pid, step, at in told_in(place, "steps"):
+    for rank, pid, step, at in read_store_lines(place, "steps"):
         found.setdefault((int(rank), int(pid)), []).append((int(step), float(at)))
     return found
 
 
-def told_in(place, name) -> list[list[str]]:
+def read_store_lines(place, name) -> list[list[str]]:
     store = FolderStore(Path(place, "store"))
     said = store.get(name).decode() if store.check([name]) else ""
     return [line.split(",") for line in said.split(";")[:-1]]

@@ -173,7 +173,7 @@ def sync_folder(path):
 LIST, UNFINISHED = "files.json", "unfinished"
 
 
-def to_bytes(state) -> bytes:
+def serialize_state(state) -> bytes:
     buffer = io.BytesIO()
     torch.save(state, buffer)
     return buffer.getvalue()
@@ -193,7 +193,7 @@ def save(folder, step: int, state: dict, keep=2, group=None) -> str:
     """
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     unfinished = Path(folder, UNFINISHED)
-    data, problem = to_bytes(state), ""
+    data, problem = serialize_state(state), ""
     try:
         unfinished.mkdir(parents=True, exist_ok=True)
         write_whole(unfinished / f"rank-{rank}.pt", data)

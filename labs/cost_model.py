@@ -205,7 +205,7 @@ def states(job: Job, plan: Plan) -> dict:
     }
 
 
-def kept_in_a_layer(job: Job, plan: Plan):
+def layer_activation_bytes(job: Job, plan: Plan):
     """Bytes that a layer keeps of one micro-batch, until its backward.
 
     Source  arXiv 2205.05198: s b h (34 + 5 a s / h). Of the 34, 8 are attention's, 16 the MLP's,
@@ -231,13 +231,15 @@ def activations(job: Job, plan: Plan):
     in_flight = np.minimum(plan.pp, job.microbatches(plan))
     more = np.where(plan.chunks > 1, 1 + (plan.pp - 1) / (plan.pp * plan.chunks), 1)
     one_layer_again = np.where(
-        np.equal(plan.recompute, FULL), kept_in_a_layer(job, replace(plan, recompute=NONE)), 0
+        np.equal(plan.recompute, FULL),
+        layer_activation_bytes(job, replace(plan, recompute=NONE)),
+        0,
     )
     working = job.engine.working * job.tokens(plan) * job.shape.mlp / plan.tp
     half = job.shape.context / plan.cp / 2  # of the places of a rank, which has two runs of them
     scores = job.engine.block_scores * job.tokens(plan) * job.shape.heads / plan.tp * half / 2
     working = working + np.where(plan.cp > 1, scores, 0)
-    kept = job.layers(plan) * kept_in_a_layer(job, plan) * in_flight * more
+    kept = job.layers(plan) * layer_activation_bytes(job, plan) * in_flight * more
     return kept + one_layer_again + working
 
 
@@ -246,7 +248,7 @@ def logits(job: Job, plan: Plan):
     return job.engine.logits * job.tokens(plan) * job.shape.vocabulary / plan.tp
 
 
-def gathered(job: Job, plan: Plan):
+def unit_and_message_bytes(job: Job, plan: Plan):
     """Bytes of the largest units that ZeRO 3 has gathered at a time; and of what a stage sent."""
     one = np.maximum(job.shape.layer_parameters, job.shape.embedding_parameters) / plan.tp
     units = np.where(plan.zero >= 3, job.engine.units * job.engine.parameter_bytes * one, 0)
@@ -255,14 +257,16 @@ def gathered(job: Job, plan: Plan):
     return units + np.where(plan.pp > 1, sent, 0)
 
 
-def averaging(job: Job, plan: Plan):
+def gradient_buffer_bytes(job: Job, plan: Plan):
     """Bytes that averaging needs beside the gradients: of all; of a unit, if ZeRO goes by units.
 
     ZeRO 2 and 3 do so in the backward: the activations of all other layers are still there.
     """
     unit = job.shape.layer_parameters / plan.tp
     of = np.where(plan.zero >= 1, unit, rank_parameters(job, plan))
-    others = (job.layers(plan) - 1) * kept_in_a_layer(job, plan) + gathered(job, plan)
+    others = (job.layers(plan) - 1) * layer_activation_bytes(job, plan) + unit_and_message_bytes(
+        job, plan
+    )
     return np.where(plan.dp * plan.cp > 1, job.engine.averaging * of, 0) + np.where(
         (plan.zero >= 2) & (job.engine.averaging > 0), others, 0
     )
@@ -278,7 +282,11 @@ def memory(job: Job, plan: Plan) -> dict:
     of_first, of_logits = activations(job, plan), logits(job, plan)
     on_last = of_first / np.minimum(plan.pp, job.microbatches(plan)) + of_logits
     kept = np.where(plan.pp == 1, of_first + of_logits, np.maximum(of_first, on_last))
-    of, units, sums = states(job, plan), gathered(job, plan), averaging(job, plan)
+    of, units, sums = (
+        states(job, plan),
+        unit_and_message_bytes(job, plan),
+        gradient_buffer_bytes(job, plan),
+    )
     is_first = job.microbatches(plan) <= plan.pp  # no backward has been before the worst moment
     before = np.where(job.engine.sheds & is_first, 0, of["gradients"])
     is_backward = before + kept + units >= of["gradients"] + sums

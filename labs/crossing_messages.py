@@ -2,27 +2,27 @@
 """A schedule with its messages: arrows from what was computed to where it is needed."""
 
 from pedagogy_lib.pictures.schedule_pictures import (
-    as_timeline,
     color_of,
     draw_row,
+    ensure_timeline,
     legend_of,
     number_row,
     scale,
 )
-from pedagogy_lib.pictures.style import COLORS, INK, Picture, in_course_style, new_figure
+from pedagogy_lib.pictures.style import COLORS, INK, Picture, new_figure, use_course_style
 
 ROW_INCHES, HIGH = 0.62, 0.26  # a row, and half the height of its bars
 BESIDE = 0.004  # of the width: how far an arrow stands from its time
 
 
-@in_course_style
+@use_course_style
 def plot_messages(timeline, title="", until=None) -> Picture:
     """What each rank does when, and its messages: activations go down, gradients come up.
 
     timeline  of `simulate` or `timeline_of`; or rows, which are simulated
     until     draws actions that end by then, in the unit of the picture; all, unless given
     """
-    one = as_timeline(timeline)
+    one = ensure_timeline(timeline)
     factor, unit = scale(one.unit, one.seconds)
     end = until or factor * one.seconds
     figure, axes = new_figure(7.5, ROW_INCHES * one.ranks + 0.9)

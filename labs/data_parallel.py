@@ -45,7 +45,7 @@ def begin_all_reduce(x: Tensor, group=None):
     return dist.all_reduce(x, group=group, async_op=True).wait
 
 
-def in_background(all_reduce):
+def make_async(all_reduce):
     """The same with any all-reduce, such as chapter 02's ring: it runs in a thread of its own.
 
     all_reduce  (x, group) -> None, when the sum is there

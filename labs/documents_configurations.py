@@ -44,7 +44,7 @@ MEGATRON = r"""python train.py \
 """
 
 
-def given_to_python(line) -> tuple[list[str], str]:
+def parse_python_arguments(line) -> tuple[list[str], str]:
     """The words that bash gives to `python` when it runs these lines. Nothing else is run.
 
     In place of `python` stands a function that prints its words; where a line begins with another
@@ -61,7 +61,7 @@ def given_to_python(line) -> tuple[list[str], str]:
 
 def main():
     for line in (MEGATRON, MEGATRON.replace(" (NVLink)", "")):
-        words, complaint = given_to_python(line)
+        words, complaint = parse_python_arguments(line)
         print(f"bash gives {len(words)} words to python: {words}; it says: {complaint}")
 
 

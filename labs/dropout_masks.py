@@ -7,12 +7,12 @@ from matplotlib.ticker import MaxNLocator
 from placement_style import rank_color
 
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.pictures.style import Picture, in_course_style, new_figure
+from pedagogy_lib.pictures.style import Picture, new_figure, use_course_style
 
 MOST_NAMES = 8  # of ranks, side by side
 
 
-@in_course_style
+@use_course_style
 def plot_masks(panels, title="") -> Picture:
     """What dropout keeps on each rank, rank after rank; what it drops is white.
 

@@ -45,7 +45,7 @@ def no_effect(schedule, stages, **others) -> list[str]:
     return ["chunks"] * (schedule != "interleaved 1F1B") + ["message"] * (stages == 1)
 
 
-def chosen(schedule, stages, microbatches, chunks, **times):
+def build_schedule(schedule, stages, microbatches, chunks, **times):
     """The rows that someone has chosen, with what their actions take; a forward takes `forward`."""
     has_chunks = schedule == "interleaved 1F1B"
     options = {"chunks": chunks} if has_chunks else {}
@@ -59,15 +59,15 @@ def seconds_of(chunks, backward, forward=1.0):
     return {"F": share, "B": backward * share, "I": backward / 2 * share, "W": backward / 2 * share}
 
 
-def simulated(schedule, stages, microbatches, backward, chunks, message):
+def simulate_schedule(schedule, stages, microbatches, backward, chunks, message):
     """A timeline; times are in forwards of a stage."""
     from pedagogy_lib import simulate
 
-    rows, seconds = chosen(schedule, stages, microbatches, chunks, backward=backward)
+    rows, seconds = build_schedule(schedule, stages, microbatches, chunks, backward=backward)
     return simulate(rows, seconds, message, unit="forwards")
 
 
-def on_ranks(schedule, stages, microbatches, backward, chunks, message):
+def run_on_ranks(schedule, stages, microbatches, backward, chunks, message):
     """Both timelines, with a forward of 20 ms.
 
     Raises  ValueError for more than 256 micro-batches on all stages together
@@ -75,7 +75,9 @@ def on_ranks(schedule, stages, microbatches, backward, chunks, message):
     if stages * microbatches > 256:
         raise ValueError("that would take long: choose fewer stages or micro-batches")
     forward = PACE["F"]
-    rows, pace = chosen(schedule, stages, microbatches, chunks, backward=backward, forward=forward)
+    rows, pace = build_schedule(
+        schedule, stages, microbatches, chunks, backward=backward, forward=forward
+    )
     return emulate(rows, pace, message * forward)
 
 

@@ -31,13 +31,13 @@ def classifier(seed=0, hidden=32):
 def batches_of(data, steps=STEPS) -> list:
     """The batch of each step, the same on every rank: some images, and their labels."""
     picked = [
-        torch.randint(len(data[1]), (SAMPLES,), generator=seeded(number), device="cpu")
+        torch.randint(len(data[1]), (SAMPLES,), generator=make_generator(number), device="cpu")
         for number in range(steps)
     ]
     return [(data[0][some], data[1][some]) for some in picked]
 
 
-def seeded(seed):
+def make_generator(seed):
     return torch.Generator().manual_seed(seed)
 
 
@@ -122,7 +122,7 @@ def first_batches(how, length, epochs, size=32):
     sampler = DistributedSampler(range(length))
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
-        own_seed = seeded(dist.get_world_size() * epoch + dist.get_rank())
+        own_seed = make_generator(dist.get_world_size() * epoch + dist.get_rank())
         order = {
             "unshuffled": range(size * epoch, length),
             "shuffled on each rank": torch.randperm(length, generator=own_seed, device="cpu"),
@@ -177,7 +177,7 @@ def gaps_of_sum(sum_gradients, data) -> dict[str, list[float]]:
     Returns  for each optimizer two gaps: with 1/n of the learning rate, and with all of it
     """
 
-    def trained(optimizer_type, lr, synchronize, **options):
+    def train_classifier(optimizer_type, lr, synchronize, **options):
         model = classifier()
         optimizer = optimizer_type(model.parameters(), lr=lr, **options)
         for batch in batches_of(data, steps=10):
@@ -195,9 +195,9 @@ def gaps_of_sum(sum_gradients, data) -> dict[str, list[float]]:
     }
     gaps = {}
     for name, (kind, lr, options) in optimizers.items():
-        mean = trained(kind, lr, average_gradients, **options)
+        mean = train_classifier(kind, lr, average_gradients, **options)
         gaps[name] = [
-            relative_gap(trained(kind, rate, sum_gradients, **options), mean)
+            relative_gap(train_classifier(kind, rate, sum_gradients, **options), mean)
             for rate in (lr / dist.get_world_size(), lr)
         ]
     return gaps
@@ -238,7 +238,7 @@ def parts_of_a_step(data) -> tuple[int, bool]:
     return sum(parameter.nbytes for parameter in model.parameters()), has_moved
 
 
-def without_clearing(data, steps=3) -> tuple[list[float], bool]:
+def train_without_zero_grad(data, steps=3) -> tuple[list[float], bool]:
     """A DDP loop in which nobody clears the gradients, with Adam.
 
     Returns  the norm of the first layer's gradient at each step, as a multiple of the first one;

@@ -32,7 +32,7 @@ def whole_layer() -> ExpertLayer:
     return ExpertLayer(WIDTH, EXPERTS)
 
 
-def by_hand() -> ExpertLayer:
+def make_our_layer() -> ExpertLayer:
     layer = whole_layer()
     layer.mlps = RemoteExperts(layer.mlps, dist.group.WORLD)
     return layer
@@ -49,7 +49,7 @@ class GroupedExperts(Experts):
         return F.grouped_mm(F.gelu(F.grouped_mm(x, self.up, offs=ends)), self.down, offs=ends)
 
 
-class OfTorch(nn.Module):
+class TorchRemoteExperts(nn.Module):
     """In the place of Experts, as RemoteExperts; the exchange is PyTorch's own."""
 
     def __init__(self, experts, group):
@@ -71,16 +71,16 @@ class OfTorch(nn.Module):
         return all_to_all_single_autograd(y, send, receive, self.group)
 
 
-def of_torch() -> ExpertLayer:
+def make_torch_layer() -> ExpertLayer:
     layer = whole_layer()
-    layer.mlps = OfTorch(layer.mlps, dist.group.WORLD)
+    layer.mlps = TorchRemoteExperts(layer.mlps, dist.group.WORLD)
     return layer
 
 
 # ---- DeepSpeed's, if it is there ------------------------------------------------------------
 
 
-def of_deepspeed() -> nn.Module:
+def make_deepspeed_layer() -> nn.Module:
     """deepspeed.moe.layer.MoE with the same weights; nothing is dropped."""
     begin_deepspeed(torch.get_default_device().type)
     from deepspeed.moe.layer import MoE
@@ -121,8 +121,8 @@ class OneExpert(nn.Module):
 
 def all_engines() -> dict:
     """{name: what makes the layer} of all that can be had here."""
-    there = {"DeepSpeed's": of_deepspeed} if HAS_DEEPSPEED else {}
-    return {"by hand": by_hand, "of PyTorch's parts": of_torch} | there
+    there = {"DeepSpeed's": make_deepspeed_layer} if HAS_DEEPSPEED else {}
+    return {"by hand": make_our_layer, "of PyTorch's parts": make_torch_layer} | there
 
 
 # ---- Beside one process ---------------------------------------------------------------------
@@ -139,11 +139,11 @@ def compare(name, tokens=64) -> tuple[float, float, float]:
     engine, alone = all_engines()[name](), whole_layer()
     chance = torch.Generator().manual_seed(dist.get_rank())
     x, slope = (torch.randn(tokens, WIDTH, generator=chance) for _ in range(2))
-    through(engine, x, slope)  # opens connections
+    run_layer(engine, x, slope)  # opens connections
     dist.barrier()
     with measure("layer"):
-        y, gradient = through(engine, x, slope)
-    wanted_y, wanted_gradient = through(alone, x, slope)
+        y, gradient = run_layer(engine, x, slope)
+    wanted_y, wanted_gradient = run_layer(alone, x, slope)
     of_experts = alone.mlps.up.grad
     dist.all_reduce(of_experts)  # every rank has computed its own tokens alone
     mine = of_experts.chunk(dist.get_world_size())[dist.get_rank()]
@@ -154,7 +154,7 @@ def compare(name, tokens=64) -> tuple[float, float, float]:
     )
 
 
-def through(layer, x, slope) -> tuple[Tensor, Tensor]:
+def run_layer(layer, x, slope) -> tuple[Tensor, Tensor]:
     """What comes out, and the gradient of x; gradients of weights are those of this time."""
     layer.zero_grad()
     x = x.clone().requires_grad_()

@@ -96,7 +96,7 @@ class Rarely:
         self.whole = [weights.clone() for weights in self.mine]
         self.outer, self.steps = torch.optim.SGD(self.whole, **outer), 0
 
-    def after_step(self):
+    def run_outer_step(self):
         self.steps += 1
         if self.steps % ALONE == 0:
             outer_step(self.whole, self.mine, self.outer)
@@ -137,7 +137,7 @@ class Training:
         F.cross_entropy(self.model(self.images[chosen]), self.labels[chosen]).backward()
         if isinstance(self.exchange, Rarely):
             self.optimizer.step()
-            self.exchange.after_step()
+            self.exchange.run_outer_step()
         else:
             self.exchange()
             self.optimizer.step()

@@ -203,11 +203,11 @@ class Guard:
     def name_of(self, rank) -> str:
         return f"signs of life of rank {rank}"
 
-    def found(self) -> dict | None:
+    def read_finding(self) -> dict | None:
         """What any guard has found: {"what": …, "ranks": …}; None if nothing."""
         return json.loads(self.store.get("found")) if self.store.check(["found"]) else None
 
-    def said_by(self, rank) -> tuple:
+    def read_status(self, rank) -> tuple:
         """What it has told last: beats, collectives entered, the number of its process, where."""
         return tuple(json.loads(self.store.get(self.name_of(rank))))
 
@@ -217,13 +217,13 @@ class Guard:
         self.store.set(self.name_of(self.rank), json.dumps(says))
 
     def watch(self):
-        while not self.found() and not self.is_over.wait(self.LOOKS):
+        while not self.read_finding() and not self.is_over.wait(self.LOOKS):
             self.tell()
             self.look()
         self.fence()
 
     def look(self):
-        said = map(self.said_by, range(self.n))
+        said = map(self.read_status, range(self.n))
         beats, entered, *_ = (dict(enumerate(of)) for of in zip(*said))
         now = time.monotonic()
         if now - self.looked > self.patience / 2:  # this rank was asleep itself: it knows nothing
@@ -237,8 +237,8 @@ class Guard:
 
     def fence(self):
         """Kill those that were found, if they are here: elsewhere, a pid is another process's."""
-        for rank in (self.found() or {"ranks": []})["ranks"]:
-            *_, pid, place = self.said_by(rank)
+        for rank in (self.read_finding() or {"ranks": []})["ranks"]:
+            *_, pid, place = self.read_status(rank)
             if place == platform.node():
                 kill_if_there(pid)
 
@@ -342,7 +342,7 @@ def train_until_lost(folder, data, fault, timeout, patience=None, steps=60) -> d
         dist.destroy_process_group()  # of all groups: closes connections, so the others learn of it
         happened, pid = store.get("fault").split()
         kill_if_there(int(pid))  # if it stands still: this experiment is over
-        found = (guard and guard.found()) or {"what": "", "ranks": []}
+        found = (guard and guard.read_finding()) or {"what": "", "ranks": []}
         return {"after": known - float(happened), "error": str(error),
                 "found": found["what"], "ranks": found["ranks"]}  # fmt: skip
     finally:

@@ -83,7 +83,7 @@ class LoRA(nn.Module):
         return self.linear(x) + self.up(self.down(x))
 
 
-def with_adapters(width=64, layers=4) -> Transformer:
+def make_lora_transformer(width=64, layers=4) -> Transformer:
     """A transformer, frozen but for adapters in its MLPs; equal on all ranks."""
     torch.manual_seed(0)
     model = Transformer(width, layers).requires_grad_(False)
@@ -101,7 +101,7 @@ def train_adapters(how, text) -> dict[str, int]:
     """
     from pedagogy_lib import measure
 
-    model = with_adapters()
+    model = make_lora_transformer()
     sizes = {
         "all": sum(p.nbytes for p in model.parameters()),
         "in blocks": sum(p.nbytes for p in model.blocks.parameters()),
@@ -119,7 +119,7 @@ def train_adapters(how, text) -> dict[str, int]:
     return sizes
 
 
-def reduced_bytes(run) -> int:
+def count_reduced_bytes(run) -> int:
     """What rank 0 has put into reduce-scatters of gradients."""
     calls = run["backward"].calls[0]
     return sum(call.sent_bytes for call in calls if "reduce_scatter" in call.name)
@@ -128,7 +128,7 @@ def reduced_bytes(run) -> int:
 # ---- Weight decay, by group -------------------------------------------------------------------
 
 
-def in_groups(net, decay=0.5) -> list[dict]:
+def make_param_groups(net, decay=0.5) -> list[dict]:
     """Matrices decay, vectors do not: biases, and the scales of norms."""
     parameters = [p for p in net.parameters() if p.requires_grad]
     matrices = [p for p in parameters if p.ndim >= 2]
@@ -140,14 +140,14 @@ def in_groups(net, decay=0.5) -> list[dict]:
 def numbers_that_decay(how) -> int:
     """How many numbers of this rank's parameters are in the group that decays."""
     torch.manual_seed(0)
-    groups = in_groups(shard(Transformer(32, 2), how))
+    groups = make_param_groups(shard(Transformer(32, 2), how))
     return sum(
         p.to_local().numel() if hasattr(p, "to_local") else p.numel()
         for group in groups if group["weight_decay"] for p in group["params"]
     )  # fmt: skip
 
 
-def decayed(how, text, steps=5) -> float:
+def compare_weight_decay(how, text, steps=5) -> float:
     """Train with these groups, in float64; how far the weights are from those of one process.
 
     Returns a share of the largest weight. For FSDP2 alone: others do not give their weights so
@@ -160,7 +160,7 @@ def decayed(how, text, steps=5) -> float:
     alone.load_state_dict(model.state_dict())
     net = shard(model, how)
     both = [(net, share_of_rank), (alone, lambda batch: batch)]
-    optimizers = [torch.optim.AdamW(in_groups(m), lr=0.01, eps=1e-4) for m, _ in both]
+    optimizers = [torch.optim.AdamW(make_param_groups(m), lr=0.01, eps=1e-4) for m, _ in both]
     for step in range(steps):
         batch = draw_batch(text, 2 * dist.get_world_size(), step)
         for (m, share), optimizer in zip(both, optimizers):
@@ -185,7 +185,7 @@ def main():
     for how in ("FSDP2", "FSDP 1, use_orig_params"):
         run = launch(train_adapters, how, text, world_size=2)
         if run.rank == 0:
-            times = reduced_bytes(run) * 2 / run.values[0]["trained"]
+            times = count_reduced_bytes(run) * 2 / run.values[0]["trained"]
             count = Counter(call.name for call in run["backward"].calls[0])["reduce_scatter"]
             print(f"{how}: {count} reduce-scatters of {times:.1f} times the adapters' bytes")
 

@@ -87,7 +87,7 @@ def mesh_line(axes) -> str:
 # ---- Run as it was written ------------------------------------------------------------------
 
 
-def made_by(text, model) -> dict:
+def execute_program(text, model) -> dict:
     """Execute the program for a model on this rank; returns all its names."""
     names = {
         "model": model, "make_optimizer": adam, "mean_loss": mean_loss, "tensor_plan": tensor_plan,
@@ -102,7 +102,7 @@ def whole_parameters(model) -> list:
         return [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
 
 
-def beside_one_process(program, text, steps=3, samples=8, dtype=torch.float64) -> float:
+def compare_with_one_process(program, text, steps=3, samples=8, dtype=torch.float64) -> float:
     """Run a program on the ranks, and train in this process alone with the same batches.
 
     Returns  how far the weights are from those of one process, as a share of the largest
@@ -111,7 +111,7 @@ def beside_one_process(program, text, steps=3, samples=8, dtype=torch.float64) -
 
     torch.set_default_dtype(dtype)
     cut, alone = whole_model(tied=False), OneProcess(whole_model(tied=False))
-    step = made_by(program, cut)["step"]
+    step = execute_program(program, cut)["step"]
     for number in range(steps):
         batch = draw_batch(text, samples, number, SIZES["context"])
         step(*batch)
@@ -183,7 +183,7 @@ def largest_gather(run) -> int:
 
 
 def program(text) -> float:
-    """Beside one process, as beside_one_process returns it: dp × tp of as many ranks as there are.
+    """Beside one process, as compare_with_one_process returns it: dp × tp of as many ranks as there are.
 
     The program casts to float64 where the one for GPUs has bfloat16.
     """
@@ -191,7 +191,7 @@ def program(text) -> float:
     tp = 2 if n % 2 == 0 else 1
     plan = Plan(dp=n // tp, tp=tp, zero=3, recompute=FULL, sequence=False)
     batch = 2 * plan.dp
-    return beside_one_process(fsdp2(plan, batch, **EXACTLY), text, samples=batch)
+    return compare_with_one_process(fsdp2(plan, batch, **EXACTLY), text, samples=batch)
 
 
 def main():

@@ -86,7 +86,7 @@ def mean_over_ranks(value, count) -> float:
     return (sums[0] / sums[1]).item()
 
 
-def kept_by_layer(model, loss_fn, inputs, targets) -> list[tuple]:
+def list_saved_by_layer(model, loss_fn, inputs, targets) -> list[tuple]:
     """What a forward keeps for its backward, parameters left out.
 
     model    nn.Sequential
@@ -123,7 +123,7 @@ def time_parts(make_model, batch, sizes, rounds=5):
                     (F.cross_entropy(model(images), labels) * size / batch).backward()
 
 
-def sorted_times(run, sizes, rounds=5) -> dict[int, list[float]]:
+def sort_times(run, sizes, rounds=5) -> dict[int, list[float]]:
     """The seconds of each size, the fastest round first."""
     return {size: sorted(run[f"{size}, round {r}"].seconds[0] for r in range(1, rounds + 1))
             for size in sizes}  # fmt: skip
@@ -176,7 +176,7 @@ def sentences(images: Tensor) -> list[Tensor]:
     return [image.gt(0.5).nonzero().flatten() for image in images]
 
 
-def padded(some: list[Tensor]) -> tuple[Tensor, Tensor]:
+def pad_sentences(some: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Sentences as one rectangle of tokens, and for each token the next one as its target."""
     tokens = pad_sequence([sentence[:-1] for sentence in some], batch_first=True)
     targets = [sentence[1:] for sentence in some]
@@ -219,7 +219,7 @@ def train_on_sentences(images, passes=3):
     losses = []
     for _ in range(passes):
         for share in shares_of_rank(len(everything)):
-            micro_batches = [padded([everything[i] for i in some]) for some in share]
+            micro_batches = [pad_sentences([everything[i] for i in some]) for some in share]
             loss = accumulate_tokens(model, micro_batches)
             count = sum(count_tokens(targets) for _, targets in micro_batches)
             losses.append(mean_over_ranks(loss, count))

@@ -54,7 +54,7 @@ def lifetimes(mean_seconds, failures, seed) -> list[float]:
     return [-mean_seconds * math.log(1 - share) for share in even]
 
 
-def killed_again_and_again(every, failures, step_seconds=STEP_SECONDS, save_seconds=SAVE_SECONDS):
+def run_with_kills(every, failures, step_seconds=STEP_SECONDS, save_seconds=SAVE_SECONDS):
     """Start a worker, kill it after a while, start it again, …; returns what came of it.
 
     every     steps from one saving to the next
@@ -142,7 +142,7 @@ def try_periods(numbers_of_steps, mean_seconds=FAILURE_SECONDS, failures=FAILURE
     import torch.distributed as dist
 
     every = numbers_of_steps[dist.get_rank()]
-    return killed_again_and_again(every, lifetimes(mean_seconds, failures, seed=0))
+    return run_with_kills(every, lifetimes(mean_seconds, failures, seed=0))
 
 
 def main():

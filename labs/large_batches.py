@@ -113,7 +113,7 @@ def try_batches(data, batches, passes=12) -> dict[int, dict]:
     return {batch: train(data, batch, passes, rules_for(batch)) for batch in batches}
 
 
-def at_best_rate(data, batches, passes=12, rates=RATES) -> dict[int, tuple[float, list[float]]]:
+def tune_rates(data, batches, passes=12, rates=RATES) -> dict[int, tuple[float, list[float]]]:
     """{batch: (the rate with the best median, losses of its seeds)}; a rate stays constant."""
     found = {}
     for batch in batches:
@@ -127,7 +127,7 @@ def at_best_rate(data, batches, passes=12, rates=RATES) -> dict[int, tuple[float
 def rows_of_losses(losses, tuned) -> list[list]:
     """A table's rows: median losses by the linear rule and at the best rate, and these rates.
 
-    losses  {rule: {batch: of each seed}}; tuned: as from `at_best_rate`
+    losses  {rule: {batch: of each seed}}; tuned: as from `tune_rates`
     """
     return [[batch, f"{rate_at('linear', batch, 0):g}", f"{median(losses['linear'][batch]):.3f}",
              f"{rate:g}", f"{median(values):.3f}"]
@@ -138,7 +138,7 @@ def steps_of(data, batch, passes) -> int:
     return passes * len(data[1]) // batch
 
 
-def of_rules(found, which) -> dict[str, dict[int, list[float]]]:
+def group_by_rule(found, which) -> dict[str, dict[int, list[float]]]:
     """{rule: {batch: [of each seed]}}; which: 0 for the losses, 1 for the accuracies."""
     return {rule: {batch: [pair[which] for pair in pairs[rule]] for batch, pairs in found.items()}
             for rule in RULES}  # fmt: skip
@@ -241,12 +241,12 @@ def noise_along(data, ranks=8, samples=16, steps=range(0, 200, 25), draws=60) ->
     images, labels, *_ = data
     models, chance, found = Models([0]), torch.Generator().manual_seed(0), {}
 
-    def drawn(batch):
+    def draw_losses(batch):
         chosen = torch.randint(len(labels), (1, batch), generator=chance)
         return models.losses(images[chosen], labels[chosen])
 
     def gradient():
-        slopes = torch.autograd.grad(drawn(samples).sum(), models.weights)
+        slopes = torch.autograd.grad(draw_losses(samples).sum(), models.weights)
         return torch.cat([slope.flatten() for slope in slopes])
 
     for step in range(max(steps) + 1):
@@ -256,7 +256,7 @@ def noise_along(data, ranks=8, samples=16, steps=range(0, 200, 25), draws=60) ->
             noise, signal = map(sum, zip(*pairs))
             ((loss, _),) = results_of(models, *data)[0]
             found[step] = loss, noise / signal
-        models.step(drawn(SMALL), torch.tensor([RATE]).double())
+        models.step(draw_losses(SMALL), torch.tensor([RATE]).double())
     return found
 
 

@@ -6,18 +6,18 @@ from itertools import pairwise
 from matplotlib.ticker import MaxNLocator
 
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.basics.units import brief, counted
+from pedagogy_lib.basics.units import brief, format_count
 from pedagogy_lib.pictures.style import (
     INK,
     LINE_COLORS,
     PALE_BLUE,
     Picture,
-    in_course_style,
     new_figure,
+    use_course_style,
 )
 
 
-@in_course_style
+@use_course_style
 def plot_lives(lives, undisturbed, ylabel="loss", title="") -> Picture:
     """Loss and number of ranks over steps, in each life; steps that were taken twice are shaded.
 
@@ -33,14 +33,14 @@ def plot_lives(lives, undisturbed, ylabel="loss", title="") -> Picture:
         7.5, 4.0, nrows=2, sharex=True, gridspec_kw={"height_ratios": [3, 1]}
     )
     for number, (color, (n, steps, losses)) in enumerate(zip(LINE_COLORS, lives), start=1):
-        label = f"life {number}: {counted(n, 'rank')}"
+        label = f"life {number}: {format_count(n, 'rank')}"
         top.plot(steps, losses, color=color, linewidth=4, label=label, solid_capstyle="butt")
         bottom.plot([steps[0] - 0.5, steps[-1] + 0.5], [n, n], color=color, linewidth=6,
                     solid_capstyle="butt")  # fmt: skip
     top.plot(*undisturbed, color=INK, ls="--", linewidth=1.2, label="undisturbed")
     shade_repeated(lives, (top, bottom))
     finish(top, bottom, lives, ylabel, title)
-    told = "; ".join(f"{counted(n, 'rank')}, steps {steps[0]} to {steps[-1]}"
+    told = "; ".join(f"{format_count(n, 'rank')}, steps {steps[0]} to {steps[-1]}"
                      for n, steps, _ in lives)  # fmt: skip
     end = f"the loss ends at {lives[-1][2][-1]:.3g}, undisturbed at {undisturbed[1][-1]:.3g}"
     return Picture(figure, f"{title}. {ylabel} and ranks over steps. {told}; {end}".strip(". "))

@@ -17,7 +17,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 PATIENCE = 20.0  # seconds to wait for a machine that comes back
 
 
-class Sharded(Training):
+class ShardedTraining(Training):
     """The same training, with a state that no two ranks share (as ZeRO-1 does, chapter 06).
 
     Each rank updates a shard of the weights, and it alone has AdamW's moments of that shard. Then
@@ -190,7 +190,7 @@ def train(training, crew, copies, steps, step=take_step) -> list[int] | None:
 def program(data, steps=40) -> tuple[list[int], Tensor]:
     folder, rank, n = common_folder(), dist.get_rank(), dist.get_world_size()
     crew = Crew(FolderStore(folder / "store"), n, PATIENCE)
-    training, copies = Sharded(rank, n, data), Copies(rank, n, max(1, n // 2))
+    training, copies = ShardedTraining(rank, n, data), Copies(rank, n, max(1, n // 2))
 
     def begin_anew():
         training.__init__(rank, n, data)

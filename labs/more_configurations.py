@@ -74,10 +74,10 @@ def torchtitan(plan: Plan, job: Job, steps=1000) -> Configuration:
             "pipeline_parallel_first_stage_less_layers": 0,  # the default is 1
             "pipeline_parallel_last_stage_less_layers": 0,
         }
-    return Configuration("torchtitan", as_toml(told))
+    return Configuration("torchtitan", write_toml(told))
 
 
-def as_toml(sections) -> str:
+def write_toml(sections) -> str:
     """Sections of names with numbers, texts and truth values; JSON writes these alike."""
     lines = []
     for section, values in sections.items():
@@ -170,7 +170,7 @@ WRITERS = {"Megatron-LM": megatron, "nanotron": nanotron, "DeepSpeed": deepspeed
            "torchtitan": torchtitan, "accelerate": accelerate}  # fmt: skip
 
 
-def shown(engine) -> str:
+def display_name(engine) -> str:
     """An engine's name where a reader sees it."""
     return ACCELERATE if engine == "accelerate" else engine
 

@@ -114,7 +114,7 @@ def time_exchanges(ways, nbytes, bytes_per_second=None, rounds=3):
                     way(torch.zeros(nbytes // 4))
 
 
-def over_slow_links(ways, workers, nbytes=300_000, bytes_per_second=10e6):
+def run_on_slow_links(ways, workers, nbytes=300_000, bytes_per_second=10e6):
     """A run of time_exchanges on a server and so many workers, each with a network card of its own.
 
     Where machines cannot be had, messages are throttled in their place.

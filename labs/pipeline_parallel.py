@@ -148,12 +148,12 @@ class RecomputingStage(Stage):
 
     def backward(self, i, gradient=None):
         x, (then, state) = self.kept.pop(i)
-        with self.drawing(x, state):
+        with self.replay_randomness(x, state):
             super().forward(i, x, then)  # now with a graph
         return super().backward(i, gradient)
 
-    def drawing(self, x, state):
-        return drawing_again(generator_for(x), state)
+    def replay_randomness(self, x, state):
+        return replay_random_state(generator_for(x), state)
 
 
 def generator_for(x) -> torch.Generator:
@@ -164,7 +164,7 @@ def generator_for(x) -> torch.Generator:
 
 
 @contextlib.contextmanager
-def drawing_again(generator, state):
+def replay_random_state(generator, state):
     """Draw what was drawn from this state on; afterwards the generator goes on where it was."""
     now = generator.get_state()
     generator.set_state(state)

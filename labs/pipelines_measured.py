@@ -35,7 +35,7 @@ def bytes_of_stages(width, stages) -> tuple[list[int], list[int]]:
 # ---- What is kept -------------------------------------------------------------------------------
 
 
-def kept_by(names, stages, microbatches) -> dict:
+def count_kept(names, stages, microbatches) -> dict:
     """{schedule: the most micro-batches that each real rank has kept}"""
     from pedagogy_lib import launch
 
@@ -83,17 +83,17 @@ def activations_of(stages, microbatches) -> tuple[dict, dict]:
     found[again] = most_activations(rows["GPipe"], microbatches, recompute=True)
     inputs = [0] + [INPUT_BYTES] * (stages - 1)  # the first stage keeps tokens, which others made
     theory[again] = [size + (microbatches - 1) * more for size, more in zip(one, inputs)]
-    return in_kilobytes(found), in_kilobytes(theory)
+    return convert_to_kilobytes(found), convert_to_kilobytes(theory)
 
 
-def in_kilobytes(ways) -> dict:
+def convert_to_kilobytes(ways) -> dict:
     return {name: [size / 1e3 for size in of_ranks] for name, of_ranks in ways.items()}
 
 
 # ---- What is computed ---------------------------------------------------------------------------
 
 
-def beside_one_process(names, counts, sizes) -> dict:
+def compare_with_one_process(names, counts, sizes) -> dict:
     """On a rank: {(schedule, micro-batches): (are gradients, is the loss, those of one process?)}
 
     Numbers are float64. 8 samples: 3 micro-batches have different sizes.
@@ -119,19 +119,19 @@ def beside_one_process(names, counts, sizes) -> dict:
     return equal
 
 
-def compared(names, counts, stages) -> list[list[str]]:
+def tabulate_comparison(names, counts, stages) -> list[list[str]]:
     """Rows of a table: all ranks of a pipeline beside one process."""
     from pedagogy_lib import launch
 
     sizes = SMALL | {"layers": stages}
-    of_ranks = launch(beside_one_process, names, counts, sizes, world_size=stages).values
+    of_ranks = launch(compare_with_one_process, names, counts, sizes, world_size=stages).values
     return [
         [*map(str, key), *(str(all(found[key][part] for found in of_ranks)) for part in (0, 1))]
         for key in of_ranks[0]
     ]
 
 
-def trained(text, sizes, steps) -> tuple[float, float]:
+def train_pipeline(text, sizes, steps) -> tuple[float, float]:
     """On a rank: the first loss and the last one under 1F1B, in float64; known on the last rank."""
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
@@ -162,7 +162,7 @@ def main():
     if misses_something(__file__):
         return
     sizes = SMALL | {"layers": 2}
-    run = launch(beside_one_process, ["GPipe", "1F1B"], [1, 3, 8], sizes, world_size=2)
+    run = launch(compare_with_one_process, ["GPipe", "1F1B"], [1, 3, 8], sizes, world_size=2)
     if run.rank == 0:
         for (name, m), parts in run.values[0].items():
             print(f"{name:6} {m} micro-batches: gradients of one process {parts[0]}")

@@ -19,7 +19,7 @@ from zero import Zero1, Zero2, Zero3, dispose, gather, reduce_gradients
 # ---- The engine -----------------------------------------------------------------------------
 
 
-def in_line():
+def make_job_queue():
     """One thread with a line of jobs: what `begin` of `Prefetching` is.
 
     Returns  a function. It puts a job, a function without arguments, at the end of the line, and
@@ -50,7 +50,7 @@ class Prefetching(Zero3):
 
     def __init__(self, model, make_optimizer, modules=(), group=None, depth=1):
         super().__init__(model, make_optimizer, modules, group)
-        self.begin, self.depth = in_line(), depth
+        self.begin, self.depth = make_job_queue(), depth
         self.coming, self.reductions = {}, []
         self.before, self.now = [], []  # units in the order of their use: last step's, this one's
 
@@ -75,7 +75,7 @@ class Prefetching(Zero3):
 
     def reduce(self, unit):
         """Put the reduction of a unit's gradients into the line, and let go of the unit."""
-        taken = with_its_gradients(unit)
+        taken = take_gradients(unit)
         ...  # your code here
         self.held.discard(unit)
         self.drop(unit)
@@ -92,7 +92,7 @@ class Prefetching(Zero3):
         self.optimizer.zero_grad()
 
 
-def with_its_gradients(unit):
+def take_gradients(unit):
     """A unit like this one that has taken over its gradients, for a job that comes later.
 
     The parameters have none afterwards. So what a backward adds to them meanwhile cannot get mixed
@@ -108,7 +108,7 @@ def with_its_gradients(unit):
 # ---- Layers whose computing is slept ---------------------------------------------------------
 
 
-class Slept(torch.autograd.Function):
+class SleepFunction(torch.autograd.Function):
     """Returns its input; sleeps in the forward, and twice as long in the backward."""
 
     @staticmethod
@@ -123,7 +123,7 @@ class Slept(torch.autograd.Function):
         return gradient, torch.ones(ctx.layer.numbers), None
 
 
-class SleptLayer(nn.Module):
+class SleepLayer(nn.Module):
     """A layer with so many numbers, whose forward takes `pace.seconds`, and its backward twice."""
 
     def __init__(self, numbers, pace):
@@ -134,7 +134,7 @@ class SleptLayer(nn.Module):
         self.pace.sleep(label, times)
 
     def forward(self, x):
-        return Slept.apply(x, self.weight, self)
+        return SleepFunction.apply(x, self.weight, self)
 
 
 class Pace:
@@ -143,8 +143,8 @@ class Pace:
     def __init__(self):
         self.seconds, self.is_watched, self.look = 0.0, False, lambda: None
 
-    def watched(self, label):
-        """`with pace.watched("forward"):` measures the time of a block, if that is wanted."""
+    def measure_block(self, label):
+        """`with pace.measure_block("forward"):` measures the time of a block, if that is wanted."""
         from pedagogy_lib import measure
 
         if not self.is_watched:
@@ -153,7 +153,7 @@ class Pace:
 
     def sleep(self, label, times):
         self.look()
-        with self.watched(label):
+        with self.measure_block(label):
             time.sleep(times * self.seconds)
 
 
@@ -165,7 +165,7 @@ EVEN, UNEVEN = (0.5,), (0.1, 1.3)  # how long a layer's bytes travel, in forward
 LAYERS, SIZE = 6, 50_000  # SIZE: so many numbers travel for one forward of a layer
 
 
-class OnDemand(Prefetching):
+class SynchronousZero3(Prefetching):
     """Stage 3 as in labs/zero.py: it waits for each message at once. Messages are jobs, too."""
 
     def need(self, unit):
@@ -183,18 +183,18 @@ class OnDemand(Prefetching):
         Zero3.end_backward(self)
 
 
-def slept_model(layers_in_a_unit, travel):
+def make_sleep_model(layers_in_a_unit, travel):
     """`LAYERS` layers in units, and their pace."""
     pace, modules = Pace(), []
     for k in range(0, LAYERS, layers_in_a_unit):
         times = [travel[j % len(travel)] for j in range(k, k + layers_in_a_unit)]
-        modules.append(nn.Sequential(*(SleptLayer(round(SIZE * t), pace) for t in times)))
+        modules.append(nn.Sequential(*(SleepLayer(round(SIZE * t), pace) for t in times)))
     return nn.Sequential(*modules), pace
 
 
 def engine_for(how, model):
     """Stage 1 or 2, or stage 3 with so many units ahead; 0: none, and all messages on demand."""
-    classes = {"stage 1": Zero1, "stage 2": Zero2, 0: OnDemand}
+    classes = {"stage 1": Zero1, "stage 2": Zero2, 0: SynchronousZero3}
     make = classes.get(how) or partial(Prefetching, depth=how)
     return make(model, partial(torch.optim.SGD, lr=0.1), list(model))
 
@@ -210,7 +210,7 @@ def one_step(how, layers_in_a_unit=1, travel=EVEN, latency=LATENCY):
     """
     from pedagogy_lib import throttle
 
-    model, pace = slept_model(layers_in_a_unit, travel)
+    model, pace = make_sleep_model(layers_in_a_unit, travel)
     engine, x = engine_for(how, model), torch.ones(1, requires_grad=True)
     flats = [unit.flat for unit in engine.units.values()]
     seen = []
@@ -223,7 +223,7 @@ def one_step(how, layers_in_a_unit=1, travel=EVEN, latency=LATENCY):
         pace.is_watched = True
         dist.barrier()
         began = now()
-        with pace.watched("step"):
+        with pace.measure_block("step"):
             model(x).backward()
             engine.step()
         took = now() - began
@@ -245,11 +245,11 @@ def watch(engine, pace):
     def begin_measured(job):
         label = "gather" if job.func is gather else "reduce-scatter"
 
-        def measured():
-            with pace.watched(label):
+        def measure_job():
+            with pace.measure_block(label):
                 job()
 
-        return begin(measured)
+        return begin(measure_job)
 
     engine.begin = begin_measured
 

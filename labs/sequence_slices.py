@@ -80,13 +80,13 @@ class SlicedStage(Stage):
         x = x.detach().requires_grad_(x.is_floating_point())
         y, before = x, self.tokens
         for layer in self.piece:
-            y = self.through(layer, y, before)
+            y = self.apply_layer(layer, y, before)
         self.tokens += x.shape[1]
         y = then(y)
         self.keep(i, x, y)
         return y.detach()
 
-    def through(self, layer, x, before):
+    def apply_layer(self, layer, x, before):
         """What a layer makes of tokens that have others before them."""
         if hasattr(layer, "places"):
             return layer.letters(x) + layer.places(torch.arange(before, before + x.shape[1]))

@@ -31,9 +31,9 @@ class Server:
     answer: int = 512
 
 
-def kept_for_a_token(shape: Shape) -> float:
+def kv_cache_bytes_per_token(shape: Shape) -> float:
     """Bytes of its keys and values, in all layers together."""
-    return 2 * shape.layers * shape.of_keys * NUMBER
+    return 2 * shape.layers * shape.kv_width * NUMBER
 
 
 def parameter_bytes(shape: Shape) -> float:
@@ -59,7 +59,7 @@ def room_for(server: Server) -> int:
     heads = shape.kv_heads or shape.heads
     return most_users(
         ROOM * server.gpu.memory, parameter_bytes(shape), server.tp, shape.layers, heads,
-        shape.of_keys / heads, tokens,
+        shape.kv_width / heads, tokens,
     )  # fmt: skip
 
 
@@ -86,13 +86,17 @@ def decode_seconds(server: Server) -> float:
     """
     shape, gpu, users = server.shape, server.gpu, server.users
     heads = shape.kv_heads or shape.heads
-    kept = kept_for_a_token(shape) * (server.prompt + server.answer / 2) / min(server.tp, heads)
+    kept = (
+        kv_cache_bytes_per_token(shape)
+        * (server.prompt + server.answer / 2)
+        / min(server.tp, heads)
+    )
     read = (parameter_bytes(shape) / server.tp + users * kept) / gpu.bandwidth
     compute = 2 * shape.parameters * users / server.tp / (gpu.flops * gpu.reach)
     return float(max(read, compute)) + all_reduces(server, users)
 
 
-def served(model, gpu, tp=1, users=None, prompt=2048, answer=512) -> Server:
+def make_server(model, gpu, tp=1, users=None, prompt=2048, answer=512) -> Server:
     """A server of a known model, by default with as many users as there is room for.
 
     Raises  ValueError, in one sentence, for what nobody knows, and for what does not fit
@@ -115,7 +119,7 @@ def served(model, gpu, tp=1, users=None, prompt=2048, answer=512) -> Server:
     return replace(server, users=users or most)
 
 
-def per_second(server: Server) -> float:
+def tokens_per_second(server: Server) -> float:
     """Tokens that all users together get in a second: one after another their prompts are read,
     then all answers are written together.
     """
@@ -129,13 +133,13 @@ HEADS = ["users", "keys, values", "one prompt", "a token", "all-reduces in it", 
 
 def row_of(server: Server) -> list[str]:
     """What one server does, under HEADS; dollars at the assumed price, for what it writes."""
-    kept = kept_for_a_token(server.shape) * (server.prompt + server.answer) * server.users
-    dollars = server.tp * server.gpu.price / 3600 / per_second(server) * 1e6
+    kept = kv_cache_bytes_per_token(server.shape) * (server.prompt + server.answer) * server.users
+    dollars = server.tp * server.gpu.price / 3600 / tokens_per_second(server) * 1e6
     sums = all_reduces(server, server.users)
     return [
         str(server.users), f"{float(kept) / 1e9:.1f} GB", f"{prefill_seconds(server):.3g} s",
         f"{1e3 * decode_seconds(server):.3g} ms", f"{1e3 * sums:.3g} ms",
-        f"{per_second(server):,.0f}", f"{dollars:.2f}",
+        f"{tokens_per_second(server):,.0f}", f"{dollars:.2f}",
     ]  # fmt: skip
 
 
@@ -143,7 +147,7 @@ def main():
     print(" | ".join(["tp", *HEADS]))
     for tp in (2, 4, 8):
         for users in (1, None):
-            server = served("llama-3-70b", "H100", tp, users)
+            server = make_server("llama-3-70b", "H100", tp, users)
             print(" | ".join([str(tp), *row_of(server)]))
 
 

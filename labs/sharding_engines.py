@@ -120,7 +120,7 @@ RELEASED = {  # stage 3 as in the paper: parameters are whole while they are use
 }
 
 
-def deepspeed_engine(model, **zero_optimization):
+def make_deepspeed_engine(model, **zero_optimization):
     """DeepSpeed's ZeRO for a model; the arguments are that section of its JSON."""
     os.environ.setdefault("DS_ACCELERATOR", next(model.parameters()).device.type)
     os.environ["TORCHDYNAMO_DISABLE"] = "1"  # it would import torch's compiler: seconds, unused
@@ -143,7 +143,7 @@ def deepspeed_engine(model, **zero_optimization):
 
 class DeepSpeed(Engine):
     def __init__(self, settings, model):
-        self.engine = deepspeed_engine(model, **settings)
+        self.engine = make_deepspeed_engine(model, **settings)
         super().__init__(self.engine, None, model)
 
     def step(self):

@@ -12,7 +12,7 @@ from language_model import standard_library
 from sequence_slices import alone, program
 
 
-def in_two_slices(is_causal) -> tuple[bool, bool]:
+def compare_two_slices(is_causal) -> tuple[bool, bool]:
     """Whether each half of 16 tokens gets, as a slice, what it gets at once."""
     from pedagogy_lib import close
 
@@ -26,19 +26,19 @@ def in_two_slices(is_causal) -> tuple[bool, bool]:
     return close(first, at_once[0]), close(second, at_once[1])
 
 
-def in_float64(function, *args):
+def call_in_float64(function, *args):
     torch.set_default_dtype(torch.float64)
     return function(*args)
 
 
-def beside_at_once(text, counts, ranks=2) -> list[list[str]]:
+def compare_slices(text, counts, ranks=2) -> list[list[str]]:
     """Rows of a table: one sample in so many slices through a pipeline, beside one process."""
     from pedagogy_lib import close, launch
 
-    loss, squares = launch(in_float64, alone, text, ranks, world_size=1).values[0]
+    loss, squares = launch(call_in_float64, alone, text, ranks, world_size=1).values[0]
     rows = []
     for count in counts:
-        of_ranks = launch(in_float64, program, count, text, world_size=ranks).values
+        of_ranks = launch(call_in_float64, program, count, text, world_size=ranks).values
         found = of_ranks[-1][0]
         same = close([gradients for _, gradients in of_ranks], squares)
         rows.append([str(count), f"{found:.4f}", str(close(found, loss)), str(same)])
@@ -81,8 +81,8 @@ def main():
     if misses_something(__file__):
         return
     for is_causal in (True, False):
-        print("causal" if is_causal else "both ways", *in_two_slices(is_causal))
-    for row in beside_at_once(standard_library(20_000), (1, 3, 8)):
+        print("causal" if is_causal else "both ways", *compare_two_slices(is_causal))
+    for row in compare_slices(standard_library(20_000), (1, 3, 8)):
         print("slices, loss, as at once, gradients as at once:", *row)
 
 

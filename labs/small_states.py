@@ -35,7 +35,7 @@ def round_stochastically(x: Tensor) -> Tensor:
     ...  # your code here
 
 
-class InDtype:
+class DtypeCodec:
     """A state in another dtype, rounded to the nearest."""
 
     def __init__(self, dtype):
@@ -48,7 +48,7 @@ class InDtype:
         return kept.float()
 
 
-class Stochastic(InDtype):
+class Stochastic(DtypeCodec):
     """A state in bfloat16, rounded by chance."""
 
     def pack(self, x):
@@ -157,9 +157,9 @@ class Way(NamedTuple):
 
 
 FLOAT, HALF = torch.float32, torch.bfloat16
-NEAREST, BY_CHANCE = InDtype(HALF), Stochastic(HALF)
+NEAREST, BY_CHANCE = DtypeCodec(HALF), Stochastic(HALF)
 WAYS = {
-    "float32": Way(FLOAT, InDtype(FLOAT), InDtype(FLOAT)),
+    "float32": Way(FLOAT, DtypeCodec(FLOAT), DtypeCodec(FLOAT)),
     "bfloat16 states": Way(FLOAT, NEAREST, NEAREST),
     "bfloat16 states, stochastic": Way(FLOAT, BY_CHANCE, BY_CHANCE),
     "all bfloat16": Way(HALF, NEAREST, NEAREST),

@@ -44,7 +44,7 @@ def one_step(engine, micro_batches, count):
     engine.step()
 
 
-def sent(run, label) -> float:
+def count_models_sent(run, label) -> float:
     """By rank 0, in models."""
     return run[label].sent_bytes[0] / run.values[0]
 
@@ -82,7 +82,7 @@ class Again(nn.Module):
         return checkpoint(self.block, x, use_reentrant=False)
 
 
-def with_recomputation(is_on, text, layers=8) -> int:
+def measure_recomputation(is_on, text, layers=8) -> int:
     """Stage 3, each block a unit; the second step is measured. Returns the model's bytes."""
     from pedagogy_lib import measure
 
@@ -112,7 +112,9 @@ def main():
     for stage in STAGES:
         run = launch(accumulate, stage, (1, 4), text, world_size=2)
         if run.rank == 0:
-            told = ", ".join(f"{sent(run, f'in {m}'):.2f} with {m} micro-batches" for m in (1, 4))
+            told = ", ".join(
+                f"{count_models_sent(run, f'in {m}'):.2f} with {m} micro-batches" for m in (1, 4)
+            )
             print(f"{stage}: models sent {told}", flush=True)
 
 

@@ -58,7 +58,7 @@ def manager_for(training, lighthouse, replica):
     return manager
 
 
-def meeting_place(place, is_here):
+def share_lighthouse(place, is_here):
     """The address of the lighthouse: it is in one of the ranks; for real, on another machine."""
     from torchft.coordination import LighthouseServer
 
@@ -81,7 +81,7 @@ def train(place, data, guilty, die_at, steps):
     quietly()
     rank, is_new = int(os.environ["RANK"]), not dist.is_initialized()
     other = (guilty + 1) % int(os.environ["WORLD_SIZE"])
-    lighthouse = meeting_place(place, rank == other)
+    lighthouse = share_lighthouse(place, rank == other)
     own_store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     training, discarded = Training(data), []
     manager = manager_for(training, lighthouse, rank)

@@ -18,7 +18,7 @@ from uneven_stages import WIDTH, UnevenStages, draw_digits, loss_of, whole_model
 # ---- Beside one process ---------------------------------------------------------------------
 
 
-def beside_one_process(plan, hiddens, cluster, rows=16, microbatches=4, steps=2) -> float:
+def compare_with_one_process(plan, hiddens, cluster, rows=16, microbatches=4, steps=2) -> float:
     """Train under a plan, and in this process alone, in float64.
 
     Returns  how far weights and gradients of this rank are from those of one process, as a share
@@ -59,7 +59,7 @@ def loss_gap(loss, alone, engine) -> float:
 # ---- Measured -------------------------------------------------------------------------------
 
 
-def timed_steps(plan, hiddens, cluster, rows, microbatches, steps=2) -> float:
+def time_steps(plan, hiddens, cluster, rows, microbatches, steps=2) -> float:
     """The shortest of some steps, in seconds, each on its slowest rank; products take as long as on
     devices of `cluster.flops`. One step more, before, opens connections."""
     from pedagogy_lib import SlowProducts
@@ -80,7 +80,7 @@ def timed_steps(plan, hiddens, cluster, rows, microbatches, steps=2) -> float:
     return min(times)
 
 
-def measured_links(cluster, nbytes=1_000_000, times=5) -> dict[str, Link]:
+def measure_links(cluster, nbytes=1_000_000, times=5) -> dict[str, Link]:
     """The links inside of a machine and across, as a ring's formula has them for all-reduces."""
     found = {}
     for name, n in (("inside", cluster.per_machine), ("across", cluster.devices)):
@@ -111,7 +111,7 @@ def program() -> float:
     cluster = Cluster(1, ranks, 1e9, Link(1e-4, 1e9), Link(1e-4, 1e9))
     hiddens, job = [64, 64, 128, 512], Job(cluster, 32, 4)
     plan = search([mlp(WIDTH, hidden) for hidden in hiddens], job)
-    return beside_one_process(plan, hiddens, cluster, job.rows, job.microbatches)
+    return compare_with_one_process(plan, hiddens, cluster, job.rows, job.microbatches)
 
 
 def main():

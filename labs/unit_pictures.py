@@ -11,13 +11,13 @@ from matplotlib.patches import Rectangle
 
 from pedagogy_lib.basics.units import short_bytes
 from pedagogy_lib.pictures.frame_pictures import (
+    describe_ranks,
     frame_of,
     frames_of,
     headings,
     last_number,
     legend,
     title_of,
-    told_by_rank,
 )
 from pedagogy_lib.pictures.legends import sample
 from pedagogy_lib.pictures.style import (
@@ -27,10 +27,10 @@ from pedagogy_lib.pictures.style import (
     INK,
     MUTED,
     Picture,
-    in_course_style,
     label_ink,
     new_figure,
     tint,
+    use_course_style,
 )
 
 WIDTH = 9.0  # this and all that follow are inches
@@ -67,7 +67,7 @@ class Fill(NamedTuple):
     color: str
 
 
-@in_course_style
+@use_course_style
 def plot_units(films, number) -> Picture:
     """A frame of a step: ranks are rows, units are columns; in each, n boxes for its n chunks.
 
@@ -96,7 +96,7 @@ def plot_units(films, number) -> Picture:
     axes.set_title(title)
     samples = {name: sample(**looks_of(color) | {"lw": 0.4}) for name, color in BOX_COLORS.items()}
     legend(figure, samples, "boxes: the chunks of a unit; chunk k belongs to rank k")
-    return Picture(figure, f"{title}. {told(films, number)}")
+    return Picture(figure, f"{title}. {describe_units(films, number)}")
 
 
 def most_bytes(film) -> int:
@@ -206,20 +206,20 @@ def draw_bytes(axes, rank, film, frame, inches_per_byte):
         axes.text(right, middle, short_bytes(count), va="center", fontsize=8.5)
 
 
-def told(films, number) -> str:
+def describe_units(films, number) -> str:
     """What the boxes show."""
     frames = frames_of(films, number)
     texts = []
     for film, frame in zip(films, frames):
-        units = [f"{name}: {told_of_unit(held)}" for name, held in zip(film.names, frame.units)]
+        units = [f"{name}: {describe_unit(held)}" for name, held in zip(film.names, frame.units)]
         texts.append(
             f" has {short_bytes(frame.parameter_bytes)} of parameters and "
             f"{short_bytes(frame.gradient_bytes)} of gradients. {'; '.join(units)}"
         )
-    return told_by_rank(frames, texts)
+    return describe_ranks(frames, texts)
 
 
-def told_of_unit(held) -> str:
+def describe_unit(held) -> str:
     """`parameters 0, 1 held, 2 absent, mean gradient of its chunk 10 B`"""
     states = {}
     for chunk, state in enumerate(held.chunks):

@@ -67,30 +67,30 @@ def train_under(plan, vocabulary, is_tied, batch):
         engine.step(*batch)
 
 
-def told(name) -> dict[str, float]:
+def predict_memory(name) -> dict[str, float]:
     """{kind: bytes} on the fullest rank, by the model of memory; "rest" is all but states."""
     plan, vocabulary, is_tied = (KINDS | TOO_LITTLE)[name]
     shape = Shape(LAYERS, WIDTH, HEADS, 4 * WIDTH, vocabulary, CONTEXT, positions=CONTEXT,
                   vectors=13, is_tied=is_tied)  # fmt: skip
     job = Job(shape, Gpu(1e9, 1e9, 1e9, 1e9, 1e9), SAMPLES, COUNTED)
-    return in_short(memory(job, plan))
+    return merge_activations(memory(job, plan))
 
 
-def measured(name, text) -> dict[str, float]:
+def measure_memory(name, text) -> dict[str, float]:
     """The same of a step that really runs."""
     from pedagogy_lib import launch
 
     plan, vocabulary, is_tied = (KINDS | TOO_LITTLE)[name]
     batch = draw_batch(text, SAMPLES, 0, CONTEXT)
     run = launch(train_under, plan, vocabulary, is_tied, batch, world_size=plan.ranks, device="cpu")
-    return in_short(max(run["step"].at_peak, key=total_of))
+    return merge_activations(max(run["step"].at_peak, key=total_of))
 
 
 def total_of(kinds) -> float:
     return sum(nbytes for kind, nbytes in kinds.items() if kind != "total")
 
 
-def in_short(kinds) -> dict[str, float]:
+def merge_activations(kinds) -> dict[str, float]:
     """The states by kind; all else, such as temporary results, with the activations."""
     states = {kind: float(kinds[kind]) for kind in STATES}
     return states | {"activations": float(total_of(kinds)) - sum(states.values())}
@@ -121,7 +121,7 @@ def engine_with(precision, optimizer) -> Engine:
     )  # fmt: skip
 
 
-def on_a_gpu(shape, samples, precision="mixed, 16 bytes", optimizer="Adam", recomputed=NONE,
+def predict_gpu_memory(shape, samples, precision="mixed, 16 bytes", optimizer="Adam", recomputed=NONE,
              dp=1, zero=0, tp=1, pp=1, in_chunks=False) -> dict[str, float]:  # fmt: skip
     """{kind: bytes} on the fullest GPU; of a pipeline, with 4 micro-batches for each stage.
 
@@ -143,7 +143,11 @@ def fewest_gpus(shape, limit, samples=1, most=4096, **how):
     """With how few GPUs along dp, under ZeRO 3, it fits into `limit` bytes; None if with none."""
     counts = (2**k for k in range(most.bit_length()))
     return next(
-        (n for n in counts if total_of(on_a_gpu(shape, samples, dp=n, zero=3, **how)) <= limit),
+        (
+            n
+            for n in counts
+            if total_of(predict_gpu_memory(shape, samples, dp=n, zero=3, **how)) <= limit
+        ),
         None,
     )
 
@@ -217,7 +221,7 @@ def main():
         return
     text = standard_library(50_000)
     for name in KINDS:
-        by_model, by_run = total_of(told(name)), total_of(measured(name, text))
+        by_model, by_run = total_of(predict_memory(name)), total_of(measure_memory(name, text))
         print(f"{name:20} told {by_model / 1e6:6.2f} MB, measured {by_run / 1e6:6.2f} MB")
     shape = model_named("llama-2-7b")
     print("Llama 2 7B in 40 GB:", fewest_gpus(shape, 40e9, recomputed=FULL), "GPUs")

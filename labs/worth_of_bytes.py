@@ -33,7 +33,7 @@ def loss_with(way, data, rate, steps) -> float:
     return said[0] if math.isfinite(said[0]) else math.inf
 
 
-def tuned(data, steps, ways=tuple(WAYS)) -> dict[str, dict[float, float]]:
+def tune_rates(data, steps, ways=tuple(WAYS)) -> dict[str, dict[float, float]]:
     """{way: {learning rate: loss}}, until the best rate has a worse one on each side.
 
     Begins with FIRST_RATE; then the best rate so far is doubled and halved, until both are known.
@@ -77,7 +77,7 @@ def curves(data, steps, rates, seeds=(0, 1, 2)) -> dict[str, list[dict[int, floa
 # ---- What it is worth -----------------------------------------------------------------------
 
 
-def over_megabytes(losses, bytes_of) -> dict[str, dict[float, list[float]]]:
+def key_by_megabytes(losses, bytes_of) -> dict[str, dict[float, list[float]]]:
     """{way: {MB sent: [loss of each seed]}}, without the start, where nothing was sent.
 
     losses    {way: for each seed {steps: loss}}
@@ -164,7 +164,7 @@ def megabytes_to(losses, bytes_of, goal) -> dict[str, float]:
 
 def program(data, steps=60) -> list[str]:
     """Two ways, tuned; what this rank has to say."""
-    tried = tuned(data, steps, ("all-reduce", "local SGD"))
+    tried = tune_rates(data, steps, ("all-reduce", "local SGD"))
     return [f"{way}: best rate {rate}; tried {losses}" for way, rate, losses in rate_rows(tried)]
 
 

@@ -23,7 +23,7 @@ from pedagogy_lib.pictures.rank_rows import (
     rank_rows,
     write_bytes,
 )
-from pedagogy_lib.pictures.style import COLORS, INK, Picture, colors_of, in_course_style
+from pedagogy_lib.pictures.style import COLORS, INK, Picture, colors_of, use_course_style
 
 ROOT = Path(__file__).resolve().parents[1]
 WHITE, GAP = "#FFFFFF", 20
@@ -57,7 +57,7 @@ def step(model, optimizer):
         optimizer.zero_grad()
 
 
-@in_course_style
+@use_course_style
 def timeline(run):
     """Its legend has all parts, in place of the names in bars; each step begins at a line."""
     picture = plot_timeline(run, PARTS)
@@ -77,7 +77,7 @@ def timeline(run):
     return picture
 
 
-@in_course_style
+@use_course_style
 def bytes_sent(block, expected):
     """Draw the bytes that each rank sent in a block, and an outline of those expected."""
     counts, ranks = block.sent_bytes, len(block.sent_bytes)
@@ -91,7 +91,7 @@ def bytes_sent(block, expected):
     return Picture(figure, f"Bytes sent: {told}; theory {format_bytes(expected)}")
 
 
-@in_course_style
+@use_course_style
 def memory(run):
     picture = plot_memory(run, "step 2", ranks=[0])
     (axes,) = picture.figure.axes

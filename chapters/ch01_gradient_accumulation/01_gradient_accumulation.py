@@ -81,7 +81,7 @@ houses, graph = lab("two_houses"), lab("computation_graph")
 one_by_one = list(houses.snapshots(every=1))
 
 def show_one_by_one(snapshot):
-    return graph.draw_graph(*houses.shown(one_by_one, snapshot))
+    return graph.draw_graph(*houses.select_snapshot(one_by_one, snapshot))
 
 explore(show_one_by_one, snapshot=[2, 1, 3, 4, 5, 6, 7, 8])
 
@@ -145,7 +145,7 @@ guess.compare(0.773 + theory, w1.item(), kind="parameters")
 accumulated = list(houses.snapshots(every=2))
 
 def show_accumulated(snapshot):
-    return graph.draw_graph(*houses.shown(accumulated, snapshot))
+    return graph.draw_graph(*houses.select_snapshot(accumulated, snapshot))
 
 explore(show_accumulated, snapshot=[4, 1, 2, 3, 5, 6])
 

@@ -203,12 +203,12 @@ def reduce_scatter(x):
 # Nothing is drawn by hand: you see what the ranks really had before, and what the call gave them.
 #
 # `lab("collectives_shown")` loads a file of this course,
-# [labs/collectives_shown.py](../labs/collectives_shown.py). Its `before_and_after` calls the two
+# [labs/collectives_shown.py](../labs/collectives_shown.py). Its `record_chunks` calls the two
 # functions above on each rank.
 
 # %%
 shown = lab("collectives_shown")
-two = launch(shown.before_and_after, [scatter, reduce_scatter], world_size=4)
+two = launch(shown.record_chunks, [scatter, reduce_scatter], world_size=4)
 plot_holdings(shown.grids(two.values))
 
 # %% [markdown]
@@ -220,7 +220,7 @@ plot_holdings(shown.grids(two.values))
 # number that it had at the start. The eight calls stand in the same file of the lab.
 
 # %% tags=["cover"]
-eight = launch(shown.before_and_after, shown.EIGHT, world_size=4)
+eight = launch(shown.record_chunks, shown.EIGHT, world_size=4)
 holdings = shown.grids(eight.values)
 plot_holdings(holdings)
 

@@ -214,7 +214,7 @@ check("{{broadcast_tree}}")
 # %%
 numbers = [0.1, -0.2, -0.3, 0.5, -0.6, -0.1, 0.2, 0.3]
 run = launch(shown.sums_in_groups, collectives.reduce_tree, numbers, world_size=8)
-levels = shown.of_the_roots(run.values)
+levels = shown.pick_root_sums(run.values)
 for size, level in levels.items():
     print(f"sums of {size}:", *(f"{number:.1f}" for number in level))
 

@@ -174,9 +174,9 @@ reduce_guess = predict("Gloo's reduce on 8 ranks: how many times as long as on 2
 
 # %% tags=["nbval-ignore-output"]
 machines = Machines.here(8, bytes_per_second=card_megabytes_per_second * 1e6)
-sums = launch(measured.on_slow_cards, collectives, [1_000_000], world_size=8, machines=machines,
+sums = launch(measured.time_on_slow_cards, collectives, [1_000_000], world_size=8, machines=machines,
               device="cpu")
-times = measured.until_the_last(sums.values)
+times = measured.max_over_ranks(sums.values)
 heads = ["quickest and slowest of 5", "2 ranks", "4 ranks", "8 ranks"]
 Table(heads, measured.rows_of_time(times, 1_000_000), title="1 MB")
 
@@ -214,7 +214,7 @@ in_x = {name: {n: measured.busiest(run, name) for n, run in runs.items()}
 ops = {op: launch(measured.all_reduce_of_ranks, op, world_size=4, device="cpu").values
        for op in ("SUM", "AVG", "MAX")}
 on_all = {op: " or ".join(f"{x:g}" for x in sorted(set(values))) for op, values in ops.items()}
-halves = launch(measured.in_two_halves, collectives, world_size=4, device="cpu")
+halves = launch(measured.measure_two_halves, collectives, world_size=4, device="cpu")
 same, half = all(halves.values), [measured.busiest(halves, name) for name in halves.labels]
 whole = in_x["ring: all_reduce"][4]
 near = all(abs(sent / measured.X_BYTES - 2 * (n - 1) / n) < 0.01

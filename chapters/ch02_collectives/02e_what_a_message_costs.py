@@ -125,7 +125,7 @@ crossing = predict("Ring and tree take equally long on 8 ranks, at", unit="kB")
 # %%
 slow_alpha, slow_B = link_milliseconds / 1e3, link_megabytes_per_second * 1e6
 slow_sizes = [12_500 * 2**k for k in range(8)]
-slow = launch(costs.on_slow_links,
+slow = launch(costs.time_on_slow_links,
               {"tree": collectives.all_reduce_tree, "ring": collectives.all_reduce_ring},
               slow_sizes, slow_alpha, slow_B, world_size=8, device="cpu")
 found = costs.slowest_rank(slow.values)
@@ -133,14 +133,14 @@ found = costs.slowest_rank(slow.values)
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
 equal = (14 - 6) * slow_alpha * slow_B / (6 - 14 / 8)  # 6 (alpha + X / B) = 14 (alpha + X / 8B)
-if at := costs.crossing(slow_sizes, found["tree"], found["ring"]):
+if at := costs.find_crossing(slow_sizes, found["tree"], found["ring"]):
     display(crossing.compare(equal / 1e3, at / 1e3))
 else:
     print("The lines do not cross between these sizes: choose other links.")
 
 # %% tags=["nbval-ignore-output"]
-model = {"tree": [1e3 * costs.in_turn(6, size, slow_alpha, slow_B) for size in slow_sizes],
-         "ring": [1e3 * costs.in_turn(14, size / 8, slow_alpha, slow_B) for size in slow_sizes]}
+model = {"tree": [1e3 * costs.predict_sequential_time(6, size, slow_alpha, slow_B) for size in slow_sizes],
+         "ring": [1e3 * costs.predict_sequential_time(14, size / 8, slow_alpha, slow_B) for size in slow_sizes]}
 links = f"links throttled to {link_megabytes_per_second:g} MB/s + {link_milliseconds:g} ms"
 plot_against(slow_sizes, found, "bytes", "time (ms)", model, logarithmic=True,
              title=f"All-reduce on 8 ranks, {links}")
@@ -224,7 +224,7 @@ halving = predict("Halving-doubling of 100 kB on 8 ranks, on these slow links", 
 check("{{all_reduce_halving_doubling}}")
 
 # %%
-third = launch(costs.on_slow_links, {"halving-doubling": halving_doubling}, slow_sizes, slow_alpha,
+third = launch(costs.time_on_slow_links, {"halving-doubling": halving_doubling}, slow_sizes, slow_alpha,
                slow_B, world_size=8, device="cpu")
 found |= costs.slowest_rank(third.values)
 

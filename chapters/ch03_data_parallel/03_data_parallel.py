@@ -217,13 +217,13 @@ def train_by_hand(simple_ddp, language_model, batches):
 # %%
 batches = [language_model.draw_batch(text, 12, step, 16) for step in range(5)]
 
-def trained_on(ranks):
+def train_on_ranks(ranks):
     return launch(train_by_hand, simple_ddp, language_model, batches, world_size=ranks,
                   device=device).values
 
-alone = trained_on(1)[0]
+alone = train_on_ranks(1)[0]
 for n in range(2, world_size + 1):
-    equal = all(close(weights, alone, steps=5) for weights in trained_on(n))
+    equal = all(close(weights, alone, steps=5) for weights in train_on_ranks(n))
     print(f"{n} ranks equal one process, but for rounding:", equal)
 
 # %% [markdown]
@@ -295,7 +295,7 @@ made = launch(replicas.wrap, world_size=4, device="cpu")
 model_bytes, equals = made.values[0][0], [equal for _, equal in made.values]
 at_start = ", ".join(f"{sent / model_bytes:.1f}" for sent in made["constructor"].sent_bytes)
 equal_then = [sum(rank[k] for rank in equals) for k in (0, 1)]  # before and after it
-_, same_moments = launch(replicas.without_clearing, digits, world_size=4, device="cpu").values[0]
+_, same_moments = launch(replicas.train_without_zero_grad, digits, world_size=4, device="cpu").values[0]
 ratio = compared["by hand"].sent_bytes[0] / compared["DDP"].sent_bytes[0]
 as_ddp = "right, with a division" if gap <= rounding(steps=20) else "wrong here"
 

@@ -197,7 +197,7 @@ stay_equal.compare(1, sum(far[-1] < 1e-9 for _, far in without_one), kind="other
 # [watch_loops](../labs/watch_loops.py) notes which samples each rank reads.
 
 # %%
-def as_printed(model, dataset, loss_fn, epochs, batch_size):
+def train_published_loop(model, dataset, loss_fn, epochs, batch_size):
     dataloader, local_rank = DataLoader(dataset, batch_size=batch_size), dist.get_rank()
     model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -208,7 +208,7 @@ def as_printed(model, dataset, loss_fn, epochs, batch_size):
         optimizer.step()
         optimizer.zero_grad()
 
-watch.print_reads(as_printed)
+watch.print_reads(train_published_loop)
 
 # %% [markdown]
 # ### Exercise {{train_epochs}}
@@ -293,11 +293,11 @@ check("{{train_steps}}", train_steps)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # How the norm of a gradient grows if nobody clears it; its size; and the first loop once more.
-growth, _ = launch(replicas.without_clearing, digits, world_size=4, device="cpu").values[0]
+growth, _ = launch(replicas.train_without_zero_grad, digits, world_size=4, device="cpu").values[0]
 norms = ", ".join(f"{x:.2f}" for x in growth)
 sampled, model = alike["with a sampler"], replicas.classifier()
 numbers = replicas.gradient_of(model, *(x[:8] for x in digits)).numel()
-told = launch(watch.samples_read, as_printed, world_size=2, device="cpu").values[0]
+told = launch(watch.samples_read, train_published_loop, world_size=2, device="cpu").values[0]
 fails = "'list' object has no attribute 'cuda'" in told
 of_model = sum(parameter.numel() for parameter in model.parameters())
 

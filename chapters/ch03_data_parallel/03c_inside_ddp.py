@@ -164,7 +164,7 @@ check("{{ddp}}")
 
 # %% tags=["cover"]
 pictures = lab("step_pictures")
-films = launch(overlap.filmed_step, digits, world_size=world_size, device="cpu").values
+films = launch(overlap.film_ddp_step, digits, world_size=world_size, device="cpu").values
 
 def draw_step(frame):
     return pictures.plot_step(films, frame)
@@ -310,7 +310,7 @@ def average_in_backward(model):
         # parameter.register_post_accumulate_grad_hook(average)
         ### END SOLUTION
 
-told = launch(watch.after_backward, average_in_backward, world_size=2, device="cpu").values
+told = launch(watch.report_backward, average_in_backward, world_size=2, device="cpu").values
 print(*told, sep="\n")
 
 # %%

@@ -106,7 +106,7 @@ silent_sends.compare(once, in_models["no_sync"], kind="communication")
 # and the throttled links of part 03c. Each all-reduce carries a bucket of two layers.
 
 # %% tags=["cover", "nbval-ignore-output"]
-steps = launch(overlap.accumulated_steps, world_size=2, device="cpu")
+steps = launch(overlap.compare_no_sync, world_size=2, device="cpu")
 plot_timeline(steps, ["forward", "backward", "all_reduce"], below=["all_reduce"],
               title="An exchange in each backward, and then one for the whole step (emulated)")
 

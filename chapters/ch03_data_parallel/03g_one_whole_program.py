@@ -164,7 +164,7 @@ followed.compare((1 - 0.5) / 2, clip_first, kind="communication")
 # cell are on the CPU, also where there are GPUs.)
 
 # %% tags=["nbval-ignore-output"]
-def in_precision(train_ddp, data, precision):
+def train_in_precision(train_ddp, data, precision):
     options = train_ddp.options_of(["--precision", precision])
     training = train_ddp.Training(data, options)
     with training.autocast:
@@ -174,7 +174,7 @@ def in_precision(train_ddp, data, precision):
     return str(logits.dtype), str(weight.dtype), losses
 
 for precision in ("float32", "bfloat16"):
-    found = launch(in_precision, train_ddp, digits, precision, world_size=2, device="cpu").values[0]
+    found = launch(train_in_precision, train_ddp, digits, precision, world_size=2, device="cpu").values[0]
     print(f"{precision}: logits {found[0]}, weights {found[1]}, loss {found[2][-1]:.2f}")
 
 # %% [markdown]
@@ -317,7 +317,7 @@ check("{{training}}")
 
 # %%
 words = ["--precision", "float64", "--file", str(folder / "digits.pt")]
-run = train_anywhere.on_machines(folder, [*words, "--epochs", str(epochs_on_machines)])
+run = train_anywhere.run_on_machines(folder, [*words, "--epochs", str(epochs_on_machines)])
 for machine, said in enumerate(run.output):
     print(f"machine {machine}:", *train_anywhere.lines_of(said), sep="\n  ")
 
@@ -327,9 +327,9 @@ for machine, said in enumerate(run.output):
 
 # %%
 in_one_go = ["--precision", "float64", "--epochs", str(epochs)]
-alone = launch(train_anywhere.trained, digits, in_one_go, world_size=1, device="cpu").values[0]
+alone = launch(train_anywhere.train_to_end, digits, in_one_go, world_size=1, device="cpu").values[0]
 go_on = [*words, "--epochs", str(epochs)]
-later = launch(train_anywhere.trained, digits, go_on, world_size=2, device="cpu").values
+later = launch(train_anywhere.train_to_end, digits, go_on, world_size=2, device="cpu").values
 
 gap = max(relative_gap(weights, alone[2]) for *_, weights in later)
 print(f"weights after {epochs} epochs, as one process to 1e-10: {gap < 1e-10}")

@@ -104,7 +104,7 @@ def pull_and_push(x):
     push(x)
 
 ways = {"server": pull_and_push, "ring": collectives.all_reduce_ring}
-runs = {workers: server.over_slow_links(ways, workers) for workers in (1, 2, 4, 8)}
+runs = {workers: server.run_on_slow_links(ways, workers) for workers in (1, 2, 4, 8)}
 for way in ways:
     sent = [f"{copies:.1f}" for copies in server.copies_sent(runs[4], way)]
     print(f"{way:6} with 4 workers: ranks 0 to 4 send", *sent, "copies of the weights")
@@ -323,7 +323,7 @@ tried = [0.1, 0.2, 0.5, 1.0, 2.0]
 ends = {age: [old_gradients.typical_loss(train_with_old_gradients, digits, age, rate)
               for rate in tried] for age in (0, 1, 2, 4)}
 print(old_gradients.best_rates(ends, tried))
-lines = {old_gradients.named(age): losses for age, losses in ends.items()}
+lines = {old_gradients.format_age(age): losses for age, losses in ends.items()}
 plot_against(tried, lines, "learning rate", "loss after 200 updates", logarithmic=True,
              title="The older the gradients, the smaller the rate at which training fails")
 

@@ -69,7 +69,7 @@ guilty = hangs.draw_ranks(world_size, seed)
 
 def see(mistake, rank, is_checked=False):
     """What each rank saw: a dict with `seconds`, `error` and `calls`."""
-    return launch(hangs.out_of_step, mistake, rank, is_checked, world_size=world_size,
+    return launch(hangs.observe_mistake, mistake, rank, is_checked, world_size=world_size,
                   device="cpu").values
 
 unchecked = {mistake: see(mistake, rank) for mistake, rank in guilty.items()}
@@ -147,7 +147,7 @@ Table(["mistake", "rank", "after", "error"], hangs.rows_of(checked), title="With
 
 # %% tags=["nbval-ignore-output"]
 for mistake, ranks in checked.items():
-    named = hangs.named_by_all([one["error"] for one in ranks])
+    named = hangs.find_blamed_ranks([one["error"] for one in ranks])
     print(f"{mistake}: the errors lead to {named}; right: {named == [guilty_now[mistake]]}")
 
 # %% [markdown]
@@ -234,7 +234,7 @@ print(launch(look_from_outside, world_size=2, device="cpu").values[1])
 # takes a record of the past. PyTorch records the last calls of every process in memory: the
 # **flight recorder**. A new call takes the place of the oldest. Each entry has the group, the
 # number of the call in this group, the operation, and the shapes. With NCCL each rank can write its
-# record into a file (see *On GPUs* below). Here the lab's `recorded_calls` reads it.
+# record into a file (see *On GPUs* below). Here the lab's `read_flight_recorder` reads it.
 #
 # The picture shows the runs of section 1. A strong colour marks what most other ranks do not have.
 # Which rank was it in each run, and at which call?

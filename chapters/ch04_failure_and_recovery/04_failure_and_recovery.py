@@ -142,13 +142,13 @@ schedule_guess = predict("Without the schedule's state, so many losses are still
                          unit="losses")
 
 # %%
-def left_out(checkpoints, data, before, after):
+def resume_without_each(checkpoints, data, before, after):
     found = checkpoints.resume_without(data, before, after)
     went_on, weights = found.pop("not saved at all")
     return {name: (went_on, losses, (weights - others).abs().max().item())
             for name, (losses, others) in found.items()}
 
-found = launch(left_out, checkpoints, digits, 30, steps_after, world_size=world_size).values[0]
+found = launch(resume_without_each, checkpoints, digits, 30, steps_after, world_size=world_size).values[0]
 gap = found["nothing"][2]
 print(f"with everything, weights differ by {gap}" + " ({{training_state}} is not solved yet)" * (gap != 0))
 
@@ -207,7 +207,7 @@ def write_over(path, data):
         file.write(data)
 
 state = {"weights": torch.zeros(25_000)}
-data, path = checkpoints.to_bytes(state), folder / "state.pt"
+data, path = checkpoints.serialize_state(state), folder / "state.pt"
 
 def try_to_write(write):
     path.write_bytes(data)  # the old checkpoint
@@ -259,9 +259,9 @@ check("{{write_whole}}")
 # Would `torch.load` not notice?
 
 # %%
-def damaged(how):
+def load_damaged(how):
     """A checkpoint, damaged; what torch.load says of it."""
-    parts = bytearray(checkpoints.to_bytes({"weights": torch.ones(25_000)}))
+    parts = bytearray(checkpoints.serialize_state({"weights": torch.ones(25_000)}))
     if how == "cut off":
         del parts[len(parts) // 2 :]
     if how == "one bit changed":
@@ -273,7 +273,7 @@ def damaged(how):
         return f"{type(error).__name__}"
 
 Table(["the file is", "torch.load"],
-      [[how, damaged(how)] for how in ("whole", "cut off", "one bit changed")])
+      [[how, load_damaged(how)] for how in ("whole", "cut off", "one bit changed")])
 
 # %% [markdown]
 # `torch.load` notices a file that is cut off. It does not notice a changed bit. A weight that was 1
@@ -491,10 +491,10 @@ print("saving after every", numbers, "steps")
 # %% tags=["nbval-ignore-output"]
 saving = median(worker["saving"] for worker in workers)
 
-def by_formula(period):
+def predict_cost(period):
     return saving / period + period / (2 * failure_seconds)
 
-def by_daly(period):
+def predict_cost_daly(period):
     return how_often.cost(period, saving, failure_seconds)
 
 lowest = how_often.best_of([w["period"] for w in workers], [w["cost"] for w in workers])
@@ -502,15 +502,15 @@ print(f"a saving took {1e3 * saving:.1f} ms")
 Table(["steps between savings", "period", "steps taken again", "cost, measured", "formula above",
        "Daly's"],
       [[str(number), f"{1e3 * worker['period']:.0f} ms", str(worker["lost"]),
-        *(f"{cost:.0%}" for cost in (worker["cost"], by_formula(worker["period"]),
-                                     by_daly(worker["period"])))]
+        *(f"{cost:.0%}" for cost in (worker["cost"], predict_cost(worker["period"]),
+                                     predict_cost_daly(worker["period"])))]
        for number, worker in zip(numbers, workers)])
 
 # %% tags=["cover", "nbval-ignore-output"]
 plot_against([round(1e3 * worker["period"], 1) for worker in workers],
              {"cost": [100 * worker["cost"] for worker in workers]},
              "from saving to saving (ms)", "cost (% of the time)",
-             predicted={"cost": lambda period: 100 * by_daly(period / 1e3)}, logarithmic=True,
+             predicted={"cost": lambda period: 100 * predict_cost_daly(period / 1e3)}, logarithmic=True,
              title="How often to save, if a failure comes every 120 ms")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]

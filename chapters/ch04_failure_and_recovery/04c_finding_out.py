@@ -98,7 +98,7 @@ hang_guess.compare(timeout, min(value["after"] for value in found["stopped"] if 
 # %% tags=["nbval-ignore-output"]
 machines = Machines.here(2)
 
-def until_silent(finding, place, data, timeout):
+def train_until_timeout(finding, place, data, timeout):
     group, _ = finding.meet(place, timeout)
     training = finding.Training(data, group=group)
     try:
@@ -111,7 +111,7 @@ def until_silent(finding, place, data, timeout):
 
 switched_off = []
 if machines:
-    run = launch(until_silent, finding, folder, digits, timeout, world_size=4, replacements=0,
+    run = launch(train_until_timeout, finding, folder, digits, timeout, world_size=4, replacements=0,
                  device="cpu", machines=machines.kill(1, at_block="step", nth=20))
     switched_off = [seconds for seconds in run.values if seconds is not None]
     print(f"{len(run.lost)} of {run.world_size} ranks are gone; the others knew after",
@@ -294,11 +294,11 @@ def train_on(finding, data, fault, steps):
     weights = parameters_to_vector(training.model.parameters()).detach()
     return training.losses, weights, {step: ranks for step, ranks in differing.items() if ranks}
 
-def disturbed(what):
+def train_with_fault(what):
     return launch(train_on, finding, digits, finding.Fault(what, guilty, 12), 60,
                   world_size=world_size, device="cpu").values
 
-quiet, wrong = disturbed("nothing"), disturbed("wrong weights")
+quiet, wrong = train_with_fault("nothing"), train_with_fault("wrong weights")
 
 # %% tags=["nbval-ignore-output"]
 def curve(values):
@@ -355,7 +355,7 @@ print(f"found after step {first}, on all ranks: {wrong[0][2][first]}; undisturbe
 # gradients in the wrong order, from step 13 on.
 
 # %%
-garbage = disturbed("wrong gradients")
+garbage = train_with_fault("wrong gradients")
 print("replicas that differ, in 60 steps:", garbage[0][2])
 
 # %% tags=["nbval-ignore-output"]
@@ -415,17 +415,17 @@ check("{{wrong_by_recomputing}}")
 def train_and_check(finding, data, fault):
     return finding.train_and_check(data, fault)
 
-def found_in(what):
+def find_fault(what):
     return launch(train_and_check, finding, digits, finding.Fault(what, guilty, 12),
                   world_size=world_size, device="cpu").values[0]
 
-at_once = {what: found_in(what) for what in ("wrong gradients", "wrong weights", "nothing")}
+at_once = {what: find_fault(what) for what in ("wrong gradients", "wrong weights", "nothing")}
 for what, value in at_once.items():
     told = value and f"rank {value['ranks'][0]} {value['what']}, in step {12 + value['steps']}"
     print(f"{what}: {told or 'nothing found'}")
 
 # %% tags=["nbval-ignore-output"]
-slow = found_in("slow")
+slow = find_fault("slow")
 print(f"slow: rank {slow['ranks'][0]} {slow['what']}, found after {slow['steps']} steps")
 
 # %% [markdown]

@@ -58,7 +58,7 @@ keeping = lab("keep_training")
 digits = lab("gradient_accumulation").digits()
 folder = Path(tempfile.mkdtemp(prefix="keeping-"))
 
-def until_it_fails(keeping, data, guilty, die_at):
+def train_until_failure(keeping, data, guilty, die_at):
     training = keeping.Training(data)
     rank, n = dist.get_rank(), dist.get_world_size()
     try:
@@ -73,7 +73,7 @@ def until_it_fails(keeping, data, guilty, die_at):
         return training.steps, str(error).split("] ", 1)[-1].split(". ")[0]
 
 # %% tags=["nbval-ignore-output"]
-run = launch(until_it_fails, keeping, digits, guilty, die_at, world_size=world_size, device="cpu",
+run = launch(train_until_failure, keeping, digits, guilty, die_at, world_size=world_size, device="cpu",
              replacements=0)
 Table(["rank", "steps taken", "its all-reduce said"],
       [[str(rank), *map(str, value or ("–", "this rank is dead"))]

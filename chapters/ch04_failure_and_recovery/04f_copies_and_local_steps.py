@@ -59,7 +59,7 @@ alone = keeping.one_process(digits, steps)
 
 def lose_moments(memory, data, steps, forget_at):
     rank, n = dist.get_rank(), dist.get_world_size()
-    training = memory.Sharded(rank, n, data)
+    training = memory.ShardedTraining(rank, n, data)
     while training.steps < steps:
         if (rank, training.steps) == (2, forget_at):
             training.optimizer.state.clear()
@@ -100,7 +100,7 @@ copy_guess = predict("Sent for the copies in one step (gradients: 1.5, weights: 
 # %%
 def one_step(memory, data):
     rank, n = dist.get_rank(), dist.get_world_size()
-    training, copies = memory.Sharded(rank, n, data), memory.Copies(rank, n, 2)
+    training, copies = memory.ShardedTraining(rank, n, data), memory.Copies(rank, n, 2)
     memory.take_step(training, copies)
     with measure("gradients"):
         dist.all_reduce(training.compute(rank, n))
@@ -163,7 +163,7 @@ check("{{newest_common}}")
 def train(memory, place, data, steps, die_at):
     rank, n = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     crew = memory.Crew(memory.FolderStore(f"{place}/store"), n, memory.PATIENCE)
-    training = memory.Sharded(rank, n, data, compute_seconds=0.003)
+    training = memory.ShardedTraining(rank, n, data, compute_seconds=0.003)
     copies = memory.Copies(rank, n, n // 2)
     is_new = not dist.is_initialized()
 

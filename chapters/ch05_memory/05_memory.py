@@ -221,7 +221,7 @@ check("{{bytes_by_kind}}", bytes_by_kind)
 # own keep after one step, for a matrix of 256 × 256 in float32. (Small counters are left out.)
 
 # %%
-def kept_for_each(make_optimizer, size=256):
+def count_state_bytes(make_optimizer, size=256):
     weight = nn.Parameter(torch.ones(size, size))
     weight.grad = torch.ones(size, size)
     optimizer = make_optimizer([weight])
@@ -238,7 +238,7 @@ optimizers = {
     "Adafactor": partial(torch.optim.Adafactor, lr=0.1),
 }
 Table(["optimizer", "state for each parameter"],
-      [[name, f"{kept_for_each(make):.2f} bytes"] for name, make in optimizers.items()])
+      [[name, f"{count_state_bytes(make):.2f} bytes"] for name, make in optimizers.items()])
 
 # %% [markdown]
 # Momentum is one number for each parameter, and Adam keeps two. `amsgrad` also keeps the largest

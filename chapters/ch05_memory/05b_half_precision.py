@@ -94,7 +94,7 @@ bytes_for_each = predict("Mixed precision, Adam: bytes of model states for each 
 # Let us make real tensors of each kind, for the model of part 05, and count them.
 
 # %%
-stacks = {name: half_precision.made_of(name, parameters) for name in half_precision.CONVENTIONS}
+stacks = {name: half_precision.count_tensor_bytes(name, parameters) for name in half_precision.CONVENTIONS}
 plot_stacks(stacks, title=f"Model states of {parameters:,} parameters, with Adam")
 
 # %% [markdown]
@@ -115,13 +115,13 @@ plot_stacks(stacks, title=f"Model states of {parameters:,} parameters, with Adam
 def adam_step(weights, rate):
     return torch.optim.Adam(weights, lr=rate).step
 
-def mixed_step(weights, rate):
+def make_mixed_step(weights, rate):
     return memory.MixedPrecision(weights, partial(torch.optim.Adam, lr=rate)).step
 
-moved_by = half_precision.moved_by
-moves = {"float32": moved_by(adam_step, torch.float32),
-         "bfloat16 alone": moved_by(adam_step, torch.bfloat16),
-         "bfloat16, master in float32": moved_by(mixed_step, torch.bfloat16)}
+measure_movement = half_precision.measure_movement
+moves = {"float32": measure_movement(adam_step, torch.float32),
+         "bfloat16 alone": measure_movement(adam_step, torch.bfloat16),
+         "bfloat16, master in float32": measure_movement(make_mixed_step, torch.bfloat16)}
 Table(["Adam on", "ten steps have moved weights by, on average", "weights that have moved"],
       [[name, f"{far:.5f}", f"{share:.0%}"] for name, (far, share) in moves.items()])
 
@@ -318,7 +318,7 @@ for scale in (1.0, 2.0**16, 2.0**40):
 # The states of 70 billion parameters, for which a source gives 840 GB.
 billions = 70
 for name in ("12 bytes", "16 bytes"):
-    each = half_precision.made_of(name, 1)
+    each = half_precision.count_tensor_bytes(name, 1)
     told = ", ".join(f"{kind.replace('_', ' ')} {billions * of} GB" for kind, of in each.items())
     print(f"{name}, together {billions * sum(each.values()):g} GB:\n  {told}")
 

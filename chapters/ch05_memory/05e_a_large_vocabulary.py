@@ -53,7 +53,7 @@ times_logits = predict("Logits, and all tensors of their size, at most", unit="t
 
 # %%
 at_once = {"all at once": large.backward_at_once}
-whole = launch(large.measured, at_once, positions, width, vocabulary, 1, world_size=1, device="cpu")
+whole = launch(large.time_ways, at_once, positions, width, vocabulary, 1, world_size=1, device="cpu")
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
@@ -87,7 +87,7 @@ plot_memory(whole, "all at once", title="The last layer and the loss: forward an
 # %%
 mixed = {"mixed": partial(large.backward_at_once, dtype=torch.bfloat16)}
 few = positions // 8
-run = launch(large.measured, mixed, few, width, vocabulary, 1, world_size=1, device="cpu")
+run = launch(large.time_ways, mixed, few, width, vocabulary, 1, world_size=1, device="cpu")
 peak_mixed = run["mixed"].at_peak[0]
 copy_of_matrix = 2 * width * vocabulary  # the matrix in bfloat16 is kept for the backward, too
 each = (peak_mixed["activations"] + peak_mixed["other"] - copy_of_matrix) / (few * vocabulary)
@@ -185,7 +185,7 @@ for name, way in in_chunks.items():
 
 # %%
 ways = at_once | in_chunks
-run = launch(large.measured, ways, positions, width, vocabulary, world_size=1, device="cpu",
+run = launch(large.time_ways, ways, positions, width, vocabulary, world_size=1, device="cpu",
              timeout=120)
 peaks = {name: run[name].at_peak[0] for name in ways}
 

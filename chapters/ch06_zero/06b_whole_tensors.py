@@ -163,7 +163,7 @@ def train_in_parts(values, gradient_of, make_optimizer, steps):
 
 # %%
 for steps in (0, 1, 2):
-    on_ranks = launch(whole.tried_in_parts, train_in_parts, 5, steps, world_size=2).values[0]
+    on_ranks = launch(whole.try_in_parts, train_in_parts, 5, steps, world_size=2).values[0]
     alone = whole.alone_in_parts(5, 2, steps)
     print(f"after {steps} steps: one process {alone}")
     print(f"              on two ranks {on_ranks}")

@@ -95,7 +95,7 @@ check("{{zero2}}")
 
 # %%
 pictures = lab("unit_pictures")
-films = launch(runs.filmed_step, "stage 2", text, world_size=world_size).values
+films = launch(runs.film_step, "stage 2", text, world_size=world_size).values
 
 def draw_units(frame):
     return pictures.plot_units(films, frame)
@@ -132,7 +132,7 @@ at_most.compare(100 * (rest + max(blocks) + others / n) / model_bytes, 100 * mos
 # %%
 for stage, run in of_stage.items():
     peak = run["step"].peak_bytes[0]["gradients"] / run.values[0]["model"]
-    print(f"{stage}: gradients at most {peak:.2f} models; sent {runs.sent_models(run):.2f} models")
+    print(f"{stage}: gradients at most {peak:.2f} models; sent {runs.count_models_sent(run):.2f} models")
 
 # %% [markdown]
 # Theory counts the last moment before a reduction: the block next to the input and the rest are

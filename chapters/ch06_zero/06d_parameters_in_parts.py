@@ -258,7 +258,7 @@ check("{{zero3}}")
 
 # %% tags=["cover"]
 pictures = lab("unit_pictures")
-films = launch(runs.filmed_step, "stage 3", text, world_size=world_size).values
+films = launch(runs.film_step, "stage 3", text, world_size=world_size).values
 
 def draw_units(frame):
     return pictures.plot_units(films, frame)
@@ -273,11 +273,11 @@ explore(draw_units, frame=[5, *range(1, 5), *range(6, len(films[0].frames) + 1)]
 
 # %%
 run = launch(runs.training, "stage 3", text, layers, world_size=world_size, device="cpu")
-print(f"stage 3 sends {runs.sent_models(run):.2f} models in a step")
+print(f"stage 3 sends {runs.count_models_sent(run):.2f} models in a step")
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
-models.compare(3 * (world_size - 1) / world_size, runs.sent_models(run), kind="communication")
+models.compare(3 * (world_size - 1) / world_size, runs.count_models_sent(run), kind="communication")
 
 # %% [markdown]
 # Half as much again as in stage 2: the all-gather after the step has moved into the forward, and
@@ -320,7 +320,7 @@ print(f"all shards, the rest, and one block: "
 # %%
 tiled = {}
 for ranks, tiles in ((2, 1), (4, 1), (4, 8)):
-    one = tiled[ranks, tiles] = launch(runs.tiled_step, tiles, world_size=ranks)
+    one = tiled[ranks, tiles] = launch(runs.measure_tiled_step, tiles, world_size=ranks)
     at_most = one["step"].peak_bytes[0]["parameters"] / one.values[0]["model"]
     print(f"{ranks} ranks, tiles: {tiles}; parameters at most {at_most:.2f} models; "
           f"loss {one.values[0]['loss']:.4f}")
@@ -401,7 +401,7 @@ check("{{sharded_linear}}", ShardedLinear)
 
 # %% jupyter={"source_hidden": true}
 # Figures for the statements below.
-def at_most_in(ranks, tiles):
+def peak_parameters(ranks, tiles):
     one = tiled[ranks, tiles]
     return one["step"].peak_bytes[0]["parameters"] / one.values[0]["model"]
 
@@ -410,16 +410,16 @@ states_8, states_4 = (sum(runs.states_in(one["after the backward"].peak_bytes[0]
                       for one in (on_8, run))
 model, loss = run.values[0]["model"], tiled[4, 8].values[0]["loss"]
 same = abs(loss / tiled[4, 1].values[0]["loss"] - 1) < 1e-4
-tiles_help = at_most_in(4, 8) - 1 / 4 < 0.5 and same  # beside the shards
+tiles_help = peak_parameters(4, 8) - 1 / 4 < 0.5 and same  # beside the shards
 
 # %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
 put_to_the_test(f"""
 - [C150] A layer that is too large for one GPU defeats even ZeRO-3, and takes tensor parallelism |
   book chapter, “What’s Next?” | {"depends" if tiles_help else "right"} | two linear layers that are
-  one unit: a rank has {at_most_in(2, 1):.2f} models of parameters at most on 2 ranks, and
-  {at_most_in(4, 1):.2f} on 4: 1 is the gathered unit, on any number of ranks. In 8 tiles, one after
-  another, it has {at_most_in(4, 8):.2f} on 4 ranks, and the same loss of {loss:.4f} (section 4,
+  one unit: a rank has {peak_parameters(2, 1):.2f} models of parameters at most on 2 ranks, and
+  {peak_parameters(4, 1):.2f} on 4: 1 is the gathered unit, on any number of ranks. In 8 tiles, one after
+  another, it has {peak_parameters(4, 8):.2f} on 4 ranks, and the same loss of {loss:.4f} (section 4,
   runs) | measured: nothing in the bytes; small tiles are expected to use a GPU less well
 - [C136] With ZeRO-3, the peak of the parameters is one layer | blog, “DeepSpeed Zero” |
   {"imprecise" if most > 1.1 * max(blocks) else "right"} | {most:,} bytes at most: all shards, the

@@ -89,7 +89,7 @@ check("{{models_sent}}", models_sent)
 # %%
 runs = {stage: launch(costs.accumulate, stage, counts, text, world_size=world_size, device="cpu")
         for stage in costs.STAGES}
-models = {stage: [costs.sent(run, f"in {m}") for m in counts] for stage, run in runs.items()}
+models = {stage: [costs.count_models_sent(run, f"in {m}") for m in counts] for stage, run in runs.items()}
 Table(["micro-batches", *counts],
       [[stage, *(f"{sent:.2f}" for sent in row)] for stage, row in models.items()],
       note="models sent by a rank in one step")
@@ -208,7 +208,7 @@ Table(["layers in a unit", *sizes],
 # returns at once. What it returns is again a function: it waits until that job is done.
 
 # %% tags=["nbval-ignore-output"]
-begin, started = prefetch.in_line(), time.perf_counter()
+begin, started = prefetch.make_job_queue(), time.perf_counter()
 wait_for_a = begin(lambda: time.sleep(0.2))  # a message that takes 200 ms
 wait_for_b = begin(lambda: time.sleep(0.2))
 time.sleep(0.3)  # meanwhile, 300 ms of computing
@@ -389,10 +389,10 @@ Table(["layers in a unit", *(f"{depth} ahead" for depth in (0, 1, 2))],
 # all-gather?
 
 # %%
-both = {name: launch(costs.with_recomputation, name != "stage 3", text, world_size=world_size,
+both = {name: launch(costs.measure_recomputation, name != "stage 3", text, world_size=world_size,
                      device="cpu") for name in ("stage 3", "blocks recomputed")}
 for name, run in both.items():
-    print(f"{name}: {costs.sent(run, 'step'):.2f} models sent")
+    print(f"{name}: {costs.count_models_sent(run, 'step'):.2f} models sent")
 
 
 

@@ -80,7 +80,7 @@ torch.manual_seed(0)
 layer, x = nn.Linear(6, 8, bias=False).double(), torch.randn(3, 6).double()
 
 Table(["cut by", "part of A, rank 0", "part of layer.weight, rank 0", "Y is", "equals layer(x)"],
-      measured.in_parts(layer, x, n), note="Equal but for rounding.")
+      measured.tabulate_parts(layer, x, n), note="Equal but for rounding.")
 
 # %% [markdown]
 # ### Exercise {{cut}}

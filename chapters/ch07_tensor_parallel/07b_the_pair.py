@@ -134,7 +134,7 @@ def split_mlp(x, a, b):
 # %%
 symptoms = lab("tensor_symptoms")
 for k in (1, 2, 4):
-    errors = launch(symptoms.of_mlp, split_mlp, world_size=k).values
+    errors = launch(symptoms.check_mlp, split_mlp, world_size=k).values
     print(f"{k} rank{'s' * (k > 1)}: Y is off by {max(errors):.0%}")
 
 # %%
@@ -146,7 +146,7 @@ check("{{split_mlp}}", split_mlp)
 # not? Here each rank takes the GELU of its own summand of $XA$, and the sum comes later:
 
 # %%
-late = {k: launch(measured.summed_too_late, tokens, width, world_size=k, device="cpu").values[0]
+late = {k: launch(measured.measure_late_sum, tokens, width, world_size=k, device="cpu").values[0]
         for k in (1, 2, 4, 8)}
 Table(["ranks", *map(str, late)],
       [["error, as a share of Y", *(f"{error:.0%}" for error in late.values())]],
@@ -180,7 +180,7 @@ def row_layer(x, weight, bias):
 
 # %%
 Table(["on 4 ranks", "output", "gradient of bias"],
-      symptoms.rows_of(launch(symptoms.of_row_layer, row_layer, world_size=4)))
+      symptoms.rows_of(launch(symptoms.check_row_layer, row_layer, world_size=4)))
 
 # %%
 check("{{row_layer}}", row_layer)
@@ -215,7 +215,7 @@ def residual_mlp(x, norm, up, down, bias):
 
 # %%
 Table(["on 4 ranks", "output", "gradient of norm.weight", "gradient of up"],
-      symptoms.rows_of(launch(symptoms.of_residual_mlp, residual_mlp, world_size=4)))
+      symptoms.rows_of(launch(symptoms.check_residual_mlp, residual_mlp, world_size=4)))
 
 # %%
 check("{{residual_mlp}}", residual_mlp)
@@ -255,7 +255,7 @@ class SumOfExperts(torch.autograd.Function):
 
 # %%
 Table(["on 4 ranks", "output", "gradient of its matrix"],
-      symptoms.rows_of(launch(symptoms.of_experts, SumOfExperts, world_size=4)))
+      symptoms.rows_of(launch(symptoms.check_experts, SumOfExperts, world_size=4)))
 
 # %%
 check("{{sum_of_experts}}", SumOfExperts)

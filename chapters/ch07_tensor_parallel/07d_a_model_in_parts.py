@@ -87,7 +87,7 @@ def dropped_mlp(hidden, weight, p, randomness):
 # $p = 0.5$, these are about half of the positions of `hidden`. In `y`, they must be all.
 
 # %% tags=["nbval-ignore-output"]
-alike = launch(parts.kept_alike, dropped_mlp, world_size=2).values[0]
+alike = launch(parts.compare_dropout, dropped_mlp, world_size=2).values[0]
 print("ranks 0 and 1 do the same:", *(f"{share} of {name}" for name, share in alike.items()))
 
 # %%
@@ -105,7 +105,7 @@ for way, gap in off.items():
     print(f"{way}: gradients are {'right' if gap < 1e-12 else 'wrong'}")
 
 # %% [markdown]
-# The lab's `recomputed` notes the state of the rank's own stream before the forward, and goes back
+# The lab's `recompute_with_streams` notes the state of the rank's own stream before the forward, and goes back
 # to it for the second one. Megatron-LM has a `checkpoint` of its own for the same reason
 # ([random.py](https://github.com/NVIDIA/Megatron-LM/blob/cf547dea839f709ec2f147da0679d663da3c20da/megatron/core/tensor_parallel/random.py)).
 
@@ -215,7 +215,7 @@ Table(["", "the same loss on all ranks", "weights of one process, but for roundi
 again = predict("What a step with recomputation sends", unit="plain steps")
 
 # %%
-step = {what: launch(parts.composed, what, text, world_size=2, device="cpu")
+step = {what: launch(parts.check_combination, what, text, world_size=2, device="cpu")
         for what in parts.COMPOSED}
 plain = step["plain"]["step"].sent_bytes[0]
 

@@ -140,7 +140,7 @@ sizes = {"width": width // heads * heads, "heads": heads}
 context = 64 // n * n
 
 # %%
-checked = {way: launch(measured.as_one_process, way, text, sizes | {"context": context},
+checked = {way: launch(measured.compare_one_process, way, text, sizes | {"context": context},
                        world_size=n).values[0] for way in sequence.WAYS}
 Table(["way", "gradients of one process", "norm of all gradients"],
       [[way, str(of["gradients"]), str(of["norm"])] for way, of in checked.items()])
@@ -184,7 +184,7 @@ more.compare(theory=25 if n > 1 else 0, measured=100 * (again / once - 1) if n >
              kind="communication")
 
 # %% tags=["cover"]
-formula = measured.kept_by_formula(context, sizes["width"], heads, n)
+formula = measured.compute_activation_bytes(context, sizes["width"], heads, n)
 kept = {way: run["kept"].at_peak[0]["activations"]
         for way, run in ({"one process": one} | ways).items()}
 

@@ -172,12 +172,12 @@ per_token = predict("Bytes that one of 2 ranks sends for the next token", unit="
 
 # %% tags=["nbval-ignore-output"]
 SIZES, beginning, tokens = {"width": width, "heads": 8, "kv_heads": 4}, "def ", 44
-state, alone = launch(decoding.by_one_process, text, train_steps, SIZES, beginning, tokens,
+state, alone = launch(decoding.train_and_continue, text, train_steps, SIZES, beginning, tokens,
                       world_size=1).values[0]
 print(alone)
 
 # %%
-decoded = {k: launch(decoding.in_parts, state, SIZES, beginning, tokens, world_size=k,
+decoded = {k: launch(decoding.measure_decode, state, SIZES, beginning, tokens, world_size=k,
                      device="cpu") for k in (1, 2, 4)}
 for k, run in decoded.items():
     same = {said for said, *_ in run.values} == {alone}

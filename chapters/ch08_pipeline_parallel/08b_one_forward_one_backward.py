@@ -104,7 +104,7 @@ most = predict(f"Of 16 micro-batches on {p} stages, under 1F1B rank 0 keeps at m
 check("{{one_f_one_b}}")
 
 # %%
-kept = measured.kept_by(["GPipe", "1F1B"], p, 16)
+kept = measured.count_kept(["GPipe", "1F1B"], p, 16)
 print(kept)
 
 # %% jupyter={"source_hidden": true}
@@ -173,8 +173,8 @@ plot_bars([f"rank {rank}" for rank in range(p)], found, "activations at most (kB
 
 # %%
 dropout = lab("dropout_recomputed")
-kinds = {"with the state": dropout.RecomputingStage, "without": dropout.WithoutState}
-far = {(way, rate): dropout.beside_stage(kind, rate)
+kinds = {"with the state": dropout.RecomputingStage, "without": dropout.NoStateStage}
+far = {(way, rate): dropout.measure_deviation(kind, rate)
        for way, kind in kinds.items() for rate in (0.0, 0.5)}
 Table(["generator", "dropout", "outputs differ by", "gradients differ by"],
       [[way, str(rate), *(f"{share:.0%}" for share in shares)]
@@ -275,11 +275,11 @@ except ValueError as error:
 
 # %%
 def draw(schedule, **chosen):
-    return plot_schedule({schedule: pipelines.simulated(schedule, **chosen)}, most_inches=2.8)
+    return plot_schedule({schedule: pipelines.simulate_schedule(schedule, **chosen)}, most_inches=2.8)
 
 def run(schedule, **chosen):
     return plot_schedule(dict(zip((schedule, "on real ranks"),
-                                  pipelines.on_ranks(schedule, **chosen))))
+                                  pipelines.run_on_ranks(schedule, **chosen))))
 
 explore(draw, run, no_effect=pipelines.no_effect, **pipelines.CHOICES)
 

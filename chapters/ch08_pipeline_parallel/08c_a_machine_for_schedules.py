@@ -131,14 +131,14 @@ check("{{pipeline}}")
 
 # %%
 Table(["schedule", "micro-batches", "gradients equal, but for rounding", "loss"],
-      measured.compared(["naive", "GPipe", "1F1B"], [1, 3, 8], p))
+      measured.tabulate_comparison(["naive", "GPipe", "1F1B"], [1, 3, 8], p))
 
 # %% [markdown]
 # And a whole training, with the same batches, on one rank and on $p$ ranks:
 
 # %%
 sizes = {"width": width, "layers": max(4, p)}
-losses = {k: launch(measured.trained, text, sizes, steps, world_size=k).values[-1] for k in (1, p)}
+losses = {k: launch(measured.train_pipeline, text, sizes, steps, world_size=k).values[-1] for k in (1, p)}
 Table(["ranks", "loss at first", f"after {steps} steps"],
       [[str(k), *(f"{loss:.3f}" for loss in of)] for k, of in losses.items()])
 
@@ -261,7 +261,7 @@ def exchange(outgoing, incoming, rank, peer):
     return incoming
 
 crossing_lab = lab("messages_that_cross")
-crossing_lab.show(crossing_lab.tried(exchange))
+crossing_lab.show(crossing_lab.try_exchange(exchange))
 
 # %% [markdown]
 # One way out seems easy: begin to send, receive meanwhile, and wait for the send at the end. It
@@ -280,8 +280,8 @@ def send_in_background(outgoing, incoming, rank, peer):
     request.wait()
 
 Table(["way", "on Gloo", "where messages of a pair take turns (emulated)"],
-      [["send in the background", *(crossing_lab.told(
-          crossing_lab.tried(send_in_background, in_turn)) for in_turn in (False, True))]])
+      [["send in the background", *(crossing_lab.describe_result(
+          crossing_lab.try_exchange(send_in_background, in_turn)) for in_turn in (False, True))]])
 
 # %% [markdown]
 # What works on both? A **batch** of messages runs as one. `dist.P2POp(dist.isend, tensor, peer)`

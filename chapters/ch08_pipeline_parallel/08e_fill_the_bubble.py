@@ -74,7 +74,7 @@ less = predict(f"Idle share, interleaved with 2 chunks, {p} ranks, {m} micro-bat
 
 # %% tags=["nbval-ignore-output"]
 pace = {"F": 0.030, "B": 0.060, "I": 0.030, "W": 0.030}
-runs = {name: placed_pipelines.emulated(name, p, m, pace) for name in ("1F1B", "interleaved")}
+runs = {name: placed_pipelines.emulate_schedule(name, p, m, pace) for name in ("1F1B", "interleaved")}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
@@ -196,7 +196,7 @@ check("{{my_schedule}}", my_schedule)
 
 # %%
 Table(["schedule", "a step takes", "idle", "kept", f"fits into {p}"],
-      zero_bubbles.ranking(my_schedule, p, m, most=p))
+      zero_bubbles.tabulate_ranking(my_schedule, p, m, most=p))
 
 # %% [markdown]
 # The last rank cannot begin before its first micro-batch has passed all ranks before it. That takes

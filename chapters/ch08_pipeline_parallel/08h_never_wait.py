@@ -139,7 +139,7 @@ rates = [0.1, 0.3]
 found = late_gradients.all_trainings(p, text, 50, rates, seeds, p)
 
 # %% tags=["cover", "nbval-ignore-output"]
-panels = {f"learning rate {lr:g}": late_gradients.over_microbatches(found, lr) for lr in rates}
+panels = {f"learning rate {lr:g}": late_gradients.average_losses(found, lr) for lr in rates}
 plot_spreads(panels, "micro-batches", "loss", title=f"SGD, {p} stages, {seeds} seeds")
 
 # %% tags=["nbval-ignore-output"]
@@ -155,7 +155,7 @@ pairs = {"each": ("each, late", "each, on time"),
          f"every {p}": (f"every {p}, late", f"every {p}, on time")}
 for name, (slow, quick) in pairs.items():
     for lr in rates:
-        told = late_gradients.compared(found, slow, quick, lr)
+        told = late_gradients.compare_losses(found, slow, quick, lr)
         print(f"update for {name}, rate {lr:g}: late is {told}")
     print("  being late:", late_gradients.verdict(found, slow, quick, rates))
 

@@ -73,7 +73,7 @@ idle.compare(100 * (p - 1) / (16 + p - 1), 100 * sixteen.idle_share, wire="simul
 
 # %%
 tried = lab("slices_measured")
-found = {"causal": tried.in_two_slices(True), "both ways": tried.in_two_slices(False)}
+found = {"causal": tried.compare_two_slices(True), "both ways": tried.compare_two_slices(False)}
 Table(["attention", "first slice as at once", "second slice as at once"],
       [[name, *map(str, same)] for name, same in found.items()])
 
@@ -181,7 +181,7 @@ check("{{sliced_stage}}")
 
 # %%
 text = lab("language_model").standard_library(100_000)
-rows = tried.beside_at_once(text, (1, 3, 8))
+rows = tried.compare_slices(text, (1, 3, 8))
 Table(["slices", "loss", "loss as at once", "squared gradients of both stages as at once"], rows)
 
 # %% [markdown]

@@ -276,21 +276,21 @@ print("DeviceMesh has the same coordinates and groups on all ranks:", same)
 def wrong_size(make):
     make({"dp": 2, "tp": 3})
 
-def by_pytorch(sizes):
+def make_device_mesh(sizes):
     from torch.distributed.device_mesh import init_device_mesh
 
     init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
 
-def told(error):
+def shorten_error(error):
     """What an error says, without the lines that tell where."""
     return " ".join(str(error).split(" at ")[0].split())
 
 refused = {}
-for name, make in {"ours": meshes.Mesh, "DeviceMesh": by_pytorch}.items():
+for name, make in {"ours": meshes.Mesh, "DeviceMesh": make_device_mesh}.items():
     try:
         launch(wrong_size, make, world_size=4, device="cpu")
     except RankError as error:
-        refused[name] = told(error)
+        refused[name] = shorten_error(error)
 print("refused by:", ", ".join(refused))
 
 # %% tags=["nbval-ignore-output"]

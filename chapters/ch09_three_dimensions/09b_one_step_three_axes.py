@@ -221,7 +221,7 @@ combinations = {"dp × tp": (2, 1, 2), "dp × pp": (2, 2, 1), "pp × tp": (1, 2,
 worst = {}
 for name, lengths in combinations.items():
     on = dict(zip(("dp", "pp", "tp"), lengths))
-    found = launch(three_dimensions.beside_one_process, on, text, device="cpu",
+    found = launch(three_dimensions.compare_with_one_process, on, text, device="cpu",
                    world_size=lengths[0] * lengths[1] * lengths[2]).values
     worst[name] = max(gap for _, _, gap in found)
     print(f"{name}: equal to one process to 1e-12: {worst[name] < 1e-12}")
@@ -344,13 +344,13 @@ check("{{reduce_hybrid}}")
 sharded = lab("sharded_dimensions")
 for name, on in {"ZeRO 3 × TP": {"dp": 2, "tp": 2},
                  "HSDP, stage 1": {"replicate": 2, "shard": 2}}.items():
-    gap = max(launch(sharded.beside_one_process, on, text, world_size=4, device="cpu").values)
+    gap = max(launch(sharded.compare_with_one_process, on, text, world_size=4, device="cpu").values)
     print(f"{name}: equal to one process to 1e-12: {gap < 1e-12}")
 
 # %% [markdown]
 # ## 7 · The real engines
 #
-# PyTorch composes three engines on one `DeviceMesh`. `Composed` in
+# PyTorch composes three engines on one `DeviceMesh`. `TorchThreeDimensions` in
 # [labs/three_engines.py](../labs/three_engines.py) calls `parallelize_module` with `mesh["tp"]`,
 # `fully_shard` with `mesh["dp"]`, which is ZeRO 3, and `PipelineStage` with the group of
 # `mesh["pp"]`. [torchtitan](https://github.com/pytorch/torchtitan) trains Llama 3 with the same
@@ -360,7 +360,7 @@ for name, on in {"ZeRO 3 × TP": {"dp": 2, "tp": 2},
 three_engines = lab("three_engines")
 losses = {}
 for whose in ("by hand", "PyTorch's"):
-    found = launch(three_engines.beside_one_process, whose, sizes, text, world_size=world_size,
+    found = launch(three_engines.compare_with_one_process, whose, sizes, text, world_size=world_size,
                    device="cpu").values
     losses[whose] = [f"{loss:.6f}" for loss in found[0][0]]
     gap = max(gap for _, _, gap in found)

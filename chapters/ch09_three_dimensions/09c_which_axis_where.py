@@ -186,14 +186,14 @@ def leaves_machine(run):
     """What the ranks 0 to 3 have sent to the ranks 4 to 7, whatever carried it."""
     return sum(sent for row in run["step"].traffic()[:4] for sent in row[4:])
 
-def by_formula(on):
+def predict_crossing_bytes(on):
     """From the first axis: each of the four ranks sends to its partner on the other machine."""
     return theory[next(iter(on))] / 2
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
 measured_leaving = {order: leaves_machine(run) for order, run in runs.items()}
-formula_leaving = {order: by_formula(on) for order, on in orders.items()}
+formula_leaving = {order: predict_crossing_bytes(on) for order, on in orders.items()}
 worse.compare(max(formula_leaving.values()) / min(formula_leaving.values()),
               max(measured_leaving.values()) / min(measured_leaving.values()),
               kind="communication")
@@ -379,14 +379,14 @@ Table(["", "parameters"],
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # PyTorch's profiler beside steps with dp across machines, on cards of this rate and of a tenth.
-def profiled(three_dimensions, quiet, on, text, width, context, samples):
+def profile_step(three_dimensions, quiet, on, text, width, context, samples):
     """Of the shorter of two steps: its seconds on this rank, and of what is in it, by name."""
     model = three_dimensions.whole_model(width=width, context=context, layers=blocks, tied=False)
     mesh, found = three_dimensions.Mesh(on, three_dimensions.JOINT), []
     engine = three_dimensions.ThreeDimensions(model, mesh, 4, three_dimensions.adam)
     batch = three_dimensions.draw_batch(text, samples, 0, context)
     engine.step(*batch)  # opens connections
-    engine.watched(torch.profiler.record_function)
+    engine.set_watch(torch.profiler.record_function)
     for _ in range(2):
         dist.barrier()
         with quiet(), torch.profiler.profile() as seen, torch.profiler.record_function("step"):
@@ -395,9 +395,9 @@ def profiled(three_dimensions, quiet, on, text, width, context, samples):
     return min(found, key=lambda seconds: seconds["step"])
 
 rates = [card_megabytes_per_second * 1e6, card_megabytes_per_second * 1e5]
-quiet = lab("collectives_measured").nothing_printed
+quiet = lab("collectives_measured").suppress_output
 fast, slow = (
-    launch(profiled, three_dimensions, quiet, orders["dp pp tp"], text, width, context, samples,
+    launch(profile_step, three_dimensions, quiet, orders["dp pp tp"], text, width, context, samples,
            world_size=8, machines=Machines.here(2, bytes_per_second=rate), device="cpu").values[0]
     for rate in rates)
 

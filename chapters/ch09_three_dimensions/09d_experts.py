@@ -162,13 +162,13 @@ for k in (1, 2):
 # %%
 text = experts.standard_library()
 
-def trained(model=None, **how):
+def train_experts(model=None, **how):
     """A model, its losses in training, and the loads of its first layer: (steps, experts)."""
-    model = model or experts.with_experts(n_experts)
+    model = model or experts.make_expert_transformer(n_experts)
     losses, loads = experts.train(model, text, steps, **how)
     return model, losses, loads[:, 0]
 
-alone = trained()
+alone = train_experts()
 
 # %% [markdown]
 # If the router chose evenly, each of the eight experts would get 12.5 % of the letters.
@@ -245,8 +245,8 @@ check("{{moved_bias}}")
 # Now all three trainings, with the same weights at the start and the same batches:
 
 # %% tags=["cover", "nbval-ignore-output"]
-trainings = {"no balancing": alone, "balancing loss": trained(weight=0.1),
-             "router's bias": trained(rate=0.01)}
+trainings = {"no balancing": alone, "balancing loss": train_experts(weight=0.1),
+             "router's bias": train_experts(rate=0.01)}
 lab("expert_loads").plot_loads(
     {name: loads for name, (*_, loads) in trainings.items()},
     title=f"Load of the {n_experts} experts of the first layer",
@@ -346,15 +346,15 @@ dropped = predict("Share of the choices that are dropped, with capacity factor 1
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # What is dropped with a capacity; your prediction, theory, and what was measured.
-def with_capacity(capacity, **how):
+def train_with_capacity(capacity, **how):
     """In the last 20 steps: which share of the choices is dropped (%), the loss, and the loads."""
-    model = experts.with_experts(n_experts, capacity=capacity)
+    model = experts.make_expert_transformer(n_experts, capacity=capacity)
     layer, lost = experts.expert_layers(model)[0], []
     layer.register_forward_hook(lambda layer, *_: lost.append(1 - layer.fits.float().mean()))
-    _, losses, loads = trained(model, **how)
+    _, losses, loads = train_experts(model, **how)
     return 100 * sum(lost[-20:]).item() / 20, sum(losses[-20:]) / 20, loads[-20:]
 
-rows = {(name, factor): with_capacity(factor, weight=weight) for factor in (1.0, 2.0)
+rows = {(name, factor): train_with_capacity(factor, weight=weight) for factor in (1.0, 2.0)
         for name, weight in (("no balancing", 0.0), ("balancing loss", 0.1))}
 # An expert that is chosen more often than its share keeps just that share.
 of_step = rows["no balancing", 1.0][2].double()
@@ -393,10 +393,10 @@ Table(["balance", "capacity factor", "dropped, first layer", "loss, mean of the 
 # %% tags=["nbval-ignore-output"]
 def small(**options):
     """Parameters of a model, those that a token meets, and the loss in the last 20 steps."""
-    model = experts.with_experts(n_experts, **options)
+    model = experts.make_expert_transformer(n_experts, **options)
     whole = sum(p.numel() for p in model.parameters())
     idle = sum(p.numel() for layer in experts.expert_layers(model) for p in layer.mlps.parameters())
-    _, losses, _ = trained(model, weight=0.01)
+    _, losses, _ = train_experts(model, weight=0.01)
     used = whole - idle * (n_experts - options.get("k", 1)) // n_experts
     return whole, used, sum(losses[-20:]) / 20
 

@@ -108,7 +108,7 @@ check("{{by_expert}}")
 # right. But in the backward, this happens:
 
 # %%
-def skipping(experts, rows, counts):
+def skip_idle_experts(experts, rows, counts):
     if len(rows) == 0:
         return rows.new_zeros(rows.shape)  # there is nothing to compute
     return experts(rows, counts)
@@ -121,7 +121,7 @@ def train_with(expert_training, through_my_experts):
 
 expert_training = lab("expert_training")
 try:
-    launch(train_with, expert_training, skipping, world_size=2, device="cpu", timeout=3)
+    launch(train_with, expert_training, skip_idle_experts, world_size=2, device="cpu", timeout=3)
 except HangError as error:
     print(error)
 
@@ -249,7 +249,7 @@ trainings = {
     "edp 2 × ep 4, 8 experts, 2 for each token": ({"edp": 2, "ep": 4}, {"n": 8, "k": 2}),
 }
 for name, (sizes, model) in trainings.items():
-    gaps = launch(expert_training.beside_one_process, sizes, model, text, device="cpu",
+    gaps = launch(expert_training.compare_with_one_process, sizes, model, text, device="cpu",
                   world_size=sizes["edp"] * sizes["ep"]).values
     print(f"{name}: equal to one process to 1e-12: {max(gap for *_, gap in gaps) < 1e-12}")
 

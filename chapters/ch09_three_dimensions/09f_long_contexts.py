@@ -206,7 +206,7 @@ def pairs(layout, context=256, n=ranks):
     places = layout(context, n)
     return [int((mine + 1).sum()) for mine in places]
 
-in_a_row = pairs(long_contexts.in_a_row)
+in_a_row = pairs(long_contexts.contiguous_places)
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory for a long text, and the pairs of 256 places counted.
@@ -276,8 +276,8 @@ check("{{swap_keys_and_values}}")
 # %%
 text = long_contexts.standard_library(100_000)
 for way in long_contexts.WAYS:
-    for layout in (long_contexts.in_a_row, long_contexts.zigzag):
-        found = launch(long_contexts.beside_one_process, way, layout, text, world_size=ranks,
+    for layout in (long_contexts.contiguous_places, long_contexts.zigzag):
+        found = launch(long_contexts.compare_with_one_process, way, layout, text, world_size=ranks,
                        device="cpu").values
         is_equal = max(gap for *_, gap in found) < 1e-12
         print(f"{way}, {layout.__name__}: equal to one process to 1e-12: {is_equal}")
@@ -311,7 +311,7 @@ for way in long_contexts.WAYS:
 # %%
 def largest_context(budget, n, heads, size, way):
     ### BEGIN SOLUTION
-    def needed(context):
+    def count_bytes(context):
         piece = context // n
         if way == "one process":
             return 4 * heads * (context**2 + 3 * context * size)
@@ -322,7 +322,7 @@ def largest_context(budget, n, heads, size, way):
         return 4 * heads * (piece**2 + 3 * piece * size)
 
     context = 0
-    while needed(context + n) <= budget:
+    while count_bytes(context + n) <= budget:
         context += n
     return context
     ### END SOLUTION
@@ -332,15 +332,15 @@ check("{{largest_context}}", largest_context)
 # %% [markdown]
 # Where scores take most of the room, twice as many ranks read a text that is $\sqrt 2$ times as
 # long with all keys or by heads, and twice as long in a ring. Now we measure attention, forward and
-# backward, with 4 heads of 16 features, in longer and longer texts. Our `by_heads` uses PyTorch's
-# fused attention, which stores no scores. Our ring and `with_all_keys` store them.
+# backward, with 4 heads of 16 features, in longer and longer texts. Our `attend_by_heads` uses PyTorch's
+# fused attention, which stores no scores. Our ring and `attend_to_all_keys` store them.
 
 # %% tags=["nbval-ignore-output"]
 contexts = [256, 512, 1024, 2048]
 kernels = {"ring": "scores stored", "by heads": "fused kernel", "all keys": "scores stored"}
 peaks, times, sent = {}, {}, {}
 for way in long_contexts.WAYS:
-    runs = [launch(long_contexts.attention_alone, way, long_contexts.in_a_row, context,
+    runs = [launch(long_contexts.attention_alone, way, long_contexts.contiguous_places, context,
                    world_size=ranks, device="cpu") for context in contexts]
     peaks[way] = [max(p["total"] for p in run["attention"].peak_bytes) for run in runs]
     times[way] = [max(run.values) for run in runs]
@@ -468,7 +468,7 @@ lab("context_splits").draw_context_splits(ranks)
 # %% jupyter={"source_hidden": true}
 gain = peaks["all keys"][-1] / peaks["ring"][-1]
 queries = 4 * 4 * 16 * contexts[-1] / ranks  # bytes of a rank's piece
-two = launch(long_contexts.attention_alone, "by heads", long_contexts.in_a_row,
+two = launch(long_contexts.attention_alone, "by heads", long_contexts.contiguous_places,
              2 * contexts[-1] // ranks, world_size=2, device="cpu")
 of_2, of_all = two["attention"].sent_bytes[0] / queries, sent["by heads"] / queries
 at_most_8 = abs(of_2 / 4 - 1) < 0.02 and abs(of_all / (8 * (ranks - 1) / ranks) - 1) < 0.02

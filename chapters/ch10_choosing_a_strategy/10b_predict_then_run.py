@@ -43,7 +43,7 @@ card_megabytes_per_second = 20.0
 # Python, and the sums of the result.
 
 # %%
-live, calibrating = lab("live_plans"), lab("calibrating")
+live, calibration = lab("live_plans"), lab("calibration")
 setting = live.Setting(ranks=8, width=width, layers=4, context=64, samples=16, flops=1e9,
                        card=card_megabytes_per_second * 1e6)
 plans = live.runnable(setting)
@@ -130,13 +130,13 @@ plot_against([size / 1e6 for size in sizes], {"messages": [1e3 * t for t in run.
 # matters in no run stays at its guess.
 
 # %% tags=["nbval-ignore-output"]
-half = len(calibrating.CALIBRATING) // 2
-rows = live.run_all(calibrating.CALIBRATING[:half])
+half = len(calibration.CALIBRATING) // 2
+rows = live.run_all(calibration.CALIBRATING[:half])
 print(f"{len(rows)} plans have run")
 
 # %% tags=["nbval-ignore-output"]
-rows += live.run_all(calibrating.CALIBRATING[half:])
-engine = calibrating.calibrate(rows)
+rows += live.run_all(calibration.CALIBRATING[half:])
+engine = calibration.calibrate(rows)
 Table(["constant", "before", "found here", ""],
       [[name, f"{getattr(live.START, name):.3g}", f"{getattr(engine, name):.3g}", what]
        for name, what in {
@@ -156,9 +156,9 @@ Table(["constant", "before", "found here", ""],
 
 # %% tags=["nbval-ignore-output"]
 chosen = live.best_worst_and_drawn(setting, engine, count=drawn)
-told = {plan: live.predicted(setting, plan, engine) for plan in chosen}
+told = {plan: live.predict_plan(setting, plan, engine) for plan in chosen}
 Table(["plan", "a step", "memory"],
-      [[live.in_words(plan), f"{seconds:.2f} s", f"{nbytes / 1e6:.1f} MB"]
+      [[live.describe_plan(plan), f"{seconds:.2f} s", f"{nbytes / 1e6:.1f} MB"]
        for plan, (seconds, nbytes) in told.items()], title="Predicted")
 
 # %% [markdown]
@@ -197,7 +197,7 @@ off = [abs(told[plan][0] / took[plan] - 1) for plan in chosen]
 bytes_off = [abs(told[plan][1] / peaks[plan] - 1) for plan in chosen]
 print(f"median error: {median(off):.1%} of the seconds, {median(bytes_off):.1%} of the bytes")
 Table(["plan", "predicted", "measured", "predicted", "measured"],
-      [[live.in_words(plan), f"{told[plan][0]:.2f} s", f"{took[plan]:.2f} s",
+      [[live.describe_plan(plan), f"{told[plan][0]:.2f} s", f"{took[plan]:.2f} s",
         f"{told[plan][1] / 1e6:.1f} MB", f"{peaks[plan] / 1e6:.1f} MB"]
        for plan in sorted(took, key=took.get)], title="The fastest first")
 
@@ -208,8 +208,8 @@ Table(["plan", "predicted", "measured", "predicted", "measured"],
 
 # %% tags=["nbval-ignore-output"]
 timing, job = lab("cost_seconds"), setting.job(engine)
-plot_causes({live.in_words(plan): timing.seconds(job, plan) for plan in sorted(took, key=took.get)},
-            measured={live.in_words(plan): seconds for plan, seconds in took.items()},
+plot_causes({live.describe_plan(plan): timing.seconds(job, plan) for plan in sorted(took, key=took.get)},
+            measured={live.describe_plan(plan): seconds for plan, seconds in took.items()},
             title="Predicted by cause, and measured")
 
 # %% [markdown]
@@ -293,8 +293,8 @@ other = live.Setting(ranks=4, width=64, layers=4, context=128, samples=8, flops=
 of_other = live.best_worst_and_drawn(other, engine, count=max(1, drawn // 3), patience=1.5)
 ran_there = live.run_all([(other, plan) for plan in of_other])
 Table(["plan", "predicted", "measured", "predicted", "measured"],
-      [[live.in_words(plan), f"{live.predicted(other, plan, engine)[0]:.2f} s", f"{seconds:.2f} s",
-        f"{live.predicted(other, plan, engine)[1] / 1e6:.1f} MB", f"{nbytes / 1e6:.1f} MB"]
+      [[live.describe_plan(plan), f"{live.predict_plan(other, plan, engine)[0]:.2f} s", f"{seconds:.2f} s",
+        f"{live.predict_plan(other, plan, engine)[1] / 1e6:.1f} MB", f"{nbytes / 1e6:.1f} MB"]
        for _, plan, seconds, nbytes in ran_there], title="The best, the worst, and some others")
 
 # %% [markdown]
@@ -309,7 +309,7 @@ Table(["plan", "predicted", "measured", "predicted", "measured"],
 ratio = max(took.values()) / min(took.values())
 put_to_the_test(f"""
 - Trials of strategies are expensive | lecture slides | few are needed here |
-  after {len(calibrating.CALIBRATING)} small runs, {len(took)} other ones were predicted with a
+  after {len(calibration.CALIBRATING)} small runs, {len(took)} other ones were predicted with a
   median error of {median(off):.0%} (sections 2 to 4), on this computer
 - The right combination of strategies is essential for efficient training | web page |
   {"right" if ratio > 1.5 else "not here"} on two such machines | of {len(took)} plans below 3 s,

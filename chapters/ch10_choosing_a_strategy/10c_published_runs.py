@@ -98,13 +98,13 @@ check("{{utilization}}", utilization)
 log = figures.bloom_rows()
 peak = shapes.gpu_named("A100").flops
 
-def computed(row):
+def compute_rate(row):
     """TFLOP/s of a GPU, recomputation included; None until you have written utilization."""
     found = utilization(row["layers"], row["width"], figures.VOCABULARY, figures.CONTEXT,
                         row["batch"], row["seconds"], row["gpus"], peak)
     return found and found["hardware"] / 1e12
 
-ratios = np.array([(computed(row) or np.nan) / row["tflops"] for row in log])
+ratios = np.array([(compute_rate(row) or np.nan) / row["tflops"] for row in log])
 Table(["computed / printed", "rows", "ids"],
       [[told, is_so.sum(), ", ".join(row["id"][-4:] for row, one in zip(log, is_so) if one)
         if is_so.sum() < 5 else f"{log[is_so.argmax()]['id'][-4:]} and others"]
@@ -249,7 +249,7 @@ Table(["GPUs", "PFLOP/s, printed", "MFU × peak × GPUs", "GFLOPs a token, by MF
 
 # %% tags=["nbval-ignore-output"]
 start = published.STARTS["nanotron"]
-moved = published.calibrated(runs["nanotron"], start)
+moved = published.calibrate_engine(runs["nanotron"], start)
 shown = {"products": "share of the best reach that products get",
          "launch": "seconds that a layer takes at least",
          "across": "share of the network's speed that collectives get",
@@ -307,11 +307,11 @@ check("{{cross_validate}}", cross_validate)
 
 # %% tags=["nbval-ignore-output"]
 mixed = runs["Megatron-DeepSpeed"].where(figures.is_timed(runs["Megatron-DeepSpeed"]))
-splits = {"single runs": figures.in_folds(mixed, folds).group, "model × GPU": mixed.group,
+splits = {"single runs": figures.assign_folds(mixed, folds).group, "model × GPU": mixed.group,
           "whole sources": figures.part_of_group(mixed, 0)}
 both = figures.rivals(mixed, splits, cross_validate, published.STARTS["Megatron-DeepSpeed"])
 Table(["left out together", "the nearest run", "the model of cost"],
-      [[name, *map(published.within, errors)] for name, errors in both.items()],
+      [[name, *map(published.format_errors, errors)] for name, errors in both.items()],
       title=f"Errors of seconds, {len(mixed)} runs of Megatron-DeepSpeed")
 
 # %% [markdown]
@@ -330,8 +330,8 @@ median = predict("Median error of a step's seconds, whole groups left out", unit
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; as "theory" the error of engines that have seen every run; and left out.
-left = {engine: published.left_out(of, published.STARTS[engine]) for engine, of in runs.items()}
-fit = {engine: figures.fitted(of, published.STARTS[engine]) for engine, of in runs.items()}
+left = {engine: published.cross_validated_predictions(of, published.STARTS[engine]) for engine, of in runs.items()}
+fit = {engine: figures.predict_calibrated(of, published.STARTS[engine]) for engine, of in runs.items()}
 median.compare(100 * np.median(figures.together(runs, fit, 0)),
                100 * np.median(figures.together(runs, left, 0)), kind="forward")
 
@@ -364,7 +364,7 @@ scatters.plot_agreement({"seconds of a step": figures.clouds(runs, left, 0),
 Table(["median error of seconds", "start as chosen", "same form, round numbers",
        "default Engine()"],
       [[engine, *(f"{x:.1%}" for x in (np.nanmedian(figures.errors(of, left[engine])[0]),
-                                       *figures.by_start(of, published.STARTS[engine])))]
+                                       *figures.median_errors_by_start(of, published.STARTS[engine])))]
        for engine, of in runs.items()])
 
 # %% [markdown]
@@ -391,12 +391,12 @@ piped = of.where(timed & (of.plan.pp > 1))
 extra = figures.extra_by_message(piped, found[timed & (of.plan.pp > 1)])
 is_slow = ratio[timed & (of.plan.pp > 1)] > slow
 
-def against(x):
+def pair_with_ratios(x):
     return {name: (x[these], ratio[these]) for name, these in has_pipeline.items()}
 
 scatters.plot_points(
-    {"stages of the pipeline": against(of.plan.pp), "ranks along tp": against(of.plan.tp),
-     "place in the list": against(np.arange(len(of)))}, "published / predicted",
+    {"stages of the pipeline": pair_with_ratios(of.plan.pp), "ranks along tp": pair_with_ratios(of.plan.tp),
+     "place in the list": pair_with_ratios(np.arange(len(of)))}, "published / predicted",
     levels=(1, slow), ratios=True, title="What is left over of nanotron's times",
 )
 
@@ -477,8 +477,8 @@ waits = {engine: (of.plan.pp > 1) & (of.seconds > slow * left[engine][0])
          for engine, of in runs.items()}
 regular = np.concatenate([figures.errors(of, left[engine])[0][~waits[engine]]
                           for engine, of in runs.items()])
-print(f"with them: {published.within(figures.together(runs, left, 0))}")
-print(f"without:   {published.within(regular)}")
+print(f"with them: {published.format_errors(figures.together(runs, left, 0))}")
+print(f"without:   {published.format_errors(regular)}")
 alone = np.flatnonzero(has_pipeline["no pipeline"])
 odd = [*alone[np.argsort(-ratio[alone])][:6], np.flatnonzero(timed)[np.argmin(ratio[timed])]]
 wide = has_pipeline["no pipeline"] & (of.plan.tp > of.job.gpu.machine)
@@ -487,7 +487,7 @@ print(f"tp over several machines, no pipeline: {(abs(np.log(ratio[wide])) < np.l
 print(f"pipelines inside one machine: {(piped.plan.ranks <= piped.job.gpu.machine).sum()}",
       f"of {len(piped)}")
 Table(["row", "published / predicted", "what it was"],
-      [[of.id[k], f"{ratio[k]:.2f}", figures.described(of, k)] for k in odd])
+      [[of.id[k], f"{ratio[k]:.2f}", figures.describe_run(of, k)] for k in odd])
 
 # %% [markdown]
 # Most of the first six cut a model along tp over two or four machines (a machine has 8 GPUs). But

@@ -152,7 +152,7 @@ by_rules = sum(not (p.tp > 1 and (p.pp > 1 or p.sequence)) and p.cp == p.chunks 
 possible.compare(by_rules, counts["DeepSpeed"], kind="parameters", wire="counted")
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_bars(list(map(writers.shown, counts)), {"can be expressed": list(counts.values())},
+plot_bars(list(map(writers.display_name, counts)), {"can be expressed": list(counts.values())},
           f"plans, of the {len(told)} fastest", title=f"{model_name} on {gpus}, {batch} samples")
 
 # %% tags=["nbval-ignore-output"]
@@ -284,7 +284,7 @@ trained = {"Megatron-LM": best[0].plan, "nanotron": example, "torchtitan": PLANS
 for engine, plan in trained.items():
     again = back.plan_of(writers.WRITERS[engine](plan, job if plan == best[0].plan else large))
     small = back.smaller(again)
-    run = launch(any_plan.beside_one_process, small, text, world_size=small.ranks, device="cpu")
+    run = launch(any_plan.compare_with_one_process, small, text, world_size=small.ranks, device="cpu")
     print(f"{engine}: as one process to 1e-12: {max(run.values) < 1e-12}")
 
 # %% [markdown]
@@ -313,12 +313,12 @@ print(fsdp2.fsdp2(on_four, 8))
 # %%
 for plan in (on_four, Plan(dp=4, zero=2), Plan(dp=2, zero=3, micro_batch=4)):
     program = fsdp2.fsdp2(plan, 8, **fsdp2.EXACTLY)
-    run = launch(fsdp2.beside_one_process, program, text, world_size=plan.ranks, device="cpu")
+    run = launch(fsdp2.compare_with_one_process, program, text, world_size=plan.ranks, device="cpu")
     print(f"dp {plan.dp} × tp {plan.tp}, ZeRO {plan.zero}: as one process to 1e-12: "
           f"{max(run.values) < 1e-12}")
 
 # %% tags=["nbval-ignore-output"]
-run = launch(fsdp2.beside_one_process, fsdp2.fsdp2(on_four, 8), text, 3, 8, torch.float32,
+run = launch(fsdp2.compare_with_one_process, fsdp2.fsdp2(on_four, 8), text, 3, 8, torch.float32,
              world_size=4, device="cpu")
 print(f"in bfloat16, as it is written: off by {max(run.values):.3f} of the largest weight")
 
@@ -388,7 +388,7 @@ for engine, (right, wrong) in LETTERS.items():
 # `python3 tools/setup.py bench`.)
 
 # %% tags=["nbval-ignore-output"]
-def told_by_accelerate(back, texts):
+def read_accelerate_plugin(back, texts):
     found = [back.accelerate_says(text) for text in texts]
     return [(one["FSDP_VERSION"], one["FSDP_ACTIVATION_CHECKPOINTING"]) for one in found]
 
@@ -396,7 +396,7 @@ if back.is_installed("accelerate"):
     told = writers.accelerate(sharded, large).text
     texts = [told, told.replace("fsdp_version", "fsdp_versoin"),
              told.replace("checkpointing", "checkpoiting")]
-    run = launch(told_by_accelerate, back, texts, world_size=1, device="cpu")
+    run = launch(read_accelerate_plugin, back, texts, world_size=1, device="cpu")
     names = ("as written", "fsdp_versoin", "fsdp_activation_checkpoiting")
     for name, (version, is_recomputed) in zip(names, run.values[0]):
         print(f"{name}: FSDP version {version}, layers recomputed: {is_recomputed}")
@@ -432,7 +432,7 @@ documents = lab("documents_configurations")
 meant, reached = documents.MEGATRON.count("--"), {}
 for name, line in (("as printed", documents.MEGATRON),
                    ("without (NVLink)", documents.MEGATRON.replace(" (NVLink)", ""))):
-    words, complaint = documents.given_to_python(line)
+    words, complaint = documents.parse_python_arguments(line)
     reached[name] = sum(word.startswith("--") for word in words)
     print(f"{name}: {reached[name]} of {meant} options reach python.",
           f"It is given\n  {words}" if words else f"Bash says: {complaint}", sep="\n  ")

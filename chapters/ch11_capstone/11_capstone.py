@@ -59,7 +59,7 @@ parts = [
 ]
 
 # %%
-capstone, judged = lab("capstone", ours=ours), lab("capstone_judged", ours=ours)
+capstone, judged = lab("capstone", ours=ours), lab("capstone_scores", ours=ours)
 setting = replace(capstone.SETTING, card=card_megabytes_per_second * 1e6)
 text = capstone.standard_library(300_000)
 batches = [capstone.draw_batch(text, setting.samples, step, setting.context) for step in range(3)]
@@ -82,7 +82,7 @@ print(f"{weights:,} weights; {tokens:,} letters in a step; "
 
 # %%
 budget = judged.BUDGET
-plain_bytes = judged.told(setting, capstone.PLAIN)[1]
+plain_bytes = judged.predict_recipe(setting, capstone.PLAIN)[1]
 over_card = 2 * (setting.ranks - 1) / setting.ranks * 4 * weights  # a ring over both machines
 Table(["", "plain data parallel", "the budget"],
       [["tokens per second", "1", f"at least {budget.speedup:g} times as many"],
@@ -96,7 +96,7 @@ Table(["", "plain data parallel", "the budget"],
 # part 10b starts from. With `half`, each weight, gradient and activation has two bytes. The table
 # shows its predictions for four recipes.
 #
-# Ask it for yours: `judged.told(setting, capstone.Recipe(…))` returns the seconds of a step and the
+# Ask it for yours: `judged.predict_recipe(setting, capstone.Recipe(…))` returns the seconds of a step and the
 # bytes of memory. `judged.all_recipes(setting)` returns every recipe that can run, the fastest
 # first. The bytes over a card it does not predict: think about these yourself.
 
@@ -107,9 +107,9 @@ some = {
     "cut inside of a machine": capstone.Recipe(dp=2, tp=4, micro_batch=8, half=True),
     "stages on every second rank": capstone.Recipe(pp=4, tp=2, micro_batch=2),
 }
-told = {name: judged.told(setting, recipe) for name, recipe in some.items()}
+told = {name: judged.predict_recipe(setting, recipe) for name, recipe in some.items()}
 Table(["", "recipe", "a step", "tokens/s", "memory"],
-      [[name, capstone.in_words(some[name]), f"{seconds:.2f} s", f"{tokens / seconds:,.0f}",
+      [[name, capstone.describe_recipe(some[name]), f"{seconds:.2f} s", f"{tokens / seconds:,.0f}",
         f"{nbytes / 1e6:.1f} MB"] for name, (seconds, nbytes) in told.items()],
       title=f"Predicted: four of {len(judged.all_recipes(setting))} recipes that can run")
 
@@ -148,7 +148,7 @@ mine = capstone.Recipe(**(my_recipe() or {}))
 if why_not := judged.why_not(setting, mine):
     print("my_recipe() cannot be run:", why_not)
     mine = capstone.Recipe(pp=2, tp=4, micro_batch=4)
-print("runs from here on:", capstone.in_words(mine))
+print("runs from here on:", capstone.describe_recipe(mine))
 
 # %%
 faster = predict("Tokens a second with this recipe, beside plain data parallel", unit="times")
@@ -182,15 +182,15 @@ print("bytes over the card within the budget:", "card" not in broken)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the planner's, and what was measured.
-expected = judged.told(setting, capstone.PLAIN)[0] / judged.told(setting, mine)[0]
+expected = judged.predict_recipe(setting, capstone.PLAIN)[0] / judged.predict_recipe(setting, mine)[0]
 faster.compare(expected, times, kind="forward")
 
 # %% tags=["nbval-ignore-output"]
 names = {"plain data parallel": (capstone.PLAIN, plain), "your recipe": (mine, result)}
 Table(["", "tokens/s", "predicted", "memory", "predicted", "over a card", "MFU"],
       [[name, f"{of.tokens_per_second(setting):,.0f}",
-        f"{tokens / judged.told(setting, recipe)[0]:,.0f}", f"{of.memory_bytes / 1e6:.2f} MB",
-        f"{judged.told(setting, recipe)[1] / 1e6:.2f} MB", f"{of.card_bytes / 1e6:.2f} MB",
+        f"{tokens / judged.predict_recipe(setting, recipe)[0]:,.0f}", f"{of.memory_bytes / 1e6:.2f} MB",
+        f"{judged.predict_recipe(setting, recipe)[1] / 1e6:.2f} MB", f"{of.card_bytes / 1e6:.2f} MB",
         f"{of.mfu(setting):.0%}"] for name, (recipe, of) in names.items()],
       title=f"{times:.1f} times as fast; the budget asks for {budget.speedup:g} times")
 
@@ -246,12 +246,12 @@ others = {
 tried = race(others)
 limits = {"speed": ("{:.2f} times", 1), "memory": ("{:.2f} MB", 1e-6), "card": ("{:.2f} MB", 1e-6)}
 
-def marked(of, name):
+def format_figure(of, name):
     figure = {"speed": plain.seconds / of.seconds, "memory": of.memory_bytes, "card": of.card_bytes}
     how, unit = limits[name]
     return how.format(figure[name] * unit) + " ✗" * (name in judged.excess(of, plain))
 
-Table(["", *limits], [[name, *(marked(of, limit) for limit in limits)]
+Table(["", *limits], [[name, *(format_figure(of, limit) for limit in limits)]
                       for name, of in tried.items()], title="✗: outside of the budget")
 
 # %% [markdown]
@@ -278,8 +278,8 @@ def figures(of):
             "MB over a card": of.card_bytes / 1e6, "MFU %": 100 * of.mfu(setting)}
 
 board = Scoreboard("capstone", best="tokens/s")
-board.add(capstone.in_words(mine), figures(result))
-seconds, nbytes = judged.told(setting, mine)
+board.add(capstone.describe_recipe(mine), figures(result))
+seconds, nbytes = judged.predict_recipe(setting, mine)
 beside = {"  as the planner predicts it": {"tokens/s": tokens / seconds, "MB": nbytes / 1e6},
           "  the same in float32": figures(found["in float32"]),
           "plain data parallel": figures(plain), **{k: figures(of) for k, of in engines.items()}}
@@ -415,7 +415,7 @@ def day(plan, until):
         run = launch(live, chaos, plan, recipes, setting, text, checkpoints, place, until,
                      machines is not None, world_size=setting.ranks, machines=machines,
                      device="cpu", replacements=40, timeout=300)
-        return run, *chaos.happened_in(place)
+        return run, *chaos.read_events(place)
 
 # %% tags=["nbval-ignore-output"]
 quiet, _, _, losses = day([], quiet_steps)
@@ -513,7 +513,7 @@ print("last five, below the entropy of single letters:", sum(of_one[-5:]) / 5 < 
 # %% tags=["nbval-ignore-output"]
 newest = sorted(state.Path(checkpoints).glob("step-*"))[-1]
 print(f"after {len(kept) * tokens:,} letters:")
-print(capstone.in_lines(capstone.write(state.whole_from(newest, setting), "def ", letters=300)))
+print(capstone.wrap_lines(capstone.write(state.whole_from(newest, setting), "def ", letters=300)))
 shutil.rmtree(checkpoints, ignore_errors=True)
 
 # %% [markdown]

@@ -10,7 +10,7 @@ from pathlib import Path
 from pedagogy_lib.basics.errors import WrongInput
 
 from .assignments import that_fit
-from .files import DAMAGED, MOST_ENTRIES, Pile, read_path, refused, shown
+from .files import DAMAGED, MOST_ENTRIES, Pile, clean_name, explain_refusal, read_path
 from .layouts import Owner, owners_in, seconds_of
 from .repositories import is_bare, read_bare
 
@@ -39,7 +39,7 @@ def collect(path: Path, asked=()) -> tuple[str, list[Submission]]:
     if path.suffix.lower() != ".zip" or not path.is_file():
         raise WrongInput(f"{path} is no folder of submissions: write SUBMISSIONS=folder")
     with tempfile.TemporaryDirectory(prefix="submissions-") as folder:
-        unpack(path, Path(folder, shown(path.stem).replace("/", " ")))
+        unpack(path, Path(folder, clean_name(path.stem).replace("/", " ")))
         return collect_folder(next(Path(folder).iterdir()), asked)
 
 
@@ -48,7 +48,7 @@ def unpack(path, folder):
     folder.mkdir()
     try:
         with zipfile.ZipFile(path) as archive:
-            entries = [one for one in archive.infolist() if not refused(one)]
+            entries = [one for one in archive.infolist() if not explain_refusal(one)]
             total = sum(one.file_size for one in entries)
             if total > MOST_DOWNLOAD_BYTES or len(entries) > 100 * MOST_ENTRIES:
                 raise WrongInput(f"{path} unpacks to {total / 1e9:.0f} GB: unpack it yourself")
@@ -103,11 +103,11 @@ def when(pile) -> float:
 def newest_of(student, some) -> Submission:
     """The newest of several submissions by one student counts; the others are told."""
     *older, (_, owner, pile) = sorted(some, key=lambda one: one[0])
-    names = [shown(path.name) for path in owner.paths]
+    names = [clean_name(path.name) for path in owner.paths]
     said = list(owner.said)
     for time, other, _ in older:
         at = f" of {datetime.fromtimestamp(time):%d %B %Y, %H:%M}" if time else ""
-        said.append(f"{shown(other.paths[0].name)}{at} is older, and does not count")
+        said.append(f"{clean_name(other.paths[0].name)}{at} is older, and does not count")
     files = {name: data for name, data in pile.files.items() if not name.endswith(".txt")
              or ".mine-" in name}  # fmt: skip
     if not files:

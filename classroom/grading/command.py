@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from pedagogy_lib.basics.errors import LaunchError, WrongInput
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from . import course, result_files
 from .collect import collect
@@ -53,7 +53,7 @@ def main(given=None) -> int:
 def grade(options) -> int:
     if not (options.chapters or options.exercises):
         raise WrongInput('say what to grade: --chapters "02", or --exercises "2.8 2.9"')
-    asked = course.asked(options.chapters.split(), options.exercises.split())
+    asked = course.list_exercises(options.chapters.split(), options.exercises.split())
     opened = opener(options.trust, asked)
     task = Task(tuple(asked), options.out, opened, parse_given_numbers(options.given))
     if not options.submissions:
@@ -66,7 +66,7 @@ def grade(options) -> int:
     students, is_whole = all_of(submissions, task, max(1, options.jobs))
     waiting = finish(options, asked, students)
     if not is_whole:
-        said = f"{counted(waiting, 'answer')} not judged yet: " if waiting else ""
+        said = f"{format_count(waiting, 'answer')} not judged yet: " if waiting else ""
         print(f"interrupted: {said}{GO_ON}", file=sys.stderr)
     return 0 if is_whole else INTERRUPTED
 
@@ -74,9 +74,9 @@ def grade(options) -> int:
 def opener(trust, asked):
     """Return what opens the sandbox of a submission; WrongInput where there are no walls for it."""
     from classroom.sandbox import open_sandbox
-    from classroom.sandbox.backends import chosen
+    from classroom.sandbox.backends import choose_backend
 
-    way = chosen("trust" if trust else None).NAME
+    way = choose_backend("trust" if trust else None).NAME
     numbers = [one.number for one in asked]
     return functools.partial(open_sandbox, way=way, exercises=numbers)
 
@@ -85,7 +85,7 @@ def parse_given_numbers(text) -> frozenset[str]:
     words = text.split()
     chapters = [word for word in words if "." not in word]
     exercises = [word for word in words if "." in word]
-    return frozenset(one.number for one in course.asked(chapters, exercises))
+    return frozenset(one.number for one in course.list_exercises(chapters, exercises))
 
 
 def all_of(submissions, task, jobs) -> tuple[list[dict], bool]:
@@ -139,7 +139,7 @@ def finish(options, asked, students) -> int:
     results = result_files.results_of(title, course.version(), asked, students, accepted)
     waiting = len(result_files.find_waiting_answers(results))
     if lost := result_files.would_be_lost(results, options.out):
-        print(f"{options.out} is left as it was: it has verdicts on {counted(lost, 'answer')} "
+        print(f"{options.out} is left as it was: it has verdicts on {format_count(lost, 'answer')} "
               "that this grading has not come to")  # fmt: skip
         return waiting
     result_files.write(results, accepted, options.out)

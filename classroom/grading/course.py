@@ -36,7 +36,7 @@ class ExerciseInfo:
         return dict(vars(self))
 
 
-def asked(chapters=(), exercises=()) -> list[ExerciseInfo]:
+def list_exercises(chapters=(), exercises=()) -> list[ExerciseInfo]:
     """The exercises of these chapters or parts, and these by number.
 
     Raises  WrongInput for what there is not, and for parts without exercises
@@ -45,7 +45,7 @@ def asked(chapters=(), exercises=()) -> list[ExerciseInfo]:
     for name in chapters:
         found += map(find_exercise, exercises_in(str(name)))
     unique = {one.number: one for one in found}
-    return [describe_exercise(unique[number]) for number in sorted(unique, key=in_order)]
+    return [describe_exercise(unique[number]) for number in sorted(unique, key=parse_number)]
 
 
 def exercises_in(name: str) -> set[str]:
@@ -57,7 +57,7 @@ def exercises_in(name: str) -> set[str]:
     return found
 
 
-def in_order(number: str) -> tuple[int, ...]:
+def parse_number(number: str) -> tuple[int, ...]:
     return tuple(map(int, number.split(".")))
 
 
@@ -118,20 +118,20 @@ def imports_of_lab(name: str) -> frozenset[str]:
 
 @cache
 def read_lab_solution(name: str) -> Program:
-    return solved(name)
+    return read_solution(name)
 
 
 @cache
 def read_part_solution(stem: str) -> Program:
-    return solved(stem)
+    return read_solution(stem)
 
 
-def solved(stem: str) -> Program:
+def read_solution(stem: str) -> Program:
     from coursekit import build  # imports for seconds, and most students need none
 
     source = build.source_of(stem)
     name = source.relative_to(ROOT).as_posix()
-    return read_program(name, build.solved(build.text_of(source)).encode())
+    return read_program(name, build.keep_answers(build.text_of(source)).encode())
 
 
 @cache

@@ -41,7 +41,7 @@ class Pile:
             self.tell(f"more than {MOST_ENTRIES} files: the rest was not read")
             return False
         if size > MOST_FILE_BYTES:
-            self.tell(f"{shown(name)} is larger than {MOST_FILE_BYTES >> 20} MiB: not read")
+            self.tell(f"{clean_name(name)} is larger than {MOST_FILE_BYTES >> 20} MiB: not read")
             return False
         if self.taken + size > MOST_BYTES:
             self.tell(f"more than {MOST_BYTES >> 20} MiB in all: the rest was not read")
@@ -57,7 +57,7 @@ class Pile:
             self.problems.append(sentence)
 
 
-def shown(name: str) -> str:
+def clean_name(name: str) -> str:
     """A name without what a terminal, a table or a page would take for more than a name."""
     data = name.encode(errors="surrogateescape")
     try:
@@ -89,7 +89,7 @@ def read_path(path: Path, pile: Pile | None = None) -> Pile:
     """The wanted files of a folder, an archive, or one file."""
     pile = Pile() if pile is None else pile
     if path.is_symlink():
-        pile.tell(f"{shown(path.name)} is a link: refused")
+        pile.tell(f"{clean_name(path.name)} is a link: refused")
     elif path.is_dir():
         read_folder(path, pile)
     else:
@@ -102,7 +102,7 @@ def read_folder(folder: Path, pile: Pile):
         folders.sort()
         for name in sorted(folders):
             if Path(here, name).is_symlink():
-                pile.tell(f"{shown(relative(Path(here, name), folder))} is a link: refused")
+                pile.tell(f"{clean_name(relative(Path(here, name), folder))} is a link: refused")
         for name in sorted(names):
             path = Path(here, name)
             read_file(path, relative(path, folder), pile)
@@ -119,22 +119,22 @@ def read_file(path: Path, name: str, pile: Pile):
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode):
             kind = "a link" if stat.S_ISLNK(found.st_mode) else "a device or pipe"
-            pile.tell(f"{shown(name)} is {kind}: refused")
+            pile.tell(f"{clean_name(name)} is {kind}: refused")
             return
         if not is_wanted(name) or not pile.may_take(name, found.st_size):
             return
         pile.newest = max(pile.newest, found.st_mtime)
         take(name, path.read_bytes(), pile, depth=0)
     except OSError as error:
-        pile.tell(f"{shown(name)} could not be read: {error.strerror or error}")
+        pile.tell(f"{clean_name(name)} could not be read: {error.strerror or error}")
 
 
 def take(name, data, pile, depth):
     """Keep a file; of an archive, what is in it."""
     if not name.lower().endswith(".zip"):
-        pile.put(shown(name), data)
+        pile.put(clean_name(name), data)
     elif depth > 1:
-        pile.tell(f"{shown(name)} is an archive in an archive in an archive: not read")
+        pile.tell(f"{clean_name(name)} is an archive in an archive in an archive: not read")
     else:
         read_zip(name, data, pile, depth)
 
@@ -148,30 +148,32 @@ def read_zip(name, data: bytes, pile: Pile, depth=0):
             for entry in archive.infolist()[: MOST_ENTRIES + 1]:
                 read_entry(archive, entry, pile, depth)
     except DAMAGED as error:
-        pile.tell(f"{shown(name)} is damaged, or no zip archive: {shown(str(error))}")
+        pile.tell(f"{clean_name(name)} is damaged, or no zip archive: {clean_name(str(error))}")
 
 
 def read_entry(archive, entry, pile, depth):
     name = entry.filename
-    why = refused(entry)
+    why = explain_refusal(entry)
     if why:
-        pile.tell(f"{shown(name)} {why}: refused")
+        pile.tell(f"{clean_name(name)} {why}: refused")
     elif not (entry.is_dir() or JUNK.search(name)) and is_wanted(name):
         if not pile.may_take(name, entry.file_size):
             return
         if entry.file_size > MOST_RATIO * max(entry.compress_size, 1000):
-            pile.tell(f"{shown(name)} unpacks to {MOST_RATIO} times its size and more: refused")
+            pile.tell(
+                f"{clean_name(name)} unpacks to {MOST_RATIO} times its size and more: refused"
+            )
             return
         try:
             with archive.open(entry) as file:
                 content = file.read(min(entry.file_size, MOST_FILE_BYTES) + 1)
         except DAMAGED as error:
-            pile.tell(f"{shown(name)} cannot be unpacked: {shown(str(error))}")
+            pile.tell(f"{clean_name(name)} cannot be unpacked: {clean_name(str(error))}")
             return
         take(name, content, pile, depth + 1)
 
 
-def refused(entry) -> str:
+def explain_refusal(entry) -> str:
     """Why an entry of an archive is not taken, or ""."""
     name = entry.filename.replace("\\", "/")
     kind = stat.S_IFMT(entry.external_attr >> 16)

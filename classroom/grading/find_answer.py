@@ -40,7 +40,7 @@ def find_in_cells(asked, programs: list[Program]) -> StudentAnswer:
     touched, untouched = definitions_of(asked, programs)
     complete = [one for one in touched if is_complete(one.node)]
     if complete:
-        return written(asked, chosen(asked, complete), complete, programs)
+        return build_answer(asked, choose_statement(asked, complete), complete, programs)
     if found := find_checked_answer(asked, programs):
         return found
     if unreadable := unreadable_one(asked.name, programs):
@@ -103,13 +103,13 @@ def number_told(node) -> str | None:
     return next(iter(found.values()), None)
 
 
-def chosen(asked, complete) -> Statement:
+def choose_statement(asked, complete) -> Statement:
     """The last complete one of the notebook that asks it; else the last one of all."""
     at_home = [one for one in complete if course.stem_of(one.path) == asked.part]
     return (at_home or complete)[-1]
 
 
-def written(asked, statement, complete, programs) -> StudentAnswer:
+def build_answer(asked, statement, complete, programs) -> StudentAnswer:
     text, used = assemble_program(statement, asked.name, programs, course.part(asked.part))
     reasons = []
     if len(complete) > 1:
@@ -127,13 +127,13 @@ def find_checked_answer(asked, programs) -> StudentAnswer | None:
         for statement in reversed(program.statements):
             given = next(filter(None, (answer_in(n, asked) for n in ast.walk(statement.node))), "")
             if given not in ("", asked.name):
-                found = named(asked, given, statement, programs)
+                found = build_checked_answer(asked, given, statement, programs)
                 if all(is_complete(one.node) for one in found.statements):
                     return found
     return None
 
 
-def named(asked, given, statement, programs) -> StudentAnswer:
+def build_checked_answer(asked, given, statement, programs) -> StudentAnswer:
     """The answer that stands in a call of `check`, under the name that is asked for."""
     text = f"{asked.name} = {given}"
     made = replace(statement, node=ast.parse(text).body[0], text=text)

@@ -108,7 +108,7 @@ class Judge:
     def __exit__(self, *error):
         return self.stack.__exit__(*error)
 
-    def judged(self, asked) -> dict:
+    def judge_answer(self, asked) -> dict:
         """The entry of one answer in the results. Call it in the order of the exercises."""
         began, found = time.perf_counter(), self.answers.found[asked.number]
         shown = {"where": found.where, "source": found.shown[:MOST_SHOWN]}
@@ -118,7 +118,7 @@ class Judge:
         elif missing := self.report_missing_dependency(asked):
             entry |= {"state": "wrong", "case": "before it runs", "what": missing}
         else:
-            entry |= self.tried(asked, found)
+            entry |= self.check_answer(asked, found)
         self.states[asked.number] = entry["state"]
         return entry | {"seconds": round(time.perf_counter() - began, 3)}
 
@@ -126,7 +126,7 @@ class Judge:
         """The exercises that an answer calls, of which this student's own answer is asked."""
         below = self.answers.below[asked.number] & self.answers.found.keys()
         own = [number for number in below if not self.answers.stands_in(number)]
-        return sorted(own, key=course.in_order)
+        return sorted(own, key=course.parse_number)
 
     def report_missing_dependency(self, asked) -> str:
         """What is said of an answer that calls one that nobody has written."""
@@ -137,7 +137,7 @@ class Judge:
                 return f"{asked.number} builds on {number}, {said}"
         return ""
 
-    def tried(self, asked, found) -> dict:
+    def check_answer(self, asked, found) -> dict:
         exercise = check_runner.find_exercise(asked.number)
         if getattr(exercise, "needs", ()):
             exercise = replace(exercise, needs=())  # they are judged by themselves

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from . import course
-from .files import JUNK, shown
+from .files import JUNK, clean_name
 from .repositories import is_bare
 
 EXCHANGE = re.compile(
@@ -57,7 +57,7 @@ def is_program(path) -> bool:
 
 
 def student_in(text) -> str:
-    return shown(text)
+    return clean_name(text)
 
 
 # ---- Each takes a folder and its entries, and gives the owners, or none if it is another layout --
@@ -78,7 +78,7 @@ def exchange(folder, entries):
         return None
     return [
         Owner(student_in(match["student"]), [entry], seconds_of(match["time"]),
-              assignment=shown(match["assignment"]))
+              assignment=clean_name(match["assignment"]))
         if match else Owner(student_in(entry.name), [entry])
         for match, entry in matches
     ]  # fmt: skip
@@ -110,15 +110,15 @@ def assignments_in(folder) -> list[tuple[str, Path]]:
     inside = [path for path in sorted(folder.iterdir()) if not is_junk(path)]
     folders = [path for path in inside if path.is_dir() and not path.is_symlink()]
     is_one = any(path.name in HAND_IN for path in folders) or any(map(is_program, inside))
-    return [("", folder)] if is_one or not folders else [(shown(p.name), p) for p in folders]
+    return [("", folder)] if is_one or not folders else [(clean_name(p.name), p) for p in folders]
 
 
 def moodle(folder, entries):
-    return grouped(entries, MOODLE, lambda match: (match["student"], match["id"]))
+    return group_entries(entries, MOODLE, lambda match: (match["student"], match["id"]))
 
 
 def canvas(folder, entries):
-    owners = grouped(entries, CANVAS, lambda match: (match["student"], match["user"]))
+    owners = group_entries(entries, CANVAS, lambda match: (match["student"], match["user"]))
     for owner in owners or []:
         matches = [CANVAS.fullmatch(path.name) for path in owner.paths]
         if any(match and match["late"] for match in matches):
@@ -137,13 +137,13 @@ def newest_versions(owner) -> list[Path]:
         key = AGAIN.sub("", name.stem) + name.suffix
         version = int(again[1]) if again else 0
         if key in newest:
-            owner.said.append(f"{shown(key)} was handed in several times: the newest counts")
+            owner.said.append(f"{clean_name(key)} was handed in several times: the newest counts")
         if key not in newest or version > newest[key][0]:
             newest[key] = version, path
     return [path for _, path in newest.values()]
 
 
-def grouped(entries, pattern, key_of):
+def group_entries(entries, pattern, key_of):
     """One owner for all entries with the same key, and one for each entry of another form."""
     if not any(pattern.fullmatch(entry.name) for entry in entries):
         return None

@@ -40,7 +40,7 @@ def compose(name: str, programs: list[Program], given=frozenset()) -> StudentLab
         name, statements=list(best.statements), is_changed=bool(files), as_handed_in=text
     )
     for function, number in numbers.items():
-        found = in_file(function, number, name, best)
+        found = find_in_file(function, number, name, best)
         if found.state != "written":
             found = elsewhere(function, number, lab, best, programs) or found
         if found.state != "written" and number in given:
@@ -67,7 +67,7 @@ def how_much(program, name) -> tuple:
     """Orders the copies of a lab: the one with most answers, then the one in labs/."""
     numbers = course.numbers_of_lab(name)
     states = [
-        in_file(function, number, name, program).state for function, number in numbers.items()
+        find_in_file(function, number, name, program).state for function, number in numbers.items()
     ]
     return states.count("written"), states.count("unfinished"), "labs/" in program.path
 
@@ -78,7 +78,7 @@ def definition(function, program) -> Statement | None:
     return next(found, None)
 
 
-def in_file(function, number, name, program) -> StudentAnswer:
+def find_in_file(function, number, name, program) -> StudentAnswer:
     """What there is of an answer in a lab's own file."""
     if problem := unreadable_in(function, program):
         return problem

@@ -57,7 +57,7 @@ class Program:
 def read_program(path: str, data: bytes) -> Program:
     """The program in a .ipynb, .py or kept .txt file."""
     program = Program(path)
-    text = decoded(data, program)
+    text = decode_text(data, program)
     if len(text) > MOST_CHARACTERS:
         program.problems.append(f"{path} is not read: it has {len(text):,} characters")
         return program
@@ -70,7 +70,7 @@ def read_program(path: str, data: bytes) -> Program:
     return program
 
 
-def decoded(data: bytes, program) -> str:
+def decode_text(data: bytes, program) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -104,10 +104,10 @@ def cells_of(text) -> list[str]:
     raw = json.loads(text)
     cells = raw["cells"] if "cells" in raw else [c for s in raw["worksheets"] for c in s["cells"]]
     kinds = [cell for cell in cells if cell.get("cell_type") == "code"]
-    return [joined(cell.get("source", cell.get("input", ""))) for cell in kinds]
+    return [join_source(cell.get("source", cell.get("input", ""))) for cell in kinds]
 
 
-def joined(source) -> str:
+def join_source(source) -> str:
     text = source if isinstance(source, str) else "".join(map(str, source))
     return text.replace("\r\n", "\n").replace("\r", "\n")
 

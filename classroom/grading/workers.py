@@ -63,7 +63,7 @@ def grade_submission(
             entry = known.get(*key)
             is_new = entry is None
             if is_new:
-                entry = build_skip_entry(asked, answers, skipped or {}) or judge.judged(asked)
+                entry = build_skip_entry(asked, answers, skipped or {}) or judge.judge_answer(asked)
                 if entry["state"] not in NO_VERDICT:
                     known.put(entry, *key)
             judge.states[asked.number] = entry["state"]
@@ -167,13 +167,13 @@ def grade_all(
         while busy := [worker for worker in workers if worker.submission is not None]:
             ready = wait([worker.pipe for worker in busy])
             for worker in [one for one in busy if one.pipe in ready]:
-                yield from heard(worker, workers, todo, task, tell)
+                yield from receive_results(worker, workers, todo, task, tell)
     finally:
         for worker in workers:
             worker.end()
 
 
-def heard(worker, workers, todo, task, tell):
+def receive_results(worker, workers, todo, task, tell):
     """Yield what a worker has finished, and give it more."""
     try:
         what, value = worker.pipe.recv()

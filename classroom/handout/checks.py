@@ -19,14 +19,14 @@ from coursekit.check_runner import find_exercise
 from coursekit.kit import Formula
 from coursekit.kit.tables import build_tables
 from coursekit.record_inputs import modules_behind
-from coursekit.remote_answer import packed
+from coursekit.remote_answer import pickle_value
 
 READ = "from coursekit.kit.tables import tables_of\n\nTABLES = tables_of(__file__)\n"
 # What calls a function next to an answer, and which of its arguments that function is.
 CALLS = {"call_next_to_answer": 0, "launch_next_to_answer": 0, "try_on_ranks": 1}
 SENT = ("work", "cases", "task")  # what an exercise on ranks sends to an answer
 TRUTH = f'"""What is right, and what mistakes give: tables."""\n\n{READ}\n'
-NAMED = "{0} = TABLES.named({0!r})\n"
+NAMED = "{0} = TABLES.find_table({0!r})\n"
 
 
 def build_check_files(numbers) -> dict[str, bytes]:
@@ -70,7 +70,7 @@ def begin_next_to_answers(numbers) -> set[Path]:
 
 def modules_named(sent) -> set[Path]:
     """Return the files of the chapters' modules without which nobody can read what is sent."""
-    named = [argument for _, argument, _ in pickletools.genops(packed(sent))]
+    named = [argument for _, argument, _ in pickletools.genops(pickle_value(sent))]
     paths = {path_of(name) for name in named if isinstance(name, str)}
     return {path for path in paths if path and path.exists()}
 
@@ -78,7 +78,7 @@ def modules_named(sent) -> set[Path]:
 @cache
 def modules_called(path: Path) -> set[Path]:
     """Return the files of the functions that a module of a check calls next to an answer."""
-    module = loaded(path)
+    module = load_module(path)
     calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
     found = (getattr(module, name, None) for call in calls if (name := name_called(call)))
     return {path for one in found if one and (path := path_of(one.__module__))}
@@ -106,7 +106,7 @@ def path_of(module: str) -> Path | None:
     return FOLDER.joinpath(*parts).with_suffix(".py") if module.startswith(start) else None
 
 
-def loaded(path: Path):
+def load_module(path: Path):
     """Return the module of a file of the chapters."""
     parts = path.relative_to(FOLDER).with_suffix("").parts
     return importlib.import_module(".".join([content.__name__, *parts]))
@@ -114,7 +114,7 @@ def loaded(path: Path):
 
 def find_tabled_functions(path: Path) -> list:
     """Return the functions that a module defines under `@tabled`."""
-    module = loaded(path)
+    module = load_module(path)
     marked = [one for one in vars(module).values() if hasattr(one, "calls")]
     return [one for one in marked if getattr(one, "__module__", "") == module.__name__]
 
@@ -129,7 +129,7 @@ def build_table_files(path: Path, marked) -> dict[str, bytes]:
     else:
         named = [NAMED.format(function.__name__) for function in marked]
         text = "".join([TRUTH, *lines_of_formula(path, formula), *named])
-    tables = build_tables(formula and formula.as_judged(), marked)
+    tables = build_tables(formula and formula.build_case_formula(), marked)
     written = json.dumps(tables, ensure_ascii=False, separators=(",", ":"))
     return {short(path): text.encode(), short(path.with_suffix(".json")): written.encode()}
 
@@ -144,8 +144,8 @@ def formula_of(path: Path) -> Formula | None:
 
 def lines_of_formula(path: Path, formula: Formula) -> list[str]:
     """Return the lines that take the truth and the mistakes from the tables, by their names."""
-    found = {name: "truth" for name, one in vars(loaded(path)).items() if one is formula.truth}
-    found |= {name: "mistakes" for name, one in vars(loaded(path)).items()
+    found = {name: "truth" for name, one in vars(load_module(path)).items() if one is formula.truth}
+    found |= {name: "mistakes" for name, one in vars(load_module(path)).items()
               if one is formula.mistakes}  # fmt: skip
     return [f"{name} = TABLES.{what}\n" for name, what in found.items()]
 

@@ -49,13 +49,13 @@ def replace_solution_sentences(source: str) -> str:
 def drop_missing_links(paths, text: str, folder: str) -> str:
     """Markdown in this folder, in which links lead only to what there is."""
 
-    def checked(found: re.Match) -> str:
+    def replace_link(found: re.Match) -> str:
         picture, words, target = found.groups()
         if is_elsewhere(target) or leads_to(paths, target, folder):
             return found[0]
         return "" if picture else words
 
-    return drop_missing_definitions(paths, LINK.sub(checked, text), folder)
+    return drop_missing_definitions(paths, LINK.sub(replace_link, text), folder)
 
 
 def drop_missing_definitions(paths, text: str, folder: str) -> str:

@@ -78,25 +78,27 @@ NOT_HERE = """A part or a chapter that the text names without a link is not in t
 
 def readme_of(contents, numbers) -> str:
     """numbers  of all exercises in the handout"""
-    title = "All chapters" if contents.is_whole else in_words(contents.names)
+    title = "All chapters" if contents.is_whole else format_parts(contents.names)
     others = [number for number in numbers if number not in contents.own]
     rows = [row(part, "notebooks") for part in parts().values() if part.stem in contents.parts]
     first = [number for number in contents.first if number in numbers]
     needed = CAN_WAIT if others else ""
     if first:
-        needed = WRITE_FIRST.format(numbers=listed(first), first=first[0])
+        needed = WRITE_FIRST.format(numbers=join_words(first), first=first[0])
     needed += "" if contents.is_whole else NOT_HERE
     own = next((n for n in numbers if n not in others), "")
     return TEXT.format(title=title, rows="\n".join(rows), needed=needed, number=own)
 
 
-def in_words(names) -> str:
+def format_parts(names) -> str:
     """Of parts, as their notebooks are called: `06` is the first of chapter 06."""
     kind = "Chapter" if names[0].isdigit() else "Part"
-    return f"{kind}{'s' * (len(names) > 1)} {listed([name.removesuffix('a') for name in names])}"
+    return (
+        f"{kind}{'s' * (len(names) > 1)} {join_words([name.removesuffix('a') for name in names])}"
+    )
 
 
-def listed(words) -> str:
+def join_words(words) -> str:
     """`2.6, 2.7 and 3.2`"""
     *some, last = words
     return f"{', '.join(some)} and {last}" if some else last

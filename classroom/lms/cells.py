@@ -72,13 +72,13 @@ def checks_in(statement) -> list[Check]:
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call):
         return []
-    calls = call.args if called(call) == "display" else [call]
-    if not all(isinstance(one, ast.Call) and called(one) == "check" for one in calls):
+    calls = call.args if get_callee(call) == "display" else [call]
+    if not all(isinstance(one, ast.Call) and get_callee(one) == "check" for one in calls):
         return []
     return [Check(one.args[0].value, ast.unparse(one).replace("'", '"')) for one in calls]
 
 
-def called(call) -> str:
+def get_callee(call) -> str:
     return getattr(call.func, "id", "")
 
 
@@ -96,7 +96,7 @@ def number_of(grade_id) -> str | None:
     return f"{found[1]}.{found[2]}" if found else None
 
 
-def marked(cell, grade_id, **marks):
+def mark_cell(cell, grade_id, **marks):
     """The cell with nbgrader's metadata."""
     known = {"grade": False, "locked": False, "solution": False, "task": False}
     cell.metadata["nbgrader"] = {"schema_version": SCHEMA, "grade_id": grade_id, **known, **marks}
@@ -106,11 +106,11 @@ def marked(cell, grade_id, **marks):
 def tests_of(check: Check):
     name = id_of(check.number)
     cell = new_code_cell(TESTS.format(call=check.text, number=check.number), id=name)
-    return marked(cell, name, grade=True, locked=True, points=POINTS)
+    return mark_cell(cell, name, grade=True, locked=True, points=POINTS)
 
 
 def about_folder():
-    return marked(new_code_cell(FOLDER, id="folder"), "folder", locked=True)
+    return mark_cell(new_code_cell(FOLDER, id="folder"), "folder", locked=True)
 
 
 def mark_answer(cells, exercise):
@@ -119,7 +119,7 @@ def mark_answer(cells, exercise):
         return
     cell = next(c for c in reversed(cells) if is_code(c) and defines(c.source, exercise.name))
     if "nbgrader" not in cell.metadata:
-        marked(cell, f"answer-{exercise.number.replace('.', '-')}", solution=True)
+        mark_cell(cell, f"answer-{exercise.number.replace('.', '-')}", solution=True)
 
 
 def defines(source, name) -> bool:

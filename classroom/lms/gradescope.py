@@ -14,7 +14,7 @@ from classroom.handout.archive import entry
 from classroom.pages.rendering import topic
 from coursekit.build import ROOT
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 HERE = Path(__file__).parent
 PROGRAMS = {"setup.sh": "gradescope_setup.sh", "run_autograder": "gradescope_run.sh"}
@@ -38,14 +38,14 @@ def write_autograder(chapters, exercises, folder: Path, given="", minutes=10.0):
         f"{minutes:g} minutes are too few to judge in: --minutes 40, and the same in Gradescope",
     )
     parse_given_numbers(given)  # a wrong one is told to the teacher now, and not to each student
-    asked = course.asked(chapters, exercises)
+    asked = course.list_exercises(chapters, exercises)
     files = {f"course/{name}": data for name, data in course_files().items()}
     files |= {name: (HERE / source).read_bytes() for name, source in PROGRAMS.items()}
     files[ASKED] = serialise_exercises(asked, given, minutes)
     path = folder / f"autograder-{'-'.join([*chapters, *exercises, *list_name_parts(given)])}.zip"
     folder.mkdir(parents=True, exist_ok=True)
     path.write_bytes(zip_autograder(files))
-    yield f"{counted(len(asked), 'exercise')}, {path.stat().st_size / 1e6:.1f} MB: {path}"
+    yield f"{format_count(len(asked), 'exercise')}, {path.stat().st_size / 1e6:.1f} MB: {path}"
     yield "it holds the solutions: give it to Gradescope, and to no student"
 
 

@@ -14,11 +14,11 @@ import traceback
 from pathlib import Path
 
 from classroom.grading.command import parse_given_numbers
-from classroom.sandbox.backends import chosen
+from classroom.sandbox.backends import choose_backend
 from coursekit.check_runner import exercises_of
 from pedagogy_lib.basics.errors import LaunchError
 
-from .platform_results import judged, told_of
+from .platform_results import format_results, judge_submission
 
 IDLE_SECONDS = 300.0  # then nbgrader has gone on to something else
 
@@ -52,7 +52,7 @@ def reply_to(question, say=lambda number: None) -> dict:
     try:
         if "wishes" in question:
             return {"way": can_judge(**question["wishes"])}
-        return told_of(judge_before_deadline(question, say))
+        return format_results(judge_before_deadline(question, say))
     except LaunchError as error:  # a sentence for a person
         return {"error": str(error)}
     except Exception as error:
@@ -62,7 +62,7 @@ def reply_to(question, say=lambda number: None) -> dict:
 def can_judge(way, given) -> str:
     """The way in which students' code will run. Raises WrongInput if it cannot."""
     parse_given_numbers(given)
-    return chosen(way).NAME
+    return choose_backend(way).NAME
 
 
 def is_asked(number) -> bool:
@@ -85,9 +85,9 @@ def judge_before_deadline(question, say=lambda number: None) -> dict:
     about = question["out"], question["way"], question["given"]
     submission = Path(question["submission"]), question.get("student", "")
     try:
-        return judged(*submission, numbers, *about, tell)
+        return judge_submission(*submission, numbers, *about, tell)
     except DeadlineExceeded:
-        return judged(*submission, done, *about)  # they are known
+        return judge_submission(*submission, done, *about)  # they are known
 
 
 class DeadlineExceeded(BaseException):

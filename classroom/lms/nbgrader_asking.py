@@ -23,7 +23,7 @@ def begin(python, course, wishes: dict):
 
 
 def ask_course(python, course, log, question: dict) -> dict:
-    """What the checks say of a submission, as `judged.told_of` has it.
+    """What the checks say of a submission, as `platform_results.format_results` has it.
 
     An assignment has several notebooks, and its submission is judged once.
     Raises  RuntimeError if the course cannot judge it; the message is for the teacher
@@ -43,15 +43,17 @@ def state_of(folder) -> list:
 
 def reply(python, course, question) -> dict:
     text = json.dumps(question) + "\n"
-    line = said(running(python, course), text)
-    line = line or said(running(python, course), text)  # it may have ended just then, being idle
+    line = ask_process(ensure_process(python, course), text)
+    line = line or ask_process(
+        ensure_process(python, course), text
+    )  # it may have ended just then, being idle
     found = json.loads(line) if line else {"error": f"{python} has ended in {course}"}
     if "error" in found:
         raise RuntimeError(f"the course could not judge: {found['error']}")
     return found
 
 
-def said(process, text) -> str:
+def ask_process(process, text) -> str:
     """A line; empty if the process has ended."""
     try:
         process.stdin.write(text)
@@ -65,7 +67,7 @@ def said(process, text) -> str:
     return line
 
 
-def running(python, course):
+def ensure_process(python, course):
     """The process that judges; a new one if there is none any more, or of an older course."""
     process, state = _held.get("process"), (python, course, newest_of(course))
     if process is not None and _held["of"] != state:

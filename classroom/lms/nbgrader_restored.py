@@ -53,7 +53,7 @@ class RestoreMetadata(NbGraderPreprocessor):
         ours = self.read_teacher_notebook(known)
         texts = {cell.source for cell in ours.cells if cell.cell_type == "markdown"}
         nb.metadata = ours.metadata
-        nb.cells = restored([harmless(cell, texts) for cell in nb.cells], given)
+        nb.cells = restore_cells([harmless(cell, texts) for cell in nb.cells], given)
         return nb, resources
 
     def read_teacher_notebook(self, known):
@@ -90,7 +90,7 @@ def rebuild_source_cells(notebook) -> dict:
     return found
 
 
-def restored(cells, given) -> list:
+def restore_cells(cells, given) -> list:
     """Of cells with the same mark, the last keeps it. A tests cell that is gone comes back."""
     seen, found = set(), []
     for cell in reversed(cells):

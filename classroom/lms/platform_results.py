@@ -11,14 +11,16 @@ from classroom.grading.workers import Task, grade_submission
 from classroom.pages import verdict_html
 from classroom.pages.one_student import credit
 from classroom.sandbox import open_sandbox
-from classroom.sandbox.backends import chosen
+from classroom.sandbox.backends import choose_backend
 
 
-def nothing(number, is_new):
+def ignore_answer(number, is_new):
     """Hears of each answer that is judged."""
 
 
-def judged(submission, student, numbers, out, way=None, given="", tell=nothing) -> dict:
+def judge_submission(
+    submission, student, numbers, out, way=None, given="", tell=ignore_answer
+) -> dict:
     """The results of a class of one, in the form of results.json.
 
     submission  a folder of whatever the student has handed in
@@ -29,9 +31,9 @@ def judged(submission, student, numbers, out, way=None, given="", tell=nothing) 
     tell        hears of each answer: its number, and whether it was judged now
     Raises      Refusal if students' code has no walls here
     """
-    asked = course.asked(exercises=numbers)
+    asked = course.list_exercises(exercises=numbers)
     numbers = [one.number for one in asked]
-    place = functools.partial(open_sandbox, way=chosen(way).NAME, exercises=numbers)
+    place = functools.partial(open_sandbox, way=choose_backend(way).NAME, exercises=numbers)
     owner = Owner(student or submission.resolve().name, [submission])
     found = newest_of(owner.student, [(0.0, owner, pile_of(owner))])
     task = Task(tuple(asked), Path(out), place, parse_given_numbers(given))
@@ -39,7 +41,7 @@ def judged(submission, student, numbers, out, way=None, given="", tell=nothing) 
     return result_files.results_of("", course.version(), asked, [entry], accepted={})
 
 
-def told_of(results) -> dict:
+def format_results(results) -> dict:
     """{"problems": […], "answers": {number: what a platform shows of it}}
 
     score     0 to 1
@@ -66,6 +68,6 @@ def describe_answer(exercise, answer) -> dict:
         "score": answer["score"],
         "is_open": is_open,
         "html": verdict_html.render_html(exercise, answer) + (f"<p>{partly}</p>" if partly else ""),
-        "text": "\n".join(filter(None, [verdict_html.as_text(exercise, answer), partly])),
+        "text": "\n".join(filter(None, [verdict_html.format_verdict(exercise, answer), partly])),
         "reasons": [*answer["reasons"], answer["what"]] if is_open else answer["reasons"],
     }

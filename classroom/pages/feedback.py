@@ -24,7 +24,7 @@ PAGE = "feedback.html"
 THEN = (1980, 1, 1, 0, 0, 0)  # the date of every file, so that the same results give the same bytes
 
 
-def packed(results: dict, pages: dict[Path, str]) -> bytes:
+def zip_feedback(results: dict, pages: dict[Path, str]) -> bytes:
     """The zip. `pages` has the student's under `students/`."""
     files = {}
     for student in results["students"]:

@@ -49,7 +49,7 @@ def answer_of(student: dict, exercise: dict) -> dict:
     return student["answers"].get(exercise["number"], MISSING)
 
 
-def everything(results) -> Iterator[tuple[dict, dict, dict]]:
+def yield_answers(results) -> Iterator[tuple[dict, dict, dict]]:
     """Yield (exercise, student, answer), by exercise."""
     for exercise in results["exercises"]:
         for student in results["students"]:
@@ -67,7 +67,7 @@ def all_points(exercises) -> float:
 def misconceptions(results) -> list[Misconception]:
     """By exercise, each sentence with those who were told it; the most frequent ones first."""
     found = defaultdict(list)
-    for exercise, student, answer in everything(results):
+    for exercise, student, answer in yield_answers(results):
         if answer["state"] == "wrong" and answer["why"]:
             found[exercise["number"], answer["why"]].append(student)
     place = {one["number"]: (at, one) for at, one in enumerate(results["exercises"])}
@@ -78,7 +78,7 @@ def misconceptions(results) -> list[Misconception]:
 
 def find_unexplained_answers(results) -> list[tuple[dict, dict, dict]]:
     """The wrong answers in which the check has recognised no misconception."""
-    wrong = (one for one in everything(results) if one[2]["state"] == "wrong")
+    wrong = (one for one in yield_answers(results) if one[2]["state"] == "wrong")
     return [one for one in wrong if not one[2]["why"]]
 
 
@@ -108,7 +108,7 @@ def sentence_of(right, not_right, undecided, missing) -> str:
     return ""
 
 
-def stopped(results) -> list[tuple[dict, list[dict]]]:
+def find_stopping_points(results) -> list[tuple[dict, list[dict]]]:
     """For each exercise, who stopped there: they began none from it on, but the one before it.
 
     At the first one, these are the students who began nothing.
@@ -123,7 +123,7 @@ def stopped(results) -> list[tuple[dict, list[dict]]]:
 
 def filter_by_state(results, state) -> list[tuple[dict, dict, dict]]:
     """(exercise, student, answer) of each answer in this state."""
-    return [one for one in everything(results) if one[2]["state"] == state]
+    return [one for one in yield_answers(results) if one[2]["state"] == state]
 
 
 def problems(results) -> list[tuple[dict, str]]:

@@ -22,7 +22,7 @@ def page(results: dict) -> str:
         often=group_by_exercise([one for one in sentences if len(one.students) > 1]),
         once=group_by_exercise([one for one in sentences if len(one.students) == 1]),
         unexplained=findings.find_unexplained_answers(results),
-        stopped=findings.stopped(results),
+        stopped=findings.find_stopping_points(results),
         problems=findings.problems(results),
         looks=[
             (*one, build_accept_option(*one)) for one in findings.filter_by_state(results, "look")

@@ -70,7 +70,7 @@ def text(student: dict, results: dict) -> list[str]:
 
 
 def format_answer_text(exercise, answer) -> str:
-    lines = [verdict_html.as_text(exercise, answer), credit(exercise, answer)]
+    lines = [verdict_html.format_verdict(exercise, answer), credit(exercise, answer)]
     if answer["state"] in TO_DO and exercise["part"]:
         lines.append(f"Read again: part {part_name(exercise['part'])}")
     return "\n".join(filter(None, lines))

@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .escaping import one_line, plain
 
@@ -44,7 +44,12 @@ def environment() -> Environment:
         # Also what a template forgets to make harmless.
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
-    made.filters |= {"one_line": one_line, "counted": counted, "number": number, "share": share}
+    made.filters |= {
+        "one_line": one_line,
+        "counted": format_count,
+        "number": number,
+        "share": share,
+    }
     made.globals |= {
         "STYLE": Markup(STYLE), "SCRIPT": Markup(SCRIPT), "SCRIPT_HASH": hash_of(SCRIPT),
         "WORDS": WORDS, "mark": mark, "kind": kind, "topic": topic,

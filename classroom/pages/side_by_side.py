@@ -27,7 +27,7 @@ def page(results: dict) -> str:
     return render_template(
         "similar.html",
         results=results,
-        pairs=[shown(pair) for pair in found[:MOST_SHOWN]],
+        pairs=[build_pair(pair) for pair in found[:MOST_SHOWN]],
         more=found[MOST_SHOWN:],
         skipped=skipped,
         least_shared=similarity.LEAST_SHARED,
@@ -53,7 +53,7 @@ def pairs_in(exercise, students, known) -> list[dict]:
     ]
 
 
-def shown(pair) -> dict:
+def build_pair(pair) -> dict:
     return {**pair, "sides": [side(*one) for one in pair["sides"]]}
 
 
@@ -73,6 +73,6 @@ def find_course_pieces(exercise) -> set[tuple] | None:
 @cache
 def pieces_in(text: str) -> set[tuple]:
     """Of the whole text, and of each definition: what is next to it, it takes from outside."""
-    texts = build.solved(text), build.insert_holes(text)
+    texts = build.keep_answers(text), build.insert_holes(text)
     parts = [ast.unparse(node) for one in texts for node in ast.parse(one).body]
     return similarity.pieces_of(*texts, *parts)

@@ -35,11 +35,11 @@ def verdict_of(exercise: dict, answer: dict) -> Verdict:
     passed = PASSED.get(answer["state"])
     if passed is None:
         title = f"{title}: {describe_state(answer)}"
-        return Verdict(plain(title), None, [], printed=printed(answer))
+        return Verdict(plain(title), None, [], printed=capture_output(answer))
     hints, folds = hints_of(exercise["number"])
     wrong = None if passed else Wrong(*(plain(answer[key]) for key in ("case", "what", "why")))
     lines = [plain(line) for line in answer["right"]]
-    return Verdict(plain(title), passed, lines, wrong, hints, folds, printed(answer))
+    return Verdict(plain(title), passed, lines, wrong, hints, folds, capture_output(answer))
 
 
 def describe_state(answer) -> str:
@@ -48,7 +48,7 @@ def describe_state(answer) -> str:
     return INSTEAD[answer["state"]] if is_open else answer.get("what") or INSTEAD[answer["state"]]
 
 
-def printed(answer) -> OutputCapture | None:
+def capture_output(answer) -> OutputCapture | None:
     text = plain(answer.get("printed", ""))
     if not text.strip():
         return None
@@ -76,5 +76,5 @@ def words(text) -> Markup:
     return Markup(LINK.sub(r"\1", verdicts.render_text(plain(text))))
 
 
-def as_text(exercise, answer) -> str:
+def format_verdict(exercise, answer) -> str:
     return repr(verdict_of(exercise, answer))

@@ -21,9 +21,9 @@ def write(results: dict, out: Path, course: str = "") -> list[Path]:
         pages[Path("students", f"{student['file']}.html")] = one_student.page(
             student, results, course
         )
-    paths = [written(out / path, text.encode()) for path, text in pages.items()]
-    given_back = feedback.packed(results, pages)
-    return [*paths, written(out / "feedback.zip", given_back)]
+    paths = [write_file(out / path, text.encode()) for path, text in pages.items()]
+    given_back = feedback.zip_feedback(results, pages)
+    return [*paths, write_file(out / "feedback.zip", given_back)]
 
 
 def add_file_names(results) -> dict:
@@ -33,7 +33,7 @@ def add_file_names(results) -> dict:
     return {**results, "students": [{**one, "file": file} for one, file in zip(students, files)]}
 
 
-def written(path: Path, content: bytes) -> Path:
+def write_file(path: Path, content: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path

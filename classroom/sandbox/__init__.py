@@ -1,6 +1,6 @@
 """Where students' code runs: behind walls. classroom/README.md says what they keep."""
 
-from .backends import chosen, ways
+from .backends import choose_backend, ways
 from .limits import Limits
 from .place import Place
 from .refusals import Refusal
@@ -18,4 +18,4 @@ def open_sandbox(
     Raises     Refusal if no walls are here (it says what to install), and for files that have no
                place in the course
     """
-    return Place(files, chosen(way), limits or Limits(), exercises)
+    return Place(files, choose_backend(way), limits or Limits(), exercises)

@@ -25,7 +25,7 @@ def ways() -> dict[str, str]:
     return {name: reason_against(way) for name, way in BY_NAME.items()}
 
 
-def chosen(name: str | None = None) -> ModuleType:
+def choose_backend(name: str | None = None) -> ModuleType:
     """The way of that name, or the best one that works here, which is never trust.
 
     Raises  Refusal if none does, or not that one; it says what to install

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .environment import HOST, HOSTS, PEOPLE, STUDENT, environment, hidden, readable
+from .environment import HOST, HOSTS, PEOPLE, STUDENT, environment, find_hidden_folders, readable
 from .free_uids import stranger
 from .limits import Limits
 from .staging import CELLS
@@ -93,7 +93,10 @@ def memory(place, limits) -> list[str]:
 
 def files(folder: Path) -> list[str]:
     """The root: the system's programs, this Python, the sandbox's own folder."""
-    found = [*((path, True) for path in readable()), *((path, False) for path in hidden())]
+    found = [
+        *((path, True) for path in readable()),
+        *((path, False) for path in find_hidden_folders()),
+    ]
     wish = []
     for path, is_shown in sorted(found, key=lambda one: len(one[0].parts)):
         if not is_shown:
@@ -101,16 +104,16 @@ def files(folder: Path) -> list[str]:
         elif path.is_symlink() and path.parent == Path("/"):
             wish += ["--symlink", os.readlink(path), str(path)]
         else:
-            wish += shown(path, path)
+            wish += build_bind_flags(path, path)
     own = {"hosts": "/etc/hosts", "people": "/etc/passwd",
            "course": f"{PLACE}/course", "driver": f"{PLACE}/driver"}  # fmt: skip
     for name, place in own.items():
         if (folder / name).exists():
-            wish += shown(folder / name, Path(place))
+            wish += build_bind_flags(folder / name, Path(place))
     return wish
 
 
-def shown(outside: Path, inside: Path) -> list[str]:
+def build_bind_flags(outside: Path, inside: Path) -> list[str]:
     """Bubblewrap would make the folders above it for its own user alone."""
     above = [str(folder) for folder in reversed(inside.parents) if folder != Path("/")]
     made = [part for folder in above for part in ("--perms", "0755", "--dir", folder)]

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 
 from coursekit.answer_server import LENGTH
-from coursekit.exact_values import made_of
+from coursekit.exact_values import rebuild_value
 from coursekit.remote_answer import AnswerProcessFailed, RemoteAnswer
 
 MOST_REPLY_BYTES = 256 * 2**20
@@ -80,7 +80,7 @@ class Connection:
         while "ended" not in self.reply(deadline - time.monotonic()):
             pass
 
-    def printed(self) -> str:
+    def read_output(self) -> str:
         return self.kept
 
     def run(self, data: bytes):
@@ -104,9 +104,9 @@ class Connection:
                 what = f"it still runs after {float(seconds):.0f} s\n  at {place}"
                 error = AnswerProcessFailed(what, "a loop that never ends?")
             elif "error" in reply:
-                error = made_of(reply["error"])
+                error = rebuild_value(reply["error"])
             else:
-                return made_of(reply["value"])
+                return rebuild_value(reply["value"])
         except Exception:  # Unreadable, and whatever parts of another form lead to
             self.lose(FORGED)
         if not isinstance(error, BaseException):

@@ -48,7 +48,7 @@ def readable() -> list[Path]:
     return sorted(found, key=lambda path: (len(path.parts), path))
 
 
-def hidden() -> list[Path]:
+def find_hidden_folders() -> list[Path]:
     """Folders of the teacher's that lie within what can be read: this course, if it is there.
 
     Raises nothing: a folder that is not there hides nothing

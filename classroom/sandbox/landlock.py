@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from . import bubblewrap
-from .environment import HOSTS, PEOPLE, STUDENT, hidden, readable
+from .environment import HOSTS, PEOPLE, STUDENT, find_hidden_folders, readable
 from .free_uids import stranger
 from .limits import Limits
 from .staging import CELLS
@@ -64,14 +64,14 @@ class Walls:
 
     def command(self, wish, lifeline, given):
         wish |= {
-            "own": "root", "lifeline": lifeline, "given": given, "base": self.made("base"),
+            "own": "root", "lifeline": lifeline, "given": given, "base": self.make_folder("base"),
             "course": str(self.folder / "course"), "disk_bytes": self.limits.disk_bytes,
             "places": self.places(), "cells": f"{self.place}/{CELLS}",
         }  # fmt: skip
         keeper = self.folder / "driver" / "supervisor.py"
         return [*apart(), sys.executable, "-I", str(keeper), json.dumps(wish)], [lifeline]
 
-    def made(self, name) -> str:
+    def make_folder(self, name) -> str:
         (self.folder / name).mkdir()
         return str(self.folder / name)
 
@@ -80,7 +80,10 @@ class Walls:
         (self.folder / "people").write_text(PEOPLE)
         own = {"/etc/hosts": "hosts", "/etc/passwd": "people",
                f"{self.place}/course": "course", f"{self.place}/driver": "driver"}  # fmt: skip
-        found = [*((path, str(path)) for path in readable()), *((path, "") for path in hidden())]
+        found = [
+            *((path, str(path)) for path in readable()),
+            *((path, "") for path in find_hidden_folders()),
+        ]
         found.sort(key=lambda one: len(one[0].parts))
         places = {str(path): outside for path, outside in found}
         return places | {inside: str(self.folder / name) for inside, name in own.items()}

@@ -23,7 +23,7 @@ class Output:
                 self.lost += len(piece) - min(room, len(piece))
         os.close(self.fd)
 
-    def taken(self) -> str:
+    def take_text(self) -> str:
         """What came since the last time."""
         with self.lock:
             text = self.text()

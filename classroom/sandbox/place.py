@@ -22,13 +22,13 @@ class SandboxConnection(Connection):
         self.close()
         super().lose(fault or what, "" if fault else why)
 
-    def printed(self) -> str:
-        return super().printed() + self.last_words + self.walled.printed()
+    def read_output(self) -> str:
+        return super().read_output() + self.last_words + self.walled.read_output()
 
     def close(self):
         self.is_lost = True
         self.walled.close()
-        self.last_words += self.walled.printed()
+        self.last_words += self.walled.read_output()
 
 
 class Place:
@@ -76,9 +76,9 @@ class Place:
         self.connection = self.open_connection()
         return self.connection.begin(name, **where)
 
-    def printed(self) -> str:
+    def read_output(self) -> str:
         """What the student's code has printed since it was asked for, up to a limit."""
-        return self.connection.printed()
+        return self.connection.read_output()
 
     def close(self):
         self.connection.close()

@@ -11,7 +11,7 @@ END_SECONDS = 10.0
 PAUSE_SECONDS = 0.005
 
 
-def below(pid: int) -> list[psutil.Process]:
+def list_descendants(pid: int) -> list[psutil.Process]:
     """All that a process started, and all that these started."""
     try:
         return psutil.Process(pid).children(recursive=True)
@@ -44,13 +44,13 @@ def end(process):
     process  a subprocess.Popen
     """
     until = time.monotonic() + END_SECONDS
-    left = below(process.pid)
+    left = list_descendants(process.pid)
     while left and time.monotonic() < until:
         for one in left:
             with contextlib.suppress(*GONE):
                 one.send_signal(signal.SIGKILL)
         time.sleep(PAUSE_SECONDS)
-        left = [one for one in {*left, *below(process.pid)} if is_running(one)]
+        left = [one for one in {*left, *list_descendants(process.pid)} if is_running(one)]
     process.kill()
     process.wait()
 

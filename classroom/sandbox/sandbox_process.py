@@ -66,8 +66,8 @@ class SandboxProcess:
         """Why the sandbox was ended, if it was; an empty text otherwise."""
         return self.watcher.fault
 
-    def printed(self) -> str:
-        return self.output.taken()
+    def read_output(self) -> str:
+        return self.output.take_text()
 
     def end_processes(self):
         self.lifeline.close()

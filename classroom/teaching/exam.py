@@ -67,7 +67,9 @@ def spread(there: list[Question], count: int, chance: random.Random) -> list[Que
 def version_of(chosen, seed, name) -> Exam:
     chance = random.Random(f"{seed} {name}")
     order = chance.sample(chosen, len(chosen))
-    return Exam(name, seed, [question.written(question.drawn(chance)) for question in order])
+    return Exam(
+        name, seed, [question.build_variant(question.draw_variant(chance)) for question in order]
+    )
 
 
 def write(exams: list[Exam], folder: Path, title: str) -> list[Path]:
@@ -101,7 +103,8 @@ def sheet(exam: Exam, title: str) -> str:
 
 def answers(exam: Exam, title: str) -> str:
     entries = "\n".join(
-        f'<section class="answer"><h2>Question {number} <span class="minutes">{told(written)}'
+        f'<section class="answer"><h2>Question {number} <span '
+        f'class="minutes">{describe_question(written)}'
         f'</span></h2>{prose(written.text)}<div class="right">{prose(written.answer)}</div>'
         f"{prose(written.why)}</section>"
         for number, written in enumerate(exam.written, 1)
@@ -113,12 +116,12 @@ def answers(exam: Exam, title: str) -> str:
 def answers_as_text(exam: Exam, title: str) -> str:
     lines = [f"# {title}: answers, version {exam.version} ({how(exam)})", ""]
     for number, written in enumerate(exam.written, 1):
-        lines += [f"## Question {number} ({told(written)})", "", written.text, ""]
+        lines += [f"## Question {number} ({describe_question(written)})", "", written.text, ""]
         lines += [f"**{written.answer}**", "", written.why, ""]
     return "\n".join(lines)
 
 
-def told(written: QuestionVariant) -> str:
+def describe_question(written: QuestionVariant) -> str:
     question = written.question
     level = LEVELS[question.level]
     return f"{question.number}, part {question.part}, {level}, {question.minutes} minutes"

@@ -29,7 +29,7 @@ def render_markdown(markdown: str) -> str:
     formulas = []
 
     def keep(found):
-        formulas.append(drawn(found[1] or found[2], is_block=found[1] is not None))
+        formulas.append(draw_formula(found[1] or found[2], is_block=found[1] is not None))
         return f"FORMULA{len(formulas) - 1}END"
 
     text = LINK.sub(r"\1", FORMULA.sub(keep, markdown))
@@ -38,7 +38,7 @@ def render_markdown(markdown: str) -> str:
 
 
 @cache
-def drawn(latex: str, is_block=False) -> str:
+def draw_formula(latex: str, is_block=False) -> str:
     """A formula as an image within a line, or in a line of its own."""
     latex = plain(latex)
     where = io.BytesIO()

@@ -34,7 +34,9 @@ def text() -> str:
 def table(chapter: int) -> str:
     lines = ["", f"## Chapter {chapter:02}", ""]
     known = [(exercise_numbers()[name], words, say) for name, words, say in SAY]
-    important = [(n, said(n, words), say) for n, words, say in known if chapter_of(n) == chapter]
+    important = [
+        (n, find_sentence(n, words), say) for n, words, say in known if chapter_of(n) == chapter
+    ]
     lines += ["| exercise | the check says | say |", "|---|---|---|"] if important else []
     lines += [
         f"| {format_exercise_title(n)} | {cell(sentence)} | {cell(say)} |"
@@ -62,7 +64,7 @@ def cell(words: str) -> str:
     return " ".join(words.split()).replace("|", "\\|")
 
 
-def said(number: str, words: str) -> str:
+def find_sentence(number: str, words: str) -> str:
     """The whole sentence in which a check says these words."""
     found = [sentence for sentence in sentences(number) if words in sentence]
     if not found:

@@ -69,7 +69,7 @@ def needs(part: Part) -> str:
     also = [
         name for name in find_used_parts()[part.name] if name not in find_required_parts(part.name)
     ]
-    return " ".join(part.needed) + (f" (also uses {' '.join(also)})" if also else "") or "–"
+    return " ".join(part.prerequisites) + (f" (also uses {' '.join(also)})" if also else "") or "–"
 
 
 def goal(part: Part) -> str:
@@ -92,7 +92,7 @@ def order_faults(weeks: list[Week]) -> list[str]:
     faults, taught = [], []
     for week in weeks:
         for name in week.parts.split():
-            missing = [need for need in parts()[name].needed if need not in taught]
+            missing = [need for need in parts()[name].prerequisites if need not in taught]
             faults += [f"{name} comes before {need}" for need in missing]
             taught.append(name)
         here = week.parts.split()

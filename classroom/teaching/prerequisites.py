@@ -54,8 +54,8 @@ def find_lab_exercises(lab: str) -> tuple[str, ...]:
 
 def find_required_parts(name: str) -> set[str]:
     """All parts that come before this one, directly or through others."""
-    found, new = set(), set(parts()[name].needed)
+    found, new = set(), set(parts()[name].prerequisites)
     while new:
         found |= new
-        new = {other for part in new for other in parts()[part].needed} - found
+        new = {other for part in new for other in parts()[part].prerequisites} - found
     return found

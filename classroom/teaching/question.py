@@ -43,11 +43,11 @@ class Question:
         for numbers in product(*self.given.values()):
             yield dict(zip(self.given, numbers))
 
-    def drawn(self, chance: random.Random) -> dict:
+    def draw_variant(self, chance: random.Random) -> dict:
         """A variant by chance."""
         return {name: chance.choice(numbers) for name, numbers in self.given.items()}
 
-    def written(self, variant=None) -> "QuestionVariant":
+    def build_variant(self, variant=None) -> "QuestionVariant":
         """The question with its numbers; the standard variant if none is given."""
         variant = next(self.variants()) if variant is None else variant
         numbers = variant | (self.solve(**variant) if self.solve else {})

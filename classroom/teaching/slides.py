@@ -39,7 +39,7 @@ def deck(part: Part) -> str:
     slides = slides_of(record_of(part.name))
     minutes = split_minutes(part, slides)
     body = "\n".join(
-        shown(slide, part, number, len(slides), minutes[number])
+        render_slide(slide, part, number, len(slides), minutes[number])
         for number, slide in enumerate(slides)
     )
     look, script = ((HERE / f"slides.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
@@ -55,20 +55,20 @@ def split_minutes(part: Part, slides: list[Slide]) -> list[float]:
             for count, is_written in zip(words, written)]  # fmt: skip
 
 
-def shown(slide: Slide, part: Part, number: int, count: int, minutes: float) -> str:
+def render_slide(slide: Slide, part: Part, number: int, count: int, minutes: float) -> str:
     heading = "h1" if slide.kind == "title" else "h2"
     kind = {"formula": "formula-alone"}.get(slide.kind, slide.kind)
     notes = "\n".join(render_markdown(text) for text in slide.notes if not text.startswith("!"))
     return (
         f'<section class="slide {kind}{size_of(slide)}" id="slide{number + 1}">'
-        f"<{heading}>{inline(slide.title)}</{heading}>{inside(slide)}"
+        f"<{heading}>{inline(slide.title)}</{heading}>{render_body(slide)}"
         f'<div class="foot"><span>{part.name} · {escape(part.title)}</span>'
         f"<span>{number + 1} / {count}</span></div>"
-        f"<aside><p><b>About {told(minutes)}.</b></p>{notes}</aside></section>"
+        f"<aside><p><b>About {format_minutes(minutes)}.</b></p>{notes}</aside></section>"
     )
 
 
-def inside(slide: Slide) -> str:
+def render_body(slide: Slide) -> str:
     text = "".join(render_markdown(paragraph) for paragraph in slide.texts)
     text = f'<div class="text">{text}</div>' if text else ""
     formula = (
@@ -104,7 +104,7 @@ def inline(text: str) -> str:
     return re.sub(r"^<p>|</p>\s*$", "", render_markdown(text))
 
 
-def told(minutes: float) -> str:
+def format_minutes(minutes: float) -> str:
     if minutes < 0.75:
         return "half a minute"
     return f"{round(minutes)} minute" + "s" * (round(minutes) > 1)

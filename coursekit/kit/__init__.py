@@ -1,26 +1,26 @@
 """What exercises are made of: formulas, trials on ranks, and classes of mistakes."""
 
-from ..protocol import Refused, Wrong
+from ..protocol import Rejection, Wrong
 from .facts import Equals, Holds, Sends, complains, first_true, never
 from .formula import Formula, first_that_fits
 from .rank_exercise import RankExercise
-from .rank_trials import GROUP, At, Trial, World, answering
+from .rank_trials import GROUP, RankCase, Trial, World, measure_answer
 
 __all__ = [
     "GROUP",
-    "At",
     "Equals",
     "Formula",
     "Holds",
+    "RankCase",
     "RankExercise",
-    "Refused",
+    "Rejection",
     "Sends",
     "Trial",
     "World",
     "Wrong",
-    "answering",
     "complains",
     "first_that_fits",
     "first_true",
+    "measure_answer",
     "never",
 ]

@@ -18,7 +18,7 @@ from ..protocol import Wrong
 from .diagnoses import ALONE, OTHER_DTYPE, RAISED, is_float32_for, same
 from .facts import ROUNDED
 from .observed_calls import Requests
-from .rank_trials import answering, try_cases
+from .rank_trials import measure_answer, try_cases
 
 LARGE = 250_000  # elements, where bytes are compared with a formula
 
@@ -69,7 +69,7 @@ def numbers(rank, shape, dtype, salt=0) -> torch.Tensor:
     return torch.randint(1, 8, shape, generator=generator).to(dtype)
 
 
-def turned(x) -> torch.Tensor:
+def make_noncontiguous(x) -> torch.Tensor:
     """The same numbers in another order in memory: not contiguous, if x has several dims."""
     return x.transpose(0, -1).contiguous().transpose(0, -1)
 
@@ -108,7 +108,7 @@ def run_rank_trial(answer, group, case, task) -> tuple[list, list | None, tuple]
     given = list(tensors)
     places = [x.data_ptr() for x in given]
     dist.barrier(group)
-    with answering(), Requests() as requests:
+    with measure_answer(), Requests() as requests:
         listed = task.call(answer, tensors, case, group)
     requests.need_waited()
     moved = MOVED if [x.data_ptr() for x in given] != places else ()

@@ -7,7 +7,7 @@ from numbers import Real
 
 import torch
 
-from pedagogy_lib.basics.closeness import as_tensor, close, first_off
+from pedagogy_lib.basics.closeness import close, ensure_tensor, first_off
 from pedagogy_lib.basics.units import brief
 
 from ..protocol import Wrong
@@ -56,7 +56,7 @@ def are_lists(got, wanted) -> bool:
 def first_difference(got, wanted) -> str:
     if kind_of(got) != kind_of(wanted) or not is_numeric(wanted):
         return f"is {kind_of(got)}, expected {kind_of(wanted)}"
-    got, wanted = as_tensor(got), as_tensor(wanted)
+    got, wanted = ensure_tensor(got), ensure_tensor(wanted)
     first = first_off(got, wanted)
     at = f"at {list(first)} " if first else ""
     return f"{at}is {got[first].item():.8g}, expected {wanted[first].item():.8g}"
@@ -77,7 +77,7 @@ def ratio(got, wanted) -> float | None:
     """How many times `wanted` this is; None if it is not, or if these are no numbers."""
     if not (is_numeric(got) and is_numeric(wanted)):
         return None
-    got, wanted = as_tensor(got).flatten(), as_tensor(wanted).flatten()
+    got, wanted = ensure_tensor(got).flatten(), ensure_tensor(wanted).flatten()
     are_alike = got.shape == wanted.shape and got.dtype == wanted.dtype
     square = (wanted @ wanted).item() if are_alike else 0.0
     factor = (got @ wanted).item() / square if square else 0.0
@@ -89,7 +89,7 @@ def recognise(got, guesses) -> str:
     return next((why for why, wrong in guesses.items() if close(got, wrong)), "")
 
 
-def told(numbers) -> str:
+def format_numbers(numbers) -> str:
     return ", ".join(f"{x:.4g}" for x in numbers.tolist())
 
 
@@ -105,7 +105,7 @@ def contributions(total, parts) -> tuple[int, ...] | None:
     return None
 
 
-def told_contributions(times) -> str:
+def describe_contributions(times) -> str:
     """`rank 1 is missing, rank 2 counts twice`."""
     missing = [f"rank {place} is missing" for place, t in enumerate(times) if t == 0]
     twice = [f"rank {place} counts twice" for place, t in enumerate(times) if t == 2]
@@ -172,7 +172,7 @@ def is_float32_for(dtype, text) -> bool:
 MAY_FAIL = True  # not in the tests of this course: there it is a bug to mend
 
 
-def said_by(diagnosis, *args, otherwise=""):
+def run_diagnosis(diagnosis, *args, otherwise=""):
     """What a diagnosis returns; `otherwise` if it fails on such an answer."""
     try:
         return diagnosis(*args)

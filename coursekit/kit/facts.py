@@ -12,10 +12,10 @@ from functools import wraps
 import torch
 
 from pedagogy_lib.basics.closeness import close, close_in_float32
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from ..protocol import Wrong
-from .diagnoses import difference, kind_of, ratio, said_by
+from .diagnoses import difference, kind_of, ratio, run_diagnosis
 from .message_costs import TOLERANCE
 from .rank_trials import IN_A_GROUP
 from .results import NO_RETURN
@@ -42,13 +42,13 @@ class Equals:
     tells: Callable | None = None
 
     def __call__(self, trial):
-        found = trial.of(self.name)
+        found = trial.collect_values(self.name)
         if found is None:
             return
         wanted = [self.truth(trial, place) for place in range(trial.n)]
         wrong = [k for k in range(trial.n) if not self.same(found[k], wanted[k])]
         if wrong:
-            what = self.tells and said_by(self.tells, trial, wrong[0])
+            what = self.tells and run_diagnosis(self.tells, trial, wrong[0])
             what = what or self.difference(trial, found, wanted, wrong[0])
             raise Wrong(str(trial.case), what, self.why(trial, found, wanted, wrong))
 
@@ -58,7 +58,7 @@ class Equals:
 
     def why(self, trial, found, wanted, wrong) -> str:
         """The mistake that gives what all ranks have; or what those have on which it is wrong."""
-        guesses = [said_by(self.mistakes, trial, k, otherwise={}) for k in range(trial.n)]
+        guesses = [run_diagnosis(self.mistakes, trial, k, otherwise={}) for k in range(trial.n)]
         key = first_wrong(found[wrong[0]], wanted[wrong[0]], self.same)
         for places, get in (range(trial.n), whole), (wrong, whole), (wrong, key), (wrong[:1], key):
             for sentence in guesses[wrong[0]]:
@@ -69,7 +69,7 @@ class Equals:
             return IN_A_GROUP
         pairs = [(key(found[k]), key(wanted[k])) for k in wrong]
         told = self.otherwise
-        told = said_by(told, trial) if callable(told) else told
+        told = run_diagnosis(told, trial) if callable(told) else told
         if key is not whole and "gradient" in self.called and all(got is None for got, _ in pairs):
             return NO_WAY_BACK
         return told or general_mistake(pairs, trial.n)
@@ -113,11 +113,11 @@ class Holds:
     why: str | Callable = ""
 
     def __call__(self, trial):
-        for place, value in enumerate(trial.of(self.name) or ()):
+        for place, value in enumerate(trial.collect_values(self.name) or ()):
             if not self.is_right(value):
                 what = self.what if callable(self.what) else self.what.format
-                what = said_by(what, value, otherwise=f"it is {value!r:.60}")
-                why = said_by(self.why, trial, place) if callable(self.why) else self.why
+                what = run_diagnosis(what, value, otherwise=f"it is {value!r:.60}")
+                why = run_diagnosis(self.why, trial, place) if callable(self.why) else self.why
                 raise Wrong(str(trial.case), f"{trial.who(place)}: {what}", why)
 
 
@@ -128,7 +128,7 @@ def never(name, what, why="") -> Holds:
 
 @dataclass(frozen=True)
 class Sends:
-    """A rank sends no more than it has to, in the block `answering()`.
+    """A rank sends no more than it has to, in the block `measure_answer()`.
 
     most  takes a trial and a place, and gives bytes; None or False where they are not looked at
     what  sends as much
@@ -148,7 +148,7 @@ class Sends:
             if sent > allowed * (1 + TOLERANCE):
                 what = f"{trial.who(place)} sends {sent:,} bytes; {self.what} {allowed:,.0f}"
                 why = (
-                    said_by(self.why, trial, sent / allowed)
+                    run_diagnosis(self.why, trial, sent / allowed)
                     if callable(self.why)
                     else self.why_of(trial.calls[place])
                 )
@@ -214,7 +214,10 @@ def is_in_other_dtype(got, wanted) -> bool:
 
 def factors(n) -> list[tuple[float, str]]:
     of_ranks = [
-        (float(n), f"it is {n} times too large, as if all {counted(n, 'rank')} added the same"),
+        (
+            float(n),
+            f"it is {n} times too large, as if all {format_count(n, 'rank')} added the same",
+        ),
         (1 / n, f"it is 1/{n} of what it should be: what is divided by the number of ranks?"),
     ]
     return of_ranks * (n > 1) + [(-1.0, "the sign is the other way round")]

@@ -12,7 +12,7 @@ from pedagogy_lib.basics.closeness import close_in_float32
 
 from ..protocol import Wrong
 from ..remote_answer import call_next_to_answer
-from .diagnoses import said_by
+from .diagnoses import run_diagnosis
 from .results import NOT_ITS_OWN, CallFailure, equal, is_number, need_kind, plain, text_of
 
 
@@ -52,7 +52,7 @@ class Formula:
     lab: str | None = None
     slow: str = ""
 
-    def as_judged(self) -> "Formula":
+    def build_case_formula(self) -> "Formula":
         """The exercise whose truth and mistakes take the arguments of its cases."""
         return self
 
@@ -72,7 +72,7 @@ class Formula:
                     raise Wrong(case, self.difference(call, wanted, got), self.why(found, case))
                 if self.whole and not keeps_integers(got, wanted):
                     raise Wrong(case, f"got {got!r:.90}", f"{self.whole}: 1, and not 1.0")
-            yield f"{case}: {(self.told or self.shown)(calls, found[case])}"
+            yield f"{case}: {(self.told or self.format_values)(calls, found[case])}"
         self.need_the_same_again(answer)
         if self.also:
             yield from self.also(answer)
@@ -86,11 +86,11 @@ class Formula:
             what = f"called once more: {told or text_of(got)}"
             raise Wrong(case, what, PILED_UP)
 
-    def shown(self, calls, values) -> str:
+    def format_values(self, calls, values) -> str:
         return ", ".join(f"{text_of(value)}{self.unit}" for value in values)
 
     def difference(self, call, wanted, got) -> str:
-        told = self.differs and said_by(self.differs, call, wanted, got)
+        told = self.differs and run_diagnosis(self.differs, call, wanted, got)
         return told or f"expected {text_of(wanted)}{self.unit}, got {text_of(got)}{self.unit}"
 
     def why_not_a_value(self, got, found) -> str:
@@ -109,7 +109,7 @@ class Formula:
         here = list(zip(self.cases[case], found[case]))
         everywhere = [pair for each in self.cases for pair in zip(self.cases[each], found[each])]
         wrong = next(pair for pair in here if not self.same(pair[1], plain(self.truth(*pair[0]))))
-        told = said_by(self.explain, found, case) if self.explain else ""
+        told = run_diagnosis(self.explain, found, case) if self.explain else ""
         right = [pair for pair in everywhere if self.same(pair[1], plain(self.truth(*pair[0])))]
         if why := self.mistake_in(everywhere) or first_that_fits(KEPT, self, everywhere):
             return why

@@ -5,13 +5,13 @@ from functools import partial
 
 import torch
 
-from pedagogy_lib.basics.closeness import close, told_gap
+from pedagogy_lib.basics.closeness import close, format_gap
 from pedagogy_lib.basics.units import brief
 
-from ..protocol import Refused
+from ..protocol import Rejection
 from . import Equals, RankExercise, never
 from .diagnoses import ranks_text
-from .observed_calls import PASSED_BY, all_waited, noting_passed
+from .observed_calls import PASSED_BY, all_waited, note_bypassed
 from .results import NO_RETURN
 
 HANG = "every rank has to make the same calls in the same order, in the backward as well"
@@ -34,7 +34,7 @@ def run_both_ways(call: Callable, leaves: dict, slope) -> dict:
     if y.shape == slope.shape and y.requires_grad:
         incoming = []
         y.register_hook(incoming.append)
-        with noting_passed() as passed, all_waited() as backward:
+        with note_bypassed() as passed, all_waited() as backward:
             (y * slope).sum().backward()  # y.backward(slope) would import sympy, for a second
         found |= {"backward": backward.made, "passed": passed,
                   "gradients": {name: leaf.grad for name, leaf in leaves.items()},
@@ -46,11 +46,11 @@ def run_both_ways(call: Callable, leaves: dict, slope) -> dict:
 
 
 def autograd_function(answer):
-    """The learner's autograd function; raises `Refused` if it is something else now."""
+    """The learner's autograd function; raises `Rejection` if it is something else now."""
     found = getattr(answer.lab, answer.__name__)
     if not isinstance(found, type) or not issubclass(found, torch.autograd.Function):
         why = f"it is to remain a class {answer.__name__}(torch.autograd.Function)"
-        raise Refused(
+        raise Rejection(
             f"{answer.__name__} is {type(found).__name__} now", f"{why}: the others call its apply"
         )
     return found
@@ -59,7 +59,7 @@ def autograd_function(answer):
 def need_tensor(y, who="the function"):
     if not isinstance(y, torch.Tensor):
         why = NO_RETURN if y is None else "asked is one tensor"
-        raise Refused(f"{who} returned {brief(y, 60)}", why)
+        raise Rejection(f"{who} returned {brief(y, 60)}", why)
 
 
 # ---- What is to be true ---
@@ -96,7 +96,7 @@ def which_gradients(table, trial, place) -> str:
         here, there = got[name][0], got[name][-1]
         is_common = close(wanted[0][name], wanted[-1][name]) and None not in (here, there)
         if is_common and not close(here, there):
-            last, gap = trial.n - 1, told_gap(here, there)
+            last, gap = trial.n - 1, format_gap(here, there)
             return f"{told}. Ranks 0 and {last} differ in that of {name} by up to {gap}"
     return told
 
@@ -106,7 +106,7 @@ def ring_bytes(tensor_bytes, n) -> int:
     return 2 * (n - 1) * tensor_bytes // n
 
 
-def as_one_process(name, cases, prepare, y, gradients, needs, hints, more=()):
+def make_reference_exercise(name, cases, prepare, y, gradients, needs, hints, more=()):
     """A program that should give y and gradients as one process does, and also a second time.
 
     prepare    takes the answer and the case; gives what `both_ways` takes
@@ -122,7 +122,7 @@ def as_one_process(name, cases, prepare, y, gradients, needs, hints, more=()):
             found["again"] = {"y": again["y"]} | again.get("gradients", {})
         return found
 
-    def told(trial):
+    def describe_trial(trial):
         forward, backward = len(trial[0].forward), len(trial[0].backward)
         count = f"y and {len(trial[0].gradients)} gradients are those of one process"
         return f"{count}; calls: {forward} forward, {backward} backward"
@@ -150,5 +150,5 @@ def as_one_process(name, cases, prepare, y, gradients, needs, hints, more=()):
         "columns?",
     }
     return RankExercise(
-        name, cases, work, facts, told, hints, errors=errors, lost=HANG, needs=needs
+        name, cases, work, facts, describe_trial, hints, errors=errors, lost=HANG, needs=needs
     )  # fmt: skip

@@ -51,7 +51,7 @@ def tree_rounds(n) -> int:
     return ceil(log2(n))
 
 
-def near(bytes_, theory) -> bool:
+def is_near(bytes_, theory) -> bool:
     return abs(bytes_ - theory) <= TOLERANCE * theory
 
 
@@ -64,13 +64,13 @@ def megabytes(count) -> str:
 
 
 @dataclass(frozen=True)
-class Counted:
+class SendLimit:
     """A rank sends no more than it has to.
 
     most   takes a trial, and gives bytes; None where they are not looked at
     what   sends as much
     why    what it has misunderstood; or takes a trial and the bytes sent, and says so
-    calls  under what name they are found; those in the block `answering()` if there is none
+    calls  under what name they are found; those in the block `measure_answer()` if there is none
     """
 
     most: Callable
@@ -79,7 +79,10 @@ class Counted:
     calls: str = ""
 
     def __call__(self, trial):
-        most, found = self.most(trial), trial.of(self.calls) if self.calls else trial.calls
+        most, found = (
+            self.most(trial),
+            trial.collect_values(self.calls) if self.calls else trial.calls,
+        )
         if most is None or not found:
             return ""
         for place, calls in enumerate(found):

@@ -9,7 +9,7 @@ from pedagogy_lib.basics.torch_private import OperatorMode, WaitsNoticed, makes_
 from pedagogy_lib.measuring.bytes_of_calls import RULES, calls_of, tensors_in
 from pedagogy_lib.ranks.call_stack import is_library
 
-from ..protocol import Refused
+from ..protocol import Rejection
 
 PASSED_BY = (
     "the numbers are right, but by chance: autograd does not know dist.all_reduce and passes it "
@@ -32,7 +32,7 @@ class Calls(OperatorMode):
 
 
 @contextlib.contextmanager
-def noting_passed():
+def note_bypassed():
     """Gives a list of the operators that a backward in here passes by; torch's warnings go there.
 
     Of a call on a tensor with a gradient torch warns in the backward alone.
@@ -93,13 +93,13 @@ class Requests(Calls):
         return result
 
     def need_come(self, func, values):
-        """Raise `Refused` if an operator uses numbers that a message is still to bring."""
+        """Raise `Rejection` if an operator uses numbers that a message is still to bring."""
         self.coming = [each for each in self.coming if not each[0].is_completed()]
         used = [bytes_of(x) for x in tensors_in(values)]
         if any(a < y and x < b for _, (a, b) in self.coming for x, y in used):
             name = func.overloadpacket.__name__
             what = f"nobody has waited for the request of irecv when {name} uses its tensor"
-            raise Refused(what, DROPPED)
+            raise Rejection(what, DROPPED)
 
     def not_waited(self) -> list[str]:
         """Calls whose request nobody has waited for: with Gloo only that completes it."""
@@ -112,10 +112,10 @@ class Requests(Calls):
                 request.wait()
 
     def need_waited(self):
-        """Raise `Refused` if nobody has waited for a message, which may be lost by that."""
+        """Raise `Rejection` if nobody has waited for a message, which may be lost by that."""
         calls = [f"i{call.name}" for call, request in self.requests if not request.is_completed()]
         if calls:
-            raise Refused(f"nobody has waited for the request of {calls[0]}", DROPPED)
+            raise Rejection(f"nobody has waited for the request of {calls[0]}", DROPPED)
 
 
 class AllRequests(Requests):
@@ -127,7 +127,7 @@ class AllRequests(Requests):
     def __init__(self):
         super().__init__()
         self.begun = []  # (call, request, where its numbers go) of collectives, not waited for yet
-        self.waits = WaitsNoticed(self.done)
+        self.waits = WaitsNoticed(self.note_wait)
 
     def __enter__(self):
         self.waits.__enter__()
@@ -137,7 +137,7 @@ class AllRequests(Requests):
         super().__exit__(*error)
         self.waits.__exit__(*error)
 
-    def done(self, request):
+    def note_wait(self, request):
         self.begun = [each for each in self.begun if each[1] is not request]
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -160,7 +160,7 @@ class AllRequests(Requests):
             self.refuse(call, "")
 
     def refuse(self, call, when):
-        raise Refused(f"nobody has waited for the request of {call.name}{when}", NOT_WAITED)
+        raise Rejection(f"nobody has waited for the request of {call.name}{when}", NOT_WAITED)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from pedagogy_lib.ranks.launcher import launch
 
 from ..protocol import Wrong
 from ..remote_answer import call_next_to_answer
-from .diagnoses import said_by
+from .diagnoses import run_diagnosis
 from .facts import Equals
 from .formula import ALWAYS_THE_SAME, PILED_UP, where_right
 from .rank_trials import NOT_TOLD, Trial, try_cases
@@ -33,7 +33,7 @@ class RankExercise:
 
     cases    what it is tried on, in this order: each has `ranks`, `is_group`, and a text; see At
     work     called on each rank of a case, work(answer, group, case): {name: what it has found}.
-             What it runs under `answering()` counts as what the answer has sent
+             What it runs under `measure_answer()` counts as what the answer has sent
     facts    each takes a `Trial`, and raises `Wrong`; see facts.py
     told     what is right if all facts hold; or takes a trial, and says so
     errors   {words of an exception: what they mean here}
@@ -91,7 +91,7 @@ class RankExercise:
             yield f"{trial.case}: {self.told(trial) if callable(self.told) else self.told}"
             yield from lines
         for name in self.rare:
-            if all(trial.of(name) is None for trial in right):
+            if all(trial.collect_values(name) is None for trial in right):
                 raise Wrong(str(right[-1].case), f"nothing has been told of: {name}", NOT_TOLD)
 
     def those_left(self, trials):
@@ -127,7 +127,7 @@ class RankExercise:
         """What the facts say; raises `Wrong` at the first that does not hold."""
         lines = [line for fact in self.facts if (line := fact(trial))]
         for name in self.found(trial.case) if self.found else self.list_required_names():
-            if trial.of(name) is None:
+            if trial.collect_values(name) is None:
                 raise Wrong(str(trial.case), f"nothing has been told of: {name}", NOT_TOLD)
         return lines
 
@@ -136,7 +136,7 @@ class RankExercise:
         return [name for name in names if name not in self.rare]
 
     def why_it_failed(self, case, error) -> str:
-        told = said_by(self.explain, case, error) if self.explain else ""
+        told = run_diagnosis(self.explain, case, error) if self.explain else ""
         known = (why for words, why in self.errors.items() if words in str(error))
         return told or why_ended(error) or next(known, self.why_lost(case, error))
 
@@ -183,8 +183,8 @@ def mistake_between(facts, trials, failed, why) -> str:
     told = next((fact for fact in facts if is_wrong(fact, failed)), None)
     if not isinstance(told, Equals):
         return ""
-    kept = said_by(kept_in, told, trials)
-    known = (said_by(told.mistakes, failed, k, otherwise={}) for k in range(failed.n))
+    kept = run_diagnosis(diagnose_carryover, told, trials)
+    known = (run_diagnosis(told.mistakes, failed, k, otherwise={}) for k in range(failed.n))
     return "" if kept == ALWAYS_THE_SAME and any(why in each for each in known) else kept
 
 
@@ -206,9 +206,9 @@ def is_generator_here(answer) -> bool:
     return inspect.isgeneratorfunction(function)
 
 
-def kept_in(fact, trials) -> str:
+def diagnose_carryover(fact, trials) -> str:
     """Of three cases and more: the first was right, and others have it, too, or go on with it."""
-    found = [(trial, trial.of(fact.name)) for trial in trials]
+    found = [(trial, trial.collect_values(fact.name)) for trial in trials]
     found = [(trial, values[0]) for trial, values in found if values]
     if len(found) < 3:
         return ""

@@ -20,7 +20,7 @@ from pedagogy_lib.measuring.recorder import measure, traffic_in
 
 from .. import remote_answer
 from ..labs.module import NotSolvedYet
-from ..protocol import Refused, Wrong
+from ..protocol import Rejection, Wrong
 from ..remote_answer import call_next_to_answer, try_on_ranks
 
 
@@ -45,7 +45,7 @@ GROUP = World(4, (1, 2, 3))  # without rank 0; 3 and 4 tell its size from the wo
 
 
 @dataclass(frozen=True)
-class At:
+class RankCase:
     """A case: a world, further arguments for what is done there, and what is said of these."""
 
     world: World
@@ -88,7 +88,7 @@ class Trial:
     def __getitem__(self, place) -> SimpleNamespace:
         return self.found[place]
 
-    def of(self, name) -> list | None:
+    def collect_values(self, name) -> list | None:
         """What all ranks have found under a name; None if there is nothing of that name."""
         if all(hasattr(of_rank, name) for of_rank in self.found):
             return [getattr(of_rank, name) for of_rank in self.found]
@@ -131,7 +131,7 @@ def try_cases(work, answer, cases, explain=lambda case, error: "", *args, timeou
     """Yield a `CaseResult` for each case; raises `Wrong` at the first in which the answer fails.
 
     work     called on each rank of a case: work(answer, group, case, *args); group is None in a
-             world. What it runs under `answering()` is measured.
+             world. What it runs under `measure_answer()` is measured.
     explain  takes a case and a LaunchError, and says which misconception that is, or ""
     timeout  seconds until all cases together count as hung; see try_on_ranks
     """
@@ -160,19 +160,19 @@ def launch_cases(work, answer, cases, args, timeout) -> tuple[list, LaunchError 
             last = case_of(error, folder, size)
             if isinstance(error, HangError):
                 error = mark_returned_ranks(error, folder, last)
-            found = [[noted(folder, f"{number}-{rank}") for rank in case.ranks]
+            found = [[read_note(folder, f"{number}-{rank}") for rank in case.ranks]
                      for number, case in enumerate(cases[:last])]  # fmt: skip
             return found, error
     return [[run.values[rank][number] for rank in case.ranks]
             for number, case in enumerate(cases)], None  # fmt: skip
 
 
-def answering(memory=True):
+def measure_answer(memory=True):
     """In `work`: measures what the answer sends in this case."""
     return measure(_label, memory=memory)
 
 
-def shared_folder() -> Path:
+def make_shared_folder() -> Path:
     """In `work`: a new folder that all ranks of the case see, and that is gone after the check."""
     path = Path(_folder, f"of{_label}")
     path.mkdir(exist_ok=True)
@@ -212,7 +212,7 @@ def note(folder, name, value):
     try:
         path.write_bytes(pickle.dumps(value))
     except (AttributeError, TypeError, pickle.PicklingError) as error:
-        raise Refused(f"what it returned cannot be looked at: {error}", NO_GENERATOR) from None
+        raise Rejection(f"what it returned cannot be looked at: {error}", NO_GENERATOR) from None
     path.rename(Path(folder, name))  # whole, or not there
 
 
@@ -225,7 +225,7 @@ def need_all(case, found, wanted):
         raise Wrong(str(case), f"{len(found)} of {len(wanted)} have told what came of it", NOT_TOLD)
 
 
-def noted(folder, name):
+def read_note(folder, name):
     path = Path(folder, name)
     return pickle.loads(path.read_bytes()) if path.exists() else None
 
@@ -233,13 +233,13 @@ def noted(folder, name):
 def case_of(error, folder, size) -> int:
     """The number of the case in which an answer failed: where its rank was, or the last one."""
     if isinstance(error, RankError):
-        return noted(folder, f"at-{error.rank}") or 0
-    return min((noted(folder, f"at-{rank}") or 0 for rank in range(size)), default=0)
+        return read_note(folder, f"at-{error.rank}") or 0
+    return min((read_note(folder, f"at-{rank}") or 0 for rank in range(size)), default=0)
 
 
 def mark_returned_ranks(error, folder, number) -> HangError:
     """A rank that has noted what it found waits for the next case alone: it has returned."""
-    waits = {rank: None if noted(folder, f"{number}-{rank}") else place
+    waits = {rank: None if read_note(folder, f"{number}-{rank}") else place
              for rank, place in error.waits.items()}  # fmt: skip
     return HangError(waits, error.seconds)
 
@@ -250,7 +250,7 @@ def explain_failure(cases, number, error, explain) -> Wrong:
     cause = getattr(error, "exception", None)
     if isinstance(cause, NotSolvedYet):
         return Wrong(str(case), str(cause))
-    if isinstance(cause, Refused):
+    if isinstance(cause, Rejection):
         return Wrong(str(case), f"rank {error.rank}: {cause.what}", cause.why)
     if isinstance(error, HangError):
         waits = {rank: error.waits[rank] for rank in case.ranks}
@@ -260,7 +260,7 @@ def explain_failure(cases, number, error, explain) -> Wrong:
     if "raised SystemExit" in str(error) or "ended with exit code" in str(error):
         why = ENDED
     is_hang = isinstance(error, HangError)
-    what = f"it hangs: {error.beside(why)}" if is_hang else str(error)
+    what = f"it hangs: {error.format_message(why)}" if is_hang else str(error)
     in_a_world = any(not earlier.is_group for earlier in cases[:number])
     if case.is_group and in_a_world and not isinstance(cause, SLIPS):
         why = why if OF_GROUPS_ALONE in what and why else IN_A_GROUP

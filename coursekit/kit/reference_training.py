@@ -97,7 +97,7 @@ def not_exchanged(trial) -> str:
 
 def one_exchange(trial, place):
     """Bytes that a rank sends in an all-reduce of `large_bytes`, if these are found."""
-    bytes_of = trial.of("large_bytes")
+    bytes_of = trial.collect_values("large_bytes")
     return bytes_of and 2 * (trial.n - 1) / trial.n * bytes_of[place]
 
 

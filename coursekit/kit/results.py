@@ -14,7 +14,7 @@ from pedagogy_lib.basics.units import brief
 from pedagogy_lib.ranks.call_stack import is_library, place_of, steps_of_traceback
 
 from ..exact_errors import where_raised
-from ..protocol import Refused, Wrong
+from ..protocol import Rejection, Wrong
 from ..remote_answer import call_next_to_answer
 
 MOST_DIGITS = 100  # of a whole number that is told
@@ -39,7 +39,7 @@ class CallFailure:
         self.text = f"{type(error).__name__}: {message}{at}"
 
     @classmethod
-    def of(cls, error, text) -> "CallFailure":
+    def rebuild(cls, error, text) -> "CallFailure":
         """One that has been told already, in another process."""
         raised = cls(error)
         raised.text = text
@@ -162,7 +162,7 @@ def outcome_of(answer, *args, **kwargs) -> Outcome:
 def outcome_here(answer, args, kwargs) -> Outcome:
     try:
         return Outcome(answer(*args, **kwargs))
-    except Refused:  # a check says that it cannot go on
+    except Rejection:  # a check says that it cannot go on
         raise
     except (Exception, SystemExit) as error:  # exit() would end the kernel
         place = place_of(steps_of_traceback(error.__traceback__))
@@ -176,10 +176,10 @@ def outcome_and_arguments(answer, *args) -> tuple[Outcome, list]:
 
 
 def outcome_and_arguments_here(answer, args) -> tuple[Outcome, list]:
-    return outcome_here(lambda *given: listed(answer(*given)), args, {}), list(args)
+    return outcome_here(lambda *given: expand_iterator(answer(*given)), args, {}), list(args)
 
 
-def listed(value):
+def expand_iterator(value):
     """A list of what an iterator gives; all else as it is."""
     return list(islice(value, MOST_VALUES)) if hasattr(value, "__next__") else value
 
@@ -197,7 +197,7 @@ def number_in(case, outcome) -> float:
 RETURNS_NONE = "a function without `return` gives None."
 
 
-def without_graph(value):
+def detach_result(value):
     """A result without its graph and its optimizer, so that it can travel."""
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pedagogy_lib.measuring.recorder import measure, peak_bytes_in
 from pedagogy_lib.ranks.launcher import launch
 
-from ..protocol import Refused, Wrong
+from ..protocol import Rejection, Wrong
 from .rank_exercise import RankExercise
 from .rank_trials import Trial
 from .results import outcome_of
@@ -39,7 +39,7 @@ def run_alone(answer, group, case):
     return case.work(answer, *case.args)
 
 
-def on_our_rank(function, *args):
+def run_on_one_rank(function, *args):
     """What a function gives on a rank without any answer.
 
     For what is right: an optimizer imports for seconds, which ranks have done before.
@@ -76,21 +76,21 @@ def bytes_alive() -> int:
     return most_bytes()["total"]
 
 
-class InThisProcess(RankExercise):
+class LocalExercise(RankExercise):
     """What its ranks do is done here, one after another: work(answer, place, case)."""
 
     def trials(self, answer):
         for case in self.cases:
             places = range(len(case.ranks))
-            found = [self.found_at(answer, place, case) for place in places]
+            found = [self.run_place(answer, place, case) for place in places]
             yield Trial(case, self.add_known_values(case, found))
 
-    def found_at(self, answer, place, case) -> dict:
+    def run_place(self, answer, place, case) -> dict:
         with warnings.catch_warnings():  # of a gradient that is not there a check tells more
             warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not")
             try:
                 outcome = outcome_of(self.work, answer, place, case)
-            except Refused as refused:
+            except Rejection as refused:
                 raise Wrong(str(case), refused.what, refused.why) from None
         if outcome.error:
             raise Wrong(str(case), str(outcome), self.why_it_failed(case, outcome))

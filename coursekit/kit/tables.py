@@ -23,7 +23,7 @@ import torch
 from .results import MOST_VALUES, plain
 
 
-def tabled(calls: Callable[[], Iterable[tuple]], beside=False):
+def tabulate(calls: Callable[[], Iterable[tuple]], beside=False):
     """Mark a function that is nearly an answer: in a handout it is a table of these calls.
 
     calls   gives the arguments of each call that a check makes
@@ -75,8 +75,8 @@ class Tables:
         keys = map(json.dumps, self.written["calls"])
         return Table(name, {key: self.outcomes[at] for key, at in zip(keys, values)})
 
-    def named(self, name) -> Table:
-        """The table of a function that was marked by `tabled`."""
+    def find_table(self, name) -> Table:
+        """The table of a function that was marked by `tabulate`."""
         entries = self.written.get("named", {}).get(name, ())
         return Table(name, {json.dumps(args): self.outcomes[at] for args, at in entries})
 
@@ -87,7 +87,7 @@ def tables_of(module_file: str) -> Tables:
 
 
 def key_of(args) -> str:
-    return json.dumps(packed(tuple(args)))
+    return json.dumps(pack_value(tuple(args)))
 
 
 def error_of(kind: str, text: str) -> Exception:
@@ -104,7 +104,7 @@ def error_of(kind: str, text: str) -> Exception:
 def entry_of(function, args) -> list:
     """What a table keeps of a call."""
     try:
-        return ["value", packed(function(*copy.deepcopy(args)))]
+        return ["value", pack_value(function(*copy.deepcopy(args)))]
     except (Exception, SystemExit) as error:
         return ["raises", type(error).__name__, str(error)]
 
@@ -112,20 +112,20 @@ def entry_of(function, args) -> list:
 def build_tables(exercise, named=()) -> dict:
     """All that is tabled of an exercise, as JSON takes it.
 
-    named  functions marked by `tabled`
+    named  functions marked by `tabulate`
     """
     outcomes = Outcomes()
     written = {"outcomes": outcomes.different}
     if exercise is not None:
         calls = exercise.calls_tried()
         functions = [exercise.truth, *(function for _, function in exercise.mistakes)]
-        truth, *mistakes = ([outcomes.of(one, call) for call in calls] for one in functions)
+        truth, *mistakes = ([outcomes.find_place(one, call) for call in calls] for one in functions)
         sentences = [sentence for sentence, _ in exercise.mistakes]
-        written |= {"calls": [packed(tuple(c)) for c in calls],
+        written |= {"calls": [pack_value(tuple(c)) for c in calls],
                     "truth": truth, "mistakes": list(zip(sentences, mistakes))}  # fmt: skip
     if named:
         written["named"] = {
-            function.__name__: [[packed(tuple(c)), outcomes.of(function, c)]
+            function.__name__: [[pack_value(tuple(c)), outcomes.find_place(function, c)]
                                 for c in function.calls()]
             for function in named
         }  # fmt: skip
@@ -139,7 +139,7 @@ class Outcomes:
         self.different: list[list] = []
         self.places: dict[str, int] = {}
 
-    def of(self, function, args) -> int:
+    def find_place(self, function, args) -> int:
         """The place of what this call gives."""
         outcome = entry_of(function, args)
         key = json.dumps(outcome)
@@ -152,7 +152,7 @@ class Outcomes:
 PLAIN = (type(None), bool, str)
 
 
-def packed(value):
+def pack_value(value):
     """A value in a form that JSON takes. Raises TypeError where nobody knows how."""
     kind = type(value)
     if kind in PLAIN or kind is int or (kind is float and math.isfinite(value)):
@@ -160,12 +160,12 @@ def packed(value):
     if kind is float:
         return {"float": str(value)}
     if kind is list:
-        return [packed(one) for one in value]
+        return [pack_value(one) for one in value]
     if kind in (tuple, set, frozenset):
         parts = value if kind is tuple else sorted(value, key=repr)
-        return {kind.__name__: [packed(one) for one in parts]}
+        return {kind.__name__: [pack_value(one) for one in parts]}
     if kind is dict:
-        return {"dict": [[packed(key), packed(one)] for key, one in value.items()]}
+        return {"dict": [[pack_value(key), pack_value(one)] for key, one in value.items()]}
     if kind is range:
         return {"range": [value.start, value.stop, value.step]}
     if isinstance(value, torch.Tensor):
@@ -176,20 +176,20 @@ def packed(value):
 def pack_object(value):
     """Of a type with a name: a record, a function of a module, or what `plain` makes of it."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return {"record": [name_of(type(value)), [packed(one) for one in value]]}
+        return {"record": [name_of(type(value)), [pack_value(one) for one in value]]}
     if is_dataclass(value) and not isinstance(value, type):
-        parts = [packed(getattr(value, one.name)) for one in fields(value)]
+        parts = [pack_value(getattr(value, one.name)) for one in fields(value)]
         return {"record": [name_of(type(value)), parts]}
     if isinstance(value, (FunctionType, type)):
         return {"named": name_of(value)}
     if isinstance(value, Iterator):
-        return packed([one for one, _ in zip(value, range(MOST_VALUES))])
+        return pack_value([one for one, _ in zip(value, range(MOST_VALUES))])
     if isinstance(value, (list, dict, tuple)):
-        return packed(plain(value))
+        return pack_value(plain(value))
     simpler = plain(value)
     if type(simpler) is type(value):
         raise TypeError(f"{value!r:.80} of {type(value)} cannot be written down")
-    return packed(simpler)
+    return pack_value(simpler)
 
 
 def pack_tensor(x):
@@ -221,12 +221,12 @@ def unpack_tensor(parts):
 def name_of(thing) -> str:
     name = f"{thing.__module__}:{thing.__qualname__}"
     with contextlib.suppress(AttributeError):
-        if named(name) is thing:
+        if import_object(name) is thing:
             return name
     raise TypeError(f"{thing!r:.80} has no name under which it can be found")
 
 
-def named(name):
+def import_object(name):
     module, _, path = name.partition(":")
     return operator.attrgetter(path)(importlib.import_module(module))
 
@@ -239,6 +239,6 @@ UNPACKED = {
     "dict": lambda parts: {unpack(key): unpack(one) for key, one in parts},
     "range": lambda parts: range(*parts),
     "tensor": unpack_tensor,
-    "record": lambda parts: named(parts[0])(*map(unpack, parts[1])),
-    "named": named,
+    "record": lambda parts: import_object(parts[0])(*map(unpack, parts[1])),
+    "named": import_object,
 }

@@ -153,7 +153,7 @@ class Lab:
         snapshot = self._newest().snapshot
         contents = {path: one_version(path, data) for path, data in snapshot.contents.items()}
         places = self._name, str(self._path), str(self._solution)
-        return Lab, (*places, False, snapshot.fixed(contents))
+        return Lab, (*places, False, snapshot.freeze_contents(contents))
 
 
 class LabFunction:

@@ -160,7 +160,7 @@ class LabModule:
         code = self.compile(ast.Module([node], []), str(path), "exec")
         # A class is found while it is made: `dataclass` looks there for what annotations name.
         # Nothing else is: ranks cannot import it, so a function that is found would not travel.
-        with listed(self.module) if is_class(node) else contextlib.nullcontext():
+        with register_module(self.module) if is_class(node) else contextlib.nullcontext():
             exec(code, vars(self.module))
         after = vars(self.module).items()
         self.definers |= {name: path for name, value in after if before.get(name) is not value}
@@ -218,7 +218,7 @@ class LabModule:
 
     def status(self) -> str:
         parts = [f"{name}: {whose}" for name, whose in self.whose.items()]
-        line = "\n".join(joined(f"{name_of(self.path)}, ", parts))
+        line = "\n".join(join_parts(f"{name_of(self.path)}, ", parts))
         everybody = set(self.whose.values())
         if not everybody:
             line = f"{name_of(self.path)}: without exercises"
@@ -230,7 +230,7 @@ class LabModule:
         return f"{problem} Until then:\n{line}" if problem else line
 
 
-def joined(begin, parts) -> list[str]:
+def join_parts(begin, parts) -> list[str]:
     """The parts with dots between them, in lines that are not too long for a notebook."""
     lines = [begin]
     for number, part in enumerate(parts):
@@ -244,7 +244,7 @@ def joined(begin, parts) -> list[str]:
 
 
 @contextlib.contextmanager
-def listed(module):
+def register_module(module):
     """Meanwhile a module is in sys.modules, unless another one has its name."""
     is_new = sys.modules.setdefault(module.__name__, module) is module
     try:

@@ -35,7 +35,7 @@ class Snapshot:
         self.running: list[Path] = []  # learners' files, each imported by the one before it
         self.imported: dict[Path, object] = {}  # the labs of those that others import
 
-    def fixed(self, contents) -> "Snapshot":
+    def freeze_contents(self, contents) -> "Snapshot":
         """The same to send to ranks; `contents` are equal to those here."""
         return Snapshot(contents, self.problems, self.ours)
 

@@ -60,7 +60,7 @@ def agree(got, wanted, is_close) -> bool:
     if is_whole(got) and is_whole(wanted):
         return got == wanted
     if is_number(got) and is_number(wanted):
-        return is_close(as_tensor(got), as_tensor(wanted))
+        return is_close(ensure_tensor(got), ensure_tensor(wanted))
     if isinstance(got, Mapping) and isinstance(wanted, Mapping):
         return got.keys() == wanted.keys() and all(
             agree(got[key], wanted[key], is_close) for key in wanted
@@ -105,11 +105,13 @@ def relative_gap(got, wanted, scale=None) -> float:
 
 def gaps(got, wanted, scale=None) -> Tensor:
     """What `relative_gap` is the largest of: one for each element, in the shape of `wanted`."""
-    got, wanted = (as_tensor(x).detach().cpu().double() for x in (got, wanted))
+    got, wanted = (ensure_tensor(x).detach().cpu().double() for x in (got, wanted))
     off = torch.where(got == wanted, 0.0, (got - wanted).abs())
     if scale is None:
         scale = largest(wanted) or 1.0
-    return torch.where(off == 0, 0.0, off / as_tensor(scale).cpu()).nan_to_num(torch.inf, torch.inf)
+    return torch.where(off == 0, 0.0, off / ensure_tensor(scale).cpu()).nan_to_num(
+        torch.inf, torch.inf
+    )
 
 
 def largest(x) -> float:
@@ -123,7 +125,7 @@ def first_off(got, wanted) -> tuple[int, ...]:
     return tuple(is_off.nonzero()[0].tolist())
 
 
-def told_gap(got, wanted) -> str:
+def format_gap(got, wanted) -> str:
     """The largest absolute difference; or how shapes or dtypes differ. For a message."""
     if got.shape != wanted.shape:
         return f"shapes {list(got.shape)}, {list(wanted.shape)}"
@@ -132,6 +134,6 @@ def told_gap(got, wanted) -> str:
     return f"{(got - wanted).abs().max():.2g}"
 
 
-def as_tensor(x) -> Tensor:
+def ensure_tensor(x) -> Tensor:
     """A plain Python number becomes a float64."""
     return x if isinstance(x, Tensor) else torch.tensor(x, dtype=torch.float64)

@@ -76,7 +76,7 @@ class RankError(LaunchError):
         if place is not None:
             tells_more = place.operation not in ("", "backward")
             shown = place if tells_more else place._replace(call="")
-            lines += [f"  at {place}", *(f"      {more}" for more in shown.below())]
+            lines += [f"  at {place}", *(f"      {more}" for more in shown.list_details())]
         lines += own_errors(own or {}, (what, place))
         lost = {rank: where for rank, where in (lost or {}).items() if where}
         if lost:
@@ -128,7 +128,7 @@ class HangError(LaunchError):
             f"Where each rank was:\n{describe(self.waits)}"
         )
 
-    def beside(self, why) -> str:
+    def format_message(self, why) -> str:
         """The message, for one who is also told `why`: that takes the place of general advice."""
         return self.places() if why and is_general(self.advice) else str(self)
 

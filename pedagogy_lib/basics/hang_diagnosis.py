@@ -154,5 +154,5 @@ def describe(places: dict[int, Place | None]) -> str:
     for place, ranks in at.items():
         returned = "has returned" if len(ranks) == 1 else "have returned"
         lines.append(f"  {ranks_text(ranks)}: {place or returned}")
-        lines += [f"      {more}" for more in (place.below() if place is not None else ())]
+        lines += [f"      {more}" for more in (place.list_details() if place is not None else ())]
     return "\n".join(lines)

@@ -54,7 +54,7 @@ class Place(NamedTuple):
         where = f"{self.where()}, in {self.function}()"
         return f"{where}:  {source}" if source else where
 
-    def below(self) -> list[str]:
+    def list_details(self) -> list[str]:
         """What there is to tell of it beside its line: what it is in there, and who called it."""
         is_told = self.block and not self.block.startswith("_")  # as those of checks do
         block = f'in the block "{self.block}"' if is_told else ""
@@ -76,7 +76,7 @@ class PlaceElsewhere(Place):
         return f"{self.filename}:{self.line}"
 
 
-def in_words(text, operation="") -> Place:
+def make_place(text, operation="") -> Place:
     """A place told in words, where there is no line to show."""
     return Place("", 0, text, operation=operation)
 

@@ -7,6 +7,8 @@ from html import escape
 from .errors import need
 from .units import brief
 
+ONE_LINE = 30  # characters of a cell that surely fit in one line
+TOP = ' valign="top"', ";vertical-align:top"
 NUMBER = re.compile(r"[-+−]?\d[\d.,]*(?:e[-+]?\d+)?(?: ?%| ?[a-zA-Zµ]{1,2})?")
 
 
@@ -51,17 +53,19 @@ class Table:
         ]
 
     def _repr_html_(self):
+        wraps = any(len(text) > ONE_LINE for row in [self.heads, *self.rows] for text in row)
+        top = TOP if wraps else ("", "")
         groups = "".join(
-            cell_of("th", name, "center", f' colspan="{width}"') for name, width in self.groups
+            cell_of("th", name, "center", top, f' colspan="{width}"') for name, width in self.groups
         )
-        top = f"<tr>{groups}</tr>" if groups else ""
+        above = f"<tr>{groups}</tr>" if groups else ""
         columns = zip(*self.rows, strict=True)
         sides = [side_of(column) for column in columns] or ["left"] * len(self.heads)
-        heads = row_of("th", self.heads, sides)
-        body = "".join(f"<tr>{row_of('td', row, sides)}</tr>" for row in self.rows)
+        heads = row_of("th", self.heads, sides, top)
+        body = "".join(f"<tr>{row_of('td', row, sides, top)}</tr>" for row in self.rows)
         title = f"<p><b>{escape(self.title)}</b></p>" if self.title else ""
         note = f"<p>{escape(self.note)}</p>" if self.note else ""
-        table = f"<table><thead>{top}<tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+        table = f"<table><thead>{above}<tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
         return f'<div style="overflow-x:auto" tabindex="0">{title}{table}{note}</div>'
 
 
@@ -74,8 +78,8 @@ def one_lines(values) -> list[str]:
     return [" ".join(str(value).splitlines()) for value in values]
 
 
-def row_of(tag, texts, sides) -> str:
-    return "".join(cell_of(tag, text, side) for text, side in zip(texts, sides))
+def row_of(tag, texts, sides, top) -> str:
+    return "".join(cell_of(tag, text, side, top) for text, side in zip(texts, sides))
 
 
 def side_of(column) -> str:
@@ -83,9 +87,13 @@ def side_of(column) -> str:
     return "right" if all(map(NUMBER.fullmatch, column)) else "left"
 
 
-def cell_of(tag, text, side, more="") -> str:
-    """One cell. Where a page drops styles, as GitHub's does, the older attributes still align."""
+def cell_of(tag, text, side, top, more="") -> str:
+    """Return one cell. Where a page drops styles, as GitHub's does, older attributes align it.
+
+    top  `TOP` in a table with texts of several lines
+    """
     if tag == "th" and not text:
         tag = "td"  # a head that says nothing is none
-    align = f'align="{side}" valign="top" style="text-align:{side};vertical-align:top"'
+    attributes, style = top
+    align = f'align="{side}"{attributes} style="text-align:{side}{style}"'
     return f"<{tag}{more} {align}>{escape(text)}</{tag}>"

@@ -70,7 +70,7 @@ class OperatorMode(TorchDispatchMode):
 # ---- Autograd ----
 
 
-def in_backward() -> bool:
+def is_in_backward() -> bool:
     """Whether autograd runs a backward in this thread. Private: torch._C._current_graph_task_id."""
     return torch._C._current_graph_task_id() != -1
 
@@ -267,7 +267,7 @@ NAMES_OF_ITS_OWN = 1000  # groups that are made in a world are numbered from a m
 _next_names = {}  # {size of a world: the number of the next group that is made in it}
 
 
-def recorded_by_flight_recorder(group) -> list[dict]:
+def read_flight_records(group) -> list[dict]:
     """This process's last calls in a group: number, name and shape. Private: the dump, as JSON."""
     entries = json.loads(torch._C._distributed_c10d._dump_fr_trace_json())["entries"]
     return [

@@ -8,14 +8,14 @@ def format_bytes(count: float) -> str:
     """`6_000_000` as `6.00 MB`."""
     unit, size = byte_unit(count)
     if unit == "B":
-        return f"{rounded(count):g} B"  # bytes for each parameter, say, are no whole number
+        return f"{round_digits(count):g} B"  # bytes for each parameter, say, are no whole number
     return f"{count / size:.2f} {unit}"
 
 
 def short_bytes(count: float) -> str:
     """`16_250_000` as `16.2 MB`, `120_000_000` as `120 MB`: three digits."""
-    unit, size = byte_unit(rounded(count))  # rounded first: 999.9 kB are 1.00 MB
-    number = rounded(count / size)
+    unit, size = byte_unit(round_digits(count))  # rounded first: 999.9 kB are 1.00 MB
+    number = round_digits(count / size)
     if unit == "B":
         return f"{number:g} B"
     digits = 0 if number >= 100 else 1 if number >= 10 else 2
@@ -64,18 +64,18 @@ def two_digits(number: float) -> str:
     if number == 0 or not exponent:  # infinite, or not a number
         text = mantissa if number else "0"
     elif -3 <= (power := int(exponent)) <= 3:
-        text = f"{rounded(number, 2):.{max(0, 1 - power)}f}"
+        text = f"{round_digits(number, 2):.{max(0, 1 - power)}f}"
     else:
         text = f"{mantissa}e{power}"
-    return with_minus(text)
+    return format_minus(text)
 
 
-def rounded(number: float, digits: int = 3) -> float:
+def round_digits(number: float, digits: int = 3) -> float:
     """To so many significant digits."""
     return float(f"{number:.{digits}g}")
 
 
-def with_minus(text: str) -> str:
+def format_minus(text: str) -> str:
     """A number's text with a real minus sign: `-3` as `−3`."""
     return text.replace("-", "−")
 
@@ -89,7 +89,7 @@ def brief(value, width=40) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def counted(number: int | str, noun: str) -> str:
+def format_count(number: int | str, noun: str) -> str:
     """`1 rank`, `3 ranks`, `2 to 8 batches`."""
     ending = "es" if noun.endswith(("s", "ch")) else "s"
     return f"{number} {noun}" + ("" if number == 1 else ending)

@@ -17,7 +17,7 @@ QUEUE_BYTES = 1 << 24  # that wait at a card; what comes on top is dropped
 MICROSECONDS = 1_000_000  # in a second
 
 
-class Refused(Exception):
+class WishError(Exception):
     """A wish that cannot be fulfilled; says why."""
 
 
@@ -51,7 +51,7 @@ class Shaper:
         except NetlinkError as error:
             if error.code != errno.ENOENT:
                 raise
-            raise Refused(MISSING[kind]) from None
+            raise WishError(MISSING[kind]) from None
 
 
 MISSING = {

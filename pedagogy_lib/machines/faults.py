@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..basics.errors import need
-from ..basics.units import brief, counted, format_bytes, format_seconds
+from ..basics.units import brief, format_bytes, format_count, format_seconds
 from .amounts import is_count, is_positive, is_real, need_rate
 
 LATEST_SECONDS = 24 * 3600  # no launch takes longer
@@ -26,7 +26,7 @@ class Wish(NamedTuple):
     arguments: tuple
 
 
-class Planned(NamedTuple):
+class PlanEntry(NamedTuple):
     """A wish, and when: so many seconds after all ranks have met, or as a block begins on a rank.
 
     What is planned for 0 s happens before ranks meet; seconds then count from there.
@@ -44,7 +44,7 @@ class Planned(NamedTuple):
         """Of something that has not happened."""
         if self.at_block is None:
             return f"the launch ended less than {format_seconds(self.after_seconds)} after it began"
-        times = counted(self.nth, "time")
+        times = format_count(self.nth, "time")
         return f"no block {self.at_block!r} has begun {times} on machine {self.machine}"
 
 
@@ -62,16 +62,16 @@ class Faults(ABC):
 
     def unplug(self, machine, **when):
         """Pull the cable of a machine's network card: what is sent over it is lost."""
-        return self.wish(Wish("unplug", (self.known(machine),)), machine, when)
+        return self.wish(Wish("unplug", (self.need_machine(machine),)), machine, when)
 
     def plug(self, machine, **when):
         """Put the cable in again; what was lost on the way is sent again after a while."""
-        return self.wish(Wish("plug", (self.known(machine),)), machine, when)
+        return self.wish(Wish("plug", (self.need_machine(machine),)), machine, when)
 
     def slow(self, machine, bytes_per_second, **when):
         """Limit the network card of one machine to another speed; latency and loss stay."""
         need_rate(bytes_per_second)
-        arguments = self.known(machine), bytes_per_second
+        arguments = self.need_machine(machine), bytes_per_second
         return self.wish(Wish("slow", arguments), machine, when)
 
     def split(self, machines, **when):
@@ -79,7 +79,7 @@ class Faults(ABC):
         is_list = isinstance(machines, Sequence) and not isinstance(machines, str)
         sentence = f"split() takes a list of some of the {self.count} machines"
         need(is_list and 0 < len(set(machines)) < self.count, f"{sentence}, not {brief(machines)}")
-        others = sorted({self.known(machine) for machine in machines})
+        others = sorted({self.need_machine(machine) for machine in machines})
         return self.wish(Wish("split", (others,)), others[0], when)
 
     def join(self, **when):
@@ -88,14 +88,14 @@ class Faults(ABC):
 
     def kill(self, machine, **when):
         """End a machine, with all processes on it, as a power cut does."""
-        return self.wish(Wish("kill", (self.known(machine),)), machine, when)
+        return self.wish(Wish("kill", (self.need_machine(machine),)), machine, when)
 
     def revive(self, machine, **when):
         """Start a machine that was killed: it is there again, with nothing running on it."""
-        return self.wish(Wish("revive", (self.known(machine),)), machine, when)
+        return self.wish(Wish("revive", (self.need_machine(machine),)), machine, when)
 
-    def known(self, machine) -> int:
-        last = f"the last of {counted(self.count, 'machine')} is number {self.count - 1}"
+    def need_machine(self, machine) -> int:
+        last = f"the last of {format_count(self.count, 'machine')} is number {self.count - 1}"
         is_known = is_count(machine) and machine < self.count
         need(is_known, f"there is no machine {brief(machine)}: {last}")
         return int(machine)
@@ -110,7 +110,7 @@ def words_of(name, *arguments) -> str:
     return f"{name} {machine}" + (f" to {format_bytes(speed[0])}/s" if any(speed[:1]) else "")
 
 
-def planned(wish, machine, when) -> Planned:
+def plan_wish(wish, machine, when) -> PlanEntry:
     """A wish with its time; raises LaunchError unless that makes sense."""
     unknown = [name for name in when if name not in ("after_seconds", "at_block", "nth")]
     need(not unknown, f"{wish.name}() has no {unknown[:1] and unknown[0]!r}; {SAY_WHEN}")
@@ -122,4 +122,4 @@ def planned(wish, machine, when) -> Planned:
     need(block is None or isinstance(block, str),
          f"at_block is the label of a `measure` block, not {brief(block)}")  # fmt: skip
     need(is_positive(nth), f"nth is 1 for the first time, 2 for the second, not {brief(nth)}")
-    return Planned(wish, seconds, block, int(nth), machine)
+    return PlanEntry(wish, seconds, block, int(nth), machine)

@@ -59,7 +59,7 @@ class History:
         self.last[key] = count
         return self.before.get(key, 0) + count
 
-    def as_lists(self) -> dict:
+    def export_lists(self) -> dict:
         self.period = 0.0
         self.look()
         return {"times": self.times, "sent": self.sent, "received": self.received,

@@ -13,7 +13,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from . import namespaces
 from .amounts import Link
-from .cards import FRAME_BYTES, Refused, Shaper
+from .cards import FRAME_BYTES, Shaper, WishError
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 PERMANENT = 0x80  # NUD_PERMANENT of rtnetlink(7)
@@ -74,7 +74,7 @@ class Machine:
     def hear(self):
         answer = json.loads(self.line.readline() or '{"refused": "it has ended"}')
         if "refused" in answer:
-            raise Refused(answer["refused"])
+            raise WishError(answer["refused"])
         return answer
 
     def ask(self, **wish):
@@ -120,7 +120,7 @@ def be_machine(number, count, cards, line, parent):
                 shapers = start_cards(number, count, cards)
             for shaper in shapers if "link" in wish else ():
                 shaper.set(Link(*wish["link"]))
-        except (Refused, NetlinkError) as error:
+        except (WishError, NetlinkError) as error:
             answer = {"refused": str(error)}
         print(json.dumps(answer), file=line, flush=True)
     os._exit(0)

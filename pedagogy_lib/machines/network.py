@@ -180,13 +180,13 @@ class NetworkRun:
 
     def history(self, began) -> "CardHistory":
         """What the cards have carried since `began`, as of `time.perf_counter()`."""
-        history = CardHistory.since(began, **self.network.ask("watched"))
-        for sentence in left_out(self.plan, history.events):
+        history = CardHistory.build_history(began, **self.network.ask("take_history"))
+        for sentence in explain_omissions(self.plan, history.events):
             say(sentence)
         return history
 
 
-def left_out(plan, events):
+def explain_omissions(plan, events):
     """Says of all that was planned, and has not happened, why that is."""
     happened = Counter(words for _, words in events)
     for one in plan:
@@ -210,7 +210,7 @@ class CardHistory(NamedTuple):
     events: list[tuple[float, str]]
 
     @classmethod
-    def since(cls, began, times, sent, received, events):
+    def build_history(cls, began, times, sent, received, events):
         sent, received = np.array(sent), np.array(received)
         told = [(at - began, words_of(*wish)) for at, *wish in events]
         return cls(np.array(times) - began, sent - sent[0], received - received[0], told)

@@ -5,9 +5,9 @@ from dataclasses import dataclass, fields, replace
 
 from ..basics.errors import need
 from ..basics.screen import say
-from ..basics.units import brief, counted, format_bytes, format_seconds
+from ..basics.units import brief, format_bytes, format_count, format_seconds
 from .amounts import Link, is_positive, need_link
-from .faults import Faults, Planned, planned
+from .faults import Faults, PlanEntry, plan_wish
 
 MOST_MACHINES, MOST_CARDS = 64, 8
 
@@ -42,7 +42,7 @@ class Machines(Faults):
     jitter_seconds: float = 0.0
     loss: float = 0.0
     cards: int = 1
-    plan: tuple[Planned, ...] = ()
+    plan: tuple[PlanEntry, ...] = ()
 
     def __post_init__(self):
         sentence = "Machines() takes a number of machines, or the ranks of each"
@@ -58,11 +58,11 @@ class Machines(Faults):
             f"{one.name}={getattr(self, one.name)!r}" for one in fields(self)[1:]
             if one.name != "plan" and getattr(self, one.name) != one.default
         ]  # fmt: skip
-        planned = f" with {counted(len(self.plan), 'fault')} planned" if self.plan else ""
+        planned = f" with {format_count(len(self.plan), 'fault')} planned" if self.plan else ""
         return f"Machines({', '.join(said)}){planned}"
 
     def wish(self, wish, machine, when) -> "Machines":
-        return replace(self, plan=(*self.plan, planned(wish, machine, when)))
+        return replace(self, plan=(*self.plan, plan_wish(wish, machine, when)))
 
     @classmethod
     def here(cls, *args, **settings) -> "Machines | None":
@@ -125,7 +125,7 @@ class Machines(Faults):
 
     def text(self) -> str:
         """In the words of a picture: "2 machines, cards of 25.0 MB/s"."""
-        words = counted(self.count, "machine")
+        words = format_count(self.count, "machine")
         if self.bytes_per_second:
             each = f"{self.cards} cards each" if self.cards > 1 else "cards"
             words += f", {each} of {format_bytes(self.bytes_per_second)}/s"

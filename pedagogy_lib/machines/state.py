@@ -28,7 +28,7 @@ class State:
         killed = (*self.killed, *self.revived)
         return next((m for m in killed if rank in self.ranks[m]), None)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Who cannot hear whom; empty if all machines hear each other."""
         if self.has_ended:
             return "The network of the machines has ended: run the cell again."

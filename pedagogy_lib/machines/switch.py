@@ -92,9 +92,9 @@ class Network:
         """Begin to note what the cards carry, over time."""
         self.history = History(self.machines)
 
-    def watched(self) -> dict:
+    def take_history(self) -> dict:
         history, self.history = self.history, None
-        return history.as_lists() if history else {}
+        return history.export_lists() if history else {}
 
     def listen(self, path):
         """Let ranks wish by the socket `path`, in place of that of the launch before."""
@@ -193,7 +193,7 @@ def signal_all(pids, number):
 
 
 FAULTS = ("unplug", "plug", "slow", "split", "kill", "revive")
-WISHES = ("whole", "state", "all_there", "watch", "watched", "listen", "paths")
+WISHES = ("whole", "state", "all_there", "watch", "take_history", "listen", "paths")
 
 
 def main():

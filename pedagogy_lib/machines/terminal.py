@@ -35,7 +35,7 @@ def open_machines(count, mbit=None, latency_ms=0.0, command=None) -> int:
             print(f"machine {number}, in another terminal: python -m pedagogy_lib machines --on "
                   f"{number}")  # fmt: skip
         print("This shell is on machine 0; when you leave it, all machines end.", flush=True)
-        return subprocess.call(shell(), **on(0, count, *ways[0]))
+        return subprocess.call(shell(), **make_settings(0, count, *ways[0]))
     finally:
         network.close()
 
@@ -49,10 +49,10 @@ def open_shell_on(number) -> int:
     is_mine = os.stat(f"{folder}/user").st_ino == os.stat("/proc/self/ns/user").st_ino
     print(f"This shell is on machine {number}, {namespaces.address_of(number)}.", flush=True)
     way = f"{folder}/net", None if is_mine else f"{folder}/user"
-    return subprocess.call(shell(), **on(number, len(found), *way))
+    return subprocess.call(shell(), **make_settings(number, len(found), *way))
 
 
-def on(number, count, network, user) -> dict:
+def make_settings(number, count, network, user) -> dict:
     """How to start a program on a machine: settings of `subprocess`."""
     environ = os.environ | {
         "MACHINE": str(number),
@@ -75,7 +75,7 @@ def run_on_each(ways, command) -> int:
     """Run a command of the shell on all machines; its lines say from which they are."""
     programs = [
         subprocess.Popen(command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                         **on(number, len(ways), *way))
+                         **make_settings(number, len(ways), *way))
         for number, way in enumerate(ways)
     ]  # fmt: skip
     readers = [threading.Thread(target=tell, args=(number, program.stdout), daemon=True)

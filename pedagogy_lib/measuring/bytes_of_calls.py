@@ -67,7 +67,7 @@ def root_to_all(x, n, position):
     return all_to_root(x, n, position)[::-1]
 
 
-def sending(x, n, position):
+def send_share(x, n, position):
     return x, 0
 
 
@@ -97,7 +97,7 @@ RULES = {
         "reduce_": Rule("reduce", 0, 1, 3, chain_to_root),
         "gather_": Rule("gather", 1, 2, 3, all_to_root),
         "scatter_": Rule("scatter", 0, 2, 3, root_to_all),
-        "send": Rule("send", 0, 1, 2, sending),
+        "send": Rule("send", 0, 1, 2, send_share),
         "recv_": Rule("recv", 0, 1, 2, receive_share),
         "recv_any_source_": Rule("recv", 0, 1, None, receive_share),
     },

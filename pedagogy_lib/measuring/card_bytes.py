@@ -51,13 +51,13 @@ class CardCounter:
 
     def attempt(self) -> tuple[int, int, int]:
         """(what the card carried meanwhile, sent, received)"""
-        before = self.carried()
+        before = self.read_card_bytes()
         waiting = self.sum_unsent_bytes() + self.sum_queue_bytes()
-        after = self.carried()
+        after = self.read_card_bytes()
         moved = after[0] - before[0]
         return moved, before[0] + moved // 2 + waiting, after[1]
 
-    def carried(self) -> tuple[int, int]:
+    def read_card_bytes(self) -> tuple[int, int]:
         with open("/proc/self/net/dev") as file:
             lines = (line.partition(":") for line in file)
             counts = [text.split() for name, _, text in lines if name.strip() in self.cards]

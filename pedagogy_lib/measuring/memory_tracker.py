@@ -64,7 +64,7 @@ class MemoryTracker(OperatorMode):
         self.active = False
         self.reachable = Reachable()
         self.instruments = (
-            ResizesWatched(self.around_resize),
+            ResizesWatched(self.track_resize),
             NewParametersNoticed(self.note),
             self,
             saved_tensors_hooks(self.keep, restore),
@@ -129,7 +129,7 @@ class MemoryTracker(OperatorMode):
         self.log.add(tracked, None)
 
     @contextlib.contextmanager
-    def around_resize(self, storage, size):
+    def track_resize(self, storage, size):
         """Note the new size afterwards: FSDP frees and refills a storage in place."""
         yield
         tracked = self.storages.get(id(storage))
@@ -200,7 +200,7 @@ class MemoryTracker(OperatorMode):
     def note_optimizer_step(self, optimizer, args, kwargs):
         self.note_optimizer(optimizer)
 
-    def on_gradient(self, parameter):
+    def note_gradient(self, parameter):
         if parameter.grad is not None:  # a Function's backward may return None
             self.note_role(parameter.grad, "gradients")
 
@@ -245,4 +245,4 @@ class MemoryTracker(OperatorMode):
         """Be the first to see a gradient: the learner's own hook may free it at once."""
         handle = self.gradient_hooks.get(id(leaf))
         if handle is None or handle.hooks_dict_ref() is None:  # None: that leaf has gone
-            self.gradient_hooks[id(leaf)] = hook_first(leaf, self.on_gradient)
+            self.gradient_hooks[id(leaf)] = hook_first(leaf, self.note_gradient)

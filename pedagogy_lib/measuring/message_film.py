@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 import torch.distributed as dist
 
-from .replaced_calls import replaced
+from .replaced_calls import replace_calls
 
 
 @dataclass
@@ -50,7 +50,7 @@ def film(x: torch.Tensor):
         work = real_irecv(tensor, src, group, tag, group_src)
         return RecvWork(work, ended=lambda: coming.pop(number, None))
 
-    with replaced(isend=isend, irecv=irecv):
+    with replace_calls(isend=isend, irecv=irecv):
         yield seen
     frame()
 

@@ -13,7 +13,7 @@ from functools import partial
 
 import torch.distributed as dist
 
-from .replaced_calls import replaced
+from .replaced_calls import replace_calls
 
 PAUSE = 2e-4  # seconds between two looks
 
@@ -98,5 +98,5 @@ def messages_in_turn(one_order=False, **others):
     others     further functions in the place of torch.distributed's
     """
     order = NcclOrder(one_order)
-    with replaced(**{name: getattr(order, name) for name in NAMES}, **others):
+    with replace_calls(**{name: getattr(order, name) for name in NAMES}, **others):
         yield

@@ -8,7 +8,7 @@ MODULES = (dist, dist.distributed_c10d)  # send, recv and batch_isend_irecv take
 
 
 @contextlib.contextmanager
-def replaced(**functions):
+def replace_calls(**functions):
     """Put other functions in the place of torch.distributed's."""
     originals = {name: getattr(dist, name) for name in functions}
     put(functions)

@@ -10,7 +10,7 @@ from torch import nn
 
 from ..basics.errors import WrongInput
 from ..basics.torch_private import OperatorMode
-from ..schedules.simulations import of_stage
+from ..schedules.simulations import pick_seconds
 from ..schedules.timelines import LABELS
 from .recorder import measure, note_slowdown
 
@@ -57,16 +57,16 @@ def paced(seconds=None):
         raise WrongInput(f"paced() takes seconds for the kinds {', '.join(LABELS)}, not {seconds}")
 
     @contextlib.contextmanager
-    def around(action):
+    def pace_action(action):
         stage = action[2] * dist.get_world_size() + dist.get_rank()
-        least = of_stage(seconds, action[0], stage) if seconds else 0.0
+        least = pick_seconds(seconds, action[0], stage) if seconds else 0.0
         note = note_slowdown("computing emulated") if least else contextlib.nullcontext()
         with note, measure(LABELS[action[0]], memory=False, wire=False):
             end = time.perf_counter() + least
             yield
             time.sleep(max(0.0, end - time.perf_counter()))
 
-    return around
+    return pace_action
 
 
 class SlowLayer(nn.Module):

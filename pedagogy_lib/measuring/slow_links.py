@@ -24,7 +24,7 @@ from ..basics.errors import LaunchError
 from ..basics.torch_private import sender_of
 from ..basics.units import format_bytes, format_seconds
 from . import recorder
-from .replaced_calls import replaced
+from .replaced_calls import replace_calls
 
 SLOTS = 4096  # messages under way from one rank to another
 
@@ -68,7 +68,7 @@ def throttle(
     _uses["links"] += 1
     link = Link(f"{folder}/link-{_uses['links']}", speeds, node_size or dist.get_world_size())
     dist.barrier()
-    with recorder.note_slowdown(link.text()), replaced(isend=link.isend, irecv=link.irecv):
+    with recorder.note_slowdown(link.text()), replace_calls(isend=link.isend, irecv=link.irecv):
         yield
         dist.barrier()
 

@@ -6,7 +6,7 @@ from ..basics.errors import need
 from ..basics.units import brief
 from . import style
 from .legends import legend_below, sample
-from .style import EDGE, GREY, GROUND, INK, Picture, in_course_style, new_figure
+from .style import EDGE, GREY, GROUND, INK, Picture, new_figure, use_course_style
 
 CAUSES = {
     "compute": style.BLUE, "recompute": style.SKY, "launch": GREY, "tp": style.VERMILION,
@@ -17,7 +17,7 @@ MOST_BARS = 16
 LEAST = 0.003  # of a bar
 
 
-@in_course_style
+@use_course_style
 def plot_causes(bars, measured=None, unit="s", title="") -> Picture:
     """Bars of the seconds of a step, one under the other, each divided by cause.
 

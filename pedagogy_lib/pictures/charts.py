@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from ..basics.errors import need
 from ..basics.units import brief, full_number
 from .legends import legend_above
-from .style import INK, LINE_COLORS, Picture, in_course_style, new_figure
+from .style import INK, LINE_COLORS, Picture, new_figure, use_course_style
 
 BARS_WIDTH = 0.8  # of the room that a name has, for all its bars
 LETTERS = 80  # of one line across the picture
@@ -22,7 +22,7 @@ SMOOTH = 200  # points of a curve
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-@in_course_style
+@use_course_style
 def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="", highest=None) -> Picture:
     """Groups of bars: one group for each name, and in it one bar for each of `bars`.
 
@@ -39,7 +39,7 @@ def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="", highest=
     figure, axes = new_figure(7.5, 3.2)
     handles = draw_groups(axes, len(names), bars, predicted)
     room = LETTERS // len(names)
-    axes.set_xticks(range(len(names)), [in_lines(name, room) for name in names])
+    axes.set_xticks(range(len(names)), [wrap_name(name, room) for name in names])
     axes.set(ylabel=ylabel, xlabel=xlabel)
     axes.grid(False, axis="x")
     if highest is not None:
@@ -80,18 +80,18 @@ def draw_groups(axes, groups, bars, predicted) -> list:
     return handles
 
 
-def in_lines(name, letters) -> str:
+def wrap_name(name, letters) -> str:
     """A name in lines of so many letters."""
-    return "\n".join(textwrap.wrap(in_words(str(name), letters), letters))
+    return "\n".join(textwrap.wrap(split_words(str(name), letters), letters))
 
 
-def in_words(name, letters) -> str:
+def split_words(name, letters) -> str:
     """A name in which words that are too long, such as LongNames, have become Long Names."""
     words = [HUMP.sub(" ", word) if len(word) > letters else word for word in name.split()]
     return " ".join(words)
 
 
-@in_course_style
+@use_course_style
 def plot_curves(panels, xlabel, ylabel, highest=None, title="") -> Picture:
     """Curves, each with an x of its own, in panels side by side that share their scales.
 
@@ -139,7 +139,7 @@ def are_whole(xs) -> bool:
     return all(float(number).is_integer() for x in xs for number in x)
 
 
-@in_course_style
+@use_course_style
 def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, title="") -> Picture:
     """Measured lines over a common x: filled dots; predicted ones: dashed, with open dots.
 

@@ -20,10 +20,10 @@ from .style import (
     VERMILION,
     WHITE,
     Picture,
-    in_course_style,
     label_ink,
     new_figure,
     tint,
+    use_course_style,
 )
 
 KIND_COLORS = (BLUE, ORANGE, GREEN, VERMILION, INDIGO, SKY, ROSE)
@@ -32,7 +32,7 @@ PALE = 0.35  # of the colour of what is not sure
 CELL, AROUND = 0.34, 1.25  # inches: height of a row, and of all that is around them
 
 
-@in_course_style
+@use_course_style
 def plot_map(panels, kinds, xlabel="", note="", title="") -> Picture:
     """Panels of squares: in each a row for each name, a column for each case.
 
@@ -61,7 +61,7 @@ def plot_map(panels, kinds, xlabel="", note="", title="") -> Picture:
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8,
                   handlelength=1.0, columnspacing=1.2)  # fmt: skip
     figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-    return Picture(figure, f"{title}. {told_of(panels)}".strip(". "))
+    return Picture(figure, f"{title}. {describe_rows(panels)}".strip(". "))
 
 
 def samples_of(panels, colors, note) -> list:
@@ -101,7 +101,7 @@ def draw_squares(axes, rows, colors):
         side.set_visible(False)
 
 
-def told_of(panels) -> str:
+def describe_rows(panels) -> str:
     """Each row in words, its kinds in the order of the columns."""
     return "; ".join(
         f"{panel}, {name}: " + ", ".join(f"{column} {kind}" for column, (kind, *_) in row.items())

@@ -16,16 +16,16 @@ from .style import (
     INK,
     RANK_COLORS,
     Picture,
-    in_course_style,
     label_ink,
     new_figure,
+    use_course_style,
 )
 
 GAP = 0.12
 LEGEND = 6.4  # inches that the legend takes
 
 
-@in_course_style
+@use_course_style
 def plot_holdings(pictures: dict, columns=4) -> Picture:
     """Small grids of ranks (rows) and chunks (columns), one for each moment or operation.
 
@@ -49,7 +49,7 @@ def plot_holdings(pictures: dict, columns=4) -> Picture:
         axes.axis("off")
     legend(figure, n)
     return Picture(
-        figure, "; ".join(f"{name}: {told(values)}" for name, values in pictures.items())
+        figure, "; ".join(f"{name}: {describe_chunks(values)}" for name, values in pictures.items())
     )
 
 
@@ -107,7 +107,7 @@ def own_number(value) -> str:
     return "" if value == int(value) else str(round(value % 1 * 10) - 1)
 
 
-def told(values) -> str:
+def describe_chunks(values) -> str:
     """`rank 0: 0 1 – 0+1`: whose numbers are in each chunk."""
     lines = []
     for rank, row in enumerate(values):

@@ -31,15 +31,15 @@ def title_of(films, number, last) -> str:
     return f"{number} of {last}: {event}"
 
 
-def differing_events(frames) -> list[str]:
+def label_events(frames) -> list[str]:
     """For each rank ` (what has happened)`; nothing where it is the same everywhere."""
     is_common = len({frame.event for frame in frames}) == 1
     return ["" if is_common else f" ({frame.event})" for frame in frames]
 
 
-def told_by_rank(frames, texts) -> str:
+def describe_ranks(frames, texts) -> str:
     """What each rank shows: `texts` follow the ranks' names."""
-    events = differing_events(frames)
+    events = label_events(frames)
     ranks = [f"rank {r}{event}{text}" for r, (event, text) in enumerate(zip(events, texts))]
     return f"Ranks go at their own pace, matched by number. {'. '.join(ranks)}."
 

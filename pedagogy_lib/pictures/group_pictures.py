@@ -4,7 +4,7 @@ from matplotlib.patches import Rectangle
 
 from ..basics.errors import need
 from ..basics.hang_diagnosis import ranks_text
-from ..basics.units import brief, counted
+from ..basics.units import brief, format_count
 from .legends import legend_above, sample
 from .style import (
     CENTERED,
@@ -15,9 +15,9 @@ from .style import (
     WHITE,
     Picture,
     bare,
-    in_course_style,
     label_ink,
     new_figure,
+    use_course_style,
 )
 from .traffic import group_colors
 
@@ -25,7 +25,7 @@ SIDE = 0.86  # of a rank's square, of its cell
 MOST_TOLD = 8  # ranks of a group, in the legend
 
 
-@in_course_style
+@use_course_style
 def draw_groups(groups, machines=1, rank=0, title="") -> Picture:
     """One rank, and the other ranks of each of its groups; a row is a machine.
 
@@ -50,15 +50,17 @@ def draw_groups(groups, machines=1, rank=0, title="") -> Picture:
     axes.set_aspect("equal", anchor="W")
     bare(axes, (-1.6 if machines > 1 else -0.6, columns - 0.4), (machines - 0.4, -0.6))
     legend_above(axes, [
-        sample(facecolor=colors[axis], label=f"{axis}: {told(ranks)}")
+        sample(facecolor=colors[axis], label=f"{axis}: {list_ranks(ranks)}")
         for axis, ranks in mine.items()
     ])  # fmt: skip
     figure.suptitle(title, x=0.02, ha="left", weight="bold")
-    alt = "; ".join(f"along {axis} in a group with {told(ranks)}" for axis, ranks in mine.items())
-    return Picture(figure, f"Rank {rank} of {n} on {counted(machines, 'machine')}: {alt}.")
+    alt = "; ".join(
+        f"along {axis} in a group with {list_ranks(ranks)}" for axis, ranks in mine.items()
+    )
+    return Picture(figure, f"Rank {rank} of {n} on {format_count(machines, 'machine')}: {alt}.")
 
 
-def told(ranks) -> str:
+def list_ranks(ranks) -> str:
     return ", ".join(map(str, ranks[:MOST_TOLD])) + ", …" * (len(ranks) > MOST_TOLD)
 
 

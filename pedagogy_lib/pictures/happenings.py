@@ -1,15 +1,15 @@
 """A training to which things happen: its steps over time, on each rank."""
 
 from ..basics.errors import need
-from ..basics.units import counted
-from .style import BLUE, INK, LINE_COLORS, RED, Picture, in_course_style, new_figure
+from ..basics.units import format_count
+from .style import BLUE, INK, LINE_COLORS, RED, Picture, new_figure, use_course_style
 
 TICK = 0.32  # half of its height; a row is 1 high
 SOON = 1.0  # seconds: the same name is not written twice in this time
 LINE, LETTER = 11, 0.0125  # height of a name, in points; width of a letter, as a share of the time
 
 
-@in_course_style
+@use_course_style
 def plot_happenings(taken, happened, title="") -> Picture:
     """Above, how far the training is; below, a row for each rank: a tick for each step it took.
 
@@ -38,7 +38,9 @@ def plot_happenings(taken, happened, title="") -> Picture:
     top.set_title(title, pad=8 + LINE * levels)
     told = "; ".join(what + f" on rank {rank}" * (rank is not None) + f" at {at:.2f} s"
                      for what, rank, at in happened)  # fmt: skip
-    return Picture(figure, f"{title}. Steps of {counted(ranks, 'rank')} over time. {told}".strip())
+    return Picture(
+        figure, f"{title}. Steps of {format_count(ranks, 'rank')} over time. {told}".strip()
+    )
 
 
 def draw_progress(axes, taken):

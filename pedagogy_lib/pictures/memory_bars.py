@@ -8,7 +8,7 @@ from matplotlib.patches import Patch
 from ..basics.errors import need
 from ..basics.units import byte_unit, format_bytes, short_bytes
 from ..measuring.memory_log import KINDS
-from .charts import in_lines
+from .charts import wrap_name
 from .kinds import name_of, need_kinds
 from .legends import legend_above
 from .style import (
@@ -17,10 +17,10 @@ from .style import (
     INK,
     MUTED,
     Picture,
-    in_course_style,
     label_ink,
     new_figure,
     tint,
+    use_course_style,
 )
 
 FEW = 6  # bars; with more, the picture is wider, and their names are smaller
@@ -45,7 +45,7 @@ class Scale(NamedTuple):
     place_inches: float  # the room that each bar and its name have
 
 
-@in_course_style
+@use_course_style
 def plot_stacks(
     stacks, predicted=None, limits=None, highlight=None, ylabel="memory", title=""
 ) -> Picture:
@@ -73,7 +73,7 @@ def plot_stacks(
     axes.set_ylabel(f"{ylabel} ({scale.unit})")
     rows = legend(axes, [*stacks.values(), *predicted.values()], colors, bool(predicted))
     axes.set_title(title, pad=13 + 15 * rows)
-    told = told_of(stacks, predicted, limits)
+    told = describe_bars(stacks, predicted, limits)
     return Picture(figure, f"{title}. {ylabel[:1].upper()}{ylabel[1:]}. {told}".strip(". "))
 
 
@@ -183,7 +183,7 @@ def set_places(axes, names, place_inches):
     """A name under each bar, in lines as short as its room."""
     fontsize = 9.5 if len(names) <= FEW else 8
     letters = int(place_inches * 72 / (LETTER * fontsize))
-    wrapped = [in_lines(name, letters) for name in names]
+    wrapped = [wrap_name(name, letters) for name in names]
     axes.set_xticks(range(len(names)), wrapped, fontsize=fontsize)
     middle, half = (len(names) - 1) / 2, max(len(names), LEAST_PLACES) / 2
     axes.set_xlim(middle - half, middle + half)
@@ -202,7 +202,7 @@ def legend(axes, bars, colors, with_outline) -> int:
     return rows
 
 
-def told_of(stacks, predicted, limits) -> str:
+def describe_bars(stacks, predicted, limits) -> str:
     """All numbers."""
     bars = []
     for name, bar in stacks.items():

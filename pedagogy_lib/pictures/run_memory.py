@@ -15,10 +15,10 @@ from .rank_rows import (
     rank_rows,
     write_bytes,
 )
-from .style import COLORS, Picture, in_course_style, new_figure
+from .style import COLORS, Picture, new_figure, use_course_style
 
 
-@in_course_style
+@use_course_style
 def plot_memory(run, label, ranks=None, title="") -> Picture:
     """Live tensor memory by kind over time, in the first use of an outermost block.
 
@@ -62,7 +62,7 @@ def draw_history(axes, times, history, kinds):
     axes.grid(axis="y")
 
 
-@in_course_style
+@use_course_style
 def plot_peak(run, label, predicted=None, title="", outline="theory") -> Picture:
     """What fills the memory of each rank at the moment when it is fullest.
 

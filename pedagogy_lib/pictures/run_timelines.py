@@ -5,11 +5,11 @@ from typing import NamedTuple
 from matplotlib.patches import Patch
 
 from ..basics.errors import need
-from ..basics.units import counted, format_range, format_seconds
+from ..basics.units import format_count, format_range, format_seconds
 from .card_rows import describe_cards, draw_cards, draw_events, full_speed
 from .legends import legend_above
 from .rank_rows import BAR, ROW_INCHES, need_run, rank_rows
-from .style import BEHIND, CENTERED, RED, Picture, colors_of, in_course_style, label_ink
+from .style import BEHIND, CENTERED, RED, Picture, colors_of, label_ink, use_course_style
 
 TALL_ROW_INCHES = 0.66  # with room for a second lane
 
@@ -23,7 +23,7 @@ class Lane(NamedTuple):
     fontsize: float = 9.0
 
 
-@in_course_style
+@use_course_style
 def plot_timeline(run, labels=None, title="", below=(), cards=False, until=None) -> Picture:
     """What each rank did when: a bar for every measured span, nested blocks inside their parents.
 
@@ -53,8 +53,8 @@ def plot_timeline(run, labels=None, title="", below=(), cards=False, until=None)
     axes.set_xlim(0, (until or seconds) * 1e3)
     axes.set_xlabel("time (ms)" + describe_links(blocks))
     axes.set_title(title, pad=10 if all_named else 28)
-    ranks = counted(run.world_size, "rank")
-    alt = f"Timeline of {ranks} over {format_seconds(seconds)}: {told(blocks, below)}"
+    ranks = format_count(run.world_size, "rank")
+    alt = f"Timeline of {ranks} over {format_seconds(seconds)}: {describe_blocks(blocks, below)}"
     if cards:
         full = full_speed(run)
         draw_cards(axes, run.cards, full, whole, first_row=run.world_size)
@@ -147,7 +147,7 @@ def describe_links(blocks) -> str:
     return "".join(f"; {text}" for text in sorted({b.links for b in blocks if b.links}))
 
 
-def told(blocks, below) -> str:
+def describe_blocks(blocks, below) -> str:
     return "; ".join(
         f"{block.label} took {format_range(block.seconds, format_seconds)}"
         + (", in a lane below" if block.label in below else "")

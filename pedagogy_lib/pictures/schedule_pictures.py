@@ -8,10 +8,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 
 from ..basics.errors import need
-from ..basics.units import counted
+from ..basics.units import format_count
 from ..schedules.simulations import simulate
 from ..schedules.timelines import LABELS, Timeline
-from .style import COLORS, INK, Picture, in_course_style, label_ink, new_figure, tint
+from .style import COLORS, INK, Picture, label_ink, new_figure, tint, use_course_style
 
 KINDS = {"F": "forward", "B": "backward", "I": "input_gradients", "W": "gradients"}
 PALER = 0.62  # of the colour of the chunk before
@@ -23,7 +23,7 @@ WIDTH, HEAD_INCHES, ROW_INCHES = 7.5, 0.46, 0.3
 MOST_NAMED = 16  # ranks that are named, each with what it keeps
 
 
-@in_course_style
+@use_course_style
 def plot_schedule(timelines, title="", most_inches=None) -> Picture:
     """What each rank does when: its forwards and backwards, with the numbers of the micro-batches.
 
@@ -67,11 +67,11 @@ def figure_for(timelines, most_inches):
 def name_timelines(timelines) -> dict[str, Timeline]:
     if isinstance(timelines, dict):
         need(timelines, "give plot_schedule() at least one timeline: simulate(rows)")
-        return {name: as_timeline(one) for name, one in timelines.items()}
-    return {"": as_timeline(timelines)}
+        return {name: ensure_timeline(one) for name, one in timelines.items()}
+    return {"": ensure_timeline(timelines)}
 
 
-def as_timeline(one) -> Timeline:
+def ensure_timeline(one) -> Timeline:
     return one if isinstance(one, Timeline) else simulate(one)
 
 
@@ -106,7 +106,7 @@ def name_ranks(axes, one):
     shown = [*range(0, one.ranks - every // 2, every), one.ranks - 1][: one.ranks]
     axes.set_yticks(shown, [f"rank {rank}" for rank in shown])
     right = axes.secondary_yaxis("right")
-    right.set_yticks(shown, [f"keeps {told_of(one, rank)}" for rank in shown])
+    right.set_yticks(shown, [f"keeps {format_most_kept(one, rank)}" for rank in shown])
     right.tick_params(length=0)
     right.spines["right"].set_visible(False)
 
@@ -177,7 +177,7 @@ def legend_of(timelines) -> list[Patch]:
 
 def alt_of(named, title) -> str:
     parts = [
-        f"{name}: {counted(one.ranks, 'rank')}, {one.length}, {describe_bubble(one)}, "
+        f"{name}: {format_count(one.ranks, 'rank')}, {one.length}, {describe_bubble(one)}, "
         f"at most {describe_in_flight(one)} micro-batches kept"
         + "".join(f", {x}" for x in one.conditions)
         for name, one in named.items()
@@ -185,11 +185,11 @@ def alt_of(named, title) -> str:
     return f"{title}. ".removeprefix(". ") + "; ".join(part.removeprefix(": ") for part in parts)
 
 
-def told_of(one, rank) -> str:
+def format_most_kept(one, rank) -> str:
     """The most micro-batches that a rank keeps; `11/2`: each of the 11 by one of two chunks."""
     return f"{one.most_kept[rank]}" + (f"/{one.chunks}" if one.chunks > 1 else "")
 
 
 def describe_in_flight(one) -> str:
-    kept = [told_of(one, rank) for rank in range(one.ranks)]
+    kept = [format_most_kept(one, rank) for rank in range(one.ranks)]
     return ", ".join(kept if len(kept) <= MOST_NAMED else [*kept[:3], "…", kept[-1]])

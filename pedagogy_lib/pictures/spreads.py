@@ -8,14 +8,14 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 
 from ..basics.errors import need
 from ..basics.units import brief, full_number
-from .style import INK, LINE_COLORS, Picture, in_course_style, new_figure
+from .style import INK, LINE_COLORS, Picture, new_figure, use_course_style
 
 APART = 1.03  # names over the same x, on a logarithmic axis, so that bars do not hide each other
 MOST_TICKS = 9  # at each x, if there are no more
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
-@in_course_style
+@use_course_style
 def plot_spreads(
     panels, xlabel, ylabel, predicted=None, logarithmic="", highest=None, title=""
 ) -> Picture:

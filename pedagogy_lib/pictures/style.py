@@ -171,7 +171,7 @@ def need_picture(found) -> Picture:
 Arguments = ParamSpec("Arguments")
 
 
-def in_course_style(draw: Callable[Arguments, Picture]) -> Callable[Arguments, Picture]:
+def use_course_style(draw: Callable[Arguments, Picture]) -> Callable[Arguments, Picture]:
     """Decorate a function that draws, so that all it does is in the course's style.
 
     What it cannot draw gets one sentence, with what Python or Matplotlib says to it.

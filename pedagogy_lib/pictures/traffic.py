@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from ..basics.errors import need
-from ..basics.units import byte_unit, counted, format_bytes
+from ..basics.units import byte_unit, format_bytes, format_count
 from .legends import legend_above
 from .rank_rows import MOST_NAMED, need_run
 from .style import (
@@ -23,9 +23,9 @@ from .style import (
     WHITE,
     Picture,
     bare,
-    in_course_style,
     label_ink,
     new_figure,
+    use_course_style,
 )
 
 # The axes of meshes; what travels along them has the same colour elsewhere, as far as there is one.
@@ -46,7 +46,7 @@ class Traffic(NamedTuple):
     color: str
 
 
-@in_course_style
+@use_course_style
 def plot_traffic(run, label, groups=None, title="") -> Picture:
     """Bytes from each rank to each other one, in a block: areas of squares are in proportion.
 
@@ -71,7 +71,7 @@ def plot_traffic(run, label, groups=None, title="") -> Picture:
     name_rows(axes, n)
     legend_above(axes, [patch for patch in patches if patch])
     figure.suptitle(title, x=0.02, ha="left", weight="bold")
-    return Picture(figure, described(shown, label, places))
+    return Picture(figure, describe_traffic(shown, label, places))
 
 
 def group_colors(names) -> dict[str, str]:
@@ -129,11 +129,11 @@ def name_rows(axes, n):
     bare(axes, (-0.75 - 6 * margin, n - 0.4), (n - 0.4, -0.75 - 4.5 * margin))
 
 
-def described(shown, label, places) -> str:
+def describe_traffic(shown, label, places) -> str:
     told = []
     for traffic in shown:
         total = traffic.matrix.sum()
-        pairs = counted(int((traffic.matrix > 0).sum()), "pair")
+        pairs = format_count(int((traffic.matrix > 0).sum()), "pair")
         text = f"{traffic.group} {format_bytes(int(total))}, from rank to rank in {pairs}"
         if places:
             across = traffic.matrix[np.not_equal.outer(places, places)].sum()

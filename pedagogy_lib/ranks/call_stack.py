@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from ..basics.places import FOR_A_THREAD, PUBLISHED, Place
-from ..basics.units import counted
+from ..basics.units import format_count
 
 _PATHS = sysconfig.get_paths()
 LIBRARY_FOLDERS = tuple(
@@ -93,7 +93,7 @@ def nearest(callers) -> tuple[Place | str, ...]:
     more = len(callers) - MOST_CALLERS
     if more <= 0:
         return tuple(callers)
-    return (*callers[: MOST_CALLERS - 1], f"… {counted(more, 'call')} between …", callers[-1])
+    return (*callers[: MOST_CALLERS - 1], f"… {format_count(more, 'call')} between …", callers[-1])
 
 
 def is_hidden(step) -> bool:

@@ -7,7 +7,7 @@ from ..basics.units import format_seconds
 from .messages import JOINED
 
 
-class Lost(NamedTuple):
+class DeadRank(NamedTuple):
     """A rank that has died.
 
     seconds  since the launch began
@@ -89,16 +89,16 @@ class Losses:
 
     def advice(self) -> str:
         """What to say of a hang; empty if nobody has died."""
-        lost = "; ".join(map(str, self.told()))
+        lost = "; ".join(map(str, self.list_dead_ranks()))
         return lost and (
             f"{lost[:1].upper()}{lost[1:]}. Who waits for a rank that has died, or for one that no "
             "longer takes part because of it, waits for ever."
         )
 
-    def told(self) -> list[Lost]:
+    def list_dead_ranks(self) -> list[DeadRank]:
         began, state = self.launch.began, self.launch.state()
         return [
-            Lost(handle.rank, handle.died_at - began, how_it_died(handle, state),
+            DeadRank(handle.rank, handle.died_at - began, how_it_died(handle, state),
                  handle in self.former)
             for handle in self.dead
         ]  # fmt: skip

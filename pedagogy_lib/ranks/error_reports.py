@@ -10,7 +10,7 @@ import cloudpickle
 
 from .call_stack import is_library, place_of, steps_of_traceback
 from .messages import FailureReport
-from .packing import said_by
+from .packing import format_error
 
 MOST_CHARACTERS = 2000  # of a message, which may hold a whole tensor
 MOST_LINES = 10  # with what belongs to an error
@@ -30,7 +30,7 @@ def report_failure(error, block="") -> FailureReport:
     at = time.perf_counter()
     if isinstance(error, CannotBegin):
         return FailureReport(str(error), None, None, at)
-    exception = packed(error)
+    exception = pack_error(error)
     place = place_of(steps_of_traceback(error.__traceback__), block)
     place = None if place is None or is_library(place.filename) else place
     lines = [f"raised {words_of(error)}", *list_error_details(error)]
@@ -39,10 +39,10 @@ def report_failure(error, block="") -> FailureReport:
     return FailureReport("\n  ".join(lines), exception, place, at)
 
 
-def packed(error) -> bytes | None:
+def pack_error(error) -> bytes | None:
     """An exception, pickled; None if it cannot be, or not in time."""
     try:
-        with at_most(PACK_SECONDS):
+        with limit_time(PACK_SECONDS):
             data = cloudpickle.dumps(error)
             pickle.loads(data)
     except BaseException:  # whatever its class does, this error is to be told
@@ -51,7 +51,7 @@ def packed(error) -> bytes | None:
 
 
 @contextlib.contextmanager
-def at_most(seconds):
+def limit_time(seconds):
     """Raise TimeoutError in what takes longer. It takes the signal SIGALRM for itself."""
 
     def end(*_):
@@ -103,7 +103,7 @@ def cannot_travel(value, error) -> Exception:
             "less of it"
         )
     return TypeError(
-        f"{kind} cannot travel to the notebook ({truncate_text(said_by(error))}); "
+        f"{kind} cannot travel to the notebook ({truncate_text(format_error(error))}); "
         "return numbers, strings, tensors, or lists and dicts of them"
     )
 

@@ -125,7 +125,7 @@ class Server:
         if processes.state_of(self.process.pid) == processes.STOPPED:
             self.process.send_signal(signal.SIGCONT)
 
-    def lost(self):
+    def raise_end_error(self):
         """Raise LaunchError, as it has closed its side of the socket."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(1)
@@ -144,7 +144,7 @@ class Server:
         except ConnectionResetError:
             data = b""
         if not data:
-            self.lost()
+            self.raise_end_error()
         *lines, self.unread = (self.unread + data).split(b"\n")
         return [line.decode() for line in lines]
 
@@ -183,7 +183,7 @@ class Server:
         try:
             socket.send_fds(self.control, [b"A" if alone else b"F"], files)
         except (BrokenPipeError, ConnectionResetError):
-            self.lost()
+            self.raise_end_error()
         return self.asked
 
     def preload(self):

@@ -237,7 +237,7 @@ class Launch(RankListener):
             return
         state = self.state()
         if not any(map(self.has_failed, self.ranks)) and not self.has_every_report():
-            advice = state.told() or self.losses.advice()
+            advice = state.describe() or self.losses.advice()
             raise HangError(self.ask_where(), self.round_wait_time(), network=advice)
         self.listen_until(self.has_a_cause, CAUSE_SECONDS)
         self.listen_until(lambda: all(r.report or r.has_failed for r in self.ranks), GRACE_SECONDS)
@@ -265,7 +265,7 @@ class Launch(RankListener):
             wire=next(r.report.wire for r in self.ranks if r.report),
             machines=self.machines,
             cards=self.course and self.course.history(self.began),
-            lost=self.losses.told(),
+            lost=self.losses.list_dead_ranks(),
         )
 
     def end(self):

@@ -22,7 +22,7 @@ from ..basics.places import (
     TRAVELLING,
     UNPACKING,
     Place,
-    in_words,
+    make_place,
 )
 from ..basics.units import format_bytes
 from ..measuring.uses import Use
@@ -33,19 +33,19 @@ SMALL_BYTES = 1 << 16  # what is read at once in search of headers
 LARGE_BYTES = 1 << 20
 
 # Where a rank is outside of the learner's function.
-UNKNOWN = in_words("at a place that it does not tell")
-CUT_OFF = in_words("cut off from the notebook", LOST)
-IS_STOPPED = in_words("stopped by a signal", STOPPED)
+UNKNOWN = make_place("at a place that it does not tell")
+CUT_OFF = make_place("cut off from the notebook", LOST)
+IS_STOPPED = make_place("stopped by a signal", STOPPED)
 # Ranks report each stage that they come to, in this order.
 STAGES = STARTS, BEGUN, UNPACKED, JOINED, RETURNED = (
     "starts", "begun", "unpacked", "joined", "returned"
 )  # fmt: skip
 # Where a rank is that has come to a stage, and not to the next; for JOINED, the function tells.
 PLACES = {
-    STARTS: in_words("still starting", STARTING),
-    BEGUN: in_words("unpacking the function and its arguments", UNPACKING),
-    UNPACKED: in_words("waiting for the other ranks to start", MEETING),
-    RETURNED: in_words("returned; the value travels", TRAVELLING),
+    STARTS: make_place("still starting", STARTING),
+    BEGUN: make_place("unpacking the function and its arguments", UNPACKING),
+    UNPACKED: make_place("waiting for the other ranks to start", MEETING),
+    RETURNED: make_place("returned; the value travels", TRAVELLING),
 }
 
 

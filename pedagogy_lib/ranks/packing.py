@@ -39,7 +39,7 @@ class Pickler(cloudpickle.Pickler):
         if isinstance(value, io.TextIOWrapper) and value not in (sys.stdout, sys.stderr):
             raise TypeError(OPEN_FILE)
         if type(value) is torch.Tensor and not torch_can_pickle(value):
-            return reduced(value)
+            return reduce_tensor(value)
         if value is OF_CPP_CLASSES:  # of a class of the learner's, such as a store
             return type, (torch._C.Future,)
         return super().reducer_override(value)
@@ -51,15 +51,15 @@ def dumps(value) -> bytes:
     return buffer.getvalue()
 
 
-def reduced(tensor):
+def reduce_tensor(tensor):
     """What `__reduce_ex__` returns, for tensors of every type."""
     if torch_can_pickle(tensor):
         return tensor.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
     data = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-    return from_bytes, (data, tensor.dtype, tensor.shape)
+    return rebuild_tensor, (data, tensor.dtype, tensor.shape)
 
 
-def from_bytes(data, dtype, shape):
+def rebuild_tensor(data, dtype, shape):
     return data.view(dtype).reshape(shape)
 
 
@@ -78,7 +78,7 @@ def knows_storage_of(dtype) -> bool:
     return True
 
 
-def said_by(error) -> str:
+def format_error(error) -> str:
     """What an error says; its class if it says nothing."""
     return str(error) or type(error).__name__
 
@@ -141,7 +141,7 @@ def find_closure_vars(fn) -> dict:
     return {**names.globals, **names.nonlocals}
 
 
-def held_by(fn) -> dict:
+def list_attributes(fn) -> dict:
     """The attributes of the object whose method `fn` is, or of `fn` if that is an object."""
     is_plain = inspect.isroutine(fn) or inspect.isclass(fn)
     owner = getattr(fn, "__self__", None) if is_plain else fn
@@ -153,18 +153,21 @@ def explain(fn, args, error) -> str:
     for index, value in enumerate(args):
         if not travels(value):
             which = f"argument {index} of the launched function ({kind(value)})"
-            return f"{which} {CANNOT} ({said_by(error)})"
-    for name, value in held_by(fn).items():
+            return f"{which} {CANNOT} ({format_error(error)})"
+    for name, value in list_attributes(fn).items():
         if not travels(value):
             held = f"`self.{name}` ({kind(value)}), which the launched function uses,"
-            return f"{held} {CANNOT} ({said_by(error)})"
+            return f"{held} {CANNOT} ({format_error(error)})"
     for name, value in find_closure_vars(fn).items():
         within = find_closure_vars(value) if inspect.isfunction(value) else {}
         if "get_ipython" in (name, *within):
             return MAGICS
         if not travels(value):
-            return f"`{name}` ({kind(value)}), which the function uses, {CANNOT} ({said_by(error)})"
-    return f"the launched function {CANNOT} ({said_by(error)})"
+            return (
+                f"`{name}` ({kind(value)}), which the function uses, {CANNOT} "
+                f"({format_error(error)})"
+            )
+    return f"the launched function {CANNOT} ({format_error(error)})"
 
 
 def kind(value) -> str:
@@ -204,7 +207,7 @@ class ResultPickler(Pickler):
     def reducer_override(self, value):
         self.is_known = self.is_known and package_of(value) in KNOWN
         if type(value) is torch.Tensor and needs_copy(value):
-            return reduced(copy_of(value))
+            return reduce_tensor(copy_of(value))
         if isinstance(value, torch.storage.TypedStorage):
             return make_typed_storage, (untyped_storage_of(value), value.dtype)
         if isinstance(value, torch.UntypedStorage) and value.device.type == "cpu":

@@ -34,7 +34,7 @@ def stat_of(pid) -> list[str]:
 def kill_marked(text: str):
     """End every process of this user that was started with `text` in its environment."""
     for _ in range(ROUNDS):
-        found = marked(os.fsencode(text))
+        found = find_processes(os.fsencode(text))
         for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -42,7 +42,7 @@ def kill_marked(text: str):
             return
 
 
-def marked(text: bytes) -> list[int]:
+def find_processes(text: bytes) -> list[int]:
     """Processes with `text` in their environment. One that has ended has no environment."""
     pids = [int(name) for name in names_in_proc() if name.isdigit()]
     return [pid for pid in pids if pid != os.getpid() and text in environment_of(pid)]

@@ -4,7 +4,7 @@ import difflib
 
 from ..basics.errors import LaunchError
 from ..basics.tables import Table
-from ..basics.units import brief, counted, format_bytes, format_seconds
+from ..basics.units import brief, format_bytes, format_count, format_seconds
 from ..measuring.card_bytes import card_of
 from ..measuring.connections import groups_of, traffic_of
 from ..measuring.memory_log import KINDS
@@ -62,7 +62,7 @@ class Block:
         If wire is "counted", of a collective to the next rank of the group, as in a ring.
         """
         if group is not None and group not in self.groups:
-            known = listed(self.groups)
+            known = list_labels(self.groups)
             raise LaunchError(
                 f"no group {brief(group)} has sent anything; those that have: {known}"
             )
@@ -87,7 +87,7 @@ def find_peak_bytes(uses) -> dict[str, int] | None:
     return max(uses, key=lambda use: use.peak["total"]).at_peak if uses else None
 
 
-def listed(labels) -> str:
+def list_labels(labels) -> str:
     """The first labels of a run, as a sentence names them."""
     more = len(labels) - SHOWN_LABELS
     known = ", ".join(map(brief, labels[:SHOWN_LABELS])) or "none"
@@ -155,7 +155,7 @@ class Run:
 
     def __getitem__(self, label) -> Block:
         if label not in self._blocks:
-            known = listed(self.labels)
+            known = list_labels(self.labels)
             raise KeyError(f"no block {label!r} was measured; this run's labels: {known}")
         return self._blocks[label]
 
@@ -193,7 +193,7 @@ class Run:
     def what_is_hidden(self) -> str:
         ranks, labels = self.world_size - SHOWN_RANKS, len(self.labels) - SHOWN_LABELS
         hidden = [f"{ranks} more ranks"] * (ranks > 0)
-        hidden += [f"{counted(labels, 'more label')} (run.labels)"] * (labels > 0)
+        hidden += [f"{format_count(labels, 'more label')} (run.labels)"] * (labels > 0)
         return f"… and {' and '.join(hidden)}" if hidden else ""
 
     def describe_card_traffic(self) -> list[str]:

@@ -118,7 +118,7 @@ def play_machine(script, fewest, options, is_real):
     folder = os.environ["PEDAGOGY_FOLDER"]
     own = [*options, f"--log-dir={folder}/logs-{node}", script]
     if is_real:
-        keep_agent(node, [*meeting(node, fewest, count), *own], folder)
+        keep_agent(node, [*list_rendezvous_options(node, fewest, count), *own], folder)
         return
     if count == 1:
         forget_this_rank()
@@ -151,7 +151,7 @@ def be_agent(settings):
         raise RuntimeError(FAILED.format(settings[-1])) from None
 
 
-def meeting(node, fewest, count) -> list[str]:
+def list_rendezvous_options(node, fewest, count) -> list[str]:
     """How the agents of real machines find each other, again and again: at machine 0."""
     return [f"--nnodes={fewest}:{count}", "--rdzv-backend=c10d", "--rdzv-id=1",
             f"--rdzv-endpoint={address_of(0)}:{PORT}", f"--local-addr={address_of(node)}",

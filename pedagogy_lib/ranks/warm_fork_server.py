@@ -33,7 +33,7 @@ class WarmForkServer(Server):
             finally:
                 os._exit(1)
         theirs.close()
-        return ours, Forked(pid)
+        return ours, ChildProcess(pid)
 
     def serve(self, control):
         """In the child: what fork_server.py does as a program. Never returns."""
@@ -51,7 +51,7 @@ class WarmForkServer(Server):
         os._exit(0)
 
 
-class Forked:
+class ChildProcess:
     """A child of this process, as the client of a fork server wants it: like `subprocess.Popen`."""
 
     def __init__(self, pid: int):

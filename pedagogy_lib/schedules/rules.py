@@ -1,7 +1,7 @@
 """Whether a schedule of a pipeline can run: the first thing that is wrong with it, in words."""
 
 from .simulations import are_copies, simulate, stages_of
-from .timelines import ScheduleError, kept_after, parse_schedule, text_of
+from .timelines import ScheduleError, count_in_flight, parse_schedule, text_of
 
 
 def check_schedule(rows, microbatches=None, most_kept=None, stages=None):
@@ -93,7 +93,7 @@ def check_complete(rank, row, ways):
 
 
 def check_kept(rank, row, allowed):
-    for action, kept in zip(row, kept_after(row)):
+    for action, kept in zip(row, count_in_flight(row)):
         if kept > allowed:
             raise ScheduleError(
                 f"rank {rank} keeps {kept} micro-batches after {text_of(*action)}; at most "

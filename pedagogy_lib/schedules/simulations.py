@@ -171,14 +171,14 @@ def seconds_of(places, rows, seconds) -> dict[tuple[str, int], float]:
     """{(kind, stage): what it takes}, for those that occur."""
     used = {(kind, rank, c) for rank, row in enumerate(rows) for kind, _, c in row}
     return {
-        (kind, stage): of_stage(seconds, kind, stage)
+        (kind, stage): pick_seconds(seconds, kind, stage)
         for stage, there in places.items()
         for kind in LABELS
         if any((kind, *place) in used for place in there)
     }
 
 
-def of_stage(seconds, kind, stage) -> float:
+def pick_seconds(seconds, kind, stage) -> float:
     if kind not in seconds:
         raise WrongInput(f"{kind!r} is done, but `seconds` has only {', '.join(seconds)}")
     one = seconds[kind]

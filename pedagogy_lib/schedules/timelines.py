@@ -74,7 +74,7 @@ class Timeline:
     @cached_property
     def most_kept(self) -> list[int]:
         """The most micro-batches that each rank keeps at a time, over all its chunks."""
-        return [max(kept_after(row), default=0) for row in self.rows]
+        return [max(count_in_flight(row), default=0) for row in self.rows]
 
     @property
     def length(self) -> str:
@@ -95,7 +95,7 @@ def text_of(kind, microbatch, chunk=0) -> str:
     return f"{kind}{microbatch}" + (f".{chunk}" if chunk else "")
 
 
-def kept_after(row) -> list[int]:
+def count_in_flight(row) -> list[int]:
     """How many micro-batches a rank keeps after each of its actions."""
     return list(accumulate((kind == "F") - (kind in "BW") for kind, *_ in row))
 
@@ -116,7 +116,7 @@ def parse_row(rank, row) -> list[tuple]:
     row = list(row)
     if are_actions(row):
         return list(map(tuple, row))
-    return [as_action(rank, number, action) for number, action in enumerate(row, 1)]
+    return [parse_action(rank, number, action) for number, action in enumerate(row, 1)]
 
 
 def are_actions(row) -> bool:
@@ -129,7 +129,7 @@ def are_actions(row) -> bool:
     return set(map(type, kinds)) <= {str} and set(kinds) <= set(LABELS)
 
 
-def as_action(rank, number, action) -> tuple[str, int, int]:
+def parse_action(rank, number, action) -> tuple[str, int, int]:
     if isinstance(action, tuple) and len(action) in (2, 3):
         kind, microbatch, chunk = (*action, 0)[:3]
         if isinstance(kind, str) and kind in LABELS and is_number(microbatch) and is_number(chunk):

@@ -5,7 +5,7 @@ from ..basics.screen import someone_watches, views_wanted
 from ..basics.units import brief
 from ..pictures.style import need_picture
 from .controls import control, values_of
-from .view_files import recorded
+from .view_files import record_views
 
 
 def explore(
@@ -46,7 +46,7 @@ def explore(
     controls = [control(name, values, labels.get(name, "")) for name, values in choices.items()]
     if not someone_watches():
         place = views_wanted()
-        return recorded(draw, controls, start, no_effect, place) if place else start
+        return record_views(draw, controls, start, no_effect, place) if place else start
     from .explorer import Explorer  # where nobody watches, there may be no ipywidgets
 
     room = need_picture(draw(**first | highest)).size()[1] if highest else 0

@@ -59,14 +59,14 @@ class Explorer(anywidget.AnyWidget):
         self.chosen = self.chosen | numbers
 
     def show(self, chosen):
-        self.view = self.seen(chosen)
+        self.view = self.find_view(chosen)
         self.height = max(self.height, self.view["height"])
 
-    def seen(self, chosen) -> dict:
+    def find_view(self, chosen) -> dict:
         """The view of a choice, drawn at most once while there is room for it."""
         key = key_of(chosen)
         if key not in self.kept:
-            view = self.views.drawn(chosen)
+            view = self.views.draw_view(chosen)
             if len(self.kept) >= MOST_KEPT:
                 del self.kept[next(iter(self.kept))]
             self.kept[key] = view
@@ -76,10 +76,10 @@ class Explorer(anywidget.AnyWidget):
         """A message from the browser: to measure, or to draw what may be wanted next."""
         if "run" in content:
             self.runs += 1
-            self.view = self.views.drawn(self.chosen, self.run) | {"run": self.runs}
+            self.view = self.views.draw_view(self.chosen, self.run) | {"run": self.runs}
             self.height = max(self.height, self.view["height"])
         elif "soon" in content:
-            self.send({"soon": self.seen(content["soon"])})
+            self.send({"soon": self.find_view(content["soon"])})
 
     def _repr_mimebundle_(self, **settings):
         """With the picture as it is, for pages that show no widgets."""

@@ -43,7 +43,7 @@ class ExplorerPicture(Picture):
         return data, metadata | {EXPLORER: self.name}
 
 
-def recorded(draw, controls, start: Picture, no_effect, place: Path) -> ExplorerPicture:
+def record_views(draw, controls, start: Picture, no_effect, place: Path) -> ExplorerPicture:
     """Draw all views, and write them.
 
     draw, no_effect  see `explore`
@@ -55,9 +55,9 @@ def recorded(draw, controls, start: Picture, no_effect, place: Path) -> Explorer
     name = f"{place.name}-{1 + len(list(place.parent.glob(f'{place.name}-*.json')))}"
     film = is_film(controls)  # also if some of its pictures are left out
     controls, choices = choices_of(controls)
-    views = Views(draw, controls, start, no_effect, lambda png: written(png, place))
+    views = Views(draw, controls, start, no_effect, lambda png: write_picture(png, place))
     seen = {key_of(views.chosen): views.start}
-    seen |= {key_of(each): views.drawn(each) for each in choices if each != views.chosen}
+    seen |= {key_of(each): views.draw_view(each) for each in choices if each != views.chosen}
     record = {
         "controls": [control.serialise() for control in controls],
         "chosen": views.chosen,
@@ -113,7 +113,7 @@ def evenly(count: int, most: int) -> list[int]:
     return sorted({round(step * (count - 1) / max(most - 1, 1)) for step in range(most)})
 
 
-def written(png: bytes, place: Path) -> str:
+def write_picture(png: bytes, place: Path) -> str:
     """Return the name of the file that has this picture; equal pictures are one file."""
     content = encode_webp(png)
     path = place.with_name(f"{place.name}-{hashlib.sha256(content).hexdigest()[:12]}.webp")

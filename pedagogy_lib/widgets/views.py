@@ -34,7 +34,7 @@ class Views:
         """What is shown until another picture is drawn."""
         self.look, self.last = look_of(picture, self.address), picture
 
-    def drawn(self, chosen, draw: Callable[..., Picture] | None = None) -> dict:
+    def draw_view(self, chosen, draw: Callable[..., Picture] | None = None) -> dict:
         """A view; with a message and the last picture if there is none of these values.
 
         draw  instead of the one that draws else

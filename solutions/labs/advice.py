@@ -10,7 +10,7 @@ import numpy as np
 from cost_model import FULL, Engine, Job
 from cost_seconds import seconds
 from model_shapes import Gpu, Shape, gpu_named, model_named
-from planner import Choice, Planned
+from planner import Choice, PlanSearch
 
 NAMES = {  # of models, and what is changed: 126 layers divide into few equal stages
     "GPT-2 XL": ("gpt2-xl", {}), "Llama 3 8B": ("llama-3-8b", {}),
@@ -83,7 +83,7 @@ class Contest:
         shape = model if isinstance(model, Shape) else shape_of(model)
         gpu = gpu if isinstance(gpu, Gpu) else gpu_named(gpu)
         self.job = Job(shape, gpu, batch or batch_of(shape))
-        self.planned, self.count = Planned(self.job, count), count
+        self.planned, self.count = PlanSearch(self.job, count), count
         self.plans = self.planned.possible
         self.fits = self.planned.fits & (with_cp | (self.plans.cp == 1))
 
@@ -93,7 +93,7 @@ class Contest:
         total = np.broadcast_to(seconds(job, self.plans)["total"], self.fits.shape)
         return np.where(self.fits, total, np.inf)
 
-    def like(self, **sizes) -> np.ndarray:
+    def match_sizes(self, **sizes) -> np.ndarray:
         """Which plans have these sizes: numbers, or functions that say True or False."""
         found = np.ones(self.fits.shape, bool)
         for name, size in sizes.items():
@@ -145,7 +145,7 @@ class Advice:
 
 def advice(text, contest, follows, among=None) -> Advice:
     """follows, among  sizes, as of `like`: of all plans among these, some follow the advice."""
-    some, all_of = contest.like(**follows), contest.like(**(among or {}))
+    some, all_of = contest.match_sizes(**follows), contest.match_sizes(**(among or {}))
     return Advice(text, contest, some & all_of, ~some & all_of)
 
 
@@ -199,11 +199,11 @@ def other_engines(count, factor, names=VARIED, seed=0) -> list[Engine]:
 # ---- What the sources advise ----------------------------------------------------------------
 
 
-def at_least(n):
+def lower_bound(n):
     return lambda sizes: sizes >= n
 
 
-def at_most(n):
+def upper_bound(n):
     return lambda sizes: sizes <= n
 
 
@@ -211,7 +211,7 @@ def full_pipes(contest, times=4) -> dict:
     """Pipelines with so many micro-batches for each stage."""
     plans = contest.plans
     most = contest.job.batch / (plans.dp * plans.pp * times)
-    return {"pp": at_least(2), "micro_batch": lambda size: size <= most}
+    return {"pp": lower_bound(2), "micro_batch": lambda size: size <= most}
 
 
 def all_advice() -> list[Advice]:
@@ -220,7 +220,7 @@ def all_advice() -> list[Advice]:
     many, huge = Contest("GPT-3 175B", 1024, "H100"), Contest("Llama 3 405B", 1024, "H100", 2048)
     tight, four = Contest("Llama 3 8B", 64, "A100-40GB"), Contest("llama-2-7b", 4, "A100-40GB", 64)
     old = Contest("llama-2-7b", 8, "V100", 64)
-    three = dict.fromkeys(("dp", "tp", "pp"), at_least(2))
+    three = dict.fromkeys(("dp", "tp", "pp"), lower_bound(2))
     mesh = {"tp": 8, "pp": 8, "dp": 16}
     return [
         advice("1.6B, 64 H100: DDP, as it fits", small, ALONE | {"zero": 0}),
@@ -229,14 +229,14 @@ def all_advice() -> list[Advice]:
         advice("70B, 64 H100: ZeRO 3, as it does not fit", large, ALONE | {"zero": 3}),
         advice("70B, 64 H100: tp 8, pp 4, dp 2", large,
                {"tp": 8, "pp": 4, "dp": 2, "micro_batch": 1}),
-        advice("70B, 64 H100: a pipeline across machines", large, {"pp": at_least(2)}),
+        advice("70B, 64 H100: a pipeline across machines", large, {"pp": lower_bound(2)}),
         advice("175B, 1,024 H100: tp 8, pp 8, dp 16", many, mesh),
         advice("405B, 1,024 H100: tp 8, pp 8, dp 16", huge, mesh),
-        advice("175B, 1,024 H100: tp inside machines only", many, {"tp": at_most(8)}),
-        advice("175B, 1,024 H100: ZeRO 3 with tp", many, {"tp": at_least(2), "zero": 3}),
+        advice("175B, 1,024 H100: tp inside machines only", many, {"tp": upper_bound(8)}),
+        advice("175B, 1,024 H100: ZeRO 3 with tp", many, {"tp": lower_bound(2), "zero": 3}),
         advice("175B, 1,024 H100: all three dimensions", many, three),
         advice("175B, pipelines: 4 micro-batches a stage", many, full_pipes(many),
-               {"pp": at_least(2)}),
+               {"pp": lower_bound(2)}),
         advice("405B, 1,024 H100: recompute everything", huge, {"recompute": FULL}),
         advice("7B, 4 A100 40 GB: ZeRO 3, recomputation", four,
                ALONE | {"zero": 3, "recompute": FULL}),

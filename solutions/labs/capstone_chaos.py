@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-from capstone import SETTING, Engine, Recipe, forget, in_words, losses_alone, whole_model
+from capstone import SETTING, Engine, Recipe, describe_recipe, forget, losses_alone, whole_model
 from capstone_state import addresses_of, load_state, newest_steps, save_state
 from folder_store import FolderStore
 from keep_training import Crew, common_folder, talking, train
@@ -251,7 +251,7 @@ def live_through(carry_on, plan, recipes, setting, text, checkpoints, day, steps
     return campaign.steps
 
 
-def noted(day) -> dict[tuple[int, int], list[list[str]]]:
+def read_notes(day) -> dict[tuple[int, int], list[list[str]]]:
     """{(rank, pid): what this process has noted, in order}"""
     found = {}
     for path in sorted(Path(day).glob("noted-*.txt")):
@@ -260,12 +260,12 @@ def noted(day) -> dict[tuple[int, int], list[list[str]]]:
     return found
 
 
-def happened_in(day) -> tuple[list, dict, dict]:
+def read_events(day) -> tuple[list, dict, dict]:
     """Events [(what, rank, when), …]; steps {(rank, pid): [(step, when), …]}; and what counts,
     {step: (loss, ranks)}: how each step was taken the last time.
     """
     events, taken, last = [], {}, {}
-    for (rank, pid), lines in noted(day).items():
+    for (rank, pid), lines in read_notes(day).items():
         events += [(what, rank, float(at)) for kind, what, *_, at in lines if kind == "event"]
         steps = [line for line in lines if line[0] == "step"]
         taken[rank, pid] = [(int(step), float(at)) for _, step, *_, at in steps]
@@ -289,7 +289,7 @@ def program(plan, recipes, setting, text, steps, folder=None) -> tuple[list, dic
     folder = Path(folder or common_folder())
     live_through(carry_on, plan, recipes, setting, text, folder / "checkpoints", folder, steps)
     dist.barrier()
-    events, _, counts = happened_in(folder)
+    events, _, counts = read_events(folder)
     dist.barrier()
     shutil.rmtree(folder, ignore_errors=True)
     return events, counts
@@ -313,7 +313,7 @@ def main(steps=30):
         alone = losses_alone(setting, [draw_batch(text, 8, k, 32) for k in range(steps)])
         gap = max(abs(alone[step - 1] - loss) for step, (loss, _) in counts.items())
         happened = ", ".join(what for what, *_ in events) or "nothing"
-        print(f"{in_words(recipes[run.world_size])}; happened: {happened}")
+        print(f"{describe_recipe(recipes[run.world_size])}; happened: {happened}")
         print(f"{len(counts)} steps; losses as of one process, to {gap:.0e}")
 
 

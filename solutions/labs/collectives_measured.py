@@ -96,13 +96,13 @@ def every_collective(collectives=None):
 def gloos_names() -> list[str]:
     """On each rank: the names that PyTorch's profiler gives to the work of a reduce-scatter."""
     x, mine = torch.ones(8), torch.ones(8 // dist.get_world_size())
-    with nothing_printed(), torch.profiler.profile() as profile:
+    with suppress_output(), torch.profiler.profile() as profile:
         dist.reduce_scatter(mine, list(x.chunk(dist.get_world_size())))
     return sorted({event.name for event in profile.events() if "gloo" in event.name})
 
 
 @contextlib.contextmanager
-def nothing_printed():
+def suppress_output():
     """The profiler says when it begins and ends; that is left out."""
     kept = [os.dup(fd) for fd in (1, 2)]
     with open(os.devnull, "w") as nowhere:
@@ -116,7 +116,7 @@ def nothing_printed():
                 os.close(copy)
 
 
-def in_two_halves(collectives) -> bool:
+def measure_two_halves(collectives) -> bool:
     """On each rank: do the lab's reduce-scatter and then its all-gather give the all-reduce?
 
     collectives  the lab of that name; X = 1.92 MB, and both halves are measured
@@ -201,18 +201,18 @@ def one_all_reduce(x, group):
     dist.all_reduce(x, group=group)
 
 
-def on_slow_cards(collectives, sizes, rounds: int = 5) -> dict[tuple, list[float]]:
+def time_on_slow_cards(collectives, sizes, rounds: int = 5) -> dict[tuple, list[float]]:
     """On each rank: seconds of sums among the first 2, 4 and 8 ranks, {(n, bytes, name): rounds}.
 
     collectives  the lab of that name, whose tree stands beside PyTorch's own calls
     """
     took, rank = {}, dist.get_rank()
 
-    def along_the_tree(x, group):
+    def reduce_along_tree(x, group):
         collectives.reduce_tree(x, 0, group)
 
     ways = {
-        "reduce along a tree": along_the_tree,
+        "reduce along a tree": reduce_along_tree,
         "reduce": one_reduce,
         "reduce, then broadcast": reduce_then_broadcast,
         "all_reduce": one_all_reduce,
@@ -228,8 +228,8 @@ def on_slow_cards(collectives, sizes, rounds: int = 5) -> dict[tuple, list[float
     return took
 
 
-def until_the_last(of_ranks) -> dict[tuple, list[float]]:
-    """Of each round the seconds until the last rank is done; from what `on_slow_cards` returns."""
+def max_over_ranks(of_ranks) -> dict[tuple, list[float]]:
+    """Of each round the seconds until the last rank is done; from what `time_on_slow_cards` returns."""
     return {
         key: [max(times) for times in zip(*(took[key] for took in of_ranks if key in took))]
         for key in of_ranks[0]
@@ -239,10 +239,10 @@ def until_the_last(of_ranks) -> dict[tuple, list[float]]:
 def rows_of_time(took, nbytes) -> list[list[str]]:
     """Of each way the quickest and the slowest round, on 2, 4 and 8 ranks."""
     names = dict.fromkeys(name for _, size, name in took if size == nbytes)
-    return [[name, *(in_ms(took[n, nbytes, name]) for n in (2, 4, 8))] for name in names]
+    return [[name, *(format_ms_range(took[n, nbytes, name]) for n in (2, 4, 8))] for name in names]
 
 
-def in_ms(rounds) -> str:
+def format_ms_range(rounds) -> str:
     return f"{1e3 * min(rounds):.1f} to {1e3 * max(rounds):.1f} ms"
 
 

@@ -17,7 +17,7 @@ from pipeline_parallel import (
     no_change,
     sum_tied,
 )
-from placed_pipelines import PlacedPipeline, SplitStage, stages_here
+from placed_pipelines import PlacementPipeline, SplitStage, stages_here
 from torch import nn
 from zero import Zero1, Zero2, Zero3, flatten_padded, reduce_gradients
 from zero_bubbles import SCHEDULES, rows_and_stages
@@ -48,11 +48,11 @@ class Plan:
     microbatches: int = 4
 
     @property
-    def in_halves(self) -> bool:
+    def splits_backward(self) -> bool:
         return self.schedule not in ("1F1B", "interleaved")
 
     @property
-    def in_a_v(self) -> bool:
+    def is_v_shaped(self) -> bool:
         return SCHEDULES[self.schedule][1]
 
 
@@ -63,7 +63,7 @@ def refuse(plan):
             f"{plan.schedule} is none of {', '.join(SCHEDULES)}: take one of these "
             "(DualPipe trains two copies of the model, whose gradients nobody would add up here)"
         )
-    if plan.in_halves and plan.zero > 1:
+    if plan.splits_backward and plan.zero > 1:
         raise ValueError(
             f"ZeRO stage {plan.zero} reduces a gradient as soon as autograd has it, and "
             f"{plan.schedule} computes it later: take ZeRO stage 1"
@@ -73,7 +73,7 @@ def refuse(plan):
             f"ZeRO stage {plan.zero} has cut the gradient of a tied weight before both ends of the "
             "pipeline have added theirs up: take ZeRO stage 1"
         )
-    if plan.tied and plan.zero and plan.in_a_v:
+    if plan.tied and plan.zero and plan.is_v_shaped:
         raise ValueError(
             f"under {plan.schedule} one rank has both ends of the model, in two pieces, and ZeRO "
             "would cut their tied weight twice: take a schedule that is no V"
@@ -98,7 +98,7 @@ def seed_of(replica, stage, microbatch) -> int:
     return 10_000 * replica + 100 * stage + microbatch
 
 
-class Drawing:
+class ReproducibleDropout:
     """A stage whose dropout can be repeated in one process: forwards begin with a known seed."""
 
     def forward(self, i, x, then=no_change):
@@ -106,23 +106,23 @@ class Drawing:
         return super().forward(i, x, then)
 
 
-class PlainStage(Drawing, Stage):
+class PlainStage(ReproducibleDropout, Stage):
     """Whole backwards; keeps all activations."""
 
 
-class RecomputedStage(Drawing, RecomputingStage):
+class CheckpointStage(ReproducibleDropout, RecomputingStage):
     """Whole backwards; keeps each input."""
 
 
-class HalvesStage(Drawing, SplitStage):
+class HalvesStage(ReproducibleDropout, SplitStage):
     """Backwards in halves; keeps all activations."""
 
 
-class RecomputedHalvesStage(Drawing, SplitStage, RecomputingStage):
+class CheckpointHalvesStage(ReproducibleDropout, SplitStage, RecomputingStage):
     """Backwards in halves; keeps each input, and computes forward again before its `I`."""
 
 
-class ForgetfulStage(RecomputedStage):
+class ForgetfulStage(CheckpointStage):
     """A mistake to look at: computes forward again, and draws other numbers for dropout."""
 
     def backward(self, i, gradient=None):
@@ -133,9 +133,9 @@ class ForgetfulStage(RecomputedStage):
 
 KINDS = {  # (in halves, recomputed)
     (False, False): PlainStage,
-    (False, True): RecomputedStage,
+    (False, True): CheckpointStage,
     (True, False): HalvesStage,
-    (True, True): RecomputedHalvesStage,
+    (True, True): CheckpointHalvesStage,
 }
 
 
@@ -158,7 +158,7 @@ def groups_of(ranks):
 # ---- The engine -----------------------------------------------------------------------------
 
 
-class Composed:
+class DataParallelPipeline:
     """Replicas of a pipeline; step(inputs, targets) trains with a batch that all ranks have."""
 
     def __init__(self, plan, make_optimizer, groups=None, kind=None, model=None):
@@ -168,7 +168,7 @@ class Composed:
         self.replica = dist.get_rank() // plan.ranks
         self.replicas = dist.get_world_size(self.column)
         rows, stages = rows_and_stages(plan.schedule, plan.ranks, plan.microbatches)
-        make = kind or KINDS[plan.in_halves, plan.recomputed]
+        make = kind or KINDS[plan.splits_backward, plan.recomputed]
         here = stages_here(self.model, stages, make, self.line)
         rank = dist.get_rank(self.line)
         self.row = rows[rank]
@@ -178,7 +178,7 @@ class Composed:
             if stage.number == 0:
                 need_something_to_train(stage.piece)
         width = self.model.places.weight.shape[1]
-        self.pipeline = PlacedPipeline(here, mean_loss, width, stages, group=self.line)
+        self.pipeline = PlacementPipeline(here, mean_loss, width, stages, group=self.line)
         self.pieces = [stage.piece for stage in here]
         trained = [p for piece in self.pieces for p in piece.parameters() if p.requires_grad]
         self.trained = list(dict.fromkeys(trained))
@@ -210,7 +210,7 @@ class Composed:
 
     def both_ends_apart(self) -> bool:
         """Not so in a V: there one rank has both ends, and one gradient for the tied weight."""
-        return dist.get_world_size(self.ends) > 1 and not self.plan.in_a_v
+        return dist.get_world_size(self.ends) > 1 and not self.plan.is_v_shaped
 
     def reduce(self):
         """The mean over all replicas. ZeRO stages 2 and 3 have it already, since the backwards."""
@@ -280,7 +280,7 @@ SGD = partial(torch.optim.SGD, lr=0.3, momentum=0.9)
 
 def program(text, steps=20) -> tuple[float, float]:
     """Train two stages, and replicas of them, under ZeRO stage 1; returns the losses."""
-    engine, losses = Composed(Plan(zero=1, norm=1.0), SGD), []
+    engine, losses = DataParallelPipeline(Plan(zero=1, norm=1.0), SGD), []
     for number in range(steps):
         engine.step(*draw_batch(text, 16, number, 8))
         losses.append(sum(loss.item() for loss in engine.pipeline.losses))

@@ -14,9 +14,9 @@ from pedagogy_lib.pictures.style import (
     WHITE,
     Picture,
     bare,
-    in_course_style,
     label_ink,
     new_figure,
+    use_course_style,
 )
 
 PLACES = 8  # of the text, or a multiple of the ranks near that
@@ -26,15 +26,15 @@ SMALL = {"fontsize": 6, "color": MUTED}
 ALL = -1  # a number that every rank has
 
 
-def by_places(n) -> np.ndarray:
+def split_places(n) -> np.ndarray:
     return np.repeat(np.arange(n), places_of(n) // n)[:, None] * np.ones(n, int)
 
 
-def by_features(n) -> np.ndarray:
+def split_features(n) -> np.ndarray:
     return np.ones((places_of(n), 1), int) * np.arange(n)
 
 
-def on_all(n) -> np.ndarray:
+def replicate_numbers(n) -> np.ndarray:
     return np.full((places_of(n), n), ALL)
 
 
@@ -43,14 +43,14 @@ def places_of(n) -> int:
 
 
 SPLITS = {  # name: owners between attention and MLP, in attention, in the MLP
-    "tensor parallel": (on_all, by_features, by_features),
-    "… with sequence parallel": (by_places, by_features, by_features),
-    "context parallel, in a ring": (by_places, by_places, by_places),
-    "context parallel, by heads": (by_places, by_features, by_places),
+    "tensor parallel": (replicate_numbers, split_features, split_features),
+    "… with sequence parallel": (split_places, split_features, split_features),
+    "context parallel, in a ring": (split_places, split_places, split_places),
+    "context parallel, by heads": (split_places, split_features, split_places),
 }
 
 
-@in_course_style
+@use_course_style
 def draw_context_splits(ranks=4) -> Picture:
     """For each kind of parallelism, which rank has which activations: places × features.
 
@@ -83,9 +83,9 @@ def draw_context_splits(ranks=4) -> Picture:
 
 
 WORDS = {
-    by_places: "each rank has some places",
-    by_features: "each rank has some features of all places",
-    on_all: "every rank has everything",
+    split_places: "each rank has some places",
+    split_features: "each rank has some features of all places",
+    replicate_numbers: "every rank has everything",
 }
 
 

@@ -29,7 +29,7 @@ def link(job: Job, apart, n, is_sum=True):
     return np.where(crosses, slowest, inside)
 
 
-def at_a_time(job: Job, plan: Plan):
+def ranks_per_core(job: Job, plan: Plan):
     """How many ranks' programs share a core. In a pipeline's bubble, ranks do nothing."""
     m = job.microbatches(plan)
     return np.maximum(1, plan.ranks * m / (m + plan.pp - 1) / job.engine.cores)
@@ -47,7 +47,7 @@ def layer_seconds(job: Job, plan: Plan):
     moved = (engine.traffic / plan.tp + engine.traffic_whole / whole) * tokens * shape.width
     if not engine.is_fused:
         moved = moved + 20 * shape.heads * tokens * shape.context / plan.tp
-    scores, moving = (x * at_a_time(job, plan) for x in (scores, moved / gpu.bandwidth))
+    scores, moving = (x * ranks_per_core(job, plan) for x in (scores, moved / gpu.bandwidth))
     forward = products + scores + moving
     backward = 2 * products + 2.5 * scores + 2 * moving
     again = np.select(
@@ -56,7 +56,7 @@ def layer_seconds(job: Job, plan: Plan):
     all_reduces = np.where(np.equal(plan.recompute, FULL), 6, 4)
     along_tp = all_reduces * sum_along_tp(job, plan)
     return {
-        "compute": forward + backward, "recompute": again, "tp": along_tp, "cp": along_cp(job, plan)
+        "compute": forward + backward, "recompute": again, "tp": along_tp, "cp": cp_seconds(job, plan)
     }  # fmt: skip
 
 
@@ -66,26 +66,26 @@ def sum_along_tp(job: Job, plan: Plan):
     return ring_all_reduce(nbytes, plan.tp, link(job, 1, plan.tp))
 
 
-def along_cp(job: Job, plan: Plan):
+def cp_seconds(job: Job, plan: Plan):
     """Of a layer: keys and values go round, and once more in the backward with their gradients.
 
     These make one step more, to the rank that they belong to.
     """
-    keys = 2 * job.engine.number_bytes * job.tokens(plan) * job.shape.of_keys / plan.tp
+    keys = 2 * job.engine.number_bytes * job.tokens(plan) * job.shape.kv_width / plan.tp
     again = np.where(np.equal(plan.recompute, FULL), plan.cp - 1, 0)
     passed = (3 * plan.cp - 2 + again) * keys / link(job, plan.tp, plan.cp, is_sum=False)
-    rounds = (2 * plan.cp - 1 + again) * job.engine.around * at_a_time(job, plan)
+    rounds = (2 * plan.cp - 1 + again) * job.engine.around * ranks_per_core(job, plan)
     return np.where(plan.cp > 1, passed + rounds, 0)
 
 
-def along_dp(job: Job, plan: Plan):
+def dp_seconds(job: Job, plan: Plan):
     """Of a step: gradients are reduced and parameters gathered, for each micro-batch or once."""
     engine, m, n = job.engine, job.microbatches(plan), plan.dp * plan.cp
     reduces, gathers = np.where(plan.zero >= 2, m, 1), np.where(plan.zero >= 3, 2 * m, 1)
     nbytes = engine.number_bytes * rank_parameters(job, plan)
     of_bytes = ring_all_reduce(nbytes, n, link(job, plan.tp, n)) / 2 * engine.exposed
     calls = np.where(plan.zero >= 1, job.layers(plan) + 1, 0) * (n - 1)
-    return (reduces + gathers) * (of_bytes + calls * engine.unit * at_a_time(job, plan))
+    return (reduces + gathers) * (of_bytes + calls * engine.unit * ranks_per_core(job, plan))
 
 
 def launch_seconds(job: Job, plan: Plan):
@@ -94,7 +94,7 @@ def launch_seconds(job: Job, plan: Plan):
     alone = engine.launch + engine.hop * (plan.tp - 1) + engine.crossing * (machines - 1)
     piped = engine.launch_pp + engine.hop_pp * (plan.tp - 1)
     piped = piped + engine.crossing_pp * plan.tp * (machines - 1)
-    return np.where(plan.pp > 1, piped, alone) * at_a_time(job, plan)
+    return np.where(plan.pp > 1, piped, alone) * ranks_per_core(job, plan)
 
 
 def seconds(job: Job, plan: Plan) -> dict:
@@ -112,7 +112,7 @@ def seconds(job: Job, plan: Plan) -> dict:
     of_ends = np.where(plan.pp == 1, 2, 1) * sum_along_tp(job, plan)
     sent = 2 * engine.number_bytes * tokens * shape.width / np.where(plan.sequence, plan.tp, 1)
     sent = sent / link(job, plan.tp * plan.dp * plan.cp, plan.pp, is_sum=False)
-    between = engine.exposed_pp * sent + engine.message * at_a_time(job, plan)
+    between = engine.exposed_pp * sent + engine.message * ranks_per_core(job, plan)
     between = np.where(plan.pp > 1, plan.chunks * between, 0)  # each chunk begins with a message
     stage = layers * (busy + waiting) + end + of_ends + between
     copies = np.where(plan.zero >= 1, plan.dp * plan.cp, 1)
@@ -125,8 +125,8 @@ def seconds(job: Job, plan: Plan) -> dict:
         "cp": m * layers * of_layer["cp"],
         "pp": m * between,
         "bubble": (plan.pp - 1) / plan.chunks * stage,
-        "dp": along_dp(job, plan),
-        "optimizer": (updated + engine.fixed) * at_a_time(job, plan),
+        "dp": dp_seconds(job, plan),
+        "optimizer": (updated + engine.fixed) * ranks_per_core(job, plan),
     }
     return causes | {"total": sum(causes.values())}
 

@@ -13,10 +13,10 @@ from torch import nn
 MICROBATCHES, WIDTH = 3, 64
 
 
-class WithoutState(RecomputingStage):
+class NoStateStage(RecomputingStage):
     """As RecomputingStage, but it draws other random numbers when it computes again."""
 
-    def drawing(self, x, state):
+    def replay_randomness(self, x, state):
         return contextlib.nullcontext()
 
 
@@ -35,7 +35,7 @@ def one_pass(kind, rate) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.cat(ys), piece[0].weight.grad
 
 
-def beside_stage(kind, rate) -> tuple[float, float]:
+def measure_deviation(kind, rate) -> tuple[float, float]:
     """How far outputs and gradients are from those of a plain Stage, as a share of them."""
     pairs = zip(one_pass(kind, rate), one_pass(Stage, rate))
     return tuple(((found - right).norm() / right.norm()).item() for found, right in pairs)
@@ -46,9 +46,9 @@ def main():
 
     if misses_something(__file__):
         return
-    for kind in (RecomputingStage, WithoutState):
+    for kind in (RecomputingStage, NoStateStage):
         for rate in (0.0, 0.5):
-            outputs, gradients = beside_stage(kind, rate)
+            outputs, gradients = measure_deviation(kind, rate)
             print(f"{kind.__name__:16} dropout {rate}: outputs differ by {outputs:.0%}, "
                   f"gradients by {gradients:.0%}")  # fmt: skip
 

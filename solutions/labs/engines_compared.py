@@ -48,7 +48,7 @@ def milliseconds(run) -> float:
     return 1e3 * max(seconds for _, seconds in run.values)
 
 
-def in_phases(name, text) -> int:
+def measure_phases(name, text) -> int:
     """A second step, measured as "forward", "backward" and "step"; returns the model's bytes."""
     from pedagogy_lib import measure
 

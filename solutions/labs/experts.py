@@ -137,7 +137,7 @@ class ExpertLayer(nn.Module):
             self.scores = self.scores.float()
         weights, self.experts = route(self.scores, self.k, self.bias)
         self.fits = self.which_fit()
-        y = self.through_experts(tokens).view(*self.experts.shape, tokens.shape[-1])
+        y = self.run_experts(tokens).view(*self.experts.shape, tokens.shape[-1])
         y = (y * weights.unsqueeze(-1).to(y)).sum(1)
         if self.shared is not None:
             y = y + self.shared(tokens, torch.tensor([len(tokens)]))
@@ -150,7 +150,7 @@ class ExpertLayer(nn.Module):
         room = ceil(self.capacity * parts[0].numel() / self.n)
         return torch.cat([kept(part, self.n, room) for part in parts])
 
-    def through_experts(self, tokens) -> Tensor:
+    def run_experts(self, tokens) -> Tensor:
         """What each choice gives, or zeros. (tokens, width) -> (tokens * k, width)"""
         chosen = self.fits.flatten().nonzero().flatten()
         expert_of = self.experts.flatten()[chosen]
@@ -166,7 +166,9 @@ def expert_layers(model) -> list[ExpertLayer]:
     return [module for module in model.modules() if isinstance(module, ExpertLayer)]
 
 
-def with_experts(n, k=1, width=64, layers=2, context=64, seed=0, **options) -> Transformer:
+def make_expert_transformer(
+    n, k=1, width=64, layers=2, context=64, seed=0, **options
+) -> Transformer:
     """A transformer whose MLPs are layers of experts, the same one in every process."""
     torch.manual_seed(seed)
     model = Transformer(width=width, layers=layers, context=context)
@@ -216,7 +218,7 @@ def main(steps=150):
     text = standard_library()
     for name, options in {"alone": {}, "with the loss": {"weight": 0.1},
                           "with the bias": {"rate": 0.01}}.items():  # fmt: skip
-        losses, loads = train(with_experts(8), text, steps, **options)
+        losses, loads = train(make_expert_transformer(8), text, steps, **options)
         shares = loads[-20:].sum(0) / loads[-20:].sum(0).sum(-1, keepdim=True)
         print(f"{name}: loss {losses[-1]:.2f}, shares of the experts in the first layer (%)",
               (100 * shares[0]).round().int().tolist(), flush=True)  # fmt: skip

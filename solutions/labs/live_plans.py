@@ -18,7 +18,7 @@ from cost_model import Engine, Job, Plan, memory
 from cost_seconds import seconds
 from language_model import CHARACTERS, Transformer, draw_batch, standard_library
 from model_shapes import Gpu, Shape
-from planner import all_plans, chosen, why_impossible
+from planner import all_plans, select_plans, why_impossible
 from three_dimensions import adam
 
 # ---- What is trained, and on what -----------------------------------------------------------
@@ -76,20 +76,20 @@ def runnable(setting: Setting, engine=START) -> list[Plan]:
     of = (why_impossible(job, plans) == "") & (plans.chunks == 1)
     if not of.any():
         raise ValueError(f"no plan is possible for {setting}")
-    return list(chosen(plans, of).each())
+    return list(select_plans(plans, of).each())
 
 
 # ---- Predicted ------------------------------------------------------------------------------
 
 
-def predicted(setting: Setting, plan: Plan, engine) -> tuple[float, float]:
+def predict_plan(setting: Setting, plan: Plan, engine) -> tuple[float, float]:
     """Seconds of a step, and bytes on the fullest rank at the worst moment."""
     job = setting.job(engine)
     return float(seconds(job, plan)["total"]), float(memory(job, plan)["total"])
 
 
 def fastest(setting: Setting, plans, engine) -> list[Plan]:
-    return sorted(plans, key=lambda plan: predicted(setting, plan, engine)[0])
+    return sorted(plans, key=lambda plan: predict_plan(setting, plan, engine)[0])
 
 
 def best_worst_and_drawn(setting: Setting, engine, count=10, seed=0, patience=3.0) -> list[Plan]:
@@ -97,7 +97,7 @@ def best_worst_and_drawn(setting: Setting, engine, count=10, seed=0, patience=3.
 
     patience  seconds: plans whose step is predicted to take longer are left out
     """
-    plans = [p for p in runnable(setting, engine) if predicted(setting, p, engine)[0] < patience]
+    plans = [p for p in runnable(setting, engine) if predict_plan(setting, p, engine)[0] < patience]
     best, *others, worst = fastest(setting, plans, engine)
     random.Random(seed).shuffle(others)
     found = {mesh(plan): plan for plan in reversed([best, worst, *others])}
@@ -109,9 +109,9 @@ def mesh(plan: Plan) -> tuple:
     return plan.dp, plan.tp, plan.pp, plan.cp, plan.zero
 
 
-def in_words(plan: Plan) -> str:
+def describe_plan(plan: Plan) -> str:
     """Such as "dp 4 tp 2, ZeRO 3, micro-batch 2, recomputed"."""
-    return planner.in_words(plan, micro_batch=True)
+    return planner.describe_plan(plan, micro_batch=True)
 
 
 # ---- Run ------------------------------------------------------------------------------------
@@ -170,9 +170,9 @@ def main():
         return
     setting = Setting(8, 64, 4, 64, 8, 8e8, 10e6)
     for plan in best_worst_and_drawn(setting, START, count=2):
-        told, told_bytes = predicted(setting, plan, START)
+        told, told_bytes = predict_plan(setting, plan, START)
         ((_, _, took, nbytes),) = run_all([(setting, plan)])
-        print(f"{in_words(plan)}: predicted {told:.2f} s and {told_bytes / 1e6:.1f} MB, "
+        print(f"{describe_plan(plan)}: predicted {told:.2f} s and {told_bytes / 1e6:.1f} MB, "
               f"measured {took:.2f} s and {nbytes / 1e6:.1f} MB")  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 # ---- Whose places ---------------------------------------------------------------------------
 
 
-def in_a_row(context: int, n: int) -> list[Tensor]:
+def contiguous_places(context: int, n: int) -> list[Tensor]:
     """The places in the text that each of n ranks has: one piece after another."""
     return list(torch.arange(context, device="cpu").chunk(n))
 
@@ -106,7 +106,7 @@ def blocks(mine: Tensor, theirs: Tensor):
 def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
     """Exercise 9.25. Causal attention; each rank has its queries, and keys go round.
 
-    places   of each rank in the group: see in_a_row, zigzag
+    places   of each rank in the group: see contiguous_places, zigzag
     Returns  what `attend` would give for this rank's queries and all keys
     Cost     n - 1 times keys and values to the next rank, and no more than one block's scores
     """
@@ -206,7 +206,7 @@ class Swap(torch.autograd.Function):
 HEADS, PLACES = 1, 2  # dimensions
 
 
-def by_heads(q, k, v, places, group=None) -> Tensor:
+def attend_by_heads(q, k, v, places, group=None) -> Tensor:
     """Ulysses: all places of some heads on each rank, while attention computes.
 
     Raises  ValueError if the ranks do not divide the heads
@@ -223,7 +223,7 @@ def by_heads(q, k, v, places, group=None) -> Tensor:
 # ---- With all keys --------------------------------------------------------------------------
 
 
-class Gathered(torch.autograd.Function):
+class AllGather(torch.autograd.Function):
     """The pieces of all ranks, one after another; backward, each rank gets its piece's sum."""
 
     @staticmethod
@@ -241,16 +241,16 @@ class Gathered(torch.autograd.Function):
         return total.chunk(n, PLACES)[rank], None
 
 
-def with_all_keys(q, k, v, places, group=None) -> Tensor:
+def attend_to_all_keys(q, k, v, places, group=None) -> Tensor:
     """Every rank gathers all keys and values, and computes its queries' scores with all of them."""
-    k, v = Gathered.apply(k, group), Gathered.apply(v, group)
+    k, v = AllGather.apply(k, group), AllGather.apply(v, group)
     mine = places[dist.get_rank(group)].to(q.device)
     sees = torch.cat(places).to(q.device) <= mine.unsqueeze(-1)
     scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
     return scores.masked_fill(~sees, float("-inf")).softmax(-1) @ v
 
 
-WAYS = {"ring": RingAttention.apply, "by heads": by_heads, "all keys": with_all_keys}
+WAYS = {"ring": RingAttention.apply, "by heads": attend_by_heads, "all keys": attend_to_all_keys}
 
 
 # ---- In a model -----------------------------------------------------------------------------
@@ -352,7 +352,7 @@ def try_context_parallel() -> str:
     return f"on {device}: it runs"
 
 
-def beside_one_process(way, layout, text, steps=3, samples=4, context=48) -> tuple:
+def compare_with_one_process(way, layout, text, steps=3, samples=4, context=48) -> tuple:
     """Train with pieces of the context, and in this process alone with all of it, in float64.
 
     Returns  the losses of both; and how far weights and gradients are from each other
@@ -395,7 +395,7 @@ def main():
         return
     text = standard_library(100_000)
     for way in WAYS:
-        run = launch(beside_one_process, way, zigzag, text, world_size=4)
+        run = launch(compare_with_one_process, way, zigzag, text, world_size=4)
         if run.rank == 0:
             losses, _, gap = run.values[0]
             print(f"{way}: loss {losses[0]:.2f} to {losses[-1]:.2f}, as one process to {gap:.0e}")

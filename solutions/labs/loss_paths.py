@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.pictures.style import (
     EDGE,
     INK,
@@ -14,8 +14,8 @@ from pedagogy_lib.pictures.style import (
     PALE_BLUE,
     WHITE,
     Picture,
-    in_course_style,
     new_figure,
+    use_course_style,
 )
 
 BLUES = LinearSegmentedColormap.from_list("blues", [WHITE, PALE_BLUE])
@@ -23,7 +23,7 @@ MOST_LARGE = 10  # places of a path that are drawn large
 WIDE = 2.15  # what is drawn with equal scales, as a multiple of its height: more than is shown
 
 
-@in_course_style
+@use_course_style
 def draw_paths(loss, paths, xlabel, ylabel, losslabel="loss", title="", equal=False) -> Picture:
     """Paths over a loss, seen from above: darker is higher, and each step is an arrow.
 
@@ -70,7 +70,7 @@ def draw_path(axes, places, color, is_small):
 def ends(path) -> str:
     name, places = path
     x, y = places[-1]
-    return f"{name}: {counted(len(places) - 1, 'step')}, to {x:.4f}, {y:.4f}"
+    return f"{name}: {format_count(len(places) - 1, 'step')}, to {x:.4f}, {y:.4f}"
 
 
 def draw_contours(axes, loss, places, equal, points=150):

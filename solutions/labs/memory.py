@@ -137,7 +137,7 @@ class Recomputed(torch.autograd.Function):
         ### END SOLUTION
 
 
-def recomputed(function, x: Tensor) -> Tensor:
+def recompute_in_backward(function, x: Tensor) -> Tensor:
     """function(x); its activations are computed again in the backward."""
     return Recomputed.apply(function, x)
 
@@ -146,7 +146,7 @@ def recompute_modules(modules):
     """From now on, each of these modules keeps nothing but its input for the backward."""
     for module in modules:
         module.register_forward_pre_hook(need_input_with_gradient)
-        module.forward = partial(recomputed, module.forward)
+        module.forward = partial(recompute_in_backward, module.forward)
 
 
 def need_input_with_gradient(module, inputs):

@@ -60,7 +60,7 @@ def fit(sizes, seconds) -> tuple[float, float]:
     return float(alpha), float(1 / per_byte)
 
 
-def in_turn(count, nbytes, alpha, B) -> float:
+def predict_sequential_time(count, nbytes, alpha, B) -> float:
     """Seconds of `count` messages of `nbytes` each, if each waits for the one before it."""
     return count * (alpha + nbytes / B)
 
@@ -68,7 +68,7 @@ def in_turn(count, nbytes, alpha, B) -> float:
 # ---- All-reduces on slow links --------------------------------------------------------------
 
 
-def on_slow_links(all_reduces, sizes, alpha, B, rounds=2) -> dict[str, list[float]]:
+def time_on_slow_links(all_reduces, sizes, alpha, B, rounds=2) -> dict[str, list[float]]:
     """Seconds of each all-reduce for each size in bytes, on links of latency alpha and B bytes/s.
 
     all_reduces  {name: function of a tensor}
@@ -95,7 +95,7 @@ def slowest_rank(values) -> dict[str, list[float]]:
             for name in values[0]}  # fmt: skip
 
 
-def crossing(sizes, first, second) -> float | None:
+def find_crossing(sizes, first, second) -> float | None:
     """The size at which two lines cross, read off between their points on logarithmic axes.
 
     Returns  None if they do not cross between these sizes

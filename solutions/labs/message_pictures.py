@@ -7,14 +7,14 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.units import brief
-from pedagogy_lib.pictures.chunk_holders import draw_cell, draw_grid, legend, told
+from pedagogy_lib.pictures.chunk_holders import describe_chunks, draw_cell, draw_grid, legend
 from pedagogy_lib.pictures.style import (
     CENTERED,
     INK,
     RANK_COLORS,
     Picture,
-    in_course_style,
     new_figure,
+    use_course_style,
 )
 
 NEAR, FAR = 0.35, 1.7  # how far arrows reach to the right: to a neighbour, and across all ranks
@@ -23,7 +23,7 @@ NEAR, FAR = 0.35, 1.7  # how far arrows reach to the right: to a neighbour, and 
 # ---- One algorithm, in a ring ----------------------------------------------------------------
 
 
-@in_course_style
+@use_course_style
 def plot_ring(films, step=0) -> Picture:
     """The ranks in a circle, what each holds after `step`, and what each has sent in that step.
 
@@ -50,7 +50,7 @@ def plot_ring(films, step=0) -> Picture:
     axes.axis("off")
     axes.set_title(title_of(step, last, n))
     legend(figure, n)
-    return Picture(figure, f"{title_of(step, last, n)}: {told(values)}")
+    return Picture(figure, f"{title_of(step, last, n)}: {describe_chunks(values)}")
 
 
 def draw_rank(axes, rank, row, n, width) -> Rectangle:
@@ -99,7 +99,7 @@ def title_of(step, last, n) -> str:
 # ---- Algorithms side by side -----------------------------------------------------------------
 
 
-@in_course_style
+@use_course_style
 def plot_exchanges(films, step=0) -> Picture:
     """Algorithms side by side after `step`: ranks in rows, chunks in columns, messages as arrows.
 
@@ -144,7 +144,7 @@ def draw_film(axes, name, films, step) -> str:
     done = ", done" if step >= last else ""
     axes.set_title(f"{name}: {f'message {now} of {last}' if now else 'at the start'}{done}",
                    fontsize=10)  # fmt: skip
-    return f"{name}, message {now} of {last}: {told(values)}"
+    return f"{name}, message {now} of {last}: {describe_chunks(values)}"
 
 
 def frame_what_is_sent(axes, rank, first, length):

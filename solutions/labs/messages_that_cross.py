@@ -13,7 +13,7 @@ NUMBERS = 250_000  # 1 MB in float32
 PATIENCE = 3.0  # seconds; an exchange takes milliseconds
 
 
-def of_a_pair(exchange, in_turn) -> float:
+def exchange_numbers(exchange, in_turn) -> float:
     """On a rank: the number that has come; each rank sends its own number, many times."""
     from pedagogy_lib.measuring.messages_in_turn import messages_in_turn
 
@@ -24,7 +24,7 @@ def of_a_pair(exchange, in_turn) -> float:
     return incoming.mean().item()
 
 
-def tried(exchange, in_turn=False):
+def try_exchange(exchange, in_turn=False):
     """What both ranks have received, or the error of ranks that wait for ever.
 
     in_turn  whether messages of a pair wait for their turn, as on NCCL; emulated on Gloo
@@ -33,23 +33,23 @@ def tried(exchange, in_turn=False):
 
     try:
         return launch(
-            of_a_pair, exchange, in_turn, world_size=2, device="cpu", timeout=PATIENCE
+            exchange_numbers, exchange, in_turn, world_size=2, device="cpu", timeout=PATIENCE
         ).values
     except HangError as error:
         return error
 
 
-def told(found) -> str:
-    """In a few words what `tried` has found."""
+def describe_result(found) -> str:
+    """In a few words what `try_exchange` has found."""
     return f"received {found}" if isinstance(found, list) else "both ranks wait for ever"
 
 
 def show(found):
-    """Print what `tried` has found; of a hang, where each rank waits."""
-    print(found.places() if hasattr(found, "places") else told(found))
+    """Print what `try_exchange` has found; of a hang, where each rank waits."""
+    print(found.places() if hasattr(found, "places") else describe_result(found))
 
 
-def in_a_batch(outgoing, incoming, rank, peer):
+def exchange_in_batch(outgoing, incoming, rank, peer):
     messages = [dist.P2POp(dist.irecv, incoming, peer), dist.P2POp(dist.isend, outgoing, peer)]
     for request in dist.batch_isend_irecv(messages):
         request.wait()
@@ -58,7 +58,7 @@ def in_a_batch(outgoing, incoming, rank, peer):
 def main():
     for in_turn in (False, True):
         print(
-            f"a batch, {'each in turn' if in_turn else 'Gloo'}: {told(tried(in_a_batch, in_turn))}"
+            f"a batch, {'each in turn' if in_turn else 'Gloo'}: {describe_result(try_exchange(exchange_in_batch, in_turn))}"
         )
 
 

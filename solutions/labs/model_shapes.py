@@ -40,14 +40,14 @@ class Shape:
     source: str = ""
 
     @property
-    def of_keys(self):
+    def kv_width(self):
         """The width of all keys together, or of all values."""
         return self.width * np.where(self.kv_heads, self.kv_heads, self.heads) // self.heads
 
     @property
     def layer_parameters(self):
         """The matrices of one block: queries, keys, values, output, and the MLP."""
-        attention = 2 * self.width**2 + 2 * self.width * self.of_keys
+        attention = 2 * self.width**2 + 2 * self.width * self.kv_width
         return attention + (2 + self.is_gated) * self.width * self.mlp
 
     @property

@@ -81,7 +81,7 @@ def typical_loss(train, data, staleness, learning_rate, seeds=3) -> float:
     return median(min(loss, 100.0) if math.isfinite(loss) else 100.0 for loss in losses)
 
 
-def named(age) -> str:
+def format_age(age) -> str:
     return {0: "fresh", 1: "1 update old"}.get(age, f"{age} updates old")
 
 
@@ -91,7 +91,7 @@ def best_rates(ends, rates) -> str:
     ends  {age: the loss at each of `rates`}
     """
     best = {age: min(zip(losses, rates)) for age, losses in ends.items()}
-    return "\n".join(f"{named(age)}: lowest loss {loss:.2f}, at rate {rate:g}"
+    return "\n".join(f"{format_age(age)}: lowest loss {loss:.2f}, at rate {rate:g}"
                      for age, (loss, rate) in best.items())  # fmt: skip
 
 

@@ -123,7 +123,7 @@ def transformer_layers(shape) -> tuple[Layer, ...]:
     width, wide = shape.width, (1 + shape.is_gated) * shape.mlp
     scores = 2.0 * shape.context * width  # 4 × context × width, half of which causal masks skip
     attention = (
-        Product(width, width + 2 * int(shape.of_keys), scores), Product(width, width)
+        Product(width, width + 2 * int(shape.kv_width), scores), Product(width, width)
     )  # fmt: skip
     block = Layer((attention, (Product(width, wide), Product(shape.mlp, width))))
     return (block,) * shape.layers + (Layer(((Product(width, shape.vocabulary),),), False),)

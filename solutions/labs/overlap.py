@@ -10,7 +10,7 @@ from contextlib import nullcontext
 import torch
 import torch.distributed as dist
 from collectives import all_reduce_ring
-from data_parallel import DDP, in_background, no_sync
+from data_parallel import DDP, make_async, no_sync
 from language_model import Transformer, draw_batch, mean_loss
 from step_films import film_step
 from torch import nn
@@ -38,7 +38,7 @@ class Sleep(torch.autograd.Function):
         return gradient, torch.ones_like(ctx.weight), None
 
 
-class SleepingLayer(nn.Module):
+class SleepLayer(nn.Module):
     """A layer that computes nothing, takes SECONDS for it, and has a gradient to be sent."""
 
     def __init__(self):
@@ -49,25 +49,25 @@ class SleepingLayer(nn.Module):
         return Sleep.apply(x, self.weight, SECONDS)
 
 
-def measured_ring(x, group=None):
+def time_all_reduce(x, group=None):
     with measure("all_reduce", memory=False):
         all_reduce_ring(x, group)
 
 
 def begin_at_the_end(x, group=None):
     """In place of an all-reduce that begins now: one that begins when somebody waits for it."""
-    return lambda: measured_ring(x, group)
+    return lambda: time_all_reduce(x, group)
 
 
-def sleeping_model(layers_per_bucket, begin):
-    model = nn.Sequential(*(SleepingLayer() for _ in range(LAYERS)))
+def make_sleep_model(layers_per_bucket, begin):
+    model = nn.Sequential(*(SleepLayer() for _ in range(LAYERS)))
     return DDP(model, 4 * NUMBERS * layers_per_bucket, begin)
 
 
 def step(label, layers_per_bucket, meanwhile):
     """Measure one step as `label`, its forward and its backward; and each all-reduce."""
-    ddp = sleeping_model(
-        layers_per_bucket, in_background(measured_ring) if meanwhile else begin_at_the_end
+    ddp = make_sleep_model(
+        layers_per_bucket, make_async(time_all_reduce) if meanwhile else begin_at_the_end
     )
     dist.barrier()
     with measure(label, memory=False):
@@ -78,14 +78,14 @@ def step(label, layers_per_bucket, meanwhile):
         ddp.finish()
 
 
-def travelling(travel):
+def throttle_link(travel):
     """Links on which a layer's gradient takes as long as `travel` forwards, on two ranks."""
     return throttle(4 * NUMBERS / (travel * SECONDS))
 
 
 def two_steps(travel=2, rounds=1):
     """Two layers in a bucket: communication after the backward, and then meanwhile."""
-    with travelling(travel):
+    with throttle_link(travel):
         all_reduce_ring(torch.ones(4))  # the first messages open the connections
         for _ in range(rounds):
             step("afterwards", 2, meanwhile=False)
@@ -94,19 +94,19 @@ def two_steps(travel=2, rounds=1):
 
 def steps_with_buckets(sizes, travel, rounds=3):
     """Measure steps with so many layers in a bucket, as the labels 1, 2, …; a few rounds."""
-    with travelling(travel):
+    with throttle_link(travel):
         all_reduce_ring(torch.ones(4))
         for _ in range(rounds):
             for size in sizes:
                 step(str(size), size, meanwhile=True)
 
 
-def accumulated_steps(travel=2, micro_batches=3):
+def compare_no_sync(travel=2, micro_batches=3):
     """A step of some micro-batches with an exchange in each backward, and one with no_sync."""
-    with travelling(travel):
+    with throttle_link(travel):
         all_reduce_ring(torch.ones(4))
         for label, silent in {"each time": False, "no_sync": True}.items():
-            ddp = sleeping_model(2, in_background(measured_ring))
+            ddp = make_sleep_model(2, make_async(time_all_reduce))
             dist.barrier()
             with measure(label, memory=False):
                 for number in range(1, micro_batches + 1):
@@ -160,7 +160,7 @@ def when_buckets_leave(text, iterations=4) -> list[float]:
 # ---- A film of a step -----------------------------------------------------------------------
 
 
-def filmed_step(data):
+def film_ddp_step(data):
     """Train one step of a small model with DDP, in two buckets, and film it on each rank."""
     torch.manual_seed(0)
     sizes = (64, 16), (16, 16), (16, 10)

@@ -19,8 +19,8 @@ from pair_frames import (
     Reel,
     Shot,
     add_frame,
-    expected_of,
-    held_by,
+    compute_expected,
+    find_local_matrix,
     names_of_calls,
 )
 
@@ -58,11 +58,11 @@ def forward(camera, column, row, activation):
     """Compute the output; the camera takes shots, and will take some in the backward."""
     inner = column(camera.x)
     camera.note("forward: X times each rank's columns of A", VALUES, "H", inner, "XA")
-    camera.on_gradient(inner, "backward: gradient of XA, through f", "H", known_as="XA")
+    camera.record_gradient(inner, "backward: gradient of XA, through f", "H", known_as="XA")
     hidden = activation(inner)
     camera.note("forward: the activation, H = f(XA)", VALUES, "H", hidden)
     if hidden is not inner:
-        camera.on_gradient(hidden, "backward: gradient of H", "H")
+        camera.record_gradient(hidden, "backward: gradient of H", "H")
     y = row(hidden)
     camera.note_output(y)
     return y
@@ -107,8 +107,8 @@ class Camera:
         tensors = {"X": self.x, "A": self.column.weight.T, "B": self.row.weight.T}
         for matrix, tensor in tensors.items():
             self.note("before the step", VALUES, matrix, tensor)
-        enter(instead(self.column, "enter", self.on_enter))
-        enter(instead(self.row, "leave", self.on_leave))
+        enter(instead(self.column, "enter", self.record_enter))
+        enter(instead(self.row, "leave", self.record_leave))
         for matrix, layer, part in (("A", self.column, "columns"), ("B", self.row, "rows")):
             if layer.weight.requires_grad:
                 event = f"backward: gradient of each rank's {part} of {matrix}"
@@ -118,24 +118,24 @@ class Camera:
 
     # ---- What happens ----
 
-    def on_enter(self, enter, x, *args, **kwargs):
+    def record_enter(self, enter, x, *args, **kwargs):
         entered = enter(x, *args, **kwargs)
         event = "forward: X enters the parallel region"
         if_sent = f"{event}: {{calls}}"
         self.note(f"{event}, nothing is sent", VALUES, "X", entered, if_sent=if_sent)
         if entered is not x:
             way = "backward: gradient of X through each rank's own columns"
-            self.on_gradient(entered, way, "X")
+            self.record_gradient(entered, way, "X")
         return entered
 
-    def on_leave(self, leave, y, *args, **kwargs):
+    def record_leave(self, leave, y, *args, **kwargs):
         self.note("forward: H times each rank's rows of B", VALUES, "Y", y, "HB")
         left = leave(y, *args, **kwargs)
         event = "forward: Y leaves the parallel region, nothing is sent"
         self.note(event, VALUES, "Y", left, "HB", if_sent="forward: {calls} of Y")
         if left is not y:
             way = "backward: gradient of each rank's summand of Y"
-            self.on_gradient(y, f"{way}, nothing is sent", "Y", if_sent=f"{way}: {{calls}}")
+            self.record_gradient(y, f"{way}, nothing is sent", "Y", if_sent=f"{way}: {{calls}}")
         self.was_left = left.detach().clone()
         return left
 
@@ -145,11 +145,11 @@ class Camera:
             last = "the output of the row layer" if self.was_left is None else "Y and the bias"
             event = f"forward: {last}"
             self.note(event, VALUES, "Y", y, if_sent=f"{event}: {{calls}}")
-        self.on_gradient(y, "backward: gradient of Y", "Y")
+        self.record_gradient(y, "backward: gradient of Y", "Y")
         event = "backward: gradient of X, nothing is sent"
-        self.on_gradient(self.x, event, "X", if_sent="backward: {calls} of the gradient of X")
+        self.record_gradient(self.x, event, "X", if_sent="backward: {calls} of the gradient of X")
 
-    def on_gradient(self, tensor, event, matrix, **more):
+    def record_gradient(self, tensor, event, matrix, **more):
         tensor.register_hook(lambda g: self.note(event, GRADIENTS, matrix, g, **more))
 
     def note_weight(self, event, matrix, gradient):
@@ -176,13 +176,13 @@ class Camera:
         n, rank = dist.get_world_size(self.group), dist.get_rank(self.group)
         reels = [None] * n
         # What dist pickles by itself it has to find in a module, and ranks import no lab.
-        dist.all_gather_object(reels, cloudpickle.dumps(Reel.of(self)), self.group)
+        dist.all_gather_object(reels, cloudpickle.dumps(Reel.record(self)), self.group)
         reels = [cloudpickle.loads(reel) for reel in reels]
-        expected = expected_of(reels, activation, gradient.detach().cpu())
+        expected = compute_expected(reels, activation, gradient.detach().cpu())
         film = PairFilm(rank, n)
         for number, shot in enumerate(self.shots):
             shots = [reel.shots[min(number, len(reel.shots) - 1)] for reel in reels]
-            add_frame(film, shot, held_by(rank, shots, expected))
+            add_frame(film, shot, find_local_matrix(rank, shots, expected))
         return film
 
 

@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field
 
 import torch
-from placements import Held, joined, placed
+from placements import LocalMatrix, join_parts, place_parts
 
 MATRICES = ("X", "A", "H", "B", "Y")
 VALUES, GRADIENTS = KINDS = ("values", "gradients")
@@ -26,8 +26,8 @@ class PairFrame:
     event: str
     new: list[tuple[str, str]]
     sent: list[tuple[str, int]]
-    values: dict[str, Held]
-    gradients: dict[str, Held]
+    values: dict[str, LocalMatrix]
+    gradients: dict[str, LocalMatrix]
     inner: frozenset[str] = frozenset()
 
 
@@ -42,7 +42,7 @@ class PairFilm:
 
 @dataclass
 class Shot:
-    """A matrix that is new on a rank; `known_as` is its name in `expected_of`."""
+    """A matrix that is new on a rank; `known_as` is its name in `compute_expected`."""
 
     event: str
     kind: str
@@ -64,7 +64,7 @@ class Reel:
     are_cut: bool
 
     @classmethod
-    def of(cls, camera):
+    def record(cls, camera):
         column, row = camera.column, camera.row
         own = (column.weight.T, row.weight.T, column.bias, row.bias)
         own = [None if tensor is None else tensor.detach().cpu().clone() for tensor in own]
@@ -72,20 +72,20 @@ class Reel:
         return cls(camera.shots, *own, are_cut)
 
 
-def expected_of(reels, activation, gradient) -> dict:
+def compute_expected(reels, activation, gradient) -> dict:
     """{(kind, name): matrix} of one process that has all of A and B.
 
     Where the ranks' parts of A and B do not fit together, it has those of rank 0.
     """
     first, are_cut = reels[0], reels[0].are_cut
-    a = joined([reel.a for reel in reels], 1, are_cut)
-    b = joined([reel.b for reel in reels], 0, are_cut)
+    a = join_parts([reel.a for reel in reels], 1, are_cut)
+    b = join_parts([reel.b for reel in reels], 0, are_cut)
     if a.shape[1] != b.shape[0]:
         a, b = first.a, first.b
     x, a, b = (tensor.clone().requires_grad_() for tensor in (first.shots[0].tensor, a, b))
     inner = x @ a
     if first.inner_bias is not None:
-        inner = inner + joined([reel.inner_bias for reel in reels], 0, are_cut)
+        inner = inner + join_parts([reel.inner_bias for reel in reels], 0, are_cut)
     hidden = activation(inner)
     product = hidden @ b
     y = product if first.bias is None else product + first.bias
@@ -95,14 +95,14 @@ def expected_of(reels, activation, gradient) -> dict:
     return found | {(GRADIENTS, name): tensor for name, tensor in zip(made, gradients)}
 
 
-def held_by(rank, shots, expected) -> Held:
+def find_local_matrix(rank, shots, expected) -> LocalMatrix:
     """What a rank has of the new matrix; known only if this is the same one on all ranks."""
     mine = shots[rank]
     if all((shot.kind, shot.matrix) == (mine.kind, mine.matrix) for shot in shots):
         parts = [shot.tensor for shot in shots]
-        return placed(parts, expected[mine.kind, mine.known_as])[rank]
+        return place_parts(parts, expected[mine.kind, mine.known_as])[rank]
     shape = tuple(mine.tensor.shape)
-    return Held(tuple(map(tuple, mine.tensor.tolist())), None, shape, (0, 0), False)
+    return LocalMatrix(tuple(map(tuple, mine.tensor.tolist())), None, shape, (0, 0), False)
 
 
 def add_frame(film, shot, held):

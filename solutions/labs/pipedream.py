@@ -15,7 +15,7 @@ from torch.func import functional_call
 # ---- Versions of the weights ----------------------------------------------------------------
 
 
-def as_weight(x, like) -> Tensor:
+def make_leaf(x, like) -> Tensor:
     """A leaf of the same numbers, that gets a gradient if `like` does."""
     return x.detach().requires_grad_(like.requires_grad)
 
@@ -40,7 +40,7 @@ class StashingStage(Stage):
     def __init__(self, piece, lr=0.1):
         super().__init__(piece)
         named = piece.named_parameters()
-        self.weights = {0: {name: as_weight(p.clone(), p) for name, p in named}}
+        self.weights = {0: {name: make_leaf(p.clone(), p) for name, p in named}}
         self.lr, self.version = lr, 0
         self.stash, self.began_at, self.delays, self.most_versions = {}, {}, [], 1
 
@@ -91,7 +91,7 @@ class StashingStage(Stage):
     def update(self, gradients):
         """Make the next version of the weights; forget those that nobody goes through any more."""
         self.weights[self.version + 1] = {
-            name: as_weight(weight - self.lr * gradients[name], weight)
+            name: make_leaf(weight - self.lr * gradients[name], weight)
             if weight.requires_grad
             else weight
             for name, weight in self.weights[self.version].items()
@@ -132,14 +132,14 @@ class TwoVersionsStage(StashingStage):
             self.sums = {}
 
 
-class AccumulatingStage(TwoVersionsStage):
+class GradientAccumulationStage(TwoVersionsStage):
     """An update for each `every` micro-batches, and nothing late: on one rank, to compare with."""
 
     def version_for(self, i):
         return self.version
 
 
-class Unflushed(Pipeline):
+class AsynchronousPipeline(Pipeline):
     """A pipeline whose micro-batches are batches of their own: each has its mean loss."""
 
     def part_of_loss(self, i, scores):
@@ -149,7 +149,7 @@ class Unflushed(Pipeline):
 # ---- The program ----------------------------------------------------------------------------
 
 WAYS = {"stashing": StashingStage, "two versions": TwoVersionsStage}
-ALONE = {"accumulating": AccumulatingStage}  # for one rank
+ALONE = {"accumulating": GradientAccumulationStage}  # for one rank
 
 
 def draw_batches(text, count, samples) -> tuple[list[Tensor], list[Tensor]]:
@@ -167,7 +167,7 @@ def program(way, text, microbatches=100, samples=4, lr=0.3, every=None):
     model = Transformer(layers=max(4, dist.get_world_size()))
     several = {} if way == "stashing" else {"every": every or dist.get_world_size()}
     stages = my_stages(model, make=lambda piece: (WAYS | ALONE)[way](piece, lr, **several))
-    pipeline = Unflushed(stages, mean_loss, model.places.weight.shape[1])
+    pipeline = AsynchronousPipeline(stages, mean_loss, model.places.weight.shape[1])
     actions = list(one_f_one_b(pipeline.rank, pipeline.ranks, microbatches))
     pipeline.step(actions, *draw_batches(text, microbatches, samples))
     losses = [loss.item() for loss in pipeline.losses]

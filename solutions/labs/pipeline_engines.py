@@ -19,7 +19,7 @@ from pipeline_parallel import (
     stage_in_halves,
     tag_of,
 )
-from placed_pipelines import PlacedPipeline, placed_pipeline
+from placed_pipelines import PlacementPipeline, make_placement_pipeline
 from schedules import SCHEDULES, Action
 from simple_ddp import now
 from torch import nn
@@ -32,7 +32,7 @@ from torch.distributed.pipelining import (
     ScheduleInterleavedZeroBubble,
     ScheduleZBVZeroBubble,
 )
-from zero_bubbles import down_and_up, rows_and_stages
+from zero_bubbles import place_v_stages, rows_and_stages
 
 KINDS = {  # PyTorch's names of what a rank does
     "FORWARD": "F",
@@ -64,9 +64,9 @@ class EagerPipeline(Pipeline):
         self.expected = {}  # {action: (request, the tensor that it fills)}
 
     def step(self, actions, inputs, targets):
-        return super().step(self.in_turn(list(actions)), inputs, targets)
+        return super().step(self.expect_actions(list(actions)), inputs, targets)
 
-    def in_turn(self, actions):
+    def expect_actions(self, actions):
         """Each action, when messages for it and for the next one may come."""
         for number, action in enumerate(actions):
             self.expect(actions[number : number + 2])
@@ -100,7 +100,7 @@ class EagerPipeline(Pipeline):
         return x
 
 
-class EagerPlacedPipeline(EagerPipeline, PlacedPipeline):
+class EagerPlacedPipeline(EagerPipeline, PlacementPipeline):
     """The same where stages lie in another order."""
 
     def source_of(self, action):
@@ -121,7 +121,9 @@ class Ours:
         self.chunks, self.microbatches = CHUNKS.get(name, 1), microbatches
         if name in IN_A_V:
             rows, stages = rows_and_stages(name, dist.get_world_size(), microbatches)
-            self.pipeline = placed_pipeline(model, stages, kind=EagerPlacedPipeline, **options)
+            self.pipeline = make_placement_pipeline(
+                model, stages, kind=EagerPlacedPipeline, **options
+            )
             self.actions = rows[self.pipeline.rank]
             return
         make = stage_in_halves if name == "zero bubble" else Stage
@@ -151,7 +153,7 @@ class Engine:
         layers, last = layers_of(model), ranks * chunks - 1
         mine = list(range(rank, last + 1, ranks))
         if name in IN_A_V:  # to the last rank, and back
-            mine = down_and_up(ranks)[rank]
+            mine = place_v_stages(ranks)[rank]
         pieces = pieces_of(layers, even_sizes(len(layers), last + 1))
         self.pieces = [pieces[stage] for stage in mine]
         self.is_first, self.is_last = 0 in mine, last in mine
@@ -176,11 +178,11 @@ def orders(names, microbatches) -> dict[str, list[list[Action]]]:
     for name in names:
         engine = Engine(name, small_model("PyTorch's", name), microbatches)
         planned = engine.schedule.pipeline_order
-        found[name] = [as_ours(planned[rank], rank) for rank in sorted(planned)]
+        found[name] = [convert_plan(planned[rank], rank) for rank in sorted(planned)]
     return found
 
 
-def as_ours(planned, rank) -> list[Action]:
+def convert_plan(planned, rank) -> list[Action]:
     """A rank's plan as our actions; pairs that run at the same time follow each other."""
     done = [one for one in planned if one is not None]
     parts = [part for one in done for part in (one.sub_actions or [one])]
@@ -222,7 +224,7 @@ def names_that_run() -> dict[str, list[str]]:
     return {whose: [name for name in of if runs_here(whose, name)] for whose, of in names.items()}
 
 
-def paced_steps(name, text, microbatches, half=0.040) -> dict[str, float]:
+def time_steps(name, text, microbatches, half=0.040) -> dict[str, float]:
     """The seconds of a step of ours and of PyTorch's, computing emulated; half: of F, I and W.
 
     Not a number for an engine that does not run here.

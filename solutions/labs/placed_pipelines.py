@@ -55,7 +55,7 @@ def stages_here(model, stages, make=SplitStage, group=None) -> list[Stage]:
 # ---- The pipeline ---------------------------------------------------------------------------
 
 
-class PlacedPipeline(Pipeline):
+class PlacementPipeline(Pipeline):
     """A pipeline whose chunks lie where `stages` says: stages[rank][chunk] is a stage of the model.
 
     What goes from a stage to the next one on the same rank is handed over, and not sent.
@@ -108,9 +108,9 @@ class PlacedPipeline(Pipeline):
         self.under_way.append((request, x))
 
 
-def placed_pipeline(
-    model, stages, make=SplitStage, group=None, kind=PlacedPipeline, **options
-) -> PlacedPipeline:
+def make_placement_pipeline(
+    model, stages, make=SplitStage, group=None, kind=PlacementPipeline, **options
+) -> PlacementPipeline:
     """This rank's part of a transformer."""
     here, width = stages_here(model, stages, make, group), model.places.weight.shape[1]
     return kind(here, mean_loss, width, stages, group=group, **options)
@@ -160,7 +160,7 @@ def one_batch(rows, stages, around=no_context, link_seconds=0.0, samples=2):
     row, width, context = rows[dist.get_rank()], 32, 16
     blocks = layers_for(len(rows), len(stages[0]))
     model = Transformer(width=width, heads=2, context=context, layers=blocks)
-    pipeline = placed_pipeline(model, stages)
+    pipeline = make_placement_pipeline(model, stages)
     m = 1 + max(action.microbatch for action in row)
     batch = draw_batch(standard_library(20_000), samples * m, 0, context)
     parts = [part.tensor_split(m) for part in batch]
@@ -173,7 +173,7 @@ def one_batch(rows, stages, around=no_context, link_seconds=0.0, samples=2):
         pipeline.step(row, *parts)
 
 
-def emulated(name, ranks, microbatches, seconds):
+def emulate_schedule(name, ranks, microbatches, seconds):
     """A schedule's timeline as simulated, and as real ranks had it: (simulated, measured).
 
     seconds  of F, I, W and B on a rank's whole part of the model; computing is emulated
@@ -197,7 +197,7 @@ def gaps(names, microbatches, samples=8, blocks=None) -> dict[str, float]:
         split, alone = (small_model(ranks, blocks) for _ in range(2))
         inputs, targets = draw_batch(standard_library(20_000), samples, 0)
         mean_loss(alone(inputs), targets).backward()
-        pipeline = placed_pipeline(split, stages)
+        pipeline = make_placement_pipeline(split, stages)
         parts = [part.tensor_split(microbatches) for part in (inputs, targets)]
         pipeline.step(rows[dist.get_rank()], *parts)
         sum_copies(pipeline, copies_of(stages))

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 from advice import ALONE, NAMES, Contest, fastest, shape_of
 from cost_model import FULL, NONE, Job, Plan, memory, states
-from cost_seconds import along_dp, layer_seconds, seconds
+from cost_seconds import dp_seconds, layer_seconds, seconds
 from how_often import cost
 from model_shapes import MODELS, gpu_named
-from planner import Planned, in_words
+from planner import PlanSearch, describe_plan
 
 # ---- Offload --------------------------------------------------------------------------------
 
@@ -38,14 +38,14 @@ def offload(parameters, ranks, link, host, backward) -> dict:
     ### END SOLUTION
 
 
-def offloaded(contest: Contest, link, host, zero=2) -> tuple:
+def plan_offload(contest: Contest, link, host, zero=2) -> tuple:
     """The fastest plan with dp alone and this stage of ZeRO, the optimizer's states on the CPUs.
 
     Returns  a Choice, its seconds with what the CPUs add under "optimizer"
     """
     engine = replace(contest.job.engine, optimizer_bytes=0.0, updating=0.0)
     job = replace(contest.job, engine=engine)
-    planned = Planned(job, contest.count)
+    planned = PlanSearch(job, contest.count)
     plans = planned.possible
     these = planned.fits & (plans.tp == 1) & (plans.pp == 1) & (plans.cp == 1)
     of = np.where(these & (plans.zero == zero), planned.seconds["total"], np.inf)
@@ -59,9 +59,9 @@ def offloaded(contest: Contest, link, host, zero=2) -> tuple:
 def four_ways(contest: Contest, link, host) -> dict:
     """{in words: a Choice, or None if nothing of the kind fits}: with offload, and without."""
     return {
-        "ZeRO 2, offloaded": offloaded(contest, link, host)[0],
-        "ZeRO 2": contest.choice(contest.like(**ALONE, zero=2)),
-        "ZeRO 3": contest.choice(contest.like(**ALONE, zero=3)),
+        "ZeRO 2, offloaded": plan_offload(contest, link, host)[0],
+        "ZeRO 2": contest.choice(contest.match_sizes(**ALONE, zero=2)),
+        "ZeRO 3": contest.choice(contest.match_sizes(**ALONE, zero=3)),
         "the fastest": contest.choice(),
     }
 
@@ -78,7 +78,7 @@ def sum_of(times) -> float:
 # ---- Precision ------------------------------------------------------------------------------
 
 
-def in_float32(job: Job, slower) -> Job:
+def use_float32(job: Job, slower) -> Job:
     """All numbers have 4 bytes, and no copy in float32 is needed beside the parameters.
 
     slower  how many times as long products take as in bfloat16
@@ -98,7 +98,7 @@ def precision_rows(jobs, slower) -> tuple[list[list], dict]:
     """
     rows, ratios = [], {}
     for name, (job, plan) in jobs.items():
-        costs = {"float32": cost_of(in_float32(job, slower), plan), "mixed": cost_of(job, plan)}
+        costs = {"float32": cost_of(use_float32(job, slower), plan), "mixed": cost_of(job, plan)}
         for precision, (held, others, step) in costs.items():
             rows.append([name, precision, f"{held / 1e9:.1f} GB", f"{others / 1e9:.1f} GB",
                          f"{step:.2f} s"])  # fmt: skip
@@ -116,7 +116,7 @@ def cost_of(job: Job, plan: Plan) -> tuple[float, float, float]:
 # ---- Recomputing ----------------------------------------------------------------------------
 
 
-def recomputing(gpus, counts) -> list[tuple]:
+def compare_recomputation(gpus, counts) -> list[tuple]:
     """(job in words, layers, seconds without recomputing, and with it) of every model; inf: no."""
     found = []
     for gpu in gpus:
@@ -124,7 +124,9 @@ def recomputing(gpus, counts) -> list[tuple]:
             for count in counts:
                 contest = Contest(name, count, gpu)
                 of = contest.seconds()
-                without, again = (fastest(of[contest.like(recompute=how)]) for how in (NONE, FULL))
+                without, again = (
+                    fastest(of[contest.match_sizes(recompute=how)]) for how in (NONE, FULL)
+                )
                 if min(without, again) < np.inf:
                     layers = contest.job.shape.layers
                     found.append((f"{name}, {count:,} {gpu}", layers, without, again))
@@ -134,17 +136,17 @@ def recomputing(gpus, counts) -> list[tuple]:
 # ---- The batch ------------------------------------------------------------------------------
 
 
-def accumulating(job: Job, plan: Plan, counts) -> list[tuple[float, float]]:
+def compare_accumulation(job: Job, plan: Plan, counts) -> list[tuple[float, float]]:
     """Seconds along dp in a step of so many micro-batches: averaged after each, and once."""
     found = []
     for m in counts:
         one = replace(job, batch=plan.dp * plan.micro_batch * m)
-        once = float(along_dp(one, plan))
+        once = float(dp_seconds(one, plan))
         found.append((m * once, once))
     return found
 
 
-def by_micro_batch(job: Job, plan: Plan, sizes) -> dict:
+def time_micro_batches(job: Job, plan: Plan, sizes) -> dict:
     """{micro-batch in words: seconds by cause}."""
     plans = {f"micro-batch {size}": replace(plan, micro_batch=size) for size in sizes}
     return {name: {k: float(v) for k, v in seconds(job, one).items()}
@@ -154,7 +156,7 @@ def by_micro_batch(job: Job, plan: Plan, sizes) -> dict:
 # ---- More GPUs ------------------------------------------------------------------------------
 
 
-def scaling(name, gpu, counts, batch_each) -> dict:
+def predict_scaling(name, gpu, counts, batch_each) -> dict:
     """{line: tokens per second of a GPU, as a share of those with the fewest GPUs}.
 
     batch_each  samples for each GPU, where the batch grows; with the fewest GPUs both are equal
@@ -175,7 +177,7 @@ def shares(rates) -> list[float]:
     return [one / rates[0] for one in rates]
 
 
-def carried(name, gpu, first, counts) -> list[tuple[int, float]]:
+def carry_over_plan(name, gpu, first, counts) -> list[tuple[int, float]]:
     """(GPUs, seconds of the plan that was best for `first` GPUs over the best one's).
 
     All but dp is carried over; infinite where that is impossible or does not fit.
@@ -187,7 +189,7 @@ def carried(name, gpu, first, counts) -> list[tuple[int, float]]:
     for count in counts:
         contest = Contest(name, count, gpu)
         of = contest.seconds()
-        found.append((count, fastest(of[contest.like(**sizes)]) / fastest(of)))
+        found.append((count, fastest(of[contest.match_sizes(**sizes)]) / fastest(of)))
     return found
 
 
@@ -210,7 +212,7 @@ def best_period(saving, failure_seconds) -> tuple[float, float]:
     return float(some[number]), float(costs[number])
 
 
-def saving_rows(names, each_fails, storage) -> list[list]:
+def checkpoint_rows(names, each_fails, storage) -> list[list]:
     """Of {model: GPUs}: how often one fails, how long a saving takes, how often to save.
 
     each_fails  seconds from one failure of a GPU to its next, on average
@@ -218,30 +220,30 @@ def saving_rows(names, each_fails, storage) -> list[list]:
     """
     rows = []
     for name, count in names.items():
-        failing, each = each_fails / count, saving(name, storage)
+        failing, each = each_fails / count, checkpoint_seconds(name, storage)
         period, least = best_period(each, failing)
         others = (cost(every, each, failing) for every in (3600, 86400))
-        rows.append([name, f"{count:,}", in_time(failing), in_time(each), in_time(period),
+        rows.append([name, f"{count:,}", describe_seconds(failing), describe_seconds(each), describe_seconds(period),
                      f"{least:.1%}", *(f"{share:.1%}" for share in others)])  # fmt: skip
     return rows
 
 
-def saving(name, storage) -> float:
+def checkpoint_seconds(name, storage) -> float:
     """Seconds of a checkpoint: parameters in 16 bits, and three numbers in float32 for each."""
     return 14 * float(shape_of(name).parameters) / storage
 
 
-def lost(names, periods, each_fails, storage) -> dict:
+def percent_lost(names, periods, each_fails, storage) -> dict:
     """{model and GPUs: percent of the time lost, for each of these periods}."""
     return {
         f"{name}, {count:,} GPUs": [
-            100 * min(1, cost(period, saving(name, storage), each_fails / count))
+            100 * min(1, cost(period, checkpoint_seconds(name, storage), each_fails / count))
             for period in periods]
         for name, count in names.items()
     }  # fmt: skip
 
 
-def in_time(seconds) -> str:
+def describe_seconds(seconds) -> str:
     """Such as 25 s, 12 min, 3 h or 4 days."""
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
@@ -271,10 +273,12 @@ def main():
     if misses_something(__file__):
         return
     contest = Contest("llama-2-7b", 8, "V100", 64)
-    choice, waits = offloaded(contest, link=8e9, host=153.6e9)
+    choice, waits = plan_offload(contest, link=8e9, host=153.6e9)
     print(f"7B on 8 V100, offloaded: {choice.seconds['total']:.1f} s a step;",
           ", ".join(f"{what} {time:.2f} s" for what, time in waits.items()))  # fmt: skip
-    print(f"without offload: {in_words(contest.choice().plan)}, {fastest(contest.seconds()):.1f} s")
+    print(
+        f"without offload: {describe_plan(contest.choice().plan)}, {fastest(contest.seconds()):.1f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -15,12 +15,12 @@ from published_runs import (
     OF_TIME,
     RUNS,
     Runs,
-    calibrated,
+    calibrate_engine,
+    cross_validated_predictions,
     csv,
-    left_out,
     number,
-    predicted,
-    predicted_memory,
+    predict_memory,
+    predict_seconds,
 )
 
 # ---- Rows of one log, as they were printed --------------------------------------------------
@@ -189,19 +189,22 @@ def other_starts(chosen: Engine) -> dict[str, Engine]:
     return {"same form": replace(DEFAULT, **facts, **added), "default": DEFAULT}
 
 
-def by_start(runs: Runs, chosen: Engine) -> list[float]:
+def median_errors_by_start(runs: Runs, chosen: Engine) -> list[float]:
     """Median error of seconds, whole groups left out, from each of other_starts."""
-    found = (left_out(runs, start, close=1e-3) for start in other_starts(chosen).values())
+    found = (
+        cross_validated_predictions(runs, start, close=1e-3)
+        for start in other_starts(chosen).values()
+    )
     return [float(np.nanmedian(errors(runs, each)[0])) for each in found]
 
 
-def fitted(runs: Runs, start: Engine) -> tuple[np.ndarray, np.ndarray]:
+def predict_calibrated(runs: Runs, start: Engine) -> tuple[np.ndarray, np.ndarray]:
     """Seconds and bytes by an engine that has been calibrated on these very runs."""
-    engine = calibrated(runs, start)
-    return predicted(runs, engine), predicted_memory(runs, engine)
+    engine = calibrate_engine(runs, start)
+    return predict_seconds(runs, engine), predict_memory(runs, engine)
 
 
-def in_folds(runs: Runs, count, seed=0) -> Runs:
+def assign_folds(runs: Runs, count, seed=0) -> Runs:
     """The same runs; what is left out together is drawn at random."""
     folds = np.random.default_rng(seed).permutation(len(runs)) % count
     return replace(runs, group=folds)
@@ -212,7 +215,7 @@ def part_of_group(runs: Runs, number) -> np.ndarray:
     return np.array([name.split(", ")[number] for name in runs.group])
 
 
-def described(runs: Runs, at) -> str:
+def describe_run(runs: Runs, at) -> str:
     """What one run is: model, GPUs, plan."""
     plan = runs.plan
     sizes = ", ".join(f"{axis} {getattr(plan, axis)[at]:g}" for axis in ("dp", "tp", "pp"))
@@ -251,7 +254,7 @@ def rivals(runs: Runs, groups, cross_validate, start: Engine) -> dict:
     """
     x, y, told = features(runs), runs.seconds.tolist(), {}
     for name, group in groups.items():
-        found = left_out(replace(runs, group=group), start)
+        found = cross_validated_predictions(replace(runs, group=group), start)
         remembered = cross_validate(nearest_run, x, y, group.tolist()) or [np.nan]
         told[name] = np.array(remembered), errors(runs, found)[0]
     return told

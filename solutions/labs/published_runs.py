@@ -56,15 +56,15 @@ class Runs:
         return len(self.seconds)
 
     def where(self, mask) -> "Runs":
-        return Runs(*(picked(getattr(self, f.name), mask) for f in fields(self)))
+        return Runs(*(select_where(getattr(self, f.name), mask) for f in fields(self)))
 
 
-def picked(value, mask):
+def select_where(value, mask):
     """The same of those for which the mask is True, through all dataclasses."""
     if isinstance(value, np.ndarray):
         return value[mask]
     if isinstance(value, (Job, Plan, Shape, Gpu)):
-        return type(value)(*(picked(getattr(value, f.name), mask) for f in fields(value)))
+        return type(value)(*(select_where(getattr(value, f.name), mask) for f in fields(value)))
     return value
 
 
@@ -152,12 +152,12 @@ FAR, ROUNDS, FULL_AT = 1.5, 6, 0.93
 OF_SECONDS, OF_BYTES = 0.3, 3.0  # how strongly a number is held where it starts
 
 
-def predicted(runs: Runs, engine: Engine) -> np.ndarray:
+def predict_seconds(runs: Runs, engine: Engine) -> np.ndarray:
     """Seconds of a step."""
     return seconds(replace(runs.job, engine=engine), runs.plan)["total"]
 
 
-def predicted_memory(runs: Runs, engine: Engine) -> np.ndarray:
+def predict_memory(runs: Runs, engine: Engine) -> np.ndarray:
     """Bytes on the fullest rank."""
     return memory(replace(runs.job, engine=engine), runs.plan)["total"]
 
@@ -172,27 +172,27 @@ def nearest(start: Engine, free, predict, runs: Runs, measured, prior, close=1e-
     free = [name for name in sorted(free) if getattr(start, name) > 0]
     first = np.log([getattr(start, name) for name in free])
 
-    def with_logs(x) -> Engine:
+    def make_engine(x) -> Engine:
         return replace(start, **dict(zip(free, np.exp(x))))
 
-    def off(x):
-        ratios = np.log(predict(runs, with_logs(x)) / measured)
+    def residuals(x):
+        ratios = np.log(predict(runs, make_engine(x)) / measured)
         return np.concatenate([ratios, prior * (x - first)])
 
     def slopes(x):
         # One call predicts with all engines: the first at x, each other with one number moved.
         step = 1e-7
         moved = x + step * np.eye(len(x) + 1, len(x), -1)
-        logs = np.log(predict(runs, with_logs(moved.T[:, :, None])))
+        logs = np.log(predict(runs, make_engine(moved.T[:, :, None])))
         return np.concatenate([(logs[1:] - logs[0]).T / step, prior * np.eye(len(x))])
 
     found = least_squares(
-        off, first, slopes, loss="soft_l1", f_scale=0.08, max_nfev=200, ftol=close
+        residuals, first, slopes, loss="soft_l1", f_scale=0.08, max_nfev=200, ftol=close
     )
-    return with_logs(found.x)
+    return make_engine(found.x)
 
 
-def calibrated(
+def calibrate_engine(
     runs: Runs, start: Engine, held=(OF_SECONDS, OF_BYTES), exact=(), close=1e-8
 ) -> Engine:
     """The engine that predicts these runs best, in seconds and in bytes.
@@ -208,20 +208,22 @@ def calibrated(
     if known.any():
         some = runs.where(known)
         start = nearest(
-            start, set(OF_MEMORY) - set(exact), predicted_memory, some, some.memory, held[1], close
+            start, set(OF_MEMORY) - set(exact), predict_memory, some, some.memory, held[1], close
         )
     timed = runs.where(~runs.is_oom & ~np.isnan(runs.seconds))
     engine, counts, free = start, np.ones(len(timed), bool), set(OF_TIME) - set(exact)
     for _ in range(ROUNDS):
         some = timed.where(counts)
-        engine = nearest(start, free, predicted, some, some.seconds, held[0], close)
-        before, counts = counts, timed.seconds < FAR * predicted(timed, engine)
+        engine = nearest(start, free, predict_seconds, some, some.seconds, held[0], close)
+        before, counts = counts, timed.seconds < FAR * predict_seconds(timed, engine)
         if (counts == before).all():
             break
     return engine
 
 
-def left_out(runs: Runs, start: Engine, close=1e-8) -> tuple[np.ndarray, np.ndarray]:
+def cross_validated_predictions(
+    runs: Runs, start: Engine, close=1e-8
+) -> tuple[np.ndarray, np.ndarray]:
     """For each run what is predicted by an engine that its group has not calibrated.
 
     The form of the model, and the numbers of `start`, may still have been chosen with these runs.
@@ -231,8 +233,8 @@ def left_out(runs: Runs, start: Engine, close=1e-8) -> tuple[np.ndarray, np.ndar
     found, bytes_found = np.empty(len(runs)), np.empty(len(runs))
     for group in np.unique(runs.group):
         out = runs.group == group
-        engine, some = calibrated(runs.where(~out), start, close=close), runs.where(out)
-        found[out], bytes_found[out] = predicted(some, engine), predicted_memory(some, engine)
+        engine, some = calibrate_engine(runs.where(~out), start, close=close), runs.where(out)
+        found[out], bytes_found[out] = predict_seconds(some, engine), predict_memory(some, engine)
     return found, bytes_found
 
 
@@ -240,7 +242,7 @@ def runs_with(engine) -> Runs:
     return runs_of(tuple(source for source, of in SOURCES.items() if of == engine))
 
 
-def within(off) -> str:
+def format_errors(off) -> str:
     off = off[~np.isnan(off)]
     if not len(off):
         return "nothing published"
@@ -251,17 +253,17 @@ def main():
     offs, bytes_offs, told_right = [], [], []
     for engine, start in STARTS.items():
         runs = runs_with(engine)
-        found, bytes_found = left_out(runs, start)
+        found, bytes_found = cross_validated_predictions(runs, start)
         offs.append(abs(found / runs.seconds - 1)[~runs.is_oom])
         bytes_offs.append(abs(bytes_found / runs.memory - 1)[~runs.is_oom])
-        print(f"{engine}: seconds {within(offs[-1])}; bytes {within(bytes_offs[-1])}")
+        print(f"{engine}: seconds {format_errors(offs[-1])}; bytes {format_errors(bytes_offs[-1])}")
         if runs.is_oom.any():
             fits = bytes_found < FULL_AT * runs.job.gpu.memory
             told_right.append(fits != runs.is_oom)
             print(f"  out of memory or not: right for {np.mean(told_right[-1]):.1%}")
-        print(f"  {calibrated(runs, start)}")
+        print(f"  {calibrate_engine(runs, start)}")
     print(
-        f"all: seconds {within(np.concatenate(offs))}; bytes {within(np.concatenate(bytes_offs))}"
+        f"all: seconds {format_errors(np.concatenate(offs))}; bytes {format_errors(np.concatenate(bytes_offs))}"
     )
     print(f"  out of memory or not: right for {np.mean(np.concatenate(told_right)):.1%}")
 

@@ -10,7 +10,7 @@ from functools import partial
 
 import torch
 from language_model import Transformer, draw_batch, mean_loss, standard_library
-from memory import recompute_modules, recomputed
+from memory import recompute_in_backward, recompute_modules
 from torch import nn
 from torch.utils.checkpoint import (
     CheckpointPolicy,
@@ -111,7 +111,7 @@ def compare(ways, text, width, layers, samples, rounds=6) -> dict:
     """{way: (its gradients, seconds of its quickest step, FLOPs of a step)}; all take turns.
 
     A step is a forward and a backward. One more is measured, in blocks that begin with its name:
-    see kept_in.
+    see bytes_saved.
     """
     models = {way: model_with(way, width, layers) for way in ways}
     batch = draw_batch(text, samples, 0)
@@ -144,7 +144,7 @@ def measure_step(way, model, batch):
         loss.backward()
 
 
-def kept_in(run, way) -> int:
+def bytes_saved(run, way) -> int:
     """Bytes that the forward of a measured step has left for the backward."""
     before, after = (run[f"{way}: {when}"].peak_bytes[0]["total"] for when in ("before", "after"))
     return after - before
@@ -180,7 +180,7 @@ def go_through(segments, layers=64, width=128, samples=32) -> int:
     with measure("forward and backward"):
         y, length = x, layers // segments
         for first in range(0, layers, length):
-            y = recomputed(nn.Sequential(*parts[first : first + length]), y)
+            y = recompute_in_backward(nn.Sequential(*parts[first : first + length]), y)
         y.sum().backward()
     return x.nbytes
 
@@ -188,7 +188,7 @@ def go_through(segments, layers=64, width=128, samples=32) -> int:
 # ---- Two ways to recompute ------------------------------------------------------------------
 
 
-def called_by(recompute, weight, inputs) -> int:
+def count_hook_calls(recompute, weight, inputs) -> int:
     """How often the hook of a weight's gradient is called, if two recomputed parts use it."""
     layer, calls = nn.Linear(*weight.shape, bias=False), []
     layer.weight.register_post_accumulate_grad_hook(lambda p: calls.append(p))

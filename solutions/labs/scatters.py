@@ -17,8 +17,8 @@ from pedagogy_lib.pictures.style import (
     LINE_COLORS,
     MUTED,
     Picture,
-    in_course_style,
     new_figure,
+    use_course_style,
 )
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -29,7 +29,7 @@ GOLDEN = 0.618034  # shifts by it spread evenly, and are the same every time
 SPREAD = 0.6  # of a column's width
 
 
-@in_course_style
+@use_course_style
 def plot_agreement(panels, within=1.25, title="", known="published") -> Picture:
     """Predicted over published or measured numbers, logarithmic; a diagonal where both are equal.
 
@@ -72,7 +72,7 @@ def share_within(published, predicted, factor) -> float:
     return float(np.mean(off <= np.log(factor)))
 
 
-@in_course_style
+@use_course_style
 def plot_points(panels, ylabel, levels=(), ratios=False, title="") -> Picture:
     """Clouds of points in panels side by side that share their y axis.
 

@@ -139,7 +139,7 @@ def sum_partial_gradients(model, group=None) -> None:
 # ---- Keep the piece, gather it again --------------------------------------------------------
 
 
-class RegatheredProduct(torch.autograd.Function):
+class RegatherProduct(torch.autograd.Function):
     """x A + b for all pieces x of the context; only this rank's piece is kept for the backward.
 
     Cost    forward an all-gather; backward another one, and a reduce-scatter
@@ -166,11 +166,11 @@ def gradients_of_layer(gradient, x, has_bias) -> tuple[Tensor, Tensor | None]:
     return gradient.T @ x.flatten(0, -2), gradient.sum(0) if has_bias else None
 
 
-class RegatheredColumnLinear(ColumnLinear):
+class RegatherColumnLinear(ColumnLinear):
     """ColumnLinear for pieces of the context, that keeps no more than the piece."""
 
     def forward(self, piece):
-        return RegatheredProduct.apply(piece, self.weight, self.bias, self.group)
+        return RegatherProduct.apply(piece, self.weight, self.bias, self.group)
 
 
 # ---- Meanwhile ------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class OverlappedProduct(torch.autograd.Function):
         ### END SOLUTION
 
 
-class OverlappedColumnLinear(ColumnLinear):
+class OverlapColumnLinear(ColumnLinear):
     """ColumnLinear whose sum travels while the gradient of its weight is computed."""
 
     def forward(self, x):
@@ -224,11 +224,9 @@ class OverlappedColumnLinear(ColumnLinear):
 
 WAYS = {
     "tensor parallel": parallelize,
-    "overlapped": partial(parallelize, column=OverlappedColumnLinear),
+    "overlapped": partial(parallelize, column=OverlapColumnLinear),
     "sequence parallel": parallelize_sequence,
-    "sequence parallel, gathered again": partial(
-        parallelize_sequence, column=RegatheredColumnLinear
-    ),
+    "sequence parallel, gathered again": partial(parallelize_sequence, column=RegatherColumnLinear),
 }
 
 

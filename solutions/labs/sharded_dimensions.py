@@ -119,7 +119,7 @@ def hybrid_step(model, mesh):
     return step
 
 
-def beside_one_process(sizes, text, steps=3, samples=8) -> float:
+def compare_with_one_process(sizes, text, steps=3, samples=8) -> float:
     """Train on a mesh, and in this process alone, in float64.
 
     sizes    of "dp" and "tp": ZeRO 3 × TP, clipped; or of "replicate" and "shard": HSDP

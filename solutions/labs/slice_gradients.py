@@ -11,9 +11,9 @@ from pedagogy_lib.pictures.style import (
     VERMILION,
     WHITE,
     Picture,
-    in_course_style,
     new_figure,
     tint,
+    use_course_style,
 )
 
 HALF_WIDTH, HALF_HEIGHT = 0.33, 0.17
@@ -21,7 +21,7 @@ ROWS = ("input", "keys, values", "output")
 OWN, EARLIER = COLORS["forward"], VERMILION
 
 
-@in_course_style
+@use_course_style
 def draw_slices(n=3) -> Picture:
     """Attention of n slices, forward on the left and backward on the right.
 

@@ -4,7 +4,7 @@
 from matplotlib.patches import Patch, Rectangle
 
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.pictures.style import (
     CENTERED,
     COLORS,
@@ -15,9 +15,9 @@ from pedagogy_lib.pictures.style import (
     MUTED,
     Picture,
     bare,
-    in_course_style,
     label_ink,
     new_figure,
+    use_course_style,
 )
 
 SAMPLES, LAYERS = 32, 32
@@ -29,7 +29,7 @@ HELD = {
 }
 
 
-@in_course_style
+@use_course_style
 def draw_three_splits(ranks=4) -> Picture:
     """What each rank holds when the batch, each layer, or the stack of layers is split.
 
@@ -50,7 +50,7 @@ def draw_three_splits(ranks=4) -> Picture:
     patches = [Patch(facecolor=color, edgecolor=EDGE, label=name) for name, color in HELD.items()]
     figure.legend(handles=patches, loc="outside lower left", ncols=3)
     described = "; ".join(f"{name}: {note}" for name, note, _ in splits)
-    return Picture(figure, f"What each of {counted(ranks, 'rank')} holds. {described}.")
+    return Picture(figure, f"What each of {format_count(ranks, 'rank')} holds. {described}.")
 
 
 def three_splits(ranks) -> list[tuple]:
@@ -96,29 +96,29 @@ def draw_share(axes, rank, samples, layers, width):
     width            (start, length) of what it holds of each layer, as fractions
     """
     top, height, column = rank - 0.36, 0.72, 10.4 / LAYERS
-    outlined(axes, 0, top, 1, height)
+    outline_box(axes, 0, top, 1, height)
     start, length = (number / SAMPLES for number in samples)
-    filled(axes, 0, top + start * height, 1, length * height, BATCH)
-    outlined(axes, 2, top, 10.4, height)
+    fill_box(axes, 0, top + start * height, 1, length * height, BATCH)
+    outline_box(axes, 2, top, 10.4, height)
     left, part_top = 2 + layers[0] * column, top + width[0] * height
-    filled(axes, left, part_top, layers[1] * column, width[1] * height, MODEL)
+    fill_box(axes, left, part_top, layers[1] * column, width[1] * height, MODEL)
     between = [2 + layer * column for layer in range(1, LAYERS)]
     axes.vlines(between, top, top + height, color=FAINT, lw=0.5)
 
 
-@in_course_style
+@use_course_style
 def draw_clusters(layouts=((4, 1), (1, 4), (2, 2))) -> Picture:
     """Clusters of (nodes, GPUs in each), with the rank and local rank of every GPU."""
     figure, axes = new_figure(8.6, 0.2 + 0.95 * len(layouts))
     for row, (nodes, gpus) in enumerate(layouts):
-        name = f"{counted(nodes, 'node')} × {counted(gpus, 'GPU')}"
+        name = f"{format_count(nodes, 'node')} × {format_count(gpus, 'GPU')}"
         axes.text(-0.15, row + 0.43, name, ha="right", va="center", weight="bold", fontsize=11)
         for node in range(nodes):
             draw_node(axes, row, node, gpus)
     most = max(nodes * gpus for nodes, gpus in layouts)
     bare(axes, (-1.35, most - 0.04), (len(layouts) - 0.12, -0.02))
     alt = "; ".join(
-        f"{counted(nodes, 'node')} with {counted(gpus, 'GPU')} each: ranks 0 to "
+        f"{format_count(nodes, 'node')} with {format_count(gpus, 'GPU')} each: ranks 0 to "
         f"{nodes * gpus - 1}, local ranks 0 to {gpus - 1} on every node"
         for nodes, gpus in layouts
     )
@@ -128,17 +128,17 @@ def draw_clusters(layouts=((4, 1), (1, 4), (2, 2))) -> Picture:
 def draw_node(axes, row, node, gpus):
     """One node is a grey frame with its name; each of its GPUs a box that says who runs there."""
     left, width, margin = node * gpus, gpus - 0.06, 0.06
-    framed(axes, left, row, width, 0.86)
+    frame_box(axes, left, row, width, 0.86)
     axes.text(left + margin, row + 0.14, f"node {node}", va="center", fontsize=8, color=MUTED)
     box = (width - margin) / gpus - margin
     for local_rank in range(gpus):
         at = left + margin + local_rank * (box + margin)
-        filled(axes, at, row + 0.27, box, 0.5, GPU)
+        fill_box(axes, at, row + 0.27, box, 0.5, GPU)
         text = f"RANK {node * gpus + local_rank}\nLOCAL_RANK {local_rank}"
         axes.text(at + box / 2, row + 0.52, text, **CENTERED, fontsize=8, color=label_ink(GPU))
 
 
-@in_course_style
+@use_course_style
 def draw_scaling() -> Picture:
     """Two ways to grow a machine with one GPU of 4 GB: a larger GPU, or more of the same."""
     figure, axes = new_figure(8.6, 3.0)
@@ -162,22 +162,22 @@ def draw_scaling() -> Picture:
 def draw_gpus(axes, left, top, gpus, gigabytes):
     """A machine with its GPUs, whose areas are their memory: 1 by 1 is 4 GB."""
     side, margin = (gigabytes / 4) ** 0.5, 0.12
-    framed(axes, left, top, margin + gpus * (side + margin), side + 0.32 + margin)
+    frame_box(axes, left, top, margin + gpus * (side + margin), side + 0.32 + margin)
     axes.text(left + margin, top + 0.17, "machine", va="center", fontsize=8, color=MUTED)
     for gpu in range(gpus):
         at = left + margin + gpu * (side + margin)
-        filled(axes, at, top + 0.32, side, side, GPU)
+        fill_box(axes, at, top + 0.32, side, side, GPU)
         looks = CENTERED | {"fontsize": 9, "color": label_ink(GPU)}
         axes.text(at + side / 2, top + 0.32 + side / 2, f"{gigabytes} GB", **looks)
 
 
-def framed(axes, left, top, width, height):
+def frame_box(axes, left, top, width, height):
     axes.add_patch(Rectangle((left, top), width, height, facecolor=GROUND, edgecolor=EDGE))
 
 
-def outlined(axes, left, top, width, height):
+def outline_box(axes, left, top, width, height):
     axes.add_patch(Rectangle((left, top), width, height, facecolor="white", edgecolor=EDGE, lw=0.8))
 
 
-def filled(axes, left, top, width, height, color):
+def fill_box(axes, left, top, width, height, color):
     axes.add_patch(Rectangle((left, top), width, height, facecolor=color, lw=0))

@@ -18,7 +18,7 @@ from torch.optim.optimizer import (
 
 from pedagogy_lib.basics.errors import LaunchError
 from pedagogy_lib.basics.torch_private import hook_first, version_of
-from pedagogy_lib.measuring.replaced_calls import replaced
+from pedagogy_lib.measuring.replaced_calls import replace_calls
 
 # The states of a parameter, in the order in which it passes through them.
 STATES = ("waiting", "forward done", "gradient ready", "travelling", "averaged", "stepped")
@@ -97,12 +97,12 @@ class Camera:
         for name, module in self.model.named_modules():
             own = [self.column[p] for p in module.parameters(recurse=False) if p in self.column]
             if own:
-                enter(module.register_forward_hook(functools.partial(self.on_forward, name, own)))
+                enter(module.register_forward_hook(functools.partial(self.note_forward, name, own)))
         for parameter in self.parameters:  # a later hook may begin an all-reduce: ready comes first
-            enter(hook_first(parameter, self.on_gradient))
-        enter(register_optimizer_step_pre_hook(self.before_step))
-        enter(register_optimizer_step_post_hook(self.after_step))
-        enter(replaced(all_reduce=self.all_reduce))
+            enter(hook_first(parameter, self.note_gradient))
+        enter(register_optimizer_step_pre_hook(self.note_averages_once))
+        enter(register_optimizer_step_post_hook(self.note_step))
+        enter(replace_calls(all_reduce=self.all_reduce))
 
     def note(self, event, columns, state):
         """Add a frame; no parameter goes back to an earlier state."""
@@ -113,10 +113,10 @@ class Camera:
             weights = list(map(first_of, self.parameters))
             self.film.frames.append(Frame(event, list(self.states), gradients, weights))
 
-    def on_forward(self, name, columns, module, inputs, output):
+    def note_forward(self, name, columns, module, inputs, output):
         self.note(f"forward: {f'layer {name}' if name else 'the model'}", columns, "forward done")
 
-    def on_gradient(self, parameter):
+    def note_gradient(self, parameter):
         c = self.column[parameter]
         self.local[c] = copy_of_gradient(parameter)
         name = self.film.names[c]
@@ -151,11 +151,11 @@ class Camera:
         if written:
             self.note("averages are in place", written, "averaged")
 
-    def before_step(self, optimizer, args, kwargs):
+    def note_averages_once(self, optimizer, args, kwargs):
         if self.columns_of(optimizer) and not self.has_stepped:
             self.note_averages()
 
-    def after_step(self, optimizer, args, kwargs):
+    def note_step(self, optimizer, args, kwargs):
         if columns := self.columns_of(optimizer):
             self.has_stepped = True
             self.note("step", columns, "stepped")

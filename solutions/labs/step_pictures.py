@@ -11,13 +11,13 @@ from step_films import STATES, Frame
 
 from pedagogy_lib.basics.units import two_digits
 from pedagogy_lib.pictures.frame_pictures import (
+    describe_ranks,
     frame_of,
     frames_of,
     headings,
     last_number,
     legend,
     title_of,
-    told_by_rank,
 )
 from pedagogy_lib.pictures.legends import sample
 from pedagogy_lib.pictures.style import (
@@ -26,9 +26,9 @@ from pedagogy_lib.pictures.style import (
     INK,
     MUTED,
     Picture,
-    in_course_style,
     label_ink,
     new_figure,
+    use_course_style,
 )
 
 # Each state has the colour of what brings a parameter there.
@@ -39,7 +39,7 @@ SPACE = 0.16  # between buckets, in widths of a cell
 PAD = 0.04
 
 
-@in_course_style
+@use_course_style
 def plot_step(films, number) -> Picture:
     """A frame of a step: ranks are rows, parameters are columns, in the order of the model.
 
@@ -67,7 +67,7 @@ def plot_step(films, number) -> Picture:
     title = title_of(films, number, last)
     axes.set_title(title)
     legend(figure, samples(), "numbers: the first element of each gradient on that rank")
-    return Picture(figure, f"{title}. {told(films, number)}")
+    return Picture(figure, f"{title}. {describe_frames(films, number)}")
 
 
 def places_of(buckets) -> list[float]:
@@ -117,14 +117,14 @@ def samples() -> dict[str, Rectangle]:
     return patches
 
 
-def told(films, number) -> str:
+def describe_frames(films, number) -> str:
     """What the cells show."""
     frames = frames_of(films, number)
-    texts = [told_row(film.names, frame) for film, frame in zip(films, frames)]
-    return told_by_rank(frames, [f": {text}" for text in texts])
+    texts = [describe_row(film.names, frame) for film, frame in zip(films, frames)]
+    return describe_ranks(frames, [f": {text}" for text in texts])
 
 
-def told_row(names, frame) -> str:
+def describe_row(names, frame) -> str:
     """`waiting a None; gradient ready b 0.50, c −1.0`"""
     cells = zip(frame.states, names, frame.gradients)
     return "; ".join(

@@ -162,7 +162,7 @@ class ThreeDimensions:
             partial(split_cross_entropy, group=mesh["tp"]),
             width,
             mesh["pp"],
-            around=self.around,
+            around=self.enter_action,
         )
         self.parameters = parameters_of(self.pipeline)
         self.optimizer = make_optimizer(self.parameters)
@@ -218,7 +218,7 @@ class ThreeDimensions:
         return total.item() / (self.mesh.sizes["dp"] * self.mesh.sizes["tp"])
 
     @contextlib.contextmanager
-    def around(self, action):
+    def enter_action(self, action):
         """While an action computes, its dropout knows the samples; it is watched, if wished for."""
         if self.dropout is not None:
             parts = [len(x) for x in self.pipeline.inputs]
@@ -227,7 +227,7 @@ class ThreeDimensions:
         with self.watch("forward" if action.kind == "F" else "backward"):
             yield
 
-    def watched(self, watch):
+    def set_watch(self, watch):
         """From now on, each thing that the step does is inside of watch(what it is); returns self.
 
         watch  returns what is a context and a decorator, as `measure` does
@@ -279,7 +279,9 @@ class OneProcess:
         return loss.item()
 
 
-def beside_one_process(sizes, text, steps=3, microbatches=2, samples=8) -> tuple[list, list, float]:
+def compare_with_one_process(
+    sizes, text, steps=3, microbatches=2, samples=8
+) -> tuple[list, list, float]:
     """Train on a mesh, and in this process alone, in float64: with tied embeddings, clipping,
     dropout and accumulation.
 
@@ -320,7 +322,7 @@ def one_step(sizes, text, microbatches=4, samples=16, memory=True, **of_model):
     engine = ThreeDimensions(whole_model(**of_model), Mesh(sizes, JOINT), microbatches, adam, 1.0)
     batch = draw_batch(text, samples, 0, (SIZES | of_model)["context"])
     engine.step(*batch)
-    engine.watched(partial(measure, memory=False))
+    engine.set_watch(partial(measure, memory=False))
     dist.barrier()
     with measure("step", memory=memory):
         engine.step(*batch)

@@ -74,7 +74,7 @@ def snapshot(number, call, held, house=(), nodes=None) -> dict:
     return {"house": number, "call": call, "values": values, "gradients": slopes}
 
 
-def shown(seen, number) -> tuple:
+def select_snapshot(seen, number) -> tuple:
     """What draw_graph takes for one of the snapshots, which count from 1."""
     now, before = seen[number - 1], seen[max(number - 2, 0)]
     title = f"Snapshot {number} of {len(seen)}, house {now['house']}: {now['call']}"
@@ -120,7 +120,7 @@ def loss_of_eight(w1, w2):
 # ---- What the slides print ---
 
 
-def beside(loop, number) -> list[tuple]:
+def compare_slide(loop, number) -> list[tuple]:
     """For each number on a slide: its name, as printed, exactly, and whether these agree."""
     now = list(snapshots(EVERY[loop]))[number - 1]
     words = PRINTED[loop][number][1].split()
@@ -133,7 +133,7 @@ def entry(loop, number) -> str:
     """A line for put_to_the_test: what a slide prints, and what was found."""
     claim, printed = PRINTED[loop][number]
     now = list(snapshots(EVERY[loop]))[number - 1]
-    seen = beside(loop, number)
+    seen = compare_slide(loop, number)
     found = ", ".join(f"{name} {exact:.4f}" for name, _, exact, _ in seen)  # as the slider shows it
     wrong = "; ".join(
         f"{name} is {exact:.4f}, which rounds to {exact:.{len(slide.split('.')[1])}f}"
@@ -157,7 +157,7 @@ def main():
             shown = " ".join(f"{name} {now['values'][name]:.6f}" for name in START)
             print(f"{loop}, house {now['house']}, {now['call']:9} {shown}")
     wrong = [found for loop in PRINTED for number in PRINTED[loop]
-             for found in beside(loop, number) if not found[-1]]  # fmt: skip
+             for found in compare_slide(loop, number) if not found[-1]]  # fmt: skip
     print(*(f"the slides print {n} {slide}, exactly {exact:.5f}" for n, slide, exact, _ in wrong))
 
 

@@ -57,7 +57,7 @@ def draw_digits(samples) -> tuple[Tensor, Tensor]:
 # ---- From layout to layout ------------------------------------------------------------------
 
 
-def moved(x, before, after, group) -> Tensor:
+def reshard(x, before, after, group) -> Tensor:
     """This rank's part of an activation in another layout: exercise 10.15 counts the bytes."""
     if before == after or group is None:
         return x
@@ -81,11 +81,11 @@ class Reshard(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, before, after, group):
         ctx.way = after, before, group
-        return moved(x, before, after, group)
+        return reshard(x, before, after, group)
 
     @staticmethod
     def backward(ctx, gradient):
-        return moved(gradient, *ctx.way), None, None, None
+        return reshard(gradient, *ctx.way), None, None, None
 
 
 # ---- One stage ------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class UnevenPipeline(Pipeline):
         n = len(self.places[self.rank])
         return range(self.mine * self.rows // n, (self.mine + 1) * self.rows // n)
 
-    def shared_with(self, other):
+    def find_overlaps(self, other):
         """Which of this rank's rows lie where in another stage: [(rank, first row, end), …]."""
         begin, n = self.own_rows().start, len(self.places[self.rank])
         for i, j, first, end in pieces(self.rows, n, len(self.places[other])):
@@ -162,12 +162,12 @@ class UnevenPipeline(Pipeline):
 
     def receive(self, action) -> Tensor:
         x = torch.empty(len(self.own_rows()), self.width, dtype=self.dtype)
-        for peer, first, end in self.shared_with(self.rank + (-1 if action.kind == "F" else 1)):
+        for peer, first, end in self.find_overlaps(self.rank + (-1 if action.kind == "F" else 1)):
             dist.recv(x[first:end], peer, tag=tag_of(action))
         return x
 
     def send(self, x, action):
-        for peer, first, end in self.shared_with(self.rank + (1 if action.kind == "F" else -1)):
+        for peer, first, end in self.find_overlaps(self.rank + (1 if action.kind == "F" else -1)):
             part = x[first:end].contiguous()
             self.under_way.append((dist.isend(part, peer, tag=tag_of(action)), part))
 

@@ -42,7 +42,7 @@ def or_error(watch):
 # ---- What is read ---------------------------------------------------------------------------
 
 
-class NumberedSamples(Dataset):
+class IndexDataset(Dataset):
     """Samples with numbers; `read` has the numbers in the order in which they were asked for."""
 
     def __init__(self, length):
@@ -58,7 +58,7 @@ class NumberedSamples(Dataset):
 
 def samples_read(train_epochs, length=8, epochs=2) -> str:
     """Which samples this rank reads in each epoch, in their order; or the error."""
-    dataset = NumberedSamples(length)
+    dataset = IndexDataset(length)
 
     def watch():
         train_epochs(linear(), dataset, F.mse_loss, epochs, 1)
@@ -96,7 +96,7 @@ def gradients_followed(train_steps, steps=3) -> str:
     return or_error(watch)
 
 
-def after_backward(average_in_backward) -> str:
+def report_backward(average_in_backward) -> str:
     """One weight and its gradient, before and after a backward of this rank's own batch.
 
     Each rank has another weight: the mean of equal weights would not show.

@@ -73,12 +73,12 @@ def new_group(seconds=SECONDS, is_checked=False):
     return group
 
 
-def out_of_step(mistake, guilty=2, is_checked=False) -> dict:
+def observe_mistake(mistake, guilty=2, is_checked=False) -> dict:
     """What this rank sees of a mistake: seconds until its error, the error, its recorded calls."""
     group, began = new_group(is_checked=is_checked), time.perf_counter()
     error = error_of(train, group, mistake, guilty)
     seconds = time.perf_counter() - began
-    calls = recorded_calls(group)
+    calls = read_flight_recorder(group)
     dist.barrier()  # of the world, which is not out of step: nobody leaves before all have looked
     return {"seconds": seconds, "error": error, "calls": calls}
 
@@ -98,7 +98,7 @@ def add_unequal(odd=2, tries=3) -> list[str]:
 def error_of(call, *args, **options) -> str:
     """What PyTorch says when this call fails; nothing, if it does not."""
     try:
-        with without_log():
+        with silence_stderr():
             call(*args, **options)
     except RuntimeError as error:
         return str(error)
@@ -106,7 +106,7 @@ def error_of(call, *args, **options) -> str:
 
 
 @contextlib.contextmanager
-def without_log():
+def silence_stderr():
     """PyTorch writes such errors into its log, too, which is stderr: they would come twice."""
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -125,13 +125,13 @@ def meet(absent, seconds=1.0) -> str:
         return "it did not come"
     wait = {"timeout": timedelta(seconds=seconds), "wait_all_ranks": True}
     error = error_of(dist.monitored_barrier, **wait)
-    return in_short(error, 78) if error else "all have come"
+    return shorten_error(error, 78) if error else "all have come"
 
 
 # ---- The flight recorder -----------------------------------------------------------------------
 
 
-def recorded_calls(group) -> list[dict]:
+def read_flight_recorder(group) -> list[dict]:
     """This rank's last calls in the group, oldest first, as PyTorch's flight recorder has them.
 
     Each is {"number": 7, "name": "all_reduce", "shape": [68]}: the number counts the group's calls
@@ -156,7 +156,7 @@ def all_recorded() -> list[dict]:
 def find_guilty(dumps):
     """Exercise 3.21. Which rank fell out of step, at which call, and how.
 
-    dumps   for each rank, a list of its recorded calls, as from `recorded_calls`
+    dumps   for each rank, a list of its recorded calls, as from `read_flight_recorder`
     Returns (rank, number of the first call at which it differs from most others, what is wrong):
             LEFT, OPERATION or SHAPE, which are names in this file
     """
@@ -248,7 +248,7 @@ def price_of_checks(calls=20, rounds=5) -> dict:
 # ---- Words -------------------------------------------------------------------------------------
 
 
-def in_short(error, length=110) -> str:
+def shorten_error(error, length=110) -> str:
     """An error without the place in PyTorch's source, at most so long."""
     if "mismatch" in error:
         return ", but ".join(fingerprint(part) for part in error.split(", but ")[:2])
@@ -259,11 +259,11 @@ def in_short(error, length=110) -> str:
 
 def rows_of(runs) -> list[list]:
     """A table's rows: what every rank saw in each run, {mistake: [of each rank]}."""
-    return [[mistake, rank, f"{one['seconds']:.1f} s", in_short(one["error"])]
+    return [[mistake, rank, f"{one['seconds']:.1f} s", shorten_error(one["error"])]
             for mistake, ranks in runs.items() for rank, one in enumerate(ranks)]  # fmt: skip
 
 
-def named_by_all(errors) -> list[int]:
+def find_blamed_ranks(errors) -> list[int]:
     """The ranks that all errors of DETAIL's checks name; or those that rank 0 misses."""
     if missing := re.search(r"Ranks ([\d, ]+) failed to pass", errors[0]):
         return [int(rank) for rank in missing[1].split(",")]
@@ -284,9 +284,9 @@ def fingerprint(part) -> str:
 def main():
     dist.init_process_group("gloo")
     for mistake, guilty in draw_ranks(dist.get_world_size(), RIDDLE).items():
-        seen = out_of_step(mistake, guilty)
+        seen = observe_mistake(mistake, guilty)
         last = ", ".join(f"{c['number']} {c['name']} {c['shape']}" for c in seen["calls"][-2:])
-        ended = "timed out" if "Timed out" in seen["error"] else in_short(seen["error"], 10)
+        ended = "timed out" if "Timed out" in seen["error"] else shorten_error(seen["error"], 10)
         dist.barrier()
         say(f"{mistake}, rank {dist.get_rank()}: {last}   ({ended})")
         dist.barrier()

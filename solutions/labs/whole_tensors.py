@@ -110,7 +110,7 @@ def row_of(run, name, last=1) -> list:
 # ---- Programs with a bug: what they do ------------------------------------------------------
 
 
-def tried_in_parts(train_in_parts, length, steps):
+def try_in_parts(train_in_parts, length, steps):
     """What a program for a flat vector gives on this rank, which pulls all numbers to its own."""
     values, goal = torch.arange(1.0, length + 1), 10.0 * (1 + dist.get_rank())
     pull = lambda flat, step: flat - goal  # noqa: E731
@@ -125,7 +125,7 @@ def alone_in_parts(length, n, steps):
     return values.tolist()
 
 
-class Routed(nn.Module):
+class ConditionalLayers(nn.Module):
     """Three layers, of which a batch uses some: the first number of its inputs tells which."""
 
     def __init__(self):
@@ -159,7 +159,7 @@ def gaps_by_owner(train_by_owner):
     """How far the weights of each layer are from one process's after 1, 2 and 3 steps."""
     found, n = [], dist.get_world_size()
     for steps in (1, 2, 3):
-        model, alone = Routed(), Routed()
+        model, alone = ConditionalLayers(), ConditionalLayers()
         optimizer = MOMENTUM(alone.parameters())
         train_by_owner(model, nn.functional.mse_loss, batches_of(dist.get_rank(), steps), MOMENTUM)
         for of_ranks in zip(*(batches_of(rank, steps) for rank in range(n))):

@@ -26,13 +26,13 @@ from zero import Zero3, whole
 # the device is a GPU. Here the device is this machine's memory, and the host its disk.
 
 
-def in_file(path, x: Tensor) -> Tensor:
+def make_file_tensor(path, x: Tensor) -> Tensor:
     """A tensor like x, with its values, whose memory is a file: the disk backs it."""
     file = torch.from_file(str(path), shared=True, size=x.numel(), dtype=x.dtype, device="cpu")
     return file.view(x.shape).copy_(x)
 
 
-class Offloaded:
+class DiskOffloadOptimizer:
     """An optimizer that has everything in files: a copy of the parameters, and its state.
 
     A step takes the gradients to the host, steps there, and brings the parameters back. State that
@@ -43,7 +43,7 @@ class Offloaded:
     folder          where the files are to be; they are as large as the copies and the state
     dtype           of the copies and of the state, if it is not that of the parameters: float32
                     makes the copies masters of parameters in bfloat16
-    Raises          ValueError if the optimizer needs all parameters at once, as Clipping does
+    Raises          ValueError if the optimizer needs all parameters at once, as GradientClipOptimizer does
     Source          Ren et al. 2021, "ZeRO-Offload"; Rajbhandari et al. 2021, "ZeRO-Infinity"
     """
 
@@ -53,7 +53,9 @@ class Offloaded:
         need_one_by_one(make_optimizer)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.copies = [
-            nn.Parameter(in_file(self.folder / f"{number}.parameter", p.to(dtype or p.dtype)))
+            nn.Parameter(
+                make_file_tensor(self.folder / f"{number}.parameter", p.to(dtype or p.dtype))
+            )
             for number, p in enumerate(self.parameters)
         ]
         self.optimizers = [make_optimizer([copy]) for copy in self.copies]
@@ -74,7 +76,7 @@ class Offloaded:
         copy, state = self.copies[number], self.optimizers[number].state[self.copies[number]]
         for name, x in state.items():
             if torch.is_tensor(x) and x.shape == copy.shape and not x.untyped_storage().filename:
-                state[name] = in_file(self.folder / f"{number}.{name}", x)
+                state[name] = make_file_tensor(self.folder / f"{number}.{name}", x)
 
     def zero_grad(self):
         for p in self.parameters:
@@ -103,7 +105,9 @@ def train_large(folder, megabytes, steps=4) -> tuple[str, float]:
     side = int((megabytes * 1e6 / 8) ** 0.5)  # 8 bytes of state for each number
     model, rank, adam = nn.Linear(side, side, bias=False), dist.get_rank(), torch.optim.Adam
     if folder is not None:
-        adam = partial(Offloaded, make_optimizer=adam, folder=Path(folder, f"rank {rank}"))
+        adam = partial(
+            DiskOffloadOptimizer, make_optimizer=adam, folder=Path(folder, f"rank {rank}")
+        )
     engine, times = Zero3(model, adam), []
     x = torch.randn(8, side, requires_grad=True)
     for step in range(steps):
@@ -126,7 +130,7 @@ def watch_mixed(folder) -> int:
 
     model = nn.Linear(256, 256, bias=False).bfloat16()
     place = Path(folder, f"rank {dist.get_rank()}")
-    in_files = partial(Offloaded, make_optimizer=torch.optim.Adam, folder=place,
+    in_files = partial(DiskOffloadOptimizer, make_optimizer=torch.optim.Adam, folder=place,
                        dtype=torch.float32)  # fmt: skip
     engine = Zero3(model, in_files)
     x = torch.randn(8, 256).bfloat16()
@@ -141,10 +145,10 @@ def watch_mixed(folder) -> int:
 # ---- Checkpoints ----------------------------------------------------------------------------
 
 
-def kept_for(optimizer, p) -> dict[str, Tensor]:
+def collect_optimizer_state(optimizer, p) -> dict[str, Tensor]:
     """What an optimizer keeps for a parameter, by name; also of those that have another one inside.
 
-    Such are Clipping, MixedPrecision, which keeps a master, and Offloaded, which keeps a copy.
+    Such are GradientClipOptimizer, MixedPrecision, which keeps a master, and Offloaded, which keeps a copy.
     """
     if hasattr(optimizer, "state"):
         return dict(optimizer.state[p])
@@ -153,8 +157,8 @@ def kept_for(optimizer, p) -> dict[str, Tensor]:
         if hasattr(optimizer, name):
             inside = getattr(optimizer, name)[place]
             one = getattr(optimizer, optimizers)[place] if optimizers else optimizer.optimizer
-            return {"master": inside.detach(), **kept_for(one, inside)}
-    return kept_for(optimizer.optimizer, p)
+            return {"master": inside.detach(), **collect_optimizer_state(one, inside)}
+    return collect_optimizer_state(optimizer.optimizer, p)
 
 
 def make_state(engine) -> None:
@@ -173,7 +177,7 @@ def show_shards(engine) -> None:
             all_gather_ring(unit.chunks, unit.group)
 
 
-def sharded_state(engine) -> dict[str, Tensor]:
+def make_sharded_state(engine) -> dict[str, Tensor]:
     """What a checkpoint of a ZeRO engine holds: shards, and what the optimizer keeps for each.
 
     Shards are written as parts of one long tensor without padding, since padding depends on the
@@ -188,7 +192,10 @@ def sharded_state(engine) -> dict[str, Tensor]:
     for number, unit in enumerate(engine.units.values()):
         length, each = sum(unit.sizes), unit.shard.numel()
         here = max(0, min(each, length - unit.rank * each))  # of this shard, without padding
-        for name, x in {"shard": unit.shard, **kept_for(engine.optimizer, unit.shard)}.items():
+        for name, x in {
+            "shard": unit.shard,
+            **collect_optimizer_state(engine.optimizer, unit.shard),
+        }.items():
             if x.shape == unit.shard.shape:
                 x = DTensor.from_local(x.detach()[:here], mesh, [Shard(0)], run_check=False,
                                        shape=(length,), stride=(1,))  # fmt: skip
@@ -200,7 +207,7 @@ def save(engine, folder) -> None:
     """Write a checkpoint of a ZeRO engine; every rank writes its own part."""
     import torch.distributed.checkpoint as dcp  # takes a second, in each fresh process
 
-    dcp.save(sharded_state(engine), checkpoint_id=str(folder))
+    dcp.save(make_sharded_state(engine), checkpoint_id=str(folder))
 
 
 @torch.no_grad()
@@ -209,7 +216,7 @@ def load(engine, folder) -> None:
     import torch.distributed.checkpoint as dcp
 
     make_state(engine)
-    dcp.load(sharded_state(engine), checkpoint_id=str(folder))  # into the memory that is there
+    dcp.load(make_sharded_state(engine), checkpoint_id=str(folder))  # into the memory that is there
     show_shards(engine)
 
 

@@ -9,9 +9,9 @@ from pedagogy_lib.basics.closeness import (  # fmt: skip
     close,
     close_in_float32,
     first_off,
+    format_gap,
     relative_gap,
     rounding,
-    told_gap,
 )
 
 LENGTH, DEPTH = 4096, 16
@@ -132,5 +132,5 @@ def test_messages():
     wanted[1, 2] = got[1, 2] = 4
     got[1, 0] += 0.25
     assert first_off(got, wanted) == (1, 0)
-    assert told_gap(got, wanted) == "0.25"
-    assert told_gap(got, wanted[0]) == "shapes [2, 3], [3]"
+    assert format_gap(got, wanted) == "0.25"
+    assert format_gap(got, wanted[0]) == "shapes [2, 3], [3]"

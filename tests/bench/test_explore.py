@@ -18,11 +18,11 @@ WIDGETS = ROOT / "pedagogy_lib" / "widgets"
 
 
 @pytest.fixture
-def watched(monkeypatch):
+def viewer(monkeypatch):
     monkeypatch.setattr(exploring, "someone_watches", lambda: True)
 
 
-class Drawing:
+class BarDrawer:
     """Draws bars, and counts how often."""
 
     def __init__(self):
@@ -41,7 +41,7 @@ def read_view(explorer) -> str:
 
 
 def test_without_a_person_it_is_the_picture_itself():
-    assert explore(Drawing(), ranks=[4, 2]).alt.startswith("4 ranks, ring")
+    assert explore(BarDrawer(), ranks=[4, 2]).alt.startswith("4 ranks, ring")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_without_a_person_it_is_the_picture_itself():
 )
 def test_choices_that_nobody_can_make_are_refused(choices, sentence):
     with pytest.raises(LaunchError) as told:
-        explore(Drawing(), **{"ranks": [2, 4]} | choices)
+        explore(BarDrawer(), **{"ranks": [2, 4]} | choices)
     assert str(told.value) == sentence
 
 
@@ -87,9 +87,9 @@ def test_what_draws_nothing_is_refused(draw, sentence):
     assert str(told.value) == sentence
 
 
-def test_arrays_are_lists_of_values(watched):
+def test_arrays_are_lists_of_values(viewer):
     for values in (np.array([4, 2]), torch.tensor([4, 2]), (4, 2), range(4, 1, -2)):
-        assert explore(Drawing(), ranks=values).controls[0]["texts"] == ["2", "4"]
+        assert explore(BarDrawer(), ranks=values).controls[0]["texts"] == ["2", "4"]
 
 
 def late(found):
@@ -108,7 +108,7 @@ def late(found):
          "no_effect returns a list of names, not None"),
     ],
 )  # fmt: skip
-def test_what_goes_wrong_later_is_told_beside_the_last_picture(watched, draw, no_effect, message):
+def test_what_goes_wrong_later_is_told_beside_the_last_picture(viewer, draw, no_effect, message):
     explorer = explore(draw, no_effect=no_effect, n=[1, 2])
     first = explorer.view
     explorer.choose(n=2)
@@ -118,7 +118,7 @@ def test_what_goes_wrong_later_is_told_beside_the_last_picture(watched, draw, no
 
 def test_a_label_of_no_control_is_refused():
     with pytest.raises(LaunchError, match="a label for rank, but no list of values"):
-        explore(Drawing(), labels={"rank": "ranks"}, ranks=[2])
+        explore(BarDrawer(), labels={"rank": "ranks"}, ranks=[2])
 
 
 def test_numbers_stand_in_order_and_words_as_they_are_given():
@@ -132,8 +132,8 @@ def test_numbers_stand_in_order_and_words_as_they_are_given():
     assert control("pp", [4, 2, 4096]).first == 1
 
 
-def test_what_is_chosen_is_drawn_once(watched):
-    draw = Drawing()
+def test_what_is_chosen_is_drawn_once(viewer):
+    draw = BarDrawer()
     explorer = explore(draw, ranks=[4, 2, 3], way=["ring", "tree"])
     assert read_view(explorer) == ("4 ranks, ring", "")
     explorer.choose(ranks=2)
@@ -144,15 +144,15 @@ def test_what_is_chosen_is_drawn_once(watched):
     assert draw.calls == [(4, "ring"), (2, "ring"), (2, "tree")]
 
 
-def test_values_that_do_not_go_together_keep_the_last_picture(watched):
-    explorer = explore(Drawing(), ranks=[4, 2, 8])
+def test_values_that_do_not_go_together_keep_the_last_picture(viewer):
+    explorer = explore(BarDrawer(), ranks=[4, 2, 8])
     explorer.choose(ranks=8)
     assert read_view(explorer) == ("4 ranks, ring", "at most 4 ranks")
     explorer.choose(ranks=2)
     assert read_view(explorer) == ("2 ranks, ring", "")
 
 
-def test_a_picture_that_fails_is_told_and_the_controls_go_on(watched):
+def test_a_picture_that_fails_is_told_and_the_controls_go_on(viewer):
     def draw(n):
         return plot_bars(["a"], {"b": [1 / n]}, "MB", title=f"{n}")
 
@@ -163,9 +163,9 @@ def test_a_picture_that_fails_is_told_and_the_controls_go_on(watched):
     assert explorer.view["message"] == ""
 
 
-def test_the_button_measures_what_was_chosen(watched):
-    measured = Drawing()
-    explorer = explore(Drawing(), run=lambda ranks: measured(ranks, "measured"), ranks=[4, 2, 8])
+def test_the_button_measures_what_was_chosen(viewer):
+    measured = BarDrawer()
+    explorer = explore(BarDrawer(), run=lambda ranks: measured(ranks, "measured"), ranks=[4, 2, 8])
     assert explorer.action == "Run it for real"
     explorer.choose(ranks=2)
     for number in (1, 2):  # the browser has to hear of the second one, too
@@ -177,9 +177,9 @@ def test_the_button_measures_what_was_chosen(watched):
     assert read_view(explorer) == ("2 ranks, ring", ""), "a measurement is no drawing"
 
 
-def test_controls_without_effect_are_named(watched):
+def test_controls_without_effect_are_named(viewer):
     explorer = explore(
-        Drawing(), no_effect=lambda ranks, way: {"ranks"} if way == "tree" else set(),
+        BarDrawer(), no_effect=lambda ranks, way: {"ranks"} if way == "tree" else set(),
         ranks=[2, 4], way=["ring", "tree"],
     )  # fmt: skip
     assert explorer.view["without_effect"] == []
@@ -192,12 +192,12 @@ def test_controls_without_effect_are_named(watched):
     [({"ranks": [2, 1, 3, 4]}, True), ({"ranks": [1, 2, 4, 3.5]}, False),
      ({"ranks": [1, 2, 3]}, False), ({"ranks": [1, 2, 3, 4], "way": ["ring", "tree"]}, False)],
 )  # fmt: skip
-def test_one_slider_that_counts_is_a_film(watched, choices, is_film):
-    assert explore(Drawing(), **choices).is_film is is_film
+def test_one_slider_that_counts_is_a_film(viewer, choices, is_film):
+    assert explore(BarDrawer(), **choices).is_film is is_film
 
 
-def test_the_next_picture_of_a_film_is_drawn_before_it_is_wanted(watched, monkeypatch):
-    draw = Drawing()
+def test_the_next_picture_of_a_film_is_drawn_before_it_is_wanted(viewer, monkeypatch):
+    draw = BarDrawer()
     explorer = explore(draw, ranks=[1, 2, 3, 4])
     sent = []
     monkeypatch.setattr(explorer, "send", sent.append)
@@ -208,7 +208,7 @@ def test_the_next_picture_of_a_film_is_drawn_before_it_is_wanted(watched, monkey
     assert len(draw.calls) == 2
 
 
-def test_room_is_kept_for_the_highest_picture(watched):
+def test_room_is_kept_for_the_highest_picture(viewer):
     def draw(n):
         return plot_bars(["a"], {"b": [n]}, "MB") if n == 1 else high
 
@@ -222,8 +222,8 @@ def test_room_is_kept_for_the_highest_picture(watched):
     assert explore(draw, n=[1, 2], highest={"n": 2}).height == high.size()[1]
 
 
-def test_pages_without_widgets_get_the_picture(watched):
-    explorer = explore(Drawing(), ranks=[4, 2])
+def test_pages_without_widgets_get_the_picture(viewer):
+    explorer = explore(BarDrawer(), ranks=[4, 2])
     data, *_ = explorer._repr_mimebundle_()
     assert 'alt="4 ranks, ring' in data["text/html"]
     assert data["text/plain"].startswith("4 ranks, ring")
@@ -238,8 +238,8 @@ def test_what_the_browser_runs_can_be_parsed(path, tmp_path):
     subprocess.run(["node", "--check", str(module)], check=True)
 
 
-def test_what_the_browser_gets_is_plain_data(watched):
-    explorer = explore(Drawing(), ranks=[4, 2])
+def test_what_the_browser_gets_is_plain_data(viewer):
+    explorer = explore(BarDrawer(), ranks=[4, 2])
     state = {name: getattr(explorer, name) for name in ("controls", "chosen", "view", "height")}
     assert json.loads(json.dumps(state)) == state
     used = re.findall(r'model\.get\("(\w+)"\)', (WIDGETS / "explorer.js").read_text())

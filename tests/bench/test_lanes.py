@@ -43,14 +43,14 @@ def overlap_all_reduce(memory=False, wire=None):
     return kept[0].item()
 
 
-def everything():
+def measure_overlap():
     with measure("everything", memory=False):
         return overlap_all_reduce()
 
 
 @pytest.fixture(scope="module")
 def run():
-    return launch(everything, world_size=2)
+    return launch(measure_overlap, world_size=2)
 
 
 # ---- Measuring in a thread ------------------------------------------------------------------
@@ -120,11 +120,11 @@ def test_bars_nest_within_their_own_lane_only(run):
     heights = [lanes(picture)["all_reduce"][0][1] for picture in (inside, beside, alone)]
     assert heights[0] == pytest.approx(BAR * 0.75)
     assert heights[1] == pytest.approx(heights[2])
-    assert written(beside) == ["everything"] * 2 + ["all_reduce"] * 2
-    assert written(inside) == ["all_reduce"] * 2
+    assert list_texts(beside) == ["everything"] * 2 + ["all_reduce"] * 2
+    assert list_texts(inside) == ["all_reduce"] * 2
 
 
-def written(picture):
+def list_texts(picture):
     return [text.get_text() for text in picture.figure.axes[0].texts]
 
 

@@ -143,11 +143,11 @@ def test_cuda_without_gpu_is_refused():
 
 
 def test_ranks_on_the_cpu_see_no_gpu():
-    def seen():
+    def report_devices():
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES")  # so that this can fail without a GPU, too
         return torch.cuda.is_available(), torch.cuda.device_count(), hidden
 
-    assert launch(seen, device="cpu").values == [(False, 0, "")] * 4
+    assert launch(report_devices, device="cpu").values == [(False, 0, "")] * 4
 
 
 def test_messages_pass_the_cpu_where_gloo_cannot_take_them():

@@ -18,7 +18,7 @@ def message():
     return torch.full((MESSAGE // 4,), dist.get_rank() + 1.0)
 
 
-def timed(step, world_size=2, latency=0.0, speed=SPEED):
+def time_step(step, world_size=2, latency=0.0, speed=SPEED):
     """Seconds that each rank spends in `step`, on throttled links; and what it returns."""
 
     def throttled():
@@ -35,7 +35,7 @@ def test_a_message_takes_its_time_on_both_sides():
         dist.send(x, 1) if dist.get_rank() == 0 else dist.recv(x, 0)
         return x[-1].item()
 
-    (sending, receiving), run = timed(step, latency=0.1)
+    (sending, receiving), run = time_step(step, latency=0.1)
     assert run.values == [1.0, 1.0]
     assert SECONDS <= sending < SECONDS + 0.1
     assert NEARLY * (SECONDS + 0.1) <= receiving < 2 * SECONDS + 0.1
@@ -54,7 +54,7 @@ def test_both_directions_at_once(batch):
             request.wait()
         return received[0].item()
 
-    seconds, run = timed(step)
+    seconds, run = time_step(step)
     assert run.values == [2.0, 1.0]
     assert all(NEARLY * SECONDS <= s < 2 * SECONDS for s in seconds)
 
@@ -68,7 +68,7 @@ def test_one_link_carries_one_message_after_another():
             for request in [dist.isend(x, peer) for peer in (1, 2, 3)]:
                 request.wait()
 
-    (sending, *receiving), _ = timed(step, world_size=4)
+    (sending, *receiving), _ = time_step(step, world_size=4)
     assert sending >= 3 * SECONDS
     assert all(s >= NEARLY * (k + 1) * SECONDS for k, s in enumerate(receiving))
     assert receiving[0] < 2 * SECONDS
@@ -84,7 +84,7 @@ def test_the_receivers_link_is_shared_too(anybody):
             dist.recv(x, None if anybody else peer)
         return sorted(x[0].item() for x in received)
 
-    (receiving, *sending), run = timed(step, world_size=4)
+    (receiving, *sending), run = time_step(step, world_size=4)
     assert run.values[0] == [2.0, 3.0, 4.0]
     assert receiving >= NEARLY * 3 * SECONDS
     assert all(SECONDS <= s < 3 * SECONDS for s in sending)
@@ -100,7 +100,7 @@ def test_computing_meanwhile_costs_nothing():
         request.wait()
         return early, time.perf_counter() - began < SECONDS / 2
 
-    assert timed(step)[1].values == [(False, True)] * 2
+    assert time_step(step)[1].values == [(False, True)] * 2
 
 
 def test_ranks_of_a_group():

@@ -434,8 +434,8 @@ def test_a_system_that_does_not_allow_it_is_told_with_what_opens_it(
 
 def test_a_state_is_told_by_machines_and_ranks():
     ranks = [[0, 1], [2, 3], [4]]
-    assert State(ranks).told() == ""
-    told = State(ranks, unplugged=(1,), others=(2,), killed=(0,)).told()
+    assert State(ranks).describe() == ""
+    told = State(ranks, unplugged=(1,), others=(2,), killed=(0,)).describe()
     assert "Machine 0 was killed, with ranks 0, 1." in told
     assert "Machine 1 is unplugged: ranks 2, 3 cannot hear the other machines" in told
     assert "machines 0, 1 with ranks 0, 1, 2, 3, and machine 2 with rank 4." in told

@@ -229,7 +229,7 @@ def test_a_block_in_a_thread_that_is_not_followed_has_no_peak(thread_is_first):
     def step():
         begin, end = threading.Event(), threading.Event()
 
-        def beside():
+        def measure_helper():
             begin.wait()
             with measure("beside"):
                 y = torch.ones(5000)
@@ -237,7 +237,7 @@ def test_a_block_in_a_thread_that_is_not_followed_has_no_peak(thread_is_first):
                 end.wait()
                 return y
 
-        helper = threading.Thread(target=beside)
+        helper = threading.Thread(target=measure_helper)
         helper.start()
 
         def let_it_begin():
@@ -434,7 +434,7 @@ def test_long_history_keeps_its_ends_and_its_peak():
 # ---- What a block must not change -----------------------------------------------------------
 
 
-def trained(measured, work):
+def compute_gradients(measured, work):
     """Gradients of `work(model, x)`, with and without measuring."""
     model, x = mlp(), torch.randn(7, 10)
     if measured:
@@ -457,7 +457,7 @@ def segments(model, x):
     return torch.utils.checkpoint.checkpoint_sequential(model, 2, x, use_reentrant=False).sum()
 
 
-def offloaded(model, x):
+def run_offloaded(model, x):
     with torch.autograd.graph.save_on_cpu():
         return model(x).square().sum()
 
@@ -472,12 +472,12 @@ def double_backward(model, x):
     return sum(g.square().sum() for g in torch.autograd.grad(loss, wanted, create_graph=True))
 
 
-WORK = [dropout, reentrant, not_reentrant, segments, offloaded, double_backward]
+WORK = [dropout, reentrant, not_reentrant, segments, run_offloaded, double_backward]
 
 
 @pytest.mark.parametrize("work", WORK, ids=lambda work: work.__name__)
 def test_gradients_are_the_same_to_the_bit(work):
-    plain, measured = (alone(trained, mode, work).values[0] for mode in (False, True))
+    plain, measured = (alone(compute_gradients, mode, work).values[0] for mode in (False, True))
     assert all(gradient.any() for gradient in plain)
     for one, other in zip(plain, measured, strict=True):
         assert torch.equal(one, other)

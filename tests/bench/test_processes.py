@@ -212,7 +212,7 @@ def late_imports():
     return "torch._dynamo" in sys.modules
 
 
-def of_ddp():
+def import_ddp():
     return late_imports(), DistributedDataParallel.__name__
 
 
@@ -220,7 +220,7 @@ def import_optimizer():
     return late_imports(), torch.optim.SGD.__name__
 
 
-@pytest.mark.parametrize("work", [of_ddp, import_optimizer])
+@pytest.mark.parametrize("work", [import_ddp, import_optimizer])
 def test_what_a_ddp_or_an_optimizer_needs_is_imported_once_and_not_by_each_rank(work):
     fork_server_client.close_server()
     assert launch(late_imports, world_size=1, device="cpu").values == [False]

@@ -31,7 +31,7 @@ def parts(picture, filled=True):
     return [tuple(round(number, 9) for number in place) for place in places]
 
 
-def written(picture):
+def list_texts(picture):
     return [text.get_text() for text in picture.figure.axes[0].texts]
 
 
@@ -54,7 +54,7 @@ def test_predictions_are_outlines_and_their_totals_in_brackets():
     outlines = parts(picture, filled=False)
     assert outlines == [(1, 0, 16), (1, 16, 16), (1, 32, 1.5)]
     assert len(parts(picture)) == 12
-    assert [text for text in written(picture) if "(" in text] == ["(33.5 GB)"]
+    assert [text for text in list_texts(picture) if "(" in text] == ["(33.5 GB)"]
     names = [text.get_text() for text in picture.figure.axes[0].get_legend().get_texts()]
     assert names == ["parameters", "gradients", "optimizer state", "(theory)"]
 
@@ -62,14 +62,14 @@ def test_predictions_are_outlines_and_their_totals_in_brackets():
 def test_a_total_that_is_given_is_no_part():
     picture = plot_stacks({"a": {"parameters": 5, "total": 99}})
     assert parts(picture) == [(0, 0, 5)]
-    assert written(picture) == ["5 B"]
+    assert list_texts(picture) == ["5 B"]
 
 
 def test_every_bar_has_its_total_even_if_it_is_too_small_to_see():
     sizes = {"small": 1e6, "medium": 3e7, "large": 1e9, "none": 0}
     picture = plot_stacks({name: states(size) for name, size in sizes.items()})
     for total in ("16.0 MB", "480 MB", "16.0 GB", "0 B"):
-        assert total in written(picture)
+        assert total in list_texts(picture)
 
 
 def test_nothing_at_all_is_drawn_too():
@@ -77,7 +77,7 @@ def test_nothing_at_all_is_drawn_too():
 
 
 def test_parts_have_their_numbers_where_there_is_room():
-    texts = written(plot_stacks({"a": {"parameters": 6e6, "gradients": 4e6, "other": 1e5}}))
+    texts = list_texts(plot_stacks({"a": {"parameters": 6e6, "gradients": 4e6, "other": 1e5}}))
     assert texts == ["6.00 MB", "4.00 MB", "10.1 MB"]
 
 
@@ -90,7 +90,7 @@ def test_one_kind_can_be_highlighted():
     for color, kind in ((pale, "parameters"), (also_pale, "optimizer_state")):
         assert color != COLORS[kind].lower()
         assert min(int(color[i : i + 2], 16) for i in (1, 3, 5)) > 180
-    assert written(picture) == ["2.00 MB", "16.0 MB"]
+    assert list_texts(picture) == ["2.00 MB", "16.0 MB"]
 
 
 # ---- Limits ---------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def test_limits_are_lines_with_names():
     picture = plot_stacks(stages(), limits=GPUS)
     (axes,) = picture.figure.axes
     assert sorted(line.get_ydata()[0] for line in axes.lines) == [24, 80, 80]
-    assert set(GPUS) <= set(written(picture))
+    assert set(GPUS) <= set(list_texts(picture))
     assert axes.get_ylim()[1] > 120
 
 
@@ -113,7 +113,7 @@ def test_limits_far_above_all_bars_are_only_named():
     picture = plot_stacks({"a": states(1e9)}, limits=GPUS)
     (axes,) = picture.figure.axes
     assert [line.get_ydata()[0] for line in axes.lines] == [24]
-    assert {"↑ A100 80 GB", "↑ H100 80 GB", "RTX 4090"} <= set(written(picture))
+    assert {"↑ A100 80 GB", "↑ H100 80 GB", "RTX 4090"} <= set(list_texts(picture))
     assert axes.get_ylim()[1] < 30
     assert "A100 80 GB 80.00 GB" in picture.alt
 

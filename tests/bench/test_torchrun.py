@@ -228,7 +228,7 @@ def run_as_root(*words):
 def two_machines():
     """Two network namespaces with one cable between them: their names."""
     names = [f"course{side}{os.getpid()}" for side in "ab"]
-    for name in needs.missing(["ip", "root"]):
+    for name in needs.find_missing(["ip", "root"]):
         needs.skip(name)
     try:
         connect(names)

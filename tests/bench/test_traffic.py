@@ -46,7 +46,7 @@ def sum_along_both_axes(by_mesh):
         dist.all_reduce(torch.ones(LARGE // 2), group=groups["column"])
 
 
-def counting(function, *args):
+def run_counted(function, *args):
     """Run it as where the kernel counts nothing."""
     recorder._recorder.wire = "counted"
     return function(*args)
@@ -64,7 +64,7 @@ def large_ones(matrix) -> dict:
 
 @pytest.mark.parametrize("how", ["measured", "counted"])
 def test_messages_that_go_one_way(how):
-    work = (send_around,) if how == "measured" else (counting, send_around)
+    work = (send_around,) if how == "measured" else (run_counted, send_around)
     run = launch(*work, world_size=3, device="cpu")
     assert run["it"].wire == how
     assert large_ones(run["it"].traffic()) == {(0, 1): 1, (1, 2): 1}
@@ -75,7 +75,7 @@ def test_messages_that_go_one_way(how):
 def test_groups_are_told_by_their_names(how):
     work = (sum_along_both_axes, how == "DeviceMesh")
     if how == "counted":
-        work = (counting, *work)
+        work = (run_counted, *work)
     run = launch(*work, world_size=4, device="cpu")
     block = run["it"]
     rows = {(0, 1), (1, 0), (2, 3), (3, 2)}

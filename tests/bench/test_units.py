@@ -3,8 +3,8 @@
 import pytest
 
 from pedagogy_lib.basics.units import (
-    counted,
     format_bytes,
+    format_count,
     format_range,
     format_seconds,
     full_number,
@@ -25,7 +25,7 @@ from pedagogy_lib.basics.units import (
     ],
 )
 def test_things_are_counted(number, noun, words):
-    assert counted(number, noun) == words
+    assert format_count(number, noun) == words
 
 
 def test_bytes_and_seconds_have_the_unit_that_fits():

@@ -21,7 +21,7 @@ def test_a_contest_knows_no_context_parallelism_unless_it_is_asked():
     more = advice.Contest("Llama 3 8B", 16, "H100", with_cp=True)
     assert alone.choice().plan.cp == 1
     assert more.seconds().min() <= alone.seconds().min()
-    assert alone.choice(alone.like(tp=3)) is None
+    assert alone.choice(alone.match_sizes(tp=3)) is None
 
 
 def test_every_advice_has_plans_on_both_sides():
@@ -33,9 +33,9 @@ def test_every_advice_has_plans_on_both_sides():
 
 def test_pairs_are_of_one_job():
     figures = lab("advice_figures")
-    predicted, published = figures.pairs(figures.timed_runs()["Megatron-DeepSpeed"])
+    predicted, published = figures.pairs(figures.group_timed_runs()["Megatron-DeepSpeed"])
     assert len(predicted) == len(published) > 1000
-    assert figures.told_right(predicted, published, 2)[0] > 0.95
+    assert figures.share_ranked_right(predicted, published, 2)[0] > 0.95
 
 
 def test_a_factor_from_which_on_pairs_are_told_right():
@@ -59,7 +59,7 @@ def test_offload_takes_from_memory_and_adds_to_the_optimizer():
     ways = practices.four_ways(contest, 8e9, 150e9)
     assert ways["ZeRO 2"] is None and ways["ZeRO 2, offloaded"] is not None
     assert ways["ZeRO 2, offloaded"].memory["optimizer_state"] == 0
-    slower = practices.offloaded(contest, 8e9, 15e9)[0]
+    slower = practices.plan_offload(contest, 8e9, 15e9)[0]
     assert slower.seconds["total"] > ways["ZeRO 2, offloaded"].seconds["total"] + 5
 
 
@@ -68,13 +68,13 @@ def test_the_best_period_is_near_the_formula_of_young():
     period, lost = practices.best_period(3, 11_000)
     assert period == pytest.approx((2 * 3 * 11_000) ** 0.5, rel=0.05)
     assert 0.02 < lost < 0.03
-    assert practices.in_time(7200) == "2 h" and practices.in_time(90) == "90 s"
+    assert practices.describe_seconds(7200) == "2 h" and practices.describe_seconds(90) == "90 s"
 
 
 def test_in_float32_states_are_16_bytes_and_messages_twice_as_long():
     practices, advice = lab("practices"), lab("advice")
     job = advice.Contest("Llama 3 8B", 64, "H100").job
-    other = practices.in_float32(job, 2)
+    other = practices.use_float32(job, 2)
     held = sum(practices.states(other, practices.Plan(64)).values())
     assert held == pytest.approx(16 * practices.states(job, practices.Plan(64))["parameters"] / 2)
     assert other.gpu.flops == job.gpu.flops / 2 and other.engine.number_bytes == 4

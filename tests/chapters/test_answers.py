@@ -27,7 +27,7 @@ def quick_hangs(monkeypatch):
 
 
 @pytest.fixture
-def checked(solution_labs):
+def answer_checker(solution_labs):
     """Check an answer in its cell; or in the learner's file, where all else is solved."""
 
     def check_answer(answer):
@@ -51,15 +51,15 @@ def cases(kind):
 
 
 @pytest.mark.parametrize("answer", cases("right"))
-def test_right_answers_pass(answer, checked):
-    verdict = checked(answer)
+def test_right_answers_pass(answer, answer_checker):
+    verdict = answer_checker(answer)
     assert verdict.passed is True, verdict
 
 
 @pytest.mark.usefixtures("quick_hangs")
 @pytest.mark.parametrize("answer", cases("wrong"))
-def test_wrong_answers_are_told_what_is_wrong(answer, checked):
-    verdict = checked(answer)
+def test_wrong_answers_are_told_what_is_wrong(answer, answer_checker):
+    verdict = answer_checker(answer)
     assert verdict.passed is False
     said = " ".join(f"{verdict.wrong.case}: {verdict.wrong.what} {verdict.wrong.why}".split())
     if answer.words not in said:
@@ -68,11 +68,13 @@ def test_wrong_answers_are_told_what_is_wrong(answer, checked):
 
 @pytest.mark.usefixtures("quick_hangs")
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)
-def test_the_hole_is_told_politely_and_the_bug_is_found(exercise, checked, solution_labs):
+def test_the_hole_is_told_politely_and_the_bug_is_found(exercise, answer_checker, solution_labs):
     given = next((answer.given for answer in ANSWERS if answer.exercise is exercise), "")
     task = task_of(exercise)
     if build.HOLE.format(indent="").strip() not in task:
-        assert checked(Answer(exercise, "wrong", "as it is", task, given=given)).passed is False
+        assert (
+            answer_checker(Answer(exercise, "wrong", "as it is", task, given=given)).passed is False
+        )
         return
     if exercise.lab is None:
         verdict = check(

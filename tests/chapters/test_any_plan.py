@@ -38,7 +38,7 @@ def test_a_plan_trains_as_one_process(plan):
     plan = lab("cost_model").Plan(**plan)
     text = lab("language_model").standard_library(20_000)
     run = launch(
-        lab("any_plan").beside_one_process, plan, text, world_size=plan.ranks, device="cpu"
+        lab("any_plan").compare_with_one_process, plan, text, world_size=plan.ranks, device="cpu"
     )
     assert max(run.values) < EXACT
 
@@ -49,7 +49,7 @@ def test_a_plan_with_another_vocabulary(plan, is_tied):
     plan = lab("cost_model").Plan(**plan)
     make_model = partial(lab("what_fits").small_model, 301, is_tied)
     text = lab("language_model").standard_library(20_000)
-    beside = partial(lab("any_plan").beside_one_process, make_model=make_model)
+    beside = partial(lab("any_plan").compare_with_one_process, make_model=make_model)
     run = launch(beside, plan, text, world_size=2, device="cpu")
     assert max(run.values) < EXACT
 
@@ -57,4 +57,4 @@ def test_a_plan_with_another_vocabulary(plan, is_tied):
 def test_zero_2_in_a_pipeline_is_refused():
     plan = lab("cost_model").Plan(pp=2, zero=2)
     with pytest.raises(RankError, match="with a pipeline take ZeRO 1"):
-        launch(lab("any_plan").beside_one_process, plan, "text", world_size=2, device="cpu")
+        launch(lab("any_plan").compare_with_one_process, plan, "text", world_size=2, device="cpu")

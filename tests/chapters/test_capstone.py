@@ -16,7 +16,7 @@ from coursekit.labs import find_lab
 from pedagogy_lib import LaunchError, Machines, close
 
 CAPSTONE = find_lab("capstone")
-JUDGED, STATE, CHAOS = map(find_lab, ("capstone_judged", "capstone_state", "capstone_chaos"))
+JUDGED, STATE, CHAOS = map(find_lab, ("capstone_scores", "capstone_state", "capstone_chaos"))
 SMALL = CAPSTONE.Setting(4, 32, 4, 16, 8, 1e13, 1e9)
 TEXT = CAPSTONE.standard_library(20_000)
 Recipe = CAPSTONE.Recipe
@@ -72,7 +72,7 @@ def test_in_half_losses_are_those_of_one_process_but_for_rounding():
 
 def resume(lab, first, second, folder):
     torch.set_default_dtype(torch.float64)
-    return lab.resumed(first, second, SMALL, TEXT, folder)
+    return lab.train_and_resume(first, second, SMALL, TEXT, folder)
 
 
 @parametrize("first, second", PAIRS, quick=1)
@@ -101,7 +101,7 @@ def test_every_number_is_on_some_rank():
 
 def test_addresses_have_to_be_exact():
     with pytest.raises(ValueError, match="bfloat16 has no whole numbers up to"):
-        STATE.addressed(CAPSTONE.whole_model(SMALL).bfloat16())
+        STATE.fill_with_addresses(CAPSTONE.whole_model(SMALL).bfloat16())
 
 
 # ---- The budget ---
@@ -109,9 +109,9 @@ def test_addresses_have_to_be_exact():
 
 def test_what_leaves_a_machine():
     traffic = [[0, 1, 2, 4], [8, 0, 16, 32], [64, 128, 0, 256], [512, 1024, 2048, 0]]
-    assert JUDGED.leaving(traffic) == 64 + 128 + 512 + 1024
-    assert JUDGED.leaving(traffic, machines=1) == 0
-    assert JUDGED.leaving(traffic, machines=4) == 512 + 1024 + 2048
+    assert JUDGED.max_outgoing_bytes(traffic) == 64 + 128 + 512 + 1024
+    assert JUDGED.max_outgoing_bytes(traffic, machines=1) == 0
+    assert JUDGED.max_outgoing_bytes(traffic, machines=4) == 512 + 1024 + 2048
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_plain_copies_break_the_budget_and_stages_keep_it():
         assert "card" in JUDGED.excess(found[name], plain)
     assert not {"card", "memory"} & set(JUDGED.excess(found["stages"], plain))
     for name, recipe in entrants.items():
-        _, told = JUDGED.told(setting, recipe)
+        _, told = JUDGED.predict_recipe(setting, recipe)
         assert told == pytest.approx(found[name].memory_bytes, rel=0.1), name
 
 
@@ -183,7 +183,7 @@ def test_why_a_recipe_may_be_too_slow(recipe, words):
 
 def test_all_recipes_come_in_the_order_of_their_seconds():
     found = JUDGED.all_recipes(SMALL)
-    seconds = [JUDGED.told(SMALL, recipe)[0] for recipe in found]
+    seconds = [JUDGED.predict_recipe(SMALL, recipe)[0] for recipe in found]
     assert seconds == sorted(seconds)
     assert {recipe.ranks for recipe in found} == {4}
     assert {recipe.half for recipe in found} == {False, True}
@@ -200,7 +200,7 @@ def test_why_a_recipe_cannot_be_run_is_told_in_one_sentence():
 
 def test_recipes_in_words():
     recipe = Recipe(pp=2, dp=4, zero=1, half=True)
-    assert CAPSTONE.in_words(recipe) == "dp 4 pp 2, ZeRO 1, micro-batch 1, bfloat16"
+    assert CAPSTONE.describe_recipe(recipe) == "dp 4 pp 2, ZeRO 1, micro-batch 1, bfloat16"
 
 
 def test_what_it_writes_is_drawn_from_a_seed():
@@ -231,7 +231,7 @@ def survive(tmp_path, plan, recipes, steps, machines=None):
         machines is not None, world_size=4, machines=machines, replacements=12, timeout=110,
     )  # fmt: skip
     assert run.values == [steps] * 4
-    events, _, counts = CHAOS.happened_in(tmp_path / "day")
+    events, _, counts = CHAOS.read_events(tmp_path / "day")
     alone = CAPSTONE.losses_alone(SMALL, batches(count=steps))
     assert list(counts) == list(range(1, steps + 1))
     for step, (loss, _) in counts.items():

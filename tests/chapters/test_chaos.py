@@ -99,7 +99,7 @@ def test_in_the_check_nothing_heals_the_wrong_weights_but_the_answer():
 class DiskFiller:
     """What fill_disk() uses of a training."""
 
-    fill_disk = CHAOS.Exposed.fill_disk
+    fill_disk = CHAOS.ChaosTraining.fill_disk
 
     def __init__(self, folder):
         self.disk = Path(folder)

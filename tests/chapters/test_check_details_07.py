@@ -148,7 +148,7 @@ def test_what_python_prints_to_stderr_is_still_shown(course):
 
 def test_warnings_of_what_autograd_passes_by_are_noted_and_all_others_given():
     words = "c10d::some_: an autograd kernel was not registered to the Autograd key(s)"
-    with pytest.warns() as given, observed_calls.noting_passed() as passed:
+    with pytest.warns() as given, observed_calls.note_bypassed() as passed:
         warnings.warn(words, stacklevel=1)
         warnings.warn("another one", stacklevel=1)
     assert passed == ["c10d::some_"]

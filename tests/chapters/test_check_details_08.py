@@ -31,7 +31,7 @@ ARITHMETIC = (
 
 
 @pytest.fixture
-def checked(course):
+def answer_checker(course):
     """Check an answer, in its cell or in its lab."""
 
     def check_answer(answer):
@@ -53,10 +53,10 @@ def answer_with(number, body):
 
 
 @pytest.mark.parametrize("number", ARITHMETIC)
-def test_verdicts_are_short(number, checked):
+def test_verdicts_are_short(number, answer_checker):
     """Few lines tell that all is right; what tells that it is wrong, fits on a screen."""
     for answer in (answer for answer in ANSWERS.values() if answer.exercise.number == number):
-        verdict = checked(answer)
+        verdict = answer_checker(answer)
         if answer.kind == "right":
             assert 3 <= len(verdict.lines) <= 8
         else:
@@ -65,19 +65,19 @@ def test_verdicts_are_short(number, checked):
 
 
 @pytest.mark.parametrize("number", ARITHMETIC)
-def test_an_error_is_told_with_its_line(number, checked):
+def test_an_error_is_told_with_its_line(number, answer_checker):
     word = "yield" if number in (EX.gpipe, EX.one_f_one_b, EX.repair_one_f_one_b) else "return"
-    verdict = checked(answer_with(number, f"x = microbatch_number\n    {word} x"))
+    verdict = answer_checker(answer_with(number, f"x = microbatch_number\n    {word} x"))
     assert "NameError: name 'microbatch_number' is not defined" in verdict.wrong.what, verdict
     assert "x = microbatch_number" in verdict.wrong.what, verdict
 
 
-def test_pytorch_does_not_warn_of_what_a_check_tells_better(checked, capsys):
+def test_pytorch_does_not_warn_of_what_a_check_tells_better(answer_checker, capsys):
     for words in (
         (EX.stashing_stage, "went on beyond x"),
         (EX.in_place_stage, "Begin with weight.detach()"),
     ):
-        assert words[1] in checked(ANSWERS[words]).wrong.why
+        assert words[1] in answer_checker(ANSWERS[words]).wrong.why
     printed = capsys.readouterr()
     assert "Warning" not in printed.out + printed.err
 
@@ -85,9 +85,9 @@ def test_pytorch_does_not_warn_of_what_a_check_tells_better(checked, capsys):
 # ---- Limits of time ----------------------------------------------------------------------------
 
 
-def test_who_computes_too_much_is_told_of_no_timeout(checked, monkeypatch):
+def test_who_computes_too_much_is_told_of_no_timeout(answer_checker, monkeypatch):
     monkeypatch.setattr(remote_answer, "TIMEOUT_SECONDS", 0.2)
-    wrong = checked(ANSWERS[EX.balance, "computed again and again"]).wrong
+    wrong = answer_checker(ANSWERS[EX.balance, "computed again and again"]).wrong
     assert wrong.case == "60 layers on 10 stages"
     assert wrong.what.startswith("it is too slow, and was stopped while still at work\n  at ")
     assert "timeout=" not in wrong.what and re.search(r"pipeline_parallel\.py:\d+", wrong.what)

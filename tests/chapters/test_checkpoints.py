@@ -114,7 +114,7 @@ def test_lifetimes_have_the_mean_that_was_asked_for():
     assert sorted(found) == sorted(HOW_OFTEN.lifetimes(0.5, 1000, seed=4))
 
 
-def simulated(period, saving, mean, failures=200_000) -> float:
+def simulate_cost(period, saving, mean, failures=200_000) -> float:
     """The cost, by drawing when failures come."""
     chance, done, spent = random.Random(0), 0.0, 0.0
     for _ in range(failures):
@@ -126,7 +126,7 @@ def simulated(period, saving, mean, failures=200_000) -> float:
 
 @pytest.mark.parametrize("period", [5.0, 20.0, 80.0])
 def test_the_cost_is_what_a_simulation_finds(period):
-    found, by_formula = simulated(period, 2.0, 100.0), HOW_OFTEN.cost(period, 2.0, 100.0)
+    found, by_formula = simulate_cost(period, 2.0, 100.0), HOW_OFTEN.cost(period, 2.0, 100.0)
     assert abs(found - by_formula) < 0.01
 
 
@@ -139,7 +139,7 @@ def test_the_lowest_point_of_a_curve_is_found():
 
 
 def kill_often(every, failures):
-    return HOW_OFTEN.killed_again_and_again(every, failures, 0.001, 0.002)
+    return HOW_OFTEN.run_with_kills(every, failures, 0.001, 0.002)
 
 
 def test_a_worker_that_is_killed_loses_what_it_has_not_saved():

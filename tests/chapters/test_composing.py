@@ -72,8 +72,8 @@ def test_a_feature_changes_the_training(feature):
     assert plain.shape != other.shape or not torch.allclose(plain, other, rtol=1e-3)
 
 
-def rounded(stage, features, units):
-    process = ALONE.RoundedAlone(stage, features, TEXT, 2, units)
+def train_rounded(stage, features, units):
+    process = ALONE.RoundingReference(stage, features, TEXT, 2, units)
     before = torch.cat([flat.float() for flat in process.flat()])
     return torch.cat(process.train()) - before
 
@@ -81,7 +81,7 @@ def rounded(stage, features, units):
 def test_the_roundings_of_stages_1_and_2_differ_where_gradients_accumulate():
     units = [[name for name, _ in COMPOSING.make_model(()).named_parameters()]]
     features = ("mixed precision", "accumulation")
-    one, two = (rounded(stage, features, units) for stage in STAGES[:2])
+    one, two = (train_rounded(stage, features, units) for stage in STAGES[:2])
     assert (one - two).abs().max() > 10 * EXACT * one.abs().max()
 
 
@@ -126,7 +126,7 @@ def test_where_gradients_make_the_peak_stage_2_lowers_it():
 
 def clip_infinite_gradient():
     weight = torch.nn.Parameter(torch.ones(3))
-    optimizer = COMPOSING.Clipping([weight], COMPOSING.SGD, 1.0)
+    optimizer = COMPOSING.GradientClipOptimizer([weight], COMPOSING.SGD, 1.0)
     weight.grad = torch.full((3,), torch.inf if dist.get_rank() == 1 else 1.0)
     optimizer.step()
     return weight.tolist(), optimizer.norm
@@ -145,7 +145,7 @@ def take_scaled_steps(stage):
     model = torch.nn.Linear(3, 1, bias=False).half()
     torch.nn.init.constant_(model.weight, 0.5)
     scaler = MEMORY.LossScaler(8.0, window=2)
-    inner = partial(COMPOSING.Scaling, make_optimizer=COMPOSING.SGD, scaler=scaler)
+    inner = partial(COMPOSING.LossScaleOptimizer, make_optimizer=COMPOSING.SGD, scaler=scaler)
     engine = COMPOSING.STAGES[stage](
         model, partial(MEMORY.MixedPrecision, make_optimizer=inner), group=None
     )
@@ -173,7 +173,7 @@ def test_a_gradient_that_is_not_finite_is_refused_by_all_ranks(stage, n):
 # ---- State on disk ------------------------------------------------------------------------------
 
 
-def on_disk(stage, folder, features):
+def is_disk_equal(stage, folder, features):
     """Whether clipping around state on disk ends where clipping and state in memory do."""
     ends = []
     for where in ("memory", "disk"):
@@ -181,10 +181,12 @@ def on_disk(stage, folder, features):
         if where == "disk":
             place = folder / f"rank {dist.get_rank()}"
             dtype = torch.float32 if "mixed precision" in features else None
-            make = partial(DISK.Offloaded, make_optimizer=make, folder=place, dtype=dtype)
+            make = partial(
+                DISK.DiskOffloadOptimizer, make_optimizer=make, folder=place, dtype=dtype
+            )
         elif "mixed precision" in features:
             make = partial(MEMORY.MixedPrecision, make_optimizer=make)
-        make = partial(COMPOSING.Clipping, make_optimizer=make, max_norm=0.2)
+        make = partial(COMPOSING.GradientClipOptimizer, make_optimizer=make, max_norm=0.2)
         model = COMPOSING.make_model(features)
         engine = COMPOSING.STAGES[stage](model, make, list(model.blocks))
         for step in range(3):
@@ -200,5 +202,6 @@ def on_disk(stage, folder, features):
 @pytest.mark.parametrize("stage", STAGES)
 def test_clipping_around_state_on_disk(stage, features, tmp_path):
     assert (
-        launch(on_disk, stage, tmp_path, features, world_size=2, device="cpu").values == [True] * 2
+        launch(is_disk_equal, stage, tmp_path, features, world_size=2, device="cpu").values
+        == [True] * 2
     )

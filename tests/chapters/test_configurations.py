@@ -47,7 +47,9 @@ def test_megatron_command_line():
 
 
 def test_megatron_of_the_gpt_family():
-    found = OPTIONS.on_line(WRITERS.megatron(Plan(tp=4, pp=16), job("gpt3-175b", "A100")).text)
+    found = OPTIONS.parse_command_line(
+        WRITERS.megatron(Plan(tp=4, pp=16), job("gpt3-175b", "A100")).text
+    )
     assert found["--position-embedding-type"] == "learned_absolute"
     assert found["--ffn-hidden-size"] == str(4 * 12288)
     assert not {"--swiglu", "--group-query-attention", "--untie-embeddings-and-output-weights",
@@ -56,7 +58,7 @@ def test_megatron_of_the_gpt_family():
 
 def test_megatron_fsdp():
     """docs/user-guide of Megatron-LM: --use-megatron-fsdp, its strategies, and its checkpoints."""
-    found = OPTIONS.on_line(WRITERS.megatron(Plan(dp=64, zero=2), job()).text)
+    found = OPTIONS.parse_command_line(WRITERS.megatron(Plan(dp=64, zero=2), job()).text)
     assert found["--use-megatron-fsdp"] is True
     assert found["--data-parallel-sharding-strategy"] == "optim_grads"
     assert found["--ckpt-format"] == "fsdp_dtensor"
@@ -181,7 +183,7 @@ def test_a_misspelt_option_is_found():
 
 
 def derive_settings(told, copies):
-    found = BACK.deepspeed_says(told, copies)
+    found = BACK.parse_deepspeed(told, copies)
     tp = found.tensor_parallel_config.autotp_size
     return (found.train_batch_size, found.train_micro_batch_size_per_gpu,
             found.gradient_accumulation_steps, found.zero_optimization_stage,
@@ -229,7 +231,7 @@ def test_accelerate_tells_its_ranks_the_same():
 def test_a_program_for_fsdp2_trains_as_one_process(plan):
     text = LANGUAGE.standard_library(20_000)
     program = FSDP2.fsdp2(plan, 8, **FSDP2.EXACTLY)
-    run = launch(FSDP2.beside_one_process, program, text, world_size=plan.ranks, device="cpu")
+    run = launch(FSDP2.compare_with_one_process, program, text, world_size=plan.ranks, device="cpu")
     assert max(run.values) < 1e-12
 
 
@@ -245,9 +247,9 @@ def test_what_fsdp2_does_not_express(plan, sentence):
 
 def test_comments_behind_backslashes():
     whole = re.sub(r" # .*", "", DOCUMENTS.MEGATRON)
-    words, complaint = DOCUMENTS.given_to_python(whole)
+    words, complaint = DOCUMENTS.parse_python_arguments(whole)
     assert len(words) == 17 and not complaint
-    words, complaint = DOCUMENTS.given_to_python(DOCUMENTS.MEGATRON)
+    words, complaint = DOCUMENTS.parse_python_arguments(DOCUMENTS.MEGATRON)
     assert not words and "syntax error" in complaint
-    words, _ = DOCUMENTS.given_to_python(DOCUMENTS.MEGATRON.replace(" (NVLink)", ""))
+    words, _ = DOCUMENTS.parse_python_arguments(DOCUMENTS.MEGATRON.replace(" (NVLink)", ""))
     assert sum(word.startswith("--") for word in words) == 1

@@ -1,6 +1,9 @@
 """Arrows between ranks, and of slices: each message once, from its sender to who needs it."""
 
-from coursekit.content.ch08_pipeline_parallel.exercises.actions import actions_of, in_memory
+from coursekit.content.ch08_pipeline_parallel.exercises.actions import (
+    actions_of,
+    make_memory_schedule,
+)
 from helpers import load_solved_lab
 from matplotlib.text import Annotation
 
@@ -12,7 +15,7 @@ draw_slices = load_solved_lab("slice_gradients").draw_slices
 
 
 def one_f_one_b(ranks, m):
-    schedule = in_memory(lambda rank, ranks, m: ranks - rank)
+    schedule = make_memory_schedule(lambda rank, ranks, m: ranks - rank)
     return [list(schedule(rank, ranks, m)) for rank in range(ranks)]
 
 

@@ -30,7 +30,7 @@ def average_separately(model):
     return model, lambda: SIMPLE.average_gradients(model)
 
 
-def in_buckets(model):
+def average_in_buckets(model):
     SIMPLE.start_equal(model)
     buckets = VISUALIZER.make_buckets(model.parameters(), BUCKET_BYTES)
     return model, lambda: VISUALIZER.average_buckets(buckets)
@@ -42,7 +42,7 @@ def meanwhile(model):
 
 
 def average_by_ring(model):
-    ring = DATA_PARALLEL.in_background(load_solved_lab("collectives").all_reduce_ring)
+    ring = DATA_PARALLEL.make_async(load_solved_lab("collectives").all_reduce_ring)
     ddp = DATA_PARALLEL.DDP(model, BUCKET_BYTES, ring)
     return ddp, ddp.finish
 
@@ -51,7 +51,7 @@ def real(model):
     return DistributedDataParallel(model, find_unused_parameters=True), lambda: None
 
 
-WAYS = [average_separately, in_buckets, meanwhile, average_by_ring, real]
+WAYS = [average_separately, average_in_buckets, meanwhile, average_by_ring, real]
 
 
 def train(way, micro_batches):

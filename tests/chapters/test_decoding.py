@@ -41,7 +41,7 @@ def batch_and_scores(model):
 
 
 @pytest.fixture(scope="module")
-def wanted():
+def reference():
     """From one process: {model: (texts, batch and scores)}."""
     models = {name: make_model(sizes) for name, sizes in SIZES.items()}
     return {
@@ -53,7 +53,7 @@ def wanted():
     }
 
 
-def said(name, letters, scores):
+def decode_split(name, letters, scores):
     """What the split model says; how far its scores are from these; the bytes of its cache."""
     split = TENSOR.parallelize(make_model(SIZES[name]))
     texts = [DECODING.decode(split, beginning, LETTERS) for beginning in BEGINNINGS[name]]
@@ -74,16 +74,16 @@ def gap_of_scores(split, letters, scores):
 
 
 def say_all(batches):
-    return {name: said(name, *batch) for name, batch in batches.items()}
+    return {name: decode_split(name, *batch) for name, batch in batches.items()}
 
 
 @parametrize("n", [3, 1, 2, 4], quick=2)
-def test_says_what_one_process_says(wanted, n):
-    batches = {name: batch for name, (_, batch) in wanted.items()}
+def test_says_what_one_process_says(reference, n):
+    batches = {name: batch for name, (_, batch) in reference.items()}
     run = launch(say_all, batches, world_size=n, device="cpu")
     for found in run.values:
         assert {name: texts for name, (texts, *_) in found.items()} == {
-            name: texts for name, (texts, _) in wanted.items()
+            name: texts for name, (texts, _) in reference.items()
         }
         assert max(gap for _, gap, _ in found.values()) <= rounding()
     heads = [len(part) for part in torch.arange(4).tensor_split(n)]  # of keys, on each rank
@@ -92,8 +92,8 @@ def test_says_what_one_process_says(wanted, n):
         assert [found[name][2] for found in run.values] == kept
 
 
-def test_what_is_said_has_different_letters(wanted):
-    for texts, _ in wanted.values():
+def test_what_is_said_has_different_letters(reference):
+    for texts, _ in reference.values():
         for text in texts:
             assert len(set(text[-LETTERS:])) > 5
 

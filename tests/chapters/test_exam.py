@@ -3,10 +3,10 @@
 import itertools
 
 import pytest
-from coursekit.content.ch11_capstone.exercises.name_the_faults.what_sheets_show import (
+from coursekit.content.ch11_capstone.exercises.name_the_faults.sheet_evidence import (
     LAST_WEEK,
     SHOWS,
-    as_text,
+    describe_evidence,
     difference,
 )
 from helpers import ROOT
@@ -43,7 +43,7 @@ def last_week(runs):
 @pytest.mark.deep
 def test_without_a_fault_all_numbers_are_last_weeks(runs, last_week):
     again = EXAM.train()
-    assert not any(EXAM.differing(again, last_week).values())
+    assert not any(EXAM.compare_evidence(again, last_week).values())
     assert take_readings(again, last_week) == LAST_WEEK
     assert [told["losses"] for told in again.values] == [t["losses"] for t in last_week.values]
 
@@ -60,7 +60,7 @@ def test_a_run_with_a_fault_shows_what_the_check_says(runs, last_week, fault):
 
 @parametrize("fault", [*SHOWS], quick=1)
 def test_evidence_differs_where_it_must_and_nowhere_else(runs, last_week, fault):
-    shows, differs = SHOWS[fault], EXAM.differing(runs[fault], last_week)
+    shows, differs = SHOWS[fault], EXAM.compare_evidence(runs[fault], last_week)
     assert differs["losses"] == (shows["from"] is not None)
     assert differs["steps"] == (not shows["ends"])
     assert differs["bytes over dp"] == (shows["dp"] != 1)
@@ -81,7 +81,7 @@ def test_a_training_with_a_fault_that_no_number_shows_trains_as_last_week(runs, 
 def test_any_two_faults_are_told_apart_by_something_that_is_shown():
     for fault, other in itertools.combinations(SHOWS, 2):
         evidence, one, another = difference(fault, other)
-        assert as_text(evidence, one) != as_text(evidence, another)
+        assert describe_evidence(evidence, one) != describe_evidence(evidence, another)
 
 
 def test_all_files_know_the_same_faults():
@@ -91,7 +91,7 @@ def test_all_files_know_the_same_faults():
 
 
 def test_a_seed_draws_twelve_faults_of_all_families():
-    drawn = [EXAM.drawn_for(seed) for seed in SEEDS]
+    drawn = [EXAM.draw_faults(seed) for seed in SEEDS]
     for sheets in drawn:
         assert "".join(sheets) == "ABCDEFGHIJKL"
         assert len(set(sheets.values())) == 12
@@ -106,7 +106,7 @@ def test_a_seed_draws_twelve_faults_of_all_families():
 
 def which_differ(run, last_week) -> tuple:
     """The kinds of evidence in which any number differs."""
-    return tuple(EXAM.differing(run, last_week).values())
+    return tuple(EXAM.compare_evidence(run, last_week).values())
 
 
 def more_or_less(run, last_week) -> tuple:
@@ -121,7 +121,7 @@ def single_numbers(run) -> list[tuple[float, bool]]:
     losses, peaks = run.values[0]["losses"], run["training"].peak_bytes[0]
     last_step = [end for _, end in run["log"].spans[0]][-1] - run["test"].spans[0][0][0]
     numbers = [losses[0], losses[19], len(losses), float(run.values[0]["held out"][19]),
-               *(sum(EXAM.sent(run, axis)) for axis in ("dp", "tp")),
+               *(sum(EXAM.sent_bytes(run, axis)) for axis in ("dp", "tp")),
                *(peaks[kind] for kind in EXAM.KINDS)]  # fmt: skip
     return [*((round(number, 3), False) for number in numbers), (last_step, True)]
 
@@ -142,6 +142,6 @@ def test_a_naive_script_does_not_find_all(runs, last_week, script):
     candidates = [fault for fault in SHOWS if fault != FAULTS.EXAMPLE]
     seen = {fault: script(runs[fault], last_week) for fault in candidates}
     known = [fault for fault in candidates if list(seen.values()).count(seen[fault]) == 1]
-    found = [len(set(EXAM.drawn_for(seed).values()) & set(known)) for seed in SEEDS]
+    found = [len(set(EXAM.draw_faults(seed).values()) & set(known)) for seed in SEEDS]
     print(script.__name__, sorted(known), min(found), max(found))
     assert max(found) < 12

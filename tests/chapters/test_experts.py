@@ -34,7 +34,7 @@ def text():
 def test_experts_on_ranks_equal_one_process(sizes, model):
     n = torch.Size(sizes.values()).numel()
     samples = 12 if n == 3 else 8
-    work = lab("expert_training").beside_one_process
+    work = lab("expert_training").compare_with_one_process
     run = launch(work, sizes, model, text(), 3, samples, world_size=n, device="cpu")
     for ours, alone, gap in run.values:
         assert gap < EXACT
@@ -74,7 +74,7 @@ def test_bytes_and_tokens_of_an_unequal_load(share):
 
 
 def test_experts_and_samples_have_to_be_shared_out_evenly():
-    work = lab("expert_training").beside_one_process
+    work = lab("expert_training").compare_with_one_process
     with pytest.raises(RankError, match="7 samples for 2 ranks"):
         launch(work, {"edp": 1, "ep": 2}, {"n": 2}, text(), 1, 7, world_size=2, device="cpu")
     with pytest.raises(RankError, match="3 experts for 2 ranks"):
@@ -106,7 +106,9 @@ def test_balance_spreads_the_letters():
     """Not a race: without balance one expert gets several times its share, with it none does."""
     experts, busiest = lab("experts"), {}
     for name, how in {"none": {}, "loss": {"weight": 0.1}, "bias": {"rate": 0.01}}.items():
-        _, loads = experts.train(experts.with_experts(8), experts.standard_library(), 120, **how)
+        _, loads = experts.train(
+            experts.make_expert_transformer(8), experts.standard_library(), 120, **how
+        )
         shares = loads[-20:, 0].sum(0) / loads[-20:, 0].sum()
         busiest[name] = 8 * shares.max().item()
     assert busiest["none"] > 2.5

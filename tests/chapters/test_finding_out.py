@@ -18,7 +18,7 @@ def lose(folder, data, fault, timeout, patience=None):
     return FINDING.train_until_lost(folder, data, fault, timeout, patience)
 
 
-def lost(tmp_path, what, rank=1, n=4, timeout=TIMEOUT, patience=None):
+def lose_rank(tmp_path, what, rank=1, n=4, timeout=TIMEOUT, patience=None):
     fault = FINDING.Fault(what, rank, 10)
     run = launch_on_cpu(
         lose, tmp_path, data(), fault, timeout, patience, world_size=n, replacements=0
@@ -36,7 +36,7 @@ def data():
 @pytest.mark.parametrize(("what", "seconds"), KNOWN.items())
 @pytest.mark.parametrize("rank", [0, 3])
 def test_all_know_of_a_rank_that_is_lost(tmp_path, what, seconds, rank):
-    for value in lost(tmp_path, what, rank):
+    for value in lose_rank(tmp_path, what, rank):
         least = 0 if what == "killed" else TIMEOUT / 2
         assert least < value["after"] < seconds
 
@@ -46,13 +46,13 @@ def test_all_know_of_a_rank_that_is_lost(tmp_path, what, seconds, rank):
 )
 @pytest.mark.parametrize("n", [2, 5])
 def test_guards_name_the_rank_that_all_wait_for(tmp_path, what, found, n):
-    for value in lost(tmp_path, what, rank=1, n=n, timeout=60, patience=1.0):
+    for value in lose_rank(tmp_path, what, rank=1, n=n, timeout=60, patience=1.0):
         assert (value["found"], value["ranks"]) == (found, [1])
         assert value["after"] < 3.0
 
 
 def test_guards_find_nothing_if_nothing_is_wrong(tmp_path):
-    assert lost(tmp_path, "nothing", patience=2.0) == [None, None, None]
+    assert lose_rank(tmp_path, "nothing", patience=2.0) == [None, None, None]
 
 
 def sleep_as_a_whole(folder):
@@ -63,10 +63,10 @@ def sleep_as_a_whole(folder):
     dist.barrier()
     if rank == 0:
         time.sleep(0.3)
-        pids = [guard.said_by(other)[2] for other in range(n)]
+        pids = [guard.read_status(other)[2] for other in range(n)]
         pause_all(pids)
     time.sleep(0.5)
-    found = guard.found()
+    found = guard.read_finding()
     dist.barrier()
     guard.end()
     return found

@@ -39,7 +39,7 @@ SQUARES = Formula(
 )
 
 
-def piling_up():
+def make_leaky_answer():
     total = []
 
     def answer(x):
@@ -52,7 +52,7 @@ def piling_up():
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (piling_up(), "what an earlier call has left is still in it"),
+        (make_leaky_answer(), "what an earlier call has left is still in it"),
         (lambda x: 0.12345**2, "it gives the same for all arguments"),
         (lambda x: x * x if x > 0.1 else None, "for other arguments it returns a value"),
         (lambda x: x**3, "this is the cube"),

@@ -19,10 +19,10 @@ SAID = {
     "across_machines": ["two levels", "dist.all_reduce         right"],
     "capstone": ["dp 2, micro-batch 1: loss 4.", "tp 2, micro-batch 16, bfloat16: loss 4."],
     "capstone_chaos": ["30 steps; losses as of one process, to"],
-    "capstone_judged": ["plain: dp 8, micro-batch 2\n  predicted 3", "5.84 MB over a card"],
+    "capstone_scores": ["plain: dp 8, micro-batch 2\n  predicted 3", "5.84 MB over a card"],
     "capstone_state": ["three steps with ZeRO 3, and three with tensor parallel: losses"],
     "chaos": ["40 steps; largest difference from an undisturbed run"],
-    "calibrating": ["predicted", "measured"],
+    "calibration": ["predicted", "measured"],
     "call_costs": ["an all-reduce of 4 kB: 4.0 messages from each of 2 ranks", "128 of them: "],
     "checkpoints": ["weights differ by 0.0", "kept: step-000030, step-000040"],
     "collectives": ["dist.all_reduce right"],
@@ -45,7 +45,7 @@ SAID = {
     "emulated_data_parallel": ["as one process to 1e-12: True"],
     "exam": ["bytes over dp   differs", "losses          as last week"],
     "faults": ["nothing              loss 1.", "momentum lost        loss 1."],
-    "patient": ["21 steps: loss 3.9"],
+    "exam_training": ["21 steps: loss 3.9"],
     "experts": ["alone: loss 2", "with the bias: loss 2"],
     "expert_engines": ["of PyTorch's parts: as one process to"],
     "expert_training": ["loss 5.", "ms a step"],
@@ -175,7 +175,7 @@ HERE = Path(__file__)
 PROGRAMS = [path for path in sorted((ROOT / "solutions" / "labs").glob("*.py"))
             if "\ndef main(" in path.read_text()]  # fmt: skip
 ALONE = [
-    "patient",  # takes four ranks, as faults and exam do
+    "exam_training",  # takes four ranks, as faults and exam do
     "faults",
     "exam",
     "small_states",  # counts the states of all optimizers, and engines' outlive their programs
@@ -196,8 +196,8 @@ ALONE = [
     "engine_options",
     "documents_configurations",
     "live_plans",
-    "calibrating",
-    "capstone_judged",
+    "calibration",
+    "capstone_scores",
     "roofline",
     "serving",
     "advice",

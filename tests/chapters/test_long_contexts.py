@@ -10,7 +10,7 @@ from coursekit import build
 from pedagogy_lib import LaunchError, RankError, lab, launch
 
 EXACT = 1e-12
-LAYOUTS = ("in_a_row", "zigzag")
+LAYOUTS = ("contiguous_places", "zigzag")
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def contexts():
 def test_training_equals_one_process(way, n, layout):
     labs = contexts()
     text = labs.standard_library(20_000)
-    run = launch(labs.beside_one_process, way, getattr(labs, layout), text, world_size=n,
+    run = launch(labs.compare_with_one_process, way, getattr(labs, layout), text, world_size=n,
                  device="cpu")  # fmt: skip
     for ours, alone, gap in run.values:
         assert gap < EXACT
@@ -56,7 +56,7 @@ def ring_beside_pytorch(labs, layout):
 @pytest.mark.parametrize(("context", "n"), [(512, 1), (512, 2), (1024, 4), (768, 3)])
 def test_memory_of_a_ring_is_the_formulas(context, n, backward):
     labs = contexts()
-    run = launch(labs.attention_alone, "ring", labs.in_a_row, context, 4, 16, backward,
+    run = launch(labs.attention_alone, "ring", labs.contiguous_places, context, 4, 16, backward,
                  world_size=n, device="cpu")  # fmt: skip
     wanted = [labs.bytes_of_ring(context, n, rank, 4, 16)[backward] for rank in range(n)]
     assert [of_rank["total"] for of_rank in run["attention"].peak_bytes] == wanted
@@ -69,7 +69,9 @@ def test_memory_of_a_ring_is_the_formulas(context, n, backward):
 def test_bytes_of_each_way(way, tensors):
     """Of four ranks, in sizes of one rank's queries; Gloo reduces all keys by an all-reduce."""
     labs = contexts()
-    run = launch(labs.attention_alone, way, labs.in_a_row, 2048, world_size=4, device="cpu")
+    run = launch(
+        labs.attention_alone, way, labs.contiguous_places, 2048, world_size=4, device="cpu"
+    )
     tensor = 2048 // 4 * 4 * 16 * 4
     for sent in run["attention"].sent_bytes:
         assert sent == pytest.approx(tensors * tensor, rel=0.01)
@@ -84,7 +86,9 @@ def test_a_zigzag_gives_all_the_same_to_compute():
 def test_heads_have_to_be_shared_out_evenly():
     labs = contexts()
     with pytest.raises(RankError, match="4 heads for 3 ranks"):
-        launch(labs.attention_alone, "by heads", labs.in_a_row, 12, world_size=3, device="cpu")
+        launch(
+            labs.attention_alone, "by heads", labs.contiguous_places, 12, world_size=3, device="cpu"
+        )
 
 
 def test_a_picture_of_who_has_what():

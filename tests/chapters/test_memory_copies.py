@@ -27,7 +27,7 @@ def no_disk(*args, **kwargs):
 def keep_copies(folder, data, n, shift, faults, patience, seconds):
     rank, disk = int(os.environ["RANK"]), (torch.save, torch.load)
     torch.save = torch.load = no_disk
-    training, copies = COPIES.Sharded(rank, n, data), COPIES.Copies(rank, n, shift)
+    training, copies = COPIES.ShardedTraining(rank, n, data), COPIES.Copies(rank, n, shift)
     training.compute_seconds = seconds
     crew = COPIES.Crew(COPIES.FolderStore(folder / "store"), n, patience, TIMEOUT)
     faults = own_faults(faults)
@@ -178,7 +178,7 @@ def test_each_rank_holds_two_steps_of_two_ranks(n, shift):
 
 
 def shards_of(data, n):
-    training = COPIES.Sharded(dist.get_rank(), n, data)
+    training = COPIES.ShardedTraining(dist.get_rank(), n, data)
     before = torch.nn.utils.parameters_to_vector(training.model.parameters()).detach().clone()
     training.gather_weights()
     after = torch.nn.utils.parameters_to_vector(training.model.parameters()).detach()

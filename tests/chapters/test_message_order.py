@@ -35,10 +35,10 @@ def run(work, world_size, *args, timeout=SECONDS):
 
 
 def run_both_orders(work, *args):
-    return [in_turn(work, one_order, *args) for one_order in (False, True)]
+    return [run_in_order(work, one_order, *args) for one_order in (False, True)]
 
 
-def in_turn(work, one_order, *args):
+def run_in_order(work, one_order, *args):
     with messages_in_order(one_order):
         return work(*args)
 
@@ -56,7 +56,7 @@ def begin_both_and_wait():
     return incoming.item()
 
 
-def in_a_batch():
+def exchange_in_batch():
     peer, x = 1 - dist.get_rank(), torch.full((1,), float(dist.get_rank()))
     incoming = torch.empty_like(x)
     messages = [dist.P2POp(dist.isend, x, peer), dist.P2POp(dist.irecv, incoming, peer)]
@@ -69,7 +69,7 @@ def test_messages_begun_one_by_one_hang_and_a_batch_does_not():
     assert launch(begin_both_and_wait, world_size=2, device="cpu").values == [1, 0]
     with pytest.raises(HangError):
         run(begin_both_and_wait, 2, timeout=1)
-    assert run(in_a_batch, 2) == [(1, 0), (1, 0)]
+    assert run(exchange_in_batch, 2) == [(1, 0), (1, 0)]
 
 
 # ---- Collectives --------------------------------------------------------------------------------

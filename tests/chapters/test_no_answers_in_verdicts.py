@@ -46,7 +46,7 @@ def collect_texts(tree) -> list[str]:
     return [n.value for n in texts if isinstance(n.value, str) and id(n) not in left_out]
 
 
-def found_in(text) -> list[str]:
+def find_lines(text) -> list[str]:
     text = strip_whitespace(text)
     return [line for line in LINES if line in text]
 
@@ -54,7 +54,7 @@ def found_in(text) -> list[str]:
 @repeat_for_each("file", FILES)
 def test_no_line_of_an_answer_is_in_a_verdict(file):
     for text in collect_texts(ast.parse(file.read_text())):
-        assert not found_in(text), f"say what is misunderstood, not the code: {text}"
+        assert not find_lines(text), f"say what is misunderstood, not the code: {text}"
 
 
 def test_a_line_of_an_answer_would_be_found():
@@ -62,4 +62,4 @@ def test_a_line_of_an_answer_would_be_found():
         'f(why="write y.backward( gradient ) instead", hints=("y.backward(gradient)",))'
     )
     (told,) = collect_texts(check)
-    assert found_in(told) == ["y.backward(gradient)"]
+    assert find_lines(told) == ["y.backward(gradient)"]

@@ -42,7 +42,7 @@ def films():
     return launch(take, load_solved_lab("tensor_parallel"), world_size=2).values
 
 
-def in_one_process():
+def compute_reference():
     """{"Y values": matrix}, and gradients."""
     x, a, b = (torch.tensor(m, requires_grad=True) for m in (X, A, B))
     inner = x @ a
@@ -88,7 +88,7 @@ def test_the_events_of_a_step(films):
 
 
 def test_numbers_are_those_of_one_process(films):
-    expected = in_one_process()
+    expected = compute_reference()
     inside = {"forward: X times each rank's columns of A", "backward: gradient of XA, through f"}
     for number, (event, *_) in enumerate(STEP):
         frames = [film.frames[number] for film in films]
@@ -210,7 +210,7 @@ CHANGES = (
 
 
 @pytest.fixture(scope="module")
-def changed():
+def film_variants():
     """{change: films} of one launch."""
 
     def take_all(lab):
@@ -220,44 +220,44 @@ def changed():
     return {change: [films[change.__name__] for films in ranks] for change in CHANGES}
 
 
-def test_without_the_sum_each_rank_has_its_summand(changed):
-    films = changed[drop_sum]
+def test_without_the_sum_each_rank_has_its_summand(film_variants):
+    films = film_variants[drop_sum]
     assert [held.placement for held in last_of(films, "values", "Y")] == [PARTIAL] * 2
     event = "forward: Y leaves the parallel region, nothing is sent"
     assert (event, "Y values Partial") in script(films[0])
 
 
-def test_without_the_copy_the_gradient_of_x_stays_partial(changed):
-    films = changed[drop_copy]
+def test_without_the_copy_the_gradient_of_x_stays_partial(film_variants):
+    films = film_variants[drop_copy]
     event = "backward: gradient of X, nothing is sent"
     assert (event, "X gradients Partial") in script(films[0])
     assert [held.placement for held in last_of(films, "gradients", "X")] == [PARTIAL] * 2
 
 
-def test_what_is_summed_too_often_is_wrong(changed):
+def test_what_is_summed_too_often_is_wrong(film_variants):
     for change, sent in ((sum_twice, 64), (drop_split, 32)):
-        films = changed[change]
+        films = film_variants[change]
         frame = next(f for f in films[1].frames if f.event == "forward: all-reduce of Y")
         assert news(frame) == ["Y values Replicate wrong"]
         assert sum(count for _, count in frame.sent) == sent
-    assert last_of(changed[drop_split], "values", "A")[0].placement == REPLICATE
+    assert last_of(film_variants[drop_split], "values", "A")[0].placement == REPLICATE
 
 
-def test_other_summands_than_those_of_one_process(changed):
-    films = changed[bias_everywhere]
+def test_other_summands_than_those_of_one_process(film_variants):
+    films = film_variants[bias_everywhere]
     frame = next(f for f in films[0].frames if f.event == "forward: all-reduce of Y")
     assert news(frame) == ["Y values Replicate wrong"]
 
 
-def test_messages_of_a_sum_of_ones_own(changed):
-    frame = next(f for f in changed[sum_by_messages][0].frames if f.sent)
+def test_messages_of_a_sum_of_ones_own(film_variants):
+    frame = next(f for f in film_variants[sum_by_messages][0].frames if f.sent)
     assert frame.event == "forward: messages with parts of Y"
     assert frame.sent == [("send", 32)]
     assert news(frame) == ["Y values Replicate"]
 
 
-def test_layers_that_do_not_use_their_gates(changed):
-    films = changed[never_entered]
+def test_layers_that_do_not_use_their_gates(film_variants):
+    films = film_variants[never_entered]
     events = [frame.event for frame in films[0].frames]
     assert "forward: the output of the row layer" in events
     assert not any("enters" in event or "summand" in event for event in events)
@@ -286,7 +286,7 @@ def test_what_cannot_be_filmed():
 
 
 def placement(parts, whole):
-    helds = PLACEMENTS.placed([torch.tensor(part) for part in parts], torch.tensor(whole))
+    helds = PLACEMENTS.place_parts([torch.tensor(part) for part in parts], torch.tensor(whole))
     (found,) = {(held.placement, held.is_right) for held in helds}
     return found
 

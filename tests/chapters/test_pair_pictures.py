@@ -16,8 +16,8 @@ from pedagogy_lib.pictures.style import GREY, INK, RED
 
 PICTURES = load_solved_lab("pair_pictures")
 plot_pair, layout_of = PICTURES.plot_pair, PICTURES.layout_of
-in_cell, rank_color = (
-    load_solved_lab("pair_words").in_cell,
+format_cell, rank_color = (
+    load_solved_lab("pair_words").format_cell,
     load_solved_lab("placement_style").rank_color,
 )
 
@@ -129,7 +129,7 @@ def test_every_number_is_written(films):
         for kind in ("values", "gradients")
         for held in getattr(film.frames[-1], kind).values()
     ]
-    numbers = [in_cell(number) for held in helds for row in held.values for number in row]
+    numbers = [format_cell(number) for held in helds for row in held.values for number in row]
     written = texts(plot_pair(films, 14))
     assert all(written.count(number) >= numbers.count(number) for number in numbers)
 
@@ -169,7 +169,7 @@ def test_frames_that_do_not_exist(films):
 
 def test_few_digits():
     numbers = (3.0, -0.25, 12.345, -2.0, 0.004, 12345.6)
-    assert [in_cell(x) for x in numbers] == ["3", "−0.25", "12.3", "−2", "0.00", "1.2e4"]
+    assert [format_cell(x) for x in numbers] == ["3", "−0.25", "12.3", "−2", "0.00", "1.2e4"]
 
 
 # ---- Room -----------------------------------------------------------------------------------

@@ -71,7 +71,7 @@ def gap_without_flush(way, every):
     options = {"every": every} if way == "two versions" else {}
     make = lambda piece: DREAM.WAYS[way](piece, LR, **options)  # noqa: E731
     (stage,) = PIPES.my_stages(make_model(), make=make)
-    pipeline = DREAM.Unflushed([stage], MODELS.mean_loss, SIZES["width"])
+    pipeline = DREAM.AsynchronousPipeline([stage], MODELS.mean_loss, SIZES["width"])
     pipeline.step(list(SCHEDULES.one_f_one_b(rank, n, COUNT)), *batches())
     losses, weights = one_process(way, n, every)
     gaps = [(w - weights[rank][k]).abs().max().item() for k, w in newest(stage).items()]

@@ -84,7 +84,7 @@ class Pair:
         self.whole, self.model = make_model(variant), make_model(variant)
         self.pipeline = make_pipeline(self.model, way, variant, **options)
         self.actions, self.count = actions_for(way, count), count
-        self.tied = ends if variant == "tied" and self.pipeline.rank in of_ends() else None
+        self.tied = ends if variant == "tied" and self.pipeline.rank in list_end_ranks() else None
 
     def mine(self):
         """(name, parameter of the whole model, parameter of this rank)."""
@@ -112,7 +112,7 @@ class Pair:
         return max(gaps)
 
 
-def of_ends():
+def list_end_ranks():
     n = dist.get_world_size()
     return {0, n - 1} if n > 1 else set()
 
@@ -200,7 +200,7 @@ def test_training_equals_one_process(run):
         assert max(found["trained"].values()) <= rounding(steps=STEPS), found["trained"]
 
 
-def kept_by(way, m, n, rank):
+def count_kept_microbatches(way, m, n, rank):
     """The most micro-batches that a rank keeps, where it has one stage."""
     return {
         "naive": 1, "GPipe": m, "1F1B": min(m, n - rank), "zero bubble": min(m, n),
@@ -212,7 +212,7 @@ def test_as_many_are_kept_as_the_schedule_says(run):
     for rank, found in enumerate(run.values):
         for (way, count, _), (_, kept) in found["gaps"].items():
             if WAYS[way][1] == 1:
-                assert kept == [kept_by(way, count, n, rank)], (way, count, rank)
+                assert kept == [count_kept_microbatches(way, count, n, rank)], (way, count, rank)
 
 
 # ---- Random numbers in a recomputed forward -----------------------------------------------------
@@ -286,7 +286,7 @@ def test_recomputing_draws_the_same_random_numbers(world_size):
 # ---- A model in another dtype than torch's default ----------------------------------------------
 
 
-def in_bfloat16():
+def step_in_bfloat16():
     """One step of each kind of pipeline: what comes in has the dtype of the weights."""
     inputs = []
     for kind in (PIPES.Pipeline, ENGINES.EagerPipeline):
@@ -301,7 +301,7 @@ def in_bfloat16():
 
 
 def test_what_travels_has_the_dtype_of_the_weights():
-    first, second = launch(in_bfloat16, world_size=2, device="cpu").values
+    first, second = launch(step_in_bfloat16, world_size=2, device="cpu").values
     assert first == {torch.int64} and second == {torch.bfloat16}
 
 

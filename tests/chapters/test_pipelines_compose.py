@@ -75,7 +75,7 @@ def test_a_first_stage_with_nothing_to_train_is_refused():
         for block in model.blocks[:2]:
             block.requires_grad_(False)
         try:
-            composed.Composed(plan, composed.SGD, model=model)
+            composed.DataParallelPipeline(plan, composed.SGD, model=model)
         except ValueError as error:
             return str(error)
         return ""
@@ -100,7 +100,7 @@ def test_mistakes_are_seen():
 
 @parametrize("zero", [2, 0, 1, 3], quick=1)
 def test_how_often_replicas_reduce(zero):
-    run = launch(ALONE.measured_steps, [2, 6], world_size=4, device="cpu")
+    run = launch(ALONE.measure_steps, [2, 6], world_size=4, device="cpu")
     for m in (2, 6):
         wanted = {0: 1.0, 1: 1.0, 2: (m + 1) / 2, 3: 3 * m / 2}[zero]
         assert ALONE.models_sent(run, zero, m) == pytest.approx(wanted, rel=0.06)

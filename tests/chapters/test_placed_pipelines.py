@@ -39,7 +39,7 @@ KEPT = {
 def test_the_papers_bubbles_come_out(name):
     sizes = [(p, m) for p, m in SIZES if name != "DualPipe" or p % 2 == 0]
     for p, m in sizes:
-        one = ZERO.judged([name], p, m)[name]
+        one = ZERO.score_schedules([name], p, m)[name]
         assert one.copies == (2 if name == "DualPipe" else 1)
         assert one.length - 3 * m == pytest.approx(BUBBLES[name](p)), (p, m)
         if name in KEPT:
@@ -49,7 +49,7 @@ def test_the_papers_bubbles_come_out(name):
 @pytest.mark.parametrize("name", ["ZB-H2", "ZB-V"])
 def test_in_a_long_run_there_is_no_bubble(name):
     for p, m in SIZES:
-        assert ZERO.judged([name], p, m)[name].further == pytest.approx(3 * m)
+        assert ZERO.score_schedules([name], p, m)[name].further == pytest.approx(3 * m)
 
 
 def is_none(name, p, m) -> bool:
@@ -99,8 +99,10 @@ def test_dual_pipe_is_dual_pipe_v_on_each_half_of_the_ranks():
         ]
         assert mirrored == rows
         assert [of_rank[::-1] for of_rank in stages[::-1]] == stages
-        both = ZERO.judged(["DualPipe"], 2 * p, 2 * m)["DualPipe"]
-        half = ZERO.judged(["DualPipeV"], p, m)["DualPipeV"]  # here a chunk is half of the unit
+        both = ZERO.score_schedules(["DualPipe"], 2 * p, 2 * m)["DualPipe"]
+        half = ZERO.score_schedules(["DualPipeV"], p, m)[
+            "DualPipeV"
+        ]  # here a chunk is half of the unit
         assert (both.length, both.kept) == (2 * half.length, 2 * half.kept)
         assert both.idle == pytest.approx(half.idle)
 
@@ -121,7 +123,7 @@ def test_gradients_are_those_of_one_process(world_size):
         assert max(found.values()) <= rounding(), found
 
 
-def in_turn(lab, names):
+def measure_both_orders(lab, names):
     found = []
     for one_order in (False, True):
         with messages_in_order(one_order):
@@ -132,7 +134,9 @@ def in_turn(lab, names):
 @pytest.mark.parametrize("world_size", [2, pytest.param(4, marks=pytest.mark.deep)])
 def test_messages_also_arrive_in_turn(world_size):
     """Where each pair has an order, and where each rank has: see in_order.py."""
-    run = launch(in_turn, PLACED, NAMES, world_size=world_size, device="cpu", timeout=60)
+    run = launch(
+        measure_both_orders, PLACED, NAMES, world_size=world_size, device="cpu", timeout=60
+    )
     for of_rank in run.values:
         assert max(max(found.values()) for found in of_rank) <= rounding()
 
@@ -144,7 +148,7 @@ def test_a_wait_names_the_rank_and_its_chunk():
     rows = [[("F", 0, 0), ("F", 0, 1), ("B", 0, 1), ("B", 0, 0)],
             [("F", 0, 1), ("F", 0, 0), ("B", 0, 1), ("B", 0, 0)]]  # fmt: skip
     with pytest.raises(ScheduleError, match=r"rank 1 waits at F0\.1 for F0 of rank 1"):
-        check_schedule(rows, stages=ZERO.down_and_up(2))
+        check_schedule(rows, stages=ZERO.place_v_stages(2))
 
 
 def test_a_message_within_a_rank_takes_no_time():

@@ -26,7 +26,7 @@ def planner():
 
 
 @pytest.fixture(scope="module")
-def published():
+def runs_lab():
     return find_lab("published_runs")
 
 
@@ -65,13 +65,13 @@ def test_activations_of_a_layer(cost, shapes):
     s, h, a = 2048, 12288, 96
     whole = s * 4 * h * (34 + 5 * a * s / h)
     plan = cost.Plan(micro_batch=4)
-    assert float(cost.kept_in_a_layer(job, plan)) == pytest.approx(whole)
-    assert float(cost.kept_in_a_layer(job, replace(plan, tp=8))) == pytest.approx(whole / 8)
+    assert float(cost.layer_activation_bytes(job, plan)) == pytest.approx(whole)
+    assert float(cost.layer_activation_bytes(job, replace(plan, tp=8))) == pytest.approx(whole / 8)
     by_tp_alone = s * 4 * h * (10 + 24 / 8 + 5 * a * s / h / 8)
     alone = replace(plan, tp=8, sequence=False)
-    assert float(cost.kept_in_a_layer(job, alone)) == pytest.approx(by_tp_alone)
+    assert float(cost.layer_activation_bytes(job, alone)) == pytest.approx(by_tp_alone)
     inputs = replace(plan, recompute="full")
-    assert float(cost.kept_in_a_layer(job, inputs)) == pytest.approx(2 * s * 4 * h)
+    assert float(cost.layer_activation_bytes(job, inputs)) == pytest.approx(2 * s * 4 * h)
 
 
 def test_flops_of_a_step(cost, shapes):
@@ -87,7 +87,7 @@ def test_flops_of_a_step(cost, shapes):
 def test_arrays_of_plans_are_as_one_plan_after_the_other(planner, cost, shapes):
     job = cost.Job(shapes.model_named("llama-3-8b"), shapes.gpu_named("H100"), 128)
     plans = planner.all_plans(job, 16)
-    some = planner.chosen(plans, np.random.default_rng(0).choice(len(plans.dp), 100))
+    some = planner.select_plans(plans, np.random.default_rng(0).choice(len(plans.dp), 100))
     for compute in (find_lab("cost_seconds").seconds, cost.memory):
         together = compute(job, some)
         for number, plan in enumerate(some.each()):
@@ -100,13 +100,13 @@ def test_arrays_of_plans_are_as_one_plan_after_the_other(planner, cost, shapes):
 
 
 @pytest.fixture(scope="module")
-def off(published):
+def prediction_errors(runs_lab):
     """Of each engine: relative errors of seconds and bytes, and who failed, all left out."""
     found = {}
-    for engine, start in published.STARTS.items():
-        runs = published.runs_with(engine)
-        seconds, nbytes = published.left_out(runs, start)
-        fails = nbytes > published.FULL_AT * runs.job.gpu.memory
+    for engine, start in runs_lab.STARTS.items():
+        runs = runs_lab.runs_with(engine)
+        seconds, nbytes = runs_lab.cross_validated_predictions(runs, start)
+        fails = nbytes > runs_lab.FULL_AT * runs.job.gpu.memory
         found[engine] = (
             abs(seconds / runs.seconds - 1)[~runs.is_oom],
             abs(nbytes / runs.memory - 1)[~runs.is_oom],
@@ -115,38 +115,43 @@ def off(published):
     return found
 
 
-def together(off, number):
-    values = np.concatenate([each[number] for each in off.values()])
+def together(prediction_errors, number):
+    values = np.concatenate([each[number] for each in prediction_errors.values()])
     return values[~np.isnan(values)] if values.dtype == float else values
 
 
 @pytest.mark.deep
-def test_seconds_of_runs_that_calibrated_nothing(off):
-    errors = together(off, 0)
+def test_seconds_of_runs_that_calibrated_nothing(prediction_errors):
+    errors = together(prediction_errors, 0)
     assert len(errors) > 1500
     assert np.median(errors) < 0.12
     assert np.percentile(errors, 85) < 0.35
 
 
 @pytest.mark.deep
-def test_bytes_of_runs_that_calibrated_nothing(off):
-    assert np.median(together(off, 1)) < 0.12
+def test_bytes_of_runs_that_calibrated_nothing(prediction_errors):
+    assert np.median(together(prediction_errors, 1)) < 0.12
 
 
 @pytest.mark.deep
-def test_out_of_memory_is_told(off):
-    assert np.mean(np.concatenate([off[e][2] for e in ("nanotron", "Megatron-DeepSpeed")])) > 0.9
+def test_out_of_memory_is_told(prediction_errors):
+    assert (
+        np.mean(
+            np.concatenate([prediction_errors[e][2] for e in ("nanotron", "Megatron-DeepSpeed")])
+        )
+        > 0.9
+    )
 
 
-def test_rows_that_contradict_themselves(published):
+def test_rows_that_contradict_themselves(runs_lab):
     """The corrections are those that arithmetic asks for."""
-    runs = published.runs_of(("BLOOM",))
+    runs = runs_lab.runs_of(("BLOOM",))
     laid_out = runs.plan.dp * runs.plan.tp * runs.plan.pp
     assert (laid_out == runs.plan.ranks).all()
-    rows = {row["id"]: row for row in published.csv.DictReader(published.RUNS.open())}
-    for number, changed in published.CORRECTED.items():
+    rows = {row["id"]: row for row in runs_lab.csv.DictReader(runs_lab.RUNS.open())}
+    for number, changed in runs_lab.CORRECTED.items():
         assert all(rows[number][column] != value for column, value in changed.items())
-    twin, swapped = rows["BLOOM-0041"], published.CORRECTED["BLOOM-0055"]
+    twin, swapped = rows["BLOOM-0041"], runs_lab.CORRECTED["BLOOM-0055"]
     assert all(twin[column] == value for column, value in swapped.items())
 
 
@@ -164,7 +169,7 @@ def test_the_best_plan_is_the_fastest_that_fits(planner):
         assert choice.memory["total"] <= planned.room
         assert choice.plan.ranks == 16
         assert 0.1 < choice.mfu < 0.7
-    left = sum(planned.rejected().values()) + int(planned.fits.sum())
+    left = sum(planned.count_rejections().values()) + int(planned.fits.sum())
     assert left == len(planned.impossible)
 
 
@@ -237,14 +242,14 @@ def test_what_a_server_needs(shapes):
     serving = find_lab("serving")
     shape = shapes.model_named("llama-3-70b")
     # 80 layers × 8 heads × 128 numbers, keys and values, of 2 bytes each
-    assert float(serving.kept_for_a_token(shape)) == 80 * 8 * 128 * 2 * 2
-    server = serving.served("llama-3-70b", "H100", 8)
+    assert float(serving.kv_cache_bytes_per_token(shape)) == 80 * 8 * 128 * 2 * 2
+    server = serving.make_server("llama-3-70b", "H100", 8)
     used = float(serving.parameter_bytes(shape)) / 8
     used += server.users * 2560 * 80 * 1 * 128 * 2 * 2
     assert used <= 0.9 * 80e9 < used + 2560 * 80 * 128 * 2 * 2
-    one = serving.served("llama-3-70b", "H100", 8, 1)
+    one = serving.make_server("llama-3-70b", "H100", 8, 1)
     assert serving.decode_seconds(one) < serving.decode_seconds(server)
-    assert serving.per_second(one) < serving.per_second(server)
+    assert serving.tokens_per_second(one) < serving.tokens_per_second(server)
     assert serving.decode_seconds(one) > float(serving.parameter_bytes(shape)) / 8 / 3.35e12
 
 
@@ -260,7 +265,7 @@ def test_what_a_server_needs(shapes):
 )
 def test_what_cannot_be_served(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
-        find_lab("serving").served(*arguments)
+        find_lab("serving").make_server(*arguments)
 
 
 def test_every_number_of_an_engine_counts(cost, shapes):

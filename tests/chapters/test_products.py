@@ -37,7 +37,7 @@ def find_row(picture, rank):
     return [p for p in near if p.get_x() > 0.9]
 
 
-def filled(patches, color):
+def find_filled(patches, color):
     """Without hatches."""
     return [p for p in patches if to_hex(p.get_facecolor()) == color.lower() and not p.get_hatch()]
 
@@ -121,8 +121,8 @@ def test_a_rank_has_its_columns():
     starts = [0, 0.4, 0.7, 1]
     for rank in range(3):
         row = find_row(picture, rank)
-        mine = filled(row, rank_color(rank))
-        wholes = [p for p in filled(row, "#FFFFFF") if p.get_fill()]
+        mine = find_filled(row, rank_color(rank))
+        wholes = [p for p in find_filled(row, "#FFFFFF") if p.get_fill()]
         assert len(mine) == len(wholes) == 2
         for part, whole in zip(mine, wholes):
             assert part.get_height() == pytest.approx(whole.get_height())
@@ -137,14 +137,14 @@ def test_a_rank_has_its_rows_and_a_summand():
     shares = [3 / 7, 2 / 7, 2 / 7]
     for rank in range(3):
         row = find_row(picture, rank)
-        x, a, dx = filled(row, rank_color(rank))
-        whole_x, whole_a, whole_dx = (p for p in filled(row, "#FFFFFF") if p.get_fill())
+        x, a, dx = find_filled(row, rank_color(rank))
+        whole_x, whole_a, whole_dx = (p for p in find_filled(row, "#FFFFFF") if p.get_fill())
         assert x.get_width() / whole_x.get_width() == pytest.approx(shares[rank])
         assert a.get_height() / whole_a.get_height() == pytest.approx(shares[rank])
         assert dx.get_width() / whole_dx.get_width() == pytest.approx(shares[rank])
         (y,) = [p for p in row if p.get_hatch()]
         assert to_hex(y.get_edgecolor()) == rank_color(rank).lower()
-        (total,) = filled(row, GREY)
+        (total,) = find_filled(row, GREY)
         assert (y.get_width(), y.get_height()) == (total.get_width(), total.get_height())
 
 
@@ -152,10 +152,10 @@ def test_all_together_are_the_whole():
     picture = draw_product("pair", n=4, rows=4, inner=8, columns=6)
     row = find_row(picture, None)
     for rank in range(4):
-        assert len(filled(row, rank_color(rank))) == 3  # of A, H and B
-    (x, y, dx) = filled(row, GREY)
+        assert len(find_filled(row, rank_color(rank))) == 3  # of A, H and B
+    (x, y, dx) = find_filled(row, GREY)
     assert y.get_width() == dx.get_width() == x.get_width()
-    parts = [p for rank in range(4) for p in filled(row, rank_color(rank))]
+    parts = [p for rank in range(4) for p in find_filled(row, rank_color(rank))]
     area = sum(p.get_width() * p.get_height() for p in parts)
     cell = x.get_width() / 8 * x.get_height() / 4
     assert area == pytest.approx(cell * (8 * 6 + 4 * 6 + 6 * 8))
@@ -190,14 +190,14 @@ def test_ranks_without_a_part():
     said = "Ranks 2 to 3 own nothing: A has only 2 columns. (The lab refuses that.)"
     assert picture.alt.endswith(said)
     assert said in [t.get_text() for t in picture.figure.axes[0].texts]
-    assert not filled(find_row(picture, 3), rank_color(3))
+    assert not find_filled(find_row(picture, 3), rank_color(3))
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("sizes", [(8, 1, 8, 8), (16, 64, 4, 4), (16, 1, 64, 64)])
 def test_flat_matrices_can_be_seen(way, sizes):
     row = find_row(draw_product(way, *sizes), None)
-    wholes = [p for p in row if p.get_hatch() or filled([p], GREY)]
+    wholes = [p for p in row if p.get_hatch() or find_filled([p], GREY)]
     assert wholes and all(min(p.get_width(), p.get_height()) > 0.15 for p in wholes)
 
 

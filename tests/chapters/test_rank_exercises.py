@@ -13,7 +13,7 @@ from answer_files import Answer, all_answers, define_answer, exercises_of_kind, 
 
 from coursekit import remote_answer
 from coursekit.check_runner import LabFunction
-from coursekit.kit import At, Equals, RankExercise, World
+from coursekit.kit import Equals, RankCase, RankExercise, World
 from coursekit.labs import find_lab
 from coursekit.protocol import Wrong
 
@@ -24,17 +24,17 @@ GIVEN = {answer.exercise.number: answer.given for answer in all_answers()}
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)
 def test_each_mistake_is_told_as_itself(exercise, solution_labs):
     never_told = {}
-    for trial in exercise.trials(solved(exercise)):
+    for trial in exercise.trials(load_solution(exercise)):
         exercise.judge(trial)
         for fact in exercise.facts:
-            if isinstance(fact, Equals) and trial.of(fact.name) is not None:
-                for sentence, said in told_of(exercise, fact, trial):
+            if isinstance(fact, Equals) and trial.collect_values(fact.name) is not None:
+                for sentence, said in yield_mistakes(exercise, fact, trial):
                     never_told.setdefault(sentence, []).append(said)
     untold = {s: said for s, said in never_told.items() if s not in said}
     assert not untold
 
 
-def solved(exercise):
+def load_solution(exercise):
     """Return the solution as `check` gets it."""
     if exercise.lab:
         return LabFunction(find_lab(exercise.lab), exercise.name)
@@ -49,7 +49,7 @@ def test_a_rank_that_is_done_with_a_case_has_returned(monkeypatch):
 
     monkeypatch.setattr(remote_answer, "TIMEOUT_SECONDS", 1.0)
     work = lambda answer, group, case: {"value": answer()}  # noqa: E731
-    exercise = RankExercise("wait", [At(World(2))], work, [], told="", hints=())
+    exercise = RankExercise("wait", [RankCase(World(2))], work, [], told="", hints=())
     with pytest.raises(Wrong, match="1 of 2 ranks had returned"):
         list(exercise.examine(wait_for_nobody))
 
@@ -60,20 +60,20 @@ def test_a_peer_in_a_group_is_a_rank_of_the_world(monkeypatch):
 
     monkeypatch.setattr(remote_answer, "TIMEOUT_SECONDS", 1.0)
     work = lambda answer, group, case: {"value": answer()}  # noqa: E731
-    exercise = RankExercise("wait", [At(World(3, (0, 2)))], work, [], told="", hints=())
+    exercise = RankExercise("wait", [RankCase(World(3, (0, 2)))], work, [], told="", hints=())
     with pytest.raises(Wrong, match=r"recv\(float32\[1\], src=2\).*recv\(float32\[1\], src=0\)"):
         list(exercise.examine(wait_for_each_other))
 
 
 def test_a_generator_is_not_what_is_asked():
     work = lambda answer, group, case: {"value": answer()}  # noqa: E731
-    exercise = RankExercise("count", [At(World(2))], work, [], told="", hints=())
+    exercise = RankExercise("count", [RankCase(World(2))], work, [], told="", hints=())
     with pytest.raises(Wrong, match="cannot be looked at: cannot pickle 'generator'") as caught:
         list(exercise.examine(lambda: (x for x in range(3))))
     assert "of a generator, its list" in caught.value.why
 
 
-def told_of(exercise, fact, trial):
+def yield_mistakes(exercise, fact, trial):
     """Yield each mistake that shows in this case, and what is said of it."""
     tables = [fact.mistakes(trial, place) for place in range(trial.n)]
     truths = [fact.truth(trial, place) for place in range(trial.n)]

@@ -92,7 +92,7 @@ def test_a_checkpoint_is_read_by_another_number_of_ranks(tmp_path):
     for world_size in (1, 2, 4):
         for weights, steps in launch_on_cpu(load, data(), tmp_path, world_size=world_size).values:
             assert torch.equal(weights, saved) and steps == 1
-    assert torch.equal(RESTART.saved_weights(tmp_path), saved)
+    assert torch.equal(RESTART.load_weights(tmp_path), saved)
 
 
 # ---- Under torchrun ---
@@ -128,7 +128,7 @@ if (os.environ["WORLD_SIZE"], training.steps) == ("1", 16):
 
 
 @pytest.fixture
-def trained(tmp_path, monkeypatch):
+def run_program(tmp_path, monkeypatch):
     """Run the program with such a fault, and return the folder with its log and checkpoints."""
 
     def run(fault, **settings):
@@ -148,15 +148,15 @@ def trained(tmp_path, monkeypatch):
 def is_undisturbed(folder, ranks):
     """Losses of all lives, and the weights, are those of ranks that nothing happens to."""
     weights, _ = weights_after(STEPS, ranks)
-    return close(RESTART.saved_weights(folder), weights)
+    return close(RESTART.load_weights(folder), weights)
 
 
 @pytest.mark.deep
-def test_all_are_started_again_after_one_was_killed(trained):
-    folder = trained(KILL, nproc_per_node=2, max_restarts=1)
+def test_all_are_started_again_after_one_was_killed(run_program):
+    folder = run_program(KILL, nproc_per_node=2, max_restarts=1)
     steps = [(step, n) for step, n, _ in RESTART.steps_taken(folder)]
     assert steps == [(k, 2) for k in [*range(1, DIES + 1), *range(9, STEPS + 1)]]
-    assert torch.equal(RESTART.saved_weights(folder), weights_after(STEPS, 2)[0])
+    assert torch.equal(RESTART.load_weights(folder), weights_after(STEPS, 2)[0])
     costs = RESTART.costs(folder)
     assert tuple(costs) == RESTART.PARTS and min(costs.values()) > 0
 
@@ -164,8 +164,8 @@ def test_all_are_started_again_after_one_was_killed(trained):
 @needs_machines
 @pytest.mark.slow
 @pytest.mark.deep
-def test_a_rank_changes_where_nothing_has_happened(trained):
-    folder = trained(SWITCH_OFF, nnodes=(2, 3), nproc_per_node=1, machines=Machines(3))
+def test_a_rank_changes_where_nothing_has_happened(run_program):
+    folder = run_program(SWITCH_OFF, nnodes=(2, 3), nproc_per_node=1, machines=Machines(3))
     assert RESTART.lives(folder) == [{"0": 0, "1": 1, "2": 2}, {"0": 0, "2": 1}]
     assert [len(steps) for _, steps, _ in RESTART.losses_of_lives(folder)] == [DIES, STEPS - 8]
     assert is_undisturbed(folder, 1)
@@ -174,9 +174,9 @@ def test_a_rank_changes_where_nothing_has_happened(trained):
 @needs_machines
 @pytest.mark.slow
 @pytest.mark.deep
-def test_a_machine_comes_back(trained):
+def test_a_machine_comes_back(run_program):
     fault = SWITCH_OFF + COME_BACK
-    folder = trained(fault, nnodes=(1, 2), nproc_per_node=1, machines=Machines(2))
+    folder = run_program(fault, nnodes=(1, 2), nproc_per_node=1, machines=Machines(2))
     assert [len(life) for life in RESTART.lives(folder)] == [2, 1, 2]
     steps = [steps for _, steps, _ in RESTART.losses_of_lives(folder)]
     assert [(of[0], of[-1]) for of in steps] == [(1, DIES), (9, 16), (17, STEPS)]

@@ -50,7 +50,7 @@ class Case:
         )
 
 
-def drawn(number) -> Case:
+def draw_case(number) -> Case:
     """Every way and every kind of moment in turn; all else is drawn."""
     chance = random.Random(number)
     way, kind = WAYS[number % len(WAYS)], KINDS[(number + number // len(WAYS)) % len(KINDS)]
@@ -83,13 +83,13 @@ def prepare_to_die(moment, training, last_seconds):
     else:
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        most = int(moment.share * len(CHECKPOINTS.to_bytes(training.state_dict())))
+        most = int(moment.share * len(CHECKPOINTS.serialize_state(training.state_dict())))
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
 
 def train(case, text, folder, dies):
     """Train to the end, from the newest whole checkpoint on; returns a checksum of each tensor."""
-    training, seconds = SHARDED.InParallel(case.way, text, case.dtype), 0.0
+    training, seconds = SHARDED.ParallelTraining(case.way, text, case.dtype), 0.0
     state = CHECKPOINTS.load_newest(folder)
     if state is not None:
         training.load_state_dict(state)
@@ -118,7 +118,7 @@ def text():
     return MODELS.standard_library(20_000)
 
 
-@parametrize("case", [drawn(number) for number in range(DRAWN)], quick=3, ids=str)
+@parametrize("case", [draw_case(number) for number in range(DRAWN)], quick=3, ids=str)
 def test_killed_at_any_moment_it_goes_on_bit_for_bit(case, text, tmp_path):
     settings = {"world_size": case.world_size, "device": "cpu"}
     undisturbed = launch(train, case, text, tmp_path / "one go", False, **settings).values
@@ -145,13 +145,13 @@ def test_a_state_is_all_that_a_training_goes_on_from(way, world_size, dtype, tex
 
 
 def save_and_go_on(case, text, folder):
-    training = SHARDED.InParallel(case.way, text, case.dtype)
+    training = SHARDED.ParallelTraining(case.way, text, case.dtype)
     for _ in range(3):
         training.step()
     assert CHECKPOINTS.save(folder, 3, training.state_dict()) == ""
     for _ in range(2):
         training.step()
-    resumed = SHARDED.InParallel(case.way, text, case.dtype)
+    resumed = SHARDED.ParallelTraining(case.way, text, case.dtype)
     torch.manual_seed(99)
     resumed.load_state_dict(CHECKPOINTS.load_newest(folder))
     for _ in range(2):

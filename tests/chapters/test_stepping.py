@@ -59,10 +59,10 @@ def film_model(model, buckets, finish, call=None):
     return film
 
 
-def by_hand(lab, all_reduce="begin_all_reduce"):
+def film_ddp(lab, all_reduce="begin_all_reduce"):
     ways = {
         "begin_all_reduce": lab.begin_all_reduce,
-        "in another thread": lab.in_background(dist_all_reduce),
+        "in another thread": lab.make_async(dist_all_reduce),
     }
     ddp = lab.DDP(three_layers(), 160, ways[all_reduce])
     return film_model(ddp.model, ddp.buckets, ddp.finish, ddp)
@@ -74,7 +74,7 @@ def dist_all_reduce(x, group):
 
 @pytest.fixture(scope="module")
 def films():
-    return launch(by_hand, load_solved_lab("data_parallel"), world_size=4).values
+    return launch(film_ddp, load_solved_lab("data_parallel"), world_size=4).values
 
 
 def events(film):
@@ -126,7 +126,7 @@ def test_only_the_step_changes_weights(films):
 
 def test_all_reduces_of_another_thread():
     films = launch(
-        by_hand, load_solved_lab("data_parallel"), "in another thread", world_size=2
+        film_ddp, load_solved_lab("data_parallel"), "in another thread", world_size=2
     ).values
     for film in films:
         assert sorted(events(film)) == sorted(EVENTS)
@@ -135,14 +135,14 @@ def test_all_reduces_of_another_thread():
 
 
 def test_alone_the_average_is_the_gradient_itself():
-    (film,) = launch(by_hand, load_solved_lab("data_parallel"), world_size=1).values
+    (film,) = launch(film_ddp, load_solved_lab("data_parallel"), world_size=1).values
     assert events(film) == EVENTS
     assert film.frames[-2].gradients == film.frames[-3].gradients
 
 
 def test_ranks_need_no_library_for_pictures():
     def step(lab):
-        by_hand(lab)
+        film_ddp(lab)
         return "matplotlib" in sys.modules
 
     assert launch(step, load_solved_lab("data_parallel"), world_size=1).values == [False]
@@ -299,7 +299,7 @@ def test_buckets_of_another_model():
 
 def test_filming_changes_no_number():
     def step(lab):
-        by_hand(lab)  # so that both come after the same use of the generator
+        film_ddp(lab)  # so that both come after the same use of the generator
         weights = []
         for with_film in (True, False):
             ddp = lab.DDP(three_layers(), 160)
@@ -331,7 +331,7 @@ def cells(picture):
     return [state_of[color[:7]] for color in colors if color != NO_COLOR]
 
 
-def outlined(picture):
+def find_outlined(picture):
     """(rank, number of the column) of every outlined cell."""
     patches = picture.figure.axes[0].patches
     lefts = sorted({round(patch.get_x(), 6) for patch in patches})
@@ -351,10 +351,10 @@ def test_every_cell_has_its_states_colour(films, number):
 
 
 def test_what_has_just_changed_is_outlined(films):
-    assert outlined(plot_step(films, 1)) == [(rank, c) for rank in range(4) for c in (0, 1)]
-    assert outlined(plot_step(films, 5)) == [(rank, 4) for rank in range(4)]
-    assert outlined(plot_step(films, 6)) == [(rank, c) for rank in range(4) for c in (4, 5)]
-    assert len(outlined(plot_step(films, 13))) == 24
+    assert find_outlined(plot_step(films, 1)) == [(rank, c) for rank in range(4) for c in (0, 1)]
+    assert find_outlined(plot_step(films, 5)) == [(rank, 4) for rank in range(4)]
+    assert find_outlined(plot_step(films, 6)) == [(rank, c) for rank in range(4) for c in (4, 5)]
+    assert len(find_outlined(plot_step(films, 13))) == 24
 
 
 def test_readers_are_told_states_and_numbers(films):

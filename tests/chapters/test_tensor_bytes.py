@@ -122,7 +122,7 @@ def test_partial_gradients(steps, way):
 # ---- What is kept -------------------------------------------------------------------------------
 
 
-def kept_by_block(way, n, heads, kv_heads, letters=3 * 12, width=32):
+def count_kept_bytes(way, n, heads, kv_heads, letters=3 * 12, width=32):
     """Bytes on a CPU in float32, if n divides the heads of keys."""
     queries = width * (1 + 2 * kv_heads / heads)  # with keys and values
     if n < kv_heads < heads:
@@ -140,7 +140,7 @@ def kept_by_block(way, n, heads, kv_heads, letters=3 * 12, width=32):
 @pytest.mark.parametrize("way", WAYS)
 def test_activations_kept(steps, way, heads):
     for most in steps[f"{way}, {heads[0]} heads"].peak_bytes:
-        assert most["activations"] == kept_by_block(way, steps.world_size, *heads)
+        assert most["activations"] == count_kept_bytes(way, steps.world_size, *heads)
 
 
 NOT_CUT = {

@@ -212,10 +212,10 @@ def streams():
             raise KeyError
     except KeyError:
         common.append(torch.rand(1).item())
-    return {"common": common == alone, "own": [*own, others], "seeded": seeded(7, 3) == own}
+    return {"common": common == alone, "own": [*own, others], "seeded": draw_stream(7, 3) == own}
 
 
-def seeded(seed, count):
+def draw_stream(seed, count):
     """The stream that OwnRandomness(seed) should have."""
     torch.manual_seed(seed + 1 + dist.get_rank())
     return [torch.rand(1).item() for _ in range(count)]

@@ -54,7 +54,7 @@ def test_a_feature_changes_the_training(feature):
     assert relative_gap(*ends) > 1e-4
 
 
-def left_out(feature):
+def measure_omission(feature):
     """How far training is off if an engine leaves out a thing that it has to do."""
     plan = ALONE.plan_of(("sequence", "clipped"), 3)
     if feature == "complete":
@@ -66,7 +66,7 @@ def left_out(feature):
 
 @pytest.mark.parametrize("feature", ["complete", "counts"])
 def test_mistakes_are_seen(feature):
-    values = launch(left_out, feature, world_size=4, device="cpu").values
+    values = launch(measure_omission, feature, world_size=4, device="cpu").values
     assert max(values) > 1e-4
 
 

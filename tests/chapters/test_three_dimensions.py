@@ -36,9 +36,13 @@ def text():
 
 def train(lab_name, sizes, *arguments):
     run = launch(
-        lab(lab_name).beside_one_process, *arguments, sizes, text(), world_size=world_of(sizes),
+        lab(lab_name).compare_with_one_process,
+        *arguments,
+        sizes,
+        text(),
+        world_size=world_of(sizes),
         device="cpu",
-    )  # fmt: skip
+    )
     return run.values
 
 
@@ -88,7 +92,7 @@ def test_sharding_as_an_axis_equals_one_process(sizes):
     samples = 12 if 3 in sizes.values() else 8
 
     def compare_samples(sharded, sizes, text):
-        return sharded.beside_one_process(sizes, text, samples=samples)
+        return sharded.compare_with_one_process(sizes, text, samples=samples)
 
     sharded = lab("sharded_dimensions")
     run = launch(compare_samples, sharded, sizes, text(), world_size=world_of(sizes), device="cpu")

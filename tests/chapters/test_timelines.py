@@ -12,7 +12,7 @@ from helpers import load_solved_lab
 from pedagogy_lib import LaunchError
 from pedagogy_lib.schedules.rules import check_schedule, text_of
 from pedagogy_lib.schedules.simulations import simulate
-from pedagogy_lib.schedules.timelines import ScheduleError, Timeline, kept_after, timeline_of
+from pedagogy_lib.schedules.timelines import ScheduleError, Timeline, count_in_flight, timeline_of
 
 schedules = load_solved_lab("schedules")
 SIZES = [(1, 1), (1, 5), (2, 2), (2, 7), (3, 1), (4, 2), (4, 8), (8, 16), (5, 3)]  # ranks, m
@@ -297,7 +297,7 @@ def draw_valid_order(chance, rows):
     return found
 
 
-def shuffled(chance, rows):
+def shuffle_rows(chance, rows):
     """Some neighbours in some rows change places."""
     found = [[tuple(action) for action in row] for row in rows]
     for _ in range(chance.randint(1, 12)):
@@ -323,14 +323,14 @@ def test_what_can_be_done_in_some_order_is_never_refused(name, ranks, m):
 def test_a_shuffled_schedule_is_refused_or_can_be_done(name, ranks, m):
     chance, refused = random.Random(1), 0
     for _ in range(100):
-        rows = shuffled(chance, rows_of(name, ranks, m))
+        rows = shuffle_rows(chance, rows_of(name, ranks, m))
         try:
             check_schedule(rows, m)
         except ScheduleError:
             refused += 1
             continue
         assert keeps_to_its_needs(simulate(rows, FOURTHS, link_seconds=0.125))
-        assert all(kept_after(row)[-1] == 0 for row in rows)
+        assert all(count_in_flight(row)[-1] == 0 for row in rows)
     assert 0 < refused < 100
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.distributed as dist
-from coursekit.content.ch06_zero.exercises.fetched_ahead import fetching_ahead
+from coursekit.content.ch06_zero.exercises.prefetch_reference import make_prefetching_class
 from helpers import launch_on_cpu as launch
 from helpers import load_solved_lab, wait_until
 from torch import nn
@@ -118,7 +118,7 @@ def film_stage(lab, stage):
     return film
 
 
-def in_short(frame) -> list[str]:
+def abbreviate_frame(frame) -> list[str]:
     """A frame as in the tables above, in words."""
     units = [
         "".join(state[0] for state in unit.chunks)
@@ -147,7 +147,7 @@ def events_of(table):
 )
 def test_every_frame_of_a_step(stage, table):
     first, second = launch(film_stage, load_solved_lab("zero"), stage, world_size=2).values
-    assert [in_short(frame) for frame in second.frames] == [
+    assert [abbreviate_frame(frame) for frame in second.frames] == [
         line.split() for line in table.strip().split("\n")
     ]
     assert first.names == second.names == ["rest", "blocks.0", "blocks.1"]
@@ -176,7 +176,7 @@ def test_the_next_unit_travels_while_one_computes():
     """Which of two threads is quicker changes from time to time; so one waits for the other."""
 
     def step(lab):
-        kinds = SimpleNamespace(Ahead=fetching_ahead(lab.Zero3, lab))
+        kinds = SimpleNamespace(Ahead=make_prefetching_class(lab.Zero3, lab))
         model, zero = make(kinds, "Ahead")
         take_step(model, zero)  # learn in which order units are used
         with FILMS.film_units(zero.units) as film:
@@ -255,7 +255,7 @@ def test_another_collective_and_parameters_that_stay_views():
     step = partial(film_other_engine, gather=gather_at_once, dispose=dispose_of_flat)
     _, film = launch(step, load_solved_lab("zero"), world_size=2).values
     table = STAGE_3.strip().split("\n")
-    assert [in_short(frame) for frame in film.frames] == [line.split() for line in table]
+    assert [abbreviate_frame(frame) for frame in film.frames] == [line.split() for line in table]
 
 
 def test_units_whose_flat_is_a_new_one_each_time():
@@ -270,7 +270,7 @@ def test_units_whose_flat_is_a_new_one_each_time():
         "forward: blocks.0 disposed of",
     ]
     assert "backward: gradients of blocks.1 reduced; blocks.1 disposed of" in events(film)
-    assert in_short(film.frames[-1]) == STAGE_3.strip().split("\n")[-1].split()
+    assert abbreviate_frame(film.frames[-1]) == STAGE_3.strip().split("\n")[-1].split()
 
 
 def test_units_that_were_whole_at_first():
@@ -286,8 +286,8 @@ def test_units_that_were_whole_at_first():
     assert [event for event in events_of(STAGE_3) if event not in events(film)] == [
         f"forward: {name} is being gathered" for name in film.names
     ]
-    assert in_short(film.frames[0])[-2:] == ["1272", "0"]
-    assert in_short(film.frames[-1]) == STAGE_3.strip().split("\n")[-1].split()
+    assert abbreviate_frame(film.frames[0])[-2:] == ["1272", "0"]
+    assert abbreviate_frame(film.frames[-1]) == STAGE_3.strip().split("\n")[-1].split()
 
 
 def test_parameters_without_a_part_in_the_loss():
@@ -324,7 +324,7 @@ def test_gradients_that_add_up_over_two_backwards():
 
 
 def test_a_forward_that_runs_again_in_the_backward():
-    class Checkpointed(Net):
+    class CheckpointNet(Net):
         def forward(self, x):
             x = self.enter(x)
             for block in self.blocks:
@@ -332,7 +332,7 @@ def test_a_forward_that_runs_again_in_the_backward():
             return self.leave(x)
 
     def step(lab):
-        model, zero = make(lab, "Zero3", Checkpointed())
+        model, zero = make(lab, "Zero3", CheckpointNet())
         with FILMS.film_units(zero.units) as film:
             backward(model)
             take_step(model, zero)

@@ -10,7 +10,7 @@ from pedagogy_lib import LaunchError
 from pedagogy_lib.pictures.style import COLORS
 
 FILMS, FRAMES, PICTURES = map(load_solved_lab, ("unit_films", "unit_frames", "unit_pictures"))
-Held, UnitFilm, UnitFrame = FRAMES.Held, FRAMES.UnitFilm, FRAMES.UnitFrame
+UnitState, UnitFilm, UnitFrame = FRAMES.UnitState, FRAMES.UnitFilm, FRAMES.UnitFrame
 BAR_LEFT, LEFT, ROW = PICTURES.BAR_LEFT, PICTURES.LEFT, PICTURES.ROW
 MEAN_COLOR, OWN_COLOR = PICTURES.MEAN_COLOR, PICTURES.OWN_COLOR
 plot_units = PICTURES.plot_units
@@ -25,28 +25,30 @@ MEANINGS = {
 }
 
 
-def held(chunks, gradients=(0, 0), shard=0) -> Held:
+def make_unit_state(chunks, gradients=(0, 0), shard=0) -> UnitState:
     states = {"a": "absent", "t": "travelling", "h": "held", "u": "updated"}
-    return Held(tuple(states[letter] for letter in chunks), gradients, shard)
+    return UnitState(tuple(states[letter] for letter in chunks), gradients, shard)
 
 
 def film(rank, *frames) -> UnitFilm:
     """Two units on two ranks, of 8 and 12 numbers in chunks of 4 and 6; the last is padding."""
-    start = UnitFrame("before the step", [], [held("ha"[:: 1 - 2 * rank])] * 2, 40, 0)
+    start = UnitFrame("before the step", [], [make_unit_state("ha"[:: 1 - 2 * rank])] * 2, 40, 0)
     sizes = [[2, 6], [6, 5]]
     return UnitFilm(rank, 2, ["rest", "block"], sizes, [8, 12], [32, 48], [start, *frames])
 
 
 def make_gather_frame(rank) -> UnitFrame:
-    block = held("ht" if rank == 0 else "th")
-    absent = held("ha" if rank == 0 else "ah")
+    block = make_unit_state("ht" if rank == 0 else "th")
+    absent = make_unit_state("ha" if rank == 0 else "ah")
     return UnitFrame("forward: block is being gathered", [1], [absent, block], 88, 0)
 
 
 @pytest.fixture
 def films():
-    reduced = held("hh", shard=16)
-    middle = UnitFrame("backward", [0], [held("hh", (0, 24)), held("hh", (24, 20))], 120, 68)
+    reduced = make_unit_state("hh", shard=16)
+    middle = UnitFrame(
+        "backward", [0], [make_unit_state("hh", (0, 24)), make_unit_state("hh", (24, 20))], 120, 68
+    )
     return [
         film(
             rank,
@@ -58,7 +60,7 @@ def films():
     ]
 
 
-def drawn(picture, line, unit, rank=0):
+def read_boxes(picture, line, unit, rank=0):
     """(meaning, left, right) of what is in the boxes; from 0 to 1 in the width of the unit."""
     (axes,) = picture.figure.axes
     edges = sorted({p.get_x() for p in axes.patches if to_hex(p.get_facecolor()) == "#ffffff"})
@@ -83,46 +85,50 @@ def drawn(picture, line, unit, rank=0):
 def test_own_chunks_at_rest(films):
     picture = plot_units(films, 1)
     for unit in range(2):
-        assert drawn(picture, 0, unit, rank=0) == [("held", 0, 0.5)]
-        assert drawn(picture, 0, unit, rank=1) == [("held", 0.5, 1)]
-        assert drawn(picture, 1, unit) == []
+        assert read_boxes(picture, 0, unit, rank=0) == [("held", 0, 0.5)]
+        assert read_boxes(picture, 0, unit, rank=1) == [("held", 0.5, 1)]
+        assert read_boxes(picture, 1, unit) == []
 
 
 def test_what_travels_has_just_changed(films):
     picture = plot_units(films, 2)
-    assert drawn(picture, 0, 1) == [("held", 0, 0.5), ("travelling", 0.5, 1), (OUTLINE, 0.5, 1)]
-    assert drawn(picture, 0, 1, rank=1) == [
+    assert read_boxes(picture, 0, 1) == [
+        ("held", 0, 0.5),
+        ("travelling", 0.5, 1),
+        (OUTLINE, 0.5, 1),
+    ]
+    assert read_boxes(picture, 0, 1, rank=1) == [
         ("travelling", 0, 0.5), ("held", 0.5, 1), (OUTLINE, 0, 0.5),
     ]  # fmt: skip
-    assert drawn(picture, 0, 0) == [("held", 0, 0.5)]
+    assert read_boxes(picture, 0, 0) == [("held", 0, 0.5)]
 
 
 def test_gradients_lie_where_their_parameters_do(films):
     """The second of two parameters, numbers 2 to 8 of 8: half of chunk 0, all of chunk 1."""
     picture = plot_units(films, 3)
     fills = [("own", 0.2, 0.5), ("own", 0.5, 1), (OUTLINE, 0, 1)]
-    assert drawn(picture, 1, 0) == fills
+    assert read_boxes(picture, 1, 0) == fills
     exact = [p.get_width() for p in picture.figure.axes[0].patches
              if to_hex(p.get_facecolor()) == OWN_COLOR.lower()]  # fmt: skip
     assert exact[0] == pytest.approx(exact[1] / 2)
-    block = drawn(picture, 1, 1)
+    block = read_boxes(picture, 1, 1)
     assert block[0] == ("own", 0, 0.5)
     assert block[1][:2] == ("own", 0.5) and block[1][2] < 1, "padding has no gradient"
 
 
 def test_a_mean_gradient_is_in_the_ranks_own_box(films):
     picture = plot_units(films, 4)
-    assert drawn(picture, 1, 0) == [("mean", 0, 0.5), (OUTLINE, 0, 1)]
-    assert drawn(picture, 1, 0, rank=1) == [("mean", 0.5, 1), (OUTLINE, 0, 1)]
+    assert read_boxes(picture, 1, 0) == [("mean", 0, 0.5), (OUTLINE, 0, 1)]
+    assert read_boxes(picture, 1, 0, rank=1) == [("mean", 0.5, 1), (OUTLINE, 0, 1)]
 
 
 def test_updated_chunks():
-    step = UnitFrame("step", [0, 1], [held("uh"), held("ua")], 40, 0)
+    step = UnitFrame("step", [0, 1], [make_unit_state("uh"), make_unit_state("ua")], 40, 0)
     picture = plot_units([film(0, step)], 2)
-    assert drawn(picture, 0, 0) == [
+    assert read_boxes(picture, 0, 0) == [
         ("updated", 0, 0.5), ("held", 0.5, 1), (OUTLINE, 0, 1),
     ]  # fmt: skip
-    assert drawn(picture, 0, 1) == [("updated", 0, 0.5), (OUTLINE, 0, 0.5)]
+    assert read_boxes(picture, 0, 1) == [("updated", 0, 0.5), (OUTLINE, 0, 0.5)]
 
 
 def bands(picture):
@@ -180,7 +186,7 @@ def test_ranks_with_other_events_and_fewer_frames(films):
     picture = plot_units([films[0], short], 4)
     assert title_of(picture) == "4 of 4: on rank 0, reduced"
     assert "rank 1 (forward: block is being gathered) has 88 B" in picture.alt
-    assert OUTLINE not in [what for what, *_ in drawn(picture, 0, 1, rank=1)]
+    assert OUTLINE not in [what for what, *_ in read_boxes(picture, 0, 1, rank=1)]
 
 
 def test_frames_that_do_not_exist(films):
@@ -194,7 +200,7 @@ def test_frames_that_do_not_exist(films):
 
 def large_film(rank, ranks, units) -> UnitFilm:
     names = [f"encoder.blocks.{k}" for k in range(units)]
-    whole = Held(("held",) * ranks, (1,), 1)
+    whole = UnitState(("held",) * ranks, (1,), 1)
     frame = UnitFrame("backward: gradients reduced", [0], [whole] * units, 10**9, 10**8)
     elements = [100 * ranks] * units
     size = [123_456_789] * units

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 import torch.distributed as dist
-from coursekit.content.ch06_zero.exercises.fetched_ahead import fetching_ahead
+from coursekit.content.ch06_zero.exercises.prefetch_reference import make_prefetching_class
 from helpers import load_solved_lab
 from selection import parametrize
 from torch.utils.checkpoint import checkpoint
@@ -69,7 +69,7 @@ def train(stage, prepare, micro_batches):
     wanted = alone(copy.deepcopy(model), batches)
     if dist.get_rank():
         torch.nn.init.normal_(model.letters.weight)  # the engine begins with rank 0's
-    kind = ZERO.STAGES.get(stage) or fetching_ahead(ZERO.Zero3, ZERO)
+    kind = ZERO.STAGES.get(stage) or make_prefetching_class(ZERO.Zero3, ZERO)
     engine = kind(model, ADAM, list(model.blocks))
     prepare(model)
     for batch in batches:
@@ -259,7 +259,7 @@ ARRANGED = [all_blocks, drop_outer_layers, share_weight, share_weight_within_uni
 REDUCED_TWICE = {"repeat_next_unit"}  # one of the units
 
 
-class Counted:
+class ReduceCounter:
     """An engine, and how often it has reduced a unit."""
 
     def __init__(self, engine):
@@ -276,7 +276,7 @@ def train_towers(arrange, kind, micro_batches):
     torch.manual_seed(0)
     model, steps = Towers().double(), 3
     engine = kind(model, ADAM, arrange(model))
-    counted, width = Counted(engine), 2 if hasattr(model.first, "weight") else 3
+    counted, width = ReduceCounter(engine), 2 if hasattr(model.first, "weight") else 3
     for step in range(steps):
         for i in range(micro_batches):
             draw = torch.Generator().manual_seed(100 * step + 10 * i + dist.get_rank())
@@ -350,7 +350,7 @@ def test_a_unit_hands_lists_to_a_learners_ring():
 # ---- Bytes --------------------------------------------------------------------------------------
 
 
-def measured(stage, layers=3):
+def measure_stage(stage, layers=3):
     text = MODELS.standard_library(5_000)
     torch.manual_seed(0)
     model = MODELS.Transformer(64, layers)
@@ -369,7 +369,7 @@ def measured(stage, layers=3):
 
 @pytest.fixture(scope="module")
 def runs():
-    return {stage: launch(measured, stage, world_size=4, device="cpu") for stage in STAGES}
+    return {stage: launch(measure_stage, stage, world_size=4, device="cpu") for stage in STAGES}
 
 
 @pytest.mark.parametrize(("stage", "models"), list(zip(STAGES, (1.5, 1.5, 2.25))))
@@ -403,7 +403,7 @@ def test_stage_3_has_the_parameters_of_no_more_than_two_units(runs):
         assert most["parameters"] <= sum(units) // 4 + sum(units[-2:])
 
 
-def padded(numbers):
+def measure_padding(numbers):
     model = torch.nn.Linear(numbers, 1, bias=False)
     engine = ZERO.Zero3(model, ADAM)
     with measure("kept"):
@@ -412,7 +412,7 @@ def padded(numbers):
 
 
 def test_what_is_split_is_padded():
-    run = launch(padded, 10, world_size=4, device="cpu")
+    run = launch(measure_padding, 10, world_size=4, device="cpu")
     assert run.values == [3] * 4
     assert [kept["parameters"] for kept in run["kept"].peak_bytes] == [12] * 4
 
@@ -448,7 +448,7 @@ def begun(stage, folder):
     return go_on(model, engine, range(3, 6))
 
 
-def resumed(stage, folder):
+def resume_training(stage, folder):
     model, engine = start(stage)
     DISK.load(engine, folder)
     return go_on(model, engine, range(3, 6))
@@ -457,15 +457,18 @@ def resumed(stage, folder):
 @parametrize("stage, then", [("stage 3", 1), ("stage 1", 3), ("stage 2", 2)], quick=1)
 def test_a_checkpoint_fits_another_world_size(stage, then, tmp_path):
     wanted = launch(begun, stage, tmp_path, world_size=4, device="cpu").values[0]
-    found = launch(resumed, stage, tmp_path, world_size=then, device="cpu").values
+    found = launch(resume_training, stage, tmp_path, world_size=then, device="cpu").values
     assert all(close(weights, wanted, steps=6) for weights in found)
 
 
-def offloaded(folder):
+def train_offloaded(folder):
     torch.manual_seed(0)
     model = torch.nn.Linear(300, 300, bias=False)
     copied = copy.deepcopy(model)
-    on_disk, ordinary = DISK.Offloaded(model.parameters(), ADAM, folder), ADAM(copied.parameters())
+    on_disk, ordinary = (
+        DISK.DiskOffloadOptimizer(model.parameters(), ADAM, folder),
+        ADAM(copied.parameters()),
+    )
     x = torch.randn(5, 300)
     for step in range(3):
         with measure("step") if step == 2 else nullcontext():
@@ -477,7 +480,7 @@ def offloaded(folder):
 
 
 def test_offloading_keeps_state_in_files_and_changes_no_number(tmp_path):
-    run = launch(offloaded, tmp_path, world_size=1, device="cpu")
+    run = launch(train_offloaded, tmp_path, world_size=1, device="cpu")
     same, nbytes = run.values[0]
     assert same
     state = run["step"].peak_bytes[0]["optimizer_state"]

@@ -10,7 +10,7 @@ import pytest
 from class_of_students import LAYOUTS, hand_in, zip_files
 
 from classroom.grading.collect import collect
-from classroom.grading.files import Pile, read_zip, shown
+from classroom.grading.files import Pile, clean_name, read_zip
 from classroom.grading.layouts import owners_in
 from pedagogy_lib.basics.errors import WrongInput
 
@@ -204,7 +204,7 @@ def test_odd_names_are_harmless(tmp_path):
         file.write("x")
     _, submissions = collect(tmp_path)
     assert [one.student for one in submissions] == ["a b<script>", "Jörg"]
-    assert shown("a\x1b[31m\u202ered") == "a [31m red"
+    assert clean_name("a\x1b[31m\u202ered") == "a [31m red"
 
 
 def test_nothing_there_is_one_sentence(tmp_path):

@@ -11,7 +11,7 @@ TIME = "2026-11-{day} 15:58:23.948203 UTC+Xy_z=="
 
 
 def notebook_of(number) -> str:
-    return f"{course.asked(exercises=[number])[0].part}.ipynb"
+    return f"{course.list_exercises(exercises=[number])[0].part}.ipynb"
 
 
 @pytest.fixture(params=["exchange", "submitted"])
@@ -31,7 +31,7 @@ def put(request, tmp_path):
 
 
 def test_a_part_asks_for_its_own_exercises():
-    numbers = [one.number for one in course.asked(["02b", "6c"])]
+    numbers = [one.number for one in course.list_exercises(["02b", "6c"])]
     assert numbers == [
         EX.tree_seconds,
         EX.broadcast_tree,
@@ -44,21 +44,21 @@ def test_a_part_asks_for_its_own_exercises():
         (EX.all_reduce_ring, "no chapter or part 2.8"),
     ):
         with pytest.raises(WrongInput, match=said):
-            course.asked([part])
+            course.list_exercises([part])
 
 
 def test_the_assignment_counts_that_asks_for_the_exercises(tmp_path, put):
     put("ada", "02_collectives", notebook_of(EX.all_reduce_ring), b"two = 1\n", day="03")
     put("ada", "06_zero", notebook_of(EX.flatten_padded), b"six = 1\n", day="20")
     put("bo", "06_zero", notebook_of(EX.flatten_padded), b"six = 1\n")
-    told, (ada,) = collect(tmp_path, course.asked(["02"]))
+    told, (ada,) = collect(tmp_path, course.list_exercises(["02"]))
     assert told.endswith(", of 02_collectives (left out: 06_zero)")
     assert ada.files == {
         notebook_of(EX.all_reduce_ring): b"{}",
         "labs/collectives.py": b"two = 1\n",
     }
     assert ada.problems == []
-    _, submissions = collect(tmp_path, course.asked(["06"]))
+    _, submissions = collect(tmp_path, course.list_exercises(["06"]))
     assert [one.student for one in submissions] == ["ada", "bo"]
     assert submissions[0].files["labs/collectives.py"] == b"six = 1\n"
 
@@ -67,7 +67,7 @@ def test_who_has_renamed_a_notebook_is_in_the_assignment_that_others_tell(tmp_pa
     put("ada", "first", "mine.ipynb", b"ada = 1\n")
     put("bo", "first", notebook_of(EX.all_reduce_ring), b"bo = 1\n")
     put("bo", "second", notebook_of(EX.flatten_padded), b"bo = 2\n")
-    _, (ada, bo) = collect(tmp_path, course.asked(["02"]))
+    _, (ada, bo) = collect(tmp_path, course.list_exercises(["02"]))
     assert set(ada.files) == {"mine.ipynb", "labs/collectives.py"}
     assert bo.files["labs/collectives.py"] == b"bo = 1\n"
 
@@ -75,7 +75,7 @@ def test_who_has_renamed_a_notebook_is_in_the_assignment_that_others_tell(tmp_pa
 def test_of_two_that_are_asked_for_both_count(tmp_path, put):
     put("ada", "02_collectives", notebook_of(EX.all_reduce_ring), b"two = 1\n", day="03")
     put("ada", "06_zero", notebook_of(EX.flatten_padded), b"six = 1\n", day="20")
-    told, (ada,) = collect(tmp_path, course.asked(["02", "06"]))
+    told, (ada,) = collect(tmp_path, course.list_exercises(["02", "06"]))
     assert told.endswith(", of 02_collectives, 06_zero")
     assert ada.problems == []
     assert ada.files["02_collectives/labs/collectives.py"] == b"two = 1\n"
@@ -86,12 +86,12 @@ def test_none_that_asks_for_them_is_one_sentence_with_all_names(tmp_path, put):
     put("ada", "first", "a.ipynb", b"")
     put("ada", "second", "b.ipynb", b"")
     with pytest.raises(WrongInput, match="there are 2 assignments, first, second, and in none"):
-        collect(tmp_path, course.asked(["02"]))
+        collect(tmp_path, course.list_exercises(["02"]))
 
 
 def test_a_single_assignment_is_taken_whatever_is_in_it(tmp_path, put):
     put("ada", "first", "a.ipynb", b"")
-    _, (ada,) = collect(tmp_path, course.asked(["02"]))
+    _, (ada,) = collect(tmp_path, course.list_exercises(["02"]))
     assert set(ada.files) == {"a.ipynb", "labs/collectives.py"}
 
 
@@ -104,6 +104,6 @@ def test_the_newest_try_of_one_assignment_counts_beside_the_other(tmp_path):
         (
             folder / notebook_of(EX.flatten_padded if assignment == "six" else EX.all_reduce_ring)
         ).write_text(text)
-    _, (ada,) = collect(tmp_path, course.asked(["02"]))
+    _, (ada,) = collect(tmp_path, course.list_exercises(["02"]))
     assert list(ada.files.values()) == [b"new"]
     assert ["01 November 2026" in said for said in ada.problems] == [True]

@@ -19,8 +19,8 @@ RIGHT = "def sent_bytes(name, n, X):\n    return factor(name) * X / n\n"
 HELPER = 'def factor(name):\n    return 2 if name == "all_reduce" else 1\n'
 
 
-def asked(number):
-    return course.asked(exercises=[number])[0]
+def get_exercise(number):
+    return course.list_exercises(exercises=[number])[0]
 
 
 def notebook(*cells, **more) -> bytes:
@@ -30,10 +30,10 @@ def notebook(*cells, **more) -> bytes:
                        **more}).encode()  # fmt: skip
 
 
-def found(number, **files):
+def find_in_files(number, **files):
     """The answer in files by name; `part` is the notebook that asks 2.9."""
     named = {PART if name == "part" else name: data for name, data in files.items()}
-    return find_in_cells(asked(number), [read_program(n, d) for n, d in named.items()])
+    return find_in_cells(get_exercise(number), [read_program(n, d) for n, d in named.items()])
 
 
 def value(answer, name, *args):
@@ -45,22 +45,26 @@ def value(answer, name, *args):
 
 def test_the_untouched_cell_is_missing_and_a_touched_hole_unfinished():
     files = files_with("02", {})
-    assert found(EX.sent_bytes, part=files[PART]).state == "missing"
+    assert find_in_files(EX.sent_bytes, part=files[PART]).state == "missing"
     begun = notebook("def sent_bytes(name, n, X):\n    messages = n - 1\n    ...\n")
-    answer = found(EX.sent_bytes, part=begun)
+    answer = find_in_files(EX.sent_bytes, part=begun)
     assert (answer.state, answer.what) == ("unfinished", "its hole is still there")
 
 
 def test_nothing_of_the_name_says_so_and_names_what_is_nearly_it():
-    assert found(EX.sent_bytes).what == "there is no function sent_bytes in what was handed in"
-    assert found(EX.sent_bytes, part=notebook("def sent_byte(n): return n")).what.endswith(
+    assert (
+        find_in_files(EX.sent_bytes).what == "there is no function sent_bytes in what was handed in"
+    )
+    assert find_in_files(EX.sent_bytes, part=notebook("def sent_byte(n): return n")).what.endswith(
         "there is sent_byte"
     )
 
 
 @pytest.mark.parametrize("place", ["part", "scratch.ipynb", "work/02_collectives.ipynb"])
 def test_a_helper_in_another_cell_comes_along(place):
-    answer = found(EX.sent_bytes, **{place: notebook("import os\nprint(1 / 0)", HELPER, RIGHT)})
+    answer = find_in_files(
+        EX.sent_bytes, **{place: notebook("import os\nprint(1 / 0)", HELPER, RIGHT)}
+    )
     assert value(answer, "sent_bytes", "all_reduce", 2, 10.0) == 10.0
     assert answer.where == f"{PART if place == 'part' else place}, cell 3, line 1"
     assert "import os" not in answer.source and "1 / 0" not in answer.source
@@ -68,13 +72,13 @@ def test_a_helper_in_another_cell_comes_along(place):
 
 def test_it_may_stand_in_a_program_in_percent_format():
     text = f"\ufeff# %% [markdown]\n# words\n\n# %%\n{HELPER}\n# %%\n{RIGHT}".replace("\n", "\r\n")
-    answer = found(EX.sent_bytes, **{"answers.py": text.encode()})
+    answer = find_in_files(EX.sent_bytes, **{"answers.py": text.encode()})
     assert value(answer, "sent_bytes", "x", 2, 10.0) == 5.0
     assert answer.reasons == ["sent_bytes was found in answers.py, line 9"]
 
 
 def test_what_the_student_has_deleted_comes_from_the_course():
-    answer = found(
+    answer = find_in_files(
         EX.swap, **{"x.py": b"def swap(x):\n    return dist.get_rank(), torch.ones(1)\n"}
     )
     assert "import torch.distributed as dist" in answer.source
@@ -84,14 +88,14 @@ def test_what_the_student_has_deleted_comes_from_the_course():
 def test_the_last_complete_definition_counts_and_it_is_told():
     cells = "def sent_bytes(a, b, c):\n    return 1", "def sent_bytes(a, b, c):\n    return 2", \
         "def sent_bytes(a, b, c):\n    ..."  # fmt: skip
-    answer = found(EX.sent_bytes, part=notebook(*cells))
+    answer = find_in_files(EX.sent_bytes, part=notebook(*cells))
     assert value(answer, "sent_bytes", 0, 0, 0) == 2
     assert answer.reasons == [f"2 definitions of sent_bytes: took {PART}, cell 2, line 1"]
 
 
 def test_a_helper_is_what_it_was_at_the_cell_and_not_later():
     cells = "scale = 1", "def sent_bytes(a, b, c):\n    return scale", "scale = 7"
-    assert value(found(EX.sent_bytes, part=notebook(*cells)), "sent_bytes", 0, 0, 0) == 1
+    assert value(find_in_files(EX.sent_bytes, part=notebook(*cells)), "sent_bytes", 0, 0, 0) == 1
 
 
 @pytest.mark.parametrize(
@@ -114,19 +118,22 @@ def test_a_helper_is_what_it_was_at_the_cell_and_not_later():
     ],
 )  # fmt: skip
 def test_whatever_a_cell_looks_like(cell, wanted):
-    assert value(found(EX.sent_bytes, part=notebook(cell)), "sent_bytes", 0, 0, 0) == wanted
+    assert value(find_in_files(EX.sent_bytes, part=notebook(cell)), "sent_bytes", 0, 0, 0) == wanted
 
 
 def test_local_names_bring_nothing_along():
     cells = "x = 1 / 0", "def sent_bytes(a, b, c):\n    x = 2\n    return [x for x in [x]]"
-    assert value(found(EX.sent_bytes, part=notebook(*cells)), "sent_bytes", 0, 0, 0) == [2]
+    assert value(find_in_files(EX.sent_bytes, part=notebook(*cells)), "sent_bytes", 0, 0, 0) == [2]
 
 
 def test_the_same_name_of_another_chapter_is_not_taken():
     other = notebook("def sent_bytes(a, b, c):\n    return 1")
-    assert found(EX.sent_bytes, **{"work/09b_one_step_three_axes.ipynb": other}).state == "written"
-    home = asked(EX.sent_bytes_of_axes).part
-    assert found(EX.sent_bytes, **{f"work/{home}.ipynb": other}).state == "missing"
+    assert (
+        find_in_files(EX.sent_bytes, **{"work/09b_one_step_three_axes.ipynb": other}).state
+        == "written"
+    )
+    home = get_exercise(EX.sent_bytes_of_axes).part
+    assert find_in_files(EX.sent_bytes, **{f"work/{home}.ipynb": other}).state == "missing"
 
 
 def test_a_cell_that_is_no_python_costs_itself_alone():
@@ -135,11 +142,13 @@ def test_a_cell_that_is_no_python_costs_itself_alone():
     assert program.problems == [
         f"{PART}, cell 1, line 1: invalid syntax; what stands there was not read"
     ]
-    assert find_in_cells(asked(EX.sent_bytes), [program]).state == "written"
+    assert find_in_cells(get_exercise(EX.sent_bytes), [program]).state == "written"
 
 
 def test_an_answer_that_is_no_python_is_wrong_and_says_where():
-    answer = found(EX.sent_bytes, part=notebook("def sent_bytes(name, n, X):\n    return (n\n"))
+    answer = find_in_files(
+        EX.sent_bytes, part=notebook("def sent_bytes(name, n, X):\n    return (n\n")
+    )
     assert answer.state == "wrong"
     assert "cell 1, line 2: '(' was never closed" in answer.what
 
@@ -162,7 +171,10 @@ def test_old_notebooks_are_read():
     old = {"nbformat": 3, "nbformat_minor": 0, "metadata": {"name": ""}, "worksheets": [{"cells": [
         {"cell_type": "code", "language": "python", "input": ["def sent_bytes(a, b, c):\n",
          "    return 1"], "outputs": [], "metadata": {}}], "metadata": {}}]}  # fmt: skip
-    assert value(found(EX.sent_bytes, part=json.dumps(old).encode()), "sent_bytes", 0, 0, 0) == 1
+    assert (
+        value(find_in_files(EX.sent_bytes, part=json.dumps(old).encode()), "sent_bytes", 0, 0, 0)
+        == 1
+    )
 
 
 # ---- Labs ----
@@ -244,18 +256,19 @@ HELD = [(exercise_numbers()[name], lab) for lab, functions in HELD_BACK.items()
 @pytest.mark.parametrize(("number", "lab"), HELD)
 def test_what_a_lab_of_the_course_has_is_no_answer(number, lab):
     """Neither in a copy of the whole course, nor as the hole that a handout has there."""
-    if asked(number).lab:
+    if get_exercise(number).lab:
         pytest.skip("an exercise in a lab, by another name")
     name = f"labs/{lab}.py"
     for data in ((course.ROOT / name).read_bytes(), lab_text(lab).encode()):
-        assert found(number, **{name: data}).state == "missing"
-        given = (course.ROOT / "notebooks" / f"{asked(number).part}.ipynb").read_bytes()
-        answer = found(number, **{name: data, f"{asked(number).part}.ipynb": given})
+        assert find_in_files(number, **{name: data}).state == "missing"
+        given = (course.ROOT / "notebooks" / f"{get_exercise(number).part}.ipynb").read_bytes()
+        answer = find_in_files(number, **{name: data, f"{get_exercise(number).part}.ipynb": given})
         assert (answer.state, answer.what) == ("missing", "it is as it was handed out")
 
 
 def test_a_students_own_function_in_that_lab_counts():
     mine = RIGHT.replace("messages", "pieces")
     assert (
-        found(EX.sent_bytes, **{"labs/collectives_measured.py": mine.encode()}).state == "written"
+        find_in_files(EX.sent_bytes, **{"labs/collectives_measured.py": mine.encode()}).state
+        == "written"
     )

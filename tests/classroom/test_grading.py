@@ -26,7 +26,7 @@ HELPED = "def tree_seconds(n, mb, speed):\n    return (n - 1).bit_length() * mb 
 @pytest.fixture
 def task(tmp_path):
     def make(*numbers, place=LocalPlace):
-        asked = course.asked(exercises=numbers)
+        asked = course.list_exercises(exercises=numbers)
         return workers.Task(tuple(asked), tmp_path / "out", place)
 
     return make
@@ -132,12 +132,12 @@ def test_what_is_built_on_a_missing_answer_says_so(task):
 
 
 def test_what_raises_in_the_check_itself_is_broken_and_not_kept(task, tmp_path):
-    class Failing(LocalPlace):
+    class FaultyPlace(LocalPlace):
         def load_cell_function(self, source, name):
             raise RuntimeError("no pipes")
 
     found = grade(
-        task(EX.tree_seconds, place=Failing), files_with("02", {EX.tree_seconds: HELPED})
+        task(EX.tree_seconds, place=FaultyPlace), files_with("02", {EX.tree_seconds: HELPED})
     )[EX.tree_seconds]
     assert (found["state"], found["score"]) == ("broken", 0.0)
     assert found["what"] == "the check came to no verdict: RuntimeError: no pipes"
@@ -182,7 +182,7 @@ def results(accepted=None, **entries):
     answers = {n: workers.EMPTY | {"looks": [], "code": "c"} | more for n, more in entries.items()}
     answers = {n.replace("_", "."): one for n, one in answers.items()}
     students = [{"student": "=ada", "from": "ada.zip", "problems": ["p"], "answers": answers}]
-    asked = course.asked(exercises=list(answers))
+    asked = course.list_exercises(exercises=list(answers))
     return result_files.results_of("T", "v", asked, students, accepted or {})
 
 

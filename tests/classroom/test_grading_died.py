@@ -5,13 +5,13 @@ import os
 import pytest
 from class_of_students import files_with
 from exercise_names import EX
-from test_grading_workers import Deadly, judged
+from test_grading_workers import Deadly, read_judged
 from trusted_place import PlaceOpener
 
 from classroom.grading import course, workers
 from classroom.grading.collect import Submission
 
-ASKED = tuple(course.asked(exercises=[EX.tree_seconds, EX.chunk_to_send, EX.sent_bytes]))
+ASKED = tuple(course.list_exercises(exercises=[EX.tree_seconds, EX.chunk_to_send, EX.sent_bytes]))
 ANSWERS = {
     EX.tree_seconds: "def tree_seconds(n, mb, speed):\n    return mb / speed\n",
     EX.chunk_to_send: "def chunk_to_send(rank, step, n):\n    return 1 * rank\n",  # see Deadly
@@ -50,14 +50,14 @@ def test_only_the_answer_at_which_it_dies_goes_without_a_verdict(tmp_path):
     assert "return 1 * rank" in entry["answers"][EX.chunk_to_send]["source"]
     assert entry["answers"][EX.sent_bytes]["score"] == 0.6
     assert entry["problems"] == ["p", workers.ENDED]
-    assert len(judged(tmp_path)) == 2  # the first was not judged once more
+    assert len(read_judged(tmp_path)) == 2  # the first was not judged once more
     again = grade(tmp_path, PlaceOpener(tmp_path), files)  # which does not die there
     assert states(again) == {
         EX.tree_seconds: "wrong",
         EX.chunk_to_send: "wrong",
         EX.sent_bytes: "wrong",
     }
-    assert len(judged(tmp_path)) == 3
+    assert len(read_judged(tmp_path)) == 3
 
 
 def test_one_that_dies_before_any_answer_ends_after_a_few_tries(tmp_path):

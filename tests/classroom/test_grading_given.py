@@ -12,7 +12,7 @@ from classroom.grading.judge import Judge, answers_in
 from classroom.grading.programs import read_program
 from coursekit.check_runner import find_exercise
 
-ASKED = tuple(course.asked(exercises=[EX.reduce_scatter_ring, EX.all_reduce_ring]))
+ASKED = tuple(course.list_exercises(exercises=[EX.reduce_scatter_ring, EX.all_reduce_ring]))
 OF_RING = ASKED[1]
 RING = "def all_reduce_ring(x, group=None):\n    reduce_scatter_ring([x], group)\n"
 UNREADABLE = b"\ndef reduce_scatter_ring(chunks, group=None):\n    return (\n"

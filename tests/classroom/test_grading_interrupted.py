@@ -13,7 +13,7 @@ from trusted_place import LocalPlace
 from classroom.grading import command, course, result_files, workers
 from classroom.grading.command import INTERRUPTED, main
 
-ASKED = course.asked(exercises=[EX.tree_seconds, EX.sent_bytes])
+ASKED = course.list_exercises(exercises=[EX.tree_seconds, EX.sent_bytes])
 HELPED = "def tree_seconds(n, mb, speed):\n    return (n - 1).bit_length() * mb / speed\n"
 
 
@@ -37,7 +37,7 @@ def finish(tmp_path):
     return lambda **states: command.finish(options, ASKED, students(**states))
 
 
-def written(folder: Path) -> dict[str, bytes]:
+def read_files(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -45,9 +45,9 @@ def test_verdicts_that_are_there_stay_where_a_new_grading_has_not_come_to_them(
     finish, tmp_path, capsys
 ):
     assert finish(ada=("right", "wrong"), bo=("right", "right")) == 0
-    before = written(tmp_path)
+    before = read_files(tmp_path)
     assert finish(ada=("wrong", "wrong"), bo=("waiting", "waiting"), cem=("right", "waiting")) == 3
-    assert written(tmp_path) == before
+    assert read_files(tmp_path) == before
     said = f"{tmp_path}/out is left as it was: it has verdicts on 2 answers that this"
     assert said in capsys.readouterr().out
 

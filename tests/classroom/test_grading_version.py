@@ -26,7 +26,7 @@ print(*sorted(str(one) for one in files if one.is_relative_to(sys.argv[1])), sep
 NO_CODE = {"classroom/__init__.py"}  # a docstring
 
 
-def hashed(root: Path) -> set[Path]:
+def list_hashed_files(root: Path) -> set[Path]:
     return {path for folder, pattern in course.SOURCES for path in (root / folder).glob(pattern)}
 
 
@@ -37,7 +37,7 @@ def test_the_version_knows_all_that_a_grading_imports():
     imported = {Path(line) for line in told.stdout.split()}
     own = {path for path in imported if path.relative_to(ROOT).parts[0] not in (".venv", "tests")}
     assert len(own) > 100
-    left_out = {str(path.relative_to(ROOT)) for path in own - hashed(ROOT)}
+    left_out = {str(path.relative_to(ROOT)) for path in own - list_hashed_files(ROOT)}
     assert left_out == NO_CODE
 
 

@@ -40,7 +40,7 @@ def submissions():
 
 
 def task_in(folder, seconds=1.0):
-    asked = tuple(course.asked(exercises=[EX.tree_seconds]))
+    asked = tuple(course.list_exercises(exercises=[EX.tree_seconds]))
     return workers.Task(asked, folder / "out", PlaceOpener(folder, seconds))
 
 
@@ -59,12 +59,12 @@ def command_in(folder: Path):
     raise SystemExit(command.main([*given, str(folder / "out")]))
 
 
-def judged(folder) -> list[str]:
+def read_judged(folder) -> list[str]:
     path = folder / JUDGED
     return path.read_text().split("\n")[:-1] if path.exists() else []
 
 
-def kept_in(folder) -> list[Path]:
+def list_kept_verdicts(folder) -> list[Path]:
     return list((folder / "out" / workers.KNOWN).glob("*.json"))
 
 
@@ -92,18 +92,18 @@ def begin(tmp_path):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_who_is_ended_in_the_middle_goes_on_from_there(tmp_path, begin, how):
     program = begin()
-    assert wait_until(lambda: len(kept_in(tmp_path)) >= 2, SECONDS)
+    assert wait_until(lambda: len(list_kept_verdicts(tmp_path)) >= 2, SECONDS)
     below = family(program.pid)
     os.kill(program.pid, how)
     program.wait(SECONDS)
     assert wait_until(lambda: not alive(below), SECONDS)
-    kept = len(kept_in(tmp_path))
-    before = judged(tmp_path)
+    kept = len(list_kept_verdicts(tmp_path))
+    before = read_judged(tmp_path)
     assert kept < STUDENTS  # it was in the middle
     assert begin().wait(4 * SECONDS) == 0
     found = json.loads((tmp_path / "students.json").read_text())
     assert sorted(one["student"] for one in found) == [f"s{turn}" for turn in range(STUDENTS)]
-    again = judged(tmp_path)[len(before) :]
+    again = read_judged(tmp_path)[len(before) :]
     assert len(again) == len(set(again)) == STUDENTS - kept
 
 
@@ -111,7 +111,7 @@ def test_who_is_ended_in_the_middle_goes_on_from_there(tmp_path, begin, how):
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_the_command_writes_what_is_known_when_it_is_told_to_end(tmp_path, begin, how):
     program = begin("command_in")
-    assert wait_until(lambda: len(kept_in(tmp_path)) >= 2, SECONDS)
+    assert wait_until(lambda: len(list_kept_verdicts(tmp_path)) >= 2, SECONDS)
     os.kill(program.pid, how)
     assert program.wait(SECONDS) == INTERRUPTED
     results = json.loads((tmp_path / "out" / "results.json").read_text())
@@ -120,7 +120,11 @@ def test_the_command_writes_what_is_known_when_it_is_told_to_end(tmp_path, begin
     }
     assert list(found) == [f"s{turn}" for turn in range(STUDENTS)]
     assert set(found.values()) == {"wrong", "waiting"}
-    assert len(judged(tmp_path)) >= len(kept_in(tmp_path)) == list(found.values()).count("wrong")
+    assert (
+        len(read_judged(tmp_path))
+        >= len(list_kept_verdicts(tmp_path))
+        == list(found.values()).count("wrong")
+    )
     page = (tmp_path / "out" / "index.html").read_text()
     assert f"{list(found.values()).count('waiting')} answers not judged yet" in page
     lines = (tmp_path / "out" / "grades.csv").read_text().splitlines()[1:]
@@ -130,7 +134,7 @@ def test_the_command_writes_what_is_known_when_it_is_told_to_end(tmp_path, begin
 
 @pytest.mark.deep
 def test_a_worker_that_dies_costs_its_student_alone(tmp_path):
-    asked = tuple(course.asked(exercises=[EX.tree_seconds]))
+    asked = tuple(course.list_exercises(exercises=[EX.tree_seconds]))
     task = workers.Task(asked, tmp_path, Deadly(tmp_path))
     found = {one["student"]: one for one in workers.grade_all(submissions()[:3], task, jobs=1)}
     assert [found[f"s{turn}"]["answers"][EX.tree_seconds]["state"] for turn in range(3)] == [

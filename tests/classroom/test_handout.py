@@ -13,7 +13,7 @@ import pytest
 from answer_files import all_answers
 from each import repeat_for_each
 from exercise_names import EX
-from handouts import copy_with_original_checks, files_of, handout_in, run_in_course, told
+from handouts import copy_with_original_checks, files_of, handout_in, run_checks, run_in_course
 
 from classroom.handout.archive import folder_of, zip_handout
 from classroom.handout.contents import contents_of
@@ -163,8 +163,8 @@ def test_checks_work_there_and_labs_say_what_is_unsolved(course):
 def test_answers_are_told_what_the_original_checks_tell(number, course):
     answers = [answer for answer in all_answers() if answer.exercise.number == number]
     original = copy_with_original_checks(course, course.parent / f"original-{number}")
-    compiled = told(course, answers)
-    assert compiled == told(original, answers)
+    compiled = run_checks(course, answers)
+    assert compiled == run_checks(original, answers)
     assert sum(text.endswith("passed") for text in compiled) >= 2
 
 
@@ -205,6 +205,6 @@ def test_the_code_of_checks_is_packed_and_does_the_same(tmp_path):
         next(a for a in all_answers() if a.exercise.number == EX.loss_scaler and a.kind == kind)
         for kind in ("right", "wrong")
     ]
-    right, wrong = told(folder, first)
+    right, wrong = run_checks(folder, first)
     assert right.endswith("passed")
     assert first[1].words in " ".join(wrong.split())

@@ -16,7 +16,7 @@ scatter_sums(parts, team)
 gather(parts, team)"""
 
 
-def found_in(name, data: bytes) -> set[str]:
+def search_file(name, data: bytes) -> set[str]:
     return {found.piece.whose for found in search({name: data})}
 
 
@@ -42,7 +42,7 @@ def plant_code(text) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("place", plant_code("x"))
 def test_a_planted_answer_is_found(place):
-    assert RING in found_in(place, plant_code(RENAMED)[place])
+    assert RING in search_file(place, plant_code(RENAMED)[place])
 
 
 def test_the_whole_of_an_answer_is_found_as_a_lambda_a_function_and_a_text():
@@ -51,10 +51,10 @@ def test_the_whole_of_an_answer_is_found_as_a_lambda_a_function_and_a_text():
         "def f(a, b, c):\n    return a * c + b",
         "TEXT = 'a * c + b'",
     ):
-        assert "chapters/ch00_start_here/00_start_here.py global_rank" in found_in(
+        assert "chapters/ch00_start_here/00_start_here.py global_rank" in search_file(
             "a.py", text.encode()
         )
-    assert found_in("a.py", b"x = a * c + b") == set()  # a part so small says nothing
+    assert search_file("a.py", b"x = a * c + b") == set()  # a part so small says nothing
 
 
 def test_every_exercise_has_pieces_that_are_searched():

@@ -3,7 +3,7 @@
 import pytest
 from answer_files import all_answers, exercises_of_kind
 from coursekit.content.ch09_three_dimensions.exercises.meshes import meshes_tried
-from handouts import copy_with_original_checks, handout_in, told
+from handouts import copy_with_original_checks, handout_in, run_checks
 
 from coursekit.chapters import exercise_folders
 from coursekit.kit import Formula, RankExercise
@@ -22,7 +22,7 @@ def courses(tmp_path_factory):
 @pytest.mark.parametrize("number", FORMULAS)
 def test_every_answer_is_told_the_same(number, courses):
     answers = [answer for answer in all_answers() if answer.exercise.number == number]
-    compiled, original = (told(course, answers) for course in courses)
+    compiled, original = (run_checks(course, answers) for course in courses)
     assert compiled == original
 
 
@@ -30,7 +30,7 @@ def test_every_answer_is_told_the_same(number, courses):
 def test_each_solution_is_right_with_tables(courses):
     first = {a.exercise.number: a for a in reversed(all_answers()) if a.kind == "right"}
     answers = [first[number] for number in FORMULAS]
-    wrong = [text for text in told(courses[0], answers) if "passed" not in text]
+    wrong = [text for text in run_checks(courses[0], answers) if "passed" not in text]
     assert wrong == []
 
 
@@ -43,7 +43,7 @@ def test_first_answers_to_other_exercises_get_their_verdicts(number, courses):
     """Their checks ask tables, too, and have to find there what they ask for."""
     answers = [answer for answer in all_answers() if answer.exercise.number == number]
     first = [next(a for a in answers if a.kind == kind) for kind in ("right", "wrong")]
-    right, wrong = told(courses[0], first)
+    right, wrong = run_checks(courses[0], first)
     assert right.endswith("passed"), right
     assert wrong.endswith("not yet") and "LookupError" not in wrong, wrong
 

@@ -61,12 +61,12 @@ def place_of():
 @pytest.mark.parametrize(("way", "attack"), list(cases()))
 def test_it_is_contained_and_the_next_answer_unharmed(way, attack, grounds, place_of):
     place = place_of(way)
-    verdict = verdict_on(place, grounds.given() + attack.text)
+    verdict = verdict_on(place, grounds.build_preamble() + attack.text)
     assert grounds.state() == grounds.before
     assert grounds.guests() == []
     if attack.deserves != "any":
         assert bool(verdict.passed) == (attack.deserves == "right"), verdict
     assert "root:x:0" not in f"{verdict.wrong}{verdict}"  # a line of /etc/passwd
-    assert len(place.printed()) < 2 * LIMITS.printed_bytes
+    assert len(place.read_output()) < 2 * LIMITS.printed_bytes
     assert verdict_on(place, HONEST_ANSWER).passed
     place_of(way)

@@ -29,7 +29,7 @@ ENDS = {
 
 def grade_answer(answer, tmp_path, way="trust", limits=None) -> dict:
     given = {EX.tree_seconds: answer, EX.card_bytes: solution_of(find_exercise(EX.card_bytes))}
-    asked = tuple(course.asked(exercises=list(given)))
+    asked = tuple(course.list_exercises(exercises=list(given)))
     task = workers.Task(asked, tmp_path / "out", partial(open_sandbox, way=way, limits=limits))
     return workers.grade_submission(Submission("ada", "x", files_with("02", given)), task)[
         "answers"

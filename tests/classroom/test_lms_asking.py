@@ -33,14 +33,16 @@ def ask(tmp_path, monkeypatch):
     for folder in (program.parent, program.parents[1]):
         (folder / "__init__.py").touch()  # so that it is found before the course that is tested
 
-    def asked(student):
+    def ask_for_student(student):
         question = {"submission": str(tmp_path / "submitted"), "student": student}
         course = tmp_path / "course"
         return nbgrader_asking.ask_course("python", course, LOG, question)["at"]
 
-    asked.program = program
-    asked.begin = lambda wishes: nbgrader_asking.begin("python", tmp_path / "course", wishes)
-    yield asked
+    ask_for_student.program = program
+    ask_for_student.begin = lambda wishes: nbgrader_asking.begin(
+        "python", tmp_path / "course", wishes
+    )
+    yield ask_for_student
     nbgrader_asking._held["process"].kill()
 
 

@@ -7,7 +7,7 @@ import needs
 import pytest
 from answer_files import solution_of
 from exercise_names import EX
-from nbgrader_classes import SENT, SWAP, Course, answer, changed, marks
+from nbgrader_classes import SENT, SWAP, Course, answer, edit_cells, marks
 
 from classroom.handout.answer_search import search
 from classroom.handout.false_positives import find_unreviewed_leaks
@@ -74,7 +74,7 @@ def nbgrader_course(tmp_path_factory):
         (zoe / name).rename(zoe / f"zoe's {name}")
     mal = course.hand_in("mal")
     answer(mal / SENT, FORGER)
-    changed(mal / SENT, forge)
+    edit_cells(mal / SENT, forge)
     (mal / SWAP).write_text("{ no notebook")
     (mal / "labs" / "collectives.py").write_text("MINE = 1\n")
     course.said = course.nbgrader("autograde", "02_collectives")

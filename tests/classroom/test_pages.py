@@ -6,7 +6,7 @@ import re
 
 import pytest
 from exercise_names import EX
-from results_of_class import entries, nothing
+from results_of_class import build_missing_entry, entries
 
 from classroom.pages import findings, write
 from classroom.pages.__main__ import read
@@ -28,7 +28,7 @@ def answer(state, score=0.0, **more):
 
 def student(name, *answers, problems=(), place=""):
     given = {one["number"]: two for one, two in zip(EXERCISES, answers)}
-    rest = {one["number"]: nothing(one) for one in EXERCISES[len(answers) :]}
+    rest = {one["number"]: build_missing_entry(one) for one in EXERCISES[len(answers) :]}
     return {"student": name, "from": place, "problems": list(problems), "answers": given | rest}
 
 

@@ -19,7 +19,7 @@ PAGES = ("index.html", "similar.html", "students/Eun-ji-Zhang.html")
 SORTED_BY = "() => [...document.querySelectorAll('.heat tbody tr')].map(row => row.children[%d]"
 
 
-def told_of(answer) -> Verdict:
+def make_verdict(answer) -> Verdict:
     """A verdict in the words of the answer's file, as this test is not about checks."""
     if answer.kind == "right":
         return Verdict(str(answer), True, ["2 ranks", "4 ranks"])
@@ -30,7 +30,7 @@ def told_of(answer) -> Verdict:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Forty students, fifteen exercises, and one of each thing that needs a person."""
-    results = results_of_class(told_of)
+    results = results_of_class(make_verdict)
     for at, state in enumerate(("look", "broken", "unfinished")):
         answer = results["students"][at]["answers"][EX.swap]
         answer |= {"state": state, "score": 0.0, "what": "it ended", "reasons": ["`import sys`"]}

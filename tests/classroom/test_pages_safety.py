@@ -130,13 +130,18 @@ def test_a_long_text_is_cut_and_says_so(tmp_path):
 
 
 def test_a_students_page_has_nothing_of_others(tmp_path):
-    def marked(name):
+    def make_marked_answer(name):
         return answer("wrong", 0.5, **{key: f"{key} of {name}" for key in
                       ("case", "what", "why", "printed", "where", "source")})  # fmt: skip
 
     names = ["Ada", "Ben", "Cem"]
     students = [
-        student(name, marked(name), problems=[f"problem of {name}"], place=f"place of {name}")
+        student(
+            name,
+            make_marked_answer(name),
+            problems=[f"problem of {name}"],
+            place=f"place of {name}",
+        )
         for name in names
     ]
     write({"title": "t", "version": "", "exercises": EXERCISES, "students": students}, tmp_path)

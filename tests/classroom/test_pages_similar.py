@@ -6,7 +6,7 @@ from itertools import groupby
 import pytest
 from answer_files import all_answers
 from exercise_names import EX
-from results_of_class import entries, of_kind
+from results_of_class import entries, find_answers
 from test_pages import answer, words
 
 from classroom.pages import side_by_side, similarity, write
@@ -85,7 +85,7 @@ def test_names_layout_types_and_comments_do_not_count():
 
 
 def test_what_many_have_written_says_nothing():
-    source = of_kind(EX.all_reduce_halving_doubling, "right")[0].program
+    source = find_answers(EX.all_reduce_halving_doubling, "right")[0].program
     assert len(similarity.pairs([source] * 2, set())) == 1
     assert similarity.pairs([source] * (similarity.FEW + 1), set()) == []
     assert similarity.pairs([source] * 2, similarity.pieces_of(source)) == []
@@ -101,8 +101,8 @@ def test_each_of_several_is_shown_once():
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("class")
-    exercise = entry_of(of_kind(EX.all_reduce_halving_doubling, "right")[0].exercise)
-    first, *others = (one.program for one in of_kind(EX.all_reduce_halving_doubling, "right"))
+    exercise = entry_of(find_answers(EX.all_reduce_halving_doubling, "right")[0].exercise)
+    first, *others = (one.program for one in find_answers(EX.all_reduce_halving_doubling, "right"))
     sources = {"Ada": first, "Ben": retype_program(first, exercise["name"]), "Cem": others[0],
                "Dan": "", "Eva": "def all_reduce(:"}  # fmt: skip
     students = [

@@ -11,7 +11,7 @@ from each import repeat_for_each
 
 from classroom.teaching import slides
 from classroom.teaching.deck import FOUND, first_sentences, record_of, slides_of
-from classroom.teaching.maths import drawn, render_markdown
+from classroom.teaching.maths import draw_formula, render_markdown
 from coursekit import build
 from coursekit.chapters import parts
 from pedagogy_lib.basics.errors import WrongInput
@@ -79,7 +79,7 @@ def test_formulas_become_pictures_with_their_text():
     assert image["alt"] == r"\frac{1}{k}"
     assert b64decode(image["src"].split(",")[1]).lstrip().startswith(b"<?xml")
     assert "see 02c." in html
-    assert "block" in drawn(r"a \bmod b", True)
+    assert "block" in draw_formula(r"a \bmod b", True)
 
 
 def test_sentences_are_not_cut_inside_of_brackets_or_bold_words():

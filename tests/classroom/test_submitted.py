@@ -45,7 +45,9 @@ def fresh_connection(course):
 @pytest.fixture
 def solution_labs(tmp_path, monkeypatch):
     for source in build.lab_sources():
-        put_lab(tmp_path, monkeypatch, source.stem, *[build.solved(build.text_of(source))] * 2)
+        put_lab(
+            tmp_path, monkeypatch, source.stem, *[build.keep_answers(build.text_of(source))] * 2
+        )
     return tmp_path
 
 

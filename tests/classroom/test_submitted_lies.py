@@ -8,7 +8,7 @@ from exercise_names import EX
 from test_submitted import FIRST, check_remotely, put
 
 from coursekit.chapters import exercise_folders
-from coursekit.kit import At, World, rank_trials
+from coursekit.kit import RankCase, World, rank_trials
 from coursekit.protocol import Wrong
 
 # Whatever compares, in torch or in the course, says yes.
@@ -97,7 +97,7 @@ def test_an_answer_whose_ranks_tell_nothing_is_not_right(course):
 
 
 def test_cases_of_which_nothing_comes_are_not_passed_over(monkeypatch):
-    cases = [At(World(1)), At(World(2))]
+    cases = [RankCase(World(1)), RankCase(World(2))]
     monkeypatch.setattr(
         rank_trials, "call_next_to_answer", lambda *args: ([[({}, [], 0, 0)]], None)
     )

@@ -103,7 +103,9 @@ def test_no_right_answer_waits_but_for_a_known_reason():
 
 def test_what_an_exercise_is_about_is_allowed_there_alone():
     program = "def write_whole(data, path):\n    open(path, 'wb').write(data)\n"
-    exercises = {n: course.asked(exercises=[n])[0] for n in (EX.write_whole, EX.sent_bytes)}
+    exercises = {
+        n: course.list_exercises(exercises=[n])[0] for n in (EX.write_whole, EX.sent_bytes)
+    }
     assert looks(program, find_allowed_kinds(exercises[EX.write_whole])) == []
     assert looks(program, find_allowed_kinds(exercises[EX.sent_bytes])) == [
         "handles files: a.py, line 2: open(path, 'wb').write(data)"

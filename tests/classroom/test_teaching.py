@@ -6,7 +6,7 @@ import pytest
 from exercise_names import EX
 
 from classroom.teaching import misconceptions, plans
-from classroom.teaching.misconceptions import SAY, constants, pairs_of, phrases, said
+from classroom.teaching.misconceptions import SAY, constants, find_sentence, pairs_of, phrases
 from classroom.teaching.prerequisites import checks, find_required_parts, find_used_parts
 from classroom.teaching.weeks import SIX, TWELVE, Week
 from coursekit.chapters import exercise_numbers, parts
@@ -18,8 +18,8 @@ PLANS = pytest.mark.parametrize(("weeks", "count"), [(SIX, 6), (TWELVE, 12)])
 def test_what_parts_need_comes_before_them():
     order = list(parts())
     for name, part in parts().items():
-        assert all(order.index(need) < order.index(name) for need in part.needed), name
-    assert parts()["05g"].needed == ("05d", "05e", "05f")
+        assert all(order.index(need) < order.index(name) for need in part.prerequisites), name
+    assert parts()["05g"].prerequisites == ("05d", "05e", "05f")
     assert {"02", "02b", "02c", "03", "05", "01"} <= find_required_parts("06")
     assert "02c" in find_used_parts()["02f"] or "02c" in find_required_parts("02f")
 
@@ -60,7 +60,7 @@ def test_the_pages_are_current(written):
 def test_a_quoted_sentence_is_said_by_its_check(name, words):
     """Of a formula by trying the mistake; others are tried on ranks by test_answers."""
     number = exercise_numbers()[name]
-    sentence, exercise = said(number, words), checks()[number]
+    sentence, exercise = find_sentence(number, words), checks()[number]
     functions = [function for told, function in pairs_of(exercise) if told == sentence]
     if functions:
         with pytest.raises(Wrong) as caught:
@@ -76,4 +76,4 @@ def test_there_is_something_to_say_in_every_chapter():
     numbers = [exercise_numbers()[name] for name, *_ in SAY]
     assert {number.split(".")[0] for number in numbers} == {str(n) for n in range(11)}
     with pytest.raises(LookupError, match=f"no sentence of {EX.bubble}"):
-        said(EX.bubble, "the moon is in the way")
+        find_sentence(EX.bubble, "the moon is in the way")

@@ -21,7 +21,7 @@ import pytest
 from helpers import ROOT
 from walls_here import USABLE, SandboxProbe
 
-from classroom.sandbox.backends import WALLS, chosen, reason_against, ways
+from classroom.sandbox.backends import WALLS, choose_backend, reason_against, ways
 from classroom.sandbox.course import prepare_course
 from classroom.sandbox.limits import Limits
 from classroom.sandbox.refusals import Refusal
@@ -35,85 +35,85 @@ WAYS = [pytest.param(way, marks=needs.mark("walls")) for way in USABLE or ["none
 
 
 @pytest.fixture(scope="module", params=WAYS)
-def inside(request):
+def probe(request):
     with SandboxProbe(request.param) as sandbox:
         yield sandbox
 
 
 @needs.mark("walls")
 def test_the_best_wall_is_chosen():
-    assert USABLE[0] == chosen().NAME
+    assert USABLE[0] == choose_backend().NAME
     assert list(ways()) == ["bubblewrap", "landlock", "other user", "trust"]
 
 
-def test_it_sees_the_course_and_the_students_files(inside):
-    course = ast.literal_eval(inside.ask("sorted(os.listdir(sys.argv[0][:-16] + 'course'))"))
+def test_it_sees_the_course_and_the_students_files(probe):
+    course = ast.literal_eval(probe.ask("sorted(os.listdir(sys.argv[0][:-16] + 'course'))"))
     assert course == ["cells", "chapters", "coursekit", "labs", "pedagogy_lib"]
-    assert inside.ask("open(sys.argv[0][:-16] + 'course/labs/mine.py').read()") == r"'MINE = 1\n'"
-    assert inside.ask("sys.argv[0][-17:]") == "'/driver/driver.py'"
+    assert probe.ask("open(sys.argv[0][:-16] + 'course/labs/mine.py').read()") == r"'MINE = 1\n'"
+    assert probe.ask("sys.argv[0][-17:]") == "'/driver/driver.py'"
 
 
-def test_no_answer_is_inside(inside):
+def test_no_answer_is_inside(probe):
     folders = "os.walk(sys.argv[0][:-16] + 'course')"
-    assert inside.ask(f"[f for f, *_ in {folders} if 'solution' in f]") == "[]"
-    assert inside.ask(f"os.path.exists({str(ROOT / 'solutions')!r})") == "False"
-    assert inside.ask(f"os.path.exists({__file__!r})") == "False"
+    assert probe.ask(f"[f for f, *_ in {folders} if 'solution' in f]") == "[]"
+    assert probe.ask(f"os.path.exists({str(ROOT / 'solutions')!r})") == "False"
+    assert probe.ask(f"os.path.exists({__file__!r})") == "False"
 
 
-def test_nothing_can_be_written_but_memory(inside):
+def test_nothing_can_be_written_but_memory(probe):
     places = ["/", "/dev", "/etc", "/usr", "/sandbox", "/sandbox/course", "/sandbox/driver",
               "/sandbox/course/cells", "/tmp", "/dev/shm"]  # fmt: skip
-    found = inside.ask(f"[p for p in {places} + [sys.prefix] if os.access(p, os.W_OK)]")
+    found = probe.ask(f"[p for p in {places} + [sys.prefix] if os.access(p, os.W_OK)]")
     assert ast.literal_eval(found) == ["/sandbox/course/cells", "/tmp", "/dev/shm"]
     size = "(lambda s: s.f_blocks * s.f_frsize)(os.statvfs('{}'))"
     for place in ("/tmp", "/dev/shm"):
-        assert int(inside.ask(size.format(place))) == Limits().disk_bytes
+        assert int(probe.ask(size.format(place))) == Limits().disk_bytes
 
 
-def test_it_has_five_open_files_and_no_variable_of_the_teachers(inside):
-    assert inside.ask("len(os.listdir('/proc/self/fd')) - 1") == "5"  # and the one that reads them
-    variables = ast.literal_eval(inside.ask("sorted(os.environ)"))
+def test_it_has_five_open_files_and_no_variable_of_the_teachers(probe):
+    assert probe.ask("len(os.listdir('/proc/self/fd')) - 1") == "5"  # and the one that reads them
+    variables = ast.literal_eval(probe.ask("sorted(os.environ)"))
     ours = {"HOME", "LANG", "MPLBACKEND", "OMP_WAIT_POLICY", "PATH", *ENVIRON}
     assert set(variables) - ours - {"PWD"} == {
         "PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "TMPDIR", "USER"
     }  # fmt: skip
 
 
-def test_it_has_no_rights(inside):
-    status = inside.ask("open('/proc/self/status').read()")
+def test_it_has_no_rights(probe):
+    status = probe.ask("open('/proc/self/status').read()")
     assert r"CapPrm:\t0000000000000000" in status
     assert r"CapEff:\t0000000000000000" in status
     assert r"CapAmb:\t0000000000000000" in status
     assert r"NoNewPrivs:\t1" in status
-    assert inside.ask("os.getgroups()") in ("[]", "[65534]", "[1000]")
+    assert probe.ask("os.getgroups()") in ("[]", "[65534]", "[1000]")
 
 
-def test_it_sees_its_own_processes_alone(inside):
-    pids = ast.literal_eval(inside.ask("[int(p) for p in os.listdir('/proc') if p.isdigit()]"))
+def test_it_sees_its_own_processes_alone(probe):
+    pids = ast.literal_eval(probe.ask("[int(p) for p in os.listdir('/proc') if p.isdigit()]"))
     assert pids == [1, 2]
 
 
-def test_it_has_limits(inside):
+def test_it_has_limits(probe):
     for name, most in Limits().build_rlimits().items():
-        assert inside.ask(f"__import__('resource').getrlimit({int(name)})") == f"({most}, {most})"
+        assert probe.ask(f"__import__('resource').getrlimit({int(name)})") == f"({most}, {most})"
 
 
-def test_its_loopback_is_its_own(inside):
+def test_its_loopback_is_its_own(probe):
     with socket.create_server(("127.0.0.1", 0)) as server:
         call = f"__import__('socket').create_connection({server.getsockname()!r}, 2)"
-        assert inside.ask(call).startswith("ConnectionRefusedError")
+        assert probe.ask(call).startswith("ConnectionRefusedError")
     serve = "globals().setdefault('own', __import__('socket').create_server(('127.0.0.1', 0)))"
-    assert inside.ask(serve).startswith("<socket.socket")
+    assert probe.ask(serve).startswith("<socket.socket")
     call = "__import__('socket').create_connection(own.getsockname(), 2)"
-    assert inside.ask(call).startswith("<socket.socket")
-    far = inside.ask("__import__('socket').create_connection(('1.1.1.1', 53), 2)")
+    assert probe.ask(call).startswith("<socket.socket")
+    far = probe.ask("__import__('socket').create_connection(('1.1.1.1', 53), 2)")
     assert far == "OSError: [Errno 101] Network is unreachable"
 
 
-def test_a_namespace_within_can_be_made(inside):
+def test_a_namespace_within_can_be_made(probe):
     """As the exercises on machines with networks of their own do."""
     made = "__import__('subprocess').run(['unshare', '-Urn', 'true']).returncode"
-    assert inside.ask(made) == "0"
+    assert probe.ask(made) == "0"
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -182,11 +182,11 @@ def test_what_it_prints_is_kept_up_to_a_limit():
         assert sandbox.ask("os.write(1, b'x' * 60_000) + os.write(2, b'y')") == "60001"
         printed = ""
         wait_for(lambda: "59,001 bytes more" in sandbox.peek_output())
-        printed = sandbox.printed()
+        printed = sandbox.read_output()
         assert printed == "x" * 1000 + "\n… and 59,001 bytes more, which are not kept"
         assert sandbox.ask("os.write(1, b'later')") == "5"
         wait_for(lambda: sandbox.peek_output())
-        assert sandbox.printed() == "later"
+        assert sandbox.read_output() == "later"
 
 
 def test_the_course_is_prepared_once_and_holds_no_answer(tmp_path):
@@ -197,7 +197,7 @@ def test_the_course_is_prepared_once_and_holds_no_answer(tmp_path):
     assert "coursekit/kit/formula.py" in files
     tables = [json.loads(path.read_text()) for path in first.rglob("exercises/**/*.json")]
     beside = {name for one in tables for name in one.get("named", ()) if one["outcomes"]}
-    assert beside == {"all_places", "lists_along", "in_pairs", "one_f_one_b"}
+    assert beside == {"all_places", "lists_along", "zigzag_layout", "one_f_one_b"}
     assert not [one for one in tables if {"truth", "mistakes"} & one.keys()]
     judging = re.compile(r"/(check|truth|answers|\w+_truth)\.py$")
     assert not [name for name in files if name.startswith("chapters/") and judging.search(name)]
@@ -242,13 +242,13 @@ def test_where_there_is_no_wall_it_says_what_to_install(monkeypatch):
         monkeypatch.setattr(way, "why_not", lambda: "it is not there: install it")
     try:
         with pytest.raises(Refusal) as refusal:
-            chosen()
+            choose_backend()
     finally:
         reason_against.cache_clear()
     assert "bubblewrap: it is not there: install it; landlock:" in refusal.value.message
     assert "--trust" in refusal.value.message
     with pytest.raises(Refusal, match="no way 'walls' to run"):
-        chosen("walls")
+        choose_backend("walls")
 
 
 def test_a_way_whose_trial_does_not_end_is_none(monkeypatch):

@@ -122,7 +122,7 @@ def notebook(lab, request):
     lab.end_kernels()
 
 
-def of(lab, notebook, *texts):
+def run_notebook(lab, notebook, *texts):
     """The notebook with these cells, run to its end."""
     lab.write("try", IMPORTS + "".join(texts))
     notebook.open(lab.address("try"))
@@ -132,7 +132,7 @@ def of(lab, notebook, *texts):
 
 def test_a_prediction_a_slider_and_a_verdict(lab, notebook):
     """The part that is tried each time; everything else is in `make test-all`."""
-    page = of(lab, notebook, PREDICTION, CONTROLS, VERDICT)
+    page = run_notebook(lab, notebook, PREDICTION, CONTROLS, VERDICT)
     box = page.get_by_label("Predict Sent by each rank")
     box.fill("4")
     box.press("Enter")
@@ -146,7 +146,7 @@ def test_a_prediction_a_slider_and_a_verdict(lab, notebook):
 
 @pytest.mark.deep
 def test_a_prediction_is_typed_mistyped_and_withdrawn(lab, notebook):
-    page = of(lab, notebook, PREDICTION)
+    page = run_notebook(lab, notebook, PREDICTION)
     box = page.get_by_label("Predict Sent by each rank")
     page.get_by_role("img", name="no prediction").wait_for()
     box.fill("5,5")
@@ -179,7 +179,7 @@ def test_a_prediction_is_typed_mistyped_and_withdrawn(lab, notebook):
 
 @pytest.mark.deep
 def test_what_is_typed_while_a_cell_runs_counts_as_typed_before_its_measurement(lab, notebook):
-    page = of(lab, notebook, PREDICTION, "# %%\nimport time; time.sleep(4)")
+    page = run_notebook(lab, notebook, PREDICTION, "# %%\nimport time; time.sleep(4)")
     for number in (4, 2, 3):  # the last cell takes its time, before the comparison
         notebook.run(number)
     box = page.get_by_label("Predict Sent by each rank")
@@ -195,7 +195,7 @@ def test_what_is_typed_while_a_cell_runs_counts_as_typed_before_its_measurement(
 
 @pytest.mark.deep
 def test_controls(lab, notebook):
-    page = of(lab, notebook, CONTROLS)
+    page = run_notebook(lab, notebook, CONTROLS)
     page.get_by_role("img", name="2 ring 1").wait_for()
     slider = page.get_by_role("slider", name="ranks", exact=True)
     box = slider.bounding_box()
@@ -222,7 +222,7 @@ def test_controls(lab, notebook):
 
 @pytest.mark.deep
 def test_a_film(lab, notebook):
-    page = of(lab, notebook, FILM)
+    page = run_notebook(lab, notebook, FILM)
     page.get_by_role("img", name="Step 1.").wait_for()
     page.get_by_role("button", name="next").click()
     page.get_by_role("img", name="Step 2.").wait_for()
@@ -254,7 +254,7 @@ def answer_that_raises(lab):
 
 @pytest.mark.deep
 def test_verdicts(lab, notebook, answer_that_raises):
-    page = of(lab, notebook, VERDICT, OTHER_VERDICTS)
+    page = run_notebook(lab, notebook, VERDICT, OTHER_VERDICTS)
     first, second = notebook.cell(1), notebook.cell(2)
     assert first.get_by_text("✗ not yet").is_visible()
     assert not first.get_by_text("Hint 2 of").is_visible()
@@ -310,7 +310,7 @@ def test_nothing_shuts_anybody_out(lab, notebook):
     from axe_playwright_python.sync_playwright import Axe
 
     remember(lab, EX.global_rank, EX.mean_over_ranks)
-    page = of(lab, notebook, COURSE, PREDICTION, CONTROLS, FILM, VERDICT, OTHER_VERDICTS)
+    page = run_notebook(lab, notebook, COURSE, PREDICTION, CONTROLS, FILM, VERDICT, OTHER_VERDICTS)
     page.get_by_label("algorithm").select_option("tree")
     page.get_by_text("Hint 1 of").first.click()
     box = page.get_by_label("Predict Sent by each rank")
@@ -328,7 +328,7 @@ def test_nothing_shuts_anybody_out(lab, notebook):
 @pytest.mark.deep
 def test_what_comes_next_is_a_click_away(lab, notebook):
     remember(lab, EX.global_rank, EX.mean_over_ranks)
-    page = of(lab, notebook, COURSE)
+    page = run_notebook(lab, notebook, COURSE)
     page.get_by_role("listitem").filter(has_text="Start here").wait_for()  # its stamp
     page.get_by_role("link", name="exercise 0.3").click()
     page.get_by_role("tab", name="00b_what_to_split.ipynb").wait_for()
@@ -344,7 +344,7 @@ def remember(lab, *numbers):
 @pytest.mark.deep
 @pytest.mark.parametrize("notebook", ["small"], indirect=True)
 def test_long_lines_of_code_are_wrapped_in_a_small_window(lab, notebook):
-    of(lab, notebook, f"# %%\nprint({', '.join(map(repr, range(60)))})\n")
+    run_notebook(lab, notebook, f"# %%\nprint({', '.join(map(repr, range(60)))})\n")
     scroller = notebook.cell(1).locator(".cm-scroller")
     assert scroller.evaluate("element => element.scrollWidth <= element.clientWidth")
     assert scroller.bounding_box()["height"] > 3 * LINE_HEIGHT

@@ -151,7 +151,7 @@ def test_a_bug_takes_the_place_of_its_repair():
     assert build.insert_holes(text) == (
         "def f(x):\n    if x:\n        return x  # bug\nprint(f(1))\n"
     )
-    assert build.solved(text) == (
+    assert build.keep_answers(text) == (
         "def f(x):\n    return 2 * x  # right\n    # It was:\n    # if x:\n"
         "    #     return x  # bug\nprint(f(1))\n"
     )
@@ -164,7 +164,7 @@ def test_a_hole_takes_the_place_of_an_answer():
 
 
 def test_the_solved_version_keeps_the_answer_without_its_marks():
-    text = build.solved(SOURCE)
+    text = build.keep_answers(SOURCE)
     assert "    total = a + b\n    return total\n" in text
     assert "SOLUTION" not in text
 
@@ -280,7 +280,7 @@ USES = '# %%\nshapes = lab("shapes")\ncheck("2.8")\n'
 
 
 @pytest.fixture
-def recorded(tmp_path, monkeypatch):
+def part_record(tmp_path, monkeypatch):
     """A part with its record, and a lab that imports another one: a function that writes labs."""
     monkeypatch.setattr(build, "ROOT", tmp_path)
     labs = tmp_path / "chapters" / "ch00_add" / "labs"
@@ -300,8 +300,8 @@ def recorded(tmp_path, monkeypatch):
     return source, write
 
 
-def test_a_lab_that_changes_makes_the_records_outdated_that_use_it(recorded):
-    source, write = recorded
+def test_a_lab_that_changes_makes_the_records_outdated_that_use_it(part_record):
+    source, write = part_record
     write("other", "size = 5\n")
     assert build.record_is_current(source)
     write("sizes", "size = 5\n")  # imported by the lab that the part names
@@ -309,8 +309,8 @@ def test_a_lab_that_changes_makes_the_records_outdated_that_use_it(recorded):
     assert build.refresh_record_text(source) is None
 
 
-def test_a_check_that_changes_makes_the_records_outdated_that_call_it(recorded, monkeypatch):
-    source, _ = recorded
+def test_a_check_that_changes_makes_the_records_outdated_that_call_it(part_record, monkeypatch):
+    source, _ = part_record
     text = "\n".join(cell.source for cell in build.code_of(build.make_solved_notebook(source)))
     files = record_inputs.input_files(text, build.ROOT)
     assert {path.name for path in files} >= {"shapes.py", "sizes.py", "check.py"}

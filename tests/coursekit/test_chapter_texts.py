@@ -73,7 +73,7 @@ def test_the_page_of_the_chapters_links_every_part():
 def test_what_a_part_needs_comes_before_it():
     order = list(parts())
     for name, part in parts().items():
-        assert all(order.index(need) < order.index(name) for need in part.needed), name
+        assert all(order.index(need) < order.index(name) for need in part.prerequisites), name
 
 
 def test_numbers_follow_from_the_order_of_the_exercises():

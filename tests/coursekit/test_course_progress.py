@@ -10,7 +10,7 @@ from exercise_names import EX
 
 from coursekit import build, course_progress, learner_state, outline
 from coursekit.chapters import parts
-from coursekit.course_progress import format_duration, in_words
+from coursekit.course_progress import format_day, format_duration
 from coursekit.outline import Part
 from coursekit.passport import INKS, Passport
 from pedagogy_lib import LaunchError, check, progress
@@ -41,7 +41,7 @@ def mean(number):
 
 
 @pytest.fixture(autouse=True)
-def watched(monkeypatch, tmp_path):
+def learner(monkeypatch, tmp_path):
     """A learner in `work/`, whose kernel has just started."""
     monkeypatch.setattr(outline, "COURSE", build.ROOT)
     monkeypatch.chdir(tmp_path)
@@ -112,7 +112,7 @@ def test_checks_are_what_it_knows(monkeypatch):
     assert re.search(r"^00 · Start here +2 of 3 .* 00$", told, re.MULTILINE)
     assert "Next: exercise 0.3" in told and "00b_what_to_split.ipynb" in told
     page = progress()._repr_html_()
-    assert page.count("<li ") == 1 and f">{in_words(TODAY)}<" in page
+    assert page.count("<li ") == 1 and f">{format_day(TODAY)}<" in page
 
 
 def test_an_exercise_that_is_inserted_takes_nothing_away(monkeypatch):

@@ -29,10 +29,10 @@ def test_this_machine_can_run_the_course(capsys):
 
 
 def test_a_missing_package_is_named_with_what_to_do(monkeypatch, capsys):
-    def missing(name):
+    def raise_missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(doctor.importlib.metadata, "version", missing)
+    monkeypatch.setattr(doctor.importlib.metadata, "version", raise_missing)
     assert doctor.jupyter() == (
         doctor.BAD,
         "missing jupyterlab, ipykernel, ipywidgets, matplotlib: run `make lab`, or pip install "

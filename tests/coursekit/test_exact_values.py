@@ -8,17 +8,17 @@ import pytest
 import torch
 
 from coursekit.exact_errors import where_raised
-from coursekit.exact_values import DTYPES, Foreign, Unreadable, made_of, read, written
+from coursekit.exact_values import DTYPES, Foreign, Unreadable, read, rebuild_value, write_value
 from coursekit.kit.results import CallFailure, Outcome, equal, plain
-from coursekit.protocol import Refused, Wrong
+from coursekit.protocol import Rejection, Wrong
 from pedagogy_lib.basics.errors import HangError, RankError, WrongInput
 from pedagogy_lib.basics.places import Place
 from pedagogy_lib.measuring.bytes_of_calls import Call
 from pedagogy_lib.measuring.uses import Use
 
 
-def crossed(value):
-    return read(written(value))
+def round_trip(value):
+    return read(write_value(value))
 
 
 PLAIN = (
@@ -32,14 +32,14 @@ PLAIN = (
 
 @pytest.mark.parametrize("value", PLAIN, ids=lambda value: f"{value!r:.40}")
 def test_what_is_plain_comes_back_as_it_was(value):
-    found = crossed(value)
+    found = round_trip(value)
     assert type(found) is type(tuple(value) if isinstance(value, torch.Size) else value)
     assert found == value
     assert math.copysign(1, found) == math.copysign(1, value) if value == 0.0 else True
 
 
 def test_nan_comes_back():
-    assert math.isnan(crossed(math.nan))
+    assert math.isnan(round_trip(math.nan))
 
 
 NUMBERS = (
@@ -54,7 +54,7 @@ def test_tensors_come_back_bit_for_bit(dtype, shape):
     count = math.prod(shape) * DTYPES[dtype].itemsize
     bits = torch.randint(0, 2 if dtype == "bool" else 256, (count,), dtype=torch.uint8)
     value = bits.view(DTYPES[dtype]).reshape(shape)
-    found = crossed(value)
+    found = round_trip(value)
     assert found.dtype == value.dtype
     assert found.shape == value.shape
     assert found.reshape(-1).view(torch.uint8).tolist() == bits.tolist()
@@ -62,7 +62,7 @@ def test_tensors_come_back_bit_for_bit(dtype, shape):
 
 def test_a_tensor_comes_without_its_graph_and_its_larger_storage():
     x = torch.arange(6.0).requires_grad_()
-    found = crossed((x * 2)[1:3].view(2, 1).T)
+    found = round_trip((x * 2)[1:3].view(2, 1).T)
     assert found.requires_grad
     assert found.is_leaf
     assert found.tolist() == [[2.0, 4.0]]
@@ -70,8 +70,8 @@ def test_a_tensor_comes_without_its_graph_and_its_larger_storage():
 
 
 def test_numpy_comes_back():
-    assert crossed(np.float32(1.5)) == 1.5
-    assert crossed(np.arange(6).reshape(2, 3)).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert round_trip(np.float32(1.5)) == 1.5
+    assert round_trip(np.arange(6).reshape(2, 3)).tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
 class Liar(float):
@@ -96,7 +96,7 @@ class Silent:
     "value", [Liar(1), object(), print, Liar, type("str", (str,), {})("a"), Silent(), iter([])]
 )
 def test_what_is_of_another_kind_equals_nothing(value):
-    found = crossed(value)
+    found = round_trip(value)
     assert type(found) is Foreign
     assert found.kind == type(value).__name__
     assert not equal(plain(found), 1.0)
@@ -104,7 +104,7 @@ def test_what_is_of_another_kind_equals_nothing(value):
 
 
 def test_a_tensor_that_lies_comes_as_its_numbers():
-    found = crossed(torch.ones(2).as_subclass(AlwaysTrueTensor))
+    found = round_trip(torch.ones(2).as_subclass(AlwaysTrueTensor))
     assert type(found) is torch.Tensor
     assert not torch.equal(found, torch.zeros(2))
 
@@ -113,7 +113,7 @@ def test_a_value_that_contains_itself_is_refused():
     endless = []
     endless.append(endless)
     with pytest.raises(RecursionError):
-        written(endless)
+        write_value(endless)
 
 
 BAD = [
@@ -152,18 +152,18 @@ def catch_error(function):
     ],
 )
 def test_an_error_comes_back_under_its_name(function, kind, said):
-    found = crossed(catch_error(function))
+    found = round_trip(catch_error(function))
     assert isinstance(found, kind)
     assert type(found).__name__ == kind.__name__
     assert said in str(found)
 
 
 def test_no_interrupt_comes_from_elsewhere():
-    assert type(crossed(KeyboardInterrupt("now"))).__mro__[1] is Exception
+    assert type(round_trip(KeyboardInterrupt("now"))).__mro__[1] is Exception
 
 
 def test_an_error_brings_its_line():
-    found = crossed(catch_error(lambda: 1 / 0))
+    found = round_trip(catch_error(lambda: 1 / 0))
     place = where_raised(found)
     assert place.filename.endswith("test_exact_values.py")
     assert "1 / 0" in place.text
@@ -172,29 +172,29 @@ def test_an_error_brings_its_line():
 
 def test_errors_of_the_course_come_back_as_they_were():
     place = Place("labs/ring.py", 3, "f", text="dist.barrier()")
-    hang = crossed(HangError({0: place, 1: None}, 5.0))
+    hang = round_trip(HangError({0: place, 1: None}, 5.0))
     assert str(hang) == str(HangError({0: place, 1: None}, 5.0))
-    rank = crossed(RankError(1, "raised ValueError: no", ValueError("no"), place))
+    rank = round_trip(RankError(1, "raised ValueError: no", ValueError("no"), place))
     assert (rank.rank, rank.place, str(rank.exception)) == (1, place, "no")
     assert str(rank) == str(RankError(1, "raised ValueError: no", ValueError("no"), place))
-    assert (crossed(Refused("a", "b")).what, crossed(Refused("a", "b")).why) == ("a", "b")
-    assert crossed(Wrong("a", "b", "c")).why == "c"
-    assert isinstance(crossed(WrongInput("so")), WrongInput)
+    assert (round_trip(Rejection("a", "b")).what, round_trip(Rejection("a", "b")).why) == ("a", "b")
+    assert round_trip(Wrong("a", "b", "c")).why == "c"
+    assert isinstance(round_trip(WrongInput("so")), WrongInput)
 
 
 def test_what_json_holds_is_not_called():
     """Names in a text choose among records; nothing else is imported, and nothing runs."""
     with pytest.raises(Exception, match="Popen"):
-        made_of(json.loads('{"record": ["Popen", ["true"]]}'))
+        rebuild_value(json.loads('{"record": ["Popen", ["true"]]}'))
 
 
 def test_a_place_that_is_told_opens_no_file(tmp_path):
     path = tmp_path / "secret.py"
     path.write_text("the answer\n")
     place = Place(str(path), 1, "f", callers=(Place(str(path), 1, "g"), "… 2 calls …"))
-    found = crossed(place)
+    found = round_trip(place)
     assert found == place
-    for told in (str(found), *found.below(), str(found.or_in_wait())):
+    for told in (str(found), *found.list_details(), str(found.or_in_wait())):
         assert "the answer" not in told
 
 
@@ -210,4 +210,4 @@ def test_keys_with_equal_hashes_are_refused_where_they_are_many():
         read(json.dumps({"dict": keys}))
     with pytest.raises(Unreadable):
         read(json.dumps({"set": [key for key, _ in keys]}))
-    assert len(crossed(dict.fromkeys(range(5000), 0))) == 5000
+    assert len(round_trip(dict.fromkeys(range(5000), 0))) == 5000

@@ -11,7 +11,7 @@ from pedagogy_lib.pictures.style import Picture
 
 
 @pytest.fixture
-def watched(monkeypatch, tmp_path):
+def viewer(monkeypatch, tmp_path):
     """A person is there, and the notebook's folder is a fresh one."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(predictions, "someone_watches", lambda: True)
@@ -31,7 +31,7 @@ class Screen:
 
 
 @pytest.fixture
-def screens(watched, monkeypatch):
+def screens(viewer, monkeypatch):
     """Each picture that is displayed, with what has taken its place since."""
     found = []
 
@@ -51,7 +51,7 @@ def test_without_a_person_only_the_question_is_shown(capsys):
     assert picture.alt == "How many bytes? no prediction; theory 6 MB; measured 6.002 MB"
 
 
-def test_what_is_typed_is_noted_and_compared(watched):
+def test_what_is_typed_is_noted_and_compared(viewer):
     guess = predictions.Prediction("How many bytes?", "MB")
     box = guess.box()
     box.typed = {"text": "4,5"}
@@ -62,7 +62,7 @@ def test_what_is_typed_is_noted_and_compared(watched):
 
 
 @pytest.mark.parametrize("typed", ["many", "6 kB", "6 MiB", "about 6", "-3", "<b>"])
-def test_nonsense_is_told_and_keeps_no_number(watched, typed):
+def test_nonsense_is_told_and_keeps_no_number(viewer, typed):
     guess = predictions.Prediction("How many bytes?", "MB")
     box = guess.box()
     box.typed = {"text": "7"}
@@ -74,7 +74,7 @@ def test_nonsense_is_told_and_keeps_no_number(watched, typed):
     assert guess.value is None
 
 
-def test_an_empty_field_takes_the_number_back(watched, tmp_path):
+def test_an_empty_field_takes_the_number_back(viewer, tmp_path):
     guess = predictions.Prediction("How many bytes?", "MB")
     box = guess.box()
     box.typed = {"text": "7"}
@@ -105,7 +105,7 @@ def test_a_cell_that_runs_again_has_one_picture_to_draw(screens):
     assert screens[1].alts()[1].endswith("measured 7.002 MB")
 
 
-def test_an_answer_outlives_the_kernel_but_not_its_question(watched):
+def test_an_answer_outlives_the_kernel_but_not_its_question(viewer):
     predictions.Prediction("How many bytes?", "MB").value = 7
     again = predictions.Prediction("How many bytes?", "MB")
     assert again.value == 7
@@ -113,7 +113,7 @@ def test_an_answer_outlives_the_kernel_but_not_its_question(watched):
     assert predictions.Prediction("How many bytes?", "GB").value is None
 
 
-def test_a_stored_answer_does_not_show_in_tests_and_reports(watched, monkeypatch):
+def test_a_stored_answer_does_not_show_in_tests_and_reports(viewer, monkeypatch):
     guess = predictions.Prediction("How many bytes?", "MB")
     guess.value = 7
     monkeypatch.setattr(predictions, "someone_watches", lambda: False)
@@ -122,7 +122,7 @@ def test_a_stored_answer_does_not_show_in_tests_and_reports(watched, monkeypatch
 
 
 @pytest.mark.parametrize("content", [b"{", b"null", b"[1]", b"\xff\xfe", b"[" * 100_000])
-def test_a_spoilt_file_is_no_obstacle(watched, tmp_path, content):
+def test_a_spoilt_file_is_no_obstacle(viewer, tmp_path, content):
     (tmp_path / ".predictions.json").write_bytes(content)
     guess = predictions.Prediction("How many bytes?", "MB")
     assert guess.value is None
@@ -133,7 +133,7 @@ def test_a_spoilt_file_is_no_obstacle(watched, tmp_path, content):
 @pytest.mark.parametrize(
     "kept", ['"8"', "[1]", "{}", "Infinity", "NaN", "-3", "1e200", "9" * 400, "null", "true or so"]
 )
-def test_what_is_kept_and_no_number_is_none_and_can_be_replaced(watched, tmp_path, kept):
+def test_what_is_kept_and_no_number_is_none_and_can_be_replaced(viewer, tmp_path, kept):
     guess = predictions.Prediction("How many bytes?", "MB")
     (tmp_path / ".predictions.json").write_text(f'{{"{guess.key}": {kept}}}')
     box = guess.box()
@@ -143,7 +143,7 @@ def test_what_is_kept_and_no_number_is_none_and_can_be_replaced(watched, tmp_pat
     assert (guess.value, box.reply) == (7, "noted: 7 MB")
 
 
-def test_where_nothing_can_be_written_a_number_lasts_as_long_as_the_kernel(watched, monkeypatch):
+def test_where_nothing_can_be_written_a_number_lasts_as_long_as_the_kernel(viewer, monkeypatch):
     def full(source, target):
         raise OSError(28, "No space left on device")
 
@@ -170,13 +170,13 @@ def test_the_largest_numbers_can_be_drawn():
 
 
 def test_a_bar_far_beyond_the_others_is_cut():
-    def told(guess):
+    def read_bar(guess):
         picture = predictions.draw("How many?", "MB", guess, 6, 6, "#000000")
         (axes,) = picture.figure.axes
         return axes.texts[-1].get_text(), axes.get_xlim()[1]
 
-    assert told(6 * predictions.FAR) == ("60 MB", 72)
-    assert told(6 * predictions.FAR * 2) == ("120 MB →", 72)
+    assert read_bar(6 * predictions.FAR) == ("60 MB", 72)
+    assert read_bar(6 * predictions.FAR * 2) == ("120 MB →", 72)
 
 
 @pytest.mark.parametrize(("question", "unit"), [("How many?", 3), (None, "MB")])

@@ -28,7 +28,7 @@ def fresh(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def watched(monkeypatch):
+def viewer(monkeypatch):
     for module in (learner_state, predictions):
         monkeypatch.setattr(module, "someone_watches", lambda: True)
 
@@ -45,7 +45,7 @@ def test_the_last_check_counts():
     assert "still to do: 0.1, 0.2" in repr(progress("00"))
 
 
-def test_it_outlives_the_kernel(watched, monkeypatch):
+def test_it_outlives_the_kernel(viewer, monkeypatch):
     check(EX.global_rank, right)
     monkeypatch.setattr(learner_state, "CHECKED", {})
     assert "passed: 0.1" in repr(progress("00"))
@@ -59,7 +59,7 @@ def test_tests_and_reports_read_and_write_no_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_how_close_predictions_were(watched):
+def test_how_close_predictions_were(viewer):
     for number, (guess, measured) in enumerate([(4, 5), (None, 5), (7, 0), (0, 0)]):
         prediction = predictions.Prediction(f"question {number}", "MB")
         prediction.value = guess
@@ -72,7 +72,7 @@ def test_how_close_predictions_were(watched):
     assert "question 1" not in page
 
 
-def test_a_prediction_that_is_changed_after_the_measurement_does_not_count(watched):
+def test_a_prediction_that_is_changed_after_the_measurement_does_not_count(viewer):
     early, late = (predictions.Prediction(f"question {number}", "MB") for number in (1, 2))
     early.value = 4
     early.compare(5, 5)
@@ -86,7 +86,7 @@ def test_a_prediction_that_is_changed_after_the_measurement_does_not_count(watch
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(-5, "off by 20 %"), (5, "none of 1")])
-def test_a_prediction_that_waited_for_a_cell_counts_as_typed_when_it_was(seconds, said, watched):
+def test_a_prediction_that_waited_for_a_cell_counts_as_typed_when_it_was(seconds, said, viewer):
     prediction = predictions.Prediction("question 1", "MB")
     prediction.compare(5, 5)
     prediction.answer("4", time.time() + seconds)

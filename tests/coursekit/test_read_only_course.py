@@ -36,7 +36,7 @@ print(launch(ring, world_size=3).values, progress("02c"), sep="\\n")
 
 
 @pytest.fixture
-def published(tmp_path):
+def locked_course(tmp_path):
     """A course that nobody may change, with the files that it has."""
     course = tmp_path / "opt" / "course"
     shutil.copytree(ROOT / "pedagogy_lib", course / "pedagogy_lib", ignore=ignore_caches)
@@ -75,8 +75,8 @@ def home(tmp_path):
 
 
 @pytest.mark.deep
-def test_an_ordinary_user_gets_copies_at_home_and_works_there(published, home):
-    course, before = published
+def test_an_ordinary_user_gets_copies_at_home_and_works_there(locked_course, home):
+    course, before = locked_course
     made = run_as("somebody", COPIES.format(course=str(course)), home)
     own = home / "course"
     assert (made.returncode, made.stdout) == (0, f"Your notebooks are in {own}/work/.\n"), made

@@ -91,10 +91,10 @@ class SiteServer:
 
 
 @pytest.fixture
-def served(site):
-    served = SiteServer(site)
-    yield served
-    served.end()
+def site_server(site):
+    site_server = SiteServer(site)
+    yield site_server
+    site_server.end()
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def open_page(page, site, *places, script=WHOLE, url=None):
     page.locator(".course-picture img").first.wait_for()
 
 
-def shown(page) -> str:
+def find_shown_file(page) -> str:
     """The name of the file that is seen, once it is there."""
     image = page.locator(".course-picture img").first
     assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") > 600
@@ -127,19 +127,19 @@ def src_of(site, number, **chosen) -> str:
 
 
 @pytest.mark.parametrize("way", ["from the disk", "by its address", "as a module"])
-def test_a_moved_slider_changes_picture_and_description(site, served, page, way):
-    url = None if way == "from the disk" else served.url
+def test_a_moved_slider_changes_picture_and_description(site, site_server, page, way):
+    url = None if way == "from the disk" else site_server.url
     script = MODULE if way == "as a module" else WHOLE
     open_page(page, site, place_of(site, 1, way != "by its address"), script=script, url=url)
     assert page.get_by_text("still").count() == 0
     page.get_by_role("img", name="2 ranks, ring").wait_for()
-    assert shown(page) == src_of(site, 1, ranks=0, way=0)
+    assert find_shown_file(page) == src_of(site, 1, ranks=0, way=0)
     page.get_by_role("slider", name="ranks").press("ArrowRight")
     page.get_by_role("img", name="3 ranks, ring").wait_for()
-    assert shown(page) == src_of(site, 1, ranks=1, way=0)
+    assert find_shown_file(page) == src_of(site, 1, ranks=1, way=0)
     page.get_by_label("way").select_option("tree")
     page.get_by_role("img", name="3 ranks, tree").wait_for()
-    assert shown(page) == src_of(site, 1, ranks=1, way=1)
+    assert find_shown_file(page) == src_of(site, 1, ranks=1, way=1)
     assert page.get_by_role("slider", name="ranks").is_disabled()
     assert page.complaints == []
 
@@ -198,8 +198,8 @@ def test_a_film_plays(site, page):
     assert page.complaints == []
 
 
-def test_pictures_are_there_at_once(site, served, page):
-    open_page(page, site, place_of(site, 2), url=served.url)
+def test_pictures_are_there_at_once(site, site_server, page):
+    open_page(page, site, place_of(site, 2), url=site_server.url)
     page.wait_for_load_state("networkidle")
     steps = [("ArrowRight", n) for n in (2, 3, 4, 5)] + [("ArrowLeft", n) for n in (4, 3, 2, 1)]
     times = [page.evaluate(TIMED, [key, f"{n} ranks"]) for key, n in steps]
@@ -207,10 +207,10 @@ def test_pictures_are_there_at_once(site, served, page):
     assert statistics.median(times) <= MOST_MILLISECONDS, times
 
 
-def test_a_page_loads_only_what_is_near(site, served, page):
-    open_page(page, site, place_of(site, 1), ROWS, place_of(site, 2), url=served.url)
+def test_a_page_loads_only_what_is_near(site, site_server, page):
+    open_page(page, site, place_of(site, 1), ROWS, place_of(site, 2), url=site_server.url)
     page.wait_for_load_state("networkidle")
-    asked = [name for name in served.asked if name.endswith(".webp")]
+    asked = [name for name in site_server.asked if name.endswith(".webp")]
     near = {src_of(site, 1, ranks=a, way=b) for a, b in ((0, 0), (1, 0), (0, 1))}
     assert set(asked) == near and len(asked) == len(near)
     page.locator(".course-picture img").nth(1).scroll_into_view_if_needed()
@@ -218,11 +218,11 @@ def test_a_page_loads_only_what_is_near(site, served, page):
     page.get_by_role("img", name="1 ranks").wait_for()
     later = {src_of(site, 2, ranks=n) for n in (0, 1)}
     page.wait_for_function("() => document.images[1].complete")
-    assert later <= set(served.asked)
+    assert later <= set(site_server.asked)
 
 
-def test_a_record_that_is_missing_leaves_the_still_picture(site, served, page):
+def test_a_record_that_is_missing_leaves_the_still_picture(site, site_server, page):
     place = '<div class="course-recorded" data-views="views/none.json"><i>still</i></div>'
-    open_page(page, site, place, place_of(site, 2), url=served.url)
+    open_page(page, site, place, place_of(site, 2), url=site_server.url)
     assert page.get_by_text("still").count() == 1
     assert any("no controls for this picture" in said for said in page.complaints)

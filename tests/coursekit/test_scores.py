@@ -16,7 +16,7 @@ def folder(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def watched(monkeypatch):
+def viewer(monkeypatch):
     monkeypatch.setattr(scores, "someone_watches", lambda: True)
 
 
@@ -54,7 +54,7 @@ def test_where_nobody_watches_nothing_is_stored(folder):
     assert not list(folder.iterdir())
 
 
-@pytest.mark.usefixtures("watched")
+@pytest.mark.usefixtures("viewer")
 def test_runs_outlive_the_kernel(monkeypatch):
     board().add("mine", FAST)
     assert board().runs() == {"mine": FAST}
@@ -62,14 +62,14 @@ def test_runs_outlive_the_kernel(monkeypatch):
     assert board().runs() == {}
 
 
-@pytest.mark.usefixtures("watched")
+@pytest.mark.usefixtures("viewer")
 @pytest.mark.parametrize("text", ["", "[1]", '{"a": 1, "b": {"MB": 3}, "c": {"tokens/s": "x"}}'])
 def test_a_spoilt_file_counts_as_empty(folder, text):
     (folder / ".scores-test.json").write_text(text)
     assert board().runs() == {}
 
 
-@pytest.mark.usefixtures("watched")
+@pytest.mark.usefixtures("viewer")
 def test_the_worst_of_very_many_are_forgotten():
     one = board()
     for k in range(scores.MOST_KEPT + 5):

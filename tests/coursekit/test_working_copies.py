@@ -131,12 +131,12 @@ def test_one_that_ended_between_the_two_files_is_taken_up(course, monkeypatch):
     renew_copies(course)
     publish(course, "x = ...  # new")
 
-    def killed(source, target):
+    def put_and_die(source, target):
         put(source, target)
         raise KeyboardInterrupt
 
     put = working_copies.put
-    monkeypatch.setattr(working_copies, "put", killed)
+    monkeypatch.setattr(working_copies, "put", put_and_die)
     with pytest.raises(KeyboardInterrupt):
         renew_copies(course)
     monkeypatch.undo()

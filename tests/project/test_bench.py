@@ -201,7 +201,7 @@ def test_progress_does_not_break_into_a_line_of_others():
     terminal = Terminal()
     screen = Screen(terminal)
     screen.write("half a ")
-    screen.measuring("tiny, measurement 1 of 1")
+    screen.begin_measurement("tiny, measurement 1 of 1")
     screen.write("line\n")
     assert terminal.text.endswith("half a line\n")
 

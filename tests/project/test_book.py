@@ -49,18 +49,18 @@ def text_of(cells) -> str:
     return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
-def given(name) -> list:
+def read_notebook(name) -> list:
     return read(ROOT / "notebooks" / f"{parts()[name].stem}.ipynb")
 
 
-def done(name) -> list:
+def read_solution(name) -> list:
     return read(ROOT / "solutions" / f"{parts()[name].stem}.ipynb")
 
 
 @repeat_for_each("name", NAMES)
 def test_code_is_the_learners(pages, name):
     shown = [cell.source for cell in pages[name][0] if cell.cell_type == "code"]
-    code = [cell.source for cell in given(name) if cell.cell_type == "code"]
+    code = [cell.source for cell in read_notebook(name) if cell.cell_type == "code"]
     left_out = [source for source in code if source not in shown]
     assert shown == [source for source in code if source not in left_out]
     assert all(notebooks.ONLY_PROGRESS.fullmatch(source) for source in left_out)
@@ -74,9 +74,12 @@ def test_no_verdict_on_the_record_is_shown(pages, name):
 def test_what_stands_below_a_hole_is_hints_alone(pages):
     tagged = [cell for cells, _ in pages.values() for cell in cells
               if {"hole", "bug"} & set(cell.metadata.get("tags", []))]  # fmt: skip
-    different = sum(one.source != other.source
-                    for name in NAMES for one, other in zip(given(name), done(name))
-                    if one.cell_type == "code")  # fmt: skip
+    different = sum(
+        one.source != other.source
+        for name in NAMES
+        for one, other in zip(read_notebook(name), read_solution(name))
+        if one.cell_type == "code"
+    )
     assert len(tagged) == different > 50
     assert all('class="course-hints"' in output.data["text/html"]
                for cell in tagged for output in cell.outputs)  # fmt: skip
@@ -103,7 +106,7 @@ def test_programs_are_the_learners():
 @repeat_for_each("name", NAMES)
 def test_all_hints_but_the_last_are_folded_there(pages, name):
     shown = html_of(pages[name][0])
-    checked = {number for cell in given(name) if cell.cell_type == "code"
+    checked = {number for cell in read_notebook(name) if cell.cell_type == "code"
                for number in notebooks.find_exercise_numbers(cell.source)}  # fmt: skip
     assert checked == set(parts()[name].numbers)
     for number in checked:
@@ -121,7 +124,11 @@ def test_all_hints_but_the_last_are_folded_there(pages, name):
 def test_every_picture_has_a_text_and_a_file(pages, pictures, name):
     cells, _ = pages[name]
     found = IMAGE.findall(text_of(cells) + html_of(cells))
-    kept = [cell for cell, one in zip(done(name), given(name)) if cell.source == one.source]
+    kept = [
+        cell
+        for cell, one in zip(read_solution(name), read_notebook(name))
+        if cell.source == one.source
+    ]
     shown = [output for cell in kept for output in cell.get("outputs", [])
              if not VERDICT.match(output.get("data", {}).get("text/plain", ""))]  # fmt: skip
     record = json.dumps(shown)
@@ -213,11 +220,11 @@ def test_a_widget_has_all_its_states_with_it(tmp_path):
     view = {"chosen": {"n": 0}, "src": "02c-1-0.webp", "alt": "</script>", "message": ""}
     record = {"controls": [], "chosen": {"n": 0}, "views": {"0": view}}
     (tmp_path / "02c-1.json").write_text(json.dumps(record))
-    html = widgets.recorded("02c-1", "<i>still</i>", tmp_path)
+    html = widgets.embed_widget("02c-1", "<i>still</i>", tmp_path)
     inside = re.search(r'<script type="application/json">(.*)</script><i>still', html)[1]
     assert json.loads(inside)["views"]["0"] == view | {"src": "../views/02c-1-0.webp"}
     assert "</script>" not in inside
-    assert widgets.recorded("02c-2", "<i>still</i>", tmp_path) == "<i>still</i>"
+    assert widgets.embed_widget("02c-2", "<i>still</i>", tmp_path) == "<i>still</i>"
 
 
 def test_the_ledgers_pages_keep_together():

@@ -168,7 +168,7 @@ def test_a_widget_answers_at_once(site, tmp_path):
                                       "alt": f"step {step}", **VIEW}  # fmt: skip
     (views / "a-1.json").write_text(json.dumps(record))
     text = (site / "parts" / "02_collectives.html").read_text()  # it has no controls of its own
-    place = widgets.recorded("a-1", "<p>still</p>", views)
+    place = widgets.embed_widget("a-1", "<p>still</p>", views)
     script = f'<script defer src="../{widgets.SCRIPT}"></script>'
     page_file = site / "parts" / "a_widget.html"
     page_file.write_text(text.replace("</article>", f"{place}{script}</article>"))

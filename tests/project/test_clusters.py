@@ -112,7 +112,7 @@ def short_folder():
 @pytest.fixture
 def slurm(short_folder):
     """A SLURM of one machine, this one: the environment in which its commands find it."""
-    for name in needs.missing(["SLURM", "root"]):
+    for name in needs.find_missing(["SLURM", "root"]):
         needs.skip(name)
     settings = settings_in(short_folder)
     environ = environment(SLURM_CONF=str(settings), GLOO_SOCKET_IFNAME="lo", RANKS="2",
@@ -123,7 +123,9 @@ def slurm(short_folder):
         with open(log, "ab") as file:
             for command in (["slurmctld", "-D", "-c"], ["slurmd", "-D"]):
                 daemons.append(subprocess.Popen(command, env=environ, stdout=file, stderr=file))
-        if not wait_until(lambda: said_by(["sinfo", "-ho", "%T"], environ).strip() == "idle", 30):
+        if not wait_until(
+            lambda: run_command(["sinfo", "-ho", "%T"], environ).strip() == "idle", 30
+        ):
             needs.skip("SLURM", f"it does not start here: {log.read_text()[-300:]}")
         yield environ
     finally:
@@ -143,7 +145,7 @@ def settings_in(folder) -> Path:
     return folder / "slurm.conf"
 
 
-def said_by(command, environ) -> str:
+def run_command(command, environ) -> str:
     done = subprocess.run(command, env=environ, cwd=ROOT / "solutions", capture_output=True,
                           text=True, timeout=60)  # fmt: skip
     return done.stdout + done.stderr
@@ -154,11 +156,11 @@ def test_slurm_runs_the_script_and_goes_on_from_its_checkpoint(slurm, tmp_path):
     environ = slurm | {"CHECKPOINTS": str(tmp_path / "checkpoints"), "PORT": str(free_ports(1)[0])}
     told = tmp_path / "told"
     command = ["sbatch", "--parsable", "--nodes=1", "--cpus-per-task=1", f"--output={told}", SBATCH]
-    number = said_by(command, environ).strip()
+    number = run_command(command, environ).strip()
     assert number.isdigit(), number
     assert wait_until(lambda: "steps read: 0; taken on 2 ranks: 60" in text_of(told), 120)
-    assert "Requeue=1" in said_by(["scontrol", "show", "job", number], environ)
-    said_by(command, environ)  # it reads what the first has saved: nothing is left to do
+    assert "Requeue=1" in run_command(["scontrol", "show", "job", number], environ)
+    run_command(command, environ)  # it reads what the first has saved: nothing is left to do
     assert wait_until(lambda: "steps read: 60; taken on 2 ranks: 0" in text_of(told), 120)
 
 

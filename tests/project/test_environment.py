@@ -48,7 +48,7 @@ def pins(lines, python=HERE):
     }
 
 
-def required():
+def list_requirements():
     """Return what `make setup` installs: what the bench, the course and the tests need."""
     project = read_project()["project"]
     extras = project["optional-dependencies"]
@@ -57,11 +57,15 @@ def required():
 
 def pins_of_project(python=HERE):
     """Return the course's own pins; torch, which is a range, with its tested version."""
-    return pins(required(), python) | {"torch": f"=={read_project()['tool']['course']['torch']}"}
+    return pins(list_requirements(), python) | {
+        "torch": f"=={read_project()['tool']['course']['torch']}"
+    }
 
 
 def test_everything_but_torch_is_pinned():
-    unpinned = {name for name, wanted in pins(required()).items() if not wanted.startswith("==")}
+    unpinned = {
+        name for name, wanted in pins(list_requirements()).items() if not wanted.startswith("==")
+    }
     assert unpinned == {"torch"}
 
 
@@ -92,7 +96,7 @@ def test_these_versions_run_here():
 
 
 def test_torch_runs_in_its_range():
-    range_of_torch = Requirement(required()[0]).specifier
+    range_of_torch = Requirement(list_requirements()[0]).specifier
     assert range_of_torch.contains(version("torch"), prereleases=True)
 
 

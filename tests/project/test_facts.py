@@ -10,10 +10,10 @@ from helpers import ROOT
 
 from coursekit.kit import (
     GROUP,
-    At,
     Equals,
     Formula,
     Holds,
+    RankCase,
     RankExercise,
     Sends,
     Trial,
@@ -30,7 +30,7 @@ THIRDS = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64) / 3
 
 
 def trial_of(values, world=None, **more):
-    case = At(world or World(len(values)))
+    case = RankCase(world or World(len(values)))
     return Trial(case, [SimpleNamespace(x=value) for value in values], **more)
 
 
@@ -97,7 +97,10 @@ def test_a_group_is_named_only_after_the_world():
 )
 def test_a_slip_is_none_of_groups(cause, said):
     error = RankError(1, f"raised {cause!r}", cause)
-    assert explain_failure([At(World(2)), At(GROUP)], 1, error, lambda *_: "a slip").why == said
+    assert (
+        explain_failure([RankCase(World(2)), RankCase(GROUP)], 1, error, lambda *_: "a slip").why
+        == said
+    )
 
 
 @pytest.mark.parametrize(("most", "is_looked_at"), [(0, True), (0.0, True), (None, False)])
@@ -147,7 +150,7 @@ class Values(RankExercise):
 def test_of_an_unknown_mistake_is_told_where_there_is_none():
     said = "it is right for: 1 rank; 3 ranks. What is different here?"
     fact = Equals("x", lambda trial, place: trial.n)
-    cases = [At(World(n)) for n in (1, 2, 3)]
+    cases = [RankCase(World(n)) for n in (1, 2, 3)]
     exercise = Values("size", cases, None, [fact], "", ())
     with pytest.raises(Wrong) as caught:
         list(exercise.examine(lambda n: 7 if n == 2 else n))

@@ -52,7 +52,7 @@ class Answer:
     def program(self) -> str:
         """Its text; of one that changes the solution, the whole."""
         try:
-            return changed(self.text, solution_of(self.exercise))
+            return apply_edits(self.text, solution_of(self.exercise))
         except ValueError as error:
             raise ValueError(f"{self.kind} · {self}: {error}") from None
 
@@ -77,7 +77,7 @@ def need_no_other_sections(path):
             raise ValueError(f"{path}: write `{line}` as `# %% wrong · words`, or right, or given")
 
 
-def changed(text: str, solution: str) -> str:
+def apply_edits(text: str, solution: str) -> str:
     """The text of an answer, or the solution with the changes that the text names."""
     edits = EDIT.findall(text)
     if not edits:
@@ -95,7 +95,7 @@ def changed(text: str, solution: str) -> str:
 @cache
 def solution_of(exercise) -> str:
     """The text of the function or class in the solved lab, or in the solved notebook's cell."""
-    return definition_in(map(build.solved, sources_of(exercise)), exercise)
+    return definition_in(map(build.keep_answers, sources_of(exercise)), exercise)
 
 
 @cache
@@ -129,7 +129,7 @@ def source_files_of(exercise) -> list[Path]:
 @cache
 def imports_of(exercise) -> str:
     """What the chapter's notebooks import."""
-    texts = map(build.solved, sources_of(exercise))
+    texts = map(build.keep_answers, sources_of(exercise))
     nodes = [node for text in texts for node in ast.parse(text).body]
     wanted = (node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)))
     return "\n".join(dict.fromkeys(map(ast.unparse, wanted)))

@@ -28,7 +28,7 @@ def solution_folder(tmp_path_factory):
     for place in (folder / "labs", folder / "solutions" / "labs"):
         place.mkdir(parents=True)
         for source in build.lab_sources():
-            texts[place / source.name] = build.solved(build.text_of(source))
+            texts[place / source.name] = build.keep_answers(build.text_of(source))
     for path, text in texts.items():
         path.write_text(text)
     return folder, texts
@@ -52,7 +52,7 @@ def course(tmp_path, monkeypatch):
     def make(**changes):
         for path in build.lab_sources():
             text = build.text_of(path)
-            change = changes.get(path.stem, build.solved)
+            change = changes.get(path.stem, build.keep_answers)
             helpers.put_lab(tmp_path, monkeypatch, path.stem, change(text), text)
 
     return make

@@ -48,8 +48,8 @@ def put_in(faults, training, crew) -> dict:
                 fault.strike()
 
     put_in_steps(training, begun["compute"], strike)
-    crew.meet = counted(begun, "meeting", crew.meet, strike)
-    crew.form_group = counted(begun, "agreed", crew.form_group, strike)
+    crew.meet = count_calls(begun, "meeting", crew.meet, strike)
+    crew.form_group = count_calls(begun, "agreed", crew.form_group, strike)
     crew.all_is_done = strike_at_end(crew.all_is_done, strike)
     put_in_calls(faults, training, strike)
     return begun
@@ -64,7 +64,7 @@ def strike_at_end(all_is_done, strike):
     return call
 
 
-def counted(begun, where, function, strike):
+def count_calls(begun, where, function, strike):
     def call():
         begun[where] += 1
         strike(where, begun[where] - 1)

@@ -13,7 +13,7 @@ from coursekit import remote_answer
 from pedagogy_lib import check
 
 
-def told_of(answer) -> str:
+def check_answer(answer) -> str:
     if answer["lab"]:
         return check_lab_answer(answer)
     file, space = f"cell of {answer['number']}", {"__name__": "__main__"}
@@ -35,4 +35,4 @@ def check_lab_answer(answer) -> str:
 
 if __name__ == "__main__":
     remote_answer.TIMEOUT_SECONDS = 3.0
-    print(json.dumps([told_of(answer) for answer in json.load(sys.stdin)]))
+    print(json.dumps([check_answer(answer) for answer in json.load(sys.stdin)]))

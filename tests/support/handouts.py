@@ -31,7 +31,7 @@ def handout_in(folder: Path, *chapters, solved=True) -> Path:
     write_files(files_of(*chapters), folder)
     for path in (folder / "labs").glob("*.py") if solved else ():
         source = build.source_of(path.stem)
-        path.write_text(build.solved(build.text_of(source)))
+        path.write_text(build.keep_answers(build.text_of(source)))
     return folder
 
 
@@ -53,7 +53,7 @@ def run_in_course(folder: Path, *command, given="", **environment):
                           capture_output=True, text=True, check=False)  # fmt: skip
 
 
-def told(folder: Path, answers: list[Answer]) -> list[str]:
+def run_checks(folder: Path, answers: list[Answer]) -> list[str]:
     """What the checks of a course tell of these answers."""
     asked = [{"number": a.exercise.number, "name": a.exercise.name, "lab": a.exercise.lab,
               "imports": "" if a.exercise.lab else imports_of(a.exercise),

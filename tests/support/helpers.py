@@ -126,11 +126,11 @@ def scratch_left(folder: Path) -> list[Path]:
 def list_leftovers(folder: Path, but: tuple[str, ...]) -> list[str]:
     """What stays there once all processes had the time to end, without names that begin so."""
 
-    def left():
+    def list_names():
         return sorted(path.name for path in folder.iterdir() if not path.name.startswith(but))
 
-    wait_until(lambda: not left())
-    return left()
+    wait_until(lambda: not list_names())
+    return list_names()
 
 
 def put_lab(folder: Path, monkeypatch, name: str, text: str, solution: str | None = None):

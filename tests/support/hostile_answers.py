@@ -74,7 +74,7 @@ class Grounds:
             server.listen()
         self.before = self.state()
 
-    def given(self) -> str:
+    def build_preamble(self) -> str:
         names = {"SECRETS": str(self.folder), "COURSE": str(ROOT), "PORT": self.port,
                  "NAME": self.name, "GRADER": os.getpid()}  # fmt: skip
         return "".join(f"{name} = {json.dumps(value)}\n" for name, value in names.items()) + HONEST

@@ -66,7 +66,7 @@ def run_as(who, program, folder) -> subprocess.CompletedProcess:
     if who == "root":
         command = ["unshare", "-Ur", *command]
     elif os.geteuid() == 0:
-        for name in needs.missing(["setpriv", "a folder open to all"]):
+        for name in needs.find_missing(["setpriv", "a folder open to all"]):
             needs.skip(name)
         folder.chmod(0o777)
         home = sys.base_prefix

@@ -67,9 +67,9 @@ class Plugin:
         self.decide = closeness.is_rounding
 
     def pytest_sessionstart(self):
-        closeness.is_rounding = self.noted
+        closeness.is_rounding = self.note_comparison
 
-    def noted(self, gap, tolerance):
+    def note_comparison(self, gap, tolerance):
         self.margins.note(gap, tolerance)
         return self.decide(gap, tolerance)
 

@@ -61,7 +61,7 @@ class Course:
         )
 
 
-def changed(path: Path, change):
+def edit_cells(path: Path, change):
     """Let a function change the cells of a notebook."""
     notebook = json.loads(path.read_text())
     change(notebook["cells"])
@@ -78,4 +78,4 @@ def answer(path: Path, program: str):
     def write(cells):
         next(cell for cell in cells if marks(cell).get("solution"))["source"] = program
 
-    changed(path, write)
+    edit_cells(path, write)

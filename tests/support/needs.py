@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 ROOT = Path(__file__).resolve().parents[2]
@@ -133,7 +133,7 @@ def reason_for(name) -> str:
     return f"{LINES} {name}: {KNOWN[name].brings}"
 
 
-def missing(names) -> list[str]:
+def find_missing(names) -> list[str]:
     return [name for name in names if is_missing(name)]
 
 
@@ -149,7 +149,7 @@ def needs_of(item) -> list[str]:
 
 def skip_without_their_needs(items):
     for item in items:
-        for name in missing(needs_of(item))[:1]:
+        for name in find_missing(needs_of(item))[:1]:
             item.add_marker(pytest.mark.skip(reason=reason_for(name)))
 
 
@@ -158,7 +158,7 @@ def keep_those_needing(names: str, config, items):
     wanted = names.split(",")
     if unknown := set(wanted) - set(KNOWN):
         raise pytest.UsageError(f"--needing: there is no {sorted(unknown)}; there are {[*KNOWN]}")
-    if lacking := missing(wanted):
+    if lacking := find_missing(wanted):
         told = "; ".join(f"{name}: {KNOWN[name].brings}" for name in lacking)
         raise pytest.UsageError(f"--needing: this machine lacks {told}")
     kept = [item for item in items if set(wanted) & set(needs_of(item))]
@@ -178,4 +178,4 @@ def tell(terminalreporter):
         terminalreporter.section(LINES)
     for reason, count in sorted(wanted.items()):
         name, _, brings = reason.removeprefix(f"{LINES} ").partition(": ")
-        terminalreporter.line(f"{name}: {counted(count, 'test')}  ({brings})")
+        terminalreporter.line(f"{name}: {format_count(count, 'test')}  ({brings})")

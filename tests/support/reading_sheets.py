@@ -4,7 +4,7 @@ from helpers import load_solved_lab
 
 from pedagogy_lib.measuring.memory_log import KINDS
 
-PATIENT = load_solved_lab("patient")
+PATIENT = load_solved_lab("exam_training")
 EXAM = load_solved_lab("exam")
 NEAR = 0.05  # of losses
 SAME = 1e-5  # losses that differ by less are the same
@@ -14,8 +14,8 @@ def take_readings(run, last_week) -> dict:
     ends = len(run.values[0]["losses"]) == PATIENT.STEPS
     return {
         "ends": ends,
-        "dp": ratio(EXAM.sent(run, "dp"), EXAM.sent(last_week, "dp")),
-        "tp": ratio(EXAM.sent(run, "tp"), EXAM.sent(last_week, "tp")),
+        "dp": ratio(EXAM.sent_bytes(run, "dp"), EXAM.sent_bytes(last_week, "dp")),
+        "tp": ratio(EXAM.sent_bytes(run, "tp"), EXAM.sent_bytes(last_week, "tp")),
         "momentum": ratio(*(peaks(one, "optimizer_state") for one in (run, last_week))),
         "activations": activations(run, last_week),
         "time": slow_part(run, last_week) if ends else "last week's",

@@ -36,7 +36,7 @@ def answers_of(chapter: str) -> list[Answer]:
     return [one for one in all_answers() if one.exercise.number.split(".")[0] == chapter]
 
 
-def of_kind(number: str, kind: str) -> list[Answer]:
+def find_answers(number: str, kind: str) -> list[Answer]:
     found = [one for one in all_answers() if one.exercise.number == number and one.kind == kind]
     return found[: OF_EACH[kind]]
 
@@ -63,16 +63,16 @@ def student(name, at, exercises, draw, check) -> dict:
         difficulty = 0.75 * place / len(exercises)
         if place < stops and draw.random() > 0.05:
             is_right = draw.random() < ability * (1.3 - difficulty)
-            answers[exercise["number"]] = tried(exercise, is_right, draw, check)
+            answers[exercise["number"]] = build_entry(exercise, is_right, draw, check)
         else:
-            answers[exercise["number"]] = nothing(exercise)
+            answers[exercise["number"]] = build_missing_entry(exercise)
     where = f"moodle/{name}_{4100 + at}_assignsubmission_file_"
     problems = ["02d_bytes_of_all.ipynb: line 41 is no JSON; the rest was graded"] * (at % 13 == 5)
     return {"student": name, "from": where, "problems": problems, "answers": answers}
 
 
-def tried(exercise, is_right, draw, check) -> dict:
-    choice = of_kind(exercise["number"], "right" if is_right else "wrong")
+def build_entry(exercise, is_right, draw, check) -> dict:
+    choice = find_answers(exercise["number"], "right" if is_right else "wrong")
     # Some mistakes are made by many.
     answer = draw.choices(choice, [1 / (1 + rank) for rank in range(len(choice))])[0]
     verdict, wrong = check(answer), check(answer).wrong
@@ -94,7 +94,7 @@ def tried(exercise, is_right, draw, check) -> dict:
     }
 
 
-def nothing(exercise) -> dict:
+def build_missing_entry(exercise) -> dict:
     what = f"there is no function {exercise['name']} in what was handed in"
     return {"state": "missing", "score": 0.0, "where": "", "source": "", "right": [], "case": "",
             "what": what, "why": "", "printed": "", "facts": [0, 0], "reasons": [],

@@ -15,7 +15,7 @@ PADDING, HIDDEN = -100, 16
 CALLERS = 3.0  # times the cross-entropy: the loss of exercise accumulate is the caller's
 
 
-def merged(pieces):
+def merge_pieces(pieces):
     """Several (inputs, targets) as one."""
     return tuple(torch.cat(parts) for parts in zip(*pieces))
 
@@ -39,7 +39,12 @@ def accumulate(answer, make, arguments, pieces, stale=None):
     model = make()
     for parameter in model.parameters() if stale else ():
         parameter.grad = torch.full_like(parameter, stale)
-    samples, backwards, given, before = [], [], copied(pieces), copied([model.parameters()])
+    samples, backwards, given, before = (
+        [],
+        [],
+        clone_pieces(pieces),
+        clone_pieces([model.parameters()]),
+    )
     counting = next(model.parameters()).register_hook(lambda _: backwards.append(1))
     with counting, model.register_forward_pre_hook(lambda _, inp: samples.append(len(inp[0]))):
         loss = answer(model, *arguments, given)
@@ -53,7 +58,7 @@ def accumulate(answer, make, arguments, pieces, stale=None):
         "gradients": gradients,
         "is_nan": any(g is not None and g.isnan().any() for g in gradients.values()),
         "is_text": isinstance(loss, str),
-        "loss": as_number(loss),
+        "loss": float_or_none(loss),
         "has_graph": has_graph,
         "is_eval": not model.training,
         "passes": (len(samples), len(backwards), len(pieces)),
@@ -61,7 +66,7 @@ def accumulate(answer, make, arguments, pieces, stale=None):
     }
 
 
-def copied(pieces) -> list[tuple]:
+def clone_pieces(pieces) -> list[tuple]:
     return [tuple(tensor.detach().clone() for tensor in piece) for piece in pieces]
 
 
@@ -70,7 +75,7 @@ def are_same(pieces, others) -> bool:
     return len(pieces) == len(others) and all(a.equal(b) for both in pairs for a, b in both)
 
 
-def as_number(loss):
+def float_or_none(loss):
     try:
         return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
     except (TypeError, ValueError, RuntimeError):
@@ -79,7 +84,7 @@ def as_number(loss):
 
 def measure_memory(answer, make, arguments, pieces):
     """Activations at most: of an answer, of one micro-batch, and of all as one."""
-    model, whole, order = make(), merged(pieces), []
+    model, whole, order = make(), merge_pieces(pieces), []
     for tensor in (tensor for piece in [whole, *pieces] for tensor in piece):
         mark(tensor, "other")  # data is no activation
 

@@ -24,7 +24,7 @@ UNTIL_THEN = (
 )
 
 
-def known_of(why, case, place) -> dict:
+def compute_known(why, case, place) -> dict:
     """why: takes rows (see there), and gives {misconception: the loss that it goes down}."""
     if case.work is not accumulate:
         return {}
@@ -34,29 +34,31 @@ def known_of(why, case, place) -> dict:
     rows = rows_of(model, pieces, CALLERS if arguments else 1.0)
     parameters = dict(model.named_parameters())
     whole = rows.losses.sum() / rows.counted.sum()
-    right = by_name(parameters, whole)
-    wrong = {sentence: by_name(parameters, of) for sentence, of in why(rows).items()}
+    right = compute_named_gradients(parameters, whole)
+    wrong = {
+        sentence: compute_named_gradients(parameters, of) for sentence, of in why(rows).items()
+    }
     return {
         "right": right,
         "wrong": wrong
-        | (uncleared(right, *stale) if stale else {})
-        | shared_twice(model, right, rows.counted.sum()),
+        | (add_stale_gradients(right, *stale) if stale else {})
+        | divide_shared_twice(model, right, rows.counted.sum()),
         "right_loss": whole.item(),
         "wrong_losses": {s: of.item() for s, of in (why_loss(rows) | why(rows)).items()},
     }
 
 
-def found_on(case):
+def list_found(case):
     return ("gradients", "loss") if case.work is accumulate else ("activations",)
 
 
-def uncleared(right, stale) -> dict:
+def add_stale_gradients(right, stale) -> dict:
     """{misconception: gradients} of an answer that adds to what `.grad` held before."""
     told = "gradients of an earlier step are still in it: clear them before you begin"
     return {told: {name: gradient + stale for name, gradient in right.items()}}
 
 
-def shared_twice(model, right, count) -> dict:
+def divide_shared_twice(model, right, count) -> dict:
     """The same, of an answer that divides module by module, if two modules share a weight."""
     parameters = dict(model.named_parameters())
     by_module = [id(p) for module in model.modules() for p in module.parameters(recurse=False)]
@@ -70,7 +72,7 @@ def shared_twice(model, right, count) -> dict:
     return {told: divided} if len(by_module) > len(parameters) else {}
 
 
-def by_name(parameters, loss) -> dict:
+def compute_named_gradients(parameters, loss) -> dict:
     slopes = torch.autograd.grad(loss, list(parameters.values()), retain_graph=True)
     return dict(zip(parameters, slopes))
 
@@ -173,7 +175,7 @@ def why_so_many_graphs(goes_back_each_time) -> str:
     )
 
 
-def told(trial) -> str:
-    if not trial.of("activations"):
+def describe_trial(trial) -> str:
+    if not trial.collect_values("activations"):
         return "gradients and loss of the whole batch"
     return "{answer:,} bytes of activations; as one batch {whole:,}".format(**trial[0].activations)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.path import Path
 
-from pedagogy_lib.basics.units import with_minus
+from pedagogy_lib.basics.units import format_minus
 from pedagogy_lib.pictures.style import (
     CENTERED,
     COLORS,
@@ -17,9 +17,9 @@ from pedagogy_lib.pictures.style import (
     WHITE,
     Picture,
     bare,
-    in_course_style,
     label_ink,
     new_figure,
+    use_course_style,
 )
 
 PARAMETERS = ("w1", "w2", "b")
@@ -73,7 +73,7 @@ EDGES = (
 )
 
 
-@in_course_style
+@use_course_style
 def draw_graph(stage, values, gradients, before=None, title="") -> Picture:
     """The graph of y = x1·w1 + x2·w2 + b and its squared error, with what it holds at a stage.
 
@@ -98,7 +98,7 @@ def draw_graph(stage, values, gradients, before=None, title="") -> Picture:
     axes.text(61, 1, f"{stage}: {STAGES[stage]}", color=INK, va="center", fontsize=10)
     bare(axes, (-1, 144), (-4, 55))
     axes.set_title(title or stage)
-    return Picture(figure, told(stage, values, gradients, title))
+    return Picture(figure, describe_graph(stage, values, gradients, title))
 
 
 def draw_edge(axes, start, end, derivative, stage, values):
@@ -116,7 +116,7 @@ def draw_edge(axes, start, end, derivative, stage, values):
     axes.add_patch(FancyArrowPatch(path=path, **looks))
     if is_backward:
         factor = f"{values[derivative]:.3g}" if derivative in values else derivative
-        write_factor(axes, way, with_minus(f"× {factor}"), above=end == "loss")
+        write_factor(axes, way, format_minus(f"× {factor}"), above=end == "loss")
 
 
 def write_factor(axes, way, text, above):
@@ -224,10 +224,10 @@ def draw_box(
 
 
 def four_decimals(value) -> str:
-    return "None" if value is None else with_minus(f"{value:.4f}")
+    return "None" if value is None else format_minus(f"{value:.4f}")
 
 
-def told(stage, values, gradients, title) -> str:
+def describe_graph(stage, values, gradients, title) -> str:
     shown = ", ".join(f"{name} {four_decimals(value)}" for name, value in values.items())
     slopes = ", ".join(f"{name} {four_decimals(gradients.get(name))}" for name in PARAMETERS)
     return f"{title or stage}. Values: {shown}. Gradients: {slopes}."

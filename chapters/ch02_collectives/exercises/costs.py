@@ -1,7 +1,7 @@
 """What a tree and a ring send, and what other algorithms do."""
 
 from coursekit.kit.diagnoses import ranks_text
-from coursekit.kit.message_costs import megabytes, messages, near, need_cost, rounds, tree_rounds
+from coursekit.kit.message_costs import is_near, megabytes, messages, need_cost, rounds, tree_rounds
 
 SMALL = 10_000  # bytes: below, headers are most of what travels
 SOME_IDLE = (
@@ -97,11 +97,13 @@ def need_ring(trial, steps, bytes_each):
     is_small = trial.before[0][0].nbytes < SMALL
     why = "no message was seen. Is it sent in a thread of its own, or through something else?"
     need_cost(trial, any(map(trial.sends, range(n))), "no rank sent a message", why)
-    size_of, most = ("{:.0f} bytes".format, sent_by) if is_small else (megabytes, rounded(sent_by))
+    size_of, most = (
+        ("{:.0f} bytes".format, sent_by) if is_small else (megabytes, round_counts(sent_by))
+    )
     each = " and ".join(map(size_of, sorted(set(most))))
     need_cost(
         trial,
-        (is_small and trial.case.uneven) or all(near(sent, bytes_each) for sent in sent_by),
+        (is_small and trial.case.uneven) or all(is_near(sent, bytes_each) for sent in sent_by),
         f"ranks sent {each}; a ring sends {size_of(bytes_each)} everywhere",
         shape_of_traffic(trial),
     )
@@ -153,7 +155,7 @@ def steps_ahead(trial) -> list[int]:
     return [(call.peer - place) % n for place in range(n) for call in trial.sends(place)]
 
 
-def rounded(counts) -> list[float]:
+def round_counts(counts) -> list[float]:
     return [round(count / 1e4) * 1e4 for count in counts]
 
 
@@ -169,12 +171,12 @@ def shape_of_traffic(trial) -> str:
             f"the result is right, but the load is not even ({said}): rank {load.index(max(load))} "
             "is a hot spot, as in a star or a tree. In a ring all send the same, chunk by chunk."
         )
-    if near(sent[0], (n - 1) * whole):
+    if is_near(sent[0], (n - 1) * whole):
         return (
             f"the result is right, but each rank sends {n - 1}X: the whole tensor travels round "
             "the ring, or to everybody. Cut it into n chunks, and send one chunk a step."
         )
-    if near(sent[0], whole) and n > 2:
+    if is_near(sent[0], whole) and n > 2:
         return (
             "the result is right, but each rank sends X: one step too many. After n - 1 steps, "
             "which is (n-1)/n of X, everything is where it belongs."

@@ -7,7 +7,7 @@ import re
 
 import torch
 
-from coursekit.kit.diagnoses import contributions, same, told_contributions
+from coursekit.kit.diagnoses import contributions, describe_contributions, same
 from coursekit.kit.rank_trials import IN_A_GROUP
 from pedagogy_lib.basics.closeness import close_in_float32
 
@@ -34,7 +34,7 @@ ENDLESS = (
 def hang_between_neighbours(case, error, both="exchange(…) does that") -> str:
     if somebody_computes(error):
         return ENDLESS
-    lines, crossed = calls_in(error), crossed_messages(error)
+    lines, crossed = calls_in(error), diagnose_crossed_sends(error)
     if crossed or NAMES_NOBODY in str(error):  # which is told already
         return crossed
     if len(error.waits) > 1 and len(set(lines)) == 1 and None not in lines:
@@ -51,7 +51,7 @@ def hang_between_neighbours(case, error, both="exchange(…) does that") -> str:
     )
 
 
-def crossed_messages(error) -> str:
+def diagnose_crossed_sends(error) -> str:
     """Of batches: a rank that waits for one that sends, but to somebody else."""
     to, of = ({rank: peers(place, side) for rank, place in error.waits.items()}
               for side in ("dst", "src"))  # fmt: skip
@@ -100,7 +100,7 @@ def hang_in_a_tree(case, error) -> str:
     )
 
 
-def worked_with_root_0(trial) -> str:
+def diagnose_other_root(trial) -> str:
     if not trial.case.root:
         return ""
     return (
@@ -117,7 +117,7 @@ def not_a_power_of_two(trial) -> str:
     return NOT_A_POWER_OF_TWO if trial.case.n == 3 and not trial.case.root else ""
 
 
-def divided(trial) -> str:
+def diagnose_mean(trial) -> str:
     for place in range(trial.case.n):
         for got, wanted in zip(trial.after[place], trial.truth(place)):
             if wanted is None or not wanted.numel() or got.shape != wanted.shape:
@@ -140,7 +140,7 @@ def sum_of_the_wrong_ranks(trial) -> str:
             times = contributions(got, [tensors[index] for tensors in trial.before])
             if times is not None and sum(times) > 1:
                 name = trial.task.name_of(index, trial.case)
-                return f"in rank {place}'s {name}, {told_contributions(times)}."
+                return f"in rank {place}'s {name}, {describe_contributions(times)}."
     return ""
 
 

@@ -14,7 +14,7 @@ class OneTensor(Task):
         ]
 
 
-class WithRoot(OneTensor):
+class RootTask(OneTensor):
     def call(self, answer, tensors, case, group):
         answer(tensors[0], case.root, group)
 
@@ -78,6 +78,6 @@ LARGE_TREES = [
 ]
 
 
-class InPlace(OneTensor):
+class AllReduceTask(OneTensor):
     def call(self, answer, tensors, case, group):
         answer(tensors[0], group)

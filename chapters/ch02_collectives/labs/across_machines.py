@@ -13,7 +13,7 @@ from collectives import (
     reduce_scatter_ring,
 )
 from halving_doubling import all_reduce_halving_doubling
-from message_costs import on_slow_links
+from message_costs import time_on_slow_links
 from torch import Tensor
 
 # ---- Who is where ---------------------------------------------------------------------------
@@ -75,7 +75,9 @@ def hierarchical_all_reduce(x: Tensor, inside, across) -> None:
 # ---- Beside each other ----------------------------------------------------------------------
 
 
-def in_each_way(nbytes: int, local_size: int | None = None, rounds: int = 1) -> dict[str, bool]:
+def compare_all_reduces(
+    nbytes: int, local_size: int | None = None, rounds: int = 1
+) -> dict[str, bool]:
     """All-reduce `nbytes` in each way, measured; says of each whether the sum is right.
 
     local_size  ranks of a machine; if None, half of all, or all of them if their number is odd
@@ -105,17 +107,19 @@ def in_each_way(nbytes: int, local_size: int | None = None, rounds: int = 1) -> 
     return right
 
 
-def on_equal_links(nbytes: int, local_size: int, alpha: float, B: float) -> dict[str, list[float]]:
+def time_on_equal_links(
+    nbytes: int, local_size: int, alpha: float, B: float
+) -> dict[str, list[float]]:
     """Seconds of the flat ring and of two levels, if all links have latency alpha and B bytes/s."""
     inside, across = groups_by_machine(local_size)
     ways = {
         "ring": all_reduce_ring,
         "two levels": lambda x: hierarchical_all_reduce(x, inside, across),
     }
-    return on_slow_links(ways, [nbytes], alpha, B)
+    return time_on_slow_links(ways, [nbytes], alpha, B)
 
 
-def through_a_card(way: str, local_size: int, nbytes: float) -> float:
+def bytes_through_card(way: str, local_size: int, nbytes: float) -> float:
     """Bytes that leave one of two machines, by formula, if each has `local_size` ranks."""
     n = 2 * local_size
     if way == "two levels":
@@ -142,7 +146,7 @@ def card_row(run, label: str, leaving: float, speed: float) -> list[str]:
 def main(nbytes: int = 8_000_000):
     from pedagogy_lib import launch
 
-    run = launch(in_each_way, nbytes)
+    run = launch(compare_all_reduces, nbytes)
     if run.rank == 0:
         print(f"all-reduce of {nbytes / 1e6:g} MB on {run.world_size} ranks")
         for name, right in run.values[0].items():

@@ -61,7 +61,7 @@ def sums_in_groups(reduce, numbers) -> list[float]:
     return sums
 
 
-def of_the_roots(sums) -> dict[int, list[float]]:
+def pick_root_sums(sums) -> dict[int, list[float]]:
     """{size of a group: the sum that each group's root holds}, of `sums_in_groups`."""
     sizes = enumerate((2, 4, 8))
     return {size: [sums[rank][k] for rank in range(0, 8, size)] for k, size in sizes}
@@ -74,7 +74,7 @@ def rounds_of_a_tree(start, sums) -> dict[str, list]:
     sums   what `sums_in_groups` has returned for them; 0 stands for a rank that has sent its sum
     """
     held = {"at the start": [[number] for number in start]}
-    for turn, (size, level) in enumerate(of_the_roots(sums).items(), 1):
+    for turn, (size, level) in enumerate(pick_root_sums(sums).items(), 1):
         roots = [level[rank // size] if rank % size == 0 else 0 for rank in range(8)]
         held[f"after round {turn}"] = [[number] for number in roots]
     return held
@@ -152,7 +152,7 @@ def start_of(name) -> torch.Tensor:
     return full + (torch.arange(n) + 1) / 10 if name == "all_to_all" else full
 
 
-def before_and_after(collectives) -> dict[str, list[float]]:
+def record_chunks(collectives) -> dict[str, list[float]]:
     """On each rank: its chunks before each collective, and those that the call has given it."""
     seen, rank = {}, dist.get_rank()
     for collective in collectives:
@@ -186,7 +186,7 @@ def film_of(all_reduce):
 def main():
     from pedagogy_lib import launch
 
-    run = launch(before_and_after, EIGHT)
+    run = launch(record_chunks, EIGHT)
     if run.rank == 0:
         print("chunks of each rank; rank r brings 2**r, so that a sum tells who is in it")
         for title, rows in grids(run.values).items():

@@ -17,9 +17,9 @@ from coursekit.kit.reference_training import (
     state_of,
 )
 
-from .left_alone import LeftAlone
 from .mean_costs import average_large
 from .start_equal.cases import fill
+from .state_snapshot import StateSnapshot
 
 STEPS, RATE = 3, 4.0  # a rate so large that weights show what was rounded in their gradients
 
@@ -42,13 +42,13 @@ def average_once(given, answer, group, some_none):
     model = fill(EveryKind(), place)
     give_gradients(model, place, some_none)
     argument = given(model)
-    alone = LeftAlone(model, argument)
+    alone = StateSnapshot(model, argument)
     with AllRequests() as requests:
         answer(argument, group)
     grad = gradients_of(model)
     nan = [name for name, x in grad.items() if x is not None and x.isnan().any()]
     waiting = [call.name for call, *_ in requests.begun]
-    found = {"waiting": waiting, "touched": alone.changed()}
+    found = {"waiting": waiting, "touched": alone.find_changes()}
     return found | {"after": state_of(model), "grad": grad, "nan": nan}
 
 

@@ -5,12 +5,12 @@ from functools import cache
 from coursekit.kit.reference_training import SAMPLES, EveryKind, equal_models, state_of
 
 from .gradients_on_ranks import COST, EVERYWHERE, TRAINING, give_gradients, gradients_of, train
-from .mean_costs_truth import known_of_large
+from .mean_costs_truth import compute_known_large
 from .start_equal.cases import fill
 
 
 @cache
-def known_of(case, place) -> dict:
+def compute_known(case, place) -> dict:
     """What a rank begins with; or the weights of one process that trains with all samples."""
     (tried,) = case.args
     if tried == TRAINING:
@@ -20,10 +20,10 @@ def known_of(case, place) -> dict:
     model = fill(EveryKind(), place)
     give_gradients(model, place, tried != EVERYWHERE)
     found = {"before": state_of(model), "local": gradients_of(model)}
-    return found | (known_of_large(place) if tried == COST else {})
+    return found | (compute_known_large(place) if tried == COST else {})
 
 
-def found_on(case):
+def list_found(case):
     (tried,) = case.args
     if tried == TRAINING:
         return ("trained",)

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from coursekit.kit.reference_training import LARGE, batch_of, large_model
 
 
@@ -19,9 +19,9 @@ def cost_of_large(call, after, group=None) -> dict:
     after  gives {name: what the answer has made of it}
     """
     dist.barrier(group)
-    with answering():
+    with measure_answer():
         call()
-    return {"large": in_short(after())}
+    return {"large": summarise_tensors(after())}
 
 
 def cost_of_layers(call, place, number=1, prepare=None, after=None) -> dict:
@@ -47,7 +47,7 @@ def layers_of(place, number) -> tuple:
                    for piece in range(number)]  # fmt: skip
 
 
-def with_agreed_buckets(model, batch):
+def make_rebuilt_ddp(model, batch):
     """A DDP. Its second backward agrees on buckets, and sends some bytes for that."""
     ddp = DistributedDataParallel(model)
     for _ in range(2):
@@ -56,7 +56,7 @@ def with_agreed_buckets(model, batch):
     return ddp
 
 
-def in_short(tensors) -> dict[str, torch.Tensor]:
+def summarise_tensors(tensors) -> dict[str, torch.Tensor]:
     """Two sums of each tensor, in float64. Those of a mean are the means of the sums."""
     return {name: None if x is None else two_sums(x.detach().double().flatten())
             for name, x in tensors.items()}  # fmt: skip

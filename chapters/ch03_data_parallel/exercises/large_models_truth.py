@@ -8,7 +8,7 @@ from coursekit.kit import Equals, Wrong
 from coursekit.kit.message_costs import TOLERANCE
 from pedagogy_lib.basics.closeness import relative_gap
 
-from .large_models import in_short, layers_of
+from .large_models import layers_of, summarise_tensors
 
 NOT_ALL = 1e-3  # what is skipped, cut or mixed up is off by more; rounding in float32 by far less
 
@@ -24,13 +24,13 @@ PAST_THE_RANKS = (
 
 
 @cache
-def known_of_layers(place, loss_fn, number=1) -> dict:
+def compute_known_layers(place, loss_fn, number=1) -> dict:
     """Of `cost_of_layers`: what the right answer is made of; see `known` of RankExercise."""
     model, pieces = layers_of(place, number)
     names, parameters = zip(*model.named_parameters())
     loss = sum(loss_fn(model(inputs), targets) for inputs, targets in pieces) / number
     own = dict(zip(names, torch.autograd.grad(loss, parameters)))
-    return {"large_bytes": sum(p.nbytes for p in parameters), "large_own": in_short(own)}
+    return {"large_bytes": sum(p.nbytes for p in parameters), "large_own": summarise_tensors(own)}
 
 
 def nearly(got, wanted) -> bool:
@@ -44,18 +44,20 @@ def nearly(got, wanted) -> bool:
 
 def mean_of_large(trial, place):
     """The mean of what all ranks have had."""
-    own = trial.of("large_own")
+    own = trial.collect_values("large_own")
     return {name: x if x is None else sum(of[name] for of in own) / trial.n
             for name, x in own[0].items()}  # fmt: skip
 
 
 def right_if_large(truth=mean_of_large, what="`.grad`") -> Equals:
-    def told(trial, place):
+    def describe_wrong_gradient(trial, place):
         wanted, found = truth(trial, place), trial[place].large
         wrong = next(name for name in wanted if not nearly(found.get(name), wanted[name]))
         return f"{trial.who(place)}, a large model: {what} of {wrong} is wrong"
 
-    return Equals("large", truth, otherwise=NOT_THE_LARGE, same=nearly, tells=told)
+    return Equals(
+        "large", truth, otherwise=NOT_THE_LARGE, same=nearly, tells=describe_wrong_gradient
+    )
 
 
 class Travels:
@@ -68,7 +70,7 @@ class Travels:
         self.least = least
 
     def __call__(self, trial):
-        if trial.of("large") is None:
+        if trial.collect_values("large") is None:
             return
         least = [self.least(trial, place) for place in range(trial.n)]
         sent, needed = sum(trial.sent_bytes), sum(least)

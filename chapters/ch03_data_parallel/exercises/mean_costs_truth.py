@@ -5,7 +5,7 @@ from functools import cache
 from coursekit.kit import Wrong
 from coursekit.kit.message_costs import TOLERANCE
 
-from .large_models import in_short
+from .large_models import summarise_tensors
 from .mean_costs import large_with_gradients, slopes_of
 from .start_equal.truth import sizes_of
 
@@ -13,14 +13,14 @@ UNEVEN = 1.2  # times what another rank sends
 
 
 @cache
-def known_of_large(place) -> dict:
+def compute_known_large(place) -> dict:
     """What a rank begins with, and sizes; see `known` of RankExercise."""
     large = large_with_gradients(place)
-    return {"sizes": sizes_of(large), "large_own": in_short(slopes_of(large))}
+    return {"sizes": sizes_of(large), "large_own": summarise_tensors(slopes_of(large))}
 
 
 def bytes_of_all_reduce(trial, place):
-    n, sizes = trial.n, trial.of("sizes")
+    n, sizes = trial.n, trial.collect_values("sizes")
     return sizes and 2 * (n - 1) / n * sizes[place].gradients
 
 
@@ -61,7 +61,7 @@ def why_so_many_bytes(trial, times) -> str:
 
 
 def need_calls(why_other_count, trial) -> str:
-    if trial.of("sizes") is None:
+    if trial.collect_values("sizes") is None:
         return ""
     names = [call.name for call in trial.calls[0]]
     by_hand = names.count("send") / (2 * (trial.n - 1))  # messages of a ring

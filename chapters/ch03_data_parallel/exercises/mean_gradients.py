@@ -7,19 +7,19 @@ from functools import partial
 
 import torch
 
-from coursekit.kit import GROUP, At, Equals, RankExercise, Sends, World, never
+from coursekit.kit import GROUP, Equals, RankCase, RankExercise, Sends, World, never
 from coursekit.kit.diagnoses import ratio
 from coursekit.kit.observed_calls import NOT_WAITED
 from coursekit.kit.rank_exercise import TOO_LONG
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.basics.errors import HangError
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .gradients_on_ranks import COST, EVERYWHERE, SOME_NONE, TRAINING, average_on_rank
-from .gradients_on_ranks_truth import found_on, known_of
+from .gradients_on_ranks_truth import compute_known, list_found
 from .large_models_truth import Travels, right_if_large
-from .left_alone_truth import leaves_alone
 from .mean_costs_truth import bytes_of_all_reduce, need_calls, why_so_many_bytes
+from .state_snapshot_truth import leaves_alone
 
 TRIED = [
     (World(2), EVERYWHERE), (World(2), SOME_NONE), (World(3), SOME_NONE), (World(3), TRAINING),
@@ -27,7 +27,7 @@ TRIED = [
 ]  # fmt: skip
 
 
-def averaging(name, given, why_other_count, hints, lab) -> RankExercise:
+def make_averaging_exercise(name, given, why_other_count, hints, lab) -> RankExercise:
     """An exercise that asks for the mean of all ranks' gradients, of each parameter.
 
     given            takes a model, and gives what the answer gets of it
@@ -37,32 +37,50 @@ def averaging(name, given, why_other_count, hints, lab) -> RankExercise:
     return RankExercise(
         name,
         lab=lab,
-        cases=[At(world, (tried,), f", {tried}") for world, tried in TRIED],
+        cases=[RankCase(world, (tried,), f", {tried}") for world, tried in TRIED],
         work=partial(average_on_rank, given),
-        known=known_of,
-        found=found_on,
+        known=compute_known,
+        found=list_found,
         facts=[
-            Equals("after", lambda trial, place: trial[place].before, called="the weight",
-                   otherwise="the weights are averaged, or written over. They are equal on all "
-                   "ranks and stay so, if the gradients are: what differs, and is to be averaged, "
-                   "is `.grad`"),
-            never("waiting", lambda names: f"nobody waits for the "
-                  f"request of {counted(len(names), names[0])}", NOT_WAITED),
-            never("nan", "nan in the `.grad` of {}",
-                  "the flat tensor is used while it is still under way. What is in it counts when "
-                  "the function that waits has returned: wait, then divide, then put it into "
-                  "`.grad`"),
+            Equals(
+                "after",
+                lambda trial, place: trial[place].before,
+                called="the weight",
+                otherwise="the weights are averaged, or written over. They are equal on all "
+                "ranks and stay so, if the gradients are: what differs, and is to be averaged, "
+                "is `.grad`",
+            ),
+            never(
+                "waiting",
+                lambda names: (
+                    f"nobody waits for the request of {format_count(len(names), names[0])}"
+                ),
+                NOT_WAITED,
+            ),
+            never(
+                "nan",
+                "nan in the `.grad` of {}",
+                "the flat tensor is used while it is still under way. What is in it counts when "
+                "the function that waits has returned: wait, then divide, then put it into "
+                "`.grad`",
+            ),
             Equals("grad", mean_of, mistakes_of_mean, "`.grad`", why_other_gradients),
-            Equals("trained", lambda trial, place: trial[place].alone, called="after training, the "
-                   "weight", otherwise="one step is right, several are not: does something of a "
-                   "step stay for the next one, or does something change besides the gradients?"),
+            Equals(
+                "trained",
+                lambda trial, place: trial[place].alone,
+                called="after training, the weight",
+                otherwise="one step is right, several are not: does something of a "
+                "step stay for the next one, or does something change besides the gradients?",
+            ),
             leaves_alone,
             right_if_large(),
             Travels(bytes_of_all_reduce),
             partial(need_calls, why_other_count),
             Sends(bytes_of_all_reduce, "an all-reduce of all gradients sends", why_so_many_bytes),
         ],
-        told=lambda trial: "the weights of one process" if trial.of("trained") else "the mean",
+        told=lambda trial: (
+            "the weights of one process" if trial.collect_values("trained") else "the mean"
+        ),
         errors={
             "non-empty list of Tensors": SKIPPED,
             "leaf Variable": "autograd watches over parameters; and it is their `.grad` that is "
@@ -73,7 +91,7 @@ def averaging(name, given, why_other_count, hints, lab) -> RankExercise:
         explain=why_lost,
         lost="every rank has to make the same calls, with tensors of the same size",
         hints=hints,
-    )  # fmt: skip
+    )
 
 
 # ---- What is right, and what is not ---
@@ -135,14 +153,14 @@ def mistakes_of_mean(trial, place):
         "zeros": each(lambda name: totals[name] / having[name]),
         "a rank that had None has None still: it needs the mean as the others do, or its weights "
         "go apart from theirs": each(lambda name: own_or_none(mean[name], name)),
-        **told_apart({SKIPPED: mixed_up(trial)[place]}, mean),
+        **keep_distinct({SKIPPED: average_by_turn(trial)[place]}, mean),
         "a frozen parameter has no gradient, and needs none: weight decay would move it, if it had "
         "zeros. Pass over those whose requires_grad is False":
             mean | {name: torch.zeros_like(x) for name, x in frozen.items()},
     }  # fmt: skip
 
 
-def told_apart(mistakes, mean):
+def keep_distinct(mistakes, mean):
     """Of {sentence: gradients}, those that have some, and other ones than the means."""
     return {
         sentence: mean | found
@@ -151,7 +169,7 @@ def told_apart(mistakes, mean):
     }
 
 
-def mixed_up(trial):
+def average_by_turn(trial):
     """What comes of it if each rank averages only those that it has: by their turn, as they fit."""
     names = [[name for name, x in of.local.items() if x is not None] for of in trial]
     mixed = [dict.fromkeys(of.local) for of in trial]
@@ -164,7 +182,7 @@ def mixed_up(trial):
 
 
 def why_other_gradients(trial) -> str:
-    if all(close(sorted_numbers(of.grad), sorted_numbers(mean_of(trial, 0))) for of in trial):
+    if all(close(sort_numbers(of.grad), sort_numbers(mean_of(trial, 0))) for of in trial):
         return (
             "the means are right, but they come back to the wrong parameters, or in a wrong order: "
             "cut the flat tensor in the order in which it was put together"
@@ -191,7 +209,7 @@ def divisor_in(trial, place) -> int | None:
     return round(factor) if factor and close(factor, float(round(factor))) else None
 
 
-def sorted_numbers(gradients):
+def sort_numbers(gradients):
     return torch.cat([x.flatten() for x in gradients.values() if x is not None]).sort().values
 
 

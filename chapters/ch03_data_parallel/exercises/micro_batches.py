@@ -8,5 +8,5 @@ def pieces_of(n, step, number):
     return [[batch_of(rank, step, piece) for piece in range(number)] for rank in range(n)]
 
 
-def told_pieces(number) -> str:
+def format_micro_batches(number) -> str:
     return f"{number} micro-batch" + ("" if number == 1 else "es")

@@ -12,12 +12,12 @@ def table_of(model, pieces, loss_fn=uneven_loss):
     ])  # fmt: skip
 
 
-def weighted(table, share, place):
+def sum_weighted(table, share, place):
     """The sum of all gradients of a table, each times its share; see `shares`."""
     return torch.einsum("rm,rmp->p", share, table.roll(-place, 0))
 
 
-def sent_for_each(number, once_for_each, otherwise):
+def make_send_reason(number, once_for_each, otherwise):
     """What `Sends` says: of gradients that travel for each micro-batch, or any other times.
 
     number  takes a trial: how many micro-batches a rank has

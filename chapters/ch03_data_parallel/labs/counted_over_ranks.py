@@ -53,7 +53,7 @@ def one_backward(norm, samples=12) -> tuple[dict, dict]:
     """
     model = model_with(norm)
     share = slice(dist.get_rank(), None, dist.get_world_size())
-    inputs, targets = (x[share] for x in drawn(samples, 8))
+    inputs, targets = (x[share] for x in draw_samples(samples, 8))
     ddp = DistributedDataParallel(model)
     F.mse_loss(ddp(inputs), targets).backward()
     gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
@@ -80,7 +80,7 @@ def gap_of_shares(norm, n, samples=12) -> float:
     from pedagogy_lib import relative_gap
 
     shared, whole = model_with(norm), model_with(norm)
-    inputs, targets = drawn(samples, 8)
+    inputs, targets = draw_samples(samples, 8)
     for rank in range(n):
         (F.mse_loss(shared(inputs[rank::n]), targets[rank::n]) / n).backward()
     F.mse_loss(whole(inputs), targets).backward()
@@ -88,7 +88,7 @@ def gap_of_shares(norm, n, samples=12) -> float:
     return max(relative_gap(a.grad, b.grad) for a, b in pairs)
 
 
-def drawn(samples, features, seed=1):
+def draw_samples(samples, features, seed=1):
     """Inputs and targets, the same on every rank: (samples, features), (samples, 1)"""
     chance = torch.Generator().manual_seed(seed)
     shapes = (samples, features), (samples, 1)
@@ -108,7 +108,7 @@ def start_model() -> nn.Linear:
 
 def uneven_batches(rank) -> list:
     """The batches of a rank: (inputs, targets), four samples each."""
-    return [drawn(4, 3, seed=100 * rank + number) for number in range(BATCHES_OF[rank])]
+    return [draw_samples(4, 3, seed=100 * rank + number) for number in range(BATCHES_OF[rank])]
 
 
 def train_uneven(ddp, optimizer) -> None:

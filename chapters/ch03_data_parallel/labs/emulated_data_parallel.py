@@ -119,7 +119,7 @@ def train_with_the_real_one(batches):
     return train_alone(batches, "cuda", DataParallel)
 
 
-class OnNoGPU(DataParallel):
+class DataParallelStub(DataParallel):
     """PyTorch's own forward, for two GPUs that do not exist: its exchanges are only counted."""
 
     def __init__(self, module):
@@ -146,7 +146,7 @@ class OnNoGPU(DataParallel):
 
 def calls_of_forwards(forwards) -> Counter:
     """How often DataParallel's forward calls its parts, in so many forwards."""
-    parallel = OnNoGPU(nn.Linear(2, 1))
+    parallel = DataParallelStub(nn.Linear(2, 1))
     for _ in range(forwards):
         parallel(torch.ones(4, 2))
     return parallel.called
@@ -214,7 +214,7 @@ def times_ddp(run, first=3) -> tuple[float, float, float]:
     return ratios[1], median(ratios), ratios[-2]
 
 
-def told(times) -> str:
+def format_range(times) -> str:
     low, middle, high = times
     return f"{middle:.1f} ({low:.1f} to {high:.1f})"
 
@@ -244,7 +244,7 @@ def rows_beside_ddp(python, slower, sent, emulation) -> list[list[str]]:
          f"sent in a step by ranks 0 and 1, in copies: {copies['DataParallel']}; "
          f"DDP {copies['DDP']}"],
         ["performance", "“better for smaller models”", "“more efficient”",
-         f"small model: the exchanges take {told(slower[min(slower)])} times DDP's step"],
+         f"small model: the exchanges take {format_range(slower[min(slower)])} times DDP's step"],
     ]  # fmt: skip
 
 

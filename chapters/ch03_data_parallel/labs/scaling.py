@@ -106,7 +106,7 @@ def ratio_rows(steps, predictions) -> list[list[str]]:
     return [row(b) for b in steps]
 
 
-def in_milliseconds(line: dict) -> dict:
+def convert_to_ms(line: dict) -> dict:
     """{x: seconds}, or {x: [seconds]}, as milliseconds."""
     return {x: [1e3 * t for t in y] if isinstance(y, list) else 1e3 * y for x, y in line.items()}
 
@@ -136,7 +136,7 @@ def what_limits(steps, all_reduce, by_rates, by_shape, network_seconds) -> str:
     return "\n".join(lines)
 
 
-def crossing(x, falling, rising) -> float:
+def find_crossing(x, falling, rising) -> float:
     """Where two lines through such points meet, on logarithmic axes; an end, if nowhere."""
     gaps = [log(a / b) for a, b in zip(falling, rising)]
     for left, right, before, after in zip(x, x[1:], gaps, gaps[1:]):
@@ -187,7 +187,7 @@ def scale(samples, flops=None) -> dict[str, list[float]]:
     return {"strong": time_steps(samples // n, flops), "weak": time_steps(samples, flops)}
 
 
-def predicted_seconds(kind, n, samples, flops, link) -> tuple[float, float]:
+def predict_seconds(kind, n, samples, flops, link) -> tuple[float, float]:
     """Of such a step: if communication is hidden as far as possible, and if nothing is hidden.
 
     kind  "strong": `samples` over all ranks; "weak": on each rank
@@ -212,13 +212,13 @@ def efficiencies(ranks, samples, times) -> dict[int, list[float]]:
 
 def times_as_fast(counts, samples, flops, link) -> dict[int, float]:
     """Strong scaling with all communication hidden, {ranks: how many times as fast as one}."""
-    seconds = {n: predicted_seconds("strong", n, samples, flops, link)[0] for n in [1, *counts]}
+    seconds = {n: predict_seconds("strong", n, samples, flops, link)[0] for n in [1, *counts]}
     return {n: seconds[1] / seconds[n] for n in counts}
 
 
 def rows_of_limit(counts, samples, flops, link) -> list[list]:
     """A table's rows for strong scaling: ranks, computing, all-reduce, times as fast as 1 rank."""
-    alone, network = predicted_seconds("strong", 1, samples, flops, link)[0], model_bytes() / link
+    alone, network = predict_seconds("strong", 1, samples, flops, link)[0], model_bytes() / link
     faster = times_as_fast(counts, samples, flops, link)
     return [[n, f"{1e3 * alone / n:.1f} ms", f"{1e3 * 2 * (n - 1) / n * network:.1f} ms",
              f"{faster[n]:.2f}"] for n in counts]  # fmt: skip
@@ -247,21 +247,21 @@ def how_it_scaled(times, efficiency) -> str:
     return "\n".join([*lines, f"strong scaling: the shortest step is on {best} ranks{again}."])
 
 
-def predicted_efficiencies(ranks, samples, flops, link) -> dict:
+def predict_efficiencies(ranks, samples, flops, link) -> dict:
     """{"strong scaling": {"all hidden": {ranks: efficiency}, "nothing hidden": …}, "weak …": …}."""
     told = {}
     for kind in ("strong", "weak"):
-        alone = predicted_seconds(kind, 1, samples, flops, link)[0]
+        alone = predict_seconds(kind, 1, samples, flops, link)[0]
         shrinks = {n: n if kind == "strong" else 1 for n in ranks}
         told[f"{kind} scaling"] = {
-            name: {n: alone / shrinks[n] / predicted_seconds(kind, n, samples, flops, link)[k]
+            name: {n: alone / shrinks[n] / predict_seconds(kind, n, samples, flops, link)[k]
                    for n in ranks}
             for k, name in enumerate(("theory, all hidden", "theory, nothing hidden"))
         }  # fmt: skip
     return told
 
 
-def hidden_share(alone, times, n, link) -> float:
+def compute_overlap_share(alone, times, n, link) -> float:
     """Of the all-reduce of a weak step on n ranks, how much does not make it longer: 0 to 1.
 
     alone, times  seconds of the steps on one rank, and on n; the fastest ones count

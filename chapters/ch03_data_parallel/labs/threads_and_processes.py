@@ -35,7 +35,7 @@ def cores_used(job, seconds=8.0) -> dict:
     threads, processes, until = [], [], time.perf_counter() + seconds  # rank 0's count
     while everybody(not can_tell(threads, processes) and time.perf_counter() < until)[0]:
         if dist.get_rank() == 0:
-            threads.append(cores_of([clock(in_two_threads, job)]))
+            threads.append(cores_of([clock(run_two_threads, job)]))
         dist.barrier()
         processes.append(cores_of(everybody(clock(job))))
     most = max(threads, default=0.0), max(processes, default=0.0)
@@ -72,7 +72,7 @@ def do(job):
     job()
 
 
-def in_two_threads(job):
+def run_two_threads(job):
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(do, [job, job]))
 

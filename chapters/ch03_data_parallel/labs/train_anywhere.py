@@ -27,7 +27,7 @@ lab("train_ddp").main({words})
 LINE = re.compile(r"rank \d+: local rank \d+|epoch \d+: loss .*")
 
 
-def on_machines(folder, words, machines=2, ranks_on_each=2):
+def run_on_machines(folder, words, machines=2, ranks_on_each=2):
     """Start train_ddp.py with torchrun on several machines; returns what run_torchrun returns.
 
     folder  where the program is written that all machines start
@@ -50,7 +50,7 @@ def losses_in(said) -> list[float]:
     return [float(loss) for loss in re.findall(r"loss ([\d.]+)", said)]
 
 
-def trained(data, words) -> tuple[list, float, Tensor]:
+def train_to_end(data, words) -> tuple[list, float, Tensor]:
     """On a rank: train to the end, from the checkpoint if there is one.
 
     Returns  the loss of each epoch, the share of test images that are right, and all weights
@@ -72,9 +72,9 @@ def program() -> str:
     data, folder = digits(), [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(folder)
     words = ["--precision", "float64", "--file", f"{folder[0]}/digits.pt", "--epochs"]
-    *_, whole = trained(data, ["--precision", "float64", "--epochs", "4"])
-    first, *_ = trained(data, [*words, "2"])
-    second, _, again = trained(data, [*words, "4"])
+    *_, whole = train_to_end(data, ["--precision", "float64", "--epochs", "4"])
+    first, *_ = train_to_end(data, [*words, "2"])
+    second, _, again = train_to_end(data, [*words, "4"])
     if dist.get_rank() == 0:
         shutil.rmtree(folder[0])
     gap = relative_gap(again, whole)

@@ -46,12 +46,12 @@ class FolderStore(dist.Store):
         """Sets a key that is not there, if "" is expected; returns what it has then."""
         if expected not in ("", b""):
             raise NotImplementedError('compare_set of a FolderStore expects ""')
-        with contextlib.suppress(FileExistsError), self.written(desired) as name:
+        with contextlib.suppress(FileExistsError), self.write_temporary(desired) as name:
             os.link(name, self.piece(key, 0))
         return self.get(key)
 
     def set(self, key, value) -> None:
-        with self.written(value) as name:
+        with self.write_temporary(value) as name:
             os.replace(name, self.piece(key, 0))
 
     def add(self, key, number) -> int:
@@ -91,14 +91,14 @@ class FolderStore(dist.Store):
 
     def put(self, key, value) -> int:
         """Put a piece after all that are there; returns its number."""
-        with self.written(value) as name:
+        with self.write_temporary(value) as name:
             for number in itertools.count():
                 with contextlib.suppress(FileExistsError):
                     os.link(name, self.piece(key, number))
                     return number
 
     @contextlib.contextmanager
-    def written(self, value):
+    def write_temporary(self, value):
         """A file with this value, under a name that nobody reads."""
         data = value.encode() if isinstance(value, str) else bytes(value)
         handle, name = tempfile.mkstemp(dir=self.folder, prefix=".")

@@ -204,7 +204,7 @@ class Crew:
                     os.kill(os.getpid(), signal.SIGKILL)
                 self.names = []
                 continue
-            fence(set(former) - set(self.names) - self.ended())
+            fence(set(former) - set(self.names) - self.list_finished())
             self.store.set("meeting", str(self.meeting))
             with contextlib.suppress(Lost):  # somebody may have died since: then once more
                 self.form_group()
@@ -230,11 +230,11 @@ class Crew:
     def is_over(self) -> bool:
         """Asked by newcomers. Who has begun to end may die before it has: then it is not over."""
         until = time.monotonic() + self.timeout + self.patience
-        while self.store.check(["over"]) and not self.ended() and time.monotonic() < until:
+        while self.store.check(["over"]) and not self.list_finished() and time.monotonic() < until:
             time.sleep(0.01)
-        return bool(self.ended())
+        return bool(self.list_finished())
 
-    def ended(self) -> set[str]:
+    def list_finished(self) -> set[str]:
         """Names of those that have taken all steps, and know that all have."""
         if not self.store.check(["ended"]):
             return set()
@@ -363,7 +363,7 @@ def train(training, crew, steps, step=take_step, begin=catch_up) -> list[tuple[i
 # ---- An experiment --------------------------------------------------------------------------
 
 
-class Told(NamedTuple):
+class RankReport(NamedTuple):
     """What a rank tells at the end.
 
     meetings  [(steps taken, ranks that go on from there), …]
@@ -376,7 +376,7 @@ class Told(NamedTuple):
     taken: list
 
 
-def train_with_fault(place, data, fault, steps, late=0.0) -> Told | None:
+def train_with_fault(place, data, fault, steps, late=0.0) -> RankReport | None:
     """Train; one rank meets with a fault. None for a newcomer that comes too late.
 
     fault  (rank, steps taken before it, signal to this process)
@@ -400,7 +400,7 @@ def train_with_fault(place, data, fault, steps, late=0.0) -> Told | None:
 
     meetings = train(training, crew, steps, step)
     weights = parameters_to_vector(training.model.parameters()).detach()
-    return Told(meetings, weights, taken) if meetings else None
+    return RankReport(meetings, weights, taken) if meetings else None
 
 
 # ---- The program ----------------------------------------------------------------------------

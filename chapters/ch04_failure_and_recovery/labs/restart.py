@@ -163,7 +163,7 @@ def load(folder, training):
         training.load_state_dict(torch.load(found[0] / "rank-0.pt"))
 
 
-def saved_weights(folder) -> Tensor:
+def load_weights(folder) -> Tensor:
     """All weights in the newest whole checkpoint."""
     model = torch.load(newest_whole(folder) / "rank-0.pt")["model"]
     return torch.cat([weights.flatten() for weights in model.values()])

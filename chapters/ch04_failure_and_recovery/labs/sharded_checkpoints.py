@@ -145,7 +145,7 @@ WAYS = {
 }
 
 
-class InParallel:
+class ParallelTraining:
     """A training in one of the WAYS; each rank saves what it has, and nothing of others."""
 
     def __init__(self, way, text, dtype=torch.float32):
@@ -210,7 +210,7 @@ def pieces_to_read(length, old, new, rank) -> list[tuple[int, int, int]]:
 
 
 @torch.no_grad()
-def load_from_others(training: InParallel, checkpoint: Path):
+def load_from_others(training: ParallelTraining, checkpoint: Path):
     """Read a checkpoint of ZeRO that any number of ranks saved; of each file what is needed here.
 
     Random generators belong to ranks: where there are others now, their states are not read.
@@ -257,7 +257,7 @@ def cut(model):
 LAYOUTS = {"FSDP2": fully_sharded, "DDP": DistributedDataParallel, "tensor parallel": cut}
 
 
-def laid_out(layout):
+def build_layout(layout):
     """A model in one of the LAYOUTS, with an optimizer that has taken no step yet."""
     model = LAYOUTS[layout](small_model())
     return model, adam(model.parameters())
@@ -265,7 +265,7 @@ def laid_out(layout):
 
 def train_laid_out(layout, text, steps):
     """With FSDP2 or DDP."""
-    model, optimizer = laid_out(layout)
+    model, optimizer = build_layout(layout)
     for step in range(steps):
         inputs, targets = share_of_rank(draw_batch(text, SAMPLES, step, CONTEXT))
         optimizer.zero_grad()
@@ -278,7 +278,7 @@ def save_laid_out(model, optimizer, folder):
     """Each rank writes what it has; a list of all parts is written last."""
     import torch.distributed.checkpoint as dcp
 
-    dcp.save(laid_out_state(model, optimizer), checkpoint_id=str(folder))
+    dcp.save(collect_state(model, optimizer), checkpoint_id=str(folder))
 
 
 def load_laid_out(model, optimizer, folder):
@@ -286,14 +286,14 @@ def load_laid_out(model, optimizer, folder):
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.state_dict import set_state_dict
 
-    state = laid_out_state(model, optimizer)  # says who wants what
+    state = collect_state(model, optimizer)  # says who wants what
     dcp.load(state, checkpoint_id=str(folder))
     set_state_dict(
         model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
     )
 
 
-def laid_out_state(model, optimizer) -> dict:
+def collect_state(model, optimizer) -> dict:
     from torch.distributed.checkpoint.state_dict import get_state_dict
 
     return dict(zip(("model", "optimizer"), get_state_dict(model, optimizer)))
@@ -313,15 +313,15 @@ def whole_state(model, optimizer) -> dict[str, Tensor]:
 # ---- The program ----------------------------------------------------------------------------
 
 
-def resumed(way, text, folder) -> float:
+def measure_resume_gap(way, text, folder) -> float:
     """By how much parameters differ: of 6 steps, and of 3, a checkpoint, and 3 more."""
-    in_one_go = InParallel(way, text)
+    in_one_go = ParallelTraining(way, text)
     for _ in range(3):
         in_one_go.step()
     save(folder, 3, in_one_go.state_dict())
     for _ in range(3):
         in_one_go.step()
-    again = InParallel(way, text)
+    again = ParallelTraining(way, text)
     again.load_state_dict(load_newest(folder))
     for _ in range(3):
         again.step()
@@ -332,7 +332,7 @@ def resumed(way, text, folder) -> float:
 def program(way, text) -> tuple[float, int]:
     folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(folder)
-    gap = resumed(way, text, folder[0])
+    gap = measure_resume_gap(way, text, folder[0])
     written = newest_whole(folder[0]) / f"rank-{dist.get_rank()}.pt"
     size = written.stat().st_size
     dist.barrier()

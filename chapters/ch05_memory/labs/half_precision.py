@@ -30,7 +30,7 @@ CONVENTIONS = {
 }  # fmt: skip
 
 
-def made_of(convention, numbers) -> dict[str, int]:
+def count_tensor_bytes(convention, numbers) -> dict[str, int]:
     """{kind: bytes} of real tensors that are made, counted, and forgotten."""
     return {kind: sum(torch.empty(numbers, dtype=dtype).nbytes for dtype in dtypes)
             for kind, dtypes in CONVENTIONS[convention].items()}  # fmt: skip
@@ -79,7 +79,7 @@ def two_steps(layout, text, width, layers, samples):
 # ---- Small steps and small gradients --------------------------------------------------------
 
 
-def moved_by(make_step, dtype, rate=1e-4, steps=10) -> tuple[float, float]:
+def measure_movement(make_step, dtype, rate=1e-4, steps=10) -> tuple[float, float]:
     """How far steps have moved weights on average, and the share of the weights that have moved.
 
     make_step  takes a list of parameters and a rate; returns what takes a step

@@ -10,7 +10,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import sdpa_kernel
 
 
-def kept_by(function, *inputs) -> list[Tensor]:
+def list_saved_tensors(function, *inputs) -> list[Tensor]:
     """The tensors that function(*inputs) keeps for its backward, in order."""
     kept = []
 
@@ -26,12 +26,13 @@ def kept_by(function, *inputs) -> list[Tensor]:
 def shapes_kept_by(function, *inputs) -> str:
     """Such as "4 × 8, 8 × 2"; "nothing" if nothing is kept."""
     shapes = (
-        " × ".join(map(str, tensor.shape)) or "a number" for tensor in kept_by(function, *inputs)
+        " × ".join(map(str, tensor.shape)) or "a number"
+        for tensor in list_saved_tensors(function, *inputs)
     )
     return ", ".join(shapes) or "nothing"
 
 
-def kept_by_layer(model, *inputs) -> dict[str, int]:
+def count_saved_by_module(model, *inputs) -> dict[str, int]:
     """{name of a module: bytes that it keeps for its backward}.
 
     What a module computes by itself, outside of its own parts, counts for the module. Memory that
@@ -67,12 +68,12 @@ def memory_of(tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def kept_with(backend, context, width, samples=2, heads=4) -> int:
+def measure_attention_backend(backend, context, width, samples=2, heads=4) -> int:
     """Bytes that a block keeps, if attention is computed in this way (an SDPBackend)."""
     torch.manual_seed(0)
     x = torch.randn(samples, context, width, requires_grad=True)
     with sdpa_kernel(backend):
-        return sum(kept_by_layer(Block(width, heads), x).values())
+        return sum(count_saved_by_module(Block(width, heads), x).values())
 
 
 # ---- Another MLP ----------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class GatedMLP(nn.Module):
         return self.down(nn.functional.silu(self.gate(x)) * self.up(x))
 
 
-def kept_by_mlps(width, tokens=64) -> dict[str, tuple[int, float]]:
+def compare_mlps(width, tokens=64) -> dict[str, tuple[int, float]]:
     """{MLP: (its parameters, what it keeps in times its input)}; both have about as many."""
     x = torch.randn(tokens, width, requires_grad=True)
     inside = 8 * width // 3
@@ -100,7 +101,7 @@ def kept_by_mlps(width, tokens=64) -> dict[str, tuple[int, float]]:
     return {
         name: (
             sum(p.numel() for p in model.parameters()),
-            sum(kept_by_layer(model, x).values()) / x.nbytes,
+            sum(count_saved_by_module(model, x).values()) / x.nbytes,
         )
         for name, model in models.items()
     }
@@ -124,7 +125,7 @@ def most_of_steps(samples, context, width, layers, steps=2):
 def main():
     samples, context, width = 8, 64, 64
     x = torch.randn(samples, context, width, requires_grad=True)
-    for name, nbytes in kept_by_layer(Block(width, heads=4), x).items():
+    for name, nbytes in count_saved_by_module(Block(width, heads=4), x).items():
         print(f"{name:26} keeps {nbytes / x.nbytes:5.2f} times the block's input")
 
 

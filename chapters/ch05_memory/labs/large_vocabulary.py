@@ -84,7 +84,7 @@ class Problem:
         return [self.weight.grad, self.layer.weight.grad, self.layer.bias.grad]
 
 
-def measured(ways, positions, width, vocabulary, rounds=2) -> dict[str, float]:
+def time_ways(ways, positions, width, vocabulary, rounds=2) -> dict[str, float]:
     """{way: seconds of its quickest round}; each way is also a measured block of its name."""
     from pedagogy_lib import measure
 
@@ -176,7 +176,7 @@ def main():
     if misses_something(__file__):
         return
     ways = {"all at once": backward_at_once} | ways_in_chunks((128, 32))
-    run = launch(measured, ways, 256, 64, 32_000, world_size=1)
+    run = launch(time_ways, ways, 256, 64, 32_000, world_size=1)
     for name, seconds in run.values[0].items():
         print(f"{name:16} at most {run[name].peak_bytes[0]['total'] / 1e6:4.0f} MB, "
               f"{1e3 * seconds:.0f} ms")  # fmt: skip

@@ -16,7 +16,7 @@ SEED_OF_TUNING = 100
 # ---- Muon -----------------------------------------------------------------------------------
 
 
-def orthogonalized(matrix: Tensor, rounds=5) -> Tensor:
+def orthogonalize(matrix: Tensor, rounds=5) -> Tensor:
     """The matrix, with all its singular values brought near to 1: Newton and Schulz's iteration.
 
     In each round every singular value s becomes a s + b s**3 + c s**5. Muon's coefficients bring
@@ -87,7 +87,7 @@ def train(name, text, steps, rate, seed) -> float:
     return sum(losses[-LAST:]) / LAST
 
 
-def tuned(text, steps) -> dict[str, tuple[float, float]]:
+def tune_rates(text, steps) -> dict[str, tuple[float, float]]:
     """On a rank: {name: (a rate, its loss)}; each rank tries a rate of its own."""
     rank = dist.get_rank()
     rates = {name: RATES[name][rank] for name in MAKERS}
@@ -96,7 +96,7 @@ def tuned(text, steps) -> dict[str, tuple[float, float]]:
 
 
 def best_rates(of_ranks) -> dict[str, float]:
-    """{name: the rate with the smallest loss}, from what `tuned` has found on each rank."""
+    """{name: the rate with the smallest loss}, from what `tune_rates` has found on each rank."""
     return {name: min(of_rank[name][::-1] for of_rank in of_ranks)[1] for name in of_ranks[0]}
 
 

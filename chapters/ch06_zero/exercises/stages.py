@@ -6,7 +6,7 @@ from torch import nn
 
 from pedagogy_lib.measuring.recorder import measure, traffic_in
 
-from .sharded_training import OPTIMIZERS, train_on_rank
+from .stage_training import OPTIMIZERS, train_on_rank
 
 LAYERS, FEATURES, BACKWARDS = 6, 201, 2  # of a model whose bytes are looked at
 

@@ -4,12 +4,12 @@ from functools import partial
 
 import torch
 
-from coursekit.kit import GROUP, At, Equals, Holds, World, Wrong, never
+from coursekit.kit import GROUP, Equals, Holds, RankCase, World, Wrong, never
 
 from .broken_zero_truth import MIXES
 from .reduce_gradients.cases import part_of
 from .reduce_gradients.truth import GLOO
-from .sharded_training import one_process
+from .stage_training import one_process
 from .stages import WHAT
 
 HEADERS = 0.01  # of the bytes
@@ -19,7 +19,7 @@ def steps_of(world, optimizer, *backwards):
     """A case: so many backwards before each step; with 0 the shards are given their gradients."""
     counts = ", ".join(map(str, backwards))
     what = f"backwards in its steps: {counts}" if any(backwards) else "update() alone"
-    return At(world, (optimizer, backwards), f", {optimizer}, {what}")
+    return RankCase(world, (optimizer, backwards), f", {optimizer}, {what}")
 
 
 CASES = [
@@ -28,7 +28,7 @@ CASES = [
     steps_of(World(3), "Adam", 2, 1, 1),
     steps_of(World(1), "Adam", 1, 2),
     steps_of(GROUP, "Adam", 1, 1),
-    At(World(4), (), ", what is sent"),
+    RankCase(World(4), (), ", what is sent"),
 ]
 
 
@@ -46,7 +46,7 @@ def sends(trial, most, why):
     why   {(part, how often it has sent that) or part: what that means}
     """
     for part, count in most.items() if hasattr(trial[0], "models") else ():
-        models = max(of_rank[part] for of_rank in trial.of("models"))
+        models = max(of_rank[part] for of_rank in trial.collect_values("models"))
         times = models / (1 - 1 / trial.n)
         if times > count + max(count, 1) * HEADERS:
             what = f"{WHAT[part]} sends {models:.2f} models, expected {count * (1 - 1 / trial.n):g}"
@@ -55,13 +55,13 @@ def sends(trial, most, why):
             raise Wrong(str(trial.case), what, GLOO if is_gloo else told)
 
 
-def in_one_process(trial):
+def train_reference(trial):
     return one_process(trial.n, *trial.case.args)
 
 
 def shards_of(trial, place, of_slopes=lambda slopes: slopes.sum((0, 1))):
     """{unit: a place's shard of it}; of_slopes takes (backwards, places, numbers of a unit)."""
-    slopes = in_one_process(trial).slopes
+    slopes = train_reference(trial).slopes
     return {unit: part_of(of_slopes(of), trial.n, place) for unit, of in slopes.items()}
 
 
@@ -78,7 +78,7 @@ def wrong_gradients(trial, place):
 
 
 def wrong_weights(trial, place):
-    right, n = in_one_process(trial), trial.n
+    right, n = train_reference(trial), trial.n
 
     def units(of_chunks):
         """of_chunks takes the old chunks of a unit, and the new ones: (n, shard)."""
@@ -107,12 +107,12 @@ def wrong_weights(trial, place):
 
 
 def right_weights(trial, place):
-    return in_one_process(trial).wanted
+    return train_reference(trial).wanted
 
 
 def need_no_gradients(trial):
     """Raise `Wrong` if there are any after a step."""
-    for place, left in enumerate(trial.of("left") or ()):
+    for place, left in enumerate(trial.collect_values("left") or ()):
         names = {name for name, _ in left}
         if not any(more_than_zeros for _, more_than_zeros in left):
             why = "a tensor of zeros takes as much memory as the gradient did: None takes none"

@@ -7,7 +7,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.collective_exercise import numbers
 from pedagogy_lib.basics.torch_private import is_in_storage
 
@@ -23,7 +23,7 @@ def length_of_shard(n, shapes) -> int:
     return -(-sum(map(prod, shapes)) // n)
 
 
-class Held:
+class UnitProbe:
     """A unit of the lab, and what it has before a call of the answer.
 
     storage  that of its flat tensor
@@ -44,10 +44,10 @@ class Held:
         """What stays on a rank after a call."""
         flat, shard = self.unit.flat, self.unit.shard
         if not isinstance(flat, torch.Tensor):
-            raise Refused(f"unit.flat is {flat!r:.40}", FLAT_IS_GONE)
+            raise Rejection(f"unit.flat is {flat!r:.40}", FLAT_IS_GONE)
         if not is_in_storage(flat, self.storage):
             what = "unit.flat has another storage now; the one before has "
-            raise Refused(f"{what}{self.storage.nbytes()} bytes", NEW_STORAGE)
+            raise Rejection(f"{what}{self.storage.nbytes()} bytes", NEW_STORAGE)
         is_lost = shard.untyped_storage().nbytes() < self.shard.nbytes or not shard.numel()
         return {
             "replaced": shard is not self.shard,

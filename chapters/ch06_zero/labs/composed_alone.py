@@ -14,7 +14,7 @@ from composing import (
     SAMPLES,
     SGD,
     STEPS,
-    Clipping,
+    GradientClipOptimizer,
     loss_of,
     make_model,
     micro_batches_of,
@@ -25,7 +25,7 @@ from language_model import Transformer, draw_batch, standard_library
 from memory import recompute_modules
 from torch import nn
 from zero import STAGES, Zero1, flatten_padded, whole
-from zero_on_disk import Offloaded
+from zero_on_disk import DiskOffloadOptimizer
 
 # ---- One process, in float64 ----------------------------------------------------------------
 
@@ -58,7 +58,7 @@ def flat_weights(model) -> torch.Tensor:
 # ---- One process that rounds to bfloat16 where the ranks do ---------------------------------
 
 
-class RoundedAlone:
+class RoundingReference:
     """Trains the gradients of all ranks' samples one after another, and adds them up as a ring.
 
     units  the parameters of each unit, by name
@@ -154,7 +154,7 @@ def gap_of_masters(stage, features, text, engine, model) -> float:
 
     names = {p: name for name, p in model.named_parameters()}
     units = [[names[p] for p in unit.parameters] for unit in engine.units.values()]
-    process = RoundedAlone(stage, features, text, dist.get_world_size(), units)
+    process = RoundingReference(stage, features, text, dist.get_world_size(), units)
     before = [flat.float() for flat in process.flat()]
     found = []
     for mine, old, new in zip(engine.optimizer.masters, before, process.train()):
@@ -197,7 +197,7 @@ def table_of(found) -> tuple[list, list]:
 # ---- What is refused ------------------------------------------------------------------------
 
 
-def tied_over_two_units():
+def tie_across_units():
     model = Transformer(6, heads=2, context=CONTEXT, tied=True)
     return Zero1(model, SGD, [model.letters])
 
@@ -208,7 +208,7 @@ def two_dtypes_in_a_unit():
     return Zero1(model, SGD, list(model.blocks))
 
 
-def recomputed_behind_a_frozen_layer():
+def recompute_after_frozen_layer():
     model = Transformer(6, heads=2, context=CONTEXT)
     for embedding in (model.letters, model.places):
         embedding.requires_grad_(False)
@@ -216,16 +216,18 @@ def recomputed_behind_a_frozen_layer():
     return model(torch.zeros(1, CONTEXT, dtype=torch.long))
 
 
-def clipped_parameter_by_parameter():
+def clip_each_parameter():
     weights = [nn.Parameter(torch.ones(2)) for _ in range(2)]
-    return Offloaded(weights, partial(Clipping, make_optimizer=SGD, max_norm=1.0), "never made")
+    return DiskOffloadOptimizer(
+        weights, partial(GradientClipOptimizer, make_optimizer=SGD, max_norm=1.0), "never made"
+    )
 
 
 REFUSED = {
-    "a weight tied over two units": tied_over_two_units,
+    "a weight tied over two units": tie_across_units,
     "two dtypes in a unit": two_dtypes_in_a_unit,
-    "recomputation behind a frozen layer": recomputed_behind_a_frozen_layer,
-    "clipping inside of state on disk": clipped_parameter_by_parameter,
+    "recomputation behind a frozen layer": recompute_after_frozen_layer,
+    "clipping inside of state on disk": clip_each_parameter,
 }
 
 

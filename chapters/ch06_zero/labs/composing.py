@@ -52,7 +52,7 @@ def clip_shards(shards, max_norm, group=None) -> float:
     ### END SOLUTION
 
 
-class Clipping:
+class GradientClipOptimizer:
     """An optimizer inside of which is another one: clips by the norm of the whole, then steps.
 
     If the norm is not finite, all ranks leave out the step: each of them has the same norm.
@@ -76,7 +76,7 @@ class Clipping:
         self.optimizer.zero_grad()
 
 
-class Scaling:
+class LossScaleOptimizer:
     """An optimizer inside of which is another one: divides by a loss scaler's factor, then steps.
 
     The caller multiplies the loss by `scaler.scale`. Each rank sees the gradients of its own shards
@@ -137,13 +137,15 @@ def make_model(features):
 def make_optimizer_of(features, scaler):
     """One optimizer inside of another: mixed precision outside, so that the others see float32.
 
-    Scaling around Clipping: what is clipped has been divided by the factor.
+    LossScaleOptimizer around GradientClipOptimizer: what is clipped has been divided by the factor.
     """
     make_optimizer = SGD
     if "clipping" in features:
-        make_optimizer = partial(Clipping, make_optimizer=make_optimizer, max_norm=MAX_NORM)
+        make_optimizer = partial(
+            GradientClipOptimizer, make_optimizer=make_optimizer, max_norm=MAX_NORM
+        )
     if "loss scaling" in features:
-        make_optimizer = partial(Scaling, make_optimizer=make_optimizer, scaler=scaler)
+        make_optimizer = partial(LossScaleOptimizer, make_optimizer=make_optimizer, scaler=scaler)
     if "mixed precision" in features:
         make_optimizer = partial(MixedPrecision, make_optimizer=make_optimizer)
     return make_optimizer

@@ -53,7 +53,7 @@ def start(way, width=128, layers=4) -> list[float]:
     return [count / whole for count in [*found, bytes_here(model)]]
 
 
-def drawn_after_sharding() -> tuple[list, list]:
+def draw_after_sharding() -> tuple[list, list]:
     """The first numbers of rank 0's and of the last rank's part of a weight that was drawn anew."""
     options = options_of([])
     with torch.device("meta"):
@@ -92,7 +92,7 @@ def one_step(net, text) -> None:
     mean_loss(net(inputs), targets).backward()
 
 
-def measured_step(net, text):
+def measure_step(net, text):
     """The second step, measured as "step": the first one makes buffers."""
     from pedagogy_lib import measure
 
@@ -101,7 +101,7 @@ def measured_step(net, text):
         one_step(net, text)
 
 
-def with_root(resharded, text):
+def measure_root_resharding(resharded, text):
     """A step in which the root is released after the forward, or not; None: nothing is said."""
     from torch.distributed.fsdp import fully_shard
 
@@ -109,14 +109,14 @@ def with_root(resharded, text):
     for block in model.blocks:
         fully_shard(block)
     fully_shard(model, reshard_after_forward=resharded)
-    measured_step(model, text)
+    measure_step(model, text)
 
 
 def calls_of(run, name) -> int:
     return sum(name in call.name for call in run["step"].calls[0])
 
 
-def with_precision(way, text) -> int:
+def measure_precision(way, text) -> int:
     """A step of "FSDP2" with --precision bfloat16, or of "DDP, float32" or "DDP, bfloat16".
 
     Returns  the number of parameters
@@ -130,7 +130,7 @@ def with_precision(way, text) -> int:
         shard(model, mesh_of_all(), options)
     else:
         model = DistributedDataParallel(model.to(getattr(torch, way.split()[1])))
-    measured_step(model, text)
+    measure_step(model, text)
     return count
 
 
@@ -169,7 +169,7 @@ lab("train_fsdp2").main({words})
 LINE = re.compile(r"rank \d+: local rank \d+|step \d+: loss [\d.]+")
 
 
-def on_machines(folder, words, machines=2, ranks_on_each=2):
+def run_on_machines(folder, words, machines=2, ranks_on_each=2):
     """Start train_fsdp2.py with torchrun on several machines; returns what run_torchrun returns."""
     from pedagogy_lib import run_torchrun
 
@@ -187,7 +187,7 @@ def lines_of(said) -> list[str]:
     ]
 
 
-def trained(text, words) -> tuple[list, dict]:
+def run_training(text, words) -> tuple[list, dict]:
     """On a rank: train to the end; returns the losses, and on rank 0 all weights."""
     with contextlib.redirect_stdout(io.StringIO()):
         training = Training(text, options_of(words), torch.get_default_device())
@@ -202,7 +202,7 @@ def largest_gap(weights, others) -> float:
     return max(relative_gap(weights[name], others[name].cpu()) for name in others)
 
 
-def in_one_process(text, words) -> dict:
+def train_one_process(text, words) -> dict:
     return {name: weight.cpu() for name, weight in alone(text, options_of(words)).items()}
 
 
@@ -217,11 +217,11 @@ def main():
         return
     text = standard_library(20_000)
     words = ["--precision", "float64", "--recompute"]
-    weights = launch(trained, text, words, world_size=2).values[0][1]
-    wanted = launch(in_one_process, text, words, world_size=1).values[0]
+    weights = launch(run_training, text, words, world_size=2).values[0][1]
+    wanted = launch(train_one_process, text, words, world_size=1).values[0]
     print(f"2 ranks equal one process: {largest_gap(weights, wanted) < 1e-12}")
     for way in ("FSDP2", "DDP, float32", "DDP, bfloat16"):
-        run = launch(with_precision, way, text, world_size=2)
+        run = launch(measure_precision, way, text, world_size=2)
         print(f"{way}: {bytes_for_each(run):.2f} bytes for each parameter")
 
 

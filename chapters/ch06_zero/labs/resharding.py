@@ -10,12 +10,12 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from composing import Clipping
+from composing import GradientClipOptimizer
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from memory import MixedPrecision
 from simple_ddp import share_of_rank
 from zero import STAGES, whole
-from zero_on_disk import kept_for, make_state, show_shards
+from zero_on_disk import collect_optimizer_state, make_state, show_shards
 
 # ---- Which part is where --------------------------------------------------------------------
 
@@ -52,7 +52,10 @@ def shards_of(engine) -> dict[str, torch.Tensor]:
     """What this rank keeps of each unit, with its padding."""
     found = {}
     for number, unit in enumerate(engine.units.values()):
-        kept = {"shard": unit.shard.detach(), **kept_for(engine.optimizer, unit.shard)}
+        kept = {
+            "shard": unit.shard.detach(),
+            **collect_optimizer_state(engine.optimizer, unit.shard),
+        }
         found |= {f"{number}.{name}": x for name, x in kept.items()}
     return found
 
@@ -104,7 +107,7 @@ def start(stage="stage 3", mixed=False):
     model = Transformer(15, layers=2, heads=3)
     make_optimizer = partial(torch.optim.Adam, lr=1e-3)
     if mixed:
-        clipped = partial(Clipping, make_optimizer=make_optimizer, max_norm=1.0)
+        clipped = partial(GradientClipOptimizer, make_optimizer=make_optimizer, max_norm=1.0)
         make_optimizer = partial(MixedPrecision, make_optimizer=clipped)
     model = model.bfloat16() if mixed else model.double()
     return STAGES[stage](model, make_optimizer, list(model.blocks)), model

@@ -6,7 +6,7 @@ from matplotlib.patches import Rectangle
 
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.torch_private import identity_of_storage
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.pictures.style import (
     BLUE,
     CENTERED,
@@ -15,9 +15,9 @@ from pedagogy_lib.pictures.style import (
     MUTED,
     WHITE,
     Picture,
-    in_course_style,
     new_canvas,
     tint,
+    use_course_style,
 )
 
 CELL, ROW, NAMES, GAP = 0.36, 0.29, 1.55, 0.45  # inches
@@ -49,7 +49,7 @@ def values_in(x) -> list:
     return x.detach().new_empty(0).set_(x.untyped_storage(), 0, (size,)).tolist()
 
 
-@in_course_style
+@use_course_style
 def plot_storages(moments, title="") -> Picture:
     """One storage as a row of numbers, at several moments; below it, which tensor shows what.
 
@@ -72,7 +72,9 @@ def plot_storages(moments, title="") -> Picture:
         left = NAMES + panel * number
         axes.text(left, 0.55, when, va="center", fontsize=9.5, weight="bold")
         draw_moment(axes, left, looks)
-    return Picture(figure, "; ".join(f"{when}: {told(of)}" for when, of in moments.items()))
+    return Picture(
+        figure, "; ".join(f"{when}: {describe_looks(of)}" for when, of in moments.items())
+    )
 
 
 def top_of(row) -> float:
@@ -110,7 +112,7 @@ def draw_look(axes, left, top, look, is_here, is_there):
     axes.add_patch(Rectangle(place, *size, lw=1.2, ls=dashes, **looks))
 
 
-def told(looks) -> str:
-    numbers = counted(len(memory_of(looks)), "number")
+def describe_looks(looks) -> str:
+    numbers = format_count(len(memory_of(looks)), "number")
     shown = ", ".join(f"{name} shows {look.length}" for name, look in looks.items())
     return f"the storage has {numbers}; {shown}"

@@ -83,7 +83,7 @@ def whole_weights(options) -> dict:
         return make_model(options).state_dict()
 
 
-def in_groups(model) -> list[dict]:
+def make_param_groups(model) -> list[dict]:
     """Matrices decay, vectors do not."""
     matrices = [p for p in model.parameters() if p.ndim >= 2]
     vectors = [p for p in model.parameters() if p.ndim < 2]
@@ -91,7 +91,7 @@ def in_groups(model) -> list[dict]:
 
 
 def make_optimizer(model):
-    return torch.optim.AdamW(in_groups(model), lr=3e-3, eps=1e-4)
+    return torch.optim.AdamW(make_param_groups(model), lr=3e-3, eps=1e-4)
 
 
 # ---- The training -----------------------------------------------------------------------------

@@ -13,14 +13,14 @@ from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from unit_frames import Held, UnitFilm, UnitFrame, changes_between
+from unit_frames import UnitFilm, UnitFrame, UnitState, changes_between
 
 from pedagogy_lib.basics.errors import LaunchError
 from pedagogy_lib.basics.torch_private import (
     ResizesWatched,
     hook_first,
     identity_of_storage,
-    in_backward,
+    is_in_backward,
     is_in_storage,
 )
 from pedagogy_lib.measuring.bytes_of_calls import tensors_in
@@ -101,7 +101,7 @@ class Camera:
         """Start watching; `enter` is called with each context in which something is watched."""
         self.enter = enter
         for number, (module, unit) in enumerate(zip(self.modules, self.units)):
-            hooks = self.before_forward, self.on_forward, self.after_forward, self.on_gradient
+            hooks = self.enter_forward, self.film_forward, self.leave_forward, self.film_gradient
             before, on, after, ready = (functools.partial(hook, number) for hook in hooks)
             enter(module.register_forward_pre_hook(before, prepend=True))
             enter(module.register_forward_pre_hook(on))  # by now, the engine has gathered it
@@ -109,39 +109,39 @@ class Camera:
             for parameter in unit.parameters:
                 enter(hook_first(parameter, ready))
                 enter(parameter.register_post_accumulate_grad_hook(self.notice))
-        enter(register_optimizer_step_pre_hook(self.before_step))
-        enter(register_optimizer_step_post_hook(self.after_step))
-        enter(ResizesWatched(self.around_resize))
+        enter(register_optimizer_step_pre_hook(self.enter_step))
+        enter(register_optimizer_step_post_hook(self.film_step))
+        enter(ResizesWatched(self.film_resize))
 
     # ---- What happens ----
 
-    def before_forward(self, number, module, inputs):
+    def enter_forward(self, number, module, inputs):
         self.notice()
-        if not in_backward():
+        if not is_in_backward():
             self.phase, self.depth = "forward", self.depth + 1
 
-    def on_forward(self, number, module, inputs):
+    def film_forward(self, number, module, inputs):
         self.has_arrived(number)
-        again = " again" if in_backward() else ""  # activation checkpointing
+        again = " again" if is_in_backward() else ""  # activation checkpointing
         self.note_unit(number, f"computes{again}")
 
-    def after_forward(self, number, module, inputs, output):
+    def leave_forward(self, number, module, inputs, output):
         self.notice()
         for tensor in tensors_in(output):
             if tensor.requires_grad:
-                self.enter(tensor.register_hook(functools.partial(self.before_backward, number)))
-        if not in_backward():
+                self.enter(tensor.register_hook(functools.partial(self.enter_backward, number)))
+        if not is_in_backward():
             self.depth -= 1
             self.phase = "forward" if self.depth else "backward"
 
-    def before_backward(self, number, gradient):
+    def enter_backward(self, number, gradient):
         """The unit has arrived. If others are inside, its own gradients may come much later."""
         self.has_arrived(number)
         inside = set(self.modules[number].modules())
         if any(other in inside for other in self.modules if other is not self.modules[number]):
             self.note_unit(number, "computes")
 
-    def on_gradient(self, number, parameter):
+    def film_gradient(self, number, parameter):
         """Called before the engine's own hook."""
         self.missing[number].discard(parameter)
         if not self.missing[number]:
@@ -149,22 +149,22 @@ class Camera:
             self.has_arrived(number)
             self.note_unit(number, "computes its gradients")
 
-    def before_step(self, optimizer, args, kwargs):
-        if self.stepped_by(optimizer):
+    def enter_step(self, optimizer, args, kwargs):
+        if self.find_stepped_units(optimizer):
             self.phase = "after the backward"
             self.notice()
 
-    def after_step(self, optimizer, args, kwargs):
-        if numbers := self.stepped_by(optimizer):
+    def film_step(self, optimizer, args, kwargs):
+        if numbers := self.find_stepped_units(optimizer):
             self.phase, self.has_stepped = "after the step", True
             self.note("step: each rank updates its own shards", numbers)
 
-    def stepped_by(self, optimizer) -> list[int]:
+    def find_stepped_units(self, optimizer) -> list[int]:
         stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
         return [number for number, unit in enumerate(self.units) if id(unit.shard) in stepped]
 
     @contextlib.contextmanager
-    def around_resize(self, storage, size):
+    def film_resize(self, storage, size):
         """Add a frame after the resize, if the storage is that of a unit's flat."""
         units = enumerate(self.units)
         mine = [number for number, unit in units if is_in_storage(unit.flat, storage)]
@@ -198,7 +198,7 @@ class Camera:
                 UnitFrame(
                     event,
                     list(about),
-                    [self.held(number) for number in range(len(self.units))],
+                    [self.read_unit_state(number) for number in range(len(self.units))],
                     bytes_of([*leaves, *(unit.flat for unit in self.units)]),
                     bytes_of([leaf.grad for leaf in leaves if leaf.grad is not None]),
                 )
@@ -212,14 +212,16 @@ class Camera:
         with self.one_at_a_time:
             changed = {}
             for number, before in enumerate(self.film.frames[-1].units):
-                for text in changes_between(before, self.held(number)):
+                for text in changes_between(before, self.read_unit_state(number)):
                     changed.setdefault(text, []).append(number)
             if changed:
-                texts = [text.format(**self.called(those)) for text, those in changed.items()]
+                texts = [
+                    text.format(**self.describe_units(those)) for text, those in changed.items()
+                ]
                 about = sorted({number for numbers in changed.values() for number in numbers})
                 self.note(f"{self.phase}: {'; '.join(texts)}", about)
 
-    def called(self, numbers) -> dict[str, str]:
+    def describe_units(self, numbers) -> dict[str, str]:
         """How an event speaks of some units."""
         if len(numbers) == len(self.units) > 1:
             ways = "all units", "all gradients", "all new parameters"
@@ -229,9 +231,9 @@ class Camera:
             ways = names, f"gradients of {names}", f"new parameters of {names}"
         return dict(zip(("units", "gradients", "parameters"), ways))
 
-    def held(self, number) -> Held:
+    def read_unit_state(self, number) -> UnitState:
         unit = self.units[number]
-        return Held(
+        return UnitState(
             tuple(self.chunk_states(number, unit)),
             tuple(0 if p.grad is None else p.grad.nbytes for p in unit.parameters),
             0 if unit.shard.grad is None else unit.shard.grad.nbytes,

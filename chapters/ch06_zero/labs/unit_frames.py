@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class Held(NamedTuple):
+class UnitState(NamedTuple):
     """What one rank holds of one unit.
 
     chunks                of the parameters, one for each rank: "absent", "travelling", "held" or
@@ -24,14 +24,14 @@ class UnitFrame:
 
     event            what has happened, in words
     about            the numbers of the units to which it has happened
-    units            a `Held` for each unit
+    units            a `UnitState` for each unit
     parameter_bytes  of all units: whole ones, and shards in memory of their own
     gradient_bytes   of all units: the parameters' and the shards'
     """
 
     event: str
     about: list[int]
-    units: list[Held]
+    units: list[UnitState]
     parameter_bytes: int
     gradient_bytes: int
 
@@ -55,8 +55,8 @@ class UnitFilm:
     frames: list[UnitFrame] = field(default_factory=list)
 
 
-def changes_between(before: Held, now: Held):
-    """What has happened to a unit: texts in which `Camera.called` fills in its name."""
+def changes_between(before: UnitState, now: UnitState):
+    """What has happened to a unit: texts in which `Camera.describe_units` fills in its name."""
     was_absent, is_absent = "absent" in before.chunks, "absent" in now.chunks
     if was_absent and not is_absent:
         yield "{units} gathered"

@@ -24,7 +24,7 @@ ADAM = partial(torch.optim.Adam, lr=1e-3)
 # ---- By formula -----------------------------------------------------------------------------
 
 
-def by_formula(numbers, n, each=(4, 4, 8)) -> dict[str, dict[str, float]]:
+def stages_by_formula(numbers, n, each=(4, 4, 8)) -> dict[str, dict[str, float]]:
     """{stage: {kind: bytes}} of a rank, if a model of so many parameters is on n ranks.
 
     each  bytes for one parameter: of itself, of its gradient, of its optimizer state
@@ -119,7 +119,7 @@ def equals_one_process(stage, text, steps=5) -> bool:
         return all(close(mine, its, steps=steps) for mine, its in pairs)
 
 
-def filmed_step(stage, text):
+def film_step(stage, text):
     """One step of a small transformer, as a film of its units."""
     torch.manual_seed(0)
     model = Transformer(16, layers=4, context=16)
@@ -141,7 +141,7 @@ class Tiles(nn.Module):
         super().__init__()
         up, down = nn.Linear(width, inner, bias=False), nn.Linear(inner, width, bias=False)
         rows, columns = up.weight.detach().chunk(tiles), down.weight.detach().chunk(tiles, dim=1)
-        self.tiles = nn.ModuleList(nn.Sequential(as_layer(a), nn.GELU(), as_layer(b))
+        self.tiles = nn.ModuleList(nn.Sequential(make_linear(a), nn.GELU(), make_linear(b))
                                    for a, b in zip(rows, columns))  # fmt: skip
 
     def forward(self, x):
@@ -151,13 +151,13 @@ class Tiles(nn.Module):
         return total
 
 
-def as_layer(weight) -> nn.Linear:
+def make_linear(weight) -> nn.Linear:
     layer = nn.Linear(*weight.shape[::-1], bias=False)
     layer.weight = nn.Parameter(weight.clone())
     return layer
 
 
-def tiled_step(tiles) -> dict:
+def measure_tiled_step(tiles) -> dict:
     """A step of stage 3 in which each tile is a unit, measured as "step"."""
     from pedagogy_lib import measure
 
@@ -225,7 +225,7 @@ def gap_with_recomputation(kind, steps=3) -> float:
 # ---- What was measured ----------------------------------------------------------------------
 
 
-def sent_models(run) -> float:
+def count_models_sent(run) -> float:
     """How many times the model's bytes rank 0 has sent in the step."""
     return run["step"].sent_bytes[0] / run.values[0]["model"]
 
@@ -255,7 +255,9 @@ def main():
         if run.rank == 0:
             peak = run["after the backward"].peak_bytes[0]
             kept = ", ".join(f"{kind} {peak[kind] / run.values[0]['model']:.2f}" for kind in STATES)
-            print(f"{stage}: {sent_models(run):.2f} models sent; after the backward {kept} models")
+            print(
+                f"{stage}: {count_models_sent(run):.2f} models sent; after the backward {kept} models"
+            )
 
 
 if __name__ == "__main__":

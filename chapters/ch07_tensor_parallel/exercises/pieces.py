@@ -7,19 +7,19 @@ each rank its piece. What is one's forward is the other's backward.
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import answering
-from coursekit.kit.collective_exercise import numbers, turned
+from coursekit.kit import measure_answer
+from coursekit.kit.collective_exercise import make_noncontiguous, numbers
 from coursekit.kit.forward_backward import autograd_function
 from coursekit.kit.observed_calls import all_waited
 from pedagogy_lib.basics.closeness import close
 
 
-def through(gathers, answer, group, case):
+def run_forward_backward(gathers, answer, group, case):
     """A forward and a backward: what went in, and what came out."""
     function, place, n = autograd_function(answer), dist.get_rank(group), dist.get_world_size(group)
     x, slope = x_and_slope(gathers, case, place, n)
     leaf, seen = x.clone().requires_grad_(), []
-    with answering(), all_waited():
+    with measure_answer(), all_waited():
         y = function.apply(leaf, group)
     if not isinstance(y, torch.Tensor) or y.shape != slope.shape:
         shape = tuple(y.shape) if isinstance(y, torch.Tensor) else y and type(y).__name__
@@ -39,7 +39,9 @@ def x_and_slope(gathers, case, place, n):
     """What goes in on a rank, and the gradient of what comes out."""
     piece, whole = case.args, shape_of_whole(case.args, n)
     shapes = (piece, whole) if gathers else (whole, piece)
-    return [turned(numbers(place, s, torch.float64, k) / 3) for k, s in enumerate(shapes)]
+    return [
+        make_noncontiguous(numbers(place, s, torch.float64, k) / 3) for k, s in enumerate(shapes)
+    ]
 
 
 def shape_of_whole(piece, n):

@@ -5,11 +5,11 @@ from math import prod
 
 import torch
 
-from coursekit.kit import GROUP, At, Equals, RankExercise, World, never
-from coursekit.kit.message_costs import Counted
+from coursekit.kit import GROUP, Equals, RankCase, RankExercise, World, never
+from coursekit.kit.message_costs import SendLimit
 from coursekit.kit.rank_trials import IN_A_GROUP
 
-from .pieces import shape_of_whole, through, x_and_slope
+from .pieces import run_forward_backward, shape_of_whole, x_and_slope
 
 CONTEXT = 1  # the dim of (samples, context, …) that is cut
 
@@ -49,7 +49,7 @@ def wrong_shapes(gathers, trial, place):
     }  # fmt: skip
 
 
-def joined(tensors, place):
+def join_pieces(tensors, place):
     return torch.cat(tensors, CONTEXT)
 
 
@@ -58,7 +58,7 @@ def piece_of_sum(tensors, place):
 
 
 def wrong_joined(tensors, place, forward):
-    n, own, right = len(tensors), tensors[place], joined(tensors, place)
+    n, own, right = len(tensors), tensors[place], join_pieces(tensors, place)
     others = "" if forward else (
         ". Each rank's x went into all pieces of the sum: so its gradient is everybody's, joined"
     )  # fmt: skip
@@ -108,18 +108,18 @@ def values(name, gathers) -> Equals:
     """What comes of everybody's x, or slopes, under a name, forward or backward."""
     forward = name == "y"
     joins = gathers == forward
-    right, wrong = (joined, wrong_joined) if joins else (piece_of_sum, wrong_pieces)
+    right, wrong = (join_pieces, wrong_joined) if joins else (piece_of_sum, wrong_pieces)
     nothing = {} if forward else {"backward has returned None for x: its gradient comes first":
                                   None}  # fmt: skip
 
-    def given(trial):
+    def list_inputs(trial):
         pairs = [x_and_slope(gathers, trial.case, k, trial.n) for k in range(trial.n)]
         return [x if forward else slope for x, slope in pairs]
 
     return Equals(
         name,
-        lambda trial, place: right(given(trial), place),
-        lambda trial, place: wrong(given(trial), place, forward) | nothing,
+        lambda trial, place: right(list_inputs(trial), place),
+        lambda trial, place: wrong(list_inputs(trial), place, forward) | nothing,
         "forward, the output" if forward else "backward, the gradient of x",
     )
 
@@ -147,19 +147,30 @@ def region(name, gathers, hints) -> RankExercise:
         lab="sequence_parallel",
         needs=("reduce_scatter_ring",),
         # As many samples as ranks, or more; of one sample, a piece of the context is contiguous
-        cases=[At(World(3), (3, 3, 2)), At(World(2), (1, 8)), At(GROUP, (4, 3, 2))],
-        work=partial(through, gathers),
+        cases=[
+            RankCase(World(3), (3, 3, 2)),
+            RankCase(World(2), (1, 8)),
+            RankCase(GROUP, (4, 3, 2)),
+        ],
+        work=partial(run_forward_backward, gathers),
         facts=[
-            Equals("shape", partial(right_shape, gathers), partial(wrong_shapes, gathers),
-                   "the output's shape"),
+            Equals(
+                "shape",
+                partial(right_shape, gathers),
+                partial(wrong_shapes, gathers),
+                "the output's shape",
+            ),
             values("y", gathers),
             values("gradient", gathers),
-            never("changed", lambda names: f"the numbers are right, but {names[0]} has changed",
-                  "somebody else may still need what was handed in: a relu its output, for its "
-                  "backward, a residual the gradient. joined and summed_piece leave it alone; "
-                  "contiguous() copies only what is not contiguous already"),
-            Counted(bytes_of_half, "forward it needs", why_so_many),
-            Counted(bytes_of_half, "backward it needs", why_so_many, "backward"),
+            never(
+                "changed",
+                lambda names: f"the numbers are right, but {names[0]} has changed",
+                "somebody else may still need what was handed in: a relu its output, for its "
+                "backward, a residual the gradient. joined and summed_piece leave it alone; "
+                "contiguous() copies only what is not contiguous already",
+            ),
+            SendLimit(bytes_of_half, "forward it needs", why_so_many),
+            SendLimit(bytes_of_half, "backward it needs", why_so_many, "backward"),
         ],
         told=f"forward {TOLD[gathers]}, backward {TOLD[not gathers]}",
         explain=lambda case, error: IN_A_GROUP if case.is_group else "",
@@ -178,4 +189,4 @@ def region(name, gathers, hints) -> RankExercise:
         },
         lost=SAME_CALLS,
         hints=hints,
-    )  # fmt: skip
+    )

@@ -14,7 +14,7 @@ from pedagogy_lib.measuring.bytes_of_calls import tensors_in
 SHAPE, BYTES = (2, 3), 48
 
 
-def given(name, rank):
+def make_inputs(name, rank):
     """x as relu gives it, which is 0 where the leaf is negative; and the slope of what comes out.
 
     All ranks have the same x before Copy, and the same slope behind AllReduce.
@@ -26,7 +26,7 @@ def given(name, rank):
 
 
 def go_through(answer, group, case):
-    of, noted, totals = given(answer.__name__, dist.get_rank()), {}, []
+    of, noted, totals = make_inputs(answer.__name__, dist.get_rank()), {}, []
     x = F.relu(of.leaf.requires_grad_())  # whose backward needs x as it is now
 
     def total(x, group=None):

@@ -1,11 +1,11 @@
 """What is right, and what mistakes give: see regions.py."""
 
-from coursekit.kit import At, Holds, RankExercise, World, never
+from coursekit.kit import Holds, RankCase, RankExercise, World, never
 from coursekit.kit.forward_backward import right, ring_bytes
-from coursekit.kit.message_costs import Counted
+from coursekit.kit.message_costs import SendLimit
 from pedagogy_lib.basics.closeness import close
 
-from .regions import BYTES, given, go_through
+from .regions import BYTES, go_through, make_inputs
 
 STILL_A_FUNCTION = "it is to stay a torch.autograd.Function: that has `apply`"
 
@@ -26,65 +26,106 @@ def region(name, sums, y, gradient, told, touched, memory, sent, hints) -> RankE
     shares = sums == "backward"
     quiet = "forward" if shares else "backward"
 
-    def of_all(table):
-        return lambda trial, place: table([given(name, rank) for rank in trial.case.ranks], place)
+    def tabulate_ranks(table):
+        return lambda trial, place: table(
+            [make_inputs(name, rank) for rank in trial.case.ranks], place
+        )
 
-    def of_x(trial, place):
-        wanted, mistakes = of_all(gradient)(trial, place)
+    def expect_input_gradient(trial, place):
+        wanted, mistakes = tabulate_ranks(gradient)(trial, place)
         return {"x": wanted}, {why: {"x": wrong} for why, wrong in mistakes.items()}
 
     def one_alone(value, table):
         """What to say if only the first rank is right."""
 
         def why(trial):
-            right = [close(got, table(trial, k)[0]) for k, got in enumerate(trial.of(value))]
+            right = [
+                close(got, table(trial, k)[0]) for k, got in enumerate(trial.collect_values(value))
+            ]
             return ONE_ALONE if right[0] and not any(right[1:]) else ""
 
         return why
 
     return RankExercise(
-        name, lab="tensor_parallel",
+        name,
+        lab="tensor_parallel",
         cases=[
-            At(World(3)),
-            At(World(3), ("no_grad",), ", under no_grad"),
-            At(World(3), ("total",), ", a `total` of its own"),
-            At(World(1)),
-            At(World(3, (1, 2))),
+            RankCase(World(3)),
+            RankCase(World(3), ("no_grad",), ", under no_grad"),
+            RankCase(World(3), ("total",), ", a `total` of its own"),
+            RankCase(World(1)),
+            RankCase(World(3, (1, 2))),
         ],
         work=go_through,
         found=lambda case: ("y",) if case.args == ("no_grad",) else ("y", "gradients"),
         facts=[
             never("touched", "x has changed in place", touched),
-            right("y", of_all(y), called="the output", otherwise=one_alone("y", of_all(y))),
-            Holds("shares", lambda found: found == shares,
-                  f"the output {'does not share' if shares else 'shares'} memory with x", memory),
-            never("kept", "ctx keeps a tensor for the backward",
-                  "its memory would be taken until the backward, in every layer, and backward "
-                  "needs none: the gradient is all it works with"),
-            never("constant", "the output does not require a gradient",
-                  "the output has lost its history: forward gets and returns plain tensors, and "
-                  f"apply does the rest; {STILL_A_FUNCTION}"),
-            never("slope_changed", "the gradient that comes in has changed",
-                  "what comes into a backward belongs to others as well: a residual connection "
-                  "hands the same tensor to both its branches. Add up in a new one, as `summed` "
-                  "does"),
-            right("gradients", of_x, called="the gradient",
-                  otherwise=one_alone("gradients", of_x)),
-            Holds("totals", lambda calls: calls == [sums],
-                  lambda calls: f"total was called {len(calls)} times, expected one call in the "
-                  f"{sums}",
-                  "the caller may bring another way to add up: call total(…, group), in place of "
-                  "all_reduce"),
-            Counted(lambda trial: ring_bytes(BYTES, trial.n), f"a {sums} sends",
-                    "one all-reduce is enough", sums),
-            Counted(lambda trial: 0, f"a {quiet} sends", sent, quiet),
+            right(
+                "y",
+                tabulate_ranks(y),
+                called="the output",
+                otherwise=one_alone("y", tabulate_ranks(y)),
+            ),
+            Holds(
+                "shares",
+                lambda found: found == shares,
+                f"the output {'does not share' if shares else 'shares'} memory with x",
+                memory,
+            ),
+            never(
+                "kept",
+                "ctx keeps a tensor for the backward",
+                "its memory would be taken until the backward, in every layer, and backward "
+                "needs none: the gradient is all it works with",
+            ),
+            never(
+                "constant",
+                "the output does not require a gradient",
+                "the output has lost its history: forward gets and returns plain tensors, and "
+                f"apply does the rest; {STILL_A_FUNCTION}",
+            ),
+            never(
+                "slope_changed",
+                "the gradient that comes in has changed",
+                "what comes into a backward belongs to others as well: a residual connection "
+                "hands the same tensor to both its branches. Add up in a new one, as `summed` "
+                "does",
+            ),
+            right(
+                "gradients",
+                expect_input_gradient,
+                called="the gradient",
+                otherwise=one_alone("gradients", expect_input_gradient),
+            ),
+            Holds(
+                "totals",
+                lambda calls: calls == [sums],
+                lambda calls: (
+                    f"total was called {len(calls)} times, expected one call in the {sums}"
+                ),
+                "the caller may bring another way to add up: call total(…, group), in place of "
+                "all_reduce",
+            ),
+            SendLimit(
+                lambda trial: ring_bytes(BYTES, trial.n),
+                f"a {sums} sends",
+                "one all-reduce is enough",
+                sums,
+            ),
+            SendLimit(lambda trial: 0, f"a {quiet} sends", sent, quiet),
         ],
         told=lambda trial: "; ".join(told if "no_grad" not in trial.case.args else told[:1]),
         errors={
             "incorrect number of gradients": "backward returns one gradient for each argument of "
             "forward behind ctx, and these are x, group, total. The last two have none: None",
-            **dict.fromkeys(("Backward' object has no attribute", "name 'group' is not defined",
-                             "name 'total' is not defined"), KEPT_IN_CTX),
+            **dict.fromkeys(
+                (
+                    "Backward' object has no attribute",
+                    "name 'group' is not defined",
+                    "name 'total' is not defined",
+                ),
+                KEPT_IN_CTX,
+            ),
             "can only save variables": "save_for_backward is for tensors. Anything else is an "
             "attribute of ctx: ctx.group = group",
             "modified by an inplace operation": "what came before has kept x for its backward, and "
@@ -96,4 +137,4 @@ def region(name, sums, y, gradient, told, touched, memory, sent, hints) -> RankE
         },
         lost="every rank of the group makes the same calls, with tensors of the same size",
         hints=hints,
-    )  # fmt: skip
+    )

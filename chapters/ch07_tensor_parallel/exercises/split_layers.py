@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit import At
+from coursekit.kit import RankCase
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.forward_backward import run_both_ways
 
@@ -17,7 +17,7 @@ from .cut.cases import span, strip
 
 
 @dataclass(frozen=True)
-class Layer(At):
+class Layer(RankCase):
     """What a layer is tried on.
 
     leading  dims of x before the last one
@@ -60,11 +60,11 @@ def layer_on_rank(dims, answer, group, case):
         parts, dims, dist.get_rank(group), dist.get_world_size(group), together=case.together
     )
 
-    def noting(x, group=None):
+    def note_call(x, group=None):
         ways.append(way)
         return getattr(answer.lab, way)(x, group)
 
-    options = {way: noting} if case.own else {}
+    options = {way: note_call} if case.own else {}
     options |= {"together": case.together} if case.together > 1 else {}
     given, (whole, all_x, slope) = case.whole(dims)[0], case.whole(dims)
     layer, weight = answer(given, group, **options), weakref.ref(given.weight)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from coursekit.kit import Holds, RankExercise, World, complains, never
 from coursekit.kit.forward_backward import ALL_KNOWN, right, ring_bytes
-from coursekit.kit.message_costs import Counted
+from coursekit.kit.message_costs import SendLimit
 
 from .split_layers import Layer, layer_on_rank, parts
 
@@ -33,7 +33,7 @@ NO_FIT = (
 
 
 @cache
-def in_one_process(case, dims) -> tuple[dict, dict]:
+def run_whole_layer(case, dims) -> tuple[dict, dict]:
     """What goes into the whole layer, and what comes of it: y, and gradients.
 
     dims  as pairs
@@ -49,7 +49,7 @@ def in_one_process(case, dims) -> tuple[dict, dict]:
 
 def has_of(dims, trial, place) -> SimpleNamespace:
     """What a rank has: its parts of x, of y's slope, and of the parameters."""
-    has, _ = in_one_process(trial.case, tuple(dims.items()))
+    has, _ = run_whole_layer(trial.case, tuple(dims.items()))
     return SimpleNamespace(
         **{"bias": 0} | parts(dims, place, trial.n, has, trial.case.together)
     )  # fmt: skip
@@ -57,7 +57,7 @@ def has_of(dims, trial, place) -> SimpleNamespace:
 
 def need_names(dims, trial):
     wanted = names_of(dims, trial.case)
-    for place, (got, tensors) in enumerate(trial.of("names")):
+    for place, (got, tensors) in enumerate(trial.collect_values("names")):
         if set(got) != set(wanted):
             what = f"its parameters are {', '.join(got) or 'none'}; expected {', '.join(wanted)}"
             yield f"{trial.who(place)}: {what}", why_names(got, wanted, tensors)
@@ -79,7 +79,7 @@ def why_names(got, wanted, tensors) -> str:
 
 def parameters_of(dims, trial, place):
     n, together = trial.n, trial.case.together
-    whole = in_one_process(trial.case, tuple(dims.items()))[0]
+    whole = run_whole_layer(trial.case, tuple(dims.items()))[0]
     whole = {name: whole[name] for name in names_of(dims, trial.case)}
     part, torn = (parts(dims, place, n, whole, k) for k in (together, 1))
     bias = whole.get("bias")
@@ -114,9 +114,9 @@ def split_layer(name, dims, mistakes, **others) -> RankExercise:
     quiet = "forward" if sums == "backward" else "backward"
     lone = f"self.{way} is all that sends, and only in the {sums}"
 
-    def of_table(number):
+    def select_table(number):
         def table(trial, place):
-            _, found = in_one_process(trial.case, tuple(dims.items()))
+            _, found = run_whole_layer(trial.case, tuple(dims.items()))
             gradients = parts(dims, place, trial.n, found, trial.case.together)
             right = (gradients.pop("y"), gradients)
             all_of = [has_of(dims, trial, k) for k in range(trial.n)]
@@ -152,15 +152,15 @@ def split_layer(name, dims, mistakes, **others) -> RankExercise:
             never("constant", "the output does not require a gradient",
                   "there is no way back from the output to x: was something detached, or computed "
                   "under no_grad?"),
-            right("y", of_table(0), called="the output"),
-            right("gradients", of_table(1), called="the gradient"),
+            right("y", select_table(0), called="the output"),
+            right("gradients", select_table(1), called="the gradient"),
             ALL_KNOWN,
             Holds("ways", lambda calls: calls == 1,
                   f"self.{way} was called {{}} times, expected once",
                   f"the caller may bring another way: call self.{way}(…, self.group)"),
-            Counted(lambda trial: ring_bytes(40 * prod(trial.case.leading), trial.n),
+            SendLimit(lambda trial: ring_bytes(40 * prod(trial.case.leading), trial.n),
                     f"an all-reduce of {what} sends", lone, sums),
-            Counted(lambda trial: 0, f"a {quiet} sends", lone, quiet),
+            SendLimit(lambda trial: 0, f"a {quiet} sends", lone, quiet),
         ],
         told="output and gradients of nn.Linear",
         errors=dict.fromkeys(

@@ -105,7 +105,7 @@ def decode(model, beginning: str, tokens, group=None) -> str:
 # ---- The program ----------------------------------------------------------------------------
 
 
-def trained(text, steps=150, **sizes) -> Transformer:
+def train_model(text, steps=150, **sizes) -> Transformer:
     """A model that has read a little; every process that trains it gets the same one."""
     torch.manual_seed(0)
     model = Transformer(**sizes)
@@ -131,7 +131,7 @@ def main():
     if misses_something(__file__):
         return
     sizes = {"heads": 8, "kv_heads": 4}
-    state = trained(standard_library(), **sizes).double().state_dict()
+    state = train_model(standard_library(), **sizes).double().state_dict()
     run = launch(program, state, "def ", 40, sizes, world_size=2)
     if run.rank == 0:
         text, speed = run.values[0]

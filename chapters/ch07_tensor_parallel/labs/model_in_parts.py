@@ -36,7 +36,7 @@ def masks(own: bool):
         return F.dropout(hidden, 0.5) > 0
 
 
-def kept_alike(dropped_mlp) -> dict[str, str]:
+def compare_dropout(dropped_mlp) -> dict[str, str]:
     """How alike ranks 0 and 1 drop: positions of hidden, and of y, where both do the same."""
     torch.manual_seed(0)
     hidden = torch.ones(32, 16, requires_grad=True)
@@ -50,7 +50,7 @@ def kept_alike(dropped_mlp) -> dict[str, str]:
     return found
 
 
-def recomputed(function, x, randomness):
+def recompute_with_streams(function, x, randomness):
     """function(x), computed again in the backward with the same random numbers from both streams.
 
     torch.utils.checkpoint restores the common stream, and knows nothing of `randomness`.
@@ -90,7 +90,7 @@ def dropout_recomputed() -> dict[str, float]:
 
     ways = {
         "torch's checkpoint": lambda f, x, randomness: checkpoint(f, x, use_reentrant=False),
-        "both streams restored": recomputed,
+        "both streams restored": recompute_with_streams,
     }
     wanted = gradient(lambda f, x, randomness: f(x))
     return {name: relative_gap(gradient(way), wanted) for name, way in ways.items()}
@@ -133,7 +133,7 @@ def train_in_parts(text, width, steps, mistake=""):
 # ---- What composes --------------------------------------------------------------------------
 
 
-class Checkpointed(nn.Module):
+class CheckpointWrapper(nn.Module):
     """A block whose activations are not kept, but computed again in the backward."""
 
     def __init__(self, block):
@@ -147,7 +147,7 @@ class Checkpointed(nn.Module):
 COMPOSED = ("plain", "tied weights", "frozen weights", "accumulation", "recomputation", "clipping")
 
 
-def composed(what, text) -> bool:
+def check_combination(what, text) -> bool:
     """Whether a model in parts has the gradients of one process, combined with one of COMPOSED.
 
     Blocks  "step": its forward and backward
@@ -164,7 +164,7 @@ def composed(what, text) -> bool:
             model.blocks[0].mlp[0].requires_grad_(False)
     alone, split = models[0], parallelize(models[1])
     if what == "recomputation":
-        split.blocks = nn.Sequential(*map(Checkpointed, split.blocks))
+        split.blocks = nn.Sequential(*map(CheckpointWrapper, split.blocks))
     inputs, targets = draw_batch(text, 8, 0)
     parts = 4 if what == "accumulation" else 1
     with measure("step"):
@@ -231,7 +231,7 @@ def main():
         return
     text = standard_library(20_000)
     for what in COMPOSED:
-        run = launch(composed, what, text, world_size=2)
+        run = launch(check_combination, what, text, world_size=2)
         if run.rank == 0:
             print(f"{what}: gradients of one process: {all(run.values)}")
 

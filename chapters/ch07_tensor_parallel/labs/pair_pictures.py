@@ -7,7 +7,15 @@ from typing import NamedTuple
 
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from pair_frames import GRADIENTS, KINDS, MATRICES, VALUES, names_of_calls
-from pair_words import held_in, in_cell, is_wrong, name_in, placement_text, remark_on, told
+from pair_words import (
+    describe_frames,
+    format_cell,
+    is_wrong,
+    look_up_matrix,
+    name_in,
+    placement_text,
+    remark_on,
+)
 from placement_style import box, ink_on, legend, name_rank, rank_color
 from placements import PARTIAL
 
@@ -21,9 +29,9 @@ from pedagogy_lib.pictures.style import (
     MUTED,
     RED,
     Picture,
-    in_course_style,
     new_canvas,
     tint,
+    use_course_style,
 )
 
 WIDTH = 9.6  # this and all that follow are inches
@@ -67,7 +75,7 @@ class Layout(NamedTuple):
         return self.middle(GRADIENTS, self.n - 1) + self.line / 2
 
 
-@in_course_style
+@use_course_style
 def plot_pair(films, number) -> Picture:
     """A frame of a step: ranks are rows, matrices are columns, gradients are below the values.
 
@@ -91,7 +99,7 @@ def plot_pair(films, number) -> Picture:
         draw_rank(axes, rank, frame, layout)
     more = {"new in this frame": sample(**NEW), "sent": sample(facecolor=SENT["facecolor"])}
     legend(figure, len(films), more)
-    return Picture(figure, f"{title}. {remark} {told(frames)}")
+    return Picture(figure, f"{title}. {remark} {describe_frames(frames)}")
 
 
 def layout_of(films) -> Layout:
@@ -118,7 +126,7 @@ def draw_heads(axes, frame, layout):
         y = TOP + 0.29 + 0.16 * line
         axes.text(LEFT - 0.1, y, kind, ha="right", fontsize=8, color=MUTED)
         for matrix in MATRICES:
-            held = held_in(frame, kind, matrix)
+            held = look_up_matrix(frame, kind, matrix)
             text = placement_text(held) if held else "–"
             if held and (kind, matrix) == (GRADIENTS, "H"):
                 text = f"of {name_in(frame, kind, matrix)}: {text}"
@@ -141,7 +149,7 @@ def draw_rank(axes, rank, frame, layout):
         y = layout.middle(kind, rank)
         axes.text(LEFT - 0.1, y, kind, ha="right", va="center", fontsize=8, color=MUTED)
         for matrix in MATRICES:
-            held, corner = held_in(frame, kind, matrix), layout.corner(matrix, kind, rank)
+            held, corner = look_up_matrix(frame, kind, matrix), layout.corner(matrix, kind, rank)
             if held is None:
                 looks = {"facecolor": "white", "edgecolor": FAINT, "lw": 0.7, "ls": (0, (2, 2))}
                 axes.add_patch(Rectangle(corner, *layout.size(matrix), **looks))
@@ -155,7 +163,7 @@ def write_sign(axes, frame, kind, matrix, x, y, layout):
     if kind == VALUES and SIGNS[matrix]:
         x -= max(0, NARROWEST - layout.size(matrix)[0]) / 2
         axes.text(x, y, SIGNS[matrix], **CENTERED, fontsize=12)
-    if (kind, matrix) == (GRADIENTS, "H") and held_in(frame, kind, matrix):
+    if (kind, matrix) == (GRADIENTS, "H") and look_up_matrix(frame, kind, matrix):
         text = f"of\n{name_in(frame, kind, matrix)}"
         axes.text(x, y, text, **CENTERED, fontsize=8, linespacing=1.0)
 
@@ -184,7 +192,7 @@ def write_numbers(axes, rank, held, left, top, cell):
     for i, row in enumerate(held.values):
         for j, number in enumerate(row):
             x, y = left + (j + 0.5) * cell[0], top + (i + 0.5) * cell[1]
-            axes.text(x, y, in_cell(number), **looks)
+            axes.text(x, y, format_cell(number), **looks)
 
 
 def draw_travel(axes, frames, layout):

@@ -3,8 +3,8 @@
 from pair_frames import GRADIENTS, KINDS
 from placements import PARTIAL, REPLICATE, SHARD
 
-from pedagogy_lib.basics.units import short_bytes, two_digits, with_minus
-from pedagogy_lib.pictures.frame_pictures import differing_events, frame_of, frames_of
+from pedagogy_lib.basics.units import format_minus, short_bytes, two_digits
+from pedagogy_lib.pictures.frame_pictures import frame_of, frames_of, label_events
 
 OTHERS = " One process has other numbers."
 
@@ -16,7 +16,7 @@ def remark_on(films, number) -> str:
     so_far = f"Sent so far: {short_bytes(in_all)} by each rank."
     if any(frame.sent for frame in frames):
         sent = short_bytes(max(bytes_of(frame) for frame in frames))
-        wrong = OTHERS if is_wrong(held_in(frames[0], *frames[0].new[-1])) else ""
+        wrong = OTHERS if is_wrong(look_up_matrix(frames[0], *frames[0].new[-1])) else ""
         return f"Each rank sends {sent}{addition_in(films, number)}.{wrong} {so_far}"
     news = [news_of(frames[0], kind, matrix) for kind, matrix in frames[0].new]
     return f"{' '.join(news)} {so_far}"
@@ -33,7 +33,7 @@ def name_in(frame, kind, matrix) -> str:
 
 def news_of(frame, kind, matrix) -> str:
     """What the ranks have of a new matrix, in a sentence."""
-    name, held = name_in(frame, kind, matrix), held_in(frame, kind, matrix)
+    name, held = name_in(frame, kind, matrix), look_up_matrix(frame, kind, matrix)
     name = f"the gradient of {name}" if kind == GRADIENTS else name
     says = {
         REPLICATE: f"Each rank has the same {name.removeprefix('the ')}.",
@@ -52,8 +52,8 @@ def addition_in(films, number) -> str:
     """`: 1 + 2 = 3 and so on (summands: frame 5)`, if that is what has happened."""
     kind, matrix = frame_of(films[0], number).new[-1]
     earlier = max(number - 1, 1)
-    before = [held_in(frame_of(film, earlier), kind, matrix) for film in films]
-    after = held_in(frame_of(films[0], number), kind, matrix)
+    before = [look_up_matrix(frame_of(film, earlier), kind, matrix) for film in films]
+    after = look_up_matrix(frame_of(films[0], number), kind, matrix)
     if not all(before) or after.placement != REPLICATE or len(films) == 1:
         return ""
     columns = zip(*(flat(held) for held in before), flat(after))
@@ -61,9 +61,9 @@ def addition_in(films, number) -> str:
     if not all(is_sum(*place) for place in places):
         return ""
     summands, result = max(places, key=lambda place: sum(map(bool, place[0])))
-    more = [f"{'−' if value < 0 else '+'} {in_cell(abs(value))}" for value in summands[1:4]]
-    added = " ".join([in_cell(summands[0]), *more, *["+ …"] * (len(summands) > 4)])
-    return f": {added} = {in_cell(result)} and so on (summands: frame {earlier})"
+    more = [f"{'−' if value < 0 else '+'} {format_cell(abs(value))}" for value in summands[1:4]]
+    added = " ".join([format_cell(summands[0]), *more, *["+ …"] * (len(summands) > 4)])
+    return f": {added} = {format_cell(result)} and so on (summands: frame {earlier})"
 
 
 def is_sum(summands, result) -> bool:
@@ -74,15 +74,15 @@ def flat(held) -> list[float]:
     return [number for row in held.values for number in row]
 
 
-def in_cell(number) -> str:
+def format_cell(number) -> str:
     """`3`, `−0.25`, `12.5`: few digits; a whole number has none after the point."""
     if abs(number) >= 1000:
         return two_digits(number)
     digits = 0 if number == int(number) else 2 if abs(number) < 10 else 1
-    return with_minus(f"{number:.{digits}f}")
+    return format_minus(f"{number:.{digits}f}")
 
 
-def held_in(frame, kind, matrix):
+def look_up_matrix(frame, kind, matrix):
     return getattr(frame, kind).get(matrix)
 
 
@@ -97,12 +97,12 @@ def cut_into(held) -> str:
     return "columns" if len(held.values) == held.shape[0] else "rows"
 
 
-def told(frames) -> str:
+def describe_frames(frames) -> str:
     """Which rank has what; and what has happened, where that is not the same everywhere."""
     ranks = []
-    for rank, (event, frame) in enumerate(zip(differing_events(frames), frames)):
+    for rank, (event, frame) in enumerate(zip(label_events(frames), frames)):
         parts = [
-            told_matrix(frame, kind, matrix, held)
+            describe_matrix(frame, kind, matrix, held)
             for kind in KINDS
             for matrix, held in getattr(frame, kind).items()
         ]
@@ -110,7 +110,7 @@ def told(frames) -> str:
     return " ".join(ranks)
 
 
-def told_matrix(frame, kind, matrix, held) -> str:
+def describe_matrix(frame, kind, matrix, held) -> str:
     """`gradient of X Partial (new) [0.50 1.0 / 2.0 3.0]`"""
     name = ("gradient of " if kind == GRADIENTS else "") + name_in(frame, kind, matrix)
     new = " (new)" if (kind, matrix) in frame.new else ""
@@ -121,4 +121,4 @@ def numbers_of(held) -> str:
     """`[0.50 1 / 2 3]`; of a large matrix only its size."""
     if sum(map(len, held.values)) > 32:
         return f"({len(held.values)} × {len(held.values[0])} numbers)"
-    return f"[{' / '.join(' '.join(map(in_cell, row)) for row in held.values)}]"
+    return f"[{' / '.join(' '.join(map(format_cell, row)) for row in held.values)}]"

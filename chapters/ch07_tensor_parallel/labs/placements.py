@@ -15,7 +15,7 @@ from pedagogy_lib.basics.closeness import close, close_in_float32
 REPLICATE, SHARD, PARTIAL = PLACEMENTS = ("Replicate", "Shard", "Partial")
 
 
-class Held(NamedTuple):
+class LocalMatrix(NamedTuple):
     """What one rank has of a matrix.
 
     values     rows of numbers
@@ -32,12 +32,12 @@ class Held(NamedTuple):
     is_right: bool
 
 
-def placed(parts: list[Tensor], expected: Tensor) -> list[Held]:
+def place_parts(parts: list[Tensor], expected: Tensor) -> list[LocalMatrix]:
     """What each rank has. `parts` are all ranks' matrices; `expected` is that of one process."""
     whole, origin = tuple(expected.shape), (0, 0)
     starts = [origin] * len(parts)
     if all(part.shape == expected.shape for part in parts):
-        placement, is_right = of_whole_size(parts, expected)
+        placement, is_right = classify_placement(parts, expected)
     elif (dim := cut_dim(parts, whole)) is not None:
         placement, is_right = SHARD, is_close(torch.cat(parts, dim), expected)
         ends = accumulate((part.shape[dim] for part in parts), initial=0)
@@ -45,12 +45,12 @@ def placed(parts: list[Tensor], expected: Tensor) -> list[Held]:
     else:
         placement, is_right = None, False
     return [
-        Held(tuple(map(tuple, part.tolist())), placement, whole, start, is_right)
+        LocalMatrix(tuple(map(tuple, part.tolist())), placement, whole, start, is_right)
         for part, start in zip(parts, starts)
     ]
 
 
-def of_whole_size(parts, expected) -> tuple[str | None, bool]:
+def classify_placement(parts, expected) -> tuple[str | None, bool]:
     """The placement of parts as large as the whole, and whether they are right.
 
     Equal summands look like a replica: the sum tells which of both they are.
@@ -79,7 +79,7 @@ def is_close(x, y) -> bool:
     return close_in_float32(x.double(), y.double())
 
 
-def joined(parts: list[Tensor], dim, is_cut) -> Tensor:
+def join_parts(parts: list[Tensor], dim, is_cut) -> Tensor:
     """The whole matrix. Equal parts are copies of it, unless `is_cut` says that it was cut."""
     alike = all(part.shape == parts[0].shape and torch.equal(part, parts[0]) for part in parts)
     return parts[0] if alike and not is_cut else torch.cat(parts, dim)

@@ -30,7 +30,7 @@ def one_block(way, context, sizes) -> None:
         y.sum().backward()
 
 
-def kept_by_formula(context, width, heads, n) -> dict[str, float]:
+def compute_activation_bytes(context, width, heads, n) -> dict[str, float]:
     """Bytes in float32 that a rank keeps of a block: for one process, and for each way.
 
     Beside activations these are two numbers for each token and norm, and one for each token and
@@ -45,7 +45,7 @@ def kept_by_formula(context, width, heads, n) -> dict[str, float]:
     return {way: 4 * SAMPLES * context * each for way, each in numbers.items()}
 
 
-def as_one_process(way, text, sizes) -> dict[str, bool]:
+def compare_one_process(way, text, sizes) -> dict[str, bool]:
     """A whole model in one of the WAYS: are its gradients, and their norm, those of one process?"""
     from pedagogy_lib import close
 
@@ -77,7 +77,7 @@ def main():
         return
     text = standard_library(20_000)
     for way in WAYS:
-        run = launch(as_one_process, way, text, {"width": 32, "heads": 4}, world_size=2)
+        run = launch(compare_one_process, way, text, {"width": 32, "heads": 4}, world_size=2)
         if run.rank == 0:
             print(f"{way}: {run.values[0]}")
 

@@ -67,7 +67,7 @@ class Layout(NamedTuple):
 
 def fit(equation, n, longest) -> Layout:
     """As large as possible, so that all have room; what width is left goes to the gaps."""
-    ranks = shown_ranks(n)
+    ranks = select_ranks(n)
     scale = min(HIGHEST, HIGH / (len(ranks) + 1)) / longest
     gaps = [SPACES.get(matrix.sign, SIGN) for matrix in equation]
     while (free := RIGHT - LEFT - sum(gaps) - sum(slot_width(m, scale) for m in equation)) < 0:
@@ -80,7 +80,7 @@ def fit(equation, n, longest) -> Layout:
     return Layout(scale, slots, max(scale * longest, 0.25), ranks)
 
 
-def shown_ranks(n) -> list[int | None]:
+def select_ranks(n) -> list[int | None]:
     """All of them; or the first and the last ones, and None for those between."""
     if n <= MOST_ROWS:
         return list(range(n))

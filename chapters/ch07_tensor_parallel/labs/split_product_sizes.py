@@ -5,7 +5,7 @@ from typing import NamedTuple
 from placements import PARTIAL, REPLICATE, SHARD
 
 from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.basics.units import counted, short_bytes, short_number
+from pedagogy_lib.basics.units import format_count, short_bytes, short_number
 
 WAYS = ("columns", "rows", "pair")
 TITLES = {
@@ -74,37 +74,41 @@ def matrices_of(way, rows, inner, columns) -> list[Matrix]:
 def messages_of(way, n, rows, inner, columns) -> list[Message]:
     """By the formulas of a ring: 2(n-1)/n of what is summed, (n-1)/n of what is gathered."""
     x, y = rows * inner, rows * (inner if way == "pair" else columns)
-    sum_of_y = summed("forward", "Y", y, n)
-    sum_of_dx = summed("backward, dX", "dX", x, n)
+    sum_of_y = describe_all_reduce("forward", "Y", y, n)
+    sum_of_dx = describe_all_reduce("backward, dX", "dX", x, n)
     if way == "columns":
         messages = [
-            nothing("forward", "Y stays cut"),
-            gathered("  if each rank needs all of Y:", "Y", y, n),
+            describe_silence("forward", "Y stays cut"),
+            describe_all_gather("  if each rank needs all of Y:", "Y", y, n),
             sum_of_dx,
         ]
     elif way == "rows":
         messages = [
             sum_of_y,
-            nothing("backward, dX", "dX stays cut"),
-            gathered("  if each rank needs all of dX:", "dX", x, n),
+            describe_silence("backward, dX", "dX stays cut"),
+            describe_all_gather("  if each rank needs all of dX:", "dX", x, n),
         ]
     else:
-        messages = [sum_of_y, nothing("  from A to B", "H is cut as B needs it"), sum_of_dx]
+        messages = [
+            sum_of_y,
+            describe_silence("  from A to B", "H is cut as B needs it"),
+            sum_of_dx,
+        ]
     # dA is Xᵀ dY: of X and of dY, each rank has what its part of A has been multiplied with.
     weights = "dA and dB" if way == "pair" else "dA"
-    return [*messages, nothing(f"backward, {weights}", "both factors are here")]
+    return [*messages, describe_silence(f"backward, {weights}", "both factors are here")]
 
 
-def nothing(when, why) -> Message:
+def describe_silence(when, why) -> Message:
     return Message(when, f"nothing: {why}", "", 0)
 
 
-def summed(when, name, size, n) -> Message:
+def describe_all_reduce(when, name, size, n) -> Message:
     formula = f"2 · {n - 1}/{n} · {short_number(size)}"
     return Message(when, f"all-reduce of {name}", formula, 2 * (n - 1) * size / n)
 
 
-def gathered(when, name, size, n) -> Message:
+def describe_all_gather(when, name, size, n) -> Message:
     formula = f"{n - 1}/{n} · {short_number(size)}"
     return Message(when, f"all-gather of {name}", formula, (n - 1) * size / n)
 
@@ -127,7 +131,7 @@ def idle_ranks(way, n, inner, columns) -> str:
     if cut >= n:
         return ""
     who = f"Rank {cut} owns" if cut == n - 1 else f"Ranks {cut} to {n - 1} own"
-    only = f"A has only {counted(cut, name)}"
+    only = f"A has only {format_count(cut, name)}"
     return f"{who} nothing: {only}. (The lab refuses that.)"
 
 
@@ -140,7 +144,7 @@ def count_of(message) -> str:
     return f"{message.formula} = {numbers} numbers, {sent}"
 
 
-def told(equation, messages, work, idle="") -> str:
+def describe_picture(equation, messages, work, idle="") -> str:
     """All that the picture shows."""
     ways = {None: "", 0: " by rows", 1: " by columns"}
     parts = [f"{m.name} ({m.rows:,} × {m.columns:,}) {m.placement}{ways[m.dim]}" for m in equation]

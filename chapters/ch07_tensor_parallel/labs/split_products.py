@@ -9,15 +9,15 @@ from split_product_sizes import (
     Matrix,
     check,
     count_of,
+    describe_picture,
     idle_ranks,
     matrices_of,
     messages_of,
     part_sizes,
-    told,
     work_of,
 )
 
-from pedagogy_lib.basics.units import counted, short_number
+from pedagogy_lib.basics.units import format_count, short_number
 from pedagogy_lib.pictures.style import (
     CENTERED,
     COLORS,
@@ -26,9 +26,9 @@ from pedagogy_lib.pictures.style import (
     INK,
     MUTED,
     Picture,
-    in_course_style,
     new_canvas,
     tint,
+    use_course_style,
 )
 
 KEPT, MULTIPLIED = 8.7, 9.48  # right ends of two columns of numbers; all in inches
@@ -38,7 +38,7 @@ SMALLEST_CELL, FOR_NUMBER, THIN = 0.07, 0.13, 0.06
 SHEETS, SHEET = 4, 0.03  # of a stack of summands
 
 
-@in_course_style
+@use_course_style
 def draw_product(way, n=4, rows=4, inner=8, columns=8) -> Picture:
     """Y = X A on n ranks: what each has of every matrix, what it computes, and what it sends.
 
@@ -57,7 +57,7 @@ def draw_product(way, n=4, rows=4, inner=8, columns=8) -> Picture:
     layout = fit(equation, n, max(rows, inner, columns))
     below = layout.bottom + 0.35 + (LINE + 0.05 if idle else 0)
     figure, axes = new_canvas(WIDTH, below + 0.2 + LINE * (len(messages) + 0.4) + LEGEND)
-    title = f"{TITLES[way]}, on {counted(n, 'rank')}"
+    title = f"{TITLES[way]}, on {format_count(n, 'rank')}"
     axes.text(NAMES_LEFT, 0.2, title, weight="bold", fontsize=11, va="center")
     draw_heads(axes, layout)
     draw_rows(axes, layout, n)
@@ -67,7 +67,7 @@ def draw_product(way, n=4, rows=4, inner=8, columns=8) -> Picture:
     write_messages(axes, messages, below)
     draw_storage(axes, equation, below, n)
     legend(figure, n)
-    return Picture(figure, f"{title}. {told(equation, messages, work, idle)}")
+    return Picture(figure, f"{title}. {describe_picture(equation, messages, work, idle)}")
 
 
 def draw_heads(axes, layout):

@@ -26,7 +26,7 @@ from pedagogy_lib import close, measure
 # ---- One product ----------------------------------------------------------------------------
 
 
-def in_parts(layer: nn.Linear, x, n) -> list[list[str]]:
+def tabulate_parts(layer: nn.Linear, x, n) -> list[list[str]]:
     """Rows of a table: parts of a layer's matrix A for n ranks, and how Y comes of them."""
     a = layer.weight.T  # (inputs, outputs)
     columns, rows = a.tensor_split(n, dim=1), a.tensor_split(n, dim=0)
@@ -102,11 +102,11 @@ def products_of_dtensors(size) -> list[tuple[str, str, str]]:
     for of_x, of_a in ((Replicate(), Shard(1)), (Shard(1), Shard(0))):
         y = distribute_tensor(x, mesh, [of_x]) @ distribute_tensor(a, mesh, [of_a])
         assert close(y.full_tensor(), x @ a)
-        found.append(tuple(map(in_words, (of_x, of_a, y.placements[0]))))
+        found.append(tuple(map(name_placement, (of_x, of_a, y.placements[0]))))
     return found
 
 
-def in_words(placement) -> str:
+def name_placement(placement) -> str:
     """Replicate(), Shard(dim=0) or Partial(sum), as every version of PyTorch writes them."""
     if placement.is_shard():
         return f"Shard({placement.dim})"
@@ -126,7 +126,7 @@ def film_mlp():
     return film_pair(ColumnLinear(up), RowLinear(down), x, F.relu)
 
 
-def gathered(part, sizes):
+def gather_columns(part, sizes):
     """All ranks' columns side by side; parts may differ in length."""
     parts = [part.new_empty(len(part), size) for size in sizes]
     parts[dist.get_rank()].copy_(part)
@@ -148,17 +148,17 @@ def three_ways(tokens, width) -> bool:
         pair = F.gelu(x @ cut(a, 1)) @ cut(b, 0)
         dist.all_reduce(pair)
     with measure("gathered", memory=False):
-        hidden = gathered(F.gelu(x @ cut(a, 1)), part_sizes(a.shape[1], n))
+        hidden = gather_columns(F.gelu(x @ cut(a, 1)), part_sizes(a.shape[1], n))
         between = cut(hidden, 1) @ cut(b, 0)
         dist.all_reduce(between)
     with measure("rows first", memory=False):
         hidden = cut(x, 1) @ cut(a, 0)
         dist.all_reduce(hidden)
-        rows_first = gathered(F.gelu(hidden) @ cut(b, 1), part_sizes(b.shape[1], n))
+        rows_first = gather_columns(F.gelu(hidden) @ cut(b, 1), part_sizes(b.shape[1], n))
     return all(close(y, F.gelu(x @ a) @ b) for y in (pair, between, rows_first))
 
 
-def summed_too_late(tokens, width) -> float:
+def measure_late_sum(tokens, width) -> float:
     """How far Y is off if GELU comes before the sum: a share of Y."""
     x, a, b = matrices(tokens, width)
     late = F.gelu(cut(x, 1) @ cut(a, 0))
@@ -201,7 +201,7 @@ def two_losses(tokens, vocabulary) -> bool:
     with measure("split"), torch.no_grad():
         loss = split_cross_entropy(logits, targets, vocabulary=vocabulary)
     with measure("gathered"), torch.no_grad():
-        wanted = F.cross_entropy(gathered(logits, sizes), targets)
+        wanted = F.cross_entropy(gather_columns(logits, sizes), targets)
     return close(loss, wanted)
 
 

@@ -92,7 +92,7 @@ def slowest_rank(run) -> list[float]:
 # ---- Several cards --------------------------------------------------------------------------
 
 
-def in_channels(x, channels, group=None) -> None:
+def all_reduce_channels(x, channels, group=None) -> None:
     """Add up in x by several rings at once, each with a part of x, as NCCL's channels do.
 
     On machines with several cards, Gloo gives one collective to each card in turn.
@@ -105,12 +105,14 @@ def in_channels(x, channels, group=None) -> None:
 def sum_in_channels(nbytes, channels, rounds=3) -> bool:
     """On each rank: an all-reduce in so many channels, a few times: "sum". Whether it is right."""
     n = dist.get_world_size()
-    in_channels(torch.ones(4 * channels), 4 * channels)  # the first messages open the connections
+    all_reduce_channels(
+        torch.ones(4 * channels), 4 * channels
+    )  # the first messages open the connections
     for _ in range(rounds):
         x = torch.full((nbytes // 4,), dist.get_rank() + 1.0)
         dist.barrier()
         with measure("sum", memory=False):
-            in_channels(x, channels)
+            all_reduce_channels(x, channels)
     return bool((x == n * (n + 1) / 2).all())
 
 
@@ -118,7 +120,7 @@ def step_in_channels(text, sizes, channels, rounds=6) -> None:
     """On each rank: steps of a small transformer whose sums go in so many channels: "step"."""
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
-    sums = Sums(lambda x, group: in_channels(x, channels, group))
+    sums = Sums(lambda x, group: all_reduce_channels(x, channels, group))
     model = parallelize(Transformer(**sizes), None, sums.enter, sums.leave)
     inputs, targets = draw_batch(text, 8, 0)
     for number in range(rounds):

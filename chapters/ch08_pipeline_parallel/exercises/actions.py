@@ -20,7 +20,7 @@ def actions_of(text) -> list[Action]:
     return [Action(name[0], *map(int, name[1:].split("."))) for name in text.split()]
 
 
-def in_memory(room):
+def make_memory_schedule(room):
     """A schedule, like those of the lab: forwards as early as there is memory for them.
 
     room  takes rank, ranks and micro-batches, and gives how many micro-batches a rank may keep
@@ -44,10 +44,14 @@ def row_given(answer, arguments, most) -> tuple:
     """
     value = answer(*arguments)
     is_row = hasattr(value, "__iter__") and not isinstance(value, str) and not is_action(value)
-    return is_action(value), f"{value!r:.60}", [*map(seen, islice(value, most))] if is_row else None
+    return (
+        is_action(value),
+        f"{value!r:.60}",
+        [*map(encode_value, islice(value, most))] if is_row else None,
+    )
 
 
-def seen(value) -> tuple:
+def encode_value(value) -> tuple:
     """Beside the answer: a value as it can travel, an action as a dict; and what it shows."""
     shown = f"{value!r:.60}"
     if is_action(value):

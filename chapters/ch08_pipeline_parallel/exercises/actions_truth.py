@@ -3,5 +3,5 @@
 from pedagogy_lib.schedules.timelines import text_of
 
 
-def told(row) -> str:
+def format_row(row) -> str:
     return " ".join(text_of(*action) for action in row) or "nothing"

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 from coursekit.kit import Formula, Wrong
 from coursekit.kit.results import outcome_of
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.schedules.rules import check_schedule
 from pedagogy_lib.schedules.simulations import simulate
 from pedagogy_lib.schedules.timelines import LABELS, ScheduleError, text_of
 
 from .actions import Action, is_action, row_given
-from .actions_truth import told
+from .actions_truth import format_row
 
 ERRORS = {
     "'microbatch'": 'an action has a kind and a micro-batch: Action("F", 0)',
@@ -20,12 +20,12 @@ ERRORS = {
 }
 
 
-def told_case(ranks, microbatches) -> str:
-    return f"{counted(ranks, 'rank')}, {counted(microbatches, 'micro-batch')}"
+def format_case(ranks, microbatches) -> str:
+    return f"{format_count(ranks, 'rank')}, {format_count(microbatches, 'micro-batch')}"
 
 
 def cases_of(*sizes) -> dict[str, list[tuple]]:
-    return {told_case(*size): [size] for size in sizes}
+    return {format_case(*size): [size] for size in sizes}
 
 
 class Rows:
@@ -106,7 +106,7 @@ class Schedule(Formula):
     def examine(self, answer):
         for case, sizes in self.cases.items():
             for ranks, m in sizes:
-                case_now = told_case(ranks, m)
+                case_now = format_case(ranks, m)
                 of = Rows(rows_from(case_now, answer, ranks, m), ranks, m)
                 for what, why in self.faults_of(of):
                     raise Wrong(case_now, what, self.misconception(of) or why)
@@ -122,7 +122,11 @@ class Schedule(Formula):
             yield from self.faults(of)
         elif of.rows != wanted:
             rank = next(rank for rank, row in enumerate(wanted) if row != of.rows[rank])
-            yield f"rank {rank} does\n  {told(of.rows[rank])}\nexpected\n  {told(wanted[rank])}", ""
+            yield (
+                f"rank {rank} does\n  {format_row(of.rows[rank])}\nexpected\n  "
+                f"{format_row(wanted[rank])}",
+                "",
+            )
 
     def right(self, ranks, m, schedule=None) -> list[list]:
         return [list((schedule or self.truth)(rank, ranks, m)) for rank in range(ranks)]
@@ -168,7 +172,7 @@ def row_from(case, answer, rank, ranks, m) -> list:
     ])  # fmt: skip
     why = "there is a loop that never ends: yield each action once"
     need(case, f"after {most} actions it still goes on", [(len(row) < most, why)])
-    row = [(as_action(given), shown) for given, shown in row]
+    row = [(restore_action(given), shown) for given, shown in row]
     for number, (action, shown) in enumerate(row, 1):
         need_action(case, f"number {number} is {shown}", action)
         need(case, f"number {number} is {shown}", [(
@@ -179,7 +183,7 @@ def row_from(case, answer, rank, ranks, m) -> list:
     return [action for action, _ in row]
 
 
-def as_action(given):
+def restore_action(given):
     return Action(**given) if isinstance(given, dict) else given
 
 

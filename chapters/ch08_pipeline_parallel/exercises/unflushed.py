@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 
 from .versions import (
     BATCHES,
@@ -54,7 +54,7 @@ NOT_THERE = (
 
 
 def try_stage(answer, group, case):
-    return drive(answer, *case.args) if case.args else in_pipeline(answer)
+    return drive(answer, *case.args) if case.args else run_pipeline(answer)
 
 
 def drive(answer, place, in_the_end):
@@ -83,7 +83,7 @@ def go_forward(stage, place, i, found):
     if not isinstance(stashed, dict):
         what = "nothing" if stashed is None else f"{stashed!r:.30}"
         why = NOT_STASHED if stashed is None else NOT_THERE
-        raise Refused(f"after F{i}, self.stash has {what} for micro-batch {i}", why)
+        raise Rejection(f"after F{i}, self.stash has {what} for micro-batch {i}", why)
 
 
 def go_back(stage, place, i, found):
@@ -101,17 +101,19 @@ def go_back(stage, place, i, found):
 
 
 def why_no_gradient(error, stage, i, stashed):
-    """A `Refused` for what it means to compute with None; None for any other error."""
+    """A `Rejection` for what it means to compute with None; None for any other error."""
     if "unsupported operand" not in str(error):
         return None
     if any(p.grad is not None for p in stage.piece.parameters()):
-        return Refused(f"in B{i}, the gradients are in self.piece's own parameters", OWN_WEIGHTS)
+        return Rejection(f"in B{i}, the gradients are in self.piece's own parameters", OWN_WEIGHTS)
     if not all(w.requires_grad for w in stashed.values()):
         what = f"after B{i}, the weights have no gradient, nor do they require one"
-        return Refused(what, NOT_REQUIRED)
+        return Rejection(what, NOT_REQUIRED)
     if not all(w.is_leaf for w in stashed.values()):
-        return Refused(f"after B{i}, the weights have no gradient: they have a history", NO_LEAVES)
-    return Refused(f"in B{i}, the gradients are None: {error}", NOT_THESE)
+        return Rejection(
+            f"after B{i}, the weights have no gradient: they have a history", NO_LEAVES
+        )
+    return Rejection(f"in B{i}, the gradients are None: {error}", NOT_THESE)
 
 
 def newest_of(stage) -> dict[str, torch.Tensor] | None:
@@ -133,12 +135,12 @@ def end_of(stage, old=()) -> dict:
     }
 
 
-def in_pipeline(answer):
+def run_pipeline(answer):
     """This rank's stage in a pipeline that never stops."""
     torch.set_default_dtype(torch.float64)  # of what Pipeline receives into
     rank, n = dist.get_rank(), dist.get_world_size()
     stage = answer(piece_of(places_of(n)[rank]), lr=LR)
-    pipeline = answer.lab.Unflushed([stage], loss_of, WIDTH)
+    pipeline = answer.lab.AsynchronousPipeline([stage], loss_of, WIDTH)
     batches = [input_of("first", i) for i in range(BATCHES)], list(map(target_of, range(BATCHES)))
     pipeline.step(actions_of(ROWS[n][rank]), *batches)
     losses = [loss.item() for loss in pipeline.losses]

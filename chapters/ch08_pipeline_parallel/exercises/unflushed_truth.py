@@ -1,6 +1,6 @@
 """What is right, and what mistakes give: see unflushed.py."""
 
-from coursekit.kit import At, Equals, World, never
+from coursekit.kit import Equals, RankCase, World, never
 
 from .unflushed import OWN_WEIGHTS
 from .versions import SCRIPTS, input_of
@@ -17,11 +17,11 @@ STAGE_WAS_RIGHT = "one stage alone was right: what comes and goes between stages
 def cases_with(*worlds):
     """One stage by itself, its numbers, then what is left of them; pipelines on so many ranks."""
     alone = [
-        At(World(1), (place, in_the_end), f", {place} stage, {SCRIPTS[place]}{what}")
+        RankCase(World(1), (place, in_the_end), f", {place} stage, {SCRIPTS[place]}{what}")
         for in_the_end, what in [(False, ""), (True, ", in the end")]
         for place in SCRIPTS
     ]
-    return alone + [At(World(n), (), ", without a flush") for n in worlds]
+    return alone + [RankCase(World(n), (), ", without a flush") for n in worlds]
 
 
 def facts_with(mistakes, too_many):
@@ -29,28 +29,51 @@ def facts_with(mistakes, too_many):
     too_many  what it means that there are more versions than are needed
     """
 
-    def known(trial, place):
+    def find_mistakes(trial, place):
         return mistakes(trial.case.args[0]) if trial.case.args else {}
 
     return [
-        Equals("weights", truth_of("weights"), known, "after an update, the weights", why_others),
+        Equals(
+            "weights",
+            truth_of("weights"),
+            find_mistakes,
+            "after an update, the weights",
+            why_others,
+        ),
         Equals("slopes", truth_of("slopes"), no_slopes, "the gradient of x", why_others),
         Equals("outputs", truth_of("outputs"), wrong_outputs, "the output"),
         Equals("losses", truth_of("losses"), called="the losses", otherwise=STAGE_WAS_RIGHT),
-        never("taken_over", "a version is made of the tensors of the one before",
-              "assigning `.data` gives a tensor other memory, and it stays the same tensor: who "
-              "has stashed it sees the new weights. A version has its own tensors, and dictionary"),
-        never("left", lambda names: f"after the last backward self.{names[0]} still has something",
-              "the numbers are right, but what a micro-batch has stashed stays there after its "
-              "backward, and with it a version of all weights: self.stash.pop(i)"),
-        Equals("delays", truth_of("delays"), called="self.delays",
-               otherwise="each update makes a version: self.version counts them, and a delay is "
-               "told by it"),
-        Equals("most_versions", truth_of("most_versions"), called="self.most_versions",
-               otherwise=too_many),
-        never("old", "tensors of {} old versions are still alive",
-              "somebody still holds them: a version lives as long as a micro-batch needs it"),
-    ]  # fmt: skip
+        never(
+            "taken_over",
+            "a version is made of the tensors of the one before",
+            "assigning `.data` gives a tensor other memory, and it stays the same tensor: who "
+            "has stashed it sees the new weights. A version has its own tensors, and dictionary",
+        ),
+        never(
+            "left",
+            lambda names: f"after the last backward self.{names[0]} still has something",
+            "the numbers are right, but what a micro-batch has stashed stays there after its "
+            "backward, and with it a version of all weights: self.stash.pop(i)",
+        ),
+        Equals(
+            "delays",
+            truth_of("delays"),
+            called="self.delays",
+            otherwise="each update makes a version: self.version counts them, and a delay is "
+            "told by it",
+        ),
+        Equals(
+            "most_versions",
+            truth_of("most_versions"),
+            called="self.most_versions",
+            otherwise=too_many,
+        ),
+        never(
+            "old",
+            "tensors of {} old versions are still alive",
+            "somebody still holds them: a version lives as long as a micro-batch needs it",
+        ),
+    ]
 
 
 def names_found(case) -> tuple[str, ...]:
@@ -89,8 +112,8 @@ def wrong_outputs(trial, place):
     }  # fmt: skip
 
 
-def told(trial) -> str:
-    versions = trial.of("most_versions")
+def report_delays(trial) -> str:
+    versions = trial.collect_values("most_versions")
     if versions is None:
         return f"right after {len(trial[0].weights)} updates"
     delays = ", ".join(str(max(of.delays)) for of in trial)

@@ -45,7 +45,7 @@ def both_ways(place, weights, i):
 
 
 @cache
-def by_hand(place, back="began", adds=False, step=-LR) -> SimpleNamespace:
+def replay_script(place, back="began", adds=False, step=-LR) -> SimpleNamespace:
     """What should come of a stage's script; or what a misconception makes of it.
 
     back  whose weights a backward takes: those that its micro-batch "began" with, or the "newest"
@@ -111,7 +111,7 @@ def truth_of(name):
 
     def truth(trial, place):
         args = trial.case.args
-        right = by_hand(args[0]) if args else pipeline_by_hand(trial.n)[place]
+        right = replay_script(args[0]) if args else pipeline_by_hand(trial.n)[place]
         return getattr(right, name)
 
     return truth

@@ -7,7 +7,7 @@ from statistics import mean, median
 
 import torch
 from language_model import Transformer, mean_loss, standard_library
-from pipedream import ALONE, WAYS, Unflushed, draw_batches
+from pipedream import ALONE, WAYS, AsynchronousPipeline, draw_batches
 from pipeline_parallel import my_stages
 from schedules import one_f_one_b
 
@@ -26,7 +26,7 @@ def losses_of(way, text, microbatches, lr, every, seed, samples=4) -> list[float
     model = Transformer(layers=max(2, every - 2), width=32)
     several = {} if way == "stashing" else {"every": every}
     stages = my_stages(model, make=lambda piece: (WAYS | ALONE)[way](piece, lr, **several))
-    pipeline = Unflushed(stages, mean_loss, model.places.weight.shape[1])
+    pipeline = AsynchronousPipeline(stages, mean_loss, model.places.weight.shape[1])
     actions = list(one_f_one_b(pipeline.rank, pipeline.ranks, microbatches))
     pipeline.step(actions, *draw_batches(text[10_000 * seed :], microbatches, samples))
     return [loss.item() for loss in pipeline.losses]
@@ -64,7 +64,7 @@ def all_trainings(ranks, *args) -> dict:
 # ---- What a cell shows ----------------------------------------------------------------------
 
 
-def over_microbatches(found, lr, window=10) -> dict:
+def average_losses(found, lr, window=10) -> dict:
     """{name: {micro-batch: [the mean loss of the ten before it, of each seed]}}"""
     return {
         name: {
@@ -82,14 +82,14 @@ def ends(found, name, lr, last=20) -> list[float]:
 
 def rows(found, rates) -> list[list[str]]:
     """A table's rows: for each rate, the end of each way, as median and range of the seeds."""
-    return [[name, *(told(ends(found, name, lr)) for lr in rates)] for name in found]
+    return [[name, *(format_losses(ends(found, name, lr)) for lr in rates)] for name in found]
 
 
-def told(values) -> str:
+def format_losses(values) -> str:
     return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
-def compared(found, name, other, lr) -> str:
+def compare_losses(found, name, other, lr) -> str:
     """How much higher a way's loss ends than another's, seed by seed, in words."""
     gaps = [a - b for a, b in zip(ends(found, name, lr), ends(found, other, lr))]
     higher = sum(gap > 0 for gap in gaps)

@@ -43,7 +43,7 @@ def pace_of(weights, sizes, block=0.010) -> dict[str, list[float]]:
 # ---- On real ranks --------------------------------------------------------------------------
 
 
-def emulated(rows, pace, link_seconds=0.0, layers=None, waits=False):
+def emulate_rows(rows, pace, link_seconds=0.0, layers=None, waits=False):
     """The simulated timeline of a schedule, and the one that real ranks had.
 
     pace          seconds of each kind, of all stages or of each; computing is emulated

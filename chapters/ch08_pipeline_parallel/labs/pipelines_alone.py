@@ -10,7 +10,7 @@ from itertools import combinations
 import torch
 from composed_pipelines import (
     SGD,
-    Composed,
+    DataParallelPipeline,
     ForgetfulStage,
     Plan,
     groups_of,
@@ -53,7 +53,7 @@ def gap(plan, groups=None, kind=None, steps=2, samples=8) -> float:
     from pedagogy_lib import relative_gap
 
     torch.set_default_dtype(torch.float64)
-    engine, alone = Composed(plan, SGD, groups, kind), make_model(plan)
+    engine, alone = DataParallelPipeline(plan, SGD, groups, kind), make_model(plan)
     optimizer = SGD([p for p in alone.parameters() if p.requires_grad])
     text, stages = standard_library(20_000), plan.ranks * len(engine.pieces)
     for number in range(steps):
@@ -108,13 +108,13 @@ def rows_of_pairs(values, largest) -> list[list[str]]:
     }
     names = list(FEATURES)
     return [
-        [name, *(told(worst.get((name, other), worst.get((other, name))), largest)
+        [name, *(format_gap(worst.get((name, other), worst.get((other, name))), largest)
                  for other in names)]
         for name in names
     ]  # fmt: skip
 
 
-def told(found, largest) -> str:
+def format_gap(found, largest) -> str:
     if found is None:
         return "–"
     if isinstance(found, str):
@@ -131,7 +131,7 @@ def refusals(values) -> list[str]:
 # ---- What it sends and keeps ----------------------------------------------------------------
 
 
-def measured_steps(counts, samples=16, width=64):
+def measure_steps(counts, samples=16, width=64):
     """On a rank: a step for each ZeRO stage, and each number of micro-batches; measured.
 
     Labels are "0, 4", …; in "none, 4" the replicas send each other nothing. Returns the bytes of
@@ -144,7 +144,7 @@ def measured_steps(counts, samples=16, width=64):
     for m in counts:
         for zero in (None, 0, 1, 2, 3):
             plan = Plan(zero=zero or 0, microbatches=m)
-            engine = Composed(plan, SGD, groups, model=make_model(plan, width))
+            engine = DataParallelPipeline(plan, SGD, groups, model=make_model(plan, width))
             weights = sum(p.nbytes for p in engine.trained)
             if zero == 3:
                 weights = sum(unit.shard.nbytes * unit.n for unit in engine.zeros[0].units.values())
@@ -167,7 +167,7 @@ def gradients_kept(run, zero, m, rank=0) -> float:
     return run[f"{zero}, {m}"].peak_bytes[rank]["gradients"] / run.values[rank]
 
 
-def crossing(counts, width=64, blocks=4):
+def measure_against_zero(counts, width=64, blocks=4):
     """On each of 2 ranks: a step of 2 stages, and one of 2 replicas under ZeRO stage 3; measured.
 
     counts  of samples, of 8 tokens each. Labels are "pipeline, 16", "ZeRO 3, 16", …
@@ -179,7 +179,7 @@ def crossing(counts, width=64, blocks=4):
     for name, plan in plans.items():
         groups = groups_of(plan.ranks)
         for count in counts:
-            engine = Composed(plan, SGD, groups, model=make_model(plan, width, blocks))
+            engine = DataParallelPipeline(plan, SGD, groups, model=make_model(plan, width, blocks))
             batch = draw_batch(text, count, 0, 8)
             with measure(f"{name}, {count}", memory=False):
                 engine.step(*batch)
@@ -188,7 +188,7 @@ def crossing(counts, width=64, blocks=4):
 # ---- Mistakes to look at --------------------------------------------------------------------
 
 
-def told_off(values, number, largest) -> str:
+def describe_gap(values, number, largest) -> str:
     """In words, how far the gradients of all ranks are off; number: which of two ways."""
     worst = max(of_rank[number] for of_rank in values)
     return "equal, but for rounding" if worst <= largest else f"off by {worst:.0%} of the largest"
@@ -197,21 +197,21 @@ def told_off(values, number, largest) -> str:
 def forgotten(dropout=0.2) -> tuple[float, float]:
     """How far gradients are off with recomputation: as it should be, and with other numbers."""
     plan, groups = Plan(recomputed=True, dropout=dropout), groups_of(2)
-    return tuple(off(plan, groups, kind) for kind in (None, ForgetfulStage))
+    return tuple(measure_gap(plan, groups, kind) for kind in (None, ForgetfulStage))
 
 
 def ends_apart() -> tuple[float, float]:
     """How far the gradient of a tied weight is off: added up over both ends, and not."""
     plan, groups = Plan(tied=True), groups_of(2)
-    return off(plan, groups), off(plan, groups, adds_up=False)
+    return measure_gap(plan, groups), measure_gap(plan, groups, adds_up=False)
 
 
-def off(plan, groups, kind=None, adds_up=True) -> float:
+def measure_gap(plan, groups, kind=None, adds_up=True) -> float:
     """How far this rank's gradients are from those of one process, relative to the largest."""
     from pedagogy_lib import relative_gap
 
     torch.set_default_dtype(torch.float64)
-    engine, alone = Composed(plan, SGD, groups, kind), make_model(plan)
+    engine, alone = DataParallelPipeline(plan, SGD, groups, kind), make_model(plan)
     if not adds_up:
         engine.ends = None
     batch = draw_batch(standard_library(20_000), 8, 0, 8)

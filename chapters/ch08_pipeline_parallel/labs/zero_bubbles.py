@@ -37,7 +37,7 @@ def actions_of(letters, microbatches):
             yield Action(kind, i, chunk)
 
 
-def down_and_up(ranks) -> list[list[int]]:
+def place_v_stages(ranks) -> list[list[int]]:
     """The stages of each rank in a V: the model goes down to the last rank, and up again.
 
     With 4 ranks: [[0, 7], [1, 6], [2, 5], [3, 4]]
@@ -150,7 +150,7 @@ def rows_and_stages(name, ranks, microbatches):
     rows = rows_of(schedule, ranks, microbatches)
     chunks = 1 + max(chunk for row in rows for _, _, chunk in row)
     round_about = [[c * ranks + rank for c in range(chunks)] for rank in range(ranks)]
-    return rows, down_and_up(ranks) if in_a_v else round_about
+    return rows, place_v_stages(ranks) if in_a_v else round_about
 
 
 # ---- How good they are ----------------------------------------------------------------------
@@ -175,7 +175,7 @@ def twice(rows):
     ]
 
 
-class Judged:
+class ScheduleScore:
     """A schedule under the course's simulator.
 
     idle     share of all ranks' time
@@ -205,33 +205,33 @@ def can_run(name, ranks, microbatches) -> bool:
     return False
 
 
-def judged(names, ranks, microbatches, seconds=HALVES) -> dict[str, Judged]:
+def score_schedules(names, ranks, microbatches, seconds=HALVES) -> dict[str, ScheduleScore]:
     """Those of some schedules that are for so many ranks and micro-batches."""
     found = {}
     for name in names:
         if can_run(name, ranks, microbatches):
             rows, stages = rows_and_stages(name, ranks, microbatches)
-            found[name] = Judged(rows, stages, seconds)
+            found[name] = ScheduleScore(rows, stages, seconds)
     return found
 
 
-def ranking(mine, ranks, microbatches, most) -> list[list[str]]:
+def tabulate_ranking(mine, ranks, microbatches, most) -> list[list[str]]:
     """A table's rows, the shortest step first: a schedule of one's own beside the published ones.
 
     mine  a schedule of one chunk, as those above; one that cannot run is left out
     most  how many micro-batches a rank may keep
     """
-    found = judged(SCHEDULES, ranks, microbatches)
+    found = score_schedules(SCHEDULES, ranks, microbatches)
     with contextlib.suppress(ValueError, TypeError, AttributeError):
-        found["yours"] = Judged(rows_of(mine, ranks, microbatches))
+        found["yours"] = ScheduleScore(rows_of(mine, ranks, microbatches))
     in_order = sorted(found.items(), key=lambda one: (one[1].length, one[1].kept, one[0]))
     return [
-        [name, f"{one.length:g}", f"{one.idle:.1%}", f"{one.kept:g}", told_room(one.kept, most)]
+        [name, f"{one.length:g}", f"{one.idle:.1%}", f"{one.kept:g}", describe_room(one.kept, most)]
         for name, one in in_order
     ]
 
 
-def told_room(kept, most) -> str:
+def describe_room(kept, most) -> str:
     return "yes" if kept <= most else f"no, {kept - most:g} too many"
 
 
@@ -243,7 +243,7 @@ def main(ranks=4, microbatches=8):
 
     if misses_something(__file__):
         return
-    for name, one in judged([*SCHEDULES, *TWO_COPIES], ranks, microbatches).items():
+    for name, one in score_schedules([*SCHEDULES, *TWO_COPIES], ranks, microbatches).items():
         print(
             f"{name:12} a step {one.length:g}, each further one {one.further:g}, "
             f"idle {one.idle:.1%}, keeps {one.kept:g}"

@@ -5,7 +5,7 @@ from math import prod
 
 import torch.distributed as dist
 
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 # The meshes of all cases on ranks. Handouts have the tables of these alone.
 TRIED_ON_RANKS = """
@@ -29,14 +29,14 @@ def some_axes(sizes) -> list:
     return [*sizes, *(axes for count in counts for axes in permutations(sizes, count))]
 
 
-@tabled(lambda: [(sizes,) for sizes in meshes_tried()], beside=True)
+@tabulate(lambda: [(sizes,) for sizes in meshes_tried()], beside=True)
 def all_places(sizes) -> list[dict[str, int]]:
     """The places of rank 0, rank 1, …: the last axis goes round first."""
     rounds = product(*(range(size) for size in sizes.values()))
     return [dict(zip(sizes, places)) for places in rounds]
 
 
-@tabled(
+@tabulate(
     lambda: [(axes, sizes) for sizes in meshes_tried() for axes in some_axes(sizes)], beside=True
 )
 def lists_along(axes, sizes, places=all_places) -> list[list[int]]:
@@ -75,5 +75,5 @@ class SmallMesh:
         return self.groups[axes]
 
 
-def in_words(sizes) -> str:
+def describe_mesh(sizes) -> str:
     return " × ".join(f"{axis} {size}" for axis, size in sizes.items())

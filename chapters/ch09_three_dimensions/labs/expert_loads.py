@@ -8,14 +8,14 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.units import brief
-from pedagogy_lib.pictures.style import BLUE, INK, WHITE, Picture, in_course_style, new_figure
+from pedagogy_lib.pictures.style import BLUE, INK, WHITE, Picture, new_figure, use_course_style
 
 SHADES = LinearSegmentedColormap.from_list("shares", [WHITE, BLUE, INK])
 MOST_NAMED = 16  # experts, at the axis
 LAST = 20  # steps, of which the alternative text tells the mean
 
 
-@in_course_style
+@use_course_style
 def plot_loads(panels, title="") -> Picture:
     """The share of all choices that each expert got: a row for each expert, a column for each step.
 
@@ -37,7 +37,7 @@ def plot_loads(panels, title="") -> Picture:
     percent = FuncFormatter(lambda share, _: f"{share:.0%}")
     figure.colorbar(image, ax=grid[0].tolist(), label="share of all choices", format=percent)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-    ends = "; ".join(f"{name}: {told(share)}" for name, share in shares.items())
+    ends = "; ".join(f"{name}: {format_mean_loads(share)}" for name, share in shares.items())
     return Picture(figure, f"{title}. Shares of the experts in the last steps. {ends}".strip(". "))
 
 
@@ -48,5 +48,5 @@ def shares_of(name, loads) -> np.ndarray:
     return loads / loads.sum(1, keepdims=True)
 
 
-def told(share) -> str:
+def format_mean_loads(share) -> str:
     return ", ".join(f"{mean:.0%}" for mean in share[-LAST:].mean(0))

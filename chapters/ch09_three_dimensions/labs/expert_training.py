@@ -14,8 +14,8 @@ from experts import (
     balancing_loss,
     expert_layers,
     load_of,
+    make_expert_transformer,
     moved_bias,
-    with_experts,
 )
 from language_model import draw_batch, mean_loss, standard_library
 from meshes import Mesh
@@ -96,7 +96,7 @@ def gradient_ratios(average, sizes, text) -> dict[str, float]:
     """Gradients after one step, as multiples of those of one process, in float64."""
     torch.set_default_dtype(torch.float64)
     n, found = 2 * sizes["ep"], {}
-    model, alone = with_experts(n, **SIZES), with_experts(n, **SIZES)
+    model, alone = make_expert_transformer(n, **SIZES), make_expert_transformer(n, **SIZES)
     training = ExpertTraining(model, Mesh(sizes, JOINT), adam, average=average)
     inputs, targets = draw_batch(text, 2 * dist.get_world_size(), 0, SIZES["context"])
     training.step(inputs, targets)
@@ -112,17 +112,17 @@ def gradient_ratios(average, sizes, text) -> dict[str, float]:
     return found | {"experts": (layer.mlps.experts.up.grad.norm() / of_rank.norm()).item()}
 
 
-def beside_one_process(sizes, of_model, text, steps=3, samples=8, weight=0.1, rate=0.01):
+def compare_with_one_process(sizes, of_model, text, steps=3, samples=8, weight=0.1, rate=0.01):
     """Train on a mesh, and in this process alone, in float64.
 
-    of_model  arguments of with_experts, as a dict
+    of_model  arguments of make_expert_transformer, as a dict
     Returns  the losses of both; and how far weights and gradients of this rank's part are from
              those of one process, as a share of the largest
     """
     torch.set_default_dtype(torch.float64)
     mesh = Mesh(sizes, JOINT)
-    alone = with_experts(**SIZES | of_model | {"parts": dist.get_world_size()})
-    training = ExpertTraining(with_experts(**SIZES | of_model), mesh, adam, weight, rate)
+    alone = make_expert_transformer(**SIZES | of_model | {"parts": dist.get_world_size()})
+    training = ExpertTraining(make_expert_transformer(**SIZES | of_model), mesh, adam, weight, rate)
     layers, optimizer, losses = expert_layers(alone), adam(list(alone.parameters())), ([], [])
     for number in range(steps):
         inputs, targets = draw_batch(text, samples, number, SIZES["context"])
@@ -150,7 +150,7 @@ def worst_gap(training, alone) -> float:
 # ---- What imbalance costs -------------------------------------------------------------------
 
 
-class GivenScores(nn.Module):
+class ConstantShareRouter(nn.Module):
     """In the place of a router: so many of the tokens like expert 0, all others share the rest."""
 
     def __init__(self, n, share):
@@ -167,7 +167,7 @@ class GivenScores(nn.Module):
 def layer_with_favourite(through_my_experts, width=8) -> ExpertLayer:
     """Two experts, one on each of two ranks; all tokens choose that of rank 0."""
     layer = ExpertLayer(width, 2)
-    layer.router = GivenScores(2, 1.0)
+    layer.router = ConstantShareRouter(2, 1.0)
     layer.mlps = RemoteExperts(layer.mlps, dist.group.WORLD, compute=through_my_experts)
     return layer
 
@@ -184,7 +184,7 @@ def unequal_load(share, flops, tokens=480, width=64) -> int:
 
     n = dist.get_world_size()
     layer = ExpertLayer(width, n)
-    layer.router = GivenScores(n, share)
+    layer.router = ConstantShareRouter(n, share)
     layer.mlps = RemoteExperts(layer.mlps, dist.group.WORLD)
     x = torch.randn(tokens, width)
     with torch.no_grad():
@@ -206,7 +206,7 @@ def program(text, steps=20) -> tuple[float, float, float]:
     ranks = dist.get_world_size()
     copies = 2 if ranks % 2 == 0 else 1
     mesh = Mesh({"edp": copies, "ep": ranks // copies}, JOINT)
-    model = with_experts(2 * mesh.sizes["ep"], **SIZES)
+    model = make_expert_transformer(2 * mesh.sizes["ep"], **SIZES)
     training, losses, times = ExpertTraining(model, mesh, adam, weight=0.1), [], []
     for number in range(steps):
         batch = draw_batch(text, 4 * ranks, number, SIZES["context"])

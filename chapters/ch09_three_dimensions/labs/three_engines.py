@@ -17,7 +17,7 @@ from tensor_parallel import whole
 from three_dimensions import JOINT, SIZES, OneProcess, ThreeDimensions, adam, whole_model
 
 
-class Composed:
+class TorchThreeDimensions:
     """Trains a transformer on a mesh of "dp", "pp" and "tp", as ThreeDimensions does.
 
     Along "dp" fully_shard works: ZeRO 3. The axes of the mesh have the order of `sizes`, in which
@@ -45,7 +45,7 @@ class Composed:
         fully_shard(piece, mesh=mesh["dp"])
         self.parameters = list(piece.parameters())
         self.optimizer = make_optimizer(self.parameters)
-        self.schedule = scheduled(piece, stage, mesh, microbatches)
+        self.schedule = make_schedule(piece, stage, mesh, microbatches)
         self.is_first, self.is_last = stage == 0, stage == sizes["pp"] - 1
 
     def step(self, inputs, targets) -> float:
@@ -75,7 +75,7 @@ class Composed:
             p.grad.mul_(factor)
 
 
-def scheduled(piece, stage, mesh, microbatches):
+def make_schedule(piece, stage, mesh, microbatches):
     """1F1B for one stage."""
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
@@ -91,7 +91,9 @@ def ready(whose, model, sizes, microbatches, longest=None):
     """whose: "by hand", "PyTorch's", or "PyTorch's, kept" (gathered)."""
     if whose == "by hand":
         return ThreeDimensions(model, Mesh(sizes, JOINT), microbatches, adam, longest)
-    return Composed(model, sizes, microbatches, adam, longest, keep=whose.endswith("kept"))
+    return TorchThreeDimensions(
+        model, sizes, microbatches, adam, longest, keep=whose.endswith("kept")
+    )
 
 
 def whole_of(p, engine, of):
@@ -116,7 +118,7 @@ def quiet():
         log.setLevel(before)
 
 
-def beside_one_process(whose, sizes, text, steps=3, microbatches=2, samples=8) -> tuple:
+def compare_with_one_process(whose, sizes, text, steps=3, microbatches=2, samples=8) -> tuple:
     """Train with one of both, and in this process alone, in float64, clipped; nothing is tied.
 
     Returns  the losses of both; and how far weights and gradients of this rank's part are from

@@ -92,10 +92,10 @@ def options_of(engine, text) -> dict:
     """
     if engine not in KNOWN:
         raise ValueError(f"no engine is called {engine!r}; known are {', '.join(KNOWN)}")
-    return on_line(text) if engine == "Megatron-LM" else flat(READERS[engine](text))
+    return parse_command_line(text) if engine == "Megatron-LM" else flat(READERS[engine](text))
 
 
-def on_line(text) -> dict:
+def parse_command_line(text) -> dict:
     """What stands behind each --name as a text; True for a switch."""
     words = shlex.split(text.replace("\\\n", " "))
     values = [*words[1:], "--"]

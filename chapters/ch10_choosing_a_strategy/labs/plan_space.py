@@ -20,7 +20,7 @@ from operator_shardings import (
 )
 from small_alpa import (
     plan_of,
-    planned_seconds,
+    plan_seconds,
     search,
     slice_layers,
     stage_of,
@@ -84,7 +84,7 @@ def cheapest_by_trying(layers, n, job) -> float:
     return float(total.min())
 
 
-def tried_all(layers, job):
+def search_exhaustively(layers, job):
     """The shortest step, by trying every cut, every tiling and every sharding; and how many."""
     count, shortest, taken = 0, np.inf, {}
     for stages in all_stages(len(layers), job.cluster):
@@ -120,7 +120,7 @@ def uniform_plans(layers, job):
 def best_uniform(layers, job):
     """(words, plan) of the shortest step; (None, None) if none fits."""
     found = list(uniform_plans(layers, job))
-    return min(found, key=lambda of: planned_seconds(of[1], job), default=(None, None))
+    return min(found, key=lambda of: plan_seconds(of[1], job), default=(None, None))
 
 
 def best_free_cuts(layers, job, gap=0.0):
@@ -131,7 +131,7 @@ def best_free_cuts(layers, job, gap=0.0):
         with suppress(ValueError):  # no plan fits
             stages = slice_layers(of_size[None], [n], cluster.devices, job.microbatches, gap)
             plans.append(plan_of(layers, job, stages, which))
-    return min(plans, key=lambda plan: planned_seconds(plan, job), default=None)
+    return min(plans, key=lambda plan: plan_seconds(plan, job), default=None)
 
 
 # ---- What stages send to each other ---------------------------------------------------------
@@ -180,11 +180,11 @@ def send_seconds(layers, plan, job) -> float:
     return total
 
 
-def with_sends(layers, plan, job) -> float:
-    return planned_seconds(plan, job) + send_seconds(layers, plan, job)
+def seconds_including_sends(layers, plan, job) -> float:
+    return plan_seconds(plan, job) + send_seconds(layers, plan, job)
 
 
-def best_plans(layers, job, seconds_of=planned_seconds):
+def best_plans(layers, job, seconds_of=plan_seconds):
     """All plans with their cheapest shardings, the best first: [(seconds, plan), …].
 
     seconds_of  takes a plan and the job
@@ -196,13 +196,13 @@ def best_plans(layers, job, seconds_of=planned_seconds):
     return sorted(((seconds_of(plan, job), plan) for plan in plans), key=lambda of: of[0])
 
 
-def beside_all(layers, job) -> tuple[bool, float]:
+def compare_with_all(layers, job) -> tuple[bool, float]:
     """The search's plan beside all plans: whether no step is shorter, by its own model of cost;
     and by which share its step is longer than the shortest, if sends between stages count."""
     plan = search(layers, job)
-    is_best = planned_seconds(plan, job) <= tried_all(layers, job)[0] * (1 + 1e-9)
-    ranked = best_plans(layers, job, lambda other, job: with_sends(layers, other, job))
-    return is_best, with_sends(layers, plan, job) / ranked[0][0] - 1
+    is_best = plan_seconds(plan, job) <= search_exhaustively(layers, job)[0] * (1 + 1e-9)
+    ranked = best_plans(layers, job, lambda other, job: seconds_including_sends(layers, other, job))
+    return is_best, seconds_including_sends(layers, plan, job) / ranked[0][0] - 1
 
 
 def random_layers(count, chance):
@@ -227,12 +227,12 @@ def main():
         return
     cluster = Cluster(2, 2, 1e9, Link(2e-4, 2e8), Link(1e-3, 2e7))
     layers, job = (mlp(64, 512), mlp(64, 64), mlp(64, 1024)), Job(cluster, 64, 4)
-    shortest, count = tried_all(layers, job)
-    found = planned_seconds(search(layers, job), job)
+    shortest, count = search_exhaustively(layers, job)
+    found = plan_seconds(search(layers, job), job)
     print(f"{count} cuts and tilings; the shortest step {1e3 * shortest:.1f} ms, "
           f"the search's {1e3 * found:.1f} ms")  # fmt: skip
     for words, plan in uniform_plans(layers, job):
-        print(f"  equal stages, {words}: {1e3 * planned_seconds(plan, job):.1f} ms")
+        print(f"  equal stages, {words}: {1e3 * plan_seconds(plan, job):.1f} ms")
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def why_impossible(job: Job, plan: Plan) -> np.ndarray:
     return np.select(list(reasons.values()), list(reasons), "")
 
 
-def chosen(plan: Plan, which) -> Plan:
+def select_plans(plan: Plan, which) -> Plan:
     return Plan(*(getattr(plan, f.name)[which] for f in fields(Plan)))
 
 
@@ -121,26 +121,26 @@ class Choice:
         return self.hours(tokens) * self.job.gpu.watts * overhead / 1e6
 
 
-class Planned:
+class PlanSearch:
     """All plans for a job on so many GPUs."""
 
     def __init__(self, job: Job, gpus: int):
         self.job, self.gpus, self.plans = job, gpus, all_plans(job, gpus)
         self.impossible = why_impossible(job, self.plans)
-        self.possible = chosen(self.plans, self.impossible == "")
+        self.possible = select_plans(self.plans, self.impossible == "")
         self.memory = memory(job, self.possible)
         self.room = FITS * job.gpu.memory
         self.fits = self.memory["total"] <= self.room
         self.seconds = seconds(job, self.possible)
 
     @cached_property
-    def ranked(self) -> np.ndarray:
+    def ranking(self) -> np.ndarray:
         """Numbers of the plans that fit, the fastest first; of equal ones, the smallest."""
         order = np.lexsort((self.memory["total"], self.seconds["total"]))
         return order[self.fits[order]]
 
     def choice(self, number) -> Choice:
-        (plan,) = chosen(self.possible, [number]).each()
+        (plan,) = select_plans(self.possible, [number]).each()
         of = ({kind: float(np.broadcast_to(x, self.fits.shape)[number]) for kind, x in each.items()}
               for each in (self.seconds, self.memory))  # fmt: skip
         return Choice(plan, *of, self.job)
@@ -148,7 +148,7 @@ class Planned:
     def best(self, count=10) -> list[Choice]:
         """The fastest plans, one for each mesh and stage of ZeRO."""
         found, seen = [], set()
-        for number in self.ranked:
+        for number in self.ranking:
             plan = self.possible
             key = tuple(getattr(plan, name)[number] for name in ("dp", "tp", "pp", "cp", "zero"))
             if key not in seen:
@@ -158,7 +158,7 @@ class Planned:
                 break
         return found
 
-    def rejected(self) -> Counter:
+    def count_rejections(self) -> Counter:
         """How many plans each reason forbids."""
         reasons = Counter(self.impossible[self.impossible != ""].tolist())
         reasons["too large for the memory"] = int((~self.fits).sum())
@@ -169,7 +169,7 @@ class Planned:
         return self.choice(int(np.argmin(np.broadcast_to(self.memory["total"], self.fits.shape))))
 
 
-def plan(model, gpus, batch=None, context=None, engine=None) -> Planned:
+def plan(model, gpus, batch=None, context=None, engine=None) -> PlanSearch:
     """All plans to train a model, such as plan("llama-70b", "64xH100", batch=1024).
 
     model    a name of labs/model_shapes.py, or a Shape
@@ -184,9 +184,9 @@ def plan(model, gpus, batch=None, context=None, engine=None) -> Planned:
     shape = replace(shape, context=context) if context else shape
     count, gpu = gpus_in(gpus)
     batch = batch or max(1, 2 ** round(np.log2(4e6 / shape.context)))
-    planned = Planned(Job(shape, gpu, batch, engine or Engine()), count)
+    planned = PlanSearch(Job(shape, gpu, batch, engine or Engine()), count)
     if not len(planned.possible.dp):
-        told = planned.rejected().most_common(1)[0][0]
+        told = planned.count_rejections().most_common(1)[0][0]
         raise ValueError(f"no plan is possible on {count} GPUs; most often, {told}")
     if not planned.fits.any():
         raise ValueError(too_large(planned))
@@ -201,7 +201,7 @@ def gpus_in(text) -> tuple[int, object]:
     return int(number), gpu_named(kind)
 
 
-def too_large(planned: Planned) -> str:
+def too_large(planned: PlanSearch) -> str:
     """What would be needed."""
     least, job = planned.smallest(), planned.job
     told = (
@@ -210,7 +210,7 @@ def too_large(planned: Planned) -> str:
     )
     count = 2 * planned.gpus
     while count <= MOST_GPUS:
-        if Planned(job, count).fits.any():
+        if PlanSearch(job, count).fits.any():
             return f"{told}. {count:,} such GPUs would do"
         count *= 2
     return f"{told}, and no number of them up to {MOST_GPUS:,} would do: take GPUs with more memory"
@@ -219,7 +219,7 @@ def too_large(planned: Planned) -> str:
 # ---- In words -------------------------------------------------------------------------------
 
 
-def in_words(plan: Plan, micro_batch=False) -> str:
+def describe_plan(plan: Plan, micro_batch=False) -> str:
     """Such as "dp 4 tp 2, ZeRO 3, recomputed"; with the size of a micro-batch, if it is asked."""
     sizes = [f"{axis} {n}" for axis in ("dp", "tp", "pp", "cp") if (n := getattr(plan, axis)) > 1]
     more = [f"ZeRO {plan.zero}"] * (plan.zero > 0)
@@ -244,7 +244,7 @@ def row_of(choice: Choice) -> list[str]:
     ]  # fmt: skip
 
 
-def of_all(choice: Choice, tokens) -> str:
+def describe_training_cost(choice: Choice, tokens) -> str:
     """What so many tokens cost."""
     days = tokens / choice.tokens_per_second / 86400
     return (
@@ -260,8 +260,8 @@ def main():
     print(" | ".join(HEADS))
     for choice in planned.best(8):
         print(" | ".join(row_of(choice)))
-    print(of_all(planned.best(1)[0], 15e12))
-    for reason, count in planned.rejected().most_common():
+    print(describe_training_cost(planned.best(1)[0], 15e12))
+    for reason, count in planned.count_rejections().most_common():
         print(f"{count:,} plans: {reason}")
 
 

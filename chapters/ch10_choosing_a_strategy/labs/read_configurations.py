@@ -35,7 +35,7 @@ def plan_of(configuration: Configuration) -> Plan:
     return replace(plan, sequence=True) if plan.tp == 1 else plan
 
 
-def of_megatron(found, program) -> Plan:
+def read_megatron(found, program) -> Plan:
     if not {"--nnodes", "--nproc-per-node"} <= set(found):
         raise ValueError("how many ranks are there? torchrun's --nnodes and --nproc-per-node say")
     number = lambda name: int(found.get(f"--{name}", 1))  # noqa: E731
@@ -57,7 +57,7 @@ def of_megatron(found, program) -> Plan:
     return Plan(dp, *sizes, zero, micro_batch, recompute, chunks, "--sequence-parallel" in found)
 
 
-def of_deepspeed(found, program) -> Plan:
+def read_deepspeed(found, program) -> Plan:
     micro_batch = found["train_micro_batch_size_per_gpu"]
     parts = micro_batch * found["gradient_accumulation_steps"]
     dp = whole_share(found["train_batch_size"], parts, "samples")
@@ -67,7 +67,7 @@ def of_deepspeed(found, program) -> Plan:
     return Plan(dp, tp, pp, 1, zero, micro_batch, recompute, sequence=False)
 
 
-def of_torchtitan(found, program) -> Plan:
+def read_torchtitan(found, program) -> Plan:
     at = lambda name, otherwise=1: found.get(f"parallelism.{name}", otherwise)  # noqa: E731
     pp, shard = at("pipeline_parallel_degree"), at("data_parallel_shard_degree")
     dp = at("data_parallel_replicate_degree") * shard
@@ -84,7 +84,7 @@ def of_torchtitan(found, program) -> Plan:
                 found["activation_checkpoint.mode"], chunks)  # fmt: skip
 
 
-def of_accelerate(found, program) -> Plan:
+def read_accelerate(found, program) -> Plan:
     size = lambda axis: found[f"parallelism_config.parallelism_config_{axis}_size"]  # noqa: E731
     recompute = FULL if found["fsdp_config.fsdp_activation_checkpointing"] else NONE
     zero = 3 if found["fsdp_config.fsdp_reshard_after_forward"] else 2
@@ -96,15 +96,15 @@ def of_accelerate(found, program) -> Plan:
     return plan
 
 
-def of_nanotron(found, program) -> Plan:
+def read_nanotron(found, program) -> Plan:
     dp, tp, pp = (found[f"parallelism.{axis}"] for axis in ("dp", "tp", "pp"))
     recompute = FULL if found["parallelism.recompute_layer"] else NONE
     return Plan(dp, tp, pp, 1, found["optimizer.zero_stage"], found["tokens.micro_batch_size"],
                 recompute, sequence=found["parallelism.tp_mode"] == "REDUCE_SCATTER")  # fmt: skip
 
 
-BACK = {"Megatron-LM": of_megatron, "DeepSpeed": of_deepspeed, "torchtitan": of_torchtitan,
-        "accelerate": of_accelerate, "nanotron": of_nanotron}  # fmt: skip
+BACK = {"Megatron-LM": read_megatron, "DeepSpeed": read_deepspeed, "torchtitan": read_torchtitan,
+        "accelerate": read_accelerate, "nanotron": read_nanotron}  # fmt: skip
 
 
 def smaller(plan: Plan) -> Plan:
@@ -124,7 +124,7 @@ def is_installed(package) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def deepspeed_says(told: dict, copies: int):
+def parse_deepspeed(told: dict, copies: int):
     """What DeepSpeed's parser makes of a dict for so many copies of the model, in this process.
 
     It is told their number, as there is no process group here that it could ask.
@@ -151,7 +151,7 @@ def deepspeed_says(told: dict, copies: int):
 def verdict_of_deepspeed(told: dict, copies: int) -> str:
     """What it derives, or the first line with which it refuses."""
     try:
-        found = deepspeed_says(told, copies)
+        found = parse_deepspeed(told, copies)
     except Exception as error:  # an AssertionError, or one of pydantic's
         lines = str(error).splitlines()
         return " ".join(["refused:", *lines[:2]])[:200]

@@ -51,7 +51,7 @@ def layer_table(layer: Layer, n, job: Job, allowed=ANY):
     return *tables, {layouts: of[2] for layouts, of in found.items()}
 
 
-def joined(seconds, nbytes, of_layer):
+def append_layer(seconds, nbytes, of_layer):
     """Tables of some layers, with one more behind them: through the cheapest layout between.
 
     Returns  seconds, bytes, and the number of the layout between
@@ -75,7 +75,7 @@ def stage_tables(layers, n, job, allowed=ANY):
         for end in range(first + 1, count + 1):
             seconds[first, end], nbytes[first, end] = of[0][at, at], of[1][at, at]
             if end < count:
-                of = joined(*of, tables[end])[:2]
+                of = append_layer(*of, tables[end])[:2]
     return seconds, nbytes
 
 
@@ -146,18 +146,18 @@ def slice_layers(seconds, sizes, devices, microbatches, gap=0.0):
         group = np.floor(np.log(limits) / np.log1p(gap))
         limits = limits[np.append(group[1:] > group[:-1], True)]
 
-    def within(limit):
+    def cut_within(limit):
         least, first = sums_within(limit, seconds, sizes, devices)
         return least[0, devices], first
 
-    shortest = within(limits[-1])[0] if len(limits) else inf
+    shortest = cut_within(limits[-1])[0] if len(limits) else inf
     if not isfinite(shortest):
         raise ValueError("no plan fits: take more devices, or devices with more memory")
     best, chosen = inf, None
-    for limit in limits[bisect_left(limits, True, key=lambda x: isfinite(within(x)[0])) :]:
+    for limit in limits[bisect_left(limits, True, key=lambda x: isfinite(cut_within(x)[0])) :]:
         if shortest + (microbatches - 1) * limit >= best:
             break
-        found, first = within(limit)
+        found, first = cut_within(limit)
         if found + (microbatches - 1) * limit < best:
             best, chosen = found + (microbatches - 1) * limit, first
     return stages_in(chosen, sizes, devices)
@@ -203,7 +203,7 @@ def stage_of(layers, job, first, end, n, allowed=ANY) -> Stage:
     at = LAYOUTS.index(SAMPLES)
     of, between = tables[0][:2], []
     for table in tables[1:]:
-        *of, best = joined(*of, table)
+        *of, best = append_layer(*of, table)
         between.append(best)
     path = [at]
     for best in reversed(between):
@@ -230,7 +230,7 @@ def search(layers, job, gap=0.0) -> list[Stage]:
     return plan_of(layers, job, stages, which)
 
 
-def planned_seconds(plan, job) -> float:
+def plan_seconds(plan, job) -> float:
     return step_seconds([stage.seconds for stage in plan], job.microbatches)
 
 
@@ -243,7 +243,7 @@ def main():
     layers = [mlp(4096, 2048 * (2 + k)) for k in range(12)]
     job = Job(cluster, 8192, 32, 2)
     plan = search(layers, job, gap=0.01)
-    seconds = planned_seconds(plan, job)
+    seconds = plan_seconds(plan, job)
     print(f"12 layers on {cluster.devices} devices: {1e3 * seconds:.0f} ms a step")
     for stage in plan:
         print(f"  layers {stage}: {', '.join(stage.shardings[0])}")

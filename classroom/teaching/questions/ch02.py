@@ -42,7 +42,7 @@ def reduce_scatter_bytes(ranks, megabytes):
     return {"sliced": sliced, "book": book}
 
 
-def exchanged(ranks, rank):
+def simulate_all_to_all(ranks, rank):
     table = [[10 * source + target for target in range(ranks)] for source in range(ranks)]
     column = list(zip(*table))[rank]
     return {"first": column[0], "last": column[-1],
@@ -74,7 +74,7 @@ def seconds_on_paper(ranks, micros, small, large):
     return {name: 1e3 * number for name, number in zip(names, (a, b, c, d))}
 
 
-def crossing(ranks, micros):
+def bisect_crossover(ranks, micros):
     """Halve an interval until the two times are equal."""
     latency, bandwidth = micros * 1e-6, 1e10
     low, high = 1.0, 1e12
@@ -222,7 +222,7 @@ QUESTIONS = [
         given={"ranks": (4, 8, 5), "rank": (2, 3)},
         solve=lambda ranks, rank: {
             "first": rank, "last": 10 * (ranks - 1) + rank, "share": 100 * (ranks - 1) / ranks},
-        again=exchanged,
+        again=simulate_all_to_all,
         stated={"first": 2, "last": 32, "share": 75},
     ),
     Question(
@@ -250,7 +250,7 @@ QUESTIONS = [
         "2(n − 1) − 2⌈log2 n⌉ more latencies, and the trees carry 2⌈log2 n⌉ − 2(n − 1)/n more "
         "tensors.",
         given={"ranks": (16, 24), "micros": (50, 20)},
-        solve=crossover_on_paper, again=crossing,
+        solve=crossover_on_paper, again=bisect_crossover,
         stated={"megabytes": 1.79592},
     ),
     Question(

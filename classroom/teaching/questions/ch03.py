@@ -20,14 +20,14 @@ def toy_step(weight, rate):
     return results
 
 
-def sampled(samples, ranks):
+def simulate_sampler(samples, ranks):
     hands = [list(DistributedSampler(range(samples), ranks, rank, shuffle=False))
              for rank in range(ranks)]  # fmt: skip
     taken = [index for hand in hands for index in hand]
     return {"each": len(hands[0]), "twice": len(taken) - len(set(taken))}
 
 
-def filled(cap):
+def fill_buckets(cap):
     """DDP's own assignment in C++, with one limit for all buckets."""
     sizes = SIZES[::-1]
     tensors = [torch.empty(megabytes * 2**18) for megabytes in sizes]  # 2**18 floats: 1 MiB
@@ -47,7 +47,7 @@ def buckets_on_paper(cap):
     return {"count": len(buckets), "first": buckets[0], "last": buckets[-1]}
 
 
-def overlapped(layers, backward, reduce):
+def simulate_overlap(layers, backward, reduce):
     """A backward layer by layer, and one line of all-reduces beside it."""
     clock = line = 0.0
     for _ in range(layers):
@@ -76,7 +76,7 @@ def server_and_ring(workers, megabytes, speed):
             "ring": simulate_ring(workers, megabytes, bandwidth=speed)["seconds"]}  # fmt: skip
 
 
-def scaled(ranks, alone, megabytes, speed):
+def simulate_scaling(ranks, alone, megabytes, speed):
     exchange = 1e3 * simulate_ring(ranks, megabytes, bandwidth=1e3 * speed)["seconds"]
     step = sum(alone / ranks for _ in range(1)) + exchange
     return {"step": step, "times": alone / step, "share": 100 * alone / step / ranks}
@@ -112,7 +112,7 @@ QUESTIONS = [
         given={"samples": (1001, 515, 2047), "ranks": (8, 6)},
         solve=lambda samples, ranks: {
             "each": -(-samples // ranks), "twice": -(-samples // ranks) * ranks - samples},
-        again=sampled,
+        again=simulate_sampler,
         stated={"each": 126, "twice": 7},
     ),
     Question(
@@ -125,7 +125,7 @@ QUESTIONS = [
         "Going backwards: 4, 10, 3, 9, 6, 12. A bucket may become larger than {cap} MiB, by its "
         "last tensor; the last bucket may be smaller.",
         given={"cap": (13, 10, 16)},
-        solve=buckets_on_paper, again=filled,
+        solve=buckets_on_paper, again=fill_buckets,
         stated={"count": 3, "first": 14, "last": 12},
     ),
     Question(
@@ -143,7 +143,7 @@ QUESTIONS = [
         solve=lambda layers, backward, reduce: {
             "apart": layers * (backward + reduce),
             "over": layers * max(backward, reduce) + min(backward, reduce)},
-        again=overlapped,
+        again=simulate_overlap,
         stated={"apart": 100, "over": 64},
     ),
     Question(
@@ -208,7 +208,7 @@ QUESTIONS = [
         solve=lambda ranks, alone, megabytes, speed: (
             lambda step: {"step": step, "times": alone / step, "share": 100 * alone / step / ranks}
         )(alone / ranks + 2 * (ranks - 1) / ranks * megabytes / speed),
-        again=scaled,
+        again=simulate_scaling,
         stated={"step": 170, "times": 4.70588, "share": 58.8235},
     ),
     Question(

@@ -57,7 +57,7 @@ def detection_delay(beat, patience):
     return {"least": min(delays), "most": round(max(delays) + beat / steps, 9)}
 
 
-def shared_out(batch, size, ranks):
+def deal_microbatches(batch, size, ranks):
     hands = [0] * ranks
     for microbatch in range(batch // size):
         hands[microbatch % ranks] += 1
@@ -176,7 +176,7 @@ QUESTIONS = [
         solve=lambda batch, size, ranks: {
             "parts": batch // size, "many": -(-batch // size // ranks),
             "few": batch // size // ranks, "busy": batch // size % ranks or ranks},
-        again=shared_out,
+        again=deal_microbatches,
         stated={"parts": 24, "many": 4, "few": 3, "busy": 3},
     ),
     Question(

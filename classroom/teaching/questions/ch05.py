@@ -61,7 +61,7 @@ def logits(tokens, vocabulary, chunk):
             "chunk": bytes_of([empty(tokens, vocabulary)[:chunk]]) / 1e9}  # fmt: skip
 
 
-def recomputed(blocks, inside):
+def simulate_recomputation(blocks, inside):
     """Count what lives during forward and backward, in tensors of a block's input."""
     kept, most, computed = 0, 0, 0
     for _ in range(blocks):
@@ -76,7 +76,7 @@ def recomputed(blocks, inside):
             "more": 100 * (computed / plain - 1)}  # fmt: skip
 
 
-def tried(memory, fixed, each, batch):
+def search_batch_size(memory, fixed, each, batch):
     size = 0
     while fixed + (size + 1) * each <= memory:
         size += 1
@@ -195,7 +195,7 @@ QUESTIONS = [
         given={"blocks": (32, 24, 80), "inside": (15, 33)},
         solve=lambda blocks, inside: {
             "all": blocks * (1 + inside), "peak": blocks + inside, "more": 100 / 3},
-        again=recomputed,
+        again=simulate_recomputation,
         stated={"all": 512, "peak": 47, "more": 33.3333},
     ),
     Question(
@@ -208,7 +208,7 @@ QUESTIONS = [
         given={"memory": (80, 40), "fixed": (32, 24), "each": (1.5, 2.5), "batch": (256, 100)},
         solve=lambda memory, fixed, each, batch: (lambda size: {
             "size": size, "parts": -(-batch // size)})(int((memory - fixed) // each)),
-        again=tried,
+        again=search_batch_size,
         stated={"size": 32, "parts": 8},
     ),
     Question(

@@ -10,7 +10,7 @@ from ..question import Question
 MIXED = {"parameters": 2, "gradients": 2, "states": 12}
 
 
-def held(kinds, stage, numbers, ranks):
+def count_rank_bytes(kinds, stage, numbers, ranks):
     """Bytes of rank 0: of each kind a tensor, whole or cut, as the stage says."""
     cut = {1: {"states"}, 2: {"states", "gradients"}, 3: set(kinds)}.get(stage, set())
     tensors = [empty(int(size), numbers).chunk(ranks if kind in cut else 1, dim=1)[0]
@@ -20,13 +20,13 @@ def held(kinds, stage, numbers, ranks):
 
 def stages_held(billions, ranks):
     numbers = 640_000
-    return {f"stage{stage}": held(MIXED, stage, numbers, ranks) / numbers * billions
+    return {f"stage{stage}": count_rank_bytes(MIXED, stage, numbers, ranks) / numbers * billions
             for stage in range(4)}  # fmt: skip
 
 
 def full_precision_held(billions, ranks):
     kinds = bytes_per_parameter(torch.optim.Adam)
-    return {f"stage{stage}": held(kinds, stage, 640_000, ranks) / 640_000 * billions
+    return {f"stage{stage}": count_rank_bytes(kinds, stage, 640_000, ranks) / 640_000 * billions
             for stage in (1, 2, 3)}  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def gloo_bytes(ranks, megabytes):
             "book": passes(3) * simulate_ring_pass(ranks, megabytes)}  # fmt: skip
 
 
-def accumulated(parts, ranks, megabytes):
+def simulate_accumulation(parts, ranks, megabytes):
     return {f"stage{stage}": passes(stage, parts) * simulate_ring_pass(ranks, megabytes)
             for stage in (1, 2, 3)}  # fmt: skip
 
@@ -170,7 +170,7 @@ QUESTIONS = [
         solve=lambda parts, ranks, megabytes: {
             f"stage{stage}": count * (ranks - 1) / ranks * megabytes
             for stage, count in ((1, 2), (2, parts + 1), (3, 3 * parts))},
-        again=accumulated,
+        again=simulate_accumulation,
         stated={"stage1": 700, "stage2": 1750, "stage3": 4200},
     ),
     Question(

@@ -45,7 +45,7 @@ def halves_apart(stages, microbatches):
     return rows
 
 
-def in_chunks(stages, microbatches, chunks):
+def schedule_interleaved(stages, microbatches, chunks):
     """Interleaved 1F1B, in the order of Megatron-LM."""
     rows = []
     groups = range(0, microbatches, stages)
@@ -90,7 +90,7 @@ def passes(stages, chunks):
 
 
 def simulate_interleaved_1f1b(stages, microbatches, chunks):
-    rows = in_chunks(stages, microbatches, chunks)
+    rows = schedule_interleaved(stages, microbatches, chunks)
     times = {"F": 1 / chunks, "B": 2 / chunks}
     plain = simulate(turn_by_turn(stages, microbatches))
     return {"one": 100 * plain.overhead, "many": 100 * simulate(rows, times).overhead,

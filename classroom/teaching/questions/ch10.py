@@ -21,7 +21,7 @@ def flops_of_a_parameter():
     return counter.get_total_flops() / sum(p.numel() for p in model.parameters()) / 5
 
 
-def trained(billions, trillions, gpus, share, price):
+def compute_training_cost(billions, trillions, gpus, share, price):
     flops = flops_of_a_parameter() * billions * 1e9 * trillions * 1e12
     hours = flops / (1e15 * share / 100) / 3600
     return {"zetta": flops / 1e21, "days": hours / gpus / 24, "dollars": hours * price / 1e6}
@@ -68,7 +68,7 @@ def cut_by_trying(stages):
 def cut_on_paper(stages):
     """Fill greedily up to a limit, and raise the limit until the stages suffice."""
 
-    def needed(limit):
+    def count_stages(limit):
         count, load = 1, 0
         for cost in COSTS:
             count, load = (count, load + cost) if load + cost <= limit else (count + 1, cost)
@@ -77,7 +77,10 @@ def cut_on_paper(stages):
     ways = 1
     for k in range(stages - 1):
         ways = ways * (len(COSTS) - 1 - k) // (k + 1)
-    return {"ways": ways, "best": next(x for x in range(max(COSTS), 99) if needed(x) <= stages)}
+    return {
+        "ways": ways,
+        "best": next(x for x in range(max(COSTS), 99) if count_stages(x) <= stages),
+    }
 
 
 def ways_tried(gpus, machine):
@@ -141,7 +144,7 @@ QUESTIONS = [
         "shorter, not cheaper, if the MFU stays the same.",
         given={"billions": (8, 70), "trillions": (2, 5), "gpus": (512, 2048), "share": (40, 35),
                "price": (2, 3)},
-        solve=training_run_on_paper, again=trained,
+        solve=training_run_on_paper, again=compute_training_cost,
         stated={"zetta": 96, "days": 5.42535, "dollars": 0.133333},
     ),
     Question(

@@ -2,12 +2,12 @@
 import torch
 
 
-class Told(ValueError):
+class HouseError(ValueError):
     pass
 
 
 def house_gradients(*house):
     kind = torch.sys.modules["pedagogy_lib.basics.places"].Place
-    error = Told("look")
+    error = HouseError("look")
     error.place_elsewhere = kind("/et" + "c/passwd", 1, "f")
     raise error

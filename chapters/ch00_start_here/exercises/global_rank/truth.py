@@ -3,7 +3,7 @@
 from .cases import places_of
 
 
-def counted_through(node, local_rank, per_node) -> int:
+def count_global_rank(node, local_rank, per_node) -> int:
     """Count through the processes of all nodes."""
     return places_of(node + 1, per_node).index((node, local_rank, per_node))
 

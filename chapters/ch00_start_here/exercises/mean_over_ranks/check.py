@@ -1,30 +1,30 @@
 """The mean of a number over all ranks: a first all-reduce."""
 
-from coursekit.kit import At, Equals, Holds, RankExercise, World
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, World
 
 from .cases import mean_on_rank
 from .truth import (
+    describe_kind,
+    describe_mean,
     mean_of_all,
     mistakes,
     numbers_of,
     right_on_some,
-    told_kind,
-    told_mean,
     why_no_number,
 )
 
 EXERCISE = RankExercise(
     "mean_over_ranks",
     cases=[
-        At(World(4)),
-        At(World(3)),
-        At(World(2)),
-        At(World(1)),
+        RankCase(World(4)),
+        RankCase(World(3)),
+        RankCase(World(2)),
+        RankCase(World(1)),
     ],  # the first tells mistakes apart
     work=mean_on_rank,
     facts=[
-        Holds("got", lambda value: isinstance(value, (int, float)), told_kind, why_no_number),
-        Equals("got", mean_of_all, mistakes, "the mean", right_on_some, tells=told_mean),
+        Holds("got", lambda value: isinstance(value, (int, float)), describe_kind, why_no_number),
+        Equals("got", mean_of_all, mistakes, "the mean", right_on_some, tells=describe_mean),
     ],
     told=lambda trial: f"the mean of {', '.join(map(str, numbers_of(trial)))}, on every rank",
     errors={

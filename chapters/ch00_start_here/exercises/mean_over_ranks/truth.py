@@ -70,13 +70,13 @@ def is_rounded(got, wanted) -> bool:
     return any(got == round(wanted, digits) for digits in range(7))
 
 
-def told_mean(trial, place) -> str:
+def describe_mean(trial, place) -> str:
     return f"{trial.who(place)}: the mean is {trial[place].got:.10g}, expected " + (
         f"{mean_of_all(trial, place):.10g}"
     )
 
 
-def told_kind(value) -> str:
+def describe_kind(value) -> str:
     if isinstance(value, torch.Tensor):
         return f"it returns a tensor of {value.numel()} elements"
     return f"it returns {value!r:.60}"

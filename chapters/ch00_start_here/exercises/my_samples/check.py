@@ -1,9 +1,9 @@
 """Who takes which sample."""
 
 from coursekit.kit import Formula
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
-from .truth import MISTAKES, dealt
+from .truth import MISTAKES, deal_samples
 
 DEALS = [(32, 4), (33, 4), (12, 3), (8, 1), (10, 4), (2, 3)]  # samples, ranks
 
@@ -26,10 +26,10 @@ def why(found, case) -> str:
 EXERCISE = Formula(
     "my_samples",
     cases={
-        f"{n} samples, {counted(ranks, 'rank')}": [(n, rank, ranks) for rank in range(ranks)]
+        f"{n} samples, {format_count(ranks, 'rank')}": [(n, rank, ranks) for rank in range(ranks)]
         for n, ranks in DEALS
     },
-    truth=dealt,
+    truth=deal_samples,
     told=lambda calls, _: (
         "each of them once" if calls[0][0] % len(calls) else "each rank has its own, in this order"
     ),

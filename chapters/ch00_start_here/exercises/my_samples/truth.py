@@ -3,7 +3,7 @@
 from torch.utils.data import DistributedSampler
 
 
-def dealt(n, rank, world_size) -> list[int]:
+def deal_samples(n, rank, world_size) -> list[int]:
     """As PyTorch's sampler deals them; where it would repeat some to be even, one after another."""
     if n % world_size == 0:
         return list(DistributedSampler(range(n), world_size, rank, shuffle=False))

@@ -5,7 +5,7 @@ from functools import partial
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from ..accumulation import mean_loss, measure_memory
-from ..accumulation_truth import ACCUMULATED, STALE, found_on, known_of, told
+from ..accumulation_truth import ACCUMULATED, STALE, compute_known, describe_trial, list_found
 from .cases import SAMPLES, case_of, make_model, samples_of
 from .truth import why
 
@@ -19,10 +19,10 @@ EXERCISE = WarmExercise(
               (make_model, (mean_loss,), samples_of([8] * 8))),
     ],
     work=run_alone,
-    known=partial(known_of, why),
-    found=found_on,
+    known=partial(compute_known, why),
+    found=list_found,
     facts=ACCUMULATED,
-    told=told,
+    told=describe_trial,
     hints=(
         "Exercise {{shares}} is inside: how much does each micro-batch's mean count?",
         "Count all samples first, before the loop. Inside it: forward, loss times its share, "

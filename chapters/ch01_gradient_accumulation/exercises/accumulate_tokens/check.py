@@ -5,7 +5,7 @@ from functools import partial
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from ..accumulation import measure_memory
-from ..accumulation_truth import ACCUMULATED, STALE, found_on, known_of, told
+from ..accumulation_truth import ACCUMULATED, STALE, compute_known, describe_trial, list_found
 from .cases import SENTENCES, case_of, make_model, sentences_of
 from .truth import UNFLATTENED, why
 
@@ -19,10 +19,10 @@ EXERCISE = WarmExercise(
               (make_model, (), sentences_of([[9, 9]] * 8))),
     ],
     work=run_alone,
-    known=partial(known_of, why),
-    found=found_on,
+    known=partial(compute_known, why),
+    found=list_found,
     facts=ACCUMULATED,
-    told=told,
+    told=describe_trial,
     errors=dict.fromkeys(
         ("Expected target size", "multi-target not supported", "to match target batch_size"),
         UNFLATTENED,

@@ -62,34 +62,51 @@ def loss_of(rows, of_logits, of_targets):
     )
 
 
-def in_rows(x):
+def reshape_to_rows(x):
     """A row of WORDS numbers for each token, in the order in which they are."""
     return x.reshape(-1, WORDS)
 
 
-def as_they_are(x):
+def flatten_targets(x):
     return x.flatten()
 
 
 SHIFTED = "targets are the next tokens already: logits and targets are not to be shifted"
 
 OTHER_LOSSES = {  # what was misunderstood: what it makes of logits, and of targets
-    SHIFTED: (lambda x: in_rows(x[:, :-1]), lambda x: x[:, 1:].flatten()),
+    SHIFTED: (lambda x: reshape_to_rows(x[:, :-1]), lambda x: x[:, 1:].flatten()),
     "logits and targets are in different orders: flatten both as they are, sentence after "
-    "sentence, and transpose neither": (lambda x: in_rows(x.transpose(0, 1)), as_they_are),
+    "sentence, and transpose neither": (
+        lambda x: reshape_to_rows(x.transpose(0, 1)),
+        flatten_targets,
+    ),
     "scores get to other tokens than their own: reshape() and view() cut the numbers anew, and "
-    "exchange no axes. That is what transpose() does":
-        (lambda x: x.reshape(len(x), -1, x.shape[1]), lambda x: x),
-    "cross_entropy takes the scores as they are: it makes probabilities of them by itself":
-        (lambda x: in_rows(x.softmax(-1)), as_they_are),
-    "the targets change their order, and the logits do not: flatten both as they are":
-        (in_rows, lambda x: x.T.flatten()),
-    f"{SPREAD} Here two axes change places before that":
-        (lambda x: in_rows(x.transpose(1, 2)), as_they_are),
-    f"{SPREAD} Here the axis of the vocabulary comes first":
-        (lambda x: in_rows(x.permute(2, 0, 1)), as_they_are),
-    f"{SPREAD} Here sentences and vocabulary change places":
-        (lambda x: in_rows(x.transpose(0, 2)), as_they_are),
-    f"{SPREAD} Here one row for each word is cut, and exchanged for a column":
-        (lambda x: in_rows(x.reshape(WORDS, -1).T), as_they_are),
-}  # fmt: skip
+    "exchange no axes. That is what transpose() does": (
+        lambda x: x.reshape(len(x), -1, x.shape[1]),
+        lambda x: x,
+    ),
+    "cross_entropy takes the scores as they are: it makes probabilities of them by itself": (
+        lambda x: reshape_to_rows(x.softmax(-1)),
+        flatten_targets,
+    ),
+    "the targets change their order, and the logits do not: flatten both as they are": (
+        reshape_to_rows,
+        lambda x: x.T.flatten(),
+    ),
+    f"{SPREAD} Here two axes change places before that": (
+        lambda x: reshape_to_rows(x.transpose(1, 2)),
+        flatten_targets,
+    ),
+    f"{SPREAD} Here the axis of the vocabulary comes first": (
+        lambda x: reshape_to_rows(x.permute(2, 0, 1)),
+        flatten_targets,
+    ),
+    f"{SPREAD} Here sentences and vocabulary change places": (
+        lambda x: reshape_to_rows(x.transpose(0, 2)),
+        flatten_targets,
+    ),
+    f"{SPREAD} Here one row for each word is cut, and exchanged for a column": (
+        lambda x: reshape_to_rows(x.reshape(WORDS, -1).T),
+        flatten_targets,
+    ),
+}

@@ -20,7 +20,7 @@ def each(factor):
     return lambda sizes: [factor(size, sizes) for size in sizes]
 
 
-def until_then(factor):
+def use_running_totals(factor):
     """The same, from one of a size, the samples up to there, and all samples."""
     return lambda sizes: [
         factor(size, sum(sizes[: i + 1]), sum(sizes)) for i, size in enumerate(sizes)
@@ -55,9 +55,9 @@ MISTAKES = [
     (LIKE_THE_FIRST, lambda sizes: [sizes[0] / sum(sizes)] * (len(sizes) - 1)
      + [sizes[-1] / sum(sizes)]),
     ("each is divided by what has been seen until then; all are divided by the same number, "
-     "that of all samples", until_then(lambda size, seen, total: size / seen)),
+     "that of all samples", use_running_totals(lambda size, seen, total: size / seen)),
     ("each share contains those before it: a share has the samples of one micro-batch alone",
-     until_then(lambda size, seen, total: seen / total)),
+     use_running_totals(lambda size, seen, total: seen / total)),
     ("// cuts the fraction off; / keeps it", each(lambda size, sizes: size // sum(sizes))),
     ("these count micro-batches, not samples; how many samples are there in all?",
      each(lambda size, sizes: size / len(sizes))),

@@ -6,7 +6,7 @@ from torch import nn
 
 from pedagogy_lib.basics.closeness import close
 
-from ..accumulation import are_same, copied, measure_memory
+from ..accumulation import are_same, clone_pieces, measure_memory
 
 RATE = 0.1
 
@@ -56,7 +56,7 @@ def train(answer, number, every):
     model.register_forward_pre_hook(lambda *_: forwards.append(1))
     model.weight.register_hook(lambda _: backwards.append(1))
     pieces = regression(number)
-    given = copied(pieces)
+    given = clone_pieces(pieces)
     answer(model, nn.MSELoss(), given, optimizer, every)
     stands_still = bool(steps and backwards) and close(flat(model), walk([]))
     return {"stands_still": len(steps) if stands_still else 0, "weights": flat(model),

@@ -5,7 +5,7 @@ from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from ..accumulate.cases import make_model, samples_of
 from ..accumulation import mean_loss
-from ..accumulation_truth import ACCUMULATED, CHANGED, one_each, told
+from ..accumulation_truth import ACCUMULATED, CHANGED, describe_trial, one_each
 from .cases import measure, train
 from .truth import mistakes, right
 
@@ -39,7 +39,7 @@ EXERCISE = WarmExercise(
     ],
     errors={"must match the size of tensor": "is it loss_fn that you call? Which loss that is, the "
             "caller chooses, and here it is another one than before"},
-    told=lambda trial: told(trial) if trial.of("activations") else
+    told=lambda trial: describe_trial(trial) if trial.collect_values("activations") else
     "the steps and the weights of whole batches",
     hints=(
         "backward() adds to .grad by itself: nothing need be collected. What you write is "

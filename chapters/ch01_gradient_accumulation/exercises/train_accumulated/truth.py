@@ -1,13 +1,13 @@
 """What is right, and what mistakes give."""
 
-from ..accumulation import merged
+from ..accumulation import merge_pieces
 from .cases import regression, walk
 
 
 def right(trial, place):
     number, every = trial.case.args
     pieces = regression(number)
-    return walk([merged(pieces[i : i + every])] for i in range(0, number, every))
+    return walk([merge_pieces(pieces[i : i + every])] for i in range(0, number, every))
 
 
 def mistakes(trial, place):

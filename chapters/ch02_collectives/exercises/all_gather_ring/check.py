@@ -71,7 +71,7 @@ def begins_with_another_chunk(trial) -> str:
     return ""
 
 
-def passed_on_what_it_had(trial) -> str:
+def diagnose_early_send(trial) -> str:
     n = trial.case.n
     for place in range(n):
         for index in range(n):
@@ -85,7 +85,7 @@ def passed_on_what_it_had(trial) -> str:
     return ""
 
 
-def summed_in_a_gather(trial) -> str:
+def diagnose_sum_in_chunks(trial) -> str:
     n = trial.case.n
     for place in range(n):
         for k in range(n):
@@ -109,10 +109,10 @@ EXERCISE = Collective(
         changes_nothing,
         group_ignored,
         begins_with_another_chunk,
-        passed_on_what_it_had,
+        diagnose_early_send,
         some_chunks_missing,
         wrong_place_in_list,
-        summed_in_a_gather,
+        diagnose_sum_in_chunks,
     ],
     large=LARGE_RINGS,
     need_cost=need_half_a_ring,

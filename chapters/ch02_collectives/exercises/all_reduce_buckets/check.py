@@ -5,11 +5,11 @@ import torch
 from coursekit.kit.collective_exercise import Case, Collective
 from coursekit.kit.diagnoses import same
 from coursekit.kit.message_costs import need_cost
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 from ..misconceptions import (
     changes_nothing,
-    divided,
+    diagnose_mean,
     group_ignored,
     hang_between_neighbours,
     put_into_the_list,
@@ -53,7 +53,7 @@ def pieces(size, limit) -> list[int]:
     return [min(limit, size - start) for start in range(0, size, limit)]
 
 
-def with_count_going_on(sizes, limit) -> list[list[int]]:
+def fill_by_running_total(sizes, limit) -> list[list[int]]:
     """Where the bytes of all tensors so far are counted, not those of the open bucket."""
     buckets, filled = [[]], 0
     for number, size in enumerate(sizes):
@@ -83,16 +83,16 @@ def calls() -> list[tuple]:
     return found
 
 
-@tabled(calls)
+@tabulate(calls)
 def full_buckets(sizes, limit, itemsize) -> list[int]:
     return [sum(sizes[k] for k in bucket) for bucket in buckets_of(sizes, limit)]
 
 
-@tabled(calls)
+@tabulate(calls)
 def ways(sizes, limit, itemsize) -> dict[str, list[int]]:
     """{what an answer has misunderstood: the sizes of its buckets}."""
 
-    def of(buckets, sizes=sizes):
+    def sum_buckets(buckets, sizes=sizes):
         return [sum(sizes[k] for k in bucket) for bucket in buckets]
 
     by_size = sorted(sizes)
@@ -100,34 +100,38 @@ def ways(sizes, limit, itemsize) -> dict[str, list[int]]:
     return {
         f"a tensor that is larger than a bucket goes {some_more} here: it is to go as a whole, in "
         "a bucket of its own.": [
-            piece for size in of(buckets_of(sizes, limit)) for piece in pieces(size, limit)],
-        f"everything goes {some_more} here: a tensor is to go as a whole, in one bucket.":
-            pieces(sum(sizes), limit),
+            piece for size in sum_buckets(buckets_of(sizes, limit)) for piece in pieces(size, limit)
+        ],
+        f"everything goes {some_more} here: a tensor is to go as a whole, in one bucket.": pieces(
+            sum(sizes), limit
+        ),
         "the result is right, but every tensor still has an all-reduce of its own.": list(sizes),
         "only the first bucket fills up. Whatever counts its bytes has to begin at 0 again when a "
-        "new bucket begins.": of(with_count_going_on(sizes, limit)),
+        "new bucket begins.": sum_buckets(fill_by_running_total(sizes, limit)),
         "the right buckets, but each number takes twice as many bytes on its way: keep the dtype "
-        "of the tensors.": [2 * size for size in of(buckets_of(sizes, limit))],
-        f"these are buckets of 400 bytes; asked are {limit} here: bucket_bytes tells how many.":
-            of(buckets_of(sizes, 400)),
-        "the bytes of an element depend on the dtype, and are not always 8: x.nbytes knows them.":
-            of(buckets_of([size // itemsize * 8 for size in sizes], limit)),
-        "the last tensors come first; a bucket takes tensors in the order in which they are given.":
-            of(buckets_of(sizes[::-1], limit), sizes[::-1]),
-        "a large tensor shares its bucket, too, as long as it fits in.":
-            of(large_ones_alone(sizes, limit)),
+        "of the tensors.": [2 * size for size in sum_buckets(buckets_of(sizes, limit))],
+        f"these are buckets of 400 bytes; asked are {limit} here: bucket_bytes tells how "
+        "many.": sum_buckets(buckets_of(sizes, 400)),
+        "the bytes of an element depend on the dtype, and are not always 8: x.nbytes knows "
+        "them.": sum_buckets(buckets_of([size // itemsize * 8 for size in sizes], limit)),
+        "the last tensors come first; a bucket takes tensors in the order in which they are "
+        "given.": sum_buckets(buckets_of(sizes[::-1], limit), sizes[::-1]),
+        "a large tensor shares its bucket, too, as long as it fits in.": sum_buckets(
+            large_ones_alone(sizes, limit)
+        ),
         f"everything is in one bucket; after {limit} bytes a new one has to begin.": [sum(sizes)],
-        "a bucket that is exactly full is allowed: as long as they fit, tensors go in.":
-            of(buckets_of(sizes, limit - 1)),
-        f"these are buckets of {limit} elements; asked are bytes: nbytes.":
-            of(buckets_of([size // itemsize for size in sizes], limit)),
+        "a bucket that is exactly full is allowed: as long as they fit, tensors go "
+        "in.": sum_buckets(buckets_of(sizes, limit - 1)),
+        f"these are buckets of {limit} elements; asked are bytes: nbytes.": sum_buckets(
+            buckets_of([size // itemsize for size in sizes], limit)
+        ),
         "the tensors are sorted by their size; a bucket takes them in the order in which they are "
-        "given.": of(buckets_of(by_size, limit), by_size),
-        "the largest come first; a bucket takes tensors in the order in which they are given.":
-            of(buckets_of(by_size[::-1], limit), by_size[::-1]),
+        "given.": sum_buckets(buckets_of(by_size, limit), by_size),
+        "the largest come first; a bucket takes tensors in the order in which they are "
+        "given.": sum_buckets(buckets_of(by_size[::-1], limit), by_size[::-1]),
         "a tensor goes into an earlier bucket that has room; only the last one is still open, so "
-        "that a bucket can go as soon as it is full.": of(first_fit(sizes, limit)),
-    }  # fmt: skip
+        "that a bucket can go as soon as it is full.": sum_buckets(first_fit(sizes, limit)),
+    }
 
 
 def other_shapes(trial) -> str:
@@ -141,7 +145,7 @@ def other_shapes(trial) -> str:
     )
 
 
-def copied_back_into_new_tensors(trial) -> str:
+def diagnose_missing_copy(trial) -> str:
     unchanged = [
         k
         for k in range(len(trial.before[0]))
@@ -159,7 +163,7 @@ def copied_back_into_new_tensors(trial) -> str:
     return f"tensors {unchanged} have not been reduced.{hint}"
 
 
-def mixed_up_in_the_bucket(trial) -> str:
+def diagnose_bucket_order(trial) -> str:
     got = torch.cat([x.reshape(-1) for x in trial.after[0]]).sort().values
     wanted = torch.cat([x.reshape(-1) for x in trial.truth(0)]).sort().values
     if not same(got, wanted):
@@ -187,7 +191,7 @@ def need_full_buckets(trial):
     why = next((why for why, way in known.items() if is_sent_for(way, got, itemsize)), "")
     singly = sorted(call.sent_bytes for call in sends)
     if singly in map(sorted, [wanted, *known.values()]):
-        need_cost(trial, False, f"messages of {told(singly)} bytes", WHOLE_BUCKETS)
+        need_cost(trial, False, f"messages of {join_sizes(singly)} bytes", WHOLE_BUCKETS)
     if not why and max(got, default=0) > max(limit, *sizes):
         why = (
             f"some bucket holds more than {limit} bytes: look whether the next tensor still fits "
@@ -198,7 +202,7 @@ def need_full_buckets(trial):
             "some tensor began a bucket although it would have fitted into the one before: count "
             "nbytes, and only of what is in that bucket."
         )
-    what = f"all-reduces of {told(got)} bytes, expected {told(wanted)}"
+    what = f"all-reduces of {join_sizes(got)} bytes, expected {join_sizes(wanted)}"
     need_cost(trial, is_sent_for(wanted, got, itemsize), what, why)
     return f"cost, {trial.case}: {len(wanted)} all-reduces for {len(sizes)} tensors"
 
@@ -210,7 +214,7 @@ RING = (
 WHOLE_BUCKETS = f"the result is right, but each bucket travels as a whole, as in a tree. {RING}"
 
 
-def told(sizes) -> str:
+def join_sizes(sizes) -> str:
     return ", ".join(map(str, sizes))
 
 
@@ -223,10 +227,10 @@ EXERCISE = Collective(
         other_shapes,
         put_into_the_list,
         group_ignored,
-        divided,
-        copied_back_into_new_tensors,
+        diagnose_mean,
+        diagnose_missing_copy,
         changes_nothing,
-        mixed_up_in_the_bucket,
+        diagnose_bucket_order,
         sum_of_the_wrong_ranks,
     ],
     large=[Case(2, length=12, dtype=torch.float32), Case(2, length=11)],

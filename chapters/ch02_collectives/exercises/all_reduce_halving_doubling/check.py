@@ -7,7 +7,7 @@ import torch
 from coursekit.kit import Wrong
 from coursekit.kit.collective_exercise import LARGE, Case, Collective
 from coursekit.kit.diagnoses import same
-from coursekit.kit.message_costs import messages, near, need_cost
+from coursekit.kit.message_costs import is_near, messages, need_cost
 from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.units import format_bytes
 
@@ -16,12 +16,12 @@ from ..all_reduce_ring.truth import truth
 from ..costs import shape_of_traffic
 from ..misconceptions import (
     changes_nothing,
-    divided,
+    diagnose_mean,
     group_ignored,
     hang_between_neighbours,
     sum_of_the_wrong_ranks,
 )
-from ..tasks import InPlace
+from ..tasks import AllReduceTask
 from .cases import refuses
 
 CASES = [
@@ -47,7 +47,7 @@ def cut(length, rounds) -> list[tuple[int, int]]:
     return parts
 
 
-def finished_parts(trial, place) -> list[bool]:
+def check_part_sums(trial, place) -> list[bool]:
     """Of each of the n parts that halving makes, whether this rank has its sum."""
     got, wanted = trial.after[place][0].view(-1), trial.truth(place)[0].view(-1)
     parts = cut(len(got), int(log2(trial.case.n)))
@@ -59,7 +59,7 @@ def only_the_first_half(trial) -> str:
     n = trial.case.n
     if n == 1 or trial.before[0][0].numel() < n:
         return ""
-    if any(sum(finished_parts(trial, place)) != 1 for place in range(n)):
+    if any(sum(check_part_sums(trial, place)) != 1 for place in range(n)):
         return ""
     return (
         "each rank has one part of the sum, and the rest is unfinished. This is the first half, a "
@@ -73,7 +73,7 @@ def one_round_is_missing(trial) -> str:
     if n < 4 or trial.before[0][0].numel() < n:
         return ""
     for place in range(n):
-        if not 1 < sum(finished_parts(trial, place)) < n:
+        if not 1 < sum(check_part_sums(trial, place)) < n:
             return ""
     return (
         ONCE.format(n=n) + "everybody has some finished parts, and not all. Each round of the "
@@ -82,7 +82,7 @@ def one_round_is_missing(trial) -> str:
     )
 
 
-def doubled_or_replaced(trial) -> str:
+def diagnose_late_adds(trial) -> str:
     """Where what came in was added in the second half, too."""
     n = trial.case.n
     for place in range(n):
@@ -114,7 +114,7 @@ def halves_mixed_up(trial) -> str:
     return ""
 
 
-def replaced_at_once(trial) -> str:
+def diagnose_early_overwrite(trial) -> str:
     """With two ranks: some have each other's numbers, and no sum."""
     if trial.case.n != 2 or trial.before[0][0].numel() < 4:
         return ""
@@ -150,7 +150,7 @@ def need_few_of_both(trial):
     each = " and ".join(sorted(set(map(format_bytes, sent))))
     need_cost(
         trial,
-        all(near(count, least) for count in sent),
+        all(is_near(count, least) for count in sent),
         f"ranks sent {each}; halving and doubling sends {format_bytes(least)} everywhere",
         other_numbers(trial, sent, least) or why_more_bytes(trial, counts, nbytes),
     )
@@ -167,7 +167,7 @@ def other_numbers(trial, sent, least) -> str:
     """Of the small case, tried last: the algorithm is right, but not what it sends."""
     if trial.case.length == LARGE:
         return ""
-    if all(near(count, 2 * least) for count in sent):
+    if all(is_near(count, 2 * least) for count in sent):
         return (
             "the result is right, but each number takes twice as many bytes on its way as in x: "
             "send it in the dtype of x."
@@ -180,13 +180,13 @@ def other_numbers(trial, sent, least) -> str:
 
 def why_more_bytes(trial, counts, nbytes) -> str:
     n, sent = trial.case.n, trial.sent_bytes
-    if all(near(one, log2(n) * nbytes) for one in sent) and set(counts) == {int(log2(n))}:
+    if all(is_near(one, log2(n) * nbytes) for one in sent) and set(counts) == {int(log2(n))}:
         return (
             "the result is right, but each message is the whole tensor. This is recursive "
             "doubling: few messages, and many bytes. Here a rank is to give away half of what is "
             "open, and to add up the other half alone."
         )
-    if all(near(one, 2 * log2(n) * nbytes / 2) for one in sent):
+    if all(is_near(one, 2 * log2(n) * nbytes / 2) for one in sent):
         return (
             "the result is right, but every message is half of the tensor. What stays is halved "
             "again in the next round."
@@ -233,16 +233,16 @@ class PairsAlone(Collective):
 
 EXERCISE = PairsAlone(
     "all_reduce_halving_doubling",
-    task=InPlace(),
+    task=AllReduceTask(),
     truth=truth,
     cases=CASES,
     diagnoses=[
         changes_nothing,
         group_ignored,
-        divided,
-        doubled_or_replaced,
+        diagnose_mean,
+        diagnose_late_adds,
         halves_mixed_up,
-        replaced_at_once,
+        diagnose_early_overwrite,
         only_the_first_half,
         one_round_is_missing,
         only_some_have_the_sum,

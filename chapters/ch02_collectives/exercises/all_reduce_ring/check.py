@@ -8,12 +8,12 @@ from coursekit.kit.diagnoses import ranks_text, same
 from ..costs import need_ring
 from ..misconceptions import (
     changes_nothing,
-    divided,
+    diagnose_mean,
     group_ignored,
     hang_between_neighbours,
     sum_of_the_wrong_ranks,
 )
-from ..tasks import InPlace
+from ..tasks import AllReduceTask
 from .truth import truth
 
 CASES = [
@@ -57,7 +57,7 @@ def only_own_chunk_is_summed(trial) -> str:
     )
 
 
-def gathered_before_summing(trial) -> str:
+def diagnose_early_gather(trial) -> str:
     """The second half alone, or first."""
     n = trial.case.n
     for place in range(n):
@@ -87,7 +87,7 @@ def last_elements_left_out(trial) -> str:
     )
 
 
-def left_in_a_copy(trial) -> str:
+def diagnose_uneven_length(trial) -> str:
     """Of a length that n does not divide; those that it divides come before."""
     said, length = changes_nothing(trial), trial.before[0][0].numel()
     if not said or trial.case.members or length % trial.case.n == 0:
@@ -102,16 +102,16 @@ def need_a_ring(trial):
 
 EXERCISE = Collective(
     "all_reduce_ring",
-    task=InPlace(),
+    task=AllReduceTask(),
     truth=truth,
     cases=CASES,
     diagnoses=[
-        left_in_a_copy,
+        diagnose_uneven_length,
         changes_nothing,
         group_ignored,
-        divided,
+        diagnose_mean,
         last_elements_left_out,
-        gathered_before_summing,
+        diagnose_early_gather,
         only_own_chunk_is_summed,
         only_some_have_the_sum,
         sum_of_the_wrong_ranks,

@@ -18,7 +18,7 @@ def seconds(how, n, x, alpha, B) -> float:
     return messages(how, n) * (alpha + size(how, n, x) / B)
 
 
-def with_rounds(rounds):
+def replace_tree_rounds(rounds):
     """A wrong function, from how many rounds both trees together are to have."""
     return lambda how, n, x, alpha, B: (
         seconds(how, n, x, alpha, B) if how == "ring" else rounds(n) * (alpha + x / B)
@@ -81,19 +81,19 @@ MISTAKES = [
      lambda how, n, x, alpha, B: (2 * n if how == "tree" else 2 * (n - 1))
      * (alpha + size(how, n, x) / B)),
     ("a part of a round takes a whole one: round log2(n) up.",
-     with_rounds(lambda n: 2 * log2(n))),
+     replace_tree_rounds(lambda n: 2 * log2(n))),
     ("the broadcast begins when the sum is there: no round of it falls together with one of "
-     "the reduce.", with_rounds(lambda n: 2 * rounds_of_tree(n) - 1)),
+     "the reduce.", replace_tree_rounds(lambda n: 2 * rounds_of_tree(n) - 1)),
     ("in each round of a tree twice as many take part: with 65 ranks it has 7 rounds each way, "
-     "the logarithm to base 2, rounded up.", with_rounds(lambda n: 2 * ceil(n**0.5))),
+     "the logarithm to base 2, rounded up.", replace_tree_rounds(lambda n: 2 * ceil(n**0.5))),
     ("what is left over after the last full round needs one more: round log2(n) up, however "
-     "little it is.", with_rounds(lambda n: 2 * round(log2(n) + 0.3))),
+     "little it is.", replace_tree_rounds(lambda n: 2 * round(log2(n) + 0.3))),
     ("what is left over after the last full round needs one more: round log2(n) up.",
-     with_rounds(lambda n: 2 * floor(log2(n)))),
+     replace_tree_rounds(lambda n: 2 * floor(log2(n)))),
     ("the two trees are rounded up together; the second begins when the first is done, so each "
-     "of them takes whole rounds.", with_rounds(lambda n: ceil(2 * log2(n)))),
+     "of them takes whole rounds.", replace_tree_rounds(lambda n: ceil(2 * log2(n)))),
     ("one round too many each way where n is a power of two: 8 ranks need 3.",
-     with_rounds(lambda n: 2 * n.bit_length())),
+     replace_tree_rounds(lambda n: 2 * n.bit_length())),
     ("B is bytes per second: divide by it.",
      lambda how, n, x, alpha, B: seconds(how, n, x, alpha, 1 / B)),
 ]  # fmt: skip

@@ -4,7 +4,7 @@ import torch
 
 from coursekit.kit.collective_exercise import LARGE, Case, Collective
 from coursekit.kit.diagnoses import same
-from coursekit.kit.message_costs import megabytes, messages, near, need_cost
+from coursekit.kit.message_costs import is_near, megabytes, messages, need_cost
 
 from ..costs import SMALL, need_bytes
 from ..misconceptions import (
@@ -50,7 +50,7 @@ def inputs_mixed_up(trial) -> str:
     return ""
 
 
-def added_to_the_outputs(trial) -> str:
+def diagnose_sum_in_outputs(trial) -> str:
     n = trial.case.n
     for place in range(n):
         for k in range(n):
@@ -82,7 +82,7 @@ def need_straight_messages(trial):
     for place in range(n):
         sends, sent = trial.sends(place), trial.sent_bytes[place]
         what = f"rank {place} sent {megabytes(sent)}, {megabytes((n - 1) * chunk)} are enough"
-        need_cost(trial, near(sent, (n - 1) * chunk) or chunk < SMALL, what, why)
+        need_cost(trial, is_near(sent, (n - 1) * chunk) or chunk < SMALL, what, why)
         what = f"rank {place} sent {messages(len(sends))}; {n - 1} would do"
         need_cost(trial, len(sends) == n - 1, what, why)
     inputs = [trial.before[place][n:] for place in range(n)]
@@ -102,7 +102,7 @@ EXERCISE = Collective(
         changes_nothing,
         group_ignored,
         inputs_changed,
-        added_to_the_outputs,
+        diagnose_sum_in_outputs,
         own_output_forgotten,
         inputs_mixed_up,
     ],

@@ -7,16 +7,16 @@ from ..costs import need_tree
 from ..misconceptions import (
     TO_ITSELF,
     changes_nothing,
+    diagnose_other_root,
     group_ignored,
     hang_in_a_tree,
     not_a_power_of_two,
-    worked_with_root_0,
 )
-from ..tasks import LARGE_TREES, TREE_CASES, WithRoot
+from ..tasks import LARGE_TREES, TREE_CASES, RootTask
 from .truth import truth
 
 
-def sent_before_it_had(trial) -> str:
+def diagnose_early_send(trial) -> str:
     """A broadcast in which a rank passed on its own x."""
     root = trial.case.root
     for place in range(trial.case.n):
@@ -44,14 +44,14 @@ def some_left_out(trial) -> str:
 
 EXERCISE = Collective(
     "broadcast_tree",
-    task=WithRoot(),
+    task=RootTask(),
     truth=truth,
     cases=TREE_CASES,
     diagnoses=[
         changes_nothing,
         group_ignored,
-        worked_with_root_0,
-        sent_before_it_had,
+        diagnose_other_root,
+        diagnose_early_send,
         some_left_out,
         not_a_power_of_two,
     ],

@@ -15,7 +15,7 @@ def truth(order, machine_of, nbytes):
     return totals
 
 
-def leaving(order, machine_of, links, bytes_of_link) -> list[float]:
+def sum_outgoing_bytes(order, machine_of, links, bytes_of_link) -> list[float]:
     """What leaves each machine if these are the links of the ring, and each carries so much."""
     totals = [0.0] * (1 + max(machine_of))
     for left, entered in links:
@@ -24,7 +24,7 @@ def leaving(order, machine_of, links, bytes_of_link) -> list[float]:
     return totals
 
 
-def of_a_link(order, nbytes):
+def count_link_bytes(order, nbytes):
     n = len(order)
     return 2 * (n - 1) * nbytes / n
 
@@ -32,47 +32,48 @@ def of_a_link(order, nbytes):
 def every_message(order, machine_of, nbytes):
     totals = [0.0] * (1 + max(machine_of))
     for left, _ in where(order, machine_of):
-        totals[left] += of_a_link(order, nbytes)
+        totals[left] += count_link_bytes(order, nbytes)
     return totals
 
 
-def without_the_last_link(order, machine_of, nbytes):
+def omit_last_link(order, machine_of, nbytes):
     links = where(order, machine_of)[:-1]
-    return leaving(order, machine_of, links, of_a_link(order, nbytes))
+    return sum_outgoing_bytes(order, machine_of, links, count_link_bytes(order, nbytes))
 
 
 def first_link_alone(order, machine_of, nbytes):
     links = [link for link in where(order, machine_of) if len(set(link)) > 1][:1]
-    return leaving(order, machine_of, links, of_a_link(order, nbytes))
+    return sum_outgoing_bytes(order, machine_of, links, count_link_bytes(order, nbytes))
 
 
 def back_to_rank_0(order, machine_of, nbytes):
     links = [(machine_of[a], machine_of[b]) for a, b in zip(order, [*order[1:], 0])]
-    return leaving(order, machine_of, links, of_a_link(order, nbytes))
+    return sum_outgoing_bytes(order, machine_of, links, count_link_bytes(order, nbytes))
 
 
 def one_link_of_each(order, machine_of, nbytes):
     return [
-        float(total > 0) * of_a_link(order, nbytes) for total in truth(order, machine_of, nbytes)
+        float(total > 0) * count_link_bytes(order, nbytes)
+        for total in truth(order, machine_of, nbytes)
     ]
 
 
 def one_link_between_two(order, machine_of, nbytes):
     links = set(where(order, machine_of))
-    return leaving(order, machine_of, links, of_a_link(order, nbytes))
+    return sum_outgoing_bytes(order, machine_of, links, count_link_bytes(order, nbytes))
 
 
 def one_half(order, machine_of, nbytes):
     return [total / 2 for total in truth(order, machine_of, nbytes)]
 
 
-def with_bytes(of_each_link):
+def replace_link_bytes(of_each_link):
     """The right links, and another number of bytes for each of them."""
 
     def mistaken(order, machine_of, nbytes):
         links = where(order, machine_of)
         amount = of_each_link(len(order), 1 + max(machine_of), nbytes)
-        return leaving(order, machine_of, links, amount)
+        return sum_outgoing_bytes(order, machine_of, links, amount)
 
     return mistaken
 
@@ -81,14 +82,14 @@ def what_comes_in_as_well(order, machine_of, nbytes):
     return [2 * total for total in truth(order, machine_of, nbytes)]
 
 
-def by_place(order, machine_of, nbytes):
+def ignore_order(order, machine_of, nbytes):
     return truth(list(range(len(order))), machine_of, nbytes)
 
 
 def place_for_rank(order, machine_of, nbytes):
     totals = [0.0] * (1 + max(machine_of))
     for place, (left, entered) in enumerate(where(order, machine_of)):
-        totals[machine_of[place]] += (left != entered) * of_a_link(order, nbytes)
+        totals[machine_of[place]] += (left != entered) * count_link_bytes(order, nbytes)
     return totals
 
 
@@ -103,7 +104,7 @@ def one_machine_after_another(order, machine_of, nbytes):
     return truth(order, sorted(machine_of), nbytes)
 
 
-def as_they_are_met(order, machine_of, nbytes):
+def sort_by_ring_order(order, machine_of, nbytes):
     machines = list(dict.fromkeys(machine_of[rank] for rank in order))
     totals = truth(order, machine_of, nbytes)
     return [totals[machine] for machine in machines]
@@ -116,12 +117,12 @@ def all_cards_together(order, machine_of, nbytes):
 
 def towards_later_machines(order, machine_of, nbytes):
     links = [link for link in where(order, machine_of) if link[0] < link[1]]
-    return leaving(order, machine_of, links, of_a_link(order, nbytes))
+    return sum_outgoing_bytes(order, machine_of, links, count_link_bytes(order, nbytes))
 
 
 def rank_for_place(order, machine_of, nbytes):
     links = [(machine_of[k], machine_of[order[(k + 1) % len(order)]]) for k in range(len(order))]
-    return leaving(order, machine_of, links, of_a_link(order, nbytes))
+    return sum_outgoing_bytes(order, machine_of, links, count_link_bytes(order, nbytes))
 
 
 def half_of_x(order, machine_of, nbytes):
@@ -143,8 +144,8 @@ MISTAKES = [
         "leave the machine count.",
         every_message,
     ),
-    (NOT_WHOLE, with_bytes(lambda n, machines, nbytes: 2 * (n - 1) * (nbytes // n))),
-    (NOT_WHOLE, with_bytes(lambda n, machines, nbytes: 2 * (n - 1) * nbytes // n)),
+    (NOT_WHOLE, replace_link_bytes(lambda n, machines, nbytes: 2 * (n - 1) * (nbytes // n))),
+    (NOT_WHOLE, replace_link_bytes(lambda n, machines, nbytes: 2 * (n - 1) * nbytes // n)),
     ("only the first link is looked at: is the `return` inside the loop?", first_link_alone),
     (
         "a message also leaves a machine on its way to one with a lower number: compare with "
@@ -159,7 +160,7 @@ MISTAKES = [
     ("half of the tensor is what two ranks send in each half; look at the links.", half_of_x),
     (
         "a ring closes: after the last rank of the order comes the first one again.",
-        without_the_last_link,
+        omit_last_link,
     ),
     (
         "a ring closes where it began: after the last rank of the order comes the first one "
@@ -179,21 +180,21 @@ MISTAKES = [
         "this is the reduce-scatter alone. The all-gather sends as much again over the same links.",
         one_half,
     ),
-    (ALL_TRAVELS_ROUND, with_bytes(lambda n, machines, nbytes: nbytes)),
+    (ALL_TRAVELS_ROUND, replace_link_bytes(lambda n, machines, nbytes: nbytes)),
     (
         "each half of an all-reduce has n - 1 steps, not n: a rank sends 2 (n - 1) chunks.",
-        with_bytes(lambda n, machines, nbytes: 2 * nbytes),
+        replace_link_bytes(lambda n, machines, nbytes: 2 * nbytes),
     ),
-    (ALL_TRAVELS_ROUND, with_bytes(lambda n, machines, nbytes: (n - 1) * nbytes)),
-    (ALL_TRAVELS_ROUND, with_bytes(lambda n, machines, nbytes: 2 * (n - 1) * nbytes)),
+    (ALL_TRAVELS_ROUND, replace_link_bytes(lambda n, machines, nbytes: (n - 1) * nbytes)),
+    (ALL_TRAVELS_ROUND, replace_link_bytes(lambda n, machines, nbytes: 2 * (n - 1) * nbytes)),
     (
         "this is one chunk. A rank sends n - 1 of them in the reduce-scatter, and n - 1 in the "
         "all-gather.",
-        with_bytes(lambda n, machines, nbytes: nbytes / n),
+        replace_link_bytes(lambda n, machines, nbytes: nbytes / n),
     ),
     (
         N_IS_THE_RANKS,
-        with_bytes(lambda n, machines, nbytes: 2 * (machines - 1) * nbytes / machines),
+        replace_link_bytes(lambda n, machines, nbytes: 2 * (machines - 1) * nbytes / machines),
     ),
     (
         "asked is what leaves a machine. What comes in passes the card in the other direction, "
@@ -202,7 +203,7 @@ MISTAKES = [
     ),
     (
         "this is right for ranks 0, 1, 2, …: the neighbours of a rank are those in `order`.",
-        by_place,
+        ignore_order,
     ),
     (
         "`order` says which rank is at a place of the ring, `machine_of` on which machine a "
@@ -222,7 +223,7 @@ MISTAKES = [
     (
         "the numbers are right, in the order in which the ring meets the machines. Asked is "
         "machine 0 first.",
-        as_they_are_met,
+        sort_by_ring_order,
     ),
     (
         "this is the sum over all cards. Return a list, with one number a machine.",

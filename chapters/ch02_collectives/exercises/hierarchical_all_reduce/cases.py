@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from coursekit.kit.collective_exercise import fine_numbers
 from coursekit.kit.observed_calls import Requests
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.measuring.recorder import measure
 
 
@@ -29,19 +29,23 @@ class Case(NamedTuple):
     def place(self, rank) -> int:
         return rank // self.machines if self.in_turns else rank % self.ranks
 
-    def inside(self, machine) -> list[int]:
+    def list_machine_ranks(self, machine) -> list[int]:
         return [rank for rank in range(self.n) if self.machine(rank) == machine]
 
-    def across(self, place) -> list[int]:
+    def list_place_ranks(self, place) -> list[int]:
         return [rank for rank in range(self.n) if self.place(rank) == place]
 
     def __str__(self):
-        of_each = f" of {counted(self.ranks, 'rank')}" + ("" if self.machines == 1 else " each")
+        of_each = f" of {format_count(self.ranks, 'rank')}" + (
+            "" if self.machines == 1 else " each"
+        )
         dtype = str(self.dtype).removeprefix("torch.")
         turns = ", ranks in turns" if self.in_turns else ""
-        return f"{counted(self.machines, 'machine')}{of_each}{turns}, {dtype}{list(self.shape)}"
+        return (
+            f"{format_count(self.machines, 'machine')}{of_each}{turns}, {dtype}{list(self.shape)}"
+        )
 
-    def before(self) -> list[torch.Tensor]:
+    def make_inputs(self) -> list[torch.Tensor]:
         """What each rank has."""
         return [fine_numbers(rank, self.shape, self.dtype) for rank in range(self.n)]
 
@@ -49,15 +53,15 @@ class Case(NamedTuple):
 FIRST = Case(2, 2, (8,))  # tried before all others
 
 
-def on_a_rank(answer, case):
+def run_answer(answer, case):
     rank, size = dist.get_rank(), case.ranks
     os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"] = str(case.place(rank)), str(size)
     os.environ["GROUP_RANK"] = str(case.machine(rank))
-    inside = [case.inside(machine) for machine in range(case.machines)]
-    across = [case.across(place) for place in range(size)]
+    inside = [case.list_machine_ranks(machine) for machine in range(case.machines)]
+    across = [case.list_place_ranks(place) for place in range(size)]
     groups = [(ranks, dist.new_group(ranks)) for ranks in inside + across]
     inside, across = (group for ranks, group in groups if rank in ranks)
-    x = case.before()[rank]
+    x = case.make_inputs()[rank]
     dist.barrier()
     with measure("answer"), Requests() as requests:
         answer(x, inside, across)

@@ -2,13 +2,13 @@
 
 from coursekit.protocol import Exercise
 
-from .truth import CASES, LARGE, SMALL, cost, tried
+from .truth import CASES, LARGE, SMALL, cost, try_case
 from .two_levels import judge
 
 
 def examine(answer):
     for case in CASES:
-        judge(case, tried(case, answer))
+        judge(case, try_case(case, answer))
         yield str(case)
     for case in (*LARGE, SMALL):
         yield cost(case, answer)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import torch
 
-from coursekit.kit import Refused, Wrong
+from coursekit.kit import Rejection, Wrong
 from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.units import format_bytes
 
 from ..misconceptions import hang_between_neighbours
-from .cases import FIRST, Case, on_a_rank
-from .two_levels import BY_HAND, IN_TURNS, crossings, judge, sent
+from .cases import FIRST, Case, run_answer
+from .two_levels import BY_HAND, IN_TURNS, count_sent_bytes, crossings, judge
 
 CASES = [
     FIRST,
@@ -33,16 +33,16 @@ SMALL = Case(2, 2, (1200,), torch.float32)  # of the cost: here other numbers th
 TOLERANCE = 0.02  # of the bytes: a length need not divide
 
 
-def tried(case, answer):
+def try_case(case, answer):
     return try_on_ranks(
-        str(case), on_a_rank, answer, case, world_size=case.n,
+        str(case), run_answer, answer, case, world_size=case.n,
         explain=lambda error: why_it_fails(case, error),
     )  # fmt: skip
 
 
 def why_it_fails(case, error) -> str:
     place, cause = getattr(error, "place", None), getattr(error, "exception", None)
-    if isinstance(cause, Refused):
+    if isinstance(cause, Rejection):
         return cause.why
     in_the_rings = any(Path(p.filename).stem == "collectives" for p in places_of(error))
     if case.in_turns:
@@ -85,11 +85,13 @@ NOT_ALL_TAKE_PART = (
 
 
 def cost(case, answer) -> str:
-    run = tried(case, answer)
+    run = try_case(case, answer)
     judge(case, run)
     nbytes, machines, ranks = run.values[0].nbytes, case.machines, case.ranks
-    across, inside = sent(case, run, True), sent(case, run, False)
-    leaving = [sum(across[r] for r in case.inside(machine)) for machine in range(machines)]
+    across, inside = count_sent_bytes(case, run, True), count_sent_bytes(case, run, False)
+    leaving = [
+        sum(across[r] for r in case.list_machine_ranks(machine)) for machine in range(machines)
+    ]
     through_card = 2 * (machines - 1) / machines * nbytes
     of_a_rank = 2 * (ranks - 1) / ranks * nbytes
     if max(leaving) < (1 - TOLERANCE) * through_card:

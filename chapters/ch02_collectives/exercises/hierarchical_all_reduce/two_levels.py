@@ -5,10 +5,10 @@ import torch
 from coursekit.kit import Wrong
 from coursekit.kit.diagnoses import (
     contributions,
+    describe_contributions,
     first_difference,
     ranks_text,
     same,
-    told_contributions,
 )
 from pedagogy_lib.basics.closeness import close, close_in_float32
 
@@ -22,7 +22,7 @@ BY_HAND = "use the rings of collectives.py. How torch.distributed does it is tol
 
 def judge(case, run):
     need_by_hand(case, run)
-    total = sum(case.before())
+    total = sum(case.make_inputs())
     for rank, got in enumerate(run.values):
         if not same(got, total):
             what = f"rank {rank}: x {first_difference(got, total)}"
@@ -38,10 +38,10 @@ def need_by_hand(case, run):
 
 def whys(case, run):
     """What a wrong result may come from, the most telling first; "" where it does not."""
-    found, before, total = run.values, case.before(), sum(case.before())
-    yield unchanged(case, found, before)
+    found, before, total = run.values, case.make_inputs(), sum(case.make_inputs())
+    yield diagnose_unchanged(case, found, before)
     yield another_multiple(case, found, total)
-    yield in_float32(found, total)
+    yield diagnose_float32(found, total)
     yield sum_of_machines_alone(case, run, before)
     yield sum_of_places_alone(case, found, before)
     yield own_chunks_alone(case, run, total)
@@ -61,7 +61,7 @@ IN_TURNS = (
 )
 
 
-def unchanged(case, found, before) -> str:
+def diagnose_unchanged(case, found, before) -> str:
     if not all(map(torch.equal, found, before)):
         return ""
     if case != FIRST:
@@ -81,14 +81,16 @@ def another_multiple(case, found, total) -> str:
     return ""
 
 
-def in_float32(found, total) -> str:
+def diagnose_float32(found, total) -> str:
     is_rounded = total.is_floating_point() and all(close_in_float32(got, total) for got in found)
     return "this is the sum, rounded to float32: keep the dtype of x." if is_rounded else ""
 
 
 def sum_of_machines_alone(case, run, before) -> str:
     for rank, got in enumerate(run.values):
-        if not same(got, sum(before[other] for other in case.inside(case.machine(rank)))):
+        if not same(
+            got, sum(before[other] for other in case.list_machine_ranks(case.machine(rank)))
+        ):
             return ""
     if not any(map(any, crossings(case, run))):
         return "each machine has its own sum: the step across machines is missing."
@@ -99,7 +101,9 @@ def sum_of_machines_alone(case, run, before) -> str:
 
 
 def sum_of_places_alone(case, found, before) -> str:
-    sums = [sum(before[rank] for rank in case.across(place)) for place in range(case.ranks)]
+    sums = [
+        sum(before[rank] for rank in case.list_place_ranks(place)) for place in range(case.ranks)
+    ]
     if not all(same(got, sums[case.place(rank)]) for rank, got in enumerate(found)):
         return ""
     return "each rank has the sum over `across` alone: what its machine has is missing."
@@ -161,7 +165,7 @@ def whose_numbers(case, found, before, total) -> str:
             times = contributions(mine, parts)
             if times is None or not any(times):
                 return ""
-            return f"in rank {rank}'s chunk {k} (of {case.ranks}), {told_contributions(times)}."
+            return f"in rank {rank}'s chunk {k} (of {case.ranks}), {describe_contributions(times)}."
     return ""
 
 
@@ -176,7 +180,7 @@ def crossings(case, run) -> list[list[bool]]:
     ]
 
 
-def sent(case, run, across) -> list[int]:
+def count_sent_bytes(case, run, across) -> list[int]:
     """Bytes that each rank has sent to other machines, or to ranks of its own."""
     return [
         sum(call.sent_bytes for call in calls if call.name == "send"

@@ -6,7 +6,7 @@ from coursekit.kit.diagnoses import same
 from ..costs import need_half_a_ring
 from ..misconceptions import (
     changes_nothing,
-    divided,
+    diagnose_mean,
     group_ignored,
     hang_between_neighbours,
     put_into_the_list,
@@ -42,14 +42,14 @@ def steps_missing(trial) -> str:
     )
 
 
-def added_twice(trial) -> str:
+def diagnose_double_add(trial) -> str:
     said = sum_of_the_wrong_ranks(trial)
     if "twice" not in said:
         return ""
     return said + " One step too many, or a chunk that went on after it was complete: n - 1 steps."
 
 
-def replaced_instead_of_added(trial) -> str:
+def diagnose_overwrite(trial) -> str:
     n = trial.case.n
     for place in range(n):
         others = [t[place] for k, t in enumerate(trial.before) if k != place]
@@ -71,10 +71,10 @@ EXERCISE = Collective(
         changes_nothing,
         group_ignored,
         neighbours_chunk,
-        divided,
-        added_twice,
+        diagnose_mean,
+        diagnose_double_add,
         steps_missing,
-        replaced_instead_of_added,
+        diagnose_overwrite,
     ],
     large=LARGE_RINGS,
     need_cost=need_half_a_ring,

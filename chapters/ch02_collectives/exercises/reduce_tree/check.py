@@ -9,18 +9,18 @@ from ..costs import need_tree
 from ..misconceptions import (
     TO_ITSELF,
     changes_nothing,
-    divided,
+    diagnose_mean,
+    diagnose_other_root,
     group_ignored,
     hang_in_a_tree,
     not_a_power_of_two,
     sum_of_the_wrong_ranks,
-    worked_with_root_0,
 )
-from ..tasks import LARGE_TREES, TREE_CASES, WithRoot
+from ..tasks import LARGE_TREES, TREE_CASES, RootTask
 from .truth import truth
 
 
-def received_over_it(trial) -> str:
+def diagnose_overwrite(trial) -> str:
     """A reduce that ends with one rank's numbers."""
     root = trial.case.root
     for other, tensors in enumerate(trial.before):
@@ -32,7 +32,7 @@ def received_over_it(trial) -> str:
     return ""
 
 
-def added_to_itself(trial) -> str:
+def diagnose_double_add(trial) -> str:
     """What has come in, twice: received into x, and then `x += x`."""
     root, parts = trial.case.root, [tensors[0] for tensors in trial.before]
     times = contributions(trial.after[root][0], parts) if parts[0].numel() else None
@@ -44,7 +44,7 @@ def added_to_itself(trial) -> str:
     )
 
 
-def nothing_sent(trial) -> str:
+def diagnose_missing_sends(trial) -> str:
     places = range(trial.case.n)
     silent = [place for place in places if place != trial.case.root and not trial.sends(place)]
     if not silent or not sum_of_the_wrong_ranks(trial):
@@ -67,17 +67,17 @@ def partial_sums_left_behind(trial) -> str:
 
 EXERCISE = Collective(
     "reduce_tree",
-    task=WithRoot(),
+    task=RootTask(),
     truth=truth,
     cases=TREE_CASES,
     diagnoses=[
         changes_nothing,
         group_ignored,
-        worked_with_root_0,
-        divided,
-        received_over_it,
-        added_to_itself,
-        nothing_sent,
+        diagnose_other_root,
+        diagnose_mean,
+        diagnose_overwrite,
+        diagnose_double_add,
+        diagnose_missing_sends,
         partial_sums_left_behind,
         not_a_power_of_two,
     ],

@@ -33,7 +33,7 @@ def run_on(n):
     return launch(each_collective, world_size=n, device="cpu")
 
 
-def needed(name, n, x) -> float:
+def read_sent_bytes(name, n, x) -> float:
     """What a rank has sent; Gloo's reduce_scatter sends more than it has to: see the chapter."""
     block = run_on(n)[name]
     sent = sum(call.sent_bytes for call in block.calls[0])

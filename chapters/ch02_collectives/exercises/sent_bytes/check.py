@@ -6,9 +6,9 @@ from math import isclose
 from coursekit.kit import Formula, Wrong
 from coursekit.kit.formula import NONE_HERE, value_of
 from coursekit.kit.results import equal, need_kind, text_of
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
-from .cases import COLLECTIVES, X, needed, run_on
+from .cases import COLLECTIVES, X, read_sent_bytes, run_on
 from .truth import MISTAKES
 
 
@@ -24,7 +24,7 @@ def need_proportion(answer):
             if got is None:
                 raise Wrong(case, "it returned None", NONE_HERE)
             need_kind(case, got, 1.0, ROUNDED if n == 3 else OTHER_N)
-            wanted = sent_by_one(name, n, x)
+            wanted = sum_sends(name, n, x)
             if not equal(got, wanted):
                 what = f"it gave {text_of(got)} bytes; they are {text_of(wanted)}"
                 raise Wrong(case, what, ROUNDED if isclose(got, wanted, rel_tol=0.3) else OTHER_N)
@@ -34,8 +34,8 @@ def need_proportion(answer):
 UNEVEN = [(3, 10), (7, 1_000_000)]  # ranks, X
 
 
-@tabled(lambda: [(name, *size) for name in COLLECTIVES for size in UNEVEN])
-def sent_by_one(name, n, x) -> float:
+@tabulate(lambda: [(name, *size) for name in COLLECTIVES for size in UNEVEN])
+def sum_sends(name, n, x) -> float:
     return float(sum(size for _, size in sends_of(name, n, Fraction(x))))
 
 
@@ -62,10 +62,10 @@ EXERCISE = Formula(
     cases={
         f"{name}, {n} ranks, X = 2.4 MB": [(name, n, X)] for n in (4, 3, 2) for name in COLLECTIVES
     },
-    truth=needed,
+    truth=read_sent_bytes,
     same=lambda got, wanted: isclose(got, wanted, rel_tol=0.01),  # headers travel, too
     told=lambda calls, values: (
-        f"{values[0] / 1e6:.2f} MB, {how(*calls[0][:2])} {needed(*calls[0]) / 1e6:.2f} MB"
+        f"{values[0] / 1e6:.2f} MB, {how(*calls[0][:2])} {read_sent_bytes(*calls[0]) / 1e6:.2f} MB"
     ),
     differs=lambda call, wanted, got: (
         f"it gave {got / 1e6:.2f} MB, {how(*call[:2])} {wanted / 1e6:.2f} MB"

@@ -16,7 +16,7 @@ WHOLE = {  # what X is
 }
 
 
-def taken_for_a_piece(whole):
+def treat_x_as_piece(whole):
     return lambda name, n, x: (n - 1) * x if name == whole else share(name, n, x)
 
 
@@ -28,7 +28,7 @@ MISTAKES = [
     ("this is what Gloo's own reduce_scatter sends. Asked is what has to be sent: a "
      "reduce-scatter goes round the ring once.",
      lambda name, n, x: share(name, n, x) * (2 if name == "reduce_scatter" else 1)),
-    *((f"X is taken for one piece; it is {what}.", taken_for_a_piece(whole))
+    *((f"X is taken for one piece; it is {what}.", treat_x_as_piece(whole))
       for whole, what in WHOLE.items()),
     *(("too little: n - 1 pieces of X / n have to get to each rank, and log2 n messages of a "
        "single piece do not bring them. In a tree there are as few messages, but they grow.",

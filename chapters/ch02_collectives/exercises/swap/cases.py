@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from pedagogy_lib.basics.units import brief
 
 from ..tasks import OneTensor
@@ -19,7 +19,9 @@ class Swap(OneTensor):
         returned = answer(tensors[0])
         if not isinstance(returned, torch.Tensor):
             what = f"swap returned {brief(returned)}, not a tensor"
-            raise Refused(what, "a function without `return` gives None: return what you received.")
+            raise Rejection(
+                what, "a function without `return` gives None: return what you received."
+            )
         tensors[1] = returned
 
     def name_of(self, index, case):

@@ -4,7 +4,7 @@ import torch
 
 from coursekit.kit.collective_exercise import LARGE, Case, Collective
 from coursekit.kit.diagnoses import same
-from coursekit.kit.message_costs import megabytes, messages, near, need_cost
+from coursekit.kit.message_costs import is_near, megabytes, messages, need_cost
 from pedagogy_lib.measuring.wire_bytes import kernel_counts
 
 from ..misconceptions import hang_between_neighbours
@@ -77,7 +77,7 @@ def need_one_message(trial):
         need_cost(trial, count <= 1, what, ONCE)
         sent, whole = trial.sent_bytes[place], trial.before[place][0].nbytes
         what = f"rank {place} sent {megabytes(sent)}; its x has {megabytes(whole)}"
-        need_cost(trial, near(sent, whole) or not kernel_counts(), what, ONCE)
+        need_cost(trial, is_near(sent, whole) or not kernel_counts(), what, ONCE)
     return f"cost, {trial.case}: one message from each rank"
 
 

@@ -1,7 +1,7 @@
 """A file to everybody along a tree."""
 
 from coursekit.kit import Formula
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .cases import MEGABYTES, SPEED
 from .truth import MISTAKES, truth
@@ -13,7 +13,7 @@ CALLS = [*((n, MEGABYTES, SPEED) for n in COMPUTERS), (8, 3.0, 1.6), (8, 5.0, 0.
 EXERCISE = Formula(
     "tree_seconds",
     cases={
-        f"{counted(n, 'computer')}, {mb:g} MB, {speed:g} MB/s": [(n, mb, speed)]
+        f"{format_count(n, 'computer')}, {mb:g} MB, {speed:g} MB/s": [(n, mb, speed)]
         for n, mb, speed in CALLS
     },
     truth=truth,

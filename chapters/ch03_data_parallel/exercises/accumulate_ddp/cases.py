@@ -5,10 +5,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from coursekit.kit.reference_training import gradients_in, model_of, uneven_loss
 
-from ..large_models import cost_of_layers, with_agreed_buckets
-from ..left_alone import LeftAlone
-from ..micro_batches import pieces_of, told_pieces
-from .held_activations import held_at_once
+from ..large_models import cost_of_layers, make_rebuilt_ddp
+from ..micro_batches import format_micro_batches, pieces_of
+from ..state_snapshot import StateSnapshot
+from .forward_count import count_held_forwards
 
 CALLS = (4, 1, 2)  # micro-batches of each
 
@@ -19,13 +19,13 @@ def accumulate(answer, group, case):
     ddp, found, samples, backwards = DistributedDataParallel(model_of(rank)), {}, [], []
     next(ddp.parameters()).register_post_accumulate_grad_hook(backwards.append)
     ddp.module.register_forward_pre_hook(lambda _, inputs: samples.append(len(inputs[0])))
-    held, touched = held_at_once(ddp.module), []
+    held, touched = count_held_forwards(ddp.module), []
     for step, number in enumerate(CALLS):
         ddp.zero_grad()
         pieces = pieces_of(n, step, number)[rank]
-        alone = LeftAlone(ddp, pieces, weights=True)
+        alone = StateSnapshot(ddp, pieces, weights=True)
         answer(ddp, uneven_loss, pieces)
-        touched += alone.changed()
+        touched += alone.find_changes()
         found[name_of(number)] = gradients_in(ddp)
     counts = {"samples": max(samples, default=0), "backwards": len(backwards)}
     counts |= {"held": max(held, default=0), "touched": touched}
@@ -33,10 +33,10 @@ def accumulate(answer, group, case):
 
 
 def name_of(number) -> str:
-    return f"a call with {told_pieces(number)}"
+    return f"a call with {format_micro_batches(number)}"
 
 
 def cost_of_call(answer, rank):
     return cost_of_layers(
-        lambda ddp, pieces: answer(ddp, uneven_loss, pieces), rank, CALLS[0], with_agreed_buckets
+        lambda ddp, pieces: answer(ddp, uneven_loss, pieces), rank, CALLS[0], make_rebuilt_ddp
     )  # fmt: skip

@@ -1,10 +1,10 @@
 """Micro-batches under DistributedDataParallel's no_sync()."""
 
-from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, Sends, World
 from coursekit.kit.reference_training import HANGS, one_exchange, uneven_loss
 
-from ..large_models_truth import Travels, known_of_layers, right_if_large
-from ..left_alone_truth import leaves_alone
+from ..large_models_truth import Travels, compute_known_layers, right_if_large
+from ..state_snapshot_truth import leaves_alone
 from .cases import CALLS, accumulate
 from .truth import SAMPLES, mean, mistakes, why_so_many_bytes
 
@@ -12,9 +12,9 @@ FINDS_A_BUG = True
 
 EXERCISE = RankExercise(
     "accumulate_ddp",
-    cases=[At(World(3))],
+    cases=[RankCase(World(3))],
     work=accumulate,
-    known=lambda case, place: known_of_layers(place, uneven_loss, CALLS[0]),
+    known=lambda case, place: compute_known_layers(place, uneven_loss, CALLS[0]),
     facts=[
         leaves_alone,
         Equals("grad", mean, mistakes, "`.grad` after"),

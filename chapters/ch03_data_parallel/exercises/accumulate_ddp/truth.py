@@ -3,7 +3,7 @@
 from coursekit.kit.reference_training import WRONG_LOSSES, model_of, uneven_loss
 
 from ..micro_batches import pieces_of
-from ..micro_batches_truth import sent_for_each, shares, table_of, weighted
+from ..micro_batches_truth import make_send_reason, shares, sum_weighted, table_of
 from .cases import CALLS, name_of
 
 SAMPLES = 4  # of a micro-batch
@@ -31,13 +31,13 @@ def mistakes(trial, place):
              for why, loss_fn in WRONG_LOSSES.items()}  # fmt: skip
     for call, table in tables(trial).items():
         for sentence, share in shares(*table.shape[:2]).items():
-            gradient = weighted(table, share, place)
+            gradient = sum_weighted(table, share, place)
             cause = CAUSE if sentence.startswith(NOT_AVERAGED) else ""
             found.setdefault(sentence + cause, {})[call] = gradient
     return found
 
 
-why_so_many_bytes = sent_for_each(
+why_so_many_bytes = make_send_reason(
     lambda trial: CALLS[0],
     "all {number} backwards have sent theirs: either nothing tells DistributedDataParallel to be "
     "silent, or no_sync() comes too late. When does it prepare for what a backward has to send?",

@@ -6,8 +6,8 @@ import torch.distributed as dist
 from coursekit.kit.reference_training import RATE, flat, model_of, note_gradients, uneven_loss
 
 from ..large_models import cost_of_layers
-from ..left_alone import LeftAlone
 from ..micro_batches import pieces_of
+from ..state_snapshot import StateSnapshot
 
 STEPS, LEFT = 3, 0.125  # what an earlier backward has left in every `.grad`
 
@@ -22,9 +22,9 @@ def take_steps(answer, group, case):
         parameter.grad = torch.full_like(parameter, LEFT)
     for step in range(STEPS):
         pieces = pieces_of(n, step, number)[rank]
-        alone = LeftAlone(model, pieces)
+        alone = StateSnapshot(model, pieces)
         answer(model, uneven_loss, pieces, optimizer)
-        touched += alone.changed()
+        touched += alone.find_changes()
         weights.append(flat(model.parameters()))
     return {"weights": weights, "followed": followed, "touched": touched} | (
         cost_of_step(answer, rank, number) if n == 3 else {}

@@ -1,17 +1,17 @@
 """A step over micro-batches that lets replicas drift apart."""
 
-from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, Sends, World
 from coursekit.kit.reference_training import HANGS, one_exchange
 
 from ..large_models_truth import Travels, right_if_large
-from ..left_alone_truth import leaves_alone
+from ..state_snapshot_truth import leaves_alone
 from .cases import STEPS, take_steps
 from .truth import (
-    found_on,
-    known_of_large,
+    compute_known_large,
+    describe_replica_gap,
+    list_found,
     means,
     mistakes,
-    told_apart,
     weights_follow_gradients,
     why_so_many_bytes,
 )
@@ -21,19 +21,19 @@ FINDS_A_BUG = True
 EXERCISE = RankExercise(
     "accumulate_step",
     cases=[
-        At(World(2), (3,), ", 3 micro-batches each"),
-        At(World(3), (4,), ", 4 micro-batches each"),
-        At(World(2), (1,), ", 1 micro-batch each"),
+        RankCase(World(2), (3,), ", 3 micro-batches each"),
+        RankCase(World(3), (4,), ", 4 micro-batches each"),
+        RankCase(World(2), (1,), ", 1 micro-batch each"),
     ],
     work=take_steps,
-    known=known_of_large,
-    found=found_on,
+    known=compute_known_large,
+    found=list_found,
     facts=[
         Holds("followed", lambda followed: len(followed) == STEPS,
               lambda followed: f"{len(followed)} optimizer steps in {STEPS} calls",
               "a call is one step: optimizer.step() once, after the last micro-batch"),
         weights_follow_gradients,
-        Equals("followed", means, mistakes, tells=told_apart),
+        Equals("followed", means, mistakes, tells=describe_replica_gap),
         leaves_alone,
         right_if_large(what="the gradient that the step follows,"),
         Travels(one_exchange),

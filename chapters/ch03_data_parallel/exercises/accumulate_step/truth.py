@@ -4,19 +4,19 @@ from torch import nn
 
 from coursekit.kit import complains
 from coursekit.kit.reference_training import RATE, WRONG_LOSSES, flat, model_of, uneven_loss
-from pedagogy_lib.basics.closeness import close, told_gap
+from pedagogy_lib.basics.closeness import close, format_gap
 
-from ..large_models_truth import known_of_layers
+from ..large_models_truth import compute_known_layers
 from ..micro_batches import pieces_of
-from ..micro_batches_truth import sent_for_each, shares, table_of, weighted
+from ..micro_batches_truth import make_send_reason, shares, sum_weighted, table_of
 from .cases import LEFT, STEPS
 
 
-def known_of_large(case, place) -> dict:
-    return known_of_layers(place, uneven_loss, *case.args) if case.world.size == 3 else {}
+def compute_known_large(case, place) -> dict:
+    return compute_known_layers(place, uneven_loss, *case.args) if case.world.size == 3 else {}
 
 
-def found_on(case):
+def list_found(case):
     return ("followed", "weights") + ("large",) * (case.world.size == 3)
 
 
@@ -40,7 +40,7 @@ def mistakes(trial, place):
     tables, right = [table for table, _, _ in steps_alone(trial)], means(trial, place)
     n, number = tables[0].shape[:2]
     return {
-        why: [weighted(table, share, place) for table in tables]
+        why: [sum_weighted(table, share, place) for table in tables]
         for why, share in shares(n, number).items()
     } | {
         why: [table_of(model_of(), pieces_of(n, 0, number), loss_fn).mean((0, 1)), *right[1:]]
@@ -54,16 +54,16 @@ def mistakes(trial, place):
     }  # fmt: skip
 
 
-def told_apart(trial, place=0) -> str:
+def describe_replica_gap(trial, place=0) -> str:
     """How far the replicas are from each other; if they agree, how far from one process."""
     for step, (_, _, alone) in enumerate(steps_alone(trial)):
         after = [of.weights[step] for of in trial]
         apart = next((rank for rank in range(trial.n) if not close(after[rank], after[0])), None)
         if apart:
-            off = told_gap(after[0], after[apart])
+            off = format_gap(after[0], after[apart])
             return f"after step {step} the weights of ranks 0 and {apart} differ by up to {off}"
         if not close(after[0], alone):
-            off = told_gap(after[0], alone)
+            off = format_gap(after[0], alone)
             return f"after step {step} the weights are off by up to {off} on every rank"
     return "the weights are right, but the steps follow other gradients than the mean"
 
@@ -77,16 +77,16 @@ def weights_follow_gradients(trial):
             "are averaged instead. With plain SGD that comes to the same, and with most optimizers "
             "it does not"
         )
-        yield told_apart(trial), why
+        yield describe_replica_gap(trial), why
     for step, (_, mean, weights) in enumerate(steps_alone(trial)):
         if not all(close(of.followed[step], mean) for of in trial):
             return
         if not all(close(of.weights[step], weights) for of in trial):
             why = "the gradients that optimizer.step() finds are right, and something else changes "
-            yield told_apart(trial), why + "the weights"
+            yield describe_replica_gap(trial), why + "the weights"
 
 
-why_so_many_bytes = sent_for_each(
+why_so_many_bytes = make_send_reason(
     lambda trial: trial.case.args[0],
     "of {number} micro-batches of a large model the gradients are sent {number} times: once for "
     "each. A mean of sums is the sum of means: which of them is cheaper to send?",

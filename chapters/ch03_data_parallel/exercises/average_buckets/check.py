@@ -2,7 +2,7 @@
 
 from coursekit.kit import first_true
 
-from ..mean_gradients import averaging
+from ..mean_gradients import make_averaging_exercise
 from .cases import buckets_of
 
 NUMBER_OF_BUCKETS = 5  # no power of a number of ranks
@@ -19,7 +19,7 @@ def why_other_count(count, gradients) -> str:
     })  # fmt: skip
 
 
-EXERCISE = averaging(
+EXERCISE = make_averaging_exercise(
     "average_buckets",
     buckets_of,
     why_other_count,

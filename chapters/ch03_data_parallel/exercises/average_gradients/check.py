@@ -1,6 +1,6 @@
 """Gradients averaged, each by itself."""
 
-from ..mean_gradients import averaging
+from ..mean_gradients import make_averaging_exercise
 from .cases import whole_model
 
 
@@ -10,7 +10,7 @@ def why_so_many_calls(count, gradients) -> str:
     return ""
 
 
-EXERCISE = averaging(
+EXERCISE = make_averaging_exercise(
     "average_gradients",
     whole_model,
     why_so_many_calls,

@@ -7,13 +7,13 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from coursekit.kit.observed_calls import AllRequests
 from coursekit.kit.reference_training import batch_of, flat
 from pedagogy_lib.basics.closeness import close
 
 from ..large_models import cost_of_layers
-from ..left_alone import LeftAlone
+from ..state_snapshot import StateSnapshot
 from .two_biases import own_model
 
 BACKWARDS = ("the first backward", "the second, which adds to it")
@@ -27,9 +27,9 @@ def run_backwards(answer, group, case):
     requests, ready = AllRequests(), []
     for p in trained:  # before the answer's hooks, so that it is noted what came before
         p.register_post_accumulate_grad_hook(lambda _: ready.append(len(requests.made)))
-    alone, patches = LeftAlone(model, weights=True), what_is_patched(model)
+    alone, patches = StateSnapshot(model, weights=True), what_is_patched(model)
     answer(model)
-    found = {"grad": {}, "late": False, "moved": 0.0, "touched": alone.changed()}
+    found = {"grad": {}, "late": False, "moved": 0.0, "touched": alone.find_changes()}
     found["thawed"] = is_frozen and model[1].weight.requires_grad
     found["patched"] = [name for name, was in patches.items()
                         if what_is_patched(model).get(name) is not was]  # fmt: skip
@@ -38,7 +38,7 @@ def run_backwards(answer, group, case):
         dist.barrier()
         if rank and not (number or is_frozen):
             time.sleep(0.2)  # who does not wait for the others shows
-        with answering(), requests if not number else contextlib.nullcontext():
+        with measure_answer(), requests if not number else contextlib.nullcontext():
             F.mse_loss(model(batch[0]), batch[1]).backward()
         found["grad"][name] = grad = gradients_of(trained)
         found["moved"] = max(found["moved"], (flat(model.parameters()) - before).abs().max().item())

@@ -1,19 +1,19 @@
 """Gradients that are averaged by a hook on each of them."""
 
-from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World, never
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, Sends, World, never
 from coursekit.kit.reference_training import one_exchange
 
 from ..large_models_truth import Travels, right_if_large
-from ..left_alone_truth import leaves_alone
+from ..state_snapshot_truth import leaves_alone
 from .cases import run_backwards
 from .truth import (
-    found_on,
+    check_early_sends,
+    check_sent_once,
+    describe_norms,
     gradients_known,
+    list_found,
     mean,
     mistakes,
-    sent_at_once,
-    sent_once,
-    told_norms,
     why_moved,
     why_so_many_bytes,
     why_two_biases,
@@ -23,24 +23,24 @@ FINDS_A_BUG = True
 
 EXERCISE = RankExercise(
     "average_in_backward",
-    cases=[At(World(3), (False,)), At(World(2), (True,), ", the first weight frozen")],
+    cases=[RankCase(World(3), (False,)), RankCase(World(2), (True,), ", the first weight frozen")],
     work=run_backwards,
     known=gradients_known,
-    found=found_on,
+    found=list_found,
     facts=[
         never("thawed", "a parameter that was frozen is trainable now",
               "frozen parameters stay frozen: they have no gradient, and need no hook"),
         Holds("moved", lambda gap: not gap, "the backward has changed weights by up to {:.2g}",
               why_moved),
         leaves_alone,  # of other weights, the gradients are other ones
-        sent_once,
+        check_sent_once,
         never("late", "`.grad` changes after backward() has returned",
               "it is right a little later: backward() has returned before the exchange was over. "
               "What async_op=True begins has to be waited for"),
-        Equals("grad", mean, mistakes, otherwise=why_two_biases, tells=told_norms),
+        Equals("grad", mean, mistakes, otherwise=why_two_biases, tells=describe_norms),
         never("patched", lambda names: f"the numbers are right, and {names[0]} is another one now",
               "a hook on each parameter is enough. What all backwards go by stays as it is"),
-        sent_at_once,
+        check_early_sends,
         right_if_large(),
         Travels(one_exchange),
         Sends(one_exchange, "one all-reduce of all gradients is", why_so_many_bytes),

@@ -10,7 +10,7 @@ from coursekit.kit.message_costs import TOLERANCE
 from coursekit.kit.reference_training import HIDDEN, batch_of, one_exchange, slopes
 from pedagogy_lib.basics.closeness import close
 
-from ..large_models_truth import known_of_layers
+from ..large_models_truth import compute_known_layers
 from .cases import BACKWARDS
 from .two_biases import own_model
 from .two_biases_truth import BOTH_BIASES
@@ -22,14 +22,14 @@ def gradients_known(case, place) -> dict:
     (is_frozen,) = case.args
     model = own_model(place, is_frozen)
     own = {name: slopes(model, batch_of(place, number)) for number, name in enumerate(BACKWARDS)}
-    return {"own": own} | ({} if is_frozen else known_of_layers(place, F.mse_loss))
+    return {"own": own} | ({} if is_frozen else compute_known_layers(place, F.mse_loss))
 
 
-def found_on(case):
+def list_found(case):
     return ("grad",) if case.args[0] else ("grad", "large")
 
 
-def by_backward(trial, of_backward, adds=True):
+def map_backwards(trial, of_backward, adds=True):
     """{backward: of_backward(its name, the mean over the ranks)}; the second adds to a mean."""
     means = {name: sum(of.own[name] for of in trial) / trial.n for name in BACKWARDS}
     first, second = (of_backward(name, mean) for name, mean in means.items())
@@ -37,7 +37,7 @@ def by_backward(trial, of_backward, adds=True):
 
 
 def mean(trial, place):
-    return by_backward(trial, lambda name, mean: mean)
+    return map_backwards(trial, lambda name, mean: mean)
 
 
 def mistakes(trial, place):
@@ -53,36 +53,49 @@ def mistakes(trial, place):
     })  # fmt: skip
     return {
         "only the last parameter is averaged: a name that a loop changes is looked up when the "
-        "hook runs, and has its last value by then. Each hook needs its own parameter":
-            by_backward(trial, lambda name, mean: torch.where(is_last, mean, own[name])),
+        "hook runs, and has its last value by then. Each hook needs its own "
+        "parameter": map_backwards(trial, lambda name, mean: torch.where(is_last, mean, own[name])),
         "only what had come by then is averaged: the gradient of the first parameter in the list "
-        "need not come last. Each gradient is averaged when it comes, by a hook of its own":
-            by_backward(trial, lambda name, mean: torch.where(
-                is_layer | (index < HIDDEN), mean, own[name])),
-        "this is the sum over the ranks: divide by their number":
-            by_backward(trial, lambda name, mean: mean * trial.n),
-        **({"this is the sum over the ranks, divided by 2: is their number written in?":
-                by_backward(trial, lambda name, mean: mean * trial.n / 2)} if trial.n != 2 else {}),
-        "this is the mean, divided by the number of ranks once more":
-            by_backward(trial, lambda name, mean: mean / trial.n),
-        "this rank's own gradient is divided, and nothing has been added to it":
-            by_backward(trial, lambda name, mean: own[name] / trial.n),
-        "the mean is added to the rank's own gradient; it is to take its place":
-            by_backward(trial, lambda name, mean: own[name] + mean),
+        "need not come last. Each gradient is averaged when it comes, by a hook of its "
+        "own": map_backwards(
+            trial, lambda name, mean: torch.where(is_layer | (index < HIDDEN), mean, own[name])
+        ),
+        "this is the sum over the ranks: divide by their number": map_backwards(
+            trial, lambda name, mean: mean * trial.n
+        ),
+        **(
+            {
+                "this is the sum over the ranks, divided by 2: is their number written "
+                "in?": map_backwards(trial, lambda name, mean: mean * trial.n / 2)
+            }
+            if trial.n != 2
+            else {}
+        ),
+        "this is the mean, divided by the number of ranks once more": map_backwards(
+            trial, lambda name, mean: mean / trial.n
+        ),
+        "this rank's own gradient is divided, and nothing has been added to it": map_backwards(
+            trial, lambda name, mean: own[name] / trial.n
+        ),
+        "the mean is added to the rank's own gradient; it is to take its place": map_backwards(
+            trial, lambda name, mean: own[name] + mean
+        ),
         "what was in `.grad` before, a mean already, is summed over the ranks once more, and not "
-        "divided: only the new gradient is": by_backward(trial, lambda name, mean: mean, trial.n),
+        "divided: only the new gradient is": map_backwards(trial, lambda name, mean: mean, trial.n),
         "what was in `.grad` before counts twice: autograd adds to it what a hook of register_hook "
-        "returns, and that is to be the mean of the new gradient alone":
-            by_backward(trial, lambda name, mean: mean, 2),
+        "returns, and that is to be the mean of the new gradient alone": map_backwards(
+            trial, lambda name, mean: mean, 2
+        ),
         "what was in `.grad` before, a mean already, is divided once more: only the new gradient "
-        "is summed over the ranks": by_backward(trial, lambda name, mean: mean, 1 / trial.n),
+        "is summed over the ranks": map_backwards(trial, lambda name, mean: mean, 1 / trial.n),
         "this is the mean of this backward alone: what was in `.grad` before is lost. A backward "
-        "adds to it": by_backward(trial, lambda name, mean: mean, adds=False),
+        "adds to it": map_backwards(trial, lambda name, mean: mean, adds=False),
         "the first backward is averaged, and the second is not: is each hook called once, and gone "
-        "then? It has to stay":
-            by_backward(trial, lambda name, mean: mean if name == BACKWARDS[0] else own[name]),
-        why_untouched: by_backward(trial, lambda name, mean: own[name]),
-    }  # fmt: skip
+        "then? It has to stay": map_backwards(
+            trial, lambda name, mean: mean if name == BACKWARDS[0] else own[name]
+        ),
+        why_untouched: map_backwards(trial, lambda name, mean: own[name]),
+    }
 
 
 def why_two_biases(trial) -> str:
@@ -97,7 +110,7 @@ def why_two_biases(trial) -> str:
     })  # fmt: skip
 
 
-def sent_once(trial):
+def check_sent_once(trial):
     """No other collective goes with an all-reduce; looked at where the gradients are right."""
     names = {call.name for calls in trial.calls for call in calls}
     others, most = sorted(names - {"all_reduce"}), one_exchange(trial, 0)
@@ -112,7 +125,7 @@ def sent_once(trial):
 
 
 @complains
-def sent_at_once(trial):
+def check_early_sends(trial):
     """When a gradient is ready, those before it have begun to travel; one may be late."""
     for place, of in enumerate(trial):
         for number, begun in enumerate(of.ready):
@@ -124,7 +137,7 @@ def sent_at_once(trial):
                 )  # fmt: skip
 
 
-def told_norms(trial, place) -> str:
+def describe_norms(trial, place) -> str:
     right, of = mean(trial, place), trial[place]
     name = next(name for name in BACKWARDS if not close(of.grad[name], right[name]))
     norms = [x[name].norm() for x in (of.grad, right, of.own)]

@@ -5,7 +5,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from coursekit.kit.reference_training import flat, gradients_in
 
 PADDING = -100
@@ -84,13 +84,13 @@ def cost_of_large(answer, rank):
     for _ in range(2):
         ddp(pieces[0][0]).sum().backward()
     ddp.zero_grad()
-    with answering():
+    with measure_answer():
         answer(ddp, pieces)
     gradient = gradients_in(ddp)
-    return {"large_bytes": gradient.nbytes, "large": in_short(gradient)}
+    return {"large_bytes": gradient.nbytes, "large": summarise_gradient(gradient)}
 
 
-def in_short(gradient):
+def summarise_gradient(gradient):
     """Three numbers that change if something is missing, or stands elsewhere."""
     place = torch.linspace(0, 1, len(gradient), dtype=gradient.dtype)
     return torch.stack([gradient.sum(), gradient @ place, gradient.norm()])

@@ -1,6 +1,6 @@
 """The gradient of the mean loss over the tokens of all ranks, under DistributedDataParallel."""
 
-from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World, never
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, Sends, World, never
 from pedagogy_lib.basics.closeness import close_in_float32
 
 from .cases import (
@@ -27,11 +27,11 @@ EXERCISE = RankExercise(
     "backward_tokens",
     lab="counted_over_ranks",
     cases=[
-        At(World(2), (THREE_EACH, LARGE), ", 3 micro-batches each"),
-        At(World(2), (SINGLE,), ", 1 micro-batch each"),
-        At(World(3), (RANK_OF_PADDING,), ", rank 1 has nothing but padding"),
-        At(World(2), (ENDS_WITH_PADDING,), ", rank 0 ends with padding"),
-        At(World(2), (MANY,), ", 3,009 tokens"),
+        RankCase(World(2), (THREE_EACH, LARGE), ", 3 micro-batches each"),
+        RankCase(World(2), (SINGLE,), ", 1 micro-batch each"),
+        RankCase(World(3), (RANK_OF_PADDING,), ", rank 1 has nothing but padding"),
+        RankCase(World(2), (ENDS_WITH_PADDING,), ", rank 0 ends with padding"),
+        RankCase(World(2), (MANY,), ", 3,009 tokens"),
     ],
     work=count_and_go_back,
     found=lambda case: ("grad", "large")[: len(case.args)],

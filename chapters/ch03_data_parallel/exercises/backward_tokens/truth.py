@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from coursekit.kit import complains
 from coursekit.kit.reference_training import flat
 
-from .cases import LARGE, OF_LARGE, PADDING, in_short, model_of, pieces_of
+from .cases import LARGE, OF_LARGE, PADDING, model_of, pieces_of, summarise_gradient
 
 ONE_NUMBER = 500  # bytes that a rank may send beside the gradients: a number, and its headers
 
@@ -33,10 +33,10 @@ def mean(trial, place):
 
 def mean_of_large(trial, place):
     sums, (tokens, *_) = tables([OF_LARGE] * trial.n, model_of(LARGE, LARGE))
-    return in_short(sums.sum((0, 1)) / tokens.sum())
+    return summarise_gradient(sums.sum((0, 1)) / tokens.sum())
 
 
-def by_weights(sums, weights):
+def sum_weighted(sums, weights):
     return torch.einsum("rm,rmp->p", weights.expand(sums.shape[:2]), sums)
 
 
@@ -92,7 +92,7 @@ def mistakes(trial, place):
         "only the last micro-batch is averaged over the ranks; of the others, each rank has its "
         "own": (n * alone * (1 - last) + last) / total,
     }  # fmt: skip
-    return {why: by_weights(sums, weight) for why, weight in weights.items()}
+    return {why: sum_weighted(sums, weight) for why, weight in weights.items()}
 
 
 NAN = (
@@ -128,5 +128,5 @@ def why_so_many_bytes(trial, times) -> str:
 
 
 def one_exchange_and_a_number(trial, place):
-    bytes_of = trial.of("large_bytes")
+    bytes_of = trial.collect_values("large_bytes")
     return bytes_of and 2 * (trial.n - 1) / trial.n * bytes_of[place] + ONE_NUMBER

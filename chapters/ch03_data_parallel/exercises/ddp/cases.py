@@ -2,13 +2,13 @@
 
 import torch.distributed as dist
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from coursekit.kit.reference_training import state_of
 
 from ..branches import branches, bytes_of_branch
 from ..gradients_on_ranks import descend, gradients_of
-from ..left_alone import LeftAlone
-from .watched_buckets import Watch
+from ..state_snapshot import StateSnapshot
+from .bucket_watch import Watch
 
 # Steps; a step is some backwards, of which the last one synchronises. Of each: the branches that it
 # takes at every place, from right to left. The order of the buckets is a, b, c, d, e.
@@ -28,13 +28,13 @@ def take_steps(answer, group, case):
     watch = Watch(mine, group)
     options = {"all_reduce": watch.all_reduce} if is_watched else {}
     watch.follow(answer(mine, bucket_bytes=bytes_of_branch(mine), group=group, **options))
-    left_alone, found = LeftAlone(mine), {"events": [], "names": watch.names}
+    left_alone, found = StateSnapshot(mine), {"events": [], "names": watch.names}
     for number, step in enumerate(steps):
-        with answering():
+        with measure_answer():
             found["events"].append(watch.step([orders[place] for orders in step], place, number))
         found.setdefault("grad", gradients_of(mine))
         descend(mine)
-    return found | {"touched": left_alone.changed(), "weights": state_of(mine)}
+    return found | {"touched": left_alone.find_changes(), "weights": state_of(mine)}
 
 
 def model_for(steps):

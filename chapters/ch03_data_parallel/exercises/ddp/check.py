@@ -1,27 +1,27 @@
 """Gradients that are averaged while the backward is running.
 
-What is demanded of the order of events is seen, not timed: see watched_buckets.py.
+What is demanded of the order of events is seen, not timed: see bucket_watch.py.
 """
 
-from coursekit.kit import GROUP, At, Equals, RankExercise, World
+from coursekit.kit import GROUP, Equals, RankCase, RankExercise, World
 
-from ..left_alone_truth import leaves_alone
 from ..mean_gradients import mean_of
+from ..state_snapshot_truth import leaves_alone
 from .cases import ANY_ORDER, IN_TURN, ONE_ORDER, take_steps
-from .truth import buckets_in_time, known_of, mistakes, one_call_for_each_bucket, why_lost
+from .truth import buckets_in_time, compute_known, mistakes, one_call_for_each_bucket, why_lost
 
 EXERCISE = RankExercise(
     "DDP",
     lab="data_parallel",
     needs=("start_equal", "make_buckets"),
     cases=[
-        At(World(2), (ONE_ORDER, True), ", 3 steps"),
-        At(World(4), (ANY_ORDER, True), ", branches of the model"),
-        At(World(3), (ONE_ORDER, False), ", 3 steps with begin_all_reduce"),
-        At(GROUP, (IN_TURN, True), ", several backwards in a step"),
+        RankCase(World(2), (ONE_ORDER, True), ", 3 steps"),
+        RankCase(World(4), (ANY_ORDER, True), ", branches of the model"),
+        RankCase(World(3), (ONE_ORDER, False), ", 3 steps with begin_all_reduce"),
+        RankCase(GROUP, (IN_TURN, True), ", several backwards in a step"),
     ],
     work=take_steps,
-    known=known_of,
+    known=compute_known,
     facts=[
         buckets_in_time,
         one_call_for_each_bucket,

@@ -10,11 +10,11 @@ from ..branches import loss_along
 from ..branches_truth import local_gradients
 from ..gradients_on_ranks import descend
 from ..mean_gradients import mean_of, mistakes_of_mean
+from .bucket_watch import OVER, select_events
 from .cases import ANY_ORDER, model_for
-from .watched_buckets import OVER, of_kind
 
 
-def known_of(case, place) -> dict:
+def compute_known(case, place) -> dict:
     """What a rank begins with, its own first gradients, and the weights of one process."""
     steps, _ = case.args
     model, first = model_for(steps), [orders[place] for orders in steps[0]]
@@ -47,7 +47,7 @@ def buckets_in_time(trial):
     for place, of in enumerate(trial if is_watched else ()):
         for number, events in enumerate(of.events):
             where = f"{trial.who(place)}, step {number + 1}"
-            if not of_kind(events, "begin"):
+            if not select_events(events, "begin"):
                 yield f"{where}: self.all_reduce has not been called", why_not_begun(trial, number)
             for what, why in what_is_late(events, of.names):
                 yield f"{where}: {what}", why
@@ -69,19 +69,19 @@ def what_is_late(events, names):
     """Yield what is wrong with the times at which buckets begin and are waited for, and why."""
     in_backward, count = events[: events.index(OVER)], len(names)
     begun, wanted = begins_of(in_backward, names)
-    for early in of_kind(in_backward, "wait"):
+    for early in select_events(in_backward, "wait"):
         yield f"the backward is held up, waiting for bucket {early}", (
             "the numbers may be right, but nothing overlaps: is_ready begins a bucket and waits "
             "for it, and the backward stands still meanwhile. Keep the function that waits; "
             "finish() calls it"
         )  # fmt: skip
     if begun != wanted:
-        begins = f"buckets begin after {told(begun)} gradients are ready"
-        why = why_begun_then(begun, wanted, completed_in(in_backward, names))
-        yield f"{begins}; expected after {told(wanted)}", why
-    for never_begun in range(len(of_kind(events, "begin")), count):
+        begins = f"buckets begin after {join_counts(begun)} gradients are ready"
+        why = why_begun_then(begun, wanted, find_completions(in_backward, names))
+        yield f"{begins}; expected after {join_counts(wanted)}", why
+    for never_begun in range(len(select_events(events, "begin")), count):
         yield f"bucket {never_begun} of {count} has never begun", LEFT_OVER
-    for forgotten in sorted({*range(count)} - {*of_kind(events, "wait")}):
+    for forgotten in sorted({*range(count)} - {*select_events(events, "wait")}):
         yield f"nobody has waited for bucket {forgotten}", (
             "self.all_reduce returns a function. Until that has been called and has returned, "
             "nobody may count on what is in the flat tensor: finish() calls it for each bucket"
@@ -101,13 +101,13 @@ def begins_of(events, names) -> tuple[list[int], list[int]]:
     return begun, wanted
 
 
-def completed_in(events, names) -> list[int]:
+def find_completions(events, names) -> list[int]:
     """After how many gradients some bucket was complete, whichever."""
-    at = {name: number for number, name in enumerate(of_kind(events, "ready"), 1)}
+    at = {name: number for number, name in enumerate(select_events(events, "ready"), 1)}
     return sorted(max(map(at.get, bucket)) for bucket in names if at.keys() >= {*bucket})
 
 
-def told(begun) -> str:
+def join_counts(begun) -> str:
     return ", ".join(map(str, begun)) or "none"
 
 

@@ -17,17 +17,17 @@ def seconds(how, n, X, B) -> float:
     return copies(how, n) * X / B
 
 
-def of(where, count):
+def miscount_copies(where, count):
     """Wrong in one of the two ways: so many copies of X one after another; right in the other."""
     return lambda how, n, X, B: (count(n) if how == where else copies(how, n)) * X / B
 
 
 def server(count):
-    return of("server", count)
+    return miscount_copies("server", count)
 
 
 def ring(count):
-    return of("ring", count)
+    return miscount_copies("ring", count)
 
 
 TREE = "that would be a tree, in which workers pass the weights on"

@@ -3,7 +3,7 @@
 from coursekit.kit import Formula, Wrong
 from coursekit.kit.results import outcome_of, plain
 
-from .recorded import MISTAKES, recorded_after
+from .call_records import MISTAKES, record_mistake
 from .truth import ALL_MISTAKES, truth
 
 
@@ -60,7 +60,7 @@ CASES = {
 def live(answer):
     """The same for calls that ranks have really recorded, for each mistake."""
     for guilty, mistake in enumerate(MISTAKES):
-        records, number = recorded_after(mistake, guilty)
+        records, number = record_mistake(mistake, guilty)
         case = f"recorded just now, on 3 ranks: rank {guilty}, {mistake}"
         wanted = (guilty, number, mistake)
         outcome = outcome_of(answer, records)

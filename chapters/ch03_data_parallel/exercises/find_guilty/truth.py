@@ -2,14 +2,14 @@
 
 from collections import Counter
 
-from .recorded import LEFT, OPERATION, SHAPE
+from .call_records import LEFT, OPERATION, SHAPE
 
 
 def tables(records):
     return [{c["number"]: (c["name"], tuple(c["shape"])) for c in record} for record in records]
 
 
-def found_by(records, first=max, guilty=min, last=False):
+def find_difference(records, first=max, guilty=min, last=False):
     """The first number at which the calls differ, and the rarest call there."""
     ranks = tables(records)
     start = first(min(table, default=1) for table in ranks)
@@ -32,7 +32,7 @@ def kind(mine, usual):
 
 
 def truth(records):
-    return found_by(records)
+    return find_difference(records)
 
 
 def fewest_calls(records):
@@ -47,18 +47,18 @@ def least_far(records):
     return rank, ends[rank] + 1, LEFT
 
 
-def by_place(records):
+def compare_by_place(records):
     """The k-th entries beside each other, whatever their numbers."""
     renumbered = [[c | {"number": k} for k, c in enumerate(r, 1)] for r in records]
-    found = found_by(renumbered)
+    found = find_difference(renumbered)
     return found and (found[0], records[0][found[1] - 1]["number"], found[2])
 
 
-def from_one(records):
-    return found_by(records, first=lambda starts: len([*starts][:1]))
+def compare_from_one(records):
+    return find_difference(records, first=lambda starts: len([*starts][:1]))
 
 
-def with_rank_0(records):
+def compare_with_rank_0(records):
     """Whoever differs from rank 0."""
     ranks = tables(records)
     start = max(min(table, default=1) for table in ranks)
@@ -78,12 +78,12 @@ def last_calls(records):
     return rank, records[rank][-1]["number"] if records[rank] else 1, kind(seen[rank], usual)
 
 
-def after(records):
-    found = found_by(records)
+def find_last_agreed(records):
+    found = find_difference(records)
     return found[0], found[1] - 1, found[2]
 
 
-def by_part(records, part, what):
+def compare_part(records, part, what):
     """Calls told apart by their names alone (part 0), or by their shapes alone (part 1)."""
     ranks = [{n: call[part] for n, call in table.items()} for table in tables(records)]
     start = max(min(table, default=1) for table in ranks)
@@ -95,13 +95,13 @@ def by_part(records, part, what):
     return None
 
 
-def in_quotes(records):
-    rank, number, what = found_by(records)
+def quote_kind(records):
+    rank, number, what = find_difference(records)
     return rank, number, {LEFT: "LEFT", OPERATION: "OPERATION", SHAPE: "SHAPE"}[what]
 
 
-def swapped(records):
-    rank, number, what = found_by(records)
+def swap_kinds(records):
+    rank, number, what = find_difference(records)
     return rank, number, {OPERATION: SHAPE, SHAPE: OPERATION}.get(what, what)
 
 
@@ -119,17 +119,17 @@ ALL_MISTAKES = [
     (
         "these are the entries at the same place in the lists. A recorder that has lost more "
         "old calls begins with a later number: compare calls with the same `number`",
-        by_place,
+        compare_by_place,
     ),
     (
         "an old call that a recorder has lost is not one that the rank left out: begin with "
         "the first number that every rank still has",
-        from_one,
+        compare_from_one,
     ),
     (
         "rank 0 may be the guilty one, too: then all others differ from it. Guilty is the one "
         "that differs from most",
-        with_rank_0,
+        compare_with_rank_0,
     ),
     (
         "this compares the last calls. Ranks may have gone on after the mistake: look for the "
@@ -139,31 +139,31 @@ ALL_MISTAKES = [
     (
         "the last call at which the ranks differ is what followed from the mistake: asked is "
         "the first one",
-        lambda records: found_by(records, last=True),
+        lambda records: find_difference(records, last=True),
     ),
-    ("this is the last call at which all agree; asked is the next one", after),
+    ("this is the last call at which all agree; asked is the next one", find_last_agreed),
     (
         "this finds a rank of the majority: the guilty one is the rank that differs from most",
-        lambda records: found_by(records, guilty=max),
+        lambda records: find_difference(records, guilty=max),
     ),
     (
         "two calls are equal only if both name and shape are: this compares the names alone",
-        lambda records: by_part(records, 0, OPERATION),
+        lambda records: compare_part(records, 0, OPERATION),
     ),
     (
         "two calls are equal only if both name and shape are: this compares the shapes alone",
-        lambda records: by_part(records, 1, SHAPE),
+        lambda records: compare_part(records, 1, SHAPE),
     ),
     (
         "OPERATION means another name, SHAPE the same name and another shape",
-        swapped,
+        swap_kinds,
     ),
     (
         "LEFT, OPERATION and SHAPE are names of the lab: write them without quotes",
-        in_quotes,
+        quote_kind,
     ),
     (
         "all three are asked: the rank, the number of its first wrong call, and what is wrong",
-        lambda records: found_by(records)[:2],
+        lambda records: find_difference(records)[:2],
     ),
 ]

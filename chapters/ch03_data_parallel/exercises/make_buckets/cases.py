@@ -8,13 +8,13 @@ DTYPE, BYTES = torch.float16, 2  # of an element: neither 4 nor 8, which are soo
 ANOTHER = "a Parameter of another model"
 
 
-def of_size(size):
+def make_tensor(size):
     """So many elements: one without an axis, an even number with two axes."""
     shape = () if size == 1 else (2, size // 2) if size % 2 == 0 else (size,)
     return torch.zeros(shape, dtype=DTYPE)
 
 
-def by_number(make_buckets):
+def number_buckets(make_buckets):
     """The same for parameters of these sizes, some of them frozen: their numbers in each bucket."""
 
     def numbers_of(sizes, frozen, bucket_bytes):
@@ -24,13 +24,13 @@ def by_number(make_buckets):
         for some in [buckets, *buckets] if isinstance(buckets, (list, tuple)) else [buckets]:
             if not isinstance(some, (list, tuple)):
                 return some if some is None else f"a {type(some).__name__}"
-        return [[number.get(id(item), called(item)) for item in bucket] for bucket in buckets]
+        return [[number.get(id(item), name_item(item)) for item in bucket] for bucket in buckets]
 
     return numbers_of
 
 
 def parameters_of(sizes, frozen) -> list:
-    parameters = [nn.Parameter(of_size(size)) for size in sizes]
+    parameters = [nn.Parameter(make_tensor(size)) for size in sizes]
     for index in frozen:
         parameters[index].requires_grad_(False)
     return parameters
@@ -50,5 +50,5 @@ def changes_of(parameters, frozen):
         yield "a parameter has a `.grad` now"
 
 
-def called(item) -> str:
+def name_item(item) -> str:
     return ANOTHER if isinstance(item, nn.Parameter) else f"a {type(item).__name__}"

@@ -3,11 +3,11 @@
 from coursekit.kit import Formula, Wrong, first_true
 from coursekit.remote_answer import call_next_to_answer
 
-from .cases import ANOTHER, BYTES, by_number, changes_by
+from .cases import ANOTHER, BYTES, changes_by, number_buckets
 from .truth import ALL_MISTAKES, buckets_of_torch
 
 
-def told(buckets, sizes) -> str:
+def format_buckets(buckets, sizes) -> str:
     return str([[k if isinstance(k, str) else BYTES * sizes[k] for k in bucket]
                 for bucket in buckets])  # fmt: skip
 
@@ -33,7 +33,7 @@ class Buckets(Formula):
         if answer in [self.truth, *(function for _, function in self.mistakes)]:
             yield from super().examine(answer)
             return
-        yield from super().examine(by_number(answer))
+        yield from super().examine(number_buckets(answer))
         calls = (call for case in self.cases.values() for call in case)
         changed = next(
             filter(None, (call_next_to_answer(changes_by, answer, *call) for call in calls)), None
@@ -60,10 +60,11 @@ EXERCISE = Buckets(
     },
     truth=buckets_of_torch,
     mistakes=ALL_MISTAKES,
-    told=lambda calls, found: told(found[0], calls[0][0]),
+    told=lambda calls, found: format_buckets(found[0], calls[0][0]),
     differs=lambda call, wanted, got: (
-        f"it gave {told(got, call[0])}, expected "
-        f"{told(wanted, call[0])}; bytes of each parameter {told([range(len(call[0]))], call[0])}"
+        f"it gave {format_buckets(got, call[0])}, expected "
+        f"{format_buckets(wanted, call[0])}; bytes of each parameter "
+        f"{format_buckets([range(len(call[0]))], call[0])}"
     ),
     asked="a list of lists of parameters",
     shape="return a list of lists of parameters: DDP wants to go through the buckets many times",
@@ -81,4 +82,4 @@ EXERCISE = Buckets(
         "A bucket is closed if sum(p.nbytes for p in bucket) >= bucket_bytes. Look at it after the "
         "parameter has gone in.",
     ),
-)  # fmt: skip
+)

@@ -2,11 +2,11 @@
 
 import torch.distributed as dist
 
-from coursekit.kit import Refused, answering
+from coursekit.kit import Rejection, measure_answer
 
 from ..branches import branches, bytes_of_branch, loss_along
 from ..gradients_on_ranks import gradients_of
-from ..left_alone import LeftAlone
+from ..state_snapshot import StateSnapshot
 
 # The branches of some backwards at each place. Gradients of c and d come from those under it alone.
 UNDER, AFTER = [("abc", "abcd"), ("cab",) * 2, ("cb",) * 2], "ba"
@@ -23,10 +23,10 @@ def send_nothing(answer, group, case):
         return dist.all_reduce(x, group=group, async_op=True).wait
 
     ddp = answer.lab.DDP(model, bucket_bytes=bytes_of_branch(model), all_reduce=all_reduce)
-    found = switched(answer, ddp) | {"buckets": len(ddp.buckets)}
+    found = observe_switch(answer, ddp) | {"buckets": len(ddp.buckets)}
     if found["seen"]["under it"] is not False:
         return found  # told by that; what its backwards would do is not
-    with answering():
+    with measure_answer():
         for order in (of_places[place] for of_places in UNDER):
             with answer(ddp):
                 loss_along(ddp, order, place).backward()
@@ -36,12 +36,12 @@ def send_nothing(answer, group, case):
     return found | {"grad": gradients_of(model)}
 
 
-def switched(answer, ddp):
+def observe_switch(answer, ddp):
     """{when: what synchronizing is}, and which methods no_sync has called."""
     seen, called = {}, []
     ddp.finish = lambda: called.append("finish()")
     ddp.start_over = lambda: called.append("start_over()")
-    alone = LeftAlone(ddp, weights=True)
+    alone = StateSnapshot(ddp, weights=True)
     see = lambda when: seen.setdefault(when, ddp.synchronizing)  # noqa: E731
     manager = answer(ddp)
     see("before `with` enters it")
@@ -65,7 +65,7 @@ def switched(answer, ddp):
     see("after one that began with False")
     ddp.synchronizing = True
     del ddp.finish, ddp.start_over
-    return {"seen": seen, "called": called, "touched": alone.changed()}
+    return {"seen": seen, "called": called, "touched": alone.find_changes()}
 
 
 def raise_under(answer, ddp, error):
@@ -74,7 +74,7 @@ def raise_under(answer, ddp, error):
             raise error("an error under no_sync")
     except error:
         return
-    raise Refused(
+    raise Rejection(
         "an error was raised under it, and has not come out", "an error under it is lost: whoever "
         "wrote `with no_sync(ddp):` never hears of it. With try … finally it goes on after the "
         "cleaning up; with except, only if it is raised again",

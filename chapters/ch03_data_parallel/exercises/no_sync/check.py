@@ -1,16 +1,16 @@
 """Backwards whose gradients are not sent."""
 
-from coursekit.kit import At, Equals, RankExercise, World, never
+from coursekit.kit import Equals, RankCase, RankExercise, World, never
 
-from ..left_alone_truth import leaves_alone
 from ..mean_gradients import mean_of
+from ..state_snapshot_truth import leaves_alone
 from .cases import UNDER, send_nothing
 from .truth import (
     NOT_A_MANAGER,
+    check_synchronizing,
+    compute_known,
     each_bucket_once,
-    known_of,
     mistakes,
-    synchronizing_is_right,
     why_called,
 )
 
@@ -18,12 +18,12 @@ EXERCISE = RankExercise(
     "no_sync",
     lab="data_parallel",
     needs=("ddp",),
-    cases=[At(World(2))],
+    cases=[RankCase(World(2))],
     work=send_nothing,
-    known=known_of,
+    known=compute_known,
     facts=[
         never("called", lambda names: f"it calls ddp.{names[0]}", why_called),
-        synchronizing_is_right,
+        check_synchronizing,
         never("under", "{} all-reduces begin under it",
               'synchronizing is False then: check("{{ddp}}") comes first'),
         each_bucket_once,

@@ -35,7 +35,7 @@ SWITCH = {  # when: what `synchronizing` has to be, and why it may not be
 
 
 @cache
-def known_of(case, place) -> dict:
+def compute_known(case, place) -> dict:
     """What a rank begins with, and its own gradients: all of them, and some."""
     (model,) = branches()
     orders = [*(of_places[place] for of_places in UNDER), AFTER]
@@ -55,7 +55,7 @@ def why_called(trial, place) -> str:
 
 
 @complains
-def synchronizing_is_right(trial):
+def check_synchronizing(trial):
     for place, of in enumerate(trial):
         for when, (wanted, why) in SWITCH.items():
             if of.seen[when] is not wanted:
@@ -83,6 +83,6 @@ def mistakes(trial, place):
                 for name, x in mean_of(trial, place).items()}  # fmt: skip
 
     return {
-        lost.format("end"): mean_of_those(trial.of("at_last")),
-        lost.format("beginning"): mean_of_those(trial.of("at_first")),
+        lost.format("end"): mean_of_those(trial.collect_values("at_last")),
+        lost.format("beginning"): mean_of_those(trial.collect_values("at_first")),
     } | mistakes_of_mean(trial, place)

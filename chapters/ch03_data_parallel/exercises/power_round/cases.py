@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 
 ROUNDS = 3
 
@@ -40,7 +40,7 @@ def compress(answer, group, case):
     for turn in turns_of(case):
         given = gradient_of(place, turn, m, k).to(dtype)
         gradient = given.clone()
-        with answering():
+        with measure_answer():
             result = answer(gradient, errors[0], qs[0], group)
         changed |= not torch.equal(gradient, given)
         copied = result.clone() if isinstance(result, torch.Tensor) else result

@@ -1,21 +1,21 @@
 """One round of PowerSGD for one matrix, with error feedback."""
 
-from coursekit.kit import GROUP, At, Equals, RankExercise, Sends, World, never
+from coursekit.kit import GROUP, Equals, RankCase, RankExercise, Sends, World, never
 
 from .cases import LARGE, ROUNDS, compress
-from .truth import Play, mistakes, most_bytes, otherwise, something_travels, why_more
+from .truth import Play, check_communication, mistakes, most_bytes, otherwise, why_more
 
 EXERCISE = RankExercise(
     "power_round",
     lab="fewer_bytes",
     cases=[
-        At(World(2), (6, 4, 1), ", 6 × 4, r = 1"),
-        At(World(3), (5, 7, 2), ", 5 × 7, r = 2"),
-        At(World(2), (4, 3, 3), ", 4 × 3, r = 3"),
-        At(World(1), (4, 5, 2), ", 4 × 5, r = 2"),
-        At(GROUP, (5, 4, 2), ", 5 × 4, r = 2"),
-        At(World(2), (4, 4, 2), ", 4 × 4, r = 2"),
-        At(World(3), LARGE, ", 1000 × 800 of float32, r = 64"),
+        RankCase(World(2), (6, 4, 1), ", 6 × 4, r = 1"),
+        RankCase(World(3), (5, 7, 2), ", 5 × 7, r = 2"),
+        RankCase(World(2), (4, 3, 3), ", 4 × 3, r = 3"),
+        RankCase(World(1), (4, 5, 2), ", 4 × 5, r = 2"),
+        RankCase(GROUP, (5, 4, 2), ", 5 × 4, r = 2"),
+        RankCase(World(2), (4, 4, 2), ", 4 × 4, r = 2"),
+        RankCase(World(3), LARGE, ", 1000 × 800 of float32, r = 64"),
     ],
     work=compress,
     facts=[
@@ -23,7 +23,7 @@ EXERCISE = RankExercise(
                otherwise=otherwise),
         never("changed", "the gradient has changed",
               "only `error` and `q` change: take a new tensor for the sum"),
-        something_travels,
+        check_communication,
         Sends(most_bytes, "all-reduces of P and Q send", why_more),
     ],
     told=lambda trial: "one round" if trial.case.args == LARGE else f"{ROUNDS} rounds",

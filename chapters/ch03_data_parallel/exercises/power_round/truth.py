@@ -178,7 +178,7 @@ def most_bytes(trial, place):
 
 
 @complains
-def something_travels(trial):
+def check_communication(trial):
     """Through torch.distributed, and not through a file, which other machines may not have."""
     if trial.case.args == LARGE and sum(trial.sent_bytes) < most_bytes(trial, 0):
         yield (

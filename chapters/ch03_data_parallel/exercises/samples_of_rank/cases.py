@@ -11,7 +11,7 @@ def generators(answer) -> tuple:
     return torch.get_rng_state(), random.getstate()
 
 
-def in_a_list(answer):
+def describe_iterators(answer):
     """What can be gone through once alone is told by its kind."""
 
     def samples(*call):

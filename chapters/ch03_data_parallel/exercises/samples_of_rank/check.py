@@ -7,10 +7,10 @@ import torch
 
 from coursekit.kit import Formula, Wrong
 from coursekit.remote_answer import call_next_to_answer
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
-from ..left_alone import SEED, alike
-from .cases import generators, in_a_list
+from ..state_snapshot import SEED, alike
+from .cases import describe_iterators, generators
 from .truth import ALL_MISTAKES, read_by_sampler
 
 READERS = [  # length, n, epoch, seed
@@ -25,7 +25,7 @@ def calls_of(length, n, epoch, seed) -> list[tuple]:
 
 
 CASES = {
-    f"{length} samples, {counted(n, 'rank')}, epoch {epoch}, seed {seed}":
+    f"{length} samples, {format_count(n, 'rank')}, epoch {epoch}, seed {seed}":
         calls_of(length, n, epoch, seed) for length, n, epoch, seed in READERS
 }  # fmt: skip
 
@@ -49,14 +49,14 @@ def why_by_counting(found, case) -> str:
     )
 
 
-class Untouching(Formula):
+class RngStateFormula(Formula):
     """A formula that leaves the global generators of random numbers as they were."""
 
     def examine(self, answer):
         before, others = torch.get_rng_state(), random.getstate()
         given = call_next_to_answer(generators, answer)
         try:
-            yield from super().examine(in_a_list(answer))
+            yield from super().examine(describe_iterators(answer))
             if not alike(call_next_to_answer(generators, answer), given):
                 raise Wrong(
                     "afterwards", "the samples are right, but the global generator is not as it "
@@ -68,7 +68,7 @@ class Untouching(Formula):
             random.setstate(others)
 
 
-EXERCISE = Untouching(
+EXERCISE = RngStateFormula(
     "samples_of_rank",
     lab="data_parallel",
     cases=CASES,

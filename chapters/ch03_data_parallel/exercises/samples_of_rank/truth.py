@@ -13,7 +13,7 @@ def read_by_sampler(length, epoch, rank, n, seed=0) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Given:
+class SamplerCall:
     """The arguments of a call, and what a mistake is made of."""
 
     length: int
@@ -27,7 +27,7 @@ class Given:
         return -(-self.length // self.n)
 
     @property
-    def missing(self) -> int:
+    def padding_count(self) -> int:
         return self.n * self.each - self.length
 
     @property
@@ -36,28 +36,28 @@ class Given:
 
     @property
     def order(self) -> list[int]:
-        return self.shuffled(self.seed + self.epoch)
+        return self.shuffle(self.seed + self.epoch)
 
-    def shuffled(self, seed, length=None) -> list[int]:
+    def shuffle(self, seed, length=None) -> list[int]:
         source = torch.Generator().manual_seed(seed)
         return torch.randperm(length or self.length, generator=source).tolist()
 
-    def filled(self, order) -> list[int]:
+    def pad_order(self, order) -> list[int]:
         return (order * self.n * self.each)[: self.n * self.each]
 
-    def in_turns(self, order) -> list[int]:
+    def take_every_nth(self, order) -> list[int]:
         return order[self.rank :: self.n]
 
-    def dealt(self, order) -> list[int]:
-        return self.in_turns(self.filled(order))
+    def deal_order(self, order) -> list[int]:
+        return self.take_every_nth(self.pad_order(order))
 
     def block(self, order) -> list[int]:
-        return self.filled(order)[self.rank * self.each :][: self.each]
+        return self.pad_order(order)[self.rank * self.each :][: self.each]
 
 
-def mixed_later(x) -> list[int]:
-    part = x.dealt(x.straight)
-    return [part[i] for i in x.shuffled(x.seed + x.epoch, len(part))]
+def shuffle_later(x) -> list[int]:
+    part = x.deal_order(x.straight)
+    return [part[i] for i in x.shuffle(x.seed + x.epoch, len(part))]
 
 
 OWN_ORDER = (
@@ -68,48 +68,48 @@ OWN_ORDER = (
 REPEAT = "the order is to be continued with its own beginning"
 
 MISTAKES = [  # of a call's Given, what a rank then reads
-    ("nothing is shuffled.", lambda x: x.dealt(x.straight)),
+    ("nothing is shuffled.", lambda x: x.deal_order(x.straight)),
     ("nothing is shuffled, and a rank gets a block instead of every n-th sample.",
      lambda x: x.block(x.straight)),
     ("a rank reads every n-th sample of the order; you take a block of it.",
      lambda x: x.block(x.order)),
-    (f"{OWN_ORDER}.", lambda x: x.dealt(x.shuffled(x.seed + x.epoch + x.rank))),
-    (f"{OWN_ORDER}, and differ in each epoch.", lambda x: x.dealt(x.shuffled(x.seed + x.rank))),
-    (f"{OWN_ORDER}: seed + epoch.", lambda x: x.dealt(x.shuffled(x.rank))),
+    (f"{OWN_ORDER}.", lambda x: x.deal_order(x.shuffle(x.seed + x.epoch + x.rank))),
+    (f"{OWN_ORDER}, and differ in each epoch.", lambda x: x.deal_order(x.shuffle(x.seed + x.rank))),
+    (f"{OWN_ORDER}: seed + epoch.", lambda x: x.deal_order(x.shuffle(x.rank))),
     ("each epoch has the same order: seed the generator with seed + epoch.",
-     lambda x: x.dealt(x.shuffled(x.seed))),
+     lambda x: x.deal_order(x.shuffle(x.seed))),
     ("seed is ignored: seed the generator with seed + epoch.",
-     lambda x: x.dealt(x.shuffled(x.epoch))),
+     lambda x: x.deal_order(x.shuffle(x.epoch))),
     ("the seed is seed * epoch; it should be the sum.",
-     lambda x: x.dealt(x.shuffled(x.seed * x.epoch))),
+     lambda x: x.deal_order(x.shuffle(x.seed * x.epoch))),
     ("first all samples are shuffled, and then dealt out; you deal out first, and shuffle what "
-     "each rank got: a rank would read the same samples in every epoch.", mixed_later),
+     "each rank got: a rank would read the same samples in every epoch.", shuffle_later),
     ("these are the right samples of each rank, but sorted: keep the order.",
-     lambda x: sorted(x.dealt(x.order))),
+     lambda x: sorted(x.deal_order(x.order))),
     ("every rank reads everything: take every n-th, beginning with the rank's own number.",
      lambda x: x.order),
     ("some ranks read one sample less than others: continue the order with its own beginning, "
-     "before you deal it out.", lambda x: x.in_turns(x.order)),
+     "before you deal it out.", lambda x: x.take_every_nth(x.order)),
     ("what is left over is dropped, so some samples are never read: continue the order with its "
-     "own beginning instead.", lambda x: x.in_turns(x.order[: x.length // x.n * x.n])),
+     "own beginning instead.", lambda x: x.take_every_nth(x.order[: x.length // x.n * x.n])),
     ("its beginning is too short to fill what is missing: repeat it as often as is needed.",
-     lambda x: x.in_turns(x.order + x.order[: x.missing])),
+     lambda x: x.take_every_nth(x.order + x.order[: x.padding_count])),
     (f"{REPEAT}; you continue it with its end.",
-     lambda x: x.in_turns(x.order + x.order[x.length - x.missing :])),
+     lambda x: x.take_every_nth(x.order + x.order[x.length - x.padding_count :])),
     (f"{REPEAT}; you repeat its last sample.",
-     lambda x: x.in_turns(x.order + x.order[-1:] * x.missing)),
+     lambda x: x.take_every_nth(x.order + x.order[-1:] * x.padding_count)),
     (f"{REPEAT}; you repeat its first sample.",
-     lambda x: x.in_turns(x.order + x.order[:1] * x.missing)),
+     lambda x: x.take_every_nth(x.order + x.order[:1] * x.padding_count)),
     (f"{REPEAT}; you add samples 0, 1, … of the data.",
-     lambda x: x.in_turns(x.order + x.straight[: x.missing])),
+     lambda x: x.take_every_nth(x.order + x.straight[: x.padding_count])),
     (f"{REPEAT}; you continue it backwards.",
-     lambda x: x.in_turns(x.order + x.order[::-1][: x.missing])),
+     lambda x: x.take_every_nth(x.order + x.order[::-1][: x.padding_count])),
     ("a whole round too many: if length is a multiple of n, nothing is missing.",
-     lambda x: x.in_turns((x.order * (x.n + 1))[: (x.length // x.n + 1) * x.n])),
+     lambda x: x.take_every_nth((x.order * (x.n + 1))[: (x.length // x.n + 1) * x.n])),
     ("each rank fills up its own part, with the beginning of that: continue the order itself, "
-     "before you deal it out.", lambda x: (x.in_turns(x.order) * x.each)[: x.each]),
+     "before you deal it out.", lambda x: (x.take_every_nth(x.order) * x.each)[: x.each]),
 ]  # fmt: skip
 
 ALL_MISTAKES = [
-    (sentence, lambda *call, read=read: read(Given(*call))) for sentence, read in MISTAKES
+    (sentence, lambda *call, read=read: read(SamplerCall(*call))) for sentence, read in MISTAKES
 ]

@@ -4,17 +4,17 @@ from coursekit.kit import Equals, Holds, RankExercise
 from coursekit.kit.results import NO_RETURN
 
 from .truth import (
+    describe_ages,
     newest_weights,
     pushes_make_steps,
     staleness_of,
-    told_ages,
     whole_messages,
     why_it_hangs,
     why_other_ages,
     wrong_staleness,
 )
 from .workers_in_turn import SERVER, Plan, serve_or_work
-from .workers_in_turn_truth import known_of, versions_of
+from .workers_in_turn_truth import compute_known, versions_of
 
 EXERCISE = RankExercise(
     "serve_as_they_come",
@@ -26,7 +26,7 @@ EXERCISE = RankExercise(
         Plan(3, 12),
     ],
     work=serve_or_work,
-    known=known_of,
+    known=compute_known,
     facts=[
         pushes_make_steps,
         newest_weights,
@@ -43,7 +43,7 @@ EXERCISE = RankExercise(
                called="in the end, the weight",
                otherwise="only optimizer.step() may move them: once along each gradient."),
     ],
-    told=told_ages,
+    told=describe_ages,
     errors={
         "told to go on": "ask is_over(…) after each update, with the number of updates so far, and "
         "send order_of(model, False) to whoever pushes when it is over.",

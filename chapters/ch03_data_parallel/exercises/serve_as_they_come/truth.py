@@ -80,7 +80,10 @@ def pushes_make_steps(trial):
         })  # fmt: skip
     if None in order:
         step = order.index(None)
-        what = f"step {step} of the optimizer is along {told(trial[0].steps[step])}, which nobody "
+        what = (
+            f"step {step} of the optimizer is along {format_vector(trial[0].steps[step])}, "
+            "which nobody "
+        )
         yield what + "has pushed", why_no_push(trial, order, step)
     for worker, number in (push for push in order if order.count(push) > 1):
         what = f"gradient {number} of worker {worker} has made two steps"
@@ -93,7 +96,7 @@ def pushes_make_steps(trial):
         })  # fmt: skip
 
 
-def told(vector) -> str:
+def format_vector(vector) -> str:
     return "no gradient" if vector is None else str([round(x, 6) for x in vector.tolist()])
 
 
@@ -129,7 +132,7 @@ def newest_weights(trial):
         for number, weights in enumerate(trial[worker].pulled):
             wanted = version_wanted(order, worker, number)
             found = [k for k, version in enumerate(versions) if close(version, weights)]
-            brought = f"those after {found[0]}" if found else told(weights)
+            brought = f"those after {found[0]}" if found else format_vector(weights)
             if wanted not in found:
                 what = f"pull {number} of worker {worker} should bring the weights after {wanted} "
                 what += f"updates; it brought {brought}"
@@ -210,6 +213,6 @@ def why_other_ages(trial) -> str:
     return "each gradient has one number, in the order of the updates."
 
 
-def told_ages(trial) -> str:
+def describe_ages(trial) -> str:
     ages = " ".join(map(str, trial[SERVER].staleness))
     return f"staleness {ages}" if trial.case.order else "weights and staleness fit"

@@ -8,8 +8,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.utils import parameters_to_vector
 
-from coursekit.kit import answering
-from coursekit.kit.rank_trials import shared_folder
+from coursekit.kit import measure_answer
+from coursekit.kit.rank_trials import make_shared_folder
 from coursekit.kit.results import plain
 
 SERVER, ENOUGH = 0, 30  # after so many pushes of one worker, nobody will tell it that it is over
@@ -58,13 +58,13 @@ def serve_or_work(answer, group, plan):
     model = model_of(dist.get_rank())
     torch.set_default_dtype(torch.float64)
     if dist.get_rank() != SERVER:
-        turns = Turns(shared_folder() / str(plan), plan.order)
+        turns = Turns(make_shared_folder() / str(plan), plan.order)
         pulled = pull_and_push(answer.lab.work, model, turns)
         return {"pulled": pulled, "staleness": [], "last": None}
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
     steps = []
     optimizer.register_step_pre_hook(lambda *_: steps.append(gradient_in(model)))
-    with answering():
+    with measure_answer():
         staleness = answer(model, optimizer, lambda updates: updates >= plan.updates)
     found = {"last": weights_of(model), "steps": steps, "pulled": []}
     return found | {"staleness": plain(staleness)}
@@ -97,7 +97,7 @@ class Turns:
         while not all((self.folder / str(turn)).exists() for turn in before):
             time.sleep(0.001)
 
-    def answered(self, numbers):
+    def mark_answered(self, numbers):
         for turn in self.mine[numbers]:
             (self.folder / str(turn)).touch()
 
@@ -107,7 +107,7 @@ def pull_and_push(work, model, turns):
     pulled = []
 
     def compute(number):
-        turns.answered(slice(number))
+        turns.mark_answered(slice(number))
         if number == ENOUGH:
             raise RuntimeError(f"pushed {ENOUGH} gradients, and has been told to go on each time")
         pulled.append(weights_of(model))
@@ -117,5 +117,5 @@ def pull_and_push(work, model, turns):
             parameter.grad = part.view_as(parameter)
 
     work(model, compute)
-    turns.answered(slice(None))
+    turns.mark_answered(slice(None))
     return pulled

@@ -3,7 +3,7 @@
 from .workers_in_turn import ENOUGH, MOMENTUM, RATE, gradient_of, model_of, weights_of
 
 
-def known_of(plan, place) -> dict:
+def compute_known(plan, place) -> dict:
     return {"first": weights_of(model_of(place))}
 
 

@@ -6,14 +6,14 @@ from unittest import mock
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from coursekit.kit import Refused, World
+from coursekit.kit import Rejection, World
 from coursekit.kit.collective_exercise import numbers
-from coursekit.kit.observed_calls import noting_passed
+from coursekit.kit.observed_calls import note_bypassed
 from coursekit.kit.reference_training import EveryKind, loss_of, state_of, tensors_of
 from pedagogy_lib.basics.torch_private import WaitsNoticed
 
 from ..large_models import cost_of_large
-from ..left_alone import LeftAlone
+from ..state_snapshot import StateSnapshot
 
 LAST_WORLD = World(4)
 
@@ -23,8 +23,11 @@ LARGE = {"words": 5001, "width": 203}  # where bytes are compared with a formula
 def start_on_rank(answer, group, case):
     """What a model has after it; for the bytes, the same with a large one."""
     model = fill(EveryKind(), dist.get_rank(group))
-    objects, names, alone = parameters_of(model), list(tensors_of(model)), LeftAlone(model)
-    with mock.patch.object(DistributedDataParallel, "__init__", by_hand), asynchronous() as begun:
+    objects, names, alone = parameters_of(model), list(tensors_of(model)), StateSnapshot(model)
+    with (
+        mock.patch.object(DistributedDataParallel, "__init__", refuse_ddp),
+        asynchronous() as begun,
+    ):
         answer(model, group)
     now, after = parameters_of(model), state_of(model)
     found = {
@@ -32,9 +35,9 @@ def start_on_rank(answer, group, case):
         "replaced": [name for name in objects if objects[name] is not now.get(name)],
         "switched": [n for n in objects if n in now and now[n].requires_grad == ("frozen" in n)],
         "waiting": len(begun),
-        "touched": alone.changed(),
+        "touched": alone.find_changes(),
     }
-    with noting_passed() as passed, contextlib.suppress(RuntimeError):
+    with note_bypassed() as passed, contextlib.suppress(RuntimeError):
         loss_of(model, 0, slice(None), 1.0).backward()
     found["passed"] = passed
     return found | (cost_of_start(answer, group) if case.world == LAST_WORLD else {})
@@ -45,20 +48,20 @@ def asynchronous():
     """Gives a list of the requests of dist.broadcast that nobody has waited for."""
     begun, broadcast = [], dist.broadcast
 
-    def noting(*args, **kwargs):
+    def note_broadcast(*args, **kwargs):
         request = broadcast(*args, **kwargs)
         begun.extend([request] * (request is not None))
         return request
 
-    def done(request):
+    def drop_request(request):
         begun[:] = [other for other in begun if other is not request]
 
-    with WaitsNoticed(done), mock.patch.object(dist, "broadcast", noting):
+    with WaitsNoticed(drop_request), mock.patch.object(dist, "broadcast", note_broadcast):
         yield begun
 
 
-def by_hand(*args, **kwargs):
-    raise Refused(
+def refuse_ddp(*args, **kwargs):
+    raise Rejection(
         "it makes a DistributedDataParallel", "that starts equal by itself. Here it is to be "
         "written by hand: which tensors have to travel, and from whom?",
     )  # fmt: skip

@@ -1,18 +1,18 @@
 """Replicas that start equal."""
 
-from coursekit.kit import GROUP, At, Equals, RankExercise, World, never
+from coursekit.kit import GROUP, Equals, RankCase, RankExercise, World, never
 from coursekit.kit.observed_calls import NOT_WAITED
 
 from ..large_models_truth import Travels, right_if_large
-from ..left_alone_truth import leaves_alone
+from ..state_snapshot_truth import leaves_alone
 from .cases import LAST_WORLD, start_on_rank
 from .truth import (
     copies_of_model,
-    found_on,
     is_too_long,
+    list_found,
     mistakes,
     need_one_broadcast,
-    of_first,
+    read_first_rank,
     remark,
     start_of,
     why_all_agree,
@@ -21,20 +21,30 @@ from .truth import (
 EXERCISE = RankExercise(
     "start_equal",
     lab="simple_ddp",
-    cases=[At(World(2)), At(World(1)), At(World(3)), At(LAST_WORLD), At(GROUP)],
+    cases=[
+        RankCase(World(2)),
+        RankCase(World(1)),
+        RankCase(World(3)),
+        RankCase(LAST_WORLD),
+        RankCase(GROUP),
+    ],
     work=start_on_rank,
     known=start_of,
-    found=found_on,
+    found=list_found,
     facts=[
         never("waiting", "nobody waits for {} of the broadcasts", NOT_WAITED),
-        Equals("after", of_first, mistakes, "the value", why_all_agree),
-        never("replaced", lambda names: f"the values are right, but {names[0]} is a new object",
-              "an optimizer made before, or a tied layer, still holds the parameter that was "
-              "there: write the values into it, and leave the object in its place"),
-        never("switched",
-              lambda names: f"the values are right, but of {names[0]} requires_grad has changed",
-              "a frozen parameter stays frozen, and the others stay trainable: only values are "
-              "given"),
+        Equals("after", read_first_rank, mistakes, "the value", why_all_agree),
+        never(
+            "replaced",
+            lambda names: f"the values are right, but {names[0]} is a new object",
+            "an optimizer made before, or a tied layer, still holds the parameter that was "
+            "there: write the values into it, and leave the object in its place",
+        ),
+        never(
+            "switched",
+            lambda names: f"the values are right, but of {names[0]} requires_grad has changed",
+            "a frozen parameter stays frozen, and the others stay trainable: only values are given",
+        ),
         leaves_alone,
         right_if_large(lambda trial, place: trial[0].large_own, "the value"),
         Travels(copies_of_model),
@@ -63,4 +73,4 @@ EXERCISE = RankExercise(
         "For each of them: dist.broadcast(tensor.detach(), group_src=0, group=group). "
         "`group_src` is a rank within the group; `src` would be one of the world.",
     ),
-)  # fmt: skip
+)

@@ -4,13 +4,13 @@ from functools import cache
 from types import SimpleNamespace
 
 from coursekit.kit import Wrong, first_true
-from coursekit.kit.message_costs import TOLERANCE, megabytes, near, tree_rounds
+from coursekit.kit.message_costs import TOLERANCE, is_near, megabytes, tree_rounds
 from coursekit.kit.rank_exercise import TOO_LONG
 from coursekit.kit.reference_training import EveryKind, state_of, tensors_of
 from pedagogy_lib.basics.closeness import close, close_in_float32
 from pedagogy_lib.basics.errors import HangError
 
-from ..large_models import in_short
+from ..large_models import summarise_tensors
 from .cases import LARGE, LAST_WORLD, fill
 
 
@@ -23,16 +23,16 @@ def start_of(case, place) -> dict:
         return found
     sizes = sizes_of(EveryKind(**LARGE).float())
     large = fill(EveryKind(**LARGE).float(), 0)
-    return found | {"sizes": sizes, "large_own": in_short(state_of(large))}
+    return found | {"sizes": sizes, "large_own": summarise_tensors(state_of(large))}
 
 
-def found_on(case):
+def list_found(case):
     return ("after", "large") if case.world == LAST_WORLD else ("after",)
 
 
 def copies_of_model(trial, place):
     """The least that ranks send: all but rank 0 need a copy."""
-    sizes = trial.of("sizes")
+    sizes = trial.collect_values("sizes")
     return sizes and (trial.n - 1) / trial.n * sizes[place].model
 
 
@@ -56,31 +56,31 @@ def sizes_of(model) -> SimpleNamespace:
     )
 
 
-def of_first(trial, place):
+def read_first_rank(trial, place):
     return trial[0].before
 
 
 def mistakes(trial, place):
     if trial.case.is_group:
         return {}
-    own, right, kinds = trial[place].before, of_first(trial, place), trial[place].kinds
+    own, right, kinds = trial[place].before, read_first_rank(trial, place), trial[place].kinds
 
-    def left_out(*some):
+    def skip_kinds(*some):
         return {name: own[name] if kinds[name] in some else right[name] for name in right}
 
     sums = {name: sum(of.before[name] for of in trial) for name in right}
     return {
         "a buffer registered with persistent=False is missing in state_dict(); model.buffers() has "
-        "all of them": left_out("transient"),
+        "all of them": skip_kinds("transient"),
         "buffers of whole numbers are each rank's own, such as a counter of batches: they are to "
         "be equal as well as those of floating-point numbers":
             {name: right[name] if own[name].is_floating_point() else own[name] for name in right},
         "the buffers are each rank's own: running averages and counters are in model.buffers(), "
-        "not in model.parameters()": left_out("buffer", "transient"),
+        "not in model.parameters()": skip_kinds("buffer", "transient"),
         "the frozen parameters are each rank's own. They differ between ranks as much as the "
-        "others, and no training will ever make them equal": left_out("frozen"),
+        "others, and no training will ever make them equal": skip_kinds("frozen"),
         "these parameters are each rank's own: go through all of them":
-            left_out("parameter", "frozen"),
+            skip_kinds("parameter", "frozen"),
         "nothing has changed on any rank. Were the values written into a copy, or was a new tensor "
         "only given a name? model.parameters() and model.buffers() give the tensors themselves":
             own,
@@ -94,7 +94,7 @@ def mistakes(trial, place):
 
 def remark(trial) -> str:
     """Torch warns of an answer that is right, in every backward to come."""
-    return REMARK if trial.case.world == LAST_WORLD and any(trial.of("passed")) else ""
+    return REMARK if trial.case.world == LAST_WORLD and any(trial.collect_values("passed")) else ""
 
 
 REMARK = (
@@ -119,7 +119,7 @@ def why_all_agree(trial) -> str:
 
 def need_one_broadcast(trial) -> str:
     """n-1 copies of the model in all, and from no rank more than a tree takes."""
-    if trial.of("sizes") is None:
+    if trial.collect_values("sizes") is None:
         return ""
     case, n, sizes, sent = f"cost, {trial.case}", trial.n, trial[0].sizes, trial.sent_bytes
     copies, size = sum(sent) / sizes.model, megabytes(sizes.model)
@@ -128,13 +128,13 @@ def need_one_broadcast(trial) -> str:
     if copies > (n - 1) * (1 + TOLERANCE):
         why = first_true({
             "a tied parameter travels twice, once under each of its names: state_dict() has both, "
-            "model.parameters() has it once": near(copies, (n - 1) * (1 + tied)),
+            "model.parameters() has it once": is_near(copies, (n - 1) * (1 + tied)),
             "everybody's weights travel to everybody, though only rank 0's are needed: a broadcast "
-            "is enough": near(copies, n * (n - 1)),
+            "is enough": is_near(copies, n * (n - 1)),
             "each tensor travels in a dtype of twice the bytes: what is float32 is sent as float32":
-                broadcasts == len(trial.calls[0]) and near(copies, 2 * (n - 1)),
+                broadcasts == len(trial.calls[0]) and is_near(copies, 2 * (n - 1)),
             "an all-reduce sends everything twice, there and back; rank 0 has it all, so a "
-            "broadcast is enough": near(copies, 2 * (n - 1)),
+            "broadcast is enough": is_near(copies, 2 * (n - 1)),
             f"{broadcasts} broadcasts send {sizes.tensors} tensors: some of them travel several "
             "times. A module's parameters() and buffers() are those of all modules inside it, too; "
             "each tensor is to travel once": broadcasts > sizes.tensors,

@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib.basics.units import brief
 
-from ..left_alone import LeftAlone
+from ..state_snapshot import StateSnapshot
 
 START = 1e6  # what the clock shows at first, in seconds
 
@@ -69,11 +69,11 @@ def time_one(answer, group, step):
         return Spend.apply(loss, clock, "loss", step.loss, step.backward_of_loss)
 
     batch = torch.ones(3, 4), torch.tensor([0, 1, 1])
-    alone = LeftAlone(ddp, batch, weights=True)
+    alone = StateSnapshot(ddp, batch, weights=True)
     with clock.instead_of_the_real_one():
         result = answer(ddp, loss_fn, *batch)
     calls = {what: clock.calls[what] for what in TIMED}
-    return {"times": numbers_in(result), "calls": calls, "touched": alone.changed()}
+    return {"times": numbers_in(result), "calls": calls, "touched": alone.find_changes()}
 
 
 def numbers_in(result):

@@ -4,10 +4,10 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.utils.data import Dataset
 
-from coursekit.kit import Refused, answering
+from coursekit.kit import Rejection, measure_answer
 from coursekit.kit.reference_training import batch_of, flat, model_of
 
-from ..left_alone import LeftAlone
+from ..state_snapshot import StateSnapshot
 
 EPOCHS = 3
 
@@ -38,19 +38,19 @@ def train(answer, group, case):
     """The samples of each step, how many were read, and the weights in the end."""
     length, samples = case.args
     model, dataset, batches, modes = model_of(dist.get_rank()), Samples(length), [], []
-    alone = LeftAlone(model, [dataset.inputs, dataset.labels], seed=False)
+    alone = StateSnapshot(model, [dataset.inputs, dataset.labels], seed=False)
 
     def loss_fn(outputs, labels):
         if labels.requires_grad:
             what, why = "loss_fn gets outputs of the model as labels", "loss_fn(outputs, labels)"
-            raise Refused(what, f"the order is {why}: what the model gives comes first")
+            raise Rejection(what, f"the order is {why}: what the model gives comes first")
         modes.append(model.training)
         distances = labels.detach().reshape(-1, 1) - dataset.labels.view(1, -1)
         batches.append(distances.abs().argmin(1).tolist())
         return F.mse_loss(outputs, labels)
 
-    with answering():
+    with measure_answer():
         answer(model, dataset, loss_fn, EPOCHS, samples)
-    touched = ([] if all(modes) else [EVALUATED]) + alone.changed()
+    touched = ([] if all(modes) else [EVALUATED]) + alone.find_changes()
     return {"batches": batches, "read": dataset.read, "weights": flat(model.parameters()),
             "touched": touched}  # fmt: skip

@@ -1,19 +1,19 @@
 """A training loop that has yet to share out the samples of an epoch."""
 
-from coursekit.kit import At, Equals, RankExercise, World
+from coursekit.kit import Equals, RankCase, RankExercise, World
 from coursekit.kit.reference_training import HANGS
 from pedagogy_lib.basics.errors import HangError
 
-from ..left_alone_truth import leaves_alone
+from ..state_snapshot_truth import leaves_alone
 from .cases import EPOCHS, train
 from .truth import (
     UNEVEN,
     batches_are_full,
+    describe_weights,
     mistakes,
     one_process,
     orders_are_new,
     orders_of,
-    told_weights,
     why_apart,
     work_is_shared_out,
 )
@@ -23,7 +23,9 @@ FINDS_A_BUG = True
 EXERCISE = RankExercise(
     "train_epochs",
     cases=[
-        At(World(n), (length, samples), f", {length} samples, {samples} at a time, {EPOCHS} epochs")
+        RankCase(
+            World(n), (length, samples), f", {length} samples, {samples} at a time, {EPOCHS} epochs"
+        )
         for n, length, samples in ((2, 24, 5), (3, 25, 4))
     ],
     work=train,
@@ -31,7 +33,7 @@ EXERCISE = RankExercise(
         work_is_shared_out,
         orders_are_new,
         batches_are_full,
-        Equals("weights", one_process, mistakes, otherwise=why_apart, tells=told_weights),
+        Equals("weights", one_process, mistakes, otherwise=why_apart, tells=describe_weights),
         leaves_alone,
     ],
     told=lambda trial: (

@@ -12,7 +12,7 @@ from coursekit.kit.reference_training import (
     not_exchanged,
     train_alone,
 )
-from pedagogy_lib.basics.closeness import told_gap
+from pedagogy_lib.basics.closeness import format_gap
 
 from .cases import EPOCHS, Samples
 
@@ -23,21 +23,24 @@ UNEVEN = (
 )
 
 
-def joined(lists):
+def flatten_lists(lists):
     return list(itertools.chain.from_iterable(lists))
 
 
 def orders_of(trial) -> list[list[list[int]]]:
     """For each epoch, the samples of each rank in it."""
     each = len(trial[0].batches) // EPOCHS
-    return [[joined(of.batches[k * each : (k + 1) * each]) for of in trial] for k in range(EPOCHS)]
+    return [
+        [flatten_lists(of.batches[k * each : (k + 1) * each]) for of in trial]
+        for k in range(EPOCHS)
+    ]
 
 
 @complains
 def work_is_shared_out(trial):
     length, _ = trial.case.args
     steps = [len(of.batches) for of in trial]
-    taken = [len(joined(of.batches)) for of in trial]
+    taken = [len(flatten_lists(of.batches)) for of in trial]
     if not all(steps):
         yield f"loss_fn was never called on {trial.who(steps.index(0))}", (
             "is there a loop, and is the loss what loss_fn gives? It may be any function"
@@ -51,13 +54,13 @@ def work_is_shared_out(trial):
             "beginning?"
         )  # fmt: skip
     for epoch, order in enumerate(orders_of(trial)):
-        times = Counter(joined(order))
+        times = Counter(flatten_lists(order))
         if sum(abs(times[i] - 1) for i in range(length)) > bool(length % trial.n) * (trial.n - 1):
-            readers = told_readers([sum(i in taken for taken in order) for i in range(length)])
+            readers = describe_readers([sum(i in taken for taken in order) for i in range(length)])
             yield f"epoch {epoch}: of {length} samples, {readers}", why_division(order, length)
 
 
-def told_readers(by_ranks) -> str:
+def describe_readers(by_ranks) -> str:
     """`12 are taken by 2 ranks and 12 are taken by nobody`."""
     words = {0: "nobody", 1: "one rank"}
     return " and ".join(
@@ -120,7 +123,7 @@ def batches_are_full(trial):
                 "`batch_size` is what each rank takes in a step; over all ranks that is n times as "
                 "many"
             )  # fmt: skip
-        trained = len(joined(of.batches))
+        trained = len(flatten_lists(of.batches))
         if of.read >= trial.n * trained:
             what = f"{trial.who(place)} reads {of.read} samples, and trains on {trained}"
             yield what, (
@@ -132,7 +135,7 @@ def batches_are_full(trial):
 def steps_of(trial):
     """What all ranks together take in each step."""
     dataset = Samples(trial.case.args[0])
-    return [dataset[joined(pieces)] for pieces in zip(*(of.batches for of in trial))]
+    return [dataset[flatten_lists(pieces)] for pieces in zip(*(of.batches for of in trial))]
 
 
 def one_process(trial, place):
@@ -151,8 +154,8 @@ def mistakes(trial, place):
     } | ends_of_wrong_loops(steps, trial.n)  # fmt: skip
 
 
-def told_weights(trial, place) -> str:
-    off = told_gap(trial[place].weights, one_process(trial, place))
+def describe_weights(trial, place) -> str:
+    off = format_gap(trial[place].weights, one_process(trial, place))
     return f"{trial.who(place)}: the weights are off by up to {off} from one process's, lr {RATE}"
 
 

@@ -1,7 +1,7 @@
 """What is tried, and what runs next to the answer."""
 
 import torch.distributed as dist
-from coursekit.content.ch01_gradient_accumulation.exercises.accumulation import merged
+from coursekit.content.ch01_gradient_accumulation.exercises.accumulation import merge_pieces
 from torch.nn.parallel import DistributedDataParallel
 
 from coursekit.kit.reference_training import (
@@ -14,7 +14,7 @@ from coursekit.kit.reference_training import (
     uneven_loss,
 )
 
-from ..left_alone import LeftAlone
+from ..state_snapshot import StateSnapshot
 
 
 def train(answer, group, case):
@@ -25,10 +25,10 @@ def train(answer, group, case):
     optimizer = optimizer_type(ddp.parameters(), lr=RATE)
     followed = note_gradients(optimizer, ddp)
     batches = batches_of(rank, steps)
-    alone = LeftAlone(ddp, batches)
+    alone = StateSnapshot(ddp, batches)
     answer(ddp, uneven_loss, optimizer, batches)
     return {
-        "weights": flat(ddp.parameters()), "followed": followed, "touched": alone.changed()
+        "weights": flat(ddp.parameters()), "followed": followed, "touched": alone.find_changes()
     }  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def batches_of(rank, steps):
 def union_of(trial):
     """What all ranks together take in each step."""
     batches = (batches_of(rank, trial.case.args[1]) for rank in range(trial.n))
-    return [merged(of_step) for of_step in zip(*batches)]
+    return [merge_pieces(of_step) for of_step in zip(*batches)]
 
 
 def alone(trial, **how):

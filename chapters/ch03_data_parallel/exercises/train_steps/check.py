@@ -2,20 +2,20 @@
 
 import torch
 
-from coursekit.kit import At, Equals, RankExercise, World
+from coursekit.kit import Equals, RankCase, RankExercise, World
 from coursekit.kit.reference_training import HANGS, not_exchanged
 
-from ..left_alone_truth import leaves_alone
+from ..state_snapshot_truth import leaves_alone
 from .cases import alone, train
-from .truth import mistakes, steps_have_gradients, told_norms
+from .truth import describe_norms, mistakes, steps_have_gradients
 
 FINDS_A_BUG = True
 
 EXERCISE = RankExercise(
     "train_steps",
     cases=[
-        At(World(2), (torch.optim.SGD, 5), ", 5 batches, SGD"),
-        At(World(3), (torch.optim.AdamW, 4), ", 4 batches, AdamW"),
+        RankCase(World(2), (torch.optim.SGD, 5), ", 5 batches, SGD"),
+        RankCase(World(3), (torch.optim.AdamW, 4), ", 4 batches, AdamW"),
     ],
     work=train,
     facts=[
@@ -25,7 +25,7 @@ EXERCISE = RankExercise(
             lambda trial, place: alone(trial)[0][-1],
             mistakes,
             otherwise=not_exchanged,
-            tells=told_norms,
+            tells=describe_norms,
         ),
         leaves_alone,
     ],

@@ -28,7 +28,7 @@ def steps_have_gradients(trial):
     if all(close(of.weights, alone(trial)[0][-1]) for of in trial):
         return
     if found and not any(gradient.any() for gradient in found):
-        yield told_norms(trial, 0), (
+        yield describe_norms(trial, 0), (
             "the steps find no gradient: it is cleared after backward() has put it there, and "
             "before the step that needs it"
         )  # fmt: skip
@@ -41,13 +41,13 @@ def steps_have_gradients(trial):
         what = f"expected {steps} optimizer steps, got {len(found)}"
         yield what, "each batch has its backward and then its step: both belong into the loop"
     if not found[0].any():
-        yield told_norms(trial, 0), (
+        yield describe_norms(trial, 0), (
             "the step comes before the backward of its batch: it follows the gradient of the batch "
             "before, and the first step none"
         )  # fmt: skip
 
 
-def told_norms(trial, place) -> str:
+def describe_norms(trial, place) -> str:
     found, right = (norms(followed) for followed in (trial[place].followed, alone(trial)[1]))
     return f"gradients that steps follow have norms {found}; in one process {right}"
 

@@ -1,21 +1,21 @@
 """A whole program for DDP, whose promises are looked at one by one."""
 
-from coursekit.kit import At, Equals, Holds, RankExercise, Sends, World, never
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, Sends, World, never
 from pedagogy_lib.basics.closeness import close_in_float32
 
 from .cases import CLIP, FREE
-from .program_watched import keep_promises
-from .program_watched_truth import BFLOAT16
+from .program_watch import keep_promises
+from .program_watch_truth import BFLOAT16
 from .truth import (
     OTHERWISE,
     SAME,
+    count_epoch_bytes,
     files_are_right,
-    found_on,
     goes_on,
+    list_found,
     losses,
     mistakes,
     need_each_test_once,
-    of_an_epoch,
     share,
     weights,
     what_is_right,
@@ -28,14 +28,14 @@ EXERCISE = RankExercise(
     "Training",
     lab="train_ddp",
     cases=[
-        At(World(2), (3, FREE), ", 3 micro-batches, nothing to clip"),
-        At(World(2), (2, CLIP), ", 2 micro-batches, clipped"),
-        At(World(3), (1, CLIP), ", 1 micro-batch, clipped"),
-        At(World(4), (2, CLIP), ", 2 micro-batches, clipped"),
-        At(World(2), (2, CLIP, BFLOAT16), ", 2 micro-batches, in bfloat16"),
+        RankCase(World(2), (3, FREE), ", 3 micro-batches, nothing to clip"),
+        RankCase(World(2), (2, CLIP), ", 2 micro-batches, clipped"),
+        RankCase(World(3), (1, CLIP), ", 1 micro-batch, clipped"),
+        RankCase(World(4), (2, CLIP), ", 2 micro-batches, clipped"),
+        RankCase(World(2), (2, CLIP, BFLOAT16), ", 2 micro-batches, in bfloat16"),
     ],
     work=keep_promises,
-    found=found_on,
+    found=list_found,
     facts=[
         Equals("weights", weights, mistakes, "the weights after epochs", OTHERWISE, same=SAME),
         Equals("losses", losses, wrong_losses, "the loss of an epoch", same=SAME),
@@ -77,7 +77,7 @@ EXERCISE = RankExercise(
         never("inside", "backward() goes back inside of autocast",
               "autocast is for the forward and the loss; each operation goes back in the precision "
               "in which it went forward"),
-        Sends(of_an_epoch, "the gradients of its steps, once each, are", why_so_many_bytes),
+        Sends(count_epoch_bytes, "the gradients of its steps, once each, are", why_so_many_bytes),
     ],
     told=what_is_right,
     errors={

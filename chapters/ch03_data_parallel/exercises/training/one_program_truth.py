@@ -30,12 +30,12 @@ def slope(model, images, labels, chosen):
     return loss.item(), flat(torch.autograd.grad(loss, list(model.parameters())))
 
 
-def clipped(gradient, most):
+def clip_gradient(gradient, most):
     return gradient * min(1.0, most / (gradient.norm().item() + 1e-6))
 
 
 def mean_then_clip(table, most, place):
-    return clipped(table.mean((0, 1)), most)
+    return clip_gradient(table.mean((0, 1)), most)
 
 
 def never_clip(table, most, place):
@@ -43,8 +43,8 @@ def never_clip(table, most, place):
 
 
 def clip_ranks_first(table, most, place):
-    each = torch.stack([clipped(of_rank.mean(0), most) for of_rank in table])
-    return clipped(each.mean(0), most)
+    each = torch.stack([clip_gradient(of_rank.mean(0), most) for of_rank in table])
+    return clip_gradient(each.mean(0), most)
 
 
 def clip_in_each_piece(table, most, place):
@@ -52,12 +52,14 @@ def clip_in_each_piece(table, most, place):
     *first, last = table.unbind(1)
     kept = torch.zeros_like(table[:, 0])
     for piece in first:
-        kept = torch.stack([clipped(g, most) for g in kept + piece / table.shape[1]])
-    return clipped((kept + last / table.shape[1]).mean(0), most)
+        kept = torch.stack([clip_gradient(g, most) for g in kept + piece / table.shape[1]])
+    return clip_gradient((kept + last / table.shape[1]).mean(0), most)
 
 
 def clip_in_each_piece_and_again(table, most, place):
-    return clipped(clip_in_each_piece(table, most, place), most)  # off by the 1e-6 in its divisor
+    return clip_gradient(
+        clip_in_each_piece(table, most, place), most
+    )  # off by the 1e-6 in its divisor
 
 
 def clip_numbers(table, most, place):
@@ -65,32 +67,32 @@ def clip_numbers(table, most, place):
 
 
 def sum_of_pieces(table, most, place):
-    return clipped(table.mean((0, 1)) * table.shape[1], most)
+    return clip_gradient(table.mean((0, 1)) * table.shape[1], most)
 
 
 def sum_over_ranks(table, most, place):
-    return clipped(table.mean((0, 1)) * len(table), most)
+    return clip_gradient(table.mean((0, 1)) * len(table), most)
 
 
 def mean_over_ranks_twice(table, most, place):
-    return clipped(table.mean((0, 1)) / len(table), most)
+    return clip_gradient(table.mean((0, 1)) / len(table), most)
 
 
 def own_alone(table, most, place):
-    return clipped(table[place].mean(0), most)
+    return clip_gradient(table[place].mean(0), most)
 
 
 def last_piece(table, most, place):
-    return clipped(table[:, -1].mean(0) / table.shape[1], most)
+    return clip_gradient(table[:, -1].mean(0) / table.shape[1], most)
 
 
 def last_piece_averaged(table, most, place):
     """The others are never sent: each rank keeps its own sum."""
     *first, last = table.unbind(1)
-    return clipped((sum(first, 0 * last)[place] + last.mean(0)) / table.shape[1], most)
+    return clip_gradient((sum(first, 0 * last)[place] + last.mean(0)) / table.shape[1], most)
 
 
-def trained(
+def train_one_program(
     start,
     n,
     parts,

@@ -7,8 +7,8 @@ from pedagogy_lib.basics.closeness import close
 
 from . import one_program_truth as one
 from .one_program import EPOCHS, TESTS, WRONG
-from .program_watched import NAME
-from .saving_watched import ELSEWHERE, OPENED, REMOVED, RENAMED
+from .program_watch import NAME
+from .save_watch import ELSEWHERE, OPENED, REMOVED, RENAMED
 
 SAME = partial(close, steps=9)
 
@@ -17,12 +17,12 @@ OTHERWISE = (
 )
 
 
-def of(trial, **how):
-    return one.trained(trial[0].start, trial.n, *trial.case.args, **how)
+def replay_training(trial, **how):
+    return one.train_one_program(trial[0].start, trial.n, *trial.case.args, **how)
 
 
 def weights(trial, place):
-    return of(trial)[0]
+    return replay_training(trial)[0]
 
 
 def mistakes(trial, place):
@@ -58,15 +58,15 @@ def mistakes(trial, place):
     }  # fmt: skip
     kept = "nothing sets the gradients back: each step follows those of all steps before it, too"
     return (
-        {why: of(trial, order=order)[0] for why, order in orders.items()}
-        | {why: of(trial, follow=f, place=place)[0] for why, f in follows.items()}
-        | {kept: of(trial, keep=True)[0]}
+        {why: replay_training(trial, order=order)[0] for why, order in orders.items()}
+        | {why: replay_training(trial, follow=f, place=place)[0] for why, f in follows.items()}
+        | {kept: replay_training(trial, keep=True)[0]}
         | {"no step is taken: the weights are those of the start": [trial[0].start] * EPOCHS}
     )
 
 
 def losses(trial, place):
-    return of(trial)[1]
+    return replay_training(trial)[1]
 
 
 def wrong_losses(trial, place):
@@ -104,7 +104,7 @@ def wrong_shares(trial, place):
 
 
 def need_each_test_once(trial):
-    seen = trial.of("seen") or ()
+    seen = trial.collect_values("seen") or ()
     if not any(seen):
         return
     total = sum(map(sum, seen))
@@ -121,9 +121,9 @@ def need_each_test_once(trial):
 
 @complains
 def files_are_right(trial):
-    if trial.of("files") is None:
+    if trial.collect_values("files") is None:
         return
-    files, epochs = trial.of("files"), trial[0].epochs
+    files, epochs = trial.collect_values("files"), trial[0].epochs
     writers = [place for place in range(trial.n) if trial[place].writes]
     if not writers:
         yield "save() has written nothing", "one rank has to write the state to options.file"
@@ -172,15 +172,15 @@ HARMS = {
 
 @complains
 def goes_on(trial):
-    again = trial.of("again")
-    more = again and of(trial, epochs=EPOCHS + 1)[0][-1]
+    again = trial.collect_values("again")
+    more = again and replay_training(trial, epochs=EPOCHS + 1)[0][-1]
     if again and not all(close(weights, more, steps=12) for weights in again):
         yield ("one more epoch from the checkpoint gives other weights than without a break",
                "the order of an epoch and all else has to follow from what state() holds: the "
                "number of the epoch is self.epoch")  # fmt: skip
 
 
-def found_on(case):
+def list_found(case):
     if len(case.args) > 2:
         return "logits", "loss_in"
     return "weights", "losses", "share", "files", "again"
@@ -195,7 +195,7 @@ def why_so_many_bytes(trial, times) -> str:
     return "in a step, gradients have to travel once"
 
 
-def of_an_epoch(trial, place):
+def count_epoch_bytes(trial, place):
     if not hasattr(trial[place], "bytes"):
         return None
     steps = len(list(one.batches(trial.n, 0)))

@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import Refused, World, answering
+from coursekit.kit import Rejection, World, measure_answer
 
 NUMBERS = 20_000  # of a state
 
@@ -38,7 +38,7 @@ class Training:
         for name in ("model", "optimizer", "steps"):
             if not isinstance(state, dict) or name not in state:
                 what = f"load_state_dict got {state!r:.60}"
-                raise Refused(what, OTHER_STATE if state is not None else NOTHING_CAME)
+                raise Rejection(what, OTHER_STATE if state is not None else NOTHING_CAME)
         self.loads += 1
         self._model, self._optimizer = state["model"], state["optimizer"]
         self.steps = state["steps"]
@@ -56,10 +56,10 @@ def catch(answer, group, case):
     (steps,) = case.args
     place = dist.get_rank(group)
     training = Training(place, steps[place])
-    with answering():
+    with measure_answer():
         answer(training, group)
     if not isinstance(training.steps, int):
-        raise Refused(f"steps is now {training.steps!r:.40}", "it is a number, such as 7")
+        raise Rejection(f"steps is now {training.steps!r:.40}", "it is a number, such as 7")
     return {
         "steps": training.steps,
         "owners": training.owners(),

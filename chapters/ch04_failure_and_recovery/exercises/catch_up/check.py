@@ -1,6 +1,6 @@
 """Those that are behind get the state of one that is furthest."""
 
-from coursekit.kit import At, RankExercise, World, complains
+from coursekit.kit import RankCase, RankExercise, World, complains
 
 from .cases import GROUP_OF_3, OLD, catch
 from .truth import (
@@ -11,30 +11,30 @@ from .truth import (
     PLACES,
     SHAPES,
     UNKNOWN,
+    describe_trial,
     explain,
     faults,
     need_few_bytes,
-    told,
 )
 
 EXERCISE = RankExercise(
     "catch_up",
     lab="keep_training",
     cases=[
-        At(World(3), ((7, 7, 7),), ", all equally far"),
-        At(World(3), ((5, 0, 5),), ", after 5, 0 and 5 steps"),
-        At(World(4), ((0, 6, 7, 0),), ", after 0, 6, 7 and 0 steps"),
-        At(World(3), ((0, 0, 9),), ", after 0, 0 and 9 steps"),
-        At(World(4), ((4, 5, 4, 5),), ", after 4, 5, 4 and 5 steps"),
-        At(World(2), ((OLD, OLD + 1),), f", after {OLD:,} and {OLD + 1:,} steps"),
-        At(World(1), ((3,),), ", alone"),
-        At(GROUP_OF_3, ((4, 0, 0),), ", its first one is furthest"),
-        At(GROUP_OF_3, ((0, 3, 4),), ", its last one is furthest"),
+        RankCase(World(3), ((7, 7, 7),), ", all equally far"),
+        RankCase(World(3), ((5, 0, 5),), ", after 5, 0 and 5 steps"),
+        RankCase(World(4), ((0, 6, 7, 0),), ", after 0, 6, 7 and 0 steps"),
+        RankCase(World(3), ((0, 0, 9),), ", after 0, 0 and 9 steps"),
+        RankCase(World(4), ((4, 5, 4, 5),), ", after 4, 5, 4 and 5 steps"),
+        RankCase(World(2), ((OLD, OLD + 1),), f", after {OLD:,} and {OLD + 1:,} steps"),
+        RankCase(World(1), ((3,),), ", alone"),
+        RankCase(GROUP_OF_3, ((4, 0, 0),), ", its first one is furthest"),
+        RankCase(GROUP_OF_3, ((0, 3, 4),), ", its last one is furthest"),
     ],
     work=catch,
     found=lambda case: ("steps", "owners", "weights", "loads"),
     facts=[complains(faults), need_few_bytes],
-    told=told,
+    told=describe_trial,
     errors={
         "has no attribute": UNKNOWN,
         **dict.fromkeys(("Tensors must have same dtype", "with different dtypes"), DTYPES),

@@ -130,11 +130,11 @@ def faults(trial):
         who = f"{trial.who(place)}, after {steps[place]} steps of {max(steps)}"
         if place in furthest:
             if of.owners != [place] * 3 or of.steps != steps[place]:
-                yield f"{who}: has {told_state(trial, of)}", why_changed(steps, of)
+                yield f"{who}: has {describe_state(trial, of)}", why_changed(steps, of)
             if of.loads:
                 yield f"{who}: has called load_state_dict", KEEPS
         elif of.steps != max(steps) or len({*of.owners}) > 1 or of.owners[0] not in furthest:
-            yield f"{who}: has {told_state(trial, of)}", why(trial, place, of, furthest)
+            yield f"{who}: has {describe_state(trial, of)}", why(trial, place, of, furthest)
         if not torch.equal(of.weights, Training(of.owners[0], 0).weights()):
             yield f"{who}: the weights are no rank's", CHANGED
     behind = [of.owners[0] for place, of in enumerate(trial) if place not in furthest]
@@ -142,7 +142,7 @@ def faults(trial):
         yield f"ranks have the states of {sorted({*behind})}", "one rank gives its state to all"
 
 
-def told_state(trial, of) -> str:
+def describe_state(trial, of) -> str:
     if len({*of.owners}) > 1:
         return f"{of.steps} steps, and parts of several ranks' states"
     return f"{of.steps} steps, and the state of {trial.who(of.owners[0])}"
@@ -213,7 +213,7 @@ def why_it_hangs(places) -> str:
     return reason or TAKES_PART
 
 
-def told(trial) -> str:
+def describe_trial(trial) -> str:
     (steps,) = trial.case.args
     behind = sum(step < max(steps) for step in steps)
     return f"{behind} of {trial.n} have caught up" if behind else "all keep their own"

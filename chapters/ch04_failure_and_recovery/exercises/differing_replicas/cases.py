@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import Refused, World, answering
+from coursekit.kit import Rejection, World, measure_answer
 from coursekit.kit.observed_calls import hashes_as_elsewhere
 from coursekit.kit.results import NO_RETURN
 
@@ -74,11 +74,11 @@ def compare(answer, group, case):
     if mine:
         change(model, how, mine)
     before = state_of(model)
-    with hashes_as_elsewhere(dist.get_rank()) as hashed, answering():
+    with hashes_as_elsewhere(dist.get_rank()) as hashed, measure_answer():
         value = answer(model, group)
     if not isinstance(value, list | tuple) or any(isinstance(rank, bool) for rank in value):
         why = NO_RETURN if value is None else "asked is a list of ranks, such as [2]"
-        raise Refused(f"it returned {value!r:.40}", why)
+        raise Rejection(f"it returned {value!r:.40}", why)
     after = state_of(model)
     changed = [what for what in before if before[what] != after[what]]
     return {"ranks": [int(rank) for rank in value], "hashed": bool(hashed), "changed": changed}

@@ -5,7 +5,7 @@ import time
 
 import torch
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 
 SOON = 1.0  # seconds that a thread has to begin
 
@@ -64,22 +64,22 @@ class Saver:
         self.threads.append(threading.get_ident())
         self.may_go_on.wait(2 * SOON)
         time.sleep(self.seconds)
-        self.states.append(as_lists(state))
+        self.states.append(convert_to_lists(state))
         self.spans.append((start, time.perf_counter()))
         if len(self.states) in self.failing:
             raise OSError("No space left on device")
         return f"saved {len(self.states)}"
 
 
-def as_lists(state):
+def convert_to_lists(state):
     if isinstance(state, torch.Tensor):
         return state.tolist()
     if isinstance(state, dict):
-        return {name: as_lists(part) for name, part in state.items()}
-    return [as_lists(part) for part in state] if isinstance(state, list | tuple) else state
+        return {name: convert_to_lists(part) for name, part in state.items()}
+    return [convert_to_lists(part) for part in state] if isinstance(state, list | tuple) else state
 
 
-class Looked(dict):
+class ThreadLogDict(dict):
     """A dict that notes which threads have looked into it."""
 
     def __init__(self, *args):
@@ -114,7 +114,7 @@ def train_on(state):
 
 def a_copy(answer):
     saver, state = Saver(), state_of()
-    wanted = as_lists(state)
+    wanted = convert_to_lists(state)
     saver.may_go_on.clear()
     saving = answer(saver)
     saving.begin(state)
@@ -125,7 +125,7 @@ def a_copy(answer):
     got = saver.states[0]
     if got != wanted:
         inner = got.get("weights") == wanted["weights"] if isinstance(got, dict) else False
-        raise Refused(f"what was saved is {got!r:.70}…, and should be {wanted!r:.70}…",
+        raise Rejection(f"what was saved is {got!r:.70}…, and should be {wanted!r:.70}…",
                       SHALLOW if inner else NO_COPY)  # fmt: skip
     return {"told": "what is saved is the state as it was when begin() was called",
             "saved": saver.states}  # fmt: skip
@@ -134,19 +134,19 @@ def a_copy(answer):
 def need_saved(saver, count):
     if len(saver.states) != count:
         what = f"save was called {len(saver.states)} times, and should be {count}"
-        raise Refused(what, "each begin() saves once, and wait() waits for its end")
+        raise Rejection(what, "each begin() saves once, and wait() waits for its end")
 
 
-def copied_in_time(answer):
-    saver, state = Saver(), Looked(state_of())
+def check_copy_time(answer):
+    saver, state = Saver(), ThreadLogDict(state_of())
     answer_of = answer(saver)
     state.threads.clear()
     answer_of.begin(state)
     answer_of.wait()
     if getattr(saver, "given", None) is state:
-        raise Refused("save gets the training's own state", NO_COPY)
+        raise Rejection("save gets the training's own state", NO_COPY)
     if state.threads - {threading.get_ident()}:
-        raise Refused("another thread looks into the training's own state", COPIED_LATE)
+        raise Rejection("another thread looks into the training's own state", COPIED_LATE)
     return {"told": "the copy is made before begin() returns"}
 
 
@@ -157,16 +157,18 @@ def meanwhile(answer):
     saving.begin(state)
     took = time.perf_counter() - before
     if took > SOON:
-        raise Refused(f"begin() takes {took:.1f} s: as long as the saving", WAITS)
+        raise Rejection(f"begin() takes {took:.1f} s: as long as the saving", WAITS)
     if not saver.began.wait(SOON):
-        raise Refused("after begin(), nothing is saved", "begin() submits the work to self.thread")
+        raise Rejection(
+            "after begin(), nothing is saved", "begin() submits the work to self.thread"
+        )
     if saver.threads[0] == threading.get_ident():
-        raise Refused("it saves in the thread of the training", WAITS)
+        raise Rejection("it saves in the thread of the training", WAITS)
     saver.may_go_on.set()
     value = saving.wait()
     need_saved(saver, 1)
     if value != "saved 1":
-        raise Refused(f"wait() returned {value!r:.40}", "it returns what save has returned")
+        raise Rejection(f"wait() returned {value!r:.40}", "it returns what save has returned")
     return {"told": "begin() returns at once, and wait() returns what save returned",
             "saved": saver.states, "waited": value}  # fmt: skip
 
@@ -177,21 +179,21 @@ def one_by_one(answer):
     for number in (1.0, 2.0, 3.0):
         saving.begin(state_of(number))
         if len(saver.states) < number - 1:
-            raise Refused("begin() returned while the saving before still went on", ONE_BY_ONE)
+            raise Rejection("begin() returned while the saving before still went on", ONE_BY_ONE)
     saving.wait()
     need_saved(saver, 3)
     if any(after[0] < before[1] for before, after in zip(saver.spans, saver.spans[1:])):
-        raise Refused("two savings go on at the same time", ONE_BY_ONE)
+        raise Rejection("two savings go on at the same time", ONE_BY_ONE)
     return {"told": "three in a row: one after another", "saved": saver.states}
 
 
-def nothing_begun(answer):
+def check_idle_wait(answer):
     saver = Saver()
     saving = answer(saver)
     for when in ("before any begin()", "after the end"):
         value = saving.wait()
         if value is not None:
-            raise Refused(f"wait() {when} returned {value!r:.40}", "there is nothing to wait for")
+            raise Rejection(f"wait() {when} returned {value!r:.40}", "there is nothing to wait for")
         if when.startswith("before"):
             saving.begin(state_of())
             saving.wait()
@@ -203,14 +205,16 @@ def an_error(answer):
     saving = answer(saver)
     saving.begin(state_of())
     if not is_heard(saving.wait):
-        raise Refused("save has raised an error, and wait() raises nothing", LOST_ERROR)
+        raise Rejection("save has raised an error, and wait() raises nothing", LOST_ERROR)
     if is_heard(lambda: saving.begin(state_of())) or is_heard(saving.wait):
-        raise Refused("the next saving went well, and the error of the one before comes again",
+        raise Rejection("the next saving went well, and the error of the one before comes again",
                       ONCE)  # fmt: skip
     saving.begin(state_of())
     heard = is_heard(lambda: saving.begin(state_of()))
     if not (is_heard(saving.wait) or heard):
-        raise Refused("a saving fails while the next one begins, and nobody hears of it", LOST_NEXT)
+        raise Rejection(
+            "a saving fails while the next one begins, and nobody hears of it", LOST_NEXT
+        )
     return {"told": "an error of save comes out of wait(), once, or out of the next begin()"}
 
 

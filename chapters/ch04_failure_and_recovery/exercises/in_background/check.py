@@ -5,18 +5,18 @@ import operator
 from coursekit.kit import Equals, RankExercise
 from coursekit.kit.single_rank import Alone, run_alone
 
-from .cases import a_copy, an_error, copied_in_time, meanwhile, nothing_begun, one_by_one
-from .truth import found_in, states_wanted
+from .cases import a_copy, an_error, check_copy_time, check_idle_wait, meanwhile, one_by_one
+from .truth import list_found, states_wanted
 
 EXERCISE = RankExercise(
     "InBackground",
     lab="checkpoints",
     cases=[
         Alone("while it is saved, the training goes on", meanwhile),
-        Alone("who copies", copied_in_time),
+        Alone("who copies", check_copy_time),
         Alone("the state changes meanwhile", a_copy),
         Alone("three savings", one_by_one),
-        Alone("nothing to wait for", nothing_begun),
+        Alone("nothing to wait for", check_idle_wait),
         Alone("a saving that fails", an_error),
     ],
     work=run_alone,
@@ -25,7 +25,7 @@ EXERCISE = RankExercise(
         Equals("waited", lambda trial, place: "saved 1", called="what wait() returned",
                same=operator.eq),
     ],
-    found=found_in,
+    found=list_found,
     told=lambda trial: trial[0].told,
     errors={
         "'NoneType' object has no attribute 'result'": "nothing has been begun, or its end has "

@@ -1,14 +1,14 @@
 """What is right, and what mistakes give."""
 
-from .cases import a_copy, as_lists, meanwhile, one_by_one, state_of
+from .cases import a_copy, convert_to_lists, meanwhile, one_by_one, state_of
 
 NUMBERS = {a_copy: (1.0,), meanwhile: (1.0,), one_by_one: (1.0, 2.0, 3.0)}
 
 
 def states_wanted(trial, place) -> list:
-    return [as_lists(state_of(number)) for number in NUMBERS[trial.case.work]]
+    return [convert_to_lists(state_of(number)) for number in NUMBERS[trial.case.work]]
 
 
-def found_in(case):
+def list_found(case):
     """Names under which something is found in a case."""
     return ("told",) + ("saved",) * (case.work in NUMBERS) + ("waited",) * (case.work is meanwhile)

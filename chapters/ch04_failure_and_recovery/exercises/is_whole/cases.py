@@ -25,12 +25,12 @@ def make_whole(folder, names=RANKS):
     (folder / LIST).write_text(json.dumps({"step": 50, "files": files}))
 
 
-def flipped(data: bytes) -> bytes:
+def flip_bit(data: bytes) -> bytes:
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
-def looked_at(answer, happens) -> tuple:
+def try_is_whole(answer, happens) -> tuple:
     """Beside the answer: what came of it, and whether the folder is as it was."""
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent, "step-000050")

@@ -3,13 +3,13 @@
 from coursekit.protocol import Exercise, Wrong
 from coursekit.remote_answer import call_next_to_answer
 
-from .cases import looked_at
+from .cases import try_is_whole
 from .truth import CASES, judge
 
 
 def examine(answer):
     for case, (happens, is_whole, why) in CASES.items():
-        outcome, is_as_before = call_next_to_answer(looked_at, answer, happens)
+        outcome, is_as_before = call_next_to_answer(try_is_whole, answer, happens)
         judge(case, outcome, is_whole, why)
         if not is_as_before:
             raise Wrong(case, "the folder has changed", "is_whole only looks")

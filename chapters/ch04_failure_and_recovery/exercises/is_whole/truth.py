@@ -5,7 +5,7 @@ import shutil
 from coursekit.kit import Wrong
 from coursekit.kit.results import NO_RETURN
 
-from .cases import LIST, flipped
+from .cases import LIST, flip_bit
 
 NO_ERROR = (
     "a checkpoint that is not whole is nothing unusual: after a crash there is one. So the answer "
@@ -56,8 +56,8 @@ CASES = {  # what has happened: (how, whether it is whole, what an answer has ov
     "rank-0.pt is empty": (rewrite("rank-0.pt", lambda data: b""), False, OTHER_SIZE),
     "rank-2.pt has more bytes": (
         rewrite("rank-2.pt", lambda data: data + b"more"), False, OTHER_SIZE),
-    "in rank-0.pt one bit is another": (rewrite("rank-0.pt", flipped), False, SUM),
-    "in rank-2.pt one bit is another": (rewrite("rank-2.pt", flipped), False, f"{SUM}. {EACH}"),
+    "in rank-0.pt one bit is another": (rewrite("rank-0.pt", flip_bit), False, SUM),
+    "in rank-2.pt one bit is another": (rewrite("rank-2.pt", flip_bit), False, f"{SUM}. {EACH}"),
     "rank-2.pt is missing": (is_missing("rank-2.pt"), False, EACH),
     "rank-1.pt is a folder": (is_folder("rank-1.pt"), False, NO_ERROR),
     "the list is missing": (

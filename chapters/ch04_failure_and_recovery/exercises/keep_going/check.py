@@ -3,20 +3,20 @@
 from coursekit.protocol import Exercise
 
 from .chaos_plans import ALL, LAST, OTHERS
-from .truth import PACE, SECONDS, outcome, tried
+from .truth import PACE, SECONDS, outcome, try_case
 
 
 def examine(answer):
     """All of it at once, and what is lost; if that goes wrong, one after another tells why."""
-    undisturbed = tried(answer, "undisturbed")
+    undisturbed = try_case(answer, "undisturbed")
     yield from outcome(undisturbed)
-    everything = tried(answer, ALL, SECONDS + PACE * undisturbed.seconds)
+    everything = try_case(answer, ALL, SECONDS + PACE * undisturbed.seconds)
     if everything.wrong:
         for what in OTHERS:
-            yield from outcome(tried(answer, what))
+            yield from outcome(try_case(answer, what))
     yield from outcome(everything)
     for what in LAST:
-        yield from outcome(tried(answer, what))
+        yield from outcome(try_case(answer, what))
     yield from everything.film()
 
 

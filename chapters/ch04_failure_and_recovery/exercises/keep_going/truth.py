@@ -6,13 +6,13 @@ from coursekit.kit import Wrong
 from coursekit.labs import find_lab
 from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.closeness import close
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.pictures.happenings import plot_happenings
 from pedagogy_lib.pictures.style import Picture
 
-from .chaos_happened import happened
 from .chaos_plans import ALL, AT, LAST, steps_of
 from .chaos_reasons import FEW_STEP, LOSES, SAVES, WRONG_WEIGHTS
+from .chaos_run import run_chaos
 
 SECONDS = 30.0  # of a case; on a quiet machine, one takes five
 
@@ -35,7 +35,7 @@ class Case:
     """
 
     def __init__(self, name, found):
-        """found: what `happened` gives"""
+        """found: what `run_chaos` gives"""
         self.name, self.chaos, self.steps_asked = name, find_lab("chaos"), steps_of(name)
         for told in TOLD:
             setattr(self, told, found.get(told))
@@ -72,7 +72,7 @@ class Case:
 
     def need_enough_ranks(self):
         for rank, _, n in self.few:
-            what = f"rank {rank} takes a step in a group of {counted(int(n), 'rank')}"
+            what = f"rank {rank} takes a step in a group of {format_count(int(n), 'rank')}"
             raise Wrong(self.name, what, FEW_STEP)
 
     def need_few_saves(self):
@@ -92,7 +92,7 @@ class Case:
                 what = f"rank {rank}: weights differ by {gap:.1g} from those of an undisturbed run"
                 raise Wrong(self.name, what, WRONG_WEIGHTS.get(self.name, ""))
 
-    def taken_twice(self) -> int:
+    def count_repeated_steps(self) -> int:
         """The most steps that one process has taken a second time."""
         return max((len(steps) - len(set(steps)) for steps in self.steps.values()), default=0)
 
@@ -100,8 +100,8 @@ class Case:
         if self.name != "power cut" and self.lost > self.planned + 1:  # one may be late
             what = f"{self.lost} processes have ended, and {self.planned} had to be replaced"
             raise Wrong(self.name, what, LOSES["processes"])
-        if twice := self.taken_twice():
-            what = f"{counted(twice, 'step')} taken twice by a process that did not die"
+        if twice := self.count_repeated_steps():
+            what = f"{format_count(twice, 'step')} taken twice by a process that did not die"
             raise Wrong(self.name, what, LOSES["others"])
         if self.name == "power cut":
             firsts = [steps[0] for steps in self.steps.values() if steps[0] != 1]
@@ -111,11 +111,11 @@ class Case:
                 what = f"after it, training goes on with step {first}, and not with {newest + 1}"
                 raise Wrong(self.name, what, LOSES["power cut"])
 
-    def told(self) -> str:
+    def describe(self) -> str:
         words = [what for what, *_ in self.events] + ["a cable"] * bool(self.cables)
         words = [self.name] if self.name in LAST else words
         happened = ", ".join(dict.fromkeys(words)) or "nothing"
-        lost = counted(self.lost, "process")
+        lost = format_count(self.lost, "process")
         return f"{happened}: right weights after {self.seconds:.1f} s, {lost} lost"
 
 
@@ -124,14 +124,14 @@ def outcome(case):
     if case.wrong:
         yield from case.film()
         raise case.wrong
-    yield case.told()
+    yield case.describe()
 
 
-def tried(answer, name, seconds=SECONDS) -> Case:
+def try_case(answer, name, seconds=SECONDS) -> Case:
     """seconds: until it counts as hung. A rank that stands still has all others wait: they do not
     compute, and patience with a busy machine is none with those that wait.
     """
-    case = Case(name, call_next_to_answer(happened, answer, name, seconds))
+    case = Case(name, call_next_to_answer(run_chaos, answer, name, seconds))
     try:
         if not case.wrong:
             case.look()

@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit import At, Refused, answering
+from coursekit.kit import RankCase, Rejection, measure_answer
 from coursekit.kit.collective_exercise import LARGE, numbers
 from coursekit.kit.diagnoses import kind_of
 from coursekit.kit.observed_calls import AllRequests
@@ -31,38 +31,38 @@ def add_up(answer, group, case):
 
     def gradients_of(k):
         if not isinstance(k, int) or not 0 <= k < m:
-            raise Refused(f"gradients_of({k!r:.20}) was called", f"there are 0 to {m - 1}")
+            raise Rejection(f"gradients_of({k!r:.20}) was called", f"there are 0 to {m - 1}")
         asked.append(k)
         return gradients(k, kinds)
 
     parameters = gradients(PARAMETER, kinds)
     given = list(parameters)
-    with answering(), AllRequests() as requests:
+    with measure_answer(), AllRequests() as requests:
         value = answer(gradients_of, given, m, group)
-    found = noted(value, kinds)
+    found = copy_returned(value, kinds)
     requests.need_waited()
     return {
         "gradients": found,
         "asked": asked,
-        "changed": changed_in(given, parameters, gradients(PARAMETER, kinds)),
+        "changed": find_change(given, parameters, gradients(PARAMETER, kinds)),
         "shared": len({x.data_ptr() for x in value}) < len(kinds),
     }
 
 
-def noted(value, kinds) -> list[torch.Tensor]:
+def copy_returned(value, kinds) -> list[torch.Tensor]:
     """Copies of what was returned, as it is now: a request may still bring other numbers."""
     if value is None:
-        raise Refused("it returned None", NO_RETURN)
+        raise Rejection("it returned None", NO_RETURN)
     if not isinstance(value, list | tuple):
-        raise Refused(f"it returned {kind_of(value)}", why.LIST)
+        raise Rejection(f"it returned {kind_of(value)}", why.LIST)
     if len(value) != len(kinds) or not all(isinstance(x, torch.Tensor) for x in value):
         none = any(x is None or hasattr(x, "is_completed") for x in value)
         told = ", ".join(map(kind_of, value))
-        raise Refused(f"it returned [{told}]", why.IN_PLACE if none else why.LIST)
+        raise Rejection(f"it returned [{told}]", why.IN_PLACE if none else why.LIST)
     return [x.detach().clone() for x in value]
 
 
-def changed_in(given, parameters, before) -> str:
+def find_change(given, parameters, before) -> str:
     """What is not as it was in the parameters: their list, or one of them."""
     if len(given) != len(parameters) or any(a is not b for a, b in zip(given, parameters)):
         return "the list `parameters` has other tensors now"
@@ -75,5 +75,5 @@ def changed_in(given, parameters, before) -> str:
     return ""
 
 
-def at(world, m, kinds=ALIKE, what="") -> At:
-    return At(world, (m, kinds), f", {m} micro-batches{what}")
+def make_case(world, m, kinds=ALIKE, what="") -> RankCase:
+    return RankCase(world, (m, kinds), f", {m} micro-batches{what}")

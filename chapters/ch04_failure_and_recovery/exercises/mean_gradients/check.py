@@ -3,28 +3,28 @@
 from coursekit.kit import GROUP, Equals, RankExercise, Sends, World, complains, never
 
 from . import gradients_reasons as why
-from .cases import HUGE, MIXED, add_up, at
-from .truth import computed_once, explain, mistakes, of_bytes, otherwise, truth, why_much
+from .cases import HUGE, MIXED, add_up, make_case
+from .truth import check_computed_once, expect_bytes, explain, mistakes, otherwise, truth, why_much
 
 EXERCISE = RankExercise(
     "mean_gradients",
     lab="restart",
     cases=[
-        at(World(2), 4),
-        at(World(3), 4),
-        at(World(4), 7),
-        at(World(1), 3),
-        at(World(3), 2),
-        at(World(3), 5, MIXED, ", parameters of several dtypes"),
-        at(GROUP, 4),
-        at(World(3), 4, HUGE, ", 2 MB of gradients"),
+        make_case(World(2), 4),
+        make_case(World(3), 4),
+        make_case(World(4), 7),
+        make_case(World(1), 3),
+        make_case(World(3), 2),
+        make_case(World(3), 5, MIXED, ", parameters of several dtypes"),
+        make_case(GROUP, 4),
+        make_case(World(3), 4, HUGE, ", 2 MB of gradients"),
     ],
     work=add_up,
     facts=[
-        complains(computed_once),
+        complains(check_computed_once),
         Equals("gradients", truth, mistakes, "the gradients", otherwise),
         never("changed", "{}", why.CHANGED),
-        Sends(of_bytes, "an all-reduce sends", why_much),
+        Sends(expect_bytes, "an all-reduce sends", why_much),
     ],
     told="the mean over all micro-batches, each computed once",
     needs=("microbatches_of",),

@@ -27,28 +27,31 @@ def sums(numbers_of, kinds) -> list[torch.Tensor]:
     return found
 
 
-def over(tensors, number) -> list[torch.Tensor]:
+def divide_all(tensors, number) -> list[torch.Tensor]:
     return [tensor / number for tensor in tensors]
 
 
 def truth(trial, place):
     m, kinds = trial.case.args
-    return over(sums(range(m), kinds), m)
+    return divide_all(sums(range(m), kinds), m)
 
 
 def mistakes(trial, place):
     (m, kinds), n = trial.case.args, trial.n
-    shares, total = trial.of("asked"), sums(range(m), kinds)
+    shares, total = trial.collect_values("asked"), sums(range(m), kinds)
     mine = len(shares[place]) or 1
-    own, each = sums(shares[place], kinds), [over(sums(k, kinds), len(k) or 1) for k in shares]
+    own, each = (
+        sums(shares[place], kinds),
+        [divide_all(sums(k, kinds), len(k) or 1) for k in shares],
+    )
     return {
         why.SUM: total,
-        why.BY_RANKS: over(total, n),
-        why.OF_AVERAGES: over([sum(of_ranks) for of_ranks in zip(*each)], n),
-        why.OWN_COUNT: over(total, n * mine),
-        why.TWICE_DIVIDED: over(total, m * n),
-        why.ALONE: over(own, m),
-        why.OWN_MEAN: over(own, mine),
+        why.BY_RANKS: divide_all(total, n),
+        why.OF_AVERAGES: divide_all([sum(of_ranks) for of_ranks in zip(*each)], n),
+        why.OWN_COUNT: divide_all(total, n * mine),
+        why.TWICE_DIVIDED: divide_all(total, m * n),
+        why.ALONE: divide_all(own, m),
+        why.OWN_MEAN: divide_all(own, mine),
     }
 
 
@@ -57,14 +60,16 @@ def otherwise(trial) -> str:
     found = [(x, y) for k in range(trial.n) for x, y in zip(trial[k].gradients, truth(trial, k))]
     if any(got.shape != wanted.shape for got, wanted in found):
         return why.SHAPED
-    if any(trial.of("shared")):
+    if any(trial.collect_values("shared")):
         return why.SHARED
     if trial.case.args[1] == MIXED and all(relative_gap(*pair) < ROUNDED for pair in found):
         return why.ONE_BUFFER
-    return why.SUMMED_AGAIN if max(map(reduced_bytes, trial.calls)) > 1.5 * whole(trial) else ""
+    return (
+        why.SUMMED_AGAIN if max(map(count_reduced_bytes, trial.calls)) > 1.5 * whole(trial) else ""
+    )
 
 
-def reduced_bytes(calls) -> int:
+def count_reduced_bytes(calls) -> int:
     return sum(call.tensor_bytes for call in calls if call.name == "all_reduce")
 
 
@@ -73,8 +78,8 @@ def whole(trial) -> int:
     return sum(x.nbytes for x in gradients(0, trial.case.args[1]))
 
 
-def computed_once(trial):
-    (m, _), shares = trial.case.args, trial.of("asked")
+def check_computed_once(trial):
+    (m, _), shares = trial.case.args, trial.collect_values("asked")
     times = Counter(k for mine in shares for k in mine)
     in_a_group = trial.worlds_passed and trial.case.is_group
     told = "the ranks have computed " + ", ".join(map(str, shares))
@@ -96,7 +101,7 @@ def computed_once(trial):
 def why_much(trial, times) -> str:
     if any("gather" in call.name for call in trial.calls[0]):
         return why.GATHERED
-    return why.TOO_OFTEN if reduced_bytes(trial.calls[0]) > 1.5 * whole(trial) else why.BY_ONE
+    return why.TOO_OFTEN if count_reduced_bytes(trial.calls[0]) > 1.5 * whole(trial) else why.BY_ONE
 
 
 def explain(case, error) -> str:
@@ -109,5 +114,5 @@ def explain(case, error) -> str:
     })  # fmt: skip
 
 
-def of_bytes(trial, place):
+def expect_bytes(trial, place):
     return 2 * (1 - 1 / trial.n) * whole(trial) if trial.case.args[1] == HUGE else None

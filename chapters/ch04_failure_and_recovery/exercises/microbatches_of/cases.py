@@ -2,7 +2,7 @@
 
 import torch.distributed as dist
 
-from coursekit.kit import At, World
+from coursekit.kit import RankCase, World
 
 
 def deal(answer, place, case):
@@ -14,5 +14,5 @@ def deal_on_rank(answer, group, case):
     return deal(answer, dist.get_rank(), case)
 
 
-def dealt(n, m, what="") -> At:
-    return At(World(n), (m,), f", {m} micro-batches{what}")
+def make_case(n, m, what="") -> RankCase:
+    return RankCase(World(n), (m,), f", {m} micro-batches{what}")

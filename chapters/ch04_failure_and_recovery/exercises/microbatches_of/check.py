@@ -3,13 +3,13 @@
 from collections import Counter
 
 from coursekit.kit import RankExercise, Wrong, complains
-from coursekit.kit.single_rank import InThisProcess
+from coursekit.kit.single_rank import LocalExercise
 
-from .cases import deal, deal_on_rank, dealt
+from .cases import deal, deal_on_rank, make_case
 from .truth import NO_GROUP, ON_RANKS, REMEMBERS, explain, faults
 
 
-class Dealing(InThisProcess):
+class DealExercise(LocalExercise):
     """All ranks of a case ask in one process, and again in another order; then ranks of their own.
 
     Who keeps something between calls may be right as long as all ask the same process.
@@ -18,32 +18,43 @@ class Dealing(InThisProcess):
     def trials(self, answer):
         for trial in super().trials(answer):
             for place in reversed(range(trial.n)):
-                trial[place].again = self.asked_again(answer, place, trial.case)
+                trial[place].again = self.ask_again(answer, place, trial.case)
             yield trial
         yield from RankExercise(
             self.name, ON_RANKS, deal_on_rank, [], self.told, (),
             explain=lambda case, error: self.why_it_failed(case, error) or REMEMBERS,
         ).trials(answer)  # fmt: skip
 
-    def asked_again(self, answer, place, case):
+    def ask_again(self, answer, place, case):
         try:
-            return self.found_at(answer, place, case)["mine"]
+            return self.run_place(answer, place, case)["mine"]
         except Wrong as wrong:
             raise Wrong(wrong.case, f"asked again, {wrong.what}", REMEMBERS) from None
 
 
-EXERCISE = Dealing(
+EXERCISE = DealExercise(
     "microbatches_of",
     lab="restart",
     cases=[  # (1, 4) is not the first: with one rank, many mistakes look alike
-        dealt(n, m)
-        for n, m in ((2, 4), (3, 12), (1, 4), (4, 12), (3, 7), (4, 10), (5, 12), (8, 12), (5, 3),
-                     (4, 1))
+        make_case(n, m)
+        for n, m in (
+            (2, 4),
+            (3, 12),
+            (1, 4),
+            (4, 12),
+            (3, 7),
+            (4, 10),
+            (5, 12),
+            (8, 12),
+            (5, 3),
+            (4, 1),
+        )
     ],
     work=deal,
     facts=[complains(faults)],
     told=lambda trial: " and ".join(
-        f"{ranks} × {size}" for size, ranks in sorted(Counter(map(len, trial.of("mine"))).items())
+        f"{ranks} × {size}"
+        for size, ranks in sorted(Counter(map(len, trial.collect_values("mine"))).items())
     ),
     explain=explain,
     errors={
@@ -55,4 +66,4 @@ EXERCISE = Dealing(
         "Rank 0 of 3 gets 0, 3, 6, …; rank 1 gets 1, 4, 7, …",
         "range has a third argument: the stride.",
     ),
-)  # fmt: skip
+)

@@ -4,7 +4,7 @@ from collections import Counter
 
 from coursekit.kit import first_true
 
-from .cases import dealt
+from .cases import make_case
 
 LIST = "asked are the numbers of this rank's micro-batches: a list of whole numbers, such as [0, 3]"
 
@@ -73,7 +73,7 @@ def is_list(value) -> bool:
 
 def faults(trial):
     """What is wrong, and why: the first counts."""
-    of_all, again = trial.of("mine"), trial.of("again")
+    of_all, again = trial.collect_values("mine"), trial.collect_values("again")
     strange = [value for value in [*of_all, *(again or ())] if not is_list(value)]
     if strange:
         yield f"it returned {strange[0]!r:.40}", LIST
@@ -83,7 +83,7 @@ def faults(trial):
             told = f"{list(other)} when it asks again, and had {shares[place]} before"
             yield f"rank {place} has {told}", REMEMBERS
     for fault, why in faults_of_deal(shares, *trial.case.args):
-        yield f"{in_words(shares)}{fault}", why if again else REMEMBERS
+        yield f"{describe_shares(shares)}{fault}", why if again else REMEMBERS
 
 
 def faults_of_deal(shares, m):
@@ -102,7 +102,7 @@ def faults_of_deal(shares, m):
         yield "", why_uneven(sizes, m)
 
 
-def in_words(shares) -> str:
+def describe_shares(shares) -> str:
     return "the ranks have " + ", ".join(map(str, shares))
 
 
@@ -173,4 +173,4 @@ def explain(case, error) -> str:
     })  # fmt: skip
 
 
-ON_RANKS = [dealt(3, 7, ", asked on ranks")]
+ON_RANKS = [make_case(3, 7, ", asked on ranks")]

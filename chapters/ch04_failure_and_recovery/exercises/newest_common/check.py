@@ -2,7 +2,7 @@
 
 from coursekit.kit import Formula
 
-from .cases import stepped
+from .cases import wrap_step
 from .truth import ALL_MISTAKES, truth_stepped
 
 CASES = {
@@ -36,20 +36,20 @@ CASES = {
 }  # fmt: skip
 
 
-class Stepped(Formula):
+class StepFormula(Formula):
     def examine(self, answer):
-        return super().examine(stepped(answer))
+        return super().examine(wrap_step(answer))
 
 
-def told(call, wanted, got) -> str:
-    return f"expected {in_words(wanted)}, got {in_words(got)}"
+def describe_difference(call, wanted, got) -> str:
+    return f"expected {format_step(wanted)}, got {format_step(got)}"
 
 
-def in_words(step) -> str:
+def format_step(step) -> str:
     return f"{step[0]!r:.60}" if step else "None"
 
 
-EXERCISE = Stepped(
+EXERCISE = StepFormula(
     "newest_common",
     lab="memory_copies",
     cases={case: [(held,)] for case, held in CASES.items()},
@@ -59,8 +59,8 @@ EXERCISE = Stepped(
         "empty": "a rank that is new holds nothing, and there may be no step at all: max and min "
         "take default=None",
     },
-    differs=told,
-    told=lambda calls, values: in_words(values[0]),
+    differs=describe_difference,
+    told=lambda calls, values: format_step(values[0]),
     explain=lambda found, case: (
         "if there is none, the result is None, and no number: 0 is a step"
         if found[case][0] in ([0], [-1]) and not EXERCISE.truth(CASES[case]) else ""

@@ -2,7 +2,7 @@
 
 from coursekit.kit.results import NO_RETURN
 
-from .cases import stepped
+from .cases import wrap_step
 
 
 def truth(held) -> int | None:
@@ -17,16 +17,16 @@ def truth(held) -> int | None:
     return None
 
 
-def everything(held):
+def list_states(held):
     return [state for of_rank in held for state in of_rank]
 
 
-def nothing(held):
+def return_none(held):
     return None
 
 
 def newest(held):
-    return max((step for _, step in everything(held)), default=None)
+    return max((step for _, step in list_states(held)), default=None)
 
 
 def oldest(held):
@@ -34,7 +34,7 @@ def oldest(held):
 
 
 def truth_at(held, step):
-    return {owner for owner, at in everything(held) if at == step} == set(range(len(held)))
+    return {owner for owner, at in list_states(held) if at == step} == set(range(len(held)))
 
 
 def newest_of_the_slowest(held):
@@ -45,17 +45,17 @@ def newest_of_the_slowest(held):
 def newest_of_each_owner(held):
     """The smallest of what is newest of each owner."""
     newest_of = {
-        owner: [s for o, s in everything(held) if o == owner] for owner in range(len(held))
+        owner: [s for o, s in list_states(held) if o == owner] for owner in range(len(held))
     }
     return min((max(steps) for steps in newest_of.values() if steps), default=None)
 
 
 def newest_where(is_there):
-    def found(held):
-        steps = {step for _, step in everything(held)}
+    def find_newest(held):
+        steps = {step for _, step in list_states(held)}
         return max((step for step in steps if is_there(held, step)), default=None)
 
-    return found
+    return find_newest
 
 
 @newest_where
@@ -69,23 +69,23 @@ def everybody_has_one(held, step):
 
 
 @newest_where
-def of_those_that_hold_something(held, step):
-    return all((k, step) in everything(held) for k, of_rank in enumerate(held) if of_rank)
+def has_states_of_holders(held, step):
+    return all((k, step) in list_states(held) for k, of_rank in enumerate(held) if of_rank)
 
 
 @newest_where
-def of_as_many_as_hold_something(held, step):
-    return all((k, step) in everything(held) for k in range(sum(map(bool, held))))
+def has_as_many_owners(held, step):
+    return all((k, step) in list_states(held) for k in range(sum(map(bool, held))))
 
 
 @newest_where
-def of_owners_that_are_known(held, step):
-    return all((owner, step) in everything(held) for owner, _ in everything(held))
+def has_known_owners(held, step):
+    return all((owner, step) in list_states(held) for owner, _ in list_states(held))
 
 
 @newest_where
-def counted(held, step):
-    return sum(at == step for _, at in everything(held)) >= len(held)
+def has_enough_states(held, step):
+    return sum(at == step for _, at in list_states(held)) >= len(held)
 
 
 @newest_where
@@ -103,7 +103,7 @@ ALL_OWNERS = (
 )
 
 MISTAKES = [
-    (NO_RETURN, nothing),
+    (NO_RETURN, return_none),
     ("this is the newest step of all. Some rank's state of that step is nowhere, and all have to "
      "go on from the same step.", newest),
     ("this is the oldest step that can be had; asked is the newest one.", oldest),
@@ -116,17 +116,17 @@ MISTAKES = [
      "that another rank holds, and a copy is as good.", own_alone),
     ("every rank holds something of that step. It need not be that: a newcomer holds nothing, and "
      "yet its state may be somewhere; what counts is who owns the states.", everybody_has_one),
-    (ALL_OWNERS, of_those_that_hold_something),
-    (ALL_OWNERS, of_as_many_as_hold_something),
+    (ALL_OWNERS, has_states_of_holders),
+    (ALL_OWNERS, has_as_many_owners),
     ("the states of all ranks are needed. Rank numbers go from 0 to len(held) - 1, also if nobody "
-     "holds a state of one of them.", of_owners_that_are_known),
+     "holds a state of one of them.", has_known_owners),
     ("of that step there are as many states as ranks, but one of them is there more than once: "
-     "count owners, each once.", counted),
+     "count owners, each once.", has_enough_states),
     ("no single rank has to hold them all: the states may be on several ranks.", one_has_all),
     ("step 0 is a step as well: `or`, and `if step`, take 0 for nothing. Compare with None.",
      none_for_zero),
 ]  # fmt: skip
 
-truth_stepped = stepped(truth)
+truth_stepped = wrap_step(truth)
 
-ALL_MISTAKES = [(why, stepped(function)) for why, function in MISTAKES]  # fmt: skip
+ALL_MISTAKES = [(why, wrap_step(function)) for why, function in MISTAKES]  # fmt: skip

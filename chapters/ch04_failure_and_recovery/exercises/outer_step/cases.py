@@ -3,11 +3,11 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import At, Refused, World, answering
+from coursekit.kit import RankCase, Rejection, World, measure_answer
 from coursekit.kit.collective_exercise import LARGE
 from coursekit.kit.observed_calls import AllRequests
 
-from .failing_calls import Fault, goes_on, need_heard
+from .fault_injector import Fault, goes_on, need_heard
 
 SHAPES = ((3, 4), (5,), ())  # of the weights
 
@@ -69,25 +69,25 @@ def momenta_of(optimizer) -> list[torch.Tensor]:
 def step(answer, whole, mine, optimizer, group):
     """Call the answer, with lists of its own: what counts is what is in the tensors then."""
     given, memory = (list(whole), list(mine)), [x.detach() for x in [*whole, *mine]]
-    with answering(), AllRequests() as requests:
+    with measure_answer(), AllRequests() as requests:
         answer(*given, optimizer, group)
     requests.need_waited()
     if any(a is not b for a, b in zip([*whole, *mine], [*given[0], *given[1]])):
-        raise Refused("a list has another tensor now", REBOUND)
+        raise Rejection("a list has another tensor now", REBOUND)
     if any(own.data_ptr() == common.data_ptr() for own, common in zip(mine, whole)):
-        raise Refused("a tensor of `mine` lies where that of `whole` lies", ONE_TENSOR)
+        raise Rejection("a tensor of `mine` lies where that of `whole` lies", ONE_TENSOR)
     for k, (x, before) in enumerate(zip([*whole, *mine], memory)):
         if x.data_ptr() != before.data_ptr():
             name = f"whole[{k}]" if k < len(whole) else f"mine[{k - len(whole)}]"
-            raise Refused(f"{name} lies elsewhere in memory now", MOVED)
+            raise Rejection(f"{name} lies elsewhere in memory now", MOVED)
 
 
-def told(trial) -> str:
-    return f"{ROUNDS} rounds" if trial.of("rounds") else "one round, with many weights"
+def describe_trial(trial) -> str:
+    return f"{ROUNDS} rounds" if trial.collect_values("rounds") else "one round, with many weights"
 
 
 PAPER = 0.7, 0.9, True
 
 
-def failing(n, what, number, told) -> At:
-    return At(World(n), (SHAPES, *PAPER, Fault(what, number)), f", {told}")
+def make_fault_case(n, what, number, told) -> RankCase:
+    return RankCase(World(n), (SHAPES, *PAPER, Fault(what, number)), f", {told}")

@@ -1,26 +1,30 @@
 """DiLoCo's outer step: the mean of what workers have gone, and one step of the outer optimizer."""
 
-from coursekit.kit import GROUP, At, Equals, RankExercise, Sends, World
+from coursekit.kit import GROUP, Equals, RankCase, RankExercise, Sends, World
 
-from .cases import LARGE_SHAPES, PAPER, SHAPES, failing, told, train
+from .cases import LARGE_SHAPES, PAPER, SHAPES, describe_trial, make_fault_case, train
 from .truth import ALL_WEIGHTS, SEE_ORDER, mistakes, most_bytes, truth
 
 EXERCISE = RankExercise(
     "outer_step",
     lab="diloco",
     cases=[
-        At(World(3), (SHAPES, *PAPER, None)),
-        At(World(2), (SHAPES, 0.5, 0.8, False, None), ", another outer optimizer"),
-        At(World(1), (SHAPES, *PAPER, None)),
-        failing(3, "call", 1, "the first all-reduce of round 1 fails"),
-        failing(3, "call", 2, "the second all-reduce of round 1 fails"),
-        failing(2, "call", 3, "the third all-reduce of round 1 fails"),
-        failing(2, "call", 4, "a fourth call in round 1 would fail"),
-        failing(3, "wait", 1, "the first all-reduce of round 1 fails when it is waited for"),
-        failing(2, "wait", 2, "the second all-reduce of round 1 fails when it is waited for"),
-        failing(2, "step", 1, "a step of the optimizer fails"),
-        At(GROUP, (SHAPES, *PAPER, None)),
-        At(World(3), (LARGE_SHAPES, *PAPER, None), ", many weights"),
+        RankCase(World(3), (SHAPES, *PAPER, None)),
+        RankCase(World(2), (SHAPES, 0.5, 0.8, False, None), ", another outer optimizer"),
+        RankCase(World(1), (SHAPES, *PAPER, None)),
+        make_fault_case(3, "call", 1, "the first all-reduce of round 1 fails"),
+        make_fault_case(3, "call", 2, "the second all-reduce of round 1 fails"),
+        make_fault_case(2, "call", 3, "the third all-reduce of round 1 fails"),
+        make_fault_case(2, "call", 4, "a fourth call in round 1 would fail"),
+        make_fault_case(
+            3, "wait", 1, "the first all-reduce of round 1 fails when it is waited for"
+        ),
+        make_fault_case(
+            2, "wait", 2, "the second all-reduce of round 1 fails when it is waited for"
+        ),
+        make_fault_case(2, "step", 1, "a step of the optimizer fails"),
+        RankCase(GROUP, (SHAPES, *PAPER, None)),
+        RankCase(World(3), (LARGE_SHAPES, *PAPER, None), ", many weights"),
     ],
     work=train,
     found=lambda case: ("rounds",) if case.args[0] == SHAPES else (),
@@ -28,7 +32,7 @@ EXERCISE = RankExercise(
         Equals("rounds", truth, mistakes, "round", otherwise=SEE_ORDER),
         Sends(most_bytes, "an all-reduce sends", {"gather": ALL_WEIGHTS}),
     ],
-    told=told,
+    told=describe_trial,
     warm=True,
     hints=(
         "How far has this worker gone from the common weights? And all of them, on average? That "
@@ -37,4 +41,4 @@ EXERCISE = RankExercise(
         "gradients are there, one optimizer.step().",
         "Then own.copy_(common), under torch.no_grad().",
     ),
-)  # fmt: skip
+)

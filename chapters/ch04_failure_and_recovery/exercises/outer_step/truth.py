@@ -118,13 +118,13 @@ def truth(trial, place):
 
 
 def mistakes(trial, place):
-    def scaled(by):
+    def scale_means(by):
         return Play(trial, lambda gone, k: [by * mean for mean in mean_gone(gone, k)])
 
     plays = {
-        ASCENDS: scaled(-1),
-        SUM: scaled(trial.n),
-        BY_WORLD: scaled(trial.n / trial.case.world.size),
+        ASCENDS: scale_means(-1),
+        SUM: scale_means(trial.n),
+        BY_WORLD: scale_means(trial.n / trial.case.world.size),
         ALONE: Play(trial, lambda gone, k: gone[k]),
         MINE_LEFT: Play(trial, is_left=True),
     }

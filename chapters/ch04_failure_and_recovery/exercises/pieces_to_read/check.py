@@ -1,7 +1,7 @@
 """Which pieces of old shards a rank reads, where shards were saved by another number of ranks."""
 
 from coursekit.kit import Formula
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .truth import MISTAKES, truth
 
@@ -19,20 +19,18 @@ CASES = {
 }
 
 
-def told(call, wanted, got) -> str:
-    return f"for rank {call[3]}, expected {in_tuples(wanted)}, got {in_tuples(got)}"
+def describe_difference(call, wanted, got) -> str:
+    return f"for rank {call[3]}, expected {format_pieces(wanted)}, got {format_pieces(got)}"
 
 
-def in_tuples(pieces) -> str:
+def format_pieces(pieces) -> str:
     return f"[{', '.join(str(tuple(piece)) for piece in pieces)}]"
 
 
 EXERCISE = Formula(
     "pieces_to_read",
     lab="sharded_checkpoints",
-    cases={
-        case: [(*sizes, rank) for rank in range(sizes[-1])] for case, sizes in CASES.items()
-    },
+    cases={case: [(*sizes, rank) for rank in range(sizes[-1])] for case, sizes in CASES.items()},
     truth=truth,
     mistakes=MISTAKES,
     errors={
@@ -41,8 +39,10 @@ EXERCISE = Formula(
         "division by zero": "with few numbers and many ranks, length // ranks is 0: a shard has "
         "ceil(length / ranks) of them, at least one",
     },
-    differs=told,
-    told=lambda calls, values: f"{sum(map(len, values))} pieces for {counted(len(values), 'rank')}",
+    differs=describe_difference,
+    told=lambda calls, values: (
+        f"{sum(map(len, values))} pieces for {format_count(len(values), 'rank')}"
+    ),
     asked="a list of (old rank, begin, end)",
     shape="return a list of tuples: (old rank, begin, end)",
     hints=(
@@ -52,4 +52,4 @@ EXERCISE = Formula(
         "From the larger of the two beginnings to the smaller of the two ends, if anything lies "
         "between them. Then subtract the first number of the old shard.",
     ),
-)  # fmt: skip
+)

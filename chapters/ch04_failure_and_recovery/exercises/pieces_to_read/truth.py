@@ -11,7 +11,7 @@ def numbers_of(length, ranks, rank) -> list[int]:
     return [number for number, (owner, _) in enumerate(owners(length, ranks)) if owner == rank]
 
 
-def in_pieces(found) -> list[tuple[int, int, int]]:
+def merge_neighbours(found) -> list[tuple[int, int, int]]:
     """(owner, place) of each number, as pieces of neighbours."""
     pieces = []
     for owner, place in found:
@@ -24,15 +24,15 @@ def in_pieces(found) -> list[tuple[int, int, int]]:
 
 def truth(length, old, new, rank):
     old_places = owners(length, old)
-    return in_pieces([old_places[number] for number in numbers_of(length, new, rank)])
+    return merge_neighbours([old_places[number] for number in numbers_of(length, new, rank)])
 
 
-def counted_in_the_whole(length, old, new, rank):
+def use_global_places(length, old, new, rank):
     each = -(-length // old)
     return [(k, a + k * each, b + k * each) for k, a, b in truth(length, old, new, rank)]
 
 
-def counted_in_the_new_shard(length, old, new, rank):
+def use_new_places(length, old, new, rank):
     pieces, at = [], 0
     for k, a, b in truth(length, old, new, rank):
         pieces.append((k, at, at + b - a))
@@ -44,11 +44,11 @@ def last_included(length, old, new, rank):
     return [(k, a, b - 1) for k, a, b in truth(length, old, new, rank)]
 
 
-def with_lengths(length, old, new, rank):
+def return_lengths(length, old, new, rank):
     return [(k, a, b - a) for k, a, b in truth(length, old, new, rank)]
 
 
-def rounded_down(length, old, new, rank):
+def round_down(length, old, new, rank):
     old_each, new_each = length // old, length // new
     first, last = rank * new_each, (rank + 1) * new_each
     return overlaps(first, last, old, old_each)
@@ -63,12 +63,12 @@ def overlaps(first, last, old, old_each):
     return pieces
 
 
-def with_padding(length, old, new, rank):
+def include_padding(length, old, new, rank):
     old_each, new_each = -(-length // old), -(-length // new)
     return overlaps(rank * new_each, (rank + 1) * new_each, old, old_each)
 
 
-def with_empty_ones(length, old, new, rank):
+def include_empty(length, old, new, rank):
     pieces = {k: (k, a, b) for k, a, b in truth(length, old, new, rank)}
     return [pieces.get(k, (k, 0, 0)) for k in range(old)]
 
@@ -82,7 +82,7 @@ def whole_shards(length, old, new, rank):
     return [(k, 0, min(each, length - k * each)) for k, _, _ in truth(length, old, new, rank)]
 
 
-def as_equal_as_can_be(length, old, new, rank):
+def split_like_tensor_split(length, old, new, rank):
     """As tensor_split cuts: the first shards are longer by one."""
 
     def bounds(ranks):
@@ -94,7 +94,7 @@ def as_equal_as_can_be(length, old, new, rank):
     return [(k, a, b) for k, a, b in found if a < b]
 
 
-def by_rank(length, old, new, rank):
+def read_own_shard(length, old, new, rank):
     each = -(-length // new)
     return [(rank, 0, max(0, min(each, length - rank * each)))]
 
@@ -103,7 +103,7 @@ def roles_changed(length, old, new, rank):
     return truth(length, new, old, rank) if rank < old else []
 
 
-def in_turn(length, old, new, rank):
+def deal_shards(length, old, new, rank):
     each = -(-length // old)
     return [(k, 0, min(each, length - k * each)) for k in range(rank, old, new)
             if k * each < length]  # fmt: skip
@@ -111,26 +111,26 @@ def in_turn(length, old, new, rank):
 
 MISTAKES = [
     ("these places count within the whole tensor. Asked are places within the old shard: from "
-     "its own first number, which is 0.", counted_in_the_whole),
+     "its own first number, which is 0.", use_global_places),
     ("these places count within the new shard. Asked is where the numbers lie in the old ones.",
-     counted_in_the_new_shard),
+     use_new_places),
     ("the end is the place after the last number, as in a slice: x[begin:end] has "
      "end - begin numbers.", last_included),
-    ("the last of the three is where the piece ends, not how long it is.", with_lengths),
+    ("the last of the three is where the piece ends, not how long it is.", return_lengths),
     ("a shard has ceil(length / ranks) numbers: -(-length // ranks). Rounded down, the last "
-     "numbers belong to nobody.", rounded_down),
+     "numbers belong to nobody.", round_down),
     ("behind the last number there is only padding, which nobody has saved: no piece goes "
-     "beyond `length`.", with_padding),
-    ("a piece without numbers is left out.", with_empty_ones),
+     "beyond `length`.", include_padding),
+    ("a piece without numbers is left out.", include_empty),
     ("a new shard may lie across several old ones: these are further pieces.", only_the_first),
     ("of an old shard only a part may be needed: what belongs to other ranks is left out.",
      whole_shards),
     ("these shards are as equal as can be, as tensor_split cuts. Here all have "
-     "ceil(length / ranks) numbers, as long as there are any.", as_equal_as_can_be),
+     "ceil(length / ranks) numbers, as long as there are any.", split_like_tensor_split),
     ("that is the shard of the same number. With another number of ranks, the same numbers lie "
-     "elsewhere.", by_rank),
+     "elsewhere.", read_own_shard),
     ("`old` ranks have saved, and this is one of the `new` ones: here it is the other way "
      "round.", roles_changed),
     ("a rank does not take whole old shards in turn: it takes ceil(length / new) numbers that "
-     "are neighbours.", in_turn),
+     "are neighbours.", deal_shards),
 ]  # fmt: skip

@@ -18,12 +18,12 @@ def columns(seconds) -> list[list[float]]:
 def rule(of_rank=middle, of_all=middle, over=lambda mine, limit: mine > limit, fixed=None):
     """A function that finds ranks by such statistics."""
 
-    def found(seconds, times=1.5):
+    def find_ranks(seconds, times=1.5):
         usual = [of_rank(column) for column in columns(seconds)]
         limit = (fixed or times) * of_all(usual)
         return [rank for rank, mine in enumerate(usual) if over(mine, limit)]
 
-    return found
+    return find_ranks
 
 
 truth = rule()
@@ -57,13 +57,13 @@ def slowest(seconds, times=1.5):
     return [usual.index(max(usual))]
 
 
-def by_steps(seconds, times=1.5):
+def swap_axes(seconds, times=1.5):
     """Rows and columns in each other's place."""
     usual = [middle(step) for step in seconds]
     return [rank for rank, mine in enumerate(usual) if mine > times * middle(usual)]
 
 
-def of_the_others(seconds, times=1.5):
+def compare_with_others(seconds, times=1.5):
     usual = [middle(column) for column in columns(seconds)]
     return [k for k, mine in enumerate(usual)
             if mine > times * middle(usual[:k] + usual[k + 1 :] or [mine])]  # fmt: skip
@@ -101,9 +101,9 @@ MISTAKES = [
      "found. Take the median.", rule(of_rank=min)),
     ("the slowest rank is always named, also if all are alike.", slowest),
     ("`seconds` has a list for each step, and in it a time for each rank: "
-     "zip(*seconds) gives a tuple for each rank.", by_steps),
+     "zip(*seconds) gives a tuple for each rank.", swap_axes),
     ("each rank is compared with the others alone; asked is the median of all medians.",
-     of_the_others),
+     compare_with_others),
     ("the usual time is the median of the ranks' medians, not of all times together.",
      all_numbers),
     *((TWO_MIDDLE, rule(of_rank=mine, of_all=of_all))

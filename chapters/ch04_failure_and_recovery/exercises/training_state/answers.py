@@ -1,5 +1,5 @@
 # %% given
-class Loading(Training):
+class RestorableTraining(Training):
     """The other half of an answer, right."""
 
     def load_state_dict(self, state):
@@ -23,7 +23,7 @@ class Loading(Training):
         }
 
 # %% right · one name each
-class Training(Loading):
+class Training(RestorableTraining):
     def state_dict(self):
         return self.all_of_it()
 
@@ -44,7 +44,7 @@ class Training(Training):
         random.setstate(state["chance"][1])
 
 # %% wrong · has nothing called "model"
-class Training(Loading):
+class Training(RestorableTraining):
     def state_dict(self):
         return {"parts": self.all_of_it()}
 
@@ -60,7 +60,7 @@ class Training(Training):
         self.model.load_state_dict(state["model"])
 
 # %% wrong · the schedule counts its own steps
-class Training(Loading):
+class Training(RestorableTraining):
     def state_dict(self):
         return self.all_of_it()
 
@@ -70,22 +70,22 @@ class Training(Loading):
         self.schedule.load_state_dict(fresh)
 
 # %% wrong · the scaler has grown
-class Training(Loading):
+class Training(RestorableTraining):
     def state_dict(self):
         return self.all_of_it() | {"scaler": torch.amp.GradScaler("cpu").state_dict()}
 
 # %% wrong · the samples of each epoch are shuffled
-class Training(Loading):
+class Training(RestorableTraining):
     def state_dict(self):
         return self.all_of_it() | {"epoch": 0}
 
 # %% wrong · the epoch is read from its beginning again
-class Training(Loading):
+class Training(RestorableTraining):
     def state_dict(self):
         return self.all_of_it() | {"position": 0}
 
 # %% wrong · dropout draws from torch's generator
-class Training(Loading):
+class Training(RestorableTraining):
     def load_state_dict(self, state):
         super().load_state_dict(state)
         torch.manual_seed(0)
@@ -94,14 +94,14 @@ class Training(Loading):
         return self.all_of_it()
 
 # %% wrong · on each rank its own
-class Training(Loading):
+class Training(RestorableTraining):
     def state_dict(self):
         of_rank_0 = torch.get_rng_state()
         dist.broadcast(of_rank_0, 0)
         return self.all_of_it() | {"torch": of_rank_0}
 
 # %% wrong · Python's `random` draws
-class Training(Loading):
+class Training(RestorableTraining):
     def load_state_dict(self, state):
         ours = random.getstate()
         super().load_state_dict(state)
@@ -111,12 +111,12 @@ class Training(Loading):
         return self.all_of_it()
 
 # %% wrong · nobody knows at which step
-class Training(Loading):
+class Training(RestorableTraining):
     def state_dict(self):
         return self.all_of_it() | {"steps": 0}
 
 # %% wrong · make no new ones
-class Training(Loading):
+class Training(RestorableTraining):
     def load_state_dict(self, state):
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=5e-3)
         super().load_state_dict(state)
@@ -125,7 +125,7 @@ class Training(Loading):
         return self.all_of_it()
 
 # %% wrong · state_dict() only looks
-class Training(Loading):
+class Training(RestorableTraining):
     def state_dict(self):
         torch.manual_seed(self.steps)
         return self.all_of_it()

@@ -7,7 +7,7 @@ import random
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 
 SAMPLES = 160
 
@@ -52,27 +52,27 @@ def look_at(training) -> dict:
     """All that the next step depends on, as it is now: {name: what can be compared}."""
     optimizer, scaler = training.optimizer.state_dict(), training.scaler.state_dict()
     return {
-        "weights": in_bytes([p.detach() for p in training.model.parameters()]),
-        "moments": in_bytes(optimizer["state"]),
+        "weights": serialise_value([p.detach() for p in training.model.parameters()]),
+        "moments": serialise_value(optimizer["state"]),
         "learning rate": [group["lr"] for group in optimizer["param_groups"]],
         "schedule": training.schedule.last_epoch,
         "scale": (scaler["scale"], scaler["_growth_tracker"]),
         "epoch": training.epoch,
         "position": training.position,
         "steps": training.steps,
-        "torch's generator": in_bytes(torch.get_rng_state()),
+        "torch's generator": serialise_value(torch.get_rng_state()),
         "Python's generator": random.getstate(),
     }
 
 
-def in_bytes(value) -> bytes:
+def serialise_value(value) -> bytes:
     """Equal for equal values: of tensors their numbers, wherever they lie in memory."""
     if isinstance(value, torch.Tensor):
         return value.contiguous().numpy().tobytes()
     if isinstance(value, dict):
-        return b"".join(pickle.dumps(key) + in_bytes(part) for key, part in value.items())
+        return b"".join(pickle.dumps(key) + serialise_value(part) for key, part in value.items())
     if isinstance(value, list | tuple):
-        return b"".join(map(in_bytes, value))
+        return b"".join(map(serialise_value, value))
     return pickle.dumps(value)
 
 
@@ -85,7 +85,7 @@ def there_and_back(state):
         return torch.load(buffer)
     except Exception as error:
         first = str(error).strip().splitlines()[0]
-        raise Refused(f"torch.load cannot read what was saved: {first:.120}", READABLE) from None
+        raise Rejection(f"torch.load cannot read what was saved: {first:.120}", READABLE) from None
 
 
 def resume(answer, group, case):
@@ -108,7 +108,7 @@ def resume(answer, group, case):
 
 def need_parts(state):
     if not isinstance(state, dict):
-        raise Refused(f"state_dict() returned {state!r:.40}", "it returns a dict")
+        raise Rejection(f"state_dict() returned {state!r:.40}", "it returns a dict")
     for name, about in PARTS.items():
         if name not in state:
-            raise Refused(f'the dict has nothing called "{name}"', WHY[about])
+            raise Rejection(f'the dict has nothing called "{name}"', WHY[about])

@@ -2,22 +2,22 @@
 
 import torch
 
-from coursekit.kit import At, RankExercise, World, complains
+from coursekit.kit import RankCase, RankExercise, World, complains
 
 from .cases import resume
-from .truth import faults, told
+from .truth import describe_trial, faults
 
 EXERCISE = RankExercise(
     "Training",
     lab="checkpoints",
     cases=[
-        At(World(1), (3, 4, torch.float32), ", saved after 3 steps"),
-        At(World(2), (12, 12, torch.float32), ", saved after 12 steps, in the third epoch"),
-        At(World(3), (9, 4, torch.float64), ", saved after 9 steps, in float64"),
+        RankCase(World(1), (3, 4, torch.float32), ", saved after 3 steps"),
+        RankCase(World(2), (12, 12, torch.float32), ", saved after 12 steps, in the third epoch"),
+        RankCase(World(3), (9, 4, torch.float64), ", saved after 9 steps, in float64"),
     ],
     work=resume,
     facts=[complains(faults)],
-    told=told,
+    told=describe_trial,
     warm=True,
     lost="each rank saves and loads its own state: nothing is sent",
     hints=(

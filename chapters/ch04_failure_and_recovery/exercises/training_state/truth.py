@@ -1,6 +1,6 @@
 """What is right, and what mistakes give."""
 
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .cases import WHY
 
@@ -29,9 +29,9 @@ def faults(trial):
         losses, again = of.losses, of.again
         step = next((k for k, pair in enumerate(zip(losses, again)) if pair[0] != pair[1]), None)
         if step is not None:
-            what = f"the loss {counted(step + 1, 'step')} later is {again[step]:.9g}, and was "
+            what = f"the loss {format_count(step + 1, 'step')} later is {again[step]:.9g}, and was "
             yield f"{trial.who(place)}: {what}{losses[step]:.9g}", GOES_ON
 
 
-def told(trial) -> str:
-    return f"{counted(len(trial[0].losses), 'step')} after resuming, every loss is the same"
+def describe_trial(trial) -> str:
+    return f"{format_count(len(trial[0].losses), 'step')} after resuming, every loss is the same"

@@ -96,7 +96,7 @@ CASES = {  # what happens: ([(counts, now), …], what an answer has overlooked)
 }  # fmt: skip
 
 
-def looked(answer, watchers, looks, counts) -> tuple[list[Outcome], list[tuple]]:
+def run_watchers(answer, watchers, looks, counts) -> tuple[list[Outcome], list[tuple]]:
     """Have watchers made, and look by them; up to the first call that raises.
 
     looks   [(the number of a watcher, its counts, now), …]

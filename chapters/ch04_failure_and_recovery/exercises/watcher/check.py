@@ -5,7 +5,7 @@ from coursekit.kit.results import NO_RETURN
 from coursekit.protocol import Exercise, Wrong
 from coursekit.remote_answer import call_next_to_answer
 
-from .cases import CASES, FIRST, ORDER, PATIENCE, looked
+from .cases import CASES, FIRST, ORDER, PATIENCE, run_watchers
 from .truth import truth
 
 ALIASED = (
@@ -23,7 +23,7 @@ def examine(answer):
     case, looks = "two watchers", [(0, {0: 1}, 10.0), (1, {0: 1}, 12.0)]
     judge(
         case,
-        call_next_to_answer(looked, answer, 2, looks, None),
+        call_next_to_answer(run_watchers, answer, 2, looks, None),
         looks,
         [([], FIRST), ([], SHARED)],
     )
@@ -31,19 +31,19 @@ def examine(answer):
     for case, (history, why) in CASES.items():
         looks = [(0, *one) for one in history]
         wanted = [(truth(history[: k + 1], PATIENCE), why) for k in range(len(history))]
-        judge(case, call_next_to_answer(looked, answer, 1, looks, None), looks, wanted)
+        judge(case, call_next_to_answer(run_watchers, answer, 1, looks, None), looks, wanted)
         yield f"{case}: {wanted[-1][0]}"
     case, looks = (
         "one dict, in which the counts change",
         [(0, {0: 2 + k, 1: 1}, 10 + 0.375 * k) for k in range(3)],
     )
     wanted = [([], ALIASED), ([], ALIASED), ([1], ALIASED)]
-    judge(case, call_next_to_answer(looked, answer, 1, looks, {}), looks, wanted)
+    judge(case, call_next_to_answer(run_watchers, answer, 1, looks, {}), looks, wanted)
     yield f"{case}: [1]"
 
 
 def judge(case, came, looks, wanted):
-    """came: what `looked` gives."""
+    """came: what `run_watchers` gives."""
     made, found = came
     for outcome in made:
         if outcome.error:

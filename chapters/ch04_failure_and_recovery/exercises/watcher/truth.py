@@ -1,11 +1,11 @@
 """What is right, and what mistakes give."""
 
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 from .cases import CASES, PATIENCE
 
 
-@tabled(
+@tabulate(
     lambda: [(history[: k + 1], PATIENCE) for history, _ in CASES.values()
              for k in range(len(history))]
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """What is tried, and what runs next to the answer."""
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 
-from .meetings import AFTER, LONG, SAME_MOMENT, Asks, dies, goes_between, held_together, hold
+from .meetings import AFTER, LONG, SAME_MOMENT, Asks, dies, goes_between, hold, synchronise_sets
 
 A, B, C = "000 471 pc", "001 472 pc", "002 473 my pc"  # there are spaces in names
 
@@ -116,7 +116,7 @@ CASES = [
          [A, B, C], waits=N_ARE_THERE, not_before=(B, 0, TOO_FEW)),
     Asks("n newcomers at the same moment", 3,
          [(name, [], LONG, SAME_MOMENT) for name in (B, A, C)],
-         [A, B, C], waits=N_ARE_THERE, why=LOST_NAME, plot=held_together),
+         [A, B, C], waits=N_ARE_THERE, why=LOST_NAME, plot=synchronise_sets),
     Asks("all who have trained together come", 4,
          [(B, [A, B], LONG, 0), (A, [A, B], LONG, 0.1)],
          [A, B], waits=ALL_FORMER, not_before=(A, 0, IMPATIENT)),
@@ -162,16 +162,16 @@ def meet(answer, asks):
     meeting = asks.begin(answer)
     if meeting.late():  # once, a busy machine may be
         meeting = asks.begin(answer)
-    if waiting := meeting.waiting():
-        raise Refused(f"{waiting} still waits, after {meeting.LIMIT:g} s", why_waits(meeting))
-    return {"got": meeting.got(), "early": meeting.early(), "late": meeting.late()}
+    if waiting := meeting.name_waiter():
+        raise Rejection(f"{waiting} still waits, after {meeting.LIMIT:g} s", why_waits(meeting))
+    return {"got": meeting.list_results(), "early": meeting.early(), "late": meeting.late()}
 
 
 def why_waits(meeting) -> str:
-    if not meeting.announced():
+    if not meeting.has_announced():
         return NOT_ANNOUNCED
     if meeting.overwritten():
         return LOST_NAME
     if meeting.has_a_list():
         return LATE_WAITS
-    return KEPT_TO_ITSELF if meeting.returned() else meeting.asks.waits
+    return KEPT_TO_ITSELF if meeting.list_returned() else meeting.asks.waits

@@ -4,7 +4,7 @@ from coursekit.kit import RankExercise, complains
 from coursekit.kit.single_rank import Alone, run_alone
 
 from .cases import CASES, meet
-from .truth import TWO_TEXTS, faults, told
+from .truth import TWO_TEXTS, describe_trial, faults
 
 EXERCISE = RankExercise(
     "who_is_there",
@@ -13,7 +13,7 @@ EXERCISE = RankExercise(
     work=run_alone,
     found=lambda case: ("got", "early", "late"),
     facts=[complains(faults)],
-    told=told,
+    told=describe_trial,
     timeout=40.0,
     errors={"Extra data": TWO_TEXTS},
     lost="who asks, waits only for what others have written into the store",

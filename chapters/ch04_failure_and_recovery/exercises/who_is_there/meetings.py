@@ -23,7 +23,7 @@ class Dead(Exception):
     """One that asks is killed, at a call to the store."""
 
 
-class Noted(dist.FileStore):
+class CallLogStore(dist.FileStore):
     """The store of one that asks: notes its calls; `before` is called before each of them."""
 
     def __init__(self, path):
@@ -66,7 +66,7 @@ class One:
     """One that asks: a thread, its store, and what came of it."""
 
     def __init__(self, path, name):
-        self.store, self.name = Noted(path), name
+        self.store, self.name = CallLogStore(path), name
         self.began = self.ended = self.error = self.value = None
         self.has_begun, self.has_proposed = threading.Event(), threading.Event()
 
@@ -174,12 +174,12 @@ class Meeting:
         for one in ones:
             one.thread.join(max(0, until - time.monotonic()))
 
-    def waiting(self) -> str:
+    def name_waiter(self) -> str:
         """Who has not returned, or an empty text."""
         waits = [one.name for one in self.ones if one.ended is None]
         return f"{waits[0]!r}" if waits else ""
 
-    def got(self) -> list[tuple]:
+    def list_results(self) -> list[tuple]:
         """(name, what it got) of all that have returned."""
         return [(one.name, one.value) for one in self.ones if one.error is None]
 
@@ -201,14 +201,14 @@ class Meeting:
         is_late = one.ended is not None and one.ended - one.began > most + SLACK
         return (name, one.ended - one.began) if is_late else None
 
-    def announced(self) -> bool:
+    def has_announced(self) -> bool:
         """Whether some call, as far as that can be seen, has written a name."""
         calls = [call for one in self.ones for call in one.store.calls]
         return not calls or any(
             one.name in key + text for one in self.ones for _, key, text in one.store.calls
         )
 
-    def returned(self) -> list[One]:
+    def list_returned(self) -> list[One]:
         """Those that have returned from the meeting in which another one waits."""
         of_this = self.ones[self.asks.second :] or self.ones
         return [one for one in of_this if one.ended is not None and one.error is None]
@@ -218,7 +218,7 @@ class Meeting:
 
         Its first text announces it, and does not count.
         """
-        for one in self.returned():
+        for one in self.list_returned():
             _, *later = [text for call, _, text in one.store.calls if call not in READS] or [""]
             names = one.value if isinstance(one.value, list | tuple) else [one.name]
             if any(all(str(name) in text for name in names) for text in later):
@@ -234,17 +234,17 @@ class Meeting:
 # ---- What gets in the way -------------------------------------------------------------------
 
 
-def held_together(ones):
+def synchronise_sets(ones):
     """All set for the first time at the same moment: whoever reads first and then sets, loses."""
     barrier = threading.Barrier(len(ones))
 
-    def before(call, key):
+    def await_all_sets(call, key):
         if call == "set":
             with contextlib.suppress(threading.BrokenBarrierError):
                 barrier.wait(HELD / 2)
 
     for one in ones:
-        one.store.before = before
+        one.store.before = await_all_sets
 
 
 def hold(ones):
@@ -256,17 +256,17 @@ def hold(ones):
         is_list = call in ("set", "compare_set") or (call == "append" and one.store.wrote.is_set())
         return is_list and not one.has_proposed.is_set()
 
-    def before_first(call, key):
+    def await_second(call, key):
         if proposes(first, call):
             first.has_proposed.set()
             second.has_proposed.wait(HELD)
 
-    def before_second(call, key):
+    def await_first(call, key):
         if proposes(second, call):
             second.has_proposed.set()
             first.thread.join(HELD)
 
-    first.store.before, second.store.before = before_first, before_second
+    first.store.before, second.store.before = await_second, await_first
 
 
 def goes_between(earlier):
@@ -279,10 +279,10 @@ def dies(name):
     def plot(ones):
         one = next(one for one in ones if one.name == name)
 
-        def before(call, key):
+        def kill_at_second_call(call, key):
             if one.store.calls:
                 raise Dead
 
-        one.store.before = before
+        one.store.before = kill_at_second_call
 
     return plot

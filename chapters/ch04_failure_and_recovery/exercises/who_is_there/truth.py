@@ -46,6 +46,6 @@ def other_kinds(name, value):
         yield f"{name!r}: it returned {value!r:.60}", EMPTY
 
 
-def told(trial) -> str:
+def describe_trial(trial) -> str:
     *_, (_, names) = trial[0].got
     return f"all get the same {len(names)}"

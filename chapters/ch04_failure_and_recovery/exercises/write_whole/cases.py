@@ -5,10 +5,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from coursekit.kit import Refused
-from pedagogy_lib.basics.units import counted
+from coursekit.kit import Rejection
+from pedagogy_lib.basics.units import format_count
 
-from .watched_writing import writing
+from .file_watch import run_writer
 
 OLD, NEW = b"old " * 40_000, b"brand-new " * 30_000
 
@@ -90,7 +90,7 @@ class Place:
         path = path or self.path
         self.held.append(checksum(path.read_bytes()) if path.exists() else None)
 
-    def found(self) -> str:
+    def describe_file(self) -> str:
         """What is there under the wanted name, in words; "" for the old file, or the new one."""
         try:
             data = self.path.read_bytes()
@@ -105,7 +105,7 @@ class Place:
         return sorted(path.name for path in self.folder.iterdir())
 
 
-def in_folder(work):
+def run_in_folder(work):
     """A case with a folder of its own, and an old file in it."""
 
     def case(answer):
@@ -119,113 +119,115 @@ def in_folder(work):
 def need_written(place, seen, path=None):
     """Refuse an answer that was left alone, and has not written the file."""
     if seen.raised:
-        raise Refused(f"it raised {seen.raised[1]}", "")
+        raise Rejection(f"it raised {seen.raised[1]}", "")
     path = path or place.path
     place.note(path)
     if not path.exists():
-        raise Refused(
+        raise Rejection(
             f"there is no file {path.name}", "the file has to have the name that is given"
         )
     if path.read_bytes() != NEW:
         what = "it still has the old data" if path.read_bytes() == OLD else "its data is wrong"
-        raise Refused(f"{path.name} was written: {what}", "write `data`, all of it, as it is")
+        raise Rejection(f"{path.name} was written: {what}", "write `data`, all of it, as it is")
 
 
-@in_folder
-def left_alone(answer, place):
+@run_in_folder
+def check_normal_writes(answer, place):
     place.path.unlink()
-    seen = writing(answer, place.path, NEW)
+    seen = run_writer(answer, place.path, NEW)
     if seen.outside:
-        raise Refused(f"it writes to {seen.outside[0]}", OTHER_FOLDER)
+        raise Rejection(f"it writes to {seen.outside[0]}", OTHER_FOLDER)
     need_written(place, seen)
     place.path.write_bytes(OLD)
-    need_written(place, writing(answer, str(place.path), NEW))
+    need_written(place, run_writer(answer, str(place.path), NEW))
     if place.names() != [WANTED]:
         others = ", ".join(name for name in place.names() if name != WANTED)
-        raise Refused(f"another file is left in the folder: {others}",
+        raise Rejection(f"another file is left in the folder: {others}",
                       "when it is done, the folder has the file, and nothing else")  # fmt: skip
     before = os.getcwd()
     os.chdir(place.folder)
     try:
-        need_written(place, writing(answer, ELSE, NEW), place.folder / ELSE)
+        need_written(place, run_writer(answer, ELSE, NEW), place.folder / ELSE)
     finally:
         os.chdir(before)
     return "a new file, one in place of an old one, one named without a folder"
 
 
-@in_folder
-def killed_in_mid_write(answer, place):
+@run_in_folder
+def kill_mid_write(answer, place):
     for size in (1, HALF, len(NEW) - 1):
-        writing(answer, place.path, NEW, limit_bytes=size, dies=True)
+        run_writer(answer, place.path, NEW, limit_bytes=size, dies=True)
         place.note()
-        if problem := place.found():
-            raise Refused(f"killed after {size:,} byte{'s' * (size > 1)}: {problem}", DIRECTLY)
+        if problem := place.describe_file():
+            raise Rejection(f"killed after {size:,} byte{'s' * (size > 1)}: {problem}", DIRECTLY)
     return "killed after 1 byte, a half, all but one: the old file is whole"
 
 
-@in_folder
-def killed_anywhere(answer, place):
-    done = writing(answer, place.path, NEW)
+@run_in_folder
+def kill_between_calls(answer, place):
+    done = run_writer(answer, place.path, NEW)
     for number in range(1, len(done.doings) + 1):
         for name in place.names():
             (place.folder / name).unlink()
         place.path.write_bytes(OLD)
-        writing(answer, place.path, NEW, kill_at=number)
+        run_writer(answer, place.path, NEW, kill_at=number)
         place.note()
-        if problem := place.found():
+        if problem := place.describe_file():
             why = IN_BETWEEN if "no file" in problem else DIRECTLY
-            raise Refused(f"killed before `{done.doings[number - 1]}`: {problem}", why)
+            raise Rejection(f"killed before `{done.doings[number - 1]}`: {problem}", why)
         need_goes_on(answer, place)
-    calls = counted(len(done.doings), "call")
+    calls = format_count(len(done.doings), "call")
     return f"{calls} touch the disk: killed before each, and written again after that"
 
 
 def need_goes_on(answer, place):
-    seen = writing(answer, place.path, NEW)
+    seen = run_writer(answer, place.path, NEW)
     if seen.raised:
-        raise Refused(f"after it was killed, the next call raised {seen.raised[1]}", AGAIN)
+        raise Rejection(f"after it was killed, the next call raised {seen.raised[1]}", AGAIN)
     need_written(place, seen)
     if place.names() != [WANTED]:
         others = ", ".join(name for name in place.names() if name != WANTED)
-        raise Refused(f"killed, and called again, it leaves this behind: {others}", PILED_UP)
+        raise Rejection(f"killed, and called again, it leaves this behind: {others}", PILED_UP)
 
 
-@in_folder
+@run_in_folder
 def full_disk(answer, place):
-    seen = writing(answer, place.path, NEW, limit_bytes=HALF)
+    seen = run_writer(answer, place.path, NEW, limit_bytes=HALF)
     place.note()
-    if problem := place.found():
-        raise Refused(f"the disk is full after {HALF:,} bytes: {problem}", DIRECTLY)
+    if problem := place.describe_file():
+        raise Rejection(f"the disk is full after {HALF:,} bytes: {problem}", DIRECTLY)
     if place.path.read_bytes() == OLD and not seen.raised:
-        raise Refused("the disk is full, and no error is raised", NO_ERROR)
+        raise Rejection("the disk is full, and no error is raised", NO_ERROR)
     if "OSError" not in seen.raised[0]:
-        raise Refused(f"the disk is full, and it raises {seen.raised[1]}", NO_ERROR)
+        raise Rejection(f"the disk is full, and it raises {seen.raised[1]}", NO_ERROR)
     if place.names() != [WANTED]:
-        raise Refused(f"the disk is full, and this is left on it: {', '.join(place.names())}", LEFT)
+        raise Rejection(
+            f"the disk is full, and this is left on it: {', '.join(place.names())}", LEFT
+        )
     return "it raises, the old file is whole, and nothing else is left"
 
 
-@in_folder
+@run_in_folder
 def power_cut(answer, place):
     why = {"never": NEVER_SYNCED, "too early": SYNCED_EARLY}
     for data in (NEW, NEW[:100]):  # a short one stays in Python's buffer
-        seen = writing(answer, place.path, data)
+        seen = run_writer(answer, place.path, data)
         place.note()
         for problem in filter(None, seen.unsynced):
             what = f"{len(data):,} bytes: when the file is renamed, not all is on the disk yet"
-            raise Refused(what, why[problem])
+            raise Rejection(what, why[problem])
         if not seen.folder_synced:
-            raise Refused("when it returns, the new name may not be on the disk yet", FOLDER)
+            raise Rejection("when it returns, the new name may not be on the disk yet", FOLDER)
     return "renamed when all of it is on the disk, and the folder after that"
 
 
-@in_folder
+@run_in_folder
 def many_at_once(answer, place):
-    first = writing(answer, place.path, NEW)
+    first = run_writer(answer, place.path, NEW)
     place.note()
     for name in (ELSE, ALIKE):
-        both = set(first.written) & set(writing(answer, place.folder / name, NEW).written)
+        both = set(first.written) & set(run_writer(answer, place.folder / name, NEW).written)
         if both:
             what = f"{WANTED} and {name} are both written to `{min(both)}` first"
-            raise Refused(what, SAME_NAME)
+            raise Rejection(what, SAME_NAME)
     return "files in one folder do not meet, also if only their endings differ"

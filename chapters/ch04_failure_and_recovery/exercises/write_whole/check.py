@@ -4,10 +4,10 @@ from coursekit.kit import RankExercise
 from coursekit.kit.single_rank import Alone, run_alone
 
 from .cases import (
+    check_normal_writes,
     full_disk,
-    killed_anywhere,
-    killed_in_mid_write,
-    left_alone,
+    kill_between_calls,
+    kill_mid_write,
     many_at_once,
     power_cut,
 )
@@ -17,9 +17,9 @@ EXERCISE = RankExercise(
     "write_whole",
     lab="checkpoints",
     cases=[
-        Alone("left alone", left_alone),
-        Alone("killed while it writes", killed_in_mid_write),
-        Alone("killed between two calls", killed_anywhere),
+        Alone("left alone", check_normal_writes),
+        Alone("killed while it writes", kill_mid_write),
+        Alone("killed between two calls", kill_between_calls),
         Alone("a full disk", full_disk),
         Alone("several at once", many_at_once),
         Alone("the power fails", power_cut),

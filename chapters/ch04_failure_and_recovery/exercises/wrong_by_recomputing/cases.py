@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import Refused, World, answering
+from coursekit.kit import Rejection, World, measure_answer
 from coursekit.kit.observed_calls import hashes_as_elsewhere
 
 GROUP_OF_3 = World(5, (0, 2, 3))
@@ -35,7 +35,7 @@ def recompute(answer, group, case):
     def gradients_of(batch):
         n = dist.get_world_size(group)
         if not isinstance(batch, int) or not 0 <= batch < n:
-            raise Refused(
+            raise Rejection(
                 f"gradients_of({batch!r:.20}) was called", f"there are ranks 0 to {n - 1}"
             )
         asked_for.append(batch)
@@ -43,9 +43,9 @@ def recompute(answer, group, case):
             return wrong_gradients(batch, how)
         return right_gradients(batch, how == "NaN")
 
-    with hashes_as_elsewhere(dist.get_rank()) as hashed, answering():
+    with hashes_as_elsewhere(dist.get_rank()) as hashed, measure_answer():
         value = answer(gradients_of, group)
     if value is not None and (isinstance(value, bool | list | tuple | str)):
-        raise Refused(f"it returned {value!r:.40}", "asked is one rank, such as 2, or None")
+        raise Rejection(f"it returned {value!r:.40}", "asked is one rank, such as 2, or None")
     rank = value if value is None else int(value)
     return {"rank": rank, "asked_for": asked_for, "hashed": bool(hashed)}

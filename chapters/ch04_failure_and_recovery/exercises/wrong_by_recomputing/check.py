@@ -1,6 +1,6 @@
 """Who computes wrong gradients: each batch is computed by two ranks."""
 
-from coursekit.kit import At, RankExercise, World, complains
+from coursekit.kit import RankCase, RankExercise, World, complains
 
 from ..differing_replicas.truth import DTYPE
 from .cases import GROUP_OF_3, recompute
@@ -10,15 +10,15 @@ EXERCISE = RankExercise(
     "wrong_by_recomputing",
     lab="finding_out",
     cases=[
-        At(World(4), ("order", None), ", all are right"),
-        At(World(4), ("order", 1), ", rank 1 is wrong"),
-        At(World(4), ("order", 0), ", rank 0 is wrong"),
-        At(World(4), ("order", 3), ", rank 3 is wrong"),
-        At(World(3), ("sign", 2), ", rank 2 is wrong"),
-        At(World(3), ("sign", 0), ", rank 0 is wrong"),
-        At(World(4), ("bit", 2), ", one bit is wrong on rank 2"),
-        At(World(3), ("NaN", None), ", the same NaN in all"),
-        At(GROUP_OF_3, ("order", 1), ", its second is wrong"),
+        RankCase(World(4), ("order", None), ", all are right"),
+        RankCase(World(4), ("order", 1), ", rank 1 is wrong"),
+        RankCase(World(4), ("order", 0), ", rank 0 is wrong"),
+        RankCase(World(4), ("order", 3), ", rank 3 is wrong"),
+        RankCase(World(3), ("sign", 2), ", rank 2 is wrong"),
+        RankCase(World(3), ("sign", 0), ", rank 0 is wrong"),
+        RankCase(World(4), ("bit", 2), ", one bit is wrong on rank 2"),
+        RankCase(World(3), ("NaN", None), ", the same NaN in all"),
+        RankCase(GROUP_OF_3, ("order", 1), ", its second is wrong"),
     ],
     work=recompute,
     found=lambda case: ("rank", "asked_for"),

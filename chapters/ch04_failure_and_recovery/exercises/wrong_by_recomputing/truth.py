@@ -56,9 +56,9 @@ WORLD_RANK = "ranks are numbered within the group, as dist.get_rank(group) does"
 
 def faults(trial):
     how, wrong = trial.case.args
-    found, asked_for = trial.of("rank"), trial.of("asked_for")
+    found, asked_for = trial.collect_values("rank"), trial.collect_values("asked_for")
     is_alone = all(set(asked) == {place} for place, asked in enumerate(asked_for))
-    if any(trial.of("hashed")) and found != [wrong] * trial.n:
+    if any(trial.collect_values("hashed")) and found != [wrong] * trial.n:
         yield f"{trial.who(0)}: expected {wrong}, got {found[0]}", HASHES
     for place, asked in enumerate(asked_for):
         if is_alone:

@@ -14,11 +14,11 @@ def backward_in_chunks(hidden, weight, targets, size):
 def backward_in_chunks(hidden, weight, targets, size):
     from torch.utils.checkpoint import checkpoint
 
-    def of_chunk(part, answers):
+    def sum_chunk_loss(part, answers):
         return F.cross_entropy(part @ weight.T, answers, reduction="sum")
 
     parts = zip(hidden.split(size), targets.split(size))
-    losses = [checkpoint(of_chunk, *pair, use_reentrant=False) for pair in parts]
+    losses = [checkpoint(sum_chunk_loss, *pair, use_reentrant=False) for pair in parts]
     loss = sum(losses) / len(targets)
     loss.backward()
     return loss.detach()

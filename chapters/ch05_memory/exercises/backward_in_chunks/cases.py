@@ -26,7 +26,7 @@ TRIALS = {  # positions, width, vocabulary, size, tied, gradients from before
 def compare(answer, positions, width, vocabulary, size, *how):
     warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
     problem = Problem(positions, width, vocabulary, *how)
-    hidden = problem.hidden()
+    hidden = problem.compute_hidden()
     before = [x.detach().clone() for x in (hidden, problem.weight, problem.targets)]
     with Rows(vocabulary, width) as rows:
         loss = answer(hidden, problem.weight, problem.targets, size)
@@ -53,7 +53,7 @@ def number_of(value):
 def measure_chunks(answer):
     """The most bytes beside gradients, in times the logits of one chunk."""
     problem = Problem(POSITIONS, WIDTH, VOCABULARY)
-    hidden = problem.hidden()
+    hidden = problem.compute_hidden()
     before = most_bytes()["total"]
     most = most_bytes(lambda: answer(hidden, problem.weight, problem.targets, SIZE))["total"]
     gradients = 2 * problem.weight.nbytes + 3 * hidden.nbytes + problem.layer.weight.nbytes

@@ -7,7 +7,7 @@ from coursekit.kit import Equals, Holds, never
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import CHUNKS, TRIALS, compare, measure_chunks
-from .truth import KEPT, known_of, of_wrong, why_no_loss, why_other_rows
+from .truth import KEPT, compute_known_values, make_mistake_lookup, why_no_loss, why_other_rows
 
 EXERCISE = WarmExercise(
     "backward_in_chunks",
@@ -17,18 +17,18 @@ EXERCISE = WarmExercise(
         Alone(f"memory, {CHUNKS} chunks", measure_chunks),
     ],
     work=run_alone,
-    known=known_of,
+    known=compute_known_values,
     found=lambda case: ("loss", "gradients") if case.work is compare else ("at_most",),
     facts=[
         never("changed", lambda names: f"{names[0]} has changed",
               "`hidden`, `weight` and `targets` belong to the caller: only gradients change"),
-        Equals("loss", lambda trial, place: trial[place].right["loss"], of_wrong("loss"),
+        Equals("loss", lambda trial, place: trial[place].right["loss"], make_mistake_lookup("loss"),
                "the loss", why_no_loss),
         never("keeps_graph", "the loss that is returned has a graph",
               "the backward is over, and the graph with what it keeps can go: return "
               "loss.detach(), or a sum of such"),
         Equals("gradients", lambda trial, place: trial[place].right["gradients"],
-               of_wrong("gradients"), ".grad"),
+               make_mistake_lookup("gradients"), ".grad"),
         Holds("times_back", lambda times: times == 1,
               "the numbers are right, but the backward goes through the layers before `hidden` "
               "{} times",
@@ -43,7 +43,7 @@ EXERCISE = WarmExercise(
     ],
     told=lambda trial: (
         f"at most {trial[0].at_most:.1f} times the logits of one chunk, beside gradients"
-        if trial.of("at_most") else "loss and gradients are those of all logits at once"
+        if trial.collect_values("at_most") else "loss and gradients are those of all logits at once"
     ),
     errors={
         "through the graph a second time": "each chunk's backward goes on into the layers before "

@@ -27,7 +27,7 @@ class Problem:
             for p in (self.weight, self.layer.weight):
                 p.grad = torch.full_like(p, stale)
 
-    def hidden(self):
+    def compute_hidden(self):
         inputs = self.weight[self.tokens] if self.tied else self.inputs
         inside = self.layer(inputs)
         inside.register_hook(self.count)

@@ -5,7 +5,7 @@ import torch
 from .chunked_losses import BEFORE, WEIGHT, Problem
 
 
-def at_once(positions, width, vocabulary, size, *how, weights=None) -> dict:
+def compute_loss_and_gradients(positions, width, vocabulary, size, *how, weights=None) -> dict:
     """Loss and gradients of a sum over positions, each with its weight: 1 / positions unless given.
 
     weights  (positions,)
@@ -13,7 +13,7 @@ def at_once(positions, width, vocabulary, size, *how, weights=None) -> dict:
     problem = Problem(positions, width, vocabulary, *how)
     if weights is None:
         weights = torch.full((positions,), 1 / positions, dtype=torch.float64)
-    logs = torch.log_softmax(problem.hidden() @ problem.weight.T, -1)
+    logs = torch.log_softmax(problem.compute_hidden() @ problem.weight.T, -1)
     loss = -(weights * logs[torch.arange(positions), problem.targets]).sum()
     loss.backward()
     return {"loss": loss.detach(), "gradients": problem.gradients()}
@@ -84,7 +84,7 @@ def wrong_ones(right, positions, width, vocabulary, size, tied=False, stale=None
     """{mistake: {"loss": …, "gradients": …}}"""
     sizes = positions, width, vocabulary, size
     found = {
-        why: at_once(*sizes, tied, stale, weights=weights)
+        why: compute_loss_and_gradients(*sizes, tied, stale, weights=weights)
         for why, weights in weights_of(positions, size).items()
     }
     gradients = right["gradients"]
@@ -96,7 +96,7 @@ def wrong_ones(right, positions, width, vocabulary, size, tied=False, stale=None
     nothing = torch.full_like(gradients[BEFORE], base) if stale is not None else None
     found[NO_BEFORE] = but(**{BEFORE: nothing})
     of_ones = Problem(*sizes[:3], tied, stale)
-    of_ones.hidden().backward(torch.ones(positions, width, dtype=torch.float64))
+    of_ones.compute_hidden().backward(torch.ones(positions, width, dtype=torch.float64))
     found[ONES] = but(**{BEFORE: of_ones.gradients()[BEFORE]})
     found[NO_WEIGHT] = but(**{WEIGHT: nothing})
     if stale is not None:
@@ -108,14 +108,14 @@ def wrong_ones(right, positions, width, vocabulary, size, tied=False, stale=None
             **{BEFORE: gradients[BEFORE] - base}
         )
     if tied:
-        found[NO_TIED] = but(**{WEIGHT: of_logits_alone(sizes)})
-        found[NO_BEFORE] = but(**{BEFORE: None, WEIGHT: of_logits_alone(sizes)})
+        found[NO_TIED] = but(**{WEIGHT: compute_logits_gradient(sizes)})
+        found[NO_BEFORE] = but(**{BEFORE: None, WEIGHT: compute_logits_gradient(sizes)})
     return found
 
 
-def of_logits_alone(sizes) -> torch.Tensor:
+def compute_logits_gradient(sizes) -> torch.Tensor:
     """The gradient of a tied weight, but for what comes from the embedding."""
     problem = Problem(*sizes[:3], True)
-    logs = torch.log_softmax(problem.hidden().detach() @ problem.weight.T, -1)
+    logs = torch.log_softmax(problem.compute_hidden().detach() @ problem.weight.T, -1)
     (-logs[torch.arange(sizes[0]), problem.targets].mean()).backward()
     return problem.weight.grad

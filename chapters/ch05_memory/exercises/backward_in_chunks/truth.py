@@ -7,18 +7,18 @@ from coursekit.kit.results import NO_RETURN
 from pedagogy_lib.basics.closeness import close_in_float32
 
 from .cases import compare
-from .chunked_losses_truth import at_once, wrong_ones
+from .chunked_losses_truth import compute_loss_and_gradients, wrong_ones
 
 
-def known_of(case, place) -> dict:
+def compute_known_values(case, place) -> dict:
     if case.work is not compare:
         return {}
     with torch.random.fork_rng(devices=[]):
-        right = at_once(*case.args)
+        right = compute_loss_and_gradients(*case.args)
         return {"right": right, "wrong": wrong_ones(right, *case.args)}
 
 
-def of_wrong(name):
+def make_mistake_lookup(name):
     return lambda trial, place: {
         why: each[name] for why, each in trial[place].wrong.items() if why in distinct(trial, name)
     }

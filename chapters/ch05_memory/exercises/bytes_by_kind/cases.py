@@ -58,7 +58,7 @@ STATES = [
 ]
 
 
-def made(model, optimizer, done) -> tuple:
+def make_model_and_optimizer(model, optimizer, done) -> tuple:
     """A model and its optimizer, in such a state."""
     model = MODELS[model]()
     dims = (2,) if optimizer == "SGD" else (2, 1)  # it is not given the biases
@@ -77,17 +77,17 @@ def made(model, optimizer, done) -> tuple:
 
 
 def look(answer, *state):
-    model, optimizer = made(*state)
+    model, optimizer = make_model_and_optimizer(*state)
     before = copy.deepcopy(tensors_of(model, optimizer))
     got = answer(model, optimizer)
     after = tensors_of(model, optimizer)
     return {
-        "bytes": as_numbers(got),
+        "bytes": numbers_or_text(got),
         "changed": [kind for kind in KINDS if not close(after[kind], before[kind])],
     }
 
 
-def as_numbers(value):
+def numbers_or_text(value):
     """A dict with floats, if it is one with numbers; else a text that shows the value."""
     try:
         return {str(kind): float(count) for kind, count in value.items()}

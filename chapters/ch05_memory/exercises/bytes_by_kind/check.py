@@ -5,13 +5,13 @@ from coursekit.kit.results import NO_RETURN
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import KINDS, STATES, look
-from .truth import THREE_KINDS, known_of
+from .truth import THREE_KINDS, compute_known_values
 
 EXERCISE = WarmExercise(
     "bytes_by_kind",
     cases=[Alone(", ".join(state), look, state) for state in STATES],
     work=run_alone,
-    known=known_of,
+    known=compute_known_values,
     facts=[
         Holds("bytes", lambda got: isinstance(got, dict), "it returned {}",
               lambda trial, place: NO_RETURN if trial[place].bytes is None else THREE_KINDS),

@@ -3,28 +3,28 @@
 import sys
 from functools import cache
 
-from coursekit.kit.single_rank import on_our_rank
+from coursekit.kit.single_rank import run_on_one_rank
 
-from .cases import KINDS, STATES, made, tensors_of
+from .cases import KINDS, STATES, make_model_and_optimizer, tensors_of
 
 THREE_KINDS = (
     'return a dict of three numbers, with the keys "parameters", "gradients" and "optimizer_state"'
 )
 
 
-def known_of(case, place) -> dict:
-    return known_of_all()[case.args]
+def compute_known_values(case, place) -> dict:
+    return compute_all_known_values()[case.args]
 
 
 @cache
-def known_of_all() -> dict:
-    return on_our_rank(look_by_ourselves)
+def compute_all_known_values() -> dict:
+    return run_on_one_rank(look_by_ourselves)
 
 
 def look_by_ourselves() -> dict:
     found = {}
     for state in STATES:
-        model, optimizer = made(*state)
+        model, optimizer = make_model_and_optimizer(*state)
         truth = {kind: bytes_in(some) for kind, some in tensors_of(model, optimizer).items()}
         found[state] = {"truth": truth, "mistakes": mistakes_in(model, optimizer)}
     return found

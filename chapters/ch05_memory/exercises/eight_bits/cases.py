@@ -39,7 +39,7 @@ def make(shape, block, powers) -> torch.Tensor:
     return x.t().contiguous().t() if len(shape) == 2 and shape[0] > shape[1] else x
 
 
-def stored_for(shape, block, powers):
+def make_codes_and_scales(shape, block, powers):
     """Codes and scales for `unpack`; other codes than those of x, which are asked for."""
     source = torch.Generator().manual_seed(1 + len(powers) + block)
     count = torch.Size(shape).numel()
@@ -65,7 +65,7 @@ def there_and_back(answer, shape, block, powers):
         found |= {"codes": codes, "scales": scales}
         is_zero = torch.tensor([power is None for power in powers])
         found["zero_scales"] = scales[is_zero].tolist() if len(scales) == len(is_zero) else []
-        back = answer(block).unpack(*stored_for(shape, block, powers), x.shape)
+        back = answer(block).unpack(*make_codes_and_scales(shape, block, powers), x.shape)
         found |= {"back": back if isinstance(back, torch.Tensor) else f"{back!r:.60}"}
     return found
 
@@ -92,7 +92,7 @@ def fault_of(got):
     return None
 
 
-def with_outliers() -> torch.Tensor:
+def make_outlier_tensor() -> torch.Tensor:
     x = torch.randn(COUNT, generator=torch.Generator().manual_seed(5))
     x[::97] *= 1_000
     return x
@@ -100,7 +100,7 @@ def with_outliers() -> torch.Tensor:
 
 def real_numbers(answer):
     """Random numbers with outliers, there and back."""
-    x, eight_bits = with_outliers(), answer(BLOCK)
+    x, eight_bits = make_outlier_tensor(), answer(BLOCK)
     codes, scales = eight_bits.pack(x)
     came = eight_bits.unpack(codes, scales, x.shape)
     return {"came_back": came, "bytes": codes.nbytes + scales.nbytes}
@@ -119,7 +119,7 @@ class Casts(OperatorMode):
         return result
 
 
-def told(trial) -> str:
-    if trial.of("bytes"):
+def describe_result(trial) -> str:
+    if trial.collect_values("bytes"):
         return f"{trial[0].bytes:,} bytes, no number off by more than half a scale"
     return "codes, scales, and the numbers that come back"

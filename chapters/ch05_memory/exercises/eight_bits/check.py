@@ -11,9 +11,9 @@ from coursekit.kit.results import NO_RETURN
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 from pedagogy_lib.basics.closeness import close_in_float32
 
-from .cases import CASES, COUNT, real_numbers, there_and_back, told
+from .cases import CASES, COUNT, describe_result, real_numbers, there_and_back
 from .codes_and_scales import NOT_A_NUMBER, ZEROS
-from .truth import enough, known, known_of, most_off, of_known
+from .truth import compute_known_values, compute_right_and_wrong, enough, make_lookup, most_off
 
 EXERCISE = WarmExercise(
     "EightBits",
@@ -23,7 +23,7 @@ EXERCISE = WarmExercise(
         Alone("1,000 random numbers, some of them large", real_numbers),
     ],
     work=run_alone,
-    known=known_of,
+    known=compute_known_values,
     found=lambda case: (
         ("scales", "codes", "back") if case.work is there_and_back else ("came_back", "bytes")
     ),
@@ -31,12 +31,12 @@ EXERCISE = WarmExercise(
         Holds("fault", lambda fault: fault is None, lambda fault: fault[0],
               lambda trial, place: trial[place].fault[1]),
         never("changed", "x has changed", "the numbers of x stay: make new tensors"),
-        Equals("scales", lambda trial, place: known(*trial.case.args)["right"][1],
-               of_known("wrong scales"), same=close_in_float32),
+        Equals("scales", lambda trial, place: compute_right_and_wrong(*trial.case.args)["right"][1],
+               make_lookup("wrong scales"), same=close_in_float32),
         Holds("zero_scales", lambda scales: not any(scales),
               lambda scales: f"a block of zeros has scale {scales[0]:.3g}", ZEROS),
-        Equals("codes", lambda trial, place: known(*trial.case.args)["right"][0],
-               of_known("wrong codes")),
+        Equals("codes", lambda trial, place: compute_right_and_wrong(*trial.case.args)["right"][0],
+               make_lookup("wrong codes")),
         never("cast_from_nan", "a number that is nan is made an int8", NOT_A_NUMBER),
         Holds("back", lambda back: isinstance(back, torch.Tensor), "unpack returned {}",
               lambda trial, place: NO_RETURN if trial[place].back == "None" else
@@ -44,7 +44,7 @@ EXERCISE = WarmExercise(
         Holds("back", lambda back: back.dtype == torch.float32,
               lambda back: f"unpack gives {str(back.dtype).removeprefix('torch.')}",
               "what comes back is float32, as x was"),
-        Equals("back", of_known("back"), of_known("wrong back"), "what unpack gives",
+        Equals("back", make_lookup("back"), make_lookup("wrong back"), "what unpack gives",
                same=close_in_float32),
         Holds("came_back", enough,
               lambda came: f"a number is off by {most_off(came):.3g} times half a scale",
@@ -52,7 +52,7 @@ EXERCISE = WarmExercise(
         Holds("bytes", lambda count: count <= COUNT + 4 * 16, "codes and scales take {:,} bytes",
               "a byte for each number, and 4 for each block, are enough"),
     ],
-    told=told,
+    told=describe_result,
     errors={
         "shape '[-1": "the last block may be shorter: the number of numbers need not be a multiple "
         "of the block",

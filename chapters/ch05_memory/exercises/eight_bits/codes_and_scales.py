@@ -63,7 +63,7 @@ ZEROS = (
 TRANSPOSED = "x.flatten() goes through a transposed x row by row; its memory has another order"
 
 
-def packed(x, block, scale_of=lambda piece: piece.abs().max() / 127, code=torch.round):
+def pack_blocks(x, block, scale_of=lambda piece: piece.abs().max() / 127, code=torch.round):
     """The truth, or what a misconception gives: (codes, scales)."""
     pieces = x.flatten().double().split(block)
     scales = [scale_of(piece) for piece in pieces]
@@ -76,12 +76,12 @@ def packed(x, block, scale_of=lambda piece: piece.abs().max() / 127, code=torch.
 
 
 def wrong_scales(x, block):
-    _, right = packed(x, block)
+    _, right = pack_blocks(x, block)
     magnitude = x.abs().max().float()
     found = {
-        SIGNED_MAX: packed(x, block, lambda piece: piece.max() / 127)[1],
-        BY_RANGE: packed(x, block, lambda piece: (piece.max() - piece.min()) / 255)[1],
-        MEAN: packed(x, block, lambda piece: piece.abs().mean() / 127)[1],
+        SIGNED_MAX: pack_blocks(x, block, lambda piece: piece.max() / 127)[1],
+        BY_RANGE: pack_blocks(x, block, lambda piece: (piece.max() - piece.min()) / 255)[1],
+        MEAN: pack_blocks(x, block, lambda piece: piece.abs().mean() / 127)[1],
         COUNTED: torch.stack([c.abs().max() for c in x.flatten().chunk(block)]) / 127,
         ZEROS: right.where(right > 0, 1),
         WHOLE_MAX: right * 127,
@@ -92,7 +92,7 @@ def wrong_scales(x, block):
     }
     if x.dim() == 2:
         found[BY_ROWS] = x.abs().amax(1) / 127
-        found[TRANSPOSED] = packed(x.t(), block)[1]
+        found[TRANSPOSED] = pack_blocks(x.t(), block)[1]
     if len(right) > 1:
         found[ONE_SCALE] = (magnitude / 127)[None]
         found[ONE_SCALES] = (magnitude / 127).expand(len(right)).clone()
@@ -100,27 +100,27 @@ def wrong_scales(x, block):
 
 
 def wrong_codes(x, block):
-    right, scales = packed(x, block)
+    right, scales = pack_blocks(x, block)
     whole = (x.flatten().double() / max(x.abs().max().item() / 127, 1e-30)).round()
     padded = torch.zeros(-(-x.numel() // block) * block, dtype=torch.int8)
     padded[: x.numel()] = right
     found = {
-        CUT: packed(x, block, code=torch.trunc)[0],
-        FLOORED: packed(x, block, code=torch.floor)[0],
-        CEILED: packed(x, block, code=torch.ceil)[0],
-        AWAY: packed(x, block, code=lambda x: x.sign() * x.abs().ceil())[0],
+        CUT: pack_blocks(x, block, code=torch.trunc)[0],
+        FLOORED: pack_blocks(x, block, code=torch.floor)[0],
+        CEILED: pack_blocks(x, block, code=torch.ceil)[0],
+        AWAY: pack_blocks(x, block, code=lambda x: x.sign() * x.abs().ceil())[0],
         PADDED: padded,
         DROPPED: right[: x.numel() // block * block],
         ONE_SCALE: whole.to(torch.int8),
-        BY_128: packed(x, block, lambda piece: piece.abs().max() / 128)[0],
-        ROUND_ROBIN: in_turns(x, scales),
+        BY_128: pack_blocks(x, block, lambda piece: piece.abs().max() / 128)[0],
+        ROUND_ROBIN: encode_round_robin(x, scales),
     }
     if x.dim() == 2:
-        found[TRANSPOSED] = packed(x.t(), block)[0]
+        found[TRANSPOSED] = pack_blocks(x.t(), block)[0]
     return found
 
 
-def in_turns(x, scales):
+def encode_round_robin(x, scales):
     count = x.numel()
     each = scales.repeat(-(-count // len(scales)))[:count].double()
     codes = x.flatten().double() / each.where(each > 0, 1)

@@ -2,18 +2,18 @@
 
 import torch
 
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
-from .cases import BLOCK, CASES, make, stored_for, there_and_back, with_outliers
-from .codes_and_scales import packed, true_back, wrong_back, wrong_codes, wrong_scales
+from .cases import BLOCK, CASES, make, make_codes_and_scales, make_outlier_tensor, there_and_back
+from .codes_and_scales import pack_blocks, true_back, wrong_back, wrong_codes, wrong_scales
 
 
-@tabled(lambda: list(CASES.values()))
-def known(shape, block, powers) -> dict:
+@tabulate(lambda: list(CASES.values()))
+def compute_right_and_wrong(shape, block, powers) -> dict:
     """What is right, and what mistakes give."""
-    x, stored = make(shape, block, powers), stored_for(shape, block, powers)
+    x, stored = make(shape, block, powers), make_codes_and_scales(shape, block, powers)
     return {
-        "right": packed(x, block),
+        "right": pack_blocks(x, block),
         "back": true_back(*stored, block).view(x.shape),
         "wrong scales": wrong_scales(x, block),
         "wrong codes": wrong_codes(x, block),
@@ -21,20 +21,23 @@ def known(shape, block, powers) -> dict:
     }
 
 
-def of_known(name):
-    return lambda trial, place: known(*trial.case.args)[name]
+def make_lookup(name):
+    return lambda trial, place: compute_right_and_wrong(*trial.case.args)[name]
 
 
-def known_of(case, place) -> dict:
+def compute_known_values(case, place) -> dict:
     if case.work is not there_and_back:
         return {}
     shape, block, powers = case.args
-    return {"x": make(shape, block, powers), "right": known(shape, block, powers)["right"]}
+    return {
+        "x": make(shape, block, powers),
+        "right": compute_right_and_wrong(shape, block, powers)["right"],
+    }
 
 
 def most_off(came) -> float:
     """How far a number is off at most, in half scales."""
-    x = with_outliers()
+    x = make_outlier_tensor()
     half = torch.cat([(piece.max() / 254).expand(len(piece)) for piece in x.abs().split(BLOCK)])
     return ((came - x).abs() / half).max().item() if came.shape == x.shape else float("inf")
 

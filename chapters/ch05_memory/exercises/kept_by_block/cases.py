@@ -9,7 +9,7 @@ from coursekit.labs import find_lab
 
 
 @cache
-def measured(samples, context, width, heads, size=4) -> int:
+def measure_saved_bytes(samples, context, width, heads, size=4) -> int:
     """The truth: what a block's forward gives autograd to keep, each storage once."""
     dtype = {4: torch.float32, 8: torch.float64}[size]
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
@@ -99,5 +99,5 @@ def wrong(samples, context, width, heads, size=4, sentences=()) -> float:
         more += IN_ATTENTION[why](context, heads) if why in IN_ATTENTION else 0
         more += IN_NORMS[why](size, heads) if why in IN_NORMS else 0
         factor = OF_ALL[why](samples, context, size) if why in OF_ALL else factor
-    right = measured(samples, context, width, heads, size)
+    right = measure_saved_bytes(samples, context, width, heads, size)
     return (right + samples * context * size * more) * (factor or 1)

@@ -5,7 +5,7 @@ from functools import partial
 
 from coursekit.kit import Formula
 
-from .cases import IN_ATTENTION, IN_NORMS, OF_ALL, OF_WIDTH, measured, wrong
+from .cases import IN_ATTENTION, IN_NORMS, OF_ALL, OF_WIDTH, measure_saved_bytes, wrong
 from .truth import MISTAKES
 
 BLOCKS = [  # samples, context, width, heads, size, which is 4 if it is left out
@@ -37,7 +37,7 @@ EXERCISE = Formula(
         "samples {}, context {}, width {}, heads {}, size {}".format(*(*block, 4)[:5]): [block]
         for block in BLOCKS
     },
-    truth=measured,
+    truth=measure_saved_bytes,
     unit=" bytes",
     differs=differs,
     explain=several_at_once,

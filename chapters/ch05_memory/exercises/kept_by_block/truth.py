@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from .cases import IN_ATTENTION, IN_NORMS, OF_ALL, OF_WIDTH, measured, wrong
+from .cases import IN_ATTENTION, IN_NORMS, OF_ALL, OF_WIDTH, measure_saved_bytes, wrong
 
 MISTAKES = [
     *((why, partial(wrong, sentences=[why]))
@@ -10,7 +10,7 @@ MISTAKES = [
     *(("means and scales, or log-sum-exps, are counted for one sample alone: each token of "
        "each sample has its own",
        lambda samples, context, width, heads, size=4, number=number:
-       measured(samples, context, width, heads, size)
+       measure_saved_bytes(samples, context, width, heads, size)
        - (samples - 1) * context * size * number(heads))
       for number in (lambda heads: 4 + heads, lambda heads: 4, lambda heads: heads)),
     ("this is the formula of Korthikanti et al. for 16-bit numbers. It has dropout, and "

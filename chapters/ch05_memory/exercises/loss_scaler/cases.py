@@ -67,13 +67,13 @@ def steps_of(answer, scale, window, steps, is_generator=False) -> dict:
         seen["taken"].append(len(noted))
         seen["scale_after"].append(float(scaler.scale))
         seen["gradients"].append(noted[0] if noted else None)
-        seen["returned"].append(as_bool(returned))
+        seen["returned"].append(bool_or_text(returned))
         seen["left"].append(flat(p.grad for p in parameters) if noted else None)
     seen |= {name: torch.tensor(seen[name]) for name in ("taken", "scale_after")}
     return seen | {"zeros": any(zeros), "changed": not all(map(torch.equal, parameters, start))}
 
 
-def as_bool(value):
+def bool_or_text(value):
     """True or False, whatever it comes in; anything else as a text."""
     try:
         return bool(value) if float(value) in (0, 1) else f"{value!r:.40}"

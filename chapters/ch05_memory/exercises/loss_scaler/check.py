@@ -8,10 +8,17 @@ from coursekit.kit import Equals, Holds, Wrong, never
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import TRIALS, take_steps
-from .truth import known_of, right, told, wrong_gradients, wrong_scales, wrong_steps
+from .truth import (
+    compute_known_values,
+    describe_result,
+    right,
+    wrong_gradients,
+    wrong_scales,
+    wrong_steps,
+)
 
 
-class WithGenerator(WarmExercise):
+class GeneratorCaseExercise(WarmExercise):
     """Its last case has a generator, where the others have a list."""
 
     def judge(self, trial):
@@ -27,14 +34,14 @@ class WithGenerator(WarmExercise):
             )) from None  # fmt: skip
 
 
-EXERCISE = WithGenerator(
+EXERCISE = GeneratorCaseExercise(
     "LossScaler",
     lab="memory",
     cases=[
         Alone(f"{name}, window={trial[1]}", take_steps, trial) for name, trial in TRIALS.items()
     ],
     work=run_alone,
-    known=known_of,
+    known=compute_known_values,
     facts=[
         Holds("scale_after", lambda scales: scales.all(), "the scale has become 0",
               "// makes 0 of a half: the factor may well become smaller than 1"),
@@ -61,7 +68,7 @@ EXERCISE = WithGenerator(
         Equals("returned", right("returned"),
                otherwise="True if the step was taken, False if it was refused"),
     ],
-    told=told,
+    told=describe_result,
     errors={
         "'NoneType' object is not callable": "take_step is a function without arguments: "
         "take_step()",

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import torch
 
-from coursekit.kit.single_rank import on_our_rank
+from coursekit.kit.single_rank import run_on_one_rank
 from pedagogy_lib.basics.closeness import close
 
 from .cases import TRIALS, flat, gradients_at, steps_of
@@ -31,14 +31,14 @@ class Torch:
         return bool(calls)
 
 
-def known_of(case, place) -> dict:
+def compute_known_values(case, place) -> dict:
     """What torch's scaler does."""
-    return {"right": SimpleNamespace(**known_of_all()[case.args])}
+    return {"right": SimpleNamespace(**compute_all_known_values()[case.args])}
 
 
 @cache
-def known_of_all() -> dict:
-    return on_our_rank(take_steps_by_torch)
+def compute_all_known_values() -> dict:
+    return run_on_one_rank(take_steps_by_torch)
 
 
 def take_steps_by_torch() -> dict:
@@ -84,7 +84,7 @@ def wrong_gradients(trial, place):
     scale, _, steps, *_ = trial.case.args
     of, scales = trial[place], [scale, *trial[place].right.scale_after.tolist()]
 
-    def made(gradient_of):
+    def apply_to_gradients(gradient_of):
         """gradient_of: takes a gradient of the scaled loss, the scale, and that after the step."""
         scaled = (flat(gradients_at(step, letter)) for step, letter in enumerate(steps))
         found = map(gradient_of, scaled, scales, scales[1:])
@@ -92,21 +92,25 @@ def wrong_gradients(trial, place):
 
     return {
         "take_step() comes first, and then they are divided: the step was that much too large"
-        if close(of.left, of.right.gradients) else
-        "the optimizer finds the gradients of the scaled loss. Are they divided? A quotient is a "
-        "new tensor: it has to become p.grad, or the division has to be in place (/=)":
-            made(lambda x, scale, after: x),
+        if close(of.left, of.right.gradients)
+        else "the optimizer finds the gradients of the scaled loss. Are they divided? A quotient "
+        "is a "
+        "new tensor: it has to become p.grad, or the division has to be in place "
+        "(/=)": apply_to_gradients(lambda x, scale, after: x),
         "divided in float16: what the factor has saved is lost again. The gradients are in "
-        "float32: divide them as they are":
-            made(lambda x, scale, after: (x.half() / scale).float()),
-        "the first gradient is divided, and the others are not: go through all parameters":
-            made(lambda x, scale, after: torch.cat([x[:4] / scale, x[4:]])),
+        "float32: divide them as they are": apply_to_gradients(
+            lambda x, scale, after: (x.half() / scale).float()
+        ),
+        "the first gradient is divided, and the others are not: go through all "
+        "parameters": apply_to_gradients(lambda x, scale, after: torch.cat([x[:4] / scale, x[4:]])),
         "the gradients are multiplied by the factor once more: the loss has been multiplied "
-        "already": made(lambda x, scale, after: x * scale),
-        "the gradients are divided twice": made(lambda x, scale, after: x / scale / scale),
-        "the gradients are divided by the next scale: the factor changes after the division":
-            made(lambda x, scale, after: x / after),
-    }  # fmt: skip
+        "already": apply_to_gradients(lambda x, scale, after: x * scale),
+        "the gradients are divided twice": apply_to_gradients(
+            lambda x, scale, after: x / scale / scale
+        ),
+        "the gradients are divided by the next scale: the factor changes after the "
+        "division": apply_to_gradients(lambda x, scale, after: x / after),
+    }
 
 
 def wrong_scales(trial, place):
@@ -117,7 +121,7 @@ def wrong_scales(trial, place):
     }
 
 
-def told(trial) -> str:
+def describe_result(trial) -> str:
     taken, scales = trial[0].taken, trial[0].scale_after
     steps = f"{sum(taken)} of {len(taken)} steps are taken"
     return f"{steps}, the scale goes from {trial.case.args[0]:g} to {scales[-1]:g}"

@@ -7,7 +7,7 @@ from coursekit.kit import Equals
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import TASKS, split
-from .truth import fewest, mistakes, refuses_what_does_not_fit, told, why_endless
+from .truth import describe_result, fewest, mistakes, refuses_what_does_not_fit, why_endless
 
 EXERCISE = WarmExercise(
     "micro_batches_for",
@@ -22,7 +22,7 @@ EXERCISE = WarmExercise(
         Equals("count", lambda trial, place: fewest(*trial.case.args), mistakes,
                "the number of micro-batches"),
     ],
-    told=told,
+    told=describe_result,
     explain=why_endless,
     hints=(
         "With `count` micro-batches, how many samples are in memory at once, and what does a "

@@ -2,13 +2,13 @@
 
 from coursekit.kit import Wrong
 from coursekit.kit.results import number_in
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 from pedagogy_lib.basics.errors import HangError
 
 from .cases import TASKS
 
 
-@tabled(lambda: TASKS)
+@tabulate(lambda: TASKS)
 def fewest(batch, limit, fixed, each) -> int | None:
     """The truth: from the largest micro-batch downwards; None if not even one sample fits."""
     sizes = (size for size in range(batch, 0, -1) if batch % size == 0)
@@ -17,7 +17,7 @@ def fewest(batch, limit, fixed, each) -> int | None:
 
 def refuses_what_does_not_fit(trial):
     """And nothing else; what it gives is a number."""
-    if trial.of("count") and fewest(*trial.case.args):
+    if trial.collect_values("count") and fewest(*trial.case.args):
         return
     batch, limit, fixed, each = task = trial.case.args
     outcome, right = trial[0].outcome, fewest(*task)
@@ -61,7 +61,7 @@ def mistakes(trial, place):
     return {why: count for why, count in found.items() if count is not None}
 
 
-@tabled(lambda: TASKS)
+@tabulate(lambda: TASKS)
 def wrong_counts(batch, limit, fixed, each) -> dict:
     """{misconception: the number of micro-batches that it gives, or None}"""
     right = fewest(batch, limit, fixed, each) or batch
@@ -115,6 +115,6 @@ def why_endless(case, error) -> str:
     return ""
 
 
-def told(trial) -> str:
+def describe_result(trial) -> str:
     right = fewest(*trial.case.args)
     return f"{right} of {trial.case.args[0] // right}" if right else "refused"

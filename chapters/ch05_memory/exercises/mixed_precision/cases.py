@@ -55,7 +55,7 @@ def make_parameters(dtype):
     return [nn.Parameter((x / 4).to(dtype), i != FROZEN) for i, x in enumerate(draw(0))]
 
 
-def watched(make_optimizer):
+def watch_optimizer(make_optimizer):
     """Makes the same optimizer, and what is seen of it then."""
     seen = SimpleNamespace(masters=[], steps=[], optimizer=None, made=0)
 
@@ -81,7 +81,7 @@ def values_of(tensors) -> dict:
 
 def train(answer, dtype, make_optimizer, gradients):
     """What is seen after each step."""
-    parameters, (make, seen) = make_parameters(dtype), watched(make_optimizer)
+    parameters, (make, seen) = make_parameters(dtype), watch_optimizer(make_optimizer)
     mixed = answer((p for p in parameters), make)
     found = {"masters": [fault_of(master, parameters) for master in seen.masters]}
     if not found["masters"] or any(found["masters"]):
@@ -137,7 +137,7 @@ def count_bytes(answer):
     """Of a number: what the tensors have; and all that there is, in a step and after two."""
     parameters = [nn.Parameter(torch.ones(SIZE, dtype=torch.bfloat16)) for _ in range(COUNT)]
     gradients = [torch.ones(SIZE, dtype=torch.bfloat16) for _ in range(COUNT)]
-    before, (make_optimizer, seen) = most_bytes()["total"], watched(partial(Adam, lr=0.1))
+    before, (make_optimizer, seen) = most_bytes()["total"], watch_optimizer(partial(Adam, lr=0.1))
     mixed = answer((p for p in parameters), make_optimizer)
     backward(parameters, gradients)
     mixed.step()

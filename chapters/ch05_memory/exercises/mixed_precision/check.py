@@ -9,7 +9,7 @@ from coursekit.kit import Equals, Holds, never
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import STEPS_ON, TRIALS, count_bytes, train
-from .truth import NO_PAIR, known_of, mistakes, told
+from .truth import NO_PAIR, compute_known_values, describe_result, mistakes
 
 EXERCISE = WarmExercise(
     "MixedPrecision",
@@ -19,7 +19,7 @@ EXERCISE = WarmExercise(
         Alone("bytes of a number", count_bytes),
     ],
     work=run_alone,
-    known=known_of,
+    known=compute_known_values,
     found=lambda case: ("value_after",) if case.work is train else ("more", "in_step"),
     facts=[
         Holds("masters", bool, "there is no optimizer",
@@ -61,7 +61,7 @@ EXERCISE = WarmExercise(
               "that is one more float32 copy of everything: 2 for a parameter, 2 for its gradient, "
               "4 for its master, 8 for Adam, and 4 for the gradient in float32 are enough"),
     ],
-    told=told,
+    told=describe_result,
     errors={
         "'NoneType' object has no attribute 'grad'": "each parameter has a master, a frozen one as "
         "well: it stays without a gradient, and an optimizer passes over it",

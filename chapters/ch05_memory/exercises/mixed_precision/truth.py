@@ -2,18 +2,18 @@
 
 from functools import cache
 
-from coursekit.kit.single_rank import on_our_rank
+from coursekit.kit.single_rank import run_on_one_rank
 
 from .cases import TRIALS, make_parameters, train, train_in_float32, values_of
 
 
-def known_of(case, place) -> dict:
-    return known_of_all()[str(case)] if case.work is train else {}
+def compute_known_values(case, place) -> dict:
+    return compute_all_known_values()[str(case)] if case.work is train else {}
 
 
 @cache
-def known_of_all() -> dict:
-    return on_our_rank(lambda: {name: train_by_ourselves(*of) for name, of in TRIALS.items()})
+def compute_all_known_values() -> dict:
+    return run_on_one_rank(lambda: {name: train_by_ourselves(*of) for name, of in TRIALS.items()})
 
 
 def train_by_ourselves(*trial) -> dict:
@@ -49,9 +49,9 @@ def mistakes(trial, place):
     }  # fmt: skip
 
 
-def told(trial) -> str:
+def describe_result(trial) -> str:
     of = trial[0]
-    if trial.of("in_step"):
+    if trial.collect_values("in_step"):
         return f"in a step with Adam at most {of.in_step:.1f}"
     if "small" not in str(trial.case):
         return f"after each of {len(of.steps)} steps the parameters are the rounded masters"

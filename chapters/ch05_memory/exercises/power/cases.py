@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.single_rank import most_bytes
 
 TRIALS = {  # exponent, shape of x, what comes after
@@ -27,11 +27,11 @@ APPLY = torch.autograd.Function.apply.__func__
 
 
 def need_function(kind):
-    """Raise `Refused` for what is no function of autograd with a forward and a backward."""
+    """Raise `Rejection` for what is no function of autograd with a forward and a backward."""
     is_one = isinstance(kind, type) and issubclass(kind, torch.autograd.Function)
     if is_one and getattr(kind.apply, "__func__", None) is APPLY:
         return
-    raise Refused(
+    raise Rejection(
         f"{getattr(kind, '__name__', kind)} is no torch.autograd.Function with the apply() of "
         "torch",
         "forward and backward are to be static methods of a torch.autograd.Function, which has "
@@ -45,10 +45,10 @@ def numbers_of(shape) -> torch.Tensor:
 
 def compare(answer, exponent, shape, after):
     need_function(answer.lab.Power)
-    return seen_of(answer.lab.Power.apply, exponent, shape, after)
+    return observe_call(answer.lab.Power.apply, exponent, shape, after)
 
 
-def seen_of(call, exponent, shape, after) -> dict:
+def observe_call(call, exponent, shape, after) -> dict:
     numbers = numbers_of(shape)
     x = numbers.clone().requires_grad_()
     y = AFTER[after](call, exponent, x)

@@ -7,7 +7,7 @@ from coursekit.kit import Equals, Holds, never
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import TRIALS, compare, measure_kept
-from .truth import NOTHING_KEPT, known_of, telling, why_other_gradient
+from .truth import NOTHING_KEPT, compute_known_values, find_visible_mistakes, why_other_gradient
 
 EXERCISE = WarmExercise(
     "Power",
@@ -17,7 +17,7 @@ EXERCISE = WarmExercise(
         Alone("memory", measure_kept),
     ],
     work=run_alone,
-    known=known_of,
+    known=compute_known_values,
     found=lambda case: ("y", "gradient") if case.work is compare else ("kept",),
     facts=[
         Equals("y", lambda trial, place: trial[place].right["y"],
@@ -26,7 +26,7 @@ EXERCISE = WarmExercise(
         never("changed", "x is not as it was",
               "x belongs to the caller, and so does its memory: compute a new tensor"),
         Equals("gradient", lambda trial, place: trial[place].right["gradient"],
-               lambda trial, place: telling(trial[place]), "x.grad",
+               lambda trial, place: find_visible_mistakes(trial[place]), "x.grad",
                otherwise=why_other_gradient),
         Holds("kept", lambda times: times < 0.5,
               "{:.1f} times as much as x is kept for the backward, beside x",
@@ -34,7 +34,7 @@ EXERCISE = WarmExercise(
               "What the backward computes from it need not be kept"),
     ],
     told=lambda trial: (
-        "nothing is kept but x" if trial.of("kept") else "value and gradient are right"
+        "nothing is kept but x" if trial.collect_values("kept") else "value and gradient are right"
     ),
     errors={
         "incorrect number of gradients": "the forward has two inputs, exponent and x: the backward "

@@ -2,15 +2,15 @@
 
 import torch
 
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
-from .cases import AFTER, TRIALS, compare, numbers_of, seen_of
+from .cases import AFTER, TRIALS, compare, numbers_of, observe_call
 
 
-def known_of(case, place) -> dict:
+def compute_known_values(case, place) -> dict:
     if case.work is not compare:
         return {}
-    right = seen_of(lambda exponent, x: x**exponent, *case.args)
+    right = observe_call(lambda exponent, x: x**exponent, *case.args)
     return {"right": right, "wrong": wrong_gradients(*case.args)}
 
 
@@ -29,7 +29,7 @@ class WRONG(torch.autograd.Function):
         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
 
 
-def with_backward(of):
+def replace_backward(of):
     """Makes a function whose gradient of x is of(g, p, x)."""
 
     def make(right):
@@ -44,55 +44,54 @@ def with_backward(of):
 
 MISTAKES = {
     "this is the derivative of the power alone. Behind it more may follow: by the chain rule it is "
-    "multiplied by grad_output": with_backward(lambda g, p, x: p * x ** (p - 1)),
-    "the exponent is not lowered by 1": with_backward(lambda g, p, x: g * p * x**p),
-    "the factor is missing: a derivative of a power has its exponent in front": with_backward(
+    "multiplied by grad_output": replace_backward(lambda g, p, x: p * x ** (p - 1)),
+    "the exponent is not lowered by 1": replace_backward(lambda g, p, x: g * p * x**p),
+    "the factor is missing: a derivative of a power has its exponent in front": replace_backward(
         lambda g, p, x: g * x ** (p - 1)
     ),
-    "the gradient passes unchanged, as if the function were a sum": with_backward(
+    "the gradient passes unchanged, as if the function were a sum": replace_backward(
         lambda g, p, x: g + 0 * x
     ),
-    "grad_output is raised to the power as well: it is a factor, and no more": with_backward(
+    "grad_output is raised to the power as well: it is a factor, and no more": replace_backward(
         lambda g, p, x: p * (g * x) ** (p - 1)
     ),
-    "grad_output is added; by the chain rule it is a factor": with_backward(
+    "grad_output is added; by the chain rule it is a factor": replace_backward(
         lambda g, p, x: g + p * x ** (p - 1)
     ),
-    "this is the gradient of a square, whatever the exponent": with_backward(
+    "this is the gradient of a square, whatever the exponent": replace_backward(
         lambda g, p, x: g * 2 * x
     ),
-    "the exponent is raised by 1, as in an integral: a derivative lowers it": with_backward(
+    "the exponent is raised by 1, as in an integral: a derivative lowers it": replace_backward(
         lambda g, p, x: g * p * x ** (p + 1)
     ),
-    "the gradient is 0 everywhere, as if the result did not depend on x": with_backward(
+    "the gradient is 0 everywhere, as if the result did not depend on x": replace_backward(
         lambda g, p, x: 0 * x
     ),
-    "grad_output is added up: each number of it belongs to one of x": with_backward(
+    "grad_output is added up: each number of it belongs to one of x": replace_backward(
         lambda g, p, x: g.sum() * p * x ** (p - 1)
     ),
-    "grad_output is averaged: each number of it belongs to one of x": with_backward(
+    "grad_output is averaged: each number of it belongs to one of x": replace_backward(
         lambda g, p, x: g.mean() * p * x ** (p - 1)
     ),
-    "only the magnitude of grad_output counts here; it has a sign": with_backward(
+    "only the magnitude of grad_output counts here; it has a sign": replace_backward(
         lambda g, p, x: g.abs() * p * x ** (p - 1)
     ),
-    "p * x is raised to the power: ** comes before *, and brackets turn that round": with_backward(
-        lambda g, p, x: g * (p * x) ** (p - 1)
-    ),
-    "the factor in front is the exponent itself, before it is lowered": with_backward(
+    "p * x is raised to the power: ** comes before *, and brackets turn that "
+    "round": replace_backward(lambda g, p, x: g * (p * x) ** (p - 1)),
+    "the factor in front is the exponent itself, before it is lowered": replace_backward(
         lambda g, p, x: g * (p - 1) * x ** (p - 1)
     ),
-    "this is the integral: asked is the derivative": with_backward(
+    "this is the integral: asked is the derivative": replace_backward(
         lambda g, p, x: g * x ** (p + 1) / (p + 1)
     ),
-    "this is the derivative by the exponent; asked is that by x": with_backward(
+    "this is the derivative by the exponent; asked is that by x": replace_backward(
         lambda g, p, x: g * x**p * x.log()
     ),
-    "the sign is the other way round": with_backward(lambda g, p, x: -g * p * x ** (p - 1)),
+    "the sign is the other way round": replace_backward(lambda g, p, x: -g * p * x ** (p - 1)),
 }
 
 
-@tabled(lambda: list(TRIALS.values()))
+@tabulate(lambda: list(TRIALS.values()))
 def wrong_gradients(exponent, shape, after) -> dict[str, torch.Tensor]:
     found = {}
     for why, make in MISTAKES.items():
@@ -119,7 +118,7 @@ def why_other_gradient(trial) -> str:
     )
 
 
-def telling(of) -> dict:
+def find_visible_mistakes(of) -> dict:
     """The mistakes that show in this case."""
     right = of.right["gradient"]
     return {NO_GRADIENT: None} | {

@@ -33,7 +33,7 @@ def one_block(model, x, call):
     return call(lambda x: model.blocks[0](x)[:, 1:], x)  # not of x's shape
 
 
-def after_a_layer(model, x, call):
+def layer_then_block(model, x, call):
     return call(model.blocks[0], torch.tanh(model.first(x)))
 
 

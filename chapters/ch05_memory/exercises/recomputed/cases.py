@@ -12,7 +12,7 @@ from ..power.cases import need_function
 from .blocks_that_count import (
     WIDTH,
     Model,
-    after_a_layer,
+    layer_then_block,
     one_after_another,
     one_block,
     one_in_another,
@@ -27,8 +27,8 @@ X, BEFORE, WEIGHTS = "x", "the layer before", "the function's weights"
 
 TRIALS = {  # forward, how often blocks run if each call runs twice, dropout, gradients before
     "a function with weights": (one_block, 2),
-    "a layer before it": (after_a_layer, 2),
-    "gradients of an earlier step still there": (after_a_layer, 2, 0.0, STALE),
+    "a layer before it": (layer_then_block, 2),
+    "gradients of an earlier step still there": (layer_then_block, 2, 0.0, STALE),
     "it returns one number": (one_number, 2),
     "with dropout": (one_block, 2, 0.5),
     "four calls in a row, with dropout": (one_after_another, 8, 0.3),
@@ -39,8 +39,8 @@ TRIALS = {  # forward, how often blocks run if each call runs twice, dropout, gr
 def compare(answer, forward, runs, *how):
     warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
     need_function(answer.lab.Recomputed)
-    mine = seen_in(forward, answer.lab.Recomputed.apply, slopes_of, *how)
-    plain = seen_in(forward, plainly, slopes_of, *how)
+    mine = observe_passes(forward, answer.lab.Recomputed.apply, slopes_of, *how)
+    plain = observe_passes(forward, plainly, slopes_of, *how)
     is_right = close(mine["gradients"], plain["gradients"])
     return {
         "y": mine["y"],
@@ -56,7 +56,7 @@ def gradients_in(how) -> str:
     return "gradients_with_dropout" if any(how[:1]) else "gradients"
 
 
-def seen_in(forward, call, slopes, dropout=0.0, stale=None) -> dict:
+def observe_passes(forward, call, slopes, dropout=0.0, stale=None) -> dict:
     """What a forward and its backward do, and where they leave the generator."""
     torch.manual_seed(5)
     model = Model(dropout)

@@ -7,7 +7,15 @@ from coursekit.kit import Equals, Holds, never
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import CHUNKS, TRIALS, compare, measure_chunks
-from .truth import KEPT, MOVED, explain, found_on, known_of, mistakes, told
+from .truth import (
+    KEPT,
+    MOVED,
+    compute_known_values,
+    describe_result,
+    explain,
+    list_found_names,
+    mistakes,
+)
 
 EXERCISE = WarmExercise(
     "Recomputed",
@@ -17,8 +25,8 @@ EXERCISE = WarmExercise(
         Alone(f"memory, {CHUNKS} chunks", measure_chunks),
     ],
     work=run_alone,
-    known=known_of,
-    found=found_on,
+    known=compute_known_values,
+    found=list_found_names,
     facts=[
         Equals("y", lambda trial, place: trial[place].right_y, called="what the forward returns",
                otherwise="what the forward returns is function(x), as it stood there"),
@@ -51,7 +59,7 @@ EXERCISE = WarmExercise(
               "only one chunk at a time is to have its activations: go back through it at once, "
               "and keep nothing of it in ctx"),
     ],
-    told=told,
+    told=describe_result,
     explain=explain,
     errors={
         "does not require grad and does not have a grad_fn": "there is no graph to go back "

@@ -4,16 +4,26 @@ import re
 
 import torch
 
-from .cases import BEFORE, STALE, WEIGHTS, X, compare, gradients_in, plainly, seen_in, slopes_of
+from .cases import (
+    BEFORE,
+    STALE,
+    WEIGHTS,
+    X,
+    compare,
+    gradients_in,
+    observe_passes,
+    plainly,
+    slopes_of,
+)
 
 
-def known_of(case, place) -> dict:
+def compute_known_values(case, place) -> dict:
     if case.work is not compare:
         return {}
     forward, _, *how = case.args
     with torch.random.fork_rng(devices=[]):
         right, ones, means = (
-            seen_in(forward, plainly, slopes, *how)
+            observe_passes(forward, plainly, slopes, *how)
             for slopes in (slopes_of, torch.ones_like, even_slopes_of)
         )
     return {
@@ -24,7 +34,7 @@ def known_of(case, place) -> dict:
     }
 
 
-def found_on(case):
+def list_found_names(case):
     is_compared = case.work is compare
     return ("y", gradients_in(case.args[2:])) if is_compared else ("kept", "besides", "at_most")
 
@@ -62,8 +72,8 @@ def mistakes(trial, place):
     }  # fmt: skip
 
 
-def told(trial) -> str:
-    if trial.of("kept"):
+def describe_result(trial) -> str:
+    if trial.collect_values("kept"):
         kept, plain = trial[0].kept, trial[0].plain_kept
         return f"{kept:g} inputs are kept, and nothing else; without recomputation {plain:g}"
     return "value, gradients and generator are right"

@@ -28,14 +28,14 @@ def spacing(x: float) -> float:
     return 2.0 ** (math.floor(math.log2(abs(x))) - 7)
 
 
-def between(lower) -> torch.Tensor:
+def interpolate_neighbours(lower) -> torch.Tensor:
     """A number at each place, in float32, which has them all exactly."""
     step = math.copysign(spacing(lower), lower)
     return torch.tensor([lower + place * step for place in PLACES], dtype=torch.float64).float()
 
 
 def count(answer, lower):
-    x = between(lower)[:, None].expand(-1, COPIES).clone()
+    x = interpolate_neighbours(lower)[:, None].expand(-1, COPIES).clone()
     before = x.clone()
     got = answer(x)
     if (fault := fault_of(got, x)) is not None:

@@ -19,12 +19,12 @@ from .truth import (
     TOGETHER,
     TWICE,
     UNEVEN,
+    describe_result,
     farthest,
+    is_close_enough,
     is_near_one,
     mistakes,
-    near,
     needs_no_fault,
-    told,
 )
 
 EXERCISE = WarmExercise(
@@ -46,7 +46,7 @@ EXERCISE = WarmExercise(
         Equals("kept", lambda trial, place: [[x] for x in EXACT], otherwise=NOT_EXACT),
         never("changed", "x has changed", IN_PLACE),
         Equals("shares", lambda trial, place: torch.tensor(PLACES, dtype=torch.float64), mistakes,
-               "the share that is rounded away from 0", same=near,
+               "the share that is rounded away from 0", same=is_close_enough,
                tells=lambda trial, place: farthest(trial[place].shares),
                otherwise=lambda trial: UNEVEN if is_near_one(trial) else RANGE),
         Holds("beyond", lambda share: share == 0,
@@ -55,7 +55,7 @@ EXERCISE = WarmExercise(
         never("together", "whole rows or columns become the same neighbour", TOGETHER),
         never("again", "the results are the same each time", FIXED),
     ],
-    told=told,
+    told=describe_result,
     errors={
         "'NoneType'": NO_RETURN,
         "view size is not compatible": "x may be transposed, or have gaps: x.contiguous() has its "

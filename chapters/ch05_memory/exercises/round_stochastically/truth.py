@@ -64,7 +64,7 @@ RANGE = (
 )
 
 
-def near(got, wanted) -> bool:
+def is_close_enough(got, wanted) -> bool:
     return close(got, wanted) or bool((got - wanted).abs().max() <= MOST_OFF)
 
 
@@ -100,8 +100,8 @@ def farthest(shares) -> str:
     )
 
 
-def told(trial) -> str:
-    return "rounded up as often as it should be" if trial.of("shares") else "right"
+def describe_result(trial) -> str:
+    return "rounded up as often as it should be" if trial.collect_values("shares") else "right"
 
 
 def name_of_fault(fault):

@@ -5,7 +5,14 @@ from coursekit.kit.results import NO_RETURN
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from .cases import LASTS, TRAININGS, measure_trainings, try_training
-from .truth import known_of, no_graph_is_kept, told, what_may_be_left, wrong_gradients, wrong_means
+from .truth import (
+    compute_known_values,
+    describe_result,
+    no_graph_is_kept,
+    what_may_be_left,
+    wrong_gradients,
+    wrong_means,
+)
 
 FINDS_A_BUG = True
 
@@ -16,7 +23,7 @@ EXERCISE = WarmExercise(
         Alone("memory", measure_trainings),
     ],
     work=run_alone,
-    known=known_of,
+    known=compute_known_values,
     found=lambda case: (
         ("gradients", "means", "left") if case.work is try_training else ("needs",)
     ),
@@ -37,9 +44,9 @@ EXERCISE = WarmExercise(
                called="what `.grad` has in the end",
                otherwise="validation has left gradients of its own. It needs no backward: a graph "
                "is freed as soon as nobody holds it"),
-        lambda trial: no_graph_is_kept(trial) if trial.of("needs") else "",
+        lambda trial: no_graph_is_kept(trial) if trial.collect_values("needs") else "",
     ],
-    told=told,
+    told=describe_result,
     errors={
         "does not require grad": "the backward finds no graph: no_grad() covers the training, "
         "too, or the model has stayed frozen. Only validation goes without",

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from coursekit.kit import Wrong
 from coursekit.kit.reference_training import flat, gradients_in, note_gradients
-from coursekit.kit.single_rank import on_our_rank
+from coursekit.kit.single_rank import run_on_one_rank
 from pedagogy_lib.basics.closeness import close
 
 from .cases import SAMPLES, TRAININGS, make_batches, start, train, try_training
@@ -17,13 +17,13 @@ from .kept_graphs import why_graphs
 A_BIT = 0.1  # of a graph: a number for each batch is no graph
 
 
-def known_of(case, place) -> dict:
-    return known_of_all()[case.args] if case.work is try_training else {}
+def compute_known_values(case, place) -> dict:
+    return compute_all_known_values()[case.args] if case.work is try_training else {}
 
 
 @cache
-def known_of_all() -> dict:
-    return on_our_rank(train_by_ourselves)
+def compute_all_known_values() -> dict:
+    return run_on_one_rank(train_by_ourselves)
 
 
 def train_by_ourselves() -> dict:
@@ -119,8 +119,8 @@ def no_graph_is_kept(trial):
             raise Wrong(f"{trial.case}, {case}", what, why_graphs(*trial[0].needs))
 
 
-def told(trial) -> str:
-    if not trial.of("needs"):
+def describe_result(trial) -> str:
+    if not trial.collect_values("needs"):
         return "trained as without validation, and the means are right"
     most = [f"{need.mine:,} bytes ({need.alone:,})" for need in trial[0].needs]
     return f"at most {', '.join(most)}; in brackets training alone"

@@ -4,7 +4,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from coursekit.kit.reference_training import batch_of, flat, model_of
-from coursekit.kit.results import without_graph
+from coursekit.kit.results import detach_result
 from pedagogy_lib.basics.closeness import close
 
 
@@ -15,6 +15,6 @@ def pieces_of(rank, case):
 def try_part(answer, group, case):
     model = model_of()
     weights = flat(model.parameters())
-    part = without_graph(answer(model, F.mse_loss, pieces_of(dist.get_rank(), case)))
+    part = detach_result(answer(model, F.mse_loss, pieces_of(dist.get_rank(), case)))
     left = [p.grad.nbytes for p in model.parameters() if p.grad is not None]
     return {"part": part, "left": left, "changed": not close(flat(model.parameters()), weights)}

@@ -1,6 +1,6 @@
 """Accumulation in parts: a program of stage 2 with a bug."""
 
-from coursekit.kit import At, RankExercise, World, never
+from coursekit.kit import RankCase, RankExercise, World, never
 
 from .cases import try_part
 from .truth import Part, mean_part, mistakes
@@ -10,9 +10,9 @@ FINDS_A_BUG = True
 EXERCISE = RankExercise(
     "accumulate_part",
     cases=[
-        At(World(2), (3,), ", 3 micro-batches each"),
-        At(World(3), (4,), ", 4 micro-batches each"),
-        At(World(4), (1,), ", 1 micro-batch each"),
+        RankCase(World(2), (3,), ", 3 micro-batches each"),
+        RankCase(World(3), (4,), ", 4 micro-batches each"),
+        RankCase(World(4), (1,), ", 1 micro-batch each"),
     ],
     work=try_part,
     facts=[

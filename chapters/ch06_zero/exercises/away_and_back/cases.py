@@ -5,9 +5,9 @@ import contextlib
 import torch
 from torch import nn
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.collective_exercise import numbers
-from coursekit.kit.results import without_graph
+from coursekit.kit.results import detach_result
 from pedagogy_lib.basics.torch_private import ResizesWatched, is_in_storage, is_same_storage
 from pedagogy_lib.measuring.recorder import measure, peak_bytes_in
 
@@ -16,7 +16,7 @@ NEW, TOKEN = -1, "what meanwhile() returned"  # NEW is in memory that nobody has
 BYTES = "a storage counts bytes: flat.nbytes, which is the number of elements times their size"
 
 
-class Lent:
+class TensorProbe:
     """A tensor, what looks into it, and what is seen of it while its memory is away."""
 
     def __init__(self, case):
@@ -38,14 +38,14 @@ class Lent:
         return TOKEN
 
     @contextlib.contextmanager
-    def marking(self):
+    def mark_new_memory(self):
         """New memory is filled with NEW. Too little of it is refused: writing there would crash."""
 
         @contextlib.contextmanager
         def fill(storage, size):
             is_own, before = is_same_storage(storage, self.storage), storage.nbytes()
             if is_own and 0 < size < self.size:
-                raise Refused(f"the storage gets {size} bytes, it needs {self.size}", BYTES)
+                raise Rejection(f"the storage gets {size} bytes, it needs {self.size}", BYTES)
             yield
             if is_own and size > before:
                 self.x.new_empty(0).detach().set_(storage).fill_(NEW)
@@ -61,10 +61,10 @@ def bytes_alive(label) -> int:
 
 
 def lend(answer, group, case):
-    lent = Lent(case)
-    with lent.marking():
+    lent = TensorProbe(case)
+    with lent.mark_new_memory():
         got = answer(lent.flat, lent.new, lent.meanwhile)
-    flat, found = lent.flat, {"calls": len(lent.seen), "got": without_graph(got)}
+    flat, found = lent.flat, {"calls": len(lent.seen), "got": detach_result(got)}
     found["freed"], found["taken"], found["shape_away"] = lent.seen[0] if lent.seen else (0, 0, [])
     found |= {
         "shape": list(flat.shape),

@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit import At, Equals, Holds, RankExercise, World, never
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, World, never
 
 from .cases import BYTES, TOKEN, lend
 from .truth import APART, FORGOTTEN, flat_of, other_tails, why_not_freed
@@ -10,8 +10,8 @@ from .truth import APART, FORGOTTEN, flat_of, other_tails, why_not_freed
 EXERCISE = RankExercise(
     "away_and_back",
     cases=[
-        At(World(1), ((6,), torch.float64), ", 6 numbers"),
-        At(World(1), ((3, 4), torch.float32), ", 3 times 4 numbers, float32"),
+        RankCase(World(1), ((6,), torch.float64), ", 6 numbers"),
+        RankCase(World(1), ((3, 4), torch.float32), ", 3 times 4 numbers, float32"),
     ],
     work=lend,
     facts=[

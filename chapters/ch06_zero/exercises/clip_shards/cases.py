@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from pedagogy_lib.basics.closeness import close
 
 F64, F16 = torch.float64, torch.float16
@@ -14,7 +14,7 @@ SIZES = [(3, 4), (7,), (2, 5, 1), (1,)]  # of the shards at each place; 12, 7, 1
 OVERFLOW = 256.0  # its square is more than a float16 can hold; 14 of them on two ranks
 
 
-def of_place(place, kind) -> list[nn.Parameter]:
+def make_shards(place, kind) -> list[nn.Parameter]:
     """The shards of a place: parameters with gradients, and frozen ones without."""
     dtype = F16 if kind == "in float16" else F64
     frozen = nn.Parameter(torch.full((2, 2), 9.0, dtype=dtype), requires_grad=False)
@@ -40,10 +40,10 @@ def gradient_of(shard, place, number, kind):
 
 def clip(answer, group, case):
     kind, max_norm = case.args
-    shards = of_place(dist.get_rank(group), kind)
+    shards = make_shards(dist.get_rank(group), kind)
     had, weights = len(copies_of(shards)), [p.detach().clone() for p in shards]
     dist.barrier(group)
-    with answering():
+    with measure_answer():
         norm = answer(shards, max_norm, group)
     after = copies_of(shards)
     return {

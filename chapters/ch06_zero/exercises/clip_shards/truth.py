@@ -6,12 +6,12 @@ import torch
 
 from coursekit.kit import Wrong
 
-from .cases import copies_of, of_place
+from .cases import copies_of, make_shards
 
 
-def before(trial) -> list[list[torch.Tensor]]:
+def make_initial_gradients(trial) -> list[list[torch.Tensor]]:
     """What the gradients of each rank are in the beginning."""
-    return [copies_of(of_place(place, trial.case.args[0])) for place in range(trial.n)]
+    return [copies_of(make_shards(place, trial.case.args[0])) for place in range(trial.n)]
 
 
 def numbers_of(gradients) -> list[float]:
@@ -23,18 +23,20 @@ def length(numbers) -> float:
 
 
 def lengths(trial) -> list[float]:
-    return [length(numbers_of(gradients)) for gradients in before(trial)]
+    return [length(numbers_of(gradients)) for gradients in make_initial_gradients(trial)]
 
 
 def right_norm(trial, place) -> float:
-    return length([x for gradients in before(trial) for x in numbers_of(gradients)])
+    return length([x for gradients in make_initial_gradients(trial) for x in numbers_of(gradients)])
 
 
 def wrong_norms(trial, place):
     own, n, right = lengths(trial), trial.n, right_norm(trial, place)
-    each = [length(numbers_of([x])) for gradients in before(trial) for x in gradients]
-    everything = [x for gradients in before(trial) for x in numbers_of(gradients)]
-    shards = [of_place(place, trial.case.args[0]) for place in range(n)]
+    each = [
+        length(numbers_of([x])) for gradients in make_initial_gradients(trial) for x in gradients
+    ]
+    everything = [x for gradients in make_initial_gradients(trial) for x in numbers_of(gradients)]
+    shards = [make_shards(place, trial.case.args[0]) for place in range(n)]
     weights = [x for of_rank in shards for x in numbers_of(of_rank)]
     trained = [x for x in weights if x != 9.0]
     return {
@@ -63,39 +65,50 @@ def wrong_norms(trial, place):
     }  # fmt: skip
 
 
-def scaled(gradients, factor):
+def scale_gradients(gradients, factor):
     return [gradient * factor for gradient in gradients]
 
 
 def right_gradients(trial, place):
     factor = min(1.0, trial.case.args[1] / max(right_norm(trial, place), 1e-300))
-    return scaled(before(trial)[place], factor)
+    return scale_gradients(make_initial_gradients(trial)[place], factor)
 
 
 def wrong_gradients(trial, place):
-    own, most, norm = before(trial)[place], trial.case.args[1], right_norm(trial, place)
+    own, most, norm = (
+        make_initial_gradients(trial)[place],
+        trial.case.args[1],
+        right_norm(trial, place),
+    )
     n, length_of_own = trial.n, lengths(trial)[place] or 1.0
     norm = norm or 1.0
     return {
         "the norm is above max_norm, and the gradients are as before: multiply them in place, "
         "p.grad *= …": own,
         "a gradient that is small enough is scaled up. Clipping only makes gradients smaller: "
-        "leave them alone if the norm is not above max_norm": scaled(own, most / norm),
-        "each rank scales by its own norm. All ranks need the same factor, that of the whole norm":
-            scaled(own, min(1.0, most / length_of_own)),
+        "leave them alone if the norm is not above max_norm": scale_gradients(own, most / norm),
+        "each rank scales by its own norm. All ranks need the same factor, that of the whole "
+        "norm": scale_gradients(own, min(1.0, most / length_of_own)),
         "each shard is scaled by its own norm: small gradients keep their size, and the direction "
-        "changes. One factor for all":
-            [x * min(1.0, most / (length(numbers_of([x])) or 1.0)) for x in own],
-        "the factor is applied twice": scaled(own, min(1.0, most / norm) ** 2),
-        "the gradients are divided by the norm, whatever max_norm is": scaled(own, 1 / norm),
-        "each number is clamped by itself. That changes the direction: multiply all by one factor":
-            [x.clamp(-most, most) for x in own],
-        "the factor has the square of the norm in it: take the root first":
-            scaled(own, min(1.0, most / norm**2)),
-        "the limit is shared out among the ranks. max_norm is for the whole":
-            scaled(own, min(1.0, most / n / norm)),
-        "the factor has the root of max_norm in it": scaled(own, min(1.0, most**0.5 / norm)),
-    }  # fmt: skip
+        "changes. One factor for all": [
+            x * min(1.0, most / (length(numbers_of([x])) or 1.0)) for x in own
+        ],
+        "the factor is applied twice": scale_gradients(own, min(1.0, most / norm) ** 2),
+        "the gradients are divided by the norm, whatever max_norm is": scale_gradients(
+            own, 1 / norm
+        ),
+        "each number is clamped by itself. That changes the direction: multiply all by one "
+        "factor": [x.clamp(-most, most) for x in own],
+        "the factor has the square of the norm in it: take the root first": scale_gradients(
+            own, min(1.0, most / norm**2)
+        ),
+        "the limit is shared out among the ranks. max_norm is for the whole": scale_gradients(
+            own, min(1.0, most / n / norm)
+        ),
+        "the factor has the root of max_norm in it": scale_gradients(
+            own, min(1.0, most**0.5 / norm)
+        ),
+    }
 
 
 def one_number(trial):

@@ -7,11 +7,11 @@ import torch
 from coursekit.kit.collective_exercise import numbers
 from pedagogy_lib.measuring.recorder import measure, peak_bytes_in, traffic_in
 
-from ..units_in_memory import SHAPES, Held, length_of_shard
+from ..units_in_memory import SHAPES, UnitProbe, length_of_shard
 
 
 def dispose_gathered(answer, group, case):
-    held = Held(answer, group, case.args[0])
+    held = UnitProbe(answer, group, case.args[0])
     unit, parameters = held.unit, list(held.unit.parameters)
     unit.shard.grad = torch.ones_like(unit.shard)
     elements = unit.flat.numel()
@@ -33,12 +33,12 @@ def dispose_gathered(answer, group, case):
     }
     if unit.flat.numel() == elements:
         held.resize(elements)
-        unit.flat.copy_(refilled(case, unit.n))
+        unit.flat.copy_(make_refill(case, unit.n))
         found["slopes"] = held.slope()
     return found
 
 
-def refilled(case, n) -> torch.Tensor:
+def make_refill(case, n) -> torch.Tensor:
     """What a flat tensor is filled with afterwards."""
     return numbers(9, (n * length_of_shard(n, SHAPES),), case.args[0])
 

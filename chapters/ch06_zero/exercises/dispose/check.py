@@ -2,11 +2,11 @@
 
 import torch
 
-from coursekit.kit import At, Equals, Holds, RankExercise, World, never
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, World, never
 
 from ..units_in_memory import SHAPES
 from ..units_in_memory_truth import shard_stays, slopes_are
-from .cases import dispose_gathered, refilled
+from .cases import dispose_gathered, make_refill
 from .truth import NO_DATA, NOTHING_TO_SEND, shard_at, why_left, why_whole
 
 EXERCISE = RankExercise(
@@ -14,9 +14,9 @@ EXERCISE = RankExercise(
     lab="zero",
     needs=("flatten_padded",),
     cases=[
-        At(World(2), (torch.float64,)),
-        At(World(3), (torch.float32,), ", float32"),
-        At(World(1), (torch.float64,)),
+        RankCase(World(2), (torch.float64,)),
+        RankCase(World(3), (torch.float32,), ", float32"),
+        RankCase(World(1), (torch.float64,)),
     ],
     work=dispose_gathered,
     facts=[
@@ -39,7 +39,7 @@ EXERCISE = RankExercise(
         Equals("gradient", lambda trial, place: torch.ones_like(shard_at(trial, place)),
                called="the gradient of the shard", otherwise="the optimizer's step is still to "
                "come, and it needs the gradient of the shard"),
-        slopes_are(lambda trial: (refilled(trial.case, trial.n), SHAPES),
+        slopes_are(lambda trial: (make_refill(trial.case, trial.n), SHAPES),
                    "when flat is refilled, a backward gives"),
         never("taken", "flat's memory is freed, and {} bytes are taken elsewhere",
               "a copy is kept elsewhere. The other ranks have what this one gives up: gather() "

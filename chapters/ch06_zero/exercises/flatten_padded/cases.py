@@ -3,7 +3,7 @@
 import torch
 
 
-def described(function):
+def describe_output(function):
     """A function that gives what is looked at in the tensor of another one."""
 
     def describe(tensors, n):

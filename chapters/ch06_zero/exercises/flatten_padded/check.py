@@ -8,11 +8,11 @@ from coursekit.kit import Formula
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.results import text_of
 
-from .cases import described
+from .cases import describe_output
 from .truth import MISTAKES, truth
 
 
-def given(case, shapes, n, dtype=torch.float64):
+def make_case(case, shapes, n, dtype=torch.float64):
     """A case with its arguments."""
     tensors = [numbers(0, shape, dtype, salt) for salt, shape in enumerate(shapes)]
     if case == "a transposed one":
@@ -22,9 +22,9 @@ def given(case, shapes, n, dtype=torch.float64):
     ]
 
 
-class OfTensors(Formula):
+class TensorFormula(Formula):
     def examine(self, answer):
-        return super().examine(described(answer))
+        return super().examine(describe_output(answer))
 
 
 def differs(call, wanted, got) -> str:
@@ -51,18 +51,18 @@ FIRST_RESHAPED = (
 
 NEGATIVE = "a negative number of zeros: how many are missing is -elements % n, from 0 to n - 1"
 
-EXERCISE = OfTensors(
+EXERCISE = TensorFormula(
     "flatten_padded",
     lab="zero",
     cases=dict([
-        given("padding", [(2, 3), (3,)], 4),
-        given("n divides", [(4,), (2, 2)], 4, torch.float32),
-        given("one tensor, n divides", [(3, 2)], 3),
-        given("fewer numbers than ranks", [(1, 2)], 5, torch.float32),
-        given("one without dimensions", [(), (3,)], 3),
-        given("bfloat16", [(5,), (2, 4)], 4, torch.bfloat16),
-        given("one rank", [(2,), (5, 1)], 1),
-        given("a transposed one", [(4, 3), (2,)], 4),
+        make_case("padding", [(2, 3), (3,)], 4),
+        make_case("n divides", [(4,), (2, 2)], 4, torch.float32),
+        make_case("one tensor, n divides", [(3, 2)], 3),
+        make_case("fewer numbers than ranks", [(1, 2)], 5, torch.float32),
+        make_case("one without dimensions", [(), (3,)], 3),
+        make_case("bfloat16", [(5,), (2, 4)], 4, torch.bfloat16),
+        make_case("one rank", [(2,), (5, 1)], 1),
+        make_case("a transposed one", [(4, 3), (2,)], 4),
     ]),
     truth=truth,
     same=operator.eq,  # nothing is computed

@@ -4,11 +4,11 @@ import contextlib
 
 import torch.distributed as dist
 
-from coursekit.kit import Refused, answering
+from coursekit.kit import Rejection, measure_answer
 from coursekit.kit.collective_exercise import numbers
 from pedagogy_lib.basics.torch_private import ResizesWatched, is_in_storage, is_same_storage
 
-from ..units_in_memory import Held, length_of_shard
+from ..units_in_memory import UnitProbe, length_of_shard
 
 LARGE = [(2, 60_000), (), (399,)]
 
@@ -19,7 +19,7 @@ IN_BYTES = "a storage counts bytes, whatever the dtype: flat.nbytes, not the num
 
 def gather_disposed(answer, group, case):
     dtype, shapes, times, stays = case.args
-    held = Held(answer, group, dtype, shapes)
+    held = UnitProbe(answer, group, dtype, shapes)
     unit, parameters = held.unit, list(held.unit.parameters)  # those that a model has
     for time in range(times):
         held.shard.data.copy_(shard_of(dist.get_rank(group), unit.n, case, time))
@@ -28,7 +28,7 @@ def gather_disposed(answer, group, case):
             for p in parameters:
                 p.data = p.new_empty(0)
         dist.barrier(group)
-        with answering(), marking_new_memory(held):
+        with measure_answer(), mark_new_memory(held):
             answer(unit)
     found, is_there = held.look(), held.storage.nbytes() == unit.flat.nbytes
     found |= {
@@ -53,7 +53,7 @@ def is_apart(tensor, held) -> bool:
 
 
 @contextlib.contextmanager
-def marking_new_memory(held):
+def mark_new_memory(held):
     """So that nobody finds in it by chance what was there before. Too little of it is refused."""
     flat, needed = held.unit.flat, held.unit.flat.nbytes
 
@@ -61,7 +61,7 @@ def marking_new_memory(held):
     def fill(storage, size):
         is_own, before = is_same_storage(storage, held.storage), storage.nbytes()
         if is_own and 0 < size < needed:
-            raise Refused(f"flat's storage gets {size} bytes, it needs {needed}", IN_BYTES)
+            raise Rejection(f"flat's storage gets {size} bytes, it needs {needed}", IN_BYTES)
         yield
         if is_own and size > before:
             flat.new_empty(0).detach().set_(storage).fill_(NEW)

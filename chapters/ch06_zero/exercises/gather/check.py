@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit import GROUP, At, Equals, RankExercise, Sends, World, complains, never
+from coursekit.kit import GROUP, Equals, RankCase, RankExercise, Sends, World, complains, never
 
 from ..units_in_memory import SHAPES
 from ..units_in_memory_truth import shard_stays, slopes_are
@@ -14,34 +14,55 @@ EXERCISE = RankExercise(
     lab="zero",
     needs=("flatten_padded", "all_gather_ring"),
     cases=[
-        At(World(2), (torch.float64, SHAPES, 1, False), ", float64"),
-        At(World(3), (torch.float32, SHAPES, 2, False), ", float32, the second time"),
-        At(World(2), (torch.float64, SHAPES, 2, True), ", float64, flat still has its memory"),
-        At(World(1), (torch.float64, SHAPES, 1, False), ", float64"),
-        At(World(4), (torch.float32, LARGE, 1, False), ", float32, large"),
-        At(GROUP, (torch.float64, SHAPES, 1, False), ", float64"),
+        RankCase(World(2), (torch.float64, SHAPES, 1, False), ", float64"),
+        RankCase(World(3), (torch.float32, SHAPES, 2, False), ", float32, the second time"),
+        RankCase(
+            World(2), (torch.float64, SHAPES, 2, True), ", float64, flat still has its memory"
+        ),
+        RankCase(World(1), (torch.float64, SHAPES, 1, False), ", float64"),
+        RankCase(World(4), (torch.float32, LARGE, 1, False), ", float32, large"),
+        RankCase(GROUP, (torch.float64, SHAPES, 1, False), ", float64"),
     ],
     work=gather_disposed,
     facts=[
         *shard_stays(shard_in),
         complains(need_bytes),
-        never("chunks_apart", "unit.chunks{} is no part of flat",
-              "unit.chunks are views into flat, and the next gather() writes into them: write into "
-              "a chunk with copy_, and leave the list as it is"),
-        Equals("flat", every_shard, mistakes, otherwise="flat is every rank's shard, one after "
-               "another: chunk k is rank k's"),
-        Equals("shown", parts, other_parts, "unit.parameters", "the parameters lie in flat in the "
-               "order of unit.parameters, without gaps"),
-        never("apart", "the parameters {} have memory of their own",
-              "the parameters are copies: the unit takes twice its memory, and dispose() frees "
-              "half of it. A parameter's `.data` is a view into flat"),
-        never("history", "flat has a history in autograd now",
-              "the shard requires a gradient, and autograd has recorded the copy: leave gather() "
-              "under torch.no_grad()"),
+        never(
+            "chunks_apart",
+            "unit.chunks{} is no part of flat",
+            "unit.chunks are views into flat, and the next gather() writes into them: write into "
+            "a chunk with copy_, and leave the list as it is",
+        ),
+        Equals(
+            "flat",
+            every_shard,
+            mistakes,
+            otherwise="flat is every rank's shard, one after another: chunk k is rank k's",
+        ),
+        Equals(
+            "shown",
+            parts,
+            other_parts,
+            "unit.parameters",
+            "the parameters lie in flat in the order of unit.parameters, without gaps",
+        ),
+        never(
+            "apart",
+            "the parameters {} have memory of their own",
+            "the parameters are copies: the unit takes twice its memory, and dispose() frees "
+            "half of it. A parameter's `.data` is a view into flat",
+        ),
+        never(
+            "history",
+            "flat has a history in autograd now",
+            "the shard requires a gradient, and autograd has recorded the copy: leave gather() "
+            "under torch.no_grad()",
+        ),
         slopes_are(lambda trial: (every_shard(trial), trial.case.args[1]), "a backward gives"),
         Sends(
-            lambda trial, place: trial.case.args[1] is LARGE
-            and every_shard(trial).nbytes * (1 - 1 / trial.n),
+            lambda trial, place: (
+                trial.case.args[1] is LARGE and every_shard(trial).nbytes * (1 - 1 / trial.n)
+            ),
             "its own chunk, sent once to each of the others, has",
             {
                 "all_reduce": "an all-reduce sends twice as much: it adds up what has only to be "
@@ -74,4 +95,4 @@ EXERCISE = RankExercise(
         "all_gather_ring(unit.chunks, unit.group) fills the other chunks, in place. "
         "show_parameters(unit) makes the parameters views into flat again.",
     ),
-)  # fmt: skip
+)

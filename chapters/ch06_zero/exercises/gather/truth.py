@@ -49,7 +49,7 @@ def mistakes(trial, place):
 
 def need_bytes(trial):
     wanted = every_shard(trial).nbytes
-    for place, nbytes in enumerate(trial.of("bytes")):
+    for place, nbytes in enumerate(trial.collect_values("bytes")):
         if nbytes != wanted:
             what = f"flat's storage has {nbytes} bytes, expected {wanted}"
             nothing = "flat has no memory still: its storage has to be resized, and then filled"

@@ -2,7 +2,7 @@
 
 from coursekit.kit import Formula
 
-from .truth import MISTAKES, sent
+from .truth import MISTAKES, count_models_sent
 
 STEPS = [(4, 1), (4, 3), (2, 5), (8, 2), (1, 4)]  # n, micro-batches
 
@@ -12,7 +12,7 @@ EXERCISE = Formula(
         f"n = {n}, micro-batches: {m}": [(stage, n, m)[: 2 + (m > 1)] for stage in range(4)]
         for n, m in STEPS
     },
-    truth=sent,
+    truth=count_models_sent,
     told=lambda calls, values: (
         f"stages 0 to 3 send {', '.join(f'{x:g}' for x in values)} models"
     ),

@@ -64,7 +64,7 @@ def halves(stage, m) -> int:
     return count + (stage < 3)  # everybody gets what others have: gradients, or new parameters
 
 
-def sent(stage, n, m=1) -> float:
+def count_models_sent(stage, n, m=1) -> float:
     return halves(stage, m) * (n - 1) / n
 
 
@@ -79,7 +79,7 @@ def wrong_in(of_stage, count):
 
 MISTAKES = [
     ("this is what all ranks together send; asked is one of them",
-     lambda stage, n, m=1: n * sent(stage, n, m)),
+     lambda stage, n, m=1: n * count_models_sent(stage, n, m)),
     ("in a ring a rank sends all chunks but its own: (n - 1)/n of the bytes, in a "
      "reduce-scatter as in an all-gather", lambda stage, n, m=1: halves(stage, m)),
     ("1/n of the bytes is one chunk; a reduce-scatter or an all-gather sends n - 1 of them",

@@ -1,7 +1,7 @@
 """Which parts of old files make the new part of a rank."""
 
 from coursekit.kit import Formula
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .truth import MISTAKES, truth
 
@@ -11,7 +11,7 @@ SIZES = [
 ]  # fmt: skip
 
 
-def told(parts) -> str:
+def describe_parts(parts) -> str:
     """Parts as they are asked for; of many, the first three."""
     if not all(isinstance(part, list) for part in parts):
         return f"{parts!r:.60}"
@@ -22,15 +22,14 @@ EXERCISE = Formula(
     "parts_to_read",
     lab="resharding",
     cases={
-        f"{counted(length, 'number')}, {counted(before, 'file')}, {counted(now, 'rank')}": [
-            (length, before, now, rank) for rank in range(now)
-        ]
+        f"{format_count(length, 'number')}, {format_count(before, 'file')}, "
+        f"{format_count(now, 'rank')}": [(length, before, now, rank) for rank in range(now)]
         for length, before, now in SIZES
     },
     truth=truth,
-    told=lambda calls, values: f"{counted(sum(map(len, values)), 'read')} in all",
+    told=lambda calls, values: f"{format_count(sum(map(len, values)), 'read')} in all",
     differs=lambda call, wanted, got: (
-        f"rank {call[3]}: expected {told(wanted)}, got {told(got)}"
+        f"rank {call[3]}: expected {describe_parts(wanted)}, got {describe_parts(got)}"
     ),
     mistakes=MISTAKES,
     errors={
@@ -46,4 +45,4 @@ EXERCISE = Formula(
         "Count it from the beginning of the file: subtract where file k begins in the tensor. "
         "Neither part goes beyond `length`.",
     ),
-)  # fmt: skip
+)

@@ -22,20 +22,20 @@ def cut(length, n, k):
     return min(k * each, length), min(k * each + each, length)
 
 
-def floored(length, before, now, rank):
+def floor_parts(length, before, now, rank):
     """The new parts are cut with the division rounded down."""
     each = length // now
     inside = range(rank * each, (rank + 1) * each)
-    return grouped([divmod(number, -(-length // before)) for number in inside])
+    return group_parts([divmod(number, -(-length // before)) for number in inside])
 
 
 def old_floored(length, before, now, rank):
     inside = range(*cut(length, now, rank))
     each = max(1, length // before)
-    return grouped([divmod(number, each) for number in inside])
+    return group_parts([divmod(number, each) for number in inside])
 
 
-def grouped(places):
+def group_parts(places):
     parts = []
     for file, place in places:
         if parts and parts[-1][0] == file:
@@ -45,27 +45,27 @@ def grouped(places):
     return parts
 
 
-def balanced(length, before, now, rank):
+def balance_parts(length, before, now, rank):
     each, more = divmod(length, now)
     begin = rank * each + min(rank, more)
     inside = range(begin, begin + each + (rank < more))
-    return grouped([divmod(number, -(-length // before)) for number in inside])
+    return group_parts([divmod(number, -(-length // before)) for number in inside])
 
 
-def of_all(length, before, now, rank):
+def use_global_positions(length, before, now, rank):
     """Positions in the whole tensor."""
     old = -(-length // before)
     return [(f, f * old + a, f * old + b) for f, a, b in truth(length, before, now, rank)]
 
 
-def padded(length, before, now, rank):
+def read_padding(length, before, now, rank):
     old, new = -(-length // before), -(-length // now)
-    return grouped(
+    return group_parts(
         [divmod(k, old) for k in range(rank * new, rank * new + new) if k < before * old]
     )
 
 
-def with_empty(length, before, now, rank):
+def include_empty_parts(length, before, now, rank):
     found = {part[0]: part for part in truth(length, before, now, rank)}
     return [found.get(file, (file, 0, 0)) for file in range(before)]
 
@@ -76,13 +76,13 @@ def whole_files(length, before, now, rank):
     return [(f, 0, min(old, length - f * old)) for f in files]
 
 
-def swapped(length, before, now, rank):
+def swap_counts(length, before, now, rank):
     return truth(length, now, before, rank) if rank < before else []
 
 
 MISTAKES = [
     ("start and end count from the beginning of the whole tensor. They have to count from the "
-     "beginning of the file", of_all),
+     "beginning of the file", use_global_positions),
     ("(file, start, length): the third number is the end, as in a slice",
      lambda *call: [(f, a, b - a) for f, a, b in truth(*call)]),
     ("the end is one too small: it is the first number that is not read, as in a slice",
@@ -90,14 +90,14 @@ MISTAKES = [
     ("the whole files are read in which something lies. Read only what this rank needs",
      whole_files),
     ("the new parts are cut by a division that is rounded down. The last numbers belong to "
-     "nobody: parts have ceil(length / now) numbers", floored),
+     "nobody: parts have ceil(length / now) numbers", floor_parts),
     ("the old parts are counted by a division that is rounded down. They have ceil(length / "
      "before) numbers", old_floored),
-    ("padding is read, where the last file ends earlier. It is not in the files", padded),
+    ("padding is read, where the last file ends earlier. It is not in the files", read_padding),
     ("files from which nothing is needed are in the list, with an empty part. Leave them out",
-     with_empty),
+     include_empty_parts),
     ("before and now are exchanged: files are of the ranks before, and the part is of a rank "
-     "now", swapped),
+     "now", swap_counts),
     ("only the first file is read. A new part may lie in several files",
      lambda *call: truth(*call)[:1]),
     ("each rank reads the file of its own number. The parts are others now",
@@ -115,7 +115,7 @@ MISTAKES = [
      lambda length, before, now, rank: [(i % before, i // before, i // before + 1)
                                         for i in range(length) if i % now == rank]),
     ("the parts are balanced, so that they differ by one at most. Here every part has "
-     "ceil(length / now) numbers, and only the last ones have fewer", balanced),
+     "ceil(length / now) numbers, and only the last ones have fewer", balance_parts),
     ("only the first and the last file are read: there may be files in between",
      lambda *call: [*truth(*call)[:1], *truth(*call)[1:][-1:]]),
     ("this is one triple alone: return a list of triples, of one or none as well",

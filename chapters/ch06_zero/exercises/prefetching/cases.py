@@ -7,13 +7,13 @@ import torch
 import torch.distributed as dist
 from torch.utils.checkpoint import set_checkpoint_early_stop
 
-from coursekit.kit import At, Refused
+from coursekit.kit import RankCase, Rejection
 from coursekit.kit.diagnoses import first_difference
 from coursekit.kit.reference_training import SAMPLES, equal_models, loss_of, share_of
 from pedagogy_lib.basics.closeness import close
 
-from ..trained_alone import OneProcess, Stack, make_optimizer
-from ..watched_training import name_of
+from ..one_process_reference import OneProcess, Stack, make_optimizer
+from ..zero3_training import name_of
 from .line_of_jobs import NOT_YET, Line, Uses
 
 # Of each step: the layers that take part, in their order, and how many backwards it has.
@@ -23,7 +23,7 @@ NOT_THERE = ("size mismatch", "must be 2-D", "must match the size", "setStorage"
 
 
 @dataclass(frozen=True)
-class Plan(At):
+class Plan(RankCase):
     """Where a model is trained, and how.
 
     depth   units gathered ahead
@@ -39,7 +39,7 @@ class Plan(At):
 
 
 class Training:
-    """The steps of a rank beside those of one process; raises `Refused` at a difference."""
+    """The steps of a rank beside those of one process; raises `Rejection` at a difference."""
 
     def __init__(self, answer, group, plan):
         self.place, self.n = dist.get_rank(group), dist.get_world_size(group)
@@ -68,14 +68,14 @@ class Training:
 
     def learn(self, number, seed):
         self.alone.learn(seed)
-        with self.told(f"the forward of step {number}"):
+        with self.watch_phase(f"the forward of step {number}"):
             share = share_of(self.place, self.n)
             loss = loss_of(self.mine, seed, share, self.n / SAMPLES)
-        with self.told(f"the backward of step {number}"):
+        with self.watch_phase(f"the backward of step {number}"):
             loss.backward()
 
     @contextlib.contextmanager
-    def told(self, phase):
+    def watch_phase(self, phase):
         try:
             with self.line:
                 yield
@@ -84,7 +84,7 @@ class Training:
                 raise
             what = str(error).splitlines()[0]
             why = f"a unit is used before it is there. {NOT_YET[0].upper()}{NOT_YET[1:]}"
-            raise Refused(f"in {phase}, torch says: {what}", why) from None
+            raise Rejection(f"in {phase}, torch says: {what}", why) from None
 
     def step(self, number):
         self.alone.step()
@@ -106,13 +106,13 @@ class Training:
                 found[name], wanted = got, right[name].flatten()
                 if not close(got, wanted):
                     what = first_difference(got, wanted)
-                    raise Refused(f"after step {number}, {name} {what}", OTHER)
+                    raise Rejection(f"after step {number}, {name} {what}", OTHER)
 
     def need_few_bytes(self):
         flats = sum(unit.flat.nbytes for unit in self.names)
         most = 3 * (self.n - 1) / self.n * flats
         if self.line.sent > most * 1.001:
-            raise Refused(
+            raise Rejection(
                 f"the last step sends {self.line.sent:,} bytes, expected {most:,.0f}",
                 "the numbers are right, but units travel that are there already, or on their way: "
                 "self.coming says which",

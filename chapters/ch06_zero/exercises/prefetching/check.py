@@ -3,7 +3,7 @@
 from coursekit.kit import Equals, RankExercise, World
 
 from .cases import OTHER, Plan, train
-from .truth import told, weights_of
+from .truth import describe_result, weights_of
 
 EXERCISE = RankExercise(
     "Prefetching",
@@ -20,7 +20,7 @@ EXERCISE = RankExercise(
     ],
     work=train,
     facts=[Equals("weights", weights_of, called="the weights after", otherwise=OTHER)],
-    told=told,
+    told=describe_result,
     errors={
         "'NoneType' object is not callable": "what stands in self.coming is no function: "
         "self.begin(job) returns one that waits. With brackets behind it, it has waited already, "

@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass
 from functools import partial
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from pedagogy_lib.basics.torch_private import OperatorMode, version_of
 from pedagogy_lib.measuring.bytes_of_calls import RULES, calls_of
 
@@ -36,7 +36,7 @@ class Line(OperatorMode):
 
     def begin(self, job):
         if not callable(job):
-            raise Refused(
+            raise Rejection(
                 f"begin() gets a {type(job).__name__}",
                 "a job is a function without arguments, which the line calls when it is its turn: "
                 "with brackets behind it, it is done at once, and what is passed on is its result",
@@ -66,7 +66,7 @@ class Line(OperatorMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func.namespace in RULES:
             if not self.is_working:
-                raise Refused(
+                raise Rejection(
                     "messages go out beside the line",
                     "two threads send at the same time then, and their messages get mixed up. "
                     "self.begin(job) puts a job into the line",
@@ -97,7 +97,7 @@ class Need:
 
 
 class Uses:
-    """Watches `need`, `reduce` and `end_backward` of an engine; raises `Refused` at a misuse."""
+    """Watches `need`, `reduce` and `end_backward` of an engine; raises `Rejection` at a misuse."""
 
     def __init__(self, engine, line, depth, names):
         self.line, self.depth, self.names = line, depth, names
@@ -115,7 +115,7 @@ class Uses:
         before = self.jobs()
         original(unit)
         if not is_whole(unit):
-            raise Refused(f"need({self.names[unit]}) returns, and the unit is not there", NOT_YET)
+            raise Rejection(f"need({self.names[unit]}) returns, and the unit is not there", NOT_YET)
         there = [other for other in ahead if is_whole(other)]
         self.needs.append(Need(unit, ahead, before, self.jobs(), there))
 
@@ -124,12 +124,12 @@ class Uses:
         original(unit)
         now_done, now_begun = self.jobs()
         if now_begun == begun:
-            raise Refused(
+            raise Rejection(
                 f"reduce({self.names[unit]}) puts nothing into the line",
                 "the gradients of the unit are to be reduced: reduce_gradients(taken), as a job",
             )
         if now_done > begun:
-            raise Refused(
+            raise Rejection(
                 f"reduce({self.names[unit]}) waits until its gradients are reduced",
                 "the numbers are right, and the next unit's backward has to wait meanwhile. Who "
                 "has to wait for a reduction, and when at the latest?",
@@ -140,7 +140,7 @@ class Uses:
         original()
         late = [number for number in self.reductions if number > self.line.done]
         if late:
-            raise Refused(
+            raise Rejection(
                 f"the backward is over, and {len(late)} of {len(self.reductions)} reductions are "
                 "not done",
                 "the optimizer's step comes next: with a quick thread it may go well, and with a "
@@ -161,26 +161,26 @@ class Uses:
         new = [(number, kinds[number - 1]) for number in range(begun_before + 1, begun + 1)]
         for place, (number, kind) in enumerate(new):
             if kind is None:
-                raise Refused(
+                raise Rejection(
                     f"need({name}) puts a gather into the line that changes nothing",
                     "the unit is there already, or on its way: self.coming says so, and it is not "
                     "gathered again",
                 )
             unit = kind[1]
             if unit not in (need.unit, *need.ahead):
-                raise Refused(
+                raise Rejection(
                     f"need({name}) gathers {self.names[unit]} as well",
                     "only the units of self.ahead() are gathered ahead: each one more is memory "
                     "that is not free",
                 )
             if unit is not need.unit and number <= done:
                 if (GATHER, need.unit) in [kind for _, kind in new[place:]]:
-                    raise Refused(
+                    raise Rejection(
                         f"need({name}) puts {self.names[unit]} into the line before {name}",
                         "the numbers are right, but this unit has to wait for the next one's "
                         "gather: first in line, first served",
                     )
-                raise Refused(
+                raise Rejection(
                     f"need({name}) waits for the gather of {self.names[unit]} as well",
                     "the numbers are right, but nothing is hidden: the units ahead are only put "
                     "into the line. need() waits for its own unit, and for no other",
@@ -188,7 +188,7 @@ class Uses:
         own = max((k for k, kind in enumerate(kinds[:begun], 1) if kind == (GATHER, need.unit)),
                   default=0)  # fmt: skip
         if any(kind and kind[0] == REDUCE for kind in kinds[max(done_before, own) : done]):
-            raise Refused(
+            raise Rejection(
                 f"need({name}) waits for reductions that stand behind its gather",
                 "the numbers are right, but the computing waits for gradients that nobody needs "
                 "before the step: end_backward() waits for them",
@@ -196,7 +196,7 @@ class Uses:
         on_their_way = [kind[1] for kind in kinds[done:begun] if kind and kind[0] == GATHER]
         for unit in need.ahead:
             if unit not in (need.unit, *need.there, *on_their_way):
-                raise Refused(
+                raise Rejection(
                     f"while {name} computes, {self.names[unit]} is not on its way, with depth "
                     f"{self.depth}",
                     "the numbers are right, but too few units are gathered ahead: need() puts all "

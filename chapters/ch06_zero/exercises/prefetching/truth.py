@@ -1,7 +1,7 @@
 """What is right, and what mistakes give."""
 
-from ..trained_alone import Stack
-from ..trained_alone_truth import weights_alone
+from ..one_process_reference import Stack
+from ..one_process_reference_truth import weights_alone
 from .cases import STEPS
 
 
@@ -12,7 +12,7 @@ def weights_of(trial, place):
     return {step: {name: of[name].flatten() for name in trained} for step, of in steps.items()}
 
 
-def told(trial) -> str:
+def describe_result(trial) -> str:
     plan = trial.case
     if plan.thread:
         return "as one process"

@@ -1,13 +1,13 @@
 """A recipe for FSDP2 with three mistakes that raise nothing. The truth is one process."""
 
-from coursekit.kit import At, Equals, Holds, RankExercise, World, never
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, World, never
 from pedagogy_lib.basics.closeness import close_in_float32
 
 from .cases import BLOCKS, FREE, LIMIT, try_recipe
 from .truth import (
     need_pair,
-    of_rank,
-    trained,
+    right_losses,
+    train_reference,
     why_gathers,
     wrong_losses,
     wrong_starts,
@@ -18,7 +18,7 @@ FINDS_A_BUG = True
 
 EXERCISE = RankExercise(
     "prepare",
-    cases=[At(World(n), (limit,), how)
+    cases=[RankCase(World(n), (limit,), how)
            for limit, how in ((FREE, ", nothing to clip"), (LIMIT, ", clipped")) for n in (2, 3)],
     work=try_recipe,
     facts=[
@@ -28,16 +28,16 @@ EXERCISE = RankExercise(
               "fully_shard goes from the inside out: the blocks come first"),
         Holds("root", bool, "the model itself is no unit of FSDP2",
               "what is in no block is neither split nor averaged over the ranks then"),
-        Equals("start", lambda trial, place: trained(trial)[0], wrong_starts,
+        Equals("start", lambda trial, place: train_reference(trial)[0], wrong_starts,
                "the whole weights at the start",
                "is there a parameter that has other weights than rank 0's?"),
-        Equals("weights", lambda trial, place: trained(trial)[1], wrong_weights,
+        Equals("weights", lambda trial, place: train_reference(trial)[1], wrong_weights,
                "the weights after steps", same=close_in_float32),  # torch adds 1e-6 to a norm
         Holds("gathers", lambda count: count == 2 * BLOCKS + 1,
               "a step makes {} all-gathers, expected 7", why_gathers),
         never("left", "gradients are left after the step",
               "the next step would add to them: clear them"),
-        Equals("losses", of_rank, wrong_losses, "what step() returns", same=close_in_float32),
+        Equals("losses", right_losses, wrong_losses, "what step() returns", same=close_in_float32),
         never("graph", "what step() returns has a graph",
               "it keeps the activations of the step alive: detach it"),
         never("grows", "after each step {} bytes more are alive than after the step before",

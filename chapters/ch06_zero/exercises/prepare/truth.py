@@ -38,14 +38,14 @@ def clip_numbers(gradients, limit, n):
     return [g.clamp(-limit, limit) for g in gradients]
 
 
-def summed_norms(gradients, limit, n):
+def clip_summed_norms(gradients, limit, n):
     """The norms of the ranks' shards added up, and not their squares."""
     cut = [pieces(n, g) for g in gradients]
     norm = sum(torch.cat([c[rank].flatten() for c in cut]).norm() for rank in range(n))
     return [g * min(1.0, float(limit / norm)) for g in gradients]
 
 
-def trained(trial, mixed=False, factor=1.0, clip=clip_all, keep=False):
+def train_reference(trial, mixed=False, factor=1.0, clip=clip_all, keep=False):
     """One process that follows the mean over the ranks: the start, and weights after each step.
 
     mixed  whether the model is put together from shards of each rank's own weights
@@ -76,12 +76,12 @@ def trained(trial, mixed=False, factor=1.0, clip=clip_all, keep=False):
     return start, after, losses
 
 
-def of_rank(trial, place):
-    return [each[place] for each in trained(trial)[2]]
+def right_losses(trial, place):
+    return [each[place] for each in train_reference(trial)[2]]
 
 
 def wrong_losses(trial, place):
-    n, each = trial.n, trained(trial)[2]
+    n, each = trial.n, train_reference(trial)[2]
     return {
         "step() returns the mean over the ranks; asked is this rank's loss":
             [sum(losses) / n for losses in each],
@@ -99,14 +99,20 @@ def wrong_starts(trial, place):
     parts = [torch.cat([own] * n)[: len(p)] for own, p in zip(first, Small(0).parameters())]
     return {
         "each rank has made a model of its own, and FSDP2 has put the sharded model together from "
-        "their parts: unlike DDP, it does not broadcast rank 0's weights": trained(trial, True)[0],
+        "their parts: unlike DDP, it does not broadcast rank 0's weights": train_reference(
+            trial, True
+        )[0],
         "every rank has rank 0's shard: what was sent was a part of each weight. Send the whole "
         "weights before they are cut": flat(parts),
-        "this is the mean of the ranks' weights; asked are rank 0's":
-            sum(flat(Small(k).parameters()) for k in range(n)) / n,
-        **{f"this is rank {k}'s model; asked is rank 0's": flat(Small(k).parameters())
-           for k in range(1, n)},
-    }  # fmt: skip
+        "this is the mean of the ranks' weights; asked are rank 0's": sum(
+            flat(Small(k).parameters()) for k in range(n)
+        )
+        / n,
+        **{
+            f"this is rank {k}'s model; asked is rank 0's": flat(Small(k).parameters())
+            for k in range(1, n)
+        },
+    }
 
 
 def wrong_weights(trial, place):
@@ -118,25 +124,28 @@ def wrong_weights(trial, place):
         "parts by different factors: the norm of the gradient is that of all shards together"
     )
     return {
-        **{why: trained(trial, factor=factor)[1] for why, factor in ((twice, 1 / n), (times, n))},
-        shards: trained(trial, clip=clip_shards)[1],
-        "nothing clears the gradients: each step follows those of all steps before it, too":
-            trained(trial, keep=True)[1],
-        "nothing is clipped. Clipping changes gradients, so it comes before the step":
-            trained(trial, clip=lambda gradients, limit, n: gradients)[1],
-        "each parameter is clipped by itself; asked is the norm of the whole gradient":
-            trained(trial, clip=clip_each)[1],
-        "each number is clipped by itself; asked is the norm of the whole gradient":
-            trained(trial, clip=clip_numbers)[1],
-        "the norms of the shards are added up: squares add up, and the root comes last":
-            trained(trial, clip=summed_norms)[1],
+        **{
+            why: train_reference(trial, factor=factor)[1]
+            for why, factor in ((twice, 1 / n), (times, n))
+        },
+        shards: train_reference(trial, clip=clip_shards)[1],
+        "nothing clears the gradients: each step follows those of all steps before it, "
+        "too": train_reference(trial, keep=True)[1],
+        "nothing is clipped. Clipping changes gradients, so it comes before the "
+        "step": train_reference(trial, clip=lambda gradients, limit, n: gradients)[1],
+        "each parameter is clipped by itself; asked is the norm of the whole "
+        "gradient": train_reference(trial, clip=clip_each)[1],
+        "each number is clipped by itself; asked is the norm of the whole "
+        "gradient": train_reference(trial, clip=clip_numbers)[1],
+        "the norms of the shards are added up: squares add up, and the root comes "
+        "last": train_reference(trial, clip=clip_summed_norms)[1],
         "no step is taken: the weights are those of the start. Was the optimizer made of the "
-        "parameters before FSDP2 put others in their place?": [trained(trial)[0]] * STEPS,
-    }  # fmt: skip
+        "parameters before FSDP2 put others in their place?": [train_reference(trial)[0]] * STEPS,
+    }
 
 
 def need_pair(trial):
-    given = trial.of("given")
+    given = trial.collect_values("given")
     if given and any(given):
         raise Wrong(str(trial.case), f"prepare() returns {given[0]}",
                     "asked are two values: the model, and the function step")  # fmt: skip

@@ -5,7 +5,7 @@ import torch.distributed as dist
 from torch import nn
 
 from coursekit.kit.collective_exercise import numbers
-from coursekit.kit.results import without_graph
+from coursekit.kit.results import detach_result
 
 
 def tensors_for(rank, shapes):
@@ -24,5 +24,5 @@ def try_reduce(answer, group, case):
         "changed": not all(map(torch.equal, parameters, before)),
         "left": [p.grad.nbytes for p in parameters if p.grad is not None],
         "kept": got.untyped_storage().nbytes() if isinstance(got, torch.Tensor) else 0,
-        "part": without_graph(got),
+        "part": detach_result(got),
     }

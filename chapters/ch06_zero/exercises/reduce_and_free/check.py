@@ -1,6 +1,6 @@
 """A program of ZeRO's stage 2 with two bugs: memory that is not freed."""
 
-from coursekit.kit import At, Equals, RankExercise, World, never
+from coursekit.kit import Equals, RankCase, RankExercise, World, never
 
 from .cases import try_reduce
 from .truth import mistakes, need_freed, right
@@ -10,9 +10,9 @@ FINDS_A_BUG = True
 EXERCISE = RankExercise(
     "reduce_and_free",
     cases=[
-        At(World(4), ((3, 4), (5,), (2, 1)), ", 19 numbers"),
-        At(World(3), ((2, 3), (4,), (8,)), ", 18 numbers"),
-        At(World(3), ((2,),), ", 2 numbers"),
+        RankCase(World(4), ((3, 4), (5,), (2, 1)), ", 19 numbers"),
+        RankCase(World(3), ((2, 3), (4,), (8,)), ", 18 numbers"),
+        RankCase(World(3), ((2,),), ", 2 numbers"),
     ],
     work=try_reduce,
     facts=[

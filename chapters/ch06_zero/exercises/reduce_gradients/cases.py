@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from coursekit.kit.collective_exercise import LARGE, numbers
 from pedagogy_lib.basics.closeness import close
 
@@ -37,7 +37,7 @@ def reduce_large(answer, group, alone):
     large = unit_of(answer.lab, [(LARGE + 1,)], group, alone)
     large.parameters[0].grad = torch.ones_like(large.parameters[0])
     dist.barrier(group)
-    with answering():
+    with measure_answer():
         answer(large)
 
 

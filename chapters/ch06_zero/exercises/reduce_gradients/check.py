@@ -1,6 +1,6 @@
 """Gradients of which each rank gets its part."""
 
-from coursekit.kit import GROUP, At, Equals, Holds, RankExercise, Sends, World, never
+from coursekit.kit import GROUP, Equals, Holds, RankCase, RankExercise, Sends, World, never
 from coursekit.kit.collective_exercise import LARGE
 
 from .cases import reduce_twice
@@ -11,11 +11,11 @@ EXERCISE = RankExercise(
     lab="zero",
     needs=("flatten_padded", "reduce_scatter_ring"),
     cases=[
-        At(World(2), (False, False)),
-        At(World(3), (True, False), ", shards in memory of their own"),
-        At(World(1), (False, False)),
-        At(GROUP, (False, False)),
-        At(World(4), (True, True), ", shards in memory of their own"),
+        RankCase(World(2), (False, False)),
+        RankCase(World(3), (True, False), ", shards in memory of their own"),
+        RankCase(World(1), (False, False)),
+        RankCase(GROUP, (False, False)),
+        RankCase(World(4), (True, True), ", shards in memory of their own"),
     ],
     work=reduce_twice,
     facts=[

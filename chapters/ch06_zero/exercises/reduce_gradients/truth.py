@@ -29,7 +29,7 @@ def flat_of(gradients, fill=None):
     return flat
 
 
-def by_call(trial, of_call, keeps=1.0):
+def sum_by_call(trial, of_call, keeps=1.0):
     """{call: of_call(flat gradients of each rank, how many ranks have one)}, added up.
 
     keeps  by what the sum so far is multiplied, before a call's is added
@@ -45,14 +45,14 @@ def by_call(trial, of_call, keeps=1.0):
 
 def mean_part(trial, place, of=None, keeps=1.0):
     k = place if of is None else of % trial.n
-    return by_call(trial, lambda flats, _: part_of(sum(flats) / trial.n, trial.n, k), keeps)
+    return sum_by_call(trial, lambda flats, _: part_of(sum(flats) / trial.n, trial.n, k), keeps)
 
 
 def mistakes(trial, place):
     n, case = trial.n, trial.case
 
     def part(of_call):
-        return by_call(trial, lambda flats, have: part_of(of_call(flats, have), n, place))
+        return sum_by_call(trial, lambda flats, have: part_of(of_call(flats, have), n, place))
 
     if case.is_group:  # in the worlds before it was right
         return {

@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.single_rank import bytes_alive
 from pedagogy_lib.measuring.bytes_of_calls import tensors_in
 
@@ -33,7 +33,7 @@ def backward_of(layer, leaves, x):
 
 def try_layers(answer, group, case):
     if not (isinstance(answer, type) and issubclass(answer, torch.autograd.Function)):
-        raise Refused(
+        raise Rejection(
             f"check() was given {answer!r:.60}",
             "it is to remain a class ShardedLinear(torch.autograd.Function), with forward and "
             "backward; give check() the class itself",
@@ -44,15 +44,15 @@ def try_layers(answer, group, case):
     buffer = torch.zeros(network[1:], dtype=torch.float64)
     layer = lambda x, k: answer.apply(x, shards[k], buffer)  # noqa: E731
     outputs, *gradients = backward_of(layer, shards, input_of(rank, network))
-    kept = kept_bytes(layer, input_of(rank, network), shards[0], buffer)
-    return {"outputs": outputs, "gradients": named(*gradients), "kept": kept}
+    kept = count_saved_bytes(layer, input_of(rank, network), shards[0], buffer)
+    return {"outputs": outputs, "gradients": name_tensors(*gradients), "kept": kept}
 
 
-def named(x, *shards):
+def name_tensors(x, *shards):
     return {f"layer {k}'s shard": shard for k, shard in enumerate(shards, 1)} | {"x": x}
 
 
-def kept_bytes(layer, x, *known) -> int:
+def count_saved_bytes(layer, x, *known) -> int:
     """What the graph of a layer keeps besides x, what else is known, and its outputs."""
     before = bytes_alive()
     outputs = layer(x, 0)
@@ -85,4 +85,4 @@ def gradients(trial, place, of_weight=lambda g: g.mean(0), of_x=None, part=None,
     _, x, *weights = map(torch.stack, zip(*alone(trial, **how)))
     k = place if part is None else part
     shards = [of_weight(weight.flatten(1)).chunk(trial.n)[k] for weight in weights]
-    return named(of_x(x) if of_x else x[place], *shards)
+    return name_tensors(of_x(x) if of_x else x[place], *shards)

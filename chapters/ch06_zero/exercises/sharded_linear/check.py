@@ -3,7 +3,7 @@
 The truth is one process that has all weights, for each rank's own input.
 """
 
-from coursekit.kit import At, Equals, RankExercise, World, never
+from coursekit.kit import Equals, RankCase, RankExercise, World, never
 
 from .cases import ONE, THREE, alone, gradients, try_layers
 from .truth import mistakes
@@ -13,7 +13,7 @@ FINDS_A_BUG = True
 EXERCISE = RankExercise(
     "ShardedLinear",
     cases=[
-        At(World(n), (network,), f", {what}")
+        RankCase(World(n), (network,), f", {what}")
         for n in (2, 3)
         for network, what in ((ONE, "one layer"), (THREE, "three layers"))
     ],

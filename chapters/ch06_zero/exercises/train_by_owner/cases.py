@@ -9,7 +9,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from coursekit.kit import At, Refused, World
+from coursekit.kit import RankCase, Rejection, World
 from coursekit.kit.reference_training import FEATURES, batch_of
 
 from ..broken_zero import Maker
@@ -17,7 +17,7 @@ from ..broken_zero import Maker
 ROUTES = ("ac", "abc", "ac", "b", "abc")  # the layers that each step uses
 
 
-class Switched(nn.Module):
+class ConditionalLayers(nn.Module):
     """Layers of which a batch uses some: the first column of its inputs tells which."""
 
     def __init__(self, layers="abc"):
@@ -56,7 +56,7 @@ def weights_of(model):
 def try_owners(answer, group, case):
     """The weights after so many steps, and which of them it has optimizer state for."""
     optimizer, steps, layers = case.args
-    model, maker = Switched(layers), Maker(optimizer)
+    model, maker = ConditionalLayers(layers), Maker(optimizer)
     with patch.object(builtins, "hash", partial(need_no_name, weights_of(model), hash)):
         answer(model, F.mse_loss, batches_of(dist.get_rank())[:steps], maker)
     names = {p: name for name, p in model.named_parameters()}
@@ -71,7 +71,7 @@ def try_owners(answer, group, case):
 def need_no_name(names, hash_of, x):
     """In place of hash()."""
     if isinstance(x, str) and x in names:
-        raise Refused(f"the owner depends on hash({x!r})", (
+        raise Rejection(f"the owner depends on hash({x!r})", (
             "hash() of a text is another number in each process, here by chance the same: under "
             "torchrun the ranks would not agree on who the owner is"
         ))  # fmt: skip
@@ -82,4 +82,4 @@ def case_of(n, optimizer, steps, layers="abc"):
     used = ["".join(filter(layers.count, route)) or "none" for route in ROUTES[:steps]]
     few = f", a model of {len(layers) + 2} parameters" * (layers != "abc")
     what = f", {optimizer}{few}, steps with the layers {', '.join(used)}"
-    return At(World(n), (optimizer, steps, layers), what)
+    return RankCase(World(n), (optimizer, steps, layers), what)

@@ -10,7 +10,7 @@ from coursekit.kit import Wrong
 from coursekit.kit.diagnoses import ranks_text
 
 from ..broken_zero_truth import FRESH, MIXES, train_alone
-from .cases import Switched, batches_of, weights_of
+from .cases import ConditionalLayers, batches_of, weights_of
 
 
 def slopes_of(rank, parameters, step, layers, known=None):
@@ -18,16 +18,19 @@ def slopes_of(rank, parameters, step, layers, known=None):
     inputs, targets = batches_of(rank)[step]
     weights = {
         name: p if known is None or name in known[rank] else first.requires_grad_()
-        for p, (name, first) in zip(parameters, weights_of(Switched(layers)).items())
+        for p, (name, first) in zip(parameters, weights_of(ConditionalLayers(layers)).items())
     }
-    loss = F.mse_loss(functional_call(Switched(layers), weights, inputs), targets)
+    loss = F.mse_loss(functional_call(ConditionalLayers(layers), weights, inputs), targets)
     return torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
 
 
 @cache
 def train(n, optimizer, steps, layers, known=None, **how):
     """The weights in the end."""
-    start, slopes = weights_of(Switched(layers)), partial(slopes_of, layers=layers, known=known)
+    start, slopes = (
+        weights_of(ConditionalLayers(layers)),
+        partial(slopes_of, layers=layers, known=known),
+    )
     return dict(zip(start, train_alone(start.values(), slopes, n, steps, optimizer, **how)))
 
 
@@ -36,17 +39,17 @@ def right(trial, place):
 
 
 def mistakes(trial, place):
-    wanted, first = right(trial, place), weights_of(Switched(trial.case.args[-1]))
+    wanted, first = right(trial, place), weights_of(ConditionalLayers(trial.case.args[-1]))
     wrong = partial(train, trial.n, *trial.case.args)
 
-    def known(rank):
+    def mix_weights(rank):
         """What a rank has trained, and the old weights of all others."""
         return {name: (wanted if name in trial[rank].held else first)[name] for name in wanted}
 
     return {
         "it never changes, on any rank: it is not updated, or overwritten by what it was before. "
-        "Who has the new numbers is who has to send them": known(0),
-        "its owner has updated it, and nobody tells the others": known(place),
+        "Who has the new numbers is who has to send them": mix_weights(0),
+        "its owner has updated it, and nobody tells the others": mix_weights(place),
         "each rank has followed its own gradient: they differ, and so do the weights now":
             wrong(mix=OF_RANK[place]),
         **{why: wrong(mix=mix) for why, mix in MIXES.items()},
@@ -56,7 +59,7 @@ def mistakes(trial, place):
         FRESH: wrong(fresh=True),
         "gradients are those of old weights: on each rank, weights of other owners have stayed as "
         "they were in the beginning. The next forward needs what their owners have made of them":
-            wrong(known=tuple(map(tuple, trial.of("held")))),
+            wrong(known=tuple(map(tuple, trial.collect_values("held")))),
     }  # fmt: skip
 
 
@@ -72,7 +75,7 @@ ONE_OWNER = "the owner alone is to have the optimizer's state for a parameter"
 
 def need_one_owner(trial):
     """Raise `Wrong` if some ranks, and not all, have a state for the same parameter."""
-    held = trial.of("held")
+    held = trial.collect_values("held")
     for name in sorted(set().union(*held)):
         owners = [rank for rank in range(trial.n) if name in held[rank]]
         if len(owners) > 1 and not all(of == held[0] for of in held):
@@ -80,7 +83,7 @@ def need_one_owner(trial):
                 f"{ONE_OWNER}. Here that of some steps may be on one rank, and that of others on "
                 "another"
             )
-            anew = next((new[0] for new in trial.of("anew") if new), None)
+            anew = next((new[0] for new in trial.collect_values("anew") if new), None)
             why += f". Besides, {ANEW.format(anew)}" if anew else ""
             what = f"{ranks_text(owners)} have optimizer state for {name}"
             raise Wrong(str(trial.case), what, why)
@@ -88,7 +91,10 @@ def need_one_owner(trial):
 
 def need_shared(trial):
     """Raise `Wrong` unless each rank that owns something has states, and none has all."""
-    held, parameters = trial.of("held"), len(weights_of(Switched(trial.case.args[-1])))
+    held, parameters = (
+        trial.collect_values("held"),
+        len(weights_of(ConditionalLayers(trial.case.args[-1]))),
+    )
     counts = f"parameters with state on each rank: {', '.join(str(len(of)) for of in held)}"
     if all(of == held[0] for of in held):
         what = "every rank has optimizer state for all parameters"

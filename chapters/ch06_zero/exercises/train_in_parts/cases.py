@@ -5,16 +5,16 @@ from functools import partial
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import At, World
-from coursekit.kit.results import without_graph
-from pedagogy_lib.basics.units import counted
+from coursekit.kit import RankCase, World
+from coursekit.kit.results import detach_result
+from pedagogy_lib.basics.units import format_count
 
 from ..broken_zero import Maker
 
 
 def case_of(length, n, optimizer, steps):
-    what = f", {length} numbers, {optimizer}, {counted(steps, 'step')}"
-    return At(World(n), (length, optimizer, steps), what)
+    what = f", {length} numbers, {optimizer}, {format_count(steps, 'step')}"
+    return RankCase(World(n), (length, optimizer, steps), what)
 
 
 def start_of(length):
@@ -37,7 +37,7 @@ def try_parts(answer, group, case):
     groups = [group for optimizer in maker.made for group in optimizer.param_groups]
     largest = max((sum(p.numel() for p in group["params"]) for group in groups), default=0)
     return {
-        "values": without_graph(got),
+        "values": detach_result(got),
         "changed": not torch.equal(values, start_of(length)),
         "all": largest if largest >= length >= 2 * dist.get_world_size() else 0,
     }

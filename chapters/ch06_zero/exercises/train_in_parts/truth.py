@@ -58,7 +58,7 @@ def mistakes(trial, place):
 
 def need_all_moved(trial):
     """Raise `Wrong` if some numbers, and not all, are on all ranks what they were before."""
-    found, start = trial.of("values"), start_of(trial.case.args[0])
+    found, start = trial.collect_values("values"), start_of(trial.case.args[0])
     if any(kind_of(got) != kind_of(start) for got in found):
         return
     still = [k for k in range(len(start)) if all(got[k] == start[k] for got in found)]

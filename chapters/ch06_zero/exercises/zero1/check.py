@@ -6,7 +6,7 @@ from coursekit.kit import RankExercise, World
 
 from ..stages import work
 from ..stages_truth import CASES, ERRORS, FACTS, LOST, names_found, sends, steps_of
-from .truth import STATE_TRAVELS, told
+from .truth import STATE_TRAVELS, describe_result
 
 EXERCISE = RankExercise(
     "Zero1",
@@ -32,7 +32,7 @@ EXERCISE = RankExercise(
             },
         ),
     ],
-    told=told,
+    told=describe_result,
     errors=ERRORS,
     lost=LOST,
     warm=True,

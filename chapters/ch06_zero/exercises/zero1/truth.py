@@ -1,7 +1,7 @@
 """What is right, and what mistakes give."""
 
 
-def told(trial) -> str:
+def describe_result(trial) -> str:
     if hasattr(trial[0], "models"):
         return f"backwards send nothing, a step {trial[0].models['step']:.2f} models"
     return "as in one process"

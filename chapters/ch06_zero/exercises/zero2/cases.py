@@ -3,7 +3,7 @@
 import weakref
 from functools import partial
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 
 NOTHING = (
     "no unit is reduced. is_ready strikes the parameter off self.missing[unit], and reduces with "
@@ -54,21 +54,22 @@ class WatchUnits:
         zero.end_backward = partial(self.end, zero.end_backward)
 
     def is_ready(self, name, parameter):
-        """Raise `Refused` if its unit is reduced already: before the answer gets confused by it."""
+        """Raise `Rejection` if its unit is reduced already: before the answer gets confused by "
+        "it."""
         for number in self.order:
             if name in self.names[number]:
                 what = f"unit {number} is reduced before its gradient of {name} is there"
-                raise Refused(what, TOO_EARLY)
+                raise Rejection(what, TOO_EARLY)
         self.need_freed()
         self.ready.append(name)
         self.memory[name] = weakref.ref(parameter.grad.untyped_storage())
 
     def need_freed(self):
-        """Raise `Refused` if a gradient of a unit that has been reduced is still in memory."""
+        """Raise `Rejection` if a gradient of a unit that has been reduced is still in memory."""
         for number in self.order:
             for name in self.names[number] & self.memory.keys():
                 if self.memory[name]() is not None and self.model.get_parameter(name).grad is None:
-                    raise Refused(
+                    raise Rejection(
                         f"unit {number} is reduced, and its gradient of {name} is in memory",
                         "units are reduced in time, but something still holds their gradients: a "
                         "list, an attribute, or a view into the flat tensor",
@@ -77,13 +78,13 @@ class WatchUnits:
     def reduce(self, reduce, unit):
         number = next((k for k, own in enumerate(self.units) if own is unit), None)
         if number is None:
-            raise Refused(f"self.reduce gets a {type(unit).__name__}", "it takes a unit")
+            raise Rejection(f"self.reduce gets a {type(unit).__name__}", "it takes a unit")
         wanted = len(self.units) - 1 - len(self.order)
         if number != wanted:
             turn = f"it is unit {wanted}'s turn" if wanted >= 0 else "all are reduced"
             skipped = range(number + 1, wanted + 1)
             why = NOT_SEEN if self.is_gone(skipped) else self.why_turn(number, skipped)
-            raise Refused(f"unit {number} is reduced when {turn}", why)
+            raise Rejection(f"unit {number} is reduced when {turn}", why)
         reduce(unit)
         self.order.append(number)
         self.when.append(len(self.ready))
@@ -127,18 +128,21 @@ class WatchUnits:
         return names != [] and all(self.model.get_parameter(name).grad is None for name in names)
 
     def end_backward(self, where):
-        """Raise `Refused` unless all units are reduced, each when it could be."""
+        """Raise `Rejection` unless all units are reduced, each when it could be."""
         self.backwards += 1
         if why := self.fault():
-            what = f"after {self.when} gradients are ready, expected after {self.wanted()}"
+            what = (
+                f"after {self.when} gradients are ready, expected after "
+                f"{self.find_reduction_times()}"
+            )
             what = f"units are reduced {what}" if self.order else "no unit is reduced"
-            raise Refused(f"{where}: {what}", why)
+            raise Rejection(f"{where}: {what}", why)
         self.need_freed()
         self.begin()
 
     def fault(self) -> str:
         """Which misconception a backward shows; nothing if it is right."""
-        wanted, missing = self.wanted(), set(range(len(self.units))) - set(self.order)
+        wanted, missing = self.find_reduction_times(), set(range(len(self.units))) - set(self.order)
         if self.is_gone(missing):
             return NOT_SEEN
         if not self.order:
@@ -164,7 +168,7 @@ class WatchUnits:
             "complete (while, not if)"
         )
 
-    def wanted(self) -> list[int]:
+    def find_reduction_times(self) -> list[int]:
         """After how many gradients each unit can be reduced, the last one first."""
         found, ready, units = [], set(), self.names[::-1]
         for count, name in enumerate(self.ready, 1):

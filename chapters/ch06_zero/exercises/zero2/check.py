@@ -11,7 +11,7 @@ from coursekit.kit import RankExercise
 from ..stages import BACKWARDS, work
 from ..stages_truth import CASES, ERRORS, FACTS, LOST, names_found, sends
 from .cases import WatchUnits
-from .truth import told
+from .truth import describe_result
 
 EXERCISE = RankExercise(
     "Zero2",
@@ -32,7 +32,7 @@ EXERCISE = RankExercise(
             },
         ),
     ],
-    told=told,
+    told=describe_result,
     errors={
         "list index out of range": "when all units are reduced, self.left is empty, and has no "
         "last one: while self.left and …",

@@ -3,7 +3,7 @@
 from ..stages import BACKWARDS
 
 
-def told(trial) -> str:
+def describe_result(trial) -> str:
     if hasattr(trial[0], "models"):
         models = trial[0].models
         each = models["backward"] / BACKWARDS

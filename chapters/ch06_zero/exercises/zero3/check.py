@@ -1,11 +1,11 @@
 """Parameters that are whole only while their unit computes."""
 
-from coursekit.kit import At, Equals, RankExercise, World, complains
+from coursekit.kit import Equals, RankCase, RankExercise, World, complains
 
-from ..watched_training import Plan
-from ..watched_training_truth import weights_of
+from ..zero3_training import Plan
+from ..zero3_training_truth import weights_of
 from .cases import train
-from .truth import cost_faults, told, why_it_failed
+from .truth import cost_faults, describe_result, why_it_failed
 
 EXERCISE = RankExercise(
     "Zero3",
@@ -18,7 +18,7 @@ EXERCISE = RankExercise(
         Plan(World(3), what=", checkpointing", steps=2, around=(1, 2)),
         Plan(World(2), what=", checkpointing, the last layer too", steps=2, around=(0, 1, 2),
              stops_early=False, ends_in_layer=True),
-        At(World(2), what=", cost"),
+        RankCase(World(2), what=", cost"),
         Plan(World(2), what=", prefetch", prefetch="in line"),
         Plan(World(1), what=", training", steps=2),
         Plan(World(3), what=", prefetch in a thread", around=(0,),
@@ -30,7 +30,7 @@ EXERCISE = RankExercise(
         Equals("weights", weights_of, called="the weights after"),
         complains(cost_faults),
     ],
-    told=told,
+    told=describe_result,
     errors={
         "KeyError": "a unit may have had no part in a loss: it is reduced at the end of the "
         "backward, and its own has never begun. discard() does not mind, remove() does",

@@ -2,14 +2,14 @@
 
 from types import SimpleNamespace
 
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
-from ..trained_alone import Stack
-from ..watched_training import Plan, why_absent
+from ..one_process_reference import Stack
+from ..zero3_training import Plan, why_absent
 from .cases import LARGE
 
 
-def expected(n) -> SimpleNamespace:
+def compute_expected_bytes(n) -> SimpleNamespace:
     """Bytes: a rank's part of what it sends `once`, what it has at rest, and at most."""
     model = Stack(**LARGE)
     frozen = sum(p.nbytes for p in model.parameters() if not p.requires_grad)
@@ -22,15 +22,18 @@ def expected(n) -> SimpleNamespace:
     return SimpleNamespace(once=once, at_rest=at_rest, at_most=at_rest + rest + max(layers))
 
 
-def sent_by(of, n) -> list[float]:
+def count_models_sent(of, n) -> list[float]:
     """In times (n-1)/n of the model."""
-    return [nbytes / expected(n).once for nbytes in of.sent]
+    return [nbytes / compute_expected_bytes(n).once for nbytes in of.sent]
 
 
 def cost_faults(trial):
-    right, costs = expected(trial.n), [] if isinstance(trial.case, Plan) else list(trial)
+    right, costs = (
+        compute_expected_bytes(trial.n),
+        [] if isinstance(trial.case, Plan) else list(trial),
+    )
     for place, of in enumerate(costs):
-        sent, who = sent_by(of, trial.n), trial.who(place)
+        sent, who = count_models_sent(of, trial.n), trial.who(place)
         if abs(sum(sent) - 3) >= 0.03:
             what = "sent, in times (n-1)/n of the model: forward {:.2f}, backward {:.2f}, "
             yield f"{who}: {what}step {{:.2f}}; expected 1, 2 and 0".format(*sent), why_sent(sent)
@@ -53,11 +56,11 @@ def cost_faults(trial):
             )
 
 
-def told(trial) -> str:
+def describe_result(trial) -> str:
     if isinstance(trial.case, Plan):
         disposed = "" if trial.case.prefetch else ", and nothing stays whole"
-        return f"{counted(trial.case.steps, 'step')} as on one process{disposed}"
-    right = expected(trial.n)
+        return f"{format_count(trial.case.steps, 'step')} as on one process{disposed}"
+    right = compute_expected_bytes(trial.n)
     return (
         f"{3 * right.once / 1e6:.2f} MB in a step from each rank, 3 times half of the model; "
         f"{right.at_rest:,} bytes of parameters, and in a step two units more at most"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import At
+from coursekit.kit import RankCase
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.forward_backward import need_tensor
 from coursekit.kit.observed_calls import Calls
@@ -13,7 +13,7 @@ from pedagogy_lib.basics.torch_private import is_in_storage
 
 
 @dataclass(frozen=True)
-class Cut(At):
+class Cut(RankCase):
     shape: tuple[int, ...] = ()
     dim: int = 0
     together: int = 1

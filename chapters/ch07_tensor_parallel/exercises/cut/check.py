@@ -2,7 +2,7 @@
 
 from coursekit.kit import RankExercise, World, never
 from coursekit.kit.forward_backward import right
-from coursekit.kit.message_costs import Counted
+from coursekit.kit.message_costs import SendLimit
 from coursekit.kit.rank_trials import IN_A_GROUP
 
 from .cases import Cut, cut_on_rank
@@ -36,7 +36,7 @@ EXERCISE = RankExercise(
               "clone() keeps the order in memory that x has, transposed here: "
               "clone(memory_format=torch.contiguous_format)"),
         never("is_tracked", "its part requires a gradient", "cut only copies"),
-        Counted(lambda trial: 0, "a cut sends", "all ranks have the whole: nothing has to travel",
+        SendLimit(lambda trial: 0, "a cut sends", "all ranks have the whole: nothing has to travel",
                 "calls"),
     ],
     told=lambda trial: f"parts of {sizes(trial)}",

@@ -33,7 +33,7 @@ def part_of(trial, place):
         "the last rank has the first part: the parts are in the order of the ranks":
             strip(x, dim, *span(length, n - 1 - place, n, case.together)),
         "this is filled up with zeros to the length of the longest part. A part is as long as "
-        "part_sizes says": padded(x, case, place, n),
+        "part_sizes says": pad_part(x, case, place, n),
         "every rank has all of it": x,
         "every n-th one: a part is what lies together, one after another":
             x.movedim(dim, 0)[place::n].movedim(0, dim),
@@ -42,7 +42,7 @@ def part_of(trial, place):
     }  # fmt: skip
 
 
-def padded(x, case, place, n):
+def pad_part(x, case, place, n):
     """A part, and zeros up to the length of the longest one."""
     start, size = span(x.shape[case.dim], place, n, case.together)
     most = span(x.shape[case.dim], 0, n, case.together)[1]

@@ -33,7 +33,7 @@ def numbers_of_rows(call, value) -> list[int] | None:
     return [known.index(row) for row in value] if all(row in known for row in value) else None
 
 
-def in_words(call, value) -> str:
+def describe_rows(call, value) -> str:
     """`query 0, query 1, key 0, value 0`; of a head that is torn apart, how many rows there are."""
     size, rows, found = size_of(*call[:3]), numbers_of_rows(call, value), []
     if rows is None:
@@ -47,7 +47,10 @@ def in_words(call, value) -> str:
 
 def differs(call, wanted, got) -> str:
     *_, rank, n = call
-    return f"rank {rank} of {n}: it gave {in_words(call, got)}; expected {in_words(call, wanted)}"
+    return (
+        f"rank {rank} of {n}: it gave {describe_rows(call, got)}; expected "
+        f"{describe_rows(call, wanted)}"
+    )
 
 
 def explain(found, case) -> str:
@@ -67,7 +70,7 @@ def explain(found, case) -> str:
     return (
         "a head is torn apart: all its rows have to be on one rank. How many rows has one head? "
         "len(weight) counts heads queries, kv_heads keys and as many values"
-    ) * ("rows)" in in_words(call, sorted(got)))
+    ) * ("rows)" in describe_rows(call, sorted(got)))
 
 
 EXERCISE = Formula(
@@ -77,7 +80,7 @@ EXERCISE = Formula(
     same=operator.eq,
     asked="a matrix",
     told=lambda of, values: f"of {len(of[0][0])} rows rank 0 of {len(of)} has "
-    + in_words(of[0], values[0]),
+    + describe_rows(of[0], values[0]),
     differs=differs,
     explain=explain,
     mistakes=MISTAKES,

@@ -16,7 +16,7 @@ def sections(w, heads, kv_heads):
     return w.split([heads * size, kv_heads * size, kv_heads * size])
 
 
-def by_heads(w, heads, kv, rank, n):
+def interleave_heads(w, heads, kv, rank, n):
     parts = [x.chunk(n)[rank].view(kv // n, -1, w.shape[1]) for x in sections(w, heads, kv)]
     return torch.cat(parts, dim=1).flatten(0, 1)
 
@@ -26,7 +26,7 @@ def every_nth_head(w, heads, kv, rank, n):
     return torch.cat([x[rank::n].flatten(0, 1) for x in heads_of])
 
 
-def of_each(part):
+def cut_each_section(part):
     """A wrong answer, from part(section, rank, n)."""
     return lambda w, heads, kv, rank, n: torch.cat(
         [part(x, rank, n) for x in sections(w, heads, kv)]
@@ -48,18 +48,18 @@ MISTAKES = [
     ("the keys and values are missing: each rank needs those of its queries, too",
      lambda w, heads, kv, rank, n: sections(w, heads, kv)[0].chunk(n)[rank]),
     ("the right rows, ordered by heads: a query, its key, its value. That is the course's own "
-     "order; here, all queries come first, then the keys, then the values", by_heads),
+     "order; here, all queries come first, then the keys, then the values", interleave_heads),
     ("these are every n-th of the heads. A rank has neighbours, the first ranks the first "
      "ones: heads / kv_heads queries in a row share a key, and that one has to be on their "
      "rank", every_nth_head),
     ("every n-th row is taken: this tears the heads apart. The rows of a head stay together, "
-     "and neighbouring heads, too", of_each(lambda x, rank, n: x[rank::n])),
+     "and neighbouring heads, too", cut_each_section(lambda x, rank, n: x[rank::n])),
     ("the columns are cut, and these are the inputs. What belongs to a head are rows: "
      "nn.Linear has its outputs there",
      lambda w, heads, kv, rank, n: w.chunk(n, 1)[rank]),
     ("one matrix is asked: torch.cat puts the three sections together",
      lambda w, heads, kv, rank, n: [x.chunk(n)[rank].tolist() for x in sections(w, heads, kv)]),
-    (OTHER_RANK, of_each(lambda x, rank, n: x.chunk(n)[0])),
-    (OTHER_RANK, of_each(lambda x, rank, n: x.chunk(n)[rank - 1])),
-    (OTHER_RANK, of_each(lambda x, rank, n: x.chunk(n)[n - 1 - rank])),
+    (OTHER_RANK, cut_each_section(lambda x, rank, n: x.chunk(n)[0])),
+    (OTHER_RANK, cut_each_section(lambda x, rank, n: x.chunk(n)[rank - 1])),
+    (OTHER_RANK, cut_each_section(lambda x, rank, n: x.chunk(n)[n - 1 - rank])),
 ]  # fmt: skip

@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.diagnoses import kind_of
 from coursekit.kit.results import RETURNS_NONE
 from coursekit.labs import find_lab
@@ -31,7 +31,7 @@ def drop(answer, group, case):
     lab = getattr(answer, "__globals__", {}).get("tensor_parallel") or find_lab("tensor_parallel")
     randomness = lab.OwnRandomness(OWN)
     torch.manual_seed(COMMON)
-    calls = [of_call(answer, p, randomness, *inputs(dist.get_rank(), k))
+    calls = [record_call(answer, p, randomness, *inputs(dist.get_rank(), k))
              for k, p in enumerate(RATES)]  # fmt: skip
     found = {name: [of[name] for of in calls] for name in calls[0]}
     return found | {
@@ -40,16 +40,16 @@ def drop(answer, group, case):
     }  # fmt: skip
 
 
-def of_call(answer, p, randomness, hidden, weight, slope) -> dict:
+def record_call(answer, p, randomness, hidden, weight, slope) -> dict:
     leaves = {"hidden": hidden.clone().requires_grad_(), "weight": weight.clone().requires_grad_()}
     y = answer(*leaves.values(), p, randomness)
     need_like(y, slope)
     (y * slope).sum().backward()
     gradients = {name: leaf.grad for name, leaf in leaves.items()}
     if any(gradient is None for gradient in gradients.values()):
-        raise Refused("hidden or weight has no gradient", NO_HISTORY)
+        raise Rejection("hidden or weight has no gradient", NO_HISTORY)
     if not close(list(leaves.values()), [hidden, weight]):
-        raise Refused("hidden or weight has changed", ARGUMENT)
+        raise Rejection("hidden or weight has changed", ARGUMENT)
     kept, kept_y = gradients["hidden"] != 0, y.detach() != 0
     return {"y": y.detach(), "gradients": gradients, "kept": kept, "kept_y": kept_y}
 
@@ -57,11 +57,11 @@ def of_call(answer, p, randomness, hidden, weight, slope) -> dict:
 def need_like(y, wanted):
     if not isinstance(y, torch.Tensor):
         what = f"it returned {y!r:.60}; expected a tensor"
-        raise Refused(what, RETURNS_NONE if y is None else "")
+        raise Rejection(what, RETURNS_NONE if y is None else "")
     if kind_of(y) != kind_of(wanted):
-        raise Refused(f"y is {kind_of(y)}, expected {kind_of(wanted)}", "")
+        raise Rejection(f"y is {kind_of(y)}, expected {kind_of(wanted)}", "")
     if not y.requires_grad:
-        raise Refused("y.requires_grad is False", NO_HISTORY)
+        raise Rejection("y.requires_grad is False", NO_HISTORY)
 
 
 def inputs(place, number):

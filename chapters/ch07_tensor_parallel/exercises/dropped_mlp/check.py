@@ -3,17 +3,25 @@
 Masks are read from outside: a feature of `hidden` that is dropped has no gradient, one of y is 0.
 """
 
-from coursekit.kit import At, Equals, RankExercise, World, never
+from coursekit.kit import Equals, RankCase, RankExercise, World, never
 
 from .cases import P, drop, gradients, y
-from .truth import COMMON_MOVED, Y_DIFFERS, common_stream, drops, drops_differently, told, why_again
+from .truth import (
+    COMMON_MOVED,
+    Y_DIFFERS,
+    common_stream,
+    drops,
+    drops_differently,
+    report_masks,
+    why_again,
+)
 
 FINDS_A_BUG = True
 
 EXERCISE = RankExercise(
     "dropped_mlp",
     needs=("all_reduce",),
-    cases=[At(World(n), (), f", p = {P:g}") for n in (2, 3)],
+    cases=[RankCase(World(n), (), f", p = {P:g}") for n in (2, 3)],
     work=drop,
     facts=[
         drops("kept", "hidden",
@@ -41,7 +49,7 @@ EXERCISE = RankExercise(
         Equals("next", lambda trial, place: common_stream()[1], otherwise=COMMON_MOVED,
                called="what is drawn after the last call"),
     ],
-    told=told,
+    told=report_masks,
     errors={
         "'tensor_parallel' is not defined": "run the cell with tensor_parallel = "
         'lab("tensor_parallel") first',

@@ -89,7 +89,7 @@ def common_stream() -> tuple:
         return [F.dropout(ones, p) != 0 for p in RATES], torch.rand(1).item()
 
 
-def told(trial) -> str:
+def report_masks(trial) -> str:
     alike = int((trial[0].kept[0] == trial[1].kept[0]).sum())
     expected = PLACES * (P**2 + (1 - P) ** 2)
     chance = f"ranks 0 and 1 agree in {alike} of {PLACES} places; {expected:g} are expected"

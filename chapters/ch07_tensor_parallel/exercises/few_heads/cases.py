@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import At, Refused
+from coursekit.kit import RankCase, Rejection
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.observed_calls import all_waited
 
@@ -14,8 +14,8 @@ SHARED = ("key_value.weight", "key_value.bias")
 OWN = ("query.weight", "query.bias", "output.weight")
 
 
-def of(world, heads, kv_heads):
-    return At(world, (heads, kv_heads), f", {heads} query heads, {kv_heads} key-value heads")
+def make_case(world, heads, kv_heads):
+    return RankCase(world, (heads, kv_heads), f", {heads} query heads, {kv_heads} key-value heads")
 
 
 def weight_of(salt, shape):
@@ -24,7 +24,7 @@ def weight_of(salt, shape):
     return (drawn - drawn.mean()) / 8
 
 
-def filled(attention):
+def fill_weights(attention):
     with torch.no_grad():
         for salt, parameter in enumerate(attention.parameters()):
             parameter.copy_(weight_of(salt, parameter.shape))
@@ -38,7 +38,7 @@ def x_and_slope(heads):
 def attend(answer, group, case):
     heads, kv_heads = case.args
     width, make = heads * SIZE, answer.lab.Attention
-    layer = answer(filled(make(width, heads, kv_heads).double()), group)
+    layer = answer(fill_weights(make(width, heads, kv_heads).double()), group)
     found = {"has": {"query_heads": whole_numbers(layer, "query_heads"), "head": number(layer)}}
     wanted = has(case, dist.get_rank(group), dist.get_world_size(group))
     is_right = torch.tensor(float(found["has"] == wanted))
@@ -62,7 +62,7 @@ def whole_numbers(layer, name) -> list[int]:
         return [int(k) for k in getattr(layer, name)]
     except (AttributeError, TypeError, ValueError):
         what = f"self.{name} is {getattr(layer, name, 'not there')!r:.40}"
-        raise Refused(what, "a list of numbers of heads is asked") from None
+        raise Rejection(what, "a list of numbers of heads is asked") from None
 
 
 def number(layer) -> int:
@@ -70,7 +70,7 @@ def number(layer) -> int:
         return int(layer.head)
     except (AttributeError, TypeError, ValueError, RuntimeError):
         what = f"self.head is {getattr(layer, 'head', 'not there')!r:.40}"
-        raise Refused(what, "a rank has one key-value head: its number is asked") from None
+        raise Rejection(what, "a rank has one key-value head: its number is asked") from None
 
 
 def gradients(layer) -> dict:

@@ -1,9 +1,9 @@
 """Attention on more ranks than key-value heads: exercise few_heads. The truth is one process."""
 
 from coursekit.kit import Equals, RankExercise, World, never
-from coursekit.kit.message_costs import Counted
+from coursekit.kit.message_costs import SendLimit
 
-from .cases import attend, of
+from .cases import attend, make_case
 from .truth import (
     bytes_of_sum,
     one_process,
@@ -17,21 +17,35 @@ EXERCISE = RankExercise(
     "FewHeads",
     lab="replicated_heads",
     needs=("all_reduce", "row_linear"),
-    cases=[of(World(4), 8, 2), of(World(3), 6, 3), of(World(4), 4, 1), of(World(2), 6, 1)],
+    cases=[
+        make_case(World(4), 8, 2),
+        make_case(World(3), 6, 3),
+        make_case(World(4), 4, 1),
+        make_case(World(2), 6, 1),
+    ],
     work=attend,
     facts=[
         Equals("has", right_heads, wrong_heads, "what it has"),
         never("changed", "a parameter has changed", "only gradients are added up"),
-        Equals("x", lambda trial, place: one_process(*trial.case.args)["x"],
-               called="the gradient of x",
-               otherwise="the sum is wrong on its way back: is forward as it was?"),
+        Equals(
+            "x",
+            lambda trial, place: one_process(*trial.case.args)["x"],
+            called="the gradient of x",
+            otherwise="the sum is wrong on its way back: is forward as it was?",
+        ),
         Equals("after", right_gradients, wrong_gradients, "the gradient"),
-        Counted(bytes_of_sum, "the sum of the shared gradients sends",
-                "more is sent than an all-reduce of the key's and the value's gradients, among the "
-                "ranks that share them", "calls"),
+        SendLimit(
+            bytes_of_sum,
+            "the sum of the shared gradients sends",
+            "more is sent than an all-reduce of the key's and the value's gradients, among the "
+            "ranks that share them",
+            "calls",
+        ),
     ],
-    told=lambda trial: f"rank 0 has query heads {trial[0].has['query_heads']} and key-value head "
-    f"{trial[0].has['head']}; all gradients are those of one process",
+    told=lambda trial: (
+        f"rank 0 has query heads {trial[0].has['query_heads']} and key-value head "
+        f"{trial[0].has['head']}; all gradients are those of one process"
+    ),
     errors={
         "out of bounds": "there is no head with this number: query heads count from 0 to heads - "
         "1, key-value heads from 0 to kv_heads - 1",
@@ -51,4 +65,4 @@ EXERCISE = RankExercise(
         "In one process, a key gets gradients from all query heads that use it. Here these are on "
         "several ranks: those of self.sharers. Add up p.grad for each p of self.key_value.",
     ),
-)  # fmt: skip
+)

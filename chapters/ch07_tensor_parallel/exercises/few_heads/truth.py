@@ -82,7 +82,11 @@ def right_gradients(trial, place):
 
 
 def wrong_gradients(trial, place):
-    right, own, every = right_gradients(trial, place), trial[place].before, trial.of("before")
+    right, own, every = (
+        right_gradients(trial, place),
+        trial[place].before,
+        trial.collect_values("before"),
+    )
     head = right_heads(trial, place)["head"]
     sharers = [of for k, of in enumerate(every) if right_heads(trial, k)["head"] == head]
     total = lambda of, name: sum(each[name] for each in of)  # noqa: E731

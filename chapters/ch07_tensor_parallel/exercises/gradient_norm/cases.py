@@ -4,8 +4,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit import Refused, answering
-from coursekit.kit.collective_exercise import numbers, turned
+from coursekit.kit import Rejection, measure_answer
+from coursekit.kit.collective_exercise import make_noncontiguous, numbers
 from coursekit.kit.observed_calls import all_waited
 from coursekit.kit.results import RETURNS_NONE
 
@@ -51,20 +51,20 @@ def gradient_of(name, place) -> torch.Tensor | None:
         return None
     shape, dim = KINDS[name]
     drawn = numbers(0 if dim is None else place, shape, torch.float64, [*KINDS].index(name))
-    return turned((drawn - 3) / 3)
+    return make_noncontiguous((drawn - 3) / 3)
 
 
 def measure_norm(answer, group, case):
     place = dist.get_rank(group)
     model = Part(MODELS[case.args[0]], place, dist.get_world_size(group))
     gradients = {name: p.grad for name, p in model.named_parameters()}
-    with answering(), all_waited():
+    with measure_answer(), all_waited():
         norm = answer(model, group)
     try:
         length = float(norm)
     except (TypeError, ValueError, RuntimeError):
         why = RETURNS_NONE if norm is None else "asked is one number, for the whole model"
-        raise Refused(f"it returned {norm!r:.60}", why) from None
+        raise Rejection(f"it returned {norm!r:.60}", why) from None
     return {
         "length": length,
         "changed": [name for name, p in model.named_parameters() if p.grad is not gradients[name]

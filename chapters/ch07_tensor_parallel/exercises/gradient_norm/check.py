@@ -1,6 +1,6 @@
 """The length of a gradient of which each rank has a part. The truth is what torch finds in one."""
 
-from coursekit.kit import GROUP, At, Equals, RankExercise, World, never
+from coursekit.kit import GROUP, Equals, RankCase, RankExercise, World, never
 from coursekit.kit.results import VIEW
 from pedagogy_lib.basics.closeness import close_in_float32
 
@@ -11,8 +11,8 @@ EXERCISE = RankExercise(
     "gradient_norm",
     lab="tensor_parallel",
     cases=[
-        At(World(n), (model,), f", {model}") for model, n in zip(MODELS, (3, 2, 3, 1, 3))
-    ] + [At(GROUP, ("cut and whole parameters",))],
+        RankCase(World(n), (model,), f", {model}") for model, n in zip(MODELS, (3, 2, 3, 1, 3))
+    ] + [RankCase(GROUP, ("cut and whole parameters",))],
     work=measure_norm,
     facts=[
         never("changed", lambda names: f"the gradient of {names[0]} has changed",

@@ -55,7 +55,7 @@ def wrong_lengths(trial, place):
         "comes at the very end"
     )
 
-    def with_whole(dim):
+    def count_as_whole(dim):
         """As if what is cut along this dim were whole."""
         cut = flat(trial, range(n), (1 - dim,)) + flat(trial, [place], (dim,))
         return norm_of(cut + rest)
@@ -73,9 +73,9 @@ def wrong_lengths(trial, place):
         "this is what this rank alone can see: of a cut parameter the others have the rest. Each "
         "rank finds another length so, and clips differently": of_ranks[place],
         "what is cut along dimension 0 counts as whole, and of that this rank's part alone is in "
-        "it: a cut_dim of 0 is one, though 0 is false in Python": with_whole(0),
+        "it: a cut_dim of 0 is one, though 0 is false in Python": count_as_whole(0),
         "what is cut along dimension 1 counts as whole, and of that this rank's part alone is in "
-        "it: a cut_dim may be 0 or 1": with_whole(1),
+        "it: a cut_dim may be 0 or 1": count_as_whole(1),
         "a frozen parameter is left out, though it has a gradient: it was frozen after a backward. "
         "What counts is p.grad, not p.requires_grad":
             norm_of(flat(trial, range(n), True, FROZEN) + rest),

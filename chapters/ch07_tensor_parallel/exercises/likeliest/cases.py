@@ -7,7 +7,7 @@ import os
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import GROUP, At, Refused, World, answering
+from coursekit.kit import GROUP, RankCase, Rejection, World, measure_answer
 from coursekit.kit.diagnoses import kind_of
 from coursekit.kit.observed_calls import all_waited
 
@@ -18,38 +18,38 @@ NEAR = 1 + 2.0**-40  # float32 does not tell it from 1
 LONG = 300  # tokens of a rank: bfloat16 does not have all numbers from 256 on
 
 
-def of(what, *logits, dtype=torch.float32, world=None):
+def make_case(what, *logits, dtype=torch.float32, world=None):
     """A case: for each rank a list of logits for each sample."""
     tokens = ", ".join(str(len(of_rank[0])) for of_rank in logits)
     kind = str(dtype).removeprefix("torch.")
-    return At(world or World(3), (logits, dtype), f" with {tokens} tokens, {kind}, {what}")
+    return RankCase(world or World(3), (logits, dtype), f" with {tokens} tokens, {kind}, {what}")
 
 
 CASES = [
-    of("each rank has the highest one once",
+    make_case("each rank has the highest one once",
        [[1.0, 5, 2, 0], [2, 1, 0, 3], [4, 9, 1, 8], [0, 1, 2, 3]],
        [[3, 12, 4], [1, 2, 0], [3, 2, 1], [4, 4.5, 1]],
        [[8, 7, 6], [0, 1, 4], [5, 6, 0], [2, 0, 1]]),
-    of("all are negative",
+    make_case("all are negative",
        [[-5.0, -4, -6, -7], [-3, -9, -2, -4]], [[-8, -9, -7], [-5, -6, -4]],
        [[-2, -3, -9], [-8, -7, -9]]),
-    of("equal ones",
+    make_case("equal ones",
        [[1.0, 4, 4, 0], [1, 0, 2, 1], [7, 7, 7, 7]], [[4, 4, 1], [0, 6, 6], [7, 7, 7]],
        [[0, 1, 4], [6, 6, 1], [7, 7, 7]]),
-    of("a rank has -inf alone",
+    make_case("a rank has -inf alone",
        [[LOWEST] * 4, [1.0, LOWEST, 2, 0]], [[-3, -1, LOWEST], [LOWEST] * 3],
        [[-2, LOWEST, -4], [LOWEST, LOWEST, -1]]),
-    of("nearly equal ones", [[0.0, 1, 0, 1], [1, 0, 0, 0]], [[1, NEAR, 0], [0, 0, NEAR]],
+    make_case("nearly equal ones", [[0.0, 1, 0, 1], [1, 0, 0, 0]], [[1, NEAR, 0], [0, 0, NEAR]],
        dtype=torch.float64, world=World(2)),
-    of("many tokens", [[0.0] * LONG], [[0.0] * (LONG - 22) + [2.0] + [0.0] * 20],
+    make_case("many tokens", [[0.0] * LONG], [[0.0] * (LONG - 22) + [2.0] + [0.0] * 20],
        [[1.0] * (LONG - 1)], dtype=torch.bfloat16),
-    of("in a group", [[1.0, 9, 2], [0, 1, 4]], [[0, 3, 2, 2], [5, 2, 0, 1]],
+    make_case("in a group", [[1.0, 9, 2], [0, 1, 4]], [[0, 3, 2, 2], [5, 2, 0, 1]],
        [[1, 4, 2], [0, 1, 5]], world=GROUP),
 ]  # fmt: skip
 
 
 @contextlib.contextmanager
-def without_last_words():
+def mute_native_stderr():
     """Hide what libraries in C++ print, such as Gloo's words before it aborts; not Python's."""
     shown, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     how = {"buffering": 1, "errors": "backslashreplace"}
@@ -74,23 +74,23 @@ def first_of(case, place) -> int:
 def choose(answer, group, case):
     place = dist.get_rank(group)
     logits = logits_of(case, place)
-    with without_last_words(), answering(), all_waited():
+    with mute_native_stderr(), measure_answer(), all_waited():
         chosen = answer(logits, first_of(case, place), group)
     need_tokens(chosen, len(logits))
     return {"chosen": chosen, "changed": not torch.equal(logits, logits_of(case, place))}
 
 
 def need_tokens(chosen, samples):
-    """Raise `Refused` unless these are tokens, of whatever value."""
+    """Raise `Rejection` unless these are tokens, of whatever value."""
     if not isinstance(chosen, torch.Tensor):
         why = "every rank is to return the tokens: all go on with them" if chosen is None else ""
-        raise Refused(f"it returned {type(chosen).__name__}", why)
+        raise Rejection(f"it returned {type(chosen).__name__}", why)
     if chosen.shape != (samples,):
         what = f"it returned {kind_of(chosen)}, expected one token for each sample, [{samples}]"
-        raise Refused(what, "the dim of tokens, or of ranks, is to go")
+        raise Rejection(what, "the dim of tokens, or of ranks, is to go")
     if chosen.dtype != torch.int64:
         what = f"it returned {kind_of(chosen)}, expected int64"
-        raise Refused(what, "the next step looks the tokens up: an index is int64")
+        raise Rejection(what, "the next step looks the tokens up: an index is int64")
 
 
 def tokens(trial, place):

@@ -1,7 +1,7 @@
 """The likeliest token, where each rank has the logits of some."""
 
 from coursekit.kit import Equals, RankExercise, never
-from coursekit.kit.message_costs import Counted
+from coursekit.kit.message_costs import SendLimit
 from coursekit.kit.rank_trials import IN_A_GROUP
 
 from ..pieces_truth import SAME_CALLS
@@ -17,7 +17,7 @@ EXERCISE = RankExercise(
         Equals("chosen", tokens, wrong_tokens, "the token"),
         never("changed", "the tokens are right, logits have changed",
               "whoever computed the logits may still need them"),
-        Counted(bytes_of_two, "two numbers for one sample need", why_so_many),
+        SendLimit(bytes_of_two, "two numbers for one sample need", why_so_many),
     ],
     told=lambda trial: ", ".join(map(str, trial[0].chosen.tolist())),
     explain=lambda case, error: IN_A_GROUP if case.is_group else "",

@@ -25,7 +25,7 @@ def wrong_tokens(trial, place):
     token, winner = local + first[:, None], logit.argmax(0)  # (ranks, samples), (samples,)
     of_winner = local.gather(0, winner[None])[0]
     last = n - 1 - logit.flip(0).argmax(0)
-    differ = any(not torch.equal(x, trial[0].chosen) for x in trial.of("chosen"))
+    differ = any(not torch.equal(x, trial[0].chosen) for x in trial.collect_values("chosen"))
     return {
         "these are places among the tokens of the rank that has the highest logit. Its first "
         "token is `first`: add it": of_winner,

@@ -5,8 +5,8 @@ import warnings
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import At, Refused, World
-from coursekit.kit.collective_exercise import numbers, turned
+from coursekit.kit import RankCase, Rejection, World
+from coursekit.kit.collective_exercise import make_noncontiguous, numbers
 from coursekit.kit.diagnoses import kind_of
 from coursekit.kit.forward_backward import autograd_function
 from pedagogy_lib.basics.torch_private import OperatorMode
@@ -21,10 +21,12 @@ ONCE = (
 )
 
 
-def of(leading, has_bias=True, frozen="", world=None):
+def make_case(leading, has_bias=True, frozen="", world=None):
     """A case: dims of x before the inputs; and which of "x", "A" and "b" needs no gradient."""
     what = ("" if has_bias else ", no b") + (f", {frozen} frozen" if frozen else "")
-    return At(world or World(3), (leading, has_bias, frozen), f", x {[*leading, INPUTS]}{what}")
+    return RankCase(
+        world or World(3), (leading, has_bias, frozen), f", x {[*leading, INPUTS]}{what}"
+    )
 
 
 def is_like_weight(x) -> bool:
@@ -72,21 +74,21 @@ class Watch(OperatorMode):
         return wait
 
     def refuse(self, x, group):
-        """Raise `Refused` unless this is the gradient of x, for the first time, and the group."""
+        """Raise `Rejection` unless this is the gradient of x, for the first time, and the group."""
         if not isinstance(x, torch.Tensor):
-            raise Refused(
+            raise Rejection(
                 f"begin got {type(x).__name__}", "ctx.begin takes the gradient of x, and the group"
             )
         if "begin" in self.events:
-            raise Refused(f"begin is called once more, with {kind_of(x)}", ONCE)
+            raise Rejection(f"begin is called once more, with {kind_of(x)}", ONCE)
         if list(x.shape) != self.shape:
-            raise Refused(
+            raise Rejection(
                 f"begin got {kind_of(x)}, expected the gradient of x, {self.shape}",
                 "what has to be summed is the gradient of x: the gradient of the output, times A. "
                 "The output's own gradient belongs to this rank's part of A",
             )
         if group is not self.group:
-            raise Refused(
+            raise Rejection(
                 "begin got another group than forward",
                 "forward has kept the group: ctx.begin(…, ctx.group)",
             )
@@ -104,7 +106,7 @@ def operands(place, case):
     for name, x in zip("xAb", found):
         if x is not None:
             x.requires_grad_(name not in frozen)
-    return found, turned(draw(place, 3, *leading, OUTPUTS))
+    return found, make_noncontiguous(draw(place, 3, *leading, OUTPUTS))
 
 
 def multiply(answer, group, case):
@@ -116,7 +118,7 @@ def multiply(answer, group, case):
         y = autograd_function(answer).apply(*tensors, group, watch.begin)
         with watch:
             (y * slope).sum().backward()
-    gradients = taken_from(tensors)
+    gradients = pop_gradients(tensors)
     nans = [name for name, g in gradients.items() if g is not None and g.isnan().any()]
     found = {"nans": nans} | gradients
     if case.args[2] == "x":  # whether it is summed in vain is left to the answer
@@ -124,7 +126,7 @@ def multiply(answer, group, case):
     return found | {"events": watch.events, "given": watch.given}
 
 
-def taken_from(tensors) -> dict:
+def pop_gradients(tensors) -> dict:
     """The gradients, which are gone then."""
     found = {name: None if x is None else x.grad for name, x in zip("xAb", tensors)}
     for x in tensors:

@@ -8,21 +8,21 @@ from coursekit.kit import GROUP, Equals, Holds, RankExercise, World, never
 from coursekit.kit.results import VIEW
 
 from ..pieces_truth import SAME_CALLS
-from .cases import ONCE, multiply, of
-from .truth import NOT_FLAT, gradient_of, positions, through_own, told
+from .cases import ONCE, make_case, multiply
+from .truth import NOT_FLAT, compute_own_gradients, gradient_of, positions, report_trial
 
 EXERCISE = RankExercise(
     "OverlappedProduct",
     lab="sequence_parallel",
     cases=[
-        of((4,)),
-        of((2, 4)),
-        of((2, 1, 4), has_bias=False),
-        of((2,), frozen="A", world=World(2)),
-        of((2,), frozen="b"),
-        of((2,), frozen="A and b"),
-        of((2, 2), frozen="x"),
-        of((4,), world=GROUP),
+        make_case((4,)),
+        make_case((2, 4)),
+        make_case((2, 1, 4), has_bias=False),
+        make_case((2,), frozen="A", world=World(2)),
+        make_case((2,), frozen="b"),
+        make_case((2,), frozen="A and b"),
+        make_case((2, 2), frozen="x"),
+        make_case((4,), world=GROUP),
     ],
     work=multiply,
     found=lambda case: [*"xAb", *(["events", "given"] if case.args[2] != "x" else [])],
@@ -50,12 +50,12 @@ EXERCISE = RankExercise(
         never("nans", lambda names: f"the gradient of {names[0]} is nan",
               "nan marks what is on its way: until it is waited for, nobody may compute with the "
               "tensor that begin got"),
-        Equals("given", lambda trial, place: through_own(trial, place)["x"],
+        Equals("given", lambda trial, place: compute_own_gradients(trial, place)["x"],
                called="what begin got",
                otherwise="what begin got is not the gradient of x through this rank's part of A"),
         *map(gradient_of, "xAb"),
     ],
-    told=told,
+    told=report_trial,
     errors={
         "incorrect number of gradients": "backward returns one gradient for each argument of "
         "forward: those of x, weight and bias, and None for group and begin",

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 
 from coursekit.kit import Equals
 
-from .cases import ONCE, operands, taken_from
+from .cases import ONCE, operands, pop_gradients
 
 NOT_FLAT = (
     "x may have several dims before the inputs. For the gradient of A all of them are rows: "
@@ -12,22 +12,22 @@ NOT_FLAT = (
 )
 
 
-def through_own(trial, place) -> dict:
+def compute_own_gradients(trial, place) -> dict:
     """The gradients through a rank's own part alone."""
     tensors, slope = operands(place, trial.case)
     (F.linear(*tensors) * slope).sum().backward()
-    return taken_from(tensors)
+    return pop_gradients(tensors)
 
 
 def gradient_of(name) -> Equals:
     """That of x is a sum over the ranks, those of A and b are each rank's own."""
 
     def total(trial):
-        every = [through_own(trial, place)[name] for place in range(trial.n)]
+        every = [compute_own_gradients(trial, place)[name] for place in range(trial.n)]
         return None if every[0] is None else sum(every)
 
     def wrong(trial, place):
-        own, summed = through_own(trial, place)[name], total(trial)
+        own, summed = compute_own_gradients(trial, place)[name], total(trial)
         if own is None:
             return {}
         if name != "x":
@@ -47,7 +47,7 @@ def gradient_of(name) -> Equals:
         }  # fmt: skip
 
     def right(trial, place):
-        return total(trial) if name == "x" else through_own(trial, place)[name]
+        return total(trial) if name == "x" else compute_own_gradients(trial, place)[name]
 
     return Equals(name, right, wrong, f"the gradient of {name}")
 
@@ -56,7 +56,7 @@ def positions(events, event) -> list[int]:
     return [number for number, each in enumerate(events) if each == event]
 
 
-def told(trial) -> str:
+def report_trial(trial) -> str:
     what = {"x": "", "A": "; x's is summed", "A and b": "; x's is summed"}
     travels = "; x's travels while A's is computed"
     return f"the gradients{what.get(trial.case.args[2], travels)}"

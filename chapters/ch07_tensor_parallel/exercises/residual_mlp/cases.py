@@ -19,7 +19,7 @@ def block_inputs(n) -> dict:
     }  # fmt: skip
 
 
-def of_rank(tensors, place, n) -> dict:
+def cut_for_rank(tensors, place, n) -> dict:
     """Cut is what belongs to hidden features."""
     return {
         name: x.chunk(n, CUT[name])[place].clone() if name in CUT else x
@@ -29,7 +29,7 @@ def of_rank(tensors, place, n) -> dict:
 
 def prepare(answer, case):
     n, norm = dist.get_world_size(), nn.LayerNorm(WIDTH, dtype=torch.float64)
-    leaves = of_rank(block_inputs(n), dist.get_rank(), n)
+    leaves = cut_for_rank(block_inputs(n), dist.get_rank(), n)
     slope = leaves.pop("slope")
     for name, parameter in norm.named_parameters():
         parameter.data = leaves[f"norm.{name}"]

@@ -1,16 +1,16 @@
 """Half a block of a transformer, without a sum in its backward. The truth is one process."""
 
-from coursekit.kit import At, World
-from coursekit.kit.forward_backward import as_one_process, right
+from coursekit.kit import RankCase, World
+from coursekit.kit.forward_backward import make_reference_exercise, right
 
 from .cases import prepare
 from .truth import gradients_of, y_of
 
 FINDS_A_BUG = True
 
-EXERCISE = as_one_process(
+EXERCISE = make_reference_exercise(
     "residual_mlp",
-    cases=[At(World(n)) for n in (1, 2, 3)],
+    cases=[RankCase(World(n)) for n in (1, 2, 3)],
     prepare=prepare,
     y=right("y", y_of, otherwise="the forward was right as it was"),
     gradients=gradients_of,

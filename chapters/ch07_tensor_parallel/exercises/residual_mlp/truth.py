@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import torch
 import torch.nn.functional as F
 
-from .cases import CUT, WIDTH, block_inputs, of_rank
+from .cases import CUT, WIDTH, block_inputs, cut_for_rank
 
 SHARED = ("norm.weight", "norm.bias", "x")
 RESIDUAL = (
@@ -49,7 +49,7 @@ def one_process(n):
                                     materialize_grads=True)  # fmt: skip
         return dict(zip(leaves, found))
 
-    def mixed(places) -> list[dict]:
+    def mix_features(places) -> list[dict]:
         """If the gradients of the ranks' features at these places are added up."""
         slopes = sum(torch.autograd.grad((y * slope).sum(), places, retain_graph=True))
         return [back(features, slopes) for features in places]
@@ -59,7 +59,7 @@ def one_process(n):
         own=[(x + bias + part).detach() for part in through],
         of_many=sum(F.gelu(n * h @ up.T) @ down.T for up, down in parts).detach(),
         gradients=back(y, slope), through=[back(part, slope) for part in through],
-        mixed={"gelu": mixed(hidden), "the product with up": mixed(behind_up)},
+        mixed={"gelu": mix_features(hidden), "the product with up": mix_features(behind_up)},
     )  # fmt: skip
 
 
@@ -79,19 +79,19 @@ def y_of(trial, place):
 
 def gradients_of(trial, place):
     n, of = trial.n, one_process(trial.n)
-    wanted = of_rank(of.gradients, place, n)
+    wanted = cut_for_rank(of.gradients, place, n)
     own = of.through[place]
     whole = {name: sum(part[name] for part in of.through) for name in SHARED}
     twice = {name: n * wanted[name] for name in CUT}
 
-    def shared(x, norm, factor=1, times=1, residual=1):
+    def combine_gradients(x, norm, factor=1, times=1, residual=1):
         """wanted, but for x and the norm: what comes through, how often, and how often around."""
         found = {name: factor * norm[name] for name in SHARED}
         return wanted | found | {"x": factor * times * x["x"] + residual * of.slope}
 
-    def mixed(behind):
-        found = of_rank(of.mixed[behind][place], place, n)
-        return shared(found, found) | {"up": found["up"]}
+    def mix_gradients(behind):
+        found = cut_for_rank(of.mixed[behind][place], place, n)
+        return combine_gradients(found, found) | {"up": found["up"]}
 
     return wanted, {
         f"{name} has no gradient: what has it been detached from?": wanted | {name: None}
@@ -99,34 +99,36 @@ def gradients_of(trial, place):
     } | {
         "the same x and the same norm are on all ranks, so their gradients should be the same, "
         "too. These are not: from step to step the ranks' norms drift apart, and no error tells of "
-        "it. Whose hidden features does this rank's gradient come from?": shared(own, own),
+        "it. Whose hidden features does this rank's gradient come from?": combine_gradients(
+            own, own
+        ),
         "x's gradient is complete now, that of the norm's own parameters is not: it was taken "
-        "before the ranks' gradients are added up. Where does what is the same on all ranks end?":
-            shared(whole, own),
+        "before the ranks' gradients are added up. Where does what is the same on all ranks "
+        "end?": combine_gradients(whole, own),
         "the norm's parameters have the whole gradient now, but what goes on through the norm, to "
-        "x and to all blocks before, still comes from this rank's features alone":
-            shared(own, whole),
+        "x and to all blocks before, still comes from this rank's features "
+        "alone": combine_gradients(own, whole),
         "x has the gradient of the residual alone: what goes through the norm has been detached "
         "from it": wanted | {"x": of.slope},
-        RESIDUAL: shared(whole, whole, residual=n),
+        RESIDUAL: combine_gradients(whole, whole, residual=n),
         f"{RESIDUAL}. And the norm's parameters still have what comes from this rank's features "
-        "alone": shared(whole, own, residual=n),
+        "alone": combine_gradients(whole, own, residual=n),
         "x's gradient has been summed already behind the norm; a Copy before it sums once more: "
-        "what comes through the norm is n times too large. One of them is enough":
-            shared(whole, whole, times=n),
-        "x's gradient is n times too large: it has been added up over the ranks twice":
-            shared(whole, whole, times=n, residual=n),
-        "the ranks' gradients are parts of a sum: they are to be added, not averaged":
-            shared(whole, whole, factor=1 / n),
-        **{f"{MIXED} {behind}": mixed(behind) for behind in of.mixed},
-        TWICE: shared(whole, whole, factor=n) | twice,
-        SHARE.format("x", PAST): shared(whole, whole, residual=1 / n),
-        ONE_RANK.format("x", PAST): shared(whole, whole, residual=float(place == 0)),
+        "what comes through the norm is n times too large. One of them is "
+        "enough": combine_gradients(whole, whole, times=n),
+        "x's gradient is n times too large: it has been added up over the ranks "
+        "twice": combine_gradients(whole, whole, times=n, residual=n),
+        "the ranks' gradients are parts of a sum: they are to be added, not "
+        "averaged": combine_gradients(whole, whole, factor=1 / n),
+        **{f"{MIXED} {behind}": mix_gradients(behind) for behind in of.mixed},
+        TWICE: combine_gradients(whole, whole, factor=n) | twice,
+        SHARE.format("x", PAST): combine_gradients(whole, whole, residual=1 / n),
+        ONE_RANK.format("x", PAST): combine_gradients(whole, whole, residual=float(place == 0)),
         SHARE.format("bias", "to it"): wanted | {"bias": wanted["bias"] / n},
         ONE_RANK.format("the bias", "to it"): wanted | {"bias": None if place else wanted["bias"]},
         "the bias stands behind the all-reduce, where each rank has all of its gradient already. "
-        "Added up over the ranks, as behind a Copy, it is n times too large":
-            wanted | {"bias": n * wanted["bias"]},
+        "Added up over the ranks, as behind a Copy, it is n times too large": wanted
+        | {"bias": n * wanted["bias"]},
         f"{TWICE}. And what comes through the norm is still that of this rank's hidden features "
-        "alone": shared(own, own, factor=n) | twice,
-    }  # fmt: skip
+        "alone": combine_gradients(own, own, factor=n) | twice,
+    }

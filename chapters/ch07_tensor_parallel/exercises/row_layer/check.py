@@ -1,18 +1,18 @@
 """A row layer of which each rank adds 1/n of the bias. The truth is one process."""
 
-from coursekit.kit import At, World
-from coursekit.kit.forward_backward import as_one_process, right
-from coursekit.kit.message_costs import Counted
+from coursekit.kit import RankCase, World
+from coursekit.kit.forward_backward import make_reference_exercise, right
+from coursekit.kit.message_costs import SendLimit
 
 from .cases import INPUTS, prepare
 from .truth import every_row, gradients_of, y_of
 
 FINDS_A_BUG = True
 
-EXERCISE = as_one_process(
+EXERCISE = make_reference_exercise(
     "row_layer",
     cases=[
-        At(World(n), (lead,), f", x {[*lead, INPUTS]}")
+        RankCase(World(n), (lead,), f", x {[*lead, INPUTS]}")
         for n, lead in [(1, (3,)), (2, (3,)), (2, (2, 2)), (3, (2, 2))]
     ],
     prepare=prepare,
@@ -20,7 +20,7 @@ EXERCISE = as_one_process(
     gradients=gradients_of,
     needs=("all_reduce",),
     more=[
-        Counted(lambda trial: 0, "a backward sends",
+        SendLimit(lambda trial: 0, "a backward sends",
                 "a part of the bias goes into the sum from every rank, and its gradient has to be "
                 "put together again. Behind the sum each rank can add the whole bias: it has y's "
                 "gradient already, and nothing is sent in the backward", "backward"),

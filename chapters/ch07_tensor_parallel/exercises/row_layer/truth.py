@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.diagnoses import kind_of, told
+from coursekit.kit.diagnoses import format_numbers, kind_of
 from pedagogy_lib.basics.closeness import close
 
 from .cases import inputs, slope_of
@@ -42,7 +42,9 @@ def every_row(trial, place) -> str:
     rows = (got - wanted).flatten(0, -2)
     if not close(rows, rows[:1].expand_as(rows)):
         return f"{trial.who(place)}: y is off by up to {rows.abs().max():.4g}"
-    return f"{trial.who(place)}: every row of y is off by the same numbers: {told(rows[0])}"
+    return (
+        f"{trial.who(place)}: every row of y is off by the same numbers: {format_numbers(rows[0])}"
+    )
 
 
 def gradients_of(trial, place):

@@ -1,7 +1,7 @@
 """What the cases and the truth share."""
 
 from coursekit.kit.message_costs import steps_round_ring
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 # {case: (compute_seconds, sums, sum_bytes, n, inside, between)}; a link is the slowest in the ring,
 # (bytes per second, latency in seconds). MORE are tried in the same case
@@ -14,7 +14,7 @@ STEPS = {
 }
 
 
-@tabled(lambda: [(*step[:4], link) for step in STEPS.values() for link in step[4:]])
+@tabulate(lambda: [(*step[:4], link) for step in STEPS.values() for link in step[4:]])
 def seconds(compute, sums, nbytes, n, link, rounds=None, in_each=None, latencies=None) -> float:
     """How long a step takes; what is given replaces a part of it.
 

@@ -12,7 +12,7 @@ MORE = {
 }
 
 
-def told(calls, values) -> str:
+def report_seconds(calls, values) -> str:
     *work, inside, between = calls[0]
     slow, fast = (1e3 * seconds(*work, link) for link in (between, inside))
     return f"{slow:.4g} ms beside {fast:.4g} ms a step, {slow / fast:.4g} times"
@@ -22,7 +22,7 @@ EXERCISE = Formula(
     "slowdown",
     cases={case: [call, *([MORE[case]] if case in MORE else [])] for case, call in STEPS.items()},
     truth=ratio,
-    told=told,
+    told=report_seconds,
     errors={
         **dict.fromkeys(
             ("unsupported operand", "can't multiply", "must be real number"),

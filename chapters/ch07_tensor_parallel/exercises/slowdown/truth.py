@@ -12,14 +12,14 @@ def ratio(compute, sums, nbytes, n, inside, between, **parts) -> float:
     return slow / fast if fast else math.nan
 
 
-def by_bandwidths(compute, sums, nbytes, n, inside, between) -> float:
+def scale_by_bandwidth(compute, sums, nbytes, n, inside, between) -> float:
     """As if the sums' share of a step grew as the bandwidth shrinks."""
     fast = seconds(compute, sums, nbytes, n, inside)
     share = 1 - compute / fast if fast else math.nan
     return 1 - share + share * inside[0] / between[0]
 
 
-def with_latencies_of_one_sum(compute, sums, nbytes, n, *links) -> float:
+def count_one_latency(compute, sums, nbytes, n, *links) -> float:
     fast, slow = (
         seconds(compute, sums, nbytes, n, link, latencies=0) + 2 * steps_round_ring(n) * link[1]
         for link in links
@@ -27,14 +27,14 @@ def with_latencies_of_one_sum(compute, sums, nbytes, n, *links) -> float:
     return slow / fast if fast else math.nan
 
 
-def overlapped(compute, *work) -> float:
+def overlap_sums(compute, *work) -> float:
     """As if the sums went on while it computes."""
     *sizes, inside, between = work
     slow, fast = (max(compute, seconds(0.0, *sizes, link)) for link in (between, inside))
     return slow / fast if fast else math.nan
 
 
-def with_swapped_links(compute, sums, nbytes, n, inside, between) -> float:
+def swap_links(compute, sums, nbytes, n, inside, between) -> float:
     if not inside[1] or not between[1]:
         return math.nan  # a latency of 0 is no bandwidth
     return ratio(compute, sums, nbytes, n, inside[::-1], between[::-1])
@@ -87,7 +87,7 @@ MISTAKES = [
      parts(latencies=lambda nbytes, n: 0)),
     ("the latencies of one all-reduce alone are counted: each of the `sums` has 2 (n - 1) "
      "messages, and each message takes a whole latency. Where does the bracket end?",
-     with_latencies_of_one_sum),
+     count_one_latency),
     ("there are `sums` all-reduces in a step, one after another",
      lambda compute, sums, *rest: ratio(compute, 1, *rest)),
     ("bytes per second are given, not bits", parts(in_each=lambda nbytes, n: 8 * nbytes / n)),
@@ -100,9 +100,9 @@ MISTAKES = [
      "2 (n - 1), and each of them takes a whole latency",
      parts(rounds=lambda nbytes, n: 2 * (n - 1) / n, in_each=lambda nbytes, n: nbytes)),
     ("this takes the sums' part of a step times the ratio of the bandwidths. The latencies "
-     "have another ratio: a message takes latency + bytes / bytes_per_second", by_bandwidths),
+     "have another ratio: a message takes latency + bytes / bytes_per_second", scale_by_bandwidth),
     ("this takes the longer of both, as if the sums hid behind the computing: here a step "
-     "computes, and then waits for its sums", overlapped),
+     "computes, and then waits for its sums", overlap_sums),
     ("bandwidth and latency are swapped: a link is (bytes per second, latency), in this order",
-     with_swapped_links),
+     swap_links),
 ]  # fmt: skip

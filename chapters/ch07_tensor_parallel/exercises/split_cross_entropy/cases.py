@@ -3,22 +3,22 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import Refused, answering
-from coursekit.kit.collective_exercise import turned
-from coursekit.kit.observed_calls import Calls, all_waited, noting_passed, parts_of
+from coursekit.kit import Rejection, measure_answer
+from coursekit.kit.collective_exercise import make_noncontiguous
+from coursekit.kit.observed_calls import Calls, all_waited, note_bypassed, parts_of
 from coursekit.kit.results import RETURNS_NONE
 from pedagogy_lib.measuring.bytes_of_calls import RULES, tensors_in
 
 UPSTREAM = 3.0  # the gradient that the loss gets: backward() of 3 times the loss
 
 
-def drawn(*shape):
+def draw_normal(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
 
 
-SCORES, TARGETS = 2 * drawn(2, 5, 10), torch.tensor([[3, 4, 0, 9, 7], [6, 8, 5, 1, 2]])
+SCORES, TARGETS = 2 * draw_normal(2, 5, 10), torch.tensor([[3, 4, 0, 9, 7], [6, 8, 5, 1, 2]])
 
-MANY = drawn(4, 9, 120), torch.arange(36).view(4, 9) * 3
+MANY = draw_normal(4, 9, 120), torch.arange(36).view(4, 9) * 3
 
 ADDED_UP = (
     "each rank has the logits of other tokens, so their gradients are not to be added up. Logits "
@@ -29,12 +29,12 @@ ADDED_UP = (
 def lose(answer, group, case):
     logits, targets = case.args
     part = parts_of(logits, dist.get_world_size(group), -1)[dist.get_rank(group)]
-    leaf, given = part.clone().requires_grad_(), turned(targets).clone()
+    leaf, given = part.clone().requires_grad_(), make_noncontiguous(targets).clone()
     mine = leaf * 1  # as a layer gives it
-    with answering(), all_waited():
+    with measure_answer(), all_waited():
         loss = answer(mine, given, group, logits.shape[-1])
     need_number(loss)
-    with CallsBack(leaf.shape) as backward, noting_passed() as passed:
+    with CallsBack(leaf.shape) as backward, note_bypassed() as passed:
         if loss.requires_grad:
             (UPSTREAM * loss).backward()
     return {
@@ -54,19 +54,19 @@ class CallsBack(Calls):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func.namespace in RULES and any(x.shape == self.shape for x in tensors_in(args)):
             what = f"in the backward a tensor {list(self.shape)} travels, as large as the logits"
-            raise Refused(what, ADDED_UP)
+            raise Rejection(what, ADDED_UP)
         return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 def need_number(loss):
     if loss is None:
-        raise Refused("it returned None", RETURNS_NONE)
+        raise Rejection("it returned None", RETURNS_NONE)
     if not isinstance(loss, torch.Tensor):
-        raise Refused(
+        raise Rejection(
             f"it returned {loss!r:.40}",
             "a plain number has no way back to the logits: return the tensor, without item() or "
             "float()",
         )
     if loss.dim():
         what = f"it returned a tensor of shape {list(loss.shape)}, expected a single number"
-        raise Refused(what, "the mean over all targets is missing")
+        raise Rejection(what, "the mean over all targets is missing")

@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from coursekit.kit import GROUP, At, Equals, Holds, RankExercise, World, never
-from coursekit.kit.message_costs import Counted
+from coursekit.kit import GROUP, Equals, Holds, RankCase, RankExercise, World, never
+from coursekit.kit.message_costs import SendLimit
 from coursekit.kit.observed_calls import PASSED_BY
 from coursekit.kit.results import VIEW
 
@@ -28,13 +28,15 @@ EXERCISE = RankExercise(
     lab="tensor_parallel",
     needs=("all_reduce",),
     cases=[
-        At(World(3), (SCORES, TARGETS), ", two samples of five tokens"),
-        At(World(2), (1000 * SCORES, TARGETS), ", large logits"),
-        At(World(3), (SCORES - 1000, TARGETS), ", logits near -1,000"),
-        At(World(3), (SCORES[0, :3], torch.tensor([9, 8, 9])), ", targets of the last rank alone"),
-        At(World(1), (SCORES[1:, 2:3], TARGETS[1:, 2:3]), ", a single target"),
-        At(GROUP, (SCORES, TARGETS)),
-        At(World(3), MANY, ", 120 tokens"),
+        RankCase(World(3), (SCORES, TARGETS), ", two samples of five tokens"),
+        RankCase(World(2), (1000 * SCORES, TARGETS), ", large logits"),
+        RankCase(World(3), (SCORES - 1000, TARGETS), ", logits near -1,000"),
+        RankCase(
+            World(3), (SCORES[0, :3], torch.tensor([9, 8, 9])), ", targets of the last rank alone"
+        ),
+        RankCase(World(1), (SCORES[1:, 2:3], TARGETS[1:, 2:3]), ", a single target"),
+        RankCase(GROUP, (SCORES, TARGETS)),
+        RankCase(World(3), MANY, ", 120 tokens"),
     ],
     work=lose,
     facts=[
@@ -42,15 +44,21 @@ EXERCISE = RankExercise(
         Equals("loss", true_loss, wrong_losses),
         never("logits", "the logits have changed", CHANGED),
         never("targets", "the targets have changed", CHANGED),
-        Holds("gradient", lambda x: x is None or not x.isnan().any(),
-              "the loss is right; the gradient of logits is nan",
-              THROUGH_HIGHEST),  # amax looks for its result, and finds that of another rank
+        Holds(
+            "gradient",
+            lambda x: x is None or not x.isnan().any(),
+            "the loss is right; the gradient of logits is nan",
+            THROUGH_HIGHEST,
+        ),  # amax looks for its result, and finds that of another rank
         Equals("gradient", true_gradient, wrong_gradients, "the gradient of logits"),
-        never("backward", "it sends {} bytes in the backward",
-              "the numbers are right. But all ranks compute the same from the sums on, so each has "
-              "their gradient already: AllReduce's backward sends nothing"),
+        never(
+            "backward",
+            "it sends {} bytes in the backward",
+            "the numbers are right. But all ranks compute the same from the sums on, so each has "
+            "their gradient already: AllReduce's backward sends nothing",
+        ),
         never("passed", lambda found: f"torch warns of {found[0]} in the backward", PASSED_BY),
-        Counted(bytes_of_three, "the sums of three numbers for each target send", why_so_many),
+        SendLimit(bytes_of_three, "the sums of three numbers for each target send", why_so_many),
     ],
     told=lambda trial: f"the loss is {trial[0].loss:,.4g}, and the gradients are right",
     errors={
@@ -80,4 +88,4 @@ EXERCISE = RankExercise(
         "The loss of a target is total.log() - picked, both from logits from which the highest "
         "was taken: a new tensor, logits stays as it is. Return the mean.",
     ),
-)  # fmt: skip
+)

@@ -50,51 +50,58 @@ def wrong_losses(trial, place):
     picked = logits.gather(-1, targets[:, None])[:, 0]
     right, here = log_sum - picked, mine[place]
 
-    def with_foreign(row_of):
+    def pick_foreign(row_of):
         """If for the tokens of others, too, a logit is picked."""
         picks = [part.gather(-1, row_of(r, part)[:, None])[:, 0] for r, part in zip(rows, parts)]
         return right - sum((pick - high) * ~of_rank for pick, of_rank in zip(picks, mine))
 
-    def without(is_left_out):
+    def skip_tokens(is_left_out):
         """If the logit of some of a rank's own tokens is not picked."""
         left = [of & is_left_out(r, p.shape[-1]) for r, p, of in zip(rows, parts, mine)]
         return right + (picked - high) * sum(left)
 
     each = {
         "each rank has taken away its own highest logit, so these sums are in different units: all "
-        "take away the same, the highest of all ranks (ReduceOp.MAX)":
-            (own_sum - own_high).logsumexp(0) - (picked - (own_high * mine).sum(0)),
-        "the sum of exp is over this rank's tokens alone: it is to be over those of all ranks":
-            own_sum[place] - picked,
+        "take away the same, the highest of all ranks (ReduceOp.MAX)": (
+            own_sum - own_high
+        ).logsumexp(0)
+        - (picked - (own_high * mine).sum(0)),
+        "the sum of exp is over this rank's tokens alone: it is to be over those of all "
+        "ranks": own_sum[place] - picked,
         "neither the sum of exp nor the target's logit is of all ranks: the sum of exp is over "
         "this rank's tokens alone": own_sum[place] - high - here * (picked - high),
         "no rank has heard of the others: the highest logit, the sum of exp and the target's logit "
-        "are over this rank's tokens alone":
-            own_sum[place] - own_high[place] - here * (picked - own_high[place]),
+        "are over this rank's tokens alone": own_sum[place]
+        - own_high[place]
+        - here * (picked - own_high[place]),
         "the losses of the ranks' own tokens are added up. But logarithms are not added up: what "
         "they are the logarithms of is, the sums of exp": own_sum.sum(0) - picked,
         "logarithms are not added up: what they are the logarithms of is, the sums of exp. Only "
         "that of all tokens has its logarithm taken": (own_sum - high).sum(0) - (picked - high),
         "the sum of exp is right, but a target's logit is here only if the token is this rank's: "
         "it has to be summed over the ranks, too": log_sum - high - here * (picked - high),
-        FOREIGN: with_foreign(lambda r, part: r * ((r >= 0) & (r < part.shape[-1]))),
-        f"{FOREIGN} (clamp gives the first logit, or the last)":
-            with_foreign(lambda r, part: r.clamp(0, part.shape[-1] - 1)),
-        f"{FOREIGN} (% gives any)": with_foreign(lambda r, part: r % part.shape[-1]),
+        FOREIGN: pick_foreign(lambda r, part: r * ((r >= 0) & (r < part.shape[-1]))),
+        f"{FOREIGN} (clamp gives the first logit, or the last)": pick_foreign(
+            lambda r, part: r.clamp(0, part.shape[-1] - 1)
+        ),
+        f"{FOREIGN} (% gives any)": pick_foreign(lambda r, part: r % part.shape[-1]),
         "the logit of each rank's first token is never picked: places count from 0, so 0 is one "
-        "of them, and no mark for what is not its own: place >= 0": without(lambda r, size: r == 0),
-        "the logit of each rank's last token is never picked: place < logits.shape[-1]":
-            without(lambda r, size: r == size - 1),
+        "of them, and no mark for what is not its own: place >= 0": skip_tokens(
+            lambda r, size: r == 0
+        ),
+        "the logit of each rank's last token is never picked: place < "
+        "logits.shape[-1]": skip_tokens(lambda r, size: r == size - 1),
         "the highest logit was taken from the logits of the sum alone: take it from the target's, "
         "too": right - high,
         "the highest logit was taken from the target's logit alone: take it from those of the sum, "
         "too": right + high,
         "this is the sum over the targets, asked is the mean": right * len(targets),
         "divided by len(targets), which are the samples; each has several tokens. The mean is "
-        "over all targets: mean(), or targets.numel()":
-            right * len(targets) / len(trial.case.args[1]),
+        "over all targets: mean(), or targets.numel()": right
+        * len(targets)
+        / len(trial.case.args[1]),
         "the sum of exp is there, its logarithm is not": (log_sum - high).exp() - picked + high,
-    }  # fmt: skip
+    }
     return {} if trial.case.is_group else {why: loss.mean().item() for why, loss in each.items()}
 
 

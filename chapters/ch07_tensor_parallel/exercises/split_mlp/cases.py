@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit.observed_calls import all_waited
-from coursekit.kit.results import without_graph
+from coursekit.kit.results import detach_result
 from pedagogy_lib.basics.torch_private import OperatorMode
 
 LEFT = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}  # which argument
@@ -41,4 +41,4 @@ def try_split(answer, group, case):
     same = map(torch.equal, given, matrices(*case.args))
     changed = [name for name, is_same in zip("xab", same) if not is_same]
     share = work.count * dist.get_world_size() / (2 * samples * width * hidden)  # of both products
-    return {"y": without_graph(y), "share": share, "changed": changed, "calls": calls.made}
+    return {"y": detach_result(y), "share": share, "changed": changed, "calls": calls.made}

@@ -3,9 +3,9 @@
 The truth is one process. Work is counted in multiplications of matrices, bytes from the calls.
 """
 
-from coursekit.kit import At, Holds, RankExercise, World, never
+from coursekit.kit import Holds, RankCase, RankExercise, World, never
 from coursekit.kit.forward_backward import right, ring_bytes
-from coursekit.kit.message_costs import Counted
+from coursekit.kit.message_costs import SendLimit
 
 from .cases import try_split
 from .truth import why_sent, y_bytes, y_of
@@ -15,7 +15,7 @@ FINDS_A_BUG = True
 EXERCISE = RankExercise(
     "split_mlp",
     cases=[
-        At(World(n), sizes, f", {sizes[1]} inputs, {sizes[2]} hidden features")
+        RankCase(World(n), sizes, f", {sizes[1]} inputs, {sizes[2]} hidden features")
         for n, sizes in [(1, (3, 8, 16)), (2, (3, 8, 16)), (2, (5, 4, 12)), (4, (5, 4, 12))]
     ],
     work=try_split,
@@ -26,7 +26,7 @@ EXERCISE = RankExercise(
         Holds("share", lambda share: share <= 1, "it multiplies {:.3g} times its part",
               "the numbers are right, but every rank does the work of all: nothing has become less "
               "by having more ranks. Each is to use its own part of a, and of b"),
-        Counted(lambda trial: ring_bytes(y_bytes(trial), trial.n), "one all-reduce of y sends",
+        SendLimit(lambda trial: ring_bytes(y_bytes(trial), trial.n), "one all-reduce of y sends",
                 why_sent, "calls"),
     ],
     told="y on every rank; each does its part of the work; x, a and b are as before",

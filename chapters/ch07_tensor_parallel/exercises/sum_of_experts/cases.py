@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.forward_backward import run_both_ways
 from pedagogy_lib.basics.units import brief
 
@@ -29,7 +29,7 @@ def expert_inputs(rank):
 def try_expert(answer, group, case):
     if not (isinstance(answer, type) and issubclass(answer, torch.autograd.Function)):
         what = f"check() was given {brief(answer, 60)}"
-        raise Refused(what, "it is to remain a class SumOfExperts(torch.autograd.Function), with "
+        raise Rejection(what, "it is to remain a class SumOfExperts(torch.autograd.Function), with "
                       "forward and backward; give check() the class itself")  # fmt: skip
     (x, a, slope), (before, _), noted = expert_inputs(dist.get_rank()), BEFORE[case.args[0]], []
     part = before(x @ a.requires_grad_())

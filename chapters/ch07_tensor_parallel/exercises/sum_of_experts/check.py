@@ -1,6 +1,6 @@
 """An all-reduce that overwrites what autograd still needs: exercise sum_of_experts."""
 
-from coursekit.kit import At, RankExercise, World, never
+from coursekit.kit import RankCase, RankExercise, World, never
 from coursekit.kit.forward_backward import HANG, NOT_CONSTANT, right
 
 from .cases import BEFORE, try_expert
@@ -11,7 +11,7 @@ FINDS_A_BUG = True
 EXERCISE = RankExercise(
     "SumOfExperts",
     cases=[
-        At(World(n), (name,), f", {name} before it")
+        RankCase(World(n), (name,), f", {name} before it")
         for n, names in [(2, BEFORE), (3, ["relu"]), (1, ["relu"])]
         for name in names
     ],

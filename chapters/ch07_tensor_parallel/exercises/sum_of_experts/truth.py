@@ -1,6 +1,6 @@
 """What is right, and what mistakes give."""
 
-from pedagogy_lib.basics.closeness import told_gap
+from pedagogy_lib.basics.closeness import format_gap
 
 from .cases import BEFORE, expert_inputs
 
@@ -57,7 +57,7 @@ def gates(trial, place) -> str:
     told = f"the sum is right on {trial.who(place)}, the gradient of its matrix is "
     if got is None:
         return f"{told}None"
-    told += f"off by up to {told_gap(got, gradients_of(trial, place)[0]['its matrix'])}"
+    told += f"off by up to {format_gap(got, gradients_of(trial, place)[0]['its matrix'])}"
     closed, leaks = own == 0, (own == 0) & (trial[place].argument != 0)
     if trial.case.args != ("relu",) or not leaks.any():
         return told

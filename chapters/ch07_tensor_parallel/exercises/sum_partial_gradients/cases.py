@@ -4,12 +4,12 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit import GROUP, At, World, answering
-from coursekit.kit.collective_exercise import numbers, turned
+from coursekit.kit import GROUP, RankCase, World, measure_answer
+from coursekit.kit.collective_exercise import make_noncontiguous, numbers
 from coursekit.kit.observed_calls import all_waited
 
 
-class Halved(nn.Module):
+class ToyModel(nn.Module):
     """A model with each kind of parameter: cut along one dim or the other, whole, tied, frozen.
 
     Those of `unused` and the frozen one get no gradient.
@@ -28,9 +28,9 @@ class Halved(nn.Module):
         self.double()
 
 
-SHAPES = {name: p.shape for name, p in Halved().named_parameters()}
+SHAPES = {name: p.shape for name, p in ToyModel().named_parameters()}
 
-CASES = [At(World(3)), At(World(2)), At(GROUP)]
+CASES = [RankCase(World(3)), RankCase(World(2)), RankCase(GROUP)]
 
 WITHOUT = ("unused.weight", "unused.bias", "frozen.weight")
 
@@ -41,11 +41,11 @@ def gradients_in(model) -> dict:
 
 
 def sum_on_rank(answer, group, case):
-    model = Halved()
+    model = ToyModel()
     for name, p in model.named_parameters():
         p.grad = gradient_of(name, dist.get_rank(group), case)
     weights, before = [p.detach().clone() for p in model.parameters()], gradients_in(model)
-    with answering(), all_waited():
+    with measure_answer(), all_waited():
         answer(model, group)
     after = gradients_in(model)
     return {
@@ -61,7 +61,7 @@ def gradient_of(name, place, case) -> torch.Tensor | None:
     if name in WITHOUT:
         return None
     gradient = numbers(place, SHAPES[name], torch.float64, list(SHAPES).index(name)) / 3
-    return turned(gradient) if is_turned(case, name) else gradient
+    return make_noncontiguous(gradient) if is_turned(case, name) else gradient
 
 
 def is_turned(case, name) -> bool:

@@ -1,7 +1,7 @@
 """Gradients of what is whole on every rank, after a backward of pieces."""
 
 from coursekit.kit import Equals, RankExercise, never
-from coursekit.kit.message_costs import Counted
+from coursekit.kit.message_costs import SendLimit
 from coursekit.kit.results import VIEW
 
 from ..pieces_truth import SAME_CALLS
@@ -24,7 +24,7 @@ EXERCISE = RankExercise(
               "None stays None: an optimizer passes over it. With zeros it would go on moving the "
               "parameter, by momentum or weight decay"),
         Equals("after", sums, wrong_sums, "the gradient"),
-        Counted(bytes_of_sums, "all-reduces of whole gradients send",
+        SendLimit(bytes_of_sums, "all-reduces of whole gradients send",
                 "more is sent: gradients of cut parameters need not travel, and an all-reduce "
                 "sends less than everybody's gradients to everybody"),
     ],

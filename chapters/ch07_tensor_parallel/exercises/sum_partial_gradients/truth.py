@@ -2,9 +2,9 @@
 
 from pedagogy_lib.basics.closeness import close
 
-from .cases import WITHOUT, Halved, gradient_of, is_turned
+from .cases import WITHOUT, ToyModel, gradient_of, is_turned
 
-CUT_DIMS = {name: getattr(p, "cut_dim", None) for name, p in Halved().named_parameters()}
+CUT_DIMS = {name: getattr(p, "cut_dim", None) for name, p in ToyModel().named_parameters()}
 
 
 def is_whole(name) -> bool:
@@ -42,10 +42,10 @@ def wrong_sums(trial, place):
         "these are rank 0's gradients: a broadcast copies, and does not add up":
             sums(trial, place, is_whole, lambda every: every[0]),
         "what comes after a parameter without a gradient is not summed: pass over that one alone":
-            sums(trial, place, lambda name: is_whole(name) and name in before_unused()),
+            sums(trial, place, lambda name: is_whole(name) and name in list_before_unused()),
         "rank 0 alone has the sums. All ranks go on with them: an all-reduce is needed":
             of_rank_0 if place else right,
-    } | forgotten(trial, place, own, right) | left_out(trial, place, own, right)  # fmt: skip
+    } | forgotten(trial, place, own, right) | find_left_out(trial, place, own, right)  # fmt: skip
 
 
 def forgotten(trial, place, own, right) -> dict:
@@ -59,11 +59,11 @@ def forgotten(trial, place, own, right) -> dict:
     } if names else {}  # fmt: skip
 
 
-def before_unused() -> list[str]:
+def list_before_unused() -> list[str]:
     return list(CUT_DIMS)[: list(CUT_DIMS).index("unused.weight")]
 
 
-def left_out(trial, place, own, right) -> dict:
+def find_left_out(trial, place, own, right) -> dict:
     """What is to be said of some that are not added up on any rank, or should not be."""
     wrong = [name for name in CUT_DIMS
              if not all(close(of.after[name], sums(trial, k)[name])
@@ -80,5 +80,5 @@ def left_out(trial, place, own, right) -> dict:
 
 def bytes_of_sums(trial):
     """Zeros may travel for what has no gradient."""
-    each = {name: p.nbytes for name, p in Halved().named_parameters() if is_whole(name)}
+    each = {name: p.nbytes for name, p in ToyModel().named_parameters() if is_whole(name)}
     return 2 * (trial.n - 1) * sum(each.values()) / trial.n

@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coursekit.kit import Refused, answering
-from coursekit.kit.collective_exercise import turned
-from coursekit.kit.observed_calls import all_waited, noting_passed
+from coursekit.kit import Rejection, measure_answer
+from coursekit.kit.collective_exercise import make_noncontiguous
+from coursekit.kit.observed_calls import all_waited, note_bypassed
 from coursekit.kit.rank_trials import IN_A_GROUP
 from coursekit.kit.results import RETURNS_NONE
 
@@ -25,24 +25,24 @@ class Exit:
 
     def leave(self, x, group=None):
         if self.group is not None and group is not self.group:
-            raise Refused("self.leave was called without the layer's group", IN_A_GROUP)
+            raise Rejection("self.leave was called without the layer's group", IN_A_GROUP)
         if not isinstance(x, torch.Tensor):
-            raise Refused(f"self.leave was given {x!r:.40}", "it takes the rows, and the group")
+            raise Rejection(f"self.leave was given {x!r:.40}", "it takes the rows, and the group")
         self.shares.append(x.detach().clone())
         fits = x.numel() == self.whole.numel()
         return x + (self.whole.view(x.shape) - x).detach() if fits else x
 
 
 def embed(answer, group, case):
-    tokens = turned(case.args[0]).clone()
+    tokens = make_noncontiguous(case.args[0]).clone()
     exits, passed = Exit(group, tokens), []
     layer = answer(nn.Embedding.from_pretrained(TABLE, freeze=False), group, leave=exits.leave)
-    with answering(), all_waited():
+    with measure_answer(), all_waited():
         y = layer(tokens)
         if not isinstance(y, torch.Tensor):
-            raise Refused(f"forward returned {y!r:.40}", RETURNS_NONE if y is None else "")
+            raise Rejection(f"forward returned {y!r:.40}", RETURNS_NONE if y is None else "")
         fits = y.shape == exits.whole.shape
-        with noting_passed() as passed:
+        with note_bypassed() as passed:
             if y.requires_grad and fits:
                 (y * slope(tokens)).sum().backward()  # backward(gradient) imports for seconds
     share, grad = exits.shares[0] if exits.shares else None, layer.weight.grad
@@ -54,7 +54,7 @@ def embed(answer, group, case):
     }  # fmt: skip
     if found["shape"] != exits.whole.shape:
         return found
-    return found | {"rows": by_token(case, lambda k: share[case.args[0] == k].mean(0))}
+    return found | {"rows": map_tokens(case, lambda k: share[case.args[0] == k].mean(0))}
 
 
 def slope(tokens):
@@ -63,5 +63,5 @@ def slope(tokens):
     return numbers.view(*tokens.shape, 3) / 3
 
 
-def by_token(case, row_of) -> dict:
+def map_tokens(case, row_of) -> dict:
     return {f"token {token}": row_of(token) for token in case.args[0].unique().tolist()}

@@ -3,8 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-from coursekit.kit import GROUP, At, Equals, Holds, RankExercise, World, never
-from coursekit.kit.message_costs import Counted
+from coursekit.kit import GROUP, Equals, Holds, RankCase, RankExercise, World, never
+from coursekit.kit.message_costs import SendLimit
 from coursekit.kit.results import VIEW
 
 from .cases import ALL, TABLE, embed
@@ -15,10 +15,10 @@ EXERCISE = RankExercise(
     lab="tensor_parallel",
     needs=("cut",),
     cases=[
-        At(World(3), (ALL,), ", all tokens, some twice"),
-        At(World(2), (torch.tensor([8, 9, 9]),), ", tokens of the last rank alone"),
-        At(World(3), (torch.tensor([[[0]]]),), ", a single token"),
-        At(GROUP, (ALL,)),
+        RankCase(World(3), (ALL,), ", all tokens, some twice"),
+        RankCase(World(2), (torch.tensor([8, 9, 9]),), ", tokens of the last rank alone"),
+        RankCase(World(3), (torch.tensor([[[0]]]),), ", a single token"),
+        RankCase(GROUP, (ALL,)),
     ],
     work=embed,
     facts=[
@@ -36,7 +36,7 @@ EXERCISE = RankExercise(
         never("changed", "the tokens have changed",
               "the caller still needs them as they were: tokens - first is a new tensor, -= is "
               "not"),
-        Counted(lambda trial: 0, "besides self.leave it needs",
+        SendLimit(lambda trial: 0, "besides self.leave it needs",
                 "self.leave is the only message, and the backward needs none"),
     ],
     told="rows and gradients are F.embedding's, 1 all-reduce",

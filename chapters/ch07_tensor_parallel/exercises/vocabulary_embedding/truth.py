@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from coursekit.kit.observed_calls import PASSED_BY, parts_of
 from pedagogy_lib.basics.closeness import close
 
-from .cases import TABLE, TOKENS, by_token, slope
+from .cases import TABLE, TOKENS, map_tokens, slope
 
 ALL_LEAVE = (
     "every rank calls self.leave, once: also one that has none of the tokens. It adds zeros, and "
@@ -39,7 +39,7 @@ NO_PADDING = (
 def rows(trial, place):
     own = torch.zeros_like(TABLE)
     parts_of(own, trial.n)[place].copy_(parts_of(TABLE, trial.n)[place])
-    return by_token(trial.case, own.__getitem__)
+    return map_tokens(trial.case, own.__getitem__)
 
 
 def gradient(trial, place):
@@ -48,7 +48,7 @@ def gradient(trial, place):
     return parts_of(whole.grad, trial.n)[place]
 
 
-def looked_up(trial, place) -> dict:
+def list_wrong_rows(trial, place) -> dict:
     """{mistake: which of this rank's rows it takes for each token; `size` for zeros}."""
     parts, tokens = parts_of(TABLE, trial.n), torch.arange(TOKENS)
     size, first = len(parts[place]), sum(map(len, parts[:place]))
@@ -82,8 +82,8 @@ def wrong_rows(trial, place):
     means = {token: row / trial.n for token, row in rows(trial, place).items()}
     return {} if trial.case.is_group else {
         "one rank has the row of a token, the others add zeros: there is no mean to take": means,
-        **{why: by_token(trial.case, part[taken].__getitem__)
-           for why, taken in looked_up(trial, place).items()},
+        **{why: map_tokens(trial.case, part[taken].__getitem__)
+           for why, taken in list_wrong_rows(trial, place).items()},
     }  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def wrong_gradients(trial, place):
         "the gradient is n times too large: leave passes it on already, add up nothing more":
             trial.n * right,
         **{why.replace(FOREIGN, MASKED_OUTSIDE): into(taken)
-           for why, taken in looked_up(trial, place).items() if FOREIGN in why},
+           for why, taken in list_wrong_rows(trial, place).items() if FOREIGN in why},
         NO_PADDING: F.pad(right[1:], (0, 0, 1, 0)),
         f"{NO_PADDING}. Here it is the last one": F.pad(right[:-1], (0, 0, 0, 1)),
     }  # fmt: skip
@@ -108,7 +108,7 @@ def why_not_once(trial, place):
     of = trial[place]
     if of.times:
         return "add up once: the sum of sums has every row n times"
-    if any(trial.of("times")):
+    if any(trial.collect_values("times")):
         return ALL_LEAVE
     if of.passed:
         return f"{PASSED_BY}. Here it is self.leave"

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import torch
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.results import RETURNS_NONE
 
 from ..stage.cases import draw
@@ -26,7 +26,7 @@ class Case:
         return f"{FIRST[self.first][0]}, {SECOND[self.second][0]}{size}"
 
 
-def shared(x):
+def share_hidden(x):
     """An output and a key that share more than x."""
     hidden = torch.tanh(x)
     return 2 * hidden * x, hidden + x**2
@@ -34,7 +34,7 @@ def shared(x):
 
 FIRST = {  # name: in words, the function
     "plain": ("y1 = 2 x1 and key = 3 x1", lambda x: (2 * x, 3 * x)),
-    "shared": ("y1 and key of one hidden tensor", shared),
+    "shared": ("y1 and key of one hidden tensor", share_hidden),
     "apart": ("y1 = x1² and key = -x1", lambda x: (x**2, -x)),
 }
 
@@ -53,7 +53,7 @@ CASES = [
 ]
 
 
-def given(case) -> SimpleNamespace:
+def make_inputs(case) -> SimpleNamespace:
     """The inputs, and the slopes of both outputs; of the first case those of the example."""
     if case == CASES[0]:
         x1, x2, slope1, slope2 = (torch.tensor([v]).double() for v in (1.0, 5.0, 4.0, 2.0))
@@ -64,8 +64,8 @@ def given(case) -> SimpleNamespace:
     return SimpleNamespace(x1=x1, x2=x2, slope1=slope1, slope2=slope2)
 
 
-def at_work(answer, place, case):
-    of, passes = given(case), []
+def run_both_passes(answer, place, case):
+    of, passes = make_inputs(case), []
 
     def first(x):
         begun = x * 1.0  # once in each pass through the graph
@@ -90,7 +90,7 @@ def at_work(answer, place, case):
 
 def need_leaf(seen):
     if not (seen.is_leaf and seen.requires_grad):
-        raise Refused(
+        raise Rejection(
             "second looks at a key that is no leaf of its own",
             "then its graph leads into the graph of the first slice, and both can go back only "
             "together. In a pipeline the second slice goes back first. Keep the line of `seen`",
@@ -99,7 +99,9 @@ def need_leaf(seen):
 
 def need_pair(returned):
     if returned is None:
-        raise Refused("it returned None", RETURNS_NONE)
+        raise Rejection("it returned None", RETURNS_NONE)
     is_pair = isinstance(returned, (tuple, list)) and len(returned) == 2
     if not is_pair:
-        raise Refused(f"it returned {returned!r:.60}", "asked are two gradients: of x1, and of x2")
+        raise Rejection(
+            f"it returned {returned!r:.60}", "asked are two gradients: of x1, and of x2"
+        )

@@ -4,15 +4,15 @@ What the truth is: both slices in one graph, without a leaf between them, gone t
 """
 
 from coursekit.kit import Equals, never
-from coursekit.kit.single_rank import InThisProcess
+from coursekit.kit.single_rank import LocalExercise
 
-from .cases import CASES, at_work
+from .cases import CASES, run_both_passes
 from .truth import LISTS, mistakes, truth
 
-EXERCISE = InThisProcess(
+EXERCISE = LocalExercise(
     "back_through_both",
     cases=CASES,
-    work=at_work,
+    work=run_both_passes,
     facts=[
         Equals("gradients", truth, mistakes, "the gradient"),
         never("changed", "an input has changed",

@@ -2,7 +2,7 @@
 
 import torch
 
-from .cases import FIRST, SECOND, given
+from .cases import FIRST, SECOND, make_inputs
 
 LISTS = (
     "torch.autograd.backward takes a list of outputs, and then a list of their gradients: "
@@ -14,7 +14,7 @@ class Parts:
     """Both slices in one graph: what x1 and x2 get of any gradients of y1, the key, and y2."""
 
     def __init__(self, case):
-        self.of = given(case)
+        self.of = make_inputs(case)
         self.x1, self.x2 = (x.clone().requires_grad_() for x in (self.of.x1, self.of.x2))
         self.y1, self.made = FIRST[case.first][1](self.x1)
         self.y2 = SECOND[case.second][1](self.x2, self.made)

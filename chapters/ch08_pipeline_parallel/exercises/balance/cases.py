@@ -43,12 +43,12 @@ def share_out(answer, lists):
     for seconds, stages in lists:
         given = list(seconds)
         outcome = outcome_of(answer, given, stages)
-        outcome = outcome._replace(value=as_sizes(outcome.value))
+        outcome = outcome._replace(value=parse_sizes(outcome.value))
         found.append((outcome, given != seconds))
     return {"shared": found}
 
 
-def as_sizes(value):
+def parse_sizes(value):
     """A list of whole numbers, or a text that shows what else was returned."""
     with suppress(TypeError, ValueError, RuntimeError):
         sizes = value.tolist() if hasattr(value, "tolist") else list(value)

@@ -7,7 +7,7 @@ from coursekit.kit import RankExercise, complains
 from coursekit.kit.single_rank import Alone, run_alone
 
 from .cases import LAYERS, LISTS, STAGES, TOO_FEW, large_list, random_lists, share_out
-from .truth import SECONDS, complaints, told, told_slow
+from .truth import SECONDS, complaints, explain_timeout, report_cut
 
 EXERCISE = RankExercise(
     "balance",
@@ -20,8 +20,8 @@ EXERCISE = RankExercise(
     ],
     work=run_alone,
     facts=[complains(complaints)],
-    told=told,
-    explain=told_slow,
+    told=report_cut,
+    explain=explain_timeout,
     timeout=SECONDS,
     hints=(
         "Say that the first stage takes so many layers. What is left is the same question "

@@ -5,7 +5,7 @@ from itertools import combinations, pairwise
 
 from coursekit.kit import Wrong, first_true
 from coursekit.kit.results import RETURNS_NONE, Outcome
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 from pedagogy_lib.basics.errors import HangError
 
 from .cases import LAYERS, LISTS, large_list, random_lists
@@ -41,7 +41,7 @@ ERRORS = {
 
 
 @dataclass(frozen=True)
-class Shared:
+class BalanceResult:
     """A list that was shared out: what came of it, and whether it is another one afterwards."""
 
     seconds: list[float]
@@ -53,9 +53,9 @@ class Shared:
         return f"{self.seconds} on {self.stages} stage{'s' * (self.stages > 1)}"
 
 
-def shared_out(trial) -> list[Shared]:
+def read_results(trial) -> list[BalanceResult]:
     (lists,), found = trial.case.args, trial[0].shared
-    return [Shared(*of, *came) for of, came in zip(lists, found, strict=True)]
+    return [BalanceResult(*of, *came) for of, came in zip(lists, found, strict=True)]
 
 
 def times_of(seconds, sizes) -> list[float]:
@@ -69,7 +69,7 @@ def calls() -> list[tuple]:
     return [(of, stages) for seconds, stages in given for of in (seconds, sorted(seconds))]
 
 
-@tabled(calls)
+@tabulate(calls)
 def lowest_limit(seconds, stages) -> float:
     """The lowest number of seconds that is enough for each stage: what some layers take."""
     limits = {sum(seconds[a:b]) for a, b in combinations(range(len(seconds) + 1), 2)}
@@ -86,7 +86,7 @@ def stages_needed(seconds, limit) -> int:
 
 
 def complaints(trial):
-    for shared in shared_out(trial):
+    for shared in read_results(trial):
         find = refusals if len(shared.seconds) < shared.stages else faults
         yield from ((f"{shared}: {what}", why) for what, why in find(shared))
 
@@ -144,7 +144,7 @@ def why_no_cut(seconds, stages, sizes) -> str:
 
 def why_slow(seconds, stages, sizes) -> str:
     best, in_order = lowest_limit(seconds, stages), sorted(seconds)
-    to_the_mean = by_the_mean(seconds, stages, 1)
+    to_the_mean = fill_to_mean(seconds, stages, 1)
     return first_true({
         "as many layers for each stage, or layers until the mean is reached: here, both give this. "
         "The slowest stage decides how fast a pipeline is: which limit is the lowest that all can "
@@ -154,7 +154,7 @@ def why_slow(seconds, stages, sizes) -> str:
             sizes == even(len(seconds), stages),
         "a stage takes layers as long as it stays below the mean, seconds / stages. So what is "
         "left over comes to the last one. The slowest stage may have to take more than the mean: "
-        "which limit is the lowest that all can keep?": sizes == by_the_mean(seconds, stages, 0),
+        "which limit is the lowest that all can keep?": sizes == fill_to_mean(seconds, stages, 0),
         "a stage takes layers until it has reached the mean, seconds / stages, and the one that "
         "reaches it may be long. Which limit is the lowest that all stages can keep?":
             sizes == to_the_mean,
@@ -182,7 +182,7 @@ def least_squares(seconds, stages) -> list[int]:
     return min(cuts, key=lambda sizes: sum(time**2 for time in times_of(seconds, sizes)))
 
 
-def by_the_mean(seconds, stages, over) -> list[int]:
+def fill_to_mean(seconds, stages, over) -> list[int]:
     """Stages that are filled one after another up to the mean: just over it, or not.
 
     Each leaves a layer for every stage behind it.
@@ -197,8 +197,8 @@ def by_the_mean(seconds, stages, over) -> list[int]:
     return [*sizes, len(seconds) - at]
 
 
-def told(trial) -> str:
-    first, *others = shared_out(trial)
+def report_cut(trial) -> str:
+    first, *others = read_results(trial)
     seconds, sizes = first.seconds, first.outcome.value
     if sizes is None:
         return "refused"
@@ -208,7 +208,7 @@ def told(trial) -> str:
     return f"{sizes}, the slowest takes {slowest}, the mean is {mean:.4g}"
 
 
-def told_slow(case, error):
+def explain_timeout(case, error):
     """Raise `Wrong` for an answer that was stopped: nobody can give check() a larger timeout."""
     if isinstance(error, HangError):
         at = error.waits[0] and f"\n  at {error.waits[0]}"

@@ -1,6 +1,6 @@
 """What the cases and the truth share."""
 
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 from ..slots import slots_of
 
@@ -21,10 +21,12 @@ BATCHES = {
 }  # fmt: skip
 
 
-def allowed(seconds_of, samples) -> list[int]:
+def list_valid_sizes(seconds_of, samples) -> list[int]:
     return [size for size in seconds_of if samples % size == 0]
 
 
-@tabled(lambda: [(*call, size) for call in BATCHES.values() for size in allowed(*call[:2])])
+@tabulate(
+    lambda: [(*call, size) for call in BATCHES.values() for size in list_valid_sizes(*call[:2])]
+)
 def step_seconds(seconds_of, samples, stages, size) -> float:
     return slots_of(stages, samples // size) * seconds_of[size]

@@ -2,18 +2,20 @@
 
 from coursekit.kit import Formula
 
-from .cases import BATCHES, allowed, step_seconds
+from .cases import BATCHES, list_valid_sizes, step_seconds
 from .truth import MISTAKES, best
 
 
-def told_step(call, size) -> str:
-    if size not in allowed(*call[:2]):
+def format_step(call, size) -> str:
+    if size not in list_valid_sizes(*call[:2]):
         return ""
     return f", which takes {step_seconds(*call, int(size)):.4g} s a step"
 
 
 def differs(call, wanted, got) -> str:
-    return f"expected {wanted}{told_step(call, wanted)}, got {got:g}{told_step(call, got)}\n{call}"
+    return (
+        f"expected {wanted}{format_step(call, wanted)}, got {got:g}{format_step(call, got)}\n{call}"
+    )
 
 
 EXERCISE = Formula(

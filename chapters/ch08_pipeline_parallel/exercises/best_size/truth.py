@@ -1,35 +1,38 @@
 """What is right, and what mistakes give."""
 
-from .cases import allowed, step_seconds
+from .cases import list_valid_sizes, step_seconds
 
 
 def best(seconds_of, samples, stages) -> int:
     """Of the sizes that are allowed, by trying all of them."""
-    times = {s: step_seconds(seconds_of, samples, stages, s) for s in allowed(seconds_of, samples)}
+    times = {
+        s: step_seconds(seconds_of, samples, stages, s)
+        for s in list_valid_sizes(seconds_of, samples)
+    }
     return min(times, key=times.get)
 
 
 def best_with(seconds_of, samples, idle) -> int:
     """With the shortest step, if it were so many micro-batches longer."""
-    sizes = allowed(seconds_of, samples)
+    sizes = list_valid_sizes(seconds_of, samples)
     return min(sizes, key=lambda size: (samples / size + idle) * seconds_of[size])
 
 
-def with_share(seconds_of, samples, stages, size) -> float:
+def scale_by_share(seconds_of, samples, stages, size) -> float:
     """The ideal time, and as large a part of it as the bubble is of the whole."""
     m = samples / size
     return m * seconds_of[size] * (1 + (stages - 1) / (m + stages - 1))
 
 
 def first_dip(seconds_of, samples, stages) -> int:
-    sizes = allowed(seconds_of, samples)
+    sizes = list_valid_sizes(seconds_of, samples)
     times = [step_seconds(seconds_of, samples, stages, size) for size in sizes]
     rises = (k for k in range(1, len(sizes)) if times[k] > times[k - 1])
     return sizes[next(rises, len(sizes)) - 1]
 
 
 def busy(seconds_of, samples, stages) -> int:
-    sizes = allowed(seconds_of, samples)
+    sizes = list_valid_sizes(seconds_of, samples)
     enough = [size for size in sizes if samples // size >= stages] or sizes
     return min(enough, key=lambda size: step_seconds(seconds_of, samples, stages, size))
 
@@ -62,11 +65,11 @@ MISTAKES = [
         best_with(times, samples, 2 * (stages - 1))),
     ("(stages - 1) / (microbatches + stages - 1) is the bubble's share of the whole step. Here "
      "it is put on top of a step without bubble, as if it were a share of that",
-     lambda *call: min(allowed(*call[:2]), key=lambda size: with_share(*call, size))),
+     lambda *call: min(list_valid_sizes(*call[:2]), key=lambda size: scale_by_share(*call, size))),
     ("this one makes the smallest bubble; but it takes longest for each sample. What counts is "
-     "how long a step takes", lambda times, samples, stages: min(allowed(times, samples))),
+     "how long a step takes", lambda times, samples, stages: min(list_valid_sizes(times, samples))),
     ("the largest size has the fewest micro-batches, and the largest bubble. What counts is "
-     "how long a step takes", lambda times, samples, stages: max(allowed(times, samples))),
+     "how long a step takes", lambda times, samples, stages: max(list_valid_sizes(times, samples))),
     ("this is how many micro-batches there are; asked is how many samples each has",
      lambda times, samples, stages: samples // best(times, samples, stages)),
     ("each stage is to have a micro-batch at a time: a rule that keeps them busy. What counts "
@@ -74,7 +77,7 @@ MISTAKES = [
     ("it stops where a step takes longer than with the size before; a later one may be faster "
      "than all", first_dip),
     ("this is the place of the best one among those allowed; asked is the size itself",
-     lambda *call: allowed(*call[:2]).index(best(*call))),
+     lambda *call: list_valid_sizes(*call[:2]).index(best(*call))),
     (SECONDS, lambda times, samples, stages: step_seconds(
         times, samples, stages, best(times, samples, stages))),
     (SECONDS, lambda times, samples, stages: times[best(times, samples, stages)]),

@@ -2,7 +2,7 @@
 
 from coursekit.kit import Formula
 from coursekit.kit.results import equal, is_number, text_of
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .cases import ANY
 from .truth import MISTAKES, right
@@ -33,7 +33,9 @@ def why_no_numbers(found, case) -> str:
 
 EXERCISE = Formula(
     "bubble",
-    cases={f"{counted(p, 'stage')}, {counted(m, 'micro-batch')}": [(p, m)] for p, m in SIZES},
+    cases={
+        f"{format_count(p, 'stage')}, {format_count(m, 'micro-batch')}": [(p, m)] for p, m in SIZES
+    },
     truth=right,
     same=same,
     told=lambda calls, found: "idle {:.1%} of the whole, {:.1%} over the ideal".format(*found[0]),
@@ -42,8 +44,9 @@ EXERCISE = Formula(
     asked="two numbers",
     shape="return two numbers, and nothing else: the share of the whole, and the idle time over "
     "the ideal. With one stage, too",
-    errors={"division by zero":
-            "one stage alone has no bubble, so nothing may be divided by stages - 1"},
+    errors={
+        "division by zero": "one stage alone has no bubble, so nothing may be divided by stages - 1"
+    },
     mistakes=MISTAKES,
     hints=(
         "Count for one rank, in turns of one micro-batch each: how many does it work for, and "
@@ -53,4 +56,4 @@ EXERCISE = Formula(
         "idle = stages - 1 turns, work = microbatches turns. The first number is "
         "idle / (work + idle), the second idle / work.",
     ),
-)  # fmt: skip
+)

@@ -5,7 +5,7 @@ import contextlib
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import At, Refused, World
+from coursekit.kit import RankCase, Rejection, World
 from coursekit.kit.collective_exercise import fine_numbers
 from coursekit.kit.observed_calls import Requests
 from pedagogy_lib.basics.closeness import close
@@ -17,9 +17,11 @@ TIMES = 2  # with other numbers: what the first leaves behind would show in the 
 
 SPENT, EMPTY = -1.0, -2.0  # what `outgoing` is overwritten with; what is in `incoming` before
 
-IN_TURN = At(World(2), ("in turn",), ", where messages of a pair take turns, as on NCCL (emulated)")
+IN_TURN = RankCase(
+    World(2), ("in turn",), ", where messages of a pair take turns, as on NCCL (emulated)"
+)
 
-CASES = [At(World(3, pair)) for pair in [(0, 1), (0, 2), (1, 2)]] + [IN_TURN]
+CASES = [RankCase(World(3, pair)) for pair in [(0, 1), (0, 2), (1, 2)]] + [IN_TURN]
 
 
 class Messages(Requests):
@@ -31,7 +33,7 @@ class Messages(Requests):
                 "this is for all ranks of the world, and the others have no part in this exchange: "
                 "it is a message each way between two"
             )
-            raise Refused(f"it calls {call.name}", why)
+            raise Rejection(f"it calls {call.name}", why)
 
 
 def exchange_often(answer, group, case):

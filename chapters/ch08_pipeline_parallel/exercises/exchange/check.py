@@ -5,7 +5,7 @@ from coursekit.kit.collective_exercise import RAISED
 from coursekit.kit.results import RETURNS_NONE
 
 from .cases import CASES, SIZES, TIMES, exchange_often, exchanges
-from .truth import TIMEOUT_SECONDS, from_peer, mistakes, why_begun, why_it_hangs
+from .truth import TIMEOUT_SECONDS, expect_from_peer, mistakes, why_begun, why_it_hangs
 
 FINDS_A_BUG = True
 
@@ -16,13 +16,13 @@ EXERCISE = RankExercise(
     work=exchange_often,
     facts=[
         never("begun", lambda names: f"it returns before its i{names[0]} is over", why_begun),
-        Equals("incoming", from_peer, mistakes, called="`incoming` in the exchange"),
+        Equals("incoming", expect_from_peer, mistakes, called="`incoming` in the exchange"),
         never("changed", "`outgoing` has changed",
               "`outgoing` is only to be sent: the caller overwrites it when it likes"),
         Holds("messages", lambda count: count == 1, "it sends {} messages in one exchange",
               "the numbers are right, but one message each way is enough: each one has a latency. "
               "(Objects travel as two: a length, and what they are pickled to)"),
-        Equals("returned", from_peer, lambda trial, place: {
+        Equals("returned", expect_from_peer, lambda trial, place: {
             f"return `incoming`, as it did: {RETURNS_NONE}": dict.fromkeys(exchanges()),
         }, "what is returned by the exchange", "return `incoming`, as it did"),
     ],

@@ -18,7 +18,7 @@ HANGS = {  # what both ranks of a pair wait in: what that means
 }
 
 
-def from_peer(trial, place):
+def expect_from_peer(trial, place):
     return {number: message(trial.case.ranks[1 - place], number).sum(-1) for number in exchanges()}
 
 

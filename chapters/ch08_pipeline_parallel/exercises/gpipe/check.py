@@ -2,11 +2,11 @@
 
 from itertools import product
 
-from ..generators import SIGNS_OF_ANY, Schedule, cases_of, told_case
+from ..generators import SIGNS_OF_ANY, Schedule, cases_of, format_case
 from .truth import MISTAKES, truth
 
 ALL_SIZES = {
-    told_case(ranks, "1 to 16"): list(product([ranks], range(1, 17))) for ranks in (1, 2, 3, 4, 8)
+    format_case(ranks, "1 to 16"): list(product([ranks], range(1, 17))) for ranks in (1, 2, 3, 4, 8)
 }
 
 EXERCISE = Schedule(

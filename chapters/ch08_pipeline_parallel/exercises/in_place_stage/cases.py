@@ -9,7 +9,7 @@ from ..unflushed import try_stage
 
 
 @dataclass(frozen=True)
-class InItsLab:
+class LabClass:
     """A class of a cell, and the lab whose class it is derived from."""
 
     make: Callable
@@ -20,9 +20,9 @@ class InItsLab:
 
 
 def try_in_its_lab(answer, group, case):
-    return try_stage(InItsLab(answer, find_lab("pipedream")), group, case)
+    return try_stage(LabClass(answer, find_lab("pipedream")), group, case)
 
 
-def shown_unless_of_its_kind(answer) -> str:
+def show_wrong_class(answer) -> str:
     bases = answer.__mro__[1:] if isinstance(answer, type) else ()
     return "" if any(base.__name__ == "StashingStage" for base in bases) else f"{answer!r:.60}"

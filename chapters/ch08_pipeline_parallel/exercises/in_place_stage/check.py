@@ -4,16 +4,16 @@ from coursekit.kit import RankExercise, Wrong
 from coursekit.remote_answer import call_next_to_answer
 
 from ..unflushed import NOT_REQUIRED
-from ..unflushed_truth import STAGE_WAS_RIGHT, cases_with, facts_with, names_found, told
-from .cases import shown_unless_of_its_kind, try_in_its_lab
+from ..unflushed_truth import STAGE_WAS_RIGHT, cases_with, facts_with, names_found, report_delays
+from .cases import show_wrong_class, try_in_its_lab
 from .truth import KEPT, mistakes
 
 FINDS_A_BUG = True
 
 
-class OfAClass(RankExercise):
+class StageClassExercise(RankExercise):
     def trials(self, answer):
-        if shown := call_next_to_answer(shown_unless_of_its_kind, answer):
+        if shown := call_next_to_answer(show_wrong_class, answer):
             why = (
                 "it is to remain a class InPlaceStage(pipedream.StashingStage); give check() the "
                 "class itself"
@@ -22,14 +22,14 @@ class OfAClass(RankExercise):
         return super().trials(answer)
 
 
-EXERCISE = OfAClass(
+EXERCISE = StageClassExercise(
     "InPlaceStage",
     needs=("stashing_stage", "pipeline"),
     cases=cases_with(2, 3),
     work=try_in_its_lab,
     found=names_found,
     facts=facts_with(mistakes, KEPT),
-    told=told,
+    told=report_delays,
     errors={
         "modified by an inplace operation": "autograd now notices that weights have changed which "
         "somebody under way still needs, and refuses. `.data` had only hidden that from it. To be "

@@ -3,7 +3,7 @@
 import torch
 
 from ..versions import LR, SCRIPTS, actions_of, input_of, loss_of, slope_of
-from ..versions_truth import by_hand, output_of, weights_of
+from ..versions_truth import output_of, replay_script, weights_of
 
 KEPT = (
     "the numbers are right, but old versions stay in self.weights, all of them, for ever. It has "
@@ -11,7 +11,7 @@ KEPT = (
 )
 
 
-def in_place(place) -> list[dict]:
+def overwrite_weights(place) -> list[dict]:
     """The weights after each update if there is but one memory for all versions."""
     leaves = {name: w.clone().requires_grad_() for name, w in weights_of(place).items()}
     totals, found = {}, []
@@ -32,10 +32,10 @@ def mistakes(place):
         "these are gradients of two versions at once: autograd has kept the activations of the "
         "forward, and multiplies them by weights. A micro-batch under way, be it a single one, has "
         "stashed its weights. What stands in that memory when its backward comes? (A copy of the "
-        "dictionary has the very same tensors in it)": in_place(place),
+        "dictionary has the very same tensors in it)": overwrite_weights(place),
         "each gradient is used twice: two updates for one backward":
-            by_hand(place, step=-2 * LR).weights,
+            replay_script(place, step=-2 * LR).weights,
         "the weights go the other way: a step goes against the gradient":
-            by_hand(place, step=LR).weights,
-        "a step is lr times the gradient": by_hand(place, step=-1.0).weights,
+            replay_script(place, step=LR).weights,
+        "a step is lr times the gradient": replay_script(place, step=-1.0).weights,
     }  # fmt: skip

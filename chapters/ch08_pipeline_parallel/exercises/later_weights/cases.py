@@ -7,7 +7,7 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
-from coursekit.kit.collective_exercise import turned
+from coursekit.kit.collective_exercise import make_noncontiguous
 from coursekit.kit.results import outcome_of
 
 from ..stage.cases import draw
@@ -62,7 +62,7 @@ class Layer:
 
     def draw(self, seed, width):
         x = draw(seed, *self.lead, width)
-        return turned(x) if self.turned else x
+        return make_noncontiguous(x) if self.turned else x
 
     def hooks(self):
         if not self.hooked:
@@ -110,6 +110,6 @@ def requires(slope) -> bool:
     return slope is not None and slope.requires_grad
 
 
-def before(trial, place):
+def read_initial_gradients(trial, place):
     (layer,) = trial.case.args
     return gradients_in(layer.weights())

@@ -1,21 +1,21 @@
 """A linear layer whose weights get their gradients later. The truth is F.linear."""
 
 from coursekit.kit import Equals, never
-from coursekit.kit.single_rank import Alone, InThisProcess
+from coursekit.kit.single_rank import Alone, LocalExercise
 
-from .cases import Layer, before, use
+from .cases import Layer, read_initial_gradients, use
 from .truth import (
     ERRORS,
+    expect_weight_gradients,
     no_bias,
-    of_weights,
+    report_gradients,
     right,
-    told,
     why_too_few,
     why_without_bias,
     wrong_weights,
 )
 
-EXERCISE = InThisProcess(
+EXERCISE = LocalExercise(
     "LaterWeights",
     lab="pipeline_parallel",
     cases=[
@@ -37,35 +37,69 @@ EXERCISE = InThisProcess(
     work=use,
     facts=[
         Equals("outputs", lambda trial, place: right(trial)[0], no_bias, "the output"),
-        never("early", "after the forward `later` has {} functions",
-              "`later` gets its function in the backward: in the forward there is no gradient yet"),
-        Equals("of_xs", lambda trial, place: right(trial)[1], lambda trial, place: {
-                   "the gradient of x is needed at once: the rank before waits for it":
-                       [None] * trial.case.args[0].uses,
-               }, "after the backward the gradient of x"),
-        never("slope_changed", "the gradient that comes in has changed",
-              "the weights' gradients still need it, and others may have it, too: leave it alone"),
-        never("has_none", "after the backward `later` has None", "a function is to be put there, "
-              "not its result: partial(function, x, gradient, …)"),
-        Equals("at_once", before, called="right after the backward, the gradient",
-               otherwise="the backward gives the gradient of x alone, and None for the weight and "
-               "the bias: theirs are what a function in `later` is for"),
+        never(
+            "early",
+            "after the forward `later` has {} functions",
+            "`later` gets its function in the backward: in the forward there is no gradient yet",
+        ),
+        Equals(
+            "of_xs",
+            lambda trial, place: right(trial)[1],
+            lambda trial, place: {
+                "the gradient of x is needed at once: the rank before waits for it": [None]
+                * trial.case.args[0].uses,
+            },
+            "after the backward the gradient of x",
+        ),
+        never(
+            "slope_changed",
+            "the gradient that comes in has changed",
+            "the weights' gradients still need it, and others may have it, too: leave it alone",
+        ),
+        never(
+            "has_none",
+            "after the backward `later` has None",
+            "a function is to be put there, not its result: partial(function, x, gradient, …)",
+        ),
+        Equals(
+            "at_once",
+            read_initial_gradients,
+            called="right after the backward, the gradient",
+            otherwise="the backward gives the gradient of x alone, and None for the weight and "
+            "the bias: theirs are what a function in `later` is for",
+        ),
         never("too_few", "after {} backwards `later` has fewer functions", why_too_few),
-        never("flops", "the backward computes {} FLOPs beside the gradient of x",
-              "another product is computed in the backward, and its result only added later: the "
-              "rank before waits for it. Let the function in `later` compute it"),
-        never("failed", str, lambda trial, place: EXERCISE.why_it_failed(
-            trial.case, trial[place].failed)),
-        never("frozen", "the {} is frozen, and has a gradient",
-              "a weight that does not require a gradient gets none"),
-        Equals("of_weights", of_weights, wrong_weights, "when `later` has been called, the "
-               "gradient"),
-        never("graphs", lambda names: f"{names[0]}.grad requires a gradient itself",
-              "autograd has recorded how this gradient was computed, and so keeps x and the "
-              "gradient of y alive as long as weight.grad is there: compute it under "
-              "torch.no_grad()"),
+        never(
+            "flops",
+            "the backward computes {} FLOPs beside the gradient of x",
+            "another product is computed in the backward, and its result only added later: the "
+            "rank before waits for it. Let the function in `later` compute it",
+        ),
+        never(
+            "failed",
+            str,
+            lambda trial, place: EXERCISE.why_it_failed(trial.case, trial[place].failed),
+        ),
+        never(
+            "frozen",
+            "the {} is frozen, and has a gradient",
+            "a weight that does not require a gradient gets none",
+        ),
+        Equals(
+            "of_weights",
+            expect_weight_gradients,
+            wrong_weights,
+            "when `later` has been called, the gradient",
+        ),
+        never(
+            "graphs",
+            lambda names: f"{names[0]}.grad requires a gradient itself",
+            "autograd has recorded how this gradient was computed, and so keeps x and the "
+            "gradient of y alive as long as weight.grad is there: compute it under "
+            "torch.no_grad()",
+        ),
     ],
-    told=told,
+    told=report_gradients,
     explain=why_without_bias,
     errors=ERRORS,
     hints=(
@@ -76,4 +110,4 @@ EXERCISE = InThisProcess(
         "ctx.later.append(partial(add_weight_gradients, x, gradient, ctx.weight, ctx.bias)): "
         "a function that needs no arguments any more, and adds what is missing.",
     ),
-)  # fmt: skip
+)

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 
 from coursekit.kit.results import VIEW
 
-from .cases import before
+from .cases import read_initial_gradients
 
 DIMS = (
     "x may have more dims than two: the gradient of the weight is a sum over all but the last, so "
@@ -65,9 +65,9 @@ def no_bias(trial, place):
     return {"the bias is missing": [F.linear(x, layer.weights()["weight"]) for x in layer.xs()]}
 
 
-def of_weights(trial, place, of_uses=sum):
+def expect_weight_gradients(trial, place, of_uses=sum):
     """What was there before, and what the uses add."""
-    found = before(trial, place)
+    found = read_initial_gradients(trial, place)
     for name, parts in right(trial)[2].items():
         if None not in parts:
             found[name] = of_uses(parts) + (0 if found[name] is None else found[name])
@@ -75,7 +75,7 @@ def of_weights(trial, place, of_uses=sum):
 
 
 def wrong_weights(trial, place):
-    (layer,), old = trial.case.args, before(trial, place)
+    (layer,), old = trial.case.args, read_initial_gradients(trial, place)
     last = 0 if layer.reverse else -1  # of the functions that are called
     alone = {name: of[last] for name, of in right(trial)[2].items() if None not in of}
     nothing = (
@@ -90,7 +90,7 @@ def wrong_weights(trial, place):
         "theirs to weight.grad": old | alone,
         nothing: old,
         "each gradient is added twice: one function for each backward, which adds it once":
-            of_weights(trial, place, lambda parts: 2 * sum(parts)),
+            expect_weight_gradients(trial, place, lambda parts: 2 * sum(parts)),
     }  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def why_without_bias(case, error) -> str:
     return "" if has_bias else "there may be no bias: bias is None then, and has no gradient"
 
 
-def told(trial) -> str:
+def report_gradients(trial) -> str:
     of = trial[0]
     later = [name for name, slope in of.of_weights.items() if slope is not None]
     return "x's gradient at once, " * (None not in of.of_xs) + f"{' and '.join(later)} later"

@@ -3,7 +3,7 @@
 from coursekit.kit import Formula
 
 from ..actions import actions_of
-from ..actions_truth import told
+from ..actions_truth import format_row
 from .truth import MISTAKES, most
 
 ROWS = {
@@ -21,7 +21,7 @@ EXERCISE = Formula(
     "most_kept",
     cases={case: [(actions_of(text),)] for case, text in ROWS.items()},
     truth=most,
-    differs=lambda call, wanted, got: f"expected {wanted}, got {got:g}\n{told(call[0])}",
+    differs=lambda call, wanted, got: f"expected {wanted}, got {got:g}\n{format_row(call[0])}",
     shape="asked is one number, the highest of all",
     errors={"empty": "an empty row keeps nothing: 0. max() of nothing needs default=0",
             "index out of range": "an empty row keeps nothing: 0"},

@@ -24,7 +24,7 @@ def highest(frees):
     )
 
 
-def before_releases(row) -> int:
+def count_at_releases(row) -> int:
     """The most that are kept at a moment at which one is released."""
     kept = list(accumulate((a.kind == "F") - (a.kind in "BW") for a in row))
     return max((n + 1 for n, a in zip(kept, row) if a.kind in "BW"), default=0)
@@ -45,7 +45,7 @@ def chunks_alone(row) -> list[int]:
     return [most([action for action in row if action.chunk == chunk]) for chunk in chunks] or [0]
 
 
-def taken_out(row) -> int:
+def count_by_removal(row) -> int:
     """numbers_kept, by removing what has to be there."""
     kept, most = set(), 0
     for kind, i, _ in row:
@@ -54,7 +54,7 @@ def taken_out(row) -> int:
     return most
 
 
-def before_each(row) -> int:
+def count_at_starts(row) -> int:
     """The most that are kept when an action begins."""
     return most(row[:-1])
 
@@ -95,7 +95,7 @@ MISTAKES = [
     ("this is the longest run of forwards. What was kept before it counts, too",
      lambda row: max(runs(row))),
     (BY_NUMBER, numbers_kept),
-    (BY_NUMBER, taken_out),
+    (BY_NUMBER, count_by_removal),
     ("I keeps nothing more: the micro-batch is kept since its forward. I counts neither up nor "
      "down", lambda row: max(accumulate(
          ((a.kind in "FI") - (a.kind in "BW") for a in row), initial=0))),
@@ -107,11 +107,11 @@ MISTAKES = [
     ("the most of each chunk are added up, but they are not all kept at the same moment: one "
      "counter for all chunks", lambda row: sum(chunks_alone(row))),
     ("the highest is noted before each action, and not after the last one: count first, then "
-     "note", before_each),
+     "note", count_at_starts),
     ("this is what is kept after the first action: does the loop end there, with a `return` "
      "inside of it?", first_kept),
     ("it looks only where something is released; what nobody has released yet is kept, too",
-     before_releases),
+     count_at_releases),
     ("one too few: a rank keeps most right after a forward, before the next backward",
      lambda row: max(most(row) - 1, 0)),
     ("this is the highest number of a micro-batch",

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from coursekit.kit import Wrong
 from coursekit.kit.results import outcome_of
 from pedagogy_lib.schedules.simulations import simulate
-from pedagogy_lib.schedules.timelines import kept_after, text_of
+from pedagogy_lib.schedules.timelines import count_in_flight, text_of
 
-from ..generators import BELOW_0, Rows, Schedule, cases_of, offence, rows_from, told_case
-from .truth import MISTAKES, in_letters
+from ..generators import BELOW_0, Rows, Schedule, cases_of, format_case, offence, rows_from
+from .truth import MISTAKES, build_row
 
 WORK = 3.0  # a forward and both halves of a backward take 1 each
 
 
-def owed_after(row) -> list[int]:
+def count_owed(row) -> list[int]:
     """After each action of a row: how many W could be done."""
     kinds = [kind for kind, *_ in row]
     return [kinds[: k + 1].count("I") - kinds[: k + 1].count("W") for k in range(len(kinds))]
@@ -22,7 +22,7 @@ def owed_after(row) -> list[int]:
 def idle_with_work(timeline):
     """(rank, action, how long) of the first one that a rank waits for, though it could do a W."""
     for rank, (row, spans) in enumerate(zip(timeline.rows, timeline.spans)):
-        owed = owed_after(row)
+        owed = count_owed(row)
         for k in range(1, len(row)):
             idle = spans[k][0] - spans[k - 1][1]
             if idle > 0.5 and owed[k - 1] > 0:
@@ -34,7 +34,7 @@ def faults(of):
     p, m = of.ranks, of.m
     timeline = simulate(of.rows)
     for rank, row in enumerate(of.rows):
-        kept = kept_after(row)
+        kept = count_in_flight(row)
         if max(kept, default=0) > p:
             action = row[next(k for k, count in enumerate(kept) if count > p)]
             yield (
@@ -91,7 +91,7 @@ class Contest(Schedule):
     def examine(self, answer):
         for case, sizes in self.cases.items():
             for ranks, m in sizes:
-                now = told_case(ranks, m)
+                now = format_case(ranks, m)
                 of = Rows(rows_from(now, answer, ranks, m), ranks, m)
                 for what, why in self.faults_of(of):
                     raise Wrong(now, what, self.misconception(of) or why)
@@ -120,7 +120,7 @@ class Contest(Schedule):
 EXERCISE = Contest(
     "my_schedule",
     cases=cases_of((4, 8), (3, 3), (2, 5), (6, 12), (1, 4), (8, 9)),
-    truth=in_letters,
+    truth=build_row,
     faults=faults,
     mistakes=MISTAKES,
     signs=SIGNS,

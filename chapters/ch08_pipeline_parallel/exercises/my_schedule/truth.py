@@ -3,14 +3,14 @@
 from ..actions import Action
 
 
-def in_letters(rank, ranks, m):
+def build_row(rank, ranks, m):
     """A text of kinds, each with the next micro-batch of its own count."""
     after, steady = ranks - 1 - rank, m - ranks + 1
     kinds = "F" * after + "FI" * rank + "FIW" * steady + "IW" * after + "W" * rank
     return [Action(kind, kinds[:k].count(kind)) for k, kind in enumerate(kinds)]
 
 
-def of_1f1b(rank, ranks, m, back=lambda i: [Action("B", i)]):
+def build_1f1b_row(rank, ranks, m, back=lambda i: [Action("B", i)]):
     warm_up = min(ranks - 1 - rank, m)
     row = [Action("F", i) for i in range(warm_up)]
     for i in range(m):
@@ -18,12 +18,12 @@ def of_1f1b(rank, ranks, m, back=lambda i: [Action("B", i)]):
     return row
 
 
-def at_once(rank, ranks, m):
-    return of_1f1b(rank, ranks, m, lambda i: [Action("I", i), Action("W", i)])
+def pair_halves(rank, ranks, m):
+    return build_1f1b_row(rank, ranks, m, lambda i: [Action("I", i), Action("W", i)])
 
 
-def at_the_end(rank, ranks, m):
-    row = of_1f1b(rank, ranks, m, lambda i: [Action("I", i)])
+def defer_weight_halves(rank, ranks, m):
+    row = build_1f1b_row(rank, ranks, m, lambda i: [Action("I", i)])
     return row + [Action("W", i) for i in range(m)]
 
 
@@ -32,7 +32,7 @@ def put_off(how_far):
 
     def schedule(rank, ranks, m):
         off = min(how_far(rank, ranks), m)
-        row = of_1f1b(rank, ranks, m, lambda i: [Action("I", i), *back(i, off)])
+        row = build_1f1b_row(rank, ranks, m, lambda i: [Action("I", i), *back(i, off)])
         return row + [Action("W", i) for i in range(m - off, m)]
 
     def back(i, off):
@@ -41,21 +41,21 @@ def put_off(how_far):
     return schedule
 
 
-def after_the_last_forward(rank, ranks, m):
+def defer_after_forwards(rank, ranks, m):
     """W at once in the steady part, and then all first halves before the W that are left."""
-    row = at_once(rank, ranks, m)
+    row = pair_halves(rank, ranks, m)
     cut = row.index(Action("F", m - 1))
     return row[: cut + 1] + sorted(row[cut + 1 :], key=lambda action: action.kind == "W")
 
 
 MISTAKES = [
     ("this is 1F1B. A rank sends a gradient back only when the whole B is done. The rank before "
-     "waits for the half I alone", of_1f1b),
+     "waits for the half I alone", build_1f1b_row),
     ("a good beginning: each rank sends the gradient back before it computes W. But a W still "
      "stands in the way of the next I, for which the ranks before wait. Which ranks have memory "
-     "to put their W off?", at_once),
+     "to put their W off?", pair_halves),
     ("all W are at the end. Until then a rank keeps every micro-batch: what W needs is kept until "
-     "W is done", at_the_end),
+     "W is done", defer_weight_halves),
     ("the first ranks put their W off most, and they keep most already. Look at what each rank "
      "keeps under 1F1B: who has room?", put_off(lambda rank, ranks: ranks - 1 - rank)),
     ("every rank puts its W off by as many micro-batches. Under 1F1B the first rank has no room, "
@@ -65,5 +65,5 @@ MISTAKES = [
     ("some W are put off, and the last ranks still have room for more",
      put_off(lambda rank, ranks: rank // 2)),
     ("where the forwards are done, a rank waits for each I. That time is free for its W: in "
-     "turns, one I and one W", after_the_last_forward),
+     "turns, one I and one W", defer_after_forwards),
 ]  # fmt: skip

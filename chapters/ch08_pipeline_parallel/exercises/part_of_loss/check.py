@@ -20,7 +20,7 @@ FINDS_A_BUG = True
 ONE_NUMBER = "what a micro-batch adds is one number: a mean over its tokens, times its share"
 
 
-def in_one_process(*sizes) -> list[float]:
+def run_whole_batch(*sizes) -> list[float]:
     return batch(lambda logits, targets, samples: mean_loss(logits, targets), sum(sizes))
 
 
@@ -31,30 +31,30 @@ def differs(call, wanted, got) -> str:
     return f"the loss is {got[0]:.8g}, expected {wanted[0]:.8g}; the gradients are {told}"
 
 
-def told(calls, values) -> str:
+def report_loss(calls, values) -> str:
     return f"the gradients and the loss of one process, {values[0][0]:.4f}"
 
 
-class OfBatches(Formula):
+class BatchFormula(Formula):
     """A formula for each micro-batch, which is judged by what a batch comes to."""
 
-    def as_judged(self):
+    def build_case_formula(self):
         if isinstance(self.truth, Table):  # of the arguments of cases
             return Formula(**vars(self))
         mistakes = [(why, partial(batch, function)) for why, function in self.mistakes]
-        return Formula(**vars(self) | {"truth": in_one_process, "mistakes": mistakes})
+        return Formula(**vars(self) | {"truth": run_whole_batch, "mistakes": mistakes})
 
     def examine(self, answer):
-        return self.as_judged().examine(partial(batch, answer))
+        return self.build_case_formula().examine(partial(batch, answer))
 
 
 SIZES = [(2, 2, 2, 2), (4, 3, 1), (3,)]
 
-EXERCISE = OfBatches(
+EXERCISE = BatchFormula(
     "part_of_loss",
     cases={f"micro-batches of {' '.join(map(str, of))} samples": [of] for of in SIZES},
     truth=truth,
-    told=told,
+    told=report_loss,
     differs=differs,
     errors={
         "float": NO_GRAPH,

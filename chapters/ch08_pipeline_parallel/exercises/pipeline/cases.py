@@ -4,12 +4,12 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from coursekit.kit import At, World
+from coursekit.kit import RankCase, World
 from coursekit.kit.diagnoses import kind_of
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 from pedagogy_lib.basics.closeness import close
 
-from ..actions import actions_of, in_memory
+from ..actions import actions_of, make_memory_schedule
 from ..part_of_loss.cases import EQUAL_SHARES
 from ..stage.cases import draw
 from .pipeline_watch import Lines, Watch
@@ -30,12 +30,12 @@ CHUNKS_TOO = (
 
 
 def case_of(world, what, row, sizes=(2, 1, 3, 2), chunks=1):
-    return At(world, (row, sizes, chunks), f", {what}")
+    return RankCase(world, (row, sizes, chunks), f", {what}")
 
 
-@tabled(lambda: [(place, ranks, 4) for ranks in (2, 3) for place in range(ranks)], beside=True)
+@tabulate(lambda: [(place, ranks, 4) for ranks in (2, 3) for place in range(ranks)], beside=True)
 def one_f_one_b(place, ranks, m) -> list:
-    return list(in_memory(lambda rank, ranks, m: ranks - rank)(place, ranks, m))
+    return list(make_memory_schedule(lambda rank, ranks, m: ranks - rank)(place, ranks, m))
 
 
 def actions_in(case, place, ranks):
@@ -97,7 +97,7 @@ class Actor:
 
     def forward(self, i, x, then=None):
         model = self.model
-        self.watch.computing(i, self.stage)
+        self.watch.note_compute(i, self.stage)
         self.need_input(x, model.travels("F", i, self.stage) if self.stage else model.inputs[i])
         has_then = then is not None and getattr(then, "__name__", "") != "no_change"
         what = "has no `then`" if self.is_last else "has a `then`, and is not the last"
@@ -143,7 +143,7 @@ class Actor:
         ]))  # fmt: skip
 
     def backward(self, i, gradient=None):
-        self.watch.computing(i, self.stage)
+        self.watch.note_compute(i, self.stage)
         if not self.is_last:
             self.need_input(gradient, self.model.travels("B", i, self.stage + 1))
         return self.model.travels("B", i, self.stage) if self.stage else None
@@ -151,7 +151,7 @@ class Actor:
     input_gradient = backward
 
     def weight_gradients(self, i):
-        self.watch.computing(i, self.stage)
+        self.watch.note_compute(i, self.stage)
 
 
 def step_on_rank(answer, group, case):
@@ -161,9 +161,9 @@ def step_on_rank(answer, group, case):
     bytes_of = {i: 8 * size * CONTEXT * WIDTH for i, size in enumerate(model.sizes)}
     watch = Watch(case, group, answer.lab.tag_of, bytes_of)
     actors = [Actor(model, chunk * ranks + place, watch) for chunk in range(model.chunks)]
-    pipeline = answer(actors, loss_of, WIDTH, group, watch.around)
+    pipeline = answer(actors, loss_of, WIDTH, group, watch.check_action)
     pipeline.lines = watch.lines = Lines(pipeline.lines)
-    actions = watch.followed(actions_in(case, place, ranks))
+    actions = watch.follow_actions(actions_in(case, place, ranks))
     with watch:
         loss = pipeline.step(actions, model.inputs, model.targets)
     sent = [call.sent_bytes for call in watch.made if call.name == "send"]

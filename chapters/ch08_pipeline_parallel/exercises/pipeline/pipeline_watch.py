@@ -7,7 +7,7 @@ import contextlib
 
 import torch.distributed as dist
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.observed_calls import Requests
 from coursekit.kit.rank_trials import IN_A_GROUP
 from pedagogy_lib.measuring.bytes_of_calls import group_of
@@ -50,7 +50,7 @@ class Watch(Requests):
         self.lines, self.off_line, self.came = Lines(), [], {}
         self.last = self.ranks * case.args[2] - 1
 
-    def followed(self, actions):
+    def follow_actions(self, actions):
         """The actions, each looked at when it is done."""
         for self.action in actions:
             self.received = self.sent = self.computed = self.entered = 0
@@ -74,10 +74,10 @@ class Watch(Requests):
         for holds, what, why in rules:
             if not holds:
                 told = why if isinstance(why, str) else next(then for so, then in why if so)
-                raise Refused(f"{self.action}: {what}", told)
+                raise Rejection(f"{self.action}: {what}", told)
 
     @contextlib.contextmanager
-    def around(self, action):
+    def check_action(self, action):
         self.need((action == self.action, f"self.around gets {action!r:.40}",
                    "each action computes in `with self.around(action):`, once"))  # fmt: skip
         self.inside += 1
@@ -85,7 +85,7 @@ class Watch(Requests):
         yield
         self.inside -= 1
 
-    def computing(self, i, stage):
+    def note_compute(self, i, stage):
         """Called by the stages."""
         self.computed += 1
         self.need(

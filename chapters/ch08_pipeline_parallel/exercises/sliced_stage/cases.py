@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.diagnoses import kind_of
 from coursekit.kit.results import RETURNS_NONE
 
@@ -13,7 +13,7 @@ SIZES = (3, 1, 3)  # tokens of the slices in a pipeline
 
 
 def work(answer, group, case):
-    return slice_by_slice(answer, *case.args) if case.args else in_pipeline(answer)
+    return slice_by_slice(answer, *case.args) if case.args else run_pipeline(answer)
 
 
 def slice_by_slice(answer, case):
@@ -25,10 +25,10 @@ def slice_by_slice(answer, case):
         stage.forward(i, part, *([loss_of] if case.is_last else []))
     passes, touched, of_x = count_passes(piece), False, []
     for i in reversed(range(len(parts))):
-        before = seen_gradients(stage, i)
+        before = copy_gradients(stage, i)
         of_x.insert(0, stage.backward(i, slopes[i]))
         need_slope(i, of_x[0], parts[i])
-        touched |= any(map(changed, before, seen_gradients(stage, i)))
+        touched |= any(map(has_changed, before, copy_gradients(stage, i)))
     found = {"x": torch.cat(of_x, dim=1) if x.is_floating_point() else None}
     return {
         "gradients": found | {name: p.grad for name, p in piece.named_parameters()},
@@ -49,14 +49,14 @@ def count_passes(piece) -> list:
     return passes
 
 
-def seen_gradients(stage, i):
+def copy_gradients(stage, i):
     """Of slice i; none if the answer has taken it out of its past."""
     pasts = stage.pasts.values()
     seen = [x.grad for past in pasts for pair in past.seen[i : i + 1] for x in pair or ()]
     return [None if gradient is None else gradient.clone() for gradient in seen]
 
 
-def changed(before, after) -> bool:
+def has_changed(before, after) -> bool:
     return before is not None and after is not None and not torch.equal(before, after)
 
 
@@ -65,10 +65,10 @@ def need_slope(i, got, x):
     kind = kind_of(got) if isinstance(got, torch.Tensor) else str(got)
     if kind != wanted:
         why = RETURNS_NONE if got is None else "what is asked is x.grad, which is None for tokens"
-        raise Refused(f"B{i} gave {kind:.60}, expected {wanted}: the gradient of x", why)
+        raise Rejection(f"B{i} gave {kind:.60}, expected {wanted}: the gradient of x", why)
 
 
-def in_pipeline(answer):
+def run_pipeline(answer):
     """The gradients of this rank's parameters."""
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)

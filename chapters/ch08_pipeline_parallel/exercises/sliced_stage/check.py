@@ -1,6 +1,6 @@
 """Slices of a sample, and the gradients that later ones leave behind."""
 
-from coursekit.kit import At, Equals, RankExercise, World, never
+from coursekit.kit import Equals, RankCase, RankExercise, World, never
 
 from .cases import SIZES, work
 from .truth import (
@@ -21,8 +21,8 @@ EXERCISE = RankExercise(
     lab="sequence_slices",
     needs=("pipeline",),
     cases=[
-        *(At(World(1), (case,), f", {case}") for case in CASES),
-        At(World(2), (), ", slices of {}, {}, {} tokens".format(*SIZES)),
+        *(RankCase(World(1), (case,), f", {case}") for case in CASES),
+        RankCase(World(2), (), ", slices of {}, {}, {} tokens".format(*SIZES)),
     ],
     work=work,
     found=lambda case: ("gradients",) if case.args else ("of_pipeline",),

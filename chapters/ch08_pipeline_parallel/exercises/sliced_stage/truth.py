@@ -41,7 +41,7 @@ LAST_BLOCK = "each block has a past of its own: here the last one's alone went o
 
 
 @cache
-def in_one_process(n) -> dict:
+def compute_whole_gradients(n) -> dict:
     """The gradients of the whole model."""
     model, (letters, following) = whole_transformer(**sizes_in_pipeline(n)), tokens_in_pipeline()
     F.cross_entropy(model(letters).flatten(0, 1), following.flatten()).backward()
@@ -53,7 +53,7 @@ def right_in_pipeline(trial, place) -> dict:
     blocks = [(f"blocks.{k}.",) for k in range(trial.n)]
     layers = [("letters.", "places."), *blocks, ("norm.", "output.")]
     mine = [layers[k] for k in torch.arange(len(layers)).tensor_split(trial.n)[place]]
-    return {name: gradient for name, gradient in in_one_process(trial.n).items()
+    return {name: gradient for name, gradient in compute_whole_gradients(trial.n).items()
             if name.startswith(sum(mine, ()))}  # fmt: skip
 
 

@@ -29,10 +29,10 @@ class Case:
 
     def __str__(self):
         s = "s" * (len(self.sizes) > 1)
-        return f"{self.layers}: {len(self.sizes)} slice{s} of {told(self.sizes)} tokens"
+        return f"{self.layers}: {len(self.sizes)} slice{s} of {format_sizes(self.sizes)} tokens"
 
 
-def told(sizes) -> str:
+def format_sizes(sizes) -> str:
     return ", ".join(map(str, sizes))
 
 

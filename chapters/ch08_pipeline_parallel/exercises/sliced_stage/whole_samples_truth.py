@@ -17,13 +17,13 @@ def whole(case, stopped=()) -> dict:
     y = x
     for number, layer in enumerate(piece):
         kinds = dict(stopped).get(number)
-        y = layer(y) if kinds is None else stopped_block(layer, y, case.sizes, kinds)
+        y = layer(y) if kinds is None else run_detached_block(layer, y, case.sizes, kinds)
     total = loss_of(y) if case.is_last else (y * slope).sum()
     total.backward()
     return {"x": x.grad} | {name: p.grad for name, p in piece.named_parameters()}
 
 
-def stopped_block(block, x, sizes, kinds):
+def run_detached_block(block, x, sizes, kinds):
     """A block that hears nothing of what later slices make of its keys or values."""
     attention = block.attention
     q, k, v = attention.split(attention.query_key_value(block.norm_1(x)))

@@ -37,7 +37,7 @@ def piece_of(place):
     return piece
 
 
-def given(case, place, i) -> SimpleNamespace:
+def make_microbatch(case, place, i) -> SimpleNamespace:
     """Micro-batch i: its input x, what follows the piece, the gradient of the output.
 
     leaf  what x was computed from, if it has a history
@@ -67,7 +67,7 @@ def need(holds, what):
 def stage_at_work(answer, place, case):
     """A stage does what the case says, until something is wrong."""
     stage, order = answer(piece_of(place)), case.args[0].split()
-    micro = {i: given(case, place, i) for i in {int(action[1:]) for action in order}}
+    micro = {i: make_microbatch(case, place, i) for i in {int(action[1:]) for action in order}}
     found = {"outputs": {}, "slopes": {}, "most": 0, "fault": ""}
 
     def go_through():

@@ -4,19 +4,19 @@ What comes from other ranks, and goes to them, are plain tensors: one process is
 is the piece by itself.
 """
 
-from coursekit.kit import At, Equals, World, never
-from coursekit.kit.single_rank import InThisProcess
+from coursekit.kit import Equals, RankCase, World, never
+from coursekit.kit.single_rank import LocalExercise
 
 from .cases import ORDER, STAGES, stage_at_work
 from .truth import each, slope_mistakes, weight_mistakes, weights_of, why_at_fault
 
-EXERCISE = InThisProcess(
+EXERCISE = LocalExercise(
     "Stage",
     lab="pipeline_parallel",
     cases=[
-        At(World(3), ("F0 B0", False), f"{STAGES}F0 B0"),
-        At(World(3), (ORDER, False), f"{STAGES}{ORDER}"),
-        At(World(3), ("F0 B0", True), f"{STAGES}F0 B0 of an x that has a history"),
+        RankCase(World(3), ("F0 B0", False), f"{STAGES}F0 B0"),
+        RankCase(World(3), (ORDER, False), f"{STAGES}{ORDER}"),
+        RankCase(World(3), ("F0 B0", True), f"{STAGES}F0 B0 of an x that has a history"),
     ],
     work=stage_at_work,
     facts=[

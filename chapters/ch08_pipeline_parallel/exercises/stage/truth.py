@@ -4,7 +4,7 @@ import torch
 
 from coursekit.kit.results import RETURNS_NONE
 
-from .cases import given, piece_of
+from .cases import make_microbatch, piece_of
 
 KEPT_PAIR = "self.kept[i] is the pair (input, output), which self.keep puts there"
 
@@ -63,7 +63,7 @@ class Pass:
     """A plain pass of what a micro-batch is given."""
 
     def __init__(self, case, place, i):
-        self.of, self.piece = given(case, place, i), piece_of(place)
+        self.of, self.piece = make_microbatch(case, place, i), piece_of(place)
         self.x = self.of.x.detach().clone()
         self.leaves = dict(self.piece.named_parameters())
         if self.x.is_floating_point():

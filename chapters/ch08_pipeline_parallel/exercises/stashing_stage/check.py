@@ -6,7 +6,14 @@ A stage is driven by hand first; then three of them work as a pipeline that neve
 from coursekit.kit import RankExercise
 
 from ..unflushed import try_stage
-from ..unflushed_truth import COPIES, STAGE_WAS_RIGHT, cases_with, facts_with, names_found, told
+from ..unflushed_truth import (
+    COPIES,
+    STAGE_WAS_RIGHT,
+    cases_with,
+    facts_with,
+    names_found,
+    report_delays,
+)
 from .truth import BY_NAMES, KEEP_NEXT, mistakes, why_no_key
 
 EXERCISE = RankExercise(
@@ -17,7 +24,7 @@ EXERCISE = RankExercise(
     work=try_stage,
     found=names_found,
     facts=facts_with(mistakes, COPIES),
-    told=told,
+    told=report_delays,
     explain=why_no_key,
     errors={
         "only Tensors of floating point": "the first stage takes letters, of which there is no "

@@ -1,7 +1,7 @@
 """What is right, and what mistakes give."""
 
 from ..unflushed import NOT_THERE
-from ..versions_truth import by_hand
+from ..versions_truth import replay_script
 
 BY_NAMES = "gradients_of returns a dictionary {name: gradient}, with the names of the weights"
 
@@ -11,14 +11,17 @@ KEEP_NEXT = "self.keep comes next, and needs them: y, and x as a leaf"
 def mistakes(place):
     return {
         "the gradients are those at the newest weights. This micro-batch went forward through "
-        "older ones, and goes back through the very same": by_hand(place, back="newest").weights,
+        "older ones, and goes back through the very same": replay_script(
+            place, back="newest"
+        ).weights,
         "the gradients of one version add up: backward() adds to what is in `.grad`, and another "
-        "micro-batch has gone through the same tensors. Each begins without gradients":
-            by_hand(place, adds=True).weights,
+        "micro-batch has gone through the same tensors. Each begins without "
+        "gradients": replay_script(place, adds=True).weights,
         "no weight has moved: zero_() clears the very tensors that gradients_of hands out. A "
-        "weight whose `.grad` becomes None only lets go of them":
-            by_hand(place, step=0.0).weights,
-    }  # fmt: skip
+        "weight whose `.grad` becomes None only lets go of them": replay_script(
+            place, step=0.0
+        ).weights,
+    }
 
 
 def why_no_key(case, error) -> str:

@@ -1,10 +1,10 @@
 """What runs next to the answer."""
 
-from ..actions import seen
+from ..actions import encode_value
 
 
 def first_turn(answer) -> tuple:
-    return seen(answer(0, 2, 2))
+    return encode_value(answer(0, 2, 2))
 
 
 def rows_of_lab(answer, ranks, m, chunks) -> list[list[tuple]]:

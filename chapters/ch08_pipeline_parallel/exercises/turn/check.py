@@ -2,13 +2,13 @@
 
 from coursekit.kit import Formula, Wrong
 from coursekit.remote_answer import call_next_to_answer
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.schedules.simulations import simulate
 from pedagogy_lib.schedules.timelines import LABELS
 
 from ..actions import Action
-from ..actions_truth import told
-from ..generators import as_action, need_action, offence, told_case
+from ..actions_truth import format_row
+from ..generators import format_case, need_action, offence, restore_action
 from .cases import first_turn, rows_of_lab
 from .truth import MISTAKES, right
 
@@ -27,17 +27,17 @@ def calls(kind, ranks, chunks) -> list[tuple]:
     ]
 
 
-def told_turns(turns, values) -> str:
+def report_turns(turns, values) -> str:
     ranks = turns[0][1]
-    return "all turns" if turns[-1][1] != ranks else f"{told(values[: 2 * ranks])} …"
+    return "all turns" if turns[-1][1] != ranks else f"{format_row(values[: 2 * ranks])} …"
 
 
 def whole_schedules(answer):
     """Each turn was right; now the lab's whole schedule, which asks the answer for each."""
     action, shown = call_next_to_answer(first_turn, answer)
-    need_action("k = 0, 2 ranks, 2 chunks", f"it gives {shown}", as_action(action))
+    need_action("k = 0, 2 ranks, 2 chunks", f"it gives {shown}", restore_action(action))
     for ranks, m, chunks in INTERLEAVED:
-        case = f"`interleaved` with it, {told_case(ranks, m)}, {counted(chunks, 'chunk')}"
+        case = f"`interleaved` with it, {format_case(ranks, m)}, {format_count(chunks, 'chunk')}"
         rows = [[Action(*parts) for parts in row]
                 for row in call_next_to_answer(rows_of_lab, answer, ranks, m, chunks)]  # fmt: skip
         what = offence(rows, m)
@@ -61,15 +61,15 @@ def fractions(found, case) -> str:
 EXERCISE = Formula(
     "turn",
     cases={
-        f"{LABELS[kind]}s, {counted(ranks, 'rank')}, {counted(chunks, 'chunk')}":
+        f"{LABELS[kind]}s, {format_count(ranks, 'rank')}, {format_count(chunks, 'chunk')}":
             calls(kind, ranks, chunks) for kind in "FB" for ranks, chunks in SIZES
     } | {
         "1 to 4 ranks, 1 to 3 chunks":
             [call for kind in "FB" for sizes in OTHERS for call in calls(kind, *sizes)]
     },
     truth=right,
-    told=told_turns,
-    differs=lambda call, wanted, got: f"k = {call[0]}: expected {told([wanted])}, got {got}",
+    told=report_turns,
+    differs=lambda call, wanted, got: f"k = {call[0]}: expected {format_row([wanted])}, got {got}",
     asked="an action",
     errors={"out of range": "k counts on over all groups: after the turns of the first group come "
             "those of the second one"},

@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.observed_calls import AllRequests
 
@@ -33,7 +33,7 @@ def average(answer, group, case):
         if name in OF_EXPERTS:
             p.is_of_expert = True
         parameters.append(p)
-    with answering(), AllRequests() as requests:
+    with measure_answer(), AllRequests() as requests:
         answer(parameters, mesh)
         requests.need_waited()
     changed = not all(p.detach().eq(1).all() for p in parameters)

@@ -1,17 +1,17 @@
 """Gradients of experts that are on some ranks, and of all else, which is on every rank."""
 
-from coursekit.kit import At, Equals, RankExercise, World, complains
+from coursekit.kit import Equals, RankCase, RankExercise, World, complains
 
-from ..meshes import in_words
+from ..meshes import describe_mesh
 from .cases import ORDER, TURNED, average
-from .truth import described, faults, mistakes, truth
+from .truth import describe_wrong_gradients, faults, mistakes, truth
 
 FINDS_A_BUG = True
 
 EXERCISE = RankExercise(
     "average_gradients",
     cases=[
-        At(World(n), (sizes, names), f", {in_words(sizes)}")
+        RankCase(World(n), (sizes, names), f", {describe_mesh(sizes)}")
         for n, sizes, names in [
             (6, {"edp": 3, "ep": 2}, ORDER),
             (4, {"edp": 2, "ep": 2}, TURNED),
@@ -23,7 +23,7 @@ EXERCISE = RankExercise(
     work=average,
     facts=[
         complains(faults),
-        Equals("gradients", truth, mistakes, "the gradients", tells=described),
+        Equals("gradients", truth, mistakes, "the gradients", tells=describe_wrong_gradients),
     ],
     told="experts and all else have the mean over all samples",
     errors={

@@ -4,7 +4,7 @@ from ..meshes import lists_along
 from .cases import OF_EXPERTS, gradient_of
 
 
-def over(trial, place, of_experts, of_others) -> dict:
+def sum_over_axes(trial, place, of_experts, of_others) -> dict:
     """Sums over these axes, each divided by a number."""
     sizes, found = trial.case.args[0], {}
     for name in trial.case.args[1]:
@@ -15,7 +15,7 @@ def over(trial, place, of_experts, of_others) -> dict:
 
 
 def truth(trial, place):
-    return over(trial, place, ("edp", trial.n), (("edp", "ep"), trial.n))
+    return sum_over_axes(trial, place, ("edp", trial.n), (("edp", "ep"), trial.n))
 
 
 def mistakes(trial, place):
@@ -24,25 +24,30 @@ def mistakes(trial, place):
     return {
         "an expert's gradient is divided by the number of its copies. But all ranks of its group "
         "have sent tokens to it, and their gradients are in it already, as a sum: the mean over "
-        "all samples is that sum, divided by all ranks":
-            over(trial, place, ("edp", sizes["edp"]), others),
+        "all samples is that sum, divided by all ranks": sum_over_axes(
+            trial, place, ("edp", sizes["edp"]), others
+        ),
         "experts are added up over all ranks. Along ep the ranks have different experts, whose "
-        "gradients do not belong together": over(trial, place, (all_axes, n), others),
+        "gradients do not belong together": sum_over_axes(trial, place, (all_axes, n), others),
         "experts are added up along ep. There, ranks have different experts; the copies of one "
-        "expert are along edp": over(trial, place, ("ep", n), others),
+        "expert are along edp": sum_over_axes(trial, place, ("ep", n), others),
         "what is on every rank is averaged over its edp group alone: all ranks have samples of "
-        "their own": over(trial, place, ("edp", n), ("edp", sizes["edp"])),
+        "their own": sum_over_axes(trial, place, ("edp", n), ("edp", sizes["edp"])),
         "what is on every rank is added up over its edp group alone: all ranks have samples of "
-        "their own": over(trial, place, ("edp", n), ("edp", n)),
-        "an expert's gradient is a sum over its copies, and is not divided":
-            over(trial, place, ("edp", 1), others),
-        "nothing is divided: these are sums": over(trial, place, ("edp", 1), (all_axes, 1)),
-        "an expert's gradient is divided, but not added up over its copies":
-            over(trial, place, ((), n), others),
-        "gradients are as they were": over(trial, place, ((), 1), ((), 1)),
+        "their own": sum_over_axes(trial, place, ("edp", n), ("edp", n)),
+        "an expert's gradient is a sum over its copies, and is not divided": sum_over_axes(
+            trial, place, ("edp", 1), others
+        ),
+        "nothing is divided: these are sums": sum_over_axes(
+            trial, place, ("edp", 1), (all_axes, 1)
+        ),
+        "an expert's gradient is divided, but not added up over its copies": sum_over_axes(
+            trial, place, ((), n), others
+        ),
+        "gradients are as they were": sum_over_axes(trial, place, ((), 1), ((), 1)),
         "an expert's gradient is divided by the ranks of its group along ep: in its sum are all "
-        "ranks": over(trial, place, ("edp", sizes["ep"]), others),
-    }  # fmt: skip
+        "ranks": sum_over_axes(trial, place, ("edp", sizes["ep"]), others),
+    }
 
 
 def faults(trial):
@@ -57,7 +62,7 @@ def faults(trial):
             yield f"{trial.who(place)}: the parameters have changed", "only p.grad is to change"
 
 
-def described(trial, place) -> str:
+def describe_wrong_gradients(trial, place) -> str:
     got, wanted = trial[place].gradients, truth(trial, place)
     wrong = [
         name

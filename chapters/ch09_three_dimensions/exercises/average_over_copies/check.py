@@ -2,17 +2,17 @@
 
 import torch
 
-from coursekit.kit import At, Equals, RankExercise, World, never
+from coursekit.kit import Equals, RankCase, RankExercise, World, never
 
-from ..meshes import in_words
+from ..meshes import describe_mesh
 from .cases import ALL, FROZEN, average
-from .truth import NOTHING, in_one_message, mean, mistakes
+from .truth import NOTHING, check_single_message, mean, mistakes
 
 EXERCISE = RankExercise(
     "average_over_copies",
     lab="three_dimensions",
     cases=[
-        At(World(n), (sizes, names, frozen, dtype), f", {in_words(sizes)}{what}")
+        RankCase(World(n), (sizes, names, frozen, dtype), f", {describe_mesh(sizes)}{what}")
         for n, sizes, names, frozen, dtype, what in [
             (4, {"dp": 2, "pp": 1, "tp": 2}, ALL, FROZEN, torch.float64, ""),
             (4, {"dp": 2, "pp": 2, "tp": 1}, ALL[::-1], FROZEN, torch.float64, ""),
@@ -28,7 +28,7 @@ EXERCISE = RankExercise(
               "a frozen parameter has no gradient, in any copy, and gets none"),
         never("weights", lambda _: "the parameters themselves have changed",
               "only p.grad is to change: the optimizer takes the step"),
-        in_one_message,
+        check_single_message,
     ],
     told="each rank has the mean over the copies of its part",
     errors={

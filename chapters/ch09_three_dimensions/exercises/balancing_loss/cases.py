@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import At, Refused, answering
+from coursekit.kit import RankCase, Rejection, measure_answer
 from coursekit.kit.results import NO_RETURN
 
 
@@ -22,18 +22,18 @@ def balance(answer, group, case):
     scores, experts = inputs_of(dist.get_rank(group), case)
     before = scores.clone(), experts.clone()
     scores.requires_grad_()
-    with answering():
+    with measure_answer():
         # Where nobody is to communicate, there is no group: None, also in a world of several.
         value = answer(scores, experts, group)
     if value is None:
-        raise Refused("it returned None", NO_RETURN)
+        raise Rejection("it returned None", NO_RETURN)
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
-        raise Refused(f"it returned {value!r:.60}", "asked is a tensor with one number")
+        raise Rejection(f"it returned {value!r:.60}", "asked is a tensor with one number")
     if not value.requires_grad:
-        raise Refused("the loss has no gradient", NO_SLOPE)
+        raise Rejection("the loss has no gradient", NO_SLOPE)
     (slopes,) = torch.autograd.grad(value.sum(), [scores], allow_unused=True)
     if slopes is None:
-        raise Refused("the loss has no gradient for the scores", NO_SLOPE)
+        raise Rejection("the loss has no gradient for the scores", NO_SLOPE)
     changed = not (scores.detach().equal(before[0]) and experts.equal(before[1]))
     return {"value": value.item(), "slopes": slopes, "changed": changed}
 
@@ -45,4 +45,4 @@ NO_SLOPE = (
 
 
 def case(world, n, k, tokens, what, lonely=False, alone=False):
-    return At(world, (n, k, tokens, lonely, alone), what)
+    return RankCase(world, (n, k, tokens, lonely, alone), what)

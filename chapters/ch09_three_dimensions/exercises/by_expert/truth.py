@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 from .cases import CASES
 
@@ -19,7 +19,7 @@ def truth(counts):
     return [k for wanted in experts for k, (_, expert) in enumerate(rows) if expert == wanted]
 
 
-def as_they_came(counts):
+def keep_row_order(counts):
     return torch.arange(int(counts.sum()))
 
 
@@ -28,13 +28,13 @@ def other_way_round(counts):
     return torch.tensor(truth(counts), dtype=torch.long).argsort()
 
 
-@tabled(lambda: [call for calls in CASES.values() for call in calls])
+@tabulate(lambda: [call for calls in CASES.values() for call in calls])
 def expert_of_each(counts):
     experts = torch.arange(counts.shape[1]).repeat(len(counts))
     return experts.repeat_interleave(counts.flatten())
 
 
-def sorted_experts(counts):
+def sort_experts(counts):
     return expert_of_each(counts).sort().values
 
 
@@ -44,12 +44,12 @@ def last_rank_first(counts):
 
 
 MISTAKES = [
-    ("this is the order in which they came: rank after rank", as_they_came),
+    ("this is the order in which they came: rank after rank", keep_row_order),
     ("these numbers say where each row goes. Asked is which row comes first, which second: "
      "x[order] has to be in the order of the experts", other_way_round),
     ("these are the experts of the rows. Asked are the numbers of the rows, in the order of "
      "their experts: argsort gives them", expert_of_each),
     ("these are the experts of the rows. Asked are the numbers of the rows, in the order of "
-     "their experts: argsort gives them", sorted_experts),
+     "their experts: argsort gives them", sort_experts),
     ("rows of one expert stay in the order in which they came: stable=True", last_rank_first),
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from ..meshes import all_places
 from ..meshes_truth import first_axis_fastest
 
 
-def after(axis, sizes) -> int:
+def axis_stride(axis, sizes) -> int:
     """The ranks of which one step along this axis consists."""
     names = list(sizes)
     return prod(sizes[name] for name in names[names.index(axis) + 1 :])
@@ -15,22 +15,22 @@ def after(axis, sizes) -> int:
 def place_by(formula):
     """A function that takes the place on each axis from a formula of rank, stride and size."""
     return lambda rank, sizes: {
-        axis: formula(rank, after(axis, sizes), size) for axis, size in sizes.items()
+        axis: formula(rank, axis_stride(axis, sizes), size) for axis, size in sizes.items()
     }
 
 
-def by_neighbours_size(rank, sizes):
+def divide_by_next_size(rank, sizes):
     """Divides by the size of the next axis alone, as is right for two axes."""
     names = list(sizes)
     strides = [sizes[name] for name in names[1:]] + [1]
     return {name: rank // stride % sizes[name] for name, stride in zip(names, strides)}
 
 
-def from_one(rank, sizes):
+def count_from_one(rank, sizes):
     return {axis: place + 1 for axis, place in all_places(sizes)[rank].items()}
 
 
-def in_order_of_size(rank, sizes):
+def sort_axes_by_size(rank, sizes):
     """As if the largest axis changed last, wherever it stands."""
     ordered = dict(sorted(sizes.items(), key=lambda item: -item[1]))
     return {axis: all_places(ordered)[rank][axis] for axis in sizes}
@@ -59,17 +59,17 @@ MISTAKES = [
     (
         "one step along an axis is the product of the sizes of all axes after it, not the size "
         "of the next one alone.",
-        by_neighbours_size,
+        divide_by_next_size,
     ),
     (
         "a step along an axis does not count the size of this axis itself: only those of the "
         "axes after it.",
         place_by(lambda rank, stride, size: rank // (stride * size) % size),
     ),
-    ("places are counted from 0, as ranks are.", from_one),
+    ("places are counted from 0, as ranks are.", count_from_one),
     (
         "the order of the axes is that of `sizes`; how large they are does not matter.",
-        in_order_of_size,
+        sort_axes_by_size,
     ),
     (
         "a place is a whole number: divide by //, not by /.",

@@ -2,12 +2,12 @@
 
 from fractions import Fraction
 
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 from .cases import POSSIBLE
 
 
-@tabled(lambda: list(POSSIBLE.values()))
+@tabulate(lambda: list(POSSIBLE.values()))
 def truth(arguments, world_size) -> dict:
     dp = Fraction(world_size, arguments["tp"] * arguments["pp"])
     found = {
@@ -46,7 +46,7 @@ MISTAKES = {
 }  # fmt: skip
 
 
-@tabled(lambda: list(POSSIBLE.values()))
+@tabulate(lambda: list(POSSIBLE.values()))
 def wrong_numbers(arguments, world_size) -> dict[str, list[tuple]]:
     return {key: [(f(arguments, world_size), why) for f, why in known]
             for key, known in MISTAKES.items()}  # fmt: skip

@@ -3,20 +3,22 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit.collective_exercise import numbers, turned
+from coursekit.kit.collective_exercise import make_noncontiguous, numbers
 from coursekit.kit.forward_backward import autograd_function, run_both_ways
 
 
 def x_of(place, case) -> torch.Tensor:
     """Its numbers do not lie one after another."""
     sends, of_row, _ = case.args
-    return turned(numbers(place, (sum(sends[place]), *of_row), torch.float64))
+    return make_noncontiguous(numbers(place, (sum(sends[place]), *of_row), torch.float64))
 
 
 def slope_of(place, case) -> torch.Tensor:
     """The gradient of what came; likewise."""
     sends, of_row, _ = case.args
-    return turned(numbers(place, (sum(row[place] for row in sends), *of_row), torch.float64, 7))
+    return make_noncontiguous(
+        numbers(place, (sum(row[place] for row in sends), *of_row), torch.float64, 7)
+    )
 
 
 def exchange(answer, group, case):

@@ -1,16 +1,16 @@
 """Rows that go to other ranks, and gradients that come back: uneven, forward and backward."""
 
-from coursekit.kit import GROUP, At, RankExercise, World, complains, never
+from coursekit.kit import GROUP, RankCase, RankExercise, World, complains, never
 from coursekit.kit.forward_backward import ALL_KNOWN, NOT_CONSTANT, right, which_gradients
 
 from .cases import TWICE, exchange
-from .truth import HANG, OTHER_LENGTHS, backward, calls_are_few, forward, told
+from .truth import HANG, OTHER_LENGTHS, backward, calls_are_few, describe_success, forward
 
 EXERCISE = RankExercise(
     "Exchange",
     lab="expert_parallel",
     cases=[
-        At(World(n), (sends, of_row, what == TWICE), f", {what}")
+        RankCase(World(n), (sends, of_row, what == TWICE), f", {what}")
         for n, sends, of_row, what in [
             (2, [[2, 2], [2, 2]], (3,), "all the same"),
             (2, [[1, 2], [3, 1]], (3,), "rows of uneven number"),
@@ -23,20 +23,29 @@ EXERCISE = RankExercise(
             (2, [[1, 2], [3, 1]], (3,), TWICE),
             (1, [[3]], (3,), "its own rows"),
         ]
-    ] + [At(GROUP, ([[1, 2, 0], [0, 1, 2], [3, 0, 1]], (3,), False), ", rows of uneven number")],
+    ]
+    + [
+        RankCase(GROUP, ([[1, 2, 0], [0, 1, 2], [3, 0, 1]], (3,), False), ", rows of uneven number")
+    ],
     work=exchange,
     facts=[
         never("changed", "{0[0]} has changed", "the caller still needs x as it was"),
-        never("slope_changed", "the gradient that came has changed",
-              "others may still need it: change a tensor of your own"),
+        never(
+            "slope_changed",
+            "the gradient that came has changed",
+            "others may still need it: change a tensor of your own",
+        ),
         NOT_CONSTANT,
         right("y", forward, called="y"),
-        right("gradients", backward,
-              tells=lambda trial, place: which_gradients(backward, trial, place)),
+        right(
+            "gradients",
+            backward,
+            tells=lambda trial, place: which_gradients(backward, trial, place),
+        ),
         ALL_KNOWN,
         complains(calls_are_few),
     ],
-    told=told,
+    told=describe_success,
     errors={
         "returned an incorrect number of gradients": "backward returns one value for each argument "
         "of forward: a gradient for x, None for the others",
@@ -56,4 +65,4 @@ EXERCISE = RankExercise(
         "where the row came from: who sends how many then?",
         "backward returns four values: the gradient of x, and three times None.",
     ),
-)  # fmt: skip
+)

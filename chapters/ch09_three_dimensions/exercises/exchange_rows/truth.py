@@ -74,5 +74,5 @@ def calls_are_few(trial):
             yield f"{trial.who(place)}: send or receive has changed", "the lists are the caller's"
 
 
-def told(trial) -> str:
+def describe_success(trial) -> str:
     return "rows there, gradients back; an all-to-all each"

@@ -6,9 +6,9 @@ def expert_parameters(rest, layers, width, hidden, n, k):
 
 # %% right · with made layers
 def expert_parameters(rest, layers, width, hidden, n, k):
-    def of(experts):
+    def count_parameters(experts):
         return rest + layers * (3 * width * hidden * experts + n * width)
-    return [of(n), of(k)]
+    return [count_parameters(n), count_parameters(k)]
 
 # %% wrong · a token meets k experts, not all n
 def expert_parameters(rest, layers, width, hidden, n, k):

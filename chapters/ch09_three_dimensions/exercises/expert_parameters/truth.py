@@ -41,7 +41,7 @@ def router_of_k(rest, layers, width, hidden, n, k):
     return [whole, used - layers * width * (n - k)]
 
 
-def by_name(rest, layers, width, hidden, n, k):
+def multiply_everything(rest, layers, width, hidden, n, k):
     """As in "8x7B": everything n times."""
     one = rest + layers * 3 * width * hidden
     return [n * one + layers * width * n, k * one + layers * width * n]
@@ -54,13 +54,22 @@ MISTAKES = [
     ("an expert has three matrices here.", formula(matrices=2)),
     ("an expert has three matrices.", formula(matrices=1)),
     ("each layer has a router: a matrix width × n.", formula(router=False)),
-    ("the router gives a score for each of the n experts, for every token: all of it is used.",
-     router_of_k),
+    (
+        "the router gives a score for each of the n experts, for every token: all of it is used.",
+        router_of_k,
+    ),
     ("the rest of the model is used by every token, too.", formula(used_rest=False)),
-    ("the rest of the model is missing: it is there once, and every token meets it.",
-     formula(rest=False, used_rest=False)),
+    (
+        "the rest of the model is missing: it is there once, and every token meets it.",
+        formula(rest=False, used_rest=False),
+    ),
     ("this is one layer: all layers have experts.", formula(layers=False)),
-    ("only the MLPs are there n times. Attention and embeddings are there once.", by_name),
-    ("first all parameters, then those that one token meets: these are the other way round.",
-     lambda *args: truth(*args)[::-1]),
-]  # fmt: skip
+    (
+        "only the MLPs are there n times. Attention and embeddings are there once.",
+        multiply_everything,
+    ),
+    (
+        "first all parameters, then those that one token meets: these are the other way round.",
+        lambda *args: truth(*args)[::-1],
+    ),
+]

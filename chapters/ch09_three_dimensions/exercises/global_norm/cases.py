@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from coursekit.kit import Refused, answering
+from coursekit.kit import Rejection, measure_answer
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.results import NO_RETURN
 
@@ -56,12 +56,12 @@ def measure_norm(answer, group, case):
     is_second = mesh.at["pp"] == sizes["pp"] - 1 > 0
     elsewhere = [parameters[TIED]] if is_second and not few else []
     before = {name: None if p.grad is None else p.grad.clone() for name, p in parameters.items()}
-    with answering():
+    with measure_answer():
         norm = answer(list(parameters.values()), mesh, *([elsewhere] if elsewhere else []))
     if norm is None:
-        raise Refused("it returned None", NO_RETURN)
+        raise Rejection("it returned None", NO_RETURN)
     if not isinstance(norm, torch.Tensor) or norm.numel() != 1:
-        raise Refused(f"it returned {norm!r:.60}", "asked is a tensor with one number")
+        raise Rejection(f"it returned {norm!r:.60}", "asked is a tensor with one number")
     return {
         "length": norm.item() / scale,
         "changed": [name for name, p in parameters.items() if not alike(p.grad, before[name])],

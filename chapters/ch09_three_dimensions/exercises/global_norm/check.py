@@ -1,9 +1,9 @@
 """The length of the gradient of a model that is cut, in stages, and copied."""
 
-from coursekit.kit import At, Equals, RankExercise, World, never
+from coursekit.kit import Equals, RankCase, RankExercise, World, never
 from pedagogy_lib.basics.closeness import close_in_float32
 
-from ..meshes import in_words
+from ..meshes import describe_mesh
 from .cases import measure_norm
 from .truth import length, mistakes, needs_few_bytes
 
@@ -11,7 +11,7 @@ EXERCISE = RankExercise(
     "global_norm",
     lab="three_dimensions",
     cases=[
-        At(World(n), (sizes, False, 1.0), f", {in_words(sizes)}")
+        RankCase(World(n), (sizes, False, 1.0), f", {describe_mesh(sizes)}")
         for n, sizes in [
             (2, {"dp": 1, "pp": 1, "tp": 2}),
             (2, {"dp": 1, "pp": 2, "tp": 1}),
@@ -21,8 +21,8 @@ EXERCISE = RankExercise(
             (3, {"dp": 1, "pp": 1, "tp": 3}),
         ]
     ] + [
-        At(World(2), ({"dp": 1, "pp": 1, "tp": 2}, True, 1.0), ", tp 2, and nothing is cut"),
-        At(World(1), ({"dp": 1, "pp": 1, "tp": 1}, False, 1e-9), ", tiny gradients"),
+        RankCase(World(2), ({"dp": 1, "pp": 1, "tp": 2}, True, 1.0), ", tp 2, and nothing is cut"),
+        RankCase(World(1), ({"dp": 1, "pp": 1, "tp": 1}, False, 1e-9), ", tiny gradients"),
     ],
     work=measure_norm,
     facts=[

@@ -13,7 +13,9 @@ def squares(at, names) -> float:
     return sum(g.pow(2).sum().item() for g in gradients if g is not None)
 
 
-def counted(sizes, few, tied_twice=False, whole_once=True, pp=None, tp=None, of_whole=1.0) -> float:
+def sum_squares(
+    sizes, few, tied_twice=False, whole_once=True, pp=None, tp=None, of_whole=1.0
+) -> float:
     """The sum of squares over one copy of the model; pp, tp: of this place alone.
 
     of_whole  by what those of parameters that are cut nowhere are multiplied
@@ -33,40 +35,40 @@ def counted(sizes, few, tied_twice=False, whole_once=True, pp=None, tp=None, of_
 
 
 def length(trial, place):
-    return math.sqrt(counted(*trial.case.args[:2]))
+    return math.sqrt(sum_squares(*trial.case.args[:2]))
 
 
 def mistakes(trial, place):
     sizes, few, scale = trial.case.args
     places = all_places(sizes)
-    at, dp, right = places[place], sizes["dp"], counted(sizes, few)
-    own = [counted(sizes, few, pp=pp) for pp in range(sizes["pp"])]
+    at, dp, right = places[place], sizes["dp"], sum_squares(sizes, few)
+    own = [sum_squares(sizes, few, pp=pp) for pp in range(sizes["pp"])]
     of_ranks = [math.sqrt(squares(each, names_at(each, sizes, few))) for each in places]
     lengths = sum(of for of, each in zip(of_ranks, places) if not each["dp"])
     return {
         "a parameter that is not cut is the same on all ranks along tp, and counts once for each "
         "of them here: let one of these ranks count it":
-            math.sqrt(counted(sizes, few, whole_once=False)),
+            math.sqrt(sum_squares(sizes, few, whole_once=False)),
         "what is not cut is the same on all ranks along tp. Half of it is right for two of them: "
         "let "
         "one of these ranks count it, however many there are":
-            math.sqrt(counted(sizes, few, whole_once=False, of_whole=0.5)),
+            math.sqrt(sum_squares(sizes, few, whole_once=False, of_whole=0.5)),
         "the weight that two stages have counts twice: those in counted_elsewhere are left out":
-            math.sqrt(counted(sizes, few, tied_twice=True)),
+            math.sqrt(sum_squares(sizes, few, tied_twice=True)),
         "the weight that two stages have counts twice, and what is not cut counts on each rank "
-        "along tp": math.sqrt(counted(sizes, few, True, False)),
+        "along tp": math.sqrt(sum_squares(sizes, few, True, False)),
         "each copy of the model has the same gradient now, and all of them are in this sum: add up "
         "within one copy, over mesh[\"pp\", \"tp\"]": math.sqrt(dp * right),
         "all ranks of the world are in this sum: each copy counts, and so does what is not cut on "
-        "each rank along tp": math.sqrt(dp * counted(sizes, few, whole_once=False)),
+        "each rank along tp": math.sqrt(dp * sum_squares(sizes, few, whole_once=False)),
         "these are the parts of this stage alone: the other stages have gradients, too":
             math.sqrt(own[at["pp"]]),
         "these are the gradients of this rank alone: each rank finds another length, and would "
         "shorten differently": of_ranks[place],
         "this is the rank's own part without what is counted elsewhere. The others' parts belong "
-        "to the same gradient": math.sqrt(counted(sizes, few, pp=at["pp"], tp=at["tp"])),
+        "to the same gradient": math.sqrt(sum_squares(sizes, few, pp=at["pp"], tp=at["tp"])),
         "these are the parts of all stages, but of one place along tp only: cut parameters have "
-        "others there": math.sqrt(counted(sizes, few, tp=at["tp"])),
+        "others there": math.sqrt(sum_squares(sizes, few, tp=at["tp"])),
         "this is the square of the length: the root comes last": right * scale,
         "lengths do not add up: their squares do": lengths,
         "in this mean each rank counts as one of several. Squares are added, there is no mean":

@@ -46,17 +46,17 @@ def last_group_missing(axes, sizes):
     return lists_along(axes, sizes)[:-1]
 
 
-def descending(axes, sizes):
+def reverse_groups(axes, sizes):
     return [ranks[::-1] for ranks in lists_along(axes, sizes)]
 
 
-def of_each_rank(axes, sizes):
+def list_group_per_rank(axes, sizes):
     """A group for each rank: each comes as often as it has members."""
     lists = lists_along(axes, sizes)
     return [next(ranks for ranks in lists if rank in ranks) for rank in range(world_of(sizes))]
 
 
-def sorted_by_places(axes, sizes):
+def sort_groups_by_places(axes, sizes):
     """Those with the same places, in the order of the axes from last to first."""
     lists, names = lists_along(axes, sizes), other_axes(axes, sizes)
     places = all_places(sizes)
@@ -105,14 +105,14 @@ MISTAKES = [
         same_place,
     ),
     ("one group is missing: every rank is in exactly one.", last_group_missing),
-    ("the ranks of a group come in ascending order.", descending),
+    ("the ranks of a group come in ascending order.", reverse_groups),
     (
         "each group comes several times: once for each of its members. Once is enough.",
-        of_each_rank,
+        list_group_per_rank,
     ),
     (
         "the groups are right, but not their order: the one with the smallest first rank comes "
         "first, and so on.",
-        sorted_by_places,
+        sort_groups_by_places,
     ),
 ]

@@ -16,7 +16,7 @@ def truth(experts, n, capacity):
     return fits
 
 
-def in_order_of(order):
+def fill_in_order(order):
     """As the truth, in another order of the choices: takes (tokens, k), gives (token, rank)s."""
 
     def guess(experts, n, capacity):
@@ -31,21 +31,21 @@ def in_order_of(order):
     return guess
 
 
-def off(by):
+def shift_capacity(by):
     return lambda experts, n, capacity: truth(experts, n, max(0, capacity + by))
 
 
-@in_order_of
+@fill_in_order
 def token_by_token(tokens, k):
     return [(token, rank) for token in range(tokens) for rank in range(k)]
 
 
-@in_order_of
-def from_the_last(tokens, k):
+@fill_in_order
+def take_last_tokens_first(tokens, k):
     return [(token, rank) for rank in range(k) for token in reversed(range(tokens))]
 
 
-@in_order_of
+@fill_in_order
 def second_first(tokens, k):
     return [(token, rank) for rank in reversed(range(k)) for token in range(tokens)]
 
@@ -61,7 +61,7 @@ def all_or_none(experts, n, capacity):
     return (loads <= capacity)[experts]
 
 
-def dropped(experts, n, capacity):
+def mark_dropped(experts, n, capacity):
     return ~torch.tensor(truth(experts, n, capacity))
 
 
@@ -71,7 +71,7 @@ def whole_tokens(experts, n, capacity):
     return fits.all(-1, keepdim=True).expand_as(fits)
 
 
-def of_all_experts(experts, n, capacity):
+def share_one_capacity(experts, n, capacity):
     """As if `capacity` were the room of all experts together."""
     in_order = torch.arange(experts.numel()).view(experts.T.shape).T
     return in_order < capacity
@@ -80,14 +80,14 @@ def of_all_experts(experts, n, capacity):
 MISTAKES = [
     ("all first choices come before all second ones. Here a token's choices come one after "
      "another", token_by_token),
-    ("earlier tokens come first", from_the_last),
+    ("earlier tokens come first", take_last_tokens_first),
     ("first choices come before second ones, and not after them", second_first),
     ("first and second choices share the room of an expert", each_rank_by_itself),
     ("an expert that gets too many keeps as many as fit, and not none", all_or_none),
-    ("True is for a choice that fits; here it is for one that does not", dropped),
+    ("True is for a choice that fits; here it is for one that does not", mark_dropped),
     ("each choice fits or not by itself: a token may have one of its two experts",
      whole_tokens),
-    ("each expert has this capacity for itself", of_all_experts),
-    ("`capacity` tokens fit: here it is one too few", off(-1)),
-    ("`capacity` tokens fit: here it is one too many", off(1)),
+    ("each expert has this capacity for itself", share_one_capacity),
+    ("`capacity` tokens fit: here it is one too few", shift_capacity(-1)),
+    ("`capacity` tokens fit: here it is one too many", shift_capacity(1)),
 ]  # fmt: skip

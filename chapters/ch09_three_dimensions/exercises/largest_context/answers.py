@@ -45,12 +45,12 @@ def largest_context(budget, n, heads, size, way):
 # +     return context + n
 
 # %% wrong · a number in float32 has 4 bytes
-# -     while needed(context + n) <= budget:
-# +     while needed(context + n) <= 4 * budget:
+# -     while count_bytes(context + n) <= budget:
+# +     while count_bytes(context + n) <= 4 * budget:
 
 # %% wrong · one piece of keys
 def largest_context(budget, n, heads, size, way):
-    def needed(c):
+    def count_bytes(c):
         piece = c // n
         if way == "by heads":
             return 4 * (heads // n) * (c * c + 3 * c * size)
@@ -59,22 +59,22 @@ def largest_context(budget, n, heads, size, way):
         keys = c if way == "all keys" else piece
         return 4 * heads * (piece * c + (piece + 2 * keys) * size)
     context = 0
-    while needed(context + n) <= budget:
+    while count_bytes(context + n) <= budget:
         context += n
     return context
 
 # %% wrong · keys and values are two tensors
 def largest_context(budget, n, heads, size, way):
-    def needed(c):
+    def count_bytes(c):
         own_heads = heads // n if way == "by heads" else heads
         queries = c // n if way in ("ring", "all keys") else c
         keys = c // n if way == "ring" else c
         return 4 * own_heads * (queries * keys + (queries + keys) * size)
     context = 0
-    while needed(context + n) <= budget:
+    while count_bytes(context + n) <= budget:
         context += n
     return context
 
 # %% wrong · still fits
-# -     while needed(context + n) <= budget:
-# +     while needed(context + n) < budget:
+# -     while count_bytes(context + n) <= budget:
+# +     while count_bytes(context + n) < budget:

@@ -1,7 +1,7 @@
 """What is right, and what mistakes give."""
 
 
-def needed(context, n, heads, size, way) -> int:
+def count_bytes(context, n, heads, size, way) -> int:
     """Bytes, in float32: scores, and queries, keys and values."""
     if way == "one process":
         return 4 * heads * (context * context + 3 * context * size)
@@ -16,12 +16,12 @@ def needed(context, n, heads, size, way) -> int:
 def truth(budget, n, heads, size, way):
     """Step by step, in multiples of the number of ranks."""
     context = 0
-    while needed(context + n, n, heads, size, way) <= budget:
+    while count_bytes(context + n, n, heads, size, way) <= budget:
         context += n
     return context
 
 
-def with_needed(change):
+def replace_byte_count(change):
     """The truth, if something else were needed."""
 
     def guess(budget, n, heads, size, way):
@@ -33,8 +33,8 @@ def with_needed(change):
     return guess
 
 
-def without_scores(context, n, heads, size, way):
-    own = needed(context, n, heads, size, way)
+def omit_scores(context, n, heads, size, way):
+    own = count_bytes(context, n, heads, size, way)
     return own - scores(context, n, heads, way)
 
 
@@ -51,16 +51,16 @@ def scores_alone(context, n, heads, size, way):
 
 def ring_with_all_scores(context, n, heads, size, way):
     more = 4 * heads * (context // n) * (context - context // n) * (way == "ring")
-    return needed(context, n, heads, size, way) + more
+    return count_bytes(context, n, heads, size, way) + more
 
 
 def own_keys_alone(context, n, heads, size, way):
     less = 2 * 4 * heads * (context - context // n) * size * (way == "all keys")
-    return needed(context, n, heads, size, way) - less
+    return count_bytes(context, n, heads, size, way) - less
 
 
 def keys_and_values_once(context, n, heads, size, way):
-    return needed(context, n, heads, size, way) - 4 * size * {
+    return count_bytes(context, n, heads, size, way) - 4 * size * {
         "one process": heads * context, "all keys": heads * context,
         "by heads": heads // n * context, "ring": heads * (context // n),
     }[way]  # fmt: skip
@@ -71,16 +71,16 @@ def not_all_of_it(budget, n, heads, size, way):
 
 
 def all_heads(context, n, heads, size, way):
-    return needed(context, n, heads, size, "one process" if way == "by heads" else way)
+    return count_bytes(context, n, heads, size, "one process" if way == "by heads" else way)
 
 
-def in_numbers(context, n, heads, size, way):
-    return needed(context, n, heads, size, way) // 4
+def count_numbers(context, n, heads, size, way):
+    return count_bytes(context, n, heads, size, way) // 4
 
 
-def shared_out(context, n, heads, size, way):
+def divide_whole_context(context, n, heads, size, way):
     """As if one process had the ranks' memory together."""
-    return needed(context, n, heads, size, "one process") / n
+    return count_bytes(context, n, heads, size, "one process") / n
 
 
 def piece_of_rank(budget, n, heads, size, way):
@@ -99,19 +99,19 @@ def no_multiple(budget, n, heads, size, way):
 
 MISTAKES = [
     ("the scores are missing: a number for each pair of query and key, and each head",
-     with_needed(without_scores)),
-    ("queries, keys and values take room as well", with_needed(scores_alone)),
+     replace_byte_count(omit_scores)),
+    ("queries, keys and values take room as well", replace_byte_count(scores_alone)),
     ("in a ring a rank holds the scores of one block at a time: its queries, and one piece of "
-     "keys", with_needed(ring_with_all_scores)),
+     "keys", replace_byte_count(ring_with_all_scores)),
     ("keys and values are two tensors, and each of them takes that room",
-     with_needed(keys_and_values_once)),
+     replace_byte_count(keys_and_values_once)),
     ("what needs all of the budget still fits: <=", not_all_of_it),
     ("with all keys, a rank holds the keys and values of the whole context",
-     with_needed(own_keys_alone)),
-    ("by heads, a rank has a share of the heads: heads / n of them", with_needed(all_heads)),
-    ("a number in float32 has 4 bytes", with_needed(in_numbers)),
+     replace_byte_count(own_keys_alone)),
+    ("by heads, a rank has a share of the heads: heads / n of them", replace_byte_count(all_heads)),
+    ("a number in float32 has 4 bytes", replace_byte_count(count_numbers)),
     ("the memory of all ranks together is not one memory: each holds what its way needs",
-     with_needed(shared_out)),
+     replace_byte_count(divide_whole_context)),
     ("this is the piece of one rank; asked is the whole context", piece_of_rank),
     ("this is one multiple too much: it does not fit any more", one_more),
     ("the context is a multiple of the number of ranks", no_multiple),

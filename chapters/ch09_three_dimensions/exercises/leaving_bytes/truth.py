@@ -12,7 +12,7 @@ def links(axis, sizes, places=all_places):
         yield from zip(ranks, [*ranks[1:], ranks[0]])
 
 
-def counted(sizes, per_machine, sent, counts, pairs) -> list[float]:
+def sum_machine_bytes(sizes, per_machine, sent, counts, pairs) -> list[float]:
     """For each machine, the bytes of all links from it for which counts(sender's, receiver's)."""
     totals = [0.0] * (world_of(sizes) // per_machine)
     for axis in sizes:
@@ -27,11 +27,13 @@ def differ(a, b):
 
 
 def truth(sizes, per_machine, sent):
-    return counted(sizes, per_machine, sent, differ, links)
+    return sum_machine_bytes(sizes, per_machine, sent, differ, links)
 
 
 def but(counts=differ, pairs=links):
-    return lambda sizes, per_machine, sent: counted(sizes, per_machine, sent, counts, pairs)
+    return lambda sizes, per_machine, sent: sum_machine_bytes(
+        sizes, per_machine, sent, counts, pairs
+    )
 
 
 def first_axis_alone(sizes, per_machine, sent):
@@ -49,7 +51,7 @@ def each_to_all(axis, sizes):
         yield from ((a, b) for a in ranks for b in ranks if a != b)
 
 
-def turned(axis, sizes):
+def reverse_axis_order(axis, sizes):
     return links(axis, sizes, first_axis_fastest)
 
 
@@ -81,7 +83,7 @@ MISTAKES = [
     ),
     (
         "the last axis of sizes changes fastest: here the first one does.",
-        but(pairs=turned),
+        but(pairs=reverse_axis_order),
     ),
     (
         "machines need not send as much as each other: count for each of them.",

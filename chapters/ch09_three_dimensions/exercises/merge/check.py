@@ -10,18 +10,18 @@ from .truth import MISTAKES, truth
 INF = float("inf")
 
 
-def drawn(seed, *shape, times=1.0) -> torch.Tensor:
+def draw_normal(seed, *shape, times=1.0) -> torch.Tensor:
     chance = torch.Generator().manual_seed(seed)
     return times * torch.randn(shape, generator=chance, dtype=torch.float64)
 
 
 def case(seed, *shape, times=1.0, add=0.0):
     """out, lse, more, more_lse"""
-    a, b = (drawn(seed + k, *shape[:-1], times=times) + add for k in (2, 3))
-    return drawn(seed, *shape), a, drawn(seed + 1, *shape), b
+    a, b = (draw_normal(seed + k, *shape[:-1], times=times) + add for k in (2, 3))
+    return draw_normal(seed, *shape), a, draw_normal(seed + 1, *shape), b
 
 
-def without_first(seed, *shape):
+def make_empty_sets(seed, *shape):
     """The first set has no keys for the first query, the second none for the last one."""
     out, lse, more, more_lse = case(seed, *shape)
     out[0], lse[0], more[-1], more_lse[-1] = 0, -INF, 0, -INF
@@ -104,7 +104,7 @@ EXERCISE = Formula(
         "scores in the negative hundreds": [case(35, 3, 2, add=-900.0)],
         "one set's scores in the hundreds": [apart(70, 900.0), apart(80, -900.0)],
         "queries with very different scores": [spread(60, 4, 3)],
-        "a query without keys in a set": [without_first(40, 3, 2)],
+        "a query without keys in a set": [make_empty_sets(40, 3, 2)],
         "one query, one feature": [case(50, 1, 1)],
     },
     truth=truth,

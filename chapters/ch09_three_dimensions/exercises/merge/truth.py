@@ -31,7 +31,7 @@ def wrong_lse(combine):
     )  # fmt: skip
 
 
-def by_logarithms(out, lse, more, more_lse):
+def weigh_by_lse(out, lse, more, more_lse):
     a, b = lse.unsqueeze(-1), more_lse.unsqueeze(-1)
     return (a * out + b * more) / (a + b)
 
@@ -40,7 +40,7 @@ def not_divided(out, lse, more, more_lse):
     return lse.exp().unsqueeze(-1) * out + more_lse.exp().unsqueeze(-1) * more
 
 
-def exchanged_weights(out, lse, more, more_lse):
+def swap_weights(out, lse, more, more_lse):
     return truth(more, lse, out, more_lse)[0]
 
 
@@ -51,9 +51,9 @@ MISTAKES = [
     ("each part is a mean already. Their sum is twice as large as it should be: weigh them",
      wrong_out(lambda o, a, m, b: o + m)),
     ("lse is a logarithm: the weight is exp(lse), divided by the sum of both",
-     wrong_out(by_logarithms)),
+     wrong_out(weigh_by_lse)),
     ("the weights do not add up to 1: divide by the sum of both", wrong_out(not_divided)),
-    ("out has the weight of more, and more that of out", wrong_out(exchanged_weights)),
+    ("out has the weight of more, and more that of out", wrong_out(swap_weights)),
     ("this is the first set alone", wrong_out(lambda o, a, m, b: o)),
     ("this is the second set alone", wrong_out(lambda o, a, m, b: m)),
     ("sums are added up, and not their logarithms: log(exp(a) + exp(b))",

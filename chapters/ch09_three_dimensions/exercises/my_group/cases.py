@@ -5,9 +5,9 @@ import contextlib
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.results import NO_RETURN
-from pedagogy_lib.measuring.replaced_calls import replaced
+from pedagogy_lib.measuring.replaced_calls import replace_calls
 
 ROWS, COLUMNS = ((0, 1), (2, 3)), ((0, 2), (1, 3))
 
@@ -18,16 +18,16 @@ def make_and_sum(answer, group, case):
     groups, made = [list(ranks) for ranks in case.args[0]], []
     new_group = dist.new_group
 
-    def noted(ranks=None, *args, **kwargs):
+    def record_new_group(ranks=None, *args, **kwargs):
         made.append(list(ranks) if ranks is not None else None)
         return new_group(ranks, *args, **kwargs)
 
     given = [list(ranks) for ranks in groups]
-    with replaced(new_group=noted):
+    with replace_calls(new_group=record_new_group):
         mine = answer(given)
     if not isinstance(mine, dist.ProcessGroup):
         why = NO_RETURN if mine is None else NO_GROUP
-        raise Refused(f"it returned {mine!r:.60}", why)
+        raise Rejection(f"it returned {mine!r:.60}", why)
     return {"made": made, "members": who_is_in(mine), "changed": given != groups}
 
 

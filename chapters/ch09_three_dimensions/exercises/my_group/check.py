@@ -1,22 +1,22 @@
 """Process groups that all ranks make in the same order: who really takes part in a sum."""
 
-from coursekit.kit import At, RankExercise, World, complains
+from coursekit.kit import RankCase, RankExercise, World, complains
 
 from .cases import COLUMNS, ROWS, make_and_sum
-from .truth import ALL_OF_THEM, IN_ORDER, faults, told
+from .truth import ALL_OF_THEM, IN_ORDER, describe_success, faults
 
 FINDS_A_BUG = True
 
 EXERCISE = RankExercise(
     "my_group",
     cases=[
-        At(World(4), (ROWS,), ", groups [0, 1] and [2, 3]"),
-        At(World(4), (COLUMNS,), ", groups [0, 2] and [1, 3]"),
-        At(World(4), (((0,), (1, 2, 3)),), ", groups [0] and [1, 2, 3]"),
+        RankCase(World(4), (ROWS,), ", groups [0, 1] and [2, 3]"),
+        RankCase(World(4), (COLUMNS,), ", groups [0, 2] and [1, 3]"),
+        RankCase(World(4), (((0,), (1, 2, 3)),), ", groups [0] and [1, 2, 3]"),
     ],
     work=make_and_sum,
     facts=[complains(faults)],
-    told=told,
+    told=describe_success,
     lost=f"{ALL_OF_THEM}. And {IN_ORDER}",
     hints=(
         "On a sheet of paper: which lists does rank 0 hand to dist.new_group, in which order? And "

@@ -43,5 +43,5 @@ def reason(trial, lists) -> str:
     return IN_ORDER if any(one != made[0] for one in made) else NO_GROUP
 
 
-def told(trial) -> str:
+def describe_success(trial) -> str:
     return f"each rank adds up with the members of its group, {trial[0].members} and so on"

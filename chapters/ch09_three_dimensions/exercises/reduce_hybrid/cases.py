@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.observed_calls import AllRequests
 
@@ -34,7 +34,7 @@ def reduce(answer, group, case):
     for backward in range(backwards):
         for name, p in zip(SHAPES, unit.parameters):
             p.grad = gradient_of(name, rank, backward)
-        with answering(), AllRequests() as requests:
+        with measure_answer(), AllRequests() as requests:
             answer(unit, mesh["replicate"])
             requests.need_waited()
     return {

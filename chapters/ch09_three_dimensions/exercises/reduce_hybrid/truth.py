@@ -33,14 +33,14 @@ def chunk(trial, place, ranks, divide_by, backwards=None) -> torch.Tensor:
     return total.chunk(n)[number] / divide_by
 
 
-def of_all_groups(trial, place) -> list[int]:
+def find_unit_ranks(trial, place) -> list[int]:
     """The ranks that have the same unit: all but those that differ on another axis."""
     lists = lists_along(("replicate", "shard"), trial.case.args[0])
     return next(ranks for ranks in lists if place in ranks)
 
 
 def mean(trial, place):
-    ranks = of_all_groups(trial, place)
+    ranks = find_unit_ranks(trial, place)
     return chunk(trial, place, ranks, len(ranks))
 
 
@@ -48,7 +48,7 @@ def mistakes(trial, place):
     sizes, backwards = trial.case.args
     inside = next(r for r in lists_along("shard", sizes) if place in r)
     across = next(r for r in lists_along("replicate", sizes) if place in r)
-    ranks = of_all_groups(trial, place)
+    ranks = find_unit_ranks(trial, place)
     n = len(ranks)
     found = {
         "this is the mean over the unit's own group: the other groups have seen other samples, and "

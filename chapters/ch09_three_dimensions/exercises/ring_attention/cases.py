@@ -3,9 +3,9 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import GROUP, At, Refused, World, answering
+from coursekit.kit import GROUP, RankCase, Rejection, World, measure_answer
 from coursekit.kit.results import NO_RETURN
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 from pedagogy_lib.measuring.recorder import measure, peak_bytes_in
 
 SIZES, LONG = (4, 6), 1024  # features of a head; places, where memory is looked at
@@ -13,12 +13,12 @@ SIZES, LONG = (4, 6), 1024  # features of a head; places, where memory is looked
 SAMPLES, HEADS = 2, 3
 
 
-def in_a_row(context, n):
+def contiguous_layout(context, n):
     return list(torch.arange(context).chunk(n))
 
 
 def case(world, layout, context):
-    return At(world, (layout, context), f", {context} places {layout}")
+    return RankCase(world, (layout, context), f", {context} places {layout}")
 
 
 CASES = [
@@ -32,14 +32,14 @@ CASES = [
 ]
 
 
-@tabled(lambda: [(case.args[1], len(case.ranks)) for case in CASES
+@tabulate(lambda: [(case.args[1], len(case.ranks)) for case in CASES
                  if case.args[0] == "zigzag"], beside=True)  # fmt: skip
-def in_pairs(context, n):
+def zigzag_layout(context, n):
     pieces = torch.arange(context).chunk(2 * n)
     return [torch.cat([pieces[k], pieces[2 * n - 1 - k]]) for k in range(n)]
 
 
-LAYOUTS = {"in a row": in_a_row, "zigzag": in_pairs}
+LAYOUTS = {"in a row": contiguous_layout, "zigzag": zigzag_layout}
 
 
 def whole(context) -> list[torch.Tensor]:
@@ -58,12 +58,12 @@ def go_round(answer, group, case):
     mine = pieces_of(context, places[dist.get_rank(group)])
     before, label = [x.clone() for x in mine], f"ring {layout} {context} {case}"
     given = list(places)
-    with measure(label), answering():
+    with measure(label), measure_answer():
         value = answer(*mine, given, group)
     is_pair = isinstance(value, tuple | list) and len(value) == 2
     if not is_pair or not all(isinstance(x, torch.Tensor) for x in value):
         why = NO_RETURN if value is None else "asked are two tensors: what comes out, and lse"
-        raise Refused(f"it returned {value!r:.40}", why)
+        raise Rejection(f"it returned {value!r:.40}", why)
     changed = [name for name, x, y in zip("qkv", mine, before) if not x.equal(y)]
     if len(given) != len(places) or not all(map(torch.equal, given, LAYOUTS[layout](
         context, dist.get_world_size(group)))):  # fmt: skip

@@ -13,49 +13,55 @@ def attention(q, k, v, sees):
     return scores.softmax(-1) @ v, scores.logsumexp(-1)
 
 
-def of_places(trial, place):
+def find_places(trial, place):
     layout, context = trial.case.args
     places = LAYOUTS[layout](context, trial.n)
     return context, places, places[place]
 
 
-def seen(trial, place, sees=lambda mine, keys, places: keys <= mine.unsqueeze(-1), of=None):
+def attend_to_all(
+    trial, place, sees=lambda mine, keys, places: keys <= mine.unsqueeze(-1), of=None
+):
     """Attention of a rank's queries to all keys, with some rule of what they see."""
-    context, places, mine = of_places(trial, place)
+    context, places, mine = find_places(trial, place)
     q, k, v = whole(context)
     keys = torch.arange(context) if of is None else of(places)
     return attention(q[:, :, mine], k[:, :, keys], v[:, :, keys], sees(mine, keys, places))
 
 
 def truth(number):
-    return lambda trial, place: seen(trial, place)[number]
+    return lambda trial, place: attend_to_all(trial, place)[number]
 
 
 def mistakes(number):
     def table(trial, place):
         found = {
-            "these are the rank's own keys alone: those of the others have to come round":
-                seen(trial, place, of=lambda places: places[place]),
+            "these are the rank's own keys alone: those of the others have to come "
+            "round": attend_to_all(trial, place, of=lambda places: places[place]),
             "queries see what comes later here, too: each block needs the places of its queries, "
-            "and those of its keys":
-                seen(trial, place, lambda mine, keys, places: torch.ones(len(mine), len(keys)) > 0),
+            "and those of its keys": attend_to_all(
+                trial, place, lambda mine, keys, places: torch.ones(len(mine), len(keys)) > 0
+            ),
             "the keys of a rank with a larger number are left out. In a zigzag such a rank has "
-            "early places, too: ask `blocks`, not the rank":
-                seen(trial, place, of=lambda places: torch.cat(places[: place + 1])),
-        }  # fmt: skip
+            "early places, too: ask `blocks`, not the rank": attend_to_all(
+                trial, place, of=lambda places: torch.cat(places[: place + 1])
+            ),
+        }
         others = [(place - step) % trial.n for step in range(trial.n - 1)]
         if others:
             found[
                 "the last keys that come are missing: there is a block at the beginning, and one "
                 "after each of the n - 1 times that keys are passed on"
-            ] = seen(trial, place, of=lambda places: torch.cat([places[k] for k in others]))
+            ] = attend_to_all(
+                trial, place, of=lambda places: torch.cat([places[k] for k in others])
+            )
         return {why: of[number] for why, of in found.items()}
 
     return table
 
 
 def bytes_of_piece(trial, place) -> int:
-    context, _, mine = of_places(trial, place)
+    context, _, mine = find_places(trial, place)
     return pieces_of(context, mine)[0].nbytes
 
 

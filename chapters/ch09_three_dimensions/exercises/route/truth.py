@@ -15,40 +15,40 @@ def truth(scores, k, bias=None):
     return weights, experts
 
 
-def chosen(scores, k, bias):
+def choose_experts(scores, k, bias):
     return (scores if bias is None else scores + bias).topk(k, dim=-1).indices
 
 
-def biased_weights(scores, k, bias=None):
-    experts = chosen(scores, k, bias)
+def bias_weights(scores, k, bias=None):
+    experts = choose_experts(scores, k, bias)
     ranked = scores if bias is None else scores + bias
     return ranked.softmax(-1).gather(-1, experts), experts
 
 
 def no_bias(scores, k, bias=None):
-    return biased_weights(scores, k)
+    return bias_weights(scores, k)
 
 
-def among_chosen(scores, k, bias=None):
-    experts = chosen(scores, k, bias)
+def softmax_top_k(scores, k, bias=None):
+    experts = choose_experts(scores, k, bias)
     return scores.gather(-1, experts).softmax(-1), experts
 
 
 def plain_scores(scores, k, bias=None):
-    experts = chosen(scores, k, bias)
+    experts = choose_experts(scores, k, bias)
     return scores.gather(-1, experts), experts
 
 
-def ranked_scores(scores, k, bias=None):
+def return_top_scores(scores, k, bias=None):
     return tuple((scores if bias is None else scores + bias).topk(k, dim=-1))
 
 
-def over_tokens(scores, k, bias=None):
-    experts = chosen(scores, k, bias)
+def softmax_over_tokens(scores, k, bias=None):
+    experts = choose_experts(scores, k, bias)
     return scores.softmax(0).gather(-1, experts), experts
 
 
-def biased_probabilities(scores, k, bias=None):
+def bias_probabilities(scores, k, bias=None):
     """The bias is added to the probabilities."""
     probabilities = scores.softmax(-1)
     experts = (probabilities if bias is None else probabilities + bias).topk(k, dim=-1).indices
@@ -60,8 +60,8 @@ def smallest(scores, k, bias=None):
     return scores.softmax(-1).gather(-1, experts), experts
 
 
-def in_order_of_numbers(scores, k, bias=None):
-    experts = chosen(scores, k, bias).sort(-1).values
+def sort_experts(scores, k, bias=None):
+    experts = choose_experts(scores, k, bias).sort(-1).values
     return scores.softmax(-1).gather(-1, experts), experts
 
 
@@ -76,18 +76,18 @@ def other_way_round(scores, k, bias=None):
 
 MISTAKES = [
     ("with a bias, other experts are chosen. The weights do not know of it: softmax of the "
-     "scores alone", biased_weights),
+     "scores alone", bias_weights),
     ("the bias is not looked at: it is added to the scores before the best ones are chosen",
      no_bias),
     ("the softmax is over all experts, not over the chosen ones alone; so a token's weights "
-     "need not add up to 1", among_chosen),
+     "need not add up to 1", softmax_top_k),
     ("these are scores; a weight is a probability, a softmax of them", plain_scores),
-    ("these are scores; a weight is a probability, a softmax of them", ranked_scores),
+    ("these are scores; a weight is a probability, a softmax of them", return_top_scores),
     ("this softmax is over the tokens. Each token has probabilities of its own: over the last "
-     "dimension", over_tokens),
-    ("the bias is added to the scores, not to probabilities", biased_probabilities),
+     "dimension", softmax_over_tokens),
+    ("the bias is added to the scores, not to probabilities", bias_probabilities),
     ("these are the worst experts", smallest),
-    ("the best expert comes first, not the one with the smallest number", in_order_of_numbers),
+    ("the best expert comes first, not the one with the smallest number", sort_experts),
     ("each token gets k experts, and not one alone", best_alone),
     ("first the weights, then the experts: these are the other way round", other_way_round),
 ]  # fmt: skip

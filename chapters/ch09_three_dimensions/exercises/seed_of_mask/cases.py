@@ -6,7 +6,7 @@ from itertools import product
 
 import torch.distributed as dist
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.observed_calls import hashes_as_elsewhere
 from coursekit.kit.results import NO_RETURN
 
@@ -41,6 +41,6 @@ def draw_all(answer):
             seed = operator.index(seed)  # numpy's whole numbers are as good
         if not is_whole or not 0 <= seed < 2**63:
             why = NO_RETURN if seed is None else SEED
-            raise Refused(f"seed_of_mask{place} returned {seed!r:.60}", why)
+            raise Rejection(f"seed_of_mask{place} returned {seed!r:.60}", why)
         seeds.append(seed)
     return {"seeds": seeds, "again": [answer(*place) for place in PLACES[::7]] == seeds[::7]}

@@ -1,6 +1,6 @@
 """The seed of a dropout mask: the same on all ranks, another one for each mask."""
 
-from coursekit.kit import At, RankExercise, World, complains
+from coursekit.kit import RankCase, RankExercise, World, complains
 
 from .cases import PLACES, draw
 from .truth import faults
@@ -9,7 +9,7 @@ FINDS_A_BUG = True
 
 EXERCISE = RankExercise(
     "seed_of_mask",
-    cases=[At(World(4))],
+    cases=[RankCase(World(4))],
     work=draw,
     facts=[complains(faults)],
     told=f"{len(set(PLACES)):,} masks have as many seeds, the same ones on all ranks",

@@ -23,7 +23,10 @@ def faults(trial):
         for at, seed, first in zip(PLACES, of.seeds, trial[0].seeds):
             if seed != first:
                 why = HASHES if of.hashed else NOT_ALIKE
-                yield f"{called(at)} it is {first} on rank 0, and {seed} on rank {place}", why
+                yield (
+                    f"{describe_numbers(at)} it is {first} on rank 0, and {seed} on rank {place}",
+                    why,
+                )
         if not of.again:
             yield (
                 f"rank {place}: a second call gives another seed",
@@ -32,7 +35,10 @@ def faults(trial):
     same = {}
     for at, seed in zip(PLACES, trial[0].seeds):
         if same.get(seed, at) != at:
-            what = f"{called(same[seed])} it is {seed}; {called(at)} it is {seed}, too"
+            what = (
+                f"{describe_numbers(same[seed])} it is {seed}; {describe_numbers(at)} it is "
+                f"{seed}, too"
+            )
             yield what, why_alike(same[seed], at)
         same[seed] = at
     largest = max(trial[0].seeds)
@@ -44,7 +50,7 @@ def faults(trial):
         )
 
 
-def called(at) -> str:
+def describe_numbers(at) -> str:
     return "for " + ", ".join(f"{name} {number}" for name, number in zip(NAMES, at))
 
 

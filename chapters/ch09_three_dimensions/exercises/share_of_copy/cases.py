@@ -2,10 +2,10 @@
 
 import torch
 
-from coursekit.kit import At, World
+from coursekit.kit import RankCase, World
 from coursekit.kit.collective_exercise import numbers
 
-from ..meshes import SmallMesh, in_words, world_of
+from ..meshes import SmallMesh, describe_mesh, world_of
 
 
 def batch_of(length, *of_sample):
@@ -20,7 +20,7 @@ def take_share(answer, group, case):
 
 
 CASES = [
-    At(World(n), (sizes, shape), f", {in_words(sizes)}, {shape[0]} samples{what}")
+    RankCase(World(n), (sizes, shape), f", {describe_mesh(sizes)}, {shape[0]} samples{what}")
     for n, sizes, shape, what in [
         (6, {"dp": 2, "pp": 1, "tp": 3}, (12, 3), ""),
         (6, {"dp": 2, "pp": 3, "tp": 1}, (12, 3), ""),

@@ -2,7 +2,7 @@
 
 import torch
 
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 from ..meshes import all_places, world_of
 from .cases import batch_of, calls
@@ -12,7 +12,7 @@ def mistakes(trial, place):
     return wrong_shares(*trial.case.args, place)
 
 
-@tabled(calls)
+@tabulate(calls)
 def wrong_shares(sizes, shape, place) -> dict[str, torch.Tensor]:
     batch, at, n = batch_of(*shape), all_places(sizes)[place], world_of(sizes)
     dp = sizes["dp"]
@@ -39,7 +39,7 @@ def share(trial, place):
     return share_of(*trial.case.args, place)
 
 
-@tabled(calls)
+@tabulate(calls)
 def share_of(sizes, shape, place) -> torch.Tensor:
     at = all_places(sizes)[place]["dp"]
     size = shape[0] // sizes["dp"]

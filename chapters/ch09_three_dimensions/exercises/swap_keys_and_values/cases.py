@@ -3,24 +3,24 @@
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import answering
-from coursekit.kit.collective_exercise import numbers, turned
+from coursekit.kit import measure_answer
+from coursekit.kit.collective_exercise import make_noncontiguous, numbers
 from coursekit.kit.observed_calls import AllRequests
 
 
 def x_of(place, shape, dtype=torch.float64) -> torch.Tensor:
-    return turned(numbers(place, shape, dtype))
+    return make_noncontiguous(numbers(place, shape, dtype))
 
 
 def change(answer, group, case):
     shape, split, join, dtype = case.args
     x = x_of(dist.get_rank(group), shape, dtype)
     before = x.clone()
-    with answering(), AllRequests() as requests:
+    with measure_answer(), AllRequests() as requests:
         y = answer(x, split, join, group)
         requests.need_waited()
     return {"y": y, "changed": not x.equal(before)}
 
 
-def in_words(shape, split, join) -> str:
+def describe_swap(shape, split, join) -> str:
     return f", {list(shape)}, split {split}, join {join}"

@@ -2,16 +2,16 @@
 
 import torch
 
-from coursekit.kit import GROUP, At, Equals, RankExercise, Sends, World, never
+from coursekit.kit import GROUP, Equals, RankCase, RankExercise, Sends, World, never
 
-from .cases import change, in_words
+from .cases import change, describe_swap
 from .truth import mistakes, most, truth
 
 EXERCISE = RankExercise(
     "swap",
     lab="long_contexts",
     cases=[
-        At(world, (shape, split, join, torch.float64), in_words(shape, split, join))
+        RankCase(world, (shape, split, join, torch.float64), describe_swap(shape, split, join))
         for world, shape, split, join in [
             (World(2), (1, 4, 6, 2), 1, 2),
             (World(2), (1, 4, 3, 2), 1, 2),
@@ -23,15 +23,23 @@ EXERCISE = RankExercise(
             (GROUP, (2, 12, 4, 2), 1, 2),
             (World(4), (2, 8, 500, 10), 1, 2),
         ]
-    ] + [At(World(2), ((2, 4), 1, 0, torch.float32), in_words((2, 4), 1, 0) + ", float32")],
+    ]
+    + [
+        RankCase(World(2), ((2, 4), 1, 0, torch.float32), describe_swap((2, 4), 1, 0) + ", float32")
+    ],
     work=change,
     facts=[
         Equals("y", truth, mistakes, "y"),
         never("changed", "x has changed", "the caller still needs x as it was"),
-        Sends(most, "an all-to-all sends", {
-            "all_gather": "an all-gather gives all parts to all ranks: a rank needs one of each",
-            "": "each rank sends one part to each other rank, and no more",
-        }),
+        Sends(
+            most,
+            "an all-to-all sends",
+            {
+                "all_gather": "an all-gather gives all parts to all ranks: a rank needs one of "
+                "each",
+                "": "each rank sends one part to each other rank, and no more",
+            },
+        ),
     ],
     told="parts of one dimension given, parts of the other one got",
     errors={
@@ -48,4 +56,4 @@ EXERCISE = RankExercise(
         "What comes has the same shape as the stack: place r holds the part of rank r. "
         "torch.cat(came.unbind(0), join).",
     ),
-)  # fmt: skip
+)

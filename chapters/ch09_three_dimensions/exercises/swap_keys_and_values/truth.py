@@ -5,14 +5,14 @@ import torch
 from .cases import x_of
 
 
-def joined(trial, place, along, reverse=False):
+def join_chunks(trial, place, along, reverse=False):
     shape, split, _, dtype = trial.case.args
     parts = [x_of(k, shape, dtype).chunk(trial.n, split)[place] for k in range(trial.n)]
     return torch.cat(parts[::-1] if reverse else parts, along)
 
 
 def truth(trial, place):
-    return joined(trial, place, trial.case.args[2])
+    return join_chunks(trial, place, trial.case.args[2])
 
 
 def mistakes(trial, place):
@@ -20,9 +20,9 @@ def mistakes(trial, place):
     x, n = x_of(place, shape, dtype), trial.n
     return {
         "what comes is joined along the dimension that was split, and not along `join`":
-            joined(trial, place, split),
+            join_chunks(trial, place, split),
         "what comes is in the order of the ranks: that of the group's first rank first":
-            joined(trial, place, join, reverse=True),
+            join_chunks(trial, place, join, reverse=True),
         "this is what the rank had: nothing has travelled": x,
         "these are the rank's own parts, joined in another way: part r goes to rank r":
             torch.cat(x.chunk(n, split), join),

@@ -4,7 +4,7 @@ from functools import partial
 
 import torch
 
-from coursekit.kit import Refused, answering
+from coursekit.kit import Rejection, measure_answer
 from coursekit.kit.results import NO_RETURN
 
 SIZES = {"width": 8, "heads": 2, "layers": 2, "context": 6}
@@ -36,15 +36,15 @@ def train(answer, group, case):
         engine, losses, changed = answer(model, mesh, 2, sgd, longest), [], False
         for number in range(STEPS):
             batch = batch_of(number, sizes["dp"])
-            with answering():
+            with measure_answer():
                 losses.append(engine.step(*batch))
             changed |= not all(map(torch.equal, batch, batch_of(number, sizes["dp"])))
         if None in losses:
-            raise Refused("step() returned None", NO_RETURN)
+            raise Rejection("step() returned None", NO_RETURN)
         seen = sum(map(len, engine.pipeline.inputs))
         if seen != SAMPLES:
             what = f"the pipeline went through {seen} samples, of a share of {SAMPLES}"
-            raise Refused(what, SHARES)
+            raise Rejection(what, SHARES)
         mine = {id(p) for p in engine.parameters}
         weights = {
             name: lab.whole(p, mesh["tp"]).clone()

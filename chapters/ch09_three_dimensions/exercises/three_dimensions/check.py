@@ -3,10 +3,10 @@
 A mistake is that one process which leaves out the same thing, or does it in the same wrong order.
 """
 
-from coursekit.kit import At, Equals, RankExercise, World, never
+from coursekit.kit import Equals, RankCase, RankExercise, World, never
 from pedagogy_lib.basics.closeness import close_in_float32
 
-from ..meshes import in_words
+from ..meshes import describe_mesh
 from .cases import LONG, SHORT, STEPS, train
 from .truth import averages_once, loss_mistakes, losses_of, weights_of, wrong_weights
 
@@ -14,7 +14,7 @@ EXERCISE = RankExercise(
     "ThreeDimensions",
     lab="three_dimensions",
     cases=[
-        At(World(n), (sizes, longest), f", {in_words(sizes)}{what}")
+        RankCase(World(n), (sizes, longest), f", {describe_mesh(sizes)}{what}")
         for n, sizes, longest, what in [
             (2, {"dp": 2, "pp": 1, "tp": 1}, SHORT, ""),
             (2, {"dp": 1, "pp": 2, "tp": 1}, SHORT, ""),

@@ -64,7 +64,7 @@ def one_process(
     tied  when both parts of the tied weight's gradient are added up: "early", "late", or never
     clip  what is shortened: "all", the mean; or "each copy", before it is taken; or ""
     """
-    copies, losses = [untied() for _ in range(dp)], []
+    copies, losses = [make_untied_model() for _ in range(dp)], []
     for number in range(STEPS):
         before = [letters_gradient(model) if not zero and stages == 1 else 0 for model in copies]
         losses.append(backward(copies, *batch_of(number, dp), zero))  # of each copy
@@ -88,7 +88,7 @@ def one_process(
     return [{name: p.detach() for name, p in model.named_parameters()} for model in copies], losses
 
 
-def untied():
+def make_untied_model():
     """The model, with the output's weight as a parameter of its own."""
     model, from_tied = (whole_transformer(tied=tied, **SIZES) for tied in (False, True))
     model.load_state_dict(from_tied.state_dict())
@@ -128,7 +128,7 @@ def shorten(grads, longest, always=False):
             gradient *= (longest / (squares.sqrt() + 1e-6)).clamp(max=math.inf if always else 1)
 
 
-def trained(trial, **how) -> tuple[list[dict], list[list]]:
+def train_one_process(trial, **how) -> tuple[list[dict], list[list]]:
     sizes, longest = trial.case.args
     return one_process(sizes["dp"], sizes["pp"], longest, **how)
 
@@ -137,7 +137,7 @@ def weights_of(trial, place, **how) -> dict:
     """What this rank's stage should have; the last one has the tied weight as its output's."""
     sizes = trial.case.args[0]
     at, stages = all_places(sizes)[place], sizes["pp"]
-    weights = dict(trained(trial, **how)[0][at["dp"]])
+    weights = dict(train_one_process(trial, **how)[0][at["dp"]])
     if at["pp"] == stages - 1 > 0:
         weights[LETTERS] = weights[OUTPUT]
     return {name: weights[name] for name in names_of_stage(at["pp"], stages)}
@@ -157,13 +157,13 @@ def wrong_weights(trial, place) -> dict:
 
 
 def losses_of(trial, place) -> list[float]:
-    return [sum(each) / len(each) for each in trained(trial)[1]]
+    return [sum(each) / len(each) for each in train_one_process(trial)[1]]
 
 
 def loss_mistakes(trial, place):
     right, sizes = losses_of(trial, place), trial.case.args[0]
-    of_copy = [each[all_places(sizes)[place]["dp"]] for each in trained(trial)[1]]
-    is_last = at_last_stage(trial, place)
+    of_copy = [each[all_places(sizes)[place]["dp"]] for each in train_one_process(trial)[1]]
+    is_last = is_on_last_stage(trial, place)
     return {
         "the last stages know the loss, each that of its copy, and others have 0. All ranks need "
         "the mean over the copies": of_copy if is_last else [0.0] * STEPS,
@@ -172,7 +172,7 @@ def loss_mistakes(trial, place):
     }  # fmt: skip
 
 
-def at_last_stage(trial, place) -> bool:
+def is_on_last_stage(trial, place) -> bool:
     sizes = trial.case.args[0]
     return place // sizes["tp"] % sizes["pp"] == sizes["pp"] - 1
 

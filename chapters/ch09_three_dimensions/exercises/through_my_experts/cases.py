@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.results import NO_RETURN
 
 WIDTH, HIDDEN = 3, 5
@@ -38,7 +38,7 @@ def go_through(answer, place, case):
     given = torch.tensor(counts)
     y = answer(experts, leaf * 1.0, given)
     if not isinstance(y, torch.Tensor):
-        raise Refused(f"it returned {y!r:.60}", NO_RETURN if y is None else "asked is a tensor")
+        raise Rejection(f"it returned {y!r:.60}", NO_RETURN if y is None else "asked is a tensor")
     found = {
         "y": y.detach(),
         "changed": given.tolist() != list(counts),
@@ -47,14 +47,14 @@ def go_through(answer, place, case):
         "reached": False,
     }
     if y.requires_grad:
-        weighted(y).backward()
+        make_loss(y).backward()
         found["missing"] = [name for name, p in experts.named_parameters() if p.grad is None]
         found["reached"] = leaf.grad is not None
         found["gradients"] = gradients_of(experts, leaf)
     return found
 
 
-def weighted(y) -> torch.Tensor:
+def make_loss(y) -> torch.Tensor:
     """A loss whose gradient is another one for each number."""
     return (y * torch.arange(1.0, y.numel() + 1, dtype=y.dtype).view(y.shape)).sum()
 

@@ -1,21 +1,21 @@
 """Experts that nobody needs: the backward has to go through them all the same."""
 
-from coursekit.kit import At, World, complains
-from coursekit.kit.single_rank import InThisProcess
+from coursekit.kit import RankCase, World, complains
+from coursekit.kit.single_rank import LocalExercise
 
 from .cases import go_through
 from .truth import faults
 
 FINDS_A_BUG = True
 
-EXERCISE = InThisProcess(
+EXERCISE = LocalExercise(
     "through_my_experts",
     cases=[
-        At(World(1), ((2, 3),), ", 2 and 3 rows"),
-        At(World(1), ((0, 4),), ", nothing for the first expert"),
-        At(World(1), ((0, 0),), ", nothing for either"),
-        At(World(1), ((0,),), ", nothing, and one expert"),
-        At(World(1), ((1, 0, 0, 2),), ", four experts, two of them without rows"),
+        RankCase(World(1), ((2, 3),), ", 2 and 3 rows"),
+        RankCase(World(1), ((0, 4),), ", nothing for the first expert"),
+        RankCase(World(1), ((0, 0),), ", nothing for either"),
+        RankCase(World(1), ((0,),), ", nothing, and one expert"),
+        RankCase(World(1), ((1, 0, 0, 2),), ", four experts, two of them without rows"),
     ],
     work=go_through,
     facts=[complains(faults)],

@@ -5,7 +5,7 @@ import torch
 from coursekit.kit.results import NOT_ITS_OWN
 from pedagogy_lib.basics.closeness import close
 
-from .cases import Mlps, gradients_of, rows_of, weighted
+from .cases import Mlps, gradients_of, make_loss, rows_of
 
 CUT_OFF = (
     "what came back has no history that leads to the rows, and to the exchange behind them. On "
@@ -27,7 +27,7 @@ def right_ones(counts):
     """What the experts make of the rows, and all gradients."""
     experts, leaf = Mlps(len(counts)), rows_of(counts).requires_grad_()
     y = experts(leaf, torch.tensor(counts))
-    weighted(y).backward()
+    make_loss(y).backward()
     return y.detach(), gradients_of(experts, leaf)
 
 

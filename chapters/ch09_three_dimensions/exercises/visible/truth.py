@@ -15,7 +15,7 @@ def local(rank, source, length):
     return torch.ones(length, length, dtype=torch.bool).tril()
 
 
-def turned(rank, source, length):
+def swap_ranks(rank, source, length):
     return torch.tensor(truth(source, rank, length)).reshape(length, length)
 
 
@@ -28,15 +28,15 @@ def own_all(rank, source, length):
     return torch.full((length, length), source <= rank)
 
 
-def transposed(rank, source, length):
+def transpose_mask(rank, source, length):
     return torch.tensor(truth(rank, source, length)).T
 
 
-def negated(rank, source, length):
+def invert_mask(rank, source, length):
     return ~torch.tensor(truth(rank, source, length))
 
 
-def everything(rank, source, length):
+def show_all(rank, source, length):
     return torch.ones(length, length, dtype=torch.bool)
 
 
@@ -61,12 +61,12 @@ MISTAKES = [
     ("every piece is masked as if it were the rank's own. Compare places in the whole text: "
      "place i of rank r's piece is place r × length + i of the text", local),
     ("a query sees what is earlier, not what is later: rank and source have changed places",
-     turned),
+     swap_ranks),
     ("a query sees its own place, too", strict),
     ("within its own piece a query sees earlier keys alone", own_all),
-    ("rows are queries and columns are keys: it is the other way round", transposed),
-    ("True is for keys that the query sees", negated),
-    ("this hides nothing: a query would see what comes later", everything),
+    ("rows are queries and columns are keys: it is the other way round", transpose_mask),
+    ("True is for keys that the query sees", invert_mask),
+    ("this hides nothing: a query would see what comes later", show_all),
     ("a query sees all of the earlier pieces, too", own_alone),
     ("a query sees the earlier part of its own piece, too", earlier_alone),
     ("pieces behind this one are later in the text: a query sees nothing of them", later_too),

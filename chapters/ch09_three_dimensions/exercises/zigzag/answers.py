@@ -11,7 +11,7 @@ def zigzag(context, n):
 
 # %% wrong · these are pieces in a row
 def zigzag(context, n):
-    return in_a_row(context, n)
+    return contiguous_places(context, n)
 
 # %% wrong · dealt out in turns
 def zigzag(context, n):

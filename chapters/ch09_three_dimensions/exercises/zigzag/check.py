@@ -10,7 +10,7 @@ def pairs_computed(places) -> list[int]:
     return [sum(place + 1 for place in of_rank) for of_rank in places]
 
 
-def told(calls, values) -> str:
+def describe_pairs(calls, values) -> str:
     counts = pairs_computed(values[0])
     return f"pairs of query and key: {text_of(sorted(set(counts)))} on each rank"
 
@@ -28,7 +28,7 @@ EXERCISE = Formula(
     },
     truth=truth,
     mistakes=MISTAKES,
-    told=told,
+    told=describe_pairs,
     whole="places are indices: whole numbers",
     asked="a list with a tensor of places for each rank",
     errors={"expected Tensor": "torch.cat takes a list of tensors"},

@@ -16,11 +16,11 @@ def pieces(context, n, parts):
     return list(torch.arange(context).chunk(parts))
 
 
-def in_a_row(context, n):
+def split_contiguously(context, n):
     return pieces(context, n, n)
 
 
-def in_turns(context, n):
+def deal_round_robin(context, n):
     return [torch.arange(rank, context, n) for rank in range(n)]
 
 
@@ -43,7 +43,7 @@ def lists_of_pieces(context, n):
     return [[of[rank].tolist(), of[2 * n - 1 - rank].tolist()] for rank in range(n)]
 
 
-def turned_inside(context, n):
+def reverse_second_piece(context, n):
     of = pieces(context, n, 2 * n)
     return [torch.cat([of[rank], of[2 * n - 1 - rank].flip(0)]) for rank in range(n)]
 
@@ -55,13 +55,13 @@ def one_off(context, n):
 
 MISTAKES = [
     ("these are pieces in a row: the last rank has most to compute. Each rank gets two pieces, "
-     "an early one and a late one", in_a_row),
-    ("here places are dealt out in turns. Asked are two pieces for each rank", in_turns),
+     "an early one and a late one", split_contiguously),
+    ("here places are dealt out in turns. Asked are two pieces for each rank", deal_round_robin),
     ("piece r goes together with piece 2n - 1 - r: the earliest with the latest one",
      neighbours),
     ("the places are ascending: the early piece comes first", late_first),
     ("rank 0 has the first piece", last_rank_first),
     ("each rank has one tensor of places: torch.cat joins its two pieces", lists_of_pieces),
-    ("within a piece places stay in order", turned_inside),
+    ("within a piece places stay in order", reverse_second_piece),
     ("pieces have the numbers 0 to 2n - 1: piece r goes together with 2n - 1 - r", one_off),
 ]  # fmt: skip

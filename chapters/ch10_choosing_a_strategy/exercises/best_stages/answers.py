@@ -123,8 +123,8 @@ def best_stages(seconds, layers, devices, microbatches):
 # +                     total, stages = rest(end, left)
 
 # %% wrong · asked is a ValueError of yours
-# -     total, stages = min(map(within, set(seconds.values())), default=(inf, []))
-# +     total, stages = min(map(within, set(seconds.values())))
+# -     total, stages = min(map(cut_within, set(seconds.values())), default=(inf, []))
+# +     total, stages = min(map(cut_within, set(seconds.values())))
 
 # %% wrong · the best plan of the first layers
 def best_stages(seconds, layers, devices, microbatches):

@@ -35,24 +35,24 @@ def step(seconds, plan, microbatches):
     return sum(times) + (microbatches - 1) * max(times)
 
 
-class Tried:
+class StageTrial:
     """A case, the plan that came, and every other one."""
 
     def __init__(self, case, arguments, plan):
         self.seconds, self.layers, self.devices, self.microbatches = arguments
         self.plan, self.every = plan, plans(self.seconds, self.layers, self.devices)
         self.best = min(map(self.seconds_of, self.every))
-        self.told = in_words(case, *arguments[1:])
+        self.told = describe_case(case, *arguments[1:])
 
     def seconds_of(self, plan):
         return step(self.seconds, plan, self.microbatches)
 
-    def turned(self):
+    def reverse_layers(self):
         """The same with its layers in the opposite order."""
         n = self.layers
         turned = {(n - end, n - first, size): t for (first, end, size), t in self.seconds.items()}
         plan = [(n - end, n - first, size) for first, end, size in reversed(self.plan)]
-        return Tried("", (turned, n, self.devices, self.microbatches), plan)
+        return StageTrial("", (turned, n, self.devices, self.microbatches), plan)
 
     def is_best_by(self, cost) -> bool:
         """Whether no plan has a lower cost, which depends on times and micro-batches."""
@@ -61,7 +61,7 @@ class Tried:
         return costs[0] == min(costs)
 
 
-def in_words(case, layers, devices, B) -> str:
+def describe_case(case, layers, devices, B) -> str:
     return f"{case}, {layers} layers, {devices} devices, {B} micro-batches"
 
 
@@ -78,7 +78,7 @@ POINTED = {
 }  # fmt: skip
 
 
-def timed(answer, *arguments) -> tuple:
+def time_answer(answer, *arguments) -> tuple:
     """Beside the answer: what came of a call, its arguments then, and the seconds that it took."""
     began = time.process_time()
     outcome, given = outcome_and_arguments(answer, *arguments)

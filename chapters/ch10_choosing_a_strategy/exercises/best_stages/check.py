@@ -2,14 +2,14 @@
 
 from coursekit.protocol import Exercise, Wrong
 
-from .cases import AGAIN, DEVICES, LAYERS, POINTED, RANDOM, Tried
-from .truth import IMPOSSIBLE, asked, need_large, need_refusal, random_cases, why_slow
+from .cases import AGAIN, DEVICES, LAYERS, POINTED, RANDOM, StageTrial
+from .truth import IMPOSSIBLE, need_large, need_refusal, random_cases, read_plan, why_slow
 
 
 def examine(answer):
     chosen = random_cases()
     cases = POINTED | {f"random case {k + 1}": next(chosen) for k in range(RANDOM)}
-    tried = [Tried(case, of, asked(case, answer, *of)) for case, of in cases.items()]
+    tried = [StageTrial(case, of, read_plan(case, answer, *of)) for case, of in cases.items()]
     for one in tried:
         if one.seconds_of(one.plan) != one.best:
             what = f"{one.plan} takes {one.seconds_of(one.plan)}; {one.best} is possible"

@@ -8,7 +8,7 @@ from coursekit.kit import Wrong
 from coursekit.kit.results import NOT_ITS_OWN, RETURNS_NONE, outcome_of
 from coursekit.remote_answer import call_next_to_answer
 
-from .cases import AGAIN, ASKED, DEVICES, LAYERS, SECONDS, in_words, plans, step, timed
+from .cases import AGAIN, ASKED, DEVICES, LAYERS, SECONDS, describe_case, plans, step, time_answer
 from .chosen_stages import LENGTHS, NOT_BEFORE_THE_BEST, NOT_OF_THE_BEST, OTHER_COSTS
 
 BACKWARDS = "stages are given in the order of the layers, the first one first"
@@ -49,17 +49,17 @@ IMPOSSIBLE = {
 }
 
 
-def asked(case, answer, *arguments):
+def read_plan(case, answer, *arguments):
     """The plan of an answer; raises `Wrong` if it is none."""
-    return asked_and_timed(case, answer, *arguments)[0]
+    return read_timed_plan(case, answer, *arguments)[0]
 
 
-def asked_and_timed(case, answer, seconds, layers, devices, microbatches):
+def read_timed_plan(case, answer, seconds, layers, devices, microbatches):
     """The same, and the seconds that it took."""
     outcome, (given, *_), taken = call_next_to_answer(
-        timed, answer, dict(seconds), layers, devices, microbatches
+        time_answer, answer, dict(seconds), layers, devices, microbatches
     )  # fmt: skip
-    told = in_words(case, layers, devices, microbatches)
+    told = describe_case(case, layers, devices, microbatches)
     if outcome.error:
         why = ("a plan is possible here. A stage that is chosen too early may leave nothing for "
                "the rest") if "ValueError" in outcome.kinds else ""  # fmt: skip
@@ -108,9 +108,11 @@ def why_slow(tried) -> str:
     told = next(fits, "")
     if told:
         return told
-    if all(one.seconds_of(one.plan) == without_limits(one) for one in tried):
+    if all(one.seconds_of(one.plan) == search_without_limits(one) for one in tried):
         return NOT_OF_THE_BEST
-    if all(one.seconds_of(one.plan) == without_limits(one.turned()) for one in tried):
+    if all(
+        one.seconds_of(one.plan) == search_without_limits(one.reverse_layers()) for one in tried
+    ):
         return NOT_BEFORE_THE_BEST
     for sentence, pick in LENGTHS.items():
         if all(len(one.plan) == pick(map(len, one.every)) for one in tried):
@@ -118,7 +120,7 @@ def why_slow(tried) -> str:
     return ""
 
 
-def without_limits(one) -> float:
+def search_without_limits(one) -> float:
     """What comes of it if for each state the rest is the one that would be best alone."""
 
     @cache
@@ -147,8 +149,8 @@ def need_refusal(case, answer, arguments):
 
 def need_large(answer):
     seconds = random_case(random.Random(5), LAYERS, (1, 2, 4, 8, 16))
-    best = by_stages(seconds, LAYERS, DEVICES, 8)
-    plan, taken = asked_and_timed("the large one", answer, seconds, LAYERS, DEVICES, 8)
+    best = search_fronts(seconds, LAYERS, DEVICES, 8)
+    plan, taken = read_timed_plan("the large one", answer, seconds, LAYERS, DEVICES, 8)
     mine = step(seconds, plan, 8)
     if mine != best:
         raise Wrong("the large one", f"{plan} takes {mine}; {best} is possible")
@@ -156,7 +158,7 @@ def need_large(answer):
         raise Wrong("the large one", f"it took {taken:.0f} s", AGAIN)
 
 
-def by_stages(seconds, layers, devices, B):
+def search_fronts(seconds, layers, devices, B):
     """The shortest step, another way: for each pair of layer and devices, all pairs of sum and
     slowest stage that no other pair beats in both."""
     fronts = {(layers, 0): {(0, 0)}}

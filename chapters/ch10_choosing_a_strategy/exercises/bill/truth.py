@@ -8,7 +8,7 @@ def truth(parameters, tokens, gpus, peak, mfu, price):
     return {"days": seconds / 60 / 60 / 24, "gpu_hours": hours, "dollars": hours * price}
 
 
-def scaled(by, *names):
+def scale_items(by, *names):
     def mistaken(*args):
         return {key: value * (by(*args) if key in names else 1)
                 for key, value in truth(*args).items()}  # fmt: skip
@@ -21,66 +21,66 @@ ALL = "days", "gpu_hours", "dollars"
 MISTAKES = [
     (
         "this computes forwards alone: 2 FLOPs for each parameter and token. Training needs 6.",
-        scaled(lambda *args: 1 / 3, *ALL),
+        scale_items(lambda *args: 1 / 3, *ALL),
     ),
     (
         "this counts recomputation: 8 FLOPs for each parameter and token. MFU asks for the "
         "model's own, 6.",
-        scaled(lambda *args: 8 / 6, *ALL),
+        scale_items(lambda *args: 8 / 6, *ALL),
     ),
     (
         "GPUs reach a share of their peak: divide by the MFU.",
-        scaled(lambda p, t, gpus, peak, mfu, price: mfu, *ALL),
+        scale_items(lambda p, t, gpus, peak, mfu, price: mfu, *ALL),
     ),
     (
         "this multiplies by the MFU. A low MFU makes a training longer: divide by it.",
-        scaled(lambda p, t, gpus, peak, mfu, price: mfu * mfu, *ALL),
+        scale_items(lambda p, t, gpus, peak, mfu, price: mfu * mfu, *ALL),
     ),
     (
         "days pass on all GPUs at a time: more GPUs, fewer days.",
-        scaled(lambda p, t, gpus, *rest: gpus, "days"),
+        scale_items(lambda p, t, gpus, *rest: gpus, "days"),
     ),
     (
         "these are the hours on the clock. Each GPU has its own hour to be paid.",
-        scaled(lambda p, t, gpus, *rest: 1 / gpus, "gpu_hours", "dollars"),
+        scale_items(lambda p, t, gpus, *rest: 1 / gpus, "gpu_hours", "dollars"),
     ),
     (
         "the price is for an hour of each GPU.",
-        scaled(lambda p, t, gpus, *rest: 1 / gpus, "dollars"),
+        scale_items(lambda p, t, gpus, *rest: 1 / gpus, "dollars"),
     ),
-    ("these are hours, not days.", scaled(lambda *args: 24, "days")),
+    ("these are hours, not days.", scale_items(lambda *args: 24, "days")),
     (
         "all GPUs work at the same time: together they do `gpus` times as many FLOPs a second.",
-        scaled(lambda p, t, gpus, *rest: gpus, *ALL),
+        scale_items(lambda p, t, gpus, *rest: gpus, *ALL),
     ),
     (
         "the hours are right on the clock, but `gpu_hours` are those of all GPUs together.",
-        scaled(lambda p, t, gpus, *rest: 1 / gpus, "gpu_hours"),
+        scale_items(lambda p, t, gpus, *rest: 1 / gpus, "gpu_hours"),
     ),
     (
         "this counts the GPUs twice: `gpu_hours` are of all GPUs already.",
-        scaled(lambda p, t, gpus, *rest: gpus, "dollars"),
+        scale_items(lambda p, t, gpus, *rest: gpus, "dollars"),
     ),
     (
         "these hours of all GPUs are multiplied by the GPUs once more.",
-        scaled(lambda p, t, gpus, *rest: gpus, "gpu_hours", "dollars"),
+        scale_items(lambda p, t, gpus, *rest: gpus, "gpu_hours", "dollars"),
     ),
     (
         "each parameter is multiplied and added: 6 FLOPs for each parameter and token, not 3.",
-        scaled(lambda *args: 1 / 2, *ALL),
+        scale_items(lambda *args: 1 / 2, *ALL),
     ),
     (
         "`mfu` is a share, from 0 to 1, and not a number of percent.",
-        scaled(lambda *args: 100, *ALL),
+        scale_items(lambda *args: 100, *ALL),
     ),
-    ("these are seconds, not days.", scaled(lambda *args: 86400, "days")),
-    ("these are seconds of GPUs, not hours.", scaled(lambda *args: 3600, "gpu_hours")),
+    ("these are seconds, not days.", scale_items(lambda *args: 86400, "days")),
+    ("these are seconds of GPUs, not hours.", scale_items(lambda *args: 3600, "gpu_hours")),
     (
         "these are seconds of GPUs, not hours.",
-        scaled(lambda *args: 3600, "gpu_hours", "dollars"),
+        scale_items(lambda *args: 3600, "gpu_hours", "dollars"),
     ),
     (
         "these are minutes of GPUs, not hours: an hour has 3,600 seconds.",
-        scaled(lambda *args: 60, "gpu_hours", "dollars"),
+        scale_items(lambda *args: 60, "gpu_hours", "dollars"),
     ),
 ]

@@ -26,11 +26,11 @@ def truth(shares, failed, limits, missed, alarm):
     return cheapest(limits, lambda limit: cost(limit, shares, failed, missed, alarm))
 
 
-def swapped(shares, failed, limits, missed, alarm):
+def swap_costs(shares, failed, limits, missed, alarm):
     return truth(shares, failed, limits, alarm, missed)
 
 
-def counted(shares, failed, limits, missed, alarm):
+def count_mistakes(shares, failed, limits, missed, alarm):
     return truth(shares, failed, limits, 1, 1)
 
 
@@ -47,7 +47,7 @@ def last_of_equal(shares, failed, limits, missed, alarm):
     return first_of_equal(shares, failed, limits[::-1], missed, alarm)
 
 
-def from_limit_on(shares, failed, limits, missed, alarm):
+def fail_at_limit(shares, failed, limits, missed, alarm):
     below = [share + 1e-9 for share in shares]
     return truth(below, failed, limits, missed, alarm)
 
@@ -60,7 +60,7 @@ def dearest(shares, failed, limits, missed, alarm):
     return cheapest(limits, lambda limit: -cost(limit, shares, failed, missed, alarm))
 
 
-def missed_alone(shares, failed, limits, missed, alarm):
+def ignore_alarms(shares, failed, limits, missed, alarm):
     return truth(shares, failed, limits, missed, 0)
 
 
@@ -72,7 +72,7 @@ def position(shares, failed, limits, missed, alarm):
     return limits.index(truth(shares, failed, limits, missed, alarm))
 
 
-def from_a_start(start, at=lambda limits: 0):
+def start_minimum_at(start, at=lambda limits: 0):
     """Only limits below a start value count."""
 
     def mistaken(shares, failed, limits, missed, alarm):
@@ -96,16 +96,16 @@ def first_valley(rises):
 
 
 def once_each(shares, failed, limits, missed, alarm):
-    def of(limit):
+    def cost_of_limit(limit):
         runs = list(zip(shares, failed))
         return missed * any(bad and share <= limit for share, bad in runs) + alarm * any(
             share > limit and not bad for share, bad in runs
         )
 
-    return cheapest(limits, of)
+    return cheapest(limits, cost_of_limit)
 
 
-def of_sorted_shares(shares, failed, limits, missed, alarm):
+def sort_shares(shares, failed, limits, missed, alarm):
     return truth(sorted(shares), failed, limits, missed, alarm)
 
 
@@ -115,10 +115,10 @@ def other_way_round(shares, failed, limits, missed, alarm):
 
 MISTAKES = [
     ("the costs are the other way round: missed is for a run that fails although it was "
-     "expected to fit.", swapped),
-    ("this counts mistakes. The two kinds do not cost the same: weigh them.", counted),
+     "expected to fit.", swap_costs),
+    ("this counts mistakes. The two kinds do not cost the same: weigh them.", count_mistakes),
     ("a run is expected to fail if its share is greater than the limit; an equal share still "
-     "fits.", from_limit_on),
+     "fits.", fail_at_limit),
     ("of limits with equal costs the smallest is asked, and this is the largest.", largest),
     ("of limits with equal costs the smallest is asked, wherever it stands in the list.",
      first_of_equal),
@@ -134,14 +134,14 @@ MISTAKES = [
      first_valley(lambda here, after: after >= here)),
     ("each run with a mistake costs something, and not each kind of mistake once.", once_each),
     ("share and outcome of a run stand at the same place of both lists: sort neither alone.",
-     of_sorted_shares),
+     sort_shares),
     *(("a total cost may be any number: a start value that is too small hides all limits.",
-       from_a_start(start, at))
+       start_minimum_at(start, at))
       for at in (lambda limits: 0, min, lambda limits: limits[0])
       for start in (len, lambda shares: 1, lambda shares: 10, lambda shares: 100,
                     lambda shares: 1000, lambda shares: 10**4)),
     ("false alarms cost something too: with missed failures alone, the smallest limit would "
-     "always win.", missed_alone),
+     "always win.", ignore_alarms),
     ("missed failures cost something too: with false alarms alone, the largest limit would "
      "always win.", alarms_alone),
     ("failed is True for runs that did not fit.", other_way_round),

@@ -1,13 +1,13 @@
 """What is right, and what mistakes give."""
 
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 from .cases import MICRO, POSSIBLE, STEPS, TRAIN, config
 
 LARGEST = 64
 
 
-@tabled(lambda: list(POSSIBLE.values()))
+@tabulate(lambda: list(POSSIBLE.values()))
 def truth(given, copies) -> dict:
     """Try every micro-batch and number of steps: what agrees with all that is given."""
     wanted = {STEPS: 1} | given if len(given) == 1 else given
@@ -45,6 +45,6 @@ MISTAKES = {
 }  # fmt: skip
 
 
-@tabled(lambda: list(POSSIBLE.values()))
+@tabulate(lambda: list(POSSIBLE.values()))
 def wrong_numbers(given, copies) -> dict[str, list[tuple]]:
     return {key: [(f(given, copies), why) for f, why in known] for key, known in MISTAKES.items()}

@@ -46,37 +46,37 @@ def but(**tests):
     return mistaken
 
 
-def computed(row) -> float:
+def compute_tflops(row) -> float:
     """TFLOP/s of a GPU."""
     return row["batch"] * row["flops"] / row["seconds"] / row["gpus"] / 1e12
 
 
-def of_its_ranks(row) -> bool:
+def has_wrong_rate_per_rank(row) -> bool:
     ranks = (row["dp"] or row["gpus"] // (row["tp"] * row["pp"])) * row["tp"] * row["pp"]
     return rate_is_wrong(row | {"gpus": ranks})
 
 
-def of_computed(row) -> bool:
-    return abs(computed(row) - row["tflops"]) > 0.05 * computed(row)
+def differs_from_computed_rate(row) -> bool:
+    return abs(compute_tflops(row) - row["tflops"]) > 0.05 * compute_tflops(row)
 
 
-def of_part_of_a_copy(row) -> bool:
+def divides_by_fractional_copies(row) -> bool:
     copies = row["dp"] or row["gpus"] / (row["tp"] * row["pp"])
     return row["batch"] % (copies * row["micro_batch"]) != 0
 
 
-def of_rounded_copies(row) -> bool:
+def divides_by_rounded_copies(row) -> bool:
     copies = row["dp"] or -(-row["gpus"] // (row["tp"] * row["pp"]))
     return row["batch"] % (copies * row["micro_batch"]) != 0
 
 
-def of_whole_shares(row) -> bool:
+def divides_whole_shares(row) -> bool:
     """Of what is left when the batch is dealt out with a rest."""
     copies = copies_of(row)
     return bool(copies) and row["batch"] // copies % row["micro_batch"] != 0
 
 
-def derived_always(row) -> bool:
+def derives_copies_always(row) -> bool:
     copies = row["gpus"] // (row["tp"] * row["pp"])
     return bool(copies) and row["batch"] % (copies * row["micro_batch"]) != 0
 
@@ -125,15 +125,15 @@ MISTAKES = [
     *(
         ("where dp is printed, it says how many copies there are, even if it contradicts the "
          "GPUs.", mistaken)
-        for mistaken in (but(batch=derived_always), lambda row: truth(row | {"dp": None}))
+        for mistaken in (but(batch=derives_copies_always), lambda row: truth(row | {"dp": None}))
     ),
     *(
         ("where nobody can say how many copies there are, the batch contradicts nothing.",
          but(batch=test))
         for test in (
             lambda row: batch_is_wrong(row) or copies_of(row) is None,
-            of_part_of_a_copy,
-            of_rounded_copies,
+            divides_by_fractional_copies,
+            divides_by_rounded_copies,
         )
     ),
     ("the copies of the model share out the batch. tp × pp GPUs together are one copy.",
@@ -145,7 +145,7 @@ MISTAKES = [
          and row["batch"] // copies_of(row) < row["micro_batch"])),
     (
         "a batch that the copies cannot share out without a rest is a contradiction, too.",
-        but(batch=of_whole_shares),
+        but(batch=divides_whole_shares),
     ),
     (
         "it is not enough that dp divides the batch and micro_batch divides it: their product "
@@ -170,8 +170,8 @@ MISTAKES = [
     *(
         ("a printed rate may be too high or too low: both are contradictions.", but(rate=test))
         for test in (
-            lambda row: computed(row) > 1.05 * row["tflops"],
-            lambda row: computed(row) < 0.95 * row["tflops"],
+            lambda row: compute_tflops(row) > 1.05 * row["tflops"],
+            lambda row: compute_tflops(row) < 0.95 * row["tflops"],
         )
     ),
     *(
@@ -182,7 +182,7 @@ MISTAKES = [
     ),
     (
         "5 % are a share: for a printed 300 TFLOP/s that is 15, and not 0.05.",
-        but(rate=lambda row: abs(computed(row) - row["tflops"]) > 0.05),
+        but(rate=lambda row: abs(compute_tflops(row) - row["tflops"]) > 0.05),
     ),
     (
         "5 % of the printed rate are 0.05 times it, and not 5 times.",
@@ -191,15 +191,15 @@ MISTAKES = [
     (
         "5 % below the printed rate is 0.95 times it. Divided by 1.05, it is less far below.",
         but(rate=lambda row: not
-            row["tflops"] / 1.05 <= computed(row) <= row["tflops"] * 1.05),
+            row["tflops"] / 1.05 <= compute_tflops(row) <= row["tflops"] * 1.05),
     ),
     (
         "the 5 % are a share of the printed rate, not of the computed one.",
-        but(rate=of_computed),
+        but(rate=differs_from_computed_rate),
     ),
     (
         "the rate is that of the printed GPUs, even if dp × tp × pp is another number.",
-        but(rate=of_its_ranks),
+        but(rate=has_wrong_rate_per_rank),
     ),
     (
         "by this no row is right: the printed rate is in 10¹² FLOP/s and that of one GPU, and "

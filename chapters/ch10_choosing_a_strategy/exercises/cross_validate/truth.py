@@ -19,7 +19,7 @@ def truth(fit, x, y, group):
     return errors(fit, x, y, group, lambda k, i: group[k] != group[i])
 
 
-def with_all(fit, x, y, group):
+def fit_all_runs(fit, x, y, group):
     return errors(fit, x, y, group, lambda k, i: True)
 
 
@@ -49,7 +49,7 @@ def neighbours(fit, x, y, group):
     return errors(fit, x, y, group, lambda k, i: number[k] != number[i])
 
 
-def of_objects(fit, x, y, group):
+def compare_group_identity(fit, x, y, group):
     return errors(fit, x, y, group, lambda k, i: group[k] is not group[i])
 
 
@@ -72,11 +72,11 @@ def mean_of_fits(fit, x, y, group):
     return told
 
 
-def exchanged(fit, x, y, group):
+def swap_x_and_y(fit, x, y, group):
     return truth(lambda some_x, some_y: fit(some_y, some_x), x, y, group)
 
 
-def asked_with_y(fit, x, y, group):
+def predict_from_y(fit, x, y, group):
     known = [stated for stated in y if stated is not None]
     told = []
     for i, stated in enumerate(known):
@@ -87,42 +87,42 @@ def asked_with_y(fit, x, y, group):
     return told
 
 
-def shifted(fit, x, y, group):
+def drop_gaps(fit, x, y, group):
     """y without its gaps, and x and group with them."""
     known = [stated for stated in y if stated is not None]
     return truth(fit, x[: len(known)], known, group[: len(known)])
 
 
-def by_value(fit, x, y, group):
+def find_error_by_value(fit, x, y, group):
     """Errors kept by their y: of equal ones the last."""
     kept = dict(zip([of for of in y if of is not None], truth(fit, x, y, group)))
     return [kept.get(of) for of in y if of is not None]
 
 
-def by_first_value(fit, x, y, group):
+def find_first_error_by_value(fit, x, y, group):
     """Errors put where their y stands first: the others are not found any more."""
     known = [of for of in y if of is not None]
     told = truth(fit, x, y, group)
     return [told[known.index(of)] for of in known]
 
 
-def measured_by(off):
+def replace_error(off):
     return lambda fit, x, y, group: errors(fit, x, y, group, lambda k, i: group[k] != group[i], off)
 
 
-def by_group(fit, x, y, group):
+def sort_by_group(fit, x, y, group):
     told = truth(fit, x, y, group)
     of = [name for name, stated in zip(group, y) if stated is not None]
     return [error for name in dict.fromkeys(of) for error, its in zip(told, of) if its == name]
 
 
-def by_sorted_group(fit, x, y, group):
+def sort_by_group_name(fit, x, y, group):
     told = truth(fit, x, y, group)
     of = [name for name, stated in zip(group, y) if stated is not None]
     return [error for name in sorted(set(of)) for error, its in zip(told, of) if its == name]
 
 
-def with_gaps(value):
+def fill_gaps(value):
     def mistaken(fit, x, y, group):
         told = iter(truth(fit, x, y, group))
         return [value if stated is None else next(told) for stated in y]
@@ -130,7 +130,7 @@ def with_gaps(value):
     return mistaken
 
 
-def as_zero(fit, x, y, group):
+def count_gaps_as_zero(fit, x, y, group):
     """What is not published counts as 0 when an engine is calibrated."""
     filled = [0 if stated is None else stated for stated in y]
     told = errors(fit, x, filled, group, lambda k, i: group[k] != group[i],
@@ -140,7 +140,7 @@ def as_zero(fit, x, y, group):
 
 MISTAKES = [
     ("each run is predicted by a fit that has seen it. That is no test: leave its group out.",
-     with_all),
+     fit_all_runs),
     ("this leaves out single runs. The other runs of its group, which are much alike, have "
      "still been seen.", single_rows),
     ("each run is predicted by its own group, and by nothing else. It is the other way round.",
@@ -150,40 +150,40 @@ MISTAKES = [
     ("a group has all runs with its name, wherever they stand in the list: this takes "
      "neighbours alone.", neighbours),
     ("names are equal if == says so: `is` asks whether they are one and the same object.",
-     of_objects),
+     compare_group_identity),
     ("each group needs a fit of its own: here one fit predicts all runs.", one_fit),
     ("all other groups are calibrated together, in one fit: this makes one for each, and takes "
      "the mean of their predictions.", mean_of_fits),
-    ("`fit` gets the x first, and then the y.", exchanged),
-    ("the prediction is made from the x of a run; its y is what is to be found.", asked_with_y),
-    ("leave out the same runs in x, y and group: here the places have shifted.", shifted),
+    ("`fit` gets the x first, and then the y.", swap_x_and_y),
+    ("the prediction is made from the x of a run; its y is what is to be found.", predict_from_y),
+    ("leave out the same runs in x, y and group: here the places have shifted.", drop_gaps),
     ("several runs may have the same y: an error belongs to a run, and not to a value.",
-     by_value),
+     find_error_by_value),
     ("several runs may have the same y: an error belongs to a run, and not to a value.",
-     by_first_value),
-    ("the errors stand in the order of the runs, not group after group.", by_group),
-    ("the errors stand in the order of the runs, not group after group.", by_sorted_group),
+     find_first_error_by_value),
+    ("the errors stand in the order of the runs, not group after group.", sort_by_group),
+    ("the errors stand in the order of the runs, not group after group.", sort_by_group_name),
     ("runs without a published value have no error: leave them out of the list.",
-     with_gaps(None)),
-    ("runs without a published value have no error, and not the error 0.", with_gaps(0)),
+     fill_gaps(None)),
+    ("runs without a published value have no error, and not the error 0.", fill_gaps(0)),
     ("runs without a published value would calibrate as if it were 0: leave them out of the "
-     "fit.", as_zero),
+     "fit.", count_gaps_as_zero),
     ("an error has no sign here: 10 % too fast and 10 % too slow are the same.",
-     measured_by(lambda found, stated: found / stated - 1)),
+     replace_error(lambda found, stated: found / stated - 1)),
     ("an error is relative to what was published, not to what was predicted.",
-     measured_by(lambda found, stated: abs(stated / found - 1))),
+     replace_error(lambda found, stated: abs(stated / found - 1))),
     ("asked is |prediction / y - 1|, which is not the logarithm of the ratio.",
-     measured_by(lambda found, stated: abs(math.log(found / stated)))),
+     replace_error(lambda found, stated: abs(math.log(found / stated)))),
     ("asked is |prediction / y - 1|, whichever of the two is larger.",
-     measured_by(lambda found, stated: max(found / stated, stated / found) - 1)),
+     replace_error(lambda found, stated: max(found / stated, stated / found) - 1)),
     ("the errors stand in the order of the runs, and are not sorted.",
      lambda *args: sorted(truth(*args))),
     ("these are differences; asked are relative errors.",
-     measured_by(lambda found, stated: abs(found - stated))),
+     replace_error(lambda found, stated: abs(found - stated))),
     ("these are ratios; asked is how far each ratio is from 1.",
-     measured_by(lambda found, stated: found / stated)),
+     replace_error(lambda found, stated: found / stated)),
     ("these are squares; asked are the errors themselves.",
-     measured_by(lambda found, stated: (found / stated - 1) ** 2)),
+     replace_error(lambda found, stated: (found / stated - 1) ** 2)),
     ("these are predictions; asked are their relative errors.",
-     measured_by(lambda found, stated: found)),
+     replace_error(lambda found, stated: found)),
 ]  # fmt: skip

@@ -21,7 +21,7 @@ def ends(sizes, seconds):
     return [seconds[low] - slope * sizes[low], 1 / slope]
 
 
-def through_zero(sizes, seconds):
+def fit_through_zero(sizes, seconds):
     *_, sxx, sxy = sums(sizes, seconds)
     return [0.0, float(sxx / sxy)]
 
@@ -55,7 +55,7 @@ MISTAKES = [
     ),
     (
         "this line goes through zero. A message without bytes takes the latency.",
-        through_zero,
+        fit_through_zero,
     ),
     (
         "numpy.polyfit gives the slope first: seconds for each byte.",

@@ -18,53 +18,53 @@ NAMES = tuple(field.name for field in fields(Engine))
 
 
 # Judges: functions of an engine.
-def of_links(engine):
+def judge_links(engine):
     return "agrees" if engine.inside > 0.4 else "disagrees"
 
 
-def of_three(engine):
+def judge_ratio(engine):
     ratio = engine.inside / engine.across
     return "cannot be told" if 0.7 < ratio < 1.4 else "agrees" if ratio >= 1.4 else "disagrees"
 
 
-def of_large(engine):
+def judge_exposed(engine):
     return "disagrees" if engine.exposed > 0.4 else "agrees"
 
 
-def of_narrow(engine):
+def judge_narrow_range(engine):
     """Another verdict on both sides, and the same on both."""
     return "agrees" if abs(engine.products - 1) < 0.1 else "disagrees"
 
 
-def of_pair(engine):
+def judge_pair(engine):
     """Only both together would change it."""
     return "disagrees" if engine.inside > 0.7 and engine.across > 0.7 else "agrees"
 
 
-def of_opposite(engine):
+def judge_launch(engine):
     """A change of `launch` flips it only if `inside` is as it was."""
     is_changed = abs(engine.launch - 2e-3) > 1e-4 and abs(engine.inside - 0.5) < 1e-4
     return "disagrees" if is_changed else "agrees"
 
 
-def of_sum(engine):
+def judge_exposed_range(engine):
     """Changes by which the number grows or falls by a small amount do not count."""
     return "agrees" if 0.2 < engine.exposed < 0.44 and engine.launch < 1 else "disagrees"
 
 
-def of_large_share(engine):
+def judge_large_exposed(engine):
     return "disagrees" if engine.exposed > 0.6 else "agrees"
 
 
-def of_middle(engine):
+def judge_middle_range(engine):
     """Another verdict only between the number and the changed one."""
     return "disagrees" if 1.1 < engine.products < 1.4 else "agrees"
 
 
-def of_new_words(engine):
+def judge_with_new_string(engine):
     """An equal word, and another object, at each call."""
     return " ".join(["cannot", "be", "told" if engine.launch < 1 else "seen"])
 
 
-def of_nothing(engine):
+def judge_nothing(engine):
     return "cannot be told"

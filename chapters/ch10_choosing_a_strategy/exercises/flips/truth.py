@@ -3,13 +3,13 @@
 from .cases import NAMES, Engine
 
 
-def changed(engine, **new):
+def change_engine(engine, **new):
     return Engine(**{name: getattr(engine, name) for name in NAMES} | new)
 
 
 def truth(judge, engine, names, factor):
     verdicts = {
-        (name, step): judge(changed(engine, **{name: getattr(engine, name) * step}))
+        (name, step): judge(change_engine(engine, **{name: getattr(engine, name) * step}))
         for name in names for step in (1 / factor, factor)
     }  # fmt: skip
     wrong = {name for (name, _), word in verdicts.items() if word != judge(engine)}
@@ -19,7 +19,7 @@ def truth(judge, engine, names, factor):
 def one_way(step):
     def guess(judge, engine, names, factor):
         return [name for name in names
-                if judge(changed(engine, **{name: step(getattr(engine, name), factor)}))
+                if judge(change_engine(engine, **{name: step(getattr(engine, name), factor)}))
                 != judge(engine)]  # fmt: skip
 
     return guess
@@ -40,46 +40,52 @@ def twice(judge, engine, names, factor):
     found = [
         (name, getattr(engine, name) * step) for name in names for step in (1 / factor, factor)
     ]
-    return [name for name, x in found if judge(changed(engine, **{name: x})) != judge(engine)]
+    return [name for name, x in found if judge(change_engine(engine, **{name: x})) != judge(engine)]
 
 
-def piling_up(judge, engine, names, factor):
+def accumulate_changes(judge, engine, names, factor):
     found, now = [], engine
     for name in names:
         number = getattr(engine, name)
         words = []
         for step in (1 / factor, factor):
-            now = changed(now, **{name: number * step})
+            now = change_engine(now, **{name: number * step})
             words.append(judge(now))
         if any(word != judge(engine) for word in words):
             found.append(name)
     return found
 
 
-def against_neighbour(judge, engine, names, factor):
+def compare_both_changes(judge, engine, names, factor):
     """Compares the two changed ones with each other."""
     return [name for name in names
-            if judge(changed(engine, **{name: getattr(engine, name) / factor}))
-            != judge(changed(engine, **{name: getattr(engine, name) * factor}))]  # fmt: skip
+            if judge(change_engine(engine, **{name: getattr(engine, name) / factor}))
+            != judge(change_engine(engine, **{name: getattr(engine, name) * factor}))]  # fmt: skip
 
 
 def only_if_both(judge, engine, names, factor):
-    return [name for name in names
-            if judge(engine) not in [judge(changed(engine, **{name: getattr(engine, name) * step}))
-                                     for step in (1 / factor, factor)]]  # fmt: skip
+    return [
+        name
+        for name in names
+        if judge(engine)
+        not in [
+            judge(change_engine(engine, **{name: getattr(engine, name) * step}))
+            for step in (1 / factor, factor)
+        ]
+    ]
 
 
 def is_disagreement(judge, engine, names, factor):
     """Looks for one word, instead of another one."""
     return [name for name in names
-            if "disagrees" in [judge(changed(engine, **{name: getattr(engine, name) * step}))
+            if "disagrees" in [judge(change_engine(engine, **{name: getattr(engine, name) * step}))
                                for step in (1 / factor, factor)]]  # fmt: skip
 
 
-def in_between(judge, engine, names, factor):
+def try_steps_between(judge, engine, names, factor):
     steps = [1 / factor + k * (factor - 1 / factor) / 10 for k in range(11)]
     return [name for name in names for as_it_is in [judge(engine)]
-            if any(judge(changed(engine, **{name: getattr(engine, name) * step})) != as_it_is
+            if any(judge(change_engine(engine, **{name: getattr(engine, name) * step})) != as_it_is
                    for step in steps)]  # fmt: skip
 
 
@@ -87,27 +93,38 @@ def first_alone(judge, engine, names, factor):
     return truth(judge, engine, names, factor)[:1]
 
 
-def in_order_of_fields(judge, engine, names, factor):
+def sort_by_field(judge, engine, names, factor):
     return [name for name in NAMES if name in truth(judge, engine, names, factor)]
 
 
 def some_word_stays(judge, engine, names, factor):
-    return [name for name in names
-            if judge(engine) in [judge(changed(engine, **{name: getattr(engine, name) * step}))
-                                 for step in (1 / factor, factor)]]  # fmt: skip
+    return [
+        name
+        for name in names
+        if judge(engine)
+        in [
+            judge(change_engine(engine, **{name: getattr(engine, name) * step}))
+            for step in (1 / factor, factor)
+        ]
+    ]
 
 
 def is_no_agreement(judge, engine, names, factor):
     return [name for name in names
-            if {"agrees"} != {judge(changed(engine, **{name: getattr(engine, name) * step}))
+            if {"agrees"} != {judge(change_engine(engine, **{name: getattr(engine, name) * step}))
                               for step in (1 / factor, factor)}]  # fmt: skip
 
 
-def by_identity(judge, engine, names, factor):
+def compare_identity(judge, engine, names, factor):
     as_it_is = judge(engine)
-    return [name for name in names
-            if any(judge(changed(engine, **{name: getattr(engine, name) * step})) is not as_it_is
-                   for step in (1 / factor, factor))]  # fmt: skip
+    return [
+        name
+        for name in names
+        if any(
+            judge(change_engine(engine, **{name: getattr(engine, name) * step})) is not as_it_is
+            for step in (1 / factor, factor)
+        )
+    ]
 
 
 def stable(judge, engine, names, factor):
@@ -117,7 +134,7 @@ def stable(judge, engine, names, factor):
 def all_at_once(judge, engine, names, factor):
     for step in (1 / factor, factor):
         new = {name: getattr(engine, name) * step for name in names}
-        if judge(changed(engine, **new)) != judge(engine):
+        if judge(change_engine(engine, **new)) != judge(engine):
             return list(names)
     return []
 
@@ -140,19 +157,19 @@ MISTAKES = [
     ("any other verdict counts, and from the start it may be any of the words.",
      is_no_agreement),
     ("words are equal if == says so: `is` asks whether they are one and the same object.",
-     by_identity),
-    ("two engines are asked for each name: not one in between.", in_between),
+     compare_identity),
+    ("two engines are asked for each name: not one in between.", try_steps_between),
     ("all names are asked, not those up to the first.", first_alone),
-    ("the list has the order of `names`.", in_order_of_fields),
+    ("the list has the order of `names`.", sort_by_field),
     ("divide, too: a number may be too large, as well as too small.",
      one_way(lambda x, factor: x * factor)),
     ("multiply, too: a number may be too small, as well as too large.",
      one_way(lambda x, factor: x / factor)),
     ("a name stands once in the list, even if both changes flip the verdict.", twice),
-    ("one number at a time: all others stay as in the engine that was given.", piling_up),
+    ("one number at a time: all others stay as in the engine that was given.", accumulate_changes),
     ("one number at a time, and not all of them together.", all_at_once),
     ("compare with the verdict of the unchanged engine: not one change with the other.",
-     against_neighbour),
+     compare_both_changes),
     ("one of both changes is enough: it need not be both.", only_if_both),
     ("any other verdict counts, and from the start it may be any of the words.",
      is_disagreement),

@@ -3,7 +3,7 @@
 from .cases import NOTHING_FITS
 
 
-def kept(size, stages, samples) -> int:
+def count_held_samples(size, stages, samples) -> int:
     """Samples on the first stage at a time, under 1F1B."""
     return size * min(stages, samples // size)
 
@@ -11,30 +11,34 @@ def kept(size, stages, samples) -> int:
 def largest(fits):
     """The largest divisor of `samples` that fits, or 0."""
 
-    def found(room, states, activations, stages, samples):
+    def find_largest(room, states, activations, stages, samples):
         sizes = [size for size in range(1, samples + 1) if samples % size == 0]
         left = room - states
         return max((s for s in sizes if fits(s, left, activations, stages, samples)), default=0)
 
-    return found
+    return find_largest
 
 
-def of_fit(fits):
+def search_without_divisors(fits):
     """The same, for a condition on sizes that do not divide, too."""
 
-    def found(room, states, a, stages, samples):
+    def search_sizes(room, states, a, stages, samples):
         sizes = range(1, samples + 1)
         return max((s for s in sizes if fits(s, room - states, a, stages, samples)), default=0)
 
-    return found
+    return search_sizes
 
 
-truth = largest(lambda size, left, a, stages, samples: a * kept(size, stages, samples) <= left)
+truth = largest(
+    lambda size, left, a, stages, samples: a * count_held_samples(size, stages, samples) <= left
+)
 
-any_size = of_fit(lambda size, left, a, stages, samples: a * min(stages * size, samples) <= left)
+any_size = search_without_divisors(
+    lambda size, left, a, stages, samples: a * min(stages * size, samples) <= left
+)
 
-any_size_kept = of_fit(
-    lambda size, left, a, stages, samples: a * kept(size, stages, samples) <= left
+any_size_kept = search_without_divisors(
+    lambda size, left, a, stages, samples: a * count_held_samples(size, stages, samples) <= left
 )
 
 
@@ -42,9 +46,9 @@ def powers(room, states, activations, stages, samples):
     size = 1
     if truth(room, states, activations, stages, samples) == 0:
         return 0
-    while samples % (2 * size) == 0 and activations * kept(2 * size, stages, samples) <= (
-        room - states
-    ):
+    while samples % (2 * size) == 0 and activations * count_held_samples(
+        2 * size, stages, samples
+    ) <= (room - states):
         size *= 2
     return size
 
@@ -65,7 +69,11 @@ MISTAKES = [
     ),
     (
         "what just fits, fits.",
-        largest(lambda size, left, a, stages, samples: a * kept(size, stages, samples) < left),
+        largest(
+            lambda size, left, a, stages, samples: (
+                a * count_held_samples(size, stages, samples) < left
+            )
+        ),
     ),
     (
         "the states need room, too.",
@@ -89,9 +97,10 @@ MISTAKES = [
         largest(lambda s, left, a, stages, n: a * s * min(stages - 1, n // s) <= left),
     ),
     (
-        "`activations` is what a sample keeps on one stage: do not divide it by the "
-        "stages.",
-        largest(lambda s, left, a, stages, n: a / stages * kept(s, stages, n) <= left),
+        "`activations` is what a sample keeps on one stage: do not divide it by the stages.",
+        largest(
+            lambda s, left, a, stages, n: a / stages * count_held_samples(s, stages, n) <= left
+        ),
     ),
     (
         "`states` is what lies on one GPU: do not divide it by the stages.",
@@ -104,7 +113,7 @@ MISTAKES = [
     (
         "all samples in one micro-batch is a size, too.",
         largest(
-            lambda s, left, a, stages, n: s < n and a * kept(s, stages, n) <= left
+            lambda s, left, a, stages, n: s < n and a * count_held_samples(s, stages, n) <= left
         ),
     ),
     (
@@ -123,4 +132,4 @@ MISTAKES = [
         NOTHING_FITS,
         lambda *args: truth(*args) or -1,
     ),
-]  # fmt: skip
+]

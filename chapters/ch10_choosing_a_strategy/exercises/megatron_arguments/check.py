@@ -106,13 +106,13 @@ def judge_option(case, option, got, wanted):
     if value != wanted[option]:
         why = next((why for one, why in wrong_values(case).get(option, ()) if one == value), "")
         what = f"{option} is {value!r:.40}, expected {wanted[option]!r}"
-        raise Wrong(case, what, why or of_another_kind(value, wanted[option]))
+        raise Wrong(case, what, why or explain_value_type(value, wanted[option]))
     if type(value) is not type(wanted[option]):
         what = f"{option} is {value!r:.40}, expected {wanted[option]!r}"
-        raise Wrong(case, what, of_another_kind(value, wanted[option]))
+        raise Wrong(case, what, explain_value_type(value, wanted[option]))
 
 
-def of_another_kind(value, wanted) -> str:
+def explain_value_type(value, wanted) -> str:
     if wanted is True:
         return "it is a switch: its value is True"
     if isinstance(wanted, int) and (isinstance(value, bool) or not isinstance(value, int)):

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from coursekit.kit.tables import tabled
+from coursekit.kit.tables import tabulate
 
 from .cases import (
     BATCH,
@@ -46,7 +46,7 @@ def arguments_of(case) -> tuple:
     return SimpleNamespace(**PLAIN | changed), batch, layers
 
 
-@tabled(lambda: [(case,) for case in CASES])
+@tabulate(lambda: [(case,) for case in CASES])
 def truth(case) -> dict:
     plan, batch, layers = arguments_of(case)
     return {option: value(plan, batch, layers)
@@ -92,7 +92,7 @@ VALUES = {
 }  # fmt: skip
 
 
-@tabled(lambda: [(case,) for case in CASES])
+@tabulate(lambda: [(case,) for case in CASES])
 def wrong_values(case) -> dict[str, list[tuple]]:
     arguments = arguments_of(case)
     return {option: [(f(*arguments), why) for f, why in known] for option, known in VALUES.items()}

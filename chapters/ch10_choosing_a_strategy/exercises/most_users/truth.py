@@ -1,37 +1,37 @@
 """What is right, and what mistakes give."""
 
 
-def of_user(tp, layers, kv_heads, size, tokens) -> int:
+def count_user_bytes(tp, layers, kv_heads, size, tokens) -> int:
     """Bytes on one GPU, head after head: a GPU has one at least, whole."""
     here = sum(1 for head in range(kv_heads) if head % tp == 0)
     return sum(2 * 2 * size * tokens for _ in range(layers) for _ in range(here))
 
 
-def with_user(each, states=lambda parameters, tp: parameters / tp):
-    def found(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
+def replace_user_bytes(each, states=lambda parameters, tp: parameters / tp):
+    def count_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
         users, used = 0, states(parameter_bytes, tp)
         one = each(tp, layers, kv_heads, size, tokens)
         while used + (users + 1) * one <= memory:
             users += 1
         return users
 
-    return found
+    return count_users
 
 
-truth = with_user(of_user)
+truth = replace_user_bytes(count_user_bytes)
 
 MISTAKES = [
     (
         "keys and values: there are two of them for each token, head and layer.",
-        with_user(lambda *args: of_user(*args) / 2),
+        replace_user_bytes(lambda *args: count_user_bytes(*args) / 2),
     ),
     (
         "a key's number has 2 bytes, and a value's number 2 more: together 4.",
-        with_user(lambda *args: of_user(*args) / 4),
+        replace_user_bytes(lambda *args: count_user_bytes(*args) / 4),
     ),
     (
         "a number has 2 bytes here, not 4.",
-        with_user(lambda *args: of_user(*args) * 2),
+        replace_user_bytes(lambda *args: count_user_bytes(*args) * 2),
     ),
     (
         "each user's heads are shared out: tp GPUs serve the same users, and not tp times as many.",
@@ -43,17 +43,17 @@ MISTAKES = [
     ),
     (
         "`memory` is that of all GPUs here, but what a user takes is that of one.",
-        lambda memory, parameters, tp, *rest: with_user(of_user, lambda p, tp: p)(
+        lambda memory, parameters, tp, *rest: replace_user_bytes(count_user_bytes, lambda p, tp: p)(
             memory * tp, parameters, tp, *rest
         ),
     ),
     (
         "each head has keys and values of its own.",
-        with_user(lambda tp, layers, heads, *rest: of_user(1, layers, 1, *rest)),
+        replace_user_bytes(lambda tp, layers, heads, *rest: count_user_bytes(1, layers, 1, *rest)),
     ),
     (
         "the rest is too little for one more: round down.",
-        lambda memory, p, tp, *rest: max(0.0, (memory - p / tp) / of_user(tp, *rest)),
+        lambda memory, p, tp, *rest: max(0.0, (memory - p / tp) / count_user_bytes(tp, *rest)),
     ),
     (
         "this counts one user more than fit.",
@@ -69,27 +69,27 @@ MISTAKES = [
     ),
     (
         "each layer keeps keys and values of its own.",
-        with_user(lambda tp, layers, *rest: of_user(tp, 1, *rest)),
+        replace_user_bytes(lambda tp, layers, *rest: count_user_bytes(tp, 1, *rest)),
     ),
     (
         "each GPU keeps its share of the heads, not all of them.",
-        with_user(lambda tp, *rest: of_user(1, *rest)),
+        replace_user_bytes(lambda tp, *rest: count_user_bytes(1, *rest)),
     ),
     (
         "with more GPUs than heads of keys, each GPU still keeps one whole head.",
-        with_user(lambda tp, layers, heads, size, n: 4 * layers * heads / tp * size * n),
+        replace_user_bytes(lambda tp, layers, heads, size, n: 4 * layers * heads / tp * size * n),
     ),
     (
         "the parameters are cut: each GPU has one part of tp.",
-        with_user(of_user, lambda parameters, tp: parameters),
+        replace_user_bytes(count_user_bytes, lambda parameters, tp: parameters),
     ),
     (
         "the parameters need room, too.",
-        with_user(of_user, lambda parameters, tp: 0),
+        replace_user_bytes(count_user_bytes, lambda parameters, tp: 0),
     ),
     (
         "if the parameters alone do not fit, nobody can be served: 0.",
-        lambda memory, p, tp, *rest: int((memory - p / tp) // of_user(tp, *rest)),
+        lambda memory, p, tp, *rest: int((memory - p / tp) // count_user_bytes(tp, *rest)),
     ),
     (
         "whoever just fits, fits.",
@@ -97,13 +97,13 @@ MISTAKES = [
     ),
     (
         "the rest is too little for one more: round down.",
-        lambda memory, p, tp, *rest: max(0, round((memory - p / tp) / of_user(tp, *rest))),
+        lambda memory, p, tp, *rest: max(0, round((memory - p / tp) / count_user_bytes(tp, *rest))),
     ),
     (
         "the rest is too little for one more: round down.",
         lambda memory, *rest: (
             truth(memory, *rest)
-            + (truth(memory + of_user(*rest[1:]) - 0.001, *rest) > truth(memory, *rest))
+            + (truth(memory + count_user_bytes(*rest[1:]) - 0.001, *rest) > truth(memory, *rest))
         ),
     ),
 ]

@@ -23,35 +23,35 @@ def but(**changed):
     return mistaken
 
 
-def moved(parameters, ranks, link, *rest):
+def transfer_seconds(parameters, ranks, link, *rest):
     return 2 * parameters / ranks / link
 
 
-def left(parameters, ranks, link, host, backward, nbytes=2):
+def visible_transfer(parameters, ranks, link, host, backward, nbytes=2):
     return max(0, nbytes * parameters / ranks / link - backward)
 
 
-def of_host(times):
+def scale_update(times):
     return but(update=lambda p, n, link, host, b: times * p / host)
 
 
 MISTAKES = [
     ("gradients leave while the backward computes: only what takes longer than it is waited for.",
-     but(gradients=moved)),
+     but(gradients=transfer_seconds)),
     ("if gradients leave faster than the backward computes, nothing waits: no time is negative.",
-     but(gradients=lambda p, n, link, h, b: moved(p, n, link) - b)),
+     but(gradients=lambda p, n, link, h, b: transfer_seconds(p, n, link) - b)),
     ("a backward hides at most its own seconds: gradients that take longer are waited for.",
      but(gradients=lambda *args: 0.0)),
     ("`gradients` are what lasts longer than the backward: this is the part that it hides.",
-     but(gradients=lambda p, n, link, h, b: min(moved(p, n, link), b))),
+     but(gradients=lambda p, n, link, h, b: min(transfer_seconds(p, n, link), b))),
     ("this takes the longer one of both. What counts is how much longer the gradients take.",
-     but(gradients=lambda p, n, link, h, b: max(moved(p, n, link), b))),
+     but(gradients=lambda p, n, link, h, b: max(transfer_seconds(p, n, link), b))),
     ("if gradients leave faster than the backward computes, nothing waits for them.",
-     but(gradients=lambda p, n, link, h, b: abs(moved(p, n, link) - b))),
+     but(gradients=lambda p, n, link, h, b: abs(transfer_seconds(p, n, link) - b))),
     ("the backward comes first, and hides the gradients: its own seconds are not added.",
-     but(gradients=lambda p, n, link, h, b: moved(p, n, link) + b)),
+     but(gradients=lambda p, n, link, h, b: transfer_seconds(p, n, link) + b)),
     ("all ranks compute their backwards at the same time: each has all of its seconds.",
-     but(gradients=lambda p, n, link, h, b: max(0, moved(p, n, link) - b / n))),
+     but(gradients=lambda p, n, link, h, b: max(0, transfer_seconds(p, n, link) - b / n))),
     ("a rank moves its share alone, over a link of its own: divide by the ranks.",
      but(gradients=lambda p, n, link, h, b: max(0, 2 * p / link - b),
          parameters=lambda p, n, link, h, b: 2 * p / link)),
@@ -64,13 +64,13 @@ MISTAKES = [
     ("the CPUs update each parameter once: not once for each rank.",
      but(update=lambda p, n, link, h, b: 28 * p * n / h)),
     ("the update needs 28 bytes for each parameter, in the CPUs' memory: states are read and "
-     "written.", of_host(12)),
+     "written.", scale_update(12)),
     ("the update needs 28 bytes for each parameter: it reads states, and writes them, too.",
-     of_host(14)),
+     scale_update(14)),
     ("the update needs 28 bytes for each parameter: a gradient and a parameter of 2 bytes each, "
-     "beside the states.", of_host(24)),
-    ("the update needs 28 bytes for each parameter: 2 + 12 + 12 + 2.", of_host(16)),
-    ("the update needs 28 bytes for each parameter: not those that travel.", of_host(2)),
+     "beside the states.", scale_update(24)),
+    ("the update needs 28 bytes for each parameter: 2 + 12 + 12 + 2.", scale_update(16)),
+    ("the update needs 28 bytes for each parameter: not those that travel.", scale_update(2)),
     ("the update moves through the CPUs' memory, and not through the link.",
      but(update=lambda p, n, link, h, b: 28 * p / link)),
     ("the update moves through the CPUs' memory, and not through the link.",
@@ -79,17 +79,17 @@ MISTAKES = [
      but(gradients=lambda p, n, link, h, b: max(0, 2 * p / n / h - b),
          parameters=lambda p, n, link, h, b: 2 * p / n / h)),
     ("gradients travel in 16 bits: 2 bytes each.",
-     but(gradients=lambda *args: left(*args, nbytes=4))),
+     but(gradients=lambda *args: visible_transfer(*args, nbytes=4))),
     ("parameters travel in 16 bits: 2 bytes each.",
      but(parameters=lambda p, n, link, h, b: 4 * p / n / link)),
     ("gradients and parameters travel in 16 bits: 2 bytes each.",
-     but(gradients=lambda *args: left(*args, nbytes=4),
+     but(gradients=lambda *args: visible_transfer(*args, nbytes=4),
          parameters=lambda p, n, link, h, b: 4 * p / n / link)),
     ("the backward is over when parameters come back: nothing hides them.",
-     but(parameters=left)),
+     but(parameters=visible_transfer)),
     ("the update comes after the backward: nothing hides it.",
      but(update=lambda p, n, link, h, b: max(0, 28 * p / h - b))),
     ("bytes and not parameters pass the link: 2 for each.",
-     but(gradients=lambda *args: left(*args, nbytes=1),
+     but(gradients=lambda *args: visible_transfer(*args, nbytes=1),
          parameters=lambda p, n, link, h, b: p / n / link)),
 ]  # fmt: skip

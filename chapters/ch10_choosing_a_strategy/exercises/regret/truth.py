@@ -6,7 +6,7 @@ def truth(predicted, measured):
     return measured[chosen] / sorted(measured.values())[0] - 1
 
 
-def of(function):
+def make_mistake(function):
     """With the chosen plan and the best one."""
 
     def mistaken(predicted, measured):
@@ -20,13 +20,13 @@ MISTAKES = [
     (
         "this is the error of the prediction. Regret asks what the chosen plan takes, beside "
         "the best one; both are measured.",
-        of(lambda p, m, chosen, best: abs(p[chosen] / m[chosen] - 1)),
+        make_mistake(lambda p, m, chosen, best: abs(p[chosen] / m[chosen] - 1)),
     ),
     *(
         (
             "this is the error of the prediction. Regret asks what the chosen plan takes, "
             "beside the best one; both are measured.",
-            of(error),
+            make_mistake(error),
         )
         for error in (
             lambda p, m, chosen, best: p[chosen] / m[chosen] - 1,
@@ -37,24 +37,24 @@ MISTAKES = [
     ),
     (
         "this compares a prediction with a measurement. Both times of regret are measured.",
-        of(lambda p, m, chosen, best: p[chosen] / m[best] - 1),
+        make_mistake(lambda p, m, chosen, best: p[chosen] / m[best] - 1),
     ),
     (
         "this compares a prediction with a measurement. Both times of regret are measured.",
-        of(lambda p, m, chosen, best: m[best] / p[chosen] - 1),
+        make_mistake(lambda p, m, chosen, best: m[best] / p[chosen] - 1),
     ),
     (
         "these are predicted times. The plan is chosen by prediction, but both times of regret "
         "are measured.",
-        of(lambda p, m, chosen, best: p[best] / p[chosen] - 1),
+        make_mistake(lambda p, m, chosen, best: p[best] / p[chosen] - 1),
     ),
     (
         "min(measured) is the first name, not the plan with the shortest time.",
-        of(lambda p, m, chosen, best: m[chosen] / m[min(m)] - 1),
+        make_mistake(lambda p, m, chosen, best: m[chosen] / m[min(m)] - 1),
     ),
     (
         "the best one may be the chosen one itself: then the regret is 0, and not less.",
-        of(
+        make_mistake(
             lambda p, m, chosen, best: (
                 m[chosen] / min((m[k] for k in m if k != chosen), default=m[chosen]) - 1
             )
@@ -67,15 +67,15 @@ MISTAKES = [
     ),
     (
         "this is the ratio. Regret is what comes on top: 0 if the best one is chosen.",
-        of(lambda p, m, chosen, best: m[chosen] / m[best]),
+        make_mistake(lambda p, m, chosen, best: m[chosen] / m[best]),
     ),
     (
         "this is the difference in seconds; asked is a share of the best one's time.",
-        of(lambda p, m, chosen, best: m[chosen] - m[best]),
+        make_mistake(lambda p, m, chosen, best: m[chosen] - m[best]),
     ),
     (
         "this is a share of the chosen one's time; asked is one of the best one's.",
-        of(lambda p, m, chosen, best: 1 - m[best] / m[chosen]),
+        make_mistake(lambda p, m, chosen, best: 1 - m[best] / m[chosen]),
     ),
     (
         "this chooses the plan that is predicted to be slowest.",

@@ -7,14 +7,14 @@ def blocks(layout, device, n) -> set[tuple[int, int]]:
             if layout == "whole" or device == (row if layout == "samples" else column)}  # fmt: skip
 
 
-def sent(nbytes, n, before, after) -> float:
+def count_sent_bytes(nbytes, n, before, after) -> float:
     """One way: all devices together send what they lack; each of them as much as the others."""
     lacking = sum(len(blocks(after, d, n) - blocks(before, d, n)) for d in range(n))
     return lacking / n * nbytes / n**2
 
 
 def truth(nbytes, n, before, after) -> float:
-    return sent(nbytes, n, before, after) + sent(nbytes, n, after, before)
+    return count_sent_bytes(nbytes, n, before, after) + count_sent_bytes(nbytes, n, after, before)
 
 
 def when(case, other):
@@ -27,19 +27,19 @@ def when(case, other):
     return mistaken
 
 
-def from_whole(before, after):
+def starts_whole(before, after):
     return before == "whole" != after
 
 
-def to_whole(before, after):
+def ends_whole(before, after):
     return after == "whole" != before
 
 
-def with_whole(before, after):
-    return from_whole(before, after) or to_whole(before, after)
+def has_one_whole(before, after):
+    return starts_whole(before, after) or ends_whole(before, after)
 
 
-def swapped(before, after):
+def swaps_dimensions(before, after):
     return {before, after} == {"samples", "features"}
 
 
@@ -55,41 +55,41 @@ MISTAKES = [
        lambda x, n, a, b, factor=factor: truth(x, n, a, b) * factor)
       for factor in (1e-9, 1e-6, 1e-3, 8)),
     ("this is the forward alone. The gradient comes back the other way, and has to be "
-     "resharded, too: what was cut out of a whole tensor is gathered then.", sent),
-    ("this is the backward alone.", lambda x, n, a, b: sent(x, n, b, a)),
+     "resharded, too: what was cut out of a whole tensor is gathered then.", count_sent_bytes),
+    ("this is the backward alone.", lambda x, n, a, b: count_sent_bytes(x, n, b, a)),
     ("from whole to a part, forward is free. Backward is not: each device has the gradient of "
      "its part, and the whole gradient is needed.",
-     when(from_whole, lambda *_: 0.0)),
+     when(starts_whole, lambda *_: 0.0)),
     ("to whole, forward is an all-gather: only the gradient is free.",
-     when(to_whole, lambda *_: 0.0)),
+     when(ends_whole, lambda *_: 0.0)),
     ("features are a layout such as samples: its change to whole costs as much.",
      when(lambda a, b: {a, b} == {"whole", "features"}, lambda *_: 0.0)),
     ("to whole, the gradient is whole on each device already: backward sends nothing.",
-     when(to_whole, lambda x, n, *_: 2 * (n - 1) / n * x)),
+     when(ends_whole, lambda x, n, *_: 2 * (n - 1) / n * x)),
     ("with whole on one side, one direction is free: this counts two all-gathers.",
-     when(with_whole, lambda x, n, *_: 2 * (n - 1) / n * x)),
+     when(has_one_whole, lambda x, n, *_: 2 * (n - 1) / n * x)),
     ("between samples and features a device keeps the part that it needs itself, and sends the "
-     "n - 1 others.", when(swapped, lambda x, n, *_: 2 * x / n)),
+     "n - 1 others.", when(swaps_dimensions, lambda x, n, *_: 2 * x / n)),
     ("between samples and features a device needs no whole activation: of each other device it "
      "needs 1/n of what that one has.",
-     when(swapped, lambda x, n, *_: 2 * (n - 1) / n * x)),
+     when(swaps_dimensions, lambda x, n, *_: 2 * (n - 1) / n * x)),
     ("between samples and features a device needs no whole activation: of each other device it "
      "needs 1/n of what that one has; and that for both directions.",
-     when(swapped, lambda x, n, *_: (n - 1) / n * x)),
+     when(swaps_dimensions, lambda x, n, *_: (n - 1) / n * x)),
     ("between samples and features there are n - 1 other devices: this sends to one.",
-     when(swapped, lambda x, n, *_: 2 * x / n**2)),
+     when(swaps_dimensions, lambda x, n, *_: 2 * x / n**2)),
     ("between samples and features the gradient comes back in the same way: both directions "
-     "count.", when(swapped, lambda x, n, *_: (n - 1) / n**2 * x)),
+     "count.", when(swaps_dimensions, lambda x, n, *_: (n - 1) / n**2 * x)),
     *(("if the layout stays, nothing is sent.", when(stays, cost))
       for stays in (lambda a, b: a == b, lambda a, b: a == b != "whole",
                     lambda a, b: a == b == "whole")
       for cost in STAYED),
     ("a device keeps its own part: it sends n - 1 parts of n in an all-gather.",
-     when(with_whole, lambda x, n, *_: float(x))),
+     when(has_one_whole, lambda x, n, *_: float(x))),
     ("an all-gather sends each device's part to the n - 1 others: (n - 1) / n of all.",
-     when(with_whole, lambda x, n, *_: x / n)),
+     when(has_one_whole, lambda x, n, *_: x / n)),
     ("n - 1 parts are sent, and a part is 1/n of the activation.",
-     when(with_whole, lambda x, n, *_: (n - 1.0) * x)),
+     when(has_one_whole, lambda x, n, *_: (n - 1.0) * x)),
     ("this is what all devices send together; asked is what each one sends.",
      lambda x, n, a, b: n * truth(x, n, a, b)),
 ]  # fmt: skip

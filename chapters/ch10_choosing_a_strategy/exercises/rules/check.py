@@ -10,24 +10,24 @@ from coursekit.protocol import Exercise
 from .truth import (
     SOLVED,
     TRIED,
-    asked,
     need_all_choices,
     need_all_edges,
     need_nothing_else,
     need_the_cheapest,
+    read_equations,
 )
 
 
 def examine(answer):
     for case, (counts, edges) in TRIED.items():
-        matrix, sums, variables = asked(answer, case, counts, edges)
+        matrix, sums, variables = read_equations(answer, case, counts, edges)
         need_all_choices(case, matrix, sums, variables, counts, edges)
         need_all_edges(case, matrix, variables, edges)
         need_nothing_else(case, matrix, sums, variables, counts, edges)
         yield f"{case}: {int(np.prod(counts))} choices, and nothing else"
     chance = np.random.default_rng(10)
     for case, (counts, edges) in SOLVED.items():
-        matrix, sums, variables = asked(answer, case, counts, edges)
+        matrix, sums, variables = read_equations(answer, case, counts, edges)
         need_all_choices(case, matrix, sums, variables, counts, edges)
         need_all_edges(case, matrix, variables, edges)
         for _ in range(4):

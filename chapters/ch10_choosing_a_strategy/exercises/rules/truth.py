@@ -43,7 +43,7 @@ def choices_of(counts, edges):
         yield ones | {(u, chosen[u], v, chosen[v]) for u, v in edges}
 
 
-def asked(answer, case, counts, edges):
+def read_equations(answer, case, counts, edges):
     """The equations as a matrix over all variables, their sums, and these variables."""
     outcome, given = outcome_and_arguments(answer, list(counts), list(edges))
     if outcome.error:

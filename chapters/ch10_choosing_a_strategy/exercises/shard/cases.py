@@ -93,10 +93,10 @@ def copies_of(trial):
     return trial.case.args[0]["dp"]
 
 
-def at(trial, place) -> int:
+def copy_index(trial, place) -> int:
     """The number of the copy that a rank belongs to: dp is the first axis."""
     return place * copies_of(trial) // trial.n
 
 
 def losses(trial, place):
-    return alone(copies_of(trial), at(trial, place))[0]
+    return alone(copies_of(trial), copy_index(trial, place))[0]

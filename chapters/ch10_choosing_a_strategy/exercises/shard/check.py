@@ -3,10 +3,10 @@
 The truth is one process that follows the mean of the losses of all ranks.
 """
 
-from coursekit.kit import At, Equals, RankExercise, World
+from coursekit.kit import Equals, RankCase, RankExercise, World
 from coursekit.kit.results import EXIT
 
-from .cases import alone, at, copies_of, losses, try_shard
+from .cases import alone, copies_of, copy_index, losses, try_shard
 from .truth import mistakes_in_losses, need_optimizer, need_share, need_units
 
 FINDS_A_BUG = True
@@ -14,9 +14,9 @@ FINDS_A_BUG = True
 EXERCISE = RankExercise(
     "shard",
     cases=[
-        At(World(2), ({"dp": 2},), ", dp 2"),
-        At(World(4), ({"dp": 2, "tp": 2},), ", dp 2 × tp 2"),
-        At(World(3), ({"dp": 3},), ", dp 3"),
+        RankCase(World(2), ({"dp": 2},), ", dp 2"),
+        RankCase(World(4), ({"dp": 2, "tp": 2},), ", dp 2 × tp 2"),
+        RankCase(World(3), ({"dp": 3},), ", dp 3"),
     ],
     work=try_shard,
     facts=[
@@ -26,7 +26,7 @@ EXERCISE = RankExercise(
                "find there?"),
         need_units,
         need_share,
-        Equals("weights", lambda trial, place: alone(copies_of(trial), at(trial, place))[1],
+        Equals("weights", lambda trial, place: alone(copies_of(trial), copy_index(trial, place))[1],
                called="the weight at the end"),
     ],
     told="losses and weights of one process; each block is a unit",

@@ -4,10 +4,10 @@ import torch.nn.functional as F
 
 from coursekit.kit import Wrong
 
-from .cases import BLOCKS, STEPS, Small, alone, at, batch_of, copies_of, make_optimizer
+from .cases import BLOCKS, STEPS, Small, alone, batch_of, copies_of, copy_index, make_optimizer
 
 
-def without_the_whole(copies) -> list:
+def average_blocks_only(copies) -> list:
     """Losses of each copy, if the gradients of the blocks alone are averaged."""
     models = [Small().double() for _ in range(copies)]
     optimizers, losses = [make_optimizer(m.parameters()) for m in models], [[] for _ in models]
@@ -28,7 +28,7 @@ def without_the_whole(copies) -> list:
 
 
 def mistakes_in_losses(trial, place):
-    n, k = copies_of(trial), at(trial, place)
+    n, k = copies_of(trial), copy_index(trial, place)
     return {
         "the losses are those of weights that never change: the optimizer steps, and holds other "
         "tensors than the model computes with. Which parameters does the model have after "
@@ -41,12 +41,12 @@ def mistakes_in_losses(trial, place):
         "each rank trains on its own batch alone: nothing averages the gradients":
             alone(n, k, follows=[k])[0],
         "the first and the last layer follow each rank's own batch: they are in no block, so the "
-        "whole model has to be a unit, too": without_the_whole(n)[k],
+        "whole model has to be a unit, too": average_blocks_only(n)[k],
     }  # fmt: skip
 
 
 def need_optimizer(trial):
-    found = trial.of("optimizer")
+    found = trial.collect_values("optimizer")
     if found is not None:
         what = f"it returned {found[0]}"
         raise Wrong(str(trial.case), what, "asked is the optimizer that make_optimizer gives")
@@ -54,11 +54,11 @@ def need_optimizer(trial):
 
 def need_units(trial):
     """Each block is a unit, and what is left is one more."""
-    if any(trial.of("shared") or ()):
+    if any(trial.collect_values("shared") or ()):
         what = "units that fully_shard has made: one of all blocks, and the model"
         why = "of a list, fully_shard makes one unit: each block is to be a unit of its own"
         raise Wrong(str(trial.case), what, why)
-    for units in trial.of("units") or ():
+    for units in trial.collect_values("units") or ():
         if len(units) == BLOCKS + 1 and "the model" in units:
             continue
         what = f"units that fully_shard has made: {', '.join(units) or 'none'}"
@@ -80,8 +80,8 @@ def share_of(place, n) -> int:
 
 def need_share(trial):
     n, total = copies_of(trial), sum(p.numel() for p in Small().parameters())
-    for place, kept in enumerate(trial.of("kept") or ()):
-        wanted = share_of(at(trial, place), n)
+    for place, kept in enumerate(trial.collect_values("kept") or ()):
+        wanted = share_of(copy_index(trial, place), n)
         if kept != wanted:
             what = f"{trial.who(place)} keeps {kept} of {total} numbers, expected {wanted}"
             why = "the ranks of `mesh` share out the parameters, not those of the whole world"

@@ -20,7 +20,7 @@ def neighbours(predicted, measured):
     return sum(measured[i] < measured[j] for i, j in told) / len(told)
 
 
-def beside(which):
+def compare_one_plan(which):
     """The pairs of one plan alone."""
 
     def mistaken(predicted, measured):
@@ -98,12 +98,12 @@ MISTAKES = [
     ),
     (
         "this looks at the pairs of the first plan alone. Every pair counts.",
-        beside(lambda predicted: 0),
+        compare_one_plan(lambda predicted: 0),
     ),
     (
         "this looks at the pairs of one plan alone, the one predicted to be the fastest. Every "
         "pair counts.",
-        beside(lambda predicted: predicted.index(min(predicted))),
+        compare_one_plan(lambda predicted: predicted.index(min(predicted))),
     ),
     (
         "this looks at the first pair alone. Every pair counts.",

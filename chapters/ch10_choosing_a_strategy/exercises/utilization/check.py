@@ -5,7 +5,7 @@ from coursekit.kit import Formula
 from .truth import MISTAKES, truth
 
 
-def rounded(found, case) -> str:
+def diagnose_rounding(found, case) -> str:
     """Of numbers with few digits, where the right one has many."""
     for call, got in zip(EXERCISE.cases[case], found[case]):
         for name, wanted in EXERCISE.truth(*call).items():
@@ -28,7 +28,7 @@ EXERCISE = Formula(
     },
     truth=truth,
     mistakes=MISTAKES,
-    explain=rounded,
+    explain=diagnose_rounding,
     asked="a dict with the keys model, hardware and mfu",
     shape="return a dict with three numbers, under the keys model, hardware and mfu",
     hints=(

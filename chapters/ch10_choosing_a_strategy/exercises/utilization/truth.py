@@ -42,7 +42,7 @@ def but(model=None, hardware=None):
     return mistaken
 
 
-def scaled(factor):
+def scale_truth(factor):
     """The truth times a factor of the arguments."""
 
     def mistaken(*args):
@@ -51,7 +51,7 @@ def scaled(factor):
     return mistaken
 
 
-def in_tera(*args):
+def convert_to_tera(*args):
     found = truth(*args)
     return {name: found[name] * (1 if name == "mfu" else 1e-12) for name in found}
 
@@ -154,11 +154,11 @@ MISTAKES = [
     ),
     (
         "model and hardware are FLOP/s here, without tera or giga.",
-        in_tera,
+        convert_to_tera,
     ),
     (
         "model and hardware are FLOP/s here, without tera or giga.",
-        scaled(lambda *args: 1e-12),
+        scale_truth(lambda *args: 1e-12),
     ),
     (
         "mfu is the model's FLOP/s divided by the peak, and not the other way round.",
@@ -171,11 +171,11 @@ MISTAKES = [
     ),
     (
         "a step has `batch` samples: this counts one.",
-        scaled(lambda n, w, v, s, batch, *rest: 1 / batch),
+        scale_truth(lambda n, w, v, s, batch, *rest: 1 / batch),
     ),
     (
         "one multiplication with its addition is two FLOPs.",
-        scaled(lambda *args: 0.5),
+        scale_truth(lambda *args: 0.5),
     ),
     (
         "this is the forward alone. The backward needs twice as much again.",
@@ -226,14 +226,14 @@ MISTAKES = [
     ),
     (
         "a step has batch samples, and each has context tokens. This counts samples.",
-        scaled(lambda n, w, v, s, *rest: 1 / s),
+        scale_truth(lambda n, w, v, s, *rest: 1 / s),
     ),
     (
         "this is of all GPUs together; asked is one GPU.",
-        scaled(lambda n, w, v, s, batch, seconds, gpus, peak: gpus),
+        scale_truth(lambda n, w, v, s, batch, seconds, gpus, peak: gpus),
     ),
     (
         "this is FLOPs for each GPU; asked are FLOPs for each second.",
-        scaled(lambda n, w, v, s, batch, seconds, gpus, peak: seconds),
+        scale_truth(lambda n, w, v, s, batch, seconds, gpus, peak: seconds),
     ),
 ]  # fmt: skip

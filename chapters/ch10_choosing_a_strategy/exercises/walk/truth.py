@@ -3,7 +3,7 @@
 from .cases import BILLION
 
 
-def needed(parameters, layers, gpus) -> list:
+def list_dp_plans(parameters, layers, gpus) -> list:
     """(plan without pp, bytes on a GPU) of the answers that are dp alone, in their order."""
     alone = {"dp": gpus, "tp": 1, "pp": 1}
     found = [
@@ -15,7 +15,7 @@ def needed(parameters, layers, gpus) -> list:
     return found
 
 
-def staged(parameters, layers, gpus, machine) -> list:
+def list_tp_plans(parameters, layers, gpus, machine) -> list:
     """The same of the answers with tp, from few stages to many."""
     tp = machine if machine < gpus else gpus
     rest = gpus // tp
@@ -34,7 +34,9 @@ def first_that_fits(answers, memory):
 
 
 def truth(parameters, layers, memory, gpus, machine=8):
-    answers = needed(parameters, layers, gpus) + staged(parameters, layers, gpus, machine)
+    answers = list_dp_plans(parameters, layers, gpus) + list_tp_plans(
+        parameters, layers, gpus, machine
+    )
     return first_that_fits(answers, memory)
 
 
@@ -42,7 +44,10 @@ def but(change):
     """The truth with other answers: `change` gets them, the arguments, and returns a list."""
 
     def mistaken(parameters, layers, memory, gpus, machine=8):
-        alone, more = needed(parameters, layers, gpus), staged(parameters, layers, gpus, machine)
+        alone, more = (
+            list_dp_plans(parameters, layers, gpus),
+            list_tp_plans(parameters, layers, gpus, machine),
+        )
         answers = change(alone, more, parameters, layers, gpus, machine)
         return first_that_fits(answers, memory)
 
@@ -116,7 +121,7 @@ MISTAKES = [
           ("a billion is 10⁹: not 2³⁰, and not 10⁶.", 10**8),
           ("question 3 asks for 100 billion parameters, and not bytes.", 50 * BILLION))),
     ("in question 4 tp stays inside of a machine.",
-     but(lambda a, s, p, layers, n, m: [*a, *staged(p, layers, n, n)])),
+     but(lambda a, s, p, layers, n, m: [*a, *list_tp_plans(p, layers, n, n)])),
     ("in question 4 gradients and the optimizer's states count, too: 18 bytes a parameter, not 2.",
      but(lambda a, s, p, layers, n, m: [*a, *((plan, need / 9) for plan, need in s)])),
     *(("in question 4 dp is what remains of the GPUs after tp and pp.",
@@ -132,7 +137,7 @@ MISTAKES = [
                for pp in range(1, max(2, n // m + 1))
                if layers % pp == 0 and n // m % pp == 0]])),
     ("in question 4 tp is the number of GPUs in a machine: it is not always 8.",
-     but(lambda a, s, p, layers, n, m: [*a, *staged(p, layers, n, 8)])),
+     but(lambda a, s, p, layers, n, m: [*a, *list_tp_plans(p, layers, n, 8)])),
     ("in question 4 the stages have to divide the layers.",
      but(lambda a, s, p, layers, n, m: [
          *a, *any_stages(p, n, m, lambda pp: n // min(m, n) % pp == 0)])),
@@ -160,7 +165,9 @@ def strictly(*zeros):
     """What fits exactly does not, in the answers with these stages of ZeRO."""
 
     def mistaken(parameters, layers, memory, gpus, machine=8):
-        answers = needed(parameters, layers, gpus) + staged(parameters, layers, gpus, machine)
+        answers = list_dp_plans(parameters, layers, gpus) + list_tp_plans(
+            parameters, layers, gpus, machine
+        )
         return first_that_fits(
             [(plan, nbytes + 1e-6 * (plan["zero"] in zeros)) for plan, nbytes in answers], memory
         )
@@ -168,12 +175,12 @@ def strictly(*zeros):
     return mistaken
 
 
-def with_machines_of_4(parameters, layers, memory, gpus, machine=4):
+def assume_machines_of_4(parameters, layers, memory, gpus, machine=4):
     return truth(parameters, layers, memory, gpus, machine)
 
 
 ALL_MISTAKES = [
     *(("what fits exactly, fits.", strictly(*zeros)) for zeros in ((0,), (2,), (3,), (0, 2, 3))),
     *MISTAKES,
-    ("without another word, a machine has 8 GPUs.", with_machines_of_4),
+    ("without another word, a machine has 8 GPUs.", assume_machines_of_4),
 ]

@@ -8,7 +8,7 @@ from coursekit.kit import Formula
 from .truth import MISTAKES, truth
 
 
-def rounded_on_the_way(found, case) -> str:
+def diagnose_rounding(found, case) -> str:
     """Of a large count that is nearly right, or wrapped around at the end of int64."""
     ((layers, devices),), (got,) = EXERCISE.cases[case][-1:], found[case][-1:]
     wanted = EXERCISE.truth(layers, devices)
@@ -35,7 +35,7 @@ EXERCISE = Formula(
     },
     truth=truth,
     mistakes=MISTAKES,
-    explain=rounded_on_the_way,
+    explain=diagnose_rounding,
     slow="the same rest is counted again and again, or the ways are written down one by one",
     asked="a whole number",
     shape="return one whole number, and neither a text nor a list of the ways",

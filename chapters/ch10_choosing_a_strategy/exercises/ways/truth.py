@@ -35,7 +35,7 @@ def any_number(devices):
     return list(range(1, devices + 1))
 
 
-def with_none(devices):
+def allow_empty_stages(devices):
     return [0, *powers(devices)]
 
 
@@ -55,30 +55,30 @@ def divisors(devices):
     return [size for size in range(1, devices + 1) if devices % size == 0]
 
 
-def up_to_8(devices):
+def limit_to_8(devices):
     return powers(devices)[:4]
 
 
-def up_to_16(devices):
+def limit_to_16(devices):
     return powers(devices)[:5]
 
 
-def up_to_32(devices):
+def limit_to_32(devices):
     return powers(devices)[:6]
 
 
 @cache
-def with_early_ends(layers, devices):
+def count_early_ends(layers, devices):
     """Counts a plan as soon as layers or devices are used up."""
     if layers == 0 or devices == 0:
         return 1
     return sum(
-        with_early_ends(layers - taken, devices - size)
+        count_early_ends(layers - taken, devices - size)
         for size in powers(devices) for taken in range(1, layers + 1)
     )  # fmt: skip
 
 
-def summed(cuts, tilings):
+def sum_over_stages(cuts, tilings):
     """Over all numbers of stages: ways to cut × ways to tile."""
 
     def count(layers, devices):
@@ -104,52 +104,102 @@ def equal_submeshes(stages, devices):
 
 
 MISTAKES = [
-    ("this counts the cuts alone: each stage also gets a submesh.",
-     lambda layers, devices: 2 ** (layers - 1)),
-    ("this counts the submeshes alone: the layers can be cut at many places.",
-     summed(lambda layers, stages: 1, right_tilings)),
-    ("submeshes have 1, 2, 4, 8, … devices: this counts any number of devices.",
-     summed(right_cuts, lambda s, d: sequences(s, d, any_number))),
-    ("2 + 1 and 1 + 2 are two ways: the first stage has other layers than the second one.",
-     summed(right_cuts, lambda s, d: sequences(s, d, powers, ordered=False))),
+    (
+        "this counts the cuts alone: each stage also gets a submesh.",
+        lambda layers, devices: 2 ** (layers - 1),
+    ),
+    (
+        "this counts the submeshes alone: the layers can be cut at many places.",
+        sum_over_stages(lambda layers, stages: 1, right_tilings),
+    ),
+    (
+        "submeshes have 1, 2, 4, 8, … devices: this counts any number of devices.",
+        sum_over_stages(right_cuts, lambda s, d: sequences(s, d, any_number)),
+    ),
+    (
+        "2 + 1 and 1 + 2 are two ways: the first stage has other layers than the second one.",
+        sum_over_stages(right_cuts, lambda s, d: sequences(s, d, powers, ordered=False)),
+    ),
     ("all devices are used: this also counts plans that leave some idle.", not_all_devices),
-    ("stages are made of consecutive layers: so only the places between two layers count, and "
-     "there is one place less than there are layers.",
-     summed(comb, right_tilings)),
-    ("with s stages there are s - 1 cuts, not s.",
-     summed(lambda layers, s: comb(layers - 1, s), right_tilings)),
-    ("one stage for the whole model is a plan as well.",
-     lambda layers, devices: truth(layers, devices) - (devices.bit_count() == 1)),
-    ("a stage may also have one layer alone.",
-     summed(lambda layers, s: comb(layers - s - 1, s - 1) if layers > s else 0, right_tilings)),
-    ("stages may have different numbers of devices: that is what this part is about.",
-     summed(right_cuts, equal_submeshes)),
-    ("as many stages as layers are allowed, too: then each stage has one layer.",
-     lambda layers, devices: truth(layers, devices) - right_tilings(layers, devices)),
-    ("each stage gets at least one device; none may have no device.",
-     summed(right_cuts, lambda s, d: sequences(s, d, with_none))),
-    ("a stage may also have one device alone.",
-     summed(right_cuts, lambda s, d: sequences(s, d, not_single))),
-    ("a stage may also have all devices that are left.",
-     summed(right_cuts, lambda s, d: sequences(s, d, not_all))),
-    *(("submeshes have 1, 2, 4, 8, … devices: 6 is no power of 2.",
-       summed(right_cuts, lambda s, d, sizes=sizes: sequences(s, d, sizes)))
-      for sizes in (even, divisors)),
-    *(("1, 2, 4, 8, … goes on: a submesh may have as many devices as there are.",
-       summed(right_cuts, lambda s, d, sizes=sizes: sequences(s, d, sizes)))
-      for sizes in (up_to_8, up_to_16, up_to_32)),
-    ("this also counts plans with layers, or devices, left over: both have to be used up.",
-     with_early_ends),
+    (
+        "stages are made of consecutive layers: so only the places between two layers count, and "
+        "there is one place less than there are layers.",
+        sum_over_stages(comb, right_tilings),
+    ),
+    (
+        "with s stages there are s - 1 cuts, not s.",
+        sum_over_stages(lambda layers, s: comb(layers - 1, s), right_tilings),
+    ),
+    (
+        "one stage for the whole model is a plan as well.",
+        lambda layers, devices: truth(layers, devices) - (devices.bit_count() == 1),
+    ),
+    (
+        "a stage may also have one layer alone.",
+        sum_over_stages(
+            lambda layers, s: comb(layers - s - 1, s - 1) if layers > s else 0, right_tilings
+        ),
+    ),
+    (
+        "stages may have different numbers of devices: that is what this part is about.",
+        sum_over_stages(right_cuts, equal_submeshes),
+    ),
+    (
+        "as many stages as layers are allowed, too: then each stage has one layer.",
+        lambda layers, devices: truth(layers, devices) - right_tilings(layers, devices),
+    ),
+    (
+        "each stage gets at least one device; none may have no device.",
+        sum_over_stages(right_cuts, lambda s, d: sequences(s, d, allow_empty_stages)),
+    ),
+    (
+        "a stage may also have one device alone.",
+        sum_over_stages(right_cuts, lambda s, d: sequences(s, d, not_single)),
+    ),
+    (
+        "a stage may also have all devices that are left.",
+        sum_over_stages(right_cuts, lambda s, d: sequences(s, d, not_all)),
+    ),
+    *(
+        (
+            "submeshes have 1, 2, 4, 8, … devices: 6 is no power of 2.",
+            sum_over_stages(right_cuts, lambda s, d, sizes=sizes: sequences(s, d, sizes)),
+        )
+        for sizes in (even, divisors)
+    ),
+    *(
+        (
+            "1, 2, 4, 8, … goes on: a submesh may have as many devices as there are.",
+            sum_over_stages(right_cuts, lambda s, d, sizes=sizes: sequences(s, d, sizes)),
+        )
+        for sizes in (limit_to_8, limit_to_16, limit_to_32)
+    ),
+    (
+        "this also counts plans with layers, or devices, left over: both have to be used up.",
+        count_early_ends,
+    ),
     ("this gives each stage one layer alone: a stage may have several.", right_tilings),
-    ("stages may have different numbers of layers.",
-     lambda layers, devices: sum(
-         right_tilings(s, devices) for s in range(1, layers + 1) if layers % s == 0)),
-    ("layers and devices are exchanged: a stage has any number of layers, and 1, 2, 4, … "
-     "devices.", lambda layers, devices: truth(devices, layers)),
-    ("this is the sum of both counts. Each way to cut goes with each way to tile.",
-     lambda layers, devices: sum(
-         right_cuts(layers, s) + right_tilings(s, devices) for s in range(1, layers + 1))),
-    ("the number of stages is the same for both: multiply for each number of stages, then add.",
-     lambda layers, devices: 2 ** (layers - 1) * sum(
-         right_tilings(s, devices) for s in range(1, layers + 1))),
-]  # fmt: skip
+    (
+        "stages may have different numbers of layers.",
+        lambda layers, devices: sum(
+            right_tilings(s, devices) for s in range(1, layers + 1) if layers % s == 0
+        ),
+    ),
+    (
+        "layers and devices are exchanged: a stage has any number of layers, and 1, 2, 4, … "
+        "devices.",
+        lambda layers, devices: truth(devices, layers),
+    ),
+    (
+        "this is the sum of both counts. Each way to cut goes with each way to tile.",
+        lambda layers, devices: sum(
+            right_cuts(layers, s) + right_tilings(s, devices) for s in range(1, layers + 1)
+        ),
+    ),
+    (
+        "the number of stages is the same for both: multiply for each number of stages, then add.",
+        lambda layers, devices: (
+            2 ** (layers - 1) * sum(right_tilings(s, devices) for s in range(1, layers + 1))
+        ),
+    ),
+]

@@ -35,7 +35,7 @@ KILLS = {  # (steps taken before, rank); how many processes the bench starts ane
 BACK_AT = 11  # steps of those who are left, when newcomers come: no checkpoint is due then
 
 
-def happened(answer, name) -> dict:
+def run_campaign(answer, name) -> dict:
     """What came of a case: `wrong`, or what the ranks have noted."""
     kills, replacements = KILLS[name]
     with tempfile.TemporaryDirectory(prefix="campaign-") as place:
@@ -48,7 +48,7 @@ def happened(answer, name) -> dict:
             found |= {"values": run.values, "seconds": run.seconds}
         except Wrong as wrong:
             found["wrong"] = wrong
-        noted = answer.lab.noted(place)
+        noted = answer.lab.read_notes(place)
         return found | {"taken": steps_in(noted), "saved": saves_in(noted)}
 
 
@@ -98,10 +98,10 @@ def live(answer, name, kills, place):
         wait_until(lambda: second_meeting(lab, place))
     if is_new and name == BACK:
         wait_until(lambda: two_have_gone_on(lab, place))
-    lab.Crew.somebody_waits = seen_late(lab.Crew.somebody_waits)
+    lab.Crew.somebody_waits = delay_last_rank(lab.Crew.somebody_waits)
     plan = [lab.Event("kill", *event) for event in kills if name != ONE_DIES]
     if name == ONE_DIES and not is_new:
-        lab.Campaign.save = dying_in(lab.Campaign.save, *kills[0])
+        lab.Campaign.save = kill_during_save(lab.Campaign.save, *kills[0])
     text = lab.standard_library(20_000)
     args = (
         plan,
@@ -115,20 +115,20 @@ def live(answer, name, kills, place):
     return lab.live_through(answer, *args)
 
 
-def seen_late(somebody_waits):
+def delay_last_rank(somebody_waits):
     """Each rank sees at another moment that somebody waits: here the last one sees it first."""
     looks = Counter()
 
-    def seen(crew):
+    def notice_waiting(crew):
         if not somebody_waits(crew):
             return False
         looks[crew.meeting] += 1
         return crew.me == crew.names[-1] or looks[crew.meeting] > LOOKS
 
-    return seen
+    return notice_waiting
 
 
-def dying_in(save, after, rank):
+def kill_during_save(save, after, rank):
     """A checkpoint in which a rank dies: no file of it is there yet."""
 
     def save_or_die(campaign):
@@ -153,7 +153,7 @@ def second_meeting(lab, place) -> bool:
 
 
 def two_have_gone_on(lab, place) -> bool:
-    of_two = [step for steps in steps_in(lab.noted(place)).values()
+    of_two = [step for steps in steps_in(lab.read_notes(place)).values()
               for step, _, ranks in steps if ranks == 2]  # fmt: skip
     return max(of_two, default=0) >= BACK_AT
 

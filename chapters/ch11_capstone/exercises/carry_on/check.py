@@ -4,16 +4,16 @@ from coursekit.labs import find_lab
 from coursekit.protocol import Exercise
 from coursekit.remote_answer import call_next_to_answer
 
-from .campaigns import KILLS, happened, losses_alone
+from .campaigns import KILLS, losses_alone, run_campaign
 from .truth import Case
 
 
 def examine(answer):
     alone = losses_alone(find_lab("capstone_chaos"))
     for name in KILLS:
-        case = Case(name, call_next_to_answer(happened, answer, name))
+        case = Case(name, call_next_to_answer(run_campaign, answer, name))
         case.look(alone)
-        yield case.told()
+        yield case.describe_success()
 
 
 EXERCISE = Exercise(

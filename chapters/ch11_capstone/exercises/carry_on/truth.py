@@ -2,7 +2,7 @@
 
 from coursekit.kit import Wrong
 from pedagogy_lib.basics.closeness import close
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
 from .campaign_reasons import FEWER, NO_END, SAVES, TWICE, UNSAVED, WRONG_LOSSES
 from .campaigns import BACK, EVERY, KILLS, ONE_DIES, RANKS, STEPS, TWO_LEFT, UNDISTURBED
@@ -66,7 +66,9 @@ class Case:
         twice = max((len(steps) - len({step for step, *_ in steps})
                      for steps in self.taken.values()), default=0)  # fmt: skip
         if twice > allowed:
-            what = f"{counted(twice, 'step')} taken twice by a process, where {allowed} had to be"
+            what = (
+                f"{format_count(twice, 'step')} taken twice by a process, where {allowed} had to be"
+            )
             raise Wrong(self.name, what, TWICE.get(self.name, ""))
 
     def need_the_right_number(self):
@@ -77,9 +79,9 @@ class Case:
             what = f"the last step was taken by {sorted(set(last))} ranks, and {wanted} were there"
             raise Wrong(self.name, what, FEWER[self.name])
 
-    def told(self) -> str:
+    def describe_success(self) -> str:
         recipes = "as one process"
         if self.name in (TWO_LEFT, BACK):
             recipes += ", under both recipes"
         again = {ONE_DIES: ", after the step was taken again"}.get(self.name, "")
-        return f"{self.name}: {counted(STEPS, 'step')}, losses {recipes}{again}"
+        return f"{self.name}: {format_count(STEPS, 'step')}, losses {recipes}{again}"

@@ -71,14 +71,14 @@ def find_numbers(saved, wanted):
 
 # %% right · a subclass of ValueError
 def find_numbers(saved, wanted):
-    class Missing(ValueError):
+    class UnknownAddress(ValueError):
         pass
     known = {a: x for of, xs in saved for a, x in zip(of.tolist(), xs.tolist())}
     known[0] = 0
     try:
         return torch.tensor([known[a] for a in wanted.tolist()], dtype=saved[0][1].dtype)
     except KeyError as error:
-        raise Missing(str(error))
+        raise UnknownAddress(str(error))
 
 # %% right · all compared with all, and a gradient
 def find_numbers(saved, wanted):

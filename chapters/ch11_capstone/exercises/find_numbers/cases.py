@@ -5,7 +5,7 @@ import torch
 from pedagogy_lib.basics.units import brief
 
 
-def described(function):
+def describe_outcome(function):
     """A function that gives what is looked at in the tensor of another one."""
 
     def describe(files, wanted):

@@ -106,7 +106,7 @@ def my_recipe():
 
 # %% wrong · it raised StopIteration
 def my_recipe():
-    judged = lab("capstone_judged")
+    judged = lab("capstone_scores")
     return vars(next(r for r in judged.all_recipes(lab("capstone").SETTING) if r.dp == 3))
 
 # %% wrong · missing 1 required positional argument: 'setting'

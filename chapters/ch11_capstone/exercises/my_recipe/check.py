@@ -4,22 +4,31 @@ from coursekit.labs import find_lab
 from coursekit.protocol import Exercise
 
 from .cases import TRIES
-from .truth import megabytes, need, over_card, raced, recipe_of, settings_of, too_full, too_slow
+from .truth import (
+    describe_card_traffic,
+    megabytes,
+    need,
+    race_recipes,
+    recipe_of,
+    settings_of,
+    too_full,
+    too_slow,
+)
 
 
 def examine(answer):
-    judged, capstone = find_lab("capstone_judged"), find_lab("capstone")
+    judged, capstone = find_lab("capstone_scores"), find_lab("capstone")
     recipe = recipe_of(settings_of(answer), judged, capstone)
-    yield f"a possible recipe: {capstone.in_words(recipe)}"
+    yield f"a possible recipe: {capstone.describe_recipe(recipe)}"
     best = None
     for _ in range(TRIES):
-        plain, mine = raced(recipe, judged, capstone)
+        plain, mine = race_recipes(recipe, judged, capstone)
         budget = judged.BUDGET
         need(
             mine.card_bytes <= budget.card_bytes,
             f"{megabytes(mine.card_bytes)} leave a machine "
             f"in a step, and the budget has {megabytes(budget.card_bytes)}",
-            over_card(recipe),
+            describe_card_traffic(recipe),
         )
         need(mine.memory_bytes <= budget.memory_bytes, f"{megabytes(mine.memory_bytes)} on the "
              f"fullest rank, and the budget has {megabytes(budget.memory_bytes)}",

@@ -85,7 +85,7 @@ def recipe_of(settings, judged, capstone):
     return recipe
 
 
-def raced(recipe, judged, capstone):
+def race_recipes(recipe, judged, capstone):
     """The results of plain copies, and of the recipe, in one launch."""
     setting, text = capstone.SETTING, capstone.standard_library(100_000)
     batches = [capstone.draw_batch(text, setting.samples, step, setting.context)
@@ -102,7 +102,7 @@ def raced(recipe, judged, capstone):
     return found["plain"], found["yours"]
 
 
-def over_card(recipe) -> str:
+def describe_card_traffic(recipe) -> str:
     """Ranks along pp are farthest apart, then those along dp, cp and tp."""
     if recipe.pp > 1:
         names = {"whole activations": recipe.tp > 1, "wide numbers": not recipe.half}

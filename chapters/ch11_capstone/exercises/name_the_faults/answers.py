@@ -83,7 +83,7 @@ def name_the_faults():
 # %% right · a subclass of dict, and a negative seed
 def name_the_faults():
     from collections import OrderedDict
-    found = OrderedDict(lab("exam").drawn_for(-5))
+    found = OrderedDict(lab("exam").draw_faults(-5))
     found["seed"] = -5
     return found
 
@@ -93,15 +93,15 @@ def name_the_faults():
 
 # %% wrong · the seed is True the seed of your exam is a whole number
 def name_the_faults():
-    return {"seed": True, **lab("exam").drawn_for(True)}
+    return {"seed": True, **lab("exam").draw_faults(True)}
 
 # %% wrong · the seed is '302' the seed of your exam is a whole number
 def name_the_faults():
-    return {"seed": "302", **lab("exam").drawn_for(302)}
+    return {"seed": "302", **lab("exam").draw_faults(302)}
 
 # %% wrong · the seed is a number of 5000 digits
 def name_the_faults():
-    return {"seed": 10 ** 5000, **lab("exam").drawn_for(302)}
+    return {"seed": 10 ** 5000, **lab("exam").draw_faults(302)}
 
 # %% wrong · each sheet has one name, as a text
 # -         "I": "summed",
@@ -117,4 +117,4 @@ def name_the_faults():
 
 # %% wrong · there is no sheet 'a'
 def name_the_faults():
-    return {"seed": 302, **{k.lower(): v for k, v in lab("exam").drawn_for(302).items()}}
+    return {"seed": 302, **{k.lower(): v for k, v in lab("exam").draw_faults(302).items()}}

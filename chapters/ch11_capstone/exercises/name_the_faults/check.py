@@ -7,7 +7,7 @@ from coursekit.protocol import Exercise, Wrong
 from pedagogy_lib.basics.units import brief
 
 from .cases import A_SEED, OTHER_SEEDS, SHAPE
-from .truth import need, need_sheets, told
+from .truth import explain_wrong_names, need, need_sheets
 
 
 def examine(answer):
@@ -19,11 +19,11 @@ def examine(answer):
     is_whole = isinstance(seed, int) and not isinstance(seed, bool)
     need(is_whole, f"the seed is {brief(seed)}", A_SEED)
     need(abs(seed) < 10**MOST_DIGITS, f"the seed is {text_of(seed)}", A_SEED)
-    sheets = find_lab("exam").drawn_for(seed)
+    sheets = find_lab("exam").draw_faults(seed)
     need_sheets(named, sheets)
     right = [letter for letter in sheets if named[letter] == sheets[letter]]
     if len(right) < len(sheets):
-        raise Wrong(f"{len(right)} of {len(sheets)} are right", *told(named, sheets))
+        raise Wrong(f"{len(right)} of {len(sheets)} are right", *explain_wrong_names(named, sheets))
     yield f"all {len(sheets)} sheets of the exam with seed {seed}"
 
 

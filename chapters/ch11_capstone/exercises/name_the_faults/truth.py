@@ -6,7 +6,7 @@ from coursekit.kit import Wrong
 from pedagogy_lib.basics.units import brief
 
 from .cases import CASE, MOST_REASONS
-from .what_sheets_show import SHOWS, as_text, difference
+from .sheet_evidence import SHOWS, describe_evidence, difference
 
 ONE_NAME = "each sheet has one name, as a text; or None, without quotes, where you cannot tell"
 
@@ -41,7 +41,7 @@ def nearest(name) -> str:
     return f"did you mean {near[0]!r}?" if near else "take a name from the list of candidates"
 
 
-def told(named, sheets) -> tuple[str, str]:
+def explain_wrong_names(named, sheets) -> tuple[str, str]:
     """What is wrong about the first sheets that are not right; and why."""
     wrong = [letter for letter in sheets if named[letter] not in (None, sheets[letter])]
     if not wrong:
@@ -54,4 +54,7 @@ def told(named, sheets) -> tuple[str, str]:
 def reason(letter, name, fault) -> str:
     """What the sheet would show with the named fault, and what it does show."""
     evidence, would, does = difference(name, fault)
-    return f"{letter}: with “{name}”, {as_text(evidence, would)}. Here {as_text(evidence, does)}."
+    return (
+        f"{letter}: with “{name}”, {describe_evidence(evidence, would)}. Here "
+        f"{describe_evidence(evidence, does)}."
+    )

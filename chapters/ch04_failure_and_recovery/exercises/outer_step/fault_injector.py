@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.observed_calls import Requests
 from pedagogy_lib.basics.torch_private import WaitsNoticed, request_in
 
@@ -39,7 +39,7 @@ class Fault(NamedTuple):
         return f"{'the wait for ' if self.what == 'wait' else ''}call number {self.number}"
 
 
-class Failing(Requests):
+class FaultInjector(Requests):
     """One of the calls of communication fails, on all ranks: somebody has died.
 
     Of a call with async_op=True, who began it hears when it waits. All others wait inside of it.
@@ -86,7 +86,7 @@ def goes_on(call: Callable, fault: Fault, state: Callable) -> bool:
     state  gives the tensors that are to stay as they are if the call fails
     """
     before = [x.clone() for x in state()]
-    with Failing(fault) as calls:
+    with FaultInjector(fault) as calls:
         try:
             call()
         except Exception as error:
@@ -95,19 +95,19 @@ def goes_on(call: Callable, fault: Fault, state: Callable) -> bool:
             if error is not calls.error and WORDS not in str(error):
                 told = f"{type(error).__name__}: {error}"
                 what = f"{fault} has failed, and this is raised: {told:.60}"
-                raise Refused(what, OTHER_ERROR) from None
+                raise Rejection(what, OTHER_ERROR) from None
         else:
             if calls.error is None:
                 return True
-            raise Refused(f"{fault} has failed, and the function returns", SWALLOWED)
+            raise Rejection(f"{fault} has failed, and the function returns", SWALLOWED)
     after = state()
     if len(after) != len(before) or not all(map(torch.equal, before, after)):
-        raise Refused(f"{fault} has failed, and weights or momentum have changed", HALF)
+        raise Rejection(f"{fault} has failed, and weights or momentum have changed", HALF)
     return False
 
 
 def need_heard(call: Callable, optimizer):
-    """Raise `Refused` if an answer hides that the optimizer's step fails."""
+    """Raise `Rejection` if an answer hides that the optimizer's step fails."""
     failed = []
 
     def fail(*args):
@@ -122,6 +122,6 @@ def need_heard(call: Callable, optimizer):
             raise
     else:
         if failed:
-            raise Refused("the optimizer's step has failed, and the function returns", HIDDEN)
+            raise Rejection("the optimizer's step has failed, and the function returns", HIDDEN)
     finally:
         hook.remove()

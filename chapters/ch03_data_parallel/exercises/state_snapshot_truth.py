@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see left_alone.py."""
+"""What is right, and what mistakes give: see state_snapshot.py."""
 
 from coursekit.kit import complains
 
@@ -6,6 +6,6 @@ from coursekit.kit import complains
 @complains
 def leaves_alone(trial):
     """Ranks have found nothing under `touched`, [(what, why)]."""
-    for place, touched in enumerate(trial.of("touched") or ()):
+    for place, touched in enumerate(trial.collect_values("touched") or ()):
         for what, why in touched:
             yield f"{trial.who(place)}: {what}", why

@@ -1,16 +1,17 @@
-"""What the recipes of labs/capstone.py cost: predicted, measured, and compared with a budget.
+# Built from chapters/ch11_capstone/labs/capstone_scores.py by `make build`.
+"""What the recipes of labs/capstone.py cost: predict_plan, measured, and compared with a budget.
 
-python labs/capstone_judged.py
+python labs/capstone_scores.py
 """
 
 from dataclasses import fields, replace
 from numbers import Integral
 from typing import NamedTuple
 
-from capstone import PLAIN, SETTING, Recipe, in_words, race
+from capstone import PLAIN, SETTING, Recipe, describe_recipe, race
 from cost_model import Plan, model_flops
 from language_model import draw_batch, standard_library
-from live_plans import START, Setting, predicted, runnable
+from live_plans import START, Setting, predict_plan, runnable
 from planner import why_impossible
 
 # ---- What it costs --------------------------------------------------------------------------
@@ -66,13 +67,13 @@ def result_of(run, name, setting) -> Result:
     fullest = max(block.at_peak, key=lambda kinds: sum(kinds.values()))
     totals = [peak["total"] for peak in block.peak_bytes]
     return Result(
-        min(map(max, zip(*times))), max(totals), leaving(block.traffic(), setting.machines),
+        min(map(max, zip(*times))), max(totals), max_outgoing_bytes(block.traffic(), setting.machines),
         {kind: count for kind, count in fullest.items() if kind != "total"},
         run.values[0][name][1],
     )  # fmt: skip
 
 
-def leaving(traffic, machines=2) -> int:
+def max_outgoing_bytes(traffic, machines=2) -> int:
     """Bytes that left the busier machine. traffic[a][b]: what rank a has sent to rank b."""
     each = len(traffic) // machines
     places = [range(first, first + each) for first in range(0, len(traffic), each)]
@@ -102,9 +103,9 @@ HALF = replace(  # as START, with two bytes a number; logits become float32 for 
 )  # fmt: skip
 
 
-def told(setting: Setting, recipe: Recipe) -> tuple[float, float]:
+def predict_recipe(setting: Setting, recipe: Recipe) -> tuple[float, float]:
     """Predicted: seconds of a step, and bytes on the fullest rank."""
-    return predicted(setting, recipe, HALF if recipe.half else START)
+    return predict_plan(setting, recipe, HALF if recipe.half else START)
 
 
 VALUES = (
@@ -141,7 +142,7 @@ def all_recipes(setting: Setting) -> list[Recipe]:
     names = [field.name for field in fields(Plan)]
     found = [Recipe(**{name: getattr(plan, name) for name in names}, half=half)
              for plan in runnable(setting) for half in (False, True)]  # fmt: skip
-    return sorted(found, key=lambda recipe: told(setting, recipe)[0])
+    return sorted(found, key=lambda recipe: predict_recipe(setting, recipe)[0])
 
 
 # ---- The program ----------------------------------------------------------------------------
@@ -160,8 +161,8 @@ def main():
     run = launch(race, entrants, SETTING, batches, machines is not None,
                  world_size=SETTING.ranks, machines=machines, device="cpu")  # fmt: skip
     for name, found in results_of(run, SETTING).items():
-        seconds, nbytes = told(SETTING, entrants[name])
-        print(f"{name}: {in_words(entrants[name])}")
+        seconds, nbytes = predict_recipe(SETTING, entrants[name])
+        print(f"{name}: {describe_recipe(entrants[name])}")
         print(f"  predicted {seconds:.2f} s and {nbytes / 1e6:.2f} MB")
         print(f"  measured {found.seconds:.2f} s and {found.memory_bytes / 1e6:.2f} MB, "
               f"{found.card_bytes / 1e6:.2f} MB over a card")  # fmt: skip

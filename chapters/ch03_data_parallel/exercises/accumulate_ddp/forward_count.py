@@ -5,14 +5,14 @@ import weakref
 from torch.autograd.graph import saved_tensors_hooks
 
 
-class Kept:
+class SavedTensor:
     """What autograd keeps of a forward, until it lets go of it."""
 
     def __init__(self, tensor):
         self.tensor = tensor
 
 
-def held_at_once(module) -> list[int]:
+def count_held_forwards(module) -> list[int]:
     """Gets at each forward how many of them are held then, itself among them.
 
     What autograd saves is wrapped. A backward lets go of it, unless it retains the graph.
@@ -23,7 +23,7 @@ def held_at_once(module) -> list[int]:
         kept = weakref.WeakSet()
 
         def keep(tensor):
-            one = Kept(tensor)
+            one = SavedTensor(tensor)
             kept.add(one)
             return one
 

@@ -89,7 +89,7 @@ def difference(fault, other) -> tuple:
     return evidence, a[evidence], b[evidence]
 
 
-def as_text(evidence, value) -> str:
+def describe_evidence(evidence, value) -> str:
     """A clause that says what is shown."""
     if evidence in WORDS:
         return WORDS[evidence][value]

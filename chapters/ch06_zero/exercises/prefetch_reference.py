@@ -4,12 +4,12 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from pedagogy_lib.basics.torch_private import OperatorMode
 from pedagogy_lib.measuring.bytes_of_calls import RULES, calls_of
 
 
-def fetching_ahead(kind, lab):
+def make_prefetching_class(kind, lab):
     """A class like Zero3, `kind`, whose next unit is gathered in a thread while one computes.
 
     What comes next is known from the step before. Nothing is reduced while the thread gathers.
@@ -77,7 +77,7 @@ class Line(OperatorMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func.namespace in RULES:
             if self.jobs and not self.is_working:
-                raise Refused(
+                raise Rejection(
                     "messages go out while the thread fetches a unit",
                     "as it is, it is right. Where a thread gathers units ahead, two threads send "
                     "at the same time, and their messages are mixed up. need(), and reduce() when "
@@ -88,23 +88,23 @@ class Line(OperatorMode):
         return func(*args, **(kwargs or {}))
 
     def need_good_use(self, most):
-        """After a step: raise `Refused` unless all jobs have ended, and it was worth it.
+        """After a step: raise `Rejection` unless all jobs have ended, and it was worth it.
 
         most  bytes to be sent in a step that is as the one before, or None
         """
         if self.jobs:
-            raise Refused(
+            raise Rejection(
                 "a job was begun, and nobody has waited for its end",
                 "a unit was fetched, and neither need() nor drop() has waited for it",
             )
         if most and self.longest < 2:
-            raise Refused(
+            raise Rejection(
                 "in the last step no unit is fetched ahead",
                 "the numbers are right, but nothing can be fetched ahead: need() looks what comes "
                 "next, and gathers it in a thread. gather() alone does not",
             )
         if most and self.sent > most:
-            raise Refused(
+            raise Rejection(
                 f"the last step sends {self.sent:,} bytes, expected {most:,.0f}",
                 "as it is, it is right. Where a thread gathers units ahead, units travel that are "
                 "there already, or on their way: what need() has fetched ahead is dropped before "

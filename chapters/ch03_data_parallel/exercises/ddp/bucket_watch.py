@@ -6,7 +6,7 @@ It hides the sum until somebody has waited.
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import Refused, first_true
+from coursekit.kit import Rejection, first_true
 from coursekit.kit.rank_trials import IN_A_GROUP
 
 from ..branches import loss_along
@@ -18,7 +18,7 @@ ONCE_MORE = (
 )
 
 
-def of_kind(events, kind) -> list:
+def select_events(events, kind) -> list:
     return [what for event, what in events if event == kind]
 
 
@@ -55,7 +55,7 @@ class Watch:
 
     def all_reduce(self, x, group=None):
         """As begin_all_reduce; what is in x meanwhile is of no use to anybody."""
-        number = len(of_kind(self.events, "begin"))
+        number = len(select_events(self.events, "begin"))
         self.refuse(x, number, group)
         self.events.append(("begin", number))
         summed = x.detach().clone()
@@ -71,24 +71,24 @@ class Watch:
         return wait
 
     def refuse(self, x, number, group):
-        """Raise `Refused` unless x is the flat tensor of the bucket of this number."""
+        """Raise `Rejection` unless x is the flat tensor of the bucket of this number."""
         if not self.ddp.synchronizing:
-            raise Refused(
+            raise Rejection(
                 "an all-reduce begins while synchronizing is False", "while synchronizing is False "
                 "gradients only add up, and nothing is sent: is_ready has nothing to do then",
             )  # fmt: skip
         if self.group is not None and group is not self.group:
-            raise Refused("self.all_reduce was called without the group of this DDP", IN_A_GROUP)
+            raise Rejection("self.all_reduce was called without the group of this DDP", IN_A_GROUP)
         if x.dtype != self.dtype:
-            what = f"a bucket of {told(self.dtype)} is sent as {told(x.dtype)}"
-            raise Refused(what, "it travels in the dtype of its gradients, as flatten makes it")
+            what = f"a bucket of {format_dtype(self.dtype)} is sent as {format_dtype(x.dtype)}"
+            raise Rejection(what, "it travels in the dtype of its gradients, as flatten makes it")
         sizes, length = [sum(of) for of in self.lengths], x.numel()
         if number == len(sizes):
             what = f"one more all-reduce, though all {number} buckets have begun in this step"
-            raise Refused(what, ONCE_MORE)
+            raise Rejection(what, ONCE_MORE)
         if length != sizes[number]:
             what = f"{length} elements are sent when it is bucket {number}'s turn: {sizes[number]}"
-            raise Refused(what, first_true({
+            raise Rejection(what, first_true({
                 "one parameter travels by itself. A bucket travels as one flat tensor, when the "
                 "last gradient in it is ready: flatten makes it":
                     any(length in of for of in self.lengths),
@@ -101,5 +101,5 @@ class Watch:
             }))  # fmt: skip
 
 
-def told(dtype) -> str:
+def format_dtype(dtype) -> str:
     return str(dtype).removeprefix("torch.")

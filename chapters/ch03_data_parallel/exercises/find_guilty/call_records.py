@@ -6,7 +6,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from pedagogy_lib.basics.torch_private import recorded_by_flight_recorder
+from pedagogy_lib.basics.torch_private import read_flight_records
 from pedagogy_lib.ranks.launcher import launch
 
 LEFT, OPERATION, SHAPE = MISTAKES = ("it left", "another operation", "another shape")
@@ -14,16 +14,18 @@ WRONG = {LEFT: 5, OPERATION: 5, SHAPE: 6}  # the number of the call at which the
 SECONDS = 0.4  # that a rank waits for others
 
 
-def recorded_after(mistake, guilty) -> tuple[list[list[dict]], int]:
+def record_mistake(mistake, guilty) -> tuple[list[list[dict]], int]:
     """For each of three ranks its calls, and at which call the guilty one differs."""
-    return launch(out_of_step, mistake, guilty, world_size=3, device="cpu").values, WRONG[mistake]
+    return launch(record_rank_calls, mistake, guilty, world_size=3, device="cpu").values, WRONG[
+        mistake
+    ]
 
 
-def out_of_step(mistake, guilty) -> list[dict]:
+def record_rank_calls(mistake, guilty) -> list[dict]:
     group = dist.new_group(timeout=timedelta(seconds=SECONDS))
     with suppress(RuntimeError):  # of a call that others did not make
         make_calls(group, mistake if dist.get_rank() == guilty else "")
-    entries = recorded_by_flight_recorder(group)
+    entries = read_flight_records(group)
     dist.barrier()  # of the world: nobody leaves before all have looked
     return [{key: entry[key] for key in ("number", "name", "shape")} for entry in entries]
 

@@ -1,7 +1,7 @@
-# Built from chapters/ch10_choosing_a_strategy/labs/calibrating.py by `make build`.
+# Built from chapters/ch10_choosing_a_strategy/labs/calibration.py by `make build`.
 """Finds the numbers of an engine on this computer: a few small plans run, and a fit explains them.
 
-python labs/calibrating.py
+python labs/calibration.py
 """
 
 from dataclasses import fields
@@ -9,9 +9,9 @@ from functools import partial
 
 import numpy as np
 from cost_model import FULL, Engine, Job, Plan
-from live_plans import START, Setting, best_worst_and_drawn, in_words, predicted, run_all
+from live_plans import START, Setting, best_worst_and_drawn, describe_plan, predict_plan, run_all
 from model_shapes import Gpu, Shape
-from published_runs import Runs, calibrated
+from published_runs import Runs, calibrate_engine
 
 # Emulated, limited by the cards, or of float32: these are known, and not calibrated.
 KNOWN = "gradient_bytes", "across", "exposed", "products", "ragged"
@@ -42,7 +42,7 @@ def together(of) -> object:
     return first if isinstance(first, Engine) else np.array(of)
 
 
-def as_runs(rows) -> Runs:
+def make_runs(rows) -> Runs:
     """Of (setting, plan, seconds, bytes), as labs/published_runs.py has them."""
     settings, plans, of_steps, nbytes = zip(*rows)
     none = np.zeros(len(rows), bool)
@@ -55,7 +55,7 @@ def calibrate(rows=None) -> Engine:
     """The engine of this computer, from runs; without any, from CALIBRATING, in a minute."""
     if rows is None:
         rows = run_all(CALIBRATING)
-    return calibrated(as_runs(rows), START, held=(0.03, 0.1), exact=KNOWN)
+    return calibrate_engine(make_runs(rows), START, held=(0.03, 0.1), exact=KNOWN)
 
 
 def main():
@@ -66,9 +66,9 @@ def main():
     engine = calibrate(run_all(CALIBRATING[::3]))  # some are enough here
     setting = Setting(8, 96, 4, 64, 16, 1e9, 20e6)
     for plan in best_worst_and_drawn(setting, engine, count=2):
-        told, told_bytes = predicted(setting, plan, engine)
+        told, told_bytes = predict_plan(setting, plan, engine)
         ((_, _, took, nbytes),) = run_all([(setting, plan)])
-        print(f"{in_words(plan)}: predicted {told:.2f} s and {told_bytes / 1e6:.1f} MB, "
+        print(f"{describe_plan(plan)}: predicted {told:.2f} s and {told_bytes / 1e6:.1f} MB, "
               f"measured {took:.2f} s and {nbytes / 1e6:.1f} MB")  # fmt: skip
 
 

@@ -26,7 +26,7 @@ SILENT = (
 )
 
 
-class LeftAlone:
+class StateSnapshot:
     """What is there before an answer is called; `changed()` says what has become of it.
 
     model    its modes, and which of its parameters are frozen
@@ -36,7 +36,7 @@ class LeftAlone:
     """
 
     def __init__(self, model=None, given=(), weights=False, seed=True):
-        self.model, self.given, self.before = model, given, copied(given)
+        self.model, self.given, self.before = model, given, copy_inputs(given)
         self.looks = {"seed": torch.get_rng_state} if seed else {}
         if isinstance(model, nn.Module):
             self.looks |= {"mode": self.modes, "frozen": self.flags, "silent": self.is_silent}
@@ -52,12 +52,12 @@ class LeftAlone:
     def is_silent(self):
         return not getattr(self.model, "require_backward_grad_sync", True)
 
-    def changed(self) -> list[tuple[str, str]]:
+    def find_changes(self) -> list[tuple[str, str]]:
         """[(what has changed, why it must not)]"""
         looks = self.looks.items()
         found = [TOLD[name] for name, look in looks if not alike(look(), self.saw[name])]
         if not alike(self.given, self.before):
-            found.append((told_given(self.given, self.before), NOT_ITS_OWN))
+            found.append((describe_input_change(self.given, self.before), NOT_ITS_OWN))
         return found
 
 
@@ -70,10 +70,10 @@ TOLD = {
 }
 
 
-def copied(value):
+def copy_inputs(value):
     """Lists and tuples anew; tensors as they are now; parameters themselves."""
     if isinstance(value, (list, tuple)):
-        return type(value)(map(copied, value))
+        return type(value)(map(copy_inputs, value))
     is_plain = isinstance(value, torch.Tensor) and not isinstance(value, nn.Parameter)
     return value.detach().clone() if is_plain else value
 
@@ -91,7 +91,7 @@ def alike(now, before) -> bool:
     return now == before
 
 
-def told_given(now, before) -> str:
+def describe_input_change(now, before) -> str:
     for mine, was in [(now, before), *zip(now, before)]:
         if isinstance(was, list) and len(mine) < len(was):
             return f"the list that was given had {len(was)} entries, and has {len(mine)} now"

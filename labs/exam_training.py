@@ -1,4 +1,4 @@
-# Built from chapters/ch11_capstone/labs/patient.py by `make build`.
+# Built from chapters/ch11_capstone/labs/exam_training.py by `make build`.
 """A small training on four ranks that does what large ones do, for part 11b to break.
 
 Two copies of a model (axis "dp"), each cut over two ranks (axis "tp"): ranks 0 and 1 have copy 0.
@@ -6,7 +6,7 @@ Momentum is sharded over the copies (ZeRO 1). A step has four micro-batches. The
 stopped once, and goes on from its checkpoint. In the last step, which the timeline shows, computing
 and the link between the copies are emulated: they take as long as `SECONDS` and `LINK` say.
 
-torchrun --nproc-per-node 4 labs/patient.py
+torchrun --nproc-per-node 4 labs/exam_training.py
 """
 
 import codecs
@@ -31,6 +31,7 @@ MOMENTUM, SHARE = 0.8, 0.1  # dropout sets this share of the numbers to 0
 SECONDS, LINK = 0.012, 4e6  # of a block's forward; bytes per second between the copies
 PATIENCE = 3.0  # after so many seconds, a call that waits raises an error
 LABELS = ["test", "data", "forward", "backward", "tp sum", "dp sum", "dp gather", "log"]
+STEPS_ON_SHEET = {2: "early step", STEPS - 2: "late step"}  # whose bytes a sheet shows
 LAST_CALLS = 16  # of each rank: so many the flight recorder shows
 
 
@@ -113,7 +114,7 @@ class Model(nn.Module):
         return self.leave(self.blocks(self.enter(self.letters(contexts).flatten(1))))
 
 
-def flattened(model) -> Tensor:
+def flatten_parameters(model) -> Tensor:
     """All parameters in one tensor. Each is a view of it from now on. DP divides its length."""
     sizes = [p.numel() for p in model.parameters()]
     flat = torch.zeros(-(-sum(sizes) // DP) * DP)
@@ -125,7 +126,7 @@ def flattened(model) -> Tensor:
 # ---- The training ------------------------------------------------------------------------------
 
 
-def unwatched(label):
+def null_watch(label):
     return contextlib.nullcontext()
 
 
@@ -135,7 +136,7 @@ class Training:
     watch  takes a label and returns a context manager, as `measure` does
     """
 
-    def __init__(self, watch=unwatched):
+    def __init__(self, watch=null_watch):
         if dist.get_world_size() != DP * TP:
             raise ValueError(f"this training takes {DP * TP} ranks, not {dist.get_world_size()}")
         self.rank, self.step = dist.get_rank(), 0
@@ -149,7 +150,7 @@ class Training:
 
     def begin(self):
         self.model = Model(self)
-        self.flat = flattened(self.model)
+        self.flat = flatten_parameters(self.model)
         self.optimizer = self.make_optimizer()
 
     def half(self, whole, dim) -> Tensor:
@@ -158,7 +159,7 @@ class Training:
 
     def watch(self, label):
         """Blocks of the last step are watched: they are the timeline."""
-        return self.watch_all(label) if self.is_drawn() else unwatched(label)
+        return self.watch_all(label) if self.is_drawn() else null_watch(label)
 
     def is_drawn(self) -> bool:
         return self.step == STEPS - 1
@@ -193,9 +194,9 @@ class Training:
         flat = F.pad(flat, (0, len(self.flat) - len(flat)))
         with self.watch("dp sum"):
             self.all_reduce(flat, "dp")
-        return self.averaged(flat)
+        return self.average_gradients(flat)
 
-    def averaged(self, flat) -> Tensor:
+    def average_gradients(self, flat) -> Tensor:
         return flat / DP
 
     def gather(self):
@@ -218,7 +219,8 @@ class Training:
             for label in LABELS:  # all of them are in each timeline, and have the same colours
                 with self.watch(label):
                     pass
-            with self.watch_all("one step") if self.step == STEPS - 2 else unwatched("one step"):
+            label = STEPS_ON_SHEET.get(self.step)
+            with self.watch_all(label) if label else null_watch(label):
                 self.one_step()
 
     def one_step(self):
@@ -266,9 +268,9 @@ class Training:
     @torch.no_grad()
     def try_held_out(self):
         with self.watch("test"):
-            self.held_out.append(self.held_out_loss().item())
+            self.held_out.append(self.validation_loss().item())
 
-    def held_out_loss(self) -> Tensor:
+    def validation_loss(self) -> Tensor:
         self.model.eval()
         contexts, following = self.contexts[-SAMPLES:], self.next[-SAMPLES:]
         return F.cross_entropy(self.model(contexts), following)
@@ -338,12 +340,13 @@ def record(kind=Training) -> dict:
     """Train on this rank; returns its losses, and the last calls of its flight recorder.
 
     kind  `Training`, or a class that derives from it
-    The run of the launch has the rest as measured blocks: the memory in "training", the bytes in
-    "one step", and the timeline of the last step.
+    The run of the launch has the rest as measured blocks: the memory in "training", an "early step"
+    and a "late step", the bytes in the latter, and the timeline of the last step.
     """
     from pedagogy_lib import measure
 
-    training = kind(lambda label: measure(label, memory=False))
+    steps = STEPS_ON_SHEET.values()
+    training = kind(lambda label: measure(label, memory=label in steps))
     dist.barrier()
     with measure("training"):
         error = error_of(training.run)

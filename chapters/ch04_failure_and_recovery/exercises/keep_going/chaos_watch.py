@@ -72,6 +72,8 @@ def note_few(training):
     exposed.update = update_and_note
 
 
-def noted(chaos, place, what) -> list[tuple[int, int, str]]:
+def parse_notes(chaos, place, what) -> list[tuple[int, int, str]]:
     """[(rank, pid, number), …]"""
-    return [(int(rank), int(pid), number) for rank, pid, number in chaos.told_in(place, what)]
+    return [
+        (int(rank), int(pid), number) for rank, pid, number in chaos.read_store_lines(place, what)
+    ]

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from coursekit.kit import Refused
+from coursekit.kit import Rejection
 from coursekit.kit.reference_training import (
     SAMPLES,
     WIDTH,
@@ -29,7 +29,7 @@ ORDERS = [(0, 1, 2, 3), (3, 0), (1, 2), (2, 3, 1)]  # in which branches are take
 THE_REST = "the model itself"
 
 
-class Forked(EveryKind):
+class BranchingModel(EveryKind):
     """With branches, of which a forward takes some, in any order."""
 
     def __init__(self):
@@ -55,7 +55,7 @@ def loss_of_place(model, step, number, place, n):
 def unit_names() -> dict[str, list[str]]:
     """{unit: the names of its parameters}, where the norm and each branch is one."""
     found, modules = {}, ["norm", *(f"branches.{k}" for k in range(len(ORDERS)))]
-    for name, p in Forked().named_parameters():
+    for name, p in BranchingModel().named_parameters():
         unit = next((each for each in modules if name.startswith(f"{each}.")), THE_REST)
         if p.requires_grad:
             found.setdefault(unit, []).append(name)
@@ -85,7 +85,7 @@ def one_process(n, optimizer, backwards):
     slopes  {unit: (backwards, places, numbers)}
     """
     with torch.random.fork_rng(devices=()):
-        units, (model,) = unit_names(), equal_models(1, Forked)
+        units, (model,) = unit_names(), equal_models(1, BranchingModel)
     ps = [model.get_parameter(name) for names in units.values() for name in names]
     stepper = OPTIMIZERS[optimizer](ps)
     for step, count in enumerate(backwards, 1):
@@ -118,14 +118,14 @@ class Optimizers:
 
     def __call__(self, parameters):
         self.made.append(self.make(parameters))
-        self.made[-1].register_step_pre_hook(self.before_step)
+        self.made[-1].register_step_pre_hook(self.record_gradients)
         return self.made[-1]
 
-    def before_step(self, optimizer, *_):
+    def record_gradients(self, optimizer, *_):
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         self.steps.append({p: None if p.grad is None else p.grad.clone() for p in parameters})
 
-    def kept(self) -> int:
+    def count_state_numbers(self) -> int:
         """How many numbers their states have; the step count of each parameter does not count."""
         states = [state for optimizer in self.made for state in optimizer.state.values()]
         values = [x for state in states for x in state.values() if isinstance(x, torch.Tensor)]
@@ -139,7 +139,11 @@ def train_on_rank(answer, group, case, watching=None):
                given their gradients, and update() is called
     watching   takes the model, and watches over its backwards
     """
-    place, n, (mine,) = dist.get_rank(group), dist.get_world_size(group), equal_models(1, Forked)
+    place, n, (mine,) = (
+        dist.get_rank(group),
+        dist.get_world_size(group),
+        equal_models(1, BranchingModel),
+    )
     optimizers, watch = Optimizers(case.args[0]), watching and watching(mine)
     before = [p.detach().clone() for p in mine.parameters()]
     for p in mine.parameters():
@@ -147,7 +151,7 @@ def train_on_rank(answer, group, case, watching=None):
     zero = answer(mine, optimizers, [mine.norm, *mine.branches], group)
     if not close(list(mine.parameters()), before):
         what = "the weights are not rank 0's before the first step"
-        raise Refused(what, 'first: check("{{start_equal}}")')
+        raise Rejection(what, 'first: check("{{start_equal}}")')
     if watch:
         watch.follow(zero)
     units = names_in(zero, mine)
@@ -187,5 +191,5 @@ def leftovers(optimizers, zero, model):
     left = [(name, bool(p.grad.any())) for name, p in owners if p.grad is not None]
     memory = lambda x: x.untyped_storage().data_ptr()  # noqa: E731
     copies = [p for unit in units for p in unit.parameters if memory(p) != memory(unit.flat)]
-    kept = optimizers.kept() / sum(unit.shard.numel() for unit in units)
+    kept = optimizers.count_state_numbers() / sum(unit.shard.numel() for unit in units)
     return {"left": left, "copies": len(copies), "kept": kept}

@@ -1,7 +1,7 @@
-"""What is right, and what mistakes give: see watched_training.py."""
+"""What is right, and what mistakes give: see zero3_training.py."""
 
-from .trained_alone_truth import weights_alone
-from .watched_training import STEPS
+from .one_process_reference_truth import weights_alone
+from .zero3_training import STEPS
 
 
 def weights_of(trial, place):

@@ -14,13 +14,13 @@ from pedagogy_lib.machines.spec import Machines
 
 from .chaos_plans import ALL, DISK_FULL, RANKS, plans_of, steps_of
 from .chaos_reasons import HANGS, why_it_ended
-from .chaos_watched import FEW, SAVED, noted, sit
+from .chaos_watch import FEW, SAVED, parse_notes, sit
 
 REPLACEMENTS = 40
 CABLE = 0.9, 1.7  # seconds after the start: machine 1 of two is without network between them
 
 
-def happened(answer, name, seconds) -> dict:
+def run_chaos(answer, name, seconds) -> dict:
     """What a `Case` is made of: the attributes that it tells of, `planned` events, and times."""
     plan = plans_of(answer.lab)[name]
     disk = Disk.here(megabytes=1) if DISK_FULL in map(itemgetter(0), plan) else None
@@ -36,17 +36,17 @@ def happened(answer, name, seconds) -> dict:
                 world_size=RANKS, timeout=seconds, replacements=REPLACEMENTS, machines=machines,
                 explain=lambda error: why(name, error),
             )  # fmt: skip
-            found |= told_of(run)
+            found |= read_run(run)
         except Wrong as wrong:
             found["wrong"] = wrong
-        return found | told_in(answer.lab, place)
+        return found | read_notes(answer.lab, place)
 
 
 def why(name, error) -> str:
     return HANGS[name] if isinstance(error, HangError) else why_it_ended(str(error))
 
 
-def told_of(run) -> dict:
+def read_run(run) -> dict:
     return {
         "values": run.values,
         "seconds": run.seconds,
@@ -56,11 +56,11 @@ def told_of(run) -> dict:
     }
 
 
-def told_in(chaos, place) -> dict:
+def read_notes(chaos, place) -> dict:
     """What ranks have noted."""
     return {
         "events": [(what, rank, at) for what, rank, _, at in chaos.events_of(place)],
         "taken": chaos.steps_of(place),
-        "saved": noted(chaos, place, SAVED),
-        "few": noted(chaos, place, FEW),
+        "saved": parse_notes(chaos, place, SAVED),
+        "few": parse_notes(chaos, place, FEW),
     }

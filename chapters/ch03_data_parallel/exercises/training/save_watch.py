@@ -54,9 +54,9 @@ def calls_of_save():
     """Gets an entry for each call of torch.save in the block."""
     found, save = [], torch.save
 
-    def noted(*args, **kwargs):
+    def note_save(*args, **kwargs):
         found.append(True)
         return save(*args, **kwargs)
 
-    with mock.patch.object(torch, "save", noted):
+    with mock.patch.object(torch, "save", note_save):
         yield found

@@ -20,7 +20,7 @@ LOOKED_AT = (OPEN, RENAME, "os.remove", "os.rmdir", "os.truncate", "os.link", "o
 
 
 @dataclass
-class Seen:
+class FileActivity:
     """What a process has done with files of one folder, and how it ended.
 
     doings      of its files: "open a.unfinished", "os.rename a.unfinished to a", …
@@ -41,7 +41,7 @@ class Seen:
     killed: bool = False
 
 
-def writing(answer, path, data, kill_at=None, limit_bytes=None, dies=False) -> Seen:
+def run_writer(answer, path, data, kill_at=None, limit_bytes=None, dies=False) -> FileActivity:
     """Have a child call answer(path, data).
 
     kill_at      kill it before what it does with files for the kill_at-th time, from 1
@@ -52,7 +52,7 @@ def writing(answer, path, data, kill_at=None, limit_bytes=None, dies=False) -> S
     if pid == 0:
         with contextlib.suppress(BaseException):
             os.close(hear)
-            seen = Seen()
+            seen = FileActivity()
             Watch(seen, Path(path), kill_at)
             if limit_bytes is not None:
                 limit_files(limit_bytes, dies)
@@ -69,7 +69,7 @@ def writing(answer, path, data, kill_at=None, limit_bytes=None, dies=False) -> S
     with open(hear, "rb") as pipe:
         told = pipe.read()
     os.waitpid(pid, 0)
-    return pickle.loads(told) if told else Seen(killed=True)
+    return pickle.loads(told) if told else FileActivity(killed=True)
 
 
 def limit_files(limit_bytes, dies):
@@ -92,7 +92,7 @@ class Watch:
         self.synced, self.is_looking = {}, False  # synced: {inode: what was in the file then}
         sys.addaudithook(self.hear)
         for name in ("fsync", "fdatasync"):
-            setattr(os, name, self.around(getattr(os, name)))
+            setattr(os, name, self.wrap_sync(getattr(os, name)))
         sync = os.sync
         os.sync = lambda: (sync(), self.note_all_synced())
 
@@ -137,8 +137,8 @@ class Watch:
             return "never"
         return "" if self.synced[inode] == data else "too early"
 
-    def around(self, sync):
-        def synced(file):
+    def wrap_sync(self, sync):
+        def note_and_sync(file):
             number = file if isinstance(file, int) else file.fileno()
             kind, inode = os.fstat(number).st_mode, os.fstat(number).st_ino
             self.is_looking = True
@@ -148,7 +148,7 @@ class Watch:
                 self.is_looking = False
             return sync(file)
 
-        return synced
+        return note_and_sync
 
     def note(self, kind, inode):
         if stat.S_ISDIR(kind):

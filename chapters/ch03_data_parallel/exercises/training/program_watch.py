@@ -12,11 +12,11 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 
-from coursekit.kit import answering
+from coursekit.kit import measure_answer
 from coursekit.kit.reference_training import flat
 
 from . import one_program as one
-from .saving_watched import calls_of_save, what_happens_to
+from .save_watch import calls_of_save, what_happens_to
 
 NAME = "checkpoint.pt"
 
@@ -25,26 +25,26 @@ def keep_promises(answer, group, case):
     """Train, evaluate, save, break off while saving, and go on from the file."""
     parts, most, *precision = case.args
     if precision:
-        return in_lower_precision(answer, options_with(parts, most, precision[0]))
+        return try_precision(answer, options_with(parts, most, precision[0]))
     folder = [tempfile.mkdtemp(prefix="train-") if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(folder)
     try:
-        return trained_in(Path(folder[0]), answer, parts, most)
+        return train_in_folder(Path(folder[0]), answer, parts, most)
     finally:
         dist.barrier()
         if dist.get_rank() == 0:
             shutil.rmtree(folder[0], ignore_errors=True)
 
 
-def trained_in(folder, answer, parts, most):
+def train_in_folder(folder, answer, parts, most):
     own = folder / f"of-{dist.get_rank()}"
     own.mkdir()
     training = answer(one.data_of(), options_with(parts, most, file=own / NAME))
     found = {"start": flat(training.model.parameters()), "weights": [], "losses": []}
-    sizes, returned = sizes_of(training.model), returned_by_backward(training)
-    kept = kept_by(training.model)
+    sizes, returned = sizes_of(training.model), watch_backward_returns(training)
+    kept = count_pending_forwards(training.model)
     for epoch in range(one.EPOCHS):
-        with answering() if epoch == 1 else contextlib.nullcontext():
+        with measure_answer() if epoch == 1 else contextlib.nullcontext():
             found["losses"].append(number(training.train_epoch()))
         found["weights"].append(flat(training.model.parameters()))
     found["most"] = max(size for size, *_ in sizes) - one.BATCH // dist.get_world_size() // parts
@@ -52,7 +52,7 @@ def trained_in(folder, answer, parts, most):
     found["kinds"] = sorted({kind for kind, _ in returned} - {"Tensor"})
     found["kept"] = any(has_graph for _, has_graph in returned)
     found["bytes"] = flat(training.model.parameters()).nbytes
-    found |= evaluated(training, sizes) | saved(training, own)
+    found |= try_evaluation(training, sizes) | try_saving(training, own)
     writes = [None] * dist.get_world_size()
     dist.all_gather_object(writes, found["writes"])
     one_writes = not any(writes[1:])  # else it is told already, and they would race
@@ -77,7 +77,7 @@ def sizes_of(model) -> list:
     return found
 
 
-def kept_by(model) -> list:
+def count_pending_forwards(model) -> list:
     """Gets, at each forward, of how many forwards the backward is still to come."""
     found, to_come = [0], [0]
 
@@ -93,20 +93,20 @@ def kept_by(model) -> list:
     return found
 
 
-def returned_by_backward(training) -> list:
+def watch_backward_returns(training) -> list:
     """Gets the type of what each backward() returns, and whether it still has its graph."""
     found, backward = [], training.backward
 
-    def noted(images, labels):
+    def note_loss(images, labels):
         loss = backward(images, labels)
         found.append((type(loss).__name__, isinstance(loss, torch.Tensor) and loss.requires_grad))
         return loss
 
-    training.backward = noted
+    training.backward = note_loss
     return found
 
 
-def in_lower_precision(answer, options):
+def try_precision(answer, options):
     """What is computed in which precision, and whether autocast is on while one goes back."""
     training, logits, inside = answer(one.data_of(), options), [], []
     training.model.register_forward_hook(lambda *args: logits.append(str(args[2].dtype)))
@@ -124,7 +124,7 @@ def in_lower_precision(answer, options):
     }
 
 
-def evaluated(training, sizes):
+def try_evaluation(training, sizes):
     """Of eleven test images, seven are right: the labels are chosen so."""
     with torch.no_grad():
         labels = training.model(training.tests).argmax(1)
@@ -161,7 +161,7 @@ def half_of(save, state, file, *args, **kwargs):
     raise BrokenOff
 
 
-def saved(training, own):
+def try_saving(training, own):
     """Which files a rank has written, what is in the checkpoint, and after a broken save.
 
     The second save is watched: there the old file has to stay until the new one takes its name.

@@ -10,13 +10,13 @@ import torch
 import torch.distributed as dist
 from torch.utils.checkpoint import set_checkpoint_early_stop
 
-from coursekit.kit import At, Refused
+from coursekit.kit import RankCase, Rejection
 from coursekit.kit.diagnoses import first_difference
 from coursekit.kit.reference_training import SAMPLES, equal_models, loss_of, share_of
 from pedagogy_lib.basics.closeness import close
 
-from .fetched_ahead import Line, fetching_ahead
-from .trained_alone import OneProcess, Stack, ending_in_layer, make_optimizer
+from .one_process_reference import OneProcess, Stack, ending_in_layer, make_optimizer
+from .prefetch_reference import Line, make_prefetching_class
 
 # Of each step: the layers that take part, in their order, and how many backwards it has. In one of
 # them a layer comes twice, and one has no part.
@@ -26,7 +26,7 @@ REST = "what is in no layer"
 
 
 @dataclass(frozen=True)
-class Plan(At):
+class Plan(RankCase):
     """Where and how a model is trained.
 
     steps          how many of STEPS
@@ -48,7 +48,7 @@ class Plan(At):
 
 
 class Training:
-    """The steps of a rank beside those of one process; raises `Refused` at a difference.
+    """The steps of a rank beside those of one process; raises `Rejection` at a difference.
 
     weights  after each step, whole
     """
@@ -60,7 +60,7 @@ class Training:
         self.alone, self.weights = OneProcess(alone), {}
         self.mine.around, layers = plan.around, list(self.mine.layers)
         if plan.prefetch:
-            answer = fetching_ahead(getattr(answer.lab, answer.__name__), answer.lab)
+            answer = make_prefetching_class(getattr(answer.lab, answer.__name__), answer.lab)
         self.zero = answer(self.mine, make_optimizer, layers, group)
         self.line = Line(self.zero) if plan.prefetch == "in line" else contextlib.nullcontext()
         self.names = {unit: name_of(module, layers) for module, unit in self.zero.units.items()}
@@ -68,7 +68,7 @@ class Training:
         for layer in layers:
             unit = self.zero.units[layer]
             layer.register_forward_pre_hook(lambda *_, unit=unit: self.started.add(unit))
-            layer.register_forward_hook(self.after_layer)
+            layer.register_forward_hook(self.check_layer_end)
 
     def run(self):
         with set_checkpoint_early_stop(self.plan.stops_early):
@@ -77,19 +77,19 @@ class Training:
                 for backward in range(backwards):
                     self.learn(number, 10 * number + backward)
                 self.step(number)
-        with torch.no_grad(), self.told("an evaluation"):
+        with torch.no_grad(), self.watch_phase("an evaluation"):
             self.loss(0)
 
     def learn(self, number, seed):
         """A forward and a backward of both models."""
         self.alone.learn(seed)
-        with self.told(f"the forward of step {number + 1}"):
+        with self.watch_phase(f"the forward of step {number + 1}"):
             loss = self.loss(seed)
-        with self.told(f"the backward of step {number + 1}"):
+        with self.watch_phase(f"the backward of step {number + 1}"):
             loss.backward()
         left = [name for name, p in self.mine.named_parameters() if p.grad is not None]
         if left and not self.plan.prefetch:
-            raise Refused(
+            raise Rejection(
                 f"after {self.phase}, {left[0]} has a gradient still",
                 "a unit's gradients are to be reduced, and freed, as in stage 2: "
                 "reduce_gradients(unit). reduce() takes the place of stage 2's",
@@ -113,10 +113,10 @@ class Training:
         for name, wanted in self.alone.weights().items():
             if not close(found[name], wanted):
                 what = first_difference(found[name], wanted)
-                raise Refused(f"after {self.phase}, {name} {what}", LATER if number else FIRST)
+                raise Rejection(f"after {self.phase}, {name} {what}", LATER if number else FIRST)
 
     @contextlib.contextmanager
-    def told(self, phase):
+    def watch_phase(self, phase):
         """A forward or a backward: it disposes of all units, and has what it computes with.
 
         With prefetch, a unit may be on its way at any time.
@@ -129,11 +129,13 @@ class Training:
             if not any(words in str(error) for words in NOT_THERE):
                 raise
             what = str(error).splitlines()[0]
-            raise Refused(f"in {phase}, torch says: {what}", why_absent(self.plan, phase)) from None
+            raise Rejection(
+                f"in {phase}, torch says: {what}", why_absent(self.plan, phase)
+            ) from None
         if not self.plan.prefetch:
             self.need_disposed("after", self.names)
 
-    def after_layer(self, layer, *_):
+    def check_layer_end(self, layer, *_):
         """A layer's forward is over: besides what is in no layer, nothing should be whole."""
         if not self.plan.prefetch and "backward" not in self.phase:
             others = [unit for unit, name in self.names.items() if name != REST]
@@ -151,7 +153,7 @@ class Training:
         names = [self.names[u] for u in units if u.flat.untyped_storage().nbytes()]
         if names:
             why = why or next(why for words, why in WHOLE.items() if words in self.phase)
-            raise Refused(f"{when} {self.phase}, these are whole: {', '.join(names)}", why)
+            raise Rejection(f"{when} {self.phase}, these are whole: {', '.join(names)}", why)
 
 
 def name_of(module, layers) -> str:

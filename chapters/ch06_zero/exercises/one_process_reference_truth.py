@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see trained_alone.py."""
+"""What is right, and what mistakes give: see one_process_reference.py."""
 
 from functools import cache
 
@@ -6,7 +6,7 @@ import torch
 
 from coursekit.kit.reference_training import equal_models
 
-from .trained_alone import OneProcess
+from .one_process_reference import OneProcess
 
 
 @cache
