@@ -67,10 +67,12 @@ def result_of(run, name, setting) -> Result:
     fullest = max(block.at_peak, key=lambda kinds: sum(kinds.values()))
     totals = [peak["total"] for peak in block.peak_bytes]
     return Result(
-        min(map(max, zip(*times))), max(totals), max_outgoing_bytes(block.traffic(), setting.machines),
+        min(map(max, zip(*times))),
+        max(totals),
+        max_outgoing_bytes(block.traffic(), setting.machines),
         {kind: count for kind, count in fullest.items() if kind != "total"},
         run.values[0][name][1],
-    )  # fmt: skip
+    )
 
 
 def max_outgoing_bytes(traffic, machines=2) -> int:

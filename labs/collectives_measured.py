@@ -229,7 +229,7 @@ def time_on_slow_cards(collectives, sizes, rounds: int = 5) -> dict[tuple, list[
 
 
 def max_over_ranks(of_ranks) -> dict[tuple, list[float]]:
-    """Of each round the seconds until the last rank is done; from what `time_on_slow_cards` returns."""
+    """Return each round's seconds until the last rank is done, from `time_on_slow_cards`."""
     return {
         key: [max(times) for times in zip(*(took[key] for took in of_ranks if key in took))]
         for key in of_ranks[0]

@@ -216,8 +216,17 @@ def checkpoint_rows(names, each_fails, storage) -> list[list]:
         failing, each = each_fails / count, checkpoint_seconds(name, storage)
         period, least = best_period(each, failing)
         others = (cost(every, each, failing) for every in (3600, 86400))
-        rows.append([name, f"{count:,}", describe_seconds(failing), describe_seconds(each), describe_seconds(period),
-                     f"{least:.1%}", *(f"{share:.1%}" for share in others)])  # fmt: skip
+        rows.append(
+            [
+                name,
+                f"{count:,}",
+                describe_seconds(failing),
+                describe_seconds(each),
+                describe_seconds(period),
+                f"{least:.1%}",
+                *(f"{share:.1%}" for share in others),
+            ]
+        )
     return rows
 
 
@@ -270,7 +279,8 @@ def main():
     print(f"7B on 8 V100, offloaded: {choice.seconds['total']:.1f} s a step;",
           ", ".join(f"{what} {time:.2f} s" for what, time in waits.items()))  # fmt: skip
     print(
-        f"without offload: {describe_plan(contest.choice().plan)}, {fastest(contest.seconds()):.1f} s"
+        f"without offload: {describe_plan(contest.choice().plan)}, "
+        f"{fastest(contest.seconds()):.1f} s"
     )
 
 

@@ -263,7 +263,8 @@ def main():
             print(f"  out of memory or not: right for {np.mean(told_right[-1]):.1%}")
         print(f"  {calibrate_engine(runs, start)}")
     print(
-        f"all: seconds {format_errors(np.concatenate(offs))}; bytes {format_errors(np.concatenate(bytes_offs))}"
+        f"all: seconds {format_errors(np.concatenate(offs))}; "
+        f"bytes {format_errors(np.concatenate(bytes_offs))}"
     )
     print(f"  out of memory or not: right for {np.mean(np.concatenate(told_right)):.1%}")
 

@@ -174,8 +174,8 @@ reduce_guess = predict("Gloo's reduce on 8 ranks: how many times as long as on 2
 
 # %% tags=["nbval-ignore-output"]
 machines = Machines.here(8, bytes_per_second=card_megabytes_per_second * 1e6)
-sums = launch(measured.time_on_slow_cards, collectives, [1_000_000], world_size=8, machines=machines,
-              device="cpu")
+sums = launch(measured.time_on_slow_cards, collectives, [1_000_000], world_size=8,
+              machines=machines, device="cpu")
 times = measured.max_over_ranks(sums.values)
 heads = ["quickest and slowest of 5", "2 ranks", "4 ranks", "8 ranks"]
 Table(heads, measured.rows_of_time(times, 1_000_000), title="1 MB")

@@ -139,8 +139,14 @@ else:
     print("The lines do not cross between these sizes: choose other links.")
 
 # %% tags=["nbval-ignore-output"]
-model = {"tree": [1e3 * costs.predict_sequential_time(6, size, slow_alpha, slow_B) for size in slow_sizes],
-         "ring": [1e3 * costs.predict_sequential_time(14, size / 8, slow_alpha, slow_B) for size in slow_sizes]}
+model = {
+    "tree": [
+        1e3 * costs.predict_sequential_time(6, size, slow_alpha, slow_B) for size in slow_sizes
+    ],
+    "ring": [
+        1e3 * costs.predict_sequential_time(14, size / 8, slow_alpha, slow_B) for size in slow_sizes
+    ],
+}
 links = f"links throttled to {link_megabytes_per_second:g} MB/s + {link_milliseconds:g} ms"
 plot_against(slow_sizes, found, "bytes", "time (ms)", model, logarithmic=True,
              title=f"All-reduce on 8 ranks, {links}")
@@ -224,8 +230,8 @@ halving = predict("Halving-doubling of 100 kB on 8 ranks, on these slow links", 
 check("{{all_reduce_halving_doubling}}")
 
 # %%
-third = launch(costs.time_on_slow_links, {"halving-doubling": halving_doubling}, slow_sizes, slow_alpha,
-               slow_B, world_size=8, device="cpu")
+third = launch(costs.time_on_slow_links, {"halving-doubling": halving_doubling}, slow_sizes,
+               slow_alpha, slow_B, world_size=8, device="cpu")
 found |= costs.slowest_rank(third.values)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]

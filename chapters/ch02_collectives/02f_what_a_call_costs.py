@@ -56,7 +56,9 @@ calls = {n: launch(call_costs.small_calls, world_size=n, device="cpu").values[0]
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the model (1 times), and what was measured: each call at its quickest.
-of_call = {n: message_costs.predict_sequential_time(2 * (n - 1), 4000 / n, alpha, B) for n in calls}  # a ring
+of_call = {
+    n: message_costs.predict_sequential_time(2 * (n - 1), 4000 / n, alpha, B) for n in calls
+}  # a ring
 many_guess.compare(1, sum(calls[2]["best"]) / (128 * of_call[2]))
 
 # %% tags=["nbval-ignore-output"]
@@ -249,7 +251,10 @@ all_reduce_buckets, total = lab("collectives").all_reduce_buckets, 512 * 4000
 bucket_sizes = [4000 * 2**k for k in range(10)]
 packed = launch(call_costs.time_buckets, all_reduce_buckets, bucket_sizes, world_size=2,
                 device="cpu").values[0]
-expected = [message_costs.predict_sequential_time(2 * total / size, size / 2, alpha, B) for size in bucket_sizes]
+expected = [
+    message_costs.predict_sequential_time(2 * total / size, size / 2, alpha, B)
+    for size in bucket_sizes
+]
 plot_against(bucket_sizes, {"512 tensors": [1e3 * t for t in packed]}, "bytes of a bucket",
              "time (ms)", {"512 tensors": [1e3 * t for t in expected]}, logarithmic=True,
              title="512 tensors of 4 kB, in buckets, on two ranks")

@@ -247,8 +247,10 @@ Table(["ranks", "way", *across_machines.CARD_COLUMNS],
 # %% tags=["nbval-ignore-output"]
 seconds = {way: [1e3 * across_machines.quickest(run[way]) for run in levels.values()]
            for way in levels[2].labels}
-theory = {way: [across_machines.bytes_through_card(way, size, nbytes) / speed * 1e3 for size in levels]
-          for way in seconds}
+theory = {
+    way: [across_machines.bytes_through_card(way, size, nbytes) / speed * 1e3 for size in levels]
+    for way in seconds
+}
 plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)", predicted=theory,
           title=f"All-reduce of {megabytes:g} MB, by the bytes that leave a machine")
 
@@ -275,7 +277,9 @@ plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)", predicted=theo
 # 14.
 
 # %% tags=["nbval-ignore-output"]
-equal = launch(across_machines.time_on_equal_links, 12_800, 4, 0.010, 20e6, world_size=8, device="cpu")
+equal = launch(
+    across_machines.time_on_equal_links, 12_800, 4, 0.010, 20e6, world_size=8, device="cpu"
+)
 took = {way: 1e3 * max(of_rank[way][0] for of_rank in equal.values) for way in equal.values[0]}
 of_bytes = 1.75 * 12_800 / 20e6 * 1e3
 Table(["way", "messages in turn", "time, by the model of part 02e", "measured"],

@@ -295,7 +295,9 @@ made = launch(replicas.wrap, world_size=4, device="cpu")
 model_bytes, equals = made.values[0][0], [equal for _, equal in made.values]
 at_start = ", ".join(f"{sent / model_bytes:.1f}" for sent in made["constructor"].sent_bytes)
 equal_then = [sum(rank[k] for rank in equals) for k in (0, 1)]  # before and after it
-_, same_moments = launch(replicas.train_without_zero_grad, digits, world_size=4, device="cpu").values[0]
+_, same_moments = launch(
+    replicas.train_without_zero_grad, digits, world_size=4, device="cpu"
+).values[0]
 ratio = compared["by hand"].sent_bytes[0] / compared["DDP"].sent_bytes[0]
 as_ddp = "right, with a division" if gap <= rounding(steps=20) else "wrong here"
 

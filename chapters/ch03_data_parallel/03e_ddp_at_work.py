@@ -342,9 +342,9 @@ others = f"""
 surprises = f"""
 - [C061] Buckets are of equal size | PyTorch slides, “Computation-Communication overlap:
   bucketing” | {"wrong" if len(set(buckets["default"][-1])) > 1 else "right here"} | a model of 8
-  MiB, by default: buckets of {format_sizes(buckets["default"][-1]).replace(" ", " and ")} MiB, and of
-  {format_sizes(buckets["default"][0])} in the first iteration (section 2, table) | measured: nothing; the
-  reducer cuts by its caps, whatever the backend
+  MiB, by default: buckets of {format_sizes(buckets["default"][-1]).replace(" ", " and ")} MiB,
+  and of {format_sizes(buckets["default"][0])} in the first iteration (section 2, table) |
+  measured: nothing; the reducer cuts by its caps, whatever the backend
 - [C062] PyTorch recommends 25 MB as the size | PyTorch slides, “Computation-Communication overlap:
   bucketing” | {"imprecise" if default == 25 else "wrong here"} | {default:g} MiB is what DDP takes
   if nobody says otherwise (a run in this section). In this run the shortest median had: {cap}

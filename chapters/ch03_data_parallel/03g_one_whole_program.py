@@ -174,7 +174,9 @@ def train_in_precision(train_ddp, data, precision):
     return str(logits.dtype), str(weight.dtype), losses
 
 for precision in ("float32", "bfloat16"):
-    found = launch(train_in_precision, train_ddp, digits, precision, world_size=2, device="cpu").values[0]
+    found = launch(
+        train_in_precision, train_ddp, digits, precision, world_size=2, device="cpu"
+    ).values[0]
     print(f"{precision}: logits {found[0]}, weights {found[1]}, loss {found[2][-1]:.2f}")
 
 # %% [markdown]

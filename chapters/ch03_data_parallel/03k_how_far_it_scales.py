@@ -83,8 +83,11 @@ meet = predict("Samples on each rank at which computing takes as long as the all
 P, n = scaling.LAYERS * scaling.WIDTH**2, 2
 network_seconds = 2 * (n - 1) / n * 4 * P / rates["network"]
 computing = [median(steps[b]) for b in sizes]
-meet.compare(network_seconds / (6 * P / rates["arithmetic"]),
-             scaling.find_crossing(sizes, [median(all_reduce)] * len(sizes), computing), kind="other")
+meet.compare(
+    network_seconds / (6 * P / rates["arithmetic"]),
+    scaling.find_crossing(sizes, [median(all_reduce)] * len(sizes), computing),
+    kind="other",
+)
 
 # %% [markdown]
 # Now the whole step, for 1 to 256 samples. The first prediction takes the longer of two times,

@@ -148,7 +148,9 @@ def resume_without_each(checkpoints, data, before, after):
     return {name: (went_on, losses, (weights - others).abs().max().item())
             for name, (losses, others) in found.items()}
 
-found = launch(resume_without_each, checkpoints, digits, 30, steps_after, world_size=world_size).values[0]
+found = launch(
+    resume_without_each, checkpoints, digits, 30, steps_after, world_size=world_size
+).values[0]
 gap = found["nothing"][2]
 print(f"with everything, weights differ by {gap}" + " ({{training_state}} is not solved yet)" * (gap != 0))
 
@@ -507,11 +509,15 @@ Table(["steps between savings", "period", "steps taken again", "cost, measured",
        for number, worker in zip(numbers, workers)])
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_against([round(1e3 * worker["period"], 1) for worker in workers],
-             {"cost": [100 * worker["cost"] for worker in workers]},
-             "from saving to saving (ms)", "cost (% of the time)",
-             predicted={"cost": lambda period: 100 * predict_cost_daly(period / 1e3)}, logarithmic=True,
-             title="How often to save, if a failure comes every 120 ms")
+plot_against(
+    [round(1e3 * worker["period"], 1) for worker in workers],
+    {"cost": [100 * worker["cost"] for worker in workers]},
+    "from saving to saving (ms)",
+    "cost (% of the time)",
+    predicted={"cost": lambda period: 100 * predict_cost_daly(period / 1e3)},
+    logarithmic=True,
+    title="How often to save, if a failure comes every 120 ms",
+)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the formula, and where the five points' curve is lowest.

@@ -124,8 +124,8 @@ print(f"DDP as it comes: weights differ by {gaps['DDP as it comes']:.0e} after 3
 # Otherwise this is harmless: a rounding like any other. But you have to know it when you compare
 # two runs to find a real fault.
 #
-# *Break it:* in `state_dict` of the lab's `ParallelTraining`, leave out `.clone()`, and look at the size
-# of rank 0's file with ZeRO-1. It becomes about twice as large: a shard is a view there, and
+# *Break it:* in `state_dict` of the lab's `ParallelTraining`, leave out `.clone()`, and look at the
+# size of rank 0's file with ZeRO-1. It becomes about twice as large: a shard is a view there, and
 # `torch.save` writes all of the storage that it is a view of.
 
 # %% [markdown]

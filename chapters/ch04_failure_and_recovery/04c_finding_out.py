@@ -111,8 +111,8 @@ def train_until_timeout(finding, place, data, timeout):
 
 switched_off = []
 if machines:
-    run = launch(train_until_timeout, finding, folder, digits, timeout, world_size=4, replacements=0,
-                 device="cpu", machines=machines.kill(1, at_block="step", nth=20))
+    run = launch(train_until_timeout, finding, folder, digits, timeout, world_size=4,
+                 replacements=0, device="cpu", machines=machines.kill(1, at_block="step", nth=20))
     switched_off = [seconds for seconds in run.values if seconds is not None]
     print(f"{len(run.lost)} of {run.world_size} ranks are gone; the others knew after",
           " and ".join(f"{seconds:.2f} s" for seconds in switched_off))

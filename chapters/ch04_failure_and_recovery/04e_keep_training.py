@@ -73,8 +73,8 @@ def train_until_failure(keeping, data, guilty, die_at):
         return training.steps, str(error).split("] ", 1)[-1].split(". ")[0]
 
 # %% tags=["nbval-ignore-output"]
-run = launch(train_until_failure, keeping, digits, guilty, die_at, world_size=world_size, device="cpu",
-             replacements=0)
+run = launch(train_until_failure, keeping, digits, guilty, die_at, world_size=world_size,
+             device="cpu", replacements=0)
 Table(["rank", "steps taken", "its all-reduce said"],
       [[str(rank), *map(str, value or ("–", "this rank is dead"))]
        for rank, value in enumerate(run.values)])

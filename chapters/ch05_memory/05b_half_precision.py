@@ -94,7 +94,9 @@ bytes_for_each = predict("Mixed precision, Adam: bytes of model states for each 
 # Let us make real tensors of each kind, for the model of part 05, and count them.
 
 # %%
-stacks = {name: half_precision.count_tensor_bytes(name, parameters) for name in half_precision.CONVENTIONS}
+stacks = {
+    name: half_precision.count_tensor_bytes(name, parameters) for name in half_precision.CONVENTIONS
+}
 plot_stacks(stacks, title=f"Model states of {parameters:,} parameters, with Adam")
 
 # %% [markdown]

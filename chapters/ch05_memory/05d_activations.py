@@ -160,8 +160,13 @@ check("{{kept_by_block}}", kept_by_block)
 contexts = [64, 128, 256, 512]
 backends = {"attention that stores its weights": SDPBackend.MATH,
             "weights computed again": SDPBackend.FLASH_ATTENTION}
-measured = {name: [kept_tensors.measure_attention_backend(backend, context, width) / 1e6 for context in contexts]
-            for name, backend in backends.items()}
+measured = {
+    name: [
+        kept_tensors.measure_attention_backend(backend, context, width) / 1e6
+        for context in contexts
+    ]
+    for name, backend in backends.items()
+}
 plain = [2 * c * (16 * width + 4) * 4 / 1e6 for c in contexts]  # two samples
 formula = {"attention that stores its weights":
                [most + 2 * 4 * c**2 * 4 / 1e6 for most, c in zip(plain, contexts)],

@@ -53,7 +53,9 @@ times_logits = predict("Logits, and all tensors of their size, at most", unit="t
 
 # %%
 at_once = {"all at once": large.backward_at_once}
-whole = launch(large.time_ways, at_once, positions, width, vocabulary, 1, world_size=1, device="cpu")
+whole = launch(
+    large.time_ways, at_once, positions, width, vocabulary, 1, world_size=1, device="cpu"
+)
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.

@@ -198,9 +198,12 @@ Table(["", "output", "gradient"],
 # none, such as a batch of data?
 
 # %% tags=["nbval-ignore-output"]
-variants = {"not recomputed": lambda f, x: f(x), "memory.recompute_in_backward": memory.recompute_in_backward,
-            "PyTorch, reentrant": partial(checkpoint, use_reentrant=True),
-            "PyTorch, not reentrant": partial(checkpoint, use_reentrant=False)}
+variants = {
+    "not recomputed": lambda f, x: f(x),
+    "memory.recompute_in_backward": memory.recompute_in_backward,
+    "PyTorch, reentrant": partial(checkpoint, use_reentrant=True),
+    "PyTorch, not reentrant": partial(checkpoint, use_reentrant=False),
+}
 batch, weight = torch.randn(3, 4), torch.randn(4, 4)
 Table(["way", "its gradient is reported", "input without gradient: the weight gets one"],
       [[name, f"{recomputation.count_hook_calls(way, weight, batch)} ×",

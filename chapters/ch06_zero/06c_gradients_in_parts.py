@@ -132,7 +132,8 @@ at_most.compare(100 * (rest + max(blocks) + others / n) / model_bytes, 100 * mos
 # %%
 for stage, run in of_stage.items():
     peak = run["step"].peak_bytes[0]["gradients"] / run.values[0]["model"]
-    print(f"{stage}: gradients at most {peak:.2f} models; sent {runs.count_models_sent(run):.2f} models")
+    sent = runs.count_models_sent(run)
+    print(f"{stage}: gradients at most {peak:.2f} models; sent {sent:.2f} models")
 
 # %% [markdown]
 # Theory counts the last moment before a reduction: the block next to the input and the rest are

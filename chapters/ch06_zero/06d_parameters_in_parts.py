@@ -418,9 +418,10 @@ put_to_the_test(f"""
 - [C150] A layer that is too large for one GPU defeats even ZeRO-3, and takes tensor parallelism |
   book chapter, “What’s Next?” | {"depends" if tiles_help else "right"} | two linear layers that are
   one unit: a rank has {peak_parameters(2, 1):.2f} models of parameters at most on 2 ranks, and
-  {peak_parameters(4, 1):.2f} on 4: 1 is the gathered unit, on any number of ranks. In 8 tiles, one after
-  another, it has {peak_parameters(4, 8):.2f} on 4 ranks, and the same loss of {loss:.4f} (section 4,
-  runs) | measured: nothing in the bytes; small tiles are expected to use a GPU less well
+  {peak_parameters(4, 1):.2f} on 4: 1 is the gathered unit, on any number of ranks. In 8 tiles,
+  one after another, it has {peak_parameters(4, 8):.2f} on 4 ranks, and the same loss of
+  {loss:.4f} (section 4, runs) | measured: nothing in the bytes; small tiles are expected to use a
+  GPU less well
 - [C136] With ZeRO-3, the peak of the parameters is one layer | blog, “DeepSpeed Zero” |
   {"imprecise" if most > 1.1 * max(blocks) else "right"} | {most:,} bytes at most: all shards, the
   rest, and one block (section 4, run). Only {max(blocks):,} of them are the block (measured in this

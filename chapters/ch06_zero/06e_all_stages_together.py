@@ -161,10 +161,14 @@ def plot_next_to_large_model(stage, billions, n):
     total = f"{billions * sum(large.values()):,.0f} GB on each of {n} ranks"
     return plot_stacks(bars, ylabel="for each parameter", title=f"{stage}: {total}")
 
-explore(plot_next_to_large_model, stage=["stage 1", "DDP", "stage 2", "stage 3"], billions=[7.5, 1.5, 13, 70, 175],
-        n=[64, 1, 2, 4, 8, 16, 256],
-        labels={"stage": "ZeRO stage", "billions": "parameters (billions)", "n": "ranks"},
-        no_effect=lambda stage, **others: {"n"} if stage == "DDP" else set())
+explore(
+    plot_next_to_large_model,
+    stage=["stage 1", "DDP", "stage 2", "stage 3"],
+    billions=[7.5, 1.5, 13, 70, 175],
+    n=[64, 1, 2, 4, 8, 16, 256],
+    labels={"stage": "ZeRO stage", "billions": "parameters (billions)", "n": "ranks"},
+    no_effect=lambda stage, **others: {"n"} if stage == "DDP" else set(),
+)
 
 # %% [markdown]
 # More ranks help the first two stages less and less. Stage 1 cannot get below the 4 bytes of whole
@@ -274,8 +278,8 @@ check("{{clip_shards}}")
 
 # %% [markdown]
 # Where does the clipping belong? After the gradients are reduced, and before the optimizer steps.
-# The lab's `GradientClipOptimizer` is an optimizer with another one inside, as `MixedPrecision` is. So the two
-# can be put into each other, and ZeRO does not notice:
+# The lab's `GradientClipOptimizer` is an optimizer with another one inside, as `MixedPrecision` is.
+# So the two can be put into each other, and ZeRO does not notice:
 
 # %%
 def make_optimizer(shards, memory, composing, adam):
@@ -285,7 +289,8 @@ def make_optimizer(shards, memory, composing, adam):
 
 # %% [markdown]
 # If one number of the gradient is infinite or nan on any rank, the norm is so on *every* rank.
-# `GradientClipOptimizer` leaves out such a step. All ranks leave out the same one, without another message.
+# `GradientClipOptimizer` leaves out such a step. All ranks leave out the same one, without another
+# message.
 
 # %% [markdown]
 # A `LossScaler` (part 05b) needs the same care. It looks at its own rank's gradients. If one rank
@@ -384,7 +389,8 @@ def count_state_bytes(stage, n):
     numbers = run.values[0]
     return sum(composing.states_of(run["after the backward"], numbers, n).values()) / sum(numbers)
 
-on_8, on_16, on_28 = count_state_bytes("stage 3", 8), count_state_bytes("stage 3", 16), count_state_bytes("stage 2", 28)
+on_8, on_16 = (count_state_bytes("stage 3", ranks) for ranks in (8, 16))
+on_28 = count_state_bytes("stage 2", 28)
 times_8 = here["DDP"] / on_8
 
 # %% jupyter={"source_hidden": true}

@@ -89,7 +89,9 @@ check("{{models_sent}}", models_sent)
 # %%
 runs = {stage: launch(costs.accumulate, stage, counts, text, world_size=world_size, device="cpu")
         for stage in costs.STAGES}
-models = {stage: [costs.count_models_sent(run, f"in {m}") for m in counts] for stage, run in runs.items()}
+models = {
+    stage: [costs.count_models_sent(run, f"in {m}") for m in counts] for stage, run in runs.items()
+}
 Table(["micro-batches", *counts],
       [[stage, *(f"{sent:.2f}" for sent in row)] for stage, row in models.items()],
       note="models sent by a rank in one step")

@@ -51,8 +51,8 @@ text = lab("language_model").standard_library(20_000)
 # steps there, and the new parameters come back.
 
 # %% [markdown]
-# In the lab, the class `DiskOffloadOptimizer` does that. Its heart is one line: a tensor whose memory *is* a
-# file.
+# In the lab, the class `DiskOffloadOptimizer` does that. Its heart is one line: a tensor whose
+# memory *is* a file.
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
@@ -117,8 +117,8 @@ print("on disk it was", f"{slower:.1f} times as long" if slower > 1.1 else "no s
 # ### With mixed precision
 #
 # With parameters in bfloat16, the copy in the files can be in float32. Then it *is* the master. So
-# `DiskOffloadOptimizer(…, dtype=torch.float32)` takes the place of `MixedPrecision`, and 12 bytes of the
-# optimizer leave the device. On 2 ranks in stage 3, for each parameter:
+# `DiskOffloadOptimizer(…, dtype=torch.float32)` takes the place of `MixedPrecision`, and 12 bytes
+# of the optimizer leave the device. On 2 ranks in stage 3, for each parameter:
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
@@ -134,10 +134,10 @@ Table(["", "bytes for each parameter"],
 # %% [markdown]
 # For each parameter, 2/2 + 2/2 bytes are left on the device, and 12 are in the files.
 #
-# Clipping by the norm of the whole (part 06e) goes *around* `DiskOffloadOptimizer`, not inside. `DiskOffloadOptimizer`
-# makes one optimizer for each parameter, so that only one parameter's state is on its way at a
-# time. `GradientClipOptimizer` needs all of them at once. Put inside, it would clip each parameter by itself;
-# `DiskOffloadOptimizer` refuses that with one sentence.
+# Clipping by the norm of the whole (part 06e) goes *around* `DiskOffloadOptimizer`, not inside.
+# `DiskOffloadOptimizer` makes one optimizer for each parameter, so that only one parameter's state
+# is on its way at a time. `GradientClipOptimizer` needs all of them at once. Put inside, it would
+# clip each parameter by itself; `DiskOffloadOptimizer` refuses that with one sentence.
 
 # %% [markdown]
 # **On GPUs** the host's memory is the first choice, and a PCIe link lies in between. Three things
@@ -237,7 +237,8 @@ print("of the first unit:", *(name for name in names if name.startswith("0.")))
 # `torch.distributed.checkpoint` (DCP) does the same for any sharded tensor. Its input are DTensors,
 # which know which part of the whole a rank has. It writes at least one file for each rank, and a
 # file with the places of all parts. When it loads, it works out your list of reads. See
-# `make_sharded_state` in [labs/zero_on_disk.py](../labs/zero_on_disk.py): again, padding is left out.
+# `make_sharded_state` in [labs/zero_on_disk.py](../labs/zero_on_disk.py): again, padding is left
+# out.
 
 # %%
 with tempfile.TemporaryDirectory() as folder:

@@ -115,8 +115,12 @@ gathers = predict("3 blocks and a root, nothing said about the root: a step has"
                   unit="all-gathers")
 
 # %%
-counted = {said: recipe.calls_of(launch(recipe.measure_root_resharding, said, text, world_size=2, device="cpu"),
-                                 "all_gather") for said in (None, True, False)}
+counted = {
+    said: recipe.calls_of(
+        launch(recipe.measure_root_resharding, said, text, world_size=2, device="cpu"), "all_gather"
+    )
+    for said in (None, True, False)
+}
 for said, count in counted.items():
     print(f"reshard_after_forward={said} for the root: {count} all-gathers")
 
@@ -229,7 +233,9 @@ for machine, said in enumerate(run.output):
 # Three ranks go on from the files of four. And one process, without FSDP2, trains with all samples.
 
 # %%
-later = launch(recipe.run_training, text, [*words, "--steps", str(steps)], world_size=3, device="cpu")
+later = launch(
+    recipe.run_training, text, [*words, "--steps", str(steps)], world_size=3, device="cpu"
+)
 alone = launch(recipe.train_one_process, text, ["--precision", "float64", "--steps", str(steps)],
                world_size=1, device="cpu").values[0]
 gap = recipe.largest_gap(later.values[0][1], alone)

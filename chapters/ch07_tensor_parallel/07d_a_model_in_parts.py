@@ -105,8 +105,9 @@ for way, gap in off.items():
     print(f"{way}: gradients are {'right' if gap < 1e-12 else 'wrong'}")
 
 # %% [markdown]
-# The lab's `recompute_with_streams` notes the state of the rank's own stream before the forward, and goes back
-# to it for the second one. Megatron-LM has a `checkpoint` of its own for the same reason
+# The lab's `recompute_with_streams` notes the state of the rank's own stream before the forward,
+# and goes back to it for the second one. Megatron-LM has a `checkpoint` of its own for the same
+# reason
 # ([random.py](https://github.com/NVIDIA/Megatron-LM/blob/cf547dea839f709ec2f147da0679d663da3c20da/megatron/core/tensor_parallel/random.py)).
 
 # %% [markdown]

@@ -87,7 +87,9 @@ Table(["width", "computing", "sums", "bytes of each"],
 longer = predict("A step of the block of width 32, over the slow links", unit="times as long")
 
 # %%
-seen = {size: measure_links([(*INSIDE, 2, BETWEEN), (*INSIDE, 1, BETWEEN)], size) for size in computing}
+seen = {
+    size: measure_links([(*INSIDE, 2, BETWEEN), (*INSIDE, 1, BETWEEN)], size) for size in computing
+}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
@@ -247,8 +249,10 @@ def compute_decode_ratio(width):
     read = 12 * width**2 * 2 / 8 / 3.35e12
     return (read + 2 * 6 * 5e-6) / (read + 2 * 6 * 2e-6)
 
-judged = {f"training, width {size}": [block_of(4096, size, cards) for cards in (4, 2, 1)]
-          for size in (8192, 4096, 1024)} | {"decoding, width 8192": 3 * [compute_decode_ratio(8192)]}
+judged = {
+    f"training, width {size}": [block_of(4096, size, cards) for cards in (4, 2, 1)]
+    for size in (8192, 4096, 1024)
+} | {"decoding, width 8192": 3 * [compute_decode_ratio(8192)]}
 Table(["a block on 8 GPUs", "2 machines, 4 cards each", "4 machines, 2 each", "8 machines, 1 each"],
       [[name, *(f"{times:.1f}" for times in row)] for name, row in judged.items()],
       note="Times as long as on one machine. Calculated, not measured; bandwidths from "

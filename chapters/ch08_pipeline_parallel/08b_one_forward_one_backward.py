@@ -275,7 +275,9 @@ except ValueError as error:
 
 # %%
 def draw(schedule, **chosen):
-    return plot_schedule({schedule: pipelines.simulate_schedule(schedule, **chosen)}, most_inches=2.8)
+    return plot_schedule(
+        {schedule: pipelines.simulate_schedule(schedule, **chosen)}, most_inches=2.8
+    )
 
 def run(schedule, **chosen):
     return plot_schedule(dict(zip((schedule, "on real ranks"),

@@ -138,7 +138,9 @@ Table(["schedule", "micro-batches", "gradients equal, but for rounding", "loss"]
 
 # %%
 sizes = {"width": width, "layers": max(4, p)}
-losses = {k: launch(measured.train_pipeline, text, sizes, steps, world_size=k).values[-1] for k in (1, p)}
+losses = {
+    k: launch(measured.train_pipeline, text, sizes, steps, world_size=k).values[-1] for k in (1, p)
+}
 Table(["ranks", "loss at first", f"after {steps} steps"],
       [[str(k), *(f"{loss:.3f}" for loss in of)] for k, of in losses.items()])
 

@@ -74,7 +74,9 @@ less = predict(f"Idle share, interleaved with 2 chunks, {p} ranks, {m} micro-bat
 
 # %% tags=["nbval-ignore-output"]
 pace = {"F": 0.030, "B": 0.060, "I": 0.030, "W": 0.030}
-runs = {name: placed_pipelines.emulate_schedule(name, p, m, pace) for name in ("1F1B", "interleaved")}
+runs = {
+    name: placed_pipelines.emulate_schedule(name, p, m, pace) for name in ("1F1B", "interleaved")
+}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.

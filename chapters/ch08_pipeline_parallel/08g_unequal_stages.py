@@ -177,7 +177,11 @@ def schedule_with_slack(rank, ranks, microbatches):
     letters = "F" * warm_up + "FB" * (microbatches - warm_up) + "B" * warm_up
     return zero_bubbles.actions_of(letters, microbatches)
 
-of_links = {"GPipe": gpipe, "1F1B": rows, "1F1B with slack": schedules.rows_of(schedule_with_slack, p, m)}
+of_links = {
+    "GPipe": gpipe,
+    "1F1B": rows,
+    "1F1B with slack": schedules.rows_of(schedule_with_slack, p, m),
+}
 print("kept:", {name: simulate(of).most_kept for name, of in of_links.items()})
 shares = [0, 0.1, 0.25, 0.5, 1]
 plot_against(shares, {name: [100 * pipeline_balance.step_longer_by(of, share) for share in shares]

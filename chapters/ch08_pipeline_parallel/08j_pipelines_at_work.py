@@ -306,7 +306,14 @@ def measure_tensor_parallel(counts, tensor_parallel, language_model):
                 x = block(x)
             x.sum().backward()
 
-cut = launch(measure_tensor_parallel, samples, lab("tensor_parallel"), language_model, world_size=2, device="cpu")
+cut = launch(
+    measure_tensor_parallel,
+    samples,
+    lab("tensor_parallel"),
+    language_model,
+    world_size=2,
+    device="cpu",
+)
 sent_kb = {way: [kilobytes(way, count) for count in samples] for way in ("pipeline", "ZeRO 3")}
 sent_kb["tensor parallel"] = [cut[f"{count}"].sent_bytes[0] / 1e3 for count in samples]
 
@@ -342,8 +349,8 @@ put_to_the_test(f"""
 # * What does not go together should say so. Everything else is compared with one process.
 # * Compare an engine's idle time with what its schedule alone would leave.
 #
-# **To change**: in [labs/composed_pipelines.py](../labs/composed_pipelines.py), `DataParallelPipeline` is a
-# training with all of this.
+# **To change**: in [labs/composed_pipelines.py](../labs/composed_pipelines.py),
+# `DataParallelPipeline` is a training with all of this.
 #
 # **Next**: {{next}}.
 

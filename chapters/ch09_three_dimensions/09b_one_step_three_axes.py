@@ -360,8 +360,14 @@ for name, on in {"ZeRO 3 × TP": {"dp": 2, "tp": 2},
 three_engines = lab("three_engines")
 losses = {}
 for whose in ("by hand", "PyTorch's"):
-    found = launch(three_engines.compare_with_one_process, whose, sizes, text, world_size=world_size,
-                   device="cpu").values
+    found = launch(
+        three_engines.compare_with_one_process,
+        whose,
+        sizes,
+        text,
+        world_size=world_size,
+        device="cpu",
+    ).values
     losses[whose] = [f"{loss:.6f}" for loss in found[0][0]]
     gap = max(gap for _, _, gap in found)
     print(f"{whose}: equal to one process to 1e-12: {gap < 1e-12}")

@@ -332,8 +332,8 @@ check("{{largest_context}}", largest_context)
 # %% [markdown]
 # Where scores take most of the room, twice as many ranks read a text that is $\sqrt 2$ times as
 # long with all keys or by heads, and twice as long in a ring. Now we measure attention, forward and
-# backward, with 4 heads of 16 features, in longer and longer texts. Our `attend_by_heads` uses PyTorch's
-# fused attention, which stores no scores. Our ring and `attend_to_all_keys` store them.
+# backward, with 4 heads of 16 features, in longer and longer texts. Our `attend_by_heads` uses
+# PyTorch's fused attention, which stores no scores. Our ring and `attend_to_all_keys` store them.
 
 # %% tags=["nbval-ignore-output"]
 contexts = [256, 512, 1024, 2048]

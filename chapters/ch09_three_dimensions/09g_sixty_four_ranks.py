@@ -377,8 +377,9 @@ tried = {name: launch(zero_runs.training, stage, text, 6, 3, 16, world_size=8, d
 for name, lengths, samples in (("tp", (1, 1, 8), 16), ("pp", (1, 8, 1), 16), ("3D", (2, 2, 2), 16),
                                ("tp, 64", (1, 1, 8), 64), ("pp, 64", (1, 8, 1), 64)):
     on = dict(zip(("dp", "pp", "tp"), lengths))
-    tried[name] = launch(run_one_step, three_dimensions, on, text, samples, samples == 16, world_size=8,
-                         device="cpu")
+    tried[name] = launch(
+        run_one_step, three_dimensions, on, text, samples, samples == 16, world_size=8, device="cpu"
+    )
 sends = {name: max(run["step"].sent_bytes) for name, run in tried.items()}
 sends = {name: f"{sent / sends['DDP']:.1f}" for name, sent in sends.items()}
 peaks = {name: [peak for peak in run["step"].peak_bytes if peak] for name, run in tried.items()}
@@ -406,7 +407,8 @@ put_to_the_test(f"""
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Statements on strategies, and what was found.
 differ = gaps[torch.float32] > gaps[torch.float64]
-best, on_64 = min(held, key=held.get), {name: estimate_layout(*strategies[name])[0] for name in strategies}
+best = min(held, key=held.get)
+on_64 = {name: estimate_layout(*strategies[name])[0] for name in strategies}
 strategies_said = f"""
 - [C193] Communication: DDP low, ZeRO-1/2 low to medium, PP medium, ZeRO-3 high, TP very high | web
   page, “Strategy Comparison” |

@@ -489,7 +489,9 @@ if thumb:  # once you have written it
 decoding, serving = lab("decoding"), lab("serving")
 model = language_model.Transformer(small.width, small.layers, small.heads, small.context)
 kept = sum(room.nbytes for room in decoding.empty_cache(model))
-by_formula = float(serving.kv_cache_bytes_per_token(small)) * small.context * 4 / serving.NUMBER  # float32
+by_formula = (
+    float(serving.kv_cache_bytes_per_token(small)) * small.context * 4 / serving.NUMBER
+)  # float32
 print(f"keys and values of one text: {kept:,} bytes; by formula {by_formula:,.0f}")
 
 # %% [markdown]

@@ -208,9 +208,11 @@ Table(["plan", "predicted", "measured", "predicted", "measured"],
 
 # %% tags=["nbval-ignore-output"]
 timing, job = lab("cost_seconds"), setting.job(engine)
-plot_causes({live.describe_plan(plan): timing.seconds(job, plan) for plan in sorted(took, key=took.get)},
-            measured={live.describe_plan(plan): seconds for plan, seconds in took.items()},
-            title="Predicted by cause, and measured")
+plot_causes(
+    {live.describe_plan(plan): timing.seconds(job, plan) for plan in sorted(took, key=took.get)},
+    measured={live.describe_plan(plan): seconds for plan, seconds in took.items()},
+    title="Predicted by cause, and measured",
+)
 
 # %% [markdown]
 # In our runs, the marks are farthest from the ends of bars with much *launch*, *tp* or *cp*. These
@@ -292,10 +294,20 @@ if None not in (lost, ordered):  # once you have written both
 other = live.Setting(ranks=4, width=64, layers=4, context=128, samples=8, flops=2e9, card=40e6)
 of_other = live.best_worst_and_drawn(other, engine, count=max(1, drawn // 3), patience=1.5)
 ran_there = live.run_all([(other, plan) for plan in of_other])
-Table(["plan", "predicted", "measured", "predicted", "measured"],
-      [[live.describe_plan(plan), f"{live.predict_plan(other, plan, engine)[0]:.2f} s", f"{seconds:.2f} s",
-        f"{live.predict_plan(other, plan, engine)[1] / 1e6:.1f} MB", f"{nbytes / 1e6:.1f} MB"]
-       for _, plan, seconds, nbytes in ran_there], title="The best, the worst, and some others")
+Table(
+    ["plan", "predicted", "measured", "predicted", "measured"],
+    [
+        [
+            live.describe_plan(plan),
+            f"{live.predict_plan(other, plan, engine)[0]:.2f} s",
+            f"{seconds:.2f} s",
+            f"{live.predict_plan(other, plan, engine)[1] / 1e6:.1f} MB",
+            f"{nbytes / 1e6:.1f} MB",
+        ]
+        for _, plan, seconds, nbytes in ran_there
+    ],
+    title="The best, the worst, and some others",
+)
 
 # %% [markdown]
 # `make bench BENCH_ARGS=planning` does this for ten settings, and prints the errors and the place

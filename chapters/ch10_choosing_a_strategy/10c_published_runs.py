@@ -330,8 +330,13 @@ median = predict("Median error of a step's seconds, whole groups left out", unit
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; as "theory" the error of engines that have seen every run; and left out.
-left = {engine: published.cross_validated_predictions(of, published.STARTS[engine]) for engine, of in runs.items()}
-fit = {engine: figures.predict_calibrated(of, published.STARTS[engine]) for engine, of in runs.items()}
+left = {
+    engine: published.cross_validated_predictions(of, published.STARTS[engine])
+    for engine, of in runs.items()
+}
+fit = {
+    engine: figures.predict_calibrated(of, published.STARTS[engine]) for engine, of in runs.items()
+}
 median.compare(100 * np.median(figures.together(runs, fit, 0)),
                100 * np.median(figures.together(runs, left, 0)), kind="forward")
 
@@ -361,11 +366,22 @@ scatters.plot_agreement({"seconds of a step": figures.clouds(runs, left, 0),
 # out.
 
 # %% tags=["nbval-ignore-output"]
-Table(["median error of seconds", "start as chosen", "same form, round numbers",
-       "default Engine()"],
-      [[engine, *(f"{x:.1%}" for x in (np.nanmedian(figures.errors(of, left[engine])[0]),
-                                       *figures.median_errors_by_start(of, published.STARTS[engine])))]
-       for engine, of in runs.items()])
+Table(
+    ["median error of seconds", "start as chosen", "same form, round numbers", "default Engine()"],
+    [
+        [
+            engine,
+            *(
+                f"{x:.1%}"
+                for x in (
+                    np.nanmedian(figures.errors(of, left[engine])[0]),
+                    *figures.median_errors_by_start(of, published.STARTS[engine]),
+                )
+            ),
+        ]
+        for engine, of in runs.items()
+    ],
+)
 
 # %% [markdown]
 # The starting numbers hardly matter. For nanotron, the form matters a lot: without the terms that
@@ -395,9 +411,15 @@ def pair_with_ratios(x):
     return {name: (x[these], ratio[these]) for name, these in has_pipeline.items()}
 
 scatters.plot_points(
-    {"stages of the pipeline": pair_with_ratios(of.plan.pp), "ranks along tp": pair_with_ratios(of.plan.tp),
-     "place in the list": pair_with_ratios(np.arange(len(of)))}, "published / predicted",
-    levels=(1, slow), ratios=True, title="What is left over of nanotron's times",
+    {
+        "stages of the pipeline": pair_with_ratios(of.plan.pp),
+        "ranks along tp": pair_with_ratios(of.plan.tp),
+        "place in the list": pair_with_ratios(np.arange(len(of))),
+    },
+    "published / predicted",
+    levels=(1, slow),
+    ratios=True,
+    title="What is left over of nanotron's times",
 )
 
 # %% [markdown]

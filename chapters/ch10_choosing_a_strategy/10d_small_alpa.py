@@ -95,7 +95,9 @@ digits_of_count.compare(len(str(yours)), len(str(count_plan_ways(64))), wire="co
 clusters = [8, 16, 32, 64, 128, 256, 512, 1024]
 in_digits = {
     "cuts and submeshes": [log10(count_plan_ways(n)) for n in clusters],
-    "and 4 shardings of each product": [log10(count_plan_ways(n)) + 96 * log10(4) for n in clusters],
+    "and 4 shardings of each product": [
+        log10(count_plan_ways(n)) + 96 * log10(4) for n in clusters
+    ],
 }
 plot_bars(list(map(str, clusters)), in_digits, "plans, as a power of ten", "devices",
           title="48 layers of two products each")
@@ -511,7 +513,9 @@ measured = {
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the model of cost with sends between stages, and what was measured.
-predicted = {name: plan_space.seconds_including_sends(layers, plan, job) for name, plan in racers.items()}
+predicted = {
+    name: plan_space.seconds_including_sends(layers, plan, job) for name, plan in racers.items()
+}
 ratio.compare(predicted["best equal stages"] / predicted["1st"],
               measured["best equal stages"] / measured["1st"])
 

@@ -284,7 +284,9 @@ trained = {"Megatron-LM": best[0].plan, "nanotron": example, "torchtitan": PLANS
 for engine, plan in trained.items():
     again = back.plan_of(writers.WRITERS[engine](plan, job if plan == best[0].plan else large))
     small = back.smaller(again)
-    run = launch(any_plan.compare_with_one_process, small, text, world_size=small.ranks, device="cpu")
+    run = launch(
+        any_plan.compare_with_one_process, small, text, world_size=small.ranks, device="cpu"
+    )
     print(f"{engine}: as one process to 1e-12: {max(run.values) < 1e-12}")
 
 # %% [markdown]

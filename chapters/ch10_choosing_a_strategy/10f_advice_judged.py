@@ -429,7 +429,8 @@ put_to_the_test(f"""
 - At least 4 micro-batches for each stage | web page |
   {format_verdict("175B, pipelines: 4 micro-batches a stage")} among pipelines of 175B (section 3)
 - Fine-tune 7B on 4 A100 40 GB: ZeRO 3, recomputation | web page |
-  {format_verdict("7B, 4 A100 40 GB: ZeRO 3, recomputation")}, 64 samples of 4,096 tokens (section 3)
+  {format_verdict("7B, 4 A100 40 GB: ZeRO 3, recomputation")}, 64 samples of 4,096 tokens (section
+  3)
 - ZeRO 3 sends 3 times as much as DDP | book chapter | depends |
   {sends[0]:.3g} times with one micro-batch of a rank, {sends[1]:.3g} with two (section 6)
 """)

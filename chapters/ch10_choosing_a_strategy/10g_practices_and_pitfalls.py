@@ -190,7 +190,9 @@ often = predict("405B on 16,384 GPUs: best time from one saving to the next", un
 
 # %%
 each_fails = 16384 * 54 * 86400 / 419  # seconds of one GPU
-period, lost = practices.best_period(practices.checkpoint_seconds("Llama 3 405B", storage), each_fails / 16384)
+period, lost = practices.best_period(
+    practices.checkpoint_seconds("Llama 3 405B", storage), each_fails / 16384
+)
 
 # %% jupyter={"source_hidden": true}
 # Your prediction; as "theory" Young's formula; and the lowest point of Daly's curve, chapter 04.
@@ -256,7 +258,9 @@ for name, bars in {"GPT-2 XL": of_small, "GPT-3 175B": of_large}.items():
 
 # %%
 plan, counts = Plan(64), [1, 4, 16]
-accumulated = practices.compare_accumulation(advice.Contest("GPT-2 XL", 64, "V100").job, plan, counts)
+accumulated = practices.compare_accumulation(
+    advice.Contest("GPT-2 XL", 64, "V100").job, plan, counts
+)
 for m, (each, once) in zip(counts, accumulated):
     print(f"GPT-2 XL, 64 V100, {m:2} micro-batches: {each:.2f} s along dp if averaged after each, "
           f"{once:.2f} once")

@@ -96,9 +96,9 @@ Table(["", "plain data parallel", "the budget"],
 # part 10b starts from. With `half`, each weight, gradient and activation has two bytes. The table
 # shows its predictions for four recipes.
 #
-# Ask it for yours: `judged.predict_recipe(setting, capstone.Recipe(…))` returns the seconds of a step and the
-# bytes of memory. `judged.all_recipes(setting)` returns every recipe that can run, the fastest
-# first. The bytes over a card it does not predict: think about these yourself.
+# Ask it for yours: `judged.predict_recipe(setting, capstone.Recipe(…))` returns the seconds of a
+# step and the bytes of memory. `judged.all_recipes(setting)` returns every recipe that can run, the
+# fastest first. The bytes over a card it does not predict: think about these yourself.
 
 # %%
 some = {
@@ -182,17 +182,29 @@ print("bytes over the card within the budget:", "card" not in broken)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the planner's, and what was measured.
-expected = judged.predict_recipe(setting, capstone.PLAIN)[0] / judged.predict_recipe(setting, mine)[0]
+expected = (
+    judged.predict_recipe(setting, capstone.PLAIN)[0] / judged.predict_recipe(setting, mine)[0]
+)
 faster.compare(expected, times, kind="forward")
 
 # %% tags=["nbval-ignore-output"]
 names = {"plain data parallel": (capstone.PLAIN, plain), "your recipe": (mine, result)}
-Table(["", "tokens/s", "predicted", "memory", "predicted", "over a card", "MFU"],
-      [[name, f"{of.tokens_per_second(setting):,.0f}",
-        f"{tokens / judged.predict_recipe(setting, recipe)[0]:,.0f}", f"{of.memory_bytes / 1e6:.2f} MB",
-        f"{judged.predict_recipe(setting, recipe)[1] / 1e6:.2f} MB", f"{of.card_bytes / 1e6:.2f} MB",
-        f"{of.mfu(setting):.0%}"] for name, (recipe, of) in names.items()],
-      title=f"{times:.1f} times as fast; the budget asks for {budget.speedup:g} times")
+Table(
+    ["", "tokens/s", "predicted", "memory", "predicted", "over a card", "MFU"],
+    [
+        [
+            name,
+            f"{of.tokens_per_second(setting):,.0f}",
+            f"{tokens / judged.predict_recipe(setting, recipe)[0]:,.0f}",
+            f"{of.memory_bytes / 1e6:.2f} MB",
+            f"{judged.predict_recipe(setting, recipe)[1] / 1e6:.2f} MB",
+            f"{of.card_bytes / 1e6:.2f} MB",
+            f"{of.mfu(setting):.0%}",
+        ]
+        for name, (recipe, of) in names.items()
+    ],
+    title=f"{times:.1f} times as fast; the budget asks for {budget.speedup:g} times",
+)
 
 # %% [markdown]
 # MFU, as in part 10, is the share of the devices' FLOPs that the model's own products need. The

@@ -31,9 +31,9 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 # %% [markdown]
 # ## 1 · The patient
 #
-# All sheets are runs of one program, [labs/exam_training.py](../labs/exam_training.py): a small language model
-# on four ranks. Read it. Leave `labs/faults.py` and `labs/exam.py` closed: the faults stand
-# in them.
+# All sheets are runs of one program, [labs/exam_training.py](../labs/exam_training.py): a small
+# language model on four ranks. Read it. Leave `labs/faults.py` and `labs/exam.py` closed: the
+# faults stand in them.
 #
 # * **Two copies, each on two ranks.** Ranks 0 and 1 have copy 0, ranks 2 and 3 have copy 1. So the
 #   groups along `tp` are 0–1 and 2–3, and those along `dp` are 0–2 and 1–3.
@@ -100,8 +100,8 @@ show("Last week", last_week)
 #   A rank that makes none of these steps any more has an empty row.
 
 # %% [markdown]
-# * **Bytes.** The operating system counts what is sent. Each call sends some hundred bytes more than
-#   its tensor has.
+# * **Bytes.** The operating system counts what is sent. Each call sends some hundred bytes more
+#   than its tensor has.
 # * **Memory.** The most that rank 0 had of each kind within two steps, and within the whole
 #   training. At the restart there are three sets of weights for a moment: the old model, the new
 #   one, and the flat tensor into which these move. That is why "all steps" has more parameters.

@@ -125,8 +125,10 @@ def memory_rows(run, last_week) -> list[list]:
 
 def call_rows(run) -> list[list]:
     """Each rank's last calls, in the order in which it made them; equal ones in a row are one."""
-    return [[rank, ", ".join(format_calls(call, len(list(equal))) for call, equal in groupby(calls))]
-            for rank, calls in enumerate(told["calls"] for told in run.values)]  # fmt: skip
+    return [
+        [rank, ", ".join(format_calls(call, len(list(equal))) for call, equal in groupby(calls))]
+        for rank, calls in enumerate(told["calls"] for told in run.values)
+    ]
 
 
 def format_calls(call, times) -> str:

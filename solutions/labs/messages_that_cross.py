@@ -58,7 +58,8 @@ def exchange_in_batch(outgoing, incoming, rank, peer):
 def main():
     for in_turn in (False, True):
         print(
-            f"a batch, {'each in turn' if in_turn else 'Gloo'}: {describe_result(try_exchange(exchange_in_batch, in_turn))}"
+            f"a batch, {'each in turn' if in_turn else 'Gloo'}: "
+            f"{describe_result(try_exchange(exchange_in_batch, in_turn))}"
         )
 
 

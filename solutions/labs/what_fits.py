@@ -121,8 +121,18 @@ def engine_with(precision, optimizer) -> Engine:
     )  # fmt: skip
 
 
-def predict_gpu_memory(shape, samples, precision="mixed, 16 bytes", optimizer="Adam", recomputed=NONE,
-             dp=1, zero=0, tp=1, pp=1, in_chunks=False) -> dict[str, float]:  # fmt: skip
+def predict_gpu_memory(
+    shape,
+    samples,
+    precision="mixed, 16 bytes",
+    optimizer="Adam",
+    recomputed=NONE,
+    dp=1,
+    zero=0,
+    tp=1,
+    pp=1,
+    in_chunks=False,
+) -> dict[str, float]:
     """{kind: bytes} on the fullest GPU; of a pipeline, with 4 micro-batches for each stage.
 
     in_chunks  whether the loss is computed in chunks, so that there are hardly any logits

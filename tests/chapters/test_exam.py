@@ -121,7 +121,7 @@ def single_numbers(run) -> list[tuple[float, bool]]:
     losses, peaks = run.values[0]["losses"], run["training"].peak_bytes[0]
     last_step = [end for _, end in run["log"].spans[0]][-1] - run["test"].spans[0][0][0]
     numbers = [losses[0], losses[19], len(losses), float(run.values[0]["held out"][19]),
-               *(sum(EXAM.sent_bytes(run, axis)) for axis in ("dp", "tp")),
+               *(sum(EXAM.list_bytes_sent(run, axis)) for axis in ("dp", "tp")),
                *(peaks[kind] for kind in EXAM.KINDS)]  # fmt: skip
     return [*((round(number, 3), False) for number in numbers), (last_step, True)]
 

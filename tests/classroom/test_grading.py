@@ -231,14 +231,14 @@ def test_the_form_of_the_results():
     ],
 )
 def test_a_mistake_in_the_command_is_one_sentence(words, said, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("classroom.grading.command.opener", lambda trust: LocalPlace)
+    monkeypatch.setattr("classroom.grading.command.opener", lambda trust, asked: LocalPlace)
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
     assert said in capsys.readouterr().err
 
 
 def test_the_whole_command(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("classroom.grading.command.opener", lambda trust: LocalPlace)
+    monkeypatch.setattr("classroom.grading.command.opener", lambda trust, asked: LocalPlace)
     hand_in(tmp_path / "class", "ada", files_with("02", {EX.tree_seconds: HELPED}), "zips")
     hand_in(tmp_path / "class", "bo", {"x.py": b"import os\n" + HELPED.encode()
             .replace(b"    return", b"    os.getpid()\n    return")}, "zips")  # fmt: skip

@@ -98,7 +98,7 @@ def test_an_interrupt_beside_the_judging_is_one_sentence(step, tmp_path, monkeyp
     def raise_interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "opener", lambda trust: LocalPlace)
+    monkeypatch.setattr(command, "opener", lambda trust, asked: LocalPlace)
     monkeypatch.setattr(command, "all_of", lambda *_: ([], True))
     monkeypatch.setattr(command, step, raise_interrupt)
     hand_in(tmp_path, "ada", {"a.py": b""}, "folders")

@@ -14,11 +14,11 @@ IMPORTING = """
 import sys
 from pathlib import Path
 import classroom.grading.command, classroom.grading.baseline_credit, classroom.sandbox.place
-from classroom.sandbox import opened
+from classroom.sandbox import open_sandbox
 from coursekit.check_runner import exercises_of
 for chapter in range(12):
     exercises_of(str(chapter))
-with opened({}, way="trust"):
+with open_sandbox({}, way="trust"):
     pass
 files = [Path(one.__file__) for one in list(sys.modules.values()) if getattr(one, "__file__", "")]
 print(*sorted(str(one) for one in files if one.is_relative_to(sys.argv[1])), sep="\\n")

@@ -145,8 +145,8 @@ def test_it_ends_when_its_grader_is_killed(way):
     program = f"""
         import sys
         sys.path[:0] = {[str(ROOT / "tests" / "support"), str(ROOT)]!r}
-        from walls_here import Probed
-        with Probed({way!r}) as sandbox:
+        from walls_here import SandboxProbe
+        with SandboxProbe({way!r}) as sandbox:
             print(sandbox.ask("__import__('subprocess').Popen(['sleep', '87654'])"), flush=True)
             sys.stdin.read()
     """

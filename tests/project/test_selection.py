@@ -5,6 +5,7 @@ import re
 
 import distribution
 import kernels
+import pytest
 from exercise_names import EX
 from helpers import ROOT
 
@@ -27,6 +28,13 @@ def test_make_test_executes_a_part_of_each_chapter_but_the_last():
     *chapters, last = dict.fromkeys(path.stem[:2] for path in build.sources())
     assert [path.stem[:2] for path in PARTS] == chapters and last == "11"
     assert all(path.exists() for path in PARTS)
+
+
+def test_what_is_deep_is_left_out(request):
+    if request.config.option.markexpr != "not deep":
+        pytest.skip("this run is to try deep tests, too")
+    items = request.session.items
+    assert not [item.nodeid for item in items if item.get_closest_marker("deep")]
 
 
 def test_every_public_name_is_used_by_these_parts_or_by_a_test():

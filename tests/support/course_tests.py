@@ -16,7 +16,7 @@ def pytest_sessionfinish():
     release()  # the course that sandboxes have been given
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked
 def pytest_collection_modifyitems(items):
     selection.mark_deep(items)
 

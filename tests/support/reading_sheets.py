@@ -14,8 +14,8 @@ def take_readings(run, last_week) -> dict:
     ends = len(run.values[0]["losses"]) == PATIENT.STEPS
     return {
         "ends": ends,
-        "dp": ratio(EXAM.sent_bytes(run, "dp"), EXAM.sent_bytes(last_week, "dp")),
-        "tp": ratio(EXAM.sent_bytes(run, "tp"), EXAM.sent_bytes(last_week, "tp")),
+        "dp": ratio(EXAM.list_bytes_sent(run, "dp"), EXAM.list_bytes_sent(last_week, "dp")),
+        "tp": ratio(EXAM.list_bytes_sent(run, "tp"), EXAM.list_bytes_sent(last_week, "tp")),
         "momentum": ratio(*(peaks(one, "optimizer_state") for one in (run, last_week))),
         "activations": activations(run, last_week),
         "time": slow_part(run, last_week) if ends else "last week's",

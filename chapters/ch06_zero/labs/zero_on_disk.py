@@ -42,7 +42,8 @@ class DiskOffloadOptimizer:
     folder          where the files are to be; they are as large as the copies and the state
     dtype           of the copies and of the state, if it is not that of the parameters: float32
                     makes the copies masters of parameters in bfloat16
-    Raises          ValueError if the optimizer needs all parameters at once, as GradientClipOptimizer does
+    Raises          ValueError if the optimizer needs all parameters at once, as
+    GradientClipOptimizer does
     Source          Ren et al. 2021, "ZeRO-Offload"; Rajbhandari et al. 2021, "ZeRO-Infinity"
     """
 
@@ -147,7 +148,8 @@ def watch_mixed(folder) -> int:
 def collect_optimizer_state(optimizer, p) -> dict[str, Tensor]:
     """What an optimizer keeps for a parameter, by name; also of those that have another one inside.
 
-    Such are GradientClipOptimizer, MixedPrecision, which keeps a master, and Offloaded, which keeps a copy.
+    Such are GradientClipOptimizer, MixedPrecision, which keeps a master, and Offloaded, which
+    keeps a copy.
     """
     if hasattr(optimizer, "state"):
         return dict(optimizer.state[p])

@@ -256,7 +256,8 @@ def main():
             peak = run["after the backward"].peak_bytes[0]
             kept = ", ".join(f"{kind} {peak[kind] / run.values[0]['model']:.2f}" for kind in STATES)
             print(
-                f"{stage}: {count_models_sent(run):.2f} models sent; after the backward {kept} models"
+                f"{stage}: {count_models_sent(run):.2f} models sent; "
+                f"after the backward {kept} models"
             )
 
 

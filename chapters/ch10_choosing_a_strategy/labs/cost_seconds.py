@@ -55,8 +55,11 @@ def layer_seconds(job: Job, plan: Plan):
     all_reduces = np.where(np.equal(plan.recompute, FULL), 6, 4)
     along_tp = all_reduces * sum_along_tp(job, plan)
     return {
-        "compute": forward + backward, "recompute": again, "tp": along_tp, "cp": cp_seconds(job, plan)
-    }  # fmt: skip
+        "compute": forward + backward,
+        "recompute": again,
+        "tp": along_tp,
+        "cp": cp_seconds(job, plan),
+    }
 
 
 def sum_along_tp(job: Job, plan: Plan):

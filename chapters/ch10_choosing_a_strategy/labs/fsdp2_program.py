@@ -182,7 +182,8 @@ def largest_gather(run) -> int:
 
 
 def program(text) -> float:
-    """Beside one process, as compare_with_one_process returns it: dp × tp of as many ranks as there are.
+    """Beside one process, as compare_with_one_process returns it: dp × tp of as many ranks as
+    there are.
 
     The program casts to float64 where the one for GPUs has bfloat16.
     """
