@@ -19,10 +19,8 @@ def merge_notebooks(mine, before, new) -> tuple[object, list[str]]:
     old = {cell.id: cell.source for cell in before.cells}
     of_source = {old[cell.id]: cell for cell in mine.cells if cell.get("id") in old}
     result, cells = copy.deepcopy(new), []
-    texts_before, functions = (
-        [cell.source for cell in before.cells],
-        find_learner_functions(mine, before),
-    )
+    texts_before = [cell.source for cell in before.cells]
+    functions = find_learner_functions(mine, before)
     taken: list[str] = []
     after = own_cells(mine, before, new)
     cells += after.get(None, [])

@@ -115,10 +115,8 @@ def test_equal_scales_show_right_angles():
 
 def test_arrows_of_a_forward_begin_at_values_and_end_outside_of_gradients():
     for name in computation_graph.PARAMETERS:
-        start, end = (
-            computation_graph.NODES[name],
-            computation_graph.NODES["y" if name == "b" else name.replace("w", "z")],
-        )
+        start = computation_graph.NODES[name]
+        end = computation_graph.NODES["y" if name == "b" else name.replace("w", "z")]
         first, *_, last = computation_graph.way_of(start, end, "forward")
         assert start.left < first[0] < start.right
         assert end.left - 1 < last[0] <= end.left

@@ -199,10 +199,8 @@ def test_pieces_are_each_row_once(space):
 
 
 def test_sends_across_machines_cost_more(shardings_lab, alpa, space):
-    layers, job = (
-        [shardings_lab.mlp(64, 64)] * 3,
-        shardings_lab.Job(cluster_of(shardings_lab), 64, 4),
-    )
+    layers = [shardings_lab.mlp(64, 64)] * 3
+    job = shardings_lab.Job(cluster_of(shardings_lab), 64, 4)
     plan = [alpa.Stage(0, 1, 2), alpa.Stage(1, 2, 1), alpa.Stage(2, 3, 1)]
     inside = 2 * (2e-4 + 64 * 64 * 4 / 2e8)  # devices 2 and 3
     across = 2 * (1e-3 + 64 * 64 * 4 / 2e7)  # devices 0 and 1 to device 2

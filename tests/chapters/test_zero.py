@@ -465,10 +465,8 @@ def train_offloaded(folder):
     torch.manual_seed(0)
     model = torch.nn.Linear(300, 300, bias=False)
     copied = copy.deepcopy(model)
-    on_disk, ordinary = (
-        DISK.DiskOffloadOptimizer(model.parameters(), ADAM, folder),
-        ADAM(copied.parameters()),
-    )
+    on_disk = DISK.DiskOffloadOptimizer(model.parameters(), ADAM, folder)
+    ordinary = ADAM(copied.parameters())
     x = torch.randn(5, 300)
     for step in range(3):
         with measure("step") if step == 2 else nullcontext():

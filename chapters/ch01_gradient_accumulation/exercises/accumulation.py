@@ -39,12 +39,10 @@ def accumulate(answer, make, arguments, pieces, stale=None):
     model = make()
     for parameter in model.parameters() if stale else ():
         parameter.grad = torch.full_like(parameter, stale)
-    samples, backwards, given, before = (
-        [],
-        [],
-        clone_pieces(pieces),
-        clone_pieces([model.parameters()]),
-    )
+    samples = []
+    backwards = []
+    given = clone_pieces(pieces)
+    before = clone_pieces([model.parameters()])
     counting = next(model.parameters()).register_hook(lambda _: backwards.append(1))
     with counting, model.register_forward_pre_hook(lambda _, inp: samples.append(len(inp[0]))):
         loss = answer(model, *arguments, given)

@@ -40,10 +40,8 @@ def mistakes(trial, place):
     (m, kinds), n = trial.case.args, trial.n
     shares, total = trial.collect_values("asked"), sums(range(m), kinds)
     mine = len(shares[place]) or 1
-    own, each = (
-        sums(shares[place], kinds),
-        [divide_all(sums(k, kinds), len(k) or 1) for k in shares],
-    )
+    own = sums(shares[place], kinds)
+    each = [divide_all(sums(k, kinds), len(k) or 1) for k in shares]
     return {
         why.SUM: total,
         why.BY_RANKS: divide_all(total, n),

@@ -33,10 +33,8 @@ def examine(answer):
         wanted = [(truth(history[: k + 1], PATIENCE), why) for k in range(len(history))]
         judge(case, call_next_to_answer(run_watchers, answer, 1, looks, None), looks, wanted)
         yield f"{case}: {wanted[-1][0]}"
-    case, looks = (
-        "one dict, in which the counts change",
-        [(0, {0: 2 + k, 1: 1}, 10 + 0.375 * k) for k in range(3)],
-    )
+    case = "one dict, in which the counts change"
+    looks = [(0, {0: 2 + k, 1: 1}, 10 + 0.375 * k) for k in range(3)]
     wanted = [([], ALIASED), ([], ALIASED), ([1], ALIASED)]
     judge(case, call_next_to_answer(run_watchers, answer, 1, looks, {}), looks, wanted)
     yield f"{case}: [1]"

@@ -75,11 +75,9 @@ def right_gradients(trial, place):
 
 
 def wrong_gradients(trial, place):
-    own, most, norm = (
-        make_initial_gradients(trial)[place],
-        trial.case.args[1],
-        right_norm(trial, place),
-    )
+    own = make_initial_gradients(trial)[place]
+    most = trial.case.args[1]
+    norm = right_norm(trial, place)
     n, length_of_own = trial.n, lengths(trial)[place] or 1.0
     norm = norm or 1.0
     return {

@@ -27,10 +27,8 @@ def slopes_of(rank, parameters, step, layers, known=None):
 @cache
 def train(n, optimizer, steps, layers, known=None, **how):
     """The weights in the end."""
-    start, slopes = (
-        weights_of(ConditionalLayers(layers)),
-        partial(slopes_of, layers=layers, known=known),
-    )
+    start = weights_of(ConditionalLayers(layers))
+    slopes = partial(slopes_of, layers=layers, known=known)
     return dict(zip(start, train_alone(start.values(), slopes, n, steps, optimizer, **how)))
 
 
@@ -91,10 +89,8 @@ def need_one_owner(trial):
 
 def need_shared(trial):
     """Raise `Wrong` unless each rank that owns something has states, and none has all."""
-    held, parameters = (
-        trial.collect_values("held"),
-        len(weights_of(ConditionalLayers(trial.case.args[-1]))),
-    )
+    held = trial.collect_values("held")
+    parameters = len(weights_of(ConditionalLayers(trial.case.args[-1])))
     counts = f"parameters with state on each rank: {', '.join(str(len(of)) for of in held)}"
     if all(of == held[0] for of in held):
         what = "every rank has optimizer state for all parameters"

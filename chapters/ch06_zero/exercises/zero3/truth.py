@@ -28,10 +28,8 @@ def count_models_sent(of, n) -> list[float]:
 
 
 def cost_faults(trial):
-    right, costs = (
-        compute_expected_bytes(trial.n),
-        [] if isinstance(trial.case, Plan) else list(trial),
-    )
+    right = compute_expected_bytes(trial.n)
+    costs = [] if isinstance(trial.case, Plan) else list(trial)
     for place, of in enumerate(costs):
         sent, who = count_models_sent(of, trial.n), trial.who(place)
         if abs(sum(sent) - 3) >= 0.03:

@@ -82,11 +82,9 @@ def right_gradients(trial, place):
 
 
 def wrong_gradients(trial, place):
-    right, own, every = (
-        right_gradients(trial, place),
-        trial[place].before,
-        trial.collect_values("before"),
-    )
+    right = right_gradients(trial, place)
+    own = trial[place].before
+    every = trial.collect_values("before")
     head = right_heads(trial, place)["head"]
     sharers = [of for k, of in enumerate(every) if right_heads(trial, k)["head"] == head]
     total = lambda of, name: sum(each[name] for each in of)  # noqa: E731

@@ -40,10 +40,8 @@ def slice_by_slice(answer, case):
 
 def count_passes(piece) -> list:
     """A list that gets something whenever norm_1 gets a gradient."""
-    passes, names = (
-        [],
-        (p for name, p in piece.named_parameters() if name.endswith("norm_1.weight")),
-    )
+    passes = []
+    names = (p for name, p in piece.named_parameters() if name.endswith("norm_1.weight"))
     for parameter in list(names)[:1]:
         parameter.register_post_accumulate_grad_hook(passes.append)
     return passes

@@ -81,10 +81,8 @@ def need_ring(trial):
                         "than the next rank",
                         "in a ring each rank sends to the next one alone, so that all links are in "
                         "use at the same time")  # fmt: skip
-        most, sent = (
-            2 * (n - 1) * bytes_of_piece(trial, place),
-            sum(call.sent_bytes for call in calls),
-        )
+        most = 2 * (n - 1) * bytes_of_piece(trial, place)
+        sent = sum(call.sent_bytes for call in calls)
         if sent > most * (1 + TOLERANCE):
             why = "after the last block nothing has to travel any more: n - 1 times is enough"
             what = f"the numbers are right, but {who} sends {sent:,.0f} bytes; asked are {most:,}"

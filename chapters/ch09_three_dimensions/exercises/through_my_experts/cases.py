@@ -17,10 +17,8 @@ class Mlps(nn.Module):
         super().__init__()
         chance = torch.Generator().manual_seed(n)
         draw = lambda *shape: torch.randn(shape, generator=chance, dtype=torch.float64)  # noqa: E731
-        self.up, self.down = (
-            nn.Parameter(draw(n, WIDTH, HIDDEN)),
-            nn.Parameter(draw(n, HIDDEN, WIDTH)),
-        )
+        self.up = nn.Parameter(draw(n, WIDTH, HIDDEN))
+        self.down = nn.Parameter(draw(n, HIDDEN, WIDTH))
 
     def forward(self, x, counts):
         parts = zip(x.split(counts.tolist()), self.up, self.down)

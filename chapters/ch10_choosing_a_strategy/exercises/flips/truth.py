@@ -27,10 +27,8 @@ def one_way(step):
 
 def both_ways(low, high):
     def guess(judge, engine, names, factor):
-        down, up = (
-            one_way(low)(judge, engine, names, factor),
-            one_way(high)(judge, engine, names, factor),
-        )
+        down = one_way(low)(judge, engine, names, factor)
+        up = one_way(high)(judge, engine, names, factor)
         return [name for name in names if name in down or name in up]
 
     return guess

@@ -44,10 +44,8 @@ def but(change):
     """The truth with other answers: `change` gets them, the arguments, and returns a list."""
 
     def mistaken(parameters, layers, memory, gpus, machine=8):
-        alone, more = (
-            list_dp_plans(parameters, layers, gpus),
-            list_tp_plans(parameters, layers, gpus, machine),
-        )
+        alone = list_dp_plans(parameters, layers, gpus)
+        more = list_tp_plans(parameters, layers, gpus, machine)
         answers = change(alone, more, parameters, layers, gpus, machine)
         return first_that_fits(answers, memory)
 
