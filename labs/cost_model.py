@@ -282,11 +282,9 @@ def memory(job: Job, plan: Plan) -> dict:
     of_first, of_logits = activations(job, plan), logits(job, plan)
     on_last = of_first / np.minimum(plan.pp, job.microbatches(plan)) + of_logits
     kept = np.where(plan.pp == 1, of_first + of_logits, np.maximum(of_first, on_last))
-    of, units, sums = (
-        states(job, plan),
-        unit_and_message_bytes(job, plan),
-        gradient_buffer_bytes(job, plan),
-    )
+    of = states(job, plan)
+    units = unit_and_message_bytes(job, plan)
+    sums = gradient_buffer_bytes(job, plan)
     is_first = job.microbatches(plan) <= plan.pp  # no backward has been before the worst moment
     before = np.where(job.engine.sheds & is_first, 0, of["gradients"])
     is_backward = before + kept + units >= of["gradients"] + sums

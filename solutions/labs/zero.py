@@ -418,10 +418,8 @@ def main():
 
     if misses_something(__file__):
         return
-    text, model_bytes = (
-        standard_library(),
-        sum(p.nbytes for p in Transformer(layers=4).parameters()),
-    )
+    text = standard_library()
+    model_bytes = sum(p.nbytes for p in Transformer(layers=4).parameters())
     for stage in STAGES:
         run = launch(program, stage, text, world_size=4)
         if run.rank == 0:

@@ -50,10 +50,8 @@ class DDP:
     """With the interface of a stage: PyTorch's DDP, and the whole optimizer on every rank."""
 
     def __init__(self, model, make_optimizer, modules=()):
-        self.module, self.optimizer = (
-            DistributedDataParallel(model),
-            make_optimizer(list(model.parameters())),
-        )
+        self.module = DistributedDataParallel(model)
+        self.optimizer = make_optimizer(list(model.parameters()))
 
     def step(self):
         self.optimizer.step()
