@@ -26,7 +26,7 @@ RUN := env -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT
 	.venv/bin/python
 
 .PHONY: help setup lab smoke test test-notebooks test-deep test-optional test-kernels test-all \
-	answers build bench handout hand-in grade nbgrader gradescope slides exam report ledger book \
+	answers build bench handout grade nbgrader gradescope slides exam report ledger book \
 	doctor lock clean
 
 help:

@@ -36,7 +36,7 @@ def progress(part: str = ALL) -> "Progress | Passport":
 
 
 class Progress:
-    """The exercises of a part, those that are solved, and its predictions: `Compared` each."""
+    """The exercises of a part, those that are solved, and the `PredictionResult`s of it."""
 
     def __init__(self, part, numbers, solved, compared):
         self.part, self.numbers, self.solved = part, numbers, solved

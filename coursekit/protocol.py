@@ -9,7 +9,8 @@ class Exercise:
     """One exercise.
 
     name     of the function to write
-    examine  takes the answer; see the module's docstring. It may yield a `Picture`, too
+    examine  takes the answer, yields a line for each case that is right, and raises `Wrong` for the
+             first that is not. It may yield a `Picture`, too
     hints    in steps, from a nudge to nearly the answer
     lab      the lab that the function is in; None if it is in a cell of the chapter
     needs    names of exercises in labs that it is built on: if an answer is wrong, these are looked

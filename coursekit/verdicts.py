@@ -32,7 +32,7 @@ class Verdict:
     wrong   the `Wrong` that ended the check, or None
     hints   of the exercise: folded away, in HTML
     folds   whether the diagnosis is folded away, too: the learner is to find it
-    printed  by the answer when it was tried: a `Printed`, or None
+    printed  by the answer when it was tried: an `OutputCapture`, or None
     pictures  of the answer when it was tried: in HTML
     """
 

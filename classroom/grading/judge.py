@@ -27,7 +27,7 @@ MOST_SHOWN = 20_000  # characters of a source, in the results
 class Answers:
     """What a submission has of all that is asked.
 
-    found  {number: Found}
+    found  {number: StudentAnswer}
     below  {number: the exercises that its answer calls}
     looks  {number: the sentences about its suspicious statements}
     files  what the process needs in which they are tried
@@ -93,7 +93,7 @@ def files_of(labs, programs) -> dict[str, bytes]:
 class Judge:
     """Judges the answers of one submission.
 
-    open_place  opens the process for the submission's files: a context manager, see sandbox.opened
+    open_place  opens the process for the submission's files: a context manager, see `open_sandbox`
     free        gives how many facts of an exercise come for nothing
     """
 

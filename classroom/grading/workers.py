@@ -157,7 +157,7 @@ def grade_all(
 ) -> Iterator[dict]:
     """Yield the entry of each student, as they come; at an interrupt no process is left.
 
-    skipped  see `graded`
+    skipped  see `grade_submission`
     """
     todo, workers = deque((one, skipped or {}) for one in submissions), []
     try:

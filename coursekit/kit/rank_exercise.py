@@ -31,7 +31,8 @@ TOO_LONG = (
 class RankExercise:
     """An exercise whose answer communicates, or works on what ranks have.
 
-    cases    what it is tried on, in this order: each has `ranks`, `is_group`, and a text; see At
+    cases    what it is tried on, in this order: each has `ranks`, `is_group`, and a text, as a
+             `RankCase` has
     work     called on each rank of a case, work(answer, group, case): {name: what it has found}.
              What it runs under `measure_answer()` counts as what the answer has sent
     facts    each takes a `Trial`, and raises `Wrong`; see facts.py

@@ -53,7 +53,7 @@ class Faults(ABC):
 
     @abstractmethod
     def wish(self, wish, machine, when):
-        """Have it done; `machine` is the one that it is about, `when` is as in `Planned`."""
+        """Have it done; `machine` is the one that it is about, `when` is as in `PlanEntry`."""
 
     @property
     @abstractmethod

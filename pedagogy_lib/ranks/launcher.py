@@ -50,19 +50,21 @@ def launch(
     seed. What `fn` prints appears at once, each line with its rank. In a program that `torchrun`
     started, the ranks are torchrun's: `fn` runs in this process and `world_size` is torchrun's.
 
-    device   "auto": NCCL where there are `world_size` GPUs, else Gloo on the CPU;
-             "cpu", where ranks see no GPU; "cuda": ranks share the GPUs, over Gloo if too few
-    timeout  seconds until a launch counts as hung, from when all ranks have met; unpacking the
-             function before that, and packing its values after it, get the same time of their own
-    seed     an integer for all ranks, or a sequence with one integer for each
-    machines  `Machines(2, bytes_per_second=25e6)`: ranks on machines of their own, whose network
-             cards the kernel limits; over Gloo, on the CPU
+    world_size    the number of ranks
+    device        "auto": NCCL where there are `world_size` GPUs, else Gloo on the CPU;
+                  "cpu", where ranks see no GPU; "cuda": ranks share the GPUs, over Gloo if too few
+    timeout       seconds until a launch counts as hung, from when all ranks have met; unpacking the
+                  function before that, and packing its values after it, get the same time again
+    seed          an integer for all ranks, or a sequence with one integer for each
+    machines      `Machines(2, bytes_per_second=25e6)`: ranks on machines of their own, whose
+                  network cards the kernel limits; over Gloo, on the CPU
     replacements  a number: a rank that dies does not end the launch. So many of them are replaced
-             by fresh processes, which call `fn(*args)`, too, and are in no process group; the
-             others are lost: see `run.lost`. (A rank that raises still ends the launch.)
-    Returns  a `Run`: `run.values[rank]` is what `fn` returned there
-    Raises   `RankError` if a rank raises, dies or is killed; `HangError` after `timeout`;
-             `LaunchError` for what cannot travel, or the machine refuses. No process is left over.
+                  by fresh processes, which call `fn(*args)`, too, and are in no process group; the
+                  others are lost: see `run.lost`. (A rank that raises still ends the launch.)
+    Returns       a `Run`: `run.values[rank]` is what `fn` returned there
+    Raises        `RankError` if a rank raises, dies or is killed; `HangError` after `timeout`;
+                  `LaunchError` for what cannot travel, or the machine refuses. No process is left
+                  over.
     """
     need_function(fn, "launch")
     if is_torchrun_launched():
@@ -125,7 +127,7 @@ class Launch(RankListener):
         super().__init__(len(devices), timeout)
         self.losses = Losses(self, replacements)
         self.backend, self.devices, self.seeds, self.noun = backend, devices, seeds, noun
-        self.machines, self.network, self.course = machines, None, None
+        self.machines, self.network, self.network_run = machines, None, None
         self.network_is_there = threading.Event()  # for who waits in another thread
         self.places = machines.places(len(devices)) if machines else [0] * len(devices)
 
@@ -141,7 +143,7 @@ class Launch(RankListener):
         if needs_them(data, self.world_size):
             self.server.preload()
         if self.network:
-            self.course = NetworkRun(self.network, self.machines.plan, self.folder)
+            self.network_run = NetworkRun(self.network, self.machines.plan, self.folder)
         self.began = time.perf_counter()
         try:
             with refusals_told():
@@ -159,8 +161,8 @@ class Launch(RankListener):
             self.end()
 
     def work_begins(self) -> bool:
-        if self.course:
-            self.course.work_begins()
+        if self.network_run:
+            self.network_run.work_begins()
         return True
 
     def start(self, data):
@@ -202,7 +204,7 @@ class Launch(RankListener):
         }
 
     def machine_of(self, rank) -> dict:
-        """Where a rank lives: which machine, the how manieth of its ranks it is, and the way in."""
+        """Where a rank lives: its machine, its number among the ranks there, and the way in."""
         number = self.places[rank]
         return {
             "number": number,
@@ -213,12 +215,12 @@ class Launch(RankListener):
             "planned": self.machines.list_block_faults(rank, self.world_size)
             if self.machines
             else [],
-            "door": self.course and self.course.door,
+            "door": self.network_run and self.network_run.door,
         }
 
     def state(self) -> State:
         """What has happened to the machines."""
-        found = self.course.state() if self.course else {}
+        found = self.network_run.state() if self.network_run else {}
         return State(self.machines.ranks_of_each(self.world_size) if found else [], **found)
 
     def is_lost(self, rank) -> bool:
@@ -264,7 +266,7 @@ class Launch(RankListener):
             seconds=seconds,
             wire=next(r.report.wire for r in self.ranks if r.report),
             machines=self.machines,
-            cards=self.course and self.course.history(self.began),
+            cards=self.network_run and self.network_run.history(self.began),
             lost=self.losses.list_dead_ranks(),
         )
 
@@ -272,8 +274,8 @@ class Launch(RankListener):
         """Leave nothing behind: no process, no file, no open socket."""
         self.progress.close()
         self.losses.replacements = self.losses.replacements and 0  # who dies now stays dead
-        if self.course:
-            self.course.end()
+        if self.network_run:
+            self.network_run.end()
         try:
             self.end_ranks()
         except BaseException:

@@ -184,15 +184,16 @@ class Run:
             note="\n".join(
                 filter(
                     None,
-                    [self.what_is_hidden(), *self.describe_card_traffic(), *map(str, self.lost)],
+                    [self._describe_hidden(), *self.describe_card_traffic(), *map(str, self.lost)],
                 )
             ),
             groups=[("", 2), *((label, 4) for label in labels)] if labels else (),
         )
 
-    def what_is_hidden(self) -> str:
+    def _describe_hidden(self) -> str:
+        """Return a line on the ranks and labels that the table leaves out."""
         ranks, labels = self.world_size - SHOWN_RANKS, len(self.labels) - SHOWN_LABELS
-        hidden = [f"{ranks} more ranks"] * (ranks > 0)
+        hidden = [format_count(ranks, "more rank")] * (ranks > 0)
         hidden += [f"{format_count(labels, 'more label')} (run.labels)"] * (labels > 0)
         return f"… and {' and '.join(hidden)}" if hidden else ""
 

@@ -25,7 +25,7 @@ def explore(
                numbers nor words, if a label or a value of the highest is of no argument, or `draw`
                returns no picture
     Returns    the picture itself where nobody watches (tests, reports), so that it stays visible;
-               all other pictures are recorded then if a build wants them (see `recording`).
+               all other pictures are recorded then if a build wants them (see view_files.py).
                One slider alone plays as a film, too
     """
     for what, function in {"run": run, "no_effect": no_effect}.items():

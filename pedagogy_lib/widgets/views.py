@@ -82,6 +82,6 @@ def view_of(chosen, look, message, without_effect) -> dict:
     width, height   of the picture, in pixels
     message         what is to be told; "" if nothing
     without_effect  names of controls that change nothing now
-    run             of what is measured, not drawn: the how manieth it is
+    run             of what is measured, not drawn: its number
     """
     return {"chosen": chosen, **look, "message": message, "without_effect": without_effect}

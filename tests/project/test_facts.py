@@ -176,6 +176,16 @@ def test_the_examples_for_contributors_work():
     assert caught.value.why == "this is the sum"
 
 
+def test_names_on_the_contributors_page_are_there():
+    page = re.sub(r"```.*?```", "", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.DOTALL)
+    named = set(re.findall(r"`(?:[\w.]+\.)?(\w+_\w+|[A-Z][a-z]+[A-Z]\w+)(?:\(.*?\))?`", page))
+    words = set()
+    for room in ("pedagogy_lib", "coursekit", "tests"):
+        for path in (ROOT / room).rglob("*.py"):
+            words |= set(re.findall(r"\w+", path.read_text()))
+    assert "LocalExercise" in named and named - words == set()
+
+
 def average(x, group=None):
     dist.all_reduce(x, group=group)
     x /= dist.get_world_size(group)
