@@ -1,7 +1,7 @@
 """The checks as they are handed out, and what of them runs next to an answer.
 
 A handout has the files of its exercises, but for answers.py. What the truth of a Formula and its
-mistakes give are tables there, and so are functions under `@tabled`: numbers in place of code. In a
+mistakes give are tables there, and so are functions under `@tabulate`: numbers in place of code. In a
 sandbox there is what runs next to an answer, and no file that says what is right.
 """
 
@@ -113,7 +113,7 @@ def load_module(path: Path):
 
 
 def find_tabled_functions(path: Path) -> list:
-    """Return the functions that a module defines under `@tabled`."""
+    """Return the functions that a module defines under `@tabulate`."""
     module = load_module(path)
     marked = [one for one in vars(module).values() if hasattr(one, "calls")]
     return [one for one in marked if getattr(one, "__module__", "") == module.__name__]

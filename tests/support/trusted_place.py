@@ -7,7 +7,7 @@ from pathlib import Path
 
 from coursekit.labs import ROOT, Lab, LabFunction
 
-JUDGED = "judged.txt"  # in the folder of `Counting`: a line for each answer that was tried
+JUDGED = "judged.txt"  # in the folder of `PlaceOpener`: a line for each answer that was tried
 
 
 class LocalPlace:
