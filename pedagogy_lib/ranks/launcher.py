@@ -63,8 +63,7 @@ def launch(
                   others are lost: see `run.lost`. (A rank that raises still ends the launch.)
     Returns       a `Run`: `run.values[rank]` is what `fn` returned there
     Raises        `RankError` if a rank raises, dies or is killed; `HangError` after `timeout`;
-                  `LaunchError` for what cannot travel, or the machine refuses. No process is left
-                  over.
+                  `LaunchError` for what cannot travel, or is refused. No process is left over.
     """
     need_function(fn, "launch")
     if is_torchrun_launched():
