@@ -54,6 +54,7 @@ def test_the_build_records_views_and_removes_those_of_the_last_one(course, monke
     build.build()
     notebook = nbformat.read(build.record_of(course), as_version=4)
     (output,) = notebook.cells[-1].outputs
+    assert set(output.metadata) == {"explorer", "image/png"}
     assert output.metadata["explorer"] == "00_move-1" and find_view_names(notebook) == ["00_move-1"]
     assert (views / "00_moved-1.json").read_text() == "old", "it is another part's"
     assert wrong_views(views, ["00_move-1"]) == ["nothing names 00_moved-1.json"]
