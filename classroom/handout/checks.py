@@ -1,8 +1,8 @@
 """The checks as they are handed out, and what of them runs next to an answer.
 
 A handout has the files of its exercises, but for answers.py. What the truth of a Formula and its
-mistakes give are tables there, and so are functions under `@tabulate`: numbers in place of code. In a
-sandbox there is what runs next to an answer, and no file that says what is right.
+mistakes give are tables there, and so are functions under `@tabulate`: numbers in place of code. A
+sandbox has what runs next to an answer, and no file that says what is right.
 """
 
 import ast
