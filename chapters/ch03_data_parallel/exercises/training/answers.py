@@ -302,9 +302,9 @@
 # -             torch.save(self.state(), f"{self.options.file}.new")
 # -             os.replace(f"{self.options.file}.new", self.options.file)
 # +             import tempfile
-# +             with tempfile.NamedTemporaryFile(delete=False) as file:
-# +                 torch.save(self.state(), file)
-# +             os.replace(file.name, self.options.file)
+# +             with tempfile.TemporaryDirectory() as folder:
+# +                 torch.save(self.state(), f"{folder}/new")
+# +                 os.replace(f"{folder}/new", self.options.file)
 
 # %% wrong · files are written by ranks 0, 1
 # -         if dist.get_rank() == 0:

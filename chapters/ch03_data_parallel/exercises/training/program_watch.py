@@ -2,8 +2,6 @@
 
 import contextlib
 import io
-import shutil
-import tempfile
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import measure_answer
+from coursekit.kit.rank_trials import make_shared_folder
 from coursekit.kit.reference_training import flat
 
 from . import one_program as one
@@ -26,14 +25,7 @@ def keep_promises(answer, group, case):
     parts, most, *precision = case.args
     if precision:
         return try_precision(answer, options_with(parts, most, precision[0]))
-    folder = [tempfile.mkdtemp(prefix="train-") if dist.get_rank() == 0 else None]
-    dist.broadcast_object_list(folder)
-    try:
-        return train_in_folder(Path(folder[0]), answer, parts, most)
-    finally:
-        dist.barrier()
-        if dist.get_rank() == 0:
-            shutil.rmtree(folder[0], ignore_errors=True)
+    return train_in_folder(make_shared_folder(), answer, parts, most)
 
 
 def train_in_folder(folder, answer, parts, most):
