@@ -27,6 +27,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 COPY --chown=learner:learner pyproject.toml constraints.txt LICENSE Makefile ./
 COPY --chown=learner:learner tools/setup.py tools/
 COPY --chown=learner:learner pedagogy_lib/__init__.py pedagogy_lib/
+COPY --chown=learner:learner coursekit/__init__.py coursekit/
 RUN make setup
 
 COPY --chown=learner:learner . .

@@ -6,7 +6,7 @@ PYTHON ?= python3
 SETUP := $(PYTHON) tools/setup.py $(if $(filter file,$(origin PYTHON)),,--named)
 
 # Added to the command that they name, for example: make lab LAB_ARGS="--no-browser --port 8890",
-# or make bench BENCH_ARGS=measuring
+# or make bench BENCH_ARGS=measure_overhead
 LAB_ARGS ?=
 REPORT_ARGS ?=
 BOOK_ARGS ?=
@@ -26,7 +26,7 @@ RUN := env -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT
 	.venv/bin/python
 
 .PHONY: help setup lab smoke test test-notebooks test-deep test-optional test-kernels test-all \
-	answers build bench handout hand-in grade nbgrader gradescope slides exam report ledger book \
+	answers build bench handout grade nbgrader gradescope slides exam report ledger book \
 	doctor lock clean
 
 help:
@@ -60,7 +60,7 @@ lab: setup
 # More workers than two cores, as many tests wait. A file's tests in one worker: a notebook's cells
 # need the same kernel. The limit of a cell ends what hangs; a slow machine takes long for the rest.
 PYTEST := -m pytest -n 3 --dist loadfile
-NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-sanitize-with=tests/nbval.cfg
+NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-sanitize-with=tests/support/nbval.cfg
 
 # A part of each chapter but the last, which `make test` executes: short ones that use much of the bench.
 SAMPLE := 00b_what_to_split 01_gradient_accumulation 02c_the_ring 03f_counted_over_all_ranks \
@@ -69,12 +69,12 @@ SAMPLE := 00b_what_to_split 01_gradient_accumulation 02c_the_ring 03f_counted_ov
 RECORDS := $(or $(foreach chapter,$(CHAPTERS),$(wildcard solutions/$(chapter)*_*.ipynb)), \
 	$(if $(strip $(CHAPTERS)),,$(wildcard solutions/[0-9]*.ipynb)))
 
-# What some tests need and `make setup` does not bring: see tests/needs.py.
+# What some tests need and `make setup` does not bring: see tests/support/needs.py.
 NEEDING ?= Chromium,playwright,walls,deepspeed
 
 # Whether an installation works: one line says so.
 smoke: setup
-	@$(RUN) tests/smoke.py
+	@$(RUN) tests/support/smoke.py
 
 test: setup
 	@$(RUN) -m ruff check --quiet .
@@ -84,7 +84,7 @@ test: setup
 # make test-notebooks, or of some chapters or parts: make test-notebooks CHAPTERS="02 06b"
 test-notebooks: setup
 	@$(if $(RECORDS),,echo "no record in solutions/ is of $(CHAPTERS)"; exit 2)
-	@$(RUN) $(PYTEST) $(NBVAL) $(RECORDS) tests/test_build.py::test_executed_records_are_current
+	@$(RUN) $(PYTEST) $(NBVAL) $(RECORDS) tests/coursekit/test_build.py::test_executed_records_are_current
 
 test-deep: setup
 	@$(RUN) $(PYTEST) -m deep tests
@@ -96,7 +96,7 @@ test-optional: setup
 	@$(RUN) $(PYTEST) -m "not deep" --needing "$(NEEDING)" tests
 
 test-kernels: setup
-	@$(RUN) tests/kernels.py .venv/bin/python $(PYTEST) $(NBVAL) tests $(wildcard solutions/[0-9]*.ipynb)
+	@$(RUN) tests/support/kernels.py .venv/bin/python $(PYTEST) $(NBVAL) tests $(wildcard solutions/[0-9]*.ipynb)
 
 test-all: setup
 	@echo "Hours on two cores: first the tests of make test, then the notebooks, deep, kernels."
@@ -112,10 +112,11 @@ test-all: setup
 
 # Try the answers to exercises on ranks that changed, or whose check or lab did, and note them.
 answers: setup
-	@$(RUN) tests/trials.py
+	@$(RUN) tests/support/trials.py
 
 build: setup
 	@$(RUN) -m pedagogy_lib build
+	@$(RUN) -m classroom.teaching plans >/dev/null
 
 bench:
 	@$(SETUP) bench

@@ -1,4 +1,4 @@
-"""How often to save: whether the period that costs least is where the formula says."""
+"""The checkpoint interval: whether the cheapest one is the one that the formula gives."""
 
 import math
 from pathlib import Path
@@ -6,8 +6,8 @@ from statistics import median
 
 from rows import Measurement, Row, milliseconds
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch
-from pedagogy_lib.course.labs import Lab
 
 LABS = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 BEST_PERCENT, COST_PERCENT = 15.0, 15.0

@@ -1,4 +1,4 @@
-"""The ring of solutions/labs/collectives.py beside Gloo's own collectives."""
+"""The ring of solutions/labs/collectives.py, compared with Gloo's own collectives."""
 
 import functools
 import time
@@ -9,8 +9,8 @@ import torch
 import torch.distributed as dist
 from rows import Measurement, Row, milliseconds
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch
-from pedagogy_lib.course.labs import Lab
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs" / "collectives.py"
 MEGABYTES = (1, 8, 32)
@@ -26,7 +26,7 @@ def seconds_of(work) -> float:
 
 
 def take_turns(lab, nbytes) -> dict[str, list[float]]:
-    """Seconds of each way on this rank, round by round."""
+    """Time each way on this rank, round by round, in seconds."""
     x = torch.zeros(nbytes // 4)
     chunks = list(x.chunk(dist.get_world_size()))
     own = chunks[dist.get_rank()]
@@ -55,13 +55,13 @@ def limit(name, megabytes):
 
 def measurements() -> list[Measurement]:
     return [
-        Measurement(f"{megabytes} MB, {n} ranks", functools.partial(beside_gloo, n, megabytes))
+        Measurement(f"{megabytes} MB, {n} ranks", functools.partial(compare_gloo, n, megabytes))
         for n in WORLD_SIZES
         for megabytes in MEGABYTES
     ]
 
 
-def beside_gloo(n, megabytes):
+def compare_gloo(n, megabytes):
     lab = Lab("collectives", SOLVED, SOLVED)
     run = launch(take_turns, lab, megabytes * 1_000_000, world_size=n, device="cpu")
     for name in ("all_reduce", "reduce_scatter"):
@@ -76,5 +76,5 @@ def beside_gloo(n, megabytes):
 
 
 def slowest(values, name, who) -> float:
-    """The median over rounds of the slowest rank's seconds."""
+    """Return the median over rounds of the slowest rank's seconds."""
     return median(max(of_round) for of_round in zip(*(rank[name, who] for rank in values)))

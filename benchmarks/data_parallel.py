@@ -1,4 +1,4 @@
-"""The DDP of solutions/labs/data_parallel.py beside torch's DistributedDataParallel."""
+"""The DDP of solutions/labs/data_parallel.py, compared with torch's DistributedDataParallel."""
 
 import copy
 import functools
@@ -11,8 +11,8 @@ import torch.distributed as dist
 from rows import Measurement, Row, mb, milliseconds
 from torch.nn.parallel import DistributedDataParallel
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch, measure
-from pedagogy_lib.course.labs import Lab
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 MODELS = {  # arguments of the lab's Transformer, samples of each rank, MiB of a bucket
@@ -25,7 +25,7 @@ ROUNDS = 25
 
 
 def step_of(model, finish, lab, batch):
-    """One whole training step, as a function."""
+    """Return a function that takes one whole training step."""
     inputs, targets = batch
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
@@ -39,7 +39,7 @@ def step_of(model, finish, lab, batch):
 
 
 def take_turns(data_parallel, language_model, shape, samples, mebibytes):
-    """Seconds of the steps of each way on this rank; bytes are measured in the last round."""
+    """Time the steps of each way on this rank, in seconds; one more step measures the bytes."""
     text = language_model.standard_library(100_000)
     torch.manual_seed(0)
     model = language_model.Transformer(*shape)
@@ -66,12 +66,12 @@ def take_turns(data_parallel, language_model, shape, samples, mebibytes):
 
 def measurements() -> list[Measurement]:
     return [
-        Measurement(f"transformer of {what}", functools.partial(beside_torch, what, *sizes))
+        Measurement(f"transformer of {what}", functools.partial(compare_ddp, what, *sizes))
         for what, sizes in MODELS.items()
     ]
 
 
-def beside_torch(what, shape, samples, mebibytes):
+def compare_ddp(what, shape, samples, mebibytes):
     labs = [Lab(name, *[SOLVED / f"{name}.py"] * 2) for name in ("data_parallel", "language_model")]
     run = launch(take_turns, *labs, shape, samples, mebibytes, world_size=WORLD_SIZE, device="cpu")
     ours, theirs = (slowest(run.values, name) for name in ("ours", "theirs"))
@@ -90,5 +90,5 @@ def beside_torch(what, shape, samples, mebibytes):
 
 
 def slowest(values, name) -> float:
-    """The median over rounds of the slowest rank's seconds."""
+    """Return the median over rounds of the slowest rank's seconds."""
     return median(max(of_round) for of_round in zip(*(rank[name] for rank in values)))

@@ -1,4 +1,4 @@
-"""Keep training: how long survivors stand still, what is taken twice, what copies cost."""
+"""Survivors of a failure: how long they pause, what they repeat, and what their copies cost."""
 
 import os
 import signal
@@ -11,15 +11,18 @@ from statistics import median
 import torch.distributed as dist
 from rows import Measurement, Row
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch
-from pedagogy_lib.course.labs import Lab
 
 LABS = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 STEPS, DIE_AT, MORE_SECONDS = 60, 20, 1.0
 
 
 def measurements() -> list[Measurement]:
-    return [Measurement("a rank is lost", lost), Measurement("copies in memory", copied)]
+    return [
+        Measurement("a rank is lost", measure_pause),
+        Measurement("copies in memory", measure_copies),
+    ]
 
 
 def lab(name):
@@ -28,7 +31,7 @@ def lab(name):
 
 
 def train(keeping, folder, how):
-    """Returns (step, when) of all steps that this process has taken."""
+    """Train, and return (step, time in seconds) of all steps that this process has taken."""
     crew = keeping.Crew(dist.FileStore(f"{folder}/store", -1), int(os.environ["WORLD_SIZE"]))
     training, is_first, taken = keeping.Training(), dist.is_initialized(), []
 
@@ -43,8 +46,8 @@ def train(keeping, folder, how):
     return taken
 
 
-def lost():
-    """The longest time between two steps of a survivor."""
+def measure_pause():
+    """Measure the longest time between two steps of a survivor, and its repeated steps."""
     keeping = lab("keep_training")
     plans = {
         "killed, and replaced": (signal.SIGKILL, 1, keeping.PATIENCE),
@@ -67,7 +70,7 @@ def lost():
 
 def step_sharded(memory, with_copies):
     rank, n = dist.get_rank(), dist.get_world_size()
-    training, copies = memory.Sharded(rank, n), memory.Copies(rank, n, n // 2)
+    training, copies = memory.ShardedTraining(rank, n), memory.Copies(rank, n, n // 2)
     if not with_copies:
         copies.exchange = lambda step, state: None
     times = []
@@ -78,8 +81,8 @@ def step_sharded(memory, with_copies):
     return median(times[5:])
 
 
-def copied():
-    """Seconds of a step, with a copy after each and without."""
+def measure_copies():
+    """Measure the seconds of a step with a copy after it and without one."""
     memory = lab("memory_copies")
     with_copies, without = (
         max(launch(step_sharded, memory, which, world_size=4, device="cpu").values)

@@ -1,4 +1,4 @@
-"""Attention in a ring beside attention with all keys, of solutions/labs/long_contexts.py."""
+"""Ring attention in solutions/labs/long_contexts.py, compared with attention with all keys."""
 
 from functools import partial
 from pathlib import Path
@@ -6,8 +6,8 @@ from statistics import median
 
 from rows import Measurement, Row, milliseconds
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch
-from pedagogy_lib.course.labs import Lab
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 RANKS, ROUNDS, MOST = 4, 5, 1.0  # times the seconds with all keys
@@ -15,14 +15,15 @@ RANKS, ROUNDS, MOST = 4, 5, 1.0  # times the seconds with all keys
 
 def measurements() -> list[Measurement]:
     return [
-        Measurement(f"a ring, {places} places", partial(beside, places)) for places in (2048, 4096)
+        Measurement(f"a ring, {places} places", partial(compare_attention, places))
+        for places in (2048, 4096)
     ]
 
 
-def beside(places):
-    """Forward and backward, in turns, where memory forces it: all keys take many times as much."""
+def compare_attention(places):
+    """Time forward and backward in turns, at lengths where all keys take many times the memory."""
     labs = Lab("long_contexts", *[SOLVED / "long_contexts.py"] * 2)
-    ways = {"ring": labs.zigzag, "all keys": labs.in_a_row}
+    ways = {"ring": labs.zigzag, "all keys": labs.contiguous_places}
     seconds, peaks = {way: [] for way in ways}, {}
     for turn in range(ROUNDS):
         for way in sorted(ways, reverse=turn % 2):

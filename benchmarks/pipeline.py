@@ -1,4 +1,4 @@
-"""Pipelines of solutions/labs/pipeline_parallel.py beside torch.distributed.pipelining's."""
+"""Pipelines of solutions/labs/pipeline_parallel.py, compared with torch.distributed.pipelining."""
 
 import functools
 import time
@@ -9,8 +9,8 @@ import torch
 import torch.distributed as dist
 from rows import Measurement, Row, milliseconds
 
+from coursekit.labs import Lab
 from pedagogy_lib import SlowLayer, launch
-from pedagogy_lib.course.labs import Lab
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 SCHEDULES = "GPipe", "1F1B"
@@ -18,13 +18,13 @@ WHOSE = "ours", "PyTorch's"
 WIDTHS, MICROBATCHES, SAMPLES = (64, 256), 8, 16
 ROUNDS, WARM_UP = 11, 3
 SMALL = {"width": 16, "heads": 2, "context": 8}
-FORWARD_SECONDS, BACKWARD_SECONDS = 0.100, 0.200  # of a stage whose computing is emulated
+FORWARD_SECONDS, BACKWARD_SECONDS = 0.100, 0.200  # of a stage whose computation is emulated
 WORLD_SIZES = (2, 4, 8)
 STEPS = 2  # of each; the faster one counts
 NEAR = 0.10  # of the formula
 
 
-def timed(step) -> float:
+def time_run(step) -> float:
     dist.barrier()
     began = time.perf_counter()
     step()
@@ -32,7 +32,7 @@ def timed(step) -> float:
 
 
 def take_turns(engines, width, batch) -> dict:
-    """Seconds of a step on this rank, {(whose, schedule): those of each round}."""
+    """Time steps on this rank, in seconds: {(whose, schedule): a list with one per round}."""
     made, steps = {}, {}
     for pair in [(whose, name) for name in SCHEDULES for whose in WHOSE]:
         made[pair] = engines.ready(*pair, engines.small_model(*pair, width=width), MICROBATCHES)
@@ -40,31 +40,31 @@ def take_turns(engines, width, batch) -> dict:
     times = {pair: [] for pair in steps}
     for turn in range(ROUNDS + WARM_UP):
         for pair in sorted(steps, reverse=turn % 2):
-            seconds = timed(steps[pair])
+            seconds = time_run(steps[pair])
             if turn >= WARM_UP:
                 times[pair].append(seconds)
     return times
 
 
-def emulated(engines, draw_batch, text, microbatches) -> dict:
-    """Seconds of a step whose stages are slow, and of this rank's stage alone, {pair: (…, …)}."""
+def emulate_steps(engines, draw_batch, text, microbatches) -> dict:
+    """Time a step with slow stages, and this rank's stage alone, in seconds: {pair: (…, …)}."""
     batch = draw_batch(text, microbatches, 0, SMALL["context"])
     return {
-        (whose, name): emulated_step(engines, whose, name, batch)
+        (whose, name): time_emulated_step(engines, whose, name, batch)
         for name in SCHEDULES
         for whose in WHOSE
     }
 
 
-def emulated_step(engines, whose, name, batch) -> tuple[float, float]:
+def time_emulated_step(engines, whose, name, batch) -> tuple[float, float]:
     torch.manual_seed(0)
     engine = engines.ready(whose, name, engines.small_model(whose, name, **SMALL), len(batch[0]))
     engine.step(*batch)
     engine.pieces[0].append(SlowLayer(FORWARD_SECONDS, BACKWARD_SECONDS))
     letters, is_first = batch[0][:1], dist.get_rank() == 0
     x = letters if is_first else torch.randn(*letters.shape, SMALL["width"], requires_grad=True)
-    alone = min(timed(lambda: engine.pieces[0](x).sum().backward()) for _ in range(STEPS + 1))
-    return min(timed(lambda: engine.step(*batch)) for _ in range(STEPS)), alone
+    alone = min(time_run(lambda: engine.pieces[0](x).sum().backward()) for _ in range(STEPS + 1))
+    return min(time_run(lambda: engine.step(*batch)) for _ in range(STEPS)), alone
 
 
 def the_labs():
@@ -77,7 +77,7 @@ def measurements() -> list[Measurement]:
     shares = []  # the rows of idle shares, for their mean
     return [
         *(
-            Measurement(f"a step, width {width}", functools.partial(beside_torch, width))
+            Measurement(f"a step, width {width}", functools.partial(compare_schedules, width))
             for width in WIDTHS
         ),
         *(
@@ -89,8 +89,8 @@ def measurements() -> list[Measurement]:
     ]
 
 
-def beside_torch(width):
-    """Real computing, as many stages as this machine may have cores."""
+def compare_schedules(width):
+    """Compare steps that really compute, with as many stages as this machine may have cores."""
     engines, language_model = the_labs()
     batch = language_model.draw_batch(language_model.standard_library(100_000), SAMPLES, 0)
     run = launch(take_turns, engines, width, batch, world_size=2, device="cpu", timeout=300)
@@ -107,10 +107,10 @@ def beside_torch(width):
 
 
 def bubbles(p, m, shares):
-    """Emulated computing: the idle share that a step's time tells, beside the formula."""
+    """Compare the idle share of steps with emulated computation with the formula's."""
     engines, language_model = the_labs()
     text = language_model.standard_library(100_000)
-    run = launch(emulated, engines, language_model.draw_batch, text, m, world_size=p,
+    run = launch(emulate_steps, engines, language_model.draw_batch, text, m, world_size=p,
                  device="cpu", timeout=300)  # fmt: skip
     rows = [bubble_row(run.values, name, p, m) for name in SCHEDULES]
     shares += rows
@@ -129,12 +129,12 @@ def mean_distance(shares):
 
 
 def distance(row, whose) -> float:
-    """How far an idle share is from the formula, as a share of that."""
+    """Return how far an idle share is from the formula's, as a share of the formula's."""
     return abs(row.raw[whose] / row.raw["formula"] - 1)
 
 
 def idle_share(values, pair, microbatches) -> float:
-    """Of a step's time: what is not the calibrated time of a stage, for each micro-batch."""
+    """Return the share of a step's time that exceeds a stage's own time for all micro-batches."""
     step, alone = (max(of_rank[pair][part] for of_rank in values) for part in (0, 1))
     return 1 - microbatches * alone / step
 

@@ -1,15 +1,15 @@
-"""Plans that are predicted, and then run: the errors, and the place of the plan thought best."""
+"""Plans that are predicted and then run: the errors, and the place of the plan predicted best."""
 
 from pathlib import Path
 from statistics import median, quantiles
 
 from rows import Measurement, Row
 
-from pedagogy_lib.course.labs import Lab
+from coursekit.labs import Lab
 
 LABS = Path(__file__).resolve().parents[1] / "solutions" / "labs"
-SECONDS, BYTES, FIRST, SETTINGS = 0.15, 0.03, 3, 0.9  # the median errors; the place, and how often
-SIZES = [  # ranks, width, layers, context, samples, FLOPS, bytes a second of a card
+SECONDS, BYTES, FIRST, SETTINGS = 0.15, 0.03, 3, 0.9  # median errors; the place, and how often
+SIZES = [  # ranks, width, layers, context, samples, FLOP/s, a card's bytes/s
     (8, 64, 4, 64, 16, 5e8, 10e6), (8, 128, 4, 64, 16, 1.5e9, 20e6), (8, 64, 8, 32, 16, 4e8, 10e6),
     (8, 64, 4, 256, 8, 1e9, 20e6), (4, 64, 4, 64, 16, 8e8, 10e6), (4, 128, 4, 64, 8, 2e9, 20e6),
     (4, 96, 4, 128, 8, 1e9, 40e6), (8, 96, 4, 64, 16, 1e9, 30e6), (4, 64, 8, 64, 16, 1e9, 10e6),
@@ -18,21 +18,25 @@ SIZES = [  # ranks, width, layers, context, samples, FLOPS, bytes a second of a 
 
 
 def measurements() -> list[Measurement]:
-    return [Measurement("ten settings of twelve plans, predicted and run (10 minutes)", predicted)]
+    return [
+        Measurement(
+            "ten settings of twelve plans, predicted and run (10 minutes)", measure_predictions
+        )
+    ]
 
 
 def lab(name):
     return Lab(name, *[LABS / f"{name}.py"] * 2)
 
 
-def predicted():
-    live, calibrating = lab("live_plans"), lab("calibrating")
-    engine, off, bytes_off, places = calibrating.calibrate(), [], [], []
+def measure_predictions():
+    live, calibration = lab("live_plans"), lab("calibration")
+    engine, off, bytes_off, places = calibration.calibrate(), [], [], []
     for number, sizes in enumerate(SIZES):
         setting = live.Setting(*sizes)
         plans = live.best_worst_and_drawn(setting, engine, seed=number)
         ran = live.run_all([(setting, plan) for plan in plans])
-        told = [live.predicted(setting, plan, engine) for plan in plans]
+        told = [live.predict_plan(setting, plan, engine) for plan in plans]
         off += [abs(t[0] / row[2] - 1) for t, row in zip(told, ran)]
         bytes_off += [abs(t[1] / row[3] - 1) for t, row in zip(told, ran)]
         took = [row[2] for row in ran]

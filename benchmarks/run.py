@@ -1,6 +1,6 @@
-"""Compare the bench with its peers, and what is written by hand with engines, in one run.
+"""Compare the bench with its peers, and code written by hand with engines, in one run.
 
-Rows appear as they are measured. Figures are medians; those of one line were taken in turns.
+Rows appear as they are measured. Figures are medians, and those of one row were taken in turns.
 accelerate, ipyparallel and DeepSpeed are compared where they are installed.
 """
 
@@ -16,12 +16,12 @@ from rows import HEADS, Row, Screen
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-PARTS = {  # files in this folder: `measurements()` lists what there is to measure
-    "starting": "how long ranks take to start, beside other launchers",
+PARTS = {  # files in this folder: `measurements()` lists what each measures
+    "launch_time": "how long ranks take to start, beside other launchers",
     "machines": "ranks on machines of their own: launches, cards, collectives",
-    "measuring": "what measure() costs, beside other trackers of memory",
+    "measure_overhead": "what measure() costs, beside other trackers of memory",
     "checkpoints": "how often to save, beside the formula",
-    "finding_out": "who has failed, and how long until all know",
+    "failure_detection": "who has failed, and how long until all know",
     "keep_training": "a replica that is lost, and one that comes",
     "restart": "restarts under torchrun that succeed",
     "collectives": "collectives by hand, beside Gloo's",
@@ -36,7 +36,7 @@ PARTS = {  # files in this folder: `measurements()` lists what there is to measu
 
 
 class Benchmark:
-    """Parts, one after the other, and all that they have found so far."""
+    """A run of parts, one after the other, and all that they have found so far."""
 
     def __init__(self, screen, match=""):
         self.screen, self.match = screen, match
@@ -52,11 +52,11 @@ class Benchmark:
             self.screen.row(HEADS)
             for index, measurement in enumerate(chosen, 1):
                 where = f"{name}, measurement {index} of {len(chosen)}"
-                self.screen.measuring(f"{where}: {measurement.what}")
+                self.screen.begin_measurement(f"{where}: {measurement.what}")
                 self.take(measurement)
 
     def take(self, measurement):
-        """Print what it yields. One that fails does not end the others."""
+        """Print what a measurement yields; if it fails, the others still run."""
         try:
             with closing(iter(measurement.take())) as found:
                 for one in found:
@@ -85,7 +85,7 @@ class Benchmark:
 
 
 def load(name):
-    """The module of a part."""
+    """Import the module of a part."""
     import cloudpickle
 
     module = importlib.import_module(name)
@@ -103,7 +103,7 @@ def read_options(words):
     parser = argparse.ArgumentParser(
         prog="make bench", description=__doc__.splitlines()[0],
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(f"  {name:14} {what}" for name, what in PARTS.items()),
+        epilog="\n".join(f"  {name:17} {what}" for name, what in PARTS.items()),
     )  # fmt: skip
     parser.add_argument("parts", nargs="*", metavar="PART", help="all of those below, if none")
     parser.add_argument("--match", metavar="TEXT", default="", help="only measurements with it")
@@ -116,9 +116,9 @@ def read_options(words):
 
 
 def main(words=None) -> int:
-    """Returns 0, also where a limit does not hold; 1 if a measurement failed; 130 after Ctrl-C.
+    """Run the parts; return 0, or 1 if a measurement failed, or 130 after Ctrl-C.
 
-    2 says that the words make no sense.
+    A limit that does not hold leaves it 0; 2 says that the words make no sense.
     """
     options = read_options(words)
     names = options.parts or list(PARTS)
@@ -126,7 +126,7 @@ def main(words=None) -> int:
     screen.line(f"To measure: {', '.join(names)}. Ctrl-C ends it and keeps the rows so far.")
     benchmark, interrupted = Benchmark(screen, options.match), False
     try:
-        with screen.watched():
+        with screen.watch_output():
             benchmark.run(names)
     except KeyboardInterrupt:
         interrupted = True
@@ -143,7 +143,7 @@ def main(words=None) -> int:
 
 
 def write_json(path, rows):
-    figures = {"machine": machine(), "rows": [row.as_json() for row in rows]}
+    figures = {"machine": machine(), "rows": [row.json_dict() for row in rows]}
     Path(path).write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 

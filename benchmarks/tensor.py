@@ -1,4 +1,4 @@
-"""Tensor parallel of solutions/labs/tensor_parallel.py beside DTensor's, a step and one block."""
+"""Tensor parallelism of solutions/labs/tensor_parallel.py and of DTensor: a step and one block."""
 
 import functools
 import time
@@ -9,11 +9,11 @@ import torch
 import torch.distributed as dist
 from rows import Measurement, Row, mb, milliseconds
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch, measure
-from pedagogy_lib.course.labs import Lab
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
-PEERS = {  # what is compared with which plan
+PEERS = {  # {our plan: the plan that it is compared with}
     "tensor parallel": "DTensor",
     "overlapped": "DTensor",
     "sequence parallel": "DTensor, sequence parallel",
@@ -25,16 +25,16 @@ ROUNDS, WARM_UP = 11, 3
 
 
 def take_turns(engines, width, batch):
-    """Seconds of each engine on this rank, {name: (of steps, of one block alone)}.
+    """Time each engine on this rank, in seconds: {name: (of steps, of one block alone)}.
 
-    Bytes of both are measured afterwards.
+    The bytes of both are measured afterwards.
     """
-    makers = {name: prepared(engines, name, width, batch) for name in ENGINES}
+    makers = {name: make_step_and_block(engines, name, width, batch) for name in ENGINES}
     times = {name: ([], []) for name in makers}
     for turn in range(ROUNDS + WARM_UP):
         for name in sorted(makers, reverse=turn % 2):
             for run, found in zip(makers[name], times[name]):
-                seconds = timed(run)
+                seconds = time_run(run)
                 if turn >= WARM_UP:
                     found.append(seconds)
     for name, (step, block) in makers.items():
@@ -45,15 +45,15 @@ def take_turns(engines, width, batch):
     return times
 
 
-def timed(run) -> float:
+def time_run(run) -> float:
     dist.barrier()
     began = time.perf_counter()
     run()
     return time.perf_counter() - began
 
 
-def prepared(engines, name, width, batch):
-    """Two functions: a training step, and forward and backward of its first block alone."""
+def make_step_and_block(engines, name, width, batch):
+    """Return two functions: a training step, and forward and backward of its first block alone."""
     model, loss_of, complete = engines.ready(
         name, engines.mesh_of_all(), width=width, layers=LAYERS, heads=HEADS
     )
@@ -79,13 +79,13 @@ def prepared(engines, name, width, batch):
 
 def measurements() -> list[Measurement]:
     return [
-        Measurement(f"width {width}, {n} ranks", functools.partial(beside_dtensor, n, width))
+        Measurement(f"width {width}, {n} ranks", functools.partial(compare_dtensor, n, width))
         for n in WORLD_SIZES
         for width in WIDTHS
     ]
 
 
-def beside_dtensor(world_size, width):
+def compare_dtensor(world_size, width):
     engines, language_model = (
         Lab(name, *[SOLVED / f"{name}.py"] * 2) for name in ("tensor_engines", "language_model")
     )
@@ -94,11 +94,11 @@ def beside_dtensor(world_size, width):
                  device="cpu", timeout=300)  # fmt: skip
     what = f"width {width}, {world_size} ranks"
     for pair in PEERS.items():
-        yield from compared(run, *pair, 0, f"step of {LAYERS} layers, {what}")
-        yield from compared(run, *pair, 1, f"one block, {what}")
+        yield from build_rows(run, *pair, 0, f"step of {LAYERS} layers, {what}")
+        yield from build_rows(run, *pair, 1, f"one block, {what}")
 
 
-def compared(run, ours, peer, part, what) -> list[Row]:
+def build_rows(run, ours, peer, part, what) -> list[Row]:
     our_seconds, their_seconds = (slowest(run.values, name, part) for name in (ours, peer))
     label = ("step", "block")[part]
     our_bytes, their_bytes = (max(run[f"{name}: {label}"].sent_bytes) for name in (ours, peer))
@@ -119,5 +119,5 @@ def compared(run, ours, peer, part, what) -> list[Row]:
 
 
 def slowest(values, name, part) -> float:
-    """The median over rounds of the slowest rank's seconds."""
+    """Return the median over rounds of the slowest rank's seconds."""
     return median(max(of_round) for of_round in zip(*(rank[name][part] for rank in values)))

@@ -1,4 +1,4 @@
-"""A step on three axes of solutions/labs/three_dimensions.py, beside PyTorch's engines composed."""
+"""A step on three axes in solutions/labs/three_dimensions.py, and of PyTorch's engines composed."""
 
 import time
 from functools import partial
@@ -8,8 +8,8 @@ from statistics import median
 import torch.distributed as dist
 from rows import Measurement, Row, milliseconds
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch
-from pedagogy_lib.course.labs import Lab
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 WHOSE = "by hand", "PyTorch's"
@@ -17,11 +17,11 @@ MESHES = {"dp": (2, 1, 2), "3D": (2, 2, 2)}
 WIDTHS, MICROBATCHES, SAMPLES = (64, 256), 4, 16
 ROUNDS, WARM_UP = 9, 2
 MOST = 1.1  # times the engines' step
-MOST_START = 12.0  # seconds, of 64 ranks with one step
+MOST_START = 12.0  # seconds, of 64 ranks with two steps
 
 
 def take_turns(engines, sizes, width, text) -> dict:
-    """Seconds of a step on this rank, {whose: those of each round}."""
+    """Time a step on this rank, in seconds: {whose: a list with one per round}."""
     made = {}
     for whose in WHOSE:
         model = engines.whole_model(tied=False, width=width)
@@ -46,7 +46,7 @@ def sizes_of(lengths):
     return dict(zip(("dp", "pp", "tp"), lengths))
 
 
-def in_words(sizes):
+def format_sizes(sizes):
     return " × ".join(f"{axis} {size}" for axis, size in sizes.items() if size > 1)
 
 
@@ -54,14 +54,17 @@ def measurements() -> list[Measurement]:
     pairs = [(sizes_of(lengths), width) for lengths in MESHES.values() for width in WIDTHS]
     return [
         *(
-            Measurement(f"a step, {in_words(sizes)}, width {width}", partial(beside, sizes, width))
+            Measurement(
+                f"a step, {format_sizes(sizes)}, width {width}",
+                partial(compare_engines, sizes, width),
+            )
             for sizes, width in pairs
         ),
         Measurement("64 ranks", sixty_four),
     ]
 
 
-def beside(sizes, width):
+def compare_engines(sizes, width):
     engines, text = the_lab("three_engines"), the_lab("language_model").standard_library(100_000)
     world_size = sizes["dp"] * sizes["pp"] * sizes["tp"]
     run = launch(
@@ -71,14 +74,14 @@ def beside(sizes, width):
         median(map(max, zip(*(of_rank[whose] for of_rank in run.values)))) for whose in WHOSE
     )
     yield Row(
-        f"by hand beside PyTorch's engines, a step, {in_words(sizes)}, width {width}",
+        f"by hand beside PyTorch's engines, a step, {format_sizes(sizes)}, width {width}",
         milliseconds(ours), milliseconds(theirs), f"{ours / theirs:.2f}x", f"<= {MOST}x",
         ours <= MOST * theirs, {"ours_seconds": ours, "peer_seconds": theirs},
     )  # fmt: skip
 
 
 def sixty_four():
-    """From the call to the values: 64 processes, their groups, and two steps."""
+    """Time 64 processes, their groups and two steps, from the call to the values."""
     three, text = the_lab("three_dimensions"), the_lab("language_model").standard_library(100_000)
 
     def work(three, text):

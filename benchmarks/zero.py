@@ -1,4 +1,4 @@
-"""ZeRO of solutions/labs/zero.py beside the engines that people use, stage by stage."""
+"""ZeRO of solutions/labs/zero.py, compared with the engines that people use, stage by stage."""
 
 import functools
 import time
@@ -8,8 +8,8 @@ from statistics import median
 import torch.distributed as dist
 from rows import Measurement, Row, mb, milliseconds
 
+from coursekit.labs import Lab
 from pedagogy_lib import launch, measure
-from pedagogy_lib.course.labs import Lab
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 MODELS = {"4 layers of width 64": (64, 4), "4 layers of width 256": (256, 4)}  # of 16 samples
@@ -23,7 +23,7 @@ ROUNDS, WARM_UP = 15, 4
 
 
 def take_turns(names, lab, language_model, shape):
-    """Seconds of the steps of each engine on this rank; bytes are measured in the last round."""
+    """Time the steps of each engine on this rank, in seconds; one more step measures the bytes."""
     text = language_model.standard_library(100_000)
     batch = language_model.draw_batch(text, 4, dist.get_rank())
     made = {name: make(lab.make_model(*shape)) for name, make in lab.all_engines() if name in names}
@@ -49,12 +49,12 @@ def step(engine, batch, language_model):
 
 def measurements() -> list[Measurement]:
     return [
-        Measurement(f"transformer of {what}", functools.partial(beside_engines, what, shape))
+        Measurement(f"transformer of {what}", functools.partial(compare_engines, what, shape))
         for what, shape in MODELS.items()
     ]
 
 
-def beside_engines(what, shape):
+def compare_engines(what, shape):
     lab, language_model = (
         Lab(name, *[SOLVED / f"{name}.py"] * 2) for name in ("sharding_engines", "language_model")
     )
@@ -64,12 +64,12 @@ def beside_engines(what, shape):
     for ours, peers in PEERS.items():
         for peer in peers:
             if peer in run.values[0]:
-                yield from compared(run, ours, peer, what)
+                yield from build_rows(run, ours, peer, what)
             else:
                 yield Row(f"{peer}: it is not installed")
 
 
-def compared(run, ours, peer, what) -> list[Row]:
+def build_rows(run, ours, peer, what) -> list[Row]:
     our_seconds, their_seconds = (slowest(run.values, name) for name in (ours, peer))
     our_bytes, their_bytes = (max(run[name].sent_bytes) for name in (ours, peer))
     pair = f"{ours} beside {peer}, transformer of {what}, {WORLD_SIZE} ranks"
@@ -90,5 +90,5 @@ def compared(run, ours, peer, what) -> list[Row]:
 
 
 def slowest(values, name) -> float:
-    """The median over rounds of the slowest rank's seconds."""
+    """Return the median over rounds of the slowest rank's seconds."""
     return median(max(of_round) for of_round in zip(*(rank[name] for rank in values)))

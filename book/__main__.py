@@ -5,15 +5,15 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from coursekit.building.build import ROOT
 from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.course.build import ROOT
 
 
 def main(words) -> int:
     if find_spec("myst_nb") is None:
         print("the book needs Sphinx: python3 tools/setup.py book (Python 3.11 or newer)")
         return 2
-    from .building import build
+    from .site_builder import build
 
     site = Path(words[0]) if words else ROOT / "site"
     began = time.perf_counter()

@@ -1,11 +1,11 @@
-"""The front page and the page on using the course, from README.md; a page for each chapter."""
+"""The front page and the page on using the course, from the guides, and a page per chapter."""
 
 import re
 from html import escape
 
-from pedagogy_lib.course.build import ROOT
-from pedagogy_lib.course.chapter_texts import chapters_page
-from pedagogy_lib.course.chapters import Chapter, chapters
+from coursekit.building.build import ROOT
+from coursekit.building.chapter_texts import chapters_page
+from coursekit.chapters import Chapter, chapters
 
 from .course import question_of
 from .pictures import Pictures, size_of
@@ -16,15 +16,19 @@ IMAGE = re.compile(r'<img src="(assets/[^"]+)"[^>]*?alt="([^"]*)"[^>]*>', re.DOT
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?!https?:)([^()\s]+)\)")
 PART = re.compile(r"solutions/(\d\d[a-z]?_\w+)\.ipynb$")
 LAB = re.compile(r"(?:solutions/)?labs/(\w+)\.py$")
-LAST_OF_FRONT = "The chapters"
-ELSEWHERE = ("What is where",)  # sections before that, which are for those who have the folder
-LEFT_OUT = ("To read without installing", "[CHAPTERS.md]")  # paragraphs about this site
+LAST_OF_FRONT = "Where to begin"
+GUIDES = ("INSTALL.md", "pedagogy_lib/README.md")  # the page on using the course begins with them
+PAGES = dict.fromkeys(GUIDES, "using.md") | {
+    "CHAPTERS.md": "index.md#what-to-read-for-which-question",
+    "labs/published/README.md": "labs/published.md",
+}
+LEFT_OUT = ("To read without installing",)  # a paragraph about this site
 
 
 class Readme:
-    """README.md by its sections.
+    """README.md, divided into its sections.
 
-    front  sections of the front page;  using  those of the other page
+    front  names of those on the front page;  using  names of those on the other page
     """
 
     def __init__(self, pictures: Pictures):
@@ -35,7 +39,7 @@ class Readme:
         names = list(sections)
         first = names[: names.index(LAST_OF_FRONT) + 1]
         self.head, self.sections = head, sections
-        self.front = [name for name in first if name not in ELSEWHERE]
+        self.front = first
         self.using = [name for name in names if name not in self.front]
 
     def text_of(self, names, is_front) -> str:
@@ -63,7 +67,7 @@ class Readme:
             return f"[{words}](parts/{part[1]}.ipynb)"
         if lab := LAB.match(target):
             return f"[{words}](labs/{lab[1]}.md)"
-        return f"[{words}](labs/published.md)" if target == "labs/published/README.md" else words
+        return f"[{words}]({PAGES[target]})" if target in PAGES else words
 
 
 def index(readme: Readme, ledger_pages=()) -> str:
@@ -80,8 +84,11 @@ def index(readme: Readme, ledger_pages=()) -> str:
     )
 
 
-def using(readme: Readme) -> str:
-    return "# Installing and using the course\n\n" + readme.text_of(readme.using, is_front=False)
+def compose_usage_page(readme: Readme) -> str:
+    guides = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in GUIDES)
+    below = re.sub("^#", "##", guides, flags=re.MULTILINE)
+    rest = readme.text_of(readme.using, is_front=False)
+    return f"# Installing and using the course\n\n{readme.rewritten(below, is_front=False)}\n{rest}"
 
 
 def card_of_chapter(chapter: Chapter, pictures: Pictures) -> str:

@@ -1,49 +1,49 @@
-"""A part's page as a notebook: the code with holes, and what the executed record shows below it."""
+"""A part's page as a notebook: the code with holes, above the outputs of the executed record."""
 
 import re
 
+from coursekit.building.build import ROOT
+from coursekit.chapters import find_checks
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.course.build import ROOT
 
-from .glossary import with_places, words_introduced
+from .glossary import anchor_first_uses, words_introduced
 from .hints import hints_of
-from .links import on_a_page, without_definitions
-from .outputs import Shown
+from .links import resolve_reference_links, rewrite_links
+from .notebook_format import code, markdown, new_html_output, read
+from .outputs import PageOutputs
 from .pictures import Pictures
-from .reading import code, markdown, read, shown_as
 from .times import minutes
 
-CHECKED = re.compile(r"""\bcheck\(["'](\d+\.\d+)["']""")
 ONLY_PROGRESS = re.compile(r"\s*(?:progress|hint)\([^()]*\)\s*")
 COVER = re.compile(r"!\[([^\]]*)\]\(\.\./assets/covers/(\w+)\.png\)")
 HOLE = "...  # your code here"
 
 
 def page_of(part, pictures: Pictures, entries=()):
-    """The cells of a part's page, and the entries of the glossary whose words it uses.
+    """Return the cells of a part's page, and the glossary entries whose words it uses.
 
-    part      of `chapters.parts()`
-    pictures  gets all that the page shows
+    part      one of `chapters.parts()`
+    pictures  receives all pictures that the page shows
     """
     stem = part.stem
     given = read(ROOT / "notebooks" / f"{stem}.ipynb")
     done = read(ROOT / "solutions" / f"{stem}.ipynb")
     need(len(given) == len(done), f"the record of {stem} is not current: call make build")
-    shown = Shown(stem, pictures)
+    shown = PageOutputs(stem, pictures)
     made = [cell_of(one, other, shown) for one, other in zip(given, done)]
     cells = [cell for cell in made if cell is not None]
     texts = [cell for cell in cells if cell.cell_type == "markdown"]
-    sources, used = with_places([cell.source for cell in texts], entries)
+    sources, used = anchor_first_uses([cell.source for cell in texts], entries)
     for cell, source in zip(texts, sources):
         cell.source = source
-    cells[0].source = with_bar(cells[0].source, part)
+    cells[0].source = add_title_bar(cells[0].source, part)
     if own := words_introduced(part.name, entries):
         cells.append(markdown(own, "words"))
     return cells, used
 
 
-def with_bar(source: str, part) -> str:
-    """Below a part's title: its time, its exercises, and the notebook itself."""
+def add_title_bar(source: str, part) -> str:
+    """Add a bar below a part's title: its time, its exercises, and its notebook to download."""
     heading, _, rest = source.partition("\n")
     count = len(part.exercises)
     exercises = f" · {count} exercise{'s' * (count > 1)}" if count else ""
@@ -54,28 +54,23 @@ def with_bar(source: str, part) -> str:
     )
 
 
-def cell_of(given, done, shown: Shown):
-    """A cell of the page, or None where it would say nothing to a reader."""
+def cell_of(given, done, shown: PageOutputs):
+    """Return a cell of the page, or None where it would tell a reader nothing."""
     if given.cell_type == "markdown":
         return markdown(text_of(given.source, shown.pictures), given.id)
     if ONLY_PROGRESS.fullmatch(given.source):
         return None
     tags = ["hide-input"] if given.metadata.get("jupyter", {}).get("source_hidden") else []
-    is_hole = given.source != done.source  # its output is that of the answer
+    is_hole = given.source != done.source  # the record's output is the answer's
     outputs = [] if is_hole else shown.outputs_of(done)
-    outputs += [shown_as(hints_of(number)) for number in checked_in(given.source)]
+    outputs += [new_html_output(hints_of(number)) for number in find_checks(given.source)]
     if is_hole:
         tags.append("hole" if HOLE in given.source else "bug")
     return code(given.source, given.id, outputs, tags)
 
 
-def checked_in(source: str) -> list[str]:
-    """The numbers of the exercises that a cell checks."""
-    return list(dict.fromkeys(CHECKED.findall(source)))
-
-
 def text_of(source: str, pictures: Pictures) -> str:
-    """Markdown whose links lead to pages, and whose cover has its size."""
+    """Return Markdown with links to the site's pages, and with the cover at its size."""
 
     def cover(found):
         path = ROOT / "assets" / "covers" / f"{found[2]}.png"
@@ -83,4 +78,4 @@ def text_of(source: str, pictures: Pictures) -> str:
         return pictures.html(path.read_bytes(), alt, found[2], is_first=True)
 
     text = COVER.sub(cover, source)
-    return on_a_page(without_definitions(text))
+    return rewrite_links(resolve_reference_links(text))

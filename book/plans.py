@@ -2,7 +2,7 @@
 
 from html import escape
 
-from pedagogy_lib.course.planning import quietly
+from coursekit.plan_command import quietly
 
 SHOWN = [("llama-3-8b", "8xH100", 256), ("llama-3-8b", "64xA100", 512),
          ("llama-3-70b", "64xH100", 512), ("llama-3-70b", "512xH100", 1024),
@@ -27,7 +27,7 @@ def page() -> str:
 
 
 def table_of(planner, model, gpus, batch) -> str:
-    """A section on one model and one cluster."""
+    """Return the section on one model and one cluster."""
     planned = planner.plan(model, gpus, batch, None)
     shape = planned.job.shape
     heads = "".join(f"<th>{escape(str(head))}</th>" for head in planner.HEADS)

@@ -2,9 +2,11 @@
 
 
 def minutes(read: int, practise: int) -> str:
-    """ "15 min to read, 45 min for exercises"; in hours where they are many."""
+    """Return "15 min to read, 45 min for exercises"; from 120 minutes on, it counts in hours."""
 
-    def told(number):
+    def format_minutes(number):
         return f"{number / 60:.1f}".removesuffix(".0") + " h" if number >= 120 else f"{number} min"
 
-    return f"{told(read)} to read" + (f", {told(practise)} for exercises" if practise else "")
+    return f"{format_minutes(read)} to read" + (
+        f", {format_minutes(practise)} for exercises" if practise else ""
+    )

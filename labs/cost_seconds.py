@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/cost_seconds.py by `make build`.
-"""What one training step takes under a plan: seconds by cause.
+"""Seconds of one training step under a plan, by cause.
 
 python labs/cost_seconds.py
 """
@@ -10,18 +10,19 @@ from model_shapes import gpu_named, model_named
 
 
 def ring_all_reduce(nbytes, n, bytes_per_second):
+    """Return the seconds of a ring all-reduce over n ranks, by its bytes alone."""
     return 2 * (n - 1) / n * nbytes / bytes_per_second
 
 
 def link(job: Job, apart, n, is_sum=True):
-    """Bytes per second from one rank of a group to the next, whose number is `apart` higher.
+    """Return bytes per second from one rank of a group to the next, whose number is `apart` higher.
 
-    A sum goes through the cards of all of the group's GPUs in a machine, a message through one; a
-    card that the machine's GPUs share is divided among the groups. Between two GPUs of a machine a
-    sum passes the links inside, too: it is never faster than these.
+    A sum uses the cards of all of the group's GPUs in a machine, a message only one. A card that
+    the machine's GPUs share is divided among the groups. Between two GPUs of a machine, a sum also
+    passes the links inside, so that it is never faster than these.
     """
     engine, gpu = job.engine, job.gpu
-    members = np.clip(gpu.machine / apart, 1, n)  # of the group, in a machine
+    members = np.clip(gpu.machine / apart, 1, n)  # ranks of the group in a machine
     cards = np.where(np.logical_or(is_sum, gpu.is_shared), members, 1)
     crosses = apart * n > gpu.machine
     inside, across = gpu.inside * engine.inside, gpu.across * engine.across * cards
@@ -29,14 +30,14 @@ def link(job: Job, apart, n, is_sum=True):
     return np.where(crosses, slowest, inside)
 
 
-def at_a_time(job: Job, plan: Plan):
-    """How many ranks' programs share a core. In a pipeline's bubble, ranks do nothing."""
+def ranks_per_core(job: Job, plan: Plan):
+    """Return how many ranks' programs share a core; ranks in a pipeline's bubble are idle."""
     m = job.microbatches(plan)
     return np.maximum(1, plan.ranks * m / (m + plan.pp - 1) / job.engine.cores)
 
 
 def layer_seconds(job: Job, plan: Plan):
-    """One layer of one micro-batch, forward and backward, on one rank."""
+    """Return the seconds by cause of a layer of one micro-batch on a rank, forward and backward."""
     shape, gpu, engine, tokens = job.shape, job.gpu, job.engine, job.tokens(plan)
     best = gpu.flops * gpu.reach
     products = 2 * tokens * shape.layer_parameters / plan.tp / (best * engine.products)
@@ -47,7 +48,7 @@ def layer_seconds(job: Job, plan: Plan):
     moved = (engine.traffic / plan.tp + engine.traffic_whole / whole) * tokens * shape.width
     if not engine.is_fused:
         moved = moved + 20 * shape.heads * tokens * shape.context / plan.tp
-    scores, moving = (x * at_a_time(job, plan) for x in (scores, moved / gpu.bandwidth))
+    scores, moving = (x * ranks_per_core(job, plan) for x in (scores, moved / gpu.bandwidth))
     forward = products + scores + moving
     backward = 2 * products + 2.5 * scores + 2 * moving
     again = np.select(
@@ -56,63 +57,70 @@ def layer_seconds(job: Job, plan: Plan):
     all_reduces = np.where(np.equal(plan.recompute, FULL), 6, 4)
     along_tp = all_reduces * sum_along_tp(job, plan)
     return {
-        "compute": forward + backward, "recompute": again, "tp": along_tp, "cp": along_cp(job, plan)
-    }  # fmt: skip
+        "compute": forward + backward,
+        "recompute": again,
+        "tp": along_tp,
+        "cp": cp_seconds(job, plan),
+    }
 
 
 def sum_along_tp(job: Job, plan: Plan):
-    """Of one layer's output, over the ranks that have parts of it."""
+    """Return the seconds to sum one layer's output over the ranks that have parts of it."""
     nbytes = job.engine.number_bytes * job.tokens(plan) * job.shape.width
     return ring_all_reduce(nbytes, plan.tp, link(job, 1, plan.tp))
 
 
-def along_cp(job: Job, plan: Plan):
-    """Of a layer: keys and values go round, and once more in the backward with their gradients.
+def cp_seconds(job: Job, plan: Plan):
+    """Return a layer's seconds along cp: keys and values go round, in the backward once more.
 
-    These make one step more, to the rank that they belong to.
+    In the backward, their gradients go with them, and take one step more, to the rank to which they
+    belong.
     """
-    keys = 2 * job.engine.number_bytes * job.tokens(plan) * job.shape.of_keys / plan.tp
+    keys = 2 * job.engine.number_bytes * job.tokens(plan) * job.shape.kv_width / plan.tp
     again = np.where(np.equal(plan.recompute, FULL), plan.cp - 1, 0)
     passed = (3 * plan.cp - 2 + again) * keys / link(job, plan.tp, plan.cp, is_sum=False)
-    rounds = (2 * plan.cp - 1 + again) * job.engine.around * at_a_time(job, plan)
+    rounds = (2 * plan.cp - 1 + again) * job.engine.around * ranks_per_core(job, plan)
     return np.where(plan.cp > 1, passed + rounds, 0)
 
 
-def along_dp(job: Job, plan: Plan):
-    """Of a step: gradients are reduced and parameters gathered, for each micro-batch or once."""
+def dp_seconds(job: Job, plan: Plan):
+    """Return a step's seconds along dp, to reduce gradients and gather parameters.
+
+    Both happen once, or for each micro-batch, depending on the stage of ZeRO.
+    """
     engine, m, n = job.engine, job.microbatches(plan), plan.dp * plan.cp
     reduces, gathers = np.where(plan.zero >= 2, m, 1), np.where(plan.zero >= 3, 2 * m, 1)
     nbytes = engine.number_bytes * rank_parameters(job, plan)
     of_bytes = ring_all_reduce(nbytes, n, link(job, plan.tp, n)) / 2 * engine.exposed
     calls = np.where(plan.zero >= 1, job.layers(plan) + 1, 0) * (n - 1)
-    return (reduces + gathers) * (of_bytes + calls * engine.unit * at_a_time(job, plan))
+    return (reduces + gathers) * (of_bytes + calls * engine.unit * ranks_per_core(job, plan))
 
 
 def launch_seconds(job: Job, plan: Plan):
-    """What a layer takes at least: its kernels are started one after another."""
+    """Return the least seconds of a layer, whose kernels are started one after another."""
     engine, machines = job.engine, np.ceil(plan.tp / job.gpu.machine)
     alone = engine.launch + engine.hop * (plan.tp - 1) + engine.crossing * (machines - 1)
     piped = engine.launch_pp + engine.hop_pp * (plan.tp - 1)
     piped = piped + engine.crossing_pp * plan.tp * (machines - 1)
-    return np.where(plan.pp > 1, piped, alone) * at_a_time(job, plan)
+    return np.where(plan.pp > 1, piped, alone) * ranks_per_core(job, plan)
 
 
 def seconds(job: Job, plan: Plan) -> dict:
-    """Seconds of a step by cause; "total" is their sum."""
+    """Return the seconds of a step by cause; "total" is their sum."""
     shape, gpu, engine = job.shape, job.gpu, job.engine
     m, tokens, layers = job.microbatches(plan), job.tokens(plan), job.layers(plan)
     of_layer, floor = layer_seconds(job, plan), launch_seconds(job, plan)
     busy = sum(of_layer.values())
     again = np.where(np.equal(plan.recompute, FULL), 4 / 3, 1)
-    # The slower of both, and a little more; or one after the other.
+    # Together, a little more than the slower of both; without a queue, one after the other.
     waiting = (busy**6 + floor**6) ** (1 / 6) - busy if engine.is_queued else again * floor
     end = 6 * tokens * shape.embedding_parameters / plan.tp
     end = end / (gpu.flops * gpu.reach * engine.products)
-    end = end / plan.pp if engine.is_balanced else end  # the last stage has it on top
+    end = end / plan.pp if engine.is_balanced else end  # else the last stage has it on top
     of_ends = np.where(plan.pp == 1, 2, 1) * sum_along_tp(job, plan)
     sent = 2 * engine.number_bytes * tokens * shape.width / np.where(plan.sequence, plan.tp, 1)
     sent = sent / link(job, plan.tp * plan.dp * plan.cp, plan.pp, is_sum=False)
-    between = engine.exposed_pp * sent + engine.message * at_a_time(job, plan)
+    between = engine.exposed_pp * sent + engine.message * ranks_per_core(job, plan)
     between = np.where(plan.pp > 1, plan.chunks * between, 0)  # each chunk begins with a message
     stage = layers * (busy + waiting) + end + of_ends + between
     copies = np.where(plan.zero >= 1, plan.dp * plan.cp, 1)
@@ -125,8 +133,8 @@ def seconds(job: Job, plan: Plan) -> dict:
         "cp": m * layers * of_layer["cp"],
         "pp": m * between,
         "bubble": (plan.pp - 1) / plan.chunks * stage,
-        "dp": along_dp(job, plan),
-        "optimizer": (updated + engine.fixed) * at_a_time(job, plan),
+        "dp": dp_seconds(job, plan),
+        "optimizer": (updated + engine.fixed) * ranks_per_core(job, plan),
     }
     return causes | {"total": sum(causes.values())}
 

@@ -1,5 +1,5 @@
 # Built from chapters/ch09_three_dimensions/labs/expert_training.py by `make build`.
-"""Training with experts on ranks: several copies of each, spread over several ranks.
+"""Training with experts on ranks: several copies of each expert, spread over several ranks.
 
 torchrun --nproc-per-node 4 labs/expert_training.py
 """
@@ -15,26 +15,26 @@ from experts import (
     balancing_loss,
     expert_layers,
     load_of,
+    make_expert_transformer,
     moved_bias,
-    with_experts,
 )
 from language_model import draw_batch, mean_loss, standard_library
 from meshes import Mesh
 from simple_ddp import now
 from torch import nn
 
-JOINT = (("edp", "ep"),)  # all ranks: each has samples of its own
+JOINT = (("edp", "ep"),)  # all ranks: each has its own samples
 SIZES = {"width": 32, "layers": 2, "context": 32}
-adam = partial(torch.optim.AdamW, lr=1e-2, eps=1e-3)  # eps: no full steps of what is rounding noise
+adam = partial(torch.optim.AdamW, lr=1e-2, eps=1e-3)  # eps: rounding noise makes no full steps
 
-# ---- Experts and data parallel --------------------------------------------------------------
+# ---- Experts and data parallelism -----------------------------------------------------------
 
 
 @torch.no_grad()
 def average_gradients(parameters, mesh) -> None:
-    """The mean over all ranks' samples: see exercise 9.22.
+    """Average gradients over all ranks' samples: see exercise 9.22.
 
-    An expert's gradient has what its group's ranks have sent to it. Other groups have copies of it.
+    An expert's gradient covers what its group's ranks sent to it; other groups have copies of it.
     """
     world_size = mesh.sizes["edp"] * mesh.sizes["ep"]
     for p in parameters:
@@ -44,11 +44,11 @@ def average_gradients(parameters, mesh) -> None:
 
 
 class ExpertTraining:
-    """Trains a model with experts on a mesh: "edp" copies of each, spread over "ep" ranks.
+    """Training of a model on a mesh: "edp" copies of each expert, spread over "ep" ranks.
 
-    All ranks have samples of their own. All but the experts is copied to every rank.
+    Each rank has its own samples. Everything but the experts is copied to every rank.
 
-    model   the whole one, the same on all ranks; of its experts, this rank keeps its share
+    model   the whole model, the same on all ranks; this rank keeps its share of the experts
     weight  of the balancing loss
     rate    of the router's bias
     average takes the parameters and the mesh, after the backward
@@ -63,9 +63,9 @@ class ExpertTraining:
         self.optimizer = make_optimizer(self.parameters)
 
     def step(self, inputs, targets) -> float:
-        """Take a step with a batch, the same on all ranks; returns its loss, on every rank.
+        """Take a step with a batch, the same on all ranks; return its loss, on every rank.
 
-        Raises  ValueError if the ranks do not divide the samples
+        Raises  ValueError if the number of ranks does not divide the number of samples
         """
         everybody = self.mesh["edp", "ep"]
         n, rank = dist.get_world_size(everybody), dist.get_rank(everybody)
@@ -90,14 +90,14 @@ class ExpertTraining:
             layer.bias = moved_bias(layer.bias, loads, self.rate)
 
 
-# ---- Beside one process ---------------------------------------------------------------------
+# ---- Comparison with one process ------------------------------------------------------------
 
 
 def gradient_ratios(average, sizes, text) -> dict[str, float]:
-    """Gradients after one step, as multiples of those of one process, in float64."""
+    """Return gradient norms after one step, as multiples of those of one process, in float64."""
     torch.set_default_dtype(torch.float64)
     n, found = 2 * sizes["ep"], {}
-    model, alone = with_experts(n, **SIZES), with_experts(n, **SIZES)
+    model, alone = make_expert_transformer(n, **SIZES), make_expert_transformer(n, **SIZES)
     training = ExpertTraining(model, Mesh(sizes, JOINT), adam, average=average)
     inputs, targets = draw_batch(text, 2 * dist.get_world_size(), 0, SIZES["context"])
     training.step(inputs, targets)
@@ -113,17 +113,17 @@ def gradient_ratios(average, sizes, text) -> dict[str, float]:
     return found | {"experts": (layer.mlps.experts.up.grad.norm() / of_rank.norm()).item()}
 
 
-def beside_one_process(sizes, of_model, text, steps=3, samples=8, weight=0.1, rate=0.01):
-    """Train on a mesh, and in this process alone, in float64.
+def compare_with_one_process(sizes, of_model, text, steps=3, samples=8, weight=0.1, rate=0.01):
+    """Train on a mesh and in this process alone, in float64, and compare the results.
 
-    of_model  arguments of with_experts, as a dict
-    Returns  the losses of both; and how far weights and gradients of this rank's part are from
-             those of one process, as a share of the largest
+    of_model  arguments of make_expert_transformer, as a dict
+    Returns  the losses of both, and the difference of this rank's weights and gradients from those
+             of one process, as a share of the largest number
     """
     torch.set_default_dtype(torch.float64)
     mesh = Mesh(sizes, JOINT)
-    alone = with_experts(**SIZES | of_model | {"parts": dist.get_world_size()})
-    training = ExpertTraining(with_experts(**SIZES | of_model), mesh, adam, weight, rate)
+    alone = make_expert_transformer(**SIZES | of_model | {"parts": dist.get_world_size()})
+    training = ExpertTraining(make_expert_transformer(**SIZES | of_model), mesh, adam, weight, rate)
     layers, optimizer, losses = expert_layers(alone), adam(list(alone.parameters())), ([], [])
     for number in range(steps):
         inputs, targets = draw_batch(text, samples, number, SIZES["context"])
@@ -148,11 +148,11 @@ def worst_gap(training, alone) -> float:
     return worst
 
 
-# ---- What imbalance costs -------------------------------------------------------------------
+# ---- The cost of imbalance ------------------------------------------------------------------
 
 
-class GivenScores(nn.Module):
-    """In the place of a router: so many of the tokens like expert 0, all others share the rest."""
+class ConstantShareRouter(nn.Module):
+    """A router's replacement: a share of the tokens choose expert 0, the others all the rest."""
 
     def __init__(self, n, share):
         super().__init__()
@@ -166,26 +166,26 @@ class GivenScores(nn.Module):
 
 
 def layer_with_favourite(through_my_experts, width=8) -> ExpertLayer:
-    """Two experts, one on each of two ranks; all tokens choose that of rank 0."""
+    """Make a layer of two experts, one on each of two ranks; all tokens choose rank 0's."""
     layer = ExpertLayer(width, 2)
-    layer.router = GivenScores(2, 1.0)
+    layer.router = ConstantShareRouter(2, 1.0)
     layer.mlps = RemoteExperts(layer.mlps, dist.group.WORLD, compute=through_my_experts)
     return layer
 
 
 def unequal_load(share, flops, tokens=480, width=64) -> int:
-    """Tokens through a layer with an expert on each rank, of which one gets a share of all tokens.
+    """Send tokens through a layer with one expert per rank; one expert gets a share of all tokens.
 
     Measured: "layer", and in it "there", "experts" and "back", forward only.
 
-    flops    how fast products are, emulated; see SlowProducts
+    flops    the emulated speed of products; see SlowProducts
     Returns  how many tokens this rank's expert gets
     """
     from pedagogy_lib import SlowProducts, measure
 
     n = dist.get_world_size()
     layer = ExpertLayer(width, n)
-    layer.router = GivenScores(n, share)
+    layer.router = ConstantShareRouter(n, share)
     layer.mlps = RemoteExperts(layer.mlps, dist.group.WORLD)
     x = torch.randn(tokens, width)
     with torch.no_grad():
@@ -203,11 +203,11 @@ def unequal_load(share, flops, tokens=480, width=64) -> int:
 
 
 def program(text, steps=20) -> tuple[float, float, float]:
-    """Train a transformer with two experts for each rank: two copies of each, if ranks are even."""
+    """Train a transformer with two experts per rank, in two copies if the world size is even."""
     ranks = dist.get_world_size()
     copies = 2 if ranks % 2 == 0 else 1
     mesh = Mesh({"edp": copies, "ep": ranks // copies}, JOINT)
-    model = with_experts(2 * mesh.sizes["ep"], **SIZES)
+    model = make_expert_transformer(2 * mesh.sizes["ep"], **SIZES)
     training, losses, times = ExpertTraining(model, mesh, adam, weight=0.1), [], []
     for number in range(steps):
         batch = draw_batch(text, 4 * ranks, number, SIZES["context"])

@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/tensor_symptoms.py by `make build`.
-"""What a mistake in tensor parallelism looks like from outside: compared with one process.
+"""The symptoms of mistakes in tensor parallelism, found by comparing with one process.
 
 torchrun --nproc-per-node 2 labs/tensor_symptoms.py
 """
@@ -12,36 +12,36 @@ from torch import nn
 
 from pedagogy_lib import close, relative_gap
 
-# Each function runs on a rank, and gets the function or class that is looked at.
+# Each check runs on a rank, and gets the function or class under test.
 
 
-def drawn(*shapes):
-    """Random tensors of these shapes in float64, the same on all ranks."""
+def draw_tensors(*shapes):
+    """Return random float64 tensors of these shapes, the same on all ranks."""
     torch.manual_seed(0)
     return [torch.randn(shape, dtype=torch.float64) for shape in shapes]
 
 
-def of_mlp(split_mlp) -> float:
-    """How far split_mlp(x, a, b) is from GELU(X A) B, as a share of it."""
-    x, a, b = drawn((32, 16), (16, 64), (64, 16))
+def check_mlp(split_mlp) -> float:
+    """Return how far split_mlp(x, a, b) is from GELU(X A) B, relative to it."""
+    x, a, b = draw_tensors((32, 16), (16, 64), (64, 16))
     wanted = F.gelu(x @ a) @ b
     return ((split_mlp(x, a, b) - wanted).norm() / wanted.norm()).item()
 
 
-def of_row_layer(row_layer) -> dict[str, str]:
-    """Is the output of row_layer(x, weight, bias) right? How large is the bias's gradient?"""
-    x, weight, bias, slope = drawn((8, 16), (4, 16), (4,), (8, 4))
+def check_row_layer(row_layer) -> dict[str, str]:
+    """Report the errors of row_layer(x, weight, bias) and of its bias's gradient."""
+    x, weight, bias, slope = draw_tensors((8, 16), (4, 16), (4,), (8, 4))
     wanted = F.linear(x, weight, bias)
     own = bias.clone().requires_grad_()
     y = row_layer(cut(x, 1), cut(weight, 1), own)
     (y * slope).sum().backward()
-    return told(y, wanted, {"bias": (own.grad, slope.sum(0))})
+    return report_gaps(y, wanted, {"bias": (own.grad, slope.sum(0))})
 
 
-def of_residual_mlp(residual_mlp) -> dict[str, str]:
-    """The same of residual_mlp(x, norm, up, down, bias): the gradients of norm and of up."""
+def check_residual_mlp(residual_mlp) -> dict[str, str]:
+    """Report the errors of residual_mlp(x, norm, up, down, bias) and of norm and up's gradients."""
     n = dist.get_world_size()
-    x, up, down, bias, slope = drawn((8, 16), (8 * n, 16), (16, 8 * n), (16,), (8, 16))
+    x, up, down, bias, slope = draw_tensors((8, 16), (8 * n, 16), (16, 8 * n), (16,), (8, 16))
     norms = [nn.LayerNorm(16, dtype=torch.float64) for _ in range(2)]
     whole, own = up.clone().requires_grad_(), cut(up, 0).requires_grad_()
     wanted = x + F.linear(F.gelu(F.linear(norms[0](x), whole)), down) + bias
@@ -49,44 +49,44 @@ def of_residual_mlp(residual_mlp) -> dict[str, str]:
     for output in (wanted, y):
         (output * slope).sum().backward()
     of_norm = norms[1].weight.grad, norms[0].weight.grad
-    return told(y, wanted, {"norm.weight": of_norm, "up": (own.grad, cut(whole.grad, 0))})
+    return report_gaps(y, wanted, {"norm.weight": of_norm, "up": (own.grad, cut(whole.grad, 0))})
 
 
-def of_experts(sum_of_experts) -> dict[str, str]:
-    """The same of a sum of ReLU(X A_r) over the ranks: the gradient of this rank's matrix."""
+def check_experts(sum_of_experts) -> dict[str, str]:
+    """Report the errors of a sum of ReLU(X A_r) over the ranks, and of this rank's A_r.grad."""
     n = dist.get_world_size()
-    x, every, slope = drawn((8, 16), (n, 16, 4), (8, 4))
+    x, every, slope = draw_tensors((8, 16), (n, 16, 4), (8, 4))
     own = every[dist.get_rank()].clone().requires_grad_()
     every.requires_grad_()
     wanted = F.relu(x @ every).sum(0)
     y = sum_of_experts.apply(F.relu(x @ own))
     for output in (wanted, y):
         (output * slope).sum().backward()
-    return told(y, wanted, {"its matrix": (own.grad, every.grad[dist.get_rank()])})
+    return report_gaps(y, wanted, {"its matrix": (own.grad, every.grad[dist.get_rank()])})
 
 
-def told(y, wanted, gradients) -> dict[str, str]:
-    """In words: "right", or by how much each one is off."""
+def report_gaps(y, wanted, gradients) -> dict[str, str]:
+    """Report in words, for the output and each gradient, "right" or how far it is off."""
     pairs = {"output": (y, wanted)} | {f"gradient of {of}": x for of, x in gradients.items()}
-    return {what: in_words(*pair) for what, pair in pairs.items()}
+    return {what: describe_gap(*pair) for what, pair in pairs.items()}
 
 
-def in_words(got, wanted) -> str:
+def describe_gap(got, wanted) -> str:
     if got is None:
         return "None"
     return "right" if close(got, wanted) else f"off by {relative_gap(got, wanted):.0%}"
 
 
 def rows_of(run) -> list[list[str]]:
-    """Rows of a table: what each rank has found."""
+    """Return a table's rows: the results of each rank."""
     return [[f"rank {rank}", *found.values()] for rank, found in enumerate(run.values)]
 
 
 # ---- The program ----------------------------------------------------------------------------
 
 
-def without_the_sum(x, weight, bias):
-    """A row layer whose all-reduce is missing."""
+def omit_all_reduce(x, weight, bias):
+    """Compute a row-parallel layer whose all-reduce is missing."""
     return F.linear(x, weight) + bias
 
 
@@ -96,7 +96,7 @@ def main():
 
     if misses_something(__file__):
         return
-    run = launch(of_row_layer, without_the_sum, world_size=2)
+    run = launch(check_row_layer, omit_all_reduce, world_size=2)
     if run.rank == 0:
         for row in rows_of(run):
             print(*row)

@@ -1,4 +1,4 @@
-"""The command line: `python -m pedagogy_lib lab | doctor | …`; --help lists all of it."""
+"""The command line: `python -m pedagogy_lib lab | doctor | …`; --help lists all commands."""
 
 import argparse
 import sys
@@ -56,7 +56,7 @@ def main(argv=None) -> int:
         print(error, file=sys.stderr)
         return 2
     except ModuleNotFoundError as error:
-        if str(error.name).partition(".")[0] == __package__:
+        if str(error.name).partition(".")[0] in (__package__, "coursekit"):
             raise
         use = "call .venv/bin/python instead, which `make setup` makes"
         print(f"{sys.executable} has no {error.name}: {use}", file=sys.stderr)
@@ -64,38 +64,38 @@ def main(argv=None) -> int:
 
 
 def run_lab(arguments) -> int:
-    from .course.jupyter_lab import open_lab
+    from coursekit.jupyter_lab import open_lab
 
     return open_lab(arguments.others)
 
 
 def run_hub(arguments) -> int:
-    from .course.jupyter_lab import open_hub
+    from coursekit.jupyter_lab import open_hub
 
     return open_hub(arguments.others)
 
 
 def run_copies(arguments) -> int:
-    from .course.jupyter_lab import make_copies
+    from coursekit.jupyter_lab import make_copies
 
     return make_copies()
 
 
 def run_doctor(arguments) -> int:
-    from .course.doctor import examine
+    from coursekit.doctor import examine
 
     return examine()
 
 
 def run_build(arguments) -> int:
-    from .course.build import build
+    from coursekit.building.build import build
 
     build(force=arguments.force, execute_changed=not arguments.without_executing)
     return 0
 
 
 def run_update(arguments) -> int:
-    from .course.updating import update
+    from coursekit.copies.handout_update import update
 
     need(arguments.path, "which handout? Name its folder or zip: update path/to/the-new-one.zip")
     print(*update(arguments.path), sep="\n")
@@ -103,27 +103,27 @@ def run_update(arguments) -> int:
 
 
 def run_hand_in(arguments) -> int:
-    from .course.handing_in import hand_in
+    from coursekit.copies.submission_zip import hand_in
 
     print(*hand_in(arguments.name), sep="\n")
     return 0
 
 
 def run_plan(arguments) -> int:
-    from .course.planning import show_plans
+    from coursekit.plan_command import show_plans
 
     return show_plans(arguments)
 
 
 def run_report(arguments) -> int:
-    from .course.report import write_report
+    from coursekit.report import write_report
 
     print(f"wrote {write_report(arguments.settings)}")
     return 0
 
 
 def run_ledger(arguments) -> int:
-    from .course.ledger_pages import write_ledger
+    from coursekit.ledger.ledger_pages import write_ledger
 
     print(*(f"wrote {page}" for page in write_ledger()), sep="\n")
     return 0

@@ -20,15 +20,10 @@ import time
 import torch
 import torch.distributed as dist
 
+from coursekit.class_load import available_bytes, median_seconds, notebook_bytes, seconds_at_once
+from coursekit.report import cpu_name, straight_line
 from pedagogy_lib import LaunchError, Table, launch, measure, plot_against
 from pedagogy_lib.basics.units import format_seconds
-from pedagogy_lib.course.class_load import (
-    available_bytes,
-    median_seconds,
-    notebook_bytes,
-    seconds_at_once,
-)
-from pedagogy_lib.course.report import cpu_name, straight_line
 
 ONE_NUMBER = 4e-6  # MB
 if min(megabytes) < ONE_NUMBER:

@@ -15,21 +15,17 @@ import leftovers
 import margins
 import needs
 import pytest
-import selection
 
-from classroom.sandbox.course import release
 from pedagogy_lib.basics import closeness
-from pedagogy_lib.exercises.kit import diagnoses
 from pedagogy_lib.ranks import fork_server_client
 
 # Some GPU machines have no Jupyter, which most tests need, and those on GPUs do not.
 if not importlib.util.find_spec("jupytext"):
-    tests = Path(__file__).parent.glob("test_*.py")
-    collect_ignore = [path.name for path in tests if "mark.gpu" not in path.read_text()]
+    tests = Path(__file__).parent.rglob("test_*.py")
+    collect_ignore = [str(path) for path in tests if "mark.gpu" not in path.read_text()]
 
 kernels.tell_onednn()
 cloudpickle.register_pickle_by_value(helpers)
-diagnoses.MAY_FAIL = False
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, shells ignore it
 
 
@@ -42,7 +38,11 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def pytest_configure(config):
-    """Add what this session does beside its tests."""
+    """Add what this session does beside its tests; those of the bench also run without a course."""
+    if all(map(importlib.util.find_spec, ("coursekit", "jupytext"))):
+        import course_tests
+
+        config.pluginmanager.register(course_tests)
     config.pluginmanager.register(margins.Plugin())
     config.pluginmanager.register(leftovers.Plugin(config))
     if config.pluginmanager.hasplugin("xdist"):
@@ -82,7 +82,6 @@ def pytest_collection():
 
 def pytest_sessionfinish():
     fork_server_client.close_server()
-    release()  # the course that sandboxes have been given
 
 
 def pytest_collection_modifyitems(config, items):
@@ -92,10 +91,9 @@ def pytest_collection_modifyitems(config, items):
     if config.getoption("needing"):
         needs.keep_those_needing(config.getoption("needing"), config, items)
     distribution.longest_first(items)
-    selection.mark_deep(items)
     compared = list(filter(depends_on_kernels, items))
     pieces = [distribution.piece_of(item.nodeid) for item in compared]
-    chosen = kernels.in_share(pieces, os.environ.get(kernels.SHARE))
+    chosen = kernels.select_share(pieces, os.environ.get(kernels.SHARE))
     for item, piece in zip(compared, pieces, strict=True):
         if piece in chosen:
             item.add_marker(pytest.mark.kernels)
@@ -129,46 +127,3 @@ def start():
     yield start_one
     for program in programs:
         helpers.end(program)
-
-
-@pytest.fixture(scope="session")
-def solved_once(tmp_path_factory):
-    """The folder of a course in which all labs are solved, and {each file of it: its text}."""
-    from pedagogy_lib.course import build
-
-    folder, texts = tmp_path_factory.mktemp("solved"), {}
-    for place in (folder / "labs", folder / "solutions" / "labs"):
-        place.mkdir(parents=True)
-        for source in build.lab_sources():
-            texts[place / source.name] = build.solved(source.read_text())
-    for path, text in texts.items():
-        path.write_text(text)
-    return folder, texts
-
-
-@pytest.fixture
-def solved_labs(solved_once, monkeypatch):
-    """The same folder as the course of a test, which may change its files."""
-    from pedagogy_lib.course import labs
-
-    folder, texts = solved_once
-    monkeypatch.setattr(labs, "ROOT", folder)
-    yield folder
-    for path, text in texts.items():
-        if path.read_text() != text:
-            path.write_text(text)
-
-
-@pytest.fixture
-def course(tmp_path, monkeypatch):
-    """Solve all labs; learners have changed some: course(lab=what became of the solved text)."""
-
-    from pedagogy_lib.course import build  # not where there is no Jupyter, as on some GPU machines
-
-    def make(**changes):
-        for path in build.lab_sources():
-            text = path.read_text()
-            change = changes.get(path.stem, build.solved)
-            helpers.put_lab(tmp_path, monkeypatch, path.stem, change(text), text)
-
-    return make

@@ -1,4 +1,4 @@
-"""Make the picture of README.md: two real training steps on four ranks, and what was measured.
+"""Draw the picture of README.md: two real training steps on four ranks, and their measurements.
 
 .venv/bin/python tools/picture.py
 """
@@ -12,20 +12,29 @@ from matplotlib.patches import Patch
 from PIL import Image
 from torch import nn
 
-from pedagogy_lib import launch, measure, plot_bytes, plot_memory, plot_timeline
+from pedagogy_lib import launch, measure, plot_memory, plot_timeline
+from pedagogy_lib.basics.units import format_bytes
 from pedagogy_lib.pictures.legends import legend_above
-from pedagogy_lib.pictures.style import INK, colors_of, in_course_style
+from pedagogy_lib.pictures.rank_rows import (
+    BAR,
+    bytes_along,
+    draw_predicted,
+    finish,
+    rank_rows,
+    write_bytes,
+)
+from pedagogy_lib.pictures.style import COLORS, INK, Picture, colors_of, use_course_style
 
 ROOT = Path(__file__).resolve().parents[1]
 WHITE, GAP = "#FFFFFF", 20
-WIDTH, HEIGHT = 10.6, 5.2  # of the whole, in inches: a README shows it 400 pixels high
+WIDTH, HEIGHT = 10.6, 5.2  # inches, of the whole: a README shows it 400 pixels high
 LAUNCHES = 5  # other programs disturb some of them
-# "optimizer step" is no kind of memory, so it does not get the colour of the optimizer state.
+# "optimizer step" is not a kind of memory, so it does not get the colour of the optimizer state.
 PARTS = ["forward", "backward", "all_reduce", "optimizer step"]
 
 
 def train():
-    """Two data-parallel steps by hand; all ranks begin each of them together."""
+    """Run two data-parallel steps by hand, each begun by all ranks together; count parameters."""
     model = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 512))
     optimizer = torch.optim.Adam(model.parameters())
     for number in (1, 2):
@@ -48,9 +57,9 @@ def step(model, optimizer):
         optimizer.zero_grad()
 
 
-@in_course_style
+@use_course_style
 def timeline(run):
-    """Its legend has all parts, in place of the names in bars; each step begins at a line."""
+    """Draw the timeline with all parts in a legend, not in bars, and a line where a step begins."""
     picture = plot_timeline(run, PARTS)
     (axes,) = picture.figure.axes
     for text in list(axes.texts):
@@ -68,7 +77,21 @@ def timeline(run):
     return picture
 
 
-@in_course_style
+@use_course_style
+def bytes_sent(block, expected):
+    """Draw the bytes that each rank sent in a block, and an outline of the expected bytes."""
+    counts, ranks = block.sent_bytes, len(block.sent_bytes)
+    figure, axes = rank_rows(ranks, extra=1.0)
+    axes.barh(range(ranks), counts, BAR, color=COLORS["communication"], label=block.wire)
+    write_bytes(axes, counts)
+    draw_predicted(axes, [expected] * ranks, ranks, label="theory")
+    bytes_along(axes, max(*counts, expected), f"sent by each rank ({{}}), {block.label}")
+    finish(axes, "Bytes that each rank sent in both steps")
+    told = ", ".join(map(format_bytes, counts))
+    return Picture(figure, f"Bytes sent: {told}; theory {format_bytes(expected)}")
+
+
+@use_course_style
 def memory(run):
     picture = plot_memory(run, "step 2", ranks=[0])
     (axes,) = picture.figure.axes
@@ -77,14 +100,14 @@ def memory(run):
     return picture
 
 
-def sized(picture, width, height) -> Image.Image:
-    """The picture drawn anew in another size, in inches."""
+def draw_at_size(picture, width, height) -> Image.Image:
+    """Redraw the picture in another size, in inches."""
     picture.figure.set_size_inches(width, height)
     return Image.open(io.BytesIO(picture.png())).convert("RGB")
 
 
-def arranged(above, *below) -> Image.Image:
-    """One image over others that stand side by side."""
+def arrange_images(above, *below) -> Image.Image:
+    """Put one image above others, which are next to each other."""
     top = above.height + GAP
     size = max(above.width, sum(i.width for i in below)), top + max(i.height for i in below)
     whole = Image.new("RGB", size, WHITE)
@@ -99,11 +122,10 @@ def arranged(above, *below) -> Image.Image:
 def main():
     run = min((launch(train, device="cpu") for _ in range(LAUNCHES)), key=lambda run: run.seconds)
     expected = 2 * 2 * 3 / 4 * run.values[0] * 4  # two steps, each a ring over the gradients
-    title = "Bytes that each rank sent in both steps"
-    sent = plot_bytes(run, "all_reduce", predicted=expected, title=title)
+    sent = bytes_sent(run["all_reduce"], expected)
     half = WIDTH / 2, HEIGHT / 2
-    whole = arranged(sized(timeline(run), WIDTH, HEIGHT / 2),
-                     sized(sent, *half), sized(memory(run), *half))  # fmt: skip
+    whole = arrange_images(draw_at_size(timeline(run), WIDTH, HEIGHT / 2),
+                     draw_at_size(sent, *half), draw_at_size(memory(run), *half))  # fmt: skip
     whole.save(ROOT / "assets" / "first_look.png", optimize=True)
 
 

@@ -38,8 +38,8 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    HangError, RankError, check, draw_clusters, hint, plot_holdings, predict, progress,
-    put_to_the_test, run_torchrun,
+    HangError, RankError, check, hint, lab, plot_holdings, predict, progress, put_to_the_test,
+    run_torchrun,
 )
 
 # %% tags=["parameters"]
@@ -79,10 +79,10 @@ run
 # own machine to use. Here are three clusters of four GPUs.
 
 # %%
-draw_clusters()
+lab("splitting_diagrams").draw_clusters()  # labs/splitting_diagrams.py draws it
 
 # %% [markdown]
-# ### Exercise 0.1 · Which rank?
+# ### Exercise {{global_rank}} · The global rank of a process
 #
 # Every node runs `per_node` processes. A process is on node number `node`, and its `LOCAL_RANK` is
 # `local_rank`. Return its `RANK`. Nodes are numbered from 0.
@@ -92,7 +92,7 @@ draw_clusters()
 #
 # Write `return` and your formula in place of the three dots. Then `check` tries your function on
 # several clusters. If your function is wrong, `check` says which mistake it may be. Hints are
-# folded below its answer, and `hint("0.1")` in a cell shows them as well.
+# folded below its answer, and `hint("{{global_rank}}")` in a cell shows them as well.
 
 # %%
 def global_rank(node, local_rank, per_node):
@@ -101,7 +101,7 @@ def global_rank(node, local_rank, per_node):
     ### END SOLUTION
 
 # %%
-check("0.1", global_rank)
+check("{{global_rank}}", global_rank)
 
 # %% [markdown]
 # ## 3 · The first all-reduce
@@ -171,7 +171,7 @@ plot_holdings({"before the all-reduce": before, "after it": after})
 # picture show? (Each row keeps its own colour: nothing has travelled.)
 
 # %% [markdown]
-# ### Exercise 0.2 · A first all-reduce of your own
+# ### Exercise {{mean_over_ranks}} · Average a number over ranks
 #
 # Each rank has tested the model on its own images, and knows one `number`: its loss, a Python
 # float. All ranks call `mean_over_ranks(number)`, each with its own number. Every rank gets back
@@ -194,7 +194,7 @@ def mean_over_ranks(number):
     ### END SOLUTION
 
 # %%
-check("0.2", mean_over_ranks)
+check("{{mean_over_ranks}}", mean_over_ranks)
 
 # %% [markdown]
 # ## 4 · A whole program, for torchrun
@@ -323,7 +323,7 @@ except RankError as error:
 # bytes, and links and computing can be slowed down.
 
 # %% tags=["nbval-ignore-output"]
-from pedagogy_lib.course.doctor import examine
+from coursekit.doctor import examine
 
 problems = examine()
 

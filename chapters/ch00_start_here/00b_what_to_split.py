@@ -27,8 +27,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data.distributed import DistributedSampler
 
 from pedagogy_lib import (
-    Table, check, close, draw_scaling, draw_three_splits, explore, launch, measure, plot_peak,
-    predict, progress, put_to_the_test,
+    Table, check, close, explore, lab, launch, measure, plot_peak, predict, progress,
+    put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -45,7 +45,8 @@ world_size = 4
 # of GPUs. Both ways end with 32 GB.
 
 # %%
-draw_scaling()
+diagrams = lab("splitting_diagrams")
+diagrams.draw_scaling()
 
 # %% [markdown]
 # Are both worth the same? That depends on what each GPU keeps. The usual way to train on many GPUs
@@ -169,7 +170,7 @@ print("equal to one process, but for rounding:",
 # samples a rank takes. *Which* ones is asked below.)
 
 # %%
-explore(draw_three_splits, ranks=[4, 2, 8])
+explore(diagrams.draw_three_splits, ranks=[4, 2, 8])
 
 # %% [markdown]
 # * **Data parallel**: each rank has the whole model, and its own samples. Once a step all must
@@ -186,7 +187,7 @@ explore(draw_three_splits, ranks=[4, 2, 8])
 # third group. Say which split you mean.
 
 # %% [markdown]
-# ### Exercise 0.3 · Deal the samples
+# ### Exercise {{my_samples}} · Deal the samples
 #
 # Write `my_samples(n, rank, world_size)`. A batch of `n` samples, numbered 0 to n − 1, is shared by
 # `world_size` ranks. They are dealt out like cards: sample 0 to rank 0, sample 1 to rank 1, and so
@@ -204,7 +205,7 @@ def my_samples(n, rank, world_size):
     ### END SOLUTION
 
 # %%
-check("0.3", my_samples)
+check("{{my_samples}}", my_samples)
 
 # %%
 def sampler_indices(n):

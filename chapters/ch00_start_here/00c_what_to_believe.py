@@ -136,7 +136,7 @@ bytes_guess.compare(theory, sent.sent_bytes[0] / 1e6, kind="communication", wire
 # operating system counts bytes.)
 
 # %%
-def something_known():
+def use_known_amounts():
     with measure("take and sleep"):
         torch.empty(64 * 2**20, dtype=torch.uint8)
         time.sleep(0.1)
@@ -147,7 +147,7 @@ def something_known():
         else:
             dist.recv(x, src=0)
 
-known = launch(something_known, world_size=2, device="cpu")
+known = launch(use_known_amounts, world_size=2, device="cpu")
 
 # %%
 slept, sent = known["take and sleep"], known["send"]

@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from pedagogy_lib import (
-    Table, check, draw_graph, draw_paths, explore, hint, lab, predict, progress, put_to_the_test,
+    Table, check, explore, hint, lab, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -77,16 +77,16 @@ for x1, x2, price in HOUSES:
 # arrows to the left. Multiply the gradient by the factor on each arrow. This is the chain rule.
 
 # %%
-houses = lab("two_houses")
+houses, graph = lab("two_houses"), lab("computation_graph")
 one_by_one = list(houses.snapshots(every=1))
 
 def show_one_by_one(snapshot):
-    return draw_graph(*houses.shown(one_by_one, snapshot))
+    return graph.draw_graph(*houses.select_snapshot(one_by_one, snapshot))
 
 explore(show_one_by_one, snapshot=[2, 1, 3, 4, 5, 6, 7, 8])
 
 # %% [markdown]
-# ### Exercise 1.1 · Gradients by hand
+# ### Exercise {{house_gradients}} · Gradients by hand
 #
 # Write `house_gradients(x1, x2, price, w1, w2, b)`. It computes the three gradients of one house by
 # hand. (The check compares them with autograd.) The function gets the house (`x1`, `x2`, `price`)
@@ -97,7 +97,7 @@ explore(show_one_by_one, snapshot=[2, 1, 3, 4, 5, 6, 7, 8])
 # $y = 2 \cdot 3 + 1 \cdot 1 + 0 = 7$, and the price is 10. The answer is `(-12.0, -6.0, -6.0)`.
 #
 # Write in place of the three dots. The next cell tries your function on other houses, and explains
-# what is wrong. `hint("1.1")` gives a first hint; call it again for the next.
+# what is wrong. `hint("{{house_gradients}}")` gives a first hint; call it again for the next.
 
 # %%
 def house_gradients(x1, x2, price, w1, w2, b):
@@ -107,7 +107,7 @@ def house_gradients(x1, x2, price, w1, w2, b):
     ### END SOLUTION
 
 # %%
-check("1.1", house_gradients)
+check("{{house_gradients}}", house_gradients)
 
 # %% [markdown]
 # ## 2 · Leave out the step in between
@@ -145,7 +145,7 @@ guess.compare(0.773 + theory, w1.item(), kind="parameters")
 accumulated = list(houses.snapshots(every=2))
 
 def show_accumulated(snapshot):
-    return draw_graph(*houses.shown(accumulated, snapshot))
+    return graph.draw_graph(*houses.select_snapshot(accumulated, snapshot))
 
 explore(show_accumulated, snapshot=[4, 1, 2, 3, 5, 6])
 
@@ -169,8 +169,10 @@ explore(show_accumulated, snapshot=[4, 1, 2, 3, 5, 6])
 # %% tags=["cover"]
 walks = {"one by one": houses.walk(1, passes, learning_rate),
          "accumulated": houses.walk(8, passes, learning_rate)}
-draw_paths(houses.loss_of_eight, walks, "w1", "w2", "loss of all eight",
-           f"{passes} passes over eight houses", equal=True)
+lab("loss_paths").draw_paths(
+    houses.loss_of_eight, walks, "w1", "w2", "loss of all eight",
+    f"{passes} passes over eight houses", equal=True,
+)
 
 # %% [markdown]
 # Do not read from this that accumulation learns more from a pass. Both paths have the same learning
@@ -264,7 +266,7 @@ for optimizer in (torch.optim.SGD, torch.optim.Adam):
 # optimizer is used.
 
 # %% [markdown]
-# ### Exercise 1.2 · A loop that accumulates
+# ### Exercise {{train_accumulated}} · Accumulate gradients in a training loop
 #
 # Write `train_accumulated(model, loss_fn, micro_batches, optimizer, every)`, a training loop for
 # any model. It gets
@@ -298,7 +300,7 @@ def train_accumulated(model, loss_fn, micro_batches, optimizer, every):
     ### END SOLUTION
 
 # %%
-check("1.2", train_accumulated)
+check("{{train_accumulated}}", train_accumulated)
 
 # %% [markdown]
 # The weights equal those of the large batches *but for rounding*: micro-batches add the same

@@ -84,7 +84,7 @@ single_guess.compare(100 / 2, 100 * losses.grad[-1].item(), kind="gradients")
 # as much as the other 29 together.
 
 # %% [markdown]
-# ### Exercise 1.3 · Shares
+# ### Exercise {{shares}} · How much each micro-batch counts
 #
 # By which factor must each part's mean loss be multiplied, so that the products add up to the mean
 # over all samples? `shares` gets `sizes`, a list with the number of samples in each part. It
@@ -99,10 +99,10 @@ def shares(sizes):
     ### END SOLUTION
 
 # %%
-check("1.3", shares)
+check("{{shares}}", shares)
 
 # %% [markdown]
-# ### Exercise 1.4 · Parts of any size, in the lab
+# ### Exercise {{accumulate}} · Accumulate micro-batches of any size
 #
 # This function stands in a lab: a program that also runs as it is, under `torchrun`. Open
 # [labs/gradient_accumulation.py](../labs/gradient_accumulation.py), find `def accumulate`, and
@@ -131,7 +131,7 @@ check("1.3", shares)
 
 # %% tags=["nbval-ignore-output"]
 accumulation = lab("gradient_accumulation")
-check("1.4")
+check("{{accumulate}}")
 
 # %%
 Table(HEADS, [row_for(accumulation.accumulate, size) for size in (10, part_size, 29)])
@@ -240,7 +240,7 @@ plot_bars([f"sentence of {n}" for n, _ in pairs],
 # [their report](https://huggingface.co/blog/gradient_accumulation).
 
 # %% [markdown]
-# ### Exercise 1.5 · Tokens, in the lab
+# ### Exercise {{accumulate_tokens}} · Accumulate micro-batches with padded tokens
 #
 # In [labs/gradient_accumulation.py](../labs/gradient_accumulation.py), write `accumulate_tokens`.
 # It gets `model` and `micro_batches`, a list of `(tokens, targets)`. Both are tensors of integers,
@@ -259,7 +259,7 @@ plot_bars([f"sentence of {n}" for n, _ in pairs],
 # targets count. `F.cross_entropy` wants scores of shape (n, vocabulary) and targets of shape (n).
 
 # %% tags=["nbval-ignore-output"]
-check("1.5")
+check("{{accumulate_tokens}}")
 
 # %%
 torch.manual_seed(0)
@@ -322,8 +322,8 @@ put_to_the_test(f"""
 # * BatchNorm and losses that compare samples are the exceptions: no factor helps. Dropout draws
 #   other masks.
 #
-# **Your exercises**: 1.3 stands in a cell above, and
-# [labs/gradient_accumulation.py](../labs/gradient_accumulation.py) has 1.4 and 1.5. Chapters 03 and
+# **Your exercises**: {{shares}} stands in a cell above, and
+# [labs/gradient_accumulation.py](../labs/gradient_accumulation.py) has {{accumulate}} and {{accumulate_tokens}}. Chapters 03 and
 # 08 run on it.
 #
 # **Next**: {{next}}.

@@ -51,7 +51,7 @@ def make_model():
                          nn.Linear(512, 10))
 
 Table(["layer", "keeps", "numbers", "kept by another layer already"],
-      accumulation.kept_by_layer(make_model(), F.cross_entropy, torch.randn(1, 64),
+      accumulation.list_saved_by_layer(make_model(), F.cross_entropy, torch.randn(1, 64),
                                  torch.tensor([3])))
 
 # %% [markdown]
@@ -135,7 +135,7 @@ parts_guess = predict("A step in 256 parts of 4, divided by the fastest one", un
 # %% tags=["nbval-ignore-output"]
 small = [4, 16, 64, 256, 1024]
 run = launch(accumulation.time_parts, make_model, 1024, small, world_size=1, device="cpu")
-times = accumulation.sorted_times(run, small)
+times = accumulation.sort_times(run, small)
 
 # %% tags=["nbval-ignore-output"]
 lines = {"slowest of 5": [1e3 * times[size][-1] for size in small],

@@ -5,7 +5,7 @@
 # course is a pattern of messages. Here you begin with two calls, *send* and *receive*. You read
 # what ranks say when they wait for each other for ever. Then you see what PyTorch's collectives do.
 #
-# `check("2.1", swap)` tries your answer to exercise 2.1 on real ranks. `hint("2.1")` helps, one
+# `check("{{swap}}", swap)` tries your answer to exercise {{swap}} on real ranks. `hint("{{swap}}")` helps, one
 # step at each call.
 
 # %% [markdown]
@@ -153,7 +153,7 @@ for mistake in (both_send_first, both_receive_first, another_order):
 #   same docs.
 
 # %% [markdown]
-# ### Exercise 2.1
+# ### Exercise {{swap}} · Swap tensors with a partner
 #
 # Ranks 0 and 1 are partners, and so are 2 and 3, 4 and 5, and so on. The number of ranks is even.
 # `swap(x)` runs on each of them. `x` is a tensor; the partner's has the same shape and dtype.
@@ -175,7 +175,7 @@ def swap(x):
     return received
     ### END SOLUTION
 
-check("2.1", swap)
+check("{{swap}}", swap)
 
 # %% [markdown]
 # ## 3 · Who holds what
@@ -203,12 +203,12 @@ def reduce_scatter(x):
 # Nothing is drawn by hand: you see what the ranks really had before, and what the call gave them.
 #
 # `lab("collectives_shown")` loads a file of this course,
-# [labs/collectives_shown.py](../labs/collectives_shown.py). Its `before_and_after` calls the two
+# [labs/collectives_shown.py](../labs/collectives_shown.py). Its `record_chunks` calls the two
 # functions above on each rank.
 
 # %%
 shown = lab("collectives_shown")
-two = launch(shown.before_and_after, [scatter, reduce_scatter], world_size=4)
+two = launch(shown.record_chunks, [scatter, reduce_scatter], world_size=4)
 plot_holdings(shown.grids(two.values))
 
 # %% [markdown]
@@ -220,7 +220,7 @@ plot_holdings(shown.grids(two.values))
 # number that it had at the start. The eight calls stand in the same file of the lab.
 
 # %% tags=["cover"]
-eight = launch(shown.before_and_after, shown.EIGHT, world_size=4)
+eight = launch(shown.record_chunks, shown.EIGHT, world_size=4)
 holdings = shown.grids(eight.values)
 plot_holdings(holdings)
 

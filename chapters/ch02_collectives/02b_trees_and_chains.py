@@ -158,7 +158,7 @@ Table(["pieces", "theory", "measured"],
 # anything before the whole file is there. And the chain pays a latency on each of its seven links.)
 
 # %% [markdown]
-# ### Exercise 2.2
+# ### Exercise {{tree_seconds}} · Broadcast time along a tree
 #
 # One of `n` computers has a file of `megabytes`. Every link carries `megabytes_per_second`, in each
 # direction. Return the seconds until all `n` have the whole file along a tree: in each round, each
@@ -174,7 +174,7 @@ def tree_seconds(n, megabytes, megabytes_per_second):
     return rounds * megabytes / megabytes_per_second
     ### END SOLUTION
 
-check("2.2", tree_seconds)
+check("{{tree_seconds}}", tree_seconds)
 
 # %% [markdown]
 # ## 2 · Trees
@@ -185,7 +185,7 @@ check("2.2", tree_seconds)
 # call that takes it. (`None` is the group of all ranks.)
 
 # %% [markdown]
-# ### Exercise 2.3
+# ### Exercise {{broadcast_tree}} · Broadcast along a tree
 #
 # In [labs/collectives.py](../labs/collectives.py), write `broadcast_tree(x, root, group)`. The
 # **root** is the rank that has the tensor. `x` has the same shape on every rank. It is
@@ -200,7 +200,7 @@ check("2.2", tree_seconds)
 # may be any rank.
 
 # %%
-check("2.3")
+check("{{broadcast_tree}}")
 
 # %% [markdown]
 # A **reduce** goes the other way: everybody's numbers flow to the root, and are added up on their
@@ -214,7 +214,7 @@ check("2.3")
 # %%
 numbers = [0.1, -0.2, -0.3, 0.5, -0.6, -0.1, 0.2, 0.3]
 run = launch(shown.sums_in_groups, collectives.reduce_tree, numbers, world_size=8)
-levels = shown.of_the_roots(run.values)
+levels = shown.pick_root_sums(run.values)
 for size, level in levels.items():
     print(f"sums of {size}:", *(f"{number:.1f}" for number in level))
 
@@ -230,7 +230,7 @@ run = launch(shown.sums_in_groups, collectives.reduce_tree, powers, world_size=8
 plot_holdings(shown.rounds_of_a_tree(powers, run.values))
 
 # %% [markdown]
-# ### Exercise 2.4
+# ### Exercise {{reduce_tree}} · Reduce along a tree
 #
 # In the same [labs/collectives.py](../labs/collectives.py), write `reduce_tree(x, root, group)`.
 # `x` is contiguous, and has the same shape on every rank. Afterwards the root's `x` holds the sum
@@ -243,7 +243,7 @@ plot_holdings(shown.rounds_of_a_tree(powers, run.values))
 # which holds 10.
 
 # %%
-check("2.4")
+check("{{reduce_tree}}")
 
 # %% [markdown]
 # ## Put to the test
@@ -312,8 +312,8 @@ put_to_the_test(surprises, more=others)
 # * A chain of many pieces uses all links at once, and takes little more than one copy.
 # * A reduce is a broadcast in the other direction, which adds on its way.
 #
-# **Your exercises**: 2.2 stands in a cell above, and [labs/collectives.py](../labs/collectives.py)
-# has 2.3 and 2.4. Later chapters run on what you write there.
+# **Your exercises**: {{tree_seconds}} stands in a cell above, and [labs/collectives.py](../labs/collectives.py)
+# has {{broadcast_tree}} and {{reduce_tree}}. Later chapters run on what you write there.
 #
 # **Next**: {{next}}.
 

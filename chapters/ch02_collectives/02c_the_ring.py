@@ -21,8 +21,7 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    Table, check, explore, hint, lab, launch, plot_holdings, plot_ring, predict, progress,
-    put_to_the_test,
+    Table, check, explore, hint, lab, launch, plot_holdings, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -41,7 +40,7 @@ star_guess = predict(f"Star, {world_size} ranks, {megabytes:g} MB: bytes sent by
 
 # %%
 collectives, measured = lab("collectives"), lab("collectives_measured")
-shown = lab("collectives_shown")
+shown, pictures = lab("collectives_shown"), lab("message_pictures")
 
 ways = {"star": collectives.all_reduce_star, "tree": collectives.all_reduce_tree}
 summed = launch(measured.sum_up, ways, int(megabytes * 1e6), world_size=world_size, device="cpu")
@@ -77,7 +76,7 @@ Table(heads, measured.rows_of_senders(summed))
 films = launch(shown.film_of, collectives.all_reduce_ring, world_size=4, device="cpu").values
 
 def draw_ring(step):
-    return plot_ring(films, step)
+    return pictures.plot_ring(films, step)
 
 explore(draw_ring, step=[1, 0, *range(2, len(films[0].frames))])
 
@@ -105,7 +104,7 @@ ring_guess = predict(f"Ring, {2 * world_size} ranks, {megabytes:g} MB: bytes sen
                      unit="MB")
 
 # %% [markdown]
-# ### Exercise 2.5
+# ### Exercise {{chunk_to_send}} · Which chunk does a rank send?
 #
 # Write `chunk_to_send(rank, step, n)`. In the reduce-scatter round a ring of `n` ranks, which chunk
 # does `rank` send to the next rank? (After rank n − 1 comes rank 0.) Return its number, from 0 to n
@@ -121,10 +120,10 @@ def chunk_to_send(rank, step, n):
     return (rank - step) % n
     ### END SOLUTION
 
-check("2.5", chunk_to_send)
+check("{{chunk_to_send}}", chunk_to_send)
 
 # %% [markdown]
-# ### Exercise 2.6
+# ### Exercise {{reduce_scatter_ring}} · Reduce-scatter around a ring
 #
 # In [labs/collectives.py](../labs/collectives.py), write `reduce_scatter_ring(chunks, group)`.
 # `chunks` is a list of $n$ contiguous tensors. Chunk k has the same length on every rank. Other
@@ -142,10 +141,11 @@ check("2.5", chunk_to_send)
 # another tensor there.
 
 # %% [markdown]
-# ### Exercise 2.7
+# ### Exercise {{all_gather_ring}} · All-gather around a ring
 #
 # In [labs/collectives.py](../labs/collectives.py), write `all_gather_ring(chunks, group)`. `chunks`
-# is a list as in 2.6, and stays as it is. At the start only `chunks[k]` of rank k counts.
+# is a list as in {{reduce_scatter_ring}}, and stays as it is. At the start only `chunks[k]` of rank
+# k counts.
 # Afterwards every rank's `chunks[k]` holds what rank k brought. Each rank may send $n-1$ messages,
 # all to the next rank, and each chunk at most once.
 #
@@ -153,7 +153,7 @@ check("2.5", chunk_to_send)
 # `[[7], [8]]`.
 
 # %% [markdown]
-# ### Exercise 2.8
+# ### Exercise {{all_reduce_ring}} · All-reduce around a ring
 #
 # In [labs/collectives.py](../labs/collectives.py), write `all_reduce_ring(x, group)` with these two
 # functions. Afterwards every rank's `x` holds the sum. `x` is contiguous and has any shape, and its
@@ -167,7 +167,7 @@ check("2.5", chunk_to_send)
 # `[3]`. Both ranks end with `[11, 22, 33]`.
 
 # %%
-display(check("2.6"), check("2.7"), check("2.8"))
+display(check("{{reduce_scatter_ring}}"), check("{{all_gather_ring}}"), check("{{all_reduce_ring}}"))
 
 # %% [markdown]
 # When your three functions pass, run the film above again: it is your ring now. And how many bytes

@@ -72,7 +72,7 @@ plot_traffic(summed, "dist.all_reduce", title="dist.all_reduce: bytes from rank 
 # all-reduce, all-gather, reduce-scatter and all-to-all.
 
 # %% [markdown]
-# ### Exercise 2.9
+# ### Exercise {{sent_bytes}} · Bytes sent by each collective
 #
 # `sent_bytes(name, n, X)` returns the bytes that each of `n` ranks must send, if all send the same.
 # `name` is `"all_reduce"`, `"all_gather"`, `"reduce_scatter"` or `"all_to_all"`.
@@ -92,7 +92,7 @@ def sent_bytes(name, n, X):
     return times_round * (n - 1) * X / n
     ### END SOLUTION
 
-check("2.9", sent_bytes)
+check("{{sent_bytes}}", sent_bytes)
 
 # %% [markdown]
 # Now PyTorch's own calls, over Gloo. The busiest rank counts: the others wait for it. Your formula
@@ -138,7 +138,7 @@ print(launch(measured.gloos_names, world_size=2, device="cpu").values[0])
 # its finished chunk to rank 0. So it is a reduce-scatter and then a gather, and no tree.
 
 # %% [markdown]
-# ### Exercise 2.10
+# ### Exercise {{all_to_all}} · Exchange pieces in an all-to-all
 #
 # In [labs/collectives.py](../labs/collectives.py), write `all_to_all(outputs, inputs, group)`. Both
 # are lists of $n$ contiguous tensors. Rank i's `inputs[j]` becomes rank j's `outputs[i]`. Tensors
@@ -151,7 +151,7 @@ print(launch(measured.gloos_names, world_size=2, device="cpu").values[0])
 # outputs `[[1], [3]]`, and rank 1 `[[2], [4]]`.
 
 # %%
-check("2.10")
+check("{{all_to_all}}")
 
 # %% [markdown]
 # ## 3 · And the time?
@@ -174,9 +174,9 @@ reduce_guess = predict("Gloo's reduce on 8 ranks: how many times as long as on 2
 
 # %% tags=["nbval-ignore-output"]
 machines = Machines.here(8, bytes_per_second=card_megabytes_per_second * 1e6)
-sums = launch(measured.on_slow_cards, collectives, [1_000_000], world_size=8, machines=machines,
-              device="cpu")
-times = measured.until_the_last(sums.values)
+sums = launch(measured.time_on_slow_cards, collectives, [1_000_000], world_size=8,
+              machines=machines, device="cpu")
+times = measured.max_over_ranks(sums.values)
 heads = ["quickest and slowest of 5", "2 ranks", "4 ranks", "8 ranks"]
 Table(heads, measured.rows_of_time(times, 1_000_000), title="1 MB")
 
@@ -214,7 +214,7 @@ in_x = {name: {n: measured.busiest(run, name) for n, run in runs.items()}
 ops = {op: launch(measured.all_reduce_of_ranks, op, world_size=4, device="cpu").values
        for op in ("SUM", "AVG", "MAX")}
 on_all = {op: " or ".join(f"{x:g}" for x in sorted(set(values))) for op, values in ops.items()}
-halves = launch(measured.in_two_halves, collectives, world_size=4, device="cpu")
+halves = launch(measured.measure_two_halves, collectives, world_size=4, device="cpu")
 same, half = all(halves.values), [measured.busiest(halves, name) for name in halves.labels]
 whole = in_x["ring: all_reduce"][4]
 near = all(abs(sent / measured.X_BYTES - 2 * (n - 1) / n) < 0.01
@@ -288,8 +288,8 @@ put_to_the_test(surprises, more=others)
 # * Gloo's own reduce-scatter, at the version tested, sends twice what it has to.
 # * A library may do something else than a call's name says. Measure it.
 #
-# **Your exercises**: 2.9 stands in a cell above, and [labs/collectives.py](../labs/collectives.py)
-# has 2.10.
+# **Your exercises**: {{sent_bytes}} stands in a cell above, and [labs/collectives.py](../labs/collectives.py)
+# has {{all_to_all}}.
 #
 # **Next**: {{next}}.
 

@@ -24,8 +24,8 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    Table, check, explore, film, hint, lab, launch, plot_against, plot_exchanges, predict,
-    progress, put_to_the_test,
+    Table, check, explore, film, hint, lab, launch, plot_against, predict, progress,
+    put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -91,7 +91,7 @@ plot_against(sizes, {"one message": [1e3 * t for t in times]}, "bytes", "time (m
 # its time.
 
 # %% [markdown]
-# ### Exercise 2.11
+# ### Exercise {{all_reduce_seconds}} · All-reduce time, ring versus tree
 #
 # Write `all_reduce_seconds(how, n, X, alpha, B)`. It returns the seconds that an all-reduce of `X`
 # bytes takes on `n` ranks, where `n` may be any number from 2 on. `how` is `"ring"`, or `"tree"`: a
@@ -112,7 +112,7 @@ def all_reduce_seconds(how, n, X, alpha, B):
     return 2 * rounds * (alpha + X / B)
     ### END SOLUTION
 
-check("2.11", all_reduce_seconds)
+check("{{all_reduce_seconds}}", all_reduce_seconds)
 
 # %% [markdown]
 # Eight ranks have links of 20 MB/s, and a latency of 10 ms. For small tensors the tree is faster,
@@ -125,7 +125,7 @@ crossing = predict("Ring and tree take equally long on 8 ranks, at", unit="kB")
 # %%
 slow_alpha, slow_B = link_milliseconds / 1e3, link_megabytes_per_second * 1e6
 slow_sizes = [12_500 * 2**k for k in range(8)]
-slow = launch(costs.on_slow_links,
+slow = launch(costs.time_on_slow_links,
               {"tree": collectives.all_reduce_tree, "ring": collectives.all_reduce_ring},
               slow_sizes, slow_alpha, slow_B, world_size=8, device="cpu")
 found = costs.slowest_rank(slow.values)
@@ -133,14 +133,20 @@ found = costs.slowest_rank(slow.values)
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
 equal = (14 - 6) * slow_alpha * slow_B / (6 - 14 / 8)  # 6 (alpha + X / B) = 14 (alpha + X / 8B)
-if at := costs.crossing(slow_sizes, found["tree"], found["ring"]):
+if at := costs.find_crossing(slow_sizes, found["tree"], found["ring"]):
     display(crossing.compare(equal / 1e3, at / 1e3))
 else:
     print("The lines do not cross between these sizes: choose other links.")
 
 # %% tags=["nbval-ignore-output"]
-model = {"tree": [1e3 * costs.in_turn(6, size, slow_alpha, slow_B) for size in slow_sizes],
-         "ring": [1e3 * costs.in_turn(14, size / 8, slow_alpha, slow_B) for size in slow_sizes]}
+model = {
+    "tree": [
+        1e3 * costs.predict_sequential_time(6, size, slow_alpha, slow_B) for size in slow_sizes
+    ],
+    "ring": [
+        1e3 * costs.predict_sequential_time(14, size / 8, slow_alpha, slow_B) for size in slow_sizes
+    ],
+}
 links = f"links throttled to {link_megabytes_per_second:g} MB/s + {link_milliseconds:g} ms"
 plot_against(slow_sizes, found, "bytes", "time (ms)", model, logarithmic=True,
              title=f"All-reduce on 8 ranks, {links}")
@@ -182,13 +188,14 @@ def film_each(ways):
             all_reduce(x)
     return films
 
+pictures = lab("message_pictures")
 halving_doubling = lab("halving_doubling").all_reduce_halving_doubling
 ways = {"ring": collectives.all_reduce_ring, "halving-doubling": halving_doubling}
 seen = launch(film_each, ways, world_size=8).values
 by_name = {name: [of_rank[name] for of_rank in seen] for name in ways}
 
 def draw(step):
-    return plot_exchanges(by_name, step)
+    return pictures.plot_exchanges(by_name, step)
 
 explore(draw, step=[1, 0, *range(2, 15)])
 
@@ -203,7 +210,7 @@ halving = predict("Halving-doubling of 100 kB on 8 ranks, on these slow links", 
 # $$t = 2\log_2 n\;\alpha + 2\,\frac{n-1}{n}\,\frac{X}{B}$$
 
 # %% [markdown]
-# ### Exercise 2.12
+# ### Exercise {{all_reduce_halving_doubling}} · All-reduce by halving and doubling
 #
 # Write `all_reduce_halving_doubling(x, group=None)` in
 # [labs/halving_doubling.py](../labs/halving_doubling.py). It adds up everybody's `x` in place, and
@@ -220,11 +227,11 @@ halving = predict("Halving-doubling of 100 kB on 8 ranks, on these slow links", 
 # order of partners also passes.
 
 # %%
-check("2.12")
+check("{{all_reduce_halving_doubling}}")
 
 # %%
-third = launch(costs.on_slow_links, {"halving-doubling": halving_doubling}, slow_sizes, slow_alpha,
-               slow_B, world_size=8, device="cpu")
+third = launch(costs.time_on_slow_links, {"halving-doubling": halving_doubling}, slow_sizes,
+               slow_alpha, slow_B, world_size=8, device="cpu")
 found |= costs.slowest_rank(third.values)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -308,8 +315,8 @@ put_to_the_test(f"""
 # * Trees have few messages, rings few bytes. **Halving-doubling** has few of both, if the number of
 #   ranks is a power of two and all links are equal.
 #
-# **Your exercises**: 2.11 stands in a cell above, and
-# [labs/halving_doubling.py](../labs/halving_doubling.py) has 2.12.
+# **Your exercises**: {{all_reduce_seconds}} stands in a cell above, and
+# [labs/halving_doubling.py](../labs/halving_doubling.py) has {{all_reduce_halving_doubling}}.
 #
 # **Next**: {{next}}.
 

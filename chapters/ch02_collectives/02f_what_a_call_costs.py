@@ -56,7 +56,9 @@ calls = {n: launch(call_costs.small_calls, world_size=n, device="cpu").values[0]
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the model (1 times), and what was measured: each call at its quickest.
-of_call = {n: message_costs.in_turn(2 * (n - 1), 4000 / n, alpha, B) for n in calls}  # a ring
+of_call = {
+    n: message_costs.predict_sequential_time(2 * (n - 1), 4000 / n, alpha, B) for n in calls
+}  # a ring
 many_guess.compare(1, sum(calls[2]["best"]) / (128 * of_call[2]))
 
 # %% tags=["nbval-ignore-output"]
@@ -137,7 +139,7 @@ Table(["ranks", "call", "bytes that rank 0 sent", "of them data", "messages"],
 pairs = launch(call_costs.side_by_side, world_size=2, device="cpu").values
 messages = {"there and back": 2, "the lab's ring": 4, "Gloo's all-reduce": 8}
 of_model = dict.fromkeys(messages, of_call[2]) | {"there and back": 2 * (alpha + 4000 / B)}
-print(call_costs.in_words(pairs, cores))
+print(call_costs.describe_calls(pairs, cores))
 Table(["", "messages", "sleeps of a rank", "model", "quickest call", "average call",
        "CPU time / cores"], call_costs.rows_of_calls(pairs, messages, of_model, cores))
 
@@ -225,7 +227,7 @@ Table(["part", "time", "share of the all-reduce"],
 # tensors into one large one: a **bucket**. DDP does that (part 03c).
 
 # %% [markdown]
-# ### Exercise 2.13
+# ### Exercise {{all_reduce_buckets}} · All-reduce tensors in buckets
 #
 # Write `all_reduce_buckets(tensors, bucket_bytes, group=None)` in
 # [labs/collectives.py](../labs/collectives.py). It adds up each of the tensors in place, and
@@ -238,7 +240,7 @@ Table(["part", "time", "share of the all-reduce"],
 # of 60, 40, 20, 300 and 10 bytes, the buckets have 100, 20, 300 and 10 bytes.
 
 # %%
-check("2.13")
+check("{{all_reduce_buckets}}")
 
 # %% [markdown]
 # Now 512 tensors of 4 kB, with the lab's ring on two ranks. Together they have 2 MB. How large
@@ -247,9 +249,12 @@ check("2.13")
 # %% tags=["nbval-ignore-output"]
 all_reduce_buckets, total = lab("collectives").all_reduce_buckets, 512 * 4000
 bucket_sizes = [4000 * 2**k for k in range(10)]
-packed = launch(call_costs.in_buckets, all_reduce_buckets, bucket_sizes, world_size=2,
+packed = launch(call_costs.time_buckets, all_reduce_buckets, bucket_sizes, world_size=2,
                 device="cpu").values[0]
-expected = [message_costs.in_turn(2 * total / size, size / 2, alpha, B) for size in bucket_sizes]
+expected = [
+    message_costs.predict_sequential_time(2 * total / size, size / 2, alpha, B)
+    for size in bucket_sizes
+]
 plot_against(bucket_sizes, {"512 tensors": [1e3 * t for t in packed]}, "bytes of a bucket",
              "time (ms)", {"512 tensors": [1e3 * t for t in expected]}, logarithmic=True,
              title="512 tensors of 4 kB, in buckets, on two ranks")

@@ -115,7 +115,7 @@ plot_timeline(run, cards=bool(machines), title="An all-reduce across two machine
 # machine. What if the ring goes 0, 2, 1, 3?
 
 # %% [markdown]
-# ### Exercise 2.14
+# ### Exercise {{card_bytes}} · Ring bytes leaving each machine
 #
 # Write `card_bytes(order, machine_of, nbytes)`. Return a list with the bytes that leave each
 # machine in a ring all-reduce, machine 0 first.
@@ -139,7 +139,7 @@ def card_bytes(order, machine_of, nbytes):
     return leaving
     ### END SOLUTION
 
-check("2.14", card_bytes)
+check("{{card_bytes}}", card_bytes)
 
 # %% [markdown]
 # The lab's `ring_messages(x, order)` sends what a ring all-reduce of `x` sends, along a ring in the
@@ -147,7 +147,7 @@ check("2.14", card_bytes)
 # is the bytes that leave a machine, divided by the speed of its card.
 
 # %%
-def in_orders(across_machines, orders, nbytes):
+def measure_orders(across_machines, orders, nbytes):
     for order in orders:
         x = torch.ones(nbytes // 4)
         across_machines.ring_messages(torch.ones(4), order)  # opens the connections
@@ -156,7 +156,7 @@ def in_orders(across_machines, orders, nbytes):
             across_machines.ring_messages(x, order)
 
 orders, nbytes = ([0, 1, 2, 3], [0, 2, 1, 3]), int(megabytes * 1e6)
-ordered = launch(in_orders, across_machines, orders, nbytes, world_size=4, machines=machines,
+ordered = launch(measure_orders, across_machines, orders, nbytes, world_size=4, machines=machines,
                  device="cpu")
 
 # %% tags=["nbval-ignore-output"]
@@ -193,7 +193,7 @@ Table(["order", *across_machines.CARD_COLUMNS],
 # $2\,\frac{n-1}{n}\,X$ through it.
 
 # %% [markdown]
-# ### Exercise 2.15
+# ### Exercise {{hierarchical_all_reduce}} · Write a hierarchical all-reduce
 #
 # Write `hierarchical_all_reduce(x, inside, across)` in
 # [labs/across_machines.py](../labs/across_machines.py). It adds up `x` in place, and returns
@@ -215,7 +215,7 @@ Table(["order", *across_machines.CARD_COLUMNS],
 # A dot may be any number.
 
 # %%
-check("2.15")
+check("{{hierarchical_all_reduce}}")
 
 # %% [markdown]
 # Halving-doubling (part 02e) sends few bytes in few messages. How many bytes does it send through
@@ -227,7 +227,7 @@ far_guess = predict(f"Halving-doubling of {megabytes:g} MB on 2 × 4 ranks: byte
                     "a machine", unit="MB")
 
 # %%
-levels = {local_size: launch(across_machines.in_each_way, nbytes, local_size, 3,
+levels = {local_size: launch(across_machines.compare_all_reduces, nbytes, local_size, 3,
                              world_size=2 * local_size, machines=machines, device="cpu")
           for local_size in (2, 4)}  # each way three times
 
@@ -240,15 +240,17 @@ far_guess.compare(4 * megabytes, leaving / 3 / 1e6, kind="communication")  # of 
 # %% tags=["nbval-ignore-output"]
 Table(["ranks", "way", *across_machines.CARD_COLUMNS],
       [[f"2 × {size}", way, *across_machines.card_row(
-          run, way, across_machines.through_a_card(way, size, nbytes), speed)]
+          run, way, across_machines.bytes_through_card(way, size, nbytes), speed)]
        for size, run in levels.items() for way in run.labels],
       title="Quickest of three rounds")
 
 # %% tags=["nbval-ignore-output"]
 seconds = {way: [1e3 * across_machines.quickest(run[way]) for run in levels.values()]
            for way in levels[2].labels}
-theory = {way: [across_machines.through_a_card(way, size, nbytes) / speed * 1e3 for size in levels]
-          for way in seconds}
+theory = {
+    way: [across_machines.bytes_through_card(way, size, nbytes) / speed * 1e3 for size in levels]
+    for way in seconds
+}
 plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)", predicted=theory,
           title=f"All-reduce of {megabytes:g} MB, by the bytes that leave a machine")
 
@@ -275,7 +277,9 @@ plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)", predicted=theo
 # 14.
 
 # %% tags=["nbval-ignore-output"]
-equal = launch(across_machines.on_equal_links, 12_800, 4, 0.010, 20e6, world_size=8, device="cpu")
+equal = launch(
+    across_machines.time_on_equal_links, 12_800, 4, 0.010, 20e6, world_size=8, device="cpu"
+)
 took = {way: 1e3 * max(of_rank[way][0] for of_rank in equal.values) for way in equal.values[0]}
 of_bytes = 1.75 * 12_800 / 20e6 * 1e3
 Table(["way", "messages in turn", "time, by the model of part 02e", "measured"],

@@ -136,7 +136,7 @@ plot_bars([f"rank {rank}: {size} samples" for rank, size in enumerate(sizes)],
 # each rank multiplies its loss by a factor.
 
 # %% [markdown]
-# ### Exercise 3.1
+# ### Exercise {{loss_factor}} · Loss factor for unequal shares
 #
 # Write `loss_factor`. It gets three whole numbers. `samples` says how many samples this rank has
 # in this step, one or more. `all_samples` says how many all ranks have together. `n` is the number
@@ -151,7 +151,7 @@ def loss_factor(samples, all_samples, n):
     return n * samples / all_samples
     ### END SOLUTION
 
-check("3.1", loss_factor)
+check("{{loss_factor}}", loss_factor)
 
 # %% [markdown]
 # ## 2 · By hand
@@ -161,7 +161,7 @@ check("3.1", loss_factor)
 # from the same place, and stay equal without ever sending a weight again.
 
 # %% [markdown]
-# ### Exercise 3.2
+# ### Exercise {{start_equal}} · Make all replicas equal
 #
 # In [labs/simple_ddp.py](../labs/simple_ddp.py), write `start_equal(model, group=None)`. Afterwards
 # every rank of the group holds the values of the group's first rank, in all parameters and
@@ -177,7 +177,7 @@ check("3.1", loss_factor)
 # Weights [1, 2] on rank 0 and [5, 7] on rank 1 become [1, 2] on both.
 
 # %% [markdown]
-# ### Exercise 3.3
+# ### Exercise {{average_gradients}} · Average gradients over the ranks
 #
 # In [labs/simple_ddp.py](../labs/simple_ddp.py), write `average_gradients(model, group=None)`. All
 # ranks call it after their backward. It makes every `.grad` the mean over the ranks, with one
@@ -189,7 +189,7 @@ check("3.1", loss_factor)
 # [2, 4] on rank 0 and [6, 0] on rank 1 become [4, 2] on both. None and [6, 0] become [3, 0].
 
 # %%
-display(check("3.2"), check("3.3"))
+display(check("{{start_equal}}"), check("{{average_gradients}}"))
 
 # %% [markdown]
 # Two of the three conditions are met. For the third, the loop below takes every $n$-th sample of a
@@ -217,13 +217,13 @@ def train_by_hand(simple_ddp, language_model, batches):
 # %%
 batches = [language_model.draw_batch(text, 12, step, 16) for step in range(5)]
 
-def trained_on(ranks):
+def train_on_ranks(ranks):
     return launch(train_by_hand, simple_ddp, language_model, batches, world_size=ranks,
                   device=device).values
 
-alone = trained_on(1)[0]
+alone = train_on_ranks(1)[0]
 for n in range(2, world_size + 1):
-    equal = all(close(weights, alone, steps=5) for weights in trained_on(n))
+    equal = all(close(weights, alone, steps=5) for weights in train_on_ranks(n))
     print(f"{n} ranks equal one process, but for rounding:", equal)
 
 # %% [markdown]
@@ -295,7 +295,9 @@ made = launch(replicas.wrap, world_size=4, device="cpu")
 model_bytes, equals = made.values[0][0], [equal for _, equal in made.values]
 at_start = ", ".join(f"{sent / model_bytes:.1f}" for sent in made["constructor"].sent_bytes)
 equal_then = [sum(rank[k] for rank in equals) for k in (0, 1)]  # before and after it
-_, same_moments = launch(replicas.without_clearing, digits, world_size=4, device="cpu").values[0]
+_, same_moments = launch(
+    replicas.train_without_zero_grad, digits, world_size=4, device="cpu"
+).values[0]
 ratio = compared["by hand"].sent_bytes[0] / compared["DDP"].sent_bytes[0]
 as_ddp = "right, with a division" if gap <= rounding(steps=20) else "wrong here"
 
@@ -336,7 +338,7 @@ surprises += f"""- [C056] Gradients are averaged; or they are summed | CS 229S, 
 put_to_the_test(surprises, more=f"""
 - [C051] The batch's gradient is the mean of the shards' gradients, weighted by their sizes | book
   chapter, “The Core Insight: Gradient Averaging” | {"right" if weighted <= rounding() else "wrong"}
-  | shards of 40, 8, 8, 8, each loss times exercise 3.1's factor: off from one process's gradient by
+  | shards of 40, 8, 8, 8, each loss times exercise {{loss_factor}}'s factor: off from one process's gradient by
   {weighted:.0e} of it (float64; a run in this section) | measured: nothing; gradients are linear in
   the samples, on every device
 - [C064] DDP broadcasts parameters so that replicas start equal | book chapter, “PyTorch
@@ -376,8 +378,8 @@ put_to_the_test(surprises, more=f"""
 # * The sum in place of the mean needs another learning rate. Which one it needs depends on the
 #   optimizer.
 #
-# **Your exercises**: 3.1 stands in a cell above, and [labs/simple_ddp.py](../labs/simple_ddp.py)
-# has 3.2 and 3.3.
+# **Your exercises**: {{loss_factor}} stands in a cell above, and [labs/simple_ddp.py](../labs/simple_ddp.py)
+# has {{start_equal}} and {{average_gradients}}.
 #
 # **Next**: {{next}}.
 

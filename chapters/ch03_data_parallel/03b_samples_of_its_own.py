@@ -67,7 +67,7 @@ show_orders(tell_epoch=True)
 # somebody calls **`set_epoch`**.
 
 # %% [markdown]
-# ### Exercise 3.4
+# ### Exercise {{samples_of_rank}} · Write a distributed sampler
 #
 # Write `samples_of_rank(length, epoch, rank, n, seed=0)` in
 # [labs/data_parallel.py](../labs/data_parallel.py). It returns a list: the numbers of the samples
@@ -83,7 +83,7 @@ show_orders(tell_epoch=True)
 # reads 3 4 2, and rank 1 reads 0 1 3.
 
 # %%
-display(check("3.4"))
+display(check("{{samples_of_rank}}"))
 
 # %% [markdown]
 # What does it mean for the gradients? Two ranks take a batch of 32 digits each, in three ways:
@@ -197,7 +197,7 @@ stay_equal.compare(1, sum(far[-1] < 1e-9 for _, far in without_one), kind="other
 # [watch_loops](../labs/watch_loops.py) notes which samples each rank reads.
 
 # %%
-def as_printed(model, dataset, loss_fn, epochs, batch_size):
+def train_published_loop(model, dataset, loss_fn, epochs, batch_size):
     dataloader, local_rank = DataLoader(dataset, batch_size=batch_size), dist.get_rank()
     model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -208,10 +208,10 @@ def as_printed(model, dataset, loss_fn, epochs, batch_size):
         optimizer.step()
         optimizer.zero_grad()
 
-watch.print_reads(as_printed)
+watch.print_reads(train_published_loop)
 
 # %% [markdown]
-# ### Exercise 3.5
+# ### Exercise {{train_epochs}} · Debug a published loop over epochs
 #
 # A list cannot move to a GPU, and that is not the only bug. `train_epochs` trains `model` with that
 # loop on the CPU, in epochs. It gets a dataset of pairs of inputs and label,
@@ -252,10 +252,10 @@ def train_epochs(model, dataset, loss_fn, epochs, batch_size):
 watch.print_reads(train_epochs)
 
 # %%
-check("3.5", train_epochs)
+check("{{train_epochs}}", train_epochs)
 
 # %% [markdown]
-# ### Exercise 3.6
+# ### Exercise {{train_steps}} · Debug a published loop over batches
 #
 # The second loop is from a book chapter (*Data Parallelism Deep Dive*, “PyTorch
 # DistributedDataParallel (DDP)”). The book says that it is exactly the loop of a single GPU.
@@ -284,7 +284,7 @@ def train_steps(ddp, loss_fn, optimizer, batches):
 print(launch(watch.gradients_followed, train_steps, world_size=2, device="cpu").values[0])
 
 # %%
-check("3.6", train_steps)
+check("{{train_steps}}", train_steps)
 
 # %% [markdown]
 # ## Put to the test
@@ -293,11 +293,11 @@ check("3.6", train_steps)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # How the norm of a gradient grows if nobody clears it; its size; and the first loop once more.
-growth, _ = launch(replicas.without_clearing, digits, world_size=4, device="cpu").values[0]
+growth, _ = launch(replicas.train_without_zero_grad, digits, world_size=4, device="cpu").values[0]
 norms = ", ".join(f"{x:.2f}" for x in growth)
 sampled, model = alike["with a sampler"], replicas.classifier()
 numbers = replicas.gradient_of(model, *(x[:8] for x in digits)).numel()
-told = launch(watch.samples_read, as_printed, world_size=2, device="cpu").values[0]
+told = launch(watch.samples_read, train_published_loop, world_size=2, device="cpu").values[0]
 fails = "'list' object has no attribute 'cuda'" in told
 of_model = sum(parameter.numel() for parameter in model.parameters())
 
@@ -313,7 +313,7 @@ put_to_the_test(f"""
 - [C084] DDP's loop is exactly that of a single GPU | book chapter, “PyTorch DistributedDataParallel
   (DDP)” | {"wrong as printed" if growth[-1] > 2 else "not here"} | nobody clears the gradients: on
   one batch with tiny steps, the norm of the first layer's grows like {norms} (a run in this
-  section). It has no sampler and no loss function either (exercise 3.6) | measured: nothing;
+  section). It has no sampler and no loss function either (exercise {{train_steps}}) | measured: nothing;
   autograd adds to .grad on every device
 - [C092] Gradients differ between ranks since data differ, and each is as large as the model |
   blog, “Q3: Why there are G_0, G_1, and G_2 rather than a unified G?” |
@@ -341,8 +341,8 @@ put_to_the_test(f"""
 #   same order.
 # * All ranks have to take equally many steps.
 #
-# **Your exercises**: 3.5 and 3.6 stand in cells above, and
-# [labs/data_parallel.py](../labs/data_parallel.py) has 3.4.
+# **Your exercises**: {{train_epochs}} and {{train_steps}} stand in cells above, and
+# [labs/data_parallel.py](../labs/data_parallel.py) has {{samples_of_rank}}.
 #
 # **Next**: {{next}}.
 

@@ -24,8 +24,8 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    Table, check, explore, hint, lab, launch, plot_against, plot_step, plot_timeline, predict,
-    progress, put_to_the_test,
+    Table, check, explore, hint, lab, launch, plot_against, plot_timeline, predict, progress,
+    put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -48,7 +48,7 @@ gradients = len(list(model.parameters()))
 # and all-reduce that.
 
 # %% [markdown]
-# ### Exercise 3.7
+# ### Exercise {{make_buckets}} · Group parameters into buckets
 #
 # In [labs/gradient_sync_visualizer.py](../labs/gradient_sync_visualizer.py), write
 # `make_buckets(parameters, bucket_bytes)`. `parameters` is `model.parameters()`, a generator. It
@@ -63,7 +63,7 @@ gradients = len(list(model.parameters()))
 # bytes.
 
 # %% [markdown]
-# ### Exercise 3.8
+# ### Exercise {{average_buckets}} · Average gradients in buckets
 #
 # In the same lab, [gradient_sync_visualizer](../labs/gradient_sync_visualizer.py), write
 # `average_buckets(buckets, group=None)`. After a backward, it makes every `.grad` the mean over the
@@ -75,7 +75,7 @@ gradients = len(list(model.parameters()))
 # have [1] and [2, 3].
 
 # %%
-display(check("3.7"), check("3.8"))
+display(check("{{make_buckets}}"), check("{{average_buckets}}"))
 
 # %% [markdown]
 # What do buckets save? Average the same gradients in six ways, on two ranks: each by itself, in
@@ -126,7 +126,7 @@ calls_take.compare(each["model"] / once["model"], each["measured"] / once["measu
 # whenever it has put a complete gradient into `parameter.grad`.
 
 # %% [markdown]
-# ### Exercise 3.9
+# ### Exercise {{ddp}} · Overlap all-reduces with the backward
 #
 # Fill the three holes of the class `DDP` in [labs/data_parallel.py](../labs/data_parallel.py). Its
 # constructor has made the buckets and registered the hooks.
@@ -152,7 +152,7 @@ calls_take.compare(each["model"] / once["model"], each["measured"] / once["measu
 # begins. When 0 is complete, 0 and 1 begin, one right after the other. Then comes 2.
 
 # %%
-check("3.9")
+check("{{ddp}}")
 
 # %% [markdown]
 # Step through a training step, recorded from your class on real ranks. The slider stands at frame
@@ -163,10 +163,11 @@ check("3.9")
 # frames of the same number side by side.)
 
 # %% tags=["cover"]
-films = launch(overlap.filmed_step, digits, world_size=world_size, device="cpu").values
+pictures = lab("step_pictures")
+films = launch(overlap.film_ddp_step, digits, world_size=world_size, device="cpu").values
 
 def draw_step(frame):
-    return plot_step(films, frame)
+    return pictures.plot_step(films, frame)
 
 explore(draw_step, frame=[8, *range(1, 8), *range(9, len(films[0].frames) + 1)])
 
@@ -276,7 +277,7 @@ print(*trained.values[0], sep="\n")
 # How much it does save on a cluster, only a cluster can tell.
 
 # %% [markdown]
-# ### Exercise 3.10
+# ### Exercise {{average_in_backward}} · Debug gradient averaging in hooks
 #
 # A short version has no buckets: a hook averages each gradient. `average_in_backward(model)` is
 # called once, before the first backward. It changes no weights, and no backward does. From then on:
@@ -309,11 +310,11 @@ def average_in_backward(model):
         # parameter.register_post_accumulate_grad_hook(average)
         ### END SOLUTION
 
-told = launch(watch.after_backward, average_in_backward, world_size=2, device="cpu").values
+told = launch(watch.report_backward, average_in_backward, world_size=2, device="cpu").values
 print(*told, sep="\n")
 
 # %%
-check("3.10", average_in_backward)
+check("{{average_in_backward}}", average_in_backward)
 
 # %% [markdown]
 # Is your hook right if a second backward adds to the first one's gradient? After the first, `.grad`
@@ -397,7 +398,7 @@ put_to_the_test(surprises, more=f"""
 #   is exposed: at least the last bucket, which has the gradients of the first layers.
 # * All ranks begin their buckets in one order, whatever becomes ready first.
 #
-# **Your exercises**: 3.10 stands in a cell above. The others are in
+# **Your exercises**: {{average_in_backward}} stands in a cell above. The others are in
 # [labs/gradient_sync_visualizer.py](../labs/gradient_sync_visualizer.py) and
 # [labs/data_parallel.py](../labs/data_parallel.py).
 #

@@ -46,10 +46,10 @@ text, digits = language_model.standard_library(), lab("gradient_accumulation").d
 # `with ddp.no_sync():`.
 
 # %% [markdown]
-# ### Exercise 3.11
+# ### Exercise {{no_sync}} · Suspend gradient communication in a block
 #
 # Write `no_sync(ddp)` in [labs/data_parallel.py](../labs/data_parallel.py), for the class `DDP` of
-# exercise 3.9. It is a context manager. Above it stands `@contextlib.contextmanager`: what you
+# exercise {{ddp}}. It is a context manager. Above it stands `@contextlib.contextmanager`: what you
 # write before `yield` runs when the `with` block begins, and what you write after it runs at its
 # end.
 #
@@ -61,7 +61,7 @@ text, digits = language_model.standard_library(), lab("gradient_accumulation").d
 # If `synchronizing` was True, it is False in the block, and True again afterwards.
 
 # %%
-check("3.11")
+check("{{no_sync}}")
 
 # %% [markdown]
 # A step has four micro-batches on each rank, and `no_sync` stands around all but the last backward.
@@ -106,7 +106,7 @@ silent_sends.compare(once, in_models["no_sync"], kind="communication")
 # and the throttled links of part 03c. Each all-reduce carries a bucket of two layers.
 
 # %% tags=["cover", "nbval-ignore-output"]
-steps = launch(overlap.accumulated_steps, world_size=2, device="cpu")
+steps = launch(overlap.compare_no_sync, world_size=2, device="cpu")
 plot_timeline(steps, ["forward", "backward", "all_reduce"], below=["all_reduce"],
               title="An exchange in each backward, and then one for the whole step (emulated)")
 
@@ -115,7 +115,7 @@ plot_timeline(steps, ["forward", "backward", "all_reduce"], below=["all_reduce"]
 # second step has one such pause, at its end.
 
 # %% [markdown]
-# ### Exercise 3.12
+# ### Exercise {{accumulate_step}} · Debug accumulation without DDP
 #
 # `accumulate_step(model, loss_fn, micro_batches, optimizer)` is a training step without DDP. All
 # ranks hold equal weights. `micro_batches` is a list of (inputs, targets), perhaps of a single one.
@@ -156,17 +156,18 @@ told = launch(watch.weight_after_step, accumulate_step, world_size=2, device="cp
 print(*told, sep="\n")
 
 # %%
-check("3.12", accumulate_step)
+check("{{accumulate_step}}", accumulate_step)
 
 # %% [markdown]
-# ### Exercise 3.13
+# ### Exercise {{accumulate_ddp}} · Debug accumulation with DDP
 #
 # The same with PyTorch's DDP. `accumulate_ddp(ddp, loss_fn, micro_batches)` gets a model in
-# `DistributedDataParallel`, whose gradients are cleared. `micro_batches` is as in 3.12; there may
-# be a single one. Afterwards `.grad` is the mean over all micro-batches of all ranks, on every
-# rank. It takes no optimizer step. Each micro-batch has a forward and a backward of its own, so
-# that only one micro-batch's activations are held at a time. In the whole call, each gradient is
-# sent once. Afterwards `ddp` communicates as before.
+# `DistributedDataParallel`, whose gradients are cleared. `micro_batches` is as in
+# {{accumulate_step}}; there may be a single one. Afterwards `.grad` is the mean over all
+# micro-batches of all ranks, on every rank. It takes no optimizer step. Each micro-batch
+# has a forward and a backward of its own, so that only one micro-batch's activations are
+# held at a time. In the whole call, each gradient is sent once. Afterwards `ddp`
+# communicates as before.
 #
 # The gradients of this code are right, but it sends too much: with four micro-batches on two ranks
 # it should send 1.0 times the gradients (one exchange: $2 \cdot 1/2$). Run the cell, find the bug,
@@ -193,7 +194,7 @@ run = launch(watch.send_in_call, accumulate_ddp, world_size=2, device="cpu")
 print(f"sent: {run['call'].sent_bytes[0] / run.values[0]:.1f} times the gradients")
 
 # %%
-check("3.13", accumulate_ddp)
+check("{{accumulate_ddp}}", accumulate_ddp)
 
 # %% [markdown]
 # ## 2 · What a step waits for
@@ -209,7 +210,7 @@ check("3.13", accumulate_ddp)
 # the bytes: with perfect overlap it is near zero, and just as many bytes travel.
 
 # %% [markdown]
-# ### Exercise 3.14
+# ### Exercise {{time_step}} · Time a step's exposed communication
 #
 # Write `time_step(ddp, loss_fn, inputs, targets)` in
 # [labs/simple_ddp.py](../labs/simple_ddp.py). It gets a model in `DistributedDataParallel`, a
@@ -227,7 +228,7 @@ check("3.13", accumulate_ddp)
 # 2, 5, 3.
 
 # %% tags=["nbval-ignore-output"]
-display(check("3.14"))
+display(check("{{time_step}}"))
 print(launch(simple_ddp.overhead, text, world_size=2).values[0])
 
 # %% [markdown]
@@ -249,14 +250,14 @@ told = launch(simple_ddp.overhead, text, world_size=2).values[0]
 by_ddp, calls = run["call"].sent_bytes[0] / run.values[0], len(run["call"].calls[0])
 put_to_the_test(f"""
 - [C091] Backward's time includes communication | book chapter, “Exercise 3: Measure Communication
-  Overhead” | depends | in DDP it does: {told} (section 2, exercise 3.14, run once more in this
+  Overhead” | depends | in DDP it does: {told} (section 2, exercise {{time_step}}, run once more in this
   section). That is only what is exposed. Where gradients are averaged by hand after the backward,
   it includes none | measured: on GPUs a clock needs torch.cuda.synchronize() first, as backward()
   returns before the GPU is done
 - [C059] no_sync() leaves out synchronisation, for accumulation | PyTorch slides, “When does PyTorch
   synchronize gradients?” | {"right" if by_ddp < 1.5 else "not here"} | PyTorch's DDP, 4
   micro-batches on 2 ranks: calls {calls}, sent {by_ddp:.1f} times the gradients (section 1,
-  exercise 3.13, run). The DDP of section 1, on {world_size} ranks: {in_models["no_sync"]:.1f}
+  exercise {{accumulate_ddp}}, run). The DDP of section 1, on {world_size} ranks: {in_models["no_sync"]:.1f}
   models, without it {in_models["each time"]:.1f} (the same section, run). The forward has to be
   under it, too | measured: nothing; no_sync leaves DDP's hooks out, on every backend
 """)
@@ -273,9 +274,9 @@ put_to_the_test(f"""
 #   the forward, too.
 # * A backward with communication minus one without is the *exposed* communication.
 #
-# **Your exercises**: 3.12 and 3.13 stand in cells above, and
+# **Your exercises**: {{accumulate_step}} and {{accumulate_ddp}} stand in cells above, and
 # [labs/data_parallel.py](../labs/data_parallel.py) and [labs/simple_ddp.py](../labs/simple_ddp.py)
-# have 3.11 and 3.14.
+# have {{no_sync}} and {{time_step}}.
 #
 # **Next**: {{next}}.
 

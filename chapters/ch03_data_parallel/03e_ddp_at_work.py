@@ -126,11 +126,11 @@ buckets = {name: launch(options.buckets_of, note_size, chosen, world_size=2).val
 times = launch(options.step_times, list(choices.values()), world_size=2).values[0]
 
 # %% tags=["nbval-ignore-output"]
-def shown(sizes):
+def format_sizes(sizes):
     return " ".join(map(str, sizes)) if len(sizes) < 6 else f"{len(sizes)} × {sizes[0]}"
 
 Table(["options", "first iteration (MiB)", "from the second on", "forward and backward"],
-      [[name, shown(first), shown(last), options.median_and_range(seconds)]
+      [[name, format_sizes(first), format_sizes(last), options.median_and_range(seconds)]
        for (name, (first, _, last)), seconds in zip(buckets.items(), times)])  # 3 iterations
 
 # %% [markdown]
@@ -342,9 +342,9 @@ others = f"""
 surprises = f"""
 - [C061] Buckets are of equal size | PyTorch slides, “Computation-Communication overlap:
   bucketing” | {"wrong" if len(set(buckets["default"][-1])) > 1 else "right here"} | a model of 8
-  MiB, by default: buckets of {shown(buckets["default"][-1]).replace(" ", " and ")} MiB, and of
-  {shown(buckets["default"][0])} in the first iteration (section 2, table) | measured: nothing; the
-  reducer cuts by its caps, whatever the backend
+  MiB, by default: buckets of {format_sizes(buckets["default"][-1]).replace(" ", " and ")} MiB,
+  and of {format_sizes(buckets["default"][0])} in the first iteration (section 2, table) |
+  measured: nothing; the reducer cuts by its caps, whatever the backend
 - [C062] PyTorch recommends 25 MB as the size | PyTorch slides, “Computation-Communication overlap:
   bucketing” | {"imprecise" if default == 25 else "wrong here"} | {default:g} MiB is what DDP takes
   if nobody says otherwise (a run in this section). In this run the shortest median had: {cap}

@@ -55,10 +55,10 @@ one_process = launch(counted.one_backward, nn.BatchNorm1d, world_size=1).values[
 guess = predict("BatchNorm on 2 ranks: gradients off by, in percent of the largest", unit="%")
 
 # %%
-def off_by(norm, n):
+def measure_gaps(norm, n):
     return counted.largest_gaps(launch(counted.one_backward, norm, world_size=n), one_process)
 
-gaps = {n: off_by(nn.BatchNorm1d, n) for n in (2, more_ranks)}
+gaps = {n: measure_gaps(nn.BatchNorm1d, n) for n in (2, more_ranks)}
 for n, (gradients, running) in gaps.items():
     print(f"{n} ranks: gradients off by {gradients:.0%} of the largest, running statistics by",
           f"{running:.0%}")
@@ -77,12 +77,12 @@ guess.compare(100 * counted.gap_of_shares(nn.BatchNorm1d, 2), 100 * gaps[2][0])
 # layers of a model. On the CPU it does not run:
 
 # %%
-def with_sync_batch_norm():
+def make_sync_batch_norm():
     model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16))
     return DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(model))
 
 try:
-    launch(with_sync_batch_norm, world_size=2, device="cpu")
+    launch(make_sync_batch_norm, world_size=2, device="cpu")
 except RankError as error:
     print(type(error.exception).__name__, error.exception)
 
@@ -95,7 +95,7 @@ except RankError as error:
 # has one: [`SumOverRanks`](../labs/counted_over_ranks.py), eight lines.
 
 # %%
-class SyncedNorm(nn.BatchNorm1d):
+class MySyncBatchNorm(nn.BatchNorm1d):
     def forward(self, x):
         if not self.training:
             return super().forward(x)
@@ -109,7 +109,7 @@ class SyncedNorm(nn.BatchNorm1d):
         return (x - mean) / (variance + self.eps).sqrt() * self.weight + self.bias
 
 # %%
-synced = {n: max(off_by(SyncedNorm, n)) for n in (2, 3, 4)}
+synced = {n: max(measure_gaps(MySyncBatchNorm, n)) for n in (2, 3, 4)}
 for n, gap in synced.items():
     print(f"{n} ranks: gradients and running statistics of one process to 1e-12:", gap < 1e-12)
 
@@ -215,13 +215,13 @@ plot_bars(range(10), {"under DDP": on_three, "in one process": [1 / 10] * 10},
           title="What each token counts")
 
 # %% [markdown]
-# All ten should count 0.1. A mean of means is not the mean: you met this in exercise 1.5, with
+# All ten should count 0.1. A mean of means is not the mean: you met this in exercise {{accumulate_tokens}}, with
 # micro-batches. With several ranks it comes back. And one thing is new: in the last backward, DDP
 # sums the gradients over the ranks and divides by their number $n{.}$ When `backward()` returns,
 # `.grad` is the mean already.
 
 # %% [markdown]
-# ### Exercise 3.15 · Count all tokens
+# ### Exercise {{backward_tokens}} · Average over all ranks' tokens
 #
 # Write `backward_tokens(ddp, micro_batches)` in
 # [labs/counted_over_ranks.py](../labs/counted_over_ranks.py). Every rank calls it.
@@ -248,7 +248,7 @@ plot_bars(range(10), {"under DDP": on_three, "in one process": [1 / 10] * 10},
 # 8, would be 5.)
 
 # %%
-check("3.15")
+check("{{backward_tokens}}")
 
 # %% [markdown]
 # Before and after, on two ranks, beside one process with all sentences:

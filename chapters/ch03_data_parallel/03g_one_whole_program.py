@@ -164,7 +164,7 @@ followed.compare((1 - 0.5) / 2, clip_first, kind="communication")
 # cell are on the CPU, also where there are GPUs.)
 
 # %% tags=["nbval-ignore-output"]
-def in_precision(train_ddp, data, precision):
+def train_in_precision(train_ddp, data, precision):
     options = train_ddp.options_of(["--precision", precision])
     training = train_ddp.Training(data, options)
     with training.autocast:
@@ -174,7 +174,9 @@ def in_precision(train_ddp, data, precision):
     return str(logits.dtype), str(weight.dtype), losses
 
 for precision in ("float32", "bfloat16"):
-    found = launch(in_precision, train_ddp, digits, precision, world_size=2, device="cpu").values[0]
+    found = launch(
+        train_in_precision, train_ddp, digits, precision, world_size=2, device="cpu"
+    ).values[0]
     print(f"{precision}: logits {found[0]}, weights {found[1]}, loss {found[2][-1]:.2f}")
 
 # %% [markdown]
@@ -269,7 +271,7 @@ except HangError as error:
 # each such call waits until everything before it is done.
 
 # %% [markdown]
-# ### Exercise 3.16 · The whole program
+# ### Exercise {{training}} · Complete a DDP training program
 #
 # Fill the five holes of `Training` in [labs/train_ddp.py](../labs/train_ddp.py). What they need is
 # in `self`: `ddp`, the same model unwrapped as `model`, `optimizer`, `sampler`, `autocast`,
@@ -298,7 +300,7 @@ except HangError as error:
 # 0, 2 and 4, and counts 2. Rank 1 has 1 and 3, and counts 1. `evaluate` returns 3/5 on both.
 
 # %%
-check("3.16")
+check("{{training}}")
 
 # %% [markdown]
 # ## 7 · Two machines
@@ -317,7 +319,7 @@ check("3.16")
 
 # %%
 words = ["--precision", "float64", "--file", str(folder / "digits.pt")]
-run = train_anywhere.on_machines(folder, [*words, "--epochs", str(epochs_on_machines)])
+run = train_anywhere.run_on_machines(folder, [*words, "--epochs", str(epochs_on_machines)])
 for machine, said in enumerate(run.output):
     print(f"machine {machine}:", *train_anywhere.lines_of(said), sep="\n  ")
 
@@ -327,9 +329,9 @@ for machine, said in enumerate(run.output):
 
 # %%
 in_one_go = ["--precision", "float64", "--epochs", str(epochs)]
-alone = launch(train_anywhere.trained, digits, in_one_go, world_size=1, device="cpu").values[0]
+alone = launch(train_anywhere.train_to_end, digits, in_one_go, world_size=1, device="cpu").values[0]
 go_on = [*words, "--epochs", str(epochs)]
-later = launch(train_anywhere.trained, digits, go_on, world_size=2, device="cpu").values
+later = launch(train_anywhere.train_to_end, digits, go_on, world_size=2, device="cpu").values
 
 gap = max(relative_gap(weights, alone[2]) for *_, weights in later)
 print(f"weights after {epochs} epochs, as one process to 1e-10: {gap < 1e-10}")

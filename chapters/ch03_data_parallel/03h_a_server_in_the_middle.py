@@ -58,7 +58,7 @@ digits = lab("gradient_accumulation").digits()[:2]
 exchange_guess = predict("All pulls and then all pushes, with eight workers", unit="ms")
 
 # %% [markdown]
-# ### Exercise 3.17 · Seconds of an exchange
+# ### Exercise {{exchange_seconds}} · Exchange time, server versus ring
 #
 # Write `exchange_seconds(how, n, X, B)`: the seconds of one exchange on `n` ranks. Every rank has a
 # link of `B` bytes per second in each direction, usable in both directions at once. There is no
@@ -78,7 +78,7 @@ def exchange_seconds(how, n, X, B):
     return 2 * (n - 1) / n * X / B
     ### END SOLUTION
 
-check("3.17", exchange_seconds)
+check("{{exchange_seconds}}", exchange_seconds)
 
 # %%
 # What the server (rank 0) and its workers really do:
@@ -104,7 +104,7 @@ def pull_and_push(x):
     push(x)
 
 ways = {"server": pull_and_push, "ring": collectives.all_reduce_ring}
-runs = {workers: server.over_slow_links(ways, workers) for workers in (1, 2, 4, 8)}
+runs = {workers: server.run_on_slow_links(ways, workers) for workers in (1, 2, 4, 8)}
 for way in ways:
     sent = [f"{copies:.1f}" for copies in server.copies_sent(runs[4], way)]
     print(f"{way:6} with 4 workers: ranks 0 to 4 send", *sent, "copies of the weights")
@@ -196,7 +196,7 @@ plot_bars([f"rank {rank} ({pace} ms)" for rank, pace in enumerate(paces)], spent
 # “ProcessGroupNCCL does not support recvAnysource”.
 
 # %% [markdown]
-# ### Exercise 3.18 · An asynchronous server
+# ### Exercise {{serve_as_they_come}} · An asynchronous server
 #
 # In [labs/parameter_server.py](../labs/parameter_server.py), write
 # `serve_as_they_come(model, optimizer, is_over)`. `serve_together` and `work`, the worker, stand
@@ -212,7 +212,7 @@ plot_bars([f"rank {rank} ({pace} ms)" for rank, pace in enumerate(paces)], spent
 # *Example.* Worker 1 pushes twice, then worker 2: return `[0, 0, 2]`.
 
 # %%
-check("3.18")
+check("{{serve_as_they_come}}")
 
 # %% [markdown]
 # Now three workers learn handwritten digits with this server. Two of them need 10 ms for a
@@ -323,7 +323,7 @@ tried = [0.1, 0.2, 0.5, 1.0, 2.0]
 ends = {age: [old_gradients.typical_loss(train_with_old_gradients, digits, age, rate)
               for rate in tried] for age in (0, 1, 2, 4)}
 print(old_gradients.best_rates(ends, tried))
-lines = {old_gradients.named(age): losses for age, losses in ends.items()}
+lines = {old_gradients.format_age(age): losses for age, losses in ends.items()}
 plot_against(tried, lines, "learning rate", "loss after 200 updates", logarithmic=True,
              title="The older the gradients, the smaller the rate at which training fails")
 

@@ -170,7 +170,8 @@ slower = {}
 for width in (10, 1000, 10_000):
     run = launch(emulated.both, batch, width, world_size=2, device="cpu")
     slower[width] = emulated.times_ddp(run)
-    print(f"width {width}: the five exchanges take {emulated.told(slower[width])} times DDP's step")
+    times = emulated.format_range(slower[width])
+    print(f"width {width}: the five exchanges take {times} times DDP's step")
 
 # %% [markdown]
 # A small model has little to send. Then a step of either kind is mostly latency, and five messages
@@ -229,10 +230,10 @@ text = f"""
 text += f"""
 - [C075] DataParallel is better for smaller models, and best on one node | web note, “Data
   Parallel” | {small} | one node is all it can use. That it is better for small models was not seen:
-  over Gloo its exchanges take {emulated.told(slower[10])} times DDP's step for the small model,
-  {emulated.told(slower[10_000])} for the large one (section 4, run). The real one was not timed |
-  measured: the exchanges only; on GPUs a race of both could show other ratios. DataParallel is
-  usually slower, even on one machine, says PyTorch's DDP tutorial
+  over Gloo its exchanges take {emulated.format_range(slower[10])} times DDP's step for the small
+  model, {emulated.format_range(slower[10_000])} for the large one (section 4, run). The real one
+  was not timed | measured: the exchanges only; on GPUs a race of both could show other ratios.
+  DataParallel is usually slower, even on one machine, says PyTorch's DDP tutorial
 - [C073] The biggest problem of DataParallel is the GIL | handwritten notes, “Data Parallelism” |
   {"depends" if is_seen else "cannot tell here"} | two threads of Python code:
   {lock["python_work"]}. Of PyTorch: {lock["torch_work"]}

@@ -46,13 +46,13 @@ card_megabytes_per_second = 5.0
 # are two ranks. (`device="cpu"` stands in this part because the operating system counts the bytes.)
 
 # %%
-def without_hook(ddp):
+def register_no_hook(ddp):
     pass
 
-def in_float16(ddp):
+def register_fp16_hook(ddp):
     ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
 
-def in_bfloat16(ddp):
+def register_bf16_hook(ddp):
     ddp.register_comm_hook(None, default_hooks.bf16_compress_hook)
 
 # %%
@@ -60,7 +60,7 @@ fewer_bytes, worth = lab("fewer_bytes"), lab("worth_of_bytes")
 digits = lab("gradient_accumulation").digits()
 
 # %% tags=["nbval-ignore-output"]
-hooks = {"DDP": without_hook, "float16": in_float16, "bfloat16": in_bfloat16}
+hooks = {"DDP": register_no_hook, "float16": register_fp16_hook, "bfloat16": register_bf16_hook}
 runs = {name: launch(fewer_bytes.one_backward, register, digits, world_size=2, device="cpu")
         for name, register in hooks.items()}
 for name, run in runs.items():
@@ -77,10 +77,10 @@ def average_in_bfloat16(state, bucket):
     future = dist.all_reduce(small, async_op=True).get_future()
     return future.then(lambda done: done.value()[0].float())  # the result: a list of one tensor
 
-def with_own_hook(ddp):
+def register_own_hook(ddp):
     ddp.register_comm_hook(None, average_in_bfloat16)
 
-run = launch(fewer_bytes.one_backward, with_own_hook, digits, world_size=2, device="cpu")
+run = launch(fewer_bytes.one_backward, register_own_hook, digits, world_size=2, device="cpu")
 plain_bytes = runs["DDP"]["backward"].sent_bytes[0]
 share = run["backward"].sent_bytes[0] / plain_bytes
 print(f"own hook for bfloat16: {share:.2f} times the bytes of DDP")
@@ -136,7 +136,7 @@ for r in (1, 2, 4, 32):
 low = predict("PowerSGD, r = 1: bytes in percent of DDP's", unit="%")
 
 # %% [markdown]
-# ### Exercise 3.19 · One round of PowerSGD
+# ### Exercise {{power_round}} · One round of PowerSGD
 #
 # Write `power_round(gradient, error, q, group=None)` in
 # [labs/fewer_bytes.py](../labs/fewer_bytes.py). `gradient` is this rank's matrix, of shape
@@ -168,7 +168,7 @@ low = predict("PowerSGD, r = 1: bytes in percent of DDP's", unit="%")
 # Rank 1 keeps the 2 that did not get through. It is in its next $M$.
 
 # %%
-check("3.19")
+check("{{power_round}}")
 
 # %% [markdown]
 # PyTorch has PowerSGD as a hook, with a state that keeps the errors and the $Q$. It works over
@@ -223,7 +223,7 @@ print(f"PyTorch's hook sends {theirs['backward'].sent_bytes[0]:,} bytes, `power_
 # each side.
 
 # %% tags=["nbval-ignore-output"]
-tried = launch(worth.tuned, digits, steps, world_size=2, device="cpu").values[0]
+tried = launch(worth.tune_rates, digits, steps, world_size=2, device="cpu").values[0]
 Table(["way", "best rate", "loss at each rate"], worth.rate_rows(tried))
 
 # %% [markdown]
@@ -241,7 +241,7 @@ losses = trained.values[0]
 bytes_of = {way: trained[way].sent_bytes[0] / (3 * steps) for way in losses}  # of a step
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_spreads({"": worth.over_megabytes(losses, bytes_of)}, "MB sent by a process",
+plot_spreads({"": worth.key_by_megabytes(losses, bytes_of)}, "MB sent by a process",
              "training loss", logarithmic="xy",
              title="Loss against bytes: six ways to train on two ranks")
 

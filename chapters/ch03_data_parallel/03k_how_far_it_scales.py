@@ -83,8 +83,11 @@ meet = predict("Samples on each rank at which computing takes as long as the all
 P, n = scaling.LAYERS * scaling.WIDTH**2, 2
 network_seconds = 2 * (n - 1) / n * 4 * P / rates["network"]
 computing = [median(steps[b]) for b in sizes]
-meet.compare(network_seconds / (6 * P / rates["arithmetic"]),
-             scaling.crossing(sizes, [median(all_reduce)] * len(sizes), computing), kind="other")
+meet.compare(
+    network_seconds / (6 * P / rates["arithmetic"]),
+    scaling.find_crossing(sizes, [median(all_reduce)] * len(sizes), computing),
+    kind="other",
+)
 
 # %% [markdown]
 # Now the whole step, for 1 to 256 samples. The first prediction takes the longer of two times,
@@ -110,7 +113,7 @@ Table(["samples", "fastest", "median", "slowest", "longest of the rates", "at th
 lines = {"forward, backward, step": steps, "all-reduce": dict.fromkeys(sizes, all_reduce)}
 theory = {"forward, backward, step": by_shape,
           "all-reduce": dict.fromkeys(sizes, network_seconds)}
-in_ms = scaling.in_milliseconds
+in_ms = scaling.convert_to_ms
 plot_spreads({"": {name: in_ms(line) for name, line in lines.items()}},
              "samples on each rank", "time (ms)", logarithmic="xy",
              predicted={"": {name: in_ms(line) for name, line in theory.items()}},
@@ -158,7 +161,7 @@ print(scaling.what_limits(steps, all_reduce, by_rates, by_shape, network_seconds
 # same number of the run with the fewest ranks. At 1.0 nothing is lost.
 
 # %% [markdown]
-# ### Exercise 3.20 · Efficiency
+# ### Exercise {{efficiency}} · Scaling efficiency
 #
 # Write `efficiency(ranks, samples, seconds)`. It gets three lists of the same length. Entry `k`
 # belongs to one measurement: a step on `ranks[k]` ranks has `samples[k]` samples, over all ranks
@@ -185,7 +188,7 @@ def efficiency(ranks, samples, seconds):
     return [one / of_fewest for one in each]
     ### END SOLUTION
 
-check("3.20", efficiency)
+check("{{efficiency}}", efficiency)
 
 # %% [markdown]
 # Eight ranks that compute on a laptop would measure its few cores. So computing is emulated here:
@@ -199,7 +202,7 @@ check("3.20", efficiency)
 
 # %%
 flops, link = 1e9, card_megabytes_per_second * 1e6
-computing_ms = 1e3 * scaling.predicted_seconds("strong", 1, samples, flops, link)[0]
+computing_ms = 1e3 * scaling.predict_seconds("strong", 1, samples, flops, link)[0]
 network_ms = 1e3 * 2 * (8 - 1) / 8 * scaling.model_bytes() / link
 print(f"one rank computes for {computing_ms:.0f} ms")
 print(f"the all-reduce of 8 ranks takes {network_ms:.0f} ms, by formula")
@@ -240,7 +243,7 @@ Table(["ranks", "batch", "step", "batch", "step"], scaling.rows_of_steps(times, 
 # %% tags=["cover", "nbval-ignore-output"]
 efficiency_of = {
     kind: scaling.efficiencies(counts, batches[kind], times[kind]) for kind in times}
-theory = scaling.predicted_efficiencies(range(1, 9), samples, flops, link)
+theory = scaling.predict_efficiencies(range(1, 9), samples, flops, link)
 plot_spreads({"": {"measured": efficiency_of["weak"]}}, "ranks", "efficiency", logarithmic="x",
              highest=1.15, predicted={"": theory["weak scaling"]},
              title="Weak scaling: DDP on 1 to 8 ranks, computing emulated")
@@ -354,7 +357,7 @@ memory_ms = {what: 1e3 * seconds for what, seconds in
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # What the statements need.
 at_8 = {kind: median(efficiency_of[kind][8]) for kind in times}
-hidden = scaling.hidden_share(times["weak"][1], times["weak"][8], 8, link)
+hidden = scaling.compute_overlap_share(times["weak"][1], times["weak"][8], 8, link)
 missed = scaling.farthest(steps, by_rates)[0]
 gpt3, seven = 175e9, 2 * 7 / 8 * 2 * 7e9  # weights; bytes that a rank of 8 sends for 7B in bf16
 more = f"""

@@ -60,7 +60,7 @@ large_batches, digits = lab("large_batches"), lab("gradient_accumulation").digit
 found = large_batches.try_batches(digits, [32, 64, 128, 256], passes)
 
 # %% tags=["cover", "nbval-ignore-output"]
-up_to_256 = large_batches.of_rules(found, 0)
+up_to_256 = large_batches.group_by_rule(found, 0)
 plot_spreads({"": up_to_256}, "batch", "training loss", logarithmic="x",
              title=f"After the samples of {passes} passes: loss with five seeds")
 
@@ -74,7 +74,7 @@ large = predict("Loss with a batch of 1,024 and a learning rate 32 times as larg
 
 # %%
 found |= large_batches.try_batches(digits, [512, 1024], passes)
-losses, accuracies = (large_batches.of_rules(found, which) for which in (0, 1))
+losses, accuracies = (large_batches.group_by_rule(found, which) for which in (0, 1))
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; the rule would give the loss of the small batch.
@@ -106,7 +106,7 @@ print(large_batches.what_was_found(losses))
 tuned = predict("Loss with a batch of 1,024, at the best of seven rates", unit="loss")
 
 # %%
-at_best = large_batches.at_best_rate(digits, found, passes)
+at_best = large_batches.tune_rates(digits, found, passes)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; as "theory" the loss of the small batch; and the best of the large one.

@@ -69,7 +69,7 @@ guilty = hangs.draw_ranks(world_size, seed)
 
 def see(mistake, rank, is_checked=False):
     """What each rank saw: a dict with `seconds`, `error` and `calls`."""
-    return launch(hangs.out_of_step, mistake, rank, is_checked, world_size=world_size,
+    return launch(hangs.observe_mistake, mistake, rank, is_checked, world_size=world_size,
                   device="cpu").values
 
 unchecked = {mistake: see(mistake, rank) for mistake, rank in guilty.items()}
@@ -147,7 +147,7 @@ Table(["mistake", "rank", "after", "error"], hangs.rows_of(checked), title="With
 
 # %% tags=["nbval-ignore-output"]
 for mistake, ranks in checked.items():
-    named = hangs.named_by_all([one["error"] for one in ranks])
+    named = hangs.find_blamed_ranks([one["error"] for one in ranks])
     print(f"{mistake}: the errors lead to {named}; right: {named == [guilty_now[mistake]]}")
 
 # %% [markdown]
@@ -234,7 +234,7 @@ print(launch(look_from_outside, world_size=2, device="cpu").values[1])
 # takes a record of the past. PyTorch records the last calls of every process in memory: the
 # **flight recorder**. A new call takes the place of the oldest. Each entry has the group, the
 # number of the call in this group, the operation, and the shapes. With NCCL each rank can write its
-# record into a file (see *On GPUs* below). Here the lab's `recorded_calls` reads it.
+# record into a file (see *On GPUs* below). Here the lab's `read_flight_recorder` reads it.
 #
 # The picture shows the runs of section 1. A strong colour marks what most other ranks do not have.
 # Which rank was it in each run, and at which call?
@@ -253,7 +253,7 @@ plot_map(panels, kinds, "number of the call", note="most ranks agree",
 # later than the mistake. **What counts is the first call at which the ranks differ.**
 
 # %% [markdown]
-# ### Exercise 3.21 · Find the guilty rank
+# ### Exercise {{find_guilty}} · Find the guilty rank
 #
 # Write `find_guilty(dumps)` in [labs/when_it_hangs.py](../labs/when_it_hangs.py). `dumps` has a
 # list for each rank: its recorded calls, oldest first, as dicts like `{"number": 7, "name":
@@ -281,7 +281,7 @@ plot_map(panels, kinds, "number of the call", note="most ranks agree",
 # All have number 5, and agree. Number 6 is [2], [3] and [2]: the result is `(1, 6, SHAPE)`.
 
 # %%
-check("3.21")
+check("{{find_guilty}}")
 
 # %% tags=["nbval-ignore-output"]
 found = {mistake: hangs.find_guilty([one["calls"] for one in ranks])
@@ -339,7 +339,7 @@ solved = sum(rank == guilty[mistake] for mistake, (rank, *_) in found.items())
 put_to_the_test(f"""
 - Debugging distributed training failures is challenging | web page, “Limitations” | depends |
   by the errors it is: {silent} of {3 * world_size} ranks were not told who was guilty (section 1).
-  With the records of all ranks {solved} of {len(found)} mistakes were found (exercise 3.21)
+  With the records of all ranks {solved} of {len(found)} mistakes were found (exercise {{find_guilty}})
 """)
 
 # %% [markdown]

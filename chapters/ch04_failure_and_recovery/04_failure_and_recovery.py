@@ -103,7 +103,7 @@ print(f"started again, it took steps {taken[0]} to {taken[-1]}:",
 # missing, the training silently continues from a different state.
 
 # %% [markdown]
-# ### Exercise 4.1
+# ### Exercise {{training_state}} · Save and restore training state
 #
 # Write `state_dict` and `load_state_dict` of `Training` in
 # [labs/checkpoints.py](../labs/checkpoints.py). `state_dict()` returns a dict with everything that
@@ -126,7 +126,7 @@ print(f"started again, it took steps {taken[0]} to {taken[-1]}:",
 # `torch.cuda.get_rng_state()` belongs to the state, too.
 
 # %%
-check("4.1")
+check("{{training_state}}")
 
 # %% [markdown]
 # What if one part is left out? The lab's `resume_without` trains for 30 steps and saves. Then it
@@ -142,15 +142,17 @@ schedule_guess = predict("Without the schedule's state, so many losses are still
                          unit="losses")
 
 # %%
-def left_out(checkpoints, data, before, after):
+def resume_without_each(checkpoints, data, before, after):
     found = checkpoints.resume_without(data, before, after)
     went_on, weights = found.pop("not saved at all")
     return {name: (went_on, losses, (weights - others).abs().max().item())
             for name, (losses, others) in found.items()}
 
-found = launch(left_out, checkpoints, digits, 30, steps_after, world_size=world_size).values[0]
+found = launch(
+    resume_without_each, checkpoints, digits, 30, steps_after, world_size=world_size
+).values[0]
 gap = found["nothing"][2]
-print(f"with everything, weights differ by {gap}" + " (4.1 is not solved yet)" * (gap != 0))
+print(f"with everything, weights differ by {gap}" + " ({{training_state}} is not solved yet)" * (gap != 0))
 
 # %% tags=["nbval-ignore-output"]
 def first_other(went_on, losses):
@@ -207,7 +209,7 @@ def write_over(path, data):
         file.write(data)
 
 state = {"weights": torch.zeros(25_000)}
-data, path = checkpoints.to_bytes(state), folder / "state.pt"
+data, path = checkpoints.serialize_state(state), folder / "state.pt"
 
 def try_to_write(write):
     path.write_bytes(data)  # the old checkpoint
@@ -224,7 +226,7 @@ try_to_write(write_over)
 # of it is there. Renaming is **atomic**: whoever looks sees the old file or the new one.
 
 # %% [markdown]
-# ### Exercise 4.2
+# ### Exercise {{write_whole}} · Write a file atomically
 #
 # Write `write_whole` in [labs/checkpoints.py](../labs/checkpoints.py). `write_whole(path, data)`
 # writes `data`, of type `bytes`, to the file `path`, a `str` or a `Path`. Whatever happens, there
@@ -246,7 +248,7 @@ try_to_write(write_over)
 
 # %%
 try_to_write(checkpoints.write_whole)
-check("4.2")
+check("{{write_whole}}")
 
 # %% [markdown]
 # Each rank writes a file of its own. If rank 0 has written step 20 and rank 1 still has step 10,
@@ -259,9 +261,9 @@ check("4.2")
 # Would `torch.load` not notice?
 
 # %%
-def damaged(how):
+def load_damaged(how):
     """A checkpoint, damaged; what torch.load says of it."""
-    parts = bytearray(checkpoints.to_bytes({"weights": torch.ones(25_000)}))
+    parts = bytearray(checkpoints.serialize_state({"weights": torch.ones(25_000)}))
     if how == "cut off":
         del parts[len(parts) // 2 :]
     if how == "one bit changed":
@@ -273,14 +275,14 @@ def damaged(how):
         return f"{type(error).__name__}"
 
 Table(["the file is", "torch.load"],
-      [[how, damaged(how)] for how in ("whole", "cut off", "one bit changed")])
+      [[how, load_damaged(how)] for how in ("whole", "cut off", "one bit changed")])
 
 # %% [markdown]
 # `torch.load` notices a file that is cut off. It does not notice a changed bit. A weight that was 1
 # is something else now, and the training would go on with it.
 
 # %% [markdown]
-# ### Exercise 4.3
+# ### Exercise {{is_whole}} · Verify a checkpoint's files
 #
 # Write `is_whole` in [labs/checkpoints.py](../labs/checkpoints.py). It gets the folder of a
 # checkpoint, a `Path`, and returns `True` if all files of its list are there, each as it was
@@ -294,7 +296,7 @@ Table(["the file is", "torch.load"],
 # nothing: here any exception means `False`. Files that are not in the list do not matter.
 
 # %%
-check("4.3")
+check("{{is_whole}}")
 
 # %% [markdown]
 # With `is_whole`, `newest_whole` finds the newest checkpoint that is whole. Here are three: the
@@ -358,7 +360,7 @@ Table(["", "step", "what save said", "newest at the end"], kept) if can_be_full 
 # As long as ranks write, they do not train. But what is saved is the state as it is *now*. Once
 # there is a copy in memory, a thread can write the copy, and the training goes on.
 #
-# ### Exercise 4.4
+# ### Exercise {{in_background}} · Save checkpoints in the background
 #
 # Write `begin` and `wait` of `InBackground` in [labs/checkpoints.py](../labs/checkpoints.py).
 # `InBackground(save)` gets a function. `begin(state)` begins to call `save` with a copy of the
@@ -377,7 +379,7 @@ Table(["", "step", "what save said", "newest at the end"], kept) if can_be_full 
 #   what the function did.
 
 # %%
-check("4.4")
+check("{{in_background}}")
 
 # %% [markdown]
 # How long does the training stand still? The state below has 40 MB more than that of our small
@@ -453,7 +455,7 @@ period_guess = predict("Killed every 120 ms, a saving takes 4 ms: the best perio
 # $$\text{cost}(P) = \frac{s}{P} + \frac{P}{2F}$$
 
 # %% [markdown]
-# ### Exercise 4.5
+# ### Exercise {{best_period}} · The best checkpoint interval
 #
 # Write `best_period(saving_seconds, failure_seconds)`. It gets $s$ and $F$, and returns the period
 # $P$ in seconds, for which the cost above is lowest. For example, with a saving of 2 s and a
@@ -465,7 +467,7 @@ def best_period(saving_seconds, failure_seconds):
     return math.sqrt(2 * saving_seconds * failure_seconds)
     ### END SOLUTION
 
-check("4.5", best_period)
+check("{{best_period}}", best_period)
 
 # %% [markdown]
 # Is it true? Five ranks each start a worker, kill it after a while, start it again, 40 times. A
@@ -491,10 +493,10 @@ print("saving after every", numbers, "steps")
 # %% tags=["nbval-ignore-output"]
 saving = median(worker["saving"] for worker in workers)
 
-def by_formula(period):
+def predict_cost(period):
     return saving / period + period / (2 * failure_seconds)
 
-def by_daly(period):
+def predict_cost_daly(period):
     return how_often.cost(period, saving, failure_seconds)
 
 lowest = how_often.best_of([w["period"] for w in workers], [w["cost"] for w in workers])
@@ -502,16 +504,20 @@ print(f"a saving took {1e3 * saving:.1f} ms")
 Table(["steps between savings", "period", "steps taken again", "cost, measured", "formula above",
        "Daly's"],
       [[str(number), f"{1e3 * worker['period']:.0f} ms", str(worker["lost"]),
-        *(f"{cost:.0%}" for cost in (worker["cost"], by_formula(worker["period"]),
-                                     by_daly(worker["period"])))]
+        *(f"{cost:.0%}" for cost in (worker["cost"], predict_cost(worker["period"]),
+                                     predict_cost_daly(worker["period"])))]
        for number, worker in zip(numbers, workers)])
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_against([round(1e3 * worker["period"], 1) for worker in workers],
-             {"cost": [100 * worker["cost"] for worker in workers]},
-             "from saving to saving (ms)", "cost (% of the time)",
-             predicted={"cost": lambda period: 100 * by_daly(period / 1e3)}, logarithmic=True,
-             title="How often to save, if a failure comes every 120 ms")
+plot_against(
+    [round(1e3 * worker["period"], 1) for worker in workers],
+    {"cost": [100 * worker["cost"] for worker in workers]},
+    "from saving to saving (ms)",
+    "cost (% of the time)",
+    predicted={"cost": lambda period: 100 * predict_cost_daly(period / 1e3)},
+    logarithmic=True,
+    title="How often to save, if a failure comes every 120 ms",
+)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the formula, and where the five points' curve is lowest.

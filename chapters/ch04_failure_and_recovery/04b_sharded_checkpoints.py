@@ -64,7 +64,7 @@ folder = Path(tempfile.mkdtemp(prefix="checkpoints-"))
 ways = [way for way in sharded.WAYS if way != "DDP as it comes"]
 
 def count(sharded, way, text):
-    training = sharded.InParallel(way, text)
+    training = sharded.ParallelTraining(way, text)
     training.step()
     return sharded.numbers_on_rank(training.way)
 
@@ -100,7 +100,7 @@ plot_bars(ways, {"weights": [both[0] for both in shares.values()],
 
 # %%
 def resume(sharded, way, text, place):
-    return sharded.resumed(way, text, place / way)
+    return sharded.measure_resume_gap(way, text, place / way)
 
 gaps = {way: max(launch(resume, sharded, way, text, folder / "ways", world_size=world_size,
                         device="cpu").values)
@@ -124,8 +124,8 @@ print(f"DDP as it comes: weights differ by {gaps['DDP as it comes']:.0e} after 3
 # Otherwise this is harmless: a rounding like any other. But you have to know it when you compare
 # two runs to find a real fault.
 #
-# *Break it:* in `state_dict` of the lab's `InParallel`, leave out `.clone()`, and look at the size
-# of rank 0's file with ZeRO-1. It becomes about twice as large: a shard is a view there, and
+# *Break it:* in `state_dict` of the lab's `ParallelTraining`, leave out `.clone()`, and look at the
+# size of rank 0's file with ZeRO-1. It becomes about twice as large: a shard is a view there, and
 # `torch.save` writes all of the storage that it is a view of.
 
 # %% [markdown]
@@ -136,7 +136,7 @@ print(f"DDP as it comes: weights differ by {gaps['DDP as it comes']:.0e} after 3
 # begins and ends elsewhere. So a new rank needs pieces of several old shards.
 
 # %% [markdown]
-# ### Exercise 4.6
+# ### Exercise {{pieces_to_read}} · Which pieces each new rank reads
 #
 # Write `pieces_to_read(length, old, new, rank)` in
 # [labs/sharded_checkpoints.py](../labs/sharded_checkpoints.py). `length` numbers were saved by
@@ -150,31 +150,31 @@ print(f"DDP as it comes: weights differ by {gaps['DDP as it comes']:.0e} after 3
 # New rank 1 wants numbers 4 to 7, so it reads `[(1, 1, 3), (2, 0, 2)]`.
 
 # %%
-check("4.6")
+check("{{pieces_to_read}}")
 
 # %%
 def save_shards(sharded, checkpoints, text, place):
-    training = sharded.InParallel("ZeRO-3", text)
+    training = sharded.ParallelTraining("ZeRO-3", text)
     for _ in range(3):
         training.step()
     checkpoints.save(place, 3, training.state_dict())
     return [p.detach().clone() for p in training.way.parameters], training.way.lengths
 
 def load_shards(sharded, checkpoints, text, place):
-    training = sharded.InParallel("ZeRO-3", text)
+    training = sharded.ParallelTraining("ZeRO-3", text)
     sharded.load_from_others(training, checkpoints.newest_whole(place))
     return [p.detach() for p in training.way.parameters], training.way.lengths
 
-def on(ranks, function):
+def gather_shards(ranks, function):
     """All shards, put together: for each unit of the model, one long tensor."""
     values = launch(function, sharded, checkpoints, text, folder / "zero", world_size=ranks,
                     device="cpu").values
     return [torch.cat([shards[k] for shards, _ in values])[:length]
             for k, length in enumerate(values[0][1])]
 
-saved = on(world_size, save_shards)
+saved = gather_shards(world_size, save_shards)
 for ranks in (world_size, fewer, 1, world_size + 1):
-    gap = max((a - b).abs().max().item() for a, b in zip(saved, on(ranks, load_shards)))
+    gap = max((a - b).abs().max().item() for a, b in zip(saved, gather_shards(ranks, load_shards)))
     print(f"saved by {world_size} ranks, read by {ranks}: weights differ by {gap}")
 
 # %% tags=["nbval-ignore-output"]
@@ -209,7 +209,7 @@ def train_and_save(sharded, text, place):
     return sharded.whole_state(model, optimizer)
 
 def load(sharded, layout, place):
-    model, optimizer = sharded.laid_out(layout)
+    model, optimizer = sharded.build_layout(layout)
     sharded.load_laid_out(model, optimizer, place)
     return sharded.whole_state(model, optimizer)
 

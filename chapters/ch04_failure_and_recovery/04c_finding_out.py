@@ -98,7 +98,7 @@ hang_guess.compare(timeout, min(value["after"] for value in found["stopped"] if 
 # %% tags=["nbval-ignore-output"]
 machines = Machines.here(2)
 
-def until_silent(finding, place, data, timeout):
+def train_until_timeout(finding, place, data, timeout):
     group, _ = finding.meet(place, timeout)
     training = finding.Training(data, group=group)
     try:
@@ -111,8 +111,8 @@ def until_silent(finding, place, data, timeout):
 
 switched_off = []
 if machines:
-    run = launch(until_silent, finding, folder, digits, timeout, world_size=4, replacements=0,
-                 device="cpu", machines=machines.kill(1, at_block="step", nth=20))
+    run = launch(train_until_timeout, finding, folder, digits, timeout, world_size=4,
+                 replacements=0, device="cpu", machines=machines.kill(1, at_block="step", nth=20))
     switched_off = [seconds for seconds in run.values if seconds is not None]
     print(f"{len(run.lost)} of {run.world_size} ranks are gone; the others knew after",
           " and ".join(f"{seconds:.2f} s" for seconds in switched_off))
@@ -155,7 +155,7 @@ print("default timeout of Gloo's groups:", default_pg_timeout)
 # needs one clock only, its own: did the count change while *my* clock went on for so long?
 
 # %% [markdown]
-# ### Exercise 4.7
+# ### Exercise {{watcher}} · Detect silent ranks
 #
 # Write `silent` of `Watcher` in [labs/finding_out.py](../labs/finding_out.py).
 # `watcher.silent(counts, now)` is called again and again. `counts` is a dict, `{rank: its count}`.
@@ -178,7 +178,7 @@ print("default timeout of Gloo's groups:", default_pg_timeout)
 # | `silent({0: 9, 1: 4}, 11.2)` | `[]`: rank 1 is back, rank 0 the same for 0.4 s |
 
 # %%
-check("4.7")
+check("{{watcher}}")
 
 # %% [markdown]
 # A heart that beats is not enough. In a rank that waits for data, the thread with the heartbeat
@@ -266,7 +266,7 @@ slow_guess.compare(1e3 * finding.SLOWER * finding.COMPUTE_SECONDS, usual("step",
 # time.)
 
 # %% [markdown]
-# ### Exercise 4.8
+# ### Exercise {{stragglers}} · Find the stragglers
 #
 # Write `stragglers(seconds, times=1.5)` in [labs/finding_out.py](../labs/finding_out.py).
 # `seconds[k][rank]` says how long a rank has computed in step `k`. Every rank is slow once in a
@@ -277,7 +277,7 @@ slow_guess.compare(1e3 * finding.SLOWER * finding.COMPUTE_SECONDS, usual("step",
 # the median of these is 2. Only rank 2 has more than 1.5 × 2 = 3, so the result is `[2]`.
 
 # %%
-check("4.8")
+check("{{stragglers}}")
 
 # %% [markdown]
 # ## 4 · A wrong number
@@ -294,11 +294,11 @@ def train_on(finding, data, fault, steps):
     weights = parameters_to_vector(training.model.parameters()).detach()
     return training.losses, weights, {step: ranks for step, ranks in differing.items() if ranks}
 
-def disturbed(what):
+def train_with_fault(what):
     return launch(train_on, finding, digits, finding.Fault(what, guilty, 12), 60,
                   world_size=world_size, device="cpu").values
 
-quiet, wrong = disturbed("nothing"), disturbed("wrong weights")
+quiet, wrong = train_with_fault("nothing"), train_with_fault("wrong weights")
 
 # %% tags=["nbval-ignore-output"]
 def curve(values):
@@ -320,7 +320,7 @@ Table(["rank", "largest difference of a weight from rank 0's, after 60 steps"],
 # checksum, every rank has to tell 8 bytes only.
 
 # %% [markdown]
-# ### Exercise 4.9
+# ### Exercise {{differing_replicas}} · Find replicas that differ
 #
 # Write `differing_replicas(model, group=None)` in
 # [labs/finding_out.py](../labs/finding_out.py). All ranks call it, each with its own replica. On
@@ -337,7 +337,7 @@ Table(["rank", "largest difference of a weight from rank 0's, after 60 steps"],
 # ranks it is `[0, 1]`.
 
 # %%
-check("4.9")
+check("{{differing_replicas}}")
 
 # %%
 first = min(wrong[0][2])
@@ -355,7 +355,7 @@ print(f"found after step {first}, on all ranks: {wrong[0][2][first]}; undisturbe
 # gradients in the wrong order, from step 13 on.
 
 # %%
-garbage = disturbed("wrong gradients")
+garbage = train_with_fault("wrong gradients")
 print("replicas that differ, in 60 steps:", garbage[0][2])
 
 # %% tags=["nbval-ignore-output"]
@@ -385,7 +385,7 @@ plot_curves({"from step 13 on, a rank gives wrong gradients":
 # A rank that computes wrongly disagrees with both of its neighbours.
 
 # %% [markdown]
-# ### Exercise 4.10
+# ### Exercise {{wrong_by_recomputing}} · Detect a rank that computes wrongly
 #
 # Write `wrong_by_recomputing(gradients_of, group=None)` in
 # [labs/finding_out.py](../labs/finding_out.py). `gradients_of(k)` computes, on this rank, the
@@ -403,7 +403,7 @@ plot_curves({"from step 13 on, a rank gives wrong gradients":
 # is rank 2 that computes wrongly.
 
 # %%
-check("4.10")
+check("{{wrong_by_recomputing}}")
 
 # %% [markdown]
 # ## 6 · All of it, in one run
@@ -415,17 +415,17 @@ check("4.10")
 def train_and_check(finding, data, fault):
     return finding.train_and_check(data, fault)
 
-def found_in(what):
+def find_fault(what):
     return launch(train_and_check, finding, digits, finding.Fault(what, guilty, 12),
                   world_size=world_size, device="cpu").values[0]
 
-at_once = {what: found_in(what) for what in ("wrong gradients", "wrong weights", "nothing")}
+at_once = {what: find_fault(what) for what in ("wrong gradients", "wrong weights", "nothing")}
 for what, value in at_once.items():
     told = value and f"rank {value['ranks'][0]} {value['what']}, in step {12 + value['steps']}"
     print(f"{what}: {told or 'nothing found'}")
 
 # %% tags=["nbval-ignore-output"]
-slow = found_in("slow")
+slow = find_fault("slow")
 print(f"slow: rank {slow['ranks'][0]} {slow['what']}, found after {slow['steps']} steps")
 
 # %% [markdown]

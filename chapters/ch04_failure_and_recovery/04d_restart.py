@@ -29,8 +29,8 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    HangError, Machines, Table, check, close, hint, lab, launch, plot_bars, plot_curves, plot_lives,
-    predict, progress, put_to_the_test, relative_gap, run_torchrun,
+    HangError, Machines, Table, check, close, hint, lab, launch, plot_bars, plot_curves, predict,
+    progress, put_to_the_test, relative_gap, run_torchrun,
 )
 
 # %% tags=["parameters"]
@@ -124,7 +124,7 @@ def go_on(restart, data, until, state=None, m=restart.MICROBATCHES):
     return losses, training.weights(), training.state_dict()
 
 _, weights, _ = launch(go_on, restart, digits, 40, world_size=2, device="cpu").values[0]
-print("weights differ by", (restart.saved_weights(killed) - weights).abs().max().item())
+print("weights differ by", (restart.load_weights(killed) - weights).abs().max().item())
 
 # %% [markdown]
 # Not a single bit differs. Three things make it so: the checkpoint has all that the next step
@@ -175,13 +175,13 @@ rank_guess = predict("Two machines are left: so many of them get another rank", 
 # %% tags=["nbval-ignore-output"]
 machines = Machines.here(3)
 
-def on_machines(fewest, most):
+def torchrun_settings(fewest, most):
     """Settings of run_torchrun; without machines, one agent whose ranks all come back."""
     if machines:
         return {"nnodes": (fewest, most), "nproc_per_node": 1, "machines": Machines(most)}
     return {"nproc_per_node": most, "max_restarts": 3}
 
-three = run_program("three", 20, 60, **on_machines(2, 3))
+three = run_program("three", 20, 60, **torchrun_settings(2, 3))
 lives = restart.lives(three)
 for number, life in enumerate(lives, start=1):
     print(f"life {number}:", ", ".join(f"machine {m} has rank {life[m]}" for m in sorted(life)))
@@ -230,7 +230,7 @@ plot_bars(restart.PARTS, {what: list(parts.values()) for what, parts in costs.it
 # and one all-reduce adds them up.
 
 # %% [markdown]
-# ### Exercise 4.11 · Which micro-batches are mine?
+# ### Exercise {{microbatches_of}} · Which micro-batches are mine?
 #
 # Write `microbatches_of(rank, n, m)` in [labs/restart.py](../labs/restart.py). It gets the rank,
 # the number of ranks `n`, and the number of micro-batches `m`, and returns a list of the numbers of
@@ -244,10 +244,10 @@ plot_bars(restart.PARTS, {what: list(parts.values()) for what, parts in costs.it
 # * Each rank calls it for itself, in every step. So the arguments alone decide, and not chance.
 
 # %%
-check("4.11")
+check("{{microbatches_of}}")
 
 # %% [markdown]
-# ### Exercise 4.12 · The gradient of the whole batch
+# ### Exercise {{mean_gradients}} · The gradient of the whole batch
 #
 # Write `mean_gradients(gradients_of, parameters, m, group=None)` in
 # [labs/restart.py](../labs/restart.py). All ranks of the group call it.
@@ -267,7 +267,7 @@ check("4.11")
 # return 7. (An average of both ranks' averages, 7.5 and 6, would be 6.75.)
 
 # %%
-check("4.12")
+check("{{mean_gradients}}")
 
 # %% [markdown]
 # The lab's training has dropout, and moves images by a pixel at random. If each rank drew from a
@@ -290,7 +290,7 @@ for n in (2, 3, 5):
 # micro-batches. Four ranks are there for 30 steps, then one rank for 40, then four again.
 
 # %%
-def in_lives(share=None):
+def train_over_restarts(share=None):
     """Losses over the lives; `share`: micro-batches of each rank, if their sum may change."""
     losses, state = [], None
     for n, until in ((world_size, 30), (1, 70), (world_size, 100)):
@@ -301,7 +301,7 @@ def in_lives(share=None):
     return losses
 
 undisturbed = launch(go_on, restart, digits, 100, world_size=1, device="cpu").values[0][0]
-same, smaller = in_lives(), in_lives(share=restart.MICROBATCHES // world_size)
+same, smaller = train_over_restarts(), train_over_restarts(share=restart.MICROBATCHES // world_size)
 print("same batch: losses equal those of one process, but for rounding:", close(same, undisturbed))
 
 # %% tags=["nbval-ignore-output"]
@@ -330,14 +330,14 @@ plot_curves({"the batch stays the same": {"undisturbed": curve(undisturbed),
 # not wait long, machine 0 stops at step 40 and waits for it.
 
 # %%
-two = run_program("two", 20, 60, comes_back=40, **on_machines(1, 2))
+two = run_program("two", 20, 60, comes_back=40, **torchrun_settings(1, 2))
 taken = restart.steps_taken(two)
 gap = max(abs(loss - alone[step - 1]) / alone[step - 1] for step, _, loss in taken)
 print("losses equal those of one process, but for rounding:", gap < 1e-12)
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_lives(restart.losses_of_lives(two), curve(alone), "test loss",
-           title="One of two machines dies, and comes back")
+lab("lives").plot_lives(restart.losses_of_lives(two), curve(alone), "test loss",
+                        title="One of two machines dies, and comes back")
 
 # %% tags=["nbval-ignore-output"]
 print("ranks in each life:", [len(life) for life in restart.lives(two)])

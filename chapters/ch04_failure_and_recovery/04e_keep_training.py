@@ -58,7 +58,7 @@ keeping = lab("keep_training")
 digits = lab("gradient_accumulation").digits()
 folder = Path(tempfile.mkdtemp(prefix="keeping-"))
 
-def until_it_fails(keeping, data, guilty, die_at):
+def train_until_failure(keeping, data, guilty, die_at):
     training = keeping.Training(data)
     rank, n = dist.get_rank(), dist.get_world_size()
     try:
@@ -73,8 +73,8 @@ def until_it_fails(keeping, data, guilty, die_at):
         return training.steps, str(error).split("] ", 1)[-1].split(". ")[0]
 
 # %% tags=["nbval-ignore-output"]
-run = launch(until_it_fails, keeping, digits, guilty, die_at, world_size=world_size, device="cpu",
-             replacements=0)
+run = launch(train_until_failure, keeping, digits, guilty, die_at, world_size=world_size,
+             device="cpu", replacements=0)
 Table(["rank", "steps taken", "its all-reduce said"],
       [[str(rank), *map(str, value or ("–", "this rank is dead"))]
        for rank, value in enumerate(run.values)])
@@ -168,7 +168,7 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # file. If a process is killed in the middle of that, half an entry holds up all others.
 
 # %% [markdown]
-# ### Exercise 4.13 · Who is there?
+# ### Exercise {{who_is_there}} · Agree on the group's members
 #
 # Write `who_is_there(store, meeting, me, former, n, patience)` in
 # [labs/keep_training.py](../labs/keep_training.py). `n` is the number of ranks that the training
@@ -200,7 +200,7 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # newcomer `d` comes meanwhile, it is `["a", "c", "d"]`. If `n` is 3, this is agreed at once.
 
 # %%
-check("4.13")
+check("{{who_is_there}}")
 
 # %% [markdown]
 # `Crew.meet` in the lab calls it, and forms a group of those on the list: `init_process_group` with
@@ -267,7 +267,7 @@ except RankError as error:
 # that is **furthest**.
 
 # %% [markdown]
-# ### Exercise 4.14 · Catch up
+# ### Exercise {{catch_up}} · Bring every rank up to date
 #
 # Write `catch_up(training, group=None)` in [labs/keep_training.py](../labs/keep_training.py). All
 # ranks of the group call it. `training` has an int `steps`, a method `state_dict()`, and a method
@@ -284,7 +284,7 @@ except RankError as error:
 # For example, with 20, 21, 0 and 21 steps, ranks 0 and 2 get the state of rank 1 or 3.
 
 # %%
-check("4.14")
+check("{{catch_up}}")
 
 # %% [markdown]
 # Now rank 2 dies, and comes back. The new process waits for a while here, as a machine that boots:

@@ -59,7 +59,7 @@ alone = keeping.one_process(digits, steps)
 
 def lose_moments(memory, data, steps, forget_at):
     rank, n = dist.get_rank(), dist.get_world_size()
-    training = memory.Sharded(rank, n, data)
+    training = memory.ShardedTraining(rank, n, data)
     while training.steps < steps:
         if (rank, training.steps) == (2, forget_at):
             training.optimizer.state.clear()
@@ -100,7 +100,7 @@ copy_guess = predict("Sent for the copies in one step (gradients: 1.5, weights: 
 # %%
 def one_step(memory, data):
     rank, n = dist.get_rank(), dist.get_world_size()
-    training, copies = memory.Sharded(rank, n, data), memory.Copies(rank, n, 2)
+    training, copies = memory.ShardedTraining(rank, n, data), memory.Copies(rank, n, 2)
     memory.take_step(training, copies)
     with measure("gradients"):
         dist.all_reduce(training.compute(rank, n))
@@ -133,7 +133,7 @@ copy_guess.compare(3 / 4, sent["copies"])
 # step 32 needs an all-reduce with all of them, which a rank enters after its exchange of step 31.
 
 # %% [markdown]
-# ### Exercise 4.15 · The newest common step
+# ### Exercise {{newest_common}} · The newest common step
 #
 # Write `newest_common(held)` in [labs/memory_copies.py](../labs/memory_copies.py). `held` is a list
 # with one entry for each rank: a list of pairs `(owner, step)`, one for each state that this rank
@@ -149,7 +149,7 @@ copy_guess.compare(3 / 4, sent["copies"])
 # and these are lost. But rank 1 itself is there.)
 
 # %%
-check("4.15")
+check("{{newest_common}}")
 
 # %% [markdown]
 # ## 3 · A machine loses its power
@@ -163,7 +163,7 @@ check("4.15")
 def train(memory, place, data, steps, die_at):
     rank, n = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     crew = memory.Crew(memory.FolderStore(f"{place}/store"), n, memory.PATIENCE)
-    training = memory.Sharded(rank, n, data, compute_seconds=0.003)
+    training = memory.ShardedTraining(rank, n, data, compute_seconds=0.003)
     copies = memory.Copies(rank, n, n // 2)
     is_new = not dist.is_initialized()
 
@@ -225,7 +225,7 @@ print(f"rank 0 began {taken} of {steps} steps a second time")
 rare_guess = predict("Bytes of a DiLoCo round, in percent of DDP's in the same steps", unit="%")
 
 # %% [markdown]
-# ### Exercise 4.16 · The outer step
+# ### Exercise {{outer_step}} · The outer step of DiLoCo
 #
 # Write `outer_step(whole, mine, optimizer, group=None)` in [labs/diloco.py](../labs/diloco.py).
 # `whole` is a list of tensors, the common weights, the same on all ranks. `mine` is a list of
@@ -250,7 +250,7 @@ rare_guess = predict("Bytes of a DiLoCo round, in percent of DDP's in the same s
 # and with momentum it goes on in the direction of earlier rounds.
 
 # %%
-check("4.16")
+check("{{outer_step}}")
 
 # %%
 def work(diloco, place, data, rounds, die_at):

@@ -117,7 +117,7 @@ worst.compare(12 % chaos.EVERY, 13 - first)
 # ## 2 · Your turn
 
 # %% [markdown]
-# ### Exercise 4.17 · Keep going
+# ### Exercise {{keep_going}} · Survive every failure in one run
 #
 # Write `keep_going(training, crew, folder, steps)` in [labs/chaos.py](../labs/chaos.py). Each
 # process calls it when it begins, also one that takes the place of a dead one. When it returns, the
@@ -169,7 +169,7 @@ worst.compare(12 % chaos.EVERY, 13 - first)
 # 3 tells how to read it. The check takes most of a minute, and longer on a busy machine.
 
 # %% tags=["nbval-ignore-output"]
-check("4.17")
+check("{{keep_going}}")
 
 # %% [markdown]
 # ## 3 · A film of the day

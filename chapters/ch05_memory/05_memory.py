@@ -174,7 +174,7 @@ plot_stacks({step: trained[step].at_peak[0] for step in ("step 1", "step 2", "st
 #   keeps them. Part 05g looks at the difference.
 
 # %% [markdown]
-# ### Exercise 5.1 · Bytes by kind
+# ### Exercise {{bytes_by_kind}} · Count model-state bytes by kind
 #
 # Write `bytes_by_kind(model, optimizer)`. `model` is any `nn.Module`, and `optimizer` any optimizer
 # of PyTorch. It returns a dict with three whole numbers, under the keys `"parameters"`,
@@ -212,7 +212,7 @@ def bytes_by_kind(model, optimizer):
     ### END SOLUTION
 
 # %%
-check("5.1", bytes_by_kind)
+check("{{bytes_by_kind}}", bytes_by_kind)
 
 # %% [markdown]
 # ## 3 · Other optimizers
@@ -221,7 +221,7 @@ check("5.1", bytes_by_kind)
 # own keep after one step, for a matrix of 256 × 256 in float32. (Small counters are left out.)
 
 # %%
-def kept_for_each(make_optimizer, size=256):
+def count_state_bytes(make_optimizer, size=256):
     weight = nn.Parameter(torch.ones(size, size))
     weight.grad = torch.ones(size, size)
     optimizer = make_optimizer([weight])
@@ -238,7 +238,7 @@ optimizers = {
     "Adafactor": partial(torch.optim.Adafactor, lr=0.1),
 }
 Table(["optimizer", "state for each parameter"],
-      [[name, f"{kept_for_each(make):.2f} bytes"] for name, make in optimizers.items()])
+      [[name, f"{count_state_bytes(make):.2f} bytes"] for name, make in optimizers.items()])
 
 # %% [markdown]
 # Momentum is one number for each parameter, and Adam keeps two. `amsgrad` also keeps the largest
@@ -253,7 +253,7 @@ Table(["optimizer", "state for each parameter"],
 # activations of its forward. Keep ten such losses in a list, and ten forwards stay in memory.
 
 # %% [markdown]
-# ### Exercise 5.2 · Find the bug
+# ### Exercise {{train_and_validate}} · Debug memory that grows every step
 #
 # `train_and_validate` trains on each batch, and after each step it takes the mean loss over all
 # batches of `validation`. It returns these means as a list of floats, one for each step.
@@ -302,7 +302,7 @@ for steps, validations in [(2, 1), (8, 1), (8, 4)]:
     print(f"{steps} steps, {validations} validation batches: at most {most:,} bytes of activations")
 
 # %%
-check("5.2", train_and_validate)
+check("{{train_and_validate}}", train_and_validate)
 
 # %% [markdown]
 # ## What you have learnt

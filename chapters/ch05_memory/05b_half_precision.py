@@ -94,7 +94,9 @@ bytes_for_each = predict("Mixed precision, Adam: bytes of model states for each 
 # Let us make real tensors of each kind, for the model of part 05, and count them.
 
 # %%
-stacks = {name: half_precision.made_of(name, parameters) for name in half_precision.CONVENTIONS}
+stacks = {
+    name: half_precision.count_tensor_bytes(name, parameters) for name in half_precision.CONVENTIONS
+}
 plot_stacks(stacks, title=f"Model states of {parameters:,} parameters, with Adam")
 
 # %% [markdown]
@@ -115,13 +117,13 @@ plot_stacks(stacks, title=f"Model states of {parameters:,} parameters, with Adam
 def adam_step(weights, rate):
     return torch.optim.Adam(weights, lr=rate).step
 
-def mixed_step(weights, rate):
+def make_mixed_step(weights, rate):
     return memory.MixedPrecision(weights, partial(torch.optim.Adam, lr=rate)).step
 
-moved_by = half_precision.moved_by
-moves = {"float32": moved_by(adam_step, torch.float32),
-         "bfloat16 alone": moved_by(adam_step, torch.bfloat16),
-         "bfloat16, master in float32": moved_by(mixed_step, torch.bfloat16)}
+measure_movement = half_precision.measure_movement
+moves = {"float32": measure_movement(adam_step, torch.float32),
+         "bfloat16 alone": measure_movement(adam_step, torch.bfloat16),
+         "bfloat16, master in float32": measure_movement(make_mixed_step, torch.bfloat16)}
 Table(["Adam on", "ten steps have moved weights by, on average", "weights that have moved"],
       [[name, f"{far:.5f}", f"{share:.0%}"] for name, (far, share) in moves.items()])
 
@@ -133,7 +135,7 @@ Table(["Adam on", "ten steps have moved weights by, on average", "weights that h
 # Part 05c shows another way out, without a master.
 
 # %% [markdown]
-# ### Exercise 5.3 · An optimizer with masters
+# ### Exercise {{mixed_precision}} · An optimizer with master weights
 #
 # Write the class `MixedPrecision` in [labs/memory.py](../labs/memory.py). (Until then, the course
 # uses its own solution.)
@@ -161,7 +163,7 @@ Table(["Adam on", "ten steps have moved weights by, on average", "weights that h
 # | after step 2 | 1.006 | 1.0078 | 1 |
 
 # %%
-check("5.3")
+check("{{mixed_precision}}")
 
 # %% [markdown]
 # ## 4 · Measured in training
@@ -256,7 +258,7 @@ plot_against(powers, {name: [100 * is_so(x).float().mean().item() for x in as_fl
 # range of float32 and needs no such factor.
 
 # %% [markdown]
-# ### Exercise 5.4 · A loss scaler
+# ### Exercise {{loss_scaler}} · A loss scaler
 #
 # Write the method `step` of `LossScaler` in [labs/memory.py](../labs/memory.py). The caller has
 # multiplied the loss by `self.scale` and has run the backward. `step(parameters, take_step)` gets
@@ -284,7 +286,7 @@ plot_against(powers, {name: [100 * is_so(x).float().mean().item() for x in as_fl
 # | 5 | one is nan | False | 4 |
 
 # %%
-check("5.4")
+check("{{loss_scaler}}")
 
 # %% [markdown]
 # Now try it on a gradient that float16 alone would lose: a sum of three products whose gradient is
@@ -318,7 +320,7 @@ for scale in (1.0, 2.0**16, 2.0**40):
 # The states of 70 billion parameters, for which a source gives 840 GB.
 billions = 70
 for name in ("12 bytes", "16 bytes"):
-    each = half_precision.made_of(name, 1)
+    each = half_precision.count_tensor_bytes(name, 1)
     told = ", ".join(f"{kind.replace('_', ' ')} {billions * of} GB" for kind, of in each.items())
     print(f"{name}, together {billions * sum(each.values()):g} GB:\n  {told}")
 

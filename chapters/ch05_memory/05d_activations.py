@@ -86,7 +86,7 @@ in_inputs = predict("One block keeps, in times its input", unit="times")
 # %%
 block = language_model.Block(width, heads=4)
 x = torch.randn(samples, 64, width, requires_grad=True)
-kept = kept_tensors.kept_by_layer(block, x)
+kept = kept_tensors.count_saved_by_module(block, x)
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
@@ -123,7 +123,7 @@ plot_bars(list(names.values()), {"kept": [kept.get(name, 0) / x.nbytes for name 
 # weight again, without the whole row of scores.
 
 # %% [markdown]
-# ### Exercise 5.7 · What a block keeps, to the byte
+# ### Exercise {{kept_by_block}} · Activation bytes of a transformer block
 #
 # Write `kept_by_block(samples, context, width, heads, size=4)`. It returns the exact number of
 # bytes that the block above keeps on a CPU. `samples`, `context`, `width` and `heads` are whole
@@ -140,7 +140,7 @@ def kept_by_block(samples, context, width, heads, size=4):
     return tokens * (16 * width + 4 + heads) * size
     ### END SOLUTION
 
-check("5.7", kept_by_block)
+check("{{kept_by_block}}", kept_by_block)
 
 # %% [markdown]
 # ## 3 · Attention that stores its weights
@@ -160,8 +160,13 @@ check("5.7", kept_by_block)
 contexts = [64, 128, 256, 512]
 backends = {"attention that stores its weights": SDPBackend.MATH,
             "weights computed again": SDPBackend.FLASH_ATTENTION}
-measured = {name: [kept_tensors.kept_with(backend, context, width) / 1e6 for context in contexts]
-            for name, backend in backends.items()}
+measured = {
+    name: [
+        kept_tensors.measure_attention_backend(backend, context, width) / 1e6
+        for context in contexts
+    ]
+    for name, backend in backends.items()
+}
 plain = [2 * c * (16 * width + 4) * 4 / 1e6 for c in contexts]  # two samples
 formula = {"attention that stores its weights":
                [most + 2 * 4 * c**2 * 4 / 1e6 for most, c in zip(plain, contexts)],
@@ -191,7 +196,7 @@ print(f"context {contexts[-1]}: {stored:.1f} MB and {again:.1f} MB, {stored / ag
 gated = predict("Llama's MLP keeps, in times its input", unit="times")
 
 # %%
-mlps = kept_tensors.kept_by_mlps(width=192)
+mlps = kept_tensors.compare_mlps(width=192)
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
@@ -215,12 +220,12 @@ Table(["MLP", "parameters", "keeps, in times its input"],
 # training step at its fullest moment, with more and more samples:
 
 # %%
-def at_most(count, context=64):
+def measure_peak(count, context=64):
     run = launch(kept_tensors.most_of_steps, count, context, width, layers, world_size=1,
                  device="cpu")
     return run["step"].at_peak[0]
 
-by_samples = {count: at_most(count) for count in (4, 8, 16, 32)}
+by_samples = {count: measure_peak(count) for count in (4, 8, 16, 32)}
 plot_stacks({f"{count} samples": peak for count, peak in by_samples.items()},
             title="A training step at its fullest moment")
 

@@ -53,7 +53,9 @@ times_logits = predict("Logits, and all tensors of their size, at most", unit="t
 
 # %%
 at_once = {"all at once": large.backward_at_once}
-whole = launch(large.measured, at_once, positions, width, vocabulary, 1, world_size=1, device="cpu")
+whole = launch(
+    large.time_ways, at_once, positions, width, vocabulary, 1, world_size=1, device="cpu"
+)
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
@@ -87,7 +89,7 @@ plot_memory(whole, "all at once", title="The last layer and the loss: forward an
 # %%
 mixed = {"mixed": partial(large.backward_at_once, dtype=torch.bfloat16)}
 few = positions // 8
-run = launch(large.measured, mixed, few, width, vocabulary, 1, world_size=1, device="cpu")
+run = launch(large.time_ways, mixed, few, width, vocabulary, 1, world_size=1, device="cpu")
 peak_mixed = run["mixed"].at_peak[0]
 copy_of_matrix = 2 * width * vocabulary  # the matrix in bfloat16 is kept for the backward, too
 each = (peak_mixed["activations"] + peak_mixed["other"] - copy_of_matrix) / (few * vocabulary)
@@ -134,7 +136,7 @@ print("gradient of x:", x.grad.tolist())
 # pass it. The gradient of the sum of $(10x)^2$ is $200x$, as it should be.
 
 # %% [markdown]
-# ### Exercise 5.8 · Cross-entropy in chunks
+# ### Exercise {{backward_in_chunks}} · Cross-entropy in chunks
 #
 # Write `backward_in_chunks(hidden, weight, targets, size)` in
 # [labs/large_vocabulary.py](../labs/large_vocabulary.py).
@@ -164,7 +166,7 @@ print("gradient of x:", x.grad.tolist())
 # as `weight` is.
 
 # %%
-check("5.8")
+check("{{backward_in_chunks}}")
 
 # %% [markdown]
 # ## 3 · What it saves, and what it costs
@@ -185,7 +187,7 @@ for name, way in in_chunks.items():
 
 # %%
 ways = at_once | in_chunks
-run = launch(large.measured, ways, positions, width, vocabulary, world_size=1, device="cpu",
+run = launch(large.time_ways, ways, positions, width, vocabulary, world_size=1, device="cpu",
              timeout=120)
 peaks = {name: run[name].at_peak[0] for name in ways}
 
@@ -270,7 +272,7 @@ for name, way in ways_grown.items():
 # %% [markdown]
 # None of these was measured here. This was measured on an H100 (torch 2.11; 2,048 positions, width
 # 2,048, the vocabulary above): all at once takes 16.0 bytes for each logit in float32, and in mixed
-# precision 14.0 beside the copy of the matrix. The chunks of exercise 5.8 cost more time there than
+# precision 14.0 beside the copy of the matrix. The chunks of exercise {{backward_in_chunks}} cost more time there than
 # on a CPU. In mixed precision, chunks of 512 positions took 1.7 times as long as all at once, of
 # 128 positions 4.9 times, and of 32 positions 18 times. So take large chunks, or a fused kernel.
 

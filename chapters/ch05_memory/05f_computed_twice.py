@@ -71,7 +71,7 @@ print(x.grad.tolist())
 # you save. That is what we need for recomputation.
 
 # %% [markdown]
-# ### Exercise 5.9 · A power
+# ### Exercise {{power}} · Write the backward of a power
 #
 # `Power` in [labs/recomputation.py](../labs/recomputation.py) computes `x ** exponent`. Its forward
 # stands there. Write its `backward(ctx, grad_output)`.
@@ -85,7 +85,7 @@ print(x.grad.tolist())
 # `[10]`, return `None` and `[120]`.
 
 # %%
-check("5.9")
+check("{{power}}")
 
 # %% [markdown]
 # ## 2 · Recompute a block
@@ -99,7 +99,7 @@ check("5.9")
 share = predict("Activations of 8 blocks if each is recomputed, in percent", unit="%")
 
 # %% [markdown]
-# ### Exercise 5.10 · Recomputed
+# ### Exercise {{recomputed}} · Recompute a forward in the backward
 #
 # Write the backward of `Recomputed` in [labs/memory.py](../labs/memory.py).
 # `Recomputed.apply(function, x)` returns `function(x)`. The forward stands there: it keeps
@@ -125,7 +125,7 @@ share = predict("Activations of 8 blocks if each is recomputed, in percent", uni
 # each. For example, `function` is $3x$ and `grad_output` is `[10]`: return `None` and `[30]`.
 
 # %%
-check("5.10")
+check("{{recomputed}}")
 
 # %% [markdown]
 # Now a transformer of 8 blocks. Its attention, its MLPs or its blocks are recomputed; or nothing
@@ -170,7 +170,7 @@ def gradient_with(call):
     return y.detach()[0].tolist(), x.grad[0].tolist()
 
 # %%
-ways = {"not recomputed": lambda f, x: f(x), "recomputed": memory.recomputed,
+ways = {"not recomputed": lambda f, x: f(x), "recomputed": memory.recompute_in_backward,
         "recomputed, other numbers": Careless.apply}
 Table(["", "output", "gradient"],
       [[name, *(" ".join(f"{v:g}" for v in values) for values in gradient_with(call))]
@@ -198,12 +198,15 @@ Table(["", "output", "gradient"],
 # none, such as a batch of data?
 
 # %% tags=["nbval-ignore-output"]
-variants = {"not recomputed": lambda f, x: f(x), "memory.recomputed": memory.recomputed,
-            "PyTorch, reentrant": partial(checkpoint, use_reentrant=True),
-            "PyTorch, not reentrant": partial(checkpoint, use_reentrant=False)}
+variants = {
+    "not recomputed": lambda f, x: f(x),
+    "memory.recompute_in_backward": memory.recompute_in_backward,
+    "PyTorch, reentrant": partial(checkpoint, use_reentrant=True),
+    "PyTorch, not reentrant": partial(checkpoint, use_reentrant=False),
+}
 batch, weight = torch.randn(3, 4), torch.randn(4, 4)
 Table(["way", "its gradient is reported", "input without gradient: the weight gets one"],
-      [[name, f"{recomputation.called_by(way, weight, batch)} ×",
+      [[name, f"{recomputation.count_hook_calls(way, weight, batch)} ×",
         recomputation.gets_gradient(way, batch)] for name, way in variants.items()])
 
 # %% [markdown]
@@ -253,7 +256,7 @@ run = launch(recomputation.compare, ways, text, width, layers, samples, world_si
              timeout=120)
 found = run.values[0]
 input_bytes = samples * 64 * width * 4
-of_block = {way: recomputation.kept_in(run, way) / input_bytes / layers for way in ways}
+of_block = {way: recomputation.bytes_saved(run, way) / input_bytes / layers for way in ways}
 more_flops = {way: found[way][2] / found[ways[0]][2] for way in ways}
 print("the same gradients:", all(torch.equal(found[way][0], found[ways[0]][0]) for way in ways))
 

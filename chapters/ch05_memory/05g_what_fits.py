@@ -44,7 +44,7 @@ text = lab("language_model").standard_library(50_000)
 # at a time a GPU has less to do at once, and is used less well.
 
 # %% [markdown]
-# ### Exercise 5.11 · How many micro-batches
+# ### Exercise {{micro_batches_for}} · The fewest micro-batches that fit
 #
 # Write `micro_batches_for(batch, limit, fixed, each)`. A step needs `fixed` bytes, whatever the
 # size of a micro-batch, and `each` more bytes for every sample that is in memory at the same time.
@@ -66,7 +66,7 @@ def micro_batches_for(batch, limit, fixed, each):
     raise ValueError(f"one sample needs {fixed + each} bytes: more than {limit}")
     ### END SOLUTION
 
-check("5.11", micro_batches_for)
+check("{{micro_batches_for}}", micro_batches_for)
 
 # %%
 in_parts = {f"{count} micro-batch" + "es" * (count > 1): launch(
@@ -112,8 +112,8 @@ worst = predict("The calculator's largest error, in percent of what was measured
 
 # %%
 names = list(what_fits.KINDS)
-told = {name: what_fits.told(name) for name in names}
-measured = {name: what_fits.measured(name, text) for name in names}
+told = {name: what_fits.predict_memory(name) for name in names}
+measured = {name: what_fits.measure_memory(name, text) for name in names}
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, and what was found: for an error, theory says 0.
@@ -151,8 +151,8 @@ Table(["training", "error"], [[name, f"{error:+.1%}"] for name, error in errors.
 
 # %%
 for name in what_fits.TOO_LITTLE:
-    by_run = what_fits.total_of(what_fits.measured(name, text))
-    error = what_fits.total_of(what_fits.told(name)) / by_run - 1
+    by_run = what_fits.total_of(what_fits.measure_memory(name, text))
+    error = what_fits.total_of(what_fits.predict_memory(name)) / by_run - 1
     print(f"{name}: error {error:+.0%}")
 
 # %% [markdown]
@@ -206,7 +206,7 @@ GPUS = what_fits.LIMITS
 def draw(layers, hidden, vocabulary, context, samples, precision, optimizer, recomputed, dp, stage,
          tp, pp):
     shape = what_fits.shape_of(layers, hidden, context, vocabulary)
-    of = partial(what_fits.on_a_gpu, shape, samples, precision, optimizer, recomputed)
+    of = partial(what_fits.predict_gpu_memory, shape, samples, precision, optimizer, recomputed)
     billions = float(shape.parameters) / 1e9
     return plot_stacks({"one GPU alone": of(),
                         f"each of {dp * tp * pp} GPUs": of(dp=dp, zero=stage, tp=tp, pp=pp)},
@@ -267,7 +267,7 @@ explore(draw, layers=[32, 12, 24, 48, 80, 96], hidden=[4096, 768, 2048, 8192, 12
 # %% tags=["nbval-ignore-output"]
 sizes = 256, 64, 128_256  # positions, width, vocabulary
 chunks = {"chunks of 64": partial(large.backward_in_chunks, size=64)}
-run = launch(large.measured, chunks, *sizes, 1, world_size=1, device="cpu")
+run = launch(large.time_ways, chunks, *sizes, 1, world_size=1, device="cpu")
 tensors = run["chunks of 64"].peak_bytes[0]["total"] - 4 * sizes[1] * sizes[2]  # without the matrix
 grown = {directly: launch(what_fits.process_grows, chunks["chunks of 64"], sizes, directly,
                           world_size=1, device="cpu").values[0] for directly in (False, True)}
@@ -352,7 +352,7 @@ else:
 
 # %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
-seven = what_fits.total_of(what_fits.on_a_gpu(
+seven = what_fits.total_of(what_fits.predict_gpu_memory(
     shapes.model_named("llama-2-7b", context=2048), 1, recomputed="full", dp=4, zero=3))
 largest = max(GPUS, key=GPUS.get)
 llama = shapes.model_named("llama-3-405b")

@@ -84,7 +84,7 @@ print(f"nine of ten roots are estimated as {low:.2f} to {high:.2f} times what th
 # coefficients, five rounds bring all values that are not tiny near to 1.
 
 # %%
-def orthogonalized(matrix, rounds=5):
+def orthogonalize(matrix, rounds=5):
     a, b, c = 3.4445, -4.7750, 2.0315
     x = matrix / matrix.norm()  # now no singular value is above 1
     for _ in range(rounds):
@@ -95,7 +95,7 @@ def orthogonalized(matrix, rounds=5):
 # %% tags=["cover", "nbval-ignore-output"]
 gradient = launch(matrix_optimizers.gradient_of, text, world_size=1).values[0]  # 128 × 32
 before = torch.linalg.svdvals(gradient)
-after = torch.linalg.svdvals(orthogonalized(gradient))
+after = torch.linalg.svdvals(orthogonalize(gradient))
 shown = [0, 1, 3, 7, 15, 23, 30]
 plot_bars([f"number {k + 1}" for k in shown],
           {"gradient, divided by its largest": (before / before[0])[shown].tolist(),
@@ -118,7 +118,7 @@ change = matrix_optimizers.change  # of a weight of zeros, by the first step wit
 if hasattr(torch.optim, "Muon"):
     alone = {"lr": 1.0, "weight_decay": 0.0, "momentum": 0.0, "nesterov": False}
     pytorchs = partial(change, partial(torch.optim.Muon, **alone))
-    theirs, ours = pytorchs(gradient), orthogonalized(gradient)
+    theirs, ours = pytorchs(gradient), orthogonalize(gradient)
     alike = torch.cosine_similarity(theirs.flatten(), ours.flatten(), dim=0)
     factor = theirs.norm() / ours.norm()
     print(f"the same direction: cosine {alike:.3f}; {factor:.2f} times as long")
@@ -152,7 +152,7 @@ def halves_apart(step_for, matrix):
 steps_of = {
     "Adam": partial(change, partial(torch.optim.Adam, lr=1.0)),
     "Adafactor": partial(change, partial(torch.optim.Adafactor, lr=1.0)),
-    "Muon": orthogonalized,
+    "Muon": orthogonalize,
 }
 differ = {name: halves_apart(step_for, gradient) for name, step_for in steps_of.items()}
 for name, share in differ.items():
@@ -197,7 +197,7 @@ if hasattr(torch.optim, "Muon"):
 # [labs/matrix_optimizers.py](../labs/matrix_optimizers.py).)
 
 # %% tags=["nbval-ignore-output"]
-tried = launch(matrix_optimizers.tuned, text, steps, world_size=3).values
+tried = launch(matrix_optimizers.tune_rates, text, steps, world_size=3).values
 rates = matrix_optimizers.best_rates(tried)
 raced = launch(matrix_optimizers.trainings, text, steps, rates, world_size=3)
 numbers = matrix_optimizers.parameters_of_the_model()

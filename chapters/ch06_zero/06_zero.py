@@ -96,7 +96,7 @@ counted = {"2 + 2 + 12 (ZeRO paper)": (2, 2, 12), "2 + 2 + 8 (no copy)": (2, 2, 
            "4 + 4 + 8 (float32)": (4, 4, 8), "2 + 4 + 12 (Megatron-LM)": (2, 4, 12)}
 
 def draw(billions, n, each):
-    return plot_stacks(runs.by_formula(billions * 1e9, n, counted[each]),
+    return plot_stacks(runs.stages_by_formula(billions * 1e9, n, counted[each]),
                        limits={"A100, H100 80 GB": 80e9, "H200 141 GB": 141e9},
                        title=f"Model states of a rank: {billions} billion parameters, {n} ranks")
 
@@ -115,7 +115,7 @@ explore(draw, billions=[70, 0.124, 1.5, 7.5, 13, 175, 1000], n=[8, 1, 2, 4, 16, 
 # </details>
 
 # %% [markdown]
-# ### Exercise 6.1
+# ### Exercise {{bytes_of_rank}} · Model-state bytes per ZeRO stage
 #
 # Write `bytes_of_rank(parameters, n, stage, each=(2, 2, 12))`: what each of `n` ranks keeps of a
 # model with so many parameters. `stage` is 0 (DDP), 1, 2 or 3. `each` are the bytes for one
@@ -144,7 +144,7 @@ def bytes_of_rank(parameters, n, stage, each=(2, 2, 12)):
     ### END SOLUTION
 
 # %%
-check("6.1", bytes_of_rank)
+check("{{bytes_of_rank}}", bytes_of_rank)
 
 # %% [markdown]
 # ## 3 · One long vector
@@ -168,7 +168,7 @@ check("6.1", bytes_of_rank)
 # flat vector are a **unit**. They are sent together.
 
 # %% [markdown]
-# ### Exercise 6.2
+# ### Exercise {{flatten_padded}} · Flatten and pad tensors
 #
 # In [labs/zero.py](../labs/zero.py), write `flatten_padded(tensors, n)`. `tensors` is a list of one
 # or more tensors of any shapes, with the same dtype, on the same device. Return a new tensor of one
@@ -181,7 +181,7 @@ check("6.1", bytes_of_rank)
 # [1, 2, 3, 4, 5, 0].
 
 # %%
-check("6.2")
+check("{{flatten_padded}}")
 
 # %% [markdown]
 # ## 4 · Half an all-reduce, twice
@@ -225,7 +225,7 @@ for rank, (shard, everything) in enumerate(launch(both_halves, 4, world_size=2).
 models = predict(f"Stage 1: a rank of {world_size} sends in a step", unit="models")
 
 # %% [markdown]
-# ### Exercise 6.3
+# ### Exercise {{reduce_gradients}} · Reduce gradients into shards
 #
 # In [labs/zero.py](../labs/zero.py), write `reduce_gradients(unit)`. The class `Unit` stands there:
 #
@@ -250,7 +250,7 @@ models = predict(f"Stage 1: a rank of {world_size} sends in a step", unit="model
 # [6, 8].
 
 # %% [markdown]
-# ### Exercise 6.4
+# ### Exercise {{zero1}} · Write ZeRO stage 1
 #
 # In [labs/zero.py](../labs/zero.py), write two methods of `Zero1`. `self.units` is a dict whose
 # values are the units. `self.optimizer` steps on their shards. A shard is a view into `unit.flat`,
@@ -273,13 +273,13 @@ models = predict(f"Stage 1: a rank of {world_size} sends in a step", unit="model
 # all-gather both have [7, 16].
 
 # %%
-display(check("6.3"), check("6.4"))
+display(check("{{reduce_gradients}}"), check("{{zero1}}"))
 
 # %%
 stage_1 = launch(runs.training, "stage 1", text, layers, steps, world_size=world_size,
                  device="cpu")
 for name, run in {"DDP": ddp, "stage 1": stage_1}.items():
-    print(f"{name} sends {runs.sent_models(run):.2f} models in a step")
+    print(f"{name} sends {runs.count_models_sent(run):.2f} models in a step")
 
 # %% jupyter={"source_hidden": true}
 # Your two predictions, theory, and what was measured.
@@ -287,12 +287,12 @@ both = {name: runs.states_in(run["after the backward"].peak_bytes[0])
         for name, run in {"DDP": ddp, "stage 1": stage_1}.items()}
 held = [sum(stack.values()) for stack in both.values()]
 display(share.compare(100 * (8 + 8 / world_size) / 16, 100 * held[1] / held[0]),
-        models.compare(2 * (world_size - 1) / world_size, runs.sent_models(stage_1),
+        models.compare(2 * (world_size - 1) / world_size, runs.count_models_sent(stage_1),
                        kind="communication"))
 
 # %% tags=["cover"]
 model_bytes = stage_1.values[0]["model"]
-formula = runs.by_formula(model_bytes / 4, world_size)
+formula = runs.stages_by_formula(model_bytes / 4, world_size)
 plot_stacks(both, {name: formula[name] for name in both},
             title=f"What each of {world_size} ranks holds before the step")
 
@@ -326,7 +326,7 @@ for name, run in {"DDP": ddp, "stage 1": stage_1}.items():
 
 # %%
 n = world_size
-print(f"sent: {runs.sent_models(stage_1):.2f} models")
+print(f"sent: {runs.count_models_sent(stage_1):.2f} models")
 print(f"reduce-scatter and all-gather of a model: {2 * (n - 1) / n:.2f}")
 print(f"with an all-gather of Adam's states it would be {4 * (n - 1) / n:.2f}")
 
@@ -349,7 +349,7 @@ for ranks, kept in of_ranks.items():
 
 # %% jupyter={"source_hidden": true}
 # Figures for the statements below.
-def in_two(zero, runs, text):
+def measure_both_halves(zero, runs, text):
     from pedagogy_lib import measure
     model = runs.Transformer(layers=layers)
     engine = zero.Zero1(model, runs.ADAM, list(model.blocks))
@@ -361,13 +361,13 @@ def in_two(zero, runs, text):
     with measure("parameters", memory=False):
         engine.update()  # the optimizer's step, and what comes after it
 
-apart = launch(in_two, zero, runs, text, world_size=world_size, device="cpu")
+apart = launch(measure_both_halves, zero, runs, text, world_size=world_size, device="cpu")
 reduced, gathered = (apart[what].sent_bytes[0] / model_bytes for what in apart.labels)
 stage_3 = {ranks: launch(runs.training, "stage 3", text, layers, world_size=ranks, device="cpu")
            for ranks in (2, world_size)}
 sharded = {ranks: sum(runs.states_in(run["after the backward"].peak_bytes[0]).values())
            / model_bytes for ranks, run in stage_3.items()}
-sent, sent_ddp = runs.sent_models(stage_1), runs.sent_models(ddp)
+sent, sent_ddp = runs.count_models_sent(stage_1), runs.count_models_sent(ddp)
 updated, of_all = stage_1.values[0]["updated"], ddp.values[0]["updated"]
 
 # %% jupyter={"source_hidden": true}
@@ -429,7 +429,7 @@ put_to_the_test(surprises + f"""
 #   as much as DDP, and equals one process.
 # * Its memory cannot fall below parameters and gradients: 4 of 16 bytes in mixed precision.
 #
-# **Your exercises**: 6.1 stands in a cell above. The others are in
+# **Your exercises**: {{bytes_of_rank}} stands in a cell above. The others are in
 # [labs/zero.py](../labs/zero.py).
 #
 # **Next**: {{next}}.

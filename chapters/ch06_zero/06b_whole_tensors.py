@@ -124,7 +124,7 @@ Table(["stage 1 with", "collectives", "most bytes sent by a rank", "busiest rank
 #
 # Both programs have a mistake that is easy to make: in both, the loss goes down nicely.
 #
-# ### Exercise 6.5 · Some numbers stand still
+# ### Exercise {{train_in_parts}} · Debug ZeRO-1 on a flat vector
 #
 # `train_in_parts(values, gradient_of, make_optimizer, steps)` is stage 1 for one flat vector.
 # `values` has one dimension, any length, and is the same on all ranks. `gradient_of(flat, step)`
@@ -163,16 +163,16 @@ def train_in_parts(values, gradient_of, make_optimizer, steps):
 
 # %%
 for steps in (0, 1, 2):
-    on_ranks = launch(whole.tried_in_parts, train_in_parts, 5, steps, world_size=2).values[0]
+    on_ranks = launch(whole.try_in_parts, train_in_parts, 5, steps, world_size=2).values[0]
     alone = whole.alone_in_parts(5, 2, steps)
     print(f"after {steps} steps: one process {alone}")
     print(f"              on two ranks {on_ranks}")
 
 # %%
-check("6.5", train_in_parts)
+check("{{train_in_parts}}", train_in_parts)
 
 # %% [markdown]
-# ### Exercise 6.6 · Right for one step
+# ### Exercise {{train_by_owner}} · Debug ZeRO-1 with whole tensors
 #
 # `train_by_owner(model, loss_fn, batches, make_optimizer)` is stage 1 with whole tensors.
 # `batches` is a list of pairs (inputs, targets), one for each step: this rank's samples.
@@ -220,7 +220,7 @@ for steps, gaps in enumerate(distances, 1):
     print(f"after {steps} steps, distance of the three layers:", *(f"{gap:.3f}" for gap in gaps))
 
 # %%
-check("6.6", train_by_owner)
+check("{{train_by_owner}}", train_by_owner)
 
 # %% [markdown]
 # (This program makes an optimizer for each parameter, because its owner meets parameters one by

@@ -24,7 +24,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from pedagogy_lib import (
-    check, explore, hint, lab, launch, plot_curves, plot_stacks, plot_units, predict, progress,
+    check, explore, hint, lab, launch, plot_curves, plot_stacks, predict, progress,
 )
 
 # %% tags=["parameters"]
@@ -55,7 +55,7 @@ text = lab("language_model").standard_library(20_000)
 at_most = predict("Stage 2: gradients of a rank at most, in percent of a model", unit="%")
 
 # %% [markdown]
-# ### Exercise 6.7
+# ### Exercise {{zero2}} · Write ZeRO stage 2
 #
 # In [labs/zero.py](../labs/zero.py), write two methods of `Zero2`, a subclass of `Zero1`.
 #
@@ -85,7 +85,7 @@ at_most = predict("Stage 2: gradients of a rank at most, in percent of a model",
 # Every unit is reduced once in each backward, also on a rank that has no gradient of it.
 
 # %%
-check("6.7")
+check("{{zero2}}")
 
 # %% [markdown]
 # Here is a step of stage 2, recorded from four real ranks. Each row is a rank, and each column a
@@ -94,10 +94,11 @@ check("6.7")
 # gone.
 
 # %%
-films = launch(runs.filmed_step, "stage 2", text, world_size=world_size).values
+pictures = lab("unit_pictures")
+films = launch(runs.film_step, "stage 2", text, world_size=world_size).values
 
 def draw_units(frame):
-    return plot_units(films, frame)
+    return pictures.plot_units(films, frame)
 
 explore(draw_units, frame=list(range(1, len(films[0].frames) + 1)))
 
@@ -131,7 +132,8 @@ at_most.compare(100 * (rest + max(blocks) + others / n) / model_bytes, 100 * mos
 # %%
 for stage, run in of_stage.items():
     peak = run["step"].peak_bytes[0]["gradients"] / run.values[0]["model"]
-    print(f"{stage}: gradients at most {peak:.2f} models; sent {runs.sent_models(run):.2f} models")
+    sent = runs.count_models_sent(run)
+    print(f"{stage}: gradients at most {peak:.2f} models; sent {sent:.2f} models")
 
 # %% [markdown]
 # Theory counts the last moment before a reduction: the block next to the input and the rest are
@@ -227,7 +229,7 @@ for kind in (runs.Hasty, zero.Zero2):
 # depends on who else will add to it.
 
 # %% [markdown]
-# ### Exercise 6.8
+# ### Exercise {{reduce_and_free}} · Debug gradient memory in stage 2
 #
 # This is one reduction of stage 2. `reduce_and_free(parameters)` is called on all ranks after a
 # backward. Every parameter has a gradient. It returns this rank's part of the mean gradient, flat:
@@ -277,7 +279,7 @@ def what_is_left(reduce_and_free):
 print(*launch(what_is_left, reduce_and_free, world_size=2).values, sep="\n")
 
 # %%
-check("6.8", reduce_and_free)
+check("{{reduce_and_free}}", reduce_and_free)
 
 # %% [markdown]
 # **To read on.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054), 2020, section 5.2.
@@ -295,7 +297,7 @@ check("6.8", reduce_and_free)
 #   portions, and an engine has to wait for the last one.
 # * A view keeps the whole memory behind it alive, and a gradient of zeros is as large as any other.
 #
-# **Your exercises**: 6.8 stands in a cell above, and 6.7 in [labs/zero.py](../labs/zero.py).
+# **Your exercises**: {{reduce_and_free}} stands in a cell above, and {{zero2}} in [labs/zero.py](../labs/zero.py).
 #
 # **Next**: {{next}}.
 

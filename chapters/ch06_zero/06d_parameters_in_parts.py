@@ -25,8 +25,7 @@ import torch.distributed as dist
 from torch import nn
 
 from pedagogy_lib import (
-    check, explore, hint, lab, launch, looks_of, plot_storages, plot_units, predict, progress,
-    put_to_the_test,
+    check, explore, hint, lab, launch, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -72,7 +71,7 @@ print("bytes of chunk:", chunk.nbytes, " bytes of the storage behind it:",
 
 # %% [markdown]
 # The parameter shows the new number, since there is only one memory. And `chunk` keeps all 24 bytes
-# alive. That was one of the bugs in exercise 6.8.
+# alive. That was one of the bugs in exercise {{reduce_and_free}}.
 #
 # In a unit of [labs/zero.py](../labs/zero.py) it is the same: `unit.flat` holds all numbers,
 # `unit.chunks` are views into it, and each parameter is one as well. (The assignment to `.data`
@@ -94,9 +93,11 @@ with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lam
     y = (x @ weight.T).sum()          # `kept` has what autograd keeps: weight.T, and x
 in_the_graph = next(t for t in kept if t.shape == (2, 2)).detach()
 
+storages = lab("storages")
+
 def look():
-    return looks_of({"flat": flat, "chunk": chunk, "weight": weight,
-                     "kept by autograd": in_the_graph})
+    return storages.looks_of({"flat": flat, "chunk": chunk, "weight": weight,
+                              "kept by autograd": in_the_graph})
 
 # %%
 looks, numbers = {"gathered": look()}, flat.clone()  # in stage 3, numbers come from other ranks
@@ -118,7 +119,7 @@ weight.data = flat[2:6].view(2, 2)
 looks["gathered again"] = look()
 
 # %%
-plot_storages(looks, title="One storage, and the tensors that look at it")
+storages.plot_storages(looks, title="One storage, and the tensors that look at it")
 
 # %% [markdown]
 # The picture shows three moments. In the middle one the memory is free, and the views still know
@@ -131,7 +132,7 @@ plot_storages(looks, title="One storage, and the tensors that look at it")
 # [08h](08h_never_wait.ipynb) has a case where they are not.)
 
 # %% [markdown]
-# ### Exercise 6.9
+# ### Exercise {{away_and_back}} · Free and restore a tensor's memory
 #
 # A warm-up without ranks. Write `away_and_back(flat, numbers, meanwhile)`.
 #
@@ -160,10 +161,10 @@ def away_and_back(flat, numbers, meanwhile):
     ### END SOLUTION
 
 # %%
-check("6.9", away_and_back)
+check("{{away_and_back}}", away_and_back)
 
 # %% [markdown]
-# ### Exercise 6.10
+# ### Exercise {{gather}} · Gather a unit's parameters
 #
 # The same with a unit. In [labs/zero.py](../labs/zero.py), write `gather(unit)`. It makes a unit
 # whole: `unit.flat` gets its memory again, and the shards of all ranks are in it, rank k's in
@@ -182,7 +183,7 @@ check("6.9", away_and_back)
 # `flat` is [5, 6, 7, 0] on both, and the parameters show 5, 6 and 7.
 
 # %% [markdown]
-# ### Exercise 6.11
+# ### Exercise {{dispose}} · Free a unit's parameters
 #
 # In [labs/zero.py](../labs/zero.py), write `dispose(unit)`. It frees the memory of `unit.flat`: the
 # storage that is there has 0 bytes afterwards. `unit.flat` keeps its shape. The shard and its
@@ -196,7 +197,7 @@ check("6.9", away_and_back)
 # these 96 bytes are free, and each parameter has 0 elements.
 
 # %%
-display(check("6.10"), check("6.11"))
+display(check("{{gather}}"), check("{{dispose}}"))
 
 # %% [markdown]
 # ## 3 · When to gather, when to dispose
@@ -227,7 +228,7 @@ display(check("6.10"), check("6.11"))
 # Do not count on it.)
 
 # %% [markdown]
-# ### Exercise 6.12
+# ### Exercise {{zero3}} · Write ZeRO stage 3
 #
 # In [labs/zero.py](../labs/zero.py), write the four methods of `Zero3`, a subclass of `Zero2`.
 #
@@ -247,7 +248,7 @@ display(check("6.10"), check("6.11"))
 # B; then in the backward need B, reduce B, drop B, need A, reduce A, drop A.
 
 # %%
-check("6.12")
+check("{{zero3}}")
 
 # %% [markdown]
 # Play a training step of stage 3. It is recorded from `Zero3`: from yours, or from the course's own
@@ -256,10 +257,11 @@ check("6.12")
 # rank hold the most?
 
 # %% tags=["cover"]
-films = launch(runs.filmed_step, "stage 3", text, world_size=world_size).values
+pictures = lab("unit_pictures")
+films = launch(runs.film_step, "stage 3", text, world_size=world_size).values
 
 def draw_units(frame):
-    return plot_units(films, frame)
+    return pictures.plot_units(films, frame)
 
 explore(draw_units, frame=[5, *range(1, 5), *range(6, len(films[0].frames) + 1)])
 
@@ -271,11 +273,11 @@ explore(draw_units, frame=[5, *range(1, 5), *range(6, len(films[0].frames) + 1)]
 
 # %%
 run = launch(runs.training, "stage 3", text, layers, world_size=world_size, device="cpu")
-print(f"stage 3 sends {runs.sent_models(run):.2f} models in a step")
+print(f"stage 3 sends {runs.count_models_sent(run):.2f} models in a step")
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
-models.compare(3 * (world_size - 1) / world_size, runs.sent_models(run), kind="communication")
+models.compare(3 * (world_size - 1) / world_size, runs.count_models_sent(run), kind="communication")
 
 # %% [markdown]
 # Half as much again as in stage 2: the all-gather after the step has moved into the forward, and
@@ -318,7 +320,7 @@ print(f"all shards, the rest, and one block: "
 # %%
 tiled = {}
 for ranks, tiles in ((2, 1), (4, 1), (4, 8)):
-    one = tiled[ranks, tiles] = launch(runs.tiled_step, tiles, world_size=ranks)
+    one = tiled[ranks, tiles] = launch(runs.measure_tiled_step, tiles, world_size=ranks)
     at_most = one["step"].peak_bytes[0]["parameters"] / one.values[0]["model"]
     print(f"{ranks} ranks, tiles: {tiles}; parameters at most {at_most:.2f} models; "
           f"loss {one.values[0]['loss']:.4f}")
@@ -330,7 +332,7 @@ for ranks, tiles in ((2, 1), (4, 1), (4, 8)):
 # the same way, and gives the parts to different ranks.
 
 # %% [markdown]
-# ### Exercise 6.13
+# ### Exercise {{sharded_linear}} · Debug a sharded linear layer
 #
 # This is stage 3 for linear layers without a bias, as an autograd Function.
 # `ShardedLinear.apply(x, shard, buffer)` is called on all ranks.
@@ -392,14 +394,14 @@ print("output {}, gradient of x {}, of the weights {}".format(
     *launch(three_layers, ShardedLinear, world_size=1).values[0]))
 
 # %%
-check("6.13", ShardedLinear)
+check("{{sharded_linear}}", ShardedLinear)
 
 # %% [markdown]
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}
 # Figures for the statements below.
-def at_most_in(ranks, tiles):
+def peak_parameters(ranks, tiles):
     one = tiled[ranks, tiles]
     return one["step"].peak_bytes[0]["parameters"] / one.values[0]["model"]
 
@@ -408,17 +410,18 @@ states_8, states_4 = (sum(runs.states_in(one["after the backward"].peak_bytes[0]
                       for one in (on_8, run))
 model, loss = run.values[0]["model"], tiled[4, 8].values[0]["loss"]
 same = abs(loss / tiled[4, 1].values[0]["loss"] - 1) < 1e-4
-tiles_help = at_most_in(4, 8) - 1 / 4 < 0.5 and same  # beside the shards
+tiles_help = peak_parameters(4, 8) - 1 / 4 < 0.5 and same  # beside the shards
 
 # %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
 put_to_the_test(f"""
 - [C150] A layer that is too large for one GPU defeats even ZeRO-3, and takes tensor parallelism |
   book chapter, “What’s Next?” | {"depends" if tiles_help else "right"} | two linear layers that are
-  one unit: a rank has {at_most_in(2, 1):.2f} models of parameters at most on 2 ranks, and
-  {at_most_in(4, 1):.2f} on 4: 1 is the gathered unit, on any number of ranks. In 8 tiles, one after
-  another, it has {at_most_in(4, 8):.2f} on 4 ranks, and the same loss of {loss:.4f} (section 4,
-  runs) | measured: nothing in the bytes; small tiles are expected to use a GPU less well
+  one unit: a rank has {peak_parameters(2, 1):.2f} models of parameters at most on 2 ranks, and
+  {peak_parameters(4, 1):.2f} on 4: 1 is the gathered unit, on any number of ranks. In 8 tiles,
+  one after another, it has {peak_parameters(4, 8):.2f} on 4 ranks, and the same loss of
+  {loss:.4f} (section 4, runs) | measured: nothing in the bytes; small tiles are expected to use a
+  GPU less well
 - [C136] With ZeRO-3, the peak of the parameters is one layer | blog, “DeepSpeed Zero” |
   {"imprecise" if most > 1.1 * max(blocks) else "right"} | {most:,} bytes at most: all shards, the
   rest, and one block (section 4, run). Only {max(blocks):,} of them are the block (measured in this
@@ -451,7 +454,7 @@ put_to_the_test(f"""
 # * A rank holds its shards, and the units that are gathered. Those do not shrink with more ranks; a
 #   layer can be cut into tiles.
 #
-# **Your exercises**: 6.9 and 6.13 stand in cells above. The others are in
+# **Your exercises**: {{away_and_back}} and {{sharded_linear}} stand in cells above. The others are in
 # [labs/zero.py](../labs/zero.py).
 #
 # **Next**: {{next}}.

@@ -52,16 +52,16 @@ STAGES = ("DDP", "stage 1", "stage 2", "stage 3")
 # the parameters too. What does a rank hold between the backward and the optimizer's step?
 
 # %%
-def measured(*settings, ranks=world_size):
+def measure_stages(*settings, ranks=world_size):
     return {stage: launch(composing.watch, stage, text, *settings, world_size=ranks)
             for stage in STAGES}
 
-def for_each_parameter(kinds, numbers):
+def divide_by_parameters(kinds, numbers):
     return {kind: size / numbers for kind, size in kinds.items()}
 
 # %%
 KINDS = ("parameters", "gradients", "optimizer_state")
-in_float32 = measured(False, False, layers)
+in_float32 = measure_stages(False, False, layers)
 model = sum(in_float32["stage 3"].values[0])  # numbers in the model, padded
 kept = {stage: {kind: run["after the backward"].peak_bytes[0][kind] for kind in KINDS}
         for stage, run in in_float32.items()}
@@ -105,9 +105,9 @@ Table(["", "sent, in models", "by formula", "parameters at most", "gradients at 
 # %%
 def zero_in_bfloat16(model, zero, memory, adam):
     model.bfloat16()
-    def in_mixed_precision(shards):
+    def make_mixed_precision(shards):
         return memory.MixedPrecision(shards, adam)
-    return zero.Zero2(model, in_mixed_precision, list(model.blocks))
+    return zero.Zero2(model, make_mixed_precision, list(model.blocks))
 
 # %% [markdown]
 # How many bytes does a rank of `world_size` keep for each parameter in stage 2?
@@ -117,7 +117,7 @@ each = predict(f"For each parameter on a rank of {world_size}, stage 2, mixed pr
                unit="bytes")
 
 # %%
-in_mixed = measured(True, False, layers)
+in_mixed = measure_stages(True, False, layers)
 numbers = {stage: run.values[0] for stage, run in in_mixed.items()}
 states = {stage: composing.states_of(run["after the backward"], numbers[stage],
                                      1 if stage == "DDP" else world_size)
@@ -126,8 +126,8 @@ formula = {stage: composing.states_by_formula(stage, model, world_size, (2, 2, 1
            for stage in STAGES}
 
 # %% tags=["cover"]
-plot_stacks({stage: for_each_parameter(kinds, model) for stage, kinds in states.items()},
-            {stage: for_each_parameter(kinds, model) for stage, kinds in formula.items()},
+plot_stacks({stage: divide_by_parameters(kinds, model) for stage, kinds in states.items()},
+            {stage: divide_by_parameters(kinds, model) for stage, kinds in formula.items()},
             ylabel="for each parameter", title=f"Mixed precision on {world_size} ranks")
 
 # %% jupyter={"source_hidden": true}
@@ -154,17 +154,21 @@ Table(["", "by formula", *(f"rank {rank}" for rank in range(world_size))], rows,
 # title has the sum.
 
 # %%
-def beside(stage, billions, n):
+def plot_next_to_large_model(stage, billions, n):
     large = composing.states_by_formula(stage, 1, n, (2, 2, 12))
-    bars = {f"measured, {world_size} ranks": for_each_parameter(states[stage], model),
+    bars = {f"measured, {world_size} ranks": divide_by_parameters(states[stage], model),
             f"{billions} billion, {n} ranks": large}
     total = f"{billions * sum(large.values()):,.0f} GB on each of {n} ranks"
     return plot_stacks(bars, ylabel="for each parameter", title=f"{stage}: {total}")
 
-explore(beside, stage=["stage 1", "DDP", "stage 2", "stage 3"], billions=[7.5, 1.5, 13, 70, 175],
-        n=[64, 1, 2, 4, 8, 16, 256],
-        labels={"stage": "ZeRO stage", "billions": "parameters (billions)", "n": "ranks"},
-        no_effect=lambda stage, **others: {"n"} if stage == "DDP" else set())
+explore(
+    plot_next_to_large_model,
+    stage=["stage 1", "DDP", "stage 2", "stage 3"],
+    billions=[7.5, 1.5, 13, 70, 175],
+    n=[64, 1, 2, 4, 8, 16, 256],
+    labels={"stage": "ZeRO stage", "billions": "parameters (billions)", "n": "ranks"},
+    no_effect=lambda stage, **others: {"n"} if stage == "DDP" else set(),
+)
 
 # %% [markdown]
 # More ranks help the first two stages less and less. Stage 1 cannot get below the 4 bytes of whole
@@ -243,7 +247,7 @@ for rank, (of_model, of_shards) in enumerate(launch(usual_line, composing, text,
 # another direction.
 
 # %% [markdown]
-# ### Exercise 6.14 · Clip by the norm of the whole
+# ### Exercise {{clip_shards}} · Clip sharded gradients by global norm
 #
 # Write `clip_shards(shards, max_norm, group=None)` in [labs/composing.py](../labs/composing.py).
 # `shards` is the list of this rank's parameters. Each one has its part of the mean gradient in
@@ -270,27 +274,28 @@ for rank, (of_model, of_shards) in enumerate(launch(usual_line, composing, text,
 # (`torch.nn.utils.clip_grad_norm_` divides by the norm plus 0.000001. That passes, too.)
 
 # %%
-check("6.14")
+check("{{clip_shards}}")
 
 # %% [markdown]
 # Where does the clipping belong? After the gradients are reduced, and before the optimizer steps.
-# The lab's `Clipping` is an optimizer with another one inside, as `MixedPrecision` is. So the two
-# can be put into each other, and ZeRO does not notice:
+# The lab's `GradientClipOptimizer` is an optimizer with another one inside, as `MixedPrecision` is.
+# So the two can be put into each other, and ZeRO does not notice:
 
 # %%
 def make_optimizer(shards, memory, composing, adam):
-    def clipped(masters):
-        return composing.Clipping(masters, adam, max_norm=1.0)
-    return memory.MixedPrecision(shards, clipped)  # masters get float32 gradients: clip those
+    def make_clipping(masters):
+        return composing.GradientClipOptimizer(masters, adam, max_norm=1.0)
+    return memory.MixedPrecision(shards, make_clipping)  # masters get float32 gradients: clip those
 
 # %% [markdown]
 # If one number of the gradient is infinite or nan on any rank, the norm is so on *every* rank.
-# `Clipping` leaves out such a step. All ranks leave out the same one, without another message.
+# `GradientClipOptimizer` leaves out such a step. All ranks leave out the same one, without another
+# message.
 
 # %% [markdown]
 # A `LossScaler` (part 05b) needs the same care. It looks at its own rank's gradients. If one rank
 # alone refused a step, the others would take it, and from then on the ranks would have different
-# factors. So the lab's `Scaling` asks all ranks first: one all-reduce of one number.
+# factors. So the lab's `LossScaleOptimizer` asks all ranks first: one all-reduce of one number.
 
 # %% [markdown]
 # **On GPUs** the real engines do the same. FSDP2's gradients are DTensors, which know that they are
@@ -378,13 +383,14 @@ own = {stage: f"{mine / 1e3:.2f} kB" for stage, (mine, _) in pairs.items()}
 saves = all(abs(1 - mine / whole - once) < 0.01 for mine, whole in pairs.values())
 falls = list(here.values()) == sorted(here.values(), reverse=True)
 
-def kept_on(stage, n):
+def count_state_bytes(stage, n):
     """Bytes that each of n ranks keeps for a parameter of a small model, in mixed precision."""
     run = launch(composing.watch, stage, text, True, False, 1, world_size=n, device="cpu")
     numbers = run.values[0]
     return sum(composing.states_of(run["after the backward"], numbers, n).values()) / sum(numbers)
 
-on_8, on_16, on_28 = kept_on("stage 3", 8), kept_on("stage 3", 16), kept_on("stage 2", 28)
+on_8, on_16 = (count_state_bytes("stage 3", ranks) for ranks in (8, 16))
+on_28 = count_state_bytes("stage 2", 28)
 times_8 = here["DDP"] / on_8
 
 # %% jupyter={"source_hidden": true}

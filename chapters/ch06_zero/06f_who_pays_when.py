@@ -59,7 +59,7 @@ guess = predict(f"ZeRO stage 3, {world_size} ranks, {counts[-1]} micro-batches: 
                 unit="models")
 
 # %% [markdown]
-# ### Exercise 6.15 · Models sent
+# ### Exercise {{models_sent}} · How much each ZeRO stage sends
 #
 # Write `models_sent(stage, n, micro_batches=1)`. It returns how many models one rank sends in one
 # step, up to and including the optimizer's step.
@@ -79,7 +79,7 @@ def models_sent(stage, n, micro_batches=1):
     return once * {0: 2, 1: 2, 2: micro_batches + 1, 3: 3 * micro_batches}[stage]
     ### END SOLUTION
 
-check("6.15", models_sent)
+check("{{models_sent}}", models_sent)
 
 # %% [markdown]
 # Now the measurement. The small transformer is trained with each stage, in 1, 2 and 4 micro-batches
@@ -89,7 +89,9 @@ check("6.15", models_sent)
 # %%
 runs = {stage: launch(costs.accumulate, stage, counts, text, world_size=world_size, device="cpu")
         for stage in costs.STAGES}
-models = {stage: [costs.sent(run, f"in {m}") for m in counts] for stage, run in runs.items()}
+models = {
+    stage: [costs.count_models_sent(run, f"in {m}") for m in counts] for stage, run in runs.items()
+}
 Table(["micro-batches", *counts],
       [[stage, *(f"{sent:.2f}" for sent in row)] for stage, row in models.items()],
       note="models sent by a rank in one step")
@@ -106,7 +108,7 @@ guess.compare(3 * counts[-1] * (world_size - 1) / world_size, models["stage 3"][
 # FSDP2 lets you choose. After `model.set_requires_gradient_sync(False)` it does not reduce in a
 # backward, and keeps whole gradients until the last one. It then sends less, and needs more memory.
 #
-# ### Exercise 6.16 · A factor that nobody sees
+# ### Exercise {{accumulate_part}} · Debug gradient accumulation in stage 2
 #
 # This is accumulation in stage 2. Read it. Do not run the check yet: the cell after the function
 # shows the symptom.
@@ -149,7 +151,7 @@ for n in (1, 2, 3):
 # The mean is `[3, 6, 8]`. Rank 0 returns `[3, 6]`, rank 1 `[8, 0]`.
 
 # %%
-check("6.16", accumulate_part)
+check("{{accumulate_part}}", accumulate_part)
 
 # %% [markdown]
 # ## 2 · How large is a unit?
@@ -208,7 +210,7 @@ Table(["layers in a unit", *sizes],
 # returns at once. What it returns is again a function: it waits until that job is done.
 
 # %% tags=["nbval-ignore-output"]
-begin, started = prefetch.in_line(), time.perf_counter()
+begin, started = prefetch.make_job_queue(), time.perf_counter()
 wait_for_a = begin(lambda: time.sleep(0.2))  # a message that takes 200 ms
 wait_for_b = begin(lambda: time.sleep(0.2))
 time.sleep(0.3)  # meanwhile, 300 ms of computing
@@ -235,7 +237,7 @@ print(f"b is there after {1e3 * (time.perf_counter() - started):.0f} ms, in plac
 #    for both.
 
 # %% [markdown]
-# ### Exercise 6.17 · Gather ahead, reduce behind
+# ### Exercise {{prefetching}} · Prefetch and reduce in the background
 #
 # Fill the three holes of `Prefetching` in [labs/prefetch.py](../labs/prefetch.py). It is stage 3,
 # and its messages travel while it computes. All else of `Zero3` stays as it is.
@@ -276,7 +278,7 @@ print(f"b is there after {1e3 * (time.perf_counter() - started):.0f} ms, in plac
 # | `end_backward()` | – | C, B, A |
 
 # %%
-check("6.17")
+check("{{prefetching}}")
 
 # %% [markdown]
 # ## 4 · A film: how far ahead, how large a unit
@@ -389,10 +391,10 @@ Table(["layers in a unit", *(f"{depth} ahead" for depth in (0, 1, 2))],
 # all-gather?
 
 # %%
-both = {name: launch(costs.with_recomputation, name != "stage 3", text, world_size=world_size,
+both = {name: launch(costs.measure_recomputation, name != "stage 3", text, world_size=world_size,
                      device="cpu") for name in ("stage 3", "blocks recomputed")}
 for name, run in both.items():
-    print(f"{name}: {costs.sent(run, 'step'):.2f} models sent")
+    print(f"{name}: {costs.count_models_sent(run, 'step'):.2f} models sent")
 
 
 

@@ -51,8 +51,8 @@ text = lab("language_model").standard_library(20_000)
 # steps there, and the new parameters come back.
 
 # %% [markdown]
-# In the lab, the class `Offloaded` does that. Its heart is one line: a tensor whose memory *is* a
-# file.
+# In the lab, the class `DiskOffloadOptimizer` does that. Its heart is one line: a tensor whose
+# memory *is* a file.
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
@@ -69,7 +69,7 @@ with tempfile.TemporaryDirectory() as folder:
 # Now stage 3 on two ranks, with one large linear layer. With Adam in float32, a rank keeps a shard
 # of the parameters, and twice as much state. While the layer computes, the whole of it is there.
 # The state of both ranks together has `state_megabytes`. How much of the device's memory does
-# `Offloaded` save on each rank, at the fullest moment?
+# `DiskOffloadOptimizer` save on each rank, at the fullest moment?
 
 # %%
 less = predict(f"Saved on each of 2 ranks, if Adam's state has {state_megabytes} MB in all",
@@ -117,8 +117,8 @@ print("on disk it was", f"{slower:.1f} times as long" if slower > 1.1 else "no s
 # ### With mixed precision
 #
 # With parameters in bfloat16, the copy in the files can be in float32. Then it *is* the master. So
-# `Offloaded(…, dtype=torch.float32)` takes the place of `MixedPrecision`, and 12 bytes of the
-# optimizer leave the device. On 2 ranks in stage 3, for each parameter:
+# `DiskOffloadOptimizer(…, dtype=torch.float32)` takes the place of `MixedPrecision`, and 12 bytes
+# of the optimizer leave the device. On 2 ranks in stage 3, for each parameter:
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
@@ -134,10 +134,10 @@ Table(["", "bytes for each parameter"],
 # %% [markdown]
 # For each parameter, 2/2 + 2/2 bytes are left on the device, and 12 are in the files.
 #
-# Clipping by the norm of the whole (part 06e) goes *around* `Offloaded`, not inside. `Offloaded`
-# makes one optimizer for each parameter, so that only one parameter's state is on its way at a
-# time. `Clipping` needs all of them at once. Put inside, it would clip each parameter by itself;
-# `Offloaded` refuses that with one sentence.
+# Clipping by the norm of the whole (part 06e) goes *around* `DiskOffloadOptimizer`, not inside.
+# `DiskOffloadOptimizer` makes one optimizer for each parameter, so that only one parameter's state
+# is on its way at a time. `GradientClipOptimizer` needs all of them at once. Put inside, it would
+# clip each parameter by itself; `DiskOffloadOptimizer` refuses that with one sentence.
 
 # %% [markdown]
 # **On GPUs** the host's memory is the first choice, and a PCIe link lies in between. Three things
@@ -175,7 +175,7 @@ Table(["number in the tensor", *range(10)],
 # one number of file 3.
 
 # %% [markdown]
-# ### Exercise 6.18 · What to read
+# ### Exercise {{parts_to_read}} · Plan the reads for resharding
 #
 # Write `parts_to_read(length, before, now, rank)` in
 # [labs/resharding.py](../labs/resharding.py). A flat tensor has `length` numbers. It was cut for
@@ -197,7 +197,7 @@ Table(["number in the tensor", *range(10)],
 # of them have nothing to read.)
 
 # %%
-check("6.18")
+check("{{parts_to_read}}")
 
 # %% [markdown]
 # Now for real. The lab trains a small transformer in stage 3 with Adam, in float64. After some
@@ -222,7 +222,7 @@ with tempfile.TemporaryDirectory() as folder:
 # starts at zero, and the first steps go wrong, though the loss looks harmless. In mixed precision
 # there is one thing more: the masters. If they were made anew from the bfloat16 parameters, all
 # that has been rounded away would be lost. The lab saves the masters too, and clipping may stand in
-# between. Its `kept_for` looks into each optimizer for what is inside.
+# between. Its `collect_optimizer_state` looks into each optimizer for what is inside.
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
@@ -237,7 +237,8 @@ print("of the first unit:", *(name for name in names if name.startswith("0.")))
 # `torch.distributed.checkpoint` (DCP) does the same for any sharded tensor. Its input are DTensors,
 # which know which part of the whole a rank has. It writes at least one file for each rank, and a
 # file with the places of all parts. When it loads, it works out your list of reads. See
-# `sharded_state` in [labs/zero_on_disk.py](../labs/zero_on_disk.py): again, padding is left out.
+# `make_sharded_state` in [labs/zero_on_disk.py](../labs/zero_on_disk.py): again, padding is left
+# out.
 
 # %%
 with tempfile.TemporaryDirectory() as folder:

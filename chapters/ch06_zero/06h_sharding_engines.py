@@ -184,7 +184,7 @@ for how in flat.HOW:
         print(textwrap.fill(f"{how}: {said}", 88))
 
 # %%
-reduced = {how: flat.reduced_bytes(run) for how, run in lora.items()}
+reduced = {how: flat.count_reduced_bytes(run) for how, run in lora.items()}
 Table(["", "reduced by a rank", "gradients at most"],
       [[how, f"{reduced[how]:,} bytes", f'{run["backward"].peak_bytes[0]["gradients"]:,} bytes']
        for how, run in lora.items()],
@@ -212,7 +212,7 @@ adapters.compare(sizes["in blocks"] / sizes["trained"],
 for how in flat.HOW:
     numbers = launch(flat.numbers_that_decay, how, world_size=2, device="cpu").values
     print(f"{how}: {sum(numbers):,} numbers decay")
-gap = launch(flat.decayed, "FSDP2", text, world_size=2, device="cpu").values[0]
+gap = launch(flat.compare_weight_decay, "FSDP2", text, world_size=2, device="cpu").values[0]
 print(f"FSDP2 equals one process with the same groups, to 1e-12: {gap < 1e-12}")
 
 # %% [markdown]
@@ -321,7 +321,7 @@ auto = (f'takes its defaults: a bucket of {auto_bucket:,} numbers for "auto"'
 PHASES = ("forward", "backward", "step")
 phases, total = {}, {}
 for name in ("DDP", "ZeroRedundancyOptimizer", "ours, stage 1", "ours, stage 2", "ours, stage 3"):
-    one = launch(compared.in_phases, name, text, world_size=world_size, device="cpu")
+    one = launch(compared.measure_phases, name, text, world_size=world_size, device="cpu")
     by_phase = [one[phase].sent_bytes[0] / one.values[0] for phase in PHASES]
     phases[name] = ", ".join(f"{sent:.2f}" for sent in by_phase)
     total[name] = sum(by_phase)

@@ -78,7 +78,7 @@ Table(["", "made", "cut by FSDP2", "memory given"],
 # `torch.manual_seed(0)`. Here are the first three numbers of rank 0's part and of rank 1's part:
 
 # %%
-for numbers in launch(recipe.drawn_after_sharding, world_size=2, device="cpu").values[0]:
+for numbers in launch(recipe.draw_after_sharding, world_size=2, device="cpu").values[0]:
     print(*(f"{number:.4f}" for number in numbers))
 
 # %% [markdown]
@@ -115,8 +115,12 @@ gathers = predict("3 blocks and a root, nothing said about the root: a step has"
                   unit="all-gathers")
 
 # %%
-counted = {said: recipe.calls_of(launch(recipe.with_root, said, text, world_size=2, device="cpu"),
-                                 "all_gather") for said in (None, True, False)}
+counted = {
+    said: recipe.calls_of(
+        launch(recipe.measure_root_resharding, said, text, world_size=2, device="cpu"), "all_gather"
+    )
+    for said in (None, True, False)
+}
 for said, count in counted.items():
     print(f"reshard_after_forward={said} for the root: {count} all-gathers")
 
@@ -151,7 +155,7 @@ ratio = predict("FSDP2 with this policy sends, as a multiple of DDP in float32",
                 unit="times")
 
 # %%
-by_way = {way: recipe.bytes_for_each(launch(recipe.with_precision, way, text, world_size=2,
+by_way = {way: recipe.bytes_for_each(launch(recipe.measure_precision, way, text, world_size=2,
                                             device="cpu"))
           for way in ("FSDP2", "DDP, float32", "DDP, bfloat16")}
 for way, count in by_way.items():
@@ -198,7 +202,7 @@ for rank, found in enumerate(launch(recipe.norms, text, world_size=2, device="cp
 # [torchtitan](https://github.com/pytorch/torchtitan) does: then a unit is what is recomputed. (Part
 # 06f has shown that it costs no further bytes.)
 #
-# Weight decay goes by `p.ndim >= 2`, and the optimizer is made *after* sharding (exercise 10.20
+# Weight decay goes by `p.ndim >= 2`, and the optimizer is made *after* sharding (exercise {{shard}}
 # shows what happens before).
 #
 # ## 5 · The checkpoint
@@ -221,7 +225,7 @@ for rank, found in enumerate(launch(recipe.norms, text, world_size=2, device="cp
 
 # %%
 words = ["--precision", "float64", "--recompute", "--folder", str(folder / "checkpoint")]
-run = recipe.on_machines(folder, [*words, "--steps", str(steps // 2), "--every", "1"])
+run = recipe.run_on_machines(folder, [*words, "--steps", str(steps // 2), "--every", "1"])
 for machine, said in enumerate(run.output):
     print(f"machine {machine}:", *recipe.lines_of(said), sep="\n  ")
 
@@ -229,14 +233,16 @@ for machine, said in enumerate(run.output):
 # Three ranks go on from the files of four. And one process, without FSDP2, trains with all samples.
 
 # %%
-later = launch(recipe.trained, text, [*words, "--steps", str(steps)], world_size=3, device="cpu")
-alone = launch(recipe.in_one_process, text, ["--precision", "float64", "--steps", str(steps)],
+later = launch(
+    recipe.run_training, text, [*words, "--steps", str(steps)], world_size=3, device="cpu"
+)
+alone = launch(recipe.train_one_process, text, ["--precision", "float64", "--steps", str(steps)],
                world_size=1, device="cpu").values[0]
 gap = recipe.largest_gap(later.values[0][1], alone)
 print(f"weights after {steps} steps, as one process to 1e-10: {gap < 1e-10}")
 
 # %%
-in_one_go = launch(recipe.trained, text, ["--precision", "float64", "--steps", str(steps)],
+in_one_go = launch(recipe.run_training, text, ["--precision", "float64", "--steps", str(steps)],
                    world_size=1, device="cpu").values[0][0]
 
 # %% tags=["cover", "nbval-ignore-output"]
@@ -254,7 +260,7 @@ plot_curves({"": {
 # labs/train_fsdp2.py --precision bfloat16`. Then leave out a line. Sections 1 to 5 say what to
 # expect, and that mostly nobody tells you.
 #
-# ### Exercise 6.19 · A recipe that raises nothing
+# ### Exercise {{prepare}} · Debug an FSDP2 training recipe
 #
 # A colleague has written `prepare`. The loss goes down. Here are its symptoms beside one process.
 # Read the function, then the table.
@@ -318,7 +324,7 @@ Table(["", "this recipe, 2 ranks", "right"],
 # and 1.
 
 # %%
-check("6.19", prepare)
+check("{{prepare}}", prepare)
 
 # %% [markdown]
 # ## 7 · 70 billion on 8 GPUs
@@ -367,12 +373,12 @@ plot_stacks({f"{n} GPUs": table_for(70, n, (4, 4, 8))["stage 3"] for n in (8, 16
 kept.cleanup()
 composing = lab("composing")
 
-def kept_on_8(stage):
+def count_state_bytes(stage):
     run = launch(composing.watch, stage, text, True, False, 1, world_size=8, device="cpu")
     states = composing.states_of(run["after the backward"], run.values[0], 8)
     return sum(states.values()) / sum(run.values[0])
 
-each = {stage: kept_on_8(stage) for stage in ("stage 1", "stage 2", "stage 3")}
+each = {stage: count_state_bytes(stage) for stage in ("stage 1", "stage 2", "stage 3")}
 of_70 = {stage: 70 * size for stage, size in each.items()}
 no_master = {stage: 70 * (size - 4 / 8) for stage, size in each.items()}  # 12 bytes in all
 kept_each = ", ".join(f"{size:.2f}" for size in each.values())

@@ -26,8 +26,7 @@ import torch
 from torch import nn
 
 from pedagogy_lib import (
-    Table, check, draw_product, explore, hint, lab, launch, plot_bars, predict, progress,
-    put_to_the_test,
+    Table, check, explore, hint, lab, launch, plot_bars, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -61,7 +60,8 @@ size = 512
 # Choose a cut, the number of ranks, and the sizes:
 
 # %%
-explore(draw_product, way=["columns", "rows", "pair"], n=[4, 1, 2, 3, 8, 16],
+explore(lab("split_products").draw_product,
+        way=["columns", "rows", "pair"], n=[4, 1, 2, 3, 8, 16],
         rows=[4, 1, 16, 64], inner=[8, 4, 16, 64], columns=[8, 4, 10, 64],
         labels={"way": "cut by", "n": "ranks", "rows": "rows of X", "inner": "rows of A",
                 "columns": "columns of A"},
@@ -80,10 +80,10 @@ torch.manual_seed(0)
 layer, x = nn.Linear(6, 8, bias=False).double(), torch.randn(3, 6).double()
 
 Table(["cut by", "part of A, rank 0", "part of layer.weight, rank 0", "Y is", "equals layer(x)"],
-      measured.in_parts(layer, x, n), note="Equal but for rounding.")
+      measured.tabulate_parts(layer, x, n), note="Equal but for rounding.")
 
 # %% [markdown]
-# ### Exercise 7.1
+# ### Exercise {{cut}} · Cut a tensor along any dimension
 #
 # In [labs/tensor_parallel.py](../labs/tensor_parallel.py), write `cut(x, dim, group=None,
 # together=1)`. It returns this rank's part of a tensor that all ranks have.
@@ -101,7 +101,7 @@ Table(["cut by", "part of A, rank 0", "part of layer.weight, rank 0", "Y is", "e
 # `[3, 2, 2]`, so rank 1 gets `[40, 50]`.
 
 # %%
-check("7.1")
+check("{{cut}}")
 
 # %% [markdown]
 # ## 2 · What the forward sends
@@ -175,7 +175,7 @@ Table(["X", "A", "Y = X @ A"], placements, title="What DTensor finds out by itse
 # `AllReduce`.
 
 # %% [markdown]
-# ### Exercise 7.2
+# ### Exercise {{copy}} · Enter the parallel region
 #
 # In [labs/tensor_parallel.py](../labs/tensor_parallel.py), write `Copy`, a
 # `torch.autograd.Function` with two static methods.
@@ -189,7 +189,7 @@ Table(["X", "A", "Y = X @ A"], placements, title="What DTensor finds out by itse
 # In the example above, rank 0's backward gets 2, rank 1's gets 5, and both return 7.
 
 # %% [markdown]
-# ### Exercise 7.3
+# ### Exercise {{all_reduce}} · Leave the parallel region
 #
 # Write `AllReduce` in [labs/tensor_parallel.py](../labs/tensor_parallel.py), with the same
 # arguments. `forward` returns `total(x, group)`. `backward` returns the gradient as it is, and None
@@ -200,11 +200,11 @@ Table(["X", "A", "Y = X @ A"], placements, title="What DTensor finds out by itse
 # would make 20 of it.
 
 # %%
-display(check("7.2"))
-check("7.3")
+display(check("{{copy}}"))
+check("{{all_reduce}}")
 
 # %% [markdown]
-# ### Exercise 7.4
+# ### Exercise {{column_linear}} · Write a column-parallel linear layer
 #
 # With f and g, a cut layer has a few lines. In
 # [labs/tensor_parallel.py](../labs/tensor_parallel.py), write `ColumnLinear(linear, group=None,
@@ -219,7 +219,7 @@ check("7.3")
 # * The backward may send one all-reduce of `x`, and the forward nothing.
 
 # %% [markdown]
-# ### Exercise 7.5
+# ### Exercise {{row_linear}} · Write a row-parallel linear layer
 #
 # In [the same lab](../labs/tensor_parallel.py), write `RowLinear(linear, group=None, together=1,
 # leave=leave)`.
@@ -235,8 +235,8 @@ check("7.3")
 # For example, take two ranks with the summands 13 and 16, and a bias of 1. Both return 30.
 
 # %%
-display(check("7.4"))
-check("7.5")
+display(check("{{column_linear}}"))
+check("{{row_linear}}")
 
 # %% [markdown]
 # What do your two layers send, forward and backward?
@@ -297,7 +297,7 @@ put_to_the_test(surprises + f"""
   web page, “Column vs Row Parallel” |
   {"right" if facts["sum"] and not facts["one summand"] else "wrong"} | the sum is Y:
   {facts["sum"]}; one summand is Y: {facts["one summand"]} (section 2, run). The bias is added once,
-  behind the sum (exercise 7.5) | measured: nothing; only rounding differs with the order in which
+  behind the sum (exercise {{row_linear}}) | measured: nothing; only rounding differs with the order in which
   NCCL adds up
 - [C159] Split a weight tensor into N chunks, and aggregate the results by all-reduce |
   web note, “Tensor Parallel” |

@@ -24,8 +24,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from pedagogy_lib import (
-    Table, check, explore, hint, lab, launch, plot_bars, plot_pair, predict, progress,
-    put_to_the_test,
+    Table, check, explore, hint, lab, launch, plot_bars, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -53,10 +52,11 @@ width = 64
 
 # %%
 tensor_parallel, measured = lab("tensor_parallel"), lab("tensor_measured")
+pictures = lab("pair_pictures")
 films = launch(measured.film_mlp, world_size=2).values
 
 def draw_frame(frame):
-    return plot_pair(films, frame)
+    return pictures.plot_pair(films, frame)
 
 explore(draw_frame, frame=list(range(1, len(films[0].frames) + 1)))
 
@@ -101,7 +101,7 @@ plot_bars(list(theory), {"sent": [sent[way] for way in theory]}, "sent by a rank
 # for nothing: afterwards each rank cuts out the part that it had before.
 
 # %% [markdown]
-# ### Exercise 7.6: find the bug
+# ### Exercise {{split_mlp}} · Debug a split MLP
 #
 # A text says: slice the first matrix of an MLP along its rows, and the second one along its
 # columns. `split_mlp` follows it.
@@ -134,11 +134,11 @@ def split_mlp(x, a, b):
 # %%
 symptoms = lab("tensor_symptoms")
 for k in (1, 2, 4):
-    errors = launch(symptoms.of_mlp, split_mlp, world_size=k).values
+    errors = launch(symptoms.check_mlp, split_mlp, world_size=k).values
     print(f"{k} rank{'s' * (k > 1)}: Y is off by {max(errors):.0%}")
 
 # %%
-check("7.6", split_mlp)
+check("{{split_mlp}}", split_mlp)
 
 # %% [markdown]
 # GELU is not linear: $\mathrm{GELU}(U + V)$ is not $\mathrm{GELU}(U) + \mathrm{GELU}(V)$. **A
@@ -146,7 +146,7 @@ check("7.6", split_mlp)
 # not? Here each rank takes the GELU of its own summand of $XA$, and the sum comes later:
 
 # %%
-late = {k: launch(measured.summed_too_late, tokens, width, world_size=k, device="cpu").values[0]
+late = {k: launch(measured.measure_late_sum, tokens, width, world_size=k, device="cpu").values[0]
         for k in (1, 2, 4, 8)}
 Table(["ranks", *map(str, late)],
       [["error, as a share of Y", *(f"{error:.0%}" for error in late.values())]],
@@ -159,12 +159,12 @@ Table(["ranks", *map(str, late)],
 # counts $n$ times if every rank adds it before the sum. So it adds $1/n$ of it on each rank. The
 # output is right now.
 #
-# ### Exercise 7.7: find the bug
+# ### Exercise {{row_layer}} · Debug a row-parallel layer
 #
 # `row_layer` gets this rank's inputs `x` of (…, inputs / n), this rank's `weight` of (outputs,
 # inputs / n), as `nn.Linear` stores it, and all of `bias`, of (outputs,). On every rank, the output
 # and the gradients of `x`, `weight` and `bias` must be those of one process. Nothing may be sent in
-# the backward. `tensor_parallel.AllReduce` is yours of 7.3.
+# the backward. `tensor_parallel.AllReduce` is yours of {{all_reduce}}.
 
 # %%
 def row_layer(x, weight, bias):
@@ -180,15 +180,15 @@ def row_layer(x, weight, bias):
 
 # %%
 Table(["on 4 ranks", "output", "gradient of bias"],
-      symptoms.rows_of(launch(symptoms.of_row_layer, row_layer, world_size=4)))
+      symptoms.rows_of(launch(symptoms.check_row_layer, row_layer, world_size=4)))
 
 # %%
-check("7.7", row_layer)
+check("{{row_layer}}", row_layer)
 
 # %% [markdown]
 # ## 4 · Where the parallel region begins
 #
-# ### Exercise 7.8: find the bug
+# ### Exercise {{residual_mlp}} · Debug a residual MLP
 #
 # This is the second half of a transformer's block: a layer norm, a pair, and the input is added
 # again. It was trained for weeks, and the loss fell.
@@ -215,10 +215,10 @@ def residual_mlp(x, norm, up, down, bias):
 
 # %%
 Table(["on 4 ranks", "output", "gradient of norm.weight", "gradient of up"],
-      symptoms.rows_of(launch(symptoms.of_residual_mlp, residual_mlp, world_size=4)))
+      symptoms.rows_of(launch(symptoms.check_residual_mlp, residual_mlp, world_size=4)))
 
 # %%
-check("7.8", residual_mlp)
+check("{{residual_mlp}}", residual_mlp)
 
 # %% [markdown]
 # With this bug, each rank updates the norm's weights with another gradient. The ranks' copies begin
@@ -226,7 +226,7 @@ check("7.8", residual_mlp)
 #
 # ## 5 · In place
 #
-# ### Exercise 7.9: find the bug
+# ### Exercise {{sum_of_experts}} · Debug a sum of experts
 #
 # In this layer each rank has one small network of its own, an **expert**. (Chapter 09 has more of
 # them.) Its output is the sum of all experts' outputs: $\sum_r \mathrm{ReLU}(X A_r)$. The program
@@ -255,10 +255,10 @@ class SumOfExperts(torch.autograd.Function):
 
 # %%
 Table(["on 4 ranks", "output", "gradient of its matrix"],
-      symptoms.rows_of(launch(symptoms.of_experts, SumOfExperts, world_size=4)))
+      symptoms.rows_of(launch(symptoms.check_experts, SumOfExperts, world_size=4)))
 
 # %%
-check("7.9", SumOfExperts)
+check("{{sum_of_experts}}", SumOfExperts)
 
 # %% [markdown]
 # **On GPUs** this bug is the same: `dist.all_reduce` works in place over NCCL as over Gloo. DTensor

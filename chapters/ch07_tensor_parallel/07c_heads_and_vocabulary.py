@@ -49,7 +49,7 @@ vocabulary = 8192
 # then all values. There, one slice would be wrong.
 
 # %% [markdown]
-# ### Exercise 7.10
+# ### Exercise {{cut_fused}} · Cut a fused QKV matrix
 #
 # Write `cut_fused(weight, heads, kv_heads, rank, n)`. `weight` has the rows of all query heads,
 # then of all key heads, then of all value heads. Each head has the same number of rows; the columns
@@ -69,7 +69,7 @@ def cut_fused(weight, heads, kv_heads, rank, n):
     return torch.cat([part.chunk(n)[rank] for part in (q, k, v)])
     ### END SOLUTION
 
-check("7.10", cut_fused)
+check("{{cut_fused}}", cut_fused)
 
 # %% [markdown]
 # ## 2 · More ranks than key-value heads
@@ -97,7 +97,7 @@ check("7.10", cut_fused)
 # and rank 1 has 7. Both need 10.
 
 # %% [markdown]
-# ### Exercise 7.11
+# ### Exercise {{few_heads}} · Share key-value heads between ranks
 #
 # In [labs/replicated_heads.py](../labs/replicated_heads.py), complete `FewHeads(attention,
 # group=None)` in two places. The number of ranks `n` is a multiple of `kv_heads`, and divides
@@ -116,7 +116,7 @@ check("7.10", cut_fused)
 # must be those of one process, in float64.
 
 # %%
-check("7.11")
+check("{{few_heads}}")
 
 # %% [markdown]
 # Here are 4, 2 and 1 key-value heads on four ranks. The last column counts what a rank sends for
@@ -200,7 +200,7 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # (The course's model reads characters, so its vocabulary has 128 tokens.)
 
 # %% [markdown]
-# ### Exercise 7.12
+# ### Exercise {{vocabulary_embedding}} · Write a vocabulary-parallel embedding
 #
 # In [labs/tensor_parallel.py](../labs/tensor_parallel.py), write the `forward(tokens)` of
 # `VocabularyEmbedding`. `tokens` is an int64 tensor of any shape, the same on every rank. Return
@@ -216,7 +216,7 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # `[3, 0]`, rank 0 adds [zeros, row 0], and rank 1 adds [row 3, zeros].
 
 # %% [markdown]
-# ### Exercise 7.13
+# ### Exercise {{split_cross_entropy}} · Compute cross-entropy from split logits
 #
 # The last layer is a `ColumnLinear`: each rank gets the **logits** of some tokens. The loss of one
 # target $t$ with the logits $s_v$ is
@@ -242,8 +242,8 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # e^{-2} + 1) - (1 - 3) \approx 2.17$.
 
 # %%
-display(check("7.12"))
-check("7.13")
+display(check("{{vocabulary_embedding}}"))
+check("{{split_cross_entropy}}")
 
 # %% [markdown]
 # What does it save? Take 512 targets and a vocabulary of 8,192. One way is yours, and the other one
@@ -307,7 +307,7 @@ put_to_the_test(f"""
 # * Embedding and loss are cut by **tokens**. The loss sends three numbers for each target, and the
 #   logits stay where they are.
 #
-# **Your exercises**: 7.10 stands in a cell above. The others are in
+# **Your exercises**: {{cut_fused}} stands in a cell above. The others are in
 # [labs/replicated_heads.py](../labs/replicated_heads.py) and
 # [labs/tensor_parallel.py](../labs/tensor_parallel.py).
 #

@@ -23,8 +23,8 @@ import torch
 import torch.nn.functional as F
 
 from pedagogy_lib import (
-    Table, check, close, hint, lab, launch, plot_curves, plot_masks, predict, progress,
-    put_to_the_test, relative_gap,
+    Table, check, close, hint, lab, launch, plot_curves, predict, progress, put_to_the_test,
+    relative_gap,
 )
 
 # %% tags=["parameters"]
@@ -49,7 +49,7 @@ tensor_parallel, parts = lab("tensor_parallel"), lab("model_in_parts")
 n = world_size
 drawn = {what: launch(parts.masks, own, world_size=n).values
          for what, own in (("one stream for all", False), ("a stream of its own", True))}
-plot_masks(drawn, title=f"Which hidden features {n} ranks keep")
+lab("dropout_masks").plot_masks(drawn, title=f"Which hidden features {n} ranks keep")
 
 # %% [markdown]
 # With one stream for all, feature 0 of rank 0 is dropped whenever feature 0 of rank 1 is. The mask
@@ -60,7 +60,7 @@ plot_masks(drawn, title=f"Which hidden features {n} ranks keep")
 # the common stream goes on as if nothing had been drawn.
 
 # %% [markdown]
-# ### Exercise 7.14: find the bug
+# ### Exercise {{dropped_mlp}} · Debug dropout with tensor parallelism
 #
 # `dropped_mlp(hidden, weight, p, randomness)` is the second half of an MLP. `hidden` has the shape
 # (samples, hidden / n), and `weight` has (width, hidden / n), as `nn.Linear` stores it. Dropout
@@ -87,11 +87,11 @@ def dropped_mlp(hidden, weight, p, randomness):
 # $p = 0.5$, these are about half of the positions of `hidden`. In `y`, they must be all.
 
 # %% tags=["nbval-ignore-output"]
-alike = launch(parts.kept_alike, dropped_mlp, world_size=2).values[0]
+alike = launch(parts.compare_dropout, dropped_mlp, world_size=2).values[0]
 print("ranks 0 and 1 do the same:", *(f"{share} of {name}" for name, share in alike.items()))
 
 # %%
-check("7.14", dropped_mlp)
+check("{{dropped_mlp}}", dropped_mlp)
 
 # %% [markdown]
 # ### Dropout and recomputation
@@ -105,8 +105,9 @@ for way, gap in off.items():
     print(f"{way}: gradients are {'right' if gap < 1e-12 else 'wrong'}")
 
 # %% [markdown]
-# The lab's `recomputed` notes the state of the rank's own stream before the forward, and goes back
-# to it for the second one. Megatron-LM has a `checkpoint` of its own for the same reason
+# The lab's `recompute_with_streams` notes the state of the rank's own stream before the forward,
+# and goes back to it for the second one. Megatron-LM has a `checkpoint` of its own for the same
+# reason
 # ([random.py](https://github.com/NVIDIA/Megatron-LM/blob/cf547dea839f709ec2f147da0679d663da3c20da/megatron/core/tensor_parallel/random.py)).
 
 # %% [markdown]
@@ -139,7 +140,7 @@ Table(["parameter", "whole", "on rank 0", "share"],
 # vector: the gradients of *all* parameters, one after another. If each rank took the norm of what
 # it has, each would clip differently.
 #
-# ### Exercise 7.15
+# ### Exercise {{gradient_norm}} · Compute the whole model's gradient norm
 #
 # Write `gradient_norm(model, group=None)` in [labs/tensor_parallel.py](../labs/tensor_parallel.py).
 # It returns the length of the whole model's gradient, as a tensor with one number, the same on
@@ -159,7 +160,7 @@ Table(["parameter", "whole", "on rank 0", "share"],
 # [4]. Both have a whole one with the gradient [4]. The norm is $\sqrt{2^2 + 4^2 + 4^2} = 6$.
 
 # %%
-check("7.15")
+check("{{gradient_norm}}")
 
 # %% [markdown]
 # ## 4 · Trained in parts
@@ -215,7 +216,7 @@ Table(["", "the same loss on all ranks", "weights of one process, but for roundi
 again = predict("What a step with recomputation sends", unit="plain steps")
 
 # %%
-step = {what: launch(parts.composed, what, text, world_size=2, device="cpu")
+step = {what: launch(parts.check_combination, what, text, world_size=2, device="cpu")
         for what in parts.COMPOSED}
 plain = step["plain"]["step"].sent_bytes[0]
 
@@ -292,8 +293,8 @@ put_to_the_test(f"""
 #   many ranks have it.
 # * A loss that falls, and is the same on all ranks, proves nothing. Compare with one process.
 #
-# **Your exercises**: 7.14 stands in a cell above, and
-# [labs/tensor_parallel.py](../labs/tensor_parallel.py) has 7.15.
+# **Your exercises**: {{dropped_mlp}} stands in a cell above, and
+# [labs/tensor_parallel.py](../labs/tensor_parallel.py) has {{gradient_norm}}.
 #
 # **Next**: {{next}}.
 

@@ -66,7 +66,7 @@ width = 64
 # both ranks need both gradients.
 
 # %% [markdown]
-# ### Exercise 7.16
+# ### Exercise {{all_gather}} · Enter the region with an all-gather
 #
 # In [labs/sequence_parallel.py](../labs/sequence_parallel.py), write `AllGather`, a
 # `torch.autograd.Function`. The context is dimension 1.
@@ -84,7 +84,7 @@ width = 64
 # and rank 1 returns [6].
 
 # %% [markdown]
-# ### Exercise 7.17
+# ### Exercise {{reduce_scatter}} · Leave the region with a reduce-scatter
 #
 # Write `ReduceScatter` in [the same lab](../labs/sequence_parallel.py), with the same two
 # functions.
@@ -97,8 +97,8 @@ width = 64
 # Say rank 0's backward gets [5] and rank 1's gets [6]. Both return [5, 6].
 
 # %%
-display(check("7.16"))
-check("7.17")
+display(check("{{all_gather}}"))
+check("{{reduce_scatter}}")
 
 # %% [markdown]
 # ## 2 · What is whole on every rank
@@ -107,7 +107,7 @@ check("7.17")
 # used them for all tokens, and had the whole gradient. Now each rank uses them for its piece alone.
 # Their gradients are Partial.
 #
-# ### Exercise 7.18
+# ### Exercise {{sum_partial_gradients}} · Sum partial gradients over ranks
 #
 # Write `sum_partial_gradients(model, group=None)` in
 # [labs/sequence_parallel.py](../labs/sequence_parallel.py). It is called after each backward, and
@@ -123,7 +123,7 @@ check("7.17")
 # [4, 6].
 
 # %%
-check("7.18")
+check("{{sum_partial_gradients}}")
 
 # %% [markdown]
 # (Between the regions, ranks now have different tokens. So dropout there needs each rank's own
@@ -140,7 +140,7 @@ sizes = {"width": width // heads * heads, "heads": heads}
 context = 64 // n * n
 
 # %%
-checked = {way: launch(measured.as_one_process, way, text, sizes | {"context": context},
+checked = {way: launch(measured.compare_one_process, way, text, sizes | {"context": context},
                        world_size=n).values[0] for way in sequence.WAYS}
 Table(["way", "gradients of one process", "norm of all gradients"],
       [[way, str(of["gradients"]), str(of["norm"])] for way, of in checked.items()])
@@ -184,7 +184,7 @@ more.compare(theory=25 if n > 1 else 0, measured=100 * (again / once - 1) if n >
              kind="communication")
 
 # %% tags=["cover"]
-formula = measured.kept_by_formula(context, sizes["width"], heads, n)
+formula = measured.compute_activation_bytes(context, sizes["width"], heads, n)
 kept = {way: run["kept"].at_peak[0]["activations"]
         for way, run in ({"one process": one} | ways).items()}
 
@@ -228,7 +228,7 @@ for name, style in engines.tensor_plan(lab("language_model").Transformer(layers=
     print(f"{name:36} {type(style).__name__}")
 
 # %% [markdown]
-# (For the loss there is `loss_parallel()`. Within it, cross-entropy does what yours of 7.13 does. A
+# (For the loss there is `loss_parallel()`. Within it, cross-entropy does what yours of {{split_cross_entropy}} does. A
 # second plan adds sequence parallelism.) Your versions and PyTorch's do one step of the
 # transformer, in float64:
 

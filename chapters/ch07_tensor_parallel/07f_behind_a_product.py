@@ -40,7 +40,7 @@ milliseconds = 56.0
 # So compute the gradient of $X$ first, begin its sum, and compute the gradient of $A$ meanwhile.
 
 # %% [markdown]
-# ### Exercise 7.19
+# ### Exercise {{overlapped_product}} · Overlap an all-reduce with a product
 #
 # Write the `backward(ctx, gradient)` of `OverlappedProduct` in
 # [labs/sequence_parallel.py](../labs/sequence_parallel.py). `forward` is there. It computes $XA +
@@ -56,7 +56,7 @@ milliseconds = 56.0
 #   bias), and None for `group` and for `begin`. The order of work counts: begin, compute, wait.
 
 # %%
-check("7.19")
+check("{{overlapped_product}}")
 
 # %% [markdown]
 # To *see* the overlap, computing is emulated, as in 03c: within `SlowProducts`, each matrix product
@@ -140,7 +140,7 @@ plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
 # **key-value cache**. So for each new token, each product has one row only. With heads cut, the
 # cache is cut, too: each rank keeps the keys and values of its own heads, and nothing is sent.
 #
-# ### Exercise 7.20
+# ### Exercise {{likeliest}} · Find the likeliest token across ranks
 #
 # In [labs/decoding.py](../labs/decoding.py), write `likeliest(logits, first, group=None)`: the
 # token with the highest logit over all ranks.
@@ -155,7 +155,7 @@ plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
 # For example, rank 0 has the logits [1, 5], and rank 1 has [7, 0]. The answer is token 2.
 
 # %%
-check("7.20")
+check("{{likeliest}}")
 
 # %%
 decoding, text = lab("decoding_measured"), lab("language_model").standard_library(100_000)
@@ -172,12 +172,12 @@ per_token = predict("Bytes that one of 2 ranks sends for the next token", unit="
 
 # %% tags=["nbval-ignore-output"]
 SIZES, beginning, tokens = {"width": width, "heads": 8, "kv_heads": 4}, "def ", 44
-state, alone = launch(decoding.by_one_process, text, train_steps, SIZES, beginning, tokens,
+state, alone = launch(decoding.train_and_continue, text, train_steps, SIZES, beginning, tokens,
                       world_size=1).values[0]
 print(alone)
 
 # %%
-decoded = {k: launch(decoding.in_parts, state, SIZES, beginning, tokens, world_size=k,
+decoded = {k: launch(decoding.measure_decode, state, SIZES, beginning, tokens, world_size=k,
                      device="cpu") for k in (1, 2, 4)}
 for k, run in decoded.items():
     same = {said for said, *_ in run.values} == {alone}
@@ -265,8 +265,8 @@ put_to_the_test(f"""
 #   piece while the next one travels.
 # * Decoding sends few bytes for each token, in many small messages. Latency decides.
 #
-# **Your exercises**: [labs/sequence_parallel.py](../labs/sequence_parallel.py) has 7.19, and
-# [labs/decoding.py](../labs/decoding.py) has 7.20.
+# **Your exercises**: [labs/sequence_parallel.py](../labs/sequence_parallel.py) has {{overlapped_product}}, and
+# [labs/decoding.py](../labs/decoding.py) has {{likeliest}}.
 #
 # **Next**: {{next}}.
 

@@ -37,7 +37,7 @@ megabytes = 2.0
 # times as long.
 
 # %% [markdown]
-# ### Exercise 7.21
+# ### Exercise {{slowdown}} · Slowdown of a step across machines
 #
 # Write `slowdown(compute_seconds, sums, sum_bytes, n, inside, between)`: how many times as long a
 # step takes over the links `between` machines, compared with the links `inside` of one.
@@ -63,7 +63,7 @@ def slowdown(compute_seconds, sums, sum_bytes, n, inside, between):
     return step_seconds(between) / step_seconds(inside)
     ### END SOLUTION
 
-check("7.21", slowdown)
+check("{{slowdown}}", slowdown)
 
 # %% [markdown]
 # Here is a case at its worst: two machines, each with *one* GPU of the model and *one* network
@@ -75,10 +75,10 @@ check("7.21", slowdown)
 wide = lab("wide")
 INSIDE, BETWEEN = (9e6, 0.0), (1e6, 0.0)  # bytes per second, latency
 
-def on_links(links, size):
+def measure_links(links, size):
     return wide.slowest_rank(launch(wide.block_on_links, size, links, world_size=2, device="cpu"))
 
-computing = {size: on_links([None], size)[0] for size in (32, 64, 128)}
+computing = {size: measure_links([None], size)[0] for size in (32, 64, 128)}
 Table(["width", "computing", "sums", "bytes of each"],
       [[size, f"{1e3 * seconds:.0f} ms", 4, 4 * wide.TOKENS * size]
        for size, seconds in computing.items()])
@@ -87,7 +87,9 @@ Table(["width", "computing", "sums", "bytes of each"],
 longer = predict("A step of the block of width 32, over the slow links", unit="times as long")
 
 # %%
-seen = {size: on_links([(*INSIDE, 2, BETWEEN), (*INSIDE, 1, BETWEEN)], size) for size in computing}
+seen = {
+    size: measure_links([(*INSIDE, 2, BETWEEN), (*INSIDE, 1, BETWEEN)], size) for size in computing
+}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
@@ -129,7 +131,7 @@ plot_bars([f"width {size}" for size in seen], {"measured": list(measured.values(
 # Here you can do the same with Gloo. `Machines(2, …, cards=2)` gives each machine two cards, and
 # each has a network of its own, as a rail has. Gloo takes the cards in turns: one collective over
 # the first card, the next one over the second. So cut the tensor into parts, and begin an
-# all-reduce of each. The lab's `in_channels` has three lines:
+# all-reduce of each. The lab's `all_reduce_channels` has three lines:
 #
 # ```python
 # parts = x.view(-1).tensor_split(channels)
@@ -242,13 +244,15 @@ def block_of(tokens, width, cards, latency=1e-6):
     nvlink, network = (450e9, 2 * latency), (min(cards * 50e9, 450e9), 5 * latency)
     return wide.slowdown(compute, 4, tokens * width * 2, 8, nvlink, network)
 
-def decoding(width):
+def compute_decode_ratio(width):
     """The same of two sums in a tree, and reading a block's weights in bfloat16 at 3.35 TB/s."""
     read = 12 * width**2 * 2 / 8 / 3.35e12
     return (read + 2 * 6 * 5e-6) / (read + 2 * 6 * 2e-6)
 
-judged = {f"training, width {size}": [block_of(4096, size, cards) for cards in (4, 2, 1)]
-          for size in (8192, 4096, 1024)} | {"decoding, width 8192": 3 * [decoding(8192)]}
+judged = {
+    f"training, width {size}": [block_of(4096, size, cards) for cards in (4, 2, 1)]
+    for size in (8192, 4096, 1024)
+} | {"decoding, width 8192": 3 * [compute_decode_ratio(8192)]}
 Table(["a block on 8 GPUs", "2 machines, 4 cards each", "4 machines, 2 each", "8 machines, 1 each"],
       [[name, *(f"{times:.1f}" for times in row)] for name, row in judged.items()],
       note="Times as long as on one machine. Calculated, not measured; bandwidths from "

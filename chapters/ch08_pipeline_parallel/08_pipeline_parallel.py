@@ -112,7 +112,7 @@ def naive_schedule(rank, ranks, microbatches):
 print("rank 0 of 4:", *naive_schedule(0, 4, 3))
 
 # %% [markdown]
-# ### Exercise 8.1
+# ### Exercise {{gpipe}} · Write the GPipe schedule
 #
 # In [labs/schedules.py](../labs/schedules.py), write `gpipe(rank, ranks, microbatches)`. It yields
 # the actions of one rank: all forwards, from micro-batch 0 to the last one, and then all backwards,
@@ -121,7 +121,7 @@ print("rank 0 of 4:", *naive_schedule(0, 4, 3))
 # by itself until its input has come.
 
 # %%
-check("8.1")
+check("{{gpipe}}")
 
 # %%
 for rank, row in enumerate(schedules.rows_of(schedules.gpipe, p, 4)):
@@ -172,7 +172,7 @@ plot_schedule({"GPipe": gpipe_simulated, "on real ranks": gpipe})
 # * Over the **ideal**, in which nobody is idle: 2 hours for 8 hours of work, 25 %.
 
 # %% [markdown]
-# ### Exercise 8.2
+# ### Exercise {{bubble}} · Two measures of GPipe's bubble
 #
 # Write `bubble(stages, microbatches)` for GPipe. It returns two numbers: the idle share of the
 # whole time, and the idle time over the ideal. Both are shares: 0.25, not 25. All stages take the
@@ -189,7 +189,7 @@ def bubble(stages, microbatches):
     return idle / (microbatches + idle), idle / microbatches
     ### END SOLUTION
 
-check("8.2", bubble)
+check("{{bubble}}", bubble)
 
 # %% [markdown]
 # Your function beside the real ranks, with as many micro-batches as stages, twice and four times as
@@ -293,7 +293,7 @@ put_to_the_test(surprises, more=f"""
 #   over the ideal.
 # * A schedule is data. The list that you print and draw is the list that ranks run.
 #
-# **Your exercises**: 8.2 stands in a cell above, and 8.1 in
+# **Your exercises**: {{bubble}} stands in a cell above, and {{gpipe}} in
 # [labs/schedules.py](../labs/schedules.py).
 #
 # **Next**: {{next}}.

@@ -38,7 +38,7 @@ p = world_size  # stages
 # does a rank keep at the worst moment?
 
 # %% [markdown]
-# ### Exercise 8.3
+# ### Exercise {{most_kept}} · The most micro-batches held at once
 #
 # Write `most_kept(row)`. `row` is the list of actions of one rank. Return the largest number of
 # micro-batches whose activations it holds at once; 0 for an empty row. Each action has
@@ -68,7 +68,7 @@ def most_kept(row):
     return most
     ### END SOLUTION
 
-check("8.3", most_kept)
+check("{{most_kept}}", most_kept)
 
 # %% [markdown]
 # GPipe does all forwards first, so each rank keeps all $m$ micro-batches.
@@ -90,7 +90,7 @@ most = predict(f"Of 16 micro-batches on {p} stages, under 1F1B rank 0 keeps at m
                unit="micro-batches")
 
 # %% [markdown]
-# ### Exercise 8.4
+# ### Exercise {{one_f_one_b}} · Write the 1F1B schedule
 #
 # In [labs/schedules.py](../labs/schedules.py), write `one_f_one_b(rank, ranks, microbatches)`. It
 # yields the actions of one rank, `Action("F", i)` and `Action("B", i)`, as the three steps above
@@ -101,10 +101,10 @@ most = predict(f"Of 16 micro-batches on {p} stages, under 1F1B rank 0 keeps at m
 # up with all of them.
 
 # %%
-check("8.4")
+check("{{one_f_one_b}}")
 
 # %%
-kept = measured.kept_by(["GPipe", "1F1B"], p, 16)
+kept = measured.count_kept(["GPipe", "1F1B"], p, 16)
 print(kept)
 
 # %% jupyter={"source_hidden": true}
@@ -173,8 +173,8 @@ plot_bars([f"rank {rank}" for rank in range(p)], found, "activations at most (kB
 
 # %%
 dropout = lab("dropout_recomputed")
-kinds = {"with the state": dropout.RecomputingStage, "without": dropout.WithoutState}
-far = {(way, rate): dropout.beside_stage(kind, rate)
+kinds = {"with the state": dropout.RecomputingStage, "without": dropout.NoStateStage}
+far = {(way, rate): dropout.measure_deviation(kind, rate)
        for way, kind in kinds.items() for rate in (0.0, 0.5)}
 Table(["generator", "dropout", "outputs differ by", "gradients differ by"],
       [[way, str(rate), *(f"{share:.0%}" for share in shares)]
@@ -221,14 +221,14 @@ print("room for", [4, 3, 2, 1], "- it keeps", simulate(of_rule).most_kept)
 print("rank 3:", *of_rule[3])
 
 # %% [markdown]
-# ### Exercise 8.5: find the bug
+# ### Exercise {{repair_one_f_one_b}} · Debug a compact 1F1B schedule
 #
 # Run the two cells above. They show the room on each of 4 ranks, what the ranks keep, and what the
 # last rank does. Mend the function, so that no rank ever keeps more than it has room for, and no
 # step takes longer than 1F1B's.
 
 # %%
-check("8.5", one_f_one_b)
+check("{{repair_one_f_one_b}}", one_f_one_b)
 
 # %% [markdown]
 # ## 6 · Checked before it runs
@@ -275,11 +275,13 @@ except ValueError as error:
 
 # %%
 def draw(schedule, **chosen):
-    return plot_schedule({schedule: pipelines.simulated(schedule, **chosen)}, most_inches=2.8)
+    return plot_schedule(
+        {schedule: pipelines.simulate_schedule(schedule, **chosen)}, most_inches=2.8
+    )
 
 def run(schedule, **chosen):
     return plot_schedule(dict(zip((schedule, "on real ranks"),
-                                  pipelines.on_ranks(schedule, **chosen))))
+                                  pipelines.run_on_ranks(schedule, **chosen))))
 
 explore(draw, run, no_effect=pipelines.no_effect, **pipelines.CHOICES)
 
@@ -333,7 +335,7 @@ put_to_the_test(surprises, more=f"""
 #   wrong, and no error says so.
 # * A schedule can be checked before it runs: for order, for deadlocks, and for memory.
 #
-# **Your exercises**: 8.3 and 8.5 stand in cells above, and 8.4 in
+# **Your exercises**: {{most_kept}} and {{repair_one_f_one_b}} stand in cells above, and {{one_f_one_b}} in
 # [labs/schedules.py](../labs/schedules.py).
 #
 # **Next**: {{next}}.

@@ -23,7 +23,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_messages, predict, progress, put_to_the_test,
+    Table, check, hint, lab, launch, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -60,7 +60,7 @@ y.backward(torch.tensor([10.0]))  # the next rank says: the loss grows by 10 for
 print("gradient of x:", x.grad.item())
 
 # %% [markdown]
-# ### Exercise 8.6
+# ### Exercise {{stage}} · Write a pipeline stage
 #
 # In [labs/pipeline_parallel.py](../labs/pipeline_parallel.py), write two methods of `Stage`.
 #
@@ -81,7 +81,7 @@ print("gradient of x:", x.grad.item())
 # then `backward(0, 10.0)` returns 30 and adds 20 to the weight's gradient.
 
 # %%
-check("8.6")
+check("{{stage}}")
 
 # %% [markdown]
 # ## 2 · A pipeline
@@ -91,7 +91,7 @@ check("8.6")
 # `step` waits for all messages at the end. The backward is written as well; read it first.
 
 # %% [markdown]
-# ### Exercise 8.7
+# ### Exercise {{pipeline}} · Connect pipeline stages with messages
 #
 # In [labs/pipeline_parallel.py](../labs/pipeline_parallel.py), write two methods of `Pipeline`. In
 # both, `action` has a kind, a micro-batch `i` and a chunk: `_, i, chunk = action`. `self.rank` is
@@ -120,7 +120,7 @@ check("8.6")
 # rank 2. `B2` on rank 1 receives from rank 2.
 
 # %%
-check("8.7")
+check("{{pipeline}}")
 
 # %% [markdown]
 # ## 3 · The same as one process
@@ -131,14 +131,16 @@ check("8.7")
 
 # %%
 Table(["schedule", "micro-batches", "gradients equal, but for rounding", "loss"],
-      measured.compared(["naive", "GPipe", "1F1B"], [1, 3, 8], p))
+      measured.tabulate_comparison(["naive", "GPipe", "1F1B"], [1, 3, 8], p))
 
 # %% [markdown]
 # And a whole training, with the same batches, on one rank and on $p$ ranks:
 
 # %%
 sizes = {"width": width, "layers": max(4, p)}
-losses = {k: launch(measured.trained, text, sizes, steps, world_size=k).values[-1] for k in (1, p)}
+losses = {
+    k: launch(measured.train_pipeline, text, sizes, steps, world_size=k).values[-1] for k in (1, p)
+}
 Table(["ranks", "loss at first", f"after {steps} steps"],
       [[str(k), *(f"{loss:.3f}" for loss in of)] for k, of in losses.items()])
 
@@ -209,7 +211,7 @@ for m, loss, norm in measured.sums_of_parts(part_of_loss):
     print(f"micro-batches: {m}, loss {loss:.2f}, norm of the gradient {norm:.2f}")
 
 # %% [markdown]
-# ### Exercise 8.8: find the bug
+# ### Exercise {{part_of_loss}} · Debug the loss of micro-batches
 #
 # Mend `part_of_loss(logits, targets, batch_samples)`. It gets the logits and targets of one
 # micro-batch, (samples, tokens, vocabulary) and (samples, tokens), and how many samples the *whole*
@@ -221,7 +223,7 @@ for m, loss, norm in measured.sums_of_parts(part_of_loss):
 # × 2 + 1 × 6) / 4 = 3. Each of the two parts is 1.5.
 
 # %%
-check("8.8", part_of_loss)
+check("{{part_of_loss}}", part_of_loss)
 
 # %% [markdown]
 # Adam divides a gradient by its own size, so its steps do not feel a factor of $m$. SGD feels it,
@@ -237,7 +239,9 @@ check("8.8", part_of_loss)
 # %% tags=["cover", "nbval-ignore-output"]
 pipelines = lab("emulated_pipelines")
 crossings = pipelines.emulate(schedules.rows_of(schedules.one_f_one_b, p, p + 2))[1]
-plot_messages(crossings, title="1F1B on real ranks, with its messages (computing emulated)")
+lab("crossing_messages").plot_messages(
+    crossings, title="1F1B on real ranks, with its messages (computing emulated)"
+)
 
 # %% [markdown]
 # Look at the middle. Two neighbours have something for each other at the same time: the upper rank
@@ -259,7 +263,7 @@ def exchange(outgoing, incoming, rank, peer):
     return incoming
 
 crossing_lab = lab("messages_that_cross")
-crossing_lab.show(crossing_lab.tried(exchange))
+crossing_lab.show(crossing_lab.try_exchange(exchange))
 
 # %% [markdown]
 # One way out seems easy: begin to send, receive meanwhile, and wait for the send at the end. It
@@ -278,8 +282,8 @@ def send_in_background(outgoing, incoming, rank, peer):
     request.wait()
 
 Table(["way", "on Gloo", "where messages of a pair take turns (emulated)"],
-      [["send in the background", *(crossing_lab.told(
-          crossing_lab.tried(send_in_background, in_turn)) for in_turn in (False, True))]])
+      [["send in the background", *(crossing_lab.describe_result(
+          crossing_lab.try_exchange(send_in_background, in_turn)) for in_turn in (False, True))]])
 
 # %% [markdown]
 # What works on both? A **batch** of messages runs as one. `dist.P2POp(dist.isend, tensor, peer)`
@@ -291,7 +295,7 @@ Table(["way", "on Gloo", "where messages of a pair take turns (emulated)"],
 # and in the same direction it does.
 
 # %% [markdown]
-# ### Exercise 8.9: find the bug
+# ### Exercise {{exchange}} · Debug a hang between two ranks
 #
 # Mend `exchange(outgoing, incoming, rank, peer)` above. Two ranks call it, each with the other
 # one's number as `peer`; any two ranks of the world may be such a pair. It sends `outgoing`, fills
@@ -302,7 +306,7 @@ Table(["way", "on Gloo", "where messages of a pair take turns (emulated)"],
 # sends 7 and rank 1 sends 8. Then rank 0 returns 8, and rank 1 returns 7.
 
 # %%
-check("8.9", exchange)
+check("{{exchange}}", exchange)
 
 # %% [markdown]
 # Another way passes, too: one rank of the pair sends first, and the other one receives first. Then
@@ -361,7 +365,7 @@ put_to_the_test(f"""
 # * A micro-batch adds its share of the batch's mean loss, not its own mean.
 # * Messages that cross go into one batch. What works on Gloo may hang on NCCL.
 #
-# **Your exercises**: 8.8 and 8.9 stand in cells above, and 8.6 and 8.7 in
+# **Your exercises**: {{part_of_loss}} and {{exchange}} stand in cells above, and {{stage}} and {{pipeline}} in
 # [labs/pipeline_parallel.py](../labs/pipeline_parallel.py).
 #
 # **Next**: {{next}}.

@@ -88,7 +88,7 @@ best.compare(theory=2, measured=min(steps, key=steps.get), wire="counted")
 # samples it takes $(2 + 2) \cdot 4 = 16$ s. With all 4 in one it takes $(1 + 2) \cdot 7 = 21$ s.
 
 # %% [markdown]
-# ### Exercise 8.10
+# ### Exercise {{best_size}} · The best micro-batch size
 #
 # Write `best_size(seconds_of, samples, stages)`. `seconds_of` is a dictionary like the table above:
 # {size of a micro-batch: seconds of its forward and backward on a stage}. All stages are equally
@@ -108,7 +108,7 @@ def best_size(seconds_of, samples, stages):
     return min((size for size in seconds_of if samples % size == 0), key=step_seconds)
     ### END SOLUTION
 
-check("8.10", best_size)
+check("{{best_size}}", best_size)
 
 # %% [markdown]
 # Predicted from the table and measured: batches of 32 samples under 1F1B, on two ranks that really

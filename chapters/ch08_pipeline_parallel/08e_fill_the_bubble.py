@@ -42,7 +42,7 @@ p, m = world_size, 2 * world_size  # ranks, micro-batches
 # micro-batch goes around twice.
 
 # %% [markdown]
-# ### Exercise 8.11 · Whose turn is it?
+# ### Exercise {{turn}} · Order the turns of interleaved 1F1B
 #
 # Write `turn(k, ranks, chunks, kind="F")` in [labs/schedules.py](../labs/schedules.py). It returns
 # the `Action` that is the $k$-th forward of a rank, $k = 0, 1, 2, …$; with `kind="B"` the $k$-th
@@ -61,7 +61,7 @@ p, m = world_size, 2 * world_size  # ranks, micro-batches
 # | backward | B0.1 | B1.1 | B0 | B1 | B2.1 | B3.1 | B2 | B3 |
 
 # %%
-check("8.11")
+check("{{turn}}")
 
 # %% [markdown]
 # `interleaved` in the same lab makes a schedule of these turns. On real ranks, computing is
@@ -74,7 +74,9 @@ less = predict(f"Idle share, interleaved with 2 chunks, {p} ranks, {m} micro-bat
 
 # %% tags=["nbval-ignore-output"]
 pace = {"F": 0.030, "B": 0.060, "I": 0.030, "W": 0.030}
-runs = {name: placed_pipelines.emulated(name, p, m, pace) for name in ("1F1B", "interleaved")}
+runs = {
+    name: placed_pipelines.emulate_schedule(name, p, m, pace) for name in ("1F1B", "interleaved")
+}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
@@ -110,7 +112,7 @@ print("W, gradient of the weights: ", (g.T @ x).tolist(), " needs g and x")
 # $x$ are kept until `W` is done.
 
 # %% [markdown]
-# ### Exercise 8.12 · The weights' gradients, later
+# ### Exercise {{later_weights}} · Defer the weights' gradients
 #
 # Write `LaterWeights` in [labs/pipeline_parallel.py](../labs/pipeline_parallel.py), a
 # `torch.autograd.Function`.
@@ -128,7 +130,7 @@ print("W, gradient of the weights: ", (g.T @ x).tolist(), " needs g and x")
 # `None`. After `later[0]()` it is `[[1, 2], [10, 20]]`.
 
 # %%
-check("8.12")
+check("{{later_weights}}")
 
 # %% [markdown]
 # Only linear layers are split here. What norms and embeddings compute stays in `I`.
@@ -153,7 +155,7 @@ plot_schedule({"1F1B": simulate(schedules.rows_of(schedules.one_f_one_b, p, m))}
 # picture, and at the ranks that keep fewer than 4.
 
 # %% [markdown]
-# ### Exercise 8.13 · Half the bubble, the same memory
+# ### Exercise {{my_schedule}} · Half the bubble, the same memory
 #
 # Write `my_schedule(rank, ranks, microbatches)`. It yields the actions of one rank, as
 # `one_f_one_b` did: `Action("F", i)`, `Action("I", i)` and `Action("W", i)`, or `Action("B", i)` if
@@ -188,7 +190,7 @@ def my_schedule(rank, ranks, microbatches):
         yield Action("W", i)
     ### END SOLUTION
 
-check("8.13", my_schedule)
+check("{{my_schedule}}", my_schedule)
 
 # %% [markdown]
 # Your schedule beside the published ones, the shortest step first. (A schedule of yours that cannot
@@ -196,7 +198,7 @@ check("8.13", my_schedule)
 
 # %%
 Table(["schedule", "a step takes", "idle", "kept", f"fits into {p}"],
-      zero_bubbles.ranking(my_schedule, p, m, most=p))
+      zero_bubbles.tabulate_ranking(my_schedule, p, m, most=p))
 
 # %% [markdown]
 # The last rank cannot begin before its first micro-batch has passed all ranks before it. That takes
@@ -215,8 +217,8 @@ Table(["schedule", "a step takes", "idle", "kept", f"fits into {p}"],
 #   keeps memory until it is done.
 # * With one chunk on each rank, no step is shorter than $3m + p - 1$, if F, I and W take 1 each.
 #
-# **Your exercises**: [labs/schedules.py](../labs/schedules.py) has 8.11,
-# [labs/pipeline_parallel.py](../labs/pipeline_parallel.py) has 8.12, and a cell above 8.13.
+# **Your exercises**: [labs/schedules.py](../labs/schedules.py) has {{turn}},
+# [labs/pipeline_parallel.py](../labs/pipeline_parallel.py) has {{later_weights}}, and a cell above {{my_schedule}}.
 #
 # **Next**: {{next}}.
 

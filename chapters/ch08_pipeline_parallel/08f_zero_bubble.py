@@ -38,7 +38,7 @@ p, m = world_size, 2 * world_size  # ranks, micro-batches
 # gradients of the weights (08e). Rank $r$ puts each `W` off by $r$ micro-batches. So each rank
 # keeps $p$ of them, no more than 1F1B's first rank.
 #
-# It is the schedule of exercise 8.13, `zero_bubble` in [labs/schedules.py](../labs/schedules.py).
+# It is the schedule of exercise {{my_schedule}}, `zero_bubble` in [labs/schedules.py](../labs/schedules.py).
 # Further schedules, in [labs/zero_bubbles.py](../labs/zero_bubbles.py), are texts of letters:
 # `"F" * 3 + "FIW" * 5` means three forwards, then five times F, I, W.
 
@@ -147,7 +147,7 @@ plot_schedule(timelines)
 # goes through both chunks of a rank, it counts as a half on each of them.
 
 # %%
-judged = zero_bubbles.judged([*zero_bubbles.SCHEDULES, *zero_bubbles.TWO_COPIES], p, m)
+judged = zero_bubbles.score_schedules([*zero_bubbles.SCHEDULES, *zero_bubbles.TWO_COPIES], p, m)
 Table(["schedule", "a step", "idle", "a further step", "kept", "copies of the model"],
       [[name, f"{one.length:g}", f"{one.idle:.1%}", f"{one.further:g}", f"{one.kept:g}",
         one.copies] for name, one in judged.items()])
@@ -180,7 +180,7 @@ for name in names:
 
 # %% tags=["nbval-ignore-output"]
 pace = {"F": 0.030, "B": 0.060, "I": 0.030, "W": 0.030}
-runs = {name: placed_pipelines.emulated(name, p, m, pace) for name in names}
+runs = {name: placed_pipelines.emulate_schedule(name, p, m, pace) for name in names}
 plot_bars(names, {"measured": [100 * runs[name][1].idle_share for name in names]},
           "idle, of the whole (%)",
           predicted={"measured": [100 * runs[name][0].idle_share for name in names]},
@@ -205,7 +205,7 @@ plot_schedule({name: runs[name][1] for name in ("1F1B", "ZB-H1", "ZB-V")})
 seconds = launch(placed_pipelines.seconds_of_kinds, world_size=1, device="cpu").values[0]
 print(", ".join(f"{kind} {1e3 * seconds[kind]:.1f} ms" for kind in "FIW"))
 ideal = m * sum(seconds[kind] for kind in "FIW")
-real = zero_bubbles.judged(names, p, m, seconds)
+real = zero_bubbles.score_schedules(names, p, m, seconds)
 Table(["schedule", "a step", "with F = I = W", "a further step", "with F = I = W"],
       [[name, *(f"+{took / of - 1:.1%}" for took, of in (
           (real[name].length, ideal), (judged[name].length, 3 * m),

@@ -76,7 +76,7 @@ blocks.compare(2 * h * v / (24 * h * h), 2 * h * v / own_block, kind="forward", 
 # last stage is much slower than the others. Equal *times* are better.
 
 # %% [markdown]
-# ### Exercise 8.14 · Share out the layers
+# ### Exercise {{balance}} · Share out the layers
 #
 # Write `balance(seconds, stages)` in [labs/pipeline_parallel.py](../labs/pipeline_parallel.py).
 # `seconds` is a list: what each layer takes, in the order of the model. Return a list of `stages`
@@ -95,7 +95,7 @@ blocks.compare(2 * h * v / (24 * h * h), 2 * h * v / own_block, kind="forward", 
 # function has returned.
 
 # %%
-check("8.14")
+check("{{balance}}")
 
 # %% [markdown]
 # Even and balanced, on real ranks. A block's forward takes 10 ms, its backward 20 ms.
@@ -110,7 +110,7 @@ for way, sizes in ways.items():
 
 # %% tags=["nbval-ignore-output"]
 rows = schedules.rows_of(schedules.one_f_one_b, p, m)
-balanced = {way: pipeline_balance.emulated(rows, pipeline_balance.pace_of(weights, sizes),
+balanced = {way: pipeline_balance.emulate_rows(rows, pipeline_balance.pace_of(weights, sizes),
                                            layers=sizes) for way, sizes in ways.items()}
 
 # %% tags=["cover", "nbval-ignore-output"]
@@ -156,7 +156,7 @@ Table(["schedule", *works], [[name, *(f"{idle:.1%}" for idle in idles.values())]
 # %% tags=["nbval-ignore-output"]
 pace = {"F": 0.030, "B": 0.060}
 gpipe = schedules.rows_of(schedules.gpipe, p, m)
-senders = {name: pipeline_balance.emulated(gpipe, pace, 0.5 * pace["F"], waits=waits)
+senders = {name: pipeline_balance.emulate_rows(gpipe, pace, 0.5 * pace["F"], waits=waits)
            for name, waits in (("the sender waits", True), ("the sender goes on", False))}
 plot_schedule({f"{name}{', on real ranks' * real}": pair[real] for name, pair in senders.items()
                for real in (False, True)}, most_inches=1)
@@ -171,13 +171,17 @@ plot_schedule({f"{name}{', on real ranks' * real}": pair[real] for name, pair in
 # more:
 
 # %%
-def with_slack(rank, ranks, microbatches):
+def schedule_with_slack(rank, ranks, microbatches):
     """1F1B with a warm-up twice as long, in letters."""
     warm_up = min(2 * (ranks - 1 - rank), microbatches)
     letters = "F" * warm_up + "FB" * (microbatches - warm_up) + "B" * warm_up
     return zero_bubbles.actions_of(letters, microbatches)
 
-of_links = {"GPipe": gpipe, "1F1B": rows, "1F1B with slack": schedules.rows_of(with_slack, p, m)}
+of_links = {
+    "GPipe": gpipe,
+    "1F1B": rows,
+    "1F1B with slack": schedules.rows_of(schedule_with_slack, p, m),
+}
 print("kept:", {name: simulate(of).most_kept for name, of in of_links.items()})
 shares = [0, 0.1, 0.25, 0.5, 1]
 plot_against(shares, {name: [100 * pipeline_balance.step_longer_by(of, share) for share in shares]
@@ -211,11 +215,11 @@ links = {"Ethernet, 1.25 GB/s": 1.25e9, "InfiniBand, 50 GB/s": 50e9, "NVLink, 45
 share_of = {(name, link): pipeline_balance.message_share(*of, 400e12, links[link])
             for name, of in models.items() for link in links}
 
-def told(share):
+def format_share(share):
     return f"{share:.2g} (+{pipeline_balance.step_longer_by(rows, share):.1%})"
 
 Table(["a stage", *links],
-      [[name, *(told(share_of[name, link]) for link in links)] for name in models])
+      [[name, *(format_share(share_of[name, link]) for link in links)] for name in models])
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, the formula, and tokens, bytes and FLOPs counted one by one.
@@ -242,7 +246,7 @@ share_guess.compare(100 * 400e12 / (12 * 8192 * 10 * 50e9), 100 * message / forw
 
 # %% tags=["nbval-ignore-output"]
 def step_seconds(share):
-    runs = [pipeline_balance.emulated(rows, pace, share * pace["F"])[1] for _ in range(2)]
+    runs = [pipeline_balance.emulate_rows(rows, pace, share * pace["F"])[1] for _ in range(2)]
     return min(run.seconds for run in runs)
 
 wide, *_, narrow = (share_of[name, "InfiniBand, 50 GB/s"] for name in models)

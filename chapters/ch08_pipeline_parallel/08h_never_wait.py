@@ -88,7 +88,7 @@ late.compare(p - 1, versions[0][1] - versions[0][0], kind="gradients", wire="cou
 # **weight stashing**.
 
 # %% [markdown]
-# ### Exercise 8.15 · Back through the same weights
+# ### Exercise {{stashing_stage}} · Stash weights for the backward
 #
 # In [labs/pipedream.py](../labs/pipedream.py), a `StashingStage` is a stage with versions. Versions
 # are dictionaries `{name: tensor}` that never change: `update`, which is written, makes a new one.
@@ -110,7 +110,7 @@ late.compare(p - 1, versions[0][1] - versions[0][0], kind="gradients", wire="cou
 # version: $w = 1.9 - 0.3 = 1.6$.
 
 # %%
-check("8.15")
+check("{{stashing_stage}}")
 
 # %% [markdown]
 # A second way is **PipeDream-2BW**. It makes one update for every $p$ micro-batches. A micro-batch
@@ -139,7 +139,7 @@ rates = [0.1, 0.3]
 found = late_gradients.all_trainings(p, text, 50, rates, seeds, p)
 
 # %% tags=["cover", "nbval-ignore-output"]
-panels = {f"learning rate {lr:g}": late_gradients.over_microbatches(found, lr) for lr in rates}
+panels = {f"learning rate {lr:g}": late_gradients.average_losses(found, lr) for lr in rates}
 plot_spreads(panels, "micro-batches", "loss", title=f"SGD, {p} stages, {seeds} seeds")
 
 # %% tags=["nbval-ignore-output"]
@@ -155,7 +155,7 @@ pairs = {"each": ("each, late", "each, on time"),
          f"every {p}": (f"every {p}, late", f"every {p}, on time")}
 for name, (slow, quick) in pairs.items():
     for lr in rates:
-        told = late_gradients.compared(found, slow, quick, lr)
+        told = late_gradients.compare_losses(found, slow, quick, lr)
         print(f"update for {name}, rate {lr:g}: late is {told}")
     print("  being late:", late_gradients.verdict(found, slow, quick, rates))
 
@@ -168,7 +168,7 @@ for name, (slow, quick) in pairs.items():
 # hold for a long training.
 
 # %% [markdown]
-# ### Exercise 8.16 · Find the bug
+# ### Exercise {{in_place_stage}} · Debug an in-place weight update
 #
 # A new tensor for each version takes memory, somebody thought, and changed the weights in place.
 # There is no error. But compare the weights after some updates with those of `StashingStage`:
@@ -210,7 +210,7 @@ for kind in (pipedream.StashingStage, InPlaceStage):
 # gradients of $x$ are 2 and 2.
 
 # %%
-check("8.16", InPlaceStage)
+check("{{in_place_stage}}", InPlaceStage)
 
 # %% [markdown]
 # Without `.data`, autograd would have raised an error. It counts the changes of each tensor that a
@@ -254,7 +254,7 @@ put_to_the_test(f"""
 # * Whether a delay hurts is a question for several seeds, compared one by one.
 # * `.data` hides changes from autograd, and with them a wrong gradient.
 #
-# **Your exercises**: 8.15 stands in [labs/pipedream.py](../labs/pipedream.py), and 8.16 in a cell.
+# **Your exercises**: {{stashing_stage}} stands in [labs/pipedream.py](../labs/pipedream.py), and {{in_place_stage}} in a cell.
 #
 # **Next**: {{next}}.
 

@@ -22,7 +22,7 @@
 import torch
 
 from pedagogy_lib import (
-    Table, check, draw_slices, hint, lab, launch, plot_against, plot_schedule, predict, progress,
+    Table, check, hint, lab, launch, plot_against, plot_schedule, predict, progress,
     put_to_the_test, simulate,
 )
 
@@ -73,7 +73,7 @@ idle.compare(100 * (p - 1) / (16 + p - 1), 100 * sixteen.idle_share, wire="simul
 
 # %%
 tried = lab("slices_measured")
-found = {"causal": tried.in_two_slices(True), "both ways": tried.in_two_slices(False)}
+found = {"causal": tried.compare_two_slices(True), "both ways": tried.compare_two_slices(False)}
 Table(["attention", "first slice as at once", "second slice as at once"],
       [[name, *map(str, same)] for name, same in found.items()])
 
@@ -89,7 +89,7 @@ Table(["attention", "first slice as at once", "second slice as at once"],
 # arrows). On the right is the backward. A gradient takes each arrow in the other direction.
 
 # %% tags=["cover"]
-draw_slices(3)
+lab("slice_gradients").draw_slices(3)
 
 # %% [markdown]
 # Look at the keys of slice 0 on the right. Three arrows end there: from slice 2, from slice 1, and
@@ -105,7 +105,7 @@ draw_slices(3)
 # with the same numbers. Their backwards end there, and add their gradients up in `seen.grad`.
 
 # %% [markdown]
-# ### Exercise 8.17
+# ### Exercise {{back_through_both}} · Backpropagate through two slices
 #
 # A warm-up with two slices, and keys alone. The forward stands below.
 #
@@ -141,13 +141,13 @@ def back_through_both(first, second, x1, x2, slope1, slope2):
     return x1.grad, x2.grad
     ### END SOLUTION
 
-check("8.17", back_through_both)
+check("{{back_through_both}}", back_through_both)
 
 # %% [markdown]
 # Now the same for a whole stage. It has several blocks, each with keys *and* values, and any number
 # of slices. For each block there is a `past` in `self.pasts.values()`, with two lists:
 #
-# | | what it is | as in 8.17 |
+# | | what it is | as in {{back_through_both}} |
 # |---|---|---|
 # | `past.made[i]` | the pair (keys, values) of slice i, with their graph | `key` |
 # | `past.seen[i]` | the same numbers as a pair of leaves | `seen` |
@@ -155,10 +155,10 @@ check("8.17", back_through_both)
 # The forward is written: it adds a pair to each list for every slice.
 
 # %% [markdown]
-# ### Exercise 8.18
+# ### Exercise {{sliced_stage}} · Write a sliced stage's backward
 #
 # In [labs/sequence_slices.py](../labs/sequence_slices.py), write `SlicedStage.backward(i,
-# gradient)`. As in 8.6, it takes the pair (input, output) of slice `i` out of `self.kept`. It adds
+# gradient)`. As in {{stage}}, it takes the pair (input, output) of slice `i` out of `self.kept`. It adds
 # the weights' gradients to `.grad`. It returns the gradient of the input, which is None for tokens.
 # `gradient` belongs to the output; it is None on the last stage.
 #
@@ -173,7 +173,7 @@ check("8.17", back_through_both)
 # output.
 
 # %%
-check("8.18")
+check("{{sliced_stage}}")
 
 # %% [markdown]
 # One sample, in slices, through two stages, in float64. Are the loss and the gradients those of one
@@ -181,7 +181,7 @@ check("8.18")
 
 # %%
 text = lab("language_model").standard_library(100_000)
-rows = tried.beside_at_once(text, (1, 3, 8))
+rows = tried.compare_slices(text, (1, 3, 8))
 Table(["slices", "loss", "loss as at once", "squared gradients of both stages as at once"], rows)
 
 # %% [markdown]
@@ -251,7 +251,7 @@ put_to_the_test(f"""
 # * All outputs of a slice go back together, so that its graph is gone through once.
 # * Later slices look at more keys. In long samples they should be shorter.
 #
-# **Your exercises**: 8.17 stands in a cell above, and 8.18 in
+# **Your exercises**: {{back_through_both}} stands in a cell above, and {{sliced_stage}} in
 # [labs/sequence_slices.py](../labs/sequence_slices.py).
 #
 # **Next**: {{next}}.

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from pedagogy_lib import (
     Table, check_schedule, lab, launch, plot_against, plot_bars, plot_schedule, predict, progress,
-    put_to_the_test, rounding, save_trace, simulate,
+    put_to_the_test, rounding, simulate,
 )
 
 # %% tags=["parameters"]
@@ -79,7 +79,7 @@ Table(["whose", "schedule", "as one process, but for rounding", "sent by both ra
 of_theory = {"GPipe": p - 1, "1F1B": p - 1, "interleaved 1F1B": (p - 1) / 2, "ZB-V": (p - 1) / 6}
 idle = {}
 for name in of_theory:
-    of_ranks = launch(pipeline_engines.paced_steps, name, text, m, world_size=p,
+    of_ranks = launch(pipeline_engines.time_steps, name, text, m, world_size=p,
                       device="cpu").values
     idle[name] = {whose: 100 * (1 - 0.120 * m / max(of_rank[whose] for of_rank in of_ranks))
                   for whose in ("ours", "PyTorch's")}
@@ -132,7 +132,7 @@ much = predict("ZeRO stage 2, 8 micro-batches, 2 replicas: sent, beside a rank's
 
 # %%
 counts = [2, 4, 8]
-steps = launch(pipelines_alone.measured_steps, counts, world_size=4, device="cpu")
+steps = launch(pipelines_alone.measure_steps, counts, world_size=4, device="cpu")
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what the operating system counted.
@@ -183,7 +183,7 @@ Table(["", "sent, 8 micro-batches", "gradients kept at most"],
 # %%
 apart = launch(pipelines_alone.ends_apart, world_size=4).values
 for way, number in (("each its own", 1), ("added up", 0)):
-    print(f"{way:14} gradients", pipelines_alone.told_off(apart, number, rounding()))
+    print(f"{way:14} gradients", pipelines_alone.describe_gap(apart, number, rounding()))
 
 # %% [markdown]
 # **Clipping** scales all gradients if their norm is too large. This is the norm over *the whole
@@ -198,14 +198,14 @@ for way, number in (("each its own", 1), ("added up", 0)):
 # the norm of the model is $\sqrt{9 + 16 + 144} = 13$.
 
 # %%
-def clipped_norm(rows):
+def compute_clipped_norm(rows):
     import torch.distributed as dist
     import torch
     gradient = torch.tensor(rows[dist.get_rank()])
     norm = composed_pipelines.clip([(gradient, 1.0)], most=6.5, groups=[None])
     return norm, [round(x, 3) for x in gradient.tolist()]
 
-print(launch(clipped_norm, [[3.0, 4.0], [12.0]], world_size=2).values)
+print(launch(compute_clipped_norm, [[3.0, 4.0], [12.0]], world_size=2).values)
 
 # %% [markdown]
 # `clip` in [labs/composed_pipelines.py](../labs/composed_pipelines.py) does this over the stages of
@@ -252,12 +252,13 @@ plot_schedule({"1F1B, 64 stages": simulate(many)})
 # %% [markdown]
 # A timeline can be written to a file that a trace viewer opens: at
 # [ui.perfetto.dev](https://ui.perfetto.dev), "Open trace file". Nothing leaves the browser. With
-# `save_trace(timeline, "zb_h1.json")` the file stays beside this notebook.
+# `traces.save_trace(timeline, "zb_h1.json")` the file stays beside this notebook.
 
 # %% tags=["nbval-ignore-output"]
+traces = lab("traces")
 timeline = simulate(schedules.rows_of(schedules.zero_bubble, p, m))
 with tempfile.TemporaryDirectory() as folder:
-    trace = save_trace(timeline, Path(folder) / "zb_h1.json")
+    trace = traces.save_trace(timeline, Path(folder) / "zb_h1.json")
     print(f"{len(json.loads(trace.read_text())['traceEvents'])} events")
 
 # %% [markdown]
@@ -270,7 +271,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 # %%
 samples = [16, 512]
-sends = launch(pipelines_alone.crossing, samples, world_size=2, device="cpu")
+sends = launch(pipelines_alone.measure_against_zero, samples, world_size=2, device="cpu")
 
 def kilobytes(way, count):
     if way == "tensor parallel":  # blocks × all-reduces × samples × tokens × width × bytes
@@ -291,7 +292,7 @@ Table(["way", *(f"{8 * count:,} tokens" for count in samples)],
 
 # %% jupyter={"source_hidden": true}
 # What tensor parallelism sends, measured: the same four blocks, each cut in two.
-def in_parts(counts, tensor_parallel, language_model):
+def measure_tensor_parallel(counts, tensor_parallel, language_model):
     import torch
     from pedagogy_lib import measure
     blocks = [language_model.Block(64, 2) for _ in range(4)]
@@ -305,7 +306,14 @@ def in_parts(counts, tensor_parallel, language_model):
                 x = block(x)
             x.sum().backward()
 
-cut = launch(in_parts, samples, lab("tensor_parallel"), language_model, world_size=2, device="cpu")
+cut = launch(
+    measure_tensor_parallel,
+    samples,
+    lab("tensor_parallel"),
+    language_model,
+    world_size=2,
+    device="cpu",
+)
 sent_kb = {way: [kilobytes(way, count) for count in samples] for way in ("pipeline", "ZeRO 3")}
 sent_kb["tensor parallel"] = [cut[f"{count}"].sent_bytes[0] / 1e3 for count in samples]
 
@@ -341,8 +349,8 @@ put_to_the_test(f"""
 # * What does not go together should say so. Everything else is compared with one process.
 # * Compare an engine's idle time with what its schedule alone would leave.
 #
-# **To change**: in [labs/composed_pipelines.py](../labs/composed_pipelines.py), `Composed` is a
-# training with all of this.
+# **To change**: in [labs/composed_pipelines.py](../labs/composed_pipelines.py),
+# `DataParallelPipeline` is a training with all of this.
 #
 # **Next**: {{next}}.
 

@@ -94,7 +94,7 @@ plot_traffic(run, "step", [axis for axis in sizes if sizes[axis] > 1],
 # $17 = 1 \cdot (3 \cdot 4) + 1 \cdot 4 + 1$.
 
 # %% [markdown]
-# ### Exercise 9.1 · Coordinates
+# ### Exercise {{coordinates}} · A rank's coordinates on a mesh
 #
 # Write `coordinates(rank, sizes)` in [labs/meshes.py](../labs/meshes.py).
 #
@@ -106,20 +106,20 @@ plot_traffic(run, "step", [axis for axis in sizes if sizes[axis] > 1],
 # `coordinates(17, {"dp": 2, "pp": 3, "tp": 4})` is `{"dp": 1, "pp": 1, "tp": 1}`.
 
 # %%
-check("9.1")
+check("{{coordinates}}")
 
 # %% [markdown]
 # Two ranks belong to the same tp group if they differ on the axis tp **and on no other**. Ranks 4
 # and 5 do: 1 0 0 and 1 0 1. Ranks 3 and 5 do not: 0 1 1 and 1 0 1.
 
 # %% [markdown]
-# ### Exercise 9.2 · Groups
+# ### Exercise {{groups_along}} · List the groups along an axis
 #
 # Write `groups_along(axes, sizes)` in [labs/meshes.py](../labs/meshes.py).
 #
 # * `axes` is the name of one axis, such as `"tp"`, or a tuple of several names, such as
 #   `("pp", "tp")`. Ranks are in one group if they differ on these axes alone.
-# * `sizes` is the dict of exercise 9.1.
+# * `sizes` is the dict of exercise {{coordinates}}.
 # * It returns the list of all groups. A group is the list of its ranks, in ascending order. Groups
 #   come in the order of their first ranks. Every rank is in exactly one group.
 #
@@ -128,7 +128,7 @@ check("9.1")
 # `[[0, 1, 2, 3]]`.
 
 # %%
-check("9.2")
+check("{{groups_along}}")
 
 # %%
 along = {axis: meshes.groups_along(axis, sizes) for axis in sizes}
@@ -173,7 +173,7 @@ explore(show_groups, rank=[21, *range(64)], order=["dp pp tp", "tp pp dp", "pp d
 # call, and a group's name comes from its ranks. Here we leave it out.)
 
 # %% [markdown]
-# ### Exercise 9.3: find the bug
+# ### Exercise {{my_group}} · Debug the creation of process groups
 #
 # Somebody does not want all ranks to wait for the same group. So every second rank goes through the
 # list from its end. The cell below tries it on the rows of a 2 × 2 mesh. Each rank brings
@@ -216,7 +216,7 @@ def my_group(groups):
             mine = group
     return mine
 
-check("9.3", my_group)
+check("{{my_group}}", my_group)
 
 # %% [markdown]
 # That was the worst kind of mistake: no error and no hang, only wrong sums. The first group that
@@ -276,21 +276,21 @@ print("DeviceMesh has the same coordinates and groups on all ranks:", same)
 def wrong_size(make):
     make({"dp": 2, "tp": 3})
 
-def by_pytorch(sizes):
+def make_device_mesh(sizes):
     from torch.distributed.device_mesh import init_device_mesh
 
     init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))
 
-def told(error):
+def shorten_error(error):
     """What an error says, without the lines that tell where."""
     return " ".join(str(error).split(" at ")[0].split())
 
 refused = {}
-for name, make in {"ours": meshes.Mesh, "DeviceMesh": by_pytorch}.items():
+for name, make in {"ours": meshes.Mesh, "DeviceMesh": make_device_mesh}.items():
     try:
         launch(wrong_size, make, world_size=4, device="cpu")
     except RankError as error:
-        refused[name] = told(error)
+        refused[name] = shorten_error(error)
 print("refused by:", ", ".join(refused))
 
 # %% tags=["nbval-ignore-output"]

@@ -72,7 +72,7 @@ print(f"the whole model: {whole_bytes / 1e3:.1f} kB")
 # %% [markdown]
 # ## 2 · Who needs the same samples?
 #
-# ### Exercise 9.4: find the bug
+# ### Exercise {{share_of_copy}} · Debug batch splitting on a mesh
 #
 # In plain data parallel each rank computes with samples of its own: it takes the part of the batch
 # with its own number. Somebody does the same on a mesh. Nothing breaks, and the loss goes down. But
@@ -113,7 +113,7 @@ def share_of_copy(batch, mesh):
     # return batch.chunk(dist.get_world_size())[dist.get_rank()]
     ### END SOLUTION
 
-check("9.4", share_of_copy)
+check("{{share_of_copy}}", share_of_copy)
 
 # %% [markdown]
 # A `DistributedSampler` has the same trap: on a mesh it needs `num_replicas=` and `rank=` of the dp
@@ -136,7 +136,7 @@ check("9.4", share_of_copy)
 # the parts.
 
 # %% [markdown]
-# ### Exercise 9.5 · The mean over copies
+# ### Exercise {{average_over_copies}} · Average gradients over the copies
 #
 # Write `average_over_copies(parameters, mesh)` in
 # [labs/three_dimensions.py](../labs/three_dimensions.py).
@@ -150,7 +150,7 @@ check("9.4", share_of_copy)
 # part of the model, so both get [2, 4].
 
 # %%
-check("9.5")
+check("{{average_over_copies}}")
 
 # %% [markdown]
 # ### The length of the gradient
@@ -160,7 +160,7 @@ check("9.5")
 # once. No rank has all of them, and some numbers are on several ranks.
 
 # %% [markdown]
-# ### Exercise 9.6 · The global norm
+# ### Exercise {{global_norm}} · The global norm
 #
 # Write `global_norm(parameters, mesh, counted_elsewhere=())` in
 # [labs/three_dimensions.py](../labs/three_dimensions.py).
@@ -180,12 +180,12 @@ check("9.5")
 # $\sqrt{9 + 16 + 144} = 13$.
 
 # %%
-check("9.6")
+check("{{global_norm}}")
 
 # %% [markdown]
 # ## 4 · The step
 #
-# ### Exercise 9.7 · Three dimensions
+# ### Exercise {{three_dimensions}} · Combine three axes in one step
 #
 # Now put it together. Write the method `step(self, inputs, targets)` of the class `ThreeDimensions`
 # in [labs/three_dimensions.py](../labs/three_dimensions.py). The class already has:
@@ -195,8 +195,8 @@ check("9.6")
 # | `self.pipeline.step(self.actions, inputs_in_parts, targets_in_parts)` | forwards and backwards |
 # | `self.in_parts(batch)` | the list of micro-batches of this rank's share |
 # | `self.sum_over_ends()` | completes the gradient of a weight that two stages have |
-# | `self.average()` | the mean over copies: exercise 9.5 |
-# | `self.clip()` | shortens the gradient: exercise 9.6 |
+# | `self.average()` | the mean over copies: exercise {{average_over_copies}} |
+# | `self.clip()` | shortens the gradient: exercise {{global_norm}} |
 # | `self.optimizer` | of this rank's parameters |
 # | `self.mean_of(loss)` | the mean loss over all copies, told to every rank |
 #
@@ -208,7 +208,7 @@ check("9.6")
 # 0. Along dp, one communication is enough.
 
 # %%
-check("9.7")
+check("{{three_dimensions}}")
 
 # %% [markdown]
 # Now the proof. Each mesh below trains for three steps in float64, with tied embeddings, clipping,
@@ -221,7 +221,7 @@ combinations = {"dp × tp": (2, 1, 2), "dp × pp": (2, 2, 1), "pp × tp": (1, 2,
 worst = {}
 for name, lengths in combinations.items():
     on = dict(zip(("dp", "pp", "tp"), lengths))
-    found = launch(three_dimensions.beside_one_process, on, text, device="cpu",
+    found = launch(three_dimensions.compare_with_one_process, on, text, device="cpu",
                    world_size=lengths[0] * lengths[1] * lengths[2]).values
     worst[name] = max(gap for _, _, gap in found)
     print(f"{name}: equal to one process to 1e-12: {worst[name] < 1e-12}")
@@ -248,7 +248,7 @@ plot_timeline(run, ["forward", "backward", "tied weights", "average over dp", "c
 # same mask. Copies have other samples, and should have other masks.
 
 # %% [markdown]
-# ### Exercise 9.8: find the bug
+# ### Exercise {{seed_of_mask}} · Debug dropout masks on a mesh
 #
 # `SampleDropout` of the lab draws the mask of each sample from a seed. Here somebody lets the seed
 # depend on the rank, so that ranks drop different features. Norms and biases are equal on all ranks
@@ -296,7 +296,7 @@ def seed_of_mask(step, sample, module):
     # return 1000 * step + dist.get_rank()
     ### END SOLUTION
 
-check("9.8", seed_of_mask)
+check("{{seed_of_mask}}", seed_of_mask)
 
 # %% [markdown]
 # With such seeds, a mask belongs to its sample, whoever computes it. That is why
@@ -318,7 +318,7 @@ check("9.8", seed_of_mask)
 # mesh of two axes. Here you write what happens to the gradients, for stage 1.
 
 # %% [markdown]
-# ### Exercise 9.9 · Hybrid sharding
+# ### Exercise {{reduce_hybrid}} · Hybrid sharding
 #
 # Write `reduce_hybrid(unit, replicas)` in
 # [labs/sharded_dimensions.py](../labs/sharded_dimensions.py).
@@ -333,24 +333,24 @@ check("9.8", seed_of_mask)
 # For example, two groups of one rank each have the gradients [1, 2] and [3, 6]. Both get [2, 4].
 
 # %% [markdown]
-# `reduce_gradients(unit)`, exercise 6.3, does that for the unit's own group alone. You may use it.
+# `reduce_gradients(unit)`, exercise {{reduce_gradients}}, does that for the unit's own group alone. You may use it.
 # A rank may take part in one reduce-scatter inside its group and one all-reduce of its shard across
 # groups, and may send no more than these two need.
 
 # %%
-check("9.9")
+check("{{reduce_hybrid}}")
 
 # %%
 sharded = lab("sharded_dimensions")
 for name, on in {"ZeRO 3 × TP": {"dp": 2, "tp": 2},
                  "HSDP, stage 1": {"replicate": 2, "shard": 2}}.items():
-    gap = max(launch(sharded.beside_one_process, on, text, world_size=4, device="cpu").values)
+    gap = max(launch(sharded.compare_with_one_process, on, text, world_size=4, device="cpu").values)
     print(f"{name}: equal to one process to 1e-12: {gap < 1e-12}")
 
 # %% [markdown]
 # ## 7 · The real engines
 #
-# PyTorch composes three engines on one `DeviceMesh`. `Composed` in
+# PyTorch composes three engines on one `DeviceMesh`. `TorchThreeDimensions` in
 # [labs/three_engines.py](../labs/three_engines.py) calls `parallelize_module` with `mesh["tp"]`,
 # `fully_shard` with `mesh["dp"]`, which is ZeRO 3, and `PipelineStage` with the group of
 # `mesh["pp"]`. [torchtitan](https://github.com/pytorch/torchtitan) trains Llama 3 with the same
@@ -360,8 +360,14 @@ for name, on in {"ZeRO 3 × TP": {"dp": 2, "tp": 2},
 three_engines = lab("three_engines")
 losses = {}
 for whose in ("by hand", "PyTorch's"):
-    found = launch(three_engines.beside_one_process, whose, sizes, text, world_size=world_size,
-                   device="cpu").values
+    found = launch(
+        three_engines.compare_with_one_process,
+        whose,
+        sizes,
+        text,
+        world_size=world_size,
+        device="cpu",
+    ).values
     losses[whose] = [f"{loss:.6f}" for loss in found[0][0]]
     gap = max(gap for _, _, gap in found)
     print(f"{whose}: equal to one process to 1e-12: {gap < 1e-12}")

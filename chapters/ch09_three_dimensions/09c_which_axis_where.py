@@ -54,7 +54,7 @@ card_megabytes_per_second = 10.0
 # | dp | an all-reduce of the gradients | $2\frac{dp-1}{dp} P$ |
 
 # %% [markdown]
-# ### Exercise 9.10
+# ### Exercise {{sent_bytes_of_axes}} · Bytes sent along each axis
 #
 # Write `sent_bytes`. It gets `sizes`, a dict with the number of ranks along "dp", "pp" and "tp";
 # `stage`, the number of this rank's stage, from 0 on; and the three numbers of above:
@@ -77,7 +77,7 @@ def sent_bytes(sizes, stage, activation_bytes, blocks, parameter_bytes):
     }
     ### END SOLUTION
 
-check("9.10", sent_bytes)
+check("{{sent_bytes_of_axes}}", sent_bytes)
 
 # %% [markdown]
 # Now the measurement. Which axis sends most in the model of this chapter, and by how much?
@@ -136,7 +136,7 @@ Table(["axis", "by formula", "measured", "calls of rank 0"],
 # [0, 4], [1, 5], and so on.
 
 # %% [markdown]
-# ### Exercise 9.11
+# ### Exercise {{leaving_bytes}} · Mesh bytes leaving each machine
 #
 # Write `leaving_bytes`. It gets `sizes`, a dict whose last axis changes fastest; `per_machine`, how
 # many ranks each machine has; and `sent`, a dict with the bytes that each rank sends along each
@@ -144,7 +144,7 @@ Table(["axis", "by formula", "measured", "calls of rank 0"],
 #
 # Every member of a group sends its bytes to the *next* one in the group's list, and the last one to
 # the first, as in a ring. Only what goes to a rank of another machine counts.
-# `meshes.groups_along(axis, sizes)` gives the groups: exercise 9.2.
+# `meshes.groups_along(axis, sizes)` gives the groups: exercise {{groups_along}}.
 #
 # For sizes `{"dp": 2, "tp": 2}`, 2 ranks on each machine, and `{"dp": 10, "tp": 300}`, each rank
 # sends 10 bytes to the other machine and 300 inside: `[20, 20]`. For the order
@@ -163,7 +163,7 @@ def leaving_bytes(sizes, per_machine, sent):
     return totals
     ### END SOLUTION
 
-check("9.11", leaving_bytes)
+check("{{leaving_bytes}}", leaving_bytes)
 
 # %% [markdown]
 # ## 3 · All six orders
@@ -186,14 +186,14 @@ def leaves_machine(run):
     """What the ranks 0 to 3 have sent to the ranks 4 to 7, whatever carried it."""
     return sum(sent for row in run["step"].traffic()[:4] for sent in row[4:])
 
-def by_formula(on):
+def predict_crossing_bytes(on):
     """From the first axis: each of the four ranks sends to its partner on the other machine."""
     return theory[next(iter(on))] / 2
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
 measured_leaving = {order: leaves_machine(run) for order, run in runs.items()}
-formula_leaving = {order: by_formula(on) for order, on in orders.items()}
+formula_leaving = {order: predict_crossing_bytes(on) for order, on in orders.items()}
 worse.compare(max(formula_leaving.values()) / min(formula_leaving.values()),
               max(measured_leaving.values()) / min(measured_leaving.values()),
               kind="communication")
@@ -275,7 +275,7 @@ Table(["axis", "one GPU sends in a step", "at 50 GB/s", "at 0.125 GB/s"],
 # A wrong number in such a line costs 64 GPUs for as long as it takes to fail. So check it first.
 
 # %% [markdown]
-# ### Exercise 9.12
+# ### Exercise {{derive}} · Derive the remaining parallel sizes
 #
 # Write `derive(arguments, world_size)`. `arguments` is a dict with the whole numbers `"tp"`,
 # `"pp"`, `"micro_batch"` (samples of a micro-batch), `"global_batch"` (samples of a step),
@@ -307,7 +307,7 @@ def derive(arguments, world_size):
     }
     ### END SOLUTION
 
-check("9.12", derive)
+check("{{derive}}", derive)
 
 # %% [markdown]
 # So the sizes of that line fit. But Megatron-LM has no option `--data-parallel-size`: it derives
@@ -316,7 +316,7 @@ check("9.12", derive)
 # large would it be?
 
 # %% [markdown]
-# ### Exercise 9.13
+# ### Exercise {{llama_parameters}} · Parameters of a Llama model
 #
 # Write `llama_parameters(layers, width, heads, kv_heads, hidden, vocabulary)`: how many parameters
 # a model of the Llama family has. Nothing has a bias.
@@ -338,7 +338,7 @@ def llama_parameters(layers, width, heads, kv_heads, hidden, vocabulary):
     return layers * block + width + 2 * vocabulary * width
     ### END SOLUTION
 
-check("9.13", llama_parameters)
+check("{{llama_parameters}}", llama_parameters)
 
 # %%
 llama_2_70b = llama_parameters(80, 8192, 64, 8, 28672, 32000)
@@ -379,14 +379,14 @@ Table(["", "parameters"],
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # PyTorch's profiler beside steps with dp across machines, on cards of this rate and of a tenth.
-def profiled(three_dimensions, quiet, on, text, width, context, samples):
+def profile_step(three_dimensions, quiet, on, text, width, context, samples):
     """Of the shorter of two steps: its seconds on this rank, and of what is in it, by name."""
     model = three_dimensions.whole_model(width=width, context=context, layers=blocks, tied=False)
     mesh, found = three_dimensions.Mesh(on, three_dimensions.JOINT), []
     engine = three_dimensions.ThreeDimensions(model, mesh, 4, three_dimensions.adam)
     batch = three_dimensions.draw_batch(text, samples, 0, context)
     engine.step(*batch)  # opens connections
-    engine.watched(torch.profiler.record_function)
+    engine.set_watch(torch.profiler.record_function)
     for _ in range(2):
         dist.barrier()
         with quiet(), torch.profiler.profile() as seen, torch.profiler.record_function("step"):
@@ -395,9 +395,9 @@ def profiled(three_dimensions, quiet, on, text, width, context, samples):
     return min(found, key=lambda seconds: seconds["step"])
 
 rates = [card_megabytes_per_second * 1e6, card_megabytes_per_second * 1e5]
-quiet = lab("collectives_measured").nothing_printed
+quiet = lab("collectives_measured").suppress_output
 fast, slow = (
-    launch(profiled, three_dimensions, quiet, orders["dp pp tp"], text, width, context, samples,
+    launch(profile_step, three_dimensions, quiet, orders["dp pp tp"], text, width, context, samples,
            world_size=8, machines=Machines.here(2, bytes_per_second=rate), device="cpu").values[0]
     for rate in rates)
 

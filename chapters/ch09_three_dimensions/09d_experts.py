@@ -23,7 +23,7 @@
 import torch
 
 from pedagogy_lib import (
-    Table, check, explore, hint, lab, plot_bars, plot_loads, predict, progress, put_to_the_test,
+    Table, check, explore, hint, lab, plot_bars, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -44,7 +44,7 @@ steps = 150
 # parallel, it is a layer. So what does such a layer cost?
 
 # %% [markdown]
-# ### Exercise 9.14 · How large is it?
+# ### Exercise {{expert_parameters}} · Total and active parameters
 #
 # Write `expert_parameters(rest, layers, width, hidden, n, k)`. It returns two whole numbers: how
 # many parameters the model has, and how many of them one token meets.
@@ -66,14 +66,14 @@ def expert_parameters(rest, layers, width, hidden, n, k):
     return rest + layers * (router + n * expert), rest + layers * (router + k * expert)
     ### END SOLUTION
 
-check("9.14", expert_parameters)
+check("{{expert_parameters}}", expert_parameters)
 
 # %% [markdown]
 # The model Mixtral 8x7B has 32 layers of 8 experts, width 4,096, hidden 14,336; a token goes
 # through 2 experts. Its attention, embeddings and norms have 1,604,587,520 parameters. (These sizes
 # are those of [its
 # configuration](https://huggingface.co/mistralai/Mixtral-8x7B-v0.1/blob/main/config.json); the
-# number follows as in exercise 9.13.)
+# number follows as in exercise {{llama_parameters}}.)
 
 # %%
 mixtral = predict("Parameters of Mixtral 8x7B, in all", unit="billion")
@@ -110,7 +110,7 @@ print(f"{whole / 1e9:.1f} billion in all; a token meets {used / 1e9:.1f} billion
 # task's loss the router learns through these probabilities alone.
 
 # %% [markdown]
-# ### Exercise 9.15 · Choose
+# ### Exercise {{route}} · Route tokens to experts
 #
 # Write `route(scores, k, bias=None)` in [labs/experts.py](../labs/experts.py).
 #
@@ -127,7 +127,7 @@ print(f"{whole / 1e9:.1f} billion in all; a token meets {used / 1e9:.1f} billion
 # [0.1, 0.6] and [0, 2].
 
 # %%
-check("9.15")
+check("{{route}}")
 
 # %% [markdown]
 # The softmax is over all experts here, as in the [Switch
@@ -162,13 +162,13 @@ for k in (1, 2):
 # %%
 text = experts.standard_library()
 
-def trained(model=None, **how):
+def train_experts(model=None, **how):
     """A model, its losses in training, and the loads of its first layer: (steps, experts)."""
-    model = model or experts.with_experts(n_experts)
+    model = model or experts.make_expert_transformer(n_experts)
     losses, loads = experts.train(model, text, steps, **how)
     return model, losses, loads[:, 0]
 
-alone = trained()
+alone = train_experts()
 
 # %% [markdown]
 # If the router chose evenly, each of the eight experts would get 12.5 % of the letters.
@@ -203,7 +203,7 @@ busiest.compare(100 / n_experts, shares_in_the_end(alone[2]).max().item(), kind=
 # and it pushes hardest on the experts that have most.
 
 # %% [markdown]
-# ### Exercise 9.16 · The balancing loss
+# ### Exercise {{balancing_loss}} · The balancing loss
 #
 # Write `balancing_loss(scores, experts, group=None)` in [labs/experts.py](../labs/experts.py).
 #
@@ -218,7 +218,7 @@ busiest.compare(100 / n_experts, shares_in_the_end(alone[2]).max().item(), kind=
 # `load_of(experts, n)` of the lab counts.
 
 # %%
-check("9.16")
+check("{{balancing_loss}}")
 
 # %% [markdown]
 # ### A bias that moves
@@ -229,7 +229,7 @@ check("9.16")
 # here](https://arxiv.org/abs/2408.15664).
 
 # %% [markdown]
-# ### Exercise 9.17 · The bias after a step
+# ### Exercise {{moved_bias}} · Update the routing bias
 #
 # Write `moved_bias(bias, loads, rate)` in [labs/experts.py](../labs/experts.py). `bias` has one
 # number for each expert, `loads` how many choices fell on each of them, as whole numbers. It
@@ -239,16 +239,18 @@ check("9.16")
 # For example, with a bias of [0, 0, 0], loads [6, 3, 0] and a rate of 0.1 it is [-0.1, 0, 0.1].
 
 # %%
-check("9.17")
+check("{{moved_bias}}")
 
 # %% [markdown]
 # Now all three trainings, with the same weights at the start and the same batches:
 
 # %% tags=["cover", "nbval-ignore-output"]
-trainings = {"no balancing": alone, "balancing loss": trained(weight=0.1),
-             "router's bias": trained(rate=0.01)}
-plot_loads({name: loads for name, (*_, loads) in trainings.items()},
-           title=f"Load of the {n_experts} experts of the first layer")
+trainings = {"no balancing": alone, "balancing loss": train_experts(weight=0.1),
+             "router's bias": train_experts(rate=0.01)}
+lab("expert_loads").plot_loads(
+    {name: loads for name, (*_, loads) in trainings.items()},
+    title=f"Load of the {n_experts} experts of the first layer",
+)
 
 # %% [markdown]
 # The same as a film: what each expert gets in a step. Play it, or use the arrow keys.
@@ -320,7 +322,7 @@ favourites(trainings["balancing loss"][0])
 # connection carries the token on.
 
 # %% [markdown]
-# ### Exercise 9.18 · Who gets in?
+# ### Exercise {{kept}} · Drop choices beyond the capacity
 #
 # Write `kept(experts, n, capacity)` in [labs/experts.py](../labs/experts.py). `experts` has the
 # shape (tokens, k): each row holds the token's choices, the best first. Each of `n` experts takes
@@ -333,7 +335,7 @@ favourites(trainings["balancing loss"][0])
 # [True, False]].
 
 # %%
-check("9.18")
+check("{{kept}}")
 
 # %% [markdown]
 # What does it cost? We train four times with a capacity. How much is dropped if nobody keeps
@@ -344,15 +346,15 @@ dropped = predict("Share of the choices that are dropped, with capacity factor 1
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # What is dropped with a capacity; your prediction, theory, and what was measured.
-def with_capacity(capacity, **how):
+def train_with_capacity(capacity, **how):
     """In the last 20 steps: which share of the choices is dropped (%), the loss, and the loads."""
-    model = experts.with_experts(n_experts, capacity=capacity)
+    model = experts.make_expert_transformer(n_experts, capacity=capacity)
     layer, lost = experts.expert_layers(model)[0], []
     layer.register_forward_hook(lambda layer, *_: lost.append(1 - layer.fits.float().mean()))
-    _, losses, loads = trained(model, **how)
+    _, losses, loads = train_experts(model, **how)
     return 100 * sum(lost[-20:]).item() / 20, sum(losses[-20:]) / 20, loads[-20:]
 
-rows = {(name, factor): with_capacity(factor, weight=weight) for factor in (1.0, 2.0)
+rows = {(name, factor): train_with_capacity(factor, weight=weight) for factor in (1.0, 2.0)
         for name, weight in (("no balancing", 0.0), ("balancing loss", 0.1))}
 # An expert that is chosen more often than its share keeps just that share.
 of_step = rows["no balancing", 1.0][2].double()
@@ -391,10 +393,10 @@ Table(["balance", "capacity factor", "dropped, first layer", "loss, mean of the 
 # %% tags=["nbval-ignore-output"]
 def small(**options):
     """Parameters of a model, those that a token meets, and the loss in the last 20 steps."""
-    model = experts.with_experts(n_experts, **options)
+    model = experts.make_expert_transformer(n_experts, **options)
     whole = sum(p.numel() for p in model.parameters())
     idle = sum(p.numel() for layer in experts.expert_layers(model) for p in layer.mlps.parameters())
-    _, losses, _ = trained(model, weight=0.01)
+    _, losses, _ = train_experts(model, weight=0.01)
     used = whole - idle * (n_experts - options.get("k", 1)) // n_experts
     return whole, used, sum(losses[-20:]) / 20
 

@@ -42,7 +42,7 @@ busiest_share = 0.7  # of the tokens, for one expert, in section 4
 # two in the backward.
 
 # %% [markdown]
-# ### Exercise 9.19 · Exchange
+# ### Exercise {{exchange_rows}} · Write a differentiable all-to-all
 #
 # Write `forward` and `backward` of the class `Exchange` in
 # [labs/expert_parallel.py](../labs/expert_parallel.py). It is called as
@@ -65,10 +65,10 @@ busiest_share = 0.7  # of the tokens, for one expert, in section 4
 # it. `forward` may make one call of it, and `backward` one.
 
 # %%
-check("9.19")
+check("{{exchange_rows}}")
 
 # %% [markdown]
-# ### Exercise 9.20 · In the order of the experts
+# ### Exercise {{by_expert}} · Sort rows by expert
 #
 # A rank has several experts. The rows that it gets came rank after rank, and within a rank expert
 # after expert. An expert needs all its rows side by side, from whichever rank.
@@ -84,7 +84,7 @@ check("9.19")
 # [0, 1, 3, 2, 4, 5].
 
 # %%
-check("9.20")
+check("{{by_expert}}")
 
 # %% [markdown]
 # The lab's `RemoteExperts` puts the two together. It has the form of the `Experts` of 09d, so the
@@ -102,13 +102,13 @@ check("9.20")
 # %% [markdown]
 # ## 2 · A rank with nothing to do
 #
-# ### Exercise 9.21: find the bug
+# ### Exercise {{through_my_experts}} · Debug a hang with idle experts
 #
 # Sometimes nobody needs the experts of some rank. Somebody saves the work then. The forward is
 # right. But in the backward, this happens:
 
 # %%
-def skipping(experts, rows, counts):
+def skip_idle_experts(experts, rows, counts):
     if len(rows) == 0:
         return rows.new_zeros(rows.shape)  # there is nothing to compute
     return experts(rows, counts)
@@ -121,7 +121,7 @@ def train_with(expert_training, through_my_experts):
 
 expert_training = lab("expert_training")
 try:
-    launch(train_with, expert_training, skipping, world_size=2, device="cpu", timeout=3)
+    launch(train_with, expert_training, skip_idle_experts, world_size=2, device="cpu", timeout=3)
 except HangError as error:
     print(error)
 
@@ -141,7 +141,7 @@ def through_my_experts(experts, rows, counts):
     # return experts(rows, counts)
     ### END SOLUTION
 
-check("9.21", through_my_experts)
+check("{{through_my_experts}}", through_my_experts)
 
 # %% [markdown]
 # `new_zeros` makes a tensor without a history. So on rank 1 autograd never came to
@@ -174,7 +174,7 @@ check("9.21", through_my_experts)
 # | experts | along edp | all samples of its ep group | the samples of the other ep groups |
 
 # %% [markdown]
-# ### Exercise 9.22: find the bug
+# ### Exercise {{average_gradients_of_experts}} · Debug the averaging of expert gradients
 #
 # Somebody averages each parameter over the ranks that have it. On a mesh of edp 2 × ep 2, these are
 # the gradients after one step, as multiples of those of one process with the same batch:
@@ -221,7 +221,7 @@ def average_gradients(parameters, mesh):
     #     p.grad /= dist.get_world_size(group)
     ### END SOLUTION
 
-check("9.22", average_gradients)
+check("{{average_gradients_of_experts}}", average_gradients)
 
 # %% [markdown]
 # So experts' gradients are added up over fewer ranks than all other gradients, and divided by the
@@ -249,7 +249,7 @@ trainings = {
     "edp 2 × ep 4, 8 experts, 2 for each token": ({"edp": 2, "ep": 4}, {"n": 8, "k": 2}),
 }
 for name, (sizes, model) in trainings.items():
-    gaps = launch(expert_training.beside_one_process, sizes, model, text, device="cpu",
+    gaps = launch(expert_training.compare_with_one_process, sizes, model, text, device="cpu",
                   world_size=sizes["edp"] * sizes["ep"]).values
     print(f"{name}: equal to one process to 1e-12: {max(gap for *_, gap in gaps) < 1e-12}")
 

@@ -23,8 +23,7 @@
 import torch
 
 from pedagogy_lib import (
-    Table, check, draw_context_splits, hint, lab, launch, plot_against, plot_bars, predict,
-    progress, put_to_the_test,
+    Table, check, hint, lab, launch, plot_against, plot_bars, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -81,7 +80,7 @@ scores.compare(2 * 128_000**2 / 1e9, matrix.nbytes / 1e9, kind="activations")
 # one number. The code calls them *out* and *lse* (the logarithm of a sum of exponentials).
 
 # %% [markdown]
-# ### Exercise 9.23 · Two sets of keys
+# ### Exercise {{merge}} · Merge attention over two key sets
 #
 # Write `merge(out, lse, more, more_lse)` in [labs/long_contexts.py](../labs/long_contexts.py).
 #
@@ -95,10 +94,10 @@ scores.compare(2 * 128_000**2 / 1e9, matrix.nbytes / 1e9, kind="activations")
 # 8. Then out is (1 × 0 + 3 × 8) / 4 = 6, and lse is ln 4.
 
 # %%
-check("9.23")
+check("{{merge}}")
 
 # %% [markdown]
-# ### Exercise 9.24: find the bug
+# ### Exercise {{visible}} · Debug a causal mask across ranks
 #
 # Which keys may a query see? In one process, a triangle of ones says it: a row for each query, a
 # column for each key. Somebody takes the same triangle for each pair of pieces. Below, each piece
@@ -131,7 +130,7 @@ def visible(rank, source, length):
     # return torch.ones(length, length, dtype=torch.bool).tril()
     ### END SOLUTION
 
-check("9.24", visible)
+check("{{visible}}", visible)
 
 # %% [markdown]
 # So there are three kinds of blocks. A rank's own block is a triangle, earlier blocks are full.
@@ -149,7 +148,7 @@ check("9.24", visible)
 # arrive.
 
 # %% [markdown]
-# ### Exercise 9.25 · Ring attention
+# ### Exercise {{ring_attention}} · Ring attention
 #
 # Write `ring_attention(q, k, v, places, group=None)` in
 # [labs/long_contexts.py](../labs/long_contexts.py).
@@ -169,7 +168,7 @@ check("9.24", visible)
 # |---|---|
 # | `blocks(mine, theirs)` | gives pairs of slices: of places of queries, of places of keys |
 # | `attend(q, k, v, q_places, k_places)` | out and lse of one block |
-# | `merge(…)` | exercise 9.23; the beginning is out 0 and lse -inf |
+# | `merge(…)` | exercise {{merge}}; the beginning is out 0 and lse -inf |
 # | `passed_on([k, v], group)` | sends to the next rank, and gives what came from the one before |
 #
 # `mine` and `theirs` are the places of two ranks. A pair of slices says what has to be computed:
@@ -180,7 +179,7 @@ check("9.24", visible)
 # and passes on in the others.
 
 # %%
-check("9.25")
+check("{{ring_attention}}")
 
 # %% [markdown]
 # The backward is another ring. Scores are computed again, block by block, from the queries, the
@@ -207,7 +206,7 @@ def pairs(layout, context=256, n=ranks):
     places = layout(context, n)
     return [int((mine + 1).sum()) for mine in places]
 
-in_a_row = pairs(long_contexts.in_a_row)
+in_a_row = pairs(long_contexts.contiguous_places)
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory for a long text, and the pairs of 256 places counted.
@@ -215,7 +214,7 @@ idle.compare((2 * ranks - 1) / ranks, max(in_a_row) * ranks / sum(in_a_row), kin
              wire="counted")
 
 # %% [markdown]
-# ### Exercise 9.26 · Zigzag
+# ### Exercise {{zigzag}} · Split the context in zigzag order
 #
 # Cut the text into $2n$ pieces. Rank $r$ gets piece $r$ and piece $2n - 1 - r$: an early one, with
 # little to see, and a late one.
@@ -226,7 +225,7 @@ idle.compare((2 * ranks - 1) / ranks, max(in_a_row) * ranks / sum(in_a_row), kin
 # For example, 8 places for 2 ranks: [0, 1, 6, 7] and [2, 3, 4, 5].
 
 # %%
-check("9.26")
+check("{{zigzag}}")
 
 # %%
 zigzag = pairs(long_contexts.zigzag)
@@ -254,7 +253,7 @@ Table(["rank", "pairs, in a row", "pairs, zigzag"],
 # kernel. Afterwards they swap back. Each swap is an all-to-all of equal parts.
 
 # %% [markdown]
-# ### Exercise 9.27 · Swap
+# ### Exercise {{swap_keys_and_values}} · Swap which dimension is split
 #
 # Write `swap(x, split, join, group=None)` in [labs/long_contexts.py](../labs/long_contexts.py). It
 # cuts `x` along dimension `split` into n equal parts, sends part r to rank r, and joins what comes
@@ -266,7 +265,7 @@ Table(["rank", "pairs, in a row", "pairs, zigzag"],
 # four places of the first head.
 
 # %%
-check("9.27")
+check("{{swap_keys_and_values}}")
 
 # %% [markdown]
 # ### Equal to one process
@@ -277,8 +276,8 @@ check("9.27")
 # %%
 text = long_contexts.standard_library(100_000)
 for way in long_contexts.WAYS:
-    for layout in (long_contexts.in_a_row, long_contexts.zigzag):
-        found = launch(long_contexts.beside_one_process, way, layout, text, world_size=ranks,
+    for layout in (long_contexts.contiguous_places, long_contexts.zigzag):
+        found = launch(long_contexts.compare_with_one_process, way, layout, text, world_size=ranks,
                        device="cpu").values
         is_equal = max(gap for *_, gap in found) < 1e-12
         print(f"{way}, {layout.__name__}: equal to one process to 1e-12: {is_equal}")
@@ -290,7 +289,7 @@ for way in long_contexts.WAYS:
 # %% [markdown]
 # ## 5 · How long a text fits?
 #
-# ### Exercise 9.28 · The longest one
+# ### Exercise {{largest_context}} · The longest context that fits
 #
 # Write `largest_context(budget, n, heads, size, way)`: the longest context, a multiple of `n`, for
 # which one rank's attention has room in `budget` bytes. Everything is in float32, 4 bytes a number,
@@ -312,7 +311,7 @@ for way in long_contexts.WAYS:
 # %%
 def largest_context(budget, n, heads, size, way):
     ### BEGIN SOLUTION
-    def needed(context):
+    def count_bytes(context):
         piece = context // n
         if way == "one process":
             return 4 * heads * (context**2 + 3 * context * size)
@@ -323,25 +322,25 @@ def largest_context(budget, n, heads, size, way):
         return 4 * heads * (piece**2 + 3 * piece * size)
 
     context = 0
-    while needed(context + n) <= budget:
+    while count_bytes(context + n) <= budget:
         context += n
     return context
     ### END SOLUTION
 
-check("9.28", largest_context)
+check("{{largest_context}}", largest_context)
 
 # %% [markdown]
 # Where scores take most of the room, twice as many ranks read a text that is $\sqrt 2$ times as
 # long with all keys or by heads, and twice as long in a ring. Now we measure attention, forward and
-# backward, with 4 heads of 16 features, in longer and longer texts. Our `by_heads` uses PyTorch's
-# fused attention, which stores no scores. Our ring and `with_all_keys` store them.
+# backward, with 4 heads of 16 features, in longer and longer texts. Our `attend_by_heads` uses
+# PyTorch's fused attention, which stores no scores. Our ring and `attend_to_all_keys` store them.
 
 # %% tags=["nbval-ignore-output"]
 contexts = [256, 512, 1024, 2048]
 kernels = {"ring": "scores stored", "by heads": "fused kernel", "all keys": "scores stored"}
 peaks, times, sent = {}, {}, {}
 for way in long_contexts.WAYS:
-    runs = [launch(long_contexts.attention_alone, way, long_contexts.in_a_row, context,
+    runs = [launch(long_contexts.attention_alone, way, long_contexts.contiguous_places, context,
                    world_size=ranks, device="cpu") for context in contexts]
     peaks[way] = [max(p["total"] for p in run["attention"].peak_bytes) for run in runs]
     times[way] = [max(run.values) for run in runs]
@@ -373,7 +372,7 @@ print("ring: measured bytes equal the formula's, for each length:", peaks["ring"
 # text, and not with its square.
 
 # %% [markdown]
-# Which of the four measured lengths fits into a budget? Exercise 9.28 counted the forward alone.
+# Which of the four measured lengths fits into a budget? Exercise {{largest_context}} counted the forward alone.
 # The backward needs scores twice, and more tensors.
 
 # %% tags=["nbval-ignore-output"]
@@ -436,7 +435,7 @@ print(launch(long_contexts.try_context_parallel, world_size=2, device="cpu").val
 # dropout, the residual sums. Which rank has which activations?
 
 # %%
-draw_context_splits(ranks)
+lab("context_splits").draw_context_splits(ranks)
 
 # %% [markdown]
 # Weights: with tensor parallel each rank has a part of them, with context parallel all of them.
@@ -457,7 +456,7 @@ draw_context_splits(ranks)
 # ([documentation](https://docs.nvidia.com/megatron-core/developer-guide/latest/)).
 #
 # In its final stages of pre-training Llama 3 read 131,072 places with cp 16, in the zigzag of
-# exercise 9.26, and gathered all keys ([paper](https://arxiv.org/abs/2407.21783), section 3.3.2).
+# exercise {{zigzag}}, and gathered all keys ([paper](https://arxiv.org/abs/2407.21783), section 3.3.2).
 # The paper gives two reasons. Masks between documents are easier that way. And keys are small: in
 # its largest model 16 heads share each of them. None of this was measured here.
 
@@ -469,7 +468,7 @@ draw_context_splits(ranks)
 # %% jupyter={"source_hidden": true}
 gain = peaks["all keys"][-1] / peaks["ring"][-1]
 queries = 4 * 4 * 16 * contexts[-1] / ranks  # bytes of a rank's piece
-two = launch(long_contexts.attention_alone, "by heads", long_contexts.in_a_row,
+two = launch(long_contexts.attention_alone, "by heads", long_contexts.contiguous_places,
              2 * contexts[-1] // ranks, world_size=2, device="cpu")
 of_2, of_all = two["attention"].sent_bytes[0] / queries, sent["by heads"] / queries
 at_most_8 = abs(of_2 / 4 - 1) < 0.02 and abs(of_all / (8 * (ranks - 1) / ranks) - 1) < 0.02

@@ -71,13 +71,13 @@ for order in ("dp pp tp", "tp pp dp"):
 # What leaves each machine, measured and by the formulas of 09c.
 per_machine = world_size // machine_count
 
-def leaving(run):
+def sum_outgoing_bytes(run):
     traffic = run["step"].traffic()
     return [sum(traffic[a][b] for a in range(world_size) if a // per_machine == machine
                 for b in range(world_size) if b // per_machine != machine)
             for machine in range(machine_count)]
 
-def by_formula(order):
+def predict_crossing_bytes(order):
     """From the groups: pieces of a ring or a line that cross, times what each of them carries."""
     on = dict.fromkeys(order.split(), length)
     A = 16 * 32 * 32 * 4  # bytes: 16 samples of a copy, 32 places, width 32, float32
@@ -94,8 +94,8 @@ def by_formula(order):
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the formulas, and what was measured.
-measured = {order: leaving(run) for order, run in runs.items()}
-factor.compare(by_formula("tp pp dp") / by_formula("dp pp tp"),
+measured = {order: sum_outgoing_bytes(run) for order, run in runs.items()}
+factor.compare(predict_crossing_bytes("tp pp dp") / predict_crossing_bytes("dp pp tp"),
                sum(measured["tp pp dp"]) / sum(measured["dp pp tp"]), kind="communication")
 
 # %% tags=["nbval-ignore-output"]
@@ -154,7 +154,7 @@ Table(["order", "start, two steps, end", "the second step, measured"],
 # Beside its part of the model, each rank trains the whole model alone.
 
 # %%
-found = launch(three_dimensions.beside_one_process, sizes, text, 2, 2, 4 * length,
+found = launch(three_dimensions.compare_with_one_process, sizes, text, 2, 2, 4 * length,
                world_size=world_size, machines=machines, device="cpu", timeout=180).values
 print(f"{world_size} ranks equal one process to 1e-12: {max(gap for *_, gap in found) < 1e-12}")
 
@@ -180,7 +180,7 @@ except RankError as error:
 # %% [markdown]
 # ## 2 · What lies on a rank?
 #
-# ### Exercise 9.29 · Bytes of states
+# ### Exercise {{state_bytes}} · Model-state bytes on a mesh
 #
 # Write `state_bytes(parameters, sizes, stage)`: how many bytes of the model's states one rank
 # keeps. `parameters` is how many parameters the whole model has, `sizes` a dict with `"dp"`, `"pp"`
@@ -201,7 +201,7 @@ def state_bytes(parameters, sizes, stage):
     return part * (16 - sharded + sharded / sizes["dp"])
     ### END SOLUTION
 
-check("9.29", state_bytes)
+check("{{state_bytes}}", state_bytes)
 
 # %% [markdown]
 # A source compares strategies in a table, from "low" to "highest". Here is such a table in numbers:
@@ -210,7 +210,7 @@ check("9.29", state_bytes)
 # chapters 03 to 09c. Bytes along tp stay inside a machine, so compare the columns of pp and dp.
 
 # %%
-def on_paper(sizes, stage, parts=1, once=False, parameters=7e9, layers=32, width=4096,
+def estimate_layout(sizes, stage, parts=1, once=False, parameters=7e9, layers=32, width=4096,
              samples=1024, tokens=4096):
     """GB of states, GB sent along tp, pp, dp, and the bubble's share with 1F1B, sample by sample.
 
@@ -240,7 +240,7 @@ strategies = {
     "3D and ZeRO 1": ({"dp": 4, "pp": 4, "tp": 4}, 1),
 }
 Table(["strategy", "states on a GPU", "along tp", "along pp", "along dp", "bubble"],
-      [[name, *on_paper(*how)] for name, how in strategies.items()])
+      [[name, *estimate_layout(*how)] for name, how in strategies.items()])
 
 # %% [markdown]
 # The source says that 3D has the highest memory efficiency. For states that is not so: ZeRO 3 keeps
@@ -366,7 +366,7 @@ print(f"largest difference of a loss: {gaps[torch.float32]:.0e} in float32, "
 
 # %% jupyter={"source_hidden": true}
 # The source's table, measured: one model and batch on 8 ranks, memory and bytes of each rank.
-def on_mesh(three_dimensions, on, text, samples, memory):
+def run_one_step(three_dimensions, on, text, samples, memory):
     of_model = {"tied": False, "width": 64, "heads": 8, "layers": 6, "context": 64}
     return three_dimensions.one_step(on, text, 8 // on["dp"], samples, memory, **of_model)
 
@@ -377,8 +377,9 @@ tried = {name: launch(zero_runs.training, stage, text, 6, 3, 16, world_size=8, d
 for name, lengths, samples in (("tp", (1, 1, 8), 16), ("pp", (1, 8, 1), 16), ("3D", (2, 2, 2), 16),
                                ("tp, 64", (1, 1, 8), 64), ("pp, 64", (1, 8, 1), 64)):
     on = dict(zip(("dp", "pp", "tp"), lengths))
-    tried[name] = launch(on_mesh, three_dimensions, on, text, samples, samples == 16, world_size=8,
-                         device="cpu")
+    tried[name] = launch(
+        run_one_step, three_dimensions, on, text, samples, samples == 16, world_size=8, device="cpu"
+    )
 sends = {name: max(run["step"].sent_bytes) for name, run in tried.items()}
 sends = {name: f"{sent / sends['DDP']:.1f}" for name, sent in sends.items()}
 peaks = {name: [peak for peak in run["step"].peak_bytes if peak] for name, run in tried.items()}
@@ -406,7 +407,8 @@ put_to_the_test(f"""
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Statements on strategies, and what was found.
 differ = gaps[torch.float32] > gaps[torch.float64]
-best, on_64 = min(held, key=held.get), {name: on_paper(*strategies[name])[0] for name in strategies}
+best = min(held, key=held.get)
+on_64 = {name: estimate_layout(*strategies[name])[0] for name in strategies}
 strategies_said = f"""
 - [C193] Communication: DDP low, ZeRO-1/2 low to medium, PP medium, ZeRO-3 high, TP very high | web
   page, “Strategy Comparison” |

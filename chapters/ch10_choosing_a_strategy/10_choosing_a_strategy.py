@@ -52,12 +52,12 @@ planner, cost = lab("planner"), lab("cost_model")
 shapes, timing = lab("model_shapes"), lab("cost_seconds")
 shape = shapes.model_named(model_name)
 
-def counted(count):
+def count_plans(count):
     job = cost.Job(shape, shapes.gpu_named("H100"), batch)
     plans = planner.all_plans(job, count)
     return len(plans.dp), int((planner.why_impossible(job, plans) == "").sum())
 
-ways = {count: counted(count) for count in (8, 64, 512, 1024)}
+ways = {count: count_plans(count) for count in (8, 64, 512, 1024)}
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, a formula, and what was counted. The six factors 2 of 64 go to four axes.
@@ -92,7 +92,7 @@ Table(["GPUs", "combinations", "that break no rule"],
 # multiplications and as many additions, in each of the two products.
 
 # %% [markdown]
-# ### Exercise 10.1
+# ### Exercise {{needed_flops}} · FLOPs of forward and backward
 #
 # Write `needed_flops(tokens, layers, matrices, width, context, output)`: the FLOPs of forward and
 # backward.
@@ -116,7 +116,7 @@ def needed_flops(tokens, layers, matrices, width, context, output):
     return of_matrices + of_scores
     ### END SOLUTION
 
-check("10.1", needed_flops)
+check("{{needed_flops}}", needed_flops)
 
 # %% [markdown]
 # Is that what a training step really computes? PyTorch can count the FLOPs of all products while
@@ -130,7 +130,7 @@ more_flops = predict("FLOPs of a step with full recomputation, beside one withou
 language_model, memory = lab("language_model"), lab("memory")
 small = shapes.Shape(layers=4, width=64, heads=4, mlp=256, vocabulary=128, context=64)
 
-def counted_flops(recompute):
+def count_flops(recompute):
     model = language_model.Transformer(small.width, small.layers, small.heads, small.context)
     if recompute:
         memory.recompute_modules(model.blocks)
@@ -139,7 +139,7 @@ def counted_flops(recompute):
         language_model.mean_loss(model(letters), letters).backward()
     return counter.get_total_flops()
 
-counts = {recompute: counted_flops(recompute) for recompute in (False, True)}
+counts = {recompute: count_flops(recompute) for recompute in (False, True)}
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was counted.
@@ -178,7 +178,7 @@ Table(["", "by formula", "counted while running"],
 # above it, computing does. Drawn over the intensity, this limit is called the **roofline**.
 
 # %% [markdown]
-# ### Exercise 10.2
+# ### Exercise {{roofline_seconds}} · Kernel time by the roofline model
 #
 # Write `roofline_seconds(flops, nbytes, peak, bandwidth)`. A kernel does `flops` operations, and
 # reads and writes `nbytes` bytes; the processor does `peak` operations a second, and its memory
@@ -196,7 +196,7 @@ def roofline_seconds(flops, nbytes, peak, bandwidth):
     return max(computing, memory), "computing" if computing >= memory else "memory"
     ### END SOLUTION
 
-check("10.2", roofline_seconds)
+check("{{roofline_seconds}}", roofline_seconds)
 
 # %% [markdown]
 # Here is the roofline of the processor that runs this notebook. The dots are measured products of
@@ -205,8 +205,8 @@ check("10.2", roofline_seconds)
 
 # %% tags=["nbval-ignore-output"]
 roofline = lab("roofline")
-points = roofline.measured_products()
-fastest, bandwidth = max(flops for _, flops in points), roofline.measured_bandwidth()
+points = roofline.measure_products()
+fastest, bandwidth = max(flops for _, flops in points), roofline.measure_bandwidth()
 plot_against([intensity for intensity, _ in points],
              {"products": [flops / 1e9 for _, flops in points]},
              "FLOPs for each byte", "billion FLOPs a second", logarithmic=True,
@@ -253,7 +253,7 @@ plot_stacks(kinds, limits={gpus.partition("x")[2]: gpu.memory},
 # between the blocks of memory.
 
 # %% [markdown]
-# ### Exercise 10.3
+# ### Exercise {{largest_micro_batch}} · The largest micro-batch that fits
 #
 # Write `largest_micro_batch(room, states, activations, stages, samples)`. A GPU has `room` bytes;
 # the model's states take `states` of them. One sample keeps `activations` bytes on a stage.
@@ -275,7 +275,7 @@ def largest_micro_batch(room, states, activations, stages, samples):
     return max((s for s in sizes if states + activations * kept(s) <= room), default=0)
     ### END SOLUTION
 
-check("10.3", largest_micro_batch)
+check("{{largest_micro_batch}}", largest_micro_batch)
 
 # %% [markdown]
 # ## 5 · Seconds
@@ -295,7 +295,7 @@ check("10.3", largest_micro_batch)
 # Each message travels inside a machine, or through its network cards (02g).
 
 # %% [markdown]
-# ### Exercise 10.4
+# ### Exercise {{step_seconds}} · Step time from a cost model
 #
 # Write `step_seconds(layer, layers, stages, microbatches, all_reduce, hidden)`, a model of cost.
 # One layer takes `layer` seconds for one micro-batch, forward and backward together.
@@ -316,7 +316,7 @@ def step_seconds(layer, layers, stages, microbatches, all_reduce, hidden):
     return turn * (microbatches + stages - 1) + all_reduce * (1 - hidden)
     ### END SOLUTION
 
-check("10.4", step_seconds)
+check("{{step_seconds}}", step_seconds)
 
 # %% [markdown]
 # The whole model is in [labs/cost_seconds.py](../labs/cost_seconds.py). Its constants say how well
@@ -349,12 +349,12 @@ kinds_of_plans = {
 
 def best_of(planned, is_one):
     """The fastest plan of a kind, or None."""
-    of = np.broadcast_to(is_one(planned.possible), planned.fits.shape)[planned.ranked]
-    return planned.choice(planned.ranked[of][0]) if of.any() else None
+    of = np.broadcast_to(is_one(planned.possible), planned.fits.shape)[planned.ranking]
+    return planned.choice(planned.ranking[of][0]) if of.any() else None
 
 # %% tags=["cover", "nbval-ignore-output"]
 choices = [choice for is_one in kinds_of_plans.values() if (choice := best_of(planned, is_one))]
-plot_causes({planner.in_words(choice.plan): choice.seconds for choice in choices},
+plot_causes({planner.describe_plan(choice.plan): choice.seconds for choice in choices},
             title=f"{model_name} on {gpus}: the fastest plan of each kind")
 
 # %% [markdown]
@@ -367,8 +367,8 @@ plot_causes({planner.in_words(choice.plan): choice.seconds for choice in choices
 def mfu_if(reach):
     """The MFU of the fastest plan, and its mesh, if large products reach another share."""
     job = replace(planned.job, gpu=replace(planned.job.gpu, reach=reach))
-    fastest = planner.Planned(job, planned.gpus).best(1)[0]
-    return [f"{reach:.0%}", f"{fastest.mfu:.0%}", planner.in_words(fastest.plan)]
+    fastest = planner.PlanSearch(job, planned.gpus).best(1)[0]
+    return [f"{reach:.0%}", f"{fastest.mfu:.0%}", planner.describe_plan(fastest.plan)]
 
 Table(["large products reach", "MFU", "fastest plan"], [mfu_if(r) for r in (0.5, 0.6, 0.7)])
 
@@ -410,7 +410,7 @@ Table([planner.HEADS[k] for k in shown],
 
 # %% tags=["nbval-ignore-output"]
 Table(["plans", "reason"],
-      [[f"{count:,}", reason] for reason, count in planned.rejected().most_common()],
+      [[f"{count:,}", reason] for reason, count in planned.count_rejections().most_common()],
       title="What is impossible, left out, or too large")
 
 # %% [markdown]
@@ -423,7 +423,7 @@ def show_best(model, kind, count):
         planned = planner.plan(model, f"{count}x{kind}", 512)
     except ValueError as error:
         return plot_causes({"no plan fits": {}}, title=str(error).split(":")[0])
-    bars = {planner.in_words(choice.plan): choice.seconds for choice in planned.best(6)}
+    bars = {planner.describe_plan(choice.plan): choice.seconds for choice in planned.best(6)}
     return plot_causes(bars, title=f"{model} on {count} {kind}, 512 samples in a step")
 
 explore(show_best, model=["llama-3-8b", "llama-2-13b", "llama-3-70b", "qwen-2.5-72b"],
@@ -437,7 +437,7 @@ explore(show_best, model=["llama-3-8b", "llama-2-13b", "llama-3-70b", "qwen-2.5-
 # the 70B model on 64 of them goes back to ZeRO 3 with recomputation.
 
 # %% [markdown]
-# ### Exercise 10.5
+# ### Exercise {{bill}} · The cost of a training run
 #
 # What does the whole training cost? A rule of thumb needs no planner: 6 FLOPs for each parameter
 # and each token.
@@ -458,10 +458,10 @@ def bill(parameters, tokens, gpus, peak, mfu, price):
     return {"days": seconds / 86400, "gpu_hours": gpu_hours, "dollars": gpu_hours * price}
     ### END SOLUTION
 
-check("10.5", bill)
+check("{{bill}}", bill)
 
 # %% tags=["nbval-ignore-output"]
-print(*planner.of_all(best, 15e12).split(": "), sep=":\n")
+print(*planner.describe_training_cost(best, 15e12).split(": "), sep=":\n")
 month = 30 * 86400 * best.tokens_per_second
 print(f"in a month: {month / 1e9:,.0f} billion tokens")
 thumb = bill(float(shape.parameters), 15e12, planned.gpus, gpu.flops, best.mfu, gpu.price)
@@ -489,11 +489,13 @@ if thumb:  # once you have written it
 decoding, serving = lab("decoding"), lab("serving")
 model = language_model.Transformer(small.width, small.layers, small.heads, small.context)
 kept = sum(room.nbytes for room in decoding.empty_cache(model))
-by_formula = float(serving.kept_for_a_token(small)) * small.context * 4 / serving.NUMBER  # float32
+by_formula = (
+    float(serving.kv_cache_bytes_per_token(small)) * small.context * 4 / serving.NUMBER
+)  # float32
 print(f"keys and values of one text: {kept:,} bytes; by formula {by_formula:,.0f}")
 
 # %% [markdown]
-# ### Exercise 10.6
+# ### Exercise {{most_users}} · How many users fit in memory?
 #
 # Write `most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens)`. Each of `tp` GPUs
 # has `memory` bytes. The parameters, `parameter_bytes` in all, are cut into equal parts. For each
@@ -513,10 +515,10 @@ def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
     return max(0, int((memory - parameter_bytes / tp) // each))
     ### END SOLUTION
 
-check("10.6", most_users)
+check("{{most_users}}", most_users)
 
 # %% tags=["nbval-ignore-output"]
-servers = [(tp, serving.served(model_name, "H100", tp, users))
+servers = [(tp, serving.make_server(model_name, "H100", tp, users))
            for tp in (2, 4, 8) for users in (1, None)]
 Table(["tp", *serving.HEADS], [[tp, *serving.row_of(server)] for tp, server in servers],
       title=f"{model_name}, prompts of 2,048 tokens and answers of 512, by the model of cost")
@@ -537,7 +539,7 @@ Table(["tp", *serving.HEADS], [[tp, *serving.row_of(server)] for tp, server in s
 # %% jupyter={"source_hidden": true}
 # Verdicts come from the cells above.
 slower = ways[1024][1] / ways[8][1] < 1024 / 8  # than the number of GPUs
-full, tp_8 = computed / needed, serving.served(model_name, "H100", 8).users
+full, tp_8 = computed / needed, serving.make_server(model_name, "H100", 8).users
 of_gpu = float(serving.parameter_bytes(shape)) / 8 / 1e9
 put_to_the_test(f"""
 - The space of strategies grows combinatorially | lecture slides |

@@ -24,8 +24,8 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    Machines, Table, check, hint, lab, launch, plot_against, plot_agreement, plot_causes, predict,
-    progress, put_to_the_test,
+    Machines, Table, check, hint, lab, launch, plot_against, plot_causes, predict, progress,
+    put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -43,7 +43,7 @@ card_megabytes_per_second = 20.0
 # Python, and the sums of the result.
 
 # %%
-live, calibrating = lab("live_plans"), lab("calibrating")
+live, calibration = lab("live_plans"), lab("calibration")
 setting = live.Setting(ranks=8, width=width, layers=4, context=64, samples=16, flops=1e9,
                        card=card_megabytes_per_second * 1e6)
 plans = live.runnable(setting)
@@ -70,7 +70,7 @@ spread = predict("Seconds of a step: the slowest plan of the twelve, beside the 
 # **bandwidth** in bytes a second.
 
 # %% [markdown]
-# ### Exercise 10.7
+# ### Exercise {{fit_line}} · Fit latency and bandwidth
 #
 # Write `fit_line(sizes, seconds)`. It gets two lists of the same length: bytes of some messages,
 # and how many seconds each took. It finds the straight line for which the sum of the squared
@@ -91,7 +91,7 @@ def fit_line(sizes, seconds):
     return mean_time - slope * mean_size, 1 / slope
     ### END SOLUTION
 
-check("10.7", fit_line)
+check("{{fit_line}}", fit_line)
 
 # %%
 def echo_seconds(sizes, rounds=5):
@@ -130,13 +130,13 @@ plot_against([size / 1e6 for size in sizes], {"messages": [1e3 * t for t in run.
 # matters in no run stays at its guess.
 
 # %% tags=["nbval-ignore-output"]
-half = len(calibrating.CALIBRATING) // 2
-rows = live.run_all(calibrating.CALIBRATING[:half])
+half = len(calibration.CALIBRATING) // 2
+rows = live.run_all(calibration.CALIBRATING[:half])
 print(f"{len(rows)} plans have run")
 
 # %% tags=["nbval-ignore-output"]
-rows += live.run_all(calibrating.CALIBRATING[half:])
-engine = calibrating.calibrate(rows)
+rows += live.run_all(calibration.CALIBRATING[half:])
+engine = calibration.calibrate(rows)
 Table(["constant", "before", "found here", ""],
       [[name, f"{getattr(live.START, name):.3g}", f"{getattr(engine, name):.3g}", what]
        for name, what in {
@@ -156,9 +156,9 @@ Table(["constant", "before", "found here", ""],
 
 # %% tags=["nbval-ignore-output"]
 chosen = live.best_worst_and_drawn(setting, engine, count=drawn)
-told = {plan: live.predicted(setting, plan, engine) for plan in chosen}
+told = {plan: live.predict_plan(setting, plan, engine) for plan in chosen}
 Table(["plan", "a step", "memory"],
-      [[live.in_words(plan), f"{seconds:.2f} s", f"{nbytes / 1e6:.1f} MB"]
+      [[live.describe_plan(plan), f"{seconds:.2f} s", f"{nbytes / 1e6:.1f} MB"]
        for plan, (seconds, nbytes) in told.items()], title="Predicted")
 
 # %% [markdown]
@@ -185,18 +185,19 @@ spread.compare(max(best_and_worst) / min(best_and_worst), max(took.values()) / m
                kind="forward")
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_agreement({"seconds of a step": {"plans": (list(took.values()),
-                                                [told[plan][0] for plan in chosen])},
-                "MB on the fullest rank": {"plans": ([peaks[plan] / 1e6 for plan in chosen],
-                                                     [told[plan][1] / 1e6 for plan in chosen])}},
-               within=1.15, known="measured", title="Twelve plans, predicted and run")
+lab("scatters").plot_agreement(
+    {"seconds of a step": {"plans": (list(took.values()), [told[plan][0] for plan in chosen])},
+     "MB on the fullest rank": {"plans": ([peaks[plan] / 1e6 for plan in chosen],
+                                          [told[plan][1] / 1e6 for plan in chosen])}},
+    within=1.15, known="measured", title="Twelve plans, predicted and run",
+)
 
 # %% tags=["nbval-ignore-output"]
 off = [abs(told[plan][0] / took[plan] - 1) for plan in chosen]
 bytes_off = [abs(told[plan][1] / peaks[plan] - 1) for plan in chosen]
 print(f"median error: {median(off):.1%} of the seconds, {median(bytes_off):.1%} of the bytes")
 Table(["plan", "predicted", "measured", "predicted", "measured"],
-      [[live.in_words(plan), f"{told[plan][0]:.2f} s", f"{took[plan]:.2f} s",
+      [[live.describe_plan(plan), f"{told[plan][0]:.2f} s", f"{took[plan]:.2f} s",
         f"{told[plan][1] / 1e6:.1f} MB", f"{peaks[plan] / 1e6:.1f} MB"]
        for plan in sorted(took, key=took.get)], title="The fastest first")
 
@@ -207,9 +208,11 @@ Table(["plan", "predicted", "measured", "predicted", "measured"],
 
 # %% tags=["nbval-ignore-output"]
 timing, job = lab("cost_seconds"), setting.job(engine)
-plot_causes({live.in_words(plan): timing.seconds(job, plan) for plan in sorted(took, key=took.get)},
-            measured={live.in_words(plan): seconds for plan, seconds in took.items()},
-            title="Predicted by cause, and measured")
+plot_causes(
+    {live.describe_plan(plan): timing.seconds(job, plan) for plan in sorted(took, key=took.get)},
+    measured={live.describe_plan(plan): seconds for plan, seconds in took.items()},
+    title="Predicted by cause, and measured",
+)
 
 # %% [markdown]
 # In our runs, the marks are farthest from the ends of bars with much *launch*, *tp* or *cp*. These
@@ -225,7 +228,7 @@ plot_causes({live.in_words(plan): timing.seconds(job, plan) for plan in sorted(t
 # A model of cost need not be exact. It has to choose well. Two measures ask for that directly.
 
 # %% [markdown]
-# ### Exercise 10.8
+# ### Exercise {{regret}} · The regret of trusting predictions
 #
 # Write `regret(predicted, measured)`. It gets two dicts with the same keys, the names of plans, in
 # any order: predicted and measured seconds of a step. Somebody who knows only the predictions runs
@@ -243,10 +246,10 @@ def regret(predicted, measured):
     return measured[chosen] / min(measured.values()) - 1
     ### END SOLUTION
 
-check("10.8", regret)
+check("{{regret}}", regret)
 
 # %% [markdown]
-# ### Exercise 10.9
+# ### Exercise {{share_in_order}} · Share of pairs predicted in order
 #
 # Write `share_in_order(predicted, measured)`. It gets two lists: predicted and measured seconds of
 # the same plans, in the same order. Of all pairs of two plans, which share is in the right order:
@@ -264,7 +267,7 @@ def share_in_order(predicted, measured):
     return right / len(pairs)
     ### END SOLUTION
 
-check("10.9", share_in_order)
+check("{{share_in_order}}", share_in_order)
 
 # %% tags=["nbval-ignore-output"]
 of_seconds = {plan: seconds for plan, (seconds, _) in told.items()}
@@ -291,10 +294,20 @@ if None not in (lost, ordered):  # once you have written both
 other = live.Setting(ranks=4, width=64, layers=4, context=128, samples=8, flops=2e9, card=40e6)
 of_other = live.best_worst_and_drawn(other, engine, count=max(1, drawn // 3), patience=1.5)
 ran_there = live.run_all([(other, plan) for plan in of_other])
-Table(["plan", "predicted", "measured", "predicted", "measured"],
-      [[live.in_words(plan), f"{live.predicted(other, plan, engine)[0]:.2f} s", f"{seconds:.2f} s",
-        f"{live.predicted(other, plan, engine)[1] / 1e6:.1f} MB", f"{nbytes / 1e6:.1f} MB"]
-       for _, plan, seconds, nbytes in ran_there], title="The best, the worst, and some others")
+Table(
+    ["plan", "predicted", "measured", "predicted", "measured"],
+    [
+        [
+            live.describe_plan(plan),
+            f"{live.predict_plan(other, plan, engine)[0]:.2f} s",
+            f"{seconds:.2f} s",
+            f"{live.predict_plan(other, plan, engine)[1] / 1e6:.1f} MB",
+            f"{nbytes / 1e6:.1f} MB",
+        ]
+        for _, plan, seconds, nbytes in ran_there
+    ],
+    title="The best, the worst, and some others",
+)
 
 # %% [markdown]
 # `make bench BENCH_ARGS=planning` does this for ten settings, and prints the errors and the place
@@ -308,7 +321,7 @@ Table(["plan", "predicted", "measured", "predicted", "measured"],
 ratio = max(took.values()) / min(took.values())
 put_to_the_test(f"""
 - Trials of strategies are expensive | lecture slides | few are needed here |
-  after {len(calibrating.CALIBRATING)} small runs, {len(took)} other ones were predicted with a
+  after {len(calibration.CALIBRATING)} small runs, {len(took)} other ones were predicted with a
   median error of {median(off):.0%} (sections 2 to 4), on this computer
 - The right combination of strategies is essential for efficient training | web page |
   {"right" if ratio > 1.5 else "not here"} on two such machines | of {len(took)} plans below 3 s,

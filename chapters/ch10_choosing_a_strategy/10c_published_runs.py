@@ -22,7 +22,7 @@
 import numpy as np
 
 from pedagogy_lib import (
-    Table, check, hint, lab, plot_agreement, plot_points, predict, progress, put_to_the_test,
+    Table, check, hint, lab, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -41,7 +41,7 @@ folds = 10  # when single runs are left out, in so many turns
 
 # %%
 published, figures = lab("published_runs"), lab("published_figures")
-cost, shapes = lab("cost_model"), lab("model_shapes")
+cost, shapes, scatters = lab("cost_model"), lab("model_shapes"), lab("scatters")
 runs = {engine: published.runs_with(engine) for engine in published.STARTS}
 kinds = {engine: len(set(of.group)) for engine, of in runs.items()}
 Table(["engine", "runs", "models × GPUs", "timed", "with memory", "failed", "largest, in GPUs"],
@@ -59,7 +59,7 @@ Table(["engine", "runs", "models × GPUs", "timed", "with memory", "failed", "la
 # and a table often does not say which.
 
 # %% [markdown]
-# ### Exercise 10.10 · Utilization
+# ### Exercise {{utilization}} · Model FLOPs utilization
 #
 # Write `utilization(layers, width, vocabulary, context, batch, seconds, gpus, peak)`. One token, in
 # the forward, needs these multiplications: in each block 12 width² with its matrices, and 2 width ×
@@ -88,7 +88,7 @@ def utilization(layers, width, vocabulary, context, batch, seconds, gpus, peak):
     return {"model": model / each, "hardware": hardware / each, "mfu": model / each / peak}
     ### END SOLUTION
 
-check("10.10", utilization)
+check("{{utilization}}", utilization)
 
 # %% [markdown]
 # BLOOM's log prints seconds *and* TFLOP/s. So each of its rows can be computed twice. Here is the
@@ -98,13 +98,13 @@ check("10.10", utilization)
 log = figures.bloom_rows()
 peak = shapes.gpu_named("A100").flops
 
-def computed(row):
+def compute_rate(row):
     """TFLOP/s of a GPU, recomputation included; None until you have written utilization."""
     found = utilization(row["layers"], row["width"], figures.VOCABULARY, figures.CONTEXT,
                         row["batch"], row["seconds"], row["gpus"], peak)
     return found and found["hardware"] / 1e12
 
-ratios = np.array([(computed(row) or np.nan) / row["tflops"] for row in log])
+ratios = np.array([(compute_rate(row) or np.nan) / row["tflops"] for row in log])
 Table(["computed / printed", "rows", "ids"],
       [[told, is_so.sum(), ", ".join(row["id"][-4:] for row, one in zip(log, is_so) if one)
         if is_so.sum() < 5 else f"{log[is_so.argmax()]['id'][-4:]} and others"]
@@ -126,7 +126,7 @@ Table(["computed / printed", "rows", "ids"],
 # A model that is calibrated on a misprint learns something false. Three tests find some of them.
 
 # %% [markdown]
-# ### Exercise 10.11 · Contradictions
+# ### Exercise {{contradictions}} · Contradictions in a published run
 #
 # Write `contradictions(row)`. `row` is a dict: `"gpus"`, `"dp"`, `"tp"`, `"pp"`, `"micro_batch"`,
 # `"batch"` (samples of a step), `"flops"` of one sample, `"seconds"` of a step, and `"tflops"`, the
@@ -162,7 +162,7 @@ def contradictions(row):
     return found
     ### END SOLUTION
 
-check("10.11", contradictions)
+check("{{contradictions}}", contradictions)
 
 # %%
 suspects = []
@@ -249,7 +249,7 @@ Table(["GPUs", "PFLOP/s, printed", "MFU × peak × GPUs", "GFLOPs a token, by MF
 
 # %% tags=["nbval-ignore-output"]
 start = published.STARTS["nanotron"]
-moved = published.calibrated(runs["nanotron"], start)
+moved = published.calibrate_engine(runs["nanotron"], start)
 shown = {"products": "share of the best reach that products get",
          "launch": "seconds that a layer takes at least",
          "across": "share of the network's speed that collectives get",
@@ -269,7 +269,7 @@ Table(["number", "what it means", "before", "calibrated"],
 # GPU.
 
 # %% [markdown]
-# ### Exercise 10.12 · Leave out whole groups
+# ### Exercise {{cross_validate}} · Leave out whole groups
 #
 # Write `cross_validate(fit, x, y, group)`. `x`, `y` and `group` are lists, with an entry for each
 # run: what is known before, what was published, and the name of its group. `y` is None where
@@ -297,7 +297,7 @@ def cross_validate(fit, x, y, group):
     return [errors[k] for k in known]
     ### END SOLUTION
 
-check("10.12", cross_validate)
+check("{{cross_validate}}", cross_validate)
 
 # %% [markdown]
 # Does it matter what is left out together? Take a rival that knows nothing of training:
@@ -307,11 +307,11 @@ check("10.12", cross_validate)
 
 # %% tags=["nbval-ignore-output"]
 mixed = runs["Megatron-DeepSpeed"].where(figures.is_timed(runs["Megatron-DeepSpeed"]))
-splits = {"single runs": figures.in_folds(mixed, folds).group, "model × GPU": mixed.group,
+splits = {"single runs": figures.assign_folds(mixed, folds).group, "model × GPU": mixed.group,
           "whole sources": figures.part_of_group(mixed, 0)}
 both = figures.rivals(mixed, splits, cross_validate, published.STARTS["Megatron-DeepSpeed"])
 Table(["left out together", "the nearest run", "the model of cost"],
-      [[name, *map(published.within, errors)] for name, errors in both.items()],
+      [[name, *map(published.format_errors, errors)] for name, errors in both.items()],
       title=f"Errors of seconds, {len(mixed)} runs of Megatron-DeepSpeed")
 
 # %% [markdown]
@@ -330,8 +330,13 @@ median = predict("Median error of a step's seconds, whole groups left out", unit
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; as "theory" the error of engines that have seen every run; and left out.
-left = {engine: published.left_out(of, published.STARTS[engine]) for engine, of in runs.items()}
-fit = {engine: figures.fitted(of, published.STARTS[engine]) for engine, of in runs.items()}
+left = {
+    engine: published.cross_validated_predictions(of, published.STARTS[engine])
+    for engine, of in runs.items()
+}
+fit = {
+    engine: figures.predict_calibrated(of, published.STARTS[engine]) for engine, of in runs.items()
+}
 median.compare(100 * np.median(figures.together(runs, fit, 0)),
                100 * np.median(figures.together(runs, left, 0)), kind="forward")
 
@@ -345,9 +350,9 @@ Table(["", "engine", "runs", "median error", "90 of 100 within", "by a factor < 
       title="Errors, whole groups left out")
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_agreement({"seconds of a step": figures.clouds(runs, left, 0),
-                "GB on a GPU": figures.clouds(runs, left, 1, 1e9)},
-               title="Published runs, predicted by engines calibrated without their model")
+scatters.plot_agreement({"seconds of a step": figures.clouds(runs, left, 0),
+                         "GB on a GPU": figures.clouds(runs, left, 1, 1e9)},
+                        title="Published runs, predicted by engines calibrated without their model")
 
 # %% [markdown]
 # The grey band is a factor of 1.25. Nearly all times of Megatron-DeepSpeed and FSDP lie in it, over
@@ -361,11 +366,22 @@ plot_agreement({"seconds of a step": figures.clouds(runs, left, 0),
 # out.
 
 # %% tags=["nbval-ignore-output"]
-Table(["median error of seconds", "start as chosen", "same form, round numbers",
-       "default Engine()"],
-      [[engine, *(f"{x:.1%}" for x in (np.nanmedian(figures.errors(of, left[engine])[0]),
-                                       *figures.by_start(of, published.STARTS[engine])))]
-       for engine, of in runs.items()])
+Table(
+    ["median error of seconds", "start as chosen", "same form, round numbers", "default Engine()"],
+    [
+        [
+            engine,
+            *(
+                f"{x:.1%}"
+                for x in (
+                    np.nanmedian(figures.errors(of, left[engine])[0]),
+                    *figures.median_errors_by_start(of, published.STARTS[engine]),
+                )
+            ),
+        ]
+        for engine, of in runs.items()
+    ],
+)
 
 # %% [markdown]
 # The starting numbers hardly matter. For nanotron, the form matters a lot: without the terms that
@@ -391,12 +407,20 @@ piped = of.where(timed & (of.plan.pp > 1))
 extra = figures.extra_by_message(piped, found[timed & (of.plan.pp > 1)])
 is_slow = ratio[timed & (of.plan.pp > 1)] > slow
 
-def against(x):
+def pair_with_ratios(x):
     return {name: (x[these], ratio[these]) for name, these in has_pipeline.items()}
 
-plot_points({"stages of the pipeline": against(of.plan.pp), "ranks along tp": against(of.plan.tp),
-             "place in the list": against(np.arange(len(of)))}, "published / predicted",
-            levels=(1, slow), ratios=True, title="What is left over of nanotron's times")
+scatters.plot_points(
+    {
+        "stages of the pipeline": pair_with_ratios(of.plan.pp),
+        "ranks along tp": pair_with_ratios(of.plan.tp),
+        "place in the list": pair_with_ratios(np.arange(len(of))),
+    },
+    "published / predicted",
+    levels=(1, slow),
+    ratios=True,
+    title="What is left over of nanotron's times",
+)
 
 # %% [markdown]
 # Along tp there is no clear step. In the list, slow runs stand together. But for each model, the
@@ -432,10 +456,11 @@ largest = figures.message_bytes(piped)[is_slow].max()
 network = piped.job.gpu.across[0] * moved.across  # bytes per second of one GPU, calibrated
 print(f"the largest message of a slow run, not cut by tp: {largest / 1e6:.0f} MB,",
       f"{1e3 * largest / network:.0f} ms on the network")
-plot_points({"stages of the pipeline": clouds(piped.plan.pp),
-             "GPUs": clouds(piped.plan.ranks)},
-            "missing seconds per message", levels=(0, 0.25),
-            title="Two kinds of runs: a message takes nothing, or a quarter of a second")
+scatters.plot_points(
+    {"stages of the pipeline": clouds(piped.plan.pp), "GPUs": clouds(piped.plan.ranks)},
+    "missing seconds per message", levels=(0, 0.25),
+    title="Two kinds of runs: a message takes nothing, or a quarter of a second",
+)
 
 # %% [markdown]
 # One number describes the slow runs: about **a quarter of a second for each message**, for models
@@ -474,8 +499,8 @@ waits = {engine: (of.plan.pp > 1) & (of.seconds > slow * left[engine][0])
          for engine, of in runs.items()}
 regular = np.concatenate([figures.errors(of, left[engine])[0][~waits[engine]]
                           for engine, of in runs.items()])
-print(f"with them: {published.within(figures.together(runs, left, 0))}")
-print(f"without:   {published.within(regular)}")
+print(f"with them: {published.format_errors(figures.together(runs, left, 0))}")
+print(f"without:   {published.format_errors(regular)}")
 alone = np.flatnonzero(has_pipeline["no pipeline"])
 odd = [*alone[np.argsort(-ratio[alone])][:6], np.flatnonzero(timed)[np.argmin(ratio[timed])]]
 wide = has_pipeline["no pipeline"] & (of.plan.tp > of.job.gpu.machine)
@@ -484,7 +509,7 @@ print(f"tp over several machines, no pipeline: {(abs(np.log(ratio[wide])) < np.l
 print(f"pipelines inside one machine: {(piped.plan.ranks <= piped.job.gpu.machine).sum()}",
       f"of {len(piped)}")
 Table(["row", "published / predicted", "what it was"],
-      [[of.id[k], f"{ratio[k]:.2f}", figures.described(of, k)] for k in odd])
+      [[of.id[k], f"{ratio[k]:.2f}", figures.describe_run(of, k)] for k in odd])
 
 # %% [markdown]
 # Most of the first six cut a model along tp over two or four machines (a machine has 8 GPUs). But
@@ -526,7 +551,7 @@ Table(["engine", "runs", "failed", "missed failures", "false alarms"], rows,
 # false alarms. A higher limit misses more failures.
 
 # %% [markdown]
-# ### Exercise 10.13 · The cheapest limit
+# ### Exercise {{cheapest_limit}} · The cheapest memory limit
 #
 # Write `cheapest_limit(shares, failed, limits, missed, alarm)`. `shares` is a list with the
 # predicted share of a GPU's memory for each run, and `failed` a list with True for each run that
@@ -548,7 +573,7 @@ def cheapest_limit(shares, failed, limits, missed, alarm):
     return min(limits, key=lambda limit: (cost(limit), limit))
     ### END SOLUTION
 
-check("10.13", cheapest_limit)
+check("{{cheapest_limit}}", cheapest_limit)
 
 # %% tags=["nbval-ignore-output"]
 share, failed = map(np.concatenate, zip(*shares.values()))

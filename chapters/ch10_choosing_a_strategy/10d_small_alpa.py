@@ -48,7 +48,7 @@ card_megabytes_per_second = 5.0
 # single product is cut?
 
 # %% [markdown]
-# ### Exercise 10.14 · Count the ways
+# ### Exercise {{ways}} · Count the ways to place stages
 #
 # Write `ways(layers, devices)`. A list of so many layers is cut into stages of consecutive layers,
 # at least one layer each. Each stage gets 1, 2, 4, 8, … devices. All devices are used, none twice.
@@ -73,7 +73,7 @@ def ways(layers, devices):
     return sum(comb(layers - 1, s - 1) * submeshes(s, devices) for s in range(1, layers + 1))
     ### END SOLUTION
 
-check("10.14", ways)
+check("{{ways}}", ways)
 
 # %%
 digits_of_count = predict("The number of ways for 48 layers on 64 devices has", unit="digits")
@@ -83,19 +83,21 @@ operator_shardings, small_alpa = lab("operator_shardings"), lab("small_alpa")
 plan_space, uneven_runs = lab("plan_space"), lab("uneven_runs")
 shapes, planner, cost_model = lab("model_shapes"), lab("planner"), lab("cost_model")
 
-def counted(devices, layers=48):
+def count_plan_ways(devices, layers=48):
     return plan_space.count_ways(layers, devices)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, your function (or, until it is written, the lab's), and the lab's count.
-yours = ways(48, 64) or counted(64)
-digits_of_count.compare(len(str(yours)), len(str(counted(64))), wire="counted")
+yours = ways(48, 64) or count_plan_ways(64)
+digits_of_count.compare(len(str(yours)), len(str(count_plan_ways(64))), wire="counted")
 
 # %%
 clusters = [8, 16, 32, 64, 128, 256, 512, 1024]
 in_digits = {
-    "cuts and submeshes": [log10(counted(n)) for n in clusters],
-    "and 4 shardings of each product": [log10(counted(n)) + 96 * log10(4) for n in clusters],
+    "cuts and submeshes": [log10(count_plan_ways(n)) for n in clusters],
+    "and 4 shardings of each product": [
+        log10(count_plan_ways(n)) + 96 * log10(4) for n in clusters
+    ],
 }
 plot_bars(list(map(str, clusters)), in_digits, "plans, as a power of ten", "devices",
           title="48 layers of two products each")
@@ -127,7 +129,7 @@ plot_bars(list(map(str, clusters)), in_digits, "plans, as a power of ten", "devi
 # gives another layout than the next one takes, the activation has to be **resharded**.
 
 # %% [markdown]
-# ### Exercise 10.15 · Resharding
+# ### Exercise {{resharding_bytes}} · Bytes sent by resharding
 #
 # Write `resharding_bytes(nbytes, n, before, after)` in
 # [labs/operator_shardings.py](../labs/operator_shardings.py). An activation of `nbytes` bytes in
@@ -143,7 +145,7 @@ plot_bars(list(map(str, clusters)), in_digits, "plans, as a power of ten", "devi
 # whole, and each device takes its part. So it is 600.
 
 # %%
-check("10.15")
+check("{{resharding_bytes}}")
 
 # %% [markdown]
 # Now every choice has a cost. Computing takes $6 \cdot \text{rows} \cdot \text{inputs} \cdot
@@ -174,18 +176,18 @@ one_machine = Cluster(1, 4, 1e9, inside=Link(0.0, 1e8), across=Link(0.0, 1e8))
 mlp = operator_shardings.mlp
 block = mlp(64, 2048)
 
-def chosen(rows):
+def solve_block(rows):
     job = Job(one_machine, rows, 6)
     return operator_shardings.solve([block], 4, job)[2]
 
 Table(["samples in a micro-batch", "first product", "second product", "layout behind"],
-      [[rows, *chosen(rows)] for rows in (32, 128, 512, 2048)])
+      [[rows, *solve_block(rows)] for rows in (32, 128, 512, 2048)])
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the formulas, and what the integer program chooses.
 by_matrices = (2 * 2 + 2) * 3 / 4 * 64 * 4  # for each sample: 2 all-reduces, 2 all-gathers
 by_samples = 2 * 3 / 4 * 2 * 64 * 2048 * 4 / 6  # one all-reduce of both matrices
-first = next(rows for rows in range(1, 2000) if chosen(rows)[0] == "samples")
+first = next(rows for rows in range(1, 2000) if solve_block(rows)[0] == "samples")
 switch.compare(by_samples / by_matrices, first, kind="communication", wire="counted")
 
 # %% [markdown]
@@ -207,7 +209,7 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 # the rest.
 
 # %% [markdown]
-# ### Exercise 10.16 · The equations
+# ### Exercise {{rules}} · Write an integer program's equations
 #
 # Write `rules(counts, edges)` in [labs/operator_shardings.py](../labs/operator_shardings.py).
 # `counts[u]` is how many ways operator `u` can choose from; `edges` is a list of pairs `(u, v)`.
@@ -224,7 +226,7 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 # equations have 4 solutions.
 
 # %%
-check("10.16")
+check("{{rules}}")
 
 # %% [markdown]
 # Does the program find what trying everything finds? Here are random chains of two layers, on 2 and
@@ -258,7 +260,7 @@ print(f"the integer program is as cheap as the cheapest of all choices: {equal} 
 # One of the limits is the right one.
 
 # %% [markdown]
-# ### Exercise 10.17 · Cut into stages
+# ### Exercise {{best_stages}} · Find the fastest cut into stages
 #
 # Write `best_stages(seconds, layers, devices, microbatches)`. `seconds` is a dict: `seconds[first,
 # end, size]` is what the layers `first`, …, `end - 1` take as one stage on `size` devices, for one
@@ -279,7 +281,7 @@ def best_stages(seconds, layers, devices, microbatches):
     for (first, end, size), taken in seconds.items():
         begins.setdefault(first, []).append((taken, end, size))
 
-    def within(limit):
+    def cut_within(limit):
         @cache
         def rest(first, left):
             if first == layers:
@@ -294,13 +296,13 @@ def best_stages(seconds, layers, devices, microbatches):
         total, stages = rest(0, devices)
         return total + (microbatches - 1) * limit, stages
 
-    total, stages = min(map(within, set(seconds.values())), default=(inf, []))
+    total, stages = min(map(cut_within, set(seconds.values())), default=(inf, []))
     if total == inf:
         raise ValueError(f"no plan for {layers} layers on {devices} devices")
     return stages
     ### END SOLUTION
 
-check("10.17", best_stages)
+check("{{best_stages}}", best_stages)
 
 # %% [markdown]
 # [labs/small_alpa.py](../labs/small_alpa.py) does the same with arrays, and joins both levels.
@@ -340,7 +342,7 @@ chance, found = np.random.default_rng(0), []
 for _ in range(30):
     layers = plan_space.random_layers(3, chance)
     job = Job(small, int(2 ** chance.integers(4, 9)), int(chance.choice([1, 2, 4, 8])))
-    found.append(plan_space.beside_all(layers, job))
+    found.append(plan_space.compare_with_all(layers, job))
 optimal = sum(is_best for is_best, _ in found)
 longer = [share for _, share in found]
 
@@ -400,14 +402,14 @@ print(f"not the fastest plan if sends count: {len(lost)} of 30; "
 
 # %% jupyter={"source_hidden": true}
 # Models whose layers are equal, and models whose layers are not; and what the cluster assumes.
-def named(name):
+def make_layers(name):
     return operator_shardings.transformer_layers(shapes.model_named(name))
 
 models = {
     "48 equal blocks": [mlp(4096, 16384)] * 48,
     "50 equal blocks": [mlp(4096, 16384)] * 50,
-    "Llama 3 8B": named("llama-3-8b"),
-    "Llama 2 13B": named("llama-2-13b"),
+    "Llama 3 8B": make_layers("llama-3-8b"),
+    "Llama 2 13B": make_layers("llama-2-13b"),
     "12 blocks, ever wider": [mlp(4096, 2048 * (1 + k)) for k in range(12)],
     "16 blocks, 4 widths": [
         mlp(512 * 2 ** (k // 4), 2048 * 4 ** (k // 4), 512 * 2 ** ((k + 1) // 4)) for k in range(16)
@@ -424,7 +426,7 @@ for name, layers in models.items():
     words, equal_stages = plan_space.best_uniform(layers, large)
     free_cuts = plan_space.best_free_cuts(layers, large, gap=1e-3)
     free = small_alpa.search(layers, large, gap=1e-3)
-    times = [small_alpa.planned_seconds(of, large) for of in (equal_stages, free_cuts, free)]
+    times = [small_alpa.plan_seconds(of, large) for of in (equal_stages, free_cuts, free)]
     rows_won.append([name, words, *(f"{seconds:.2f} s" for seconds in times),
                      " ".join(str(stage.devices) for stage in free), f"{times[0] / times[2]:.2f}"])
 
@@ -471,7 +473,7 @@ for stage in plan:
 
 # %% tags=["nbval-ignore-output"]
 machines = Machines.here(4, bytes_per_second=card_megabytes_per_second * 1e6)
-links = launch(uneven_runs.measured_links, cluster, world_size=8, machines=machines,
+links = launch(uneven_runs.measure_links, cluster, world_size=8, machines=machines,
                device="cpu").values[0]
 assumed = {"inside": cluster.inside, "across": cluster.across}
 Table(["link", "latency: assumed", "measured", "rate: assumed", "measured"],
@@ -485,7 +487,7 @@ Table(["link", "latency: assumed", "measured", "rate: assumed", "measured"],
 
 # %%
 of_tilings = plan_space.best_of_tilings(plan_space.best_plans(layers, job))
-gaps = [launch(uneven_runs.beside_one_process, plan, hiddens, cluster, rows, microbatches,
+gaps = [launch(uneven_runs.compare_with_one_process, plan, hiddens, cluster, rows, microbatches,
                world_size=8, device="cpu").values for _, plan in of_tilings[:2]]
 print("losses, weights and gradients equal one process to 1e-12:", max(map(max, gaps)) < 1e-12)
 
@@ -500,18 +502,20 @@ ratio = predict("A step of the best equal stages, beside a step of the best plan
 
 # %%
 equals = sorted(plan_space.uniform_plans(layers, job),
-                key=lambda of: small_alpa.planned_seconds(of[1], job))
+                key=lambda of: small_alpa.plan_seconds(of[1], job))
 racers = {"1st": of_tilings[0][1], "2nd": of_tilings[1][1], "3rd": of_tilings[2][1],
           "best equal stages": equals[0][1], "worst equal stages": equals[-1][1]}
 measured = {
-    name: launch(uneven_runs.timed_steps, plan, hiddens, cluster, rows, microbatches,
+    name: launch(uneven_runs.time_steps, plan, hiddens, cluster, rows, microbatches,
                  world_size=8, machines=machines, device="cpu").values[0]
     for name, plan in racers.items()
 }
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the model of cost with sends between stages, and what was measured.
-predicted = {name: plan_space.with_sends(layers, plan, job) for name, plan in racers.items()}
+predicted = {
+    name: plan_space.seconds_including_sends(layers, plan, job) for name, plan in racers.items()
+}
 ratio.compare(predicted["best equal stages"] / predicted["1st"],
               measured["best equal stages"] / measured["1st"])
 
@@ -580,7 +584,7 @@ def plans_listed(devices, layers=8):
 
 listed = {devices: plans_listed(devices) for devices in (4, 8, 16)}
 job_of_planner = cost_model.Job(shapes.model_named("llama-2-13b"), gpu, 1024)
-trials = len(planner.Planned(job_of_planner, 64).ranked)  # those that fit
+trials = len(planner.PlanSearch(job_of_planner, 64).ranking)  # those that fit
 hours = trials * 5 / 60  # five minutes each
 kinds = sorted({name for stage in plan for names in stage.shardings for name in names[:2]})
 on_two_levels = len(plan) > 1 and "samples" in kinds and {"columns", "rows"} & set(kinds)

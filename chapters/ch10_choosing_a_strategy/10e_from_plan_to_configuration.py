@@ -72,7 +72,7 @@ print(writers.megatron(best[0].plan, job).text)
 # 0.1. Llama has no dropout, so the lab writes 0.
 
 # %% [markdown]
-# ### Exercise 10.18 · The parallel part
+# ### Exercise {{megatron_arguments}} · Translate a plan into Megatron options
 #
 # Write `megatron_arguments(plan, batch, layers)` in
 # [labs/configurations.py](../labs/configurations.py). It returns a dict of options and values. Five
@@ -104,7 +104,7 @@ print(writers.megatron(best[0].plan, job).text)
 # `"--sequence-parallel": True`.
 
 # %%
-check("10.18")
+check("{{megatron_arguments}}")
 
 # %% [markdown]
 # The lab writes the other files in the same way. You complete them, too. accelerate's YAML needs
@@ -152,7 +152,7 @@ by_rules = sum(not (p.tp > 1 and (p.pp > 1 or p.sequence)) and p.cp == p.chunks 
 possible.compare(by_rules, counts["DeepSpeed"], kind="parameters", wire="counted")
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_bars(list(map(writers.shown, counts)), {"can be expressed": list(counts.values())},
+plot_bars(list(map(writers.display_name, counts)), {"can be expressed": list(counts.values())},
           f"plans, of the {len(told)} fastest", title=f"{model_name} on {gpus}, {batch} samples")
 
 # %% tags=["nbval-ignore-output"]
@@ -183,7 +183,7 @@ Table(["refused", "plans"], reasons.most_common(8))
 # goes through in a step. There are dp copies: ranks along tp and pp are no copies.
 
 # %% [markdown]
-# ### Exercise 10.19 · Complete it
+# ### Exercise {{complete_batch}} · Complete DeepSpeed's batch settings
 #
 # Write `complete_batch(config, copies)`. `config` is a dict with some of the three `NAMES`, and
 # nothing else; all its numbers are 1 or more. Return a dict with all three, as whole numbers.
@@ -218,7 +218,7 @@ def complete_batch(config, copies):
     return dict(zip(NAMES, (train, micro, steps)))
     ### END SOLUTION
 
-check("10.19", complete_batch)
+check("{{complete_batch}}", complete_batch)
 
 # %% [markdown]
 # Now DeepSpeed's own parser. It gets what the lab writes for ZeRO 3 on 64 ranks, and some changes.
@@ -284,7 +284,9 @@ trained = {"Megatron-LM": best[0].plan, "nanotron": example, "torchtitan": PLANS
 for engine, plan in trained.items():
     again = back.plan_of(writers.WRITERS[engine](plan, job if plan == best[0].plan else large))
     small = back.smaller(again)
-    run = launch(any_plan.beside_one_process, small, text, world_size=small.ranks, device="cpu")
+    run = launch(
+        any_plan.compare_with_one_process, small, text, world_size=small.ranks, device="cpu"
+    )
     print(f"{engine}: as one process to 1e-12: {max(run.values) < 1e-12}")
 
 # %% [markdown]
@@ -313,17 +315,17 @@ print(fsdp2.fsdp2(on_four, 8))
 # %%
 for plan in (on_four, Plan(dp=4, zero=2), Plan(dp=2, zero=3, micro_batch=4)):
     program = fsdp2.fsdp2(plan, 8, **fsdp2.EXACTLY)
-    run = launch(fsdp2.beside_one_process, program, text, world_size=plan.ranks, device="cpu")
+    run = launch(fsdp2.compare_with_one_process, program, text, world_size=plan.ranks, device="cpu")
     print(f"dp {plan.dp} × tp {plan.tp}, ZeRO {plan.zero}: as one process to 1e-12: "
           f"{max(run.values) < 1e-12}")
 
 # %% tags=["nbval-ignore-output"]
-run = launch(fsdp2.beside_one_process, fsdp2.fsdp2(on_four, 8), text, 3, 8, torch.float32,
+run = launch(fsdp2.compare_with_one_process, fsdp2.fsdp2(on_four, 8), text, 3, 8, torch.float32,
              world_size=4, device="cpu")
 print(f"in bfloat16, as it is written: off by {max(run.values):.3f} of the largest weight")
 
 # %% [markdown]
-# ### Exercise 10.20 · Nothing is learnt
+# ### Exercise {{shard}} · Debug a loss that never falls
 #
 # A colleague has followed a blog and written `shard`. Nothing fails. Here are the losses of four
 # steps with the same batch, on 2 ranks:
@@ -357,7 +359,7 @@ print("the colleague's:", *(f"{loss:.3f}" for loss in run.values[0]))
 # that averages over the batches of all ranks of `mesh`.
 
 # %%
-check("10.20", shard)
+check("{{shard}}", shard)
 
 # %% [markdown]
 # `fully_shard` puts new parameters into the model: the shards. The colleague's optimizer still
@@ -388,7 +390,7 @@ for engine, (right, wrong) in LETTERS.items():
 # `python3 tools/setup.py bench`.)
 
 # %% tags=["nbval-ignore-output"]
-def told_by_accelerate(back, texts):
+def read_accelerate_plugin(back, texts):
     found = [back.accelerate_says(text) for text in texts]
     return [(one["FSDP_VERSION"], one["FSDP_ACTIVATION_CHECKPOINTING"]) for one in found]
 
@@ -396,7 +398,7 @@ if back.is_installed("accelerate"):
     told = writers.accelerate(sharded, large).text
     texts = [told, told.replace("fsdp_version", "fsdp_versoin"),
              told.replace("checkpointing", "checkpoiting")]
-    run = launch(told_by_accelerate, back, texts, world_size=1, device="cpu")
+    run = launch(read_accelerate_plugin, back, texts, world_size=1, device="cpu")
     names = ("as written", "fsdp_versoin", "fsdp_activation_checkpoiting")
     for name, (version, is_recomputed) in zip(names, run.values[0]):
         print(f"{name}: FSDP version {version}, layers recomputed: {is_recomputed}")
@@ -432,7 +434,7 @@ documents = lab("documents_configurations")
 meant, reached = documents.MEGATRON.count("--"), {}
 for name, line in (("as printed", documents.MEGATRON),
                    ("without (NVLink)", documents.MEGATRON.replace(" (NVLink)", ""))):
-    words, complaint = documents.given_to_python(line)
+    words, complaint = documents.parse_python_arguments(line)
     reached[name] = sum(word.startswith("--") for word in words)
     print(f"{name}: {reached[name]} of {meant} options reach python.",
           f"It is given\n  {words}" if words else f"Bash says: {complaint}", sep="\n  ")

@@ -50,10 +50,10 @@ close_pairs = predict("Predictions within 10 %: how often is the faster plan nam
 
 # %%
 advice, figures = lab("advice"), lab("advice_figures")
-runs = figures.timed_runs()
+runs = figures.group_timed_runs()
 pairs = {name: figures.pairs(of) for name, of in runs.items()}
 steps = figures.STEPS
-shares = {name: [100 * figures.told_right(*of, low, high)[0]
+shares = {name: [100 * figures.share_ranked_right(*of, low, high)[0]
                  for low, high in pairwise(steps)] for name, of in pairs.items()}
 
 # %% jupyter={"source_hidden": true}
@@ -67,7 +67,7 @@ plot_bars([f"{low:g} to {high:g}" for low, high in pairwise(steps)], shares,
 
 # %%
 for name, of in pairs.items():
-    share, count = figures.told_right(*of, 1 + error)
+    share, count = figures.share_ranked_right(*of, 1 + error)
     print(f"{name}: {len(of[0]):,} pairs; of {count:,} that differ by {error:.0%} or more, "
           f"{share:.0%} right")
     enough = figures.right_from(*of)
@@ -104,7 +104,7 @@ advice.verdict(100, 140, error), advice.verdict(100, 110, error), advice.verdict
 # needed.
 
 # %% [markdown]
-# ### Exercise 10.21 · The tree
+# ### Exercise {{walk}} · Choose a plan by decision tree
 #
 # Write `walk(parameters, layers, memory, gpus, machine=8)` in
 # [labs/advice.py](../labs/advice.py). The model has `layers` equal layers with `parameters`
@@ -138,7 +138,7 @@ advice.verdict(100, 140, error), advice.verdict(100, 110, error), advice.verdict
 # with 500 `{"dp": 1, "tp": 2, "pp": 2, "zero": 0}`. With 400 it is a ValueError.
 
 # %%
-check("10.21")
+check("{{walk}}")
 
 # %% [markdown]
 # Now walk the tree for six models on three kinds of GPU. Half of a GPU's memory is for states, so
@@ -199,11 +199,11 @@ slower.compare(1, follows / against, kind="forward", wire="simulated")
 
 # %% tags=["nbval-ignore-output"]
 kinds = {"as advised": mesh.follows, "the fastest other": mesh.against,
-         "ZeRO 3": mesh.contest.like(tp=1, pp=1, zero=3),
-         "no pipeline": mesh.contest.like(tp=8, pp=1)}
+         "ZeRO 3": mesh.contest.match_sizes(tp=1, pp=1, zero=3),
+         "no pipeline": mesh.contest.match_sizes(tp=8, pp=1)}
 choices = {name: mesh.contest.choice(these) for name, these in kinds.items()}
 choices = {name: one for name, one in choices.items() if one}  # without those that do not fit
-plot_causes({f"{name}: {figures.in_words(one.plan)}": one.seconds
+plot_causes({f"{name}: {figures.describe_plan(one.plan)}": one.seconds
              for name, one in choices.items()}, title="Llama 3 70B on 64 H100: one step")
 
 # %% [markdown]
@@ -218,7 +218,7 @@ for name, one in choices.items():
           f"{one.seconds[one.binds] / one.seconds['total']:.0%} of the step")
 
 # %% [markdown]
-# ### Exercise 10.22 · What does a verdict depend on?
+# ### Exercise {{flips}} · What does a verdict depend on?
 #
 # The engine's numbers are assumptions, such as `inside`: the share of a link's speed that a
 # collective reaches inside a machine. If one is wrong, does the verdict change?
@@ -237,7 +237,7 @@ for name, one in choices.items():
 # in the list. With `across` at 0.333 or 0.75 the verdict stays. The result is `["inside"]`.
 
 # %%
-check("10.22")
+check("{{flips}}")
 
 # %% [markdown]
 # Here are all verdicts. "Depends on" names each number of the engine that changes the verdict if it
@@ -276,9 +276,9 @@ print(f"with messages of 0.25 s between stages: {changed} of {len(rows)} verdict
 # than `error`.
 
 # %%
-machines = {"H100: 80 GB, 50 GB/s for each": figures.with_network("H100"),
-            "H100: 80 GB, 6.25 GB/s": figures.with_network("H100", across=6.25e9),
-            "H200: 141 GB, 50 GB/s": figures.with_network("H200")}
+machines = {"H100: 80 GB, 50 GB/s for each": figures.change_gpu("H100"),
+            "H100: 80 GB, 6.25 GB/s": figures.change_gpu("H100", across=6.25e9),
+            "H200: 141 GB, 50 GB/s": figures.change_gpu("H200")}
 phases = figures.phases(machines, [8, 32, 128, 512, 2048, 4096], error)
 
 # %% tags=["cover", "nbval-ignore-output"]
@@ -333,7 +333,7 @@ print("GB/s of each GPU:", ", ".join(f"{speed / 1e9:.3g}" for speed in layers))
 print("times as long:   ", ", ".join(f"{times:.1f}" for times in layers.values()))
 ten = [speed for speed, times in layers.items() if times >= 10]
 print(f"10 times and more: up to {max(ten) / 1e9:.3g} GB/s" if ten else "never 10 times")
-lines = figures.by_network("GPT-3 175B", 1024, "H100", 2048, speeds)
+lines = figures.time_tp_by_network("GPT-3 175B", 1024, "H100", 2048, speeds)
 enough = [x for x, a, b in zip(speeds, *lines.values()) if b <= (1 + error) * a]
 print(f"a whole step, tp over two machines: at most {error:.0%} slower",
       f"from {enough[0] / 1e9:g} GB/s on" if enough else "with none of these networks")
@@ -411,25 +411,26 @@ explore(show, model=["Llama 3 70B", *(name for name in advice.NAMES if name != "
 # %% jupyter={"source_hidden": true}
 found = {row[0]: row for row in rows}
 
-def said(text):
+def format_verdict(text):
     return f"{found[text][2]} | ratio {found[text][1]}"
 
 put_to_the_test(f"""
 - Start with DDP if the model fits | web page |
-  {said("1.6B, 64 H100: DDP, as it fits")} to the best other plan (section 3)
+  {format_verdict("1.6B, 64 H100: DDP, as it fits")} to the best other plan (section 3)
 - Model does not fit: ZeRO 3 | web page |
-  {said("70B, 64 H100: ZeRO 3, as it does not fit")}: 70B on 64 H100 (section 3)
+  {format_verdict("70B, 64 H100: ZeRO 3, as it does not fit")}: 70B on 64 H100 (section 3)
 - 70B on 64 H100: tp 8, pp 4, dp 2 | web page |
-  {said("70B, 64 H100: tp 8, pp 4, dp 2")} with a batch of 1,024 (section 3)
+  {format_verdict("70B, 64 H100: tp 8, pp 4, dp 2")} with a batch of 1,024 (section 3)
 - tp 8, pp 8, dp 16 on 1,024 H100 | web page |
-  {said("175B, 1,024 H100: tp 8, pp 8, dp 16")} for GPT-3, {found[
+  {format_verdict("175B, 1,024 H100: tp 8, pp 8, dp 16")} for GPT-3, {found[
   "405B, 1,024 H100: tp 8, pp 8, dp 16"][1]} for Llama 3 405B (section 3)
 - Never use tp across nodes | web page |
-  {said("175B, 1,024 H100: tp inside machines only")} with 50 GB/s (sections 3 and 5)
+  {format_verdict("175B, 1,024 H100: tp inside machines only")} with 50 GB/s (sections 3 and 5)
 - At least 4 micro-batches for each stage | web page |
-  {said("175B, pipelines: 4 micro-batches a stage")} among pipelines of 175B (section 3)
+  {format_verdict("175B, pipelines: 4 micro-batches a stage")} among pipelines of 175B (section 3)
 - Fine-tune 7B on 4 A100 40 GB: ZeRO 3, recomputation | web page |
-  {said("7B, 4 A100 40 GB: ZeRO 3, recomputation")}, 64 samples of 4,096 tokens (section 3)
+  {format_verdict("7B, 4 A100 40 GB: ZeRO 3, recomputation")}, 64 samples of 4,096 tokens (section
+  3)
 - ZeRO 3 sends 3 times as much as DDP | book chapter | depends |
   {sends[0]:.3g} times with one micro-batch of a rank, {sends[1]:.3g} with two (section 6)
 """)

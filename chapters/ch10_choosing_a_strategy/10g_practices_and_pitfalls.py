@@ -84,7 +84,7 @@ for name, (of_memory, of_time) in ratios.items():
 # fit *only* if everything is recomputed? It takes all models and GPUs of 10f's tree.
 
 # %%
-found = practices.recomputing(["A100-40GB", "H100", "H200"], [8, 64, 512, 1024])
+found = practices.compare_recomputation(["A100-40GB", "H100", "H200"], [8, 64, 512, 1024])
 only = [job for job in found if job[2] == float("inf")]
 deep = [job for job in found if job[1] >= 80]
 costs = [again / without for _, _, without, again in found if without < float("inf")]
@@ -113,7 +113,7 @@ print(f"elsewhere it takes {min(costs):.2f} to {max(costs):.2f} times as long, m
 # for?
 
 # %% [markdown]
-# ### Exercise 10.23 · What a step waits for
+# ### Exercise {{offload}} · How long offloading delays a step
 #
 # Write `offload(parameters, ranks, link, host, backward)` in
 # [labs/practices.py](../labs/practices.py). One machine has `ranks` ranks, and each of them has an
@@ -138,7 +138,7 @@ print(f"elsewhere it takes {min(costs):.2f} to {max(costs):.2f} times as long, m
 # a parameter is written in 16 bits (2).
 
 # %%
-check("10.23")
+check("{{offload}}")
 
 # %% [markdown]
 # Now 7 billion parameters on 8 V100 of 32 GB, 64 samples of 4,096 tokens. A V100 has PCIe 3.0 with
@@ -151,7 +151,7 @@ check("10.23")
 old = advice.Contest("llama-2-7b", 8, "V100", 64)
 ways = practices.four_ways(old, link, host)
 for name, choice in ways.items():
-    print(f"{name}:", f"{practices.in_words(choice.plan, micro_batch=True)}: "
+    print(f"{name}:", f"{practices.describe_plan(choice.plan, micro_batch=True)}: "
           f"{choice.memory['total'] / 1e9:.0f} GB, {choice.seconds['total']:.1f} s a step"
           if choice else "does not fit")
 
@@ -160,7 +160,7 @@ plot_causes({name: choice.seconds for name, choice in ways.items() if choice},
             title="7B on 8 V100. The CPUs' work counts as optimizer")
 
 # %%
-waits = practices.offloaded(old, link, host)[1]
+waits = practices.plan_offload(old, link, host)[1]
 offloaded, fastest = (ways[name].seconds["total"] for name in ("ZeRO 2, offloaded", "the fastest"))
 print("the GPUs wait:", ", ".join(f"{what} {time:.2f} s" for what, time in waits.items()),
       f"({sum(waits.values()) / offloaded:.0%} of the step)")
@@ -190,28 +190,30 @@ often = predict("405B on 16,384 GPUs: best time from one saving to the next", un
 
 # %%
 each_fails = 16384 * 54 * 86400 / 419  # seconds of one GPU
-period, lost = practices.best_period(practices.saving("Llama 3 405B", storage), each_fails / 16384)
+period, lost = practices.best_period(
+    practices.checkpoint_seconds("Llama 3 405B", storage), each_fails / 16384
+)
 
 # %% jupyter={"source_hidden": true}
 # Your prediction; as "theory" Young's formula; and the lowest point of Daly's curve, chapter 04.
-young = (2 * practices.saving("Llama 3 405B", storage) * each_fails / 16384) ** 0.5
+young = (2 * practices.checkpoint_seconds("Llama 3 405B", storage) * each_fails / 16384) ** 0.5
 often.compare(young / 60, period / 60, wire="simulated")
 
 # %%
 clusters = {"Llama 3 8B": 64, "Llama 3 70B": 1024, "Llama 3 405B": 16384}
 Table(["model", "GPUs", "fails every", "a saving", "best: every", "lost then", "every hour",
-       "every day"], practices.saving_rows(clusters, each_fails, storage),
+       "every day"], practices.checkpoint_rows(clusters, each_fails, storage),
       title=f"Share of the time that is lost; storage of {storage / 1e12:g} TB/s")
 
 # %%
 Table(["model", "GPUs", "fails every", "a saving", "best: every", "lost then", "every hour",
-       "every day"], practices.saving_rows(clusters, each_fails, storage / 100),
+       "every day"], practices.checkpoint_rows(clusters, each_fails, storage / 100),
       title=f"The same with storage of {storage / 1e9 / 100:g} GB/s")
 
 # %% tags=["nbval-ignore-output"]
 periods = [60 * 2**k for k in range(3, 12)]
 large = {name: count for name, count in clusters.items() if count > 100}
-shares = practices.lost(large, periods, each_fails, storage / 100)
+shares = practices.percent_lost(large, periods, each_fails, storage / 100)
 plot_against([p / 60 for p in periods], shares, "minutes from one saving to the next",
              "share of the time lost (%)", logarithmic=True,
              title=f"Savings and lost work, with storage of {storage / 1e9 / 100:g} GB/s")
@@ -234,12 +236,12 @@ plot_against([p / 60 for p in periods], shares, "minutes from one saving to the 
 # %% tags=["nbval-ignore-output"]
 Plan, sizes = practices.Plan, [1, 2, 4, 8, 16]
 small = advice.Contest("GPT-2 XL", 64, "H100").job
-of_small = practices.by_micro_batch(small, Plan(16, pp=4), sizes)
+of_small = practices.time_micro_batches(small, Plan(16, pp=4), sizes)
 plot_causes(of_small, title="One step of GPT-2 XL on 64 H100 with 4 stages")
 
 # %%
 huge = advice.Contest("GPT-3 175B", 1024, "H100").job
-of_large = practices.by_micro_batch(huge, Plan(16, tp=8, pp=8), sizes)
+of_large = practices.time_micro_batches(huge, Plan(16, tp=8, pp=8), sizes)
 best = {}
 for name, bars in {"GPT-2 XL": of_small, "GPT-3 175B": of_large}.items():
     best[name] = min(bars, key=lambda size: bars[size]["total"])
@@ -256,7 +258,9 @@ for name, bars in {"GPT-2 XL": of_small, "GPT-3 175B": of_large}.items():
 
 # %%
 plan, counts = Plan(64), [1, 4, 16]
-accumulated = practices.accumulating(advice.Contest("GPT-2 XL", 64, "V100").job, plan, counts)
+accumulated = practices.compare_accumulation(
+    advice.Contest("GPT-2 XL", 64, "V100").job, plan, counts
+)
 for m, (each, once) in zip(counts, accumulated):
     print(f"GPT-2 XL, 64 V100, {m:2} micro-batches: {each:.2f} s along dp if averaged after each, "
           f"{once:.2f} once")
@@ -269,7 +273,7 @@ for m, (each, once) in zip(counts, accumulated):
 
 # %% tags=["nbval-ignore-output"]
 counts = [128, 256, 512, 1024, 2048, 4096]
-scaled = practices.scaling("GPT-3 175B", "H100", counts, batch_each=4)
+scaled = practices.predict_scaling("GPT-3 175B", "H100", counts, batch_each=4)
 plot_against(counts, scaled, "GPUs", "speed of each GPU, beside 128", logarithmic=True,
              title="GPT-3 175B on H100, always with the fastest plan")
 
@@ -278,7 +282,7 @@ for line, each in scaled.items():
     print(f"{line}: with {counts[-1]:,} GPUs each does {each[-1]:.0%} of what it did with 128")
 others = [64, 256, 1024, 2048]
 for name in ("Llama 3 70B", "Llama 3 8B"):
-    told = practices.carried(name, "H100", 64, others)
+    told = practices.carry_over_plan(name, "H100", 64, others)
     print(f"{name}, the plan for 64 GPUs with a larger dp, over the best one:")
     print("  " + ", ".join(f"{n:,}: {ratio:.2f}" if ratio < 1e9 else f"{n:,}: impossible"
                            for n, ratio in told))
@@ -313,7 +317,7 @@ put_to_the_test(f"""
   seconds of the fastest plan without offload; ZeRO 2 alone
   {"fits, too" if ways["ZeRO 2"] else "does not fit"} (section 3)
 - Save every few iterations, such as every epoch | PyTorch slides | the epoch is no unit |
-  computed: 405B on 16,384 GPUs every {practices.in_time(period)}; then {lost:.1%} is lost
+  computed: 405B on 16,384 GPUs every {practices.describe_seconds(period)}; then {lost:.1%} is lost
   (section 4)
 - Large micro-batches for intensity, small ones for the bubble | CS 229S | right, both | computed:
   best for GPT-2 XL is {best["GPT-2 XL"]}, for GPT-3 {best["GPT-3 175B"]} (section 5)
@@ -347,7 +351,7 @@ put_to_the_test(f"""
 """, fold="Choosing a plan")
 
 # %% jupyter={"source_hidden": true}
-grown = practices.scaling("Llama 3 8B", "H100", [8, 512], 8)["the same batch"][-1]
+grown = practices.predict_scaling("Llama 3 8B", "H100", [8, 512], 8)["the same batch"][-1]
 put_to_the_test(f"""
 - DDP rather than DataParallel, even on one machine | web note; handwritten notes | right, says
   PyTorch's documentation | emulated in 03i; DataParallel itself does nothing on CPUs

@@ -59,7 +59,7 @@ parts = [
 ]
 
 # %%
-capstone, judged = lab("capstone", ours=ours), lab("capstone_judged", ours=ours)
+capstone, judged = lab("capstone", ours=ours), lab("capstone_scores", ours=ours)
 setting = replace(capstone.SETTING, card=card_megabytes_per_second * 1e6)
 text = capstone.standard_library(300_000)
 batches = [capstone.draw_batch(text, setting.samples, step, setting.context) for step in range(3)]
@@ -82,7 +82,7 @@ print(f"{weights:,} weights; {tokens:,} letters in a step; "
 
 # %%
 budget = judged.BUDGET
-plain_bytes = judged.told(setting, capstone.PLAIN)[1]
+plain_bytes = judged.predict_recipe(setting, capstone.PLAIN)[1]
 over_card = 2 * (setting.ranks - 1) / setting.ranks * 4 * weights  # a ring over both machines
 Table(["", "plain data parallel", "the budget"],
       [["tokens per second", "1", f"at least {budget.speedup:g} times as many"],
@@ -96,9 +96,9 @@ Table(["", "plain data parallel", "the budget"],
 # part 10b starts from. With `half`, each weight, gradient and activation has two bytes. The table
 # shows its predictions for four recipes.
 #
-# Ask it for yours: `judged.told(setting, capstone.Recipe(…))` returns the seconds of a step and the
-# bytes of memory. `judged.all_recipes(setting)` returns every recipe that can run, the fastest
-# first. The bytes over a card it does not predict: think about these yourself.
+# Ask it for yours: `judged.predict_recipe(setting, capstone.Recipe(…))` returns the seconds of a
+# step and the bytes of memory. `judged.all_recipes(setting)` returns every recipe that can run, the
+# fastest first. The bytes over a card it does not predict: think about these yourself.
 
 # %%
 some = {
@@ -107,14 +107,14 @@ some = {
     "cut inside of a machine": capstone.Recipe(dp=2, tp=4, micro_batch=8, half=True),
     "stages on every second rank": capstone.Recipe(pp=4, tp=2, micro_batch=2),
 }
-told = {name: judged.told(setting, recipe) for name, recipe in some.items()}
+told = {name: judged.predict_recipe(setting, recipe) for name, recipe in some.items()}
 Table(["", "recipe", "a step", "tokens/s", "memory"],
-      [[name, capstone.in_words(some[name]), f"{seconds:.2f} s", f"{tokens / seconds:,.0f}",
+      [[name, capstone.describe_recipe(some[name]), f"{seconds:.2f} s", f"{tokens / seconds:,.0f}",
         f"{nbytes / 1e6:.1f} MB"] for name, (seconds, nbytes) in told.items()],
       title=f"Predicted: four of {len(judged.all_recipes(setting))} recipes that can run")
 
 # %% [markdown]
-# ### Exercise 11.1 · Your recipe
+# ### Exercise {{my_recipe}} · Choose a recipe within the budget
 #
 # Write `my_recipe()`. It takes nothing and returns a dict of settings. For example,
 # `{"dp": 8, "micro_batch": 2}` is plain data parallel. A size that you leave out is 1, `zero` is 0,
@@ -140,7 +140,7 @@ def my_recipe():
     return {"pp": 2, "dp": 4, "zero": 1, "micro_batch": 1, "half": True}
     ### END SOLUTION
 
-check("11.1", my_recipe)
+check("{{my_recipe}}", my_recipe)
 
 # %%
 # As long as my_recipe() gives none that can be run, another recipe runs in its place.
@@ -148,7 +148,7 @@ mine = capstone.Recipe(**(my_recipe() or {}))
 if why_not := judged.why_not(setting, mine):
     print("my_recipe() cannot be run:", why_not)
     mine = capstone.Recipe(pp=2, tp=4, micro_batch=4)
-print("runs from here on:", capstone.in_words(mine))
+print("runs from here on:", capstone.describe_recipe(mine))
 
 # %%
 faster = predict("Tokens a second with this recipe, beside plain data parallel", unit="times")
@@ -182,17 +182,29 @@ print("bytes over the card within the budget:", "card" not in broken)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the planner's, and what was measured.
-expected = judged.told(setting, capstone.PLAIN)[0] / judged.told(setting, mine)[0]
+expected = (
+    judged.predict_recipe(setting, capstone.PLAIN)[0] / judged.predict_recipe(setting, mine)[0]
+)
 faster.compare(expected, times, kind="forward")
 
 # %% tags=["nbval-ignore-output"]
 names = {"plain data parallel": (capstone.PLAIN, plain), "your recipe": (mine, result)}
-Table(["", "tokens/s", "predicted", "memory", "predicted", "over a card", "MFU"],
-      [[name, f"{of.tokens_per_second(setting):,.0f}",
-        f"{tokens / judged.told(setting, recipe)[0]:,.0f}", f"{of.memory_bytes / 1e6:.2f} MB",
-        f"{judged.told(setting, recipe)[1] / 1e6:.2f} MB", f"{of.card_bytes / 1e6:.2f} MB",
-        f"{of.mfu(setting):.0%}"] for name, (recipe, of) in names.items()],
-      title=f"{times:.1f} times as fast; the budget asks for {budget.speedup:g} times")
+Table(
+    ["", "tokens/s", "predicted", "memory", "predicted", "over a card", "MFU"],
+    [
+        [
+            name,
+            f"{of.tokens_per_second(setting):,.0f}",
+            f"{tokens / judged.predict_recipe(setting, recipe)[0]:,.0f}",
+            f"{of.memory_bytes / 1e6:.2f} MB",
+            f"{judged.predict_recipe(setting, recipe)[1] / 1e6:.2f} MB",
+            f"{of.card_bytes / 1e6:.2f} MB",
+            f"{of.mfu(setting):.0%}",
+        ]
+        for name, (recipe, of) in names.items()
+    ],
+    title=f"{times:.1f} times as fast; the budget asks for {budget.speedup:g} times",
+)
 
 # %% [markdown]
 # MFU, as in part 10, is the share of the devices' FLOPs that the model's own products need. The
@@ -246,12 +258,12 @@ others = {
 tried = race(others)
 limits = {"speed": ("{:.2f} times", 1), "memory": ("{:.2f} MB", 1e-6), "card": ("{:.2f} MB", 1e-6)}
 
-def marked(of, name):
+def format_figure(of, name):
     figure = {"speed": plain.seconds / of.seconds, "memory": of.memory_bytes, "card": of.card_bytes}
     how, unit = limits[name]
     return how.format(figure[name] * unit) + " ✗" * (name in judged.excess(of, plain))
 
-Table(["", *limits], [[name, *(marked(of, limit) for limit in limits)]
+Table(["", *limits], [[name, *(format_figure(of, limit) for limit in limits)]
                       for name, of in tried.items()], title="✗: outside of the budget")
 
 # %% [markdown]
@@ -278,8 +290,8 @@ def figures(of):
             "MB over a card": of.card_bytes / 1e6, "MFU %": 100 * of.mfu(setting)}
 
 board = Scoreboard("capstone", best="tokens/s")
-board.add(capstone.in_words(mine), figures(result))
-seconds, nbytes = judged.told(setting, mine)
+board.add(capstone.describe_recipe(mine), figures(result))
+seconds, nbytes = judged.predict_recipe(setting, mine)
 beside = {"  as the planner predicts it": {"tokens/s": tokens / seconds, "MB": nbytes / 1e6},
           "  the same in float32": figures(found["in float32"]),
           "plain data parallel": figures(plain), **{k: figures(of) for k, of in engines.items()}}
@@ -334,7 +346,7 @@ for rank, (count, first, last) in enumerate(run.values):
 # begins, and its shape.
 
 # %% [markdown]
-# ### Exercise 11.2 · Find numbers
+# ### Exercise {{find_numbers}} · Find saved numbers by address
 #
 # Write `find_numbers(saved, wanted)` in [labs/capstone_state.py](../labs/capstone_state.py).
 #
@@ -349,10 +361,10 @@ for rank, (count, first, last) in enumerate(run.values):
 # Saved `([3, 1], [30., 10.])` and `([2, 0], [20., -7.])`, wanted `[2, 0, 1]`: `[20., 0., 10.]`.
 
 # %%
-check("11.2")
+check("{{find_numbers}}")
 
 # %% [markdown]
-# ### Exercise 11.3 · Carry on
+# ### Exercise {{carry_on}} · Continue when ranks die or join
 #
 # Write `carry_on(campaign, crew, steps)` in [labs/capstone_chaos.py](../labs/capstone_chaos.py).
 # Each process calls it when it begins, also one that takes the place of a dead one. It trains until
@@ -393,7 +405,7 @@ check("11.2")
 # Two die, and two go on. Two die, and come back later. It takes about half a minute.
 
 # %% tags=["nbval-ignore-output"]
-check("11.3")
+check("{{carry_on}}")
 
 # %% [markdown]
 # ### The first day
@@ -415,7 +427,7 @@ def day(plan, until):
         run = launch(live, chaos, plan, recipes, setting, text, checkpoints, place, until,
                      machines is not None, world_size=setting.ranks, machines=machines,
                      device="cpu", replacements=40, timeout=300)
-        return run, *chaos.happened_in(place)
+        return run, *chaos.read_events(place)
 
 # %% tags=["nbval-ignore-output"]
 quiet, _, _, losses = day([], quiet_steps)
@@ -513,7 +525,7 @@ print("last five, below the entropy of single letters:", sum(of_one[-5:]) / 5 < 
 # %% tags=["nbval-ignore-output"]
 newest = sorted(state.Path(checkpoints).glob("step-*"))[-1]
 print(f"after {len(kept) * tokens:,} letters:")
-print(capstone.in_lines(capstone.write(state.whole_from(newest, setting), "def ", letters=300)))
+print(capstone.wrap_lines(capstone.write(state.whole_from(newest, setting), "def ", letters=300)))
 shutil.rmtree(checkpoints, ignore_errors=True)
 
 # %% [markdown]

@@ -22,7 +22,7 @@
 from IPython.display import display
 
 from pedagogy_lib import (
-    Table, check, hint, lab, plot_curves, plot_map, plot_memory, plot_timeline, predict, progress,
+    Table, check, hint, lab, plot_map, plot_timeline, predict, progress,
 )
 
 # %% tags=["parameters"]
@@ -31,9 +31,9 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 # %% [markdown]
 # ## 1 · The patient
 #
-# All sheets are runs of one program, [labs/patient.py](../labs/patient.py): a small language model
-# on four ranks. Read it. Leave `labs/faults.py` and `labs/exam.py` closed: the faults stand
-# in them.
+# All sheets are runs of one program, [labs/exam_training.py](../labs/exam_training.py): a small
+# language model on four ranks. Read it. Leave `labs/faults.py` and `labs/exam.py` closed: the
+# faults stand in them.
 #
 # * **Two copies, each on two ranks.** Ranks 0 and 1 have copy 0, ranks 2 and 3 have copy 1. So the
 #   groups along `tp` are 0–1 and 2–3, and those along `dp` are 0–2 and 1–3.
@@ -65,23 +65,22 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 # `show` prints a sheet. All sheets have the same form.
 
 # %%
-exam, patient = lab("exam"), lab("patient")
+exam, exam_training = lab("exam"), lab("exam_training")
 last_week = exam.train()
 
 def show(name, run):
-    """A sheet: three pictures, the last calls of each rank, and three tables."""
-    losses = {"this run": exam.losses_of(run), "last week's": exam.losses_of(last_week)}
+    """Show a sheet: two pictures and four tables."""
     display(
-        plot_curves(losses, "step", "loss", 5, title=f"{name}: the loss of each rank's copy"),
-        plot_timeline(run, patient.LABELS, title=f"{name}: the last step"),
-        plot_memory(run, "training", ranks=[0], title=f"{name}: memory of rank 0"),
-        plot_map({"the last is at the right": exam.call_squares(run)}, exam.CALLS,
-                 "calls, counted from the end", title=f"{name}: flight recorder"),
-        Table(["step", *exam.COLUMNS * 2], exam.loss_rows(run, last_week), groups=exam.WEEKS),
-        Table(["rank", "dp", "tp", "dp, last week", "tp, last week"],
-              exam.byte_rows(run, last_week), title=f"{name}: bytes sent in step 19"),
-        Table(["kind", "bytes", "last week"], exam.memory_rows(run, last_week),
-              title=f"{name}: the most that rank 0 had of it"))
+        exam.plot_losses(run, last_week, title=f"{name}: the loss of each rank's copy"),
+        plot_timeline(run, exam_training.LABELS, title=f"{name}: the last step"),
+        Table(["step", *exam.COLUMNS * 2], exam.loss_rows(run, last_week),
+              groups=exam.group_by_run(exam.COLUMNS), title=f"{name}: losses"),
+        Table(["rank", *exam.AXES * 2], exam.byte_rows(run, last_week),
+              groups=exam.group_by_run(exam.AXES), title=f"{name}: bytes sent in step 19"),
+        Table(["kind", *[*exam.MEASURED.values()] * 2], exam.memory_rows(run, last_week),
+              groups=exam.group_by_run(exam.MEASURED), title=f"{name}: most bytes on rank 0"),
+        Table(["rank", "its last 16 calls, oldest first"], exam.call_rows(run),
+              title=f"{name}: flight recorder"))
 
 # %% [markdown]
 # ## 2 · How to read a sheet
@@ -100,16 +99,14 @@ show("Last week", last_week)
 #   A rank that makes none of these steps any more has an empty row.
 
 # %% [markdown]
-# * **Memory.** Each step is a hill. At the restart there are three sets of weights for a moment: of
-#   the old model, of the new one, and the flat tensor into which these move. In the picture that is
-#   a high bar in dark blue, so thin that you may miss it; the table has it. How long the buffer of
-#   a message lives differs from step to step. So "communication" and "other" vary without a fault.
-
-# %% [markdown]
+# * **Bytes.** The operating system counts what is sent. Each call sends some hundred bytes more
+#   than its tensor has.
+# * **Memory.** The most that rank 0 had of each kind within two steps, and within the whole
+#   training. At the restart there are three sets of weights for a moment: the old model, the new
+#   one, and the flat tensor into which these move. That is why "all steps" has more parameters.
 # * **Flight recorder.** Each rank's last 16 calls, in the order in which it made them; a barrier is
-#   a call, too. A number in a square is the length of the tensor; 1k is about a thousand.
-# * **Tables.** The exact numbers of the same run. Bytes are counted by the operating system: each
-#   call sends some hundred bytes more than its tensor has.
+#   a call, too. Behind a call stands the length of its tensor; 1k is about a thousand. Equal calls
+#   in a row are counted: `4 ×`.
 
 # %% [markdown]
 # ## 3 · A sheet, solved together
@@ -121,8 +118,7 @@ show("Example", exam.train(exam.EXAMPLE))
 
 # %% [markdown]
 # **What is as last week?** All losses. So the mean of the gradients is right, and so are the
-# samples and the update. The bytes over `tp` and the four kinds in the table of memory are as last
-# week, too.
+# samples and the update. The bytes over `tp` and the memory are as last week, too.
 #
 # **What differs?** The bytes over `dp`: they are three times as many. Before you look for a name,
 # take them apart. Let G be the bytes of all gradients of a rank. Between two ranks, the sum of the
@@ -133,7 +129,7 @@ show("Example", exam.train(exam.EXAMPLE))
 # **What does a second witness say?** In the recorder, a `dp: all_reduce` stands behind the sums of
 # each micro-batch, and there is one `all_gather`. The timeline has four bars "dp sum". All three
 # agree: **the copies exchange gradients after each micro-batch**, as DDP does without `no_sync`
-# (03d). (The picture of memory has more grey: the sum of what was exchanged before.)
+# (03d).
 #
 # **What else might it be?** If the copies never exchanged gradients, the bytes over `dp` would
 # differ, too. But they would be fewer, and the losses would differ. Always ask this last question:
@@ -257,14 +253,14 @@ plot_map({"each sheet beside last week's run": squares}, exam.VERDICTS.values(),
 
 # %% jupyter={"source_hidden": true}
 # Your prediction; as "theory" all twelve, for which 64 patterns would be enough; and the count.
-own_patterns.compare(12, exam.with_own_pattern(squares), kind="forward", wire="counted")
+own_patterns.compare(12, exam.count_unique_patterns(squares), kind="forward", wire="counted")
 
 # %% [markdown]
 # Such a script cannot tell sheets with equal rows apart. You can, as you also ask *where*, *when*
 # and *how much*. Check your notes with the picture, and then decide.
 
 # %% [markdown]
-# ### Exercise 11.4 · Name the faults
+# ### Exercise {{name_the_faults}} · Name the faults
 #
 # Write `name_the_faults()`. It takes nothing, and returns a dict with a name for each sheet, `"A"`
 # to `"L"`. The name is a text from the list of candidates, exactly as it stands there, or `None` if
@@ -278,7 +274,7 @@ own_patterns.compare(12, exam.with_own_pattern(squares), kind="forward", wire="c
 
 # %%
 def name_the_faults():
-    """Exercise 11.4. The fault of each sheet, and the seed that they were drawn with."""
+    """Exercise {{name_the_faults}}. The fault of each sheet, and the seed that they were drawn with."""
     ### BEGIN SOLUTION
     return {
         "seed": 302,
@@ -298,7 +294,7 @@ def name_the_faults():
     ### END SOLUTION
 
 # %%
-check("11.4", name_the_faults)
+check("{{name_the_faults}}", name_the_faults)
 
 # %% [markdown]
 # Once more? Change the number behind `seed =` at the top, and run all. Another seed draws other

@@ -1,4 +1,4 @@
-"""Submissions: who has handed in what."""
+"""The submissions of a class: who has handed in what."""
 
 import tempfile
 import zipfile
@@ -10,7 +10,7 @@ from pathlib import Path
 from pedagogy_lib.basics.errors import WrongInput
 
 from .assignments import that_fit
-from .files import DAMAGED, MOST_ENTRIES, Pile, read_path, refused, shown
+from .files import DAMAGED, MOST_ENTRIES, Pile, clean_name, explain_refusal, read_path
 from .layouts import Owner, owners_in, seconds_of
 from .repositories import is_bare, read_bare
 
@@ -19,7 +19,7 @@ MOST_DOWNLOAD_BYTES = 4 * 2**30
 
 @dataclass
 class Submission:
-    """What one student has handed in. `came_from` is the file or folder that counts."""
+    """The work that one student has handed in; `came_from` is the file or folder that counts."""
 
     student: str
     came_from: str
@@ -28,27 +28,27 @@ class Submission:
 
 
 def collect(path: Path, asked=()) -> tuple[str, list[Submission]]:
-    """(the layout that was taken, the submissions by their students' names).
+    """Return the layout that was recognised, and the submissions in the order of students' names.
 
     path    a folder, or the archive that Canvas or Moodle gives for the whole class
     asked   exercises: of several assignments, those count that ask for one of them; else all
     Raises  WrongInput if there is nothing at the path, or no such assignment
     """
     if path.is_dir():
-        return collected(path, asked)
+        return collect_folder(path, asked)
     if path.suffix.lower() != ".zip" or not path.is_file():
         raise WrongInput(f"{path} is no folder of submissions: write SUBMISSIONS=folder")
     with tempfile.TemporaryDirectory(prefix="submissions-") as folder:
-        unpack(path, Path(folder, shown(path.stem).replace("/", " ")))
-        return collected(next(Path(folder).iterdir()), asked)
+        unpack(path, Path(folder, clean_name(path.stem).replace("/", " ")))
+        return collect_folder(next(Path(folder).iterdir()), asked)
 
 
 def unpack(path, folder):
-    """A platform's archive of a whole class, onto the disk."""
+    """Unpack a platform's archive of a whole class onto the disk."""
     folder.mkdir()
     try:
         with zipfile.ZipFile(path) as archive:
-            entries = [one for one in archive.infolist() if not refused(one)]
+            entries = [one for one in archive.infolist() if not explain_refusal(one)]
             total = sum(one.file_size for one in entries)
             if total > MOST_DOWNLOAD_BYTES or len(entries) > 100 * MOST_ENTRIES:
                 raise WrongInput(f"{path} unpacks to {total / 1e9:.0f} GB: unpack it yourself")
@@ -57,7 +57,7 @@ def unpack(path, folder):
         raise WrongInput(f"{path} cannot be unpacked: {error}") from None
 
 
-def collected(folder, asked) -> tuple[str, list[Submission]]:
+def collect_folder(folder, asked) -> tuple[str, list[Submission]]:
     layout, owners = owners_in(folder)
     owners, said = that_fit(owners, asked)
     tries: dict[tuple[str, str], list[tuple[float, Owner, Pile]]] = defaultdict(list)
@@ -67,12 +67,12 @@ def collected(folder, asked) -> tuple[str, list[Submission]]:
     by_student: dict[str, dict[str, Submission]] = defaultdict(dict)
     for (student, assignment), some in tries.items():
         by_student[student][assignment] = newest_of(student, some)
-    found = [as_one(student, some) for student, some in by_student.items()]
+    found = [merge_submissions(student, some) for student, some in by_student.items()]
     return layout + said, sorted(found, key=lambda one: one.student.casefold())
 
 
-def as_one(student, by_assignment: dict[str, Submission]) -> Submission:
-    """A student's submissions to several assignments, each in a folder of its name."""
+def merge_submissions(student, by_assignment: dict[str, Submission]) -> Submission:
+    """Merge a student's submissions to several assignments, each in a folder of its name."""
     if len(by_assignment) == 1:
         return next(iter(by_assignment.values()))
     whole = Submission(student, ", ".join(one.came_from for one in by_assignment.values()))
@@ -83,7 +83,7 @@ def as_one(student, by_assignment: dict[str, Submission]) -> Submission:
 
 
 def pile_of(owner) -> Pile:
-    """All files of one submission."""
+    """Read all files of one submission."""
     if len(owner.paths) == 1 and is_bare(owner.paths[0]):
         return read_bare(owner.paths[0])
     pile = Pile()
@@ -93,7 +93,7 @@ def pile_of(owner) -> Pile:
 
 
 def when(pile) -> float:
-    """When it was handed in: as nbgrader has noted it, or as its newest file says."""
+    """Return when it was handed in, by nbgrader's timestamp or else by its newest file."""
     for name, data in pile.files.items():
         if name.endswith("timestamp.txt"):
             return seconds_of(data[:100].decode("latin-1"))
@@ -101,13 +101,13 @@ def when(pile) -> float:
 
 
 def newest_of(student, some) -> Submission:
-    """The newest of several submissions by one student counts; the others are told."""
+    """Return the newest of a student's submissions, whose problems name the older ones."""
     *older, (_, owner, pile) = sorted(some, key=lambda one: one[0])
-    names = [shown(path.name) for path in owner.paths]
+    names = [clean_name(path.name) for path in owner.paths]
     said = list(owner.said)
     for time, other, _ in older:
         at = f" of {datetime.fromtimestamp(time):%d %B %Y, %H:%M}" if time else ""
-        said.append(f"{shown(other.paths[0].name)}{at} is older, and does not count")
+        said.append(f"{clean_name(other.paths[0].name)}{at} is older, and does not count")
     files = {name: data for name, data in pile.files.items() if not name.endswith(".txt")
              or ".mine-" in name}  # fmt: skip
     if not files:

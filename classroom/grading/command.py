@@ -1,4 +1,4 @@
-"""python -m classroom.grading SUBMISSIONS: grades a class, and says what it found."""
+"""python -m classroom.grading SUBMISSIONS: grade a class, and report what was found."""
 
 import argparse
 import functools
@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from pedagogy_lib.basics.errors import LaunchError, WrongInput
-from pedagogy_lib.basics.units import counted
+from pedagogy_lib.basics.units import format_count
 
-from . import course, writing
+from . import course, result_files
 from .collect import collect
 from .workers import WAITING, Task, grade_all
 
@@ -39,7 +39,7 @@ def arguments(given=None):
 
 def main(given=None) -> int:
     options = arguments(given)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it, too, leaves what is known
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it, too, keeps what is known
     try:
         return grade(options)
     except (WrongInput, LaunchError) as error:
@@ -53,41 +53,43 @@ def main(given=None) -> int:
 def grade(options) -> int:
     if not (options.chapters or options.exercises):
         raise WrongInput('say what to grade: --chapters "02", or --exercises "2.8 2.9"')
-    asked = course.asked(options.chapters.split(), options.exercises.split())
-    task = Task(tuple(asked), options.out, opener(options.trust), given_numbers(options.given))
+    asked = course.list_exercises(options.chapters.split(), options.exercises.split())
+    opened = opener(options.trust, asked)
+    task = Task(tuple(asked), options.out, opened, parse_given_numbers(options.given))
     if not options.submissions:
         raise WrongInput("say where the submissions are: make grade SUBMISSIONS=folder")
     layout, submissions = collect(Path(options.submissions), asked)
     if not submissions:
         raise WrongInput(f"there are no submissions in {options.submissions} ({layout})")
     found = f"{options.submissions}: {layout}; {len(submissions)} submissions"
-    print(writing.printable(found), flush=True)
+    print(result_files.printable(found), flush=True)
     students, is_whole = all_of(submissions, task, max(1, options.jobs))
     waiting = finish(options, asked, students)
     if not is_whole:
-        said = f"{counted(waiting, 'answer')} not judged yet: " if waiting else ""
+        said = f"{format_count(waiting, 'answer')} not judged yet: " if waiting else ""
         print(f"interrupted: {said}{GO_ON}", file=sys.stderr)
     return 0 if is_whole else INTERRUPTED
 
 
-def opener(trust):
-    """Opens the process of a submission. Raises WrongInput where there are no walls for it."""
-    from classroom.sandbox import opened
-    from classroom.sandbox.choosing import chosen
+def opener(trust, asked):
+    """Return a function that opens a submission's sandbox; raise WrongInput if there is none."""
+    from classroom.sandbox import open_sandbox
+    from classroom.sandbox.backends import choose_backend
 
-    way = chosen("trust" if trust else None).NAME
-    return functools.partial(opened, way=way)
+    way = choose_backend("trust" if trust else None).NAME
+    numbers = [one.number for one in asked]
+    return functools.partial(open_sandbox, way=way, exercises=numbers)
 
 
-def given_numbers(text) -> frozenset[str]:
+def parse_given_numbers(text) -> frozenset[str]:
     words = text.split()
     chapters = [word for word in words if "." not in word]
     exercises = [word for word in words if "." in word]
-    return frozenset(one.number for one in course.asked(chapters, exercises))
+    return frozenset(one.number for one in course.list_exercises(chapters, exercises))
 
 
 def all_of(submissions, task, jobs) -> tuple[list[dict], bool]:
-    """(the entries, whether nobody has interrupted it); then, of the rest, what is known."""
+    """Return (entries, whether complete); after an interrupt, look up what is known of the rest."""
     students: list[dict] = []
     with bar(len(submissions) * len(task.asked)) as told:
         try:
@@ -104,16 +106,16 @@ def all_of(submissions, task, jobs) -> tuple[list[dict], bool]:
 
 
 class bar:
-    """A progress bar on a terminal; nothing in a pipe. Called with each answer."""
+    """A progress bar on a terminal, nothing in a pipe; it is called with each answer."""
 
     def __init__(self, total):
         from tqdm import tqdm
 
-        tqdm.monitor_interval = 0  # no thread for it
+        tqdm.monitor_interval = 0  # so that it starts no thread
         self.bar = tqdm(total=total, unit="answer", disable=not sys.stderr.isatty(), leave=False)
 
     def __call__(self, student, number, is_new):
-        self.bar.set_postfix_str(f"{writing.printable(student):.20} {number}", refresh=False)
+        self.bar.set_postfix_str(f"{result_files.printable(student):.20} {number}", refresh=False)
         self.bar.update()
 
     def __enter__(self):
@@ -124,25 +126,27 @@ class bar:
 
 
 def finish(options, asked, students) -> int:
-    """Write everything, and say it; how many answers are not judged yet.
+    """Write and print all results, and return how many answers are not judged yet.
 
-    An interrupted grading takes no verdict away: then it leaves what is there as it is.
+    An interrupted grading removes no verdict: if it would, it leaves the files as they are.
     """
     students = sorted(students, key=lambda one: one["student"].casefold())
     wishes = [wish.rpartition(":")[::2] for wish in options.accept]
-    accepted, unknown = writing.accept(wishes, students, writing.read_accepted(options.out))
+    accepted, unknown = result_files.accept(
+        wishes, students, result_files.read_accepted(options.out)
+    )
     title = options.title or f"Grades of {Path(options.submissions).resolve().name}"
-    results = writing.results_of(title, course.version(), asked, students, accepted)
-    waiting = len(writing.waiting_in(results))
-    if lost := writing.would_be_lost(results, options.out):
-        print(f"{options.out} is left as it was: it has verdicts on {counted(lost, 'answer')} "
+    results = result_files.results_of(title, course.version(), asked, students, accepted)
+    waiting = len(result_files.find_waiting_answers(results))
+    if lost := result_files.would_be_lost(results, options.out):
+        print(f"{options.out} is left as it was: it has verdicts on {format_count(lost, 'answer')} "
               "that this grading has not come to")  # fmt: skip
         return waiting
-    writing.write(results, accepted, options.out)
+    result_files.write(results, accepted, options.out)
     if importlib.util.find_spec("classroom.pages"):
         importlib.import_module("classroom.pages").write(results, options.out)
-    print(writing.summary(results))
+    print(result_files.summary(results))
     for wish in unknown:
         print(f"--accept {wish}: there is no such student with such an exercise", file=sys.stderr)
-    print(f"written: {options.out}/{writing.GRADES}, {options.out}/{writing.RESULTS}")
+    print(f"written: {options.out}/{result_files.GRADES}, {options.out}/{result_files.RESULTS}")
     return waiting

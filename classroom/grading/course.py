@@ -1,4 +1,4 @@
-"""What the course asks, and what it gives: read from the files that learners get."""
+"""The exercises, notebooks and labs of the course, read from the files that learners get."""
 
 import ast
 import hashlib
@@ -9,21 +9,21 @@ from pathlib import Path
 
 import torch
 
+from coursekit.chapters import find_checks
+from coursekit.check_runner import find_exercise
+from coursekit.labs.holes import numbers_in
+from coursekit.labs.snapshot import find_imports
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.course.checking import find_exercise
-from pedagogy_lib.course.lab_files import imported_by
-from pedagogy_lib.course.lab_holes import numbers_in
 
 from .programs import Program, read_program
 
 ROOT = Path(__file__).resolve().parents[2]
-CHECKED = re.compile(r'check\(\\?"(\d+\.\d+)\\?", ?(\w+)\)')
 STEM = re.compile(r"(\d\d[a-z]?_\w+?)(?:-new)?(?:-\d+)?(?: ?\(\d+\))?(?: ?- ?[Cc]opy)?\d*")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One exercise of this grading. `part` is the stem of the notebook that asks it."""
+class ExerciseInfo:
+    """One exercise of this grading; `part` is the stem of the notebook that asks it."""
 
     number: str
     name: str
@@ -32,42 +32,42 @@ class Asked:
     title: str
     points: float = 1.0
 
-    def as_json(self) -> dict:
+    def dump_fields(self) -> dict:
         return dict(vars(self))
 
 
-def asked(chapters=(), exercises=()) -> list[Asked]:
-    """The exercises of these chapters or parts, and these by number.
+def list_exercises(chapters=(), exercises=()) -> list[ExerciseInfo]:
+    """Return the exercises of these chapters or parts, and those with these numbers.
 
-    Raises  WrongInput for what there is not, and for parts without exercises
+    Raises  WrongInput for those that do not exist, and for parts without exercises
     """
     found = [find_exercise(number) for number in exercises]
     for name in chapters:
         found += map(find_exercise, exercises_in(str(name)))
     unique = {one.number: one for one in found}
-    return [as_asked(unique[number]) for number in sorted(unique, key=in_order)]
+    return [describe_exercise(unique[number]) for number in sorted(unique, key=parse_number)]
 
 
 def exercises_in(name: str) -> set[str]:
-    """Numbers of the exercises of a chapter, or of a part."""
-    from classroom.handout.contents import numbers_of  # imports for seconds, as below
+    """Return the numbers of the exercises of a chapter or a part."""
+    from classroom.handout.contents import numbers_of  # takes seconds to import, as below
 
     found = numbers_of(name)
     need(found, f"{name} has no exercises: name another chapter, such as 02, or a part, 02b")
     return found
 
 
-def in_order(number: str) -> tuple[int, ...]:
+def parse_number(number: str) -> tuple[int, ...]:
     return tuple(map(int, number.split(".")))
 
 
-def as_asked(exercise) -> Asked:
-    part, title = heading_of(exercise.number)
-    return Asked(exercise.number, exercise.name, exercise.lab, part, title)
+def describe_exercise(exercise) -> ExerciseInfo:
+    part, title = find_heading(exercise.number)
+    return ExerciseInfo(exercise.number, exercise.name, exercise.lab, part, title)
 
 
-def heading_of(number) -> tuple[str, str]:
-    """The stem of the notebook that asks an exercise, and the heading it stands under."""
+def find_heading(number) -> tuple[str, str]:
+    """Return the stem of the notebook that asks an exercise, and the exercise's heading."""
     heading = re.compile(rf'### (Exercise {re.escape(number)}\b(?!\.)[^"\\]*)')
     for path in notebooks(f"{int(number.split('.')[0]):02}"):
         if found := heading.search(text_of(path)):
@@ -86,23 +86,23 @@ def text_of(path) -> str:
 
 @cache
 def part(stem: str) -> Program:
-    """A notebook as learners get it."""
+    """Read a notebook as learners get it."""
     path = ROOT / "notebooks" / f"{stem}.ipynb"
     return read_program(path.name, path.read_bytes()) if path.exists() else Program(stem)
 
 
 @cache
 def lab(name: str) -> Program:
-    """A lab as learners get it."""
+    """Read a lab as learners get it."""
     return read_program(f"labs/{name}.py", (ROOT / "labs" / f"{name}.py").read_bytes())
 
 
 @cache
 def definitions_in_lab(name: str, function: str) -> tuple[ast.AST, ...]:
-    """Of a function, in the lab as the whole course has it, and as a handout does."""
+    """Return a function's definitions in the whole course's lab, and in that of a handout."""
     if name not in lab_names():
         return ()
-    from classroom.handout.held_back import lab_text  # imports for seconds, as below
+    from classroom.handout.handout_labs import lab_text  # takes seconds to import, as below
 
     handed_out = read_program(f"labs/{name}.py", lab_text(name).encode())
     statements = [*lab(name).statements, *handed_out.statements]
@@ -111,27 +111,27 @@ def definitions_in_lab(name: str, function: str) -> tuple[ast.AST, ...]:
 
 @cache
 def imports_of_lab(name: str) -> frozenset[str]:
-    """The modules that a lab imports, at its start or in a function."""
+    """Return the modules that a lab imports, at its start or in a function."""
     nodes = [statement.node for statement in lab(name).statements]
-    return frozenset(imported_by(ast.Module(nodes, [])))
+    return frozenset(find_imports(ast.Module(nodes, [])))
 
 
 @cache
-def solved_lab(name: str) -> Program:
-    return solved(name)
+def read_lab_solution(name: str) -> Program:
+    return read_solution(name)
 
 
 @cache
-def solved_part(stem: str) -> Program:
-    return solved(stem)
+def read_part_solution(stem: str) -> Program:
+    return read_solution(stem)
 
 
-def solved(stem: str) -> Program:
-    from pedagogy_lib.course import build  # imports for seconds, and most students need none
+def read_solution(stem: str) -> Program:
+    from coursekit.building import build  # takes seconds to import, and most students need none
 
     source = build.source_of(stem)
     name = source.relative_to(ROOT).as_posix()
-    return read_program(name, build.solved(source.read_text(encoding="utf-8")).encode())
+    return read_program(name, build.keep_answers(build.text_of(source)).encode())
 
 
 @cache
@@ -141,22 +141,23 @@ def lab_names() -> frozenset[str]:
 
 @cache
 def numbers_of_lab(name: str) -> dict[str, str]:
-    """{function or class: number of its exercise}"""
+    """Return {function or class: number of its exercise}."""
     nodes = [statement.node for statement in lab(name).statements]
     return numbers_in(ast.Module(nodes, []))
 
 
 @cache
 def numbers_at(stem: str) -> dict[str, str]:
-    """{name: number} of the exercises at home in a notebook, or in a lab, of this stem."""
+    """Return {name: number} of the exercises that belong to a notebook, or a lab, of this stem."""
     if stem in lab_names():
         return numbers_of_lab(stem)
     path = ROOT / "notebooks" / f"{stem}.ipynb"
-    return {n: number for number, n in CHECKED.findall(text_of(path))} if path.exists() else {}
+    checks = find_checks(text_of(path)) if path.exists() else {}
+    return {function: number for number, function in checks.items() if function}
 
 
 def stem_of(path: str) -> str:
-    """The notebook or lab of the course that a file is a copy of, by its name; or its own stem."""
+    """Return the stem of the notebook or lab that a file copies, by its name; else its own stem."""
     stem = re.sub(r"\.mine-\d+$", "", Path(path).stem)
     if found := STEM.fullmatch(stem):
         return found[1]
@@ -166,7 +167,7 @@ def stem_of(path: str) -> str:
 
 @cache
 def version(root: Path = ROOT) -> str:
-    """Changes with anything that a verdict depends on, on the course's side."""
+    """Return a digest of everything in the course that a verdict depends on."""
     digest = hashlib.sha256(torch.__version__.encode())
     for folder, pattern in SOURCES:
         for path in sorted((root / folder).glob(pattern)):
@@ -176,11 +177,12 @@ def version(root: Path = ROOT) -> str:
 
 SOURCES = (
     ("pedagogy_lib", "**/*.py"),
-    ("pedagogy_lib", "**/*.json"),
+    ("coursekit", "**/*.py"),
     ("classroom/grading", "**/*.py"),
     ("classroom/sandbox", "**/*.py"),
     ("classroom/handout", "**/*.py"),
     ("labs", "*.py"),
     ("notebooks", "*.ipynb"),
-    ("chapters", "**/*.py"),  # stand in where they are given; tell what counts for nothing
+    ("chapters", "**/*.toml"),
+    ("chapters", "**/*.py"),  # may be used as answers; decide what counts for nothing
 )

@@ -1,6 +1,6 @@
-"""What lies in a folder or an archive of somebody whom nobody trusts, read within limits.
+"""The files of an untrusted person's folder or archive, read within limits.
 
-Nothing is unpacked to disk. Links, devices and paths that lead out are refused, and told.
+Nothing is unpacked to disk. Links, devices and paths that lead out are refused and reported.
 """
 
 import io
@@ -19,14 +19,14 @@ JUNK = re.compile(
     r"\._[^/]*|\.DS_Store|Thumbs\.db|desktop\.ini)(/|$)"
 )
 MOST_FILE_BYTES, MOST_BYTES, MOST_ENTRIES = 20 * 2**20, 100 * 2**20, 5000
-MOST_RATIO = 200  # of what a file unpacks to, to what it takes in the archive
+MOST_RATIO = 200  # of a file's unpacked size to its size in the archive
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError,
            RuntimeError, OverflowError, MemoryError)  # fmt: skip
 
 
 @dataclass
 class Pile:
-    """The files of one submission, by path, and what has to be told about it."""
+    """The files of one submission, by path, and the problems to report."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -35,13 +35,13 @@ class Pile:
     entries: int = 0
 
     def may_take(self, name, size) -> bool:
-        """Whether a file of this size is still taken; tells if not."""
+        """Return whether a file of this size may be taken; report it if not."""
         self.entries += 1
         if self.entries > MOST_ENTRIES:
             self.tell(f"more than {MOST_ENTRIES} files: the rest was not read")
             return False
         if size > MOST_FILE_BYTES:
-            self.tell(f"{shown(name)} is larger than {MOST_FILE_BYTES >> 20} MiB: not read")
+            self.tell(f"{clean_name(name)} is larger than {MOST_FILE_BYTES >> 20} MiB: not read")
             return False
         if self.taken + size > MOST_BYTES:
             self.tell(f"more than {MOST_BYTES >> 20} MiB in all: the rest was not read")
@@ -57,12 +57,12 @@ class Pile:
             self.problems.append(sentence)
 
 
-def shown(name: str) -> str:
-    """A name without what a terminal, a table or a page would take for more than a name."""
+def clean_name(name: str) -> str:
+    """Return a name without anything that a terminal, a table or a page would interpret."""
     data = name.encode(errors="surrogateescape")
     try:
         text = data.decode()
-    except UnicodeDecodeError:  # as older Windows and archives have it
+    except UnicodeDecodeError:  # from older Windows systems and archives
         text = data.decode("latin-1")
     clean = "".join(c if c.isprintable() else " " for c in text)
     return " ".join(clean.split())[:200] or "?"
@@ -86,10 +86,10 @@ def is_wanted(name) -> bool:
 
 
 def read_path(path: Path, pile: Pile | None = None) -> Pile:
-    """The wanted files of a folder, an archive, or one file."""
+    """Read the wanted files of a folder, of an archive, or a single file."""
     pile = Pile() if pile is None else pile
     if path.is_symlink():
-        pile.tell(f"{shown(path.name)} is a link: refused")
+        pile.tell(f"{clean_name(path.name)} is a link: refused")
     elif path.is_dir():
         read_folder(path, pile)
     else:
@@ -102,7 +102,7 @@ def read_folder(folder: Path, pile: Pile):
         folders.sort()
         for name in sorted(folders):
             if Path(here, name).is_symlink():
-                pile.tell(f"{shown(relative(Path(here, name), folder))} is a link: refused")
+                pile.tell(f"{clean_name(relative(Path(here, name), folder))} is a link: refused")
         for name in sorted(names):
             path = Path(here, name)
             read_file(path, relative(path, folder), pile)
@@ -119,22 +119,22 @@ def read_file(path: Path, name: str, pile: Pile):
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode):
             kind = "a link" if stat.S_ISLNK(found.st_mode) else "a device or pipe"
-            pile.tell(f"{shown(name)} is {kind}: refused")
+            pile.tell(f"{clean_name(name)} is {kind}: refused")
             return
         if not is_wanted(name) or not pile.may_take(name, found.st_size):
             return
         pile.newest = max(pile.newest, found.st_mtime)
         take(name, path.read_bytes(), pile, depth=0)
     except OSError as error:
-        pile.tell(f"{shown(name)} could not be read: {error.strerror or error}")
+        pile.tell(f"{clean_name(name)} could not be read: {error.strerror or error}")
 
 
 def take(name, data, pile, depth):
-    """Keep a file; of an archive, what is in it."""
+    """Keep a file, or the contents of an archive."""
     if not name.lower().endswith(".zip"):
-        pile.put(shown(name), data)
+        pile.put(clean_name(name), data)
     elif depth > 1:
-        pile.tell(f"{shown(name)} is an archive in an archive in an archive: not read")
+        pile.tell(f"{clean_name(name)} is an archive in an archive in an archive: not read")
     else:
         read_zip(name, data, pile, depth)
 
@@ -148,31 +148,33 @@ def read_zip(name, data: bytes, pile: Pile, depth=0):
             for entry in archive.infolist()[: MOST_ENTRIES + 1]:
                 read_entry(archive, entry, pile, depth)
     except DAMAGED as error:
-        pile.tell(f"{shown(name)} is damaged, or no zip archive: {shown(str(error))}")
+        pile.tell(f"{clean_name(name)} is damaged, or no zip archive: {clean_name(str(error))}")
 
 
 def read_entry(archive, entry, pile, depth):
     name = entry.filename
-    why = refused(entry)
+    why = explain_refusal(entry)
     if why:
-        pile.tell(f"{shown(name)} {why}: refused")
+        pile.tell(f"{clean_name(name)} {why}: refused")
     elif not (entry.is_dir() or JUNK.search(name)) and is_wanted(name):
         if not pile.may_take(name, entry.file_size):
             return
         if entry.file_size > MOST_RATIO * max(entry.compress_size, 1000):
-            pile.tell(f"{shown(name)} unpacks to {MOST_RATIO} times its size and more: refused")
+            pile.tell(
+                f"{clean_name(name)} unpacks to {MOST_RATIO} times its size and more: refused"
+            )
             return
         try:
             with archive.open(entry) as file:
                 content = file.read(min(entry.file_size, MOST_FILE_BYTES) + 1)
         except DAMAGED as error:
-            pile.tell(f"{shown(name)} cannot be unpacked: {shown(str(error))}")
+            pile.tell(f"{clean_name(name)} cannot be unpacked: {clean_name(str(error))}")
             return
         take(name, content, pile, depth + 1)
 
 
-def refused(entry) -> str:
-    """Why an entry of an archive is not taken, or ""."""
+def explain_refusal(entry) -> str:
+    """Return why an entry of an archive is refused, or "" if it is taken."""
     name = entry.filename.replace("\\", "/")
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind == stat.S_IFLNK:

@@ -1,4 +1,4 @@
-"""In which form a class has handed in: which of the files are whose."""
+"""The form in which a class has handed in, and the owners of its files."""
 
 import re
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from . import course
-from .files import JUNK, shown
+from .files import JUNK, clean_name
 from .repositories import is_bare
 
 EXCHANGE = re.compile(
@@ -20,14 +20,14 @@ MOODLE = re.compile(
 CANVAS = re.compile(
     r"(?P<student>[^_]+)_(?P<late>LATE_|late_)?(?P<user>\d+)_(?P<id>\d+)_(?P<name>.+)", re.DOTALL
 )
-AGAIN = re.compile(r"-(\d+)$")  # Canvas adds it to a file that is handed in once more
+AGAIN = re.compile(r"-(\d+)$")  # Canvas adds it to a file that is handed in again
 HAND_IN = {"labs", "work", "notebooks"}
-HANDED_IN = "hand-in-"  # how `make hand-in` calls its archive, before the name
+HANDED_IN = "hand-in-"  # the prefix of an archive of `make hand-in`
 
 
 @dataclass
 class Owner:
-    """Where the files of one submission lie. `turn` orders several to the same assignment."""
+    """The owner of one submission and its paths; `turn` orders several to the same assignment."""
 
     student: str
     paths: list[Path] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Owner:
 
 
 def owners_in(folder: Path) -> tuple[str, list[Owner]]:
-    """(the layout that was taken, whose is what)"""
+    """Return the layout that was recognised, and the owners of the files."""
     for inner in ("submitted", "inbound"):
         if (folder / inner).is_dir():
             return owners_in(folder / inner)
@@ -57,14 +57,14 @@ def is_program(path) -> bool:
 
 
 def student_in(text) -> str:
-    return shown(text)
+    return clean_name(text)
 
 
-# ---- Each takes a folder and its entries, and gives the owners, or none if it is another layout --
+# ---- Functions of a folder and its entries that return its owners, or None for other layouts -----
 
 
 def one_submission(folder, entries):
-    """A learner's own folder of the course, or what was in one archive."""
+    """Recognise a learner's own folder of the course, or the contents of one archive."""
     has_parts = any(e.is_dir() and e.name in HAND_IN for e in entries)
     stems = {course.stem_of(e.name) for e in entries if is_program(e)}
     parts = {path.stem for path in course.notebooks()}
@@ -78,14 +78,14 @@ def exchange(folder, entries):
         return None
     return [
         Owner(student_in(match["student"]), [entry], seconds_of(match["time"]),
-              assignment=shown(match["assignment"]))
+              assignment=clean_name(match["assignment"]))
         if match else Owner(student_in(entry.name), [entry])
         for match, entry in matches
     ]  # fmt: skip
 
 
 def seconds_of(text) -> float:
-    """Of a time in UTC, as nbgrader writes it."""
+    """Return the timestamp of a UTC time as nbgrader writes it, or 0.0 for any other text."""
     digits = [int(number) for number in re.findall(r"\d+", text)[:6]]
     try:
         return datetime(*digits, tzinfo=timezone.utc).timestamp()
@@ -94,7 +94,7 @@ def seconds_of(text) -> float:
 
 
 def nbgrader(folder, entries):
-    """submitted/STUDENT/ASSIGNMENT/…"""
+    """Recognise submitted/STUDENT/ASSIGNMENT/…."""
     is_named = folder.name == "submitted"
     if not is_named and not any(folder.glob("*/*/timestamp.txt")):
         return None
@@ -106,19 +106,19 @@ def nbgrader(folder, entries):
 
 
 def assignments_in(folder) -> list[tuple[str, Path]]:
-    """(name, folder) of each assignment that a student has handed in; else the folder itself."""
+    """Return (name, folder) of each assignment in a student's folder, or the folder itself."""
     inside = [path for path in sorted(folder.iterdir()) if not is_junk(path)]
     folders = [path for path in inside if path.is_dir() and not path.is_symlink()]
     is_one = any(path.name in HAND_IN for path in folders) or any(map(is_program, inside))
-    return [("", folder)] if is_one or not folders else [(shown(p.name), p) for p in folders]
+    return [("", folder)] if is_one or not folders else [(clean_name(p.name), p) for p in folders]
 
 
 def moodle(folder, entries):
-    return grouped(entries, MOODLE, lambda match: (match["student"], match["id"]))
+    return group_entries(entries, MOODLE, lambda match: (match["student"], match["id"]))
 
 
 def canvas(folder, entries):
-    owners = grouped(entries, CANVAS, lambda match: (match["student"], match["user"]))
+    owners = group_entries(entries, CANVAS, lambda match: (match["student"], match["user"]))
     for owner in owners or []:
         matches = [CANVAS.fullmatch(path.name) for path in owner.paths]
         if any(match and match["late"] for match in matches):
@@ -128,7 +128,7 @@ def canvas(folder, entries):
 
 
 def newest_versions(owner) -> list[Path]:
-    """The last of files that were handed in again: `hw.zip`, `hw-1.zip`, `hw-2.zip`."""
+    """Return the last of files that were handed in again: `hw.zip`, `hw-1.zip`, `hw-2.zip`."""
     newest: dict[str, tuple[int, Path]] = {}
     for path in owner.paths:
         match = CANVAS.fullmatch(path.name)
@@ -137,14 +137,14 @@ def newest_versions(owner) -> list[Path]:
         key = AGAIN.sub("", name.stem) + name.suffix
         version = int(again[1]) if again else 0
         if key in newest:
-            owner.said.append(f"{shown(key)} was handed in several times: the newest counts")
+            owner.said.append(f"{clean_name(key)} was handed in several times: the newest counts")
         if key not in newest or version > newest[key][0]:
             newest[key] = version, path
     return [path for _, path in newest.values()]
 
 
-def grouped(entries, pattern, key_of):
-    """One owner for all entries with the same key, and one for each entry of another form."""
+def group_entries(entries, pattern, key_of):
+    """Group entries with the same key under one owner; give others an owner each."""
     if not any(pattern.fullmatch(entry.name) for entry in entries):
         return None
     owners: dict[tuple, Owner] = {}
@@ -153,11 +153,11 @@ def grouped(entries, pattern, key_of):
         student = match["student"] if match else entry.stem
         key = key_of(match) if match else (entry.name,)
         owners.setdefault(key, Owner(student_in(student))).paths.append(entry)
-    return with_ids_where_needed(owners)
+    return disambiguate_names(owners)
 
 
-def with_ids_where_needed(owners) -> list[Owner]:
-    """Two people of one name are told apart by the number that the platform has given them."""
+def disambiguate_names(owners) -> list[Owner]:
+    """Add the platform's number to the names of students who share a name."""
     names = [owner.student for owner in owners.values()]
     for key, owner in owners.items():
         if names.count(owner.student) > 1 and len(key) > 1:
@@ -172,7 +172,7 @@ def repositories(folder, entries):
 
 
 def each_its_own(folder, entries):
-    """Folders, archives or single notebooks, each called as its student."""
+    """Recognise folders, archives or single notebooks, each of which has its student's name."""
     kept = [e for e in entries if e.is_dir() or is_program(e) or e.suffix.lower() == ".zip"]
     names = [(e.name if e.is_dir() else e.stem).removeprefix(HANDED_IN) for e in kept]
     return [Owner(student_in(name), [entry]) for name, entry in zip(names, kept)]

@@ -1,6 +1,6 @@
 """A student's git repository without a working tree: the files of its HEAD.
 
-Its own settings and hooks are not used: git reads its objects alone, from a new repository.
+Its own settings and hooks are not used, because git reads only its objects, from a new repository.
 """
 
 import io
@@ -11,7 +11,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from .files import JUNK, Pile, is_wanted, shown
+from .files import JUNK, Pile, clean_name, is_wanted
 
 SECONDS = 60
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -25,7 +25,7 @@ def read_bare(path: Path) -> Pile:
     pile = Pile()
     commit = head_of(path)
     if commit is None:
-        pile.tell(f"{shown(path.name)}: its HEAD names no commit")
+        pile.tell(f"{clean_name(path.name)}: its HEAD names no commit")
         return pile
     with tempfile.TemporaryDirectory(prefix="repository-") as folder:
         environment = {
@@ -42,7 +42,10 @@ def read_bare(path: Path) -> Pile:
             read_tar(archive, pile)
         except (subprocess.SubprocessError, OSError, ValueError, tarfile.TarError) as error:
             said = getattr(error, "stderr", b"") or str(error).encode()
-            pile.tell(f"{shown(path.name)} cannot be read by git: {shown(said.decode('latin-1'))}")
+            pile.tell(
+                f"{clean_name(path.name)} cannot be read by git: "
+                f"{clean_name(said.decode('latin-1'))}"
+            )
     return pile
 
 
@@ -54,7 +57,7 @@ def git(folder, environment, *arguments) -> bytes:
 
 
 def head_of(path: Path) -> str | None:
-    """The commit that HEAD names."""
+    """Return the commit that HEAD names, or None."""
     head = small(path / "HEAD")
     if not head.startswith("ref: refs/"):
         return head if COMMIT.fullmatch(head) else None
@@ -79,6 +82,6 @@ def read_tar(data: bytes, pile: Pile):
             if entry.isdir() or JUNK.search(entry.name):
                 continue
             if not entry.isreg():
-                pile.tell(f"{shown(entry.name)} is a link: refused")
+                pile.tell(f"{clean_name(entry.name)} is a link: refused")
             elif is_wanted(entry.name) and pile.may_take(entry.name, entry.size):
-                pile.put(shown(entry.name), archive.extractfile(entry).read())
+                pile.put(clean_name(entry.name), archive.extractfile(entry).read())

@@ -1,11 +1,11 @@
-"""What statements bind, and what they need from outside: read from their text, never run."""
+"""The names that statements bind and need from outside, read from their text and never run."""
 
 import ast
 import builtins
 import symtable
 from functools import lru_cache
 
-from pedagogy_lib.course.lab_holes import count_holes
+from coursekit.labs.holes import count_holes
 
 from .programs import UNREADABLE, Statement
 
@@ -16,7 +16,7 @@ KNOWN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
 
 def bound_by(node) -> set[str]:
-    """The names that a statement of a program gives a meaning."""
+    """Return the names that a statement of a program binds."""
     if isinstance(node, DEFINITIONS):
         return {node.name}
     if isinstance(node, IMPORTS):
@@ -28,8 +28,8 @@ def bound_by(node) -> set[str]:
     return found.union(*map(bound_by, inside)) if inside else found
 
 
-def changed_by(node) -> set[str]:
-    """The names whose values a statement may change: `x[0] = 1`, `x.append(2)`."""
+def find_changed_names(node) -> set[str]:
+    """Return the names whose values a statement may change: `x[0] = 1`, `x.append(2)`."""
     if isinstance(node, SCOPES):
         return set()
     is_place = isinstance(node, (ast.Attribute, ast.Subscript))
@@ -40,32 +40,32 @@ def changed_by(node) -> set[str]:
         place = place.value
         if isinstance(place, ast.Name):
             return {place.id}
-    return set().union(*map(changed_by, ast.iter_child_nodes(node)))
+    return set().union(*map(find_changed_names, ast.iter_child_nodes(node)))
 
 
 @lru_cache(4096)
-def needed_by(text: str) -> frozenset[str]:
-    """The names that a statement takes from the program around it; none of Python's own."""
+def find_free_names(text: str) -> frozenset[str]:
+    """Return the names that a statement takes from the program around it, without Python's own."""
     try:
         table = symtable.symtable(text, "", "exec")
     except UNREADABLE:
         return frozenset()
-    return frozenset(needed_in(table) - KNOWN)
+    return frozenset(find_table_names(table) - KNOWN)
 
 
-def needed_in(table) -> set[str]:
+def find_table_names(table) -> set[str]:
     is_top = table.get_type() == "module"
     own = {
         one.get_name()
         for one in table.get_symbols()
         if (one.is_referenced() if is_top else one.is_global())
     }
-    return own.union(*map(needed_in, table.get_children()))
+    return own.union(*map(find_table_names, table.get_children()))
 
 
 @lru_cache(4096)
-def needed_at_once(text: str) -> frozenset[str]:
-    """Those of them that it needs when it is run itself, and not later in a call."""
+def find_immediate_names(text: str) -> frozenset[str]:
+    """Return the names that a statement needs when it runs itself, and not later in a call."""
     try:
         table = symtable.symtable(text, "", "exec")
     except UNREADABLE:
@@ -74,10 +74,10 @@ def needed_at_once(text: str) -> frozenset[str]:
 
 
 def begins(statement: Statement, name: str) -> bool:
-    """Whether what a name meant before does not matter after this statement."""
+    """Return whether the earlier meaning of a name does not matter after this statement."""
     node = statement.node
     is_plain = isinstance(node, (*DEFINITIONS, *IMPORTS, ast.Assign))
-    return is_plain and name in bound_by(node) and name not in needed_at_once(statement.text)
+    return is_plain and name in bound_by(node) and name not in find_immediate_names(statement.text)
 
 
 def is_complete(node) -> bool:
@@ -85,7 +85,7 @@ def is_complete(node) -> bool:
 
 
 def same_code(a, b) -> bool:
-    """Whether two definitions differ in layout, comments and docstrings alone."""
+    """Return whether two definitions differ only in layout, comments and docstrings."""
     return a is not None and b is not None and bare(a) == bare(b)
 
 

@@ -1,6 +1,6 @@
 """Statements that have no place in an answer: a person looks at them before they count.
 
-The walls around a student's code do not depend on this. It looks for what would be an attempt.
+The sandbox around a student's code does not depend on this, which looks for attempts to cheat.
 """
 
 import ast
@@ -29,7 +29,7 @@ FILES = "handles files"
 
 
 def suspicious(statements, allowed=frozenset()) -> list[str]:
-    """A sentence for each place: which, why, its line. `allowed` are kinds that are left out."""
+    """Return a sentence per place: its kind, position and line. Kinds in `allowed` are left out."""
     found, modules = {}, {}
     for statement in statements:
         modules |= modules_in(statement.node)
@@ -55,15 +55,18 @@ def place_of(statement, node) -> str:
 
 
 def kinds_in(tree, modules):
-    """Yield (kind, node) of what has no place in an answer; `modules` by their names in it."""
+    """Yield (kind, node) of what has no place in an answer; `modules` are those it imports."""
     for node in ast.walk(tree):
         for look in LOOKS:
             if kind := look(node, modules):
                 yield kind, node
 
 
+INSIDE = ("pedagogy_lib.", "coursekit")
+
+
 def modules_in(tree) -> dict[str, str]:
-    """{name: the module that it was imported as}"""
+    """Return {name: the module that is imported under it}."""
     return {
         (alias.asname or alias.name).split(".")[0]: alias.name.split(".")[0]
         for node in ast.walk(tree)
@@ -76,7 +79,7 @@ def import_of(node, modules) -> str:
     if isinstance(node, ast.Import):
         names = [a.name.split(".")[0] for a in node.names if a.name.split(".")[0] in MODULES]
         names = [name for name in names if name not in HARMLESS_OF]
-        names += [a.name for a in node.names if a.name.startswith("pedagogy_lib.")]
+        names += [a.name for a in node.names if a.name.startswith(INSIDE)]
         return imports(names[0]) if names else ""
     if isinstance(node, ast.ImportFrom):
         root = (node.module or "").split(".")[0]
@@ -84,7 +87,7 @@ def import_of(node, modules) -> str:
         taken = {alias.name for alias in node.names}
         if root in MODULES and not (taken <= harmless or node.module == "concurrent.futures"):
             return imports(root)
-        is_inside = (node.module or "").startswith(("pedagogy_lib.", "torch.multiprocessing"))
+        is_inside = (node.module or "").startswith((*INSIDE, "torch.multiprocessing"))
         return f"imports {node.module}" if is_inside else ""
     return ""
 
@@ -94,7 +97,7 @@ def imports(module) -> str:
 
 
 def use_of_module(node, modules) -> str:
-    """Of `os.system`, where `os` itself may be imported."""
+    """Detect `os.system` and the like, where `os` itself may be imported."""
     if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
         return ""
     root = modules.get(node.value.id, node.value.id)
@@ -110,7 +113,7 @@ def use_of_module(node, modules) -> str:
 
 
 def files(node, modules) -> str:
-    """Of open(), and of paths that write."""
+    """Detect open(), and methods of paths that write."""
     if not isinstance(node, ast.Call):
         return ""
     is_written = isinstance(node.func, ast.Attribute) and node.func.attr in OF_PATHS
@@ -130,19 +133,19 @@ def call(node, modules) -> str:
     return ""
 
 
-def hidden_name(node, modules) -> str:
+def find_hidden_name(node, modules) -> str:
     if isinstance(node, ast.Attribute) and node.attr in DUNDERS | FRAMES:
         return f"uses .{node.attr}"
     return f"uses {node.id}" if isinstance(node, ast.Name) and node.id in NAMES else ""
 
 
-def lying_method(node, modules) -> str:
+def find_lying_method(node, modules) -> str:
     is_method = isinstance(node, ast.FunctionDef) and node.name in METHODS
     return f"defines {node.name}" if is_method else ""
 
 
 def patch(node, modules) -> str:
-    """Of `dist.send = mine`, and the like."""
+    """Detect `dist.send = mine` and the like."""
     is_place = isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
     if not is_place:
         return ""
@@ -161,24 +164,36 @@ def text(node, modules) -> str:
 
 
 def cover(node, modules) -> str:
-    """Of a function that takes the name of one of Python's, such as `sum` or `isinstance`."""
+    """Detect a definition that takes the name of Python's own `print` or `isinstance`."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in ("print", "isinstance"):
         return f"defines {node.name} anew"
     return ""
 
 
-LOOKS = (import_of, use_of_module, files, call, hidden_name, lying_method, patch, text, cover)
+LOOKS = (
+    import_of,
+    use_of_module,
+    files,
+    call,
+    find_hidden_name,
+    find_lying_method,
+    patch,
+    text,
+    cover,
+)
 
 
 @cache
-def allowed_in(asked) -> frozenset[str]:
-    """The kinds that the course's own program around an exercise has."""
-    program = course.solved_lab(asked.lab) if asked.lab else course.solved_part(asked.part)
+def find_allowed_kinds(asked) -> frozenset[str]:
+    """Return the kinds that occur in the course's own program around an exercise."""
+    program = (
+        course.read_lab_solution(asked.lab) if asked.lab else course.read_part_solution(asked.part)
+    )
     near = [s for s in program.statements if asked.lab or asked.name in bound_by(s.node)]
     return frozenset(kind for one in near for kind, _ in kinds_in(one.node, modules_in(one.node)))
 
 
 def new_in_lab(lab) -> list:
-    """The statements of a student's lab that the course's own has not."""
+    """Return the statements of a student's lab that are not in the course's own."""
     ours = {statement.text for statement in course.lab(lab.name).statements}
     return [one for one in lab.statements if one.text not in ours]

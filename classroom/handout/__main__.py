@@ -5,13 +5,13 @@ import json
 import sys
 from pathlib import Path
 
+from coursekit.building.build import ROOT
+from coursekit.copies.working_copies import HANDOUT
 from pedagogy_lib.basics.errors import LaunchError
-from pedagogy_lib.basics.units import counted
-from pedagogy_lib.course.build import ROOT
-from pedagogy_lib.course.working_copies import HANDOUT
+from pedagogy_lib.basics.units import format_count
 
+from .archive import write_handout
 from .files import handout_files
-from .packing import write_handout
 
 
 def main(argv=None) -> int:
@@ -35,7 +35,7 @@ def main(argv=None) -> int:
     folder, archive = write_handout(files, arguments.into)
     parts = sum(name.startswith("notebooks/") for name in files)
     checks = len(json.loads(files[HANDOUT])["exercises"])
-    print(f"{counted(parts, 'part')} with {counted(checks, 'exercise')}: {folder}")
+    print(f"{format_count(parts, 'part')} with {format_count(checks, 'exercise')}: {folder}")
     print(f"the same as one file, {archive.stat().st_size / 1e6:.1f} MB: {archive}")
     return 0
 

@@ -4,14 +4,14 @@ import hashlib
 import json
 import re
 
-from pedagogy_lib.course.build import ROOT
-from pedagogy_lib.course.definitions import digests_of
-from pedagogy_lib.course.working_copies import HANDOUT
-from pedagogy_lib.exercises.kit.sealed import sealed
+from coursekit.building.build import ROOT
+from coursekit.copies.working_copies import HANDOUT
+from coursekit.definitions import digests_of
+from coursekit.kit.packed_checks import pack_check
 
-from .compiling import compiled_checks
+from .checks import build_check_files
 from .contents import Contents, contents_of
-from .held_back import lab_text
+from .handout_labs import lab_text
 from .notebooks import notebook_of
 from .readme import readme_of
 
@@ -19,7 +19,7 @@ AS_THEY_ARE = ("LICENSE", "constraints.txt", "environment.yml", "reports/machine
                "tools/setup.py", "assets/first_look.png", "assets/step_check.png",
                "assets/step_compare.png", "assets/step_hang.png",
                "assets/step_predict.png")  # fmt: skip
-OF_A_CHECK = re.compile(r"exercises/ch\d\d/(?!__init__)\w+\.py$")
+OF_A_CHECK = re.compile(r"chapters/.*\.py$")
 NOT_CODE = ("__pycache__",)
 DATA_OF_LABS = ("labs/published", "labs/clusters")
 COVERS = "assets/covers"
@@ -89,9 +89,9 @@ clean:
 
 
 def handout_files(names=()) -> dict[str, bytes]:
-    """{path: contents}, of these chapters and parts. HANDOUT.json says what it is."""
+    """Return {path: contents} for these chapters and parts; HANDOUT.json describes the handout."""
     contents = contents_of(names)
-    files = bench_files() | packed_checks(contents) | lab_files(contents)
+    files = bench_files() | pack_check_files(contents) | lab_files(contents)
     files |= {name: (ROOT / name).read_bytes() for name in AS_THEY_ARE}
     files |= {f"{COVERS}/{part}.png": path.read_bytes() for part in contents.parts
               if (path := ROOT / COVERS / f"{part}.png").exists()}  # fmt: skip
@@ -99,16 +99,16 @@ def handout_files(names=()) -> dict[str, bytes]:
         "Makefile": MAKEFILE,
         ".gitignore": IGNORED,
         "pyproject.toml": project_with_tables(),
-        "README.md": readme_of(contents, list(map(number_of, contents.exercises))),
+        "README.md": readme_of(contents, list(contents.exercises)),
     }
     files |= {name: text.encode() for name, text in texts.items()}
     paths = {*files, *(f"notebooks/{part}.ipynb" for part in contents.parts)}
     files |= {f"notebooks/{part}.ipynb": notebook_of(part, paths) for part in contents.parts}
-    return with_version(files, contents)
+    return add_version_file(files, contents)
 
 
-def with_version(files, contents: Contents) -> dict[str, bytes]:
-    """The version is that of the project, and of these contents."""
+def add_version_file(files, contents: Contents) -> dict[str, bytes]:
+    """Add HANDOUT.json, whose version is made of the project's and of a digest of all files."""
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
     of_all = hashlib.sha256(json.dumps(digests).encode()).hexdigest()
     project = PROJECT.search((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[1]
@@ -116,33 +116,28 @@ def with_version(files, contents: Contents) -> dict[str, bytes]:
                  if name.startswith("labs/") and name.endswith(".py")}  # fmt: skip
     name = NAME if contents.is_whole else "-".join([NAME, *contents.names])
     about = {"name": name, "version": f"{project}-{of_all[:8]}", "chapters": contents.names,
-             "exercises": list(map(number_of, contents.exercises)),
+             "exercises": list(contents.exercises),
              "asks": sorted({*contents.own, *contents.first}),
              "files": digests, "functions": functions}  # fmt: skip
     return dict(sorted((files | {HANDOUT: (json.dumps(about, indent=1) + "\n").encode()}).items()))
 
 
-def number_of(module: str) -> str:
-    """`ch02.ex09_sent_bytes` is 2.9."""
-    return f"{int(module[2:4])}.{int(module[7:9])}"
-
-
 def bench_files() -> dict[str, bytes]:
-    """`pedagogy_lib` without its checks."""
-    paths = (ROOT / "pedagogy_lib").rglob("*")
+    """Return `pedagogy_lib`, `coursekit`, and the files that number the exercises."""
+    paths = [*(ROOT / "pedagogy_lib").rglob("*"), *(ROOT / "coursekit").rglob("*")]
+    paths += (ROOT / "chapters").glob("ch*/chapter.toml")
     return {
-        name: path.read_bytes()
+        path.relative_to(ROOT).as_posix(): path.read_bytes()
         for path in paths
         if path.is_file() and not set(path.parts) & set(NOT_CODE)
-        if not (name := path.relative_to(ROOT).as_posix()).startswith("pedagogy_lib/exercises/")
     }
 
 
-def packed_checks(contents: Contents) -> dict[str, bytes]:
-    """The compiled checks; the code of each one packed, as some of it says what is right."""
+def pack_check_files(contents: Contents) -> dict[str, bytes]:
+    """Return the checks; code is packed in each file, because some of it says what is right."""
     return {
-        name: sealed(data.decode()).encode() if OF_A_CHECK.search(name) else data
-        for name, data in compiled_checks(contents.exercises).items()
+        name: pack_check(data.decode()).encode() if OF_A_CHECK.search(name) else data
+        for name, data in build_check_files(contents.exercises).items()
     }
 
 
@@ -157,7 +152,7 @@ def lab_files(contents: Contents) -> dict[str, bytes]:
 
 
 def project_with_tables() -> str:
-    """The project, so that tables are installed where the package is."""
+    """Return pyproject.toml, changed so that tables are installed with the package."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     begin = "[tool.setuptools]\n"
     return text.replace(begin, f'{begin}package-data."*" = ["*.json"]\n')

@@ -1,13 +1,13 @@
-"""Notebooks and labs as learners get them, where there is no `solutions/`."""
+"""Notebooks as learners get them in a handout, which has no `solutions/`."""
 
 import posixpath
 import re
 
-from pedagogy_lib.course.build import dump, source_of, to_notebook, with_holes
+from coursekit.building.build import dump, insert_holes, make_notebook, source_of, text_of
 
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^()\s]*)\)")
-DEFINED = re.compile(r"^\[(\w+)\]: (\S+)\n?", re.MULTILINE)  # below a text: where [05b] leads
-ON_SOLUTIONS = {  # sentences on what is not in a handout, and what is so there
+DEFINED = re.compile(r"^\[(\w+)\]: (\S+)\n?", re.MULTILINE)  # below a text: the target of [05b]
+ON_SOLUTIONS = {  # {a sentence that is not true in a handout: one that is}
     " A solved and executed copy of each part, to look things up in, is in "
     "[solutions/](../solutions).": "",
     "A function of a lab that you have not written yet is taken from our solution. A function that "
@@ -25,41 +25,41 @@ ON_SOLUTIONS = {  # sentences on what is not in a handout, and what is so there
 
 
 def notebook_of(part: str, paths) -> bytes:
-    """A part's notebook with holes. What it links to and is not in the handout, it only names.
+    """Return a part's notebook with holes; links to what is not in the handout keep their words.
 
     paths  all files of the handout
     """
-    text = source_of(part).read_text(encoding="utf-8")
-    notebook = to_notebook(with_holes(text), part)
+    text = text_of(source_of(part))
+    notebook = make_notebook(insert_holes(text), part)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            source = without_solutions(cell.source)
-            cell.source = with_links_to(paths, source, "notebooks")
+            source = replace_solution_sentences(cell.source)
+            cell.source = drop_missing_links(paths, source, "notebooks")
     return dump(notebook).encode()
 
 
-def without_solutions(source: str) -> str:
-    """The text of a cell, with what is so where no solution is."""
+def replace_solution_sentences(source: str) -> str:
+    """Return a cell's text, with the sentences that are true where there is no solution."""
     for sentence, instead in ON_SOLUTIONS.items():
         pattern = r"\s+".join(map(re.escape, sentence.split(" ")))
         source = re.sub(pattern, lambda _, instead=instead: instead, source)
     return source
 
 
-def with_links_to(paths, text: str, folder: str) -> str:
-    """Markdown in this folder, in which links lead only to what there is."""
+def drop_missing_links(paths, text: str, folder: str) -> str:
+    """Return Markdown of this folder in which links lead only to what exists."""
 
-    def checked(found: re.Match) -> str:
+    def replace_link(found: re.Match) -> str:
         picture, words, target = found.groups()
         if is_elsewhere(target) or leads_to(paths, target, folder):
             return found[0]
         return "" if picture else words
 
-    return with_definitions_of(paths, LINK.sub(checked, text), folder)
+    return drop_missing_definitions(paths, LINK.sub(replace_link, text), folder)
 
 
-def with_definitions_of(paths, text: str, folder: str) -> str:
-    """The same for `[words][name]` and `[name]`, whose targets are defined below the text."""
+def drop_missing_definitions(paths, text: str, folder: str) -> str:
+    """Drop `[words][name]` and `[name]` whose targets, defined below the text, do not exist."""
     for line in list(DEFINED.finditer(text)):
         name, target = line.groups()
         if not is_elsewhere(target) and not leads_to(paths, target, folder):
@@ -69,7 +69,7 @@ def with_definitions_of(paths, text: str, folder: str) -> str:
 
 
 def is_elsewhere(target) -> bool:
-    """Whether a link leads to the web, or stays on its page."""
+    """Return whether a link leads to the web, or stays on its page."""
     return not target or target.startswith("#") or ":" in target
 
 

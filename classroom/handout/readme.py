@@ -1,7 +1,7 @@
 """The README of a handout, for students."""
 
-from pedagogy_lib.course.chapter_texts import row
-from pedagogy_lib.course.chapters import parts
+from coursekit.building.chapter_texts import row
+from coursekit.chapters import parts
 
 TEXT = """# Distributed training, measured
 
@@ -59,7 +59,8 @@ have found. It lists what is still unwritten. Without `NAME` it takes the name o
 | `notebooks/` | the parts above, with holes where the exercises are |
 | `work/` | your copies of them, made by `make lab` |
 | `labs/` | the algorithms as programs, with holes; each also runs under `torchrun` |
-| `pedagogy_lib/` | the bench: launch ranks, measure, predict, draw; and the checks |
+| `pedagogy_lib/`, `coursekit/` | the bench: launch ranks, measure, draw; predictions, checks |
+| `chapters/` | the checks of the exercises, packed |
 | `reports/` | `make report`: an HTML page on what this machine does with each collective |
 
 MIT licence.
@@ -76,26 +77,28 @@ NOT_HERE = """A part or a chapter that the text names without a link is not in t
 
 
 def readme_of(contents, numbers) -> str:
-    """numbers  of all exercises in the handout"""
-    title = "All chapters" if contents.is_whole else in_words(contents.names)
+    """Return the README.  numbers  those of all exercises in the handout"""
+    title = "All chapters" if contents.is_whole else format_parts(contents.names)
     others = [number for number in numbers if number not in contents.own]
     rows = [row(part, "notebooks") for part in parts().values() if part.stem in contents.parts]
     first = [number for number in contents.first if number in numbers]
     needed = CAN_WAIT if others else ""
     if first:
-        needed = WRITE_FIRST.format(numbers=listed(first), first=first[0])
+        needed = WRITE_FIRST.format(numbers=join_words(first), first=first[0])
     needed += "" if contents.is_whole else NOT_HERE
-    own = next((n for n in numbers if n not in others), "2.1")
+    own = next((n for n in numbers if n not in others), "")
     return TEXT.format(title=title, rows="\n".join(rows), needed=needed, number=own)
 
 
-def in_words(names) -> str:
-    """Of parts, as their notebooks are called: `06` is the first of chapter 06."""
+def format_parts(names) -> str:
+    """Return parts' names as their notebooks have them: `06` is the first part of chapter 06."""
     kind = "Chapter" if names[0].isdigit() else "Part"
-    return f"{kind}{'s' * (len(names) > 1)} {listed([name.removesuffix('a') for name in names])}"
+    return (
+        f"{kind}{'s' * (len(names) > 1)} {join_words([name.removesuffix('a') for name in names])}"
+    )
 
 
-def listed(words) -> str:
-    """`2.6, 2.7 and 3.2`"""
+def join_words(words) -> str:
+    """Join words as in `2.6, 2.7 and 3.2`."""
     *some, last = words
     return f"{', '.join(some)} and {last}" if some else last

@@ -1,6 +1,6 @@
 """The command line: `python -m classroom.lms nbgrader | gradescope`, or make nbgrader, and so on.
 
-`judge` is what the steps of nbgrader call.
+The steps of nbgrader call `judge`.
 """
 
 import argparse
@@ -13,7 +13,7 @@ STUDENTS_GIVEN = "exercises or chapters whose solutions stand in; students' code
 
 
 def main(argv=None) -> int:
-    arguments = parsed(argv)
+    arguments = parse_arguments(argv)
     try:
         for line in COMMANDS[arguments.command](arguments):
             print(line)
@@ -23,7 +23,7 @@ def main(argv=None) -> int:
     return 0
 
 
-def parsed(argv):
+def parse_arguments(argv):
     parser = argparse.ArgumentParser(prog="python -m classroom.lms")
     commands = parser.add_subparsers(dest="command", required=True)
     nbgrader = commands.add_parser("nbgrader", help="write assignments for nbgrader")
@@ -55,7 +55,7 @@ def gradescope(arguments):
 
 
 def judge(arguments):
-    from .judging import serve
+    from .judge_server import serve
 
     serve()
     return []

@@ -2,7 +2,7 @@
 # Gradescope calls this for each submission, as root.
 autograder="${1:-/autograder}"
 cd "$autograder/source/course" &&
-	OMP_WAIT_POLICY=PASSIVE .venv/bin/python -m classroom.lms.in_container "$autograder" && exit
+	OMP_WAIT_POLICY=PASSIVE .venv/bin/python -m classroom.lms.gradescope_container "$autograder" && exit
 
 mkdir -p "$autograder/results"
 cat >"$autograder/results/results.json" <<'END'

@@ -1,20 +1,20 @@
-"""A student's page: what the check of each exercise says, and nothing about anybody else."""
+"""A student's page: the verdict on each exercise, and nothing about anybody else."""
 
 from markupsafe import Markup
 
-from . import told
+from . import verdict_html
 from .findings import all_points, answer_of, points_of
-from .rendering import number, rendered
+from .rendering import number, render_template
 from .source import lines_of
 
-UNDECIDED = told.UNDECIDED
+UNDECIDED = verdict_html.UNDECIDED
 TO_DO = ("wrong", "missing", "unfinished")
 
 
 def page(student: dict, results: dict, course: str = "") -> str:
     exercises = results["exercises"]
     answers = [(one, answer_of(student, one)) for one in exercises]
-    return rendered(
+    return render_template(
         "student.html",
         results=results,
         student=student,
@@ -27,14 +27,14 @@ def page(student: dict, results: dict, course: str = "") -> str:
 
 
 def section(exercise, answer, course) -> dict:
-    """What a page tells about one exercise."""
+    """Return what a page shows of one exercise."""
     is_undecided = answer["state"] in UNDECIDED
     file = f"{exercise['part']}.ipynb"
     return {
         "exercise": exercise,
         "answer": answer,
-        "verdict": None if is_undecided else Markup(told.as_html(exercise, answer)),
-        "instead": told.INSTEAD[answer["state"]] if is_undecided else "",
+        "verdict": None if is_undecided else Markup(verdict_html.render_html(exercise, answer)),
+        "instead": verdict_html.INSTEAD[answer["state"]] if is_undecided else "",
         "lines": [Markup(line) for line in lines_of(answer.get("source", ""))],
         "credit": credit(exercise, answer),
         "part": part_name(exercise["part"]),
@@ -45,7 +45,7 @@ def section(exercise, answer, course) -> dict:
 
 
 def credit(exercise, answer) -> str:
-    """How much of a wrong answer counts, in a sentence."""
+    """Return a sentence on how much of a wrong answer counts, or "" if nothing does."""
     right, of = answer.get("facts") or (0, 0)
     if answer["state"] != "wrong" or not answer["score"]:
         return ""
@@ -55,22 +55,22 @@ def credit(exercise, answer) -> str:
 
 
 def part_name(part: str) -> str:
-    """`02c_the_ring` as `02c · The ring`."""
+    """Return `02c · The ring` for `02c_the_ring`."""
     number, _, words = part.partition("_")
     return f"{number} · {words.replace('_', ' ').capitalize()}"
 
 
 def text(student: dict, results: dict) -> list[str]:
-    """The same as texts, for where HTML cannot be shown: the first one, then one an exercise."""
+    """Return the page as texts, where HTML cannot be shown: a head, then one per exercise."""
     exercises = results["exercises"]
     points = f"{points_of(student, exercises):.3g} of {all_points(exercises):g} points"
     head = f"{results['title']}\n{student['student']}: {points}"
-    each = [told_plainly(one, answer_of(student, one)) for one in exercises]
-    return [told.plain("\n".join([head, *student["problems"]])), *each]
+    each = [format_answer_text(one, answer_of(student, one)) for one in exercises]
+    return [verdict_html.plain("\n".join([head, *student["problems"]])), *each]
 
 
-def told_plainly(exercise, answer) -> str:
-    lines = [told.as_text(exercise, answer), credit(exercise, answer)]
+def format_answer_text(exercise, answer) -> str:
+    lines = [verdict_html.format_verdict(exercise, answer), credit(exercise, answer)]
     if answer["state"] in TO_DO and exercise["part"]:
         lines.append(f"Read again: part {part_name(exercise['part'])}")
     return "\n".join(filter(None, lines))

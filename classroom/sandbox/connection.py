@@ -1,7 +1,7 @@
 """The grader's end of a process in which a submission's answers live.
 
-What comes back is bytes of somebody whom nobody trusts: it is read up to a limit and a deadline,
-as exact values, and nothing of it runs.
+The replies are bytes from an untrusted process: they are read up to a limit and a deadline, as
+exact values, and nothing in them runs.
 """
 
 import json
@@ -11,9 +11,9 @@ import selectors
 import time
 from dataclasses import dataclass
 
-from pedagogy_lib.course.elsewhere import LENGTH
-from pedagogy_lib.course.exact_values import made_of
-from pedagogy_lib.course.trying import Ended, Submitted
+from coursekit.answers.answer_server import LENGTH
+from coursekit.answers.exact_values import rebuild_value
+from coursekit.answers.remote_answer import AnswerProcessFailed, RemoteAnswer
 
 MOST_REPLY_BYTES = 256 * 2**20
 MOST_CONTAINERS = 1_000_000  # lists and dicts in a reply: as objects they take far more memory
@@ -30,7 +30,7 @@ EXIT = "exit(), os._exit() and the like end the whole process: a function ends w
 
 @dataclass
 class Pipes:
-    """Of one process: where requests go in, and replies come out."""
+    """The pipes of one process, for its requests and for its replies."""
 
     requests: int
     replies: int
@@ -41,9 +41,9 @@ class Pipes:
 
 
 class Connection:
-    """Asks one process for one answer after another. An `Elsewhere` of trying.py.
+    """A connection that asks a process for one answer after another: an `AnswerProcess`.
 
-    seconds   for which one request may take; a launch in it has its own, shorter time
+    seconds   that one request may take; a launch in it has its own, shorter time
     in_all    seconds that all requests of one answer may take
     is_lost   whether the process cannot be asked for anything any more
     """
@@ -56,21 +56,21 @@ class Connection:
         os.set_blocking(pipes.requests, False)
 
     def await_ready(self):
-        """Raises Ended if the process does not begin."""
+        """Wait until the process is ready; raise AnswerProcessFailed if it does not start."""
         self.reply(self.start_seconds)
 
-    def begin(self, name: str, source: str | None = None, lab: str | None = None) -> Submitted:
-        """The next answer: a function of a cell's source, or of a lab."""
+    def begin(self, name: str, source: str | None = None, lab: str | None = None) -> RemoteAnswer:
+        """Return the next answer: a function of a cell's source, or of a lab."""
         self.end_answer()
         self.kept, self.left = "", self.in_all
         self.send(json.dumps({"name": name, "source": source}).encode(errors="surrogatepass"))
         self.is_serving = True
-        return Submitted(self, name, lab)
+        return RemoteAnswer(self, name, lab)
 
     def end_answer(self):
-        """End the child of the answer before, and what that has left.
+        """End the child of the previous answer, and what that has left behind.
 
-        Raises Ended if something of it goes on sending
+        Raises  AnswerProcessFailed if something of it goes on sending
         """
         if not self.is_serving or self.is_lost:
             return
@@ -80,18 +80,18 @@ class Connection:
         while "ended" not in self.reply(deadline - time.monotonic()):
             pass
 
-    def printed(self) -> str:
+    def read_output(self) -> str:
         return self.kept
 
     def run(self, data: bytes):
-        """See trying.Elsewhere."""
+        """Run a packed call in the process, as `remote_answer.AnswerProcess` describes."""
         if self.is_lost or not self.is_serving:
-            raise Ended(HAS_ENDED, EXIT)
+            raise AnswerProcessFailed(HAS_ENDED, EXIT)
         began = time.monotonic()
         self.send(data)
         reply = self.reply(min(self.seconds, self.left))
         self.left -= time.monotonic() - began
-        if "ended" in reply:  # what it had not read yet would be taken for a beginning
+        if "ended" in reply:  # what it has not read yet would be taken for a new answer
             self.lose(HAS_ENDED, EXIT)
         self.keep(reply)
         return self.value_of(reply)
@@ -102,12 +102,12 @@ class Connection:
                 seconds, place = reply["endless"]
                 place = str(place)[:MOST_OF_A_PLACE]
                 what = f"it still runs after {float(seconds):.0f} s\n  at {place}"
-                error = Ended(what, "a loop that never ends?")
+                error = AnswerProcessFailed(what, "a loop that never ends?")
             elif "error" in reply:
-                error = made_of(reply["error"])
+                error = rebuild_value(reply["error"])
             else:
-                return made_of(reply["value"])
-        except Exception:  # Unreadable, and whatever parts of another form lead to
+                return rebuild_value(reply["value"])
+        except Exception:  # Unreadable, or whatever parts of another form lead to
             self.lose(FORGED)
         if not isinstance(error, BaseException):
             self.lose(FORGED)
@@ -120,12 +120,12 @@ class Connection:
 
     def lose(self, what, why=""):
         self.is_lost = True
-        raise Ended(what, why) from None
+        raise AnswerProcessFailed(what, why) from None
 
     # ---- Messages ----
 
     def send(self, data: bytes):
-        """Raises Ended if nobody reads it in time."""
+        """Send a message; raise AnswerProcessFailed if it is not read in time."""
         left, deadline = memoryview(LENGTH.pack(len(data)) + data), time.monotonic() + self.seconds
         while left:
             self.wait(self.pipes.requests, selectors.EVENT_WRITE, deadline)
@@ -137,7 +137,7 @@ class Connection:
                 self.lose(HAS_ENDED, EXIT)
 
     def reply(self, seconds) -> dict:
-        """The next one. Raises Ended if it does not come in time, or is none."""
+        """Return the next reply; raise AnswerProcessFailed if it is late, or not a reply."""
         deadline = time.monotonic() + seconds
         size = LENGTH.unpack(self.read(LENGTH.size, deadline))[0]
         if size > MOST_REPLY_BYTES:
@@ -162,7 +162,7 @@ class Connection:
         return bytes(parts)
 
     def wait(self, number, event, deadline):
-        """Also until the deadline at most if there is always something more to read."""
+        """Wait for a pipe, until the deadline at most even if there is always more to read."""
         with selectors.DefaultSelector() as selector:
             selector.register(number, event)
             left = deadline - time.monotonic()

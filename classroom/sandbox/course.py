@@ -1,8 +1,8 @@
-"""`prepared`: the course as it is put into a sandbox, without anything that holds an answer.
+"""The course as `prepare_course` puts it into a sandbox, without anything that holds an answer.
 
-The rule: of the package, what a handout has. Of the checks, what they run beside an answer, and
-nothing that judges: their tables of what is right are empty. Of the labs, those with holes. Nothing
-else: no solutions, no tests, no classroom.
+A sandbox has of the packages what a handout has, of the checks what they run next to an answer,
+and of the labs those with holes. Nothing in it judges an answer or says what is right, and it has
+nothing else: no solutions, no tests, no classroom.
 """
 
 import atexit
@@ -14,28 +14,23 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from classroom.handout.compiling import compiled_checks
+from classroom.handout.checks import next_to_answers
 from pedagogy_lib.basics.places import COURSE
-from pedagogy_lib.course.checking import modules_of
 
-PARTS = ("pedagogy_lib", "labs")
-CHECKS = "exercises/ch"  # with a chapter's number: files that hold what is right
+PARTS = ("pedagogy_lib", "coursekit", "labs")
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints")
 
 
 def files_of(course: Path) -> list[Path]:
-    """The files of a course that a sandbox is made of, relative to its folder."""
-    found = (path for part in PARTS for path in sorted((course / part).rglob("*")))
+    """Return the files of a course that a sandbox is made of, relative to its folder."""
+    found = [path for part in PARTS for path in sorted((course / part).rglob("*"))]
+    found += sorted((course / "chapters").glob("ch*/chapter.toml"))
     relative = (path.relative_to(course) for path in found if path.is_file())
     return [path for path in relative if not set(LEFT_OUT) & set(path.parts)]
 
 
-def is_check(path: Path) -> bool:
-    return Path(*path.parts[1:]).as_posix().startswith(CHECKS)
-
-
-def digest_of(course: Path, files) -> str:
-    found = hashlib.sha256()
+def digest_of(course: Path, files, exercises) -> str:
+    found = hashlib.sha256(" ".join(exercises).encode())
     for path in files:
         content = (course / path).read_bytes()
         found.update(f"{path}\0{len(content)}\0".encode())
@@ -43,37 +38,38 @@ def digest_of(course: Path, files) -> str:
     return found.hexdigest()[:16]
 
 
-def prepared(folder: Path | None = None) -> Path:
-    """A folder with the course for sandboxes. It is made once for each state of the course.
+def prepare_course(folder: Path | None = None, exercises=()) -> Path:
+    """Return a folder with the course for sandboxes, made once for each state of the course.
 
-    folder  where such folders are kept; one that belongs to this process, if none is named
+    folder     where such folders are kept; by default one that belongs to this process
+    exercises  numbers of those whose answers will run there; by default all
     """
     folder = own_folder() if folder is None else folder
     files = files_of(COURSE)
-    there = folder / digest_of(COURSE, files)
+    there = folder / digest_of(COURSE, files, exercises)
     if not there.exists():
         new = Path(tempfile.mkdtemp(dir=folder))
-        fill(new, files)
-        compileall.compile_dir(new / PARTS[0], quiet=2)
+        fill(new, files, exercises)
+        for part in (*PARTS, "chapters"):
+            compileall.compile_dir(new / part, quiet=2)
         with contextlib.suppress(OSError):  # another process of this grading was quicker
             new.rename(there)
         shutil.rmtree(new, ignore_errors=True)
     return there
 
 
-def fill(new: Path, files):
+def fill(new: Path, files, exercises):
     for path in files:
-        if not is_check(path):
-            (new / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(COURSE / path, new / path)
-    for name, content in compiled_checks(modules_of().values(), has_values=False).items():
+        (new / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(COURSE / path, new / path)
+    for name, content in next_to_answers(exercises).items():
         (new / name).parent.mkdir(parents=True, exist_ok=True)
         (new / name).write_bytes(content)
 
 
 def own_folder() -> Path:
-    """Of this process, until it ends, or until `release()`."""
-    if os.getpid() not in _held:  # a forked process makes one anew
+    """Return this process's folder, which exists until it ends or until `release()`."""
+    if os.getpid() not in _held:  # a forked process makes its own
         _held[os.getpid()] = Path(tempfile.mkdtemp(prefix="course-"))
         atexit.register(release)
     return _held[os.getpid()]

@@ -1,7 +1,7 @@
-"""Another user's rights as walls: for a grader that is root in a container without namespaces.
+"""A sandbox by another user's rights, for a root grader in a container without namespaces.
 
-So it is with Gradescope. What the grader wants to keep to itself has to be root's alone (mode
-0700). The network stays as open as the container's.
+Gradescope's is such a container. What the grader wants to keep to itself has to be root's alone
+(mode 0700). The network stays as open as the container's.
 """
 
 import json
@@ -13,9 +13,9 @@ from pathlib import Path
 from pedagogy_lib.basics.places import COURSE
 
 from .bubblewrap import ALONE
-from .laid_out import CELLS
+from .free_uids import stranger
 from .limits import Limits
-from .strangers import stranger
+from .staging import CELLS
 
 NAME = "other user"
 PROMISES = (
@@ -27,7 +27,7 @@ TRIAL_SECONDS = 20.0
 
 
 def why_not() -> str:
-    """Why it cannot be used here, and what to do; empty if it can. It is tried."""
+    """Return why it cannot be used here and what to do, or "" if it can. It is tried."""
     if os.geteuid() != 0:
         return "only root can become another user"
     secret = COURSE / "chapters"
@@ -41,7 +41,7 @@ def why_not() -> str:
 
 
 def is_executable_by_all(program: Path) -> bool:
-    """Whether another user reaches a program, by each of the names that lead to it."""
+    """Return whether another user reaches a program by each of the names that lead to it."""
     names = {program, program.resolve()}
     return all(folder.stat().st_mode & 0o001 for name in names for folder in name.parents)
 
@@ -58,5 +58,5 @@ class Walls:
 
     def command(self, wish, lifeline, given):
         wish |= {"own": "user", "lifeline": lifeline, "given": given}
-        keeper = self.folder / "driver" / "keeper.py"
+        keeper = self.folder / "driver" / "supervisor.py"
         return [sys.executable, "-I", str(keeper), json.dumps(wish)], [lifeline]

@@ -1,4 +1,4 @@
-"""An exam: some questions in as many versions as wanted, each with a sheet of answers apart."""
+"""An exam: some questions in any number of versions, each with a separate sheet of answers."""
 
 import random
 import string
@@ -9,7 +9,7 @@ from pathlib import Path
 from pedagogy_lib.basics.errors import WrongInput
 
 from .pages import page, prose
-from .question import LEVELS, Question, Written
+from .question import LEVELS, Question, QuestionVariant
 from .questions import questions_of
 
 UNITS = "1 kB, MB, GB are 10³, 10⁶, 10⁹ bytes; MiB is 2²⁰. Write down how you get to a number."
@@ -17,14 +17,14 @@ UNITS = "1 kB, MB, GB are 10³, 10⁶, 10⁹ bytes; MiB is 2²⁰. Write down ho
 
 @dataclass(frozen=True)
 class Exam:
-    """A version of an exam: "A" has the questions in one order with some numbers, "B" in another.
+    """A version of an exam: "A" and "B" have the same questions in other orders and other numbers.
 
     seed  of all versions together: the same seed, chapters and number give the same exam
     """
 
     version: str
     seed: int
-    written: list[Written]
+    written: list[QuestionVariant]
 
     @property
     def minutes(self) -> int:
@@ -32,7 +32,7 @@ class Exam:
 
 
 def exams(chapters, questions: int, seed: int, versions: int = 1) -> list[Exam]:
-    """The same questions in each version, in other orders and with other numbers.
+    """Return versions with the same questions, in other orders and with other numbers.
 
     Raises  WrongInput if there are not as many questions, or no such chapters
     """
@@ -51,7 +51,7 @@ def exams(chapters, questions: int, seed: int, versions: int = 1) -> list[Exam]:
 
 
 def spread(there: list[Question], count: int, chance: random.Random) -> list[Question]:
-    """Some by chance, from as many chapters as possible, and there from as many parts."""
+    """Draw questions from as many chapters as possible, and within these from as many parts."""
     pool = chance.sample(there, len(there))
     chosen: list[Question] = []
     while len(chosen) < count:
@@ -67,11 +67,13 @@ def spread(there: list[Question], count: int, chance: random.Random) -> list[Que
 def version_of(chosen, seed, name) -> Exam:
     chance = random.Random(f"{seed} {name}")
     order = chance.sample(chosen, len(chosen))
-    return Exam(name, seed, [question.written(question.drawn(chance)) for question in order])
+    return Exam(
+        name, seed, [question.build_variant(question.draw_variant(chance)) for question in order]
+    )
 
 
 def write(exams: list[Exam], folder: Path, title: str) -> list[Path]:
-    """Each version as exam-A.html, and its answers as answers-A.html and answers-A.md."""
+    """Write each version as exam-A.html, and its answers as answers-A.html and answers-A.md."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {}
     for exam in exams:
@@ -84,7 +86,7 @@ def write(exams: list[Exam], folder: Path, title: str) -> list[Path]:
 
 
 def sheet(exam: Exam, title: str) -> str:
-    """What students get: nothing in it tells a number of the answers."""
+    """Return the students' sheet, in which nothing gives away a number of the answers."""
     questions = "\n".join(
         f'<section class="question"><h2>Question {number} '
         f'<span class="minutes">{written.question.minutes} minutes</span></h2>'
@@ -101,7 +103,8 @@ def sheet(exam: Exam, title: str) -> str:
 
 def answers(exam: Exam, title: str) -> str:
     entries = "\n".join(
-        f'<section class="answer"><h2>Question {number} <span class="minutes">{told(written)}'
+        f'<section class="answer"><h2>Question {number} <span '
+        f'class="minutes">{describe_question(written)}'
         f'</span></h2>{prose(written.text)}<div class="right">{prose(written.answer)}</div>'
         f"{prose(written.why)}</section>"
         for number, written in enumerate(exam.written, 1)
@@ -113,12 +116,12 @@ def answers(exam: Exam, title: str) -> str:
 def answers_as_text(exam: Exam, title: str) -> str:
     lines = [f"# {title}: answers, version {exam.version} ({how(exam)})", ""]
     for number, written in enumerate(exam.written, 1):
-        lines += [f"## Question {number} ({told(written)})", "", written.text, ""]
+        lines += [f"## Question {number} ({describe_question(written)})", "", written.text, ""]
         lines += [f"**{written.answer}**", "", written.why, ""]
     return "\n".join(lines)
 
 
-def told(written: Written) -> str:
+def describe_question(written: QuestionVariant) -> str:
     question = written.question
     level = LEVELS[question.level]
     return f"{question.number}, part {question.part}, {level}, {question.minutes} minutes"

@@ -1,4 +1,4 @@
-"""Pages that stand alone, and print well."""
+"""Pages that need no other file, and print well."""
 
 import re
 from html import escape
@@ -31,14 +31,14 @@ def page(title: str, body: str, look: str = LOOK, script: str = "") -> str:
 
 
 def prose(text: str) -> str:
-    """Paragraphs; those of lines with four spaces before them are code."""
+    """Return paragraphs as HTML; those whose lines begin with four spaces are code."""
     return "\n".join(
         f"<pre>{escape(re.sub('^    ', '', part, flags=re.M))}</pre>"
         if part.startswith("    ")
-        else f"<p>{with_code(escape(part))}</p>"
+        else f"<p>{format_inline_code(escape(part))}</p>"
         for part in text.split("\n\n")
     )
 
 
-def with_code(escaped: str) -> str:
+def format_inline_code(escaped: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped)

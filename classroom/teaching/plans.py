@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 
-from pedagogy_lib.course.build import source_of
-from pedagogy_lib.course.chapters import Part, parts
+from coursekit.building.build import source_of, text_of
+from coursekit.chapters import Part, exercise_numbers, parts
 
 from .deck import record_of, slides_of
-from .prerequisites import built_on, needed_by, part_of_exercise
+from .prerequisites import find_required_parts, find_used_parts, part_of_exercise
 from .weeks import SIX, TWELVE, Week
 
 PAGE = Path(__file__).with_name("plans.md")
@@ -42,7 +42,7 @@ def plan(title: str, weeks: list[Week]) -> str:
     read, practise = (sum(column) for column in zip(*map(minutes, weeks)))
     lines.append(f"| together | | {read} min | {practise} min |")
     for number, week in enumerate(weeks, 1):
-        lines += ["", *detailed(number, week)]
+        lines += ["", *format_week(number, week)]
     return "\n".join(lines) + "\n"
 
 
@@ -51,7 +51,7 @@ def minutes(week: Week) -> tuple[int, int]:
     return sum(part.reading for part in chosen), sum(part.writing for part in chosen)
 
 
-def detailed(number: int, week: Week) -> list[str]:
+def format_week(number: int, week: Week) -> list[str]:
     heads = "| part | minutes | needs | goal: you can … | seen by |"
     lines = [f"### Week {number} · {week.title}", "", heads, "|---|---|---|---|---|"]
     for name in week.parts.split():
@@ -61,24 +61,26 @@ def detailed(number: int, week: Week) -> list[str]:
             f"| [{name} · {part.title}](../../solutions/{part.stem}.ipynb) | {took} | "
             f"{needs(part)} | {goal(part)} | {proof(part)} |"
         )
-    homework = ", ".join(week.homework.split())
+    homework = ", ".join(exercise_numbers()[name] for name in week.homework.split())
     return [*lines, "", f"**In class**: {week.show}", "", f"**At home**: exercises {homework}."]
 
 
 def needs(part: Part) -> str:
-    also = [name for name in built_on()[part.name] if name not in needed_by(part.name)]
-    return " ".join(part.needed) + (f" (also uses {' '.join(also)})" if also else "") or "–"
+    also = [
+        name for name in find_used_parts()[part.name] if name not in find_required_parts(part.name)
+    ]
+    return " ".join(part.prerequisites) + (f" (also uses {' '.join(also)})" if also else "") or "–"
 
 
 def goal(part: Part) -> str:
-    """What the cover promises."""
-    source = source_of(part.stem).read_text(encoding="utf-8")
+    """Return what the cover promises."""
+    source = text_of(source_of(part.stem))
     words = " ".join(source.replace("\n# ", " ").split())
     return re.search(r"\*\*After this part you can\*\* (.+?\.)(?= #| \*\*|$)", words)[1]
 
 
 def proof(part: Part) -> str:
-    """Its exercises; without any, its first prediction."""
+    """Return a part's exercises or, if it has none, its first prediction."""
     if part.numbers:
         return "exercise" + "s" * (len(part.numbers) > 1) + " " + ", ".join(part.numbers)
     asked = [slide for slide in slides_of(record_of(part.name)) if slide.kind == "predict"]
@@ -86,14 +88,14 @@ def proof(part: Part) -> str:
 
 
 def order_faults(weeks: list[Week]) -> list[str]:
-    """What a plan has in the wrong order: parts before what they need, homework not taught."""
+    """Return what is in the wrong order: parts before what they need, another week's homework."""
     faults, taught = [], []
     for week in weeks:
         for name in week.parts.split():
-            missing = [need for need in parts()[name].needed if need not in taught]
+            missing = [need for need in parts()[name].prerequisites if need not in taught]
             faults += [f"{name} comes before {need}" for need in missing]
             taught.append(name)
         here = week.parts.split()
-        faults += [f"{number} is not of this week" for number in week.homework.split()
-                   if part_of_exercise()[number] not in here]  # fmt: skip
+        faults += [f"{name} is not of this week" for name in week.homework.split()
+                   if part_of_exercise()[exercise_numbers()[name]] not in here]  # fmt: skip
     return faults

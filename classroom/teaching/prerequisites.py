@@ -1,11 +1,11 @@
-"""What the parts of the course are built on: from chapter.toml, the labs, and the checks."""
+"""The prerequisites of the course's parts, from chapter.toml, the labs and the checks."""
 
 import re
 from functools import cache
 
-from pedagogy_lib.course.build import lab_sources
-from pedagogy_lib.course.chapters import parts
-from pedagogy_lib.course.checking import chapters_with_checks, exercises_of
+from coursekit.building.build import lab_sources
+from coursekit.chapters import parts
+from coursekit.check_runner import chapters_with_checks, exercises_of
 
 
 @cache
@@ -14,15 +14,15 @@ def part_of_exercise() -> dict[str, str]:
 
 
 @cache
-def built_on() -> dict[str, tuple[str, ...]]:
-    """{part: others whose exercises its own labs or checks use}, from imports and `needs`."""
+def find_used_parts() -> dict[str, tuple[str, ...]]:
+    """Return {part: earlier ones whose exercises its labs or checks use}: imports and `needs`."""
     found = {name: [] for name in parts()}
     for number, exercise in checks().items():
         if number not in part_of_exercise():
             continue
         used = [
             *getattr(exercise, "needs", ()),
-            *(e for lab in imported_by(exercise.lab) for e in written_in(lab)),
+            *(e for lab in find_lab_imports(exercise.lab) for e in find_lab_exercises(lab)),
         ]
         found[part_of_exercise()[number]] += [part_of_exercise().get(e) for e in used]
     order = list(parts())
@@ -38,8 +38,8 @@ def checks() -> dict:
 
 
 @cache
-def imported_by(lab: str | None) -> tuple[str, ...]:
-    """Labs that a lab imports, at its top."""
+def find_lab_imports(lab: str | None) -> tuple[str, ...]:
+    """Return the labs that a lab imports, at its top."""
     if lab is None:
         return ()
     labs = {path.stem: path for path in lab_sources()}
@@ -48,14 +48,14 @@ def imported_by(lab: str | None) -> tuple[str, ...]:
 
 
 @cache
-def written_in(lab: str) -> tuple[str, ...]:
+def find_lab_exercises(lab: str) -> tuple[str, ...]:
     return tuple(number for number, exercise in checks().items() if exercise.lab == lab)
 
 
-def needed_by(name: str) -> set[str]:
-    """All parts that come before this one, directly or through others."""
-    found, new = set(), set(parts()[name].needed)
+def find_required_parts(name: str) -> set[str]:
+    """Return all parts that come before this one, directly or through others."""
+    found, new = set(), set(parts()[name].prerequisites)
     while new:
         found |= new
-        new = {other for part in new for other in parts()[part].needed} - found
+        new = {other for part in new for other in parts()[part].prerequisites} - found
     return found

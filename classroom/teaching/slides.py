@@ -1,4 +1,4 @@
-"""Slides of a part: one HTML file that needs nothing else, at 1280 × 720."""
+"""The slides of a part: one HTML file that needs nothing else, at 1280 × 720."""
 
 import re
 from base64 import b64decode
@@ -6,20 +6,20 @@ from html import escape
 from pathlib import Path
 from struct import unpack
 
+from coursekit.chapters import Part, parts
 from pedagogy_lib.basics.errors import WrongInput
-from pedagogy_lib.course.chapters import Part, parts
 
 from .deck import Slide, record_of, slides_of
-from .maths import to_html
+from .maths import render_markdown
 from .pages import page
 
 HERE = Path(__file__).parent
-TALL = 0.62  # pictures of this height for each width have their words beside them
-LONG, LONGER = 160, 240  # words on a slide, from which on letters are smaller
+TALL = 0.62  # pictures with more height per width have their words next to them
+LONG, LONGER = 160, 240  # words on a slide; above this, letters are smaller
 
 
 def write_decks(names, folder: Path) -> list[Path]:
-    """A deck for each of these parts ("02c") and all parts of these chapters ("02").
+    """Write a deck for each of these parts ("02c") and all parts of these chapters ("02").
 
     Raises  WrongInput if there is no such part
     """
@@ -37,17 +37,17 @@ def write_decks(names, folder: Path) -> list[Path]:
 
 def deck(part: Part) -> str:
     slides = slides_of(record_of(part.name))
-    minutes = shared_minutes(part, slides)
+    minutes = split_minutes(part, slides)
     body = "\n".join(
-        shown(slide, part, number, len(slides), minutes[number])
+        render_slide(slide, part, number, len(slides), minutes[number])
         for number, slide in enumerate(slides)
     )
     look, script = ((HERE / f"slides.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
     return page(f"{part.name} · {part.title}", body, look, script)
 
 
-def shared_minutes(part: Part, slides: list[Slide]) -> list[float]:
-    """The part's minutes to read, by the words of each slide; those of exercises by exercise."""
+def split_minutes(part: Part, slides: list[Slide]) -> list[float]:
+    """Split a part's minutes: to read, by the words of each slide; to write, by exercise."""
     written = [slide.kind == "exercise" for slide in slides]
     words = [20 + len(" ".join(slide.notes + slide.texts).split()) for slide in slides]
     spoken = sum(count for count, is_written in zip(words, written) if not is_written)
@@ -55,24 +55,26 @@ def shared_minutes(part: Part, slides: list[Slide]) -> list[float]:
             for count, is_written in zip(words, written)]  # fmt: skip
 
 
-def shown(slide: Slide, part: Part, number: int, count: int, minutes: float) -> str:
+def render_slide(slide: Slide, part: Part, number: int, count: int, minutes: float) -> str:
     heading = "h1" if slide.kind == "title" else "h2"
     kind = {"formula": "formula-alone"}.get(slide.kind, slide.kind)
-    notes = "\n".join(to_html(text) for text in slide.notes if not text.startswith("!"))
+    notes = "\n".join(render_markdown(text) for text in slide.notes if not text.startswith("!"))
     return (
         f'<section class="slide {kind}{size_of(slide)}" id="slide{number + 1}">'
-        f"<{heading}>{inline(slide.title)}</{heading}>{inside(slide)}"
+        f"<{heading}>{inline(slide.title)}</{heading}>{render_body(slide)}"
         f'<div class="foot"><span>{part.name} · {escape(part.title)}</span>'
         f"<span>{number + 1} / {count}</span></div>"
-        f"<aside><p><b>About {told(minutes)}.</b></p>{notes}</aside></section>"
+        f"<aside><p><b>About {format_minutes(minutes)}.</b></p>{notes}</aside></section>"
     )
 
 
-def inside(slide: Slide) -> str:
-    text = "".join(to_html(paragraph) for paragraph in slide.texts)
+def render_body(slide: Slide) -> str:
+    text = "".join(render_markdown(paragraph) for paragraph in slide.texts)
     text = f'<div class="text">{text}</div>' if text else ""
-    formula = f'<div class="equation">{to_html(slide.formula)}</div>' if slide.formula else ""
-    says = f'<div class="says">{to_html(slide.says)}</div>' if slide.says else ""
+    formula = (
+        f'<div class="equation">{render_markdown(slide.formula)}</div>' if slide.formula else ""
+    )
+    says = f'<div class="says">{render_markdown(slide.says)}</div>' if slide.says else ""
     if slide.kind == "predict":
         return text + '<div class="room">Write your number down before it is measured.</div>'
     if not slide.picture:
@@ -91,7 +93,7 @@ def is_tall(address: str) -> bool:
 
 
 def size_of(slide: Slide) -> str:
-    """Smaller letters for many words; code and tables count more."""
+    """Return a class of smaller letters for many words; tables, lists, exercises count more."""
     text = " ".join([*slide.texts, slide.says])
     weight = len(text.split()) + 6 * text.count("\n|") + 5 * len(re.findall(r"\n\n|\n\* ", text))
     weight += 12 * len(slide.texts) * (slide.kind == "exercise")
@@ -99,10 +101,10 @@ def size_of(slide: Slide) -> str:
 
 
 def inline(text: str) -> str:
-    return re.sub(r"^<p>|</p>\s*$", "", to_html(text))
+    return re.sub(r"^<p>|</p>\s*$", "", render_markdown(text))
 
 
-def told(minutes: float) -> str:
+def format_minutes(minutes: float) -> str:
     if minutes < 0.75:
         return "half a minute"
     return f"{round(minutes)} minute" + "s" * (round(minutes) > 1)

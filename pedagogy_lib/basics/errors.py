@@ -1,4 +1,4 @@
-"""What can go wrong in a launch, told in the learner's own lines."""
+"""Errors of a launch, with messages that point at the learner's own lines."""
 
 from __future__ import annotations
 
@@ -6,77 +6,81 @@ import signal
 
 from .hang_diagnosis import describe, diagnosis, has_returned, is_general, ranks_text
 from .places import Place
-from .screen import in_notebook
-from .wrapping import wrap
+from .screen import is_notebook
+from .text_wrap import wrap
 
-MOST_TOLD = 8  # ranks that failed beside the first
-MOST_CHARACTERS = 200  # of what each of them raised
+MOST_TOLD = 8  # failed ranks that are reported in addition to the first
+MOST_CHARACTERS = 200  # of the message of each of them
 
 
-class ToldBriefly(BaseException):
-    """An error whose message alone explains it: a notebook shows that, and no library frames."""
+class BriefError(BaseException):
+    """An error explained by its message alone, which a notebook shows without library frames."""
 
     @property
     def message(self) -> str:
-        """What it says, without the line breaks that a notebook adds to long lines."""
+        """The message without the line breaks that a notebook adds to long lines."""
         return str(self.args[0]) if self.args else ""
 
     def __str__(self):
-        return "\n".join(wrap(self.message, deeper=4)) if in_notebook() else self.message
+        return "\n".join(wrap(self.message, deeper=4)) if is_notebook() else self.message
 
     def _render_traceback_(self):
         return wrap(f"{type(self).__name__}: {self.message}", deeper=4)
 
 
-class LaunchError(ToldBriefly, RuntimeError):
+class LaunchError(BriefError, RuntimeError):
     """A launch that gave no result."""
 
 
 class WrongInput(LaunchError, ValueError):
-    """What a function of the course was given is of no use; the message says what is."""
+    """An unusable argument of a function of the course; the message says what is allowed."""
 
 
 def need(condition, sentence):
-    """Raise WrongInput with this sentence, unless the condition holds."""
+    """Raise WrongInput with `sentence` unless the condition holds."""
     if not condition:
         raise WrongInput(sentence)
 
 
 def need_course(folder):
-    """Raise WrongInput where pedagogy_lib is installed alone, without this folder of the course."""
+    """Raise WrongInput if pedagogy_lib is installed alone, without this folder of the course."""
     alone = f"there is no course in {folder.parent}: pedagogy_lib alone has no {folder.name}/"
     need(folder.is_dir(), alone)
 
 
-class Stopped(ToldBriefly, KeyboardInterrupt):
-    """The learner has interrupted a launch or a check, with the stop button or Ctrl-C."""
+class Stopped(BriefError, KeyboardInterrupt):
+    """An interrupt of a launch or a check by the learner, with the stop button or Ctrl-C."""
 
 
 NO_RANK_YET = "the launch was stopped before its ranks had begun, or while it ended"
 
 
 def where_stopped(waits: dict[int, Place | None]) -> str:
-    """For the interrupt of a launch, where each rank was."""
+    """Describe where each rank was when its launch was interrupted."""
     return f"where each rank was:\n{describe(waits)}" if waits else NO_RANK_YET
 
 
 class RankError(LaunchError):
-    """One rank raised, died or was killed.
+    """A launch in which a rank raised, died or was killed.
 
     Attributes
-        rank: which one; the first to fail, if several did.
-        exception: what it raised; None if it died without a word, or this cannot be pickled.
-        place: the learner's line, or None if the rank died without a word.
+        rank: the rank that failed; the first one if several failed.
+        exception: the exception it raised; None if it died without one, or it cannot be pickled.
+        place: the learner's line; None if it is not known, as for a killed rank.
     """
 
     def __init__(self, rank, what, exception=None, place=None, lost=None, own=None, who=""):
-        """`lost`: {rank: place} of those that then lost a neighbour; `own`: {rank: failure}."""
+        """Compose the message.
+
+        lost  {rank: place} of the ranks that lost a neighbour after this failure
+        own   {rank: (what, place)} of the other ranks that failed on their own
+        """
         self.rank, self.exception, self.place = rank, exception, place
         lines = [f"{who or f'rank {rank}'} {what}"]
         if place is not None:
             tells_more = place.operation not in ("", "backward")
             shown = place if tells_more else place._replace(call="")
-            lines += [f"  at {place}", *(f"      {more}" for more in shown.below())]
+            lines += [f"  at {place}", *(f"      {more}" for more in shown.list_details())]
         lines += own_errors(own or {}, (what, place))
         lost = {rank: where for rank, where in (lost or {}).items() if where}
         if lost:
@@ -85,9 +89,10 @@ class RankError(LaunchError):
 
 
 def own_errors(failures, first) -> list[str]:
-    """What other ranks raised on their own, each with its line unless that is told already.
+    """List what other ranks raised on their own, each with its line unless already reported.
 
-    first  what the first rank raised, and its place
+    failures  {rank: (what, place)}
+    first     what the first rank raised, and its place
     """
     alike = [rank for rank, failure in sorted(failures.items()) if failure == first]
     failures = {rank: failure for rank, failure in failures.items() if rank not in alike}
@@ -104,39 +109,39 @@ def own_errors(failures, first) -> list[str]:
 
 
 class HangError(LaunchError):
-    """Not every rank finished in time.
+    """A launch in which not every rank finished in time.
 
     Attributes
-        waits: for each rank its `Place`; None for a rank that has already returned.
-        seconds: for which they were waited for.
-        advice: what follows of that, in a sentence or two.
+        waits: the `Place` of each rank; None for a rank that has already returned.
+        seconds: how long the launch waited for the ranks.
+        advice: the conclusion to draw from this, in a sentence or two.
 
-    If `waits` are those of some ranks alone, such as a group, `world_size` counts all ranks.
+    If `waits` covers only some ranks, such as those of a group, `world_size` counts all ranks.
     """
 
     def __init__(self, waits: dict[int, Place | None], timeout: float, world_size=None, network=""):
-        """`network`: what is wrong with that of its machines."""
+        """Compose the message; `network`, if given, replaces the diagnosis as advice."""
         self.waits, self.seconds = waits, timeout
         self.advice = network or diagnosis(waits, world_size or len(waits))
         super().__init__(f"{self.places()}\n{self.advice}")
 
     def places(self) -> str:
-        """Who had returned, and where the others were: the message without its advice."""
+        """Return the message without advice: which ranks had returned, where the others were."""
         done = sum(has_returned(place) for place in self.waits.values())
         return (
             f"after {self.seconds:g} s, {done} of {len(self.waits)} ranks had returned. "
             f"Where each rank was:\n{describe(self.waits)}"
         )
 
-    def beside(self, why) -> str:
-        """The message, for one who is also told `why`: that takes the place of general advice."""
+    def format_message(self, why) -> str:
+        """Return the message, without general advice if the reader is also given `why`."""
         return self.places() if why and is_general(self.advice) else str(self)
 
 
 def describe_death(status: int, when="", guesses=True) -> str:
-    """How a process ended that said nothing: the status from `os.waitpid`, in words.
+    """Describe how a process ended that reported nothing, by its status from `os.waitpid`.
 
-    guesses  whether to say what it often means
+    guesses  whether to add what the status often means
     """
     code = -(status & 0x7F) if status & 0x7F else status >> 8
     if code >= 0:
@@ -149,5 +154,5 @@ def describe_death(status: int, when="", guesses=True) -> str:
 def signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # of a real-time signal
+    except ValueError:  # a real-time signal
         return f"signal {number}"

@@ -7,16 +7,18 @@ from html import escape
 from .errors import need
 from .units import brief
 
+ONE_LINE = 30  # characters of a cell that always fit on one line
+TOP = " valign=top", ";vertical-align:top"
 NUMBER = re.compile(r"[-+−]?\d[\d.,]*(?:e[-+]?\d+)?(?: ?%| ?[a-zA-Zµ]{1,2})?")
 
 
 class Table:
     """Rows of text under column heads.
 
-    heads   one name for each column
+    heads   one name per column
     rows    lists of values, shown with `str`
     groups  (name, number of columns) above the heads, if the columns fall into groups
-    Raises  LaunchError if a row, or the groups, have not as many columns as there are heads
+    Raises  LaunchError if a row or the groups do not have as many columns as there are heads
     """
 
     def __init__(self, heads, rows, title="", note="", groups=()):
@@ -43,7 +45,7 @@ class Table:
         return "\n".join(filter(None, [self.title, *body, self.note]))
 
     def flat_heads(self) -> list[str]:
-        """The heads, each with its group's name in front."""
+        """Return the heads, each with its group's name in front."""
         names = [name for name, width in self.groups for _ in range(width)] or self.heads
         return [
             f"{name}: {head}" if name and self.groups else head
@@ -51,22 +53,25 @@ class Table:
         ]
 
     def _repr_html_(self):
+        wraps = any(len(text) > ONE_LINE for row in [self.heads, *self.rows] for text in row)
+        top = TOP if wraps else ("", "")
         groups = "".join(
-            cell_of("th", name, "center", f' colspan="{width}"') for name, width in self.groups
+            cell_of("th", name, "center", top, f" colspan={width}" if width > 1 else "")
+            for name, width in self.groups
         )
-        top = f"<tr>{groups}</tr>" if groups else ""
+        above = f"<tr>{groups}</tr>" if groups else ""
         columns = zip(*self.rows, strict=True)
         sides = [side_of(column) for column in columns] or ["left"] * len(self.heads)
-        heads = row_of("th", self.heads, sides)
-        body = "".join(f"<tr>{row_of('td', row, sides)}</tr>" for row in self.rows)
+        heads = row_of("th", self.heads, sides, top)
+        body = "".join(f"<tr>{row_of('td', row, sides, top)}</tr>" for row in self.rows)
         title = f"<p><b>{escape(self.title)}</b></p>" if self.title else ""
         note = f"<p>{escape(self.note)}</p>" if self.note else ""
-        table = f"<table><thead>{top}<tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+        table = f"<table><thead>{above}<tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
         return f'<div style="overflow-x:auto" tabindex="0">{title}{table}{note}</div>'
 
 
 def one_lines(values) -> list[str]:
-    """Each value as one line of text."""
+    """Return each value as one line of text."""
     need(
         isinstance(values, Iterable) and not isinstance(values, str),
         f"a table takes lists of values, not {brief(values)}",
@@ -74,18 +79,23 @@ def one_lines(values) -> list[str]:
     return [" ".join(str(value).splitlines()) for value in values]
 
 
-def row_of(tag, texts, sides) -> str:
-    return "".join(cell_of(tag, text, side) for text, side in zip(texts, sides))
+def row_of(tag, texts, sides, top) -> str:
+    return "".join(cell_of(tag, text, side, top) for text, side in zip(texts, sides))
 
 
 def side_of(column) -> str:
-    """Numbers stand under each other at the right, with their units; words at the left."""
+    """Return the alignment of a column: right for numbers with their units, left for words."""
     return "right" if all(map(NUMBER.fullmatch, column)) else "left"
 
 
-def cell_of(tag, text, side, more="") -> str:
-    """One cell. Where a page drops styles, as GitHub's does, the older attributes still align."""
+def cell_of(tag, text, side, top, more="") -> str:
+    """Return one cell. Older attributes align it on pages that drop styles, such as GitHub's.
+
+    top  `TOP` in a table with texts of several lines, else two empty strings
+    """
     if tag == "th" and not text:
-        tag = "td"  # a head that says nothing is none
-    align = f'align="{side}" valign="top" style="text-align:{side};vertical-align:top"'
+        tag = "td"  # an empty head is no header
+    attributes, style = top
+    # No quotes, since a record keeps each with a backslash, in thousands of cells.
+    align = f"align={side}{attributes} style=text-align:{side}{style}"
     return f"<{tag}{more} {align}>{escape(text)}</{tag}>"

@@ -1,4 +1,4 @@
-"""What network cards carry over time, as the switch sees it."""
+"""The bytes that network cards carry over time, as the switch sees them."""
 
 import time
 
@@ -8,7 +8,7 @@ LOOK_SECONDS, MOST_LOOKS = 0.005, 10_000
 
 
 class History:
-    """What every card has sent and received, read again and again at the switch's ports."""
+    """The bytes that each machine has sent and received, read repeatedly at the switch's ports."""
 
     def __init__(self, machines):
         self.ports = {port_name(machine.number, card): machine.number
@@ -19,7 +19,7 @@ class History:
         self.last, self.before = {}, {}  # a card that replaces another one counts from 0
         self.look()
 
-    def until_next(self) -> float:
+    def compute_timeout(self) -> float:
         return max(0.0, self.times[-1] + self.period - time.perf_counter())
 
     def look(self):
@@ -33,10 +33,10 @@ class History:
                 name, _, counts = line.partition(":")
                 port = name.strip()
                 number = self.ports.get(port)
-                if number is not None:  # what comes into the switch, the machine has sent
+                if number is not None:  # bytes into the switch are those that the machine has sent
                     into, out = (int(counts.split()[column]) for column in (0, 8))
-                    sent[number] += self.continued("sent", port, into)
-                    received[number] += self.continued("received", port, out)
+                    sent[number] += self.accumulate_count("sent", port, into)
+                    received[number] += self.accumulate_count("received", port, out)
                     seen.add(port)
         for port in self.ports.keys() - seen:  # its machine has been killed
             sent[self.ports[port]] += self.so_far("sent", port)
@@ -52,14 +52,14 @@ class History:
     def so_far(self, way, port) -> int:
         return self.before.get((way, port), 0) + self.last.get((way, port), 0)
 
-    def continued(self, way, port, count) -> int:
+    def accumulate_count(self, way, port, count) -> int:
         key = way, port
         if count < self.last.get(key, 0):
             self.before[key] = self.before.get(key, 0) + self.last[key]
         self.last[key] = count
         return self.before.get(key, 0) + count
 
-    def as_lists(self) -> dict:
+    def export_lists(self) -> dict:
         self.period = 0.0
         self.look()
         return {"times": self.times, "sent": self.sent, "received": self.received,

@@ -2,11 +2,11 @@
 
 A tensor's memory is its storage: views share one, and it lives until the last of them has gone.
 While a block is measured, a dispatch mode sees every operation's outputs, a weak reference tells
-when each storage is freed, and saved-tensor hooks tell what is kept for the backward. What was
-alive before the block is found by asking the garbage collector.
+when each storage is freed, and saved-tensor hooks tell what autograd saves for the backward. The
+garbage collector finds the tensors that were alive before the block.
 
-What a storage turns out to be counts from its birth: the memory that Adam takes in its first step
-is optimizer state even before Adam has filed it as such.
+The kind that a storage turns out to have counts from its birth: the memory that Adam allocates in
+its first step is optimizer state even before Adam has stored it as such.
 """
 
 import contextlib
@@ -20,14 +20,14 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from ..basics.torch_private import (
     NewParametersNoticed,
     OperatorMode,
+    PackHookReplacement,
     ResizesWatched,
-    SavedTensorsHooksReplaced,
     hook_first,
 )
 from .bytes_of_calls import RULES, Call, calls_of, tensors_in
 from .memory_log import KINDS, Log
-from .reachable_tensors import Reachable, saved_by_graphs_of
-from .saved_tensors import Saved, restore
+from .reachable_tensors import Reachable, find_saved_tensors
+from .saved_tensors import SavedTensor, restore
 from .tensor_memory import (
     bytes_in_memory,
     is_of_parameter,
@@ -39,43 +39,43 @@ from .tensor_memory import (
 PLAIN = (torch.Tensor,)
 
 
-class TrackedStorage(weakref.ref):
-    """One storage: a weak reference to it, which calls `on_free(tracked)` when it is freed."""
+class StorageRef(weakref.ref):
+    """A weak reference to a storage, which calls `on_free(tracked)` when the storage is freed."""
 
     __slots__ = ("changed", "key", "kind", "marked", "nbytes", "saved")
-    __hash__, __eq__ = object.__hash__, object.__eq__  # as an object of its own
+    __hash__, __eq__ = object.__hash__, object.__eq__  # by identity
 
     def __init__(self, storage, on_free):
         self.key, self.nbytes = id(storage), bytes_in_memory(storage)
         self.kind = "other"
         self.changed = False  # whether its kind has changed since the log began
-        self.saved = 0  # how many autograd nodes keep it
+        self.saved = 0  # how many autograd nodes save it
         self.marked = False  # whether the learner has said what it is
 
 
 class MemoryTracker(OperatorMode):
-    """Follows every storage, and every communication call, between `start` and `stop`."""
+    """A tracker of every storage and every communication call between `start` and `stop`."""
 
     def __init__(self):
         super().__init__()
-        self.storages: dict[int, TrackedStorage] = {}
-        self.log = Log()  # outside of blocks: one that nobody reads
+        self.storages: dict[int, StorageRef] = {}
+        self.log = Log()  # outside blocks, one that is never read
         self.calls: list[Call] = []
         self.active = False
         self.reachable = Reachable()
         self.instruments = (
-            ResizesWatched(self.around_resize),
+            ResizesWatched(self.track_resize),
             NewParametersNoticed(self.note),
             self,
             saved_tensors_hooks(self.keep, restore),
-            SavedTensorsHooksReplaced(self.noting_hooks),  # entered last: not for the tracker's own
+            PackHookReplacement(self.wrap_hooks),  # entered last, to spare the tracker's own
         )
 
     def start(self):
         """Begin a log with everything that is alive now."""
         self.active = True
         self.gradient_hooks = {}  # by the id of their leaf
-        self.step_hook = register_optimizer_step_post_hook(self.on_optimizer_step)
+        self.step_hook = register_optimizer_step_post_hook(self.note_optimizer_step)
         self.calls = []
         self.find_everything()
         self.log = Log()
@@ -97,7 +97,7 @@ class MemoryTracker(OperatorMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if types and types != PLAIN and any(map(wraps_others, types)):
-            return NotImplemented  # a DTensor's inner operations come here
+            return NotImplemented  # the tracker sees a DTensor's inner operations instead
         communicates = func.namespace in RULES
         if communicates:
             self.calls += calls_of(func, args)
@@ -113,24 +113,24 @@ class MemoryTracker(OperatorMode):
             self.track(result)
         return result
 
-    def track(self, tensor) -> TrackedStorage:
-        """The storage behind `tensor`, noted as born or resized now if that is new."""
+    def track(self, tensor) -> StorageRef:
+        """Return the reference to the storage of `tensor`, and note it if it is new or resized."""
         storage = tensor.untyped_storage()
         tracked = self.storages.get(id(storage))
         if tracked is None:
-            tracked = self.storages[id(storage)] = TrackedStorage(storage, self.on_free)
+            tracked = self.storages[id(storage)] = StorageRef(storage, self.note_free)
             self.log.add(tracked, tracked.nbytes)
         elif tracked.nbytes != storage.nbytes() and tracked.nbytes != bytes_in_memory(storage):
             self.change_size(tracked, storage.nbytes())
         return tracked
 
-    def on_free(self, tracked):
+    def note_free(self, tracked):
         del self.storages[tracked.key]
         self.log.add(tracked, None)
 
     @contextlib.contextmanager
-    def around_resize(self, storage, size):
-        """Note the new size afterwards: FSDP frees and refills a storage in place."""
+    def track_resize(self, storage, size):
+        """Note a storage's new size after the block: FSDP frees and refills storages in place."""
         yield
         tracked = self.storages.get(id(storage))
         if tracked is not None:
@@ -141,12 +141,12 @@ class MemoryTracker(OperatorMode):
         self.log.add(tracked, size)
 
     def give_role(self, tracked, kind):
-        """Note a role of a storage. Its kind is the one of its roles that comes first in KINDS."""
+        """Note a role of a storage, whose kind is the one of its roles that is first in KINDS."""
         if KINDS.index(kind) < KINDS.index(tracked.kind) and not tracked.marked:
             self.change(tracked, kind)
 
     def mark(self, tensor, kind):
-        """Note what the learner says that `tensor` is. No role that is found later changes it."""
+        """Note what the learner says `tensor` is, which no role that is found later changes."""
         for tracked in map(self.track, plain_tensors(tensor)):
             tracked.marked = True
             self.change(tracked, kind)
@@ -159,13 +159,13 @@ class MemoryTracker(OperatorMode):
             self.log.birth_kinds[tracked] = kind
 
     def keep(self, tensor):
-        """Keep what autograd saves: an activation until the graph lets go of it."""
+        """Pack a tensor that autograd saves, which is an activation until the graph frees it."""
         storages = [self.track(plain) for plain in plain_tensors(tensor)]
         kind = "parameters" if is_of_parameter(tensor) else "activations"
         for tracked in storages:
             tracked.saved += 1
             self.give_role(tracked, kind)
-        return Saved(tensor, storages, self.let_go)
+        return SavedTensor(tensor, storages, self.let_go)
 
     def let_go(self, storages):
         for tracked in storages:
@@ -174,22 +174,22 @@ class MemoryTracker(OperatorMode):
                 self.end_activation(tracked)
 
     def end_activation(self, tracked):
-        """Note that no graph keeps this storage any more."""
+        """Note that no graph saves this storage any more."""
         if tracked.kind == "activations" and not tracked.marked:
             tracked.changed = True
             self.change(tracked, "other")
 
-    def noting_hooks(self, hooks):
-        """Other hooks, such as those of activation checkpointing, that also note what they keep.
+    def wrap_hooks(self, hooks):
+        """Wrap other hooks, such as activation checkpointing's, so that the tracker sees them.
 
-        Of nested hooks autograd calls the innermost alone, so it does not call the tracker's.
+        Autograd calls only the innermost of nested hooks, so it does not call the tracker's.
         """
         pack = functools.partial(self.keep_elsewhere, hooks.pack_hook)
         return saved_tensors_hooks(pack, hooks.unpack_hook)
 
     def keep_elsewhere(self, pack, tensor):
-        """Pack a tensor as others' hooks do. What they keep of it is an activation, too."""
-        packed = tensor  # stands if a recomputation has all it needs and ends with an exception
+        """Pack a tensor with other hooks, and note what they keep of it as an activation."""
+        packed = tensor  # used if a recomputation has all it needs and ends with an exception
         try:
             packed = pack(tensor)
             return packed
@@ -197,10 +197,10 @@ class MemoryTracker(OperatorMode):
             for kept in tensors_in(packed):
                 self.note_role(kept, "activations")
 
-    def on_optimizer_step(self, optimizer, args, kwargs):
+    def note_optimizer_step(self, optimizer, args, kwargs):
         self.note_optimizer(optimizer)
 
-    def on_gradient(self, parameter):
+    def note_gradient(self, parameter):
         if parameter.grad is not None:  # a Function's backward may return None
             self.note_role(parameter.grad, "gradients")
 
@@ -209,12 +209,12 @@ class MemoryTracker(OperatorMode):
             self.give_role(self.track(plain), kind)
 
     def find_everything(self):
-        """Give everything that Python can reach its role."""
+        """Note the roles of everything that Python can reach."""
         found = self.reachable.find()
         for thing in found:
             self.note(thing)
         kept = set()
-        for tensor in saved_by_graphs_of(found):
+        for tensor in find_saved_tensors(found):
             self.note_role(tensor, "activations")
             kept.update(self.track(plain) for plain in plain_tensors(tensor))
         for tracked in list(self.storages.values()):
@@ -238,11 +238,11 @@ class MemoryTracker(OperatorMode):
             for tensor in tensors_in(list(state.values()) if isinstance(state, dict) else []):
                 self.note_role(tensor, "optimizer_state")
         for parameter in (p for group in optimizer.param_groups for p in group["params"]):
-            if parameter.grad is not None:  # put there by hand, it may not have been seen
+            if parameter.grad is not None:  # set by hand, it may not have been seen
                 self.note_role(parameter.grad, "gradients")
 
     def watch_gradient(self, leaf):
-        """Be the first to see a gradient: the learner's own hook may free it at once."""
+        """Watch a leaf's gradient with the first hook, as the learner's own may free it at once."""
         handle = self.gradient_hooks.get(id(leaf))
         if handle is None or handle.hooks_dict_ref() is None:  # None: that leaf has gone
-            self.gradient_hooks[id(leaf)] = hook_first(leaf, self.on_gradient)
+            self.gradient_hooks[id(leaf)] = hook_first(leaf, self.note_gradient)

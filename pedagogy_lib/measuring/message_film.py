@@ -1,4 +1,4 @@
-"""What messages do to a tensor on one rank, message by message."""
+"""A record of a tensor on one rank, message by message."""
 
 import contextlib
 from dataclasses import dataclass, field
@@ -6,17 +6,18 @@ from dataclasses import dataclass, field
 import torch
 import torch.distributed as dist
 
-from .replaced_calls import replaced
+from .replaced_calls import replace_calls
 
 
 @dataclass
 class Film:
-    """What became of a tensor on one rank.
+    """The states of a tensor on one rank, and the messages that the rank sent.
 
-    frames  the tensor flattened to a list: when each message began to leave, and at the end; what
-            is being received counts from the end of its `wait`
-    moves   for each message the element of the tensor that it began with; None if it was no part
-    lengths, peers  for each message its number of elements, and the rank that it was for
+    frames  the tensor flattened to a list, when each message began to leave and at the end; a
+            received message counts from the end of its `wait`
+    moves   for each message, the index of the tensor's element with which it began; None if it was
+            no part of the tensor
+    lengths, peers  for each message, its number of elements and the rank that it was sent to
     """
 
     frames: list[list[float]] = field(default_factory=list)
@@ -27,7 +28,7 @@ class Film:
 
 @contextlib.contextmanager
 def film(x: torch.Tensor):
-    """Inside of a rank: `with film(x) as seen:` notes in a `Film` what messages do to `x`."""
+    """Record in a `Film` what messages do to `x`, inside a rank: `with film(x) as seen:`."""
     seen, coming, real_isend, real_irecv = Film(), {}, dist.isend, dist.irecv
 
     def frame():
@@ -40,7 +41,7 @@ def film(x: torch.Tensor):
         frame()
         seen.moves.append(place_in(x, tensor))
         seen.lengths.append(tensor.numel())
-        seen.peers.append(dst if group_dst is None else in_the_world(group, group_dst))
+        seen.peers.append(dst if group_dst is None else find_global_rank(group, group_dst))
         return real_isend(tensor, dst, group, tag, group_dst)
 
     def irecv(tensor, src=None, group=None, tag=0, group_src=None):
@@ -48,15 +49,15 @@ def film(x: torch.Tensor):
         if begin is not None:
             coming[number] = begin, tensor.flatten().tolist()
         work = real_irecv(tensor, src, group, tag, group_src)
-        return Receiving(work, ended=lambda: coming.pop(number, None))
+        return RecvWork(work, ended=lambda: coming.pop(number, None))
 
-    with replaced(isend=isend, irecv=irecv):
+    with replace_calls(isend=isend, irecv=irecv):
         yield seen
     frame()
 
 
-class Receiving:
-    """What irecv returned. A fast sender's data may be in the tensor long before its `wait`."""
+class RecvWork:
+    """The request of an irecv; a fast sender's data may be in the tensor long before its `wait`."""
 
     def __init__(self, work, ended):
         self.work, self.ended = work, ended
@@ -70,12 +71,12 @@ class Receiving:
         return getattr(self.work, name)
 
 
-def in_the_world(group, place) -> int:
+def find_global_rank(group, place) -> int:
     return place if group is None else dist.get_global_rank(group, place)
 
 
 def place_in(whole, part) -> int | None:
-    """The element of `whole` that its view `part` begins with; None if it is no view of it."""
+    """Return the index in `whole` at which its view `part` begins; None if it is no view of it."""
     if part.untyped_storage().data_ptr() != whole.untyped_storage().data_ptr():
         return None
     return part.storage_offset() - whole.storage_offset()

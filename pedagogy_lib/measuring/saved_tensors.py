@@ -1,4 +1,4 @@
-"""What autograd keeps for the backward, as hooks on saved tensors pack and unpack it."""
+"""The tensors that autograd saves for the backward, packed and unpacked by saved-tensor hooks."""
 
 import torch
 
@@ -10,25 +10,25 @@ MODIFIED_MESSAGE = (
 )
 
 
-class Saved:
-    """A tensor that an autograd node keeps for the backward.
+class SavedTensor:
+    """A tensor that an autograd node saves for the backward.
 
-    storages  what the tracker knows of its memory
-    let_go    called with `storages` when the node no longer keeps it
+    storages  the tracker's references to its storages
+    let_go    called with `storages` when the node no longer saves it
     """
 
     __slots__ = ("let_go", "storages", "tensor", "version")
 
     def __init__(self, tensor, storages, let_go):
-        self.tensor, self.version = without_history(tensor), version_of(tensor)
+        self.tensor, self.version = detach_tensor(tensor), version_of(tensor)
         self.storages, self.let_go = storages, let_go
 
     def __del__(self):
         self.let_go(self.storages)
 
 
-def without_history(tensor):
-    """Its values; a node that saves its own output would otherwise keep itself alive for ever."""
+def detach_tensor(tensor):
+    """Detach a tensor: a node that saves its own output would keep itself alive forever."""
     if tensor.is_leaf:
         return tensor
     if type(tensor) is not torch.Tensor:
@@ -38,7 +38,7 @@ def without_history(tensor):
 
 
 def restore(saved):
-    """Give a saved tensor back, with the check that autograd makes when there are no hooks."""
+    """Return a saved tensor, after the check that autograd makes when there are no hooks."""
     tensor, version = saved.tensor, version_of(saved.tensor)
     if version != saved.version:
         name = f"[{tensor.type()} {list(tensor.shape)}]"

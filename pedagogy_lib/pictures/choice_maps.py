@@ -1,4 +1,4 @@
-"""What is chosen where: a coloured square for each case."""
+"""Maps of choices, with a coloured square for each case."""
 
 from collections.abc import Mapping
 
@@ -20,27 +20,27 @@ from .style import (
     VERMILION,
     WHITE,
     Picture,
-    in_course_style,
     label_ink,
     new_figure,
     tint,
+    use_course_style,
 )
 
 KIND_COLORS = (BLUE, ORANGE, GREEN, VERMILION, INDIGO, SKY, ROSE)
-SHORT, LARGE, SMALL = 5, 8.0, 6.2  # letters; points of a text, and where one is longer
-PALE = 0.35  # of the colour of what is not sure
-CELL, AROUND = 0.34, 1.25  # inches: height of a row, and of all that is around them
+SHORT, LARGE, SMALL = 5, 8.0, 6.2  # letters; font size of short texts, and if one is longer
+PALE = 0.35  # the share of its colour that an unsure square has
+CELL, AROUND = 0.34, 1.25  # inches: height of a row, and of all that is around the rows
 
 
-@in_course_style
+@use_course_style
 def plot_map(panels, kinds, xlabel="", note="", title="") -> Picture:
-    """Panels of squares: in each a row for each name, a column for each case.
+    """Draw panels of squares, each with a row for each name and a column for each case.
 
     panels  {title of a panel: {row: {column: (kind, text, whether it is sure)}}}, all with the same
-            rows and columns; what is not sure is pale
-    kinds   in the order of their colours; of any other kind a square is grey
-    note    what pale means, for the legend; "" if nothing is pale
-    Raises  LaunchError if these are no such panels
+            rows and columns; unsure squares are pale
+    kinds   the kinds in the order of their colours; squares of any other kind are grey
+    note    the meaning of pale, for the legend; "" if nothing is pale
+    Raises  LaunchError if `panels` is not of this form
     """
     need(isinstance(panels, Mapping) and panels, "plot_map() takes {panel: {row: {column: …}}}")
     need(len(kinds) <= len(KIND_COLORS), f"plot_map() has {len(KIND_COLORS)} colours for kinds")
@@ -61,11 +61,11 @@ def plot_map(panels, kinds, xlabel="", note="", title="") -> Picture:
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8,
                   handlelength=1.0, columnspacing=1.2)  # fmt: skip
     figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-    return Picture(figure, f"{title}. {told_of(panels)}".strip(". "))
+    return Picture(figure, f"{title}. {describe_rows(panels)}".strip(". "))
 
 
 def samples_of(panels, colors, note) -> list:
-    """What the legend shows: kinds that occur, in their strongest colour, and what pale means."""
+    """Return the legend's samples: kinds that occur, in their strongest colour, and "pale"."""
     cells = [cell for rows in panels.values() for row in rows.values() for cell in row.values()]
     handles = []
     for kind in [*colors, *dict.fromkeys(kind for kind, *_ in cells if kind not in colors)]:
@@ -78,7 +78,7 @@ def samples_of(panels, colors, note) -> list:
 
 
 def color_of(kind, colors, is_sure) -> str:
-    """Grey for what has no colour of its own."""
+    """Return the colour of a kind, paler if unsure, or grey for a kind without a colour."""
     color = colors.get(kind, GREY)
     return color if is_sure or kind not in colors else tint(color, PALE)
 
@@ -101,8 +101,8 @@ def draw_squares(axes, rows, colors):
         side.set_visible(False)
 
 
-def told_of(panels) -> str:
-    """Each row in words, its kinds in the order of the columns."""
+def describe_rows(panels) -> str:
+    """Describe each row in words, its kinds in the order of the columns."""
     return "; ".join(
         f"{panel}, {name}: " + ", ".join(f"{column} {kind}" for column, (kind, *_) in row.items())
         for panel, rows in panels.items()

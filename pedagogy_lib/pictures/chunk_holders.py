@@ -1,15 +1,14 @@
-"""Pictures of who holds what: ranks' chunks, and whose numbers have gone into each of them.
+"""Pictures of the chunks that ranks hold, and of the ranks whose numbers are in each chunk.
 
-The data come from real runs. Rank r fills its chunks with 2**r, so that a sum tells by its bits
+The data come from real runs. Rank r fills its chunks with 2**r, so that the bits of a sum show
 whose numbers are in it: 0 is nothing, 5 is ranks 0 and 2.
 """
 
 import math
 
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import Rectangle
 
 from ..basics.errors import need
-from ..basics.units import brief
 from .legends import legend_below, outline_sample, sample
 from .style import (
     CENTERED,
@@ -17,18 +16,18 @@ from .style import (
     INK,
     RANK_COLORS,
     Picture,
-    in_course_style,
     label_ink,
     new_figure,
+    use_course_style,
 )
 
 GAP = 0.12
 LEGEND = 6.4  # inches that the legend takes
 
 
-@in_course_style
+@use_course_style
 def plot_holdings(pictures: dict, columns=4) -> Picture:
-    """Small grids of ranks (rows) and chunks (columns), one for each moment or operation.
+    """Draw small grids of ranks (rows) and chunks (columns), one for each moment or operation.
 
     pictures  {title: values}; values[rank][chunk] is a sum of 2**r over the ranks r whose numbers
               are in that chunk, 0 for nothing. A cell has a stripe for each of them. The digit
@@ -50,12 +49,12 @@ def plot_holdings(pictures: dict, columns=4) -> Picture:
         axes.axis("off")
     legend(figure, n)
     return Picture(
-        figure, "; ".join(f"{name}: {told(values)}" for name, values in pictures.items())
+        figure, "; ".join(f"{name}: {describe_chunks(values)}" for name, values in pictures.items())
     )
 
 
 def draw_grid(axes, values, chunks, with_names):
-    """A row of cells for each rank; above them the numbers of the chunks, if there are several."""
+    """Draw a row of cells for each rank, and above them the numbers of several chunks."""
     n = len(values)
     for rank, row in enumerate(values):
         for chunk, value in enumerate(row):
@@ -78,7 +77,7 @@ def check_values(grids):
 
 
 def draw_cell(axes, left, top, value, n, width=1.0, height=1.0):
-    """A box with one stripe for each rank whose numbers are in it."""
+    """Draw a box with one stripe for each rank whose numbers are in it."""
     pad = GAP / 2
     box = (left + pad * width, top + pad * height, width * (1 - GAP), height * (1 - GAP))
     inside = sources(value, n)
@@ -92,24 +91,24 @@ def draw_cell(axes, left, top, value, n, width=1.0, height=1.0):
 
 
 def write_number(axes, chunk, rank, value, n):
-    """The chunk's own number, if the value tells one."""
+    """Write the chunk's own number, if the value has one."""
     if number := own_number(value):
         ink = label_ink(RANK_COLORS[sources(value, n)[0]])
         axes.text(chunk + 0.5, rank + 0.53, number, **CENTERED, fontsize=9, color=ink)
 
 
 def sources(value, n) -> list[int]:
-    """The ranks whose numbers are in a value."""
+    """Return the ranks whose numbers are in a value."""
     return [rank for rank in range(n) if int(value) >> rank & 1]
 
 
 def own_number(value) -> str:
-    """The chunk's own number, if it shows one."""
+    """Return the chunk's own number, or "" if the value has none."""
     return "" if value == int(value) else str(round(value % 1 * 10) - 1)
 
 
-def told(values) -> str:
-    """`rank 0: 0 1 – 0+1`: whose numbers are in each chunk."""
+def describe_chunks(values) -> str:
+    """Describe whose numbers are in each chunk, such as `rank 0: 0 1 – 0+1`."""
     lines = []
     for rank, row in enumerate(values):
         cells = [text_of(value, len(values)) for value in row]
@@ -123,79 +122,6 @@ def text_of(value, n) -> str:
 
 
 def legend(figure, n):
-    """Whose numbers each colour stands for."""
+    """Draw a legend that says whose numbers each colour stands for."""
     colors = {f"from rank {rank}": sample(facecolor=RANK_COLORS[rank]) for rank in range(n)}
     legend_below(figure, colors | {"the sum of all": outline_sample(1.5)})
-
-
-@in_course_style
-def plot_ring(films, step=0) -> Picture:
-    """The ranks in a circle, what each holds after `step`, and what each has sent in that step.
-
-    films   a `Film` of every rank, of a tensor with one element for each rank, as in
-            `plot_holdings`
-    step    0 is before the first message
-    Raises  LaunchError if some ranks have sent more often than others
-    """
-    need(isinstance(films, (list, tuple)), f"plot_ring() takes a list of films, not {brief(films)}")
-    need(
-        len({len(film.frames) for film in films}) == 1,
-        "plot_ring() needs films in which every rank has sent equally often",
-    )
-    values = [film.frames[step] for film in films]
-    n, last = len(films), len(films[0].moves)
-    figure, axes = new_figure(7.5, 4.6)
-    width = min(1.45, 5.0 / n)
-    boxes = [draw_rank(axes, rank, values[rank], n, width) for rank in range(n)]
-    for rank, film in enumerate(films if step else []):
-        draw_move(axes, boxes[rank], boxes[(rank + 1) % n], film.moves[step - 1])
-    axes.set_xlim(-2.6, 2.6)
-    axes.set_ylim(1.5, -1.5)
-    axes.set_aspect("equal")
-    axes.axis("off")
-    axes.set_title(title_of(step, last, n))
-    legend(figure, n)
-    return Picture(figure, f"{title_of(step, last, n)}: {told(values)}")
-
-
-def draw_rank(axes, rank, row, n, width) -> Rectangle:
-    """One rank's name, the numbers of its chunks, and the chunks; returns the box around them."""
-    x, y = place_on_circle(rank, n)
-    cell = width / len(row)
-    for chunk, value in enumerate(row):
-        left = x - width / 2 + chunk * cell
-        draw_cell(axes, left, y - 0.05, value, n, cell, 0.3)
-        axes.text(left + cell / 2, y - 0.1, str(chunk), ha="center", fontsize=8.5, color=INK)
-    axes.text(x, y - 0.28, f"rank {rank}", ha="center", fontsize=9.5, fontweight="bold")
-    box = Rectangle((x - width / 2, y - 0.45), width, 0.7, facecolor="none", lw=0)
-    return axes.add_patch(box)
-
-
-def place_on_circle(rank, n) -> tuple[float, float]:
-    start = -math.pi * 3 / 4 if n == 4 else -math.pi / 2
-    angle = 2 * math.pi * rank / n + start
-    return 1.8 * math.cos(angle), 1.15 * math.sin(angle)
-
-
-def draw_move(axes, start, end, chunk):
-    """An arrow from rank to rank, with the number of the chunk that was sent."""
-    ends = [(box.get_x() + box.get_width() / 2, box.get_y() + 0.35) for box in (start, end)]
-    (x0, y0), (x1, y1) = ends
-    length = math.hypot(x1 - x0, y1 - y0)
-    outward = (y1 - y0) / length, (x0 - x1) / length
-    both_ways = math.isclose(x0 + x1, 0, abs_tol=1e-9) and math.isclose(x0, 0, abs_tol=1e-9)
-    bend = "arc3,rad=-0.3" if both_ways else "arc3"
-    style = {"arrowstyle": "-|>", "mutation_scale": 14, "color": INK, "lw": 1.3}
-    gaps = {"patchA": start, "patchB": end, "shrinkA": 4, "shrinkB": 4}
-    axes.add_patch(FancyArrowPatch(*ends, connectionstyle=bend, **style, **gaps))
-    away = 0.6 if both_ways else 0.2 + 0.14 * abs(outward[0])
-    x, y = (x0 + x1) / 2 + away * outward[0], (y0 + y1) / 2 + away * outward[1]
-    axes.text(x, y, f"chunk {chunk}", **CENTERED, fontsize=8.5)
-
-
-def title_of(step, last, n) -> str:
-    if not step:
-        return "At the start: every rank has its own numbers"
-    if step < n:
-        return f"Step {step} of {last}: reduce-scatter, what comes in is added"
-    return f"Step {step} of {last}: all-gather, what comes in replaces"

@@ -1,10 +1,10 @@
-"""The groups of one rank, among all ranks and their machines."""
+"""Pictures of the process groups of one rank, among all ranks and their machines."""
 
 from matplotlib.patches import Rectangle
 
 from ..basics.errors import need
 from ..basics.hang_diagnosis import ranks_text
-from ..basics.units import brief, counted
+from ..basics.units import brief, format_count
 from .legends import legend_above, sample
 from .style import (
     CENTERED,
@@ -15,23 +15,23 @@ from .style import (
     WHITE,
     Picture,
     bare,
-    in_course_style,
     label_ink,
     new_figure,
+    use_course_style,
 )
 from .traffic import group_colors
 
-SIDE = 0.86  # of a rank's square, of its cell
+SIDE = 0.86  # of a rank's square, as a share of its cell
 MOST_TOLD = 8  # ranks of a group, in the legend
 
 
-@in_course_style
+@use_course_style
 def draw_groups(groups, machines=1, rank=0, title="") -> Picture:
-    """One rank, and the other ranks of each of its groups; a row is a machine.
+    """Draw one rank and the other ranks of each of its groups; each row is a machine.
 
     groups    {axis: lists of ranks}, as groups_along of labs/meshes.py returns them
-    machines  how many there are, with equally many ranks each
-    Raises    LaunchError if a rank is missing along an axis, or if they are shared out unequally
+    machines  the number of machines, each with equally many ranks
+    Raises    LaunchError if a rank is missing along an axis, or if ranks are shared out unequally
     """
     n, mine = 1 + max(max(ranks) for lists in groups.values() for ranks in lists), {}
     need(n % machines == 0, f"{n} ranks cannot be shared out equally among {machines} machines")
@@ -50,20 +50,22 @@ def draw_groups(groups, machines=1, rank=0, title="") -> Picture:
     axes.set_aspect("equal", anchor="W")
     bare(axes, (-1.6 if machines > 1 else -0.6, columns - 0.4), (machines - 0.4, -0.6))
     legend_above(axes, [
-        sample(facecolor=colors[axis], label=f"{axis}: {told(ranks)}")
+        sample(facecolor=colors[axis], label=f"{axis}: {list_ranks(ranks)}")
         for axis, ranks in mine.items()
     ])  # fmt: skip
     figure.suptitle(title, x=0.02, ha="left", weight="bold")
-    alt = "; ".join(f"along {axis} in a group with {told(ranks)}" for axis, ranks in mine.items())
-    return Picture(figure, f"Rank {rank} of {n} on {counted(machines, 'machine')}: {alt}.")
+    alt = "; ".join(
+        f"along {axis} in a group with {list_ranks(ranks)}" for axis, ranks in mine.items()
+    )
+    return Picture(figure, f"Rank {rank} of {n} on {format_count(machines, 'machine')}: {alt}.")
 
 
-def told(ranks) -> str:
+def list_ranks(ranks) -> str:
     return ", ".join(map(str, ranks[:MOST_TOLD])) + ", …" * (len(ranks) > MOST_TOLD)
 
 
 def draw_machine(axes, machine, columns, fills, is_named):
-    """A row of squares, those of `fills` in their colour."""
+    """Draw a machine as a row of squares, those of `fills` in their colour."""
     box = (-0.5, machine - 0.5), columns, 1
     axes.add_patch(Rectangle(*box, facecolor=GROUND, edgecolor=WHITE, lw=3))
     if is_named:

@@ -1,4 +1,4 @@
-"""How an error in a rank is told to the notebook: in words, with the learner's line."""
+"""Reports of errors in a rank to the notebook: in words, with the learner's line."""
 
 import builtins
 import contextlib
@@ -9,50 +9,50 @@ import time
 import cloudpickle
 
 from .call_stack import is_library, place_of, steps_of_traceback
-from .pickling import said_by
-from .reports import Failed
+from .messages import FailureReport
+from .packing import format_error
 
 MOST_CHARACTERS = 2000  # of a message, which may hold a whole tensor
-MOST_LINES = 10  # with what belongs to an error
-PACK_SECONDS = 1.0  # for an exception's object; its words travel in any case
+MOST_LINES = 10  # of details that belong to an error
+PACK_SECONDS = 1.0  # for an exception's object; its text travels in any case
 NO_LINE = "no memory was left to note the line; make what the function holds smaller"
 
 
 class CannotBegin(Exception):
-    """A rank has failed before the learner's function. The message says all that is to be told."""
+    """A failure of a rank before the learner's function, which its message explains fully."""
 
 
-def failed_with(error, block="") -> Failed:
-    """What the notebook needs to tell this error in the learner's own lines.
+def report_failure(error, block="") -> FailureReport:
+    """Build the report with which the notebook explains an error at the learner's own line.
 
-    block  the label of the innermost `measure` that it has left
+    block  the label of the innermost `measure` that the error has left
     """
     at = time.perf_counter()
     if isinstance(error, CannotBegin):
-        return Failed(str(error), None, None, at)
-    exception = packed(error)
+        return FailureReport(str(error), None, None, at)
+    exception = pack_error(error)
     place = place_of(steps_of_traceback(error.__traceback__), block)
     place = None if place is None or is_library(place.filename) else place
-    lines = [f"raised {words_of(error)}", *belonging_to(error)]
+    lines = [f"raised {words_of(error)}", *list_error_details(error)]
     if isinstance(error, MemoryError) and place is None and not str(error):
         lines.append(NO_LINE)  # Python drops lines of a traceback for which it has no memory
-    return Failed("\n  ".join(lines), exception, place, at)
+    return FailureReport("\n  ".join(lines), exception, place, at)
 
 
-def packed(error) -> bytes | None:
-    """An exception, pickled; None if it cannot be, or not in time."""
+def pack_error(error) -> bytes | None:
+    """Pickle an exception; return None if that fails or takes too long."""
     try:
-        with at_most(PACK_SECONDS):
+        with limit_time(PACK_SECONDS):
             data = cloudpickle.dumps(error)
             pickle.loads(data)
-    except BaseException:  # whatever its class does, this error is to be told
+    except BaseException:  # whatever its class does, this error must be reported
         return None
     return data
 
 
 @contextlib.contextmanager
-def at_most(seconds):
-    """Raise TimeoutError in what takes longer. It takes the signal SIGALRM for itself."""
+def limit_time(seconds):
+    """Raise TimeoutError in a block that takes longer than `seconds`, by the signal SIGALRM."""
 
     def end(*_):
         raise TimeoutError
@@ -67,12 +67,12 @@ def at_most(seconds):
 
 
 def words_of(error) -> str:
-    """The class of an error and its message, cut where it is very long."""
-    return f"{type(error).__name__}: {shortened(error)}".rstrip(": ")
+    """Return the class of an error and its message, cut where it is very long."""
+    return f"{type(error).__name__}: {truncate_text(error)}".rstrip(": ")
 
 
-def shortened(thing) -> str:
-    """The text of an error or of a note, cut where it is very long."""
+def truncate_text(thing) -> str:
+    """Return the text of an error or of a note, cut where it is very long."""
     try:
         text = str(thing)
     except Exception:
@@ -81,10 +81,10 @@ def shortened(thing) -> str:
     return text if more <= 0 else f"{text[:MOST_CHARACTERS]}… ({more:,} characters more)"
 
 
-def belonging_to(error) -> list[str]:
-    """The cause of an error, its notes, and the members of an ExceptionGroup: one line each."""
-    notes = getattr(error, "__notes__", ())  # anybody may have put anything there
-    lines = [f"note: {shortened(note)}" for note in (notes if isinstance(notes, list) else ())]
+def list_error_details(error) -> list[str]:
+    """Return a line for an error's cause, each note, and each member of an ExceptionGroup."""
+    notes = getattr(error, "__notes__", ())  # a program may have put anything there
+    lines = [f"note: {truncate_text(note)}" for note in (notes if isinstance(notes, list) else ())]
     if error.__cause__ is not None:
         lines.insert(0, f"caused by {words_of(error.__cause__)}")
     if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):  # Python 3.11 has it
@@ -95,7 +95,7 @@ def belonging_to(error) -> list[str]:
 
 
 def cannot_travel(value, error) -> Exception:
-    """The error to raise for a value that cannot be packed because of `error`."""
+    """Build the error to raise for a value that cannot be packed because of `error`."""
     kind = f"a {type(value).__name__}"
     if any(isinstance(e, MemoryError) or "allocate memory" in str(e) for e in chain_of(error)):
         return MemoryError(
@@ -103,13 +103,13 @@ def cannot_travel(value, error) -> Exception:
             "less of it"
         )
     return TypeError(
-        f"{kind} cannot travel to the notebook ({shortened(said_by(error))}); "
+        f"{kind} cannot travel to the notebook ({truncate_text(format_error(error))}); "
         "return numbers, strings, tensors, or lists and dicts of them"
     )
 
 
 def chain_of(error):
-    """Yield an error, and those during whose handling it was raised."""
+    """Yield an error, and then those during whose handling it was raised."""
     while error is not None:
         yield error
         error = error.__context__

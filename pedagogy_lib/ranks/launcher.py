@@ -1,4 +1,4 @@
-"""`launch`: run a function on every rank of a new world, and bring everything back."""
+"""`launch`, which runs a function on every rank of a new world and brings everything back."""
 
 import contextlib
 import os
@@ -9,31 +9,32 @@ import threading
 import time
 
 from ..basics.errors import NO_RANK_YET, HangError, LaunchError, Stopped, where_stopped
-from ..machines.neighbours import keeps_to_itself
 from ..machines.network import NetworkRun, network_for
+from ..machines.other_users import keeps_to_itself
 from ..machines.state import State
-from . import function_packing, under_torchrun
-from .devices import choose_device
-from .fork_server_client import ENVIRON, shared_server
-from .losses import Losses
-from .preloading import needs_them
+from . import torchrun_launch
+from .dead_ranks import Losses
+from .fork_server_client import ENVIRON, ensure_server
+from .packing import pack_function, unpack_value
+from .preload_modules import needs_them
 from .rank_handle import RankHandle
-from .refusals import current_folder, refusals_told
+from .rank_listener import RankListener
+from .refusals import reason
 from .run import Run
 from .settings import (
     check_call,
     check_machines,
     check_numbers,
     check_replacements,
+    choose_device,
+    current_folder,
+    is_torchrun_launched,
     need_function,
     seeds_of,
 )
-from .value_packing import unpack
-from .waiting import RankListener
 
-CAUSE_SECONDS = 1.0  # after a rank lost its neighbour: time to hear what that one did
-GRACE_SECONDS = 0.3  # after a first failure: time for others to fail too, to tell which came first
-ANSWER_SECONDS = 0.4  # for ranks to say where they are, and as long again for their interpreters
+CAUSE_SECONDS = 1.0  # after a rank lost its neighbour, to hear what that neighbour did
+GRACE_SECONDS = 0.3  # after a first failure, for others to fail too, to find which came first
 LEAVE_SECONDS = 1.0  # for what killed ranks have printed to arrive
 KILL_SECONDS = 5.0  # for the kernel to end killed ranks, however busy the machine is
 
@@ -45,27 +46,28 @@ def launch(
 ) -> Run:
     """Run `fn(*args)` on `world_size` fresh processes that form one process group.
 
-    Each rank finds `torch.distributed` initialised, one thread for torch, and the same random
-    seed. What `fn` prints appears at once, each line with its rank. In a program that `torchrun`
-    started, the ranks are torchrun's: `fn` runs in this process and `world_size` is torchrun's.
+    On each rank, `torch.distributed` is initialised, torch has one thread, and the random seed is
+    the same. What `fn` prints appears at once, each line with its rank. In a program that
+    `torchrun` started, `fn` runs in this process, and the ranks and `world_size` are torchrun's.
 
-    device   "auto": NCCL where there are `world_size` GPUs, else Gloo on the CPU;
-             "cpu", where ranks see no GPU; "cuda": ranks share the GPUs, over Gloo if too few
-    timeout  seconds until a launch counts as hung, from when all ranks have met; unpacking the
-             function before that, and packing its values after it, get the same time of their own
-    seed     an integer for all ranks, or a sequence with one integer for each
-    machines  `Machines(2, bytes_per_second=25e6)`: ranks on machines of their own, whose network
-             cards the kernel limits; over Gloo, on the CPU
-    replacements  a number: a rank that dies does not end the launch. So many of them are replaced
-             by fresh processes, which call `fn(*args)`, too, and are in no process group; the
-             others are lost: see `run.lost`. (A rank that raises still ends the launch.)
-    Returns  a `Run`: `run.values[rank]` is what `fn` returned there
-    Raises   `RankError` if a rank raises, dies or is killed; `HangError` after `timeout`;
-             `LaunchError` for what cannot travel, or the machine refuses. No process is left over.
+    world_size    the number of ranks
+    device        "auto": NCCL where there are `world_size` GPUs, otherwise Gloo on the CPU; "cpu":
+                  ranks see no GPU; "cuda": ranks share the GPUs, over Gloo if there are too few
+    timeout       seconds until a launch counts as hung, from when all ranks have met; unpacking the
+                  function before that, and packing its values after it, get the same time again
+    seed          an integer for all ranks, or a sequence with one integer for each
+    machines      `Machines(2, bytes_per_second=25e6)`: ranks on separate machines, whose network
+                  cards the kernel limits; over Gloo, on the CPU
+    replacements  a number, so that a rank's death does not end the launch. This many dead ranks are
+                  replaced by fresh processes, which also call `fn(*args)` but are in no process
+                  group; the others are lost: see `run.lost`. A rank that raises ends the launch
+    Returns       a `Run`: `run.values[rank]` is what `fn` returned on that rank
+    Raises        `RankError` if a rank raises, dies or is killed; `HangError` after `timeout`;
+                  `LaunchError` if something cannot travel or is refused. No process is left over
     """
     need_function(fn, "launch")
-    if under_torchrun.started_this_process():
-        return under_torchrun.run(fn, args, device, seed)
+    if is_torchrun_launched():
+        return torchrun_launch.run(fn, args, device, seed)
     job = job_for(fn, args, world_size, device, timeout, seed, machines, replacements)
     return run_job(job, fn, args)
 
@@ -73,7 +75,7 @@ def launch(
 def job_for(
     fn, args, world_size=4, device="auto", timeout=60.0, seed=0, machines=None, replacements=None
 ) -> "Launch":
-    """What is to be launched; raises LaunchError for settings that make no sense."""
+    """Return the launch to run; raise LaunchError for settings that make no sense."""
     check_call(fn, args)
     check_numbers(world_size, timeout)
     check_replacements(replacements)
@@ -85,9 +87,9 @@ def job_for(
 
 
 def run_job(job: "Launch", fn, args) -> Run:
-    """Run one launch. Raises LaunchError if another one is running, Stopped at an interrupt."""
+    """Run one launch; raise LaunchError if another one is running, Stopped at an interrupt."""
     try:
-        return run_packed(job, function_packing.pack(fn, args))
+        return run_packed(job, pack_function(fn, args))
     except Stopped:
         raise
     except KeyboardInterrupt:
@@ -103,11 +105,20 @@ def run_packed(job: "Launch", data: bytes) -> Run:
         _one_at_a_time.release()
 
 
+@contextlib.contextmanager
+def refusals_told():
+    """Turn a refusal of the system into a LaunchError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise LaunchError(f"the ranks cannot be started: {reason(error)}") from None
+
+
 IMPORTING = "importing PyTorch, once for each notebook"
 
 
 class Launch(RankListener):
-    """One launch: starts its ranks, brings back what they report, and leaves nothing behind."""
+    """One launch, which starts its ranks, brings back their reports and leaves nothing behind."""
 
     def __init__(
         self, backend, devices, seeds, timeout, noun="rank", machines=None, replacements=None
@@ -115,14 +126,14 @@ class Launch(RankListener):
         super().__init__(len(devices), timeout)
         self.losses = Losses(self, replacements)
         self.backend, self.devices, self.seeds, self.noun = backend, devices, seeds, noun
-        self.machines, self.network, self.course = machines, None, None
-        self.network_is_there = threading.Event()  # for who waits in another thread
+        self.machines, self.network, self.network_run = machines, None, None
+        self.network_is_there = threading.Event()  # for waiting in another thread
         self.places = machines.places(len(devices)) if machines else [0] * len(devices)
 
     def run(self, data: bytes) -> Run:
         with refusals_told():
             self.open()
-            self.server = shared_server()
+            self.server = ensure_server()
             self.server.await_ready(lambda: self.progress.tick(IMPORTING))
             if self.machines:
                 self.network = network_for(self.machines)
@@ -131,7 +142,7 @@ class Launch(RankListener):
         if needs_them(data, self.world_size):
             self.server.preload()
         if self.network:
-            self.course = NetworkRun(self.network, self.machines.plan, self.folder)
+            self.network_run = NetworkRun(self.network, self.machines.plan, self.folder)
         self.began = time.perf_counter()
         try:
             with refusals_told():
@@ -141,7 +152,7 @@ class Launch(RankListener):
             return self.collect()
         except BaseException as error:
             if self.network:
-                self.network.is_spoilt = True  # perhaps; a new one costs little
+                self.network.is_spoilt = True  # it may be; a new one costs little
             if isinstance(error, KeyboardInterrupt):
                 raise Stopped(where_stopped(self.ask_where())) from None
             raise
@@ -149,14 +160,14 @@ class Launch(RankListener):
             self.end()
 
     def work_begins(self) -> bool:
-        if self.course:
-            self.course.work_begins()
+        if self.network_run:
+            self.network_run.work_begins()
         return True
 
     def start(self, data):
-        """Fork every rank, and hand over its work."""
+        """Fork every rank and hand over its work."""
         self.selector.register(self.server.control, selectors.EVENT_READ, self.hear_server)
-        # What GPUs do in a user namespace depends on their driver: they stay where they are.
+        # How GPUs behave in a user namespace depends on their driver, so ranks on GPUs enter none.
         self.alone = not self.machines and set(self.devices) == {"cpu"} and keeps_to_itself()
         self.data = data
         self.ranks += map(self.fork, range(self.world_size))
@@ -164,7 +175,7 @@ class Launch(RankListener):
             self.hand_over(handle, self.setup_of(handle.rank))
 
     def fork(self, rank, mark="") -> RankHandle:
-        """A process for a rank, without its work; `mark` tells it from one that had died."""
+        """Start a rank's process without its work; `mark` tells it from one that has died."""
         dump = self.folder / f"dump-{rank}{mark}"
         handle = RankHandle(rank, self.server, self.noun, dump, self.alone)
         self.selector.register(handle.pipe, selectors.EVENT_READ, handle.read_output)
@@ -192,7 +203,7 @@ class Launch(RankListener):
         }
 
     def machine_of(self, rank) -> dict:
-        """Where a rank lives: which machine, the how manieth of its ranks it is, and the way in."""
+        """Return a rank's machine, its index on it, and how to enter the machine's network."""
         number = self.places[rank]
         return {
             "number": number,
@@ -200,13 +211,15 @@ class Launch(RankListener):
             "ranks": self.places.count(number),
             "network": self.network and self.network.networks[number],
             "user": self.network and self.network.user,
-            "planned": self.machines.planned_for(rank, self.world_size) if self.machines else [],
-            "door": self.course and self.course.door,
+            "planned": self.machines.list_block_faults(rank, self.world_size)
+            if self.machines
+            else [],
+            "door": self.network_run and self.network_run.door,
         }
 
     def state(self) -> State:
-        """What has happened to the machines."""
-        found = self.course.state() if self.course else {}
+        """Return what has happened to the machines."""
+        found = self.network_run.state() if self.network_run else {}
         return State(self.machines.ranks_of_each(self.world_size) if found else [], **found)
 
     def is_lost(self, rank) -> bool:
@@ -225,35 +238,24 @@ class Launch(RankListener):
             return
         state = self.state()
         if not any(map(self.has_failed, self.ranks)) and not self.has_every_report():
-            advice = state.told() or self.losses.advice()
-            raise HangError(self.ask_where(), self.told_time(), network=advice)
+            advice = state.describe() or self.losses.advice()
+            raise HangError(self.ask_where(), self.round_wait_time(), network=advice)
         self.listen_until(self.has_a_cause, CAUSE_SECONDS)
         self.listen_until(lambda: all(r.report or r.has_failed for r in self.ranks), GRACE_SECONDS)
         for handle in self.ranks:
-            handle.killed_with = state.killed_with(handle.rank)
+            handle.killed_with = state.find_killed_machine(handle.rank)
         failed = sorted((r for r in self.ranks if r.has_failed), key=RankHandle.blame)
         if len({r.failure() for r in failed}) == 1 and len(failed) == self.world_size > 1:
-            raise failed[0].as_exception(who=f"all {self.world_size} ranks")
-        raise failed[0].as_exception(failed[1:])
-
-    def ask_where(self) -> dict:
-        """Where each rank is; None for one that has returned."""
-        waiting = [r for r in self.ranks if not r.report and r.status is None]
-        for handle in waiting:
-            handle.ask_where()
-        for ask_again in (True, False):
-            self.listen_until(lambda: all(r.has_answered() for r in waiting), ANSWER_SECONDS, 0.02)
-            for handle in (r for r in waiting if ask_again and not r.has_answered()):
-                handle.ask_for_dump()
-        return {r.rank: r.where() for r in self.ranks if not self.is_lost(r)}
+            raise failed[0].build_error(who=f"all {self.world_size} ranks")
+        raise failed[0].build_error(failed[1:])
 
     def collect(self) -> Run:
         """Build the Run, now that every rank has returned."""
-        self.hear_all(0)  # all that ranks have printed is in their pipes by now
+        self.hear_all(0)  # all output of the ranks is in their pipes by now
         seconds = time.perf_counter() - self.began
         return Run(
             values=[
-                unpack(r.rank, r.report.take_value(), r.report.value_type) if r.report else None
+                r.report and unpack_value(r.rank, r.report.take_value(), r.report.value_type)
                 for r in self.ranks
             ],
             uses=[r.report.uses if r.report else [] for r in self.ranks],
@@ -263,16 +265,16 @@ class Launch(RankListener):
             seconds=seconds,
             wire=next(r.report.wire for r in self.ranks if r.report),
             machines=self.machines,
-            cards=self.course and self.course.history(self.began),
-            lost=self.losses.told(),
+            cards=self.network_run and self.network_run.history(self.began),
+            lost=self.losses.list_dead_ranks(),
         )
 
     def end(self):
         """Leave nothing behind: no process, no file, no open socket."""
         self.progress.close()
-        self.losses.replacements = self.losses.replacements and 0  # who dies now stays dead
-        if self.course:
-            self.course.end()
+        self.losses.replacements = self.losses.replacements and 0  # no rank is replaced now
+        if self.network_run:
+            self.network_run.end()
         try:
             self.end_ranks()
         except BaseException:
@@ -285,7 +287,7 @@ class Launch(RankListener):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def end_ranks(self):
-        """Also those that have returned: their deaths are not waited for."""
+        """Kill all ranks, and wait for their deaths unless all have reported."""
         if self.server.owed:
             self.server.kill_ranks()
         if not self.has_every_report():
@@ -293,6 +295,6 @@ class Launch(RankListener):
                 self.listen_until(lambda: not self.server.owed, KILL_SECONDS)
                 self.listen_until(lambda: all(r.is_gone for r in self.ranks), LEAVE_SECONDS)
             if self.server.owed:
-                self.server.close()  # something is stuck: the next launch starts anew
+                self.server.close()  # it is stuck: the next launch starts a new one
         elif any(r.report.imported_late for r in self.ranks if r.report):
             self.server.preload()

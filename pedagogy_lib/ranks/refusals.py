@@ -1,13 +1,10 @@
-"""What a machine has refused, in words that say what to do."""
+"""Refusals of the operating system, in words that say what to do."""
 
-import contextlib
 import errno
 import os
 import sys
 
-from ..basics.errors import LaunchError
-
-TOLD_AS = {  # by other libraries, without a number
+TOLD_AS = {  # in messages of other libraries, which have no error number
     "Too many open files": errno.EMFILE,
     "can't start new thread": errno.EAGAIN,
     "Resource temporarily unavailable": errno.EAGAIN,
@@ -31,7 +28,7 @@ NO_FOLDER = (
 
 
 def reason(error: Exception) -> str:
-    """Why the machine refused, and what to do about it."""
+    """Explain why the system refused, and what to do about it."""
     text = str(error)
     number = getattr(error, "errno", None) or number_in(text)
     path = getattr(error, "filename", None)
@@ -53,7 +50,7 @@ def number_in(text) -> int | None:
 
 
 def reason_in(text) -> str:
-    """Why the machine refused, if another library has said so; else an empty string."""
+    """Explain why the system refused, if another library says so; else return an empty string."""
     number = number_in(text)
     return SENTENCES[number]() if number else ""
 
@@ -102,21 +99,3 @@ SENTENCES = {
     errno.E2BIG: long_environment,
     errno.EBADF: lambda: CLOSED,
 }
-
-
-@contextlib.contextmanager
-def refusals_told():
-    """Turn what the machine refuses into a LaunchError that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        raise LaunchError(f"the ranks cannot be started: {reason(error)}") from None
-
-
-def current_folder() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        raise LaunchError(
-            "the current folder has been deleted: go to another one with os.chdir()"
-        ) from None

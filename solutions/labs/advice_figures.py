@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/advice_figures.py by `make build`.
-"""Tables and pictures' numbers for part 10f: how sure a comparison is, and who wins where.
+"""Numbers for the tables and pictures of part 10f: how sure a comparison is, and which plan wins.
 
 python labs/advice_figures.py
 """
@@ -18,34 +18,34 @@ from advice import (
     UNTOLD,
     VARIED,
     Contest,
-    at_least,
-    at_most,
     fastest,
     flips,
+    lower_bound,
     other_engines,
     tree_advice,
+    upper_bound,
     verdict,
 )
 from cost_model import Engine, Job, Plan, memory
-from cost_seconds import along_dp, layer_seconds, seconds
+from cost_seconds import dp_seconds, layer_seconds, seconds
 from model_shapes import gpu_named
-from planner import Planned, in_words, too_large
-from published_runs import predicted, runs_with
+from planner import PlanSearch, describe_plan, too_large
+from published_runs import predict_seconds, runs_with
 
 STEPS = (1, 1.1, 1.25, 1.5, 2, 4)  # of predicted ratios
 KINDS = {  # of plans with cp 1
     "DDP, ZeRO 1 or 2": ALONE | {"zero": lambda stage: stage < 3},
     "ZeRO 3": ALONE | {"zero": 3},
-    "tp": {"tp": at_least(2), "pp": 1},
-    "pp": {"tp": 1, "pp": at_least(2)},
-    "tp and pp": {"tp": at_least(2), "pp": at_least(2)},
+    "tp": {"tp": lower_bound(2), "pp": 1},
+    "pp": {"tp": 1, "pp": lower_bound(2)},
+    "tp and pp": {"tp": lower_bound(2), "pp": lower_bound(2)},
 }
 
 # ---- How sure is a comparison? --------------------------------------------------------------
 
 
-def timed_runs() -> dict:
-    """Published runs with times, by software; of nanotron, with a pipeline and without."""
+def group_timed_runs() -> dict:
+    """Group published runs with times by software; nanotron's, with a pipeline and without."""
     found = {}
     for name, of in {e: runs_with(e) for e in ("Megatron-DeepSpeed", "nanotron")}.items():
         timed = ~of.is_oom & ~np.isnan(of.seconds)
@@ -56,11 +56,11 @@ def timed_runs() -> dict:
 
 
 def pairs(runs, engine=None) -> tuple[np.ndarray, np.ndarray]:
-    """Of every two runs of one model, batch, and number of GPUs: ratios of seconds.
+    """Return ratios of seconds for every two runs of one model, batch, and number of GPUs.
 
     Returns  predicted ratios, and published ones
     """
-    found = predicted(runs, engine or Engine())
+    found = predict_seconds(runs, engine or Engine())
     rows = zip(runs.group, runs.plan.ranks, runs.job.batch, runs.job.shape.context, strict=True)
     job = np.array(["|".join(map(str, row)) for row in rows])
     ratios = []
@@ -71,8 +71,8 @@ def pairs(runs, engine=None) -> tuple[np.ndarray, np.ndarray]:
     return tuple(map(np.concatenate, zip(*ratios, strict=True)))
 
 
-def told_right(predicted_ratios, published, low, high=np.inf) -> tuple[float, int]:
-    """Share of pairs in which the faster one is told right, if they differ so much; their number"""
+def share_ranked_right(predicted_ratios, published, low, high=np.inf) -> tuple[float, int]:
+    """Return the share of pairs ranked right, of those that differ so much, and their number."""
     far = np.abs(np.log(predicted_ratios))
     some = (far >= np.log(low)) & (far < np.log(high))
     is_right = (predicted_ratios > 1) == (published > 1)
@@ -80,23 +80,23 @@ def told_right(predicted_ratios, published, low, high=np.inf) -> tuple[float, in
 
 
 def right_from(predicted_ratios, published, level=0.95) -> float | None:
-    """The smallest of STEPS from which on each group of pairs has this share told right, or None"""
+    """Return the smallest of STEPS from which each group of pairs has this share right, or None."""
     found = None
     for low, high in reversed([*pairwise(STEPS)]):
-        if told_right(predicted_ratios, published, low, high)[0] < level:
+        if share_ranked_right(predicted_ratios, published, low, high)[0] < level:
             break
         found = low
     return found
 
 
-# ---- The tree -------------------------------------------------------------------------------
+# ---- The decision tree ----------------------------------------------------------------------
 
 NO_ANSWER, NO_PLAN = "the tree has no answer", "the tree's plan is impossible"
 TREE_KINDS = (UNTOLD, NO_PLAN, AGREES, DISAGREES, NO_ANSWER)
 
 
 def tree_map(gpus, counts, error) -> dict:
-    """{GPU: {model: {how many: (kind, text, whether to colour it strongly)}}}."""
+    """Return {GPU: {model: {number of GPUs: (kind, text, whether to colour it strongly)}}}."""
     return {
         gpu: {name: {f"{n:,}": tree_cell(name, n, gpu, error) for n in counts} for name in NAMES}
         for gpu in gpus
@@ -115,13 +115,13 @@ def tree_cell(name, count, gpu, error):
     return told, f"{follows / min(follows, against):.2f}", told != UNTOLD
 
 
-# ---- Who wins where -------------------------------------------------------------------------
+# ---- The fastest kind of plan ---------------------------------------------------------------
 
 
 def winner(contest: Contest, error) -> tuple[str, str, bool]:
-    """The kind of the fastest plan, its tp, pp and dp, and whether other kinds are far slower."""
+    """Return the fastest kind of plan, its tp, pp and dp, and whether all others are far slower."""
     of = contest.seconds()
-    times = {kind: of[contest.like(**sizes)] for kind, sizes in KINDS.items()}
+    times = {kind: of[contest.match_sizes(**sizes)] for kind, sizes in KINDS.items()}
     times = {kind: float(some.min()) if len(some) else np.inf for kind, some in times.items()}
     first, second = sorted(times, key=times.get)[:2]
     if times[first] == np.inf:
@@ -132,7 +132,7 @@ def winner(contest: Contest, error) -> tuple[str, str, bool]:
 
 
 def phases(machines, counts, error, names=tuple(NAMES)) -> dict:
-    """{panel: {model: {how many: what wins}}}; machines: {panel: a Gpu}."""
+    """Return {panel: {model: {number of GPUs: winner}}}; machines: {panel: a Gpu}."""
     return {
         panel: {name: {f"{n:,}": winner(Contest(name, n, gpu), error) for n in counts}
                 for name in names}
@@ -140,40 +140,37 @@ def phases(machines, counts, error, names=tuple(NAMES)) -> dict:
     }  # fmt: skip
 
 
-def with_network(gpu, **changed):
-    """A kind of GPU, with other numbers."""
+def change_gpu(gpu, **changed):
+    """Return a kind of GPU with some numbers changed."""
     return replace(gpu_named(gpu), **changed)
 
 
 # ---- tp across machines ---------------------------------------------------------------------
 
 
-def by_network(name, count, gpu, batch, speeds) -> dict:
-    """Seconds of the fastest step with tp inside machines, and with tp over two of them."""
+def time_tp_by_network(name, count, gpu, batch, speeds) -> dict:
+    """Return the seconds of the fastest step with tp inside machines, and with tp over two."""
     machine = gpu_named(gpu).machine
-    sizes = {"tp inside a machine": at_most(machine), "tp over two machines": 2 * machine}
-    contests = [Contest(name, count, with_network(gpu, across=x), batch) for x in speeds]
-    return {line: [fastest(one.seconds()[one.like(tp=tp)]) for one in contests]
+    sizes = {"tp inside a machine": upper_bound(machine), "tp over two machines": 2 * machine}
+    contests = [Contest(name, count, change_gpu(gpu, across=x), batch) for x in speeds]
+    return {line: [fastest(one.seconds()[one.match_sizes(tp=tp)]) for one in contests]
             for line, tp in sizes.items()}  # fmt: skip
 
 
 def slower_layer(name, gpu, speeds) -> list[float]:
-    """Twice as many GPUs for a layer, over two machines: GPU-seconds beside those inside one.
-
-    speeds  bytes per second between machines, of each GPU
-    """
+    """Return a layer's GPU-seconds with tp over two machines, as multiples of those inside one."""
     found = []
     for speed in speeds:
-        job = Contest(name, 64, with_network(gpu, across=speed), 64).job
+        job = Contest(name, 64, change_gpu(gpu, across=speed), 64).job
         times = (layer_seconds(job, Plan(tp=k * job.gpu.machine)) for k in (1, 2))
         inside, across = (float(sum(of.values())) for of in times)
         found.append(2 * across / inside)
     return found
 
 
-# ---- The table of strategies ----------------------------------------------------------------
+# ---- Table of strategies --------------------------------------------------------------------
 
-STRATEGIES = {  # what a source says of memory and communication; the plan on 64 GPUs
+STRATEGIES = {  # a source's words on memory and communication; the plan on 64 GPUs
     "DDP": ("low", "low", Plan(64)),
     "ZeRO 1": ("medium", "low to medium", Plan(64, zero=1)),
     "ZeRO 2": ("medium", "low to medium", Plan(64, zero=2)),
@@ -186,7 +183,7 @@ SENT = ("tp", "pp", "dp")
 
 
 def strategy_rows(job: Job) -> list[list]:
-    """For each strategy what a source says, GB of states and of activations, and seconds."""
+    """Return a row per strategy: a source's words, GB of states and of activations, and seconds."""
     rows = []
     for name, (of_memory, of_sending, plan) in STRATEGIES.items():
         room, times = memory(job, plan), seconds(job, plan)
@@ -200,38 +197,38 @@ def strategy_rows(job: Job) -> list[list]:
 
 
 def zero_3_sends(microbatches) -> list[float]:
-    """How many times as much ZeRO 3 sends as DDP, for so many micro-batches of a rank."""
+    """Return ZeRO 3's communication as multiples of DDP's, for so many micro-batches of a rank."""
     found = []
     for m in microbatches:
         job = Contest("Llama 3 8B", 64, "H100", 64 * m).job
-        three, none = (float(along_dp(job, Plan(64, zero=zero))) for zero in (3, 0))
+        three, none = (float(dp_seconds(job, Plan(64, zero=zero))) for zero in (3, 0))
         found.append(three / none)
     return found
 
 
-# ---- The best plans, by cause ---------------------------------------------------------------
+# ---- Seconds of the best plans, by cause ----------------------------------------------------
 
 
 def best_bars(name, count, gpu, batch, rows=6) -> dict:
-    """{plan in words: seconds by cause}: the tree's plan, if it is possible, and the fastest ones.
+    """Return {plan in words: seconds by cause}: the tree's plan, if possible, and the fastest ones.
 
     Raises  ValueError if nothing fits
     """
     planned = Contest(name, count, gpu, batch).planned
     if not len(planned.possible.dp):
-        why = planned.rejected().most_common(1)[0][0]
+        why = planned.count_rejections().most_common(1)[0][0]
         raise ValueError(f"no plan is possible; most often, {why}")
     if not planned.fits.any():
         raise ValueError(too_large(planned))
     one = tree_advice(name, count, gpu, batch)
     first = one.contest.choice(one.follows) if one else None
-    bars = {f"the tree: {in_words(first.plan)}": first.seconds} if first else {}
-    return bars | {in_words(choice.plan): choice.seconds for choice in planned.best(rows)}
+    bars = {f"the tree: {describe_plan(first.plan)}": first.seconds} if first else {}
+    return bars | {describe_plan(choice.plan): choice.seconds for choice in planned.best(rows)}
 
 
-def why_not(planned: Planned, most=3) -> str:
-    """How many plans fit, and the most frequent reasons of the others."""
-    reasons = Counter(planned.rejected()).most_common(most)
+def why_not(planned: PlanSearch, most=3) -> str:
+    """Describe how many plans fit, and the most frequent reasons against the others."""
+    reasons = Counter(planned.count_rejections()).most_common(most)
     told = "\n".join(f"{count:,}: {reason}" for reason, count in reasons)
     fit, of_all = int(planned.fits.sum()), len(planned.impossible)
     return f"{fit:,} of {of_all:,} combinations fit; why not the others:\n{told}"
@@ -241,9 +238,10 @@ def why_not(planned: Planned, most=3) -> str:
 
 
 def verdict_rows(advised, error, factor, engines) -> list[list]:
-    """Of each advice: ratio of seconds, verdict, on which numbers it hangs, and of how many engines
+    """Return a row per advice: ratio of seconds, verdict, decisive numbers, and agreement.
 
-    engines  how many others, of which all numbers are wrong by up to `factor`
+    engines  how many other engines are asked, with all numbers wrong by up to `factor`; agreement
+             is the share of them that has the same verdict
     """
     others, rows = other_engines(engines, factor), []
     for one in advised:
@@ -262,8 +260,8 @@ def ratio_of(follows, against) -> str:
 
 
 def main():
-    of = timed_runs()["Megatron-DeepSpeed"]
-    share, count = told_right(*pairs(of), 1.25)
+    of = group_timed_runs()["Megatron-DeepSpeed"]
+    share, count = share_ranked_right(*pairs(of), 1.25)
     print(f"{count:,} pairs that differ by 25 % or more: told right {share:.0%}")
     print(winner(Contest("Llama 3 70B", 64, "H100"), 0.25))
 

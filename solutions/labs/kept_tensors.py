@@ -1,5 +1,5 @@
 # Built from chapters/ch05_memory/labs/kept_tensors.py by `make build`.
-"""What a forward keeps for the backward: autograd tells everybody who asks.
+"""The tensors that a forward keeps for the backward, as autograd's hooks show them.
 
 python labs/kept_tensors.py
 """
@@ -11,8 +11,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import sdpa_kernel
 
 
-def kept_by(function, *inputs) -> list[Tensor]:
-    """The tensors that function(*inputs) keeps for its backward, in order."""
+def list_saved_tensors(function, *inputs) -> list[Tensor]:
+    """Return the tensors that function(*inputs) keeps for its backward, in order."""
     kept = []
 
     def keep(tensor):
@@ -25,18 +25,19 @@ def kept_by(function, *inputs) -> list[Tensor]:
 
 
 def shapes_kept_by(function, *inputs) -> str:
-    """Such as "4 × 8, 8 × 2"; "nothing" if nothing is kept."""
+    """Return the shapes that function(*inputs) keeps, such as "4 × 8, 8 × 2", or "nothing"."""
     shapes = (
-        " × ".join(map(str, tensor.shape)) or "a number" for tensor in kept_by(function, *inputs)
+        " × ".join(map(str, tensor.shape)) or "a number"
+        for tensor in list_saved_tensors(function, *inputs)
     )
     return ", ".join(shapes) or "nothing"
 
 
-def kept_by_layer(model, *inputs) -> dict[str, int]:
-    """{name of a module: bytes that it keeps for its backward}.
+def count_saved_by_module(model, *inputs) -> dict[str, int]:
+    """Return {name of a module: bytes that it keeps for its backward}.
 
-    What a module computes by itself, outside of its own parts, counts for the module. Memory that
-    two modules share counts for the first one. Parameters do not count: they are there anyway.
+    Tensors that a module computes outside its submodules count for the module. Memory that two
+    modules share counts for the first one. Parameters do not count, because they exist anyway.
     """
     kept, running, handles = {}, [""], []
     counted = {memory_of(p) for p in model.parameters()}
@@ -57,30 +58,30 @@ def kept_by_layer(model, *inputs) -> dict[str, int]:
         handles.append(module.register_forward_pre_hook(begin(name)))
         handles.append(module.register_forward_hook(end))
     with saved_tensors_hooks(keep, lambda tensor: tensor):
-        model(*inputs)  # its result is the last to go: until then no memory is used twice
+        model(*inputs)  # no memory is reused until its result is freed
     for handle in handles:
         handle.remove()
     return kept
 
 
 def memory_of(tensor) -> int:
-    """Where a tensor's memory begins: the same for all views of it."""
+    """Return the address where a tensor's memory begins, which is the same for all views of it."""
     return tensor.untyped_storage().data_ptr()
 
 
-def kept_with(backend, context, width, samples=2, heads=4) -> int:
-    """Bytes that a block keeps, if attention is computed in this way (an SDPBackend)."""
+def measure_attention_backend(backend, context, width, samples=2, heads=4) -> int:
+    """Return the bytes that a block keeps if attention is computed by this SDPBackend."""
     torch.manual_seed(0)
     x = torch.randn(samples, context, width, requires_grad=True)
     with sdpa_kernel(backend):
-        return sum(kept_by_layer(Block(width, heads), x).values())
+        return sum(count_saved_by_module(Block(width, heads), x).values())
 
 
 # ---- Another MLP ----------------------------------------------------------------------------
 
 
 class GatedMLP(nn.Module):
-    """Llama's: silu(x W_gate) * (x W_up), times W_down; three matrices, without biases."""
+    """Llama's MLP, silu(x W_gate) * (x W_up), times W_down: three matrices without biases."""
 
     def __init__(self, width, inside):
         super().__init__()
@@ -92,8 +93,8 @@ class GatedMLP(nn.Module):
         return self.down(nn.functional.silu(self.gate(x)) * self.up(x))
 
 
-def kept_by_mlps(width, tokens=64) -> dict[str, tuple[int, float]]:
-    """{MLP: (its parameters, what it keeps in times its input)}; both have about as many."""
+def compare_mlps(width, tokens=64) -> dict[str, tuple[int, float]]:
+    """Return {MLP: (its parameters, bytes kept per byte of input)} for two of similar size."""
     x = torch.randn(tokens, width, requires_grad=True)
     inside = 8 * width // 3
     plain = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
@@ -101,7 +102,7 @@ def kept_by_mlps(width, tokens=64) -> dict[str, tuple[int, float]]:
     return {
         name: (
             sum(p.numel() for p in model.parameters()),
-            sum(kept_by_layer(model, x).values()) / x.nbytes,
+            sum(count_saved_by_module(model, x).values()) / x.nbytes,
         )
         for name, model in models.items()
     }
@@ -125,7 +126,7 @@ def most_of_steps(samples, context, width, layers, steps=2):
 def main():
     samples, context, width = 8, 64, 64
     x = torch.randn(samples, context, width, requires_grad=True)
-    for name, nbytes in kept_by_layer(Block(width, heads=4), x).items():
+    for name, nbytes in count_saved_by_module(Block(width, heads=4), x).items():
         print(f"{name:26} keeps {nbytes / x.nbytes:5.2f} times the block's input")
 
 

@@ -1,6 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/plan_space.py by `make build`.
-"""All plans of a pipeline: how many there are, which is best, which have equal stages, and what
-stages send to each other.
+"""All plans of a pipeline: their number, the best, equal stages, and sends between stages.
 
 python labs/plan_space.py
 """
@@ -21,7 +20,7 @@ from operator_shardings import (
 )
 from small_alpa import (
     plan_of,
-    planned_seconds,
+    plan_seconds,
     search,
     slice_layers,
     stage_of,
@@ -29,17 +28,17 @@ from small_alpa import (
     step_seconds,
 )
 
-# ---- All of them ----------------------------------------------------------------------------
+# ---- All plans ------------------------------------------------------------------------------
 
 
 def cuts_of(layers, stages):
-    """Every way to cut so many layers into stages: [(first, end), …]."""
+    """Yield every way to cut so many layers into stages: [(first, end), …]."""
     for inner in combinations(range(1, layers), stages - 1):
         yield list(pairwise((0, *inner, layers)))
 
 
 def tilings_of(devices, sizes, stages):
-    """Every sequence of submeshes for so many stages that uses all devices."""
+    """Yield every sequence of submeshes for so many stages that uses all devices."""
     if stages == 0:
         if devices == 0:
             yield ()
@@ -51,7 +50,7 @@ def tilings_of(devices, sizes, stages):
 
 
 def all_stages(layers, cluster):
-    """Every plan's stages: [(first, end, size), …]."""
+    """Yield every plan's stages: [(first, end, size), …]."""
     for count in range(1, min(layers, cluster.devices) + 1):
         for tiling in tilings_of(cluster.devices, cluster.sizes, count):
             for cuts in cuts_of(layers, count):
@@ -59,7 +58,7 @@ def all_stages(layers, cluster):
 
 
 def count_tilings(devices, sizes, most) -> list[int]:
-    """How many sequences of 0, 1, 2, …, `most` submeshes use all devices; without making any."""
+    """Count the sequences of 0, 1, 2, …, `most` submeshes that use all devices, by recurrence."""
     counts = np.zeros((most + 1, devices + 1), object)
     counts[0, 0] = 1
     for stages in range(1, most + 1):
@@ -69,14 +68,14 @@ def count_tilings(devices, sizes, most) -> list[int]:
 
 
 def count_ways(layers, devices) -> int:
-    """How often layers can be cut into stages whose submeshes, of 1, 2, 4, …, use all devices."""
+    """Count the ways to cut layers into stages whose submeshes, of 1, 2, 4, …, use all devices."""
     sizes = [2**k for k in range(devices.bit_length())]
     tilings = count_tilings(devices, sizes, layers)
     return sum(comb(layers - 1, s - 1) * tilings[s] for s in range(1, layers + 1))
 
 
 def cheapest_by_trying(layers, n, job) -> float:
-    """Seconds of a stage, by trying every sharding of every operator."""
+    """Return the least seconds of a stage, by trying every sharding of every operator."""
     operators, edges = graph_of(tuple(layers), n, job, SAMPLES, SAMPLES)
     axes = np.ogrid[tuple(slice(len(ways)) for ways in operators)]
     total = sum(np.array([w.seconds for w in ways])[k] for ways, k in zip(operators, axes))
@@ -85,8 +84,11 @@ def cheapest_by_trying(layers, n, job) -> float:
     return float(total.min())
 
 
-def tried_all(layers, job):
-    """The shortest step, by trying every cut, every tiling and every sharding; and how many."""
+def search_exhaustively(layers, job):
+    """Try all cuts, tilings and shardings.
+
+    Returns  the seconds of the shortest step, and the number of pairs of a cut and a tiling
+    """
     count, shortest, taken = 0, np.inf, {}
     for stages in all_stages(len(layers), job.cluster):
         for first, end, n in stages:
@@ -101,7 +103,7 @@ def tried_all(layers, job):
 
 
 def uniform_plans(layers, job):
-    """Plans that a few numbers describe: as many layers and devices for each stage, one sharding.
+    """Yield plans that a few numbers describe: equally many layers and devices, one sharding.
 
     Yields  (words, plan)
     """
@@ -119,28 +121,31 @@ def uniform_plans(layers, job):
 
 
 def best_uniform(layers, job):
-    """(words, plan) of the shortest step; (None, None) if none fits."""
+    """Return (words, plan) of the fastest uniform plan; (None, None) if none fits."""
     found = list(uniform_plans(layers, job))
-    return min(found, key=lambda of: planned_seconds(of[1], job), default=(None, None))
+    return min(found, key=lambda of: plan_seconds(of[1], job), default=(None, None))
 
 
 def best_free_cuts(layers, job, gap=0.0):
-    """The plan with the shortest step if all stages have as many devices, but any layers."""
+    """Return the plan of the shortest step if all stages have as many devices, but any layers."""
     layers, cluster, plans = tuple(layers), job.cluster, []
     seconds, which = stage_seconds(layers, job)
     for n, of_size in zip(cluster.sizes, seconds):
         with suppress(ValueError):  # no plan fits
             stages = slice_layers(of_size[None], [n], cluster.devices, job.microbatches, gap)
             plans.append(plan_of(layers, job, stages, which))
-    return min(plans, key=lambda plan: planned_seconds(plan, job), default=None)
+    return min(plans, key=lambda plan: plan_seconds(plan, job), default=None)
 
 
-# ---- What stages send to each other ---------------------------------------------------------
+# ---- Sends between stages -------------------------------------------------------------------
 
 
 def places_of(sizes, cluster) -> list[list[int]]:
-    """The devices of each stage: larger submeshes are placed first, so that none of them lies on
-    two machines without filling them. Source: arXiv 2201.12023, section 5.2."""
+    """Return the devices of each stage; larger submeshes are placed first.
+
+    Then none of them lies on two machines without filling them. Source: arXiv 2201.12023,
+    section 5.2.
+    """
     places, free = [[] for _ in sizes], 0
     for stage in sorted(range(len(sizes)), key=lambda k: -sizes[k]):
         places[stage] = list(range(free, free + sizes[stage]))
@@ -149,9 +154,9 @@ def places_of(sizes, cluster) -> list[list[int]]:
 
 
 def pieces(rows, senders, receivers):
-    """Who sends which rows to whom, if each stage has its rows in equal parts, in order.
+    """Find which rows each sender sends to each receiver, if stages split rows equally, in order.
 
-    Yields  (sender's number in its stage, receiver's number in its stage, first row, end)
+    Yields  (sender's index in its stage, receiver's index in its stage, first row, end)
     """
     for i, j in product(range(senders), range(receivers)):
         first = max(i * rows // senders, j * rows // receivers)
@@ -161,13 +166,15 @@ def pieces(rows, senders, receivers):
 
 
 def send_seconds(layers, plan, job) -> float:
-    """What the sends between stages add to the way of one micro-batch, forward and back; those of
-    the others are assumed to hide behind computing."""
+    """Return the seconds that sends between stages add to one micro-batch, forward and backward.
+
+    The sends of the other micro-batches are assumed to hide behind computing.
+    """
     cluster, total = job.cluster, 0.0
     places = places_of([stage.devices for stage in plan], cluster)
     for (one, here), (_, there) in pairwise(zip(plan, places)):
         row_bytes = layers[one.end - 1].outputs * job.number_bytes
-        through = {}  # bytes through each machine's card; between two devices of it
+        through = {}  # bytes through each machine's card, or between two of its devices
         for i, j, first, end in pieces(job.rows, len(here), len(there)):
             machines = here[i] // cluster.per_machine, there[j] // cluster.per_machine
             crosses = machines[0] != machines[1]
@@ -181,12 +188,12 @@ def send_seconds(layers, plan, job) -> float:
     return total
 
 
-def with_sends(layers, plan, job) -> float:
-    return planned_seconds(plan, job) + send_seconds(layers, plan, job)
+def seconds_including_sends(layers, plan, job) -> float:
+    return plan_seconds(plan, job) + send_seconds(layers, plan, job)
 
 
-def best_plans(layers, job, seconds_of=planned_seconds):
-    """All plans with their cheapest shardings, the best first: [(seconds, plan), …].
+def best_plans(layers, job, seconds_of=plan_seconds):
+    """Return all plans with their cheapest shardings, the best first: [(seconds, plan), …].
 
     seconds_of  takes a plan and the job
     """
@@ -197,24 +204,27 @@ def best_plans(layers, job, seconds_of=planned_seconds):
     return sorted(((seconds_of(plan, job), plan) for plan in plans), key=lambda of: of[0])
 
 
-def beside_all(layers, job) -> tuple[bool, float]:
-    """The search's plan beside all plans: whether no step is shorter, by its own model of cost;
-    and by which share its step is longer than the shortest, if sends between stages count."""
+def compare_with_all(layers, job) -> tuple[bool, float]:
+    """Compare the search's plan with all plans.
+
+    Returns  whether no step is shorter, by its own cost model; and by which share its step is
+             longer than the shortest, if sends between stages count
+    """
     plan = search(layers, job)
-    is_best = planned_seconds(plan, job) <= tried_all(layers, job)[0] * (1 + 1e-9)
-    ranked = best_plans(layers, job, lambda other, job: with_sends(layers, other, job))
-    return is_best, with_sends(layers, plan, job) / ranked[0][0] - 1
+    is_best = plan_seconds(plan, job) <= search_exhaustively(layers, job)[0] * (1 + 1e-9)
+    ranked = best_plans(layers, job, lambda other, job: seconds_including_sends(layers, other, job))
+    return is_best, seconds_including_sends(layers, plan, job) / ranked[0][0] - 1
 
 
 def random_layers(count, chance):
-    """Chains of products of different widths, for a numpy generator."""
+    """Draw chains of products of different widths from a numpy generator."""
     widths = 2 ** chance.integers(4, 9, count + 1)
     hidden = 2 ** chance.integers(4, 11, count)
     return tuple(mlp(int(a), int(h), int(b)) for a, h, b in zip(widths, hidden, widths[1:]))
 
 
 def best_of_tilings(ranked):
-    """Of plans, the best first, the first one of each sequence of submeshes."""
+    """Return the first plan of each sequence of submeshes, from plans that have the best first."""
     first = {}
     for seconds, plan in ranked:
         first.setdefault(tuple(stage.devices for stage in plan), (seconds, plan))
@@ -228,12 +238,12 @@ def main():
         return
     cluster = Cluster(2, 2, 1e9, Link(2e-4, 2e8), Link(1e-3, 2e7))
     layers, job = (mlp(64, 512), mlp(64, 64), mlp(64, 1024)), Job(cluster, 64, 4)
-    shortest, count = tried_all(layers, job)
-    found = planned_seconds(search(layers, job), job)
+    shortest, count = search_exhaustively(layers, job)
+    found = plan_seconds(search(layers, job), job)
     print(f"{count} cuts and tilings; the shortest step {1e3 * shortest:.1f} ms, "
           f"the search's {1e3 * found:.1f} ms")  # fmt: skip
     for words, plan in uniform_plans(layers, job):
-        print(f"  equal stages, {words}: {1e3 * planned_seconds(plan, job):.1f} ms")
+        print(f"  equal stages, {words}: {1e3 * plan_seconds(plan, job):.1f} ms")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/planner.py by `make build`.
-"""Which plan for which model on which GPUs: all that are possible, the fastest first.
+"""Plans for a model on GPUs: all that are possible, the fastest first.
 
 python labs/planner.py
 """
@@ -13,7 +13,7 @@ from cost_model import FULL, NONE, SELECTIVE, Engine, Job, Plan, memory, model_f
 from cost_seconds import seconds
 from model_shapes import gpu_named, model_named
 
-FITS = 0.93  # of a GPU's memory: the rest is for the driver, and lost between blocks
+FITS = 0.93  # of a GPU's memory: the driver and gaps between blocks take the rest
 MOST_GPUS = 2**15
 CHUNKS = 1, 2, 4, 5, 8, 10
 
@@ -25,7 +25,7 @@ def divisors(n) -> list[int]:
 
 
 def all_plans(job: Job, gpus: int) -> Plan:
-    """Every way to lay out so many ranks, with every stage of ZeRO and recomputation.
+    """Make every layout of so many ranks, with every stage of ZeRO and recomputation.
 
     Micro-batches are powers of 2; chunks are those of CHUNKS.
 
@@ -54,7 +54,7 @@ def all_plans(job: Job, gpus: int) -> Plan:
 
 
 def why_impossible(job: Job, plan: Plan) -> np.ndarray:
-    """For each plan the first reason that forbids it, or an empty text."""
+    """Return for each plan the first reason that forbids it, or an empty text."""
     shape = job.shape
     reasons = {
         "tp does not divide the heads": shape.heads % plan.tp != 0,
@@ -77,16 +77,16 @@ def why_impossible(job: Job, plan: Plan) -> np.ndarray:
     return np.select(list(reasons.values()), list(reasons), "")
 
 
-def chosen(plan: Plan, which) -> Plan:
+def select_plans(plan: Plan, which) -> Plan:
     return Plan(*(getattr(plan, f.name)[which] for f in fields(Plan)))
 
 
-# ---- The best of them -----------------------------------------------------------------------
+# ---- The best plans -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One plan, and what it costs."""
+    """One plan, with its job and its predicted costs."""
 
     plan: Plan
     seconds: dict
@@ -106,50 +106,50 @@ class Choice:
 
     @property
     def binds(self) -> str:
-        """What takes most time, beside computing."""
+        """The cause that takes most time, apart from computing."""
         others = {k: v for k, v in self.seconds.items() if k not in ("compute", "total")}
         return max(others, key=others.get)
 
     def hours(self, tokens) -> float:
-        """GPU-hours for so many tokens."""
+        """Return the GPU-hours for so many tokens."""
         return tokens / self.tokens_per_second * self.plan.ranks / 3600
 
     def dollars(self, tokens) -> float:
         return self.hours(tokens) * self.job.gpu.price
 
     def megawatt_hours(self, tokens, overhead=1.1) -> float:
-        """Of the GPUs at full load, times what cooling and the rest of the building add."""
+        """Return the energy of GPUs at full load, with an overhead for cooling and buildings."""
         return self.hours(tokens) * self.job.gpu.watts * overhead / 1e6
 
 
-class Planned:
+class PlanSearch:
     """All plans for a job on so many GPUs."""
 
     def __init__(self, job: Job, gpus: int):
         self.job, self.gpus, self.plans = job, gpus, all_plans(job, gpus)
         self.impossible = why_impossible(job, self.plans)
-        self.possible = chosen(self.plans, self.impossible == "")
+        self.possible = select_plans(self.plans, self.impossible == "")
         self.memory = memory(job, self.possible)
         self.room = FITS * job.gpu.memory
         self.fits = self.memory["total"] <= self.room
         self.seconds = seconds(job, self.possible)
 
     @cached_property
-    def ranked(self) -> np.ndarray:
-        """Numbers of the plans that fit, the fastest first; of equal ones, the smallest."""
+    def ranking(self) -> np.ndarray:
+        """Indices of the plans that fit, the fastest first; of equally fast ones, the smallest."""
         order = np.lexsort((self.memory["total"], self.seconds["total"]))
         return order[self.fits[order]]
 
     def choice(self, number) -> Choice:
-        (plan,) = chosen(self.possible, [number]).each()
+        (plan,) = select_plans(self.possible, [number]).each()
         of = ({kind: float(np.broadcast_to(x, self.fits.shape)[number]) for kind, x in each.items()}
               for each in (self.seconds, self.memory))  # fmt: skip
         return Choice(plan, *of, self.job)
 
     def best(self, count=10) -> list[Choice]:
-        """The fastest plans, one for each mesh and stage of ZeRO."""
+        """Return the fastest plans, one for each mesh and stage of ZeRO."""
         found, seen = [], set()
-        for number in self.ranked:
+        for number in self.ranking:
             plan = self.possible
             key = tuple(getattr(plan, name)[number] for name in ("dp", "tp", "pp", "cp", "zero"))
             if key not in seen:
@@ -159,24 +159,24 @@ class Planned:
                 break
         return found
 
-    def rejected(self) -> Counter:
-        """How many plans each reason forbids."""
+    def count_rejections(self) -> Counter:
+        """Count the plans that each reason forbids."""
         reasons = Counter(self.impossible[self.impossible != ""].tolist())
         reasons["too large for the memory"] = int((~self.fits).sum())
         return reasons
 
     def smallest(self) -> Choice:
-        """The plan that needs least memory."""
+        """Return the plan that needs the least memory."""
         return self.choice(int(np.argmin(np.broadcast_to(self.memory["total"], self.fits.shape))))
 
 
-def plan(model, gpus, batch=None, context=None, engine=None) -> Planned:
-    """All plans to train a model, such as plan("llama-70b", "64xH100", batch=1024).
+def plan(model, gpus, batch=None, context=None, engine=None) -> PlanSearch:
+    """Find all plans to train a model, such as plan("llama-70b", "64xH100", batch=1024).
 
     model    a name of labs/model_shapes.py, or a Shape
     gpus     how many of which kind
-    batch    samples in a step; without it, about four million tokens
-    Raises   ValueError, in one sentence, for what nobody knows, and where nothing fits
+    batch    samples per step; by default about four million tokens
+    Raises   ValueError, in one sentence, for invalid arguments, and where nothing fits
     """
     for name, number in {"batch": batch, "context": context}.items():
         if number is not None and number < 1:
@@ -185,9 +185,9 @@ def plan(model, gpus, batch=None, context=None, engine=None) -> Planned:
     shape = replace(shape, context=context) if context else shape
     count, gpu = gpus_in(gpus)
     batch = batch or max(1, 2 ** round(np.log2(4e6 / shape.context)))
-    planned = Planned(Job(shape, gpu, batch, engine or Engine()), count)
+    planned = PlanSearch(Job(shape, gpu, batch, engine or Engine()), count)
     if not len(planned.possible.dp):
-        told = planned.rejected().most_common(1)[0][0]
+        told = planned.count_rejections().most_common(1)[0][0]
         raise ValueError(f"no plan is possible on {count} GPUs; most often, {told}")
     if not planned.fits.any():
         raise ValueError(too_large(planned))
@@ -195,15 +195,15 @@ def plan(model, gpus, batch=None, context=None, engine=None) -> Planned:
 
 
 def gpus_in(text) -> tuple[int, object]:
-    """(64, the GPU) of "64xH100"."""
+    """Return (64, the GPU) for "64xH100"."""
     number, x, kind = str(text).partition("x")
     if not x or not number.isdigit() or int(number) < 1:
         raise ValueError(f"GPUs are given as in 64xH100, a number of 1 or more, not {text!r}")
     return int(number), gpu_named(kind)
 
 
-def too_large(planned: Planned) -> str:
-    """What would be needed."""
+def too_large(planned: PlanSearch) -> str:
+    """Describe the memory that the smallest plan needs, and how many GPUs would do."""
     least, job = planned.smallest(), planned.job
     told = (
         f"no plan fits: the smallest one needs {least.memory['total'] / 1e9:,.0f} GB on each of "
@@ -211,7 +211,7 @@ def too_large(planned: Planned) -> str:
     )
     count = 2 * planned.gpus
     while count <= MOST_GPUS:
-        if Planned(job, count).fits.any():
+        if PlanSearch(job, count).fits.any():
             return f"{told}. {count:,} such GPUs would do"
         count *= 2
     return f"{told}, and no number of them up to {MOST_GPUS:,} would do: take GPUs with more memory"
@@ -220,8 +220,8 @@ def too_large(planned: Planned) -> str:
 # ---- In words -------------------------------------------------------------------------------
 
 
-def in_words(plan: Plan, micro_batch=False) -> str:
-    """Such as "dp 4 tp 2, ZeRO 3, recomputed"; with the size of a micro-batch, if it is asked."""
+def describe_plan(plan: Plan, micro_batch=False) -> str:
+    """Describe a plan, as in "dp 4 tp 2, ZeRO 3, recomputed"; its micro-batch, if asked for."""
     sizes = [f"{axis} {n}" for axis in ("dp", "tp", "pp", "cp") if (n := getattr(plan, axis)) > 1]
     more = [f"ZeRO {plan.zero}"] * (plan.zero > 0)
     more += [f"micro-batch {plan.micro_batch}"] * micro_batch
@@ -234,7 +234,7 @@ HEADS = ["dp", "tp", "pp", "cp", "ZeRO", "micro-batch", "recompute", "a step", "
 
 
 def row_of(choice: Choice) -> list[str]:
-    """What one plan is and costs, under HEADS."""
+    """Return what one plan is and costs, as a row under HEADS."""
     plan, total = choice.plan, choice.seconds["total"]
     return [
         *(str(size) for size in (plan.dp, plan.tp, plan.pp, plan.cp, plan.zero)),
@@ -245,8 +245,8 @@ def row_of(choice: Choice) -> list[str]:
     ]  # fmt: skip
 
 
-def of_all(choice: Choice, tokens) -> str:
-    """What so many tokens cost."""
+def describe_training_cost(choice: Choice, tokens) -> str:
+    """Describe the cost of training on so many tokens."""
     days = tokens / choice.tokens_per_second / 86400
     return (
         f"{tokens:.3g} tokens with the first plan: {days:,.1f} days, {choice.hours(tokens):,.0f} "
@@ -261,8 +261,8 @@ def main():
     print(" | ".join(HEADS))
     for choice in planned.best(8):
         print(" | ".join(row_of(choice)))
-    print(of_all(planned.best(1)[0], 15e12))
-    for reason, count in planned.rejected().most_common():
+    print(describe_training_cost(planned.best(1)[0], 15e12))
+    for reason, count in planned.count_rejections().most_common():
         print(f"{count:,} plans: {reason}")
 
 

@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/practices.py by `make build`.
-"""Practices that change no mesh, by the model of cost: offload, precision, recomputing, saving.
+"""Practices that change no mesh, by the cost model: offload, precision, recomputation, saving.
 
 python labs/practices.py
 """
@@ -9,24 +9,24 @@ from dataclasses import replace
 import numpy as np
 from advice import ALONE, NAMES, Contest, fastest, shape_of
 from cost_model import FULL, NONE, Job, Plan, memory, states
-from cost_seconds import along_dp, layer_seconds, seconds
+from cost_seconds import dp_seconds, layer_seconds, seconds
 from how_often import cost
 from model_shapes import MODELS, gpu_named
-from planner import Planned, in_words
+from planner import PlanSearch, describe_plan
 
 # ---- Offload --------------------------------------------------------------------------------
 
 
 def offload(parameters, ranks, link, host, backward) -> dict:
-    """Exercise 10.23. What a step waits for, if CPUs keep the optimizer's states and update.
+    """Exercise 10.23. Return a step's waits if CPUs keep the optimizer's states and update.
 
     parameters  of the model, shared out evenly over the `ranks` ranks of one machine
     link        bytes per second and direction between each GPU and the CPUs' memory
     host        bytes per second of the CPUs' memory, for all ranks together
     backward    seconds of a backward; meanwhile gradients may already leave
-    Returns     a dict of seconds for which the GPUs wait: "gradients", 2 bytes for each parameter
-                of a rank's share, as far as the backward does not hide them; "update", 28 bytes for
-                each parameter of all ranks; "parameters", 2 bytes for each of a rank's share
+    Returns     a dict of seconds for which the GPUs wait: "gradients", 2 bytes per parameter of a
+                rank's share, as far as the backward does not hide them; "update", 28 bytes per
+                parameter of all ranks; "parameters", 2 bytes per parameter of a rank's share
     """
     ### BEGIN SOLUTION
     moved = 2 * parameters / ranks / link
@@ -38,14 +38,14 @@ def offload(parameters, ranks, link, host, backward) -> dict:
     ### END SOLUTION
 
 
-def offloaded(contest: Contest, link, host, zero=2) -> tuple:
-    """The fastest plan with dp alone and this stage of ZeRO, the optimizer's states on the CPUs.
+def plan_offload(contest: Contest, link, host, zero=2) -> tuple:
+    """Find the fastest plan of dp alone, with this ZeRO stage and optimizer states on the CPUs.
 
-    Returns  a Choice, its seconds with what the CPUs add under "optimizer"
+    Returns  a Choice, its seconds with the waits for the CPUs under "optimizer"; and these waits
     """
     engine = replace(contest.job.engine, optimizer_bytes=0.0, updating=0.0)
     job = replace(contest.job, engine=engine)
-    planned = Planned(job, contest.count)
+    planned = PlanSearch(job, contest.count)
     plans = planned.possible
     these = planned.fits & (plans.tp == 1) & (plans.pp == 1) & (plans.cp == 1)
     of = np.where(these & (plans.zero == zero), planned.seconds["total"], np.inf)
@@ -57,17 +57,17 @@ def offloaded(contest: Contest, link, host, zero=2) -> tuple:
 
 
 def four_ways(contest: Contest, link, host) -> dict:
-    """{in words: a Choice, or None if nothing of the kind fits}: with offload, and without."""
+    """Return {in words: a Choice, or None if nothing of it fits}, with offload and without."""
     return {
-        "ZeRO 2, offloaded": offloaded(contest, link, host)[0],
-        "ZeRO 2": contest.choice(contest.like(**ALONE, zero=2)),
-        "ZeRO 3": contest.choice(contest.like(**ALONE, zero=3)),
+        "ZeRO 2, offloaded": plan_offload(contest, link, host)[0],
+        "ZeRO 2": contest.choice(contest.match_sizes(**ALONE, zero=2)),
+        "ZeRO 3": contest.choice(contest.match_sizes(**ALONE, zero=3)),
         "the fastest": contest.choice(),
     }
 
 
 def last_backward(job: Job, plan: Plan) -> float:
-    """Seconds of one micro-batch's backward: two of three parts of computing."""
+    """Return the seconds of one micro-batch's backward: two of three parts of computing."""
     return float(2 / 3 * job.layers(plan) * layer_seconds(job, plan)["compute"])
 
 
@@ -78,8 +78,8 @@ def sum_of(times) -> float:
 # ---- Precision ------------------------------------------------------------------------------
 
 
-def in_float32(job: Job, slower) -> Job:
-    """All numbers have 4 bytes, and no copy in float32 is needed beside the parameters.
+def use_float32(job: Job, slower) -> Job:
+    """Return the job with 4 bytes per number, and no float32 copy of the parameters.
 
     slower  how many times as long products take as in bfloat16
     """
@@ -92,13 +92,14 @@ def in_float32(job: Job, slower) -> Job:
 
 
 def precision_rows(jobs, slower) -> tuple[list[list], dict]:
-    """Of each {name: (job, plan)}: GB of states and of the rest, and a step, in both precisions.
+    """Compare bytes and seconds of {name: (job, plan)} in float32 and in mixed precision.
 
-    Returns  rows; {name: (bytes, seconds) of mixed precision, as shares of those in float32}
+    Returns  rows with GB of states and of the rest, and a step's seconds; {name: (bytes, seconds)
+             of mixed precision, as shares of those in float32}
     """
     rows, ratios = [], {}
     for name, (job, plan) in jobs.items():
-        costs = {"float32": cost_of(in_float32(job, slower), plan), "mixed": cost_of(job, plan)}
+        costs = {"float32": cost_of(use_float32(job, slower), plan), "mixed": cost_of(job, plan)}
         for precision, (held, others, step) in costs.items():
             rows.append([name, precision, f"{held / 1e9:.1f} GB", f"{others / 1e9:.1f} GB",
                          f"{step:.2f} s"])  # fmt: skip
@@ -108,23 +109,28 @@ def precision_rows(jobs, slower) -> tuple[list[list], dict]:
 
 
 def cost_of(job: Job, plan: Plan) -> tuple[float, float, float]:
-    """Bytes of states, and of all else; seconds of a step."""
+    """Return the bytes of states and of all else, and the seconds of a step."""
     held = float(sum(states(job, plan).values()))
     return held, float(memory(job, plan)["total"]) - held, float(seconds(job, plan)["total"])
 
 
-# ---- Recomputing ----------------------------------------------------------------------------
+# ---- Recomputation --------------------------------------------------------------------------
 
 
-def recomputing(gpus, counts) -> list[tuple]:
-    """(job in words, layers, seconds without recomputing, and with it) of every model; inf: no."""
+def compare_recomputation(gpus, counts) -> list[tuple]:
+    """Return (job in words, layers, seconds without recomputing, seconds with it) of each model.
+
+    Seconds are infinite where it does not fit; a job that fits in neither way is left out.
+    """
     found = []
     for gpu in gpus:
         for name in NAMES:
             for count in counts:
                 contest = Contest(name, count, gpu)
                 of = contest.seconds()
-                without, again = (fastest(of[contest.like(recompute=how)]) for how in (NONE, FULL))
+                without, again = (
+                    fastest(of[contest.match_sizes(recompute=how)]) for how in (NONE, FULL)
+                )
                 if min(without, again) < np.inf:
                     layers = contest.job.shape.layers
                     found.append((f"{name}, {count:,} {gpu}", layers, without, again))
@@ -134,18 +140,18 @@ def recomputing(gpus, counts) -> list[tuple]:
 # ---- The batch ------------------------------------------------------------------------------
 
 
-def accumulating(job: Job, plan: Plan, counts) -> list[tuple[float, float]]:
-    """Seconds along dp in a step of so many micro-batches: averaged after each, and once."""
+def compare_accumulation(job: Job, plan: Plan, counts) -> list[tuple[float, float]]:
+    """Return seconds along dp per step of so many micro-batches: averaged after each, and once."""
     found = []
     for m in counts:
         one = replace(job, batch=plan.dp * plan.micro_batch * m)
-        once = float(along_dp(one, plan))
+        once = float(dp_seconds(one, plan))
         found.append((m * once, once))
     return found
 
 
-def by_micro_batch(job: Job, plan: Plan, sizes) -> dict:
-    """{micro-batch in words: seconds by cause}."""
+def time_micro_batches(job: Job, plan: Plan, sizes) -> dict:
+    """Return {micro-batch in words: seconds by cause}."""
     plans = {f"micro-batch {size}": replace(plan, micro_batch=size) for size in sizes}
     return {name: {k: float(v) for k, v in seconds(job, one).items()}
             for name, one in plans.items()}  # fmt: skip
@@ -154,10 +160,10 @@ def by_micro_batch(job: Job, plan: Plan, sizes) -> dict:
 # ---- More GPUs ------------------------------------------------------------------------------
 
 
-def scaling(name, gpu, counts, batch_each) -> dict:
-    """{line: tokens per second of a GPU, as a share of those with the fewest GPUs}.
+def predict_scaling(name, gpu, counts, batch_each) -> dict:
+    """Return {line: tokens per second per GPU, as shares of those with the fewest GPUs}.
 
-    batch_each  samples for each GPU, where the batch grows; with the fewest GPUs both are equal
+    batch_each  samples per GPU, where the batch grows; with the fewest GPUs both are equal
     """
     first = min(counts)
     lines = {"the same batch": [first * batch_each] * len(counts),
@@ -167,7 +173,7 @@ def scaling(name, gpu, counts, batch_each) -> dict:
 
 
 def rate(contest: Contest) -> float:
-    """Samples per second of each GPU with the fastest plan."""
+    """Return the samples per second of each GPU with the fastest plan."""
     return contest.job.batch / fastest(contest.seconds()) / contest.count
 
 
@@ -175,8 +181,8 @@ def shares(rates) -> list[float]:
     return [one / rates[0] for one in rates]
 
 
-def carried(name, gpu, first, counts) -> list[tuple[int, float]]:
-    """(GPUs, seconds of the plan that was best for `first` GPUs over the best one's).
+def carry_over_plan(name, gpu, first, counts) -> list[tuple[int, float]]:
+    """Return (GPUs, seconds of the plan that was best for `first` GPUs over the best one's).
 
     All but dp is carried over; infinite where that is impossible or does not fit.
     """
@@ -187,62 +193,71 @@ def carried(name, gpu, first, counts) -> list[tuple[int, float]]:
     for count in counts:
         contest = Contest(name, count, gpu)
         of = contest.seconds()
-        found.append((count, fastest(of[contest.like(**sizes)]) / fastest(of)))
+        found.append((count, fastest(of[contest.match_sizes(**sizes)]) / fastest(of)))
     return found
 
 
 def slower_network(name, count, gpu, across) -> float:
-    """How many times as long the fastest step takes, with so many bytes per second of a GPU."""
+    """Return how many times as long the fastest step takes with `across` bytes per second."""
     slow = Contest(name, count, replace(gpu_named(gpu), across=across))
     return fastest(slow.seconds()) / fastest(Contest(name, count, gpu).seconds())
 
 
-# ---- Saving ---------------------------------------------------------------------------------
+# ---- Checkpoints ----------------------------------------------------------------------------
 
 PERIODS = np.geomspace(10, 1e6, 2000)  # seconds
 
 
 def best_period(saving, failure_seconds) -> tuple[float, float]:
-    """(seconds from one saving to the next, share of time that is lost), where that is least."""
+    """Return the checkpoint interval in seconds that loses the least time, and the lost share."""
     some = PERIODS[np.greater(PERIODS, saving)]
     costs = [cost(period, saving, failure_seconds) for period in some]
     number = int(np.argmin(costs))
     return float(some[number]), float(costs[number])
 
 
-def saving_rows(names, each_fails, storage) -> list[list]:
-    """Of {model: GPUs}: how often one fails, how long a saving takes, how often to save.
+def checkpoint_rows(names, each_fails, storage) -> list[list]:
+    """Return rows for {model: GPUs}: how often one fails, how long saving takes, how often to save.
 
     each_fails  seconds from one failure of a GPU to its next, on average
     storage     bytes per second for all GPUs together
     """
     rows = []
     for name, count in names.items():
-        failing, each = each_fails / count, saving(name, storage)
+        failing, each = each_fails / count, checkpoint_seconds(name, storage)
         period, least = best_period(each, failing)
         others = (cost(every, each, failing) for every in (3600, 86400))
-        rows.append([name, f"{count:,}", in_time(failing), in_time(each), in_time(period),
-                     f"{least:.1%}", *(f"{share:.1%}" for share in others)])  # fmt: skip
+        rows.append(
+            [
+                name,
+                f"{count:,}",
+                describe_seconds(failing),
+                describe_seconds(each),
+                describe_seconds(period),
+                f"{least:.1%}",
+                *(f"{share:.1%}" for share in others),
+            ]
+        )
     return rows
 
 
-def saving(name, storage) -> float:
-    """Seconds of a checkpoint: parameters in 16 bits, and three numbers in float32 for each."""
+def checkpoint_seconds(name, storage) -> float:
+    """Return the seconds to save 16-bit parameters, and three float32 numbers for each of them."""
     return 14 * float(shape_of(name).parameters) / storage
 
 
-def lost(names, periods, each_fails, storage) -> dict:
-    """{model and GPUs: percent of the time lost, for each of these periods}."""
+def percent_lost(names, periods, each_fails, storage) -> dict:
+    """Return {model and GPUs: percent of the time lost, for each of these periods}."""
     return {
         f"{name}, {count:,} GPUs": [
-            100 * min(1, cost(period, saving(name, storage), each_fails / count))
+            100 * min(1, cost(period, checkpoint_seconds(name, storage), each_fails / count))
             for period in periods]
         for name, count in names.items()
     }  # fmt: skip
 
 
-def in_time(seconds) -> str:
-    """Such as 25 s, 12 min, 3 h or 4 days."""
+def describe_seconds(seconds) -> str:
+    """Format seconds, such as 25 s, 12 min, 3 h or 4 days."""
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -253,14 +268,14 @@ def in_time(seconds) -> str:
 
 
 def largest_layer() -> tuple[str, float]:
-    """(model, parameters of one of its layers), of all models in labs/model_shapes.py."""
+    """Find the largest layer of all models in labs/model_shapes.py: (model, its parameters)."""
     of = {name: float(shape.layer_parameters) for name, shape in MODELS.items()}
     name = max(of, key=of.get)
     return name, of[name]
 
 
 def end_in_layers(name) -> float:
-    """How many layers take as long as the output layer: by their matrices."""
+    """Return how many layers take as long as the output layer, judged by their matrices."""
     shape = shape_of(name)
     return float(shape.embedding_parameters / shape.layer_parameters)
 
@@ -271,10 +286,13 @@ def main():
     if misses_something(__file__):
         return
     contest = Contest("llama-2-7b", 8, "V100", 64)
-    choice, waits = offloaded(contest, link=8e9, host=153.6e9)
+    choice, waits = plan_offload(contest, link=8e9, host=153.6e9)
     print(f"7B on 8 V100, offloaded: {choice.seconds['total']:.1f} s a step;",
           ", ".join(f"{what} {time:.2f} s" for what, time in waits.items()))  # fmt: skip
-    print(f"without offload: {in_words(contest.choice().plan)}, {fastest(contest.seconds()):.1f} s")
+    print(
+        f"without offload: {describe_plan(contest.choice().plan)}, "
+        f"{fastest(contest.seconds()):.1f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/sequence_measured.py by `make build`.
-"""Sequence parallel, measured: what a block keeps for its backward, and what it sends.
+"""Measurements of sequence parallelism: what a block keeps for its backward, and what it sends.
 
 torchrun --nproc-per-node 2 labs/sequence_measured.py
 """
@@ -11,11 +11,11 @@ from sequence_parallel import WAYS, completes, split_model
 from tensor_parallel import gradient_norm, split_cross_entropy, whole
 
 SAMPLES = 4
-KEPT = [way for way in WAYS if way != "overlapped"]  # the ways that differ in what they keep
+KEPT = [way for way in WAYS if way != "overlapped"]  # ways that differ in the activations they keep
 
 
 def one_block(way, context, sizes) -> None:
-    """On each rank: forward and backward of one block in one of the WAYS.
+    """Run forward and backward of one block on each rank, in one of the WAYS.
 
     Blocks  "step": both; "kept": the moment between forward and backward
     """
@@ -31,10 +31,10 @@ def one_block(way, context, sizes) -> None:
         y.sum().backward()
 
 
-def kept_by_formula(context, width, heads, n) -> dict[str, float]:
-    """Bytes in float32 that a rank keeps of a block: for one process, and for each way.
+def compute_activation_bytes(context, width, heads, n) -> dict[str, float]:
+    """Return the float32 bytes that a rank keeps of a block, for one process and for each way.
 
-    Beside activations these are two numbers for each token and norm, and one for each token and
+    In addition to activations, they include two numbers per token and norm, and one per token and
     head.
     """
     numbers = {
@@ -46,8 +46,8 @@ def kept_by_formula(context, width, heads, n) -> dict[str, float]:
     return {way: 4 * SAMPLES * context * each for way, each in numbers.items()}
 
 
-def as_one_process(way, text, sizes) -> dict[str, bool]:
-    """A whole model in one of the WAYS: are its gradients, and their norm, those of one process?"""
+def compare_one_process(way, text, sizes) -> dict[str, bool]:
+    """Return whether a model's gradients in one of the WAYS, and their norm, are one process's."""
     from pedagogy_lib import close
 
     torch.set_default_dtype(torch.float64)
@@ -78,7 +78,7 @@ def main():
         return
     text = standard_library(20_000)
     for way in WAYS:
-        run = launch(as_one_process, way, text, {"width": 32, "heads": 4}, world_size=2)
+        run = launch(compare_one_process, way, text, {"width": 32, "heads": 4}, world_size=2)
         if run.rank == 0:
             print(f"{way}: {run.values[0]}")
 

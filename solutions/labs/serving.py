@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/serving.py by `make build`.
-"""What it costs to answer: reading the prompt, writing token after token, and what is kept for it.
+"""The cost of answering: reading the prompt, writing token after token, and the KV cache.
 
 python labs/serving.py
 """
@@ -18,7 +18,7 @@ TAKES = 2e-5  # assumed: seconds of a small all-reduce inside a machine, however
 
 @dataclass(frozen=True)
 class Server:
-    """A model on `tp` GPUs of one machine, which answers `users` at a time.
+    """A model on `tp` GPUs of one machine, which answers `users` users at a time.
 
     prompt, answer  tokens of each
     """
@@ -31,9 +31,9 @@ class Server:
     answer: int = 512
 
 
-def kept_for_a_token(shape: Shape) -> float:
-    """Bytes of its keys and values, in all layers together."""
-    return 2 * shape.layers * shape.of_keys * NUMBER
+def kv_cache_bytes_per_token(shape: Shape) -> float:
+    """Return the bytes of one token's keys and values, in all layers together."""
+    return 2 * shape.layers * shape.kv_width * NUMBER
 
 
 def parameter_bytes(shape: Shape) -> float:
@@ -41,9 +41,9 @@ def parameter_bytes(shape: Shape) -> float:
 
 
 def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens) -> int:
-    """How many can be answered at a time: each keeps keys and values of its tokens.
+    """Return how many users can be answered at a time, each with keys and values of its tokens.
 
-    A head of keys is not cut: with more ranks than heads of keys, some have the same ones.
+    A head of keys is not cut: with more ranks than heads of keys, some ranks have the same ones.
 
     memory           bytes of each of tp GPUs
     parameter_bytes  of the whole model, cut into equal parts
@@ -54,17 +54,17 @@ def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens) -> i
 
 
 def room_for(server: Server) -> int:
-    """How many users this server can answer at a time."""
+    """Return how many users this server can answer at a time."""
     shape, tokens = server.shape, server.prompt + server.answer
     heads = shape.kv_heads or shape.heads
     return most_users(
         ROOM * server.gpu.memory, parameter_bytes(shape), server.tp, shape.layers, heads,
-        shape.of_keys / heads, tokens,
+        shape.kv_width / heads, tokens,
     )  # fmt: skip
 
 
 def all_reduces(server: Server, tokens) -> float:
-    """Seconds of two all-reduces in each layer, of what so many tokens have."""
+    """Return the seconds of two all-reduces per layer, of so many tokens' activations."""
     job = Job(server.shape, server.gpu, 1, Engine())
     nbytes = NUMBER * tokens * server.shape.width
     each = 2 * (server.tp - 1) / server.tp * nbytes / link(job, 1, server.tp)
@@ -72,7 +72,7 @@ def all_reduces(server: Server, tokens) -> float:
 
 
 def prefill_seconds(server: Server) -> float:
-    """Of one prompt: all of its tokens go through the model together, so computing counts."""
+    """Return the seconds of one prompt; its tokens go through together, so computing counts."""
     shape, gpu, tokens = server.shape, server.gpu, server.prompt
     matrices = 2 * tokens * (shape.layers * shape.layer_parameters)
     scores = 2 * tokens * shape.layers * tokens * shape.width  # causal: half of all pairs
@@ -80,22 +80,26 @@ def prefill_seconds(server: Server) -> float:
 
 
 def decode_seconds(server: Server) -> float:
-    """Of one token for each user: parameters, keys and values are read once; or computing counts.
+    """Return the seconds of one token for each user: the slower of reading memory and computing.
 
-    Keys and values are those in the middle of an answer.
+    Parameters, keys and values are read once. Keys and values are those in the middle of an answer.
     """
     shape, gpu, users = server.shape, server.gpu, server.users
     heads = shape.kv_heads or shape.heads
-    kept = kept_for_a_token(shape) * (server.prompt + server.answer / 2) / min(server.tp, heads)
+    kept = (
+        kv_cache_bytes_per_token(shape)
+        * (server.prompt + server.answer / 2)
+        / min(server.tp, heads)
+    )
     read = (parameter_bytes(shape) / server.tp + users * kept) / gpu.bandwidth
     compute = 2 * shape.parameters * users / server.tp / (gpu.flops * gpu.reach)
     return float(max(read, compute)) + all_reduces(server, users)
 
 
-def served(model, gpu, tp=1, users=None, prompt=2048, answer=512) -> Server:
-    """A server of a known model, by default with as many users as there is room for.
+def make_server(model, gpu, tp=1, users=None, prompt=2048, answer=512) -> Server:
+    """Make a server of a known model, by default with as many users as there is room for.
 
-    Raises  ValueError, in one sentence, for what nobody knows, and for what does not fit
+    Raises  ValueError, in one sentence, for unknown names, and for what does not fit
     """
     shape, kind = model_named(model) if isinstance(model, str) else model, gpu_named(gpu)
     if tp < 1 or shape.heads % tp or tp > kind.machine:
@@ -115,9 +119,10 @@ def served(model, gpu, tp=1, users=None, prompt=2048, answer=512) -> Server:
     return replace(server, users=users or most)
 
 
-def per_second(server: Server) -> float:
-    """Tokens that all users together get in a second: one after another their prompts are read,
-    then all answers are written together.
+def tokens_per_second(server: Server) -> float:
+    """Return the tokens per second that all users together get.
+
+    Their prompts are read one after another, then all answers are written together.
     """
     seconds = server.users * prefill_seconds(server) + server.answer * decode_seconds(server)
     return server.users * server.answer / seconds
@@ -128,14 +133,14 @@ HEADS = ["users", "keys, values", "one prompt", "a token", "all-reduces in it", 
 
 
 def row_of(server: Server) -> list[str]:
-    """What one server does, under HEADS; dollars at the assumed price, for what it writes."""
-    kept = kept_for_a_token(server.shape) * (server.prompt + server.answer) * server.users
-    dollars = server.tp * server.gpu.price / 3600 / per_second(server) * 1e6
+    """Return one server's figures under HEADS; dollars at the assumed price, for what it writes."""
+    kept = kv_cache_bytes_per_token(server.shape) * (server.prompt + server.answer) * server.users
+    dollars = server.tp * server.gpu.price / 3600 / tokens_per_second(server) * 1e6
     sums = all_reduces(server, server.users)
     return [
         str(server.users), f"{float(kept) / 1e9:.1f} GB", f"{prefill_seconds(server):.3g} s",
         f"{1e3 * decode_seconds(server):.3g} ms", f"{1e3 * sums:.3g} ms",
-        f"{per_second(server):,.0f}", f"{dollars:.2f}",
+        f"{tokens_per_second(server):,.0f}", f"{dollars:.2f}",
     ]  # fmt: skip
 
 
@@ -143,7 +148,7 @@ def main():
     print(" | ".join(["tp", *HEADS]))
     for tp in (2, 4, 8):
         for users in (1, None):
-            server = served("llama-3-70b", "H100", tp, users)
+            server = make_server("llama-3-70b", "H100", tp, users)
             print(" | ".join([str(tp), *row_of(server)]))
 
 

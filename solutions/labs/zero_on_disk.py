@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/zero_on_disk.py by `make build`.
-"""Shards on disk: an optimizer whose state lies in a file, and checkpoints for any world size.
+"""Shards on disk: an optimizer whose state is in a file, and checkpoints for any world size.
 
 torchrun --nproc-per-node 4 labs/zero_on_disk.py
 """
@@ -26,13 +26,13 @@ from zero import Zero3, whole
 # the device is a GPU. Here the device is this machine's memory, and the host its disk.
 
 
-def in_file(path, x: Tensor) -> Tensor:
-    """A tensor like x, with its values, whose memory is a file: the disk backs it."""
+def make_file_tensor(path, x: Tensor) -> Tensor:
+    """Return a copy of x whose memory is a file, so that the disk backs it."""
     file = torch.from_file(str(path), shared=True, size=x.numel(), dtype=x.dtype, device="cpu")
     return file.view(x.shape).copy_(x)
 
 
-class Offloaded:
+class DiskOffloadOptimizer:
     """An optimizer that has everything in files: a copy of the parameters, and its state.
 
     A step takes the gradients to the host, steps there, and brings the parameters back. State that
@@ -40,10 +40,11 @@ class Offloaded:
 
     parameters      on the device
     make_optimizer  takes a list of parameters; it gets one at a time
-    folder          where the files are to be; they are as large as the copies and the state
+    folder          for the files, which are as large as the copies and the state
     dtype           of the copies and of the state, if it is not that of the parameters: float32
-                    makes the copies masters of parameters in bfloat16
-    Raises          ValueError if the optimizer needs all parameters at once, as Clipping does
+                    makes the copies master weights of parameters in bfloat16
+    Raises          ValueError if the optimizer needs all parameters at once, as
+                    GradientClipOptimizer does
     Source          Ren et al. 2021, "ZeRO-Offload"; Rajbhandari et al. 2021, "ZeRO-Infinity"
     """
 
@@ -53,7 +54,9 @@ class Offloaded:
         need_one_by_one(make_optimizer)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.copies = [
-            nn.Parameter(in_file(self.folder / f"{number}.parameter", p.to(dtype or p.dtype)))
+            nn.Parameter(
+                make_file_tensor(self.folder / f"{number}.parameter", p.to(dtype or p.dtype))
+            )
             for number, p in enumerate(self.parameters)
         ]
         self.optimizers = [make_optimizer([copy]) for copy in self.copies]
@@ -70,11 +73,11 @@ class Offloaded:
                 p.copy_(copy)
 
     def file_state(self, number):
-        """Move what the optimizer has made for a parameter into files."""
+        """Move the state that the optimizer has made for a parameter into files."""
         copy, state = self.copies[number], self.optimizers[number].state[self.copies[number]]
         for name, x in state.items():
             if torch.is_tensor(x) and x.shape == copy.shape and not x.untyped_storage().filename:
-                state[name] = in_file(self.folder / f"{number}.{name}", x)
+                state[name] = make_file_tensor(self.folder / f"{number}.{name}", x)
 
     def zero_grad(self):
         for p in self.parameters:
@@ -82,7 +85,7 @@ class Offloaded:
 
 
 def need_one_by_one(make_optimizer):
-    kind = getattr(make_optimizer, "func", make_optimizer)  # inside of a partial
+    kind = getattr(make_optimizer, "func", make_optimizer)  # the class inside a partial
     if getattr(kind, "takes_all", False):
         raise ValueError(
             f"Offloaded makes an optimizer for each parameter, but {kind.__name__} needs all of "
@@ -91,19 +94,21 @@ def need_one_by_one(make_optimizer):
 
 
 def train_large(folder, megabytes, steps=4) -> tuple[str, float]:
-    """Stage 3 with one large layer; the last step is measured as "step".
+    """Train one large layer in stage 3; the last step is measured as "step".
 
-    folder     where the optimizer's state is to be; None: in memory
-    megabytes  of Adam's state, of all ranks together
+    folder     for the optimizer's state; None: in memory
+    megabytes  of Adam's state, on all ranks together
     Returns    a hash of the weights at the end, and the median time of the optimizer's step
     """
     from pedagogy_lib import measure
 
     torch.manual_seed(0)
-    side = int((megabytes * 1e6 / 8) ** 0.5)  # 8 bytes of state for each number
+    side = int((megabytes * 1e6 / 8) ** 0.5)  # 8 bytes of state per number
     model, rank, adam = nn.Linear(side, side, bias=False), dist.get_rank(), torch.optim.Adam
     if folder is not None:
-        adam = partial(Offloaded, make_optimizer=adam, folder=Path(folder, f"rank {rank}"))
+        adam = partial(
+            DiskOffloadOptimizer, make_optimizer=adam, folder=Path(folder, f"rank {rank}")
+        )
     engine, times = Zero3(model, adam), []
     x = torch.randn(8, side, requires_grad=True)
     for step in range(steps):
@@ -113,20 +118,20 @@ def train_large(folder, megabytes, steps=4) -> tuple[str, float]:
             engine.step()
             times.append(now() - began)
     with whole(engine):
-        weights = model.weight.detach().clone()  # NumPy would not let go of the storage
+        weights = model.weight.detach().clone()  # NumPy would keep the storage
         return sha256(weights.numpy()).hexdigest(), median(times[1:])
 
 
 def watch_mixed(folder) -> int:
-    """Stage 3 in bfloat16, with float32 masters and Adam's state in files; how many numbers it has.
+    """Train in stage 3 in bfloat16, with float32 masters and Adam's state in files.
 
-    Measures the second step: "after the backward".
+    Both steps are measured, as "after the backward". Return how many numbers the model has.
     """
     from pedagogy_lib import measure
 
     model = nn.Linear(256, 256, bias=False).bfloat16()
     place = Path(folder, f"rank {dist.get_rank()}")
-    in_files = partial(Offloaded, make_optimizer=torch.optim.Adam, folder=place,
+    in_files = partial(DiskOffloadOptimizer, make_optimizer=torch.optim.Adam, folder=place,
                        dtype=torch.float32)  # fmt: skip
     engine = Zero3(model, in_files)
     x = torch.randn(8, 256).bfloat16()
@@ -141,10 +146,11 @@ def watch_mixed(folder) -> int:
 # ---- Checkpoints ----------------------------------------------------------------------------
 
 
-def kept_for(optimizer, p) -> dict[str, Tensor]:
-    """What an optimizer keeps for a parameter, by name; also of those that have another one inside.
+def collect_optimizer_state(optimizer, p) -> dict[str, Tensor]:
+    """Return what an optimizer keeps for a parameter, by name, even if another one is inside it.
 
-    Such are Clipping, MixedPrecision, which keeps a master, and Offloaded, which keeps a copy.
+    This is so in GradientClipOptimizer, in MixedPrecision, which keeps a master, and in
+    DiskOffloadOptimizer, which keeps a copy.
     """
     if hasattr(optimizer, "state"):
         return dict(optimizer.state[p])
@@ -153,12 +159,12 @@ def kept_for(optimizer, p) -> dict[str, Tensor]:
         if hasattr(optimizer, name):
             inside = getattr(optimizer, name)[place]
             one = getattr(optimizer, optimizers)[place] if optimizers else optimizer.optimizer
-            return {"master": inside.detach(), **kept_for(one, inside)}
-    return kept_for(optimizer.optimizer, p)
+            return {"master": inside.detach(), **collect_optimizer_state(one, inside)}
+    return collect_optimizer_state(optimizer.optimizer, p)
 
 
 def make_state(engine) -> None:
-    """Have the optimizer make its state, in a step that is overwritten afterwards."""
+    """Make the optimizer create its state, in a step that is overwritten afterwards."""
     for unit in engine.units.values():
         unit.shard.grad = torch.zeros_like(unit.shard)
     engine.optimizer.step()
@@ -167,17 +173,17 @@ def make_state(engine) -> None:
 
 
 def show_shards(engine) -> None:
-    """Stages 1 and 2: give everybody all shards, as a step does. In stage 3 nobody needs them."""
+    """Give every rank all shards in stages 1 and 2, as a step does; stage 3 needs none of them."""
     for unit in engine.units.values():
         if unit.flat.untyped_storage().nbytes():
             all_gather_ring(unit.chunks, unit.group)
 
 
-def sharded_state(engine) -> dict[str, Tensor]:
-    """What a checkpoint of a ZeRO engine holds: shards, and what the optimizer keeps for each.
+def make_sharded_state(engine) -> dict[str, Tensor]:
+    """Return the content of a ZeRO engine's checkpoint: shards, and the optimizer's state for them.
 
     Shards are written as parts of one long tensor without padding, since padding depends on the
-    number of ranks: as a `DTensor`, which knows which part of what this rank has. So
+    number of ranks. Each is a `DTensor`, which knows which part this rank has, so that
     torch.distributed.checkpoint can read them back in other parts, on more ranks or fewer.
     """
     from torch.distributed.device_mesh import DeviceMesh
@@ -188,7 +194,10 @@ def sharded_state(engine) -> dict[str, Tensor]:
     for number, unit in enumerate(engine.units.values()):
         length, each = sum(unit.sizes), unit.shard.numel()
         here = max(0, min(each, length - unit.rank * each))  # of this shard, without padding
-        for name, x in {"shard": unit.shard, **kept_for(engine.optimizer, unit.shard)}.items():
+        for name, x in {
+            "shard": unit.shard,
+            **collect_optimizer_state(engine.optimizer, unit.shard),
+        }.items():
             if x.shape == unit.shard.shape:
                 x = DTensor.from_local(x.detach()[:here], mesh, [Shard(0)], run_check=False,
                                        shape=(length,), stride=(1,))  # fmt: skip
@@ -200,7 +209,7 @@ def save(engine, folder) -> None:
     """Write a checkpoint of a ZeRO engine; every rank writes its own part."""
     import torch.distributed.checkpoint as dcp  # takes a second, in each fresh process
 
-    dcp.save(sharded_state(engine), checkpoint_id=str(folder))
+    dcp.save(make_sharded_state(engine), checkpoint_id=str(folder))
 
 
 @torch.no_grad()
@@ -209,7 +218,7 @@ def load(engine, folder) -> None:
     import torch.distributed.checkpoint as dcp
 
     make_state(engine)
-    dcp.load(sharded_state(engine), checkpoint_id=str(folder))  # into the memory that is there
+    dcp.load(make_sharded_state(engine), checkpoint_id=str(folder))  # into existing memory
     show_shards(engine)
 
 
@@ -232,9 +241,9 @@ def make_engine():
 
 
 def program(text) -> tuple[float, float]:
-    """The loss after 20 steps: in one go, and with a checkpoint after the tenth."""
+    """Return the loss after 20 steps: in one go, and with a checkpoint after the tenth."""
     folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
-    dist.broadcast_object_list(folder)  # rank 0's is everybody's
+    dist.broadcast_object_list(folder)  # all ranks use rank 0's
     engine, model = make_engine()
     train(engine, model, text, range(10))
     save(engine, folder[0])

@@ -1,4 +1,4 @@
-"""A stage that computes its forward twice, and dropout: are its gradients right?
+"""Gradients of a stage with dropout that recomputes its forward, compared with a plain stage.
 
 python labs/dropout_recomputed.py
 """
@@ -12,17 +12,18 @@ from torch import nn
 MICROBATCHES, WIDTH = 3, 64
 
 
-class WithoutState(RecomputingStage):
-    """As RecomputingStage, but it draws other random numbers when it computes again."""
+class NoStateStage(RecomputingStage):
+    """A RecomputingStage that draws other random numbers when it recomputes."""
 
-    def drawing(self, x, state):
+    def replay_randomness(self, x, state):
         return contextlib.nullcontext()
 
 
 def one_pass(kind, rate) -> tuple[torch.Tensor, torch.Tensor]:
-    """All outputs, and the gradient of the weights, of some micro-batches: forwards, backwards.
+    """Run forwards, then backwards; return all outputs and the gradient of the weights.
 
-    kind  the class of the stage; rate  of the dropout behind its linear layer
+    kind  the class of the stage
+    rate  of the dropout behind its linear layer
     """
     torch.manual_seed(0)
     piece = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Dropout(rate)).double()
@@ -34,8 +35,8 @@ def one_pass(kind, rate) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.cat(ys), piece[0].weight.grad
 
 
-def beside_stage(kind, rate) -> tuple[float, float]:
-    """How far outputs and gradients are from those of a plain Stage, as a share of them."""
+def measure_deviation(kind, rate) -> tuple[float, float]:
+    """Return how far outputs and gradients are from a plain Stage's, relative to those."""
     pairs = zip(one_pass(kind, rate), one_pass(Stage, rate))
     return tuple(((found - right).norm() / right.norm()).item() for found, right in pairs)
 
@@ -45,9 +46,9 @@ def main():
 
     if misses_something(__file__):
         return
-    for kind in (RecomputingStage, WithoutState):
+    for kind in (RecomputingStage, NoStateStage):
         for rate in (0.0, 0.5):
-            outputs, gradients = beside_stage(kind, rate)
+            outputs, gradients = measure_deviation(kind, rate)
             print(f"{kind.__name__:16} dropout {rate}: outputs differ by {outputs:.0%}, "
                   f"gradients by {gradients:.0%}")  # fmt: skip
 

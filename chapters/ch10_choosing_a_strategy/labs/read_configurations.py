@@ -1,4 +1,4 @@
-"""Configurations read back: the plan that the lab finds in one, and what an engine's parser says.
+"""Configurations read back: the plan that the lab finds in one, and the engines' own parsers.
 
 python labs/read_configurations.py
 """
@@ -19,14 +19,14 @@ from more_configurations import WRITERS
 
 
 def whole_share(total, parts, what) -> int:
-    """total / parts. Raises ValueError unless it is a whole number of 1 or more."""
+    """Return total / parts. Raises ValueError unless it is a whole number of 1 or more."""
     if parts < 1 or total < parts or total % parts:
         raise ValueError(f"{total} {what} cannot be shared out evenly to {parts}")
     return total // parts
 
 
 def plan_of(configuration: Configuration) -> Plan:
-    """The plan that a configuration writes down, by what its options mean in the documentation.
+    """Read the plan from a configuration, by the documented meaning of its options.
 
     Raises  ValueError if its numbers contradict each other
     """
@@ -35,7 +35,7 @@ def plan_of(configuration: Configuration) -> Plan:
     return replace(plan, sequence=True) if plan.tp == 1 else plan
 
 
-def of_megatron(found, program) -> Plan:
+def read_megatron(found, program) -> Plan:
     if not {"--nnodes", "--nproc-per-node"} <= set(found):
         raise ValueError("how many ranks are there? torchrun's --nnodes and --nproc-per-node say")
     number = lambda name: int(found.get(f"--{name}", 1))  # noqa: E731
@@ -57,7 +57,7 @@ def of_megatron(found, program) -> Plan:
     return Plan(dp, *sizes, zero, micro_batch, recompute, chunks, "--sequence-parallel" in found)
 
 
-def of_deepspeed(found, program) -> Plan:
+def read_deepspeed(found, program) -> Plan:
     micro_batch = found["train_micro_batch_size_per_gpu"]
     parts = micro_batch * found["gradient_accumulation_steps"]
     dp = whole_share(found["train_batch_size"], parts, "samples")
@@ -67,7 +67,7 @@ def of_deepspeed(found, program) -> Plan:
     return Plan(dp, tp, pp, 1, zero, micro_batch, recompute, sequence=False)
 
 
-def of_torchtitan(found, program) -> Plan:
+def read_torchtitan(found, program) -> Plan:
     at = lambda name, otherwise=1: found.get(f"parallelism.{name}", otherwise)  # noqa: E731
     pp, shard = at("pipeline_parallel_degree"), at("data_parallel_shard_degree")
     dp = at("data_parallel_replicate_degree") * shard
@@ -84,7 +84,7 @@ def of_torchtitan(found, program) -> Plan:
                 found["activation_checkpoint.mode"], chunks)  # fmt: skip
 
 
-def of_accelerate(found, program) -> Plan:
+def read_accelerate(found, program) -> Plan:
     size = lambda axis: found[f"parallelism_config.parallelism_config_{axis}_size"]  # noqa: E731
     recompute = FULL if found["fsdp_config.fsdp_activation_checkpointing"] else NONE
     zero = 3 if found["fsdp_config.fsdp_reshard_after_forward"] else 2
@@ -96,21 +96,21 @@ def of_accelerate(found, program) -> Plan:
     return plan
 
 
-def of_nanotron(found, program) -> Plan:
+def read_nanotron(found, program) -> Plan:
     dp, tp, pp = (found[f"parallelism.{axis}"] for axis in ("dp", "tp", "pp"))
     recompute = FULL if found["parallelism.recompute_layer"] else NONE
     return Plan(dp, tp, pp, 1, found["optimizer.zero_stage"], found["tokens.micro_batch_size"],
                 recompute, sequence=found["parallelism.tp_mode"] == "REDUCE_SCATTER")  # fmt: skip
 
 
-BACK = {"Megatron-LM": of_megatron, "DeepSpeed": of_deepspeed, "torchtitan": of_torchtitan,
-        "accelerate": of_accelerate, "nanotron": of_nanotron}  # fmt: skip
+BACK = {"Megatron-LM": read_megatron, "DeepSpeed": read_deepspeed, "torchtitan": read_torchtitan,
+        "accelerate": read_accelerate, "nanotron": read_nanotron}  # fmt: skip
 
 
 def smaller(plan: Plan) -> Plan:
-    """The same axes with two ranks at most, one chunk a stage: for the ranks of one computer.
+    """Shrink a plan to at most two ranks per axis and one chunk per stage, for one computer.
 
-    Where nothing is left that ZeRO could shard among, it is ZeRO 0.
+    ZeRO becomes 0 if no ranks remain over which it could shard.
     """
     sizes = {axis: min(2, getattr(plan, axis)) for axis in ("dp", "tp", "pp", "cp")}
     zero = plan.zero if sizes["dp"] * sizes["cp"] > 1 else 0
@@ -124,19 +124,19 @@ def is_installed(package) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def deepspeed_says(told: dict, copies: int):
-    """What DeepSpeed's parser makes of a dict for so many copies of the model, in this process.
+def parse_deepspeed(told: dict, copies: int):
+    """Parse a dict with DeepSpeed's parser for so many copies of the model, in this process.
 
-    It is told their number, as there is no process group here that it could ask.
+    The parser is given their number, because it has no process group here to ask.
 
     Returns  a DeepSpeedConfig
-    Raises   what it raises
+    Raises   the parser's errors
     """
     import logging
     from unittest.mock import patch
 
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # it would import torch's compiler: seconds, unused
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # else it imports torch's compiler: seconds, unused
     logging.disable(logging.WARNING)
     from deepspeed.runtime import config
 
@@ -149,9 +149,9 @@ def deepspeed_says(told: dict, copies: int):
 
 
 def verdict_of_deepspeed(told: dict, copies: int) -> str:
-    """What it derives, or the first line with which it refuses."""
+    """Describe what DeepSpeed derives, or the first lines with which it refuses."""
     try:
-        found = deepspeed_says(told, copies)
+        found = parse_deepspeed(told, copies)
     except Exception as error:  # an AssertionError, or one of pydantic's
         lines = str(error).splitlines()
         return " ".join(["refused:", *lines[:2]])[:200]
@@ -162,9 +162,9 @@ def verdict_of_deepspeed(told: dict, copies: int) -> str:
 
 
 def accelerate_says(text: str) -> dict:
-    """The environment that `accelerate launch` would give to the ranks for a YAML.
+    """Return the FSDP and parallelism variables that `accelerate launch` would set for a YAML.
 
-    Raises  what it raises
+    Raises  accelerate's errors
     """
     from accelerate.commands import launch
 

@@ -1,13 +1,14 @@
-"""The exam of part 11b: twelve runs of a training with a fault, and what is shown of each.
+"""The exam of part 11b: twelve training runs with a fault each, and the evidence of them.
 
 torchrun --nproc-per-node 4 labs/exam.py        which evidence of a run differs from last week's
 """
 
 import hashlib
 import string
+from itertools import groupby
 
+from exam_training import DP, STEPS, STEPS_ON_SHEET, TP
 from faults import EXAMPLE, HEALTHY, record_with
-from patient import DP, STEPS, TP
 
 LETTERS = string.ascii_uppercase[:12]
 TOLD = {
@@ -44,18 +45,20 @@ FAMILIES = {  # how many of the twelve are of each kind
     ("slow data", "slow rank", "slow link", "slow tensor link"): 2,
     ("other order", "batch less", "lone barrier"): 1,
 }
-KINDS = ["parameters", "gradients", "optimizer_state", "activations"]  # those that never vary
+KINDS = ["parameters", "gradients", "optimizer_state", "activations"]  # kinds that never vary
 COLUMNS = ["rank 0", "rank 1", "rank 2", "rank 3", "test"]
-WEEKS = [("", 1), ("this run", len(COLUMNS)), ("last week", len(COLUMNS))]
+AXES = ["dp", "tp"]
+MEASURED = {label: f"step {step}" for step, label in STEPS_ON_SHEET.items()}
+MEASURED |= {"training": "all steps"}
 SHOWN_STEPS = [0, 1, 2, 3, 5, 6, 7, 14, 15, 16, 17, 20]
-ALIKE = 1e-5  # losses that differ by less, relative to themselves, differ by rounding
+ALIKE = 1e-5  # losses whose relative difference is less differ by rounding
 
 
-# ---- Which sheet has which fault ---------------------------------------------------------------
+# ---- The fault of each sheet -------------------------------------------------------------------
 
 
-def drawn_for(seed) -> dict[str, str]:
-    """{letter: fault}. Whoever calls this does not sit the exam."""
+def draw_faults(seed) -> dict[str, str]:
+    """Draw {letter: fault} of the sheets; whoever calls this does not sit the exam."""
 
     def chance(fault):
         return hashlib.sha256(f"{seed} {fault}".encode()).hexdigest()
@@ -67,7 +70,7 @@ def drawn_for(seed) -> dict[str, str]:
 
 def run_of(letter, seed):
     """Train on four ranks, with the fault of this sheet."""
-    return train(drawn_for(seed)[letter])
+    return train(draw_faults(seed)[letter])
 
 
 def train(fault=HEALTHY):
@@ -76,67 +79,86 @@ def train(fault=HEALTHY):
     return launch(record_with, fault, world_size=DP * TP, device="cpu")
 
 
-# ---- What a sheet shows ------------------------------------------------------------------------
+# ---- The evidence on a sheet -------------------------------------------------------------------
 
 
 def losses_of(run) -> dict:
-    """{rank: (steps, losses)}: each rank knows the loss of its own copy."""
+    """Return {rank: (steps, losses)}: each rank knows the loss of its own copy."""
     return {f"rank {rank}": (range(len(told["losses"])), told["losses"])
             for rank, told in enumerate(run.values)}  # fmt: skip
 
 
+def plot_losses(run, last_week, title):
+    """Plot each rank's losses, with last week's as thin black lines."""
+    from pedagogy_lib.pictures.charts import plot_curves
+
+    picture = plot_curves({"": losses_of(run)}, "step", "loss", 5, title)
+    if run is not last_week:
+        (axes,) = picture.figure.axes
+        for number, curve in enumerate(losses_of(last_week).values()):
+            label = "last week" if number == 0 else None
+            axes.plot(*curve, color="black", linewidth=0.8, label=label)
+        axes.legend(ncols=5, frameon=False, fontsize=9)
+        picture.alt += "; thin black lines are last week's losses"
+    return picture
+
+
+def group_by_run(columns) -> list[tuple]:
+    """Return the groups of a table's columns: the first one, and as many for each of both runs."""
+    return [("", 1), ("this run", len(columns)), ("last week", len(columns))]
+
+
 def loss_rows(run, last_week) -> list[list]:
-    """The losses of four ranks and the held-out loss, in this run and last week's."""
-    return [[step, *shown(run, step), *shown(last_week, step)] for step in SHOWN_STEPS]
+    """Return rows of four ranks' losses and the held-out loss, in this run and last week's."""
+    return [
+        [step, *format_losses(run, step), *format_losses(last_week, step)] for step in SHOWN_STEPS
+    ]
 
 
-def shown(run, step) -> list[str]:
+def format_losses(run, step) -> list[str]:
     columns = [*(told["losses"] for told in run.values), run.values[0]["held out"]]
     return [f"{float(column[step]):.4f}" if step < len(column) else "–" for column in columns]
 
 
 def byte_rows(run, last_week) -> list[list]:
-    """What each rank sent along both axes in the last but one step, beside last week."""
-    axes = [sent(one, axis) for one in (run, last_week) for axis in ("dp", "tp")]
+    """Return rows of the bytes that each rank sent per axis in the late step, in both runs."""
+    axes = [list_bytes_sent(one, axis) for one in (run, last_week) for axis in AXES]
     return [[rank, *(f"{of_rank[rank]:,}" for of_rank in axes)] for rank in range(DP * TP)]
 
 
-def sent(run, axis) -> list[int]:
-    block = run["one step"]
+def list_bytes_sent(run, axis) -> list[int]:
+    block = run["late step"]
     return list(map(sum, block.traffic(axis))) if axis in block.groups else [0] * len(run.values)
 
 
 def memory_rows(run, last_week) -> list[list]:
-    """The most bytes that rank 0 had of each kind, in this run and last week's."""
-    peaks = [one["training"].peak_bytes[0] for one in (run, last_week)]
+    """Return rows of rank 0's peak bytes of each kind in `MEASURED`, in this run and last week."""
+    peaks = [one[block].peak_bytes[0] for one in (run, last_week) for block in MEASURED]
     return [[kind.replace("_", " "), *(f"{peak[kind]:,}" for peak in peaks)] for kind in KINDS]
 
 
-def call_squares(run) -> dict:
-    """For a picture: the last calls of all ranks, in the order in which each of them made them."""
-    longest = max(len(told["calls"]) for told in run.values)
-    return {
-        f"rank {rank}": {
-            at - longest: (f"{axis}: {operation}", in_short(count), True)
-            for at, (axis, operation, count) in enumerate(told["calls"])
-        }
-        for rank, told in enumerate(run.values)
-    }
+def call_rows(run) -> list[list]:
+    """Return a row of each rank's last calls, in order; equal ones in a row are one."""
+    return [
+        [rank, ", ".join(format_calls(call, len(list(equal))) for call, equal in groupby(calls))]
+        for rank, calls in enumerate(told["calls"] for told in run.values)
+    ]
 
 
-def in_short(count) -> str:
-    return f"{count / 1000:.0f}k" if count >= 1000 else str(count)
+def format_calls(call, times) -> str:
+    axis, operation, count = call
+    length = f"{count / 1000:.0f}k" if count >= 1000 else str(count)
+    return f"{f'{times} × ' * (times > 1)}{axis}: {operation} {length}"
 
 
 VERDICTS = {True: "differs", False: "as last week"}
-CALLS = ["tp: all_reduce", "dp: all_reduce", "dp: all_gather", "all: all_reduce", "all: barrier"]
 
 
-# ---- Which evidence differs --------------------------------------------------------------------
+# ---- The evidence that differs -----------------------------------------------------------------
 
 
-def differing(run, last_week) -> dict[str, bool]:
-    """For each kind of evidence, whether its numbers differ from last week's; times are left out.
+def compare_evidence(run, last_week) -> dict[str, bool]:
+    """Return for each kind of evidence whether it differs from last week's; times are left out.
 
     Losses differ if one differs by more than a rounding error. All else differs if it is not equal.
     """
@@ -144,8 +166,8 @@ def differing(run, last_week) -> dict[str, bool]:
     return {
         "losses": any(not alike(a, b) for a, b in pairs),
         "steps": len(run.values[0]["losses"]) < STEPS,
-        "bytes over dp": sent(run, "dp") != sent(last_week, "dp"),
-        "bytes over tp": sent(run, "tp") != sent(last_week, "tp"),
+        "bytes over dp": list_bytes_sent(run, "dp") != list_bytes_sent(last_week, "dp"),
+        "bytes over tp": list_bytes_sent(run, "tp") != list_bytes_sent(last_week, "tp"),
         "memory": memory_of(run) != memory_of(last_week),
         "calls": [told["calls"] for told in run.values]
         != [told["calls"] for told in last_week.values],
@@ -153,7 +175,7 @@ def differing(run, last_week) -> dict[str, bool]:
 
 
 def alike(told, other) -> bool:
-    """Whether two ranks' losses agree in all steps that both have."""
+    """Return whether two ranks' losses agree in all steps that both have."""
     pairs = zip(told["losses"], other["losses"])  # the shorter one has ended early
     return all(abs(a - b) <= ALIKE * abs(b) for a, b in pairs)
 
@@ -163,25 +185,25 @@ def memory_of(run) -> list[dict]:
 
 
 def difference_squares(runs, last_week) -> dict:
-    """For a picture: of each sheet, which evidence differs from last week's."""
+    """Return which evidence of each sheet differs from last week's, for a picture."""
     return {
         name: {
             evidence: (VERDICTS[differs], "", differs)
-            for evidence, differs in differing(run, last_week).items()
+            for evidence, differs in compare_evidence(run, last_week).items()
         }
         for name, run in runs.items()
     }
 
 
-def with_own_pattern(squares) -> int:
-    """How many rows of `difference_squares` are unlike all others."""
+def count_unique_patterns(squares) -> int:
+    """Count the rows of `difference_squares` that are unlike all others."""
     rows = list(squares.values())
     return sum(rows.count(row) == 1 for row in rows)
 
 
 def main():
     last_week, run = train(), train(EXAMPLE)
-    for evidence, differs in differing(run, last_week).items() if run.rank == 0 else ():
+    for evidence, differs in compare_evidence(run, last_week).items() if run.rank == 0 else ():
         print(f"{evidence:15} {VERDICTS[differs]}")
 
 

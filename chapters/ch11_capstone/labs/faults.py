@@ -1,19 +1,19 @@
-"""What can be wrong with the training of patient.py: each fault changes a few of its lines.
+"""Faults of the training in exam_training.py: each one changes a few of its lines.
 
 Do not read this file before you have sat the exam of part 11b.
 
-torchrun --nproc-per-node 4 labs/faults.py     the last loss with each fault
+torchrun --nproc-per-node 4 labs/faults.py     the last loss with some faults
 """
 
 import torch.distributed as dist
-from patient import BLOCKS, DP, EPOCH, MICROBATCHES, RESTART, STEPS, Training, record
+from exam_training import BLOCKS, DP, EPOCH, MICROBATCHES, RESTART, STEPS, Training, record
 
 SLOW_RANK, GUILTY = 2, 3  # the slow rank; the rank that falls out of step
-SLOW = 3  # times
+SLOW = 3  # factor
 OF_A_STEP = 3 * BLOCKS * MICROBATCHES  # a step computes as long as so many forwards of a block
 
 
-# ---- Of the data -------------------------------------------------------------------------------
+# ---- Data --------------------------------------------------------------------------------------
 
 
 class SameSamples(Training):
@@ -43,15 +43,15 @@ class SlowData(Training):
         return super().order()
 
 
-# ---- Of gradients and the optimizer ------------------------------------------------------------
+# ---- Gradients and the optimizer ---------------------------------------------------------------
 
 
-class Summed(Training):
-    def averaged(self, flat):
+class SumNotMean(Training):
+    def average_gradients(self, flat):
         return flat
 
 
-class Undivided(Training):
+class UnscaledLoss(Training):
     def backward(self, loss):
         super().backward(loss * MICROBATCHES)
 
@@ -69,7 +69,7 @@ class NeverExchanged(Training):
         return flat
 
 
-class ExchangedEachTime(Training):
+class ReduceEachMicroBatch(Training):
     def compute_gradient(self):
         total = 0
         for part in self.parts():
@@ -79,7 +79,7 @@ class ExchangedEachTime(Training):
         return total
 
 
-class NothingSharded(Training):
+class ReplicatedOptimizer(Training):
     def shard(self):
         return self.flat
 
@@ -92,7 +92,7 @@ class MomentumLost(Training):
         self.flat.copy_(saved["weights"])
 
 
-# ---- Of the tensor ranks -----------------------------------------------------------------------
+# ---- Tensor ranks ------------------------------------------------------------------------------
 
 
 class NoSumBackward(Training):
@@ -113,13 +113,13 @@ class OwnMasks(Training):
         return super().seed_of_mask(layer) + 10**6 * self.part
 
 
-# ---- Of memory ---------------------------------------------------------------------------------
+# ---- Memory ------------------------------------------------------------------------------------
 
 
 class GraphsKept(Training):
     def try_held_out(self):
         with self.watch("test"):
-            self.held_out.append(self.held_out_loss())
+            self.held_out.append(self.validation_loss())
 
 
 class BackwardsLast(Training):
@@ -130,7 +130,7 @@ class BackwardsLast(Training):
         return self.exchange()
 
 
-# ---- Of time -----------------------------------------------------------------------------------
+# ---- Time --------------------------------------------------------------------------------------
 
 
 class SlowRank(Training):
@@ -150,30 +150,30 @@ class SlowTensorLink(Training):
             return super().sum_forward(x)
 
 
-# ---- Of the order of calls ---------------------------------------------------------------------
+# ---- Order of calls ----------------------------------------------------------------------------
 
 
-class AtLast(Training):
-    """Something that one rank does in the last step."""
+class LastStepFault(Training):
+    """A fault of one rank in the last step."""
 
     def is_wrong(self) -> bool:
         return self.rank == GUILTY and self.step == STEPS - 1
 
 
-class OtherOrder(AtLast):
+class OtherOrder(LastStepFault):
     def exchange(self):
         if self.is_wrong():
             self.log()
         return super().exchange()
 
 
-class OneBatchLess(AtLast):
+class OneBatchLess(LastStepFault):
     def one_step(self):
         if not self.is_wrong():
             super().one_step()
 
 
-class LoneBarrier(AtLast):
+class LoneBarrier(LastStepFault):
     def log(self):
         if self.is_wrong():
             with self.watch("log"):
@@ -189,12 +189,12 @@ FAULTS = {
     "own shuffles": OwnShuffle,
     "same order": SameOrder,
     "epoch anew": EpochAnew,
-    "summed": Summed,
-    "not divided": Undivided,
+    "summed": SumNotMean,
+    "not divided": UnscaledLoss,
     "not cleared": NeverCleared,
     "never exchanged": NeverExchanged,
-    EXAMPLE: ExchangedEachTime,
-    "nothing sharded": NothingSharded,
+    EXAMPLE: ReduceEachMicroBatch,
+    "nothing sharded": ReplicatedOptimizer,
     "momentum lost": MomentumLost,
     "no sum forward": NoSumForward,
     "no sum backward": NoSumBackward,
@@ -212,7 +212,7 @@ FAULTS = {
 
 
 def record_with(fault) -> dict:
-    """What this rank keeps of a training with a fault, or with "nothing": see `record`."""
+    """Record this rank's training with a fault, or with "nothing": see `record`."""
     return record(FAULTS.get(fault, Training))
 
 

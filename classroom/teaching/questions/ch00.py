@@ -2,7 +2,7 @@
 
 import torch
 
-from ..counted import bytes_per_parameter
+from ..collective_simulation import bytes_per_parameter
 from ..question import Question
 
 
@@ -11,7 +11,7 @@ def rank_by_counting(machines, gpus, machine, local):
     return {"rank": started.index((machine, local)), "world": len(started)}
 
 
-def dealt(samples, ranks, rank):
+def deal_samples(samples, ranks, rank):
     hands = [[] for _ in range(ranks)]
     for sample in range(samples):
         hands[sample % ranks].append(sample)
@@ -92,7 +92,7 @@ QUESTIONS = [
         solve=lambda samples, ranks, rank: {
             "count": -((rank - samples) // ranks),
             "last": rank + (-((rank - samples) // ranks) - 1) * ranks},
-        again=dealt,
+        again=deal_samples,
         stated={"count": 8, "last": 29},
     ),
     Question(

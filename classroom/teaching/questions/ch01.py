@@ -22,7 +22,7 @@ def house_by_autograd(rooms, baths, price):
 
 
 def rate_of_the_whole(parts, rate):
-    """Accumulate undivided means of equal parts, and find the rate that steps as far."""
+    """Accumulate equal parts' means undivided; find the rate that moves the whole batch as far."""
     torch.manual_seed(0)
     x, y = torch.randn(8 * parts, 3, dtype=torch.float64), torch.randn(8 * parts).double()
     accumulated, whole = (torch.zeros(3, dtype=torch.float64, requires_grad=True) for _ in "ab")
@@ -40,13 +40,13 @@ def sample_by_sample(first, second, third):
 
 
 def tokens_by_loss(many, few, low, high):
-    """A mean over every token that is no padding, as cross_entropy counts it."""
+    """Average over every token that is not padding, as cross_entropy counts it."""
     losses = torch.tensor([low] * many + [high] * few, dtype=torch.float64)
     means = torch.stack([losses[:many].mean(), losses[many:].mean()])
     return {"right": losses.mean().item(), "plain": means.mean().item()}
 
 
-def clipped(back):
+def simulate_clipping(back):
     together = torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))
     twice = torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))
     for part in ([3.0, 4.0], [float(-back), 4.0]):
@@ -58,7 +58,7 @@ def clipped(back):
     return {"a": a, "b": b, "c": c, "d": d}
 
 
-def clipped_on_paper(back):
+def clip_on_paper(back):
     x, y = 3.0 - back, 8.0
     once = (x * x + y * y) ** 0.5
     p, q = 0.6 - back, 0.8 + 4
@@ -67,9 +67,9 @@ def clipped_on_paper(back):
 
 
 def step_ratio(parts):
-    """How much further a step goes when the gradients are `parts` times as large."""
+    """Return how much further a step goes when the gradients are `parts` times as large."""
 
-    def moved(optimizer_of, factor):
+    def measure_step(optimizer_of, factor):
         weight = torch.nn.Parameter(torch.ones(1, dtype=torch.float64))
         optimizer = optimizer_of([weight])
         (weight * 0.3 * factor).sum().backward()
@@ -78,7 +78,10 @@ def step_ratio(parts):
 
     sgd = lambda p: torch.optim.SGD(p, lr=0.01)  # noqa: E731
     adam = lambda p: torch.optim.Adam(p, lr=0.01, eps=0.0)  # noqa: E731
-    return {"sgd": moved(sgd, parts) / moved(sgd, 1), "adam": moved(adam, parts) / moved(adam, 1)}
+    return {
+        "sgd": measure_step(sgd, parts) / measure_step(sgd, 1),
+        "adam": measure_step(adam, parts) / measure_step(adam, 1),
+    }
 
 
 def largest_part(batch, free, each):
@@ -153,7 +156,7 @@ QUESTIONS = [
         "0.8); the second backward adds (−{back}, 4) to it, and that is scaled to length 1. The "
         "first micro-batch has nearly lost its say.",
         given={"back": (3, 2, 5)},
-        solve=clipped_on_paper, again=clipped,
+        solve=clip_on_paper, again=simulate_clipping,
         stated={"a": 0.0, "b": 1.0, "c": -0.447214, "d": 0.894427},
     ),
     Question(

@@ -1,33 +1,33 @@
-"""Chapter 02: what collectives give, send and cost."""
+"""Chapter 02: what collectives return, send and cost."""
 
-from ..counted import played_chain, played_pass, played_ring, played_tree
+from ..collective_simulation import simulate_chain, simulate_ring, simulate_ring_pass, simulate_tree
 from ..question import Question
 
 
 def file_in_two_ways(ranks, megabytes, speed):
     one = sum(megabytes / speed for _ in range(1, ranks))
-    return {"one": one, "tree": played_tree(ranks) * megabytes / speed}
+    return {"one": one, "tree": simulate_tree(ranks) * megabytes / speed}
 
 
 def chain_played(ranks, megabytes, speed, chunks):
     turn = megabytes / chunks / speed
-    return {"whole": played_chain(ranks, 1) * megabytes / speed,
-            "chain": played_chain(ranks, chunks) * turn}  # fmt: skip
+    return {"whole": simulate_chain(ranks, 1) * megabytes / speed,
+            "chain": simulate_chain(ranks, chunks) * turn}  # fmt: skip
 
 
 def ring_played(ranks, megabytes):
-    played = played_ring(ranks, megabytes)
+    played = simulate_ring(ranks, megabytes)
     return {name: played[name] for name in ("sent", "messages", "total")}
 
 
 def star_and_ring(ranks, megabytes, speed):
     one_way = sum(megabytes / speed for _ in range(ranks - 1))
-    ring = played_ring(ranks, megabytes, bandwidth=speed)["seconds"]
+    ring = simulate_ring(ranks, megabytes, bandwidth=speed)["seconds"]
     return {"star": one_way + one_way, "ring": ring}
 
 
 def complete_chunk(ranks, rank):
-    """Add as the question says, until one chunk has everybody's summand."""
+    """Add as the question says, until one chunk has the summands of all ranks."""
     held = [[{r} for _ in range(ranks)] for r in range(ranks)]
     for step in range(ranks - 1):
         moving = [(r, (r - step) % ranks, held[r][(r - step) % ranks]) for r in range(ranks)]
@@ -37,12 +37,12 @@ def complete_chunk(ranks, rank):
     return {"chunk": complete}
 
 
-def reduced_and_cut(ranks, megabytes):
-    sliced, book = played_ring(ranks, megabytes)["sent"], played_pass(ranks, megabytes)
+def reduce_scatter_bytes(ranks, megabytes):
+    sliced, book = simulate_ring(ranks, megabytes)["sent"], simulate_ring_pass(ranks, megabytes)
     return {"sliced": sliced, "book": book}
 
 
-def exchanged(ranks, rank):
+def simulate_all_to_all(ranks, rank):
     table = [[10 * source + target for target in range(ranks)] for source in range(ranks)]
     column = list(zip(*table))[rank]
     return {"first": column[0], "last": column[-1],
@@ -53,11 +53,11 @@ def seconds_played(ranks, micros, small, large):
     latency, bandwidth = micros * 1e-6, 1e10
 
     def tree(nbytes):
-        return 2 * sum(latency + nbytes / bandwidth for _ in range(played_tree(ranks)))
+        return 2 * sum(latency + nbytes / bandwidth for _ in range(simulate_tree(ranks)))
 
     found = {}
     for name, nbytes in {"small": 1e3 * small, "large": 1e6 * large}.items():
-        ring = played_ring(ranks, nbytes, latency, bandwidth)["seconds"]
+        ring = simulate_ring(ranks, nbytes, latency, bandwidth)["seconds"]
         found |= {f"ring_{name}": 1e3 * ring, f"tree_{name}": 1e3 * tree(nbytes)}
     return found
 
@@ -74,19 +74,19 @@ def seconds_on_paper(ranks, micros, small, large):
     return {name: 1e3 * number for name, number in zip(names, (a, b, c, d))}
 
 
-def crossing(ranks, micros):
-    """Halve an interval until the two times are equal."""
+def bisect_crossover(ranks, micros):
+    """Halve an interval until ring and tree take equally long."""
     latency, bandwidth = micros * 1e-6, 1e10
     low, high = 1.0, 1e12
     for _ in range(40):
         middle = (low * high) ** 0.5
-        ring = played_ring(ranks, middle, latency, bandwidth)["seconds"]
-        tree = 2 * played_tree(ranks) * (latency + middle / bandwidth)
+        ring = simulate_ring(ranks, middle, latency, bandwidth)["seconds"]
+        tree = 2 * simulate_tree(ranks) * (latency + middle / bandwidth)
         low, high = (middle, high) if ring > tree else (low, middle)
     return {"megabytes": low / 1e6}
 
 
-def crossing_on_paper(ranks, micros):
+def crossover_on_paper(ranks, micros):
     rounds = (ranks - 1).bit_length()
     saved_messages = 2 * (ranks - 1) - 2 * rounds
     saved_bytes = 2 * rounds - 2 * (ranks - 1) / ranks
@@ -95,15 +95,15 @@ def crossing_on_paper(ranks, micros):
 
 def calls_played(calls, micros):
     latency, bandwidth = micros * 1e-6, 1e9
-    many = sum(played_ring(4, 4096, latency, bandwidth)["seconds"] for _ in range(calls))
-    once = played_ring(4, calls * 4096, latency, bandwidth)["seconds"]
+    many = sum(simulate_ring(4, 4096, latency, bandwidth)["seconds"] for _ in range(calls))
+    once = simulate_ring(4, calls * 4096, latency, bandwidth)["seconds"]
     return {"many": 1e3 * many, "once": 1e3 * once}
 
 
 def links_that_leave(order, machine_of, n):
-    """Bytes out of machine 0 in a ring all-reduce of 1, counted link by link."""
+    """Count the bytes out of machine 0 in a ring all-reduce of 1, link by link."""
     links = zip(order, order[1:] + order[:1])
-    each = played_ring(n)["sent"]
+    each = simulate_ring(n)["sent"]
     return sum(each for a, b in links if machine_of(a) == 0 != machine_of(b))
 
 
@@ -112,7 +112,7 @@ def two_levels(local, megabytes):
     neighbours = list(range(n))
     across = [rank for pair in zip(range(local), range(local, n)) for rank in pair]
     chunk = megabytes / local  # each rank of a machine takes its chunk to the other machine
-    levels = sum(played_ring(2, chunk)["sent"] for _ in range(local))
+    levels = sum(simulate_ring(2, chunk)["sent"] for _ in range(local))
     return {"flat": megabytes * links_that_leave(neighbours, lambda r: r // local, n),
             "worst": megabytes * links_that_leave(across, lambda r: r // local, n),
             "levels": levels}  # fmt: skip
@@ -208,7 +208,7 @@ QUESTIONS = [
         solve=lambda ranks, megabytes: {
             "sliced": 2 * (ranks - 1) / ranks * megabytes,
             "book": (ranks - 1) / ranks * megabytes},
-        again=reduced_and_cut,
+        again=reduce_scatter_bytes,
         stated={"sliced": 90, "book": 45},
     ),
     Question(
@@ -222,7 +222,7 @@ QUESTIONS = [
         given={"ranks": (4, 8, 5), "rank": (2, 3)},
         solve=lambda ranks, rank: {
             "first": rank, "last": 10 * (ranks - 1) + rank, "share": 100 * (ranks - 1) / ranks},
-        again=exchanged,
+        again=simulate_all_to_all,
         stated={"first": 2, "last": 32, "share": 75},
     ),
     Question(
@@ -250,7 +250,7 @@ QUESTIONS = [
         "2(n − 1) − 2⌈log2 n⌉ more latencies, and the trees carry 2⌈log2 n⌉ − 2(n − 1)/n more "
         "tensors.",
         given={"ranks": (16, 24), "micros": (50, 20)},
-        solve=crossing_on_paper, again=crossing,
+        solve=crossover_on_paper, again=bisect_crossover,
         stated={"megabytes": 1.79592},
     ),
     Question(

@@ -1,11 +1,11 @@
-"""Chapter 03: data parallel, what DDP does, servers, scaling."""
+"""Chapter 03: data parallelism, DDP, servers, scaling."""
 
 from fractions import Fraction
 
 import torch
 from torch.utils.data import DistributedSampler
 
-from ..counted import bytes_of, empty, played_ring
+from ..collective_simulation import bytes_of, empty, simulate_ring
 from ..question import Question
 
 
@@ -20,15 +20,15 @@ def toy_step(weight, rate):
     return results
 
 
-def sampled(samples, ranks):
+def simulate_sampler(samples, ranks):
     hands = [list(DistributedSampler(range(samples), ranks, rank, shuffle=False))
              for rank in range(ranks)]  # fmt: skip
     taken = [index for hand in hands for index in hand]
     return {"each": len(hands[0]), "twice": len(taken) - len(set(taken))}
 
 
-def filled(cap):
-    """DDP's own assignment in C++, with one limit for all buckets."""
+def fill_buckets(cap):
+    """Fill buckets with DDP's own assignment in C++, with one limit for all buckets."""
     sizes = SIZES[::-1]
     tensors = [torch.empty(megabytes * 2**18) for megabytes in sizes]  # 2**18 floats: 1 MiB
     found, _ = torch.distributed._compute_bucket_assignment_by_size(tensors, [cap * 2**20])
@@ -39,7 +39,7 @@ def filled(cap):
 SIZES = [12, 6, 9, 3, 10, 4]  # MiB of each parameter, in the order of the forward
 
 
-def filled_on_paper(cap):
+def buckets_on_paper(cap):
     buckets, is_open = [], False
     for size in reversed(SIZES):
         buckets = [*buckets[:-1], buckets[-1] + size] if is_open else [*buckets, size]
@@ -47,8 +47,8 @@ def filled_on_paper(cap):
     return {"count": len(buckets), "first": buckets[0], "last": buckets[-1]}
 
 
-def overlapped(layers, backward, reduce):
-    """A backward layer by layer, and one line of all-reduces beside it."""
+def simulate_overlap(layers, backward, reduce):
+    """Simulate a backward layer by layer, with a queue of all-reduces next to it."""
     clock = line = 0.0
     for _ in range(layers):
         clock += backward
@@ -56,16 +56,16 @@ def overlapped(layers, backward, reduce):
     return {"apart": layers * backward + layers * reduce, "over": line}
 
 
-def with_no_sync(parts, ranks, megabytes):
-    each = played_ring(ranks, megabytes)["sent"]
+def no_sync_bytes(parts, ranks, megabytes):
+    each = simulate_ring(ranks, megabytes)["sent"]
     return {"every": sum(each for _ in range(parts)), "last": each}
 
 
 def factor_by_expansion(first, rest):
-    """The factor with which rank 0's mean loss counts as its tokens do, of four ranks."""
+    """Return the factor that makes rank 0's mean loss, one of four, count as its tokens do."""
     counts = [first, rest, rest, rest]
     share_of_token = Fraction(1, sum(counts))
-    plain = Fraction(1, 4) * Fraction(1, first)  # of a token of rank 0, in a mean of means
+    plain = Fraction(1, 4) * Fraction(1, first)  # the share of rank 0's token in a mean of means
     return {"factor": float(share_of_token / plain), "off": float(plain / share_of_token)}
 
 
@@ -73,11 +73,11 @@ def server_and_ring(workers, megabytes, speed):
     pushes = sum(megabytes / speed for _ in range(workers))
     pulls = sum(megabytes / speed for _ in range(workers))
     return {"server": pushes + pulls,
-            "ring": played_ring(workers, megabytes, bandwidth=speed)["seconds"]}  # fmt: skip
+            "ring": simulate_ring(workers, megabytes, bandwidth=speed)["seconds"]}  # fmt: skip
 
 
-def scaled(ranks, alone, megabytes, speed):
-    exchange = 1e3 * played_ring(ranks, megabytes, bandwidth=1e3 * speed)["seconds"]
+def simulate_scaling(ranks, alone, megabytes, speed):
+    exchange = 1e3 * simulate_ring(ranks, megabytes, bandwidth=1e3 * speed)["seconds"]
     step = sum(alone / ranks for _ in range(1)) + exchange
     return {"step": step, "times": alone / step, "share": 100 * alone / step / ranks}
 
@@ -112,7 +112,7 @@ QUESTIONS = [
         given={"samples": (1001, 515, 2047), "ranks": (8, 6)},
         solve=lambda samples, ranks: {
             "each": -(-samples // ranks), "twice": -(-samples // ranks) * ranks - samples},
-        again=sampled,
+        again=simulate_sampler,
         stated={"each": 126, "twice": 7},
     ),
     Question(
@@ -125,7 +125,7 @@ QUESTIONS = [
         "Going backwards: 4, 10, 3, 9, 6, 12. A bucket may become larger than {cap} MiB, by its "
         "last tensor; the last bucket may be smaller.",
         given={"cap": (13, 10, 16)},
-        solve=filled_on_paper, again=filled,
+        solve=buckets_on_paper, again=fill_buckets,
         stated={"count": 3, "first": 14, "last": 12},
     ),
     Question(
@@ -143,7 +143,7 @@ QUESTIONS = [
         solve=lambda layers, backward, reduce: {
             "apart": layers * (backward + reduce),
             "over": layers * max(backward, reduce) + min(backward, reduce)},
-        again=overlapped,
+        again=simulate_overlap,
         stated={"apart": 100, "over": 64},
     ),
     Question(
@@ -158,7 +158,7 @@ QUESTIONS = [
         solve=lambda parts, ranks, megabytes: {
             "every": parts * 2 * (ranks - 1) / ranks * megabytes,
             "last": 2 * (ranks - 1) / ranks * megabytes},
-        again=with_no_sync,
+        again=no_sync_bytes,
         stated={"every": 1200, "last": 300},
     ),
     Question(
@@ -208,7 +208,7 @@ QUESTIONS = [
         solve=lambda ranks, alone, megabytes, speed: (
             lambda step: {"step": step, "times": alone / step, "share": 100 * alone / step / ranks}
         )(alone / ranks + 2 * (ranks - 1) / ranks * megabytes / speed),
-        again=scaled,
+        again=simulate_scaling,
         stated={"step": 170, "times": 4.70588, "share": 58.8235},
     ),
     Question(

@@ -6,7 +6,7 @@ from ..question import Question
 
 
 def cheapest_period(saving, hours):
-    """Try periods ever closer around the cheapest one."""
+    """Search for the cheapest period, by trials that come ever closer to it."""
     failure = 3600.0 * hours
     low, high = 1.0, failure
 
@@ -30,7 +30,7 @@ def failures_added_up(gpus, years):
 
 
 def pieces_found(numbers, before, after, rank):
-    """Ask for each number of the new shard where it lies in the old ones."""
+    """Find, for each number of the new shard, the old shard that holds it."""
     shard = [range(numbers)[k * numbers // before:(k + 1) * numbers // before]
              for k in range(before)]  # fmt: skip
     mine = range(numbers)[rank * numbers // after : (rank + 1) * numbers // after]
@@ -47,8 +47,8 @@ def pieces_on_paper(numbers, before, after, rank):
             "from_last": (rank + 1) * new - last * old}  # fmt: skip
 
 
-def told_after(beat, patience):
-    """Let it crash at any moment between two beats, and look when it has been silent too long."""
+def detection_delay(beat, patience):
+    """Let it crash at many moments between two beats, and measure when its silence is too long."""
     steps = 1000
     delays = []
     for k in range(1, steps + 1):
@@ -57,7 +57,7 @@ def told_after(beat, patience):
     return {"least": min(delays), "most": round(max(delays) + beat / steps, 9)}
 
 
-def shared_out(batch, size, ranks):
+def deal_microbatches(batch, size, ranks):
     hands = [0] * ranks
     for microbatch in range(batch // size):
         hands[microbatch % ranks] += 1
@@ -74,8 +74,8 @@ def outer_step(rate):
     return {"weight": weight.item()}
 
 
-def lost_by_failing(period, saving, restart, failures, hours):
-    """A run in which each failure comes in the middle of a period."""
+def simulate_failures(period, saving, restart, failures, hours):
+    """Simulate a run in which each failure comes in the middle of a period."""
     lost = 0.0
     for _ in range(failures):
         lost += period / 2 + restart
@@ -158,7 +158,7 @@ QUESTIONS = [
         "the crash.",
         given={"beat": (2, 5), "patience": (10, 15)},
         solve=lambda beat, patience: {"least": patience - beat, "most": patience},
-        again=told_after,
+        again=detection_delay,
         stated={"least": 8, "most": 10},
     ),
     Question(
@@ -176,7 +176,7 @@ QUESTIONS = [
         solve=lambda batch, size, ranks: {
             "parts": batch // size, "many": -(-batch // size // ranks),
             "few": batch // size // ranks, "busy": batch // size % ranks or ranks},
-        again=shared_out,
+        again=deal_microbatches,
         stated={"parts": 24, "many": 4, "few": 3, "busy": 3},
     ),
     Question(
@@ -205,7 +205,7 @@ QUESTIONS = [
         solve=lambda period, saving, restart, failures, hours: {
             "lost": failures * (period / 2 + restart) / 60,
             "savings": 3600 * hours / period * saving / 60},
-        again=lost_by_failing,
+        again=simulate_failures,
         stated={"lost": 28, "savings": 15},
     ),
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 import torch
 
-from ..counted import bytes_of, bytes_per_parameter, empty
+from ..collective_simulation import bytes_of, bytes_per_parameter, empty
 from ..question import Question
 
 
@@ -17,7 +17,7 @@ def step_memory(millions):
     return found
 
 
-def mixed_memory(billions):
+def bfloat16_memory(billions):
     half = bytes_per_parameter(lambda p: torch.optim.SGD(p, lr=0.1), torch.bfloat16)
     full = bytes_per_parameter(torch.optim.Adam)
     master = full["parameters"] + full["states"]
@@ -25,8 +25,8 @@ def mixed_memory(billions):
             "all": billions * (half["parameters"] + half["gradients"] + master)}  # fmt: skip
 
 
-def rounded_away(steps, thousandths):
-    """A bfloat16 weight of 1, and the same with a master in float64."""
+def add_small_updates(steps, thousandths):
+    """Add small updates to a bfloat16 weight of 1, and to its master weight in float64."""
     weight, master = torch.ones(1, dtype=torch.bfloat16), torch.ones(1, dtype=torch.float64)
     for _ in range(steps):
         weight += torch.tensor([thousandths * 1e-3], dtype=torch.bfloat16)
@@ -61,11 +61,11 @@ def logits(tokens, vocabulary, chunk):
             "chunk": bytes_of([empty(tokens, vocabulary)[:chunk]]) / 1e9}  # fmt: skip
 
 
-def recomputed(blocks, inside):
-    """Count what lives during forward and backward, in tensors of a block's input."""
+def simulate_recomputation(blocks, inside):
+    """Count the work, and the live tensors as inputs of a block, in forward and backward."""
     kept, most, computed = 0, 0, 0
     for _ in range(blocks):
-        kept, computed = kept + 1, computed + 1  # the input stays, the inside is dropped again
+        kept, computed = kept + 1, computed + 1  # the input stays, and the inside is dropped
         most = max(most, kept)
     for _ in range(blocks):
         computed += 1 + 2  # the forward once more, and a backward as long as two
@@ -76,7 +76,7 @@ def recomputed(blocks, inside):
             "more": 100 * (computed / plain - 1)}  # fmt: skip
 
 
-def tried(memory, fixed, each, batch):
+def search_batch_size(memory, fixed, each, batch):
     size = 0
     while fixed + (size + 1) * each <= memory:
         size += 1
@@ -122,7 +122,7 @@ QUESTIONS = [
         given={"billions": (7, 13, 30)},
         solve=lambda billions: {
             "half": 2 * billions, "states": 12 * billions, "all": 16 * billions},
-        again=mixed_memory,
+        again=bfloat16_memory,
         stated={"half": 14, "states": 84, "all": 112},
     ),
     Question(
@@ -135,7 +135,7 @@ QUESTIONS = [
         given={"steps": (20, 50), "thousandths": (1, 2, 3)},
         solve=lambda steps, thousandths: {
             "weight": 1.0, "master": 1.0 + steps * thousandths * 1e-3},
-        again=rounded_away,
+        again=add_small_updates,
         stated={"weight": 1, "master": 1.02},
     ),
     Question(
@@ -195,7 +195,7 @@ QUESTIONS = [
         given={"blocks": (32, 24, 80), "inside": (15, 33)},
         solve=lambda blocks, inside: {
             "all": blocks * (1 + inside), "peak": blocks + inside, "more": 100 / 3},
-        again=recomputed,
+        again=simulate_recomputation,
         stated={"all": 512, "peak": 47, "more": 33.3333},
     ),
     Question(
@@ -208,7 +208,7 @@ QUESTIONS = [
         given={"memory": (80, 40), "fixed": (32, 24), "each": (1.5, 2.5), "batch": (256, 100)},
         solve=lambda memory, fixed, each, batch: (lambda size: {
             "size": size, "parts": -(-batch // size)})(int((memory - fixed) // each)),
-        again=tried,
+        again=search_batch_size,
         stated={"size": 32, "parts": 8},
     ),
     Question(

@@ -4,14 +4,14 @@ from itertools import product
 
 import torch
 
-from ..counted import bytes_of, bytes_per_parameter, empty, played_pass
+from ..collective_simulation import bytes_of, bytes_per_parameter, empty, simulate_ring_pass
 from ..question import Question
 
 MIXED = {"parameters": 2, "gradients": 2, "states": 12}
 
 
-def held(kinds, stage, numbers, ranks):
-    """Bytes of rank 0: of each kind a tensor, whole or cut, as the stage says."""
+def count_rank_bytes(kinds, stage, numbers, ranks):
+    """Count rank 0's bytes: one tensor of each kind, whole or cut as the stage says."""
     cut = {1: {"states"}, 2: {"states", "gradients"}, 3: set(kinds)}.get(stage, set())
     tensors = [empty(int(size), numbers).chunk(ranks if kind in cut else 1, dim=1)[0]
                for kind, size in kinds.items()]  # fmt: skip
@@ -20,41 +20,41 @@ def held(kinds, stage, numbers, ranks):
 
 def stages_held(billions, ranks):
     numbers = 640_000
-    return {f"stage{stage}": held(MIXED, stage, numbers, ranks) / numbers * billions
+    return {f"stage{stage}": count_rank_bytes(MIXED, stage, numbers, ranks) / numbers * billions
             for stage in range(4)}  # fmt: skip
 
 
 def full_precision_held(billions, ranks):
     kinds = bytes_per_parameter(torch.optim.Adam)
-    return {f"stage{stage}": held(kinds, stage, 640_000, ranks) / 640_000 * billions
+    return {f"stage{stage}": count_rank_bytes(kinds, stage, 640_000, ranks) / 640_000 * billions
             for stage in (1, 2, 3)}  # fmt: skip
 
 
 def passes(stage, parts=1):
-    """Play a step: how often a model goes once around, as an all-gather or a reduce-scatter."""
+    """Count how often a step sends a model once around, by an all-gather or a reduce-scatter."""
     count, whole_parameters, whole_gradients = 0, stage < 3, stage < 2
     for _ in range(parts):
         for _ in ("forward", "backward"):
-            count += not whole_parameters  # gathered anew
-        count += not whole_gradients  # reduced at once, as they cannot stay
-    count += whole_gradients  # reduced now, with all that has piled up
-    return count + whole_parameters  # new parameters for everybody
+            count += not whole_parameters  # gathered again
+        count += not whole_gradients  # reduced at once, because they cannot stay
+    count += whole_gradients  # reduced now, with all that has accumulated
+    return count + whole_parameters  # new parameters for all ranks
 
 
-def sent_in_stages(ranks, megabytes):
-    once = played_pass(ranks, megabytes)
+def zero_stage_bytes(ranks, megabytes):
+    once = simulate_ring_pass(ranks, megabytes)
     return {"low": passes(2) * once, "high": passes(3) * once}
 
 
-def sent_over_gloo(ranks, megabytes):
-    """An all-gather for the forward, one for the backward, and an all-reduce of two rounds."""
+def gloo_bytes(ranks, megabytes):
+    """Count bytes: all-gathers for forward and backward, and an all-reduce of two rounds."""
     calls = ["gather", "gather", "reduce", "reduce"]
-    return {"sent": sum(played_pass(ranks, megabytes) for _ in calls),
-            "book": passes(3) * played_pass(ranks, megabytes)}  # fmt: skip
+    return {"sent": sum(simulate_ring_pass(ranks, megabytes) for _ in calls),
+            "book": passes(3) * simulate_ring_pass(ranks, megabytes)}  # fmt: skip
 
 
-def accumulated(parts, ranks, megabytes):
-    return {f"stage{stage}": passes(stage, parts) * played_pass(ranks, megabytes)
+def simulate_accumulation(parts, ranks, megabytes):
+    return {f"stage{stage}": passes(stage, parts) * simulate_ring_pass(ranks, megabytes)
             for stage in (1, 2, 3)}  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def best_of_all_ways(large):
 
 
 def units_alive(gigabytes, units, ranks):
-    """Go forward: while one unit computes, the next one is gathered; what is done is dropped."""
+    """Return the peak memory of a forward with one unit alive, and with the next one prefetched."""
     shard, unit, most = gigabytes / ranks, gigabytes / units, {1: 0.0, 2: 0.0}
     for ahead in most:
         for now in range(units):
@@ -83,7 +83,7 @@ def norm_of_shards(last):
     return {"norm": norm, "factor": 1 / norm, "added": sum(x.norm().item() for x in shards)}
 
 
-def adapted(billions, millions, ranks):
+def adapter_memory(billions, millions, ranks):
     frozen = bytes_of([empty(1000, dtype=torch.bfloat16)]) / 1000 * billions
     trained = sum(MIXED.values()) * millions / 1e3
     saved = MIXED["states"] * millions / 1e3 * sum(1 / ranks for _ in range(ranks - 1))
@@ -136,7 +136,7 @@ QUESTIONS = [
         solve=lambda ranks, megabytes: {
             "low": 2 * (ranks - 1) / ranks * megabytes,
             "high": 3 * (ranks - 1) / ranks * megabytes},
-        again=sent_in_stages,
+        again=zero_stage_bytes,
         stated={"low": 700, "high": 1050},
     ),
     Question(
@@ -152,7 +152,7 @@ QUESTIONS = [
         solve=lambda ranks, megabytes: {
             "sent": 4 * (ranks - 1) / ranks * megabytes,
             "book": 3 * (ranks - 1) / ranks * megabytes},
-        again=sent_over_gloo,
+        again=gloo_bytes,
         stated={"sent": 1200, "book": 900},
     ),
     Question(
@@ -170,7 +170,7 @@ QUESTIONS = [
         solve=lambda parts, ranks, megabytes: {
             f"stage{stage}": count * (ranks - 1) / ranks * megabytes
             for stage, count in ((1, 2), (2, parts + 1), (3, 3 * parts))},
-        again=accumulated,
+        again=simulate_accumulation,
         stated={"stage1": 700, "stage2": 1750, "stage3": 4200},
     ),
     Question(
@@ -232,7 +232,7 @@ QUESTIONS = [
             "all": 2 * billions + 16 * millions / 1e3,
             "saved": 12 * millions / 1e3 * (ranks - 1) / ranks,
             "third": 2 * billions * (ranks - 1) / ranks},
-        again=adapted,
+        again=adapter_memory,
         stated={"all": 14.32, "saved": 0.21, "third": 12.25},
     ),
     Question(

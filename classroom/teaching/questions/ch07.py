@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from ..counted import bytes_of, empty, played_pass, played_ring
+from ..collective_simulation import bytes_of, empty, simulate_ring, simulate_ring_pass
 from ..question import Question
 
 
@@ -18,7 +18,7 @@ def shapes_cut(rows, columns, ranks):
 
 def block_sums(samples, context, width, ranks, layers):
     activation = bytes_of([empty(samples, context, width, dtype=torch.bfloat16)]) / 1e6
-    sums = [played_ring(ranks, activation)["sent"]
+    sums = [simulate_ring(ranks, activation)["sent"]
             for _ in range(layers) for _ in ("attention", "MLP") for _ in "FB"]  # fmt: skip
     return {"each": activation, "all": sum(sums) / 1e3}
 
@@ -37,9 +37,9 @@ def relu_too_early(first, second):
 
 
 def loss_exchanged(tokens, vocabulary, ranks):
-    logits = played_pass(ranks, bytes_of([empty(tokens, vocabulary)])) / 1e6
+    logits = simulate_ring_pass(ranks, bytes_of([empty(tokens, vocabulary)])) / 1e6
     three = [empty(tokens) for _ in ("maximum", "sum of exponentials", "target's logit")]
-    sums = sum(played_ring(ranks, bytes_of([x]))["sent"] for x in three)
+    sums = sum(simulate_ring(ranks, bytes_of([x]))["sent"] for x in three)
     return {"gathered": logits, "three": sums / 1e6}
 
 
@@ -54,7 +54,7 @@ def heads_held(queries, keys, ranks):
 INPUTS, OUTPUTS, INSIDE = 2, 2, 12  # tensors of a block, by where they are
 
 
-def kept_by_way(ranks):
+def activations_by_way(ranks):
     def total(**cut):
         amounts = {"inputs": INPUTS, "outputs": OUTPUTS, "inside": INSIDE}
         return sum(1 / ranks if cut.get(name) else 1.0
@@ -65,22 +65,22 @@ def kept_by_way(ranks):
 
 
 def bytes_by_way(ranks):
-    tensor = sum(played_ring(ranks)["sent"] for _ in ("attention", "MLP") for _ in "FB")
+    tensor = sum(simulate_ring(ranks)["sent"] for _ in ("attention", "MLP") for _ in "FB")
     borders = 2 * 2 * ["gather", "scatter"]  # two regions, forward and backward
-    sequence = sum(played_pass(ranks) for _ in borders)
-    again = sequence + sum(played_pass(ranks) for _ in ("attention", "MLP"))
+    sequence = sum(simulate_ring_pass(ranks) for _ in borders)
+    again = sequence + sum(simulate_ring_pass(ranks) for _ in ("attention", "MLP"))
     return {"tensor": tensor, "sequence": sequence, "more": 100 * (again / sequence - 1)}
 
 
-def slowed(compute, megabytes, ranks, fast, slow):
+def simulate_slowdown(compute, megabytes, ranks, fast, slow):
     times = {}
     for name, speed in {"inside": fast, "between": slow}.items():
-        ring = played_ring(ranks, megabytes / 1e3, bandwidth=speed)["seconds"]
+        ring = simulate_ring(ranks, megabytes / 1e3, bandwidth=speed)["seconds"]
         times[name] = compute + sum(1e3 * ring for _ in range(4))
     return times | {"ratio": times["between"] / times["inside"]}
 
 
-def slowed_on_paper(compute, megabytes, ranks, fast, slow):
+def slowdown_on_paper(compute, megabytes, ranks, fast, slow):
     megabytes_sent = 4 * 2 * (ranks - 1) / ranks * megabytes
     inside, between = (compute + megabytes_sent / speed for speed in (fast, slow))
     return {"inside": inside, "between": between, "ratio": between / inside}
@@ -195,7 +195,7 @@ QUESTIONS = [
         given={"ranks": (8, 4, 2)},
         solve=lambda ranks: {"tensor": 4 + 12 / ranks, "sequence": 2 + 14 / ranks,
                              "again": 16 / ranks},
-        again=kept_by_way,
+        again=activations_by_way,
         stated={"tensor": 5.5, "sequence": 3.75, "again": 2},
     ),
     Question(
@@ -226,7 +226,7 @@ QUESTIONS = [
         "the ratio is smaller than that of the links.",
         given={"compute": (2, 4), "megabytes": (64, 128), "ranks": (8,), "fast": (400, 200),
                "slow": (50, 25)},
-        solve=slowed_on_paper, again=slowed,
+        solve=slowdown_on_paper, again=simulate_slowdown,
         stated={"inside": 3.12, "between": 10.96, "ratio": 3.51282},
     ),
     Question(

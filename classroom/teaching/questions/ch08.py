@@ -1,4 +1,4 @@
-"""Chapter 08: pipelines, played by the course's own simulator."""
+"""Chapter 08: pipelines, run by the course's own simulator."""
 
 from itertools import pairwise
 
@@ -6,7 +6,7 @@ import torch
 
 from pedagogy_lib import simulate
 
-from ..counted import bytes_of, empty
+from ..collective_simulation import bytes_of, empty
 from ..question import Question
 
 
@@ -15,7 +15,7 @@ def all_forwards_first(stages, microbatches):
 
 
 def turn_by_turn(stages, microbatches):
-    """1F1B: each rank does a backward as soon as it may keep no more."""
+    """Build 1F1B: each rank does a backward as soon as it may keep no more micro-batches."""
     rows = []
     for rank in range(stages):
         room, row, forth, back = min(microbatches, stages - rank), [], 0, 0
@@ -31,7 +31,7 @@ def turn_by_turn(stages, microbatches):
 
 
 def halves_apart(stages, microbatches):
-    """1F1B with its backward in two halves; rank r puts the weights' half off by r."""
+    """Build 1F1B with backwards in two halves; rank r delays the weights' half by r."""
     rows = []
     for rank, row in enumerate(turn_by_turn(stages, microbatches)):
         halves, owed = [], []
@@ -45,8 +45,8 @@ def halves_apart(stages, microbatches):
     return rows
 
 
-def in_chunks(stages, microbatches, chunks):
-    """Interleaved 1F1B, in the order of Megatron-LM."""
+def schedule_interleaved(stages, microbatches, chunks):
+    """Build interleaved 1F1B, in the order of Megatron-LM."""
     rows = []
     groups = range(0, microbatches, stages)
     forth = [("F", g + i, c) for g in groups for c in range(chunks) for i in range(stages)]
@@ -70,7 +70,7 @@ def step_simulated(stages, microbatches, forward):
             "alone": simulate(alone, times).seconds}  # fmt: skip
 
 
-def kept_simulated(stages, microbatches, each):
+def simulate_kept_activations(stages, microbatches, each):
     one = simulate(turn_by_turn(stages, microbatches)).most_kept
     return {"gpipe": each * simulate(all_forwards_first(stages, microbatches)).most_kept[0],
             "first": each * one[0], "last": each * one[-1]}  # fmt: skip
@@ -84,13 +84,13 @@ def fewest(stages, percent):
 
 
 def passes(stages, chunks):
-    """How often a forward goes on from one rank to another one."""
+    """Count how often a forward goes on from one rank to another one."""
     visited = [rank for _ in range(chunks) for rank in range(stages)]
     return sum(a != b for a, b in pairwise(visited))
 
 
-def interleaved_simulated(stages, microbatches, chunks):
-    rows = in_chunks(stages, microbatches, chunks)
+def simulate_interleaved_1f1b(stages, microbatches, chunks):
+    rows = schedule_interleaved(stages, microbatches, chunks)
     times = {"F": 1 / chunks, "B": 2 / chunks}
     plain = simulate(turn_by_turn(stages, microbatches))
     return {"one": 100 * plain.overhead, "many": 100 * simulate(rows, times).overhead,
@@ -110,7 +110,7 @@ def boundary(samples, context, width, microbatches):
 
 
 def versions_counted(stages, stage):
-    """Without a flush a rank updates after each backward; count updates within a flight."""
+    """Count the updates during a flight: without a flush, each backward is followed by one."""
     row = turn_by_turn(stages, 4 * stages)[stage]
     probe = 2 * stages  # a micro-batch of the steady state
     between = row[row.index(("F", probe)) : row.index(("B", probe))]
@@ -169,7 +169,7 @@ QUESTIONS = [
         given={"stages": (4, 8), "microbatches": (16, 32), "each": (0.5, 1.5)},
         solve=lambda stages, microbatches, each: {
             "gpipe": microbatches * each, "first": stages * each, "last": each},
-        again=kept_simulated,
+        again=simulate_kept_activations,
         stated={"gpipe": 8, "first": 2, "last": 0.5},
     ),
     Question(
@@ -200,7 +200,7 @@ QUESTIONS = [
             "one": 100 * (stages - 1) / microbatches,
             "many": 100 * (stages - 1) / (chunks * microbatches),
             "few": stages - 1, "often": stages * chunks - 1},
-        again=interleaved_simulated,
+        again=simulate_interleaved_1f1b,
         stated={"one": 18.75, "many": 9.375, "few": 3, "often": 7},
     ),
     Question(

@@ -5,11 +5,11 @@ from collections import Counter
 import torch
 from torch import nn
 
-from ..counted import bytes_of, empty, played_ring
+from ..collective_simulation import bytes_of, empty, simulate_ring
 from ..question import Question
 
 
-def on_the_mesh(dp, pp, tp, rank):
+def locate_on_mesh(dp, pp, tp, rank):
     mesh = torch.arange(dp * pp * tp).view(dp, pp, tp)
     a, b, c = (mesh == rank).nonzero()[0].tolist()
     along = mesh[:, b, c].tolist()
@@ -22,7 +22,7 @@ def mesh_on_paper(dp, pp, tp, rank):
             "first": first, "last": first + (dp - 1) * pp * tp}  # fmt: skip
 
 
-def derived(world, tp, pp, batch):
+def bubble_of_layout(world, tp, pp, batch):
     copies = len(range(0, world, tp * pp))
     microbatches = len(range(0, batch, copies))
     idle = [pp - 1, microbatches + pp - 1]
@@ -32,11 +32,11 @@ def derived(world, tp, pp, batch):
 def copies_averaged(billions, tp, pp, dp):
     layer_parts = [empty(1000, dtype=torch.bfloat16).chunk(tp)[0] for _ in range(pp)]
     share = bytes_of(layer_parts[:1]) / 1000 / pp
-    return {"each": billions * share, "sent": played_ring(dp, billions * share)["sent"]}
+    return {"each": billions * share, "sent": simulate_ring(dp, billions * share)["sent"]}
 
 
 def norm_on_mesh(a, b, whole):
-    """Two copies of two tensor-parallel ranks: what is there once, and what everybody adds."""
+    """Return a model's norm, and all ranks' together: two copies of two tensor-parallel ranks."""
     ranks = [{"cut": part, "whole": whole} for _ in range(2) for part in (a, b)]
     of_model = [("cut", part) for part in (a, b)] + [("whole", whole)]
     everybody = sum(value**2 for rank in ranks for value in rank.values())
@@ -68,7 +68,7 @@ def rows_exchanged(tokens, chosen, width, ranks):
 
 
 def work_of_ranks(ranks):
-    """Blocks of a causal mask: 1 where all pairs count, a half on the diagonal."""
+    """Count blocks of a causal mask: 1 where all pairs count, a half on the diagonal."""
 
     def work(mine, theirs):
         return 1.0 if theirs < mine else 0.5 if theirs == mine else 0.0
@@ -93,7 +93,7 @@ def states_on_mesh(billions, tp, pp, dp):
 
 
 def keys_around(samples, context, width, ranks):
-    """Ring attention passes keys and values on, and an all-to-all swaps heads for places."""
+    """Count MB: ring attention passes on keys and values, all-to-alls swap heads for places."""
     piece = empty(samples, context, width, dtype=torch.bfloat16).chunk(ranks, dim=1)[0]
     ring = sum(bytes_of([piece, piece]) for _ in range(ranks - 1))
     swap = sum(bytes_of(piece.chunk(ranks, dim=2)[1:]) for _ in ("q", "k", "v", "result"))
@@ -111,7 +111,7 @@ QUESTIONS = [
         "rank = (dp × {pp} + stage) × {tp} + tp. A data-parallel group has the same stage and the "
         "same tp: every {pp} × {tp}th rank.",
         given={"dp": (4, 8), "pp": (4, 2), "tp": (4, 8), "rank": (29, 22, 13)},
-        solve=mesh_on_paper, again=on_the_mesh,
+        solve=mesh_on_paper, again=locate_on_mesh,
         stated={"dp_rank": 1, "stage": 3, "tp_rank": 1, "first": 13, "last": 61},
     ),
     Question(
@@ -127,7 +127,7 @@ QUESTIONS = [
         solve=lambda world, tp, pp, batch: (lambda m: {
             "dp": world // (tp * pp), "microbatches": m, "bubble": 100 * (pp - 1) / (m + pp - 1)
         })(batch * tp * pp // world),
-        again=derived,
+        again=bubble_of_layout,
         stated={"dp": 16, "microbatches": 64, "bubble": 9.85915},
     ),
     Question(

@@ -7,13 +7,13 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ..counted import bytes_of, empty
+from ..collective_simulation import bytes_of, empty
 from ..question import Question
 
 
 @cache
 def flops_of_a_parameter():
-    """FLOPs for a parameter and a token, counted in a model's forward and backward."""
+    """Count FLOPs per parameter and token in a model's forward and backward."""
     model = nn.Sequential(*(nn.Linear(64, 64, bias=False) for _ in range(3)))
     tokens = torch.randn(5, 64, requires_grad=True)
     with FlopCounterMode(display=False) as counter:
@@ -21,13 +21,13 @@ def flops_of_a_parameter():
     return counter.get_total_flops() / sum(p.numel() for p in model.parameters()) / 5
 
 
-def trained(billions, trillions, gpus, share, price):
+def compute_training_cost(billions, trillions, gpus, share, price):
     flops = flops_of_a_parameter() * billions * 1e9 * trillions * 1e12
     hours = flops / (1e15 * share / 100) / 3600
     return {"zetta": flops / 1e21, "days": hours / gpus / 24, "dollars": hours * price / 1e6}
 
 
-def trained_on_paper(billions, trillions, gpus, share, price):
+def training_run_on_paper(billions, trillions, gpus, share, price):
     flops = 6 * billions * trillions * 1e21
     seconds = flops / (gpus * 1e15 * share / 100)
     return {"zetta": flops / 1e21, "days": seconds / 86400,
@@ -51,7 +51,7 @@ def product_on_paper(rows, size):
             "reached": 100 * reached}  # fmt: skip
 
 
-def utilized(billions, tokens, gpus):
+def model_flops_utilization(billions, tokens, gpus):
     wanted = flops_of_a_parameter() * billions * 1e9 * tokens
     return {"each": wanted / gpus / 1e12, "mfu": 100 * wanted / sum(1e15 for _ in range(gpus))}
 
@@ -66,9 +66,9 @@ def cut_by_trying(stages):
 
 
 def cut_on_paper(stages):
-    """Fill greedily up to a limit, and raise the limit until the stages suffice."""
+    """Fill stages greedily up to a limit, and raise the limit until the stages suffice."""
 
-    def needed(limit):
+    def count_stages(limit):
         count, load = 1, 0
         for cost in COSTS:
             count, load = (count, load + cost) if load + cost <= limit else (count + 1, cost)
@@ -77,7 +77,10 @@ def cut_on_paper(stages):
     ways = 1
     for k in range(stages - 1):
         ways = ways * (len(COSTS) - 1 - k) // (k + 1)
-    return {"ways": ways, "best": next(x for x in range(max(COSTS), 99) if needed(x) <= stages)}
+    return {
+        "ways": ways,
+        "best": next(x for x in range(max(COSTS), 99) if count_stages(x) <= stages),
+    }
 
 
 def ways_tried(gpus, machine):
@@ -116,8 +119,8 @@ def stages_on_paper(billions, activations):
             "least": 1 if one <= room else 2 if two <= room else 3}  # fmt: skip
 
 
-def waited_for(billions, ranks, link, backward):
-    """Move the bytes in a thousand equal portions, beside and after a backward."""
+def simulate_offload_waits(billions, ranks, link, backward):
+    """Move the bytes in a thousand equal portions, during and after a backward."""
     share = billions / ranks
     portion, clock, host = 2 * share / link / 1000, 0.0, 0.0
     for _ in range(1000):
@@ -141,7 +144,7 @@ QUESTIONS = [
         "shorter, not cheaper, if the MFU stays the same.",
         given={"billions": (8, 70), "trillions": (2, 5), "gpus": (512, 2048), "share": (40, 35),
                "price": (2, 3)},
-        solve=trained_on_paper, again=trained,
+        solve=training_run_on_paper, again=compute_training_cost,
         stated={"zetta": 96, "days": 5.42535, "dollars": 0.133333},
     ),
     Question(
@@ -169,7 +172,7 @@ QUESTIONS = [
         solve=lambda billions, tokens, gpus: {
             "each": 6 * billions * tokens / gpus / 1e3,
             "mfu": 6 * billions * tokens / gpus / 1e4},
-        again=utilized,
+        again=model_flops_utilization,
         stated={"each": 410.156, "mfu": 41.0156},
     ),
     Question(
@@ -241,7 +244,7 @@ QUESTIONS = [
         solve=lambda billions, ranks, link, backward: {
             "gradients": max(0.0, 2 * billions / ranks / link - backward),
             "update": 28 * billions / 200, "parameters": 2 * billions / ranks / link},
-        again=waited_for,
+        again=simulate_offload_waits,
         stated={"gradients": 0.1, "update": 2.24, "parameters": 0.2},
     ),
     Question(

@@ -1,0 +1,7 @@
+"""The right results."""
+
+from coursekit.kit.collective_exercise import total
+
+
+def truth(before, place, case):
+    return [total(before, 0) if place == case.root else None]

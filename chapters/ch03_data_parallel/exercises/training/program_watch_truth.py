@@ -1,0 +1,3 @@
+"""The precision under autocast, for program_watch.py."""
+
+BFLOAT16 = "bfloat16"

@@ -1,0 +1,24 @@
+"""The seed of a dropout mask: the same on all ranks, but a different one for each mask."""
+
+from coursekit.kit import RankCase, RankExercise, World, complains
+
+from .cases import PLACES, draw
+from .truth import faults
+
+FINDS_A_BUG = True
+
+EXERCISE = RankExercise(
+    "seed_of_mask",
+    cases=[RankCase(World(4))],
+    work=draw,
+    facts=[complains(faults)],
+    told=f"{len(set(PLACES)):,} masks have as many seeds, the same ones on all ranks",
+    errors={"unsupported operand": "step, sample and module are whole numbers"},
+    hints=(
+        "Which ranks have to draw the same mask? What do they all know alike?",
+        "The rank must not decide. The step, the number of the sample in the whole batch, and the "
+        "module must.",
+        "As in a number with three digits: (step * 1_000_000 + sample) * 1_000 + module, as long "
+        "as sample and module are smaller than these.",
+    ),
+)

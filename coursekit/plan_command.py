@@ -1,0 +1,77 @@
+"""`python -m pedagogy_lib plan`: the planner of chapter 10 on the command line."""
+
+import contextlib
+import io
+import sys
+
+from pedagogy_lib.basics.tables import Table
+
+from .labs import lab
+
+MOST_TRIED = 200  # plans, until an engine can express one
+
+
+def quietly(name):
+    """Return a lab without printing whose functions it has."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        return lab(name)
+
+
+def show_plans(arguments) -> int:
+    """Print the fastest plans, their costs, and why the others do not fit."""
+    planner = quietly("planner")
+    try:
+        planned = planner.plan(arguments.model, arguments.gpus, arguments.batch, arguments.context)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    best, shape = planned.best(arguments.top), planned.job.shape
+    print(
+        f"{arguments.model} with {float(shape.parameters) / 1e9:.1f} billion parameters, on "
+        f"{planned.gpus} GPUs; a step has {planned.job.batch} samples of {shape.context:,} tokens"
+    )
+    print(Table(planner.HEADS, [planner.row_of(choice) for choice in best]))
+    print("These are estimates, for software that uses its GPUs well; nothing was run.")
+    if arguments.tokens:
+        print(planner.describe_training_cost(best[0], arguments.tokens))
+    print(f"{int(planned.fits.sum()):,} of {len(planned.impossible):,} plans fit. The others:")
+    for reason, count in planned.count_rejections().most_common():
+        print(f"  {count:,}: {reason}")
+    if arguments.answering:
+        print(plan_serving(shape, arguments))
+    return write(planned, arguments.write) if arguments.write else 0
+
+
+def plan_serving(shape, arguments) -> Table | str:
+    """Return a table of servers with one user and with as many as fit, by tp; or why none fits."""
+    serving = quietly("serving")
+    rows = []
+    for tp in (1, 2, 4, 8):
+        try:
+            for users in (1, None):
+                server = serving.make_server(shape, arguments.gpus.partition("x")[2], tp, users)
+                rows.append([tp, *serving.row_of(server)])
+        except ValueError as error:
+            why = str(error)
+    title = "Answering, prompts of 2,048 tokens and answers of 512, by the model of cost"
+    return Table(["tp", *serving.HEADS], rows, title=title) if rows else why
+
+
+def write(planned, engine) -> int:
+    """Print the configuration of the fastest plan that an engine can express."""
+    writers = quietly("more_configurations").WRITERS
+    named = {name.lower(): name for name in writers}
+    if engine.lower() not in named:
+        print(f"no engine is called {engine!r}; known are {', '.join(writers)}", file=sys.stderr)
+        return 2
+    why = ""
+    for place, choice in enumerate(planned.best(MOST_TRIED), 1):
+        try:
+            told = writers[named[engine.lower()]](choice.plan, planned.job)
+        except ValueError as error:
+            why = why or str(error)
+            continue
+        print(f"\nNumber {place} of the plans, for {named[engine.lower()]}:\n{told.text}")
+        return 0
+    print(f"none of the {MOST_TRIED} fastest plans can be expressed. {why}", file=sys.stderr)
+    return 2

@@ -1,1 +1,0 @@
-"""What makes it a course: labs, checks, predictions, and the notebooks' build."""

@@ -1,1 +1,0 @@
-"""The exercises of each chapter: what `check` tries and `hint` says."""

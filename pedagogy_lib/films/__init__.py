@@ -1,1 +1,0 @@
-"""Films of a training step, frame by frame, and the pictures of their frames."""

@@ -1,0 +1,213 @@
+"""`throttle`: how long messages take on a slow link, and that nothing else changes."""
+
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from pedagogy_lib import LaunchError, launch, measure, plot_timeline, throttle
+
+SPEED = 5e6
+MESSAGE = 1_000_000  # bytes: 0.2 s
+SECONDS = MESSAGE / SPEED
+NEARLY = 0.9  # a receiver's clock may start a little after the sender's
+
+
+def message():
+    return torch.full((MESSAGE // 4,), dist.get_rank() + 1.0)
+
+
+def time_step(step, world_size=2, latency=0.0, speed=SPEED):
+    """Seconds that each rank spends in `step`, on throttled links; and what it returns."""
+
+    def throttled():
+        with throttle(speed, latency), measure("it", memory=False):
+            return step()
+
+    run = launch(throttled, world_size=world_size, device="cpu")
+    return run["it"].seconds, run
+
+
+def test_a_message_takes_its_time_on_both_sides():
+    def step():
+        x = message()
+        dist.send(x, 1) if dist.get_rank() == 0 else dist.recv(x, 0)
+        return x[-1].item()
+
+    (sending, receiving), run = time_step(step, latency=0.1)
+    assert run.values == [1.0, 1.0]
+    assert SECONDS <= sending < SECONDS + 0.1
+    assert NEARLY * (SECONDS + 0.1) <= receiving < 2 * SECONDS + 0.1
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_both_directions_at_once(batch):
+    def step():
+        x, received, peer = message(), torch.zeros(MESSAGE // 4), 1 - dist.get_rank()
+        if batch:
+            ops = [dist.P2POp(dist.isend, x, peer), dist.P2POp(dist.irecv, received, peer)]
+            requests = dist.batch_isend_irecv(ops)
+        else:
+            requests = [dist.isend(x, peer), dist.irecv(received, peer)]
+        for request in requests:
+            request.wait()
+        return received[0].item()
+
+    seconds, run = time_step(step)
+    assert run.values == [2.0, 1.0]
+    assert all(NEARLY * SECONDS <= s < 2 * SECONDS for s in seconds)
+
+
+def test_one_link_carries_one_message_after_another():
+    def step():
+        x = message()
+        if dist.get_rank():
+            dist.recv(x, 0)
+        else:
+            for request in [dist.isend(x, peer) for peer in (1, 2, 3)]:
+                request.wait()
+
+    (sending, *receiving), _ = time_step(step, world_size=4)
+    assert sending >= 3 * SECONDS
+    assert all(s >= NEARLY * (k + 1) * SECONDS for k, s in enumerate(receiving))
+    assert receiving[0] < 2 * SECONDS
+
+
+@pytest.mark.parametrize("anybody", [False, True])
+def test_the_receivers_link_is_shared_too(anybody):
+    def step():
+        if dist.get_rank():
+            return dist.send(message(), 0)
+        received = [message() for _ in range(3)]
+        for peer, x in enumerate(received, 1):
+            dist.recv(x, None if anybody else peer)
+        return sorted(x[0].item() for x in received)
+
+    (receiving, *sending), run = time_step(step, world_size=4)
+    assert run.values[0] == [2.0, 3.0, 4.0]
+    assert receiving >= NEARLY * 3 * SECONDS
+    assert all(SECONDS <= s < 3 * SECONDS for s in sending)
+
+
+def test_computing_meanwhile_costs_nothing():
+    def step():
+        x = message()
+        request = dist.isend(x, 1) if dist.get_rank() == 0 else dist.irecv(x, 0)
+        early = request.is_completed()
+        time.sleep(SECONDS + 0.1)
+        began = time.perf_counter()
+        request.wait()
+        return early, time.perf_counter() - began < SECONDS / 2
+
+    assert time_step(step)[1].values == [(False, True)] * 2
+
+
+def test_ranks_of_a_group():
+    def step():
+        group = dist.new_group([1, 2])
+        x = message()
+        with throttle(SPEED), measure("it"):
+            if dist.get_rank() == 1:
+                dist.isend(x, group=group, group_dst=1).wait()
+            elif dist.get_rank() == 2:
+                dist.irecv(x, group=group, group_src=0).wait()
+        return x[0].item()
+
+    run = launch(step, world_size=3, device="cpu")
+    assert run.values == [1.0, 2.0, 2.0]
+    assert run["it"].seconds[2] >= NEARLY * SECONDS
+
+
+def test_the_wire_carries_not_a_byte_more():
+    def exchange():
+        x, peer = message(), 1 - dist.get_rank()
+        sending = dist.isend(x, peer)
+        dist.recv(torch.empty_like(x), peer)
+        sending.wait()
+
+    def step():
+        with measure("free"):
+            exchange()
+        with throttle(1e9), measure("throttled"):
+            exchange()
+        with measure("free again"):
+            exchange()
+        return dist.isend.__module__, dist.recv.__module__
+
+    run = launch(step, device="cpu", world_size=2)
+    assert run["free"].sent_bytes == run["throttled"].sent_bytes
+    assert set(sum(run.values, ())) == {"torch.distributed.distributed_c10d"}
+    links = [run[label].links for label in run.labels]
+    assert links == ["", "links throttled to 1.00 GB/s", ""]
+
+
+def test_an_error_inside_ends_it():
+    def step():
+        try:
+            with throttle(SPEED):
+                raise ZeroDivisionError
+        except ZeroDivisionError:
+            return dist.isend.__module__
+
+    assert "links" not in launch(step, world_size=1).values[0]
+
+
+def test_pictures_say_so():
+    def step():
+        with measure("outer"), throttle(2e6, 0.001):
+            dist.barrier()
+
+    picture = plot_timeline(launch(step, world_size=2, device="cpu"))
+    label = picture.figure.axes[0].get_xlabel()
+    assert label == "time (ms); links throttled to 2.00 MB/s + 1.0 ms"
+
+
+def test_outside_of_a_launch():
+    with pytest.raises(LaunchError, match="inside a function that launch"), throttle(1e6):
+        pass
+
+
+@pytest.mark.parametrize("numbers", [(0,), (-1,), (1e6, -0.1), (float("nan"),)])
+def test_numbers_that_make_no_sense(numbers):
+    def step():
+        with throttle(*numbers):
+            pass
+
+    with pytest.raises(LaunchError, match="a positive number of bytes per second"):
+        launch(step, world_size=1)
+
+
+def test_between_nodes_a_link_of_its_own():
+    def step(peer_of):
+        x, received = message(), torch.zeros(MESSAGE // 4)
+        with throttle(SPEED, node_size=2, between_nodes=(SPEED / 4, 0.05)), measure("it"):
+            peer = peer_of[dist.get_rank()]
+            requests = [dist.isend(x, peer), dist.irecv(received, peer)]
+            for request in requests:
+                request.wait()
+
+    for peers, theory in (([1, 0, 3, 2], SECONDS), ([2, 3, 0, 1], 4 * SECONDS + 0.05)):
+        run = launch(step, peers, world_size=4, device="cpu")
+        assert all(NEARLY * theory <= s < theory + SECONDS for s in run["it"].seconds)
+        assert run["it"].links == (
+            "links throttled to 5.00 MB/s inside of a node, 1.25 MB/s + 50.0 ms between nodes"
+        )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"node_size": 2},
+        {"between_nodes": (1e6, 0)},
+        {"node_size": 0, "between_nodes": (1e6, 0)},
+        {"node_size": 2, "between_nodes": (0, 0)},
+    ],
+)
+def test_nodes_that_make_no_sense(settings):
+    def step():
+        with throttle(SPEED, **settings):
+            pass
+
+    with pytest.raises(LaunchError, match=r"throttle\(\) "):
+        launch(step, world_size=2, device="cpu")

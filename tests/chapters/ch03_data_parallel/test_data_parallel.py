@@ -1,0 +1,187 @@
+"""Data parallel training in every form equals one process: weights after five steps, float64."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import load_solved_lab
+from torch.nn.parallel import DistributedDataParallel
+
+from pedagogy_lib import launch, measure
+from pedagogy_lib.basics.closeness import close
+
+SAMPLES, CONTEXT, STEPS, BUCKET_BYTES = 11, 8, 5, 5_000
+
+
+SIMPLE, VISUALIZER = load_solved_lab("simple_ddp"), load_solved_lab("gradient_sync_visualizer")
+DATA_PARALLEL, MODELS = load_solved_lab("data_parallel"), load_solved_lab("language_model")
+SERVER = load_solved_lab("parameter_server")
+
+
+def make_model():
+    """A transformer with tied weights, one frozen layer and one unused one."""
+    model = MODELS.Transformer(8, layers=1, heads=2, context=CONTEXT, tied=True).double()
+    model.blocks[0].mlp[0].requires_grad_(False)
+    model.unused = torch.nn.Linear(2, 2).double()
+    return model
+
+
+def average_separately(model):
+    SIMPLE.start_equal(model)
+    return model, lambda: SIMPLE.average_gradients(model)
+
+
+def average_in_buckets(model):
+    SIMPLE.start_equal(model)
+    buckets = VISUALIZER.make_buckets(model.parameters(), BUCKET_BYTES)
+    return model, lambda: VISUALIZER.average_buckets(buckets)
+
+
+def meanwhile(model):
+    ddp = DATA_PARALLEL.DDP(model, BUCKET_BYTES)
+    return ddp, ddp.finish
+
+
+def average_by_ring(model):
+    ring = DATA_PARALLEL.make_async(load_solved_lab("collectives").all_reduce_ring)
+    ddp = DATA_PARALLEL.DDP(model, BUCKET_BYTES, ring)
+    return ddp, ddp.finish
+
+
+def real(model):
+    return DistributedDataParallel(model, find_unused_parameters=True), lambda: None
+
+
+WAYS = [average_separately, average_in_buckets, meanwhile, average_by_ring, real]
+
+
+def train(way, micro_batches):
+    """Five steps with uneven shards; the weights of this rank at the end."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(rank)
+    model = make_model()
+    ddp, finish = way(model)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trained, lr=0.5, momentum=0.9)
+    text = MODELS.standard_library(5_000)
+    for step in range(STEPS):
+        inputs, targets = MODELS.draw_batch(text, SAMPLES, step, CONTEXT)
+        shares = [x.tensor_split(n)[rank] for x in (inputs, targets)]
+        optimizer.zero_grad()
+        pieces = list(zip(*(share.tensor_split(micro_batches) for share in shares), strict=True))
+        for number, (some, wanted) in enumerate(pieces, 1):
+            quiet = number < micro_batches and hasattr(ddp, "synchronizing")
+            with DATA_PARALLEL.no_sync(ddp) if quiet else torch.enable_grad():
+                loss = MODELS.mean_loss(ddp(some), wanted) * len(some) * n / SAMPLES
+                loss.backward()
+        finish()
+        optimizer.step()
+    return torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return launch(train, average_separately, 1, world_size=1, device="cpu").values[0]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_equals_one_process(way, n, alone):
+    run = launch(train, way, 1, world_size=n, device="cpu")
+    assert all(close(weights, alone, STEPS) for weights in run.values)
+
+
+@pytest.mark.parametrize(
+    "way", [average_separately, meanwhile, average_by_ring], ids=lambda way: way.__name__
+)
+def test_accumulation_equals_one_process(way, alone):
+    run = launch(train, way, 3, world_size=2, device="cpu")
+    assert all(close(weights, alone, STEPS) for weights in run.values)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("way", [average_separately, meanwhile, real], ids=lambda way: way.__name__)
+def test_equals_one_process_on_a_gpu(way):
+    (alone,) = launch(
+        train, average_separately, 1, world_size=1, device="cuda"
+    ).values  # its own numbers
+    run = launch(train, way, 1, world_size=2, device="cuda")
+    assert all(close(weights, alone, STEPS) for weights in run.values)
+
+
+def test_the_bytes_of_the_real_one():
+    def step():
+        ours = DATA_PARALLEL.DDP(MODELS.Transformer(32))
+        theirs = DistributedDataParallel(MODELS.Transformer(32))
+        letters = torch.zeros(1, 8, dtype=torch.long)
+        for label, ddp, finish in ("ours", ours, ours.finish), ("theirs", theirs, lambda: None):
+            loss = ddp(letters).square().mean()
+            with measure(label):
+                loss.backward()
+                finish()
+
+    run = launch(step, world_size=4, device="cpu")
+    for ours, theirs in zip(run["ours"].sent_bytes, run["theirs"].sent_bytes, strict=True):
+        assert abs(ours / theirs - 1) < 0.005
+
+
+def test_the_language_model_learns_and_writes():
+    torch.manual_seed(0)
+    model, text = MODELS.Transformer(32, layers=1, context=16), MODELS.standard_library(50_000)
+    optimizer, losses = torch.optim.AdamW(model.parameters(), lr=1e-2), []
+    for step in range(60):
+        inputs, targets = MODELS.draw_batch(text, 16, step, 16)
+        loss = MODELS.mean_loss(model(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] > 4.5
+    assert sum(losses[-10:]) / 10 < 3.3
+    written = MODELS.continue_text(model, "def ", 10)
+    assert written.startswith("def ")
+    assert len(written) == 14
+
+
+# ---- Gradients and models of other kinds --------------------------------------------------------
+
+
+def average_transposed():
+    """Parameters that do not lie in a row in memory; rank 0 has no gradient for them."""
+    weights = [
+        torch.nn.Parameter(torch.arange(6.0).view(2, 3).T),
+        torch.nn.Parameter(torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last)),
+    ]
+    if dist.get_rank():
+        for p in weights:
+            (p * torch.arange(p.numel()).view(p.shape)).sum().backward()
+    VISUALIZER.average_buckets([weights])
+    return [p.grad for p in weights]
+
+
+def test_gradients_of_transposed_parameters():
+    for rank in launch(average_transposed, world_size=2, device="cpu").values:
+        for grad in rank:
+            assert torch.equal(grad, torch.arange(grad.numel()).view(grad.shape) / 2)
+
+
+def serve_in_bfloat16(serve):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(2, 1).bfloat16()
+
+    def compute_gradients(number):
+        model.zero_grad()
+        model(torch.ones(1, 2, dtype=torch.bfloat16)).sum().backward()
+
+    if dist.get_rank() == 0:
+        optimizer = torch.optim.SGD(model.parameters(), 0.5)
+        getattr(SERVER, serve)(model, optimizer, lambda updates: updates == 3)
+        return model.bias.item()
+    SERVER.work(model, compute_gradients)
+
+
+@pytest.mark.parametrize(("serve", "updates"), [("serve_together", 3), ("serve_as_they_come", 3)])
+def test_a_server_of_a_model_in_bfloat16(serve, updates):
+    torch.manual_seed(0)
+    before = torch.nn.Linear(2, 1).bfloat16().bias.item()
+    after = launch(serve_in_bfloat16, serve, world_size=2, device="cpu").values[0]
+    assert after == pytest.approx(before - 0.5 * updates, rel=0.05)

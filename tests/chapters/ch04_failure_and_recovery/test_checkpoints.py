@@ -1,0 +1,152 @@
+"""Checkpoints by hand: all ranks or none, the newest that is whole, and how often."""
+
+import json
+import math
+import random
+import resource
+import shutil
+
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import launch_on_cpu, load_solved_lab
+
+from pedagogy_lib import RankError
+from pedagogy_lib.basics.closeness import close
+
+CHECKPOINTS, HOW_OFTEN = load_solved_lab("checkpoints"), load_solved_lab("how_often")
+
+
+def save_steps(folder, steps, keep=2, unable=None):
+    """Save after each step; rank `unable` cannot write in the last of them."""
+    said = []
+    for step in steps:
+        if dist.get_rank() == unable and step == steps[-1]:  # Python ignores SIGXFSZ
+            resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
+        said.append(CHECKPOINTS.save(folder, step, {"step": step, "rank": dist.get_rank()}, keep))
+    return said
+
+
+def load(folder):
+    return CHECKPOINTS.load_newest(folder)
+
+
+def names(folder) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# ---- All ranks or none ---
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_each_rank_gets_back_what_it_has_saved(world_size, tmp_path):
+    folder = tmp_path / "new"
+    said = launch_on_cpu(save_steps, folder, [5, 10, 15], world_size=world_size).values
+    assert said == [["", "", ""]] * world_size
+    assert names(folder) == ["step-000010", "step-000015"]
+    listed = json.loads((folder / "step-000015" / "files.json").read_text())
+    assert listed["step"] == 15
+    assert sorted(listed["files"]) == [f"rank-{rank}.pt" for rank in range(world_size)]
+    found = launch_on_cpu(load, folder, world_size=world_size).values
+    assert found == [{"step": 15, "rank": rank} for rank in range(world_size)]
+
+
+@pytest.mark.parametrize("unable", [0, 2])
+def test_if_one_rank_cannot_write_nobodys_counts(unable, tmp_path):
+    said = launch_on_cpu(save_steps, tmp_path, [5, 10, 15], 3, unable, world_size=3).values
+    assert said == [["", "", f"rank {unable}: File too large"]] * 3
+    assert names(tmp_path) == ["step-000005", "step-000010"]
+
+
+def test_what_was_left_unfinished_by_more_ranks_does_not_matter(tmp_path):
+    launch_on_cpu(save_steps, tmp_path, [5], world_size=3)
+    (tmp_path / "step-000005").rename(tmp_path / "unfinished")
+    launch_on_cpu(save_steps, tmp_path, [10], world_size=2)
+    assert names(tmp_path) == ["step-000010"]
+    assert launch_on_cpu(load, tmp_path, world_size=2).values[1] == {"step": 10, "rank": 1}
+
+
+def test_a_step_that_was_torn_is_saved_again(tmp_path):
+    launch_on_cpu(save_steps, tmp_path, [5], world_size=2)
+    (tmp_path / "step-000005" / "rank-1.pt").write_bytes(b"torn")
+    assert launch_on_cpu(load, tmp_path, world_size=2).values == [None, None]
+    launch_on_cpu(save_steps, tmp_path, [5], world_size=2)
+    assert launch_on_cpu(load, tmp_path, world_size=2).values[1] == {"step": 5, "rank": 1}
+
+
+def test_another_number_of_ranks_is_told(tmp_path):
+    launch_on_cpu(save_steps, tmp_path, [5], world_size=2)
+    with pytest.raises(RankError, match="was saved by 2 ranks, and these are 3"):
+        launch_on_cpu(load, tmp_path, world_size=3)
+
+
+def test_the_newest_is_found_by_its_number(tmp_path):
+    launch_on_cpu(save_steps, tmp_path, [90, 999_999, 1_000_000], 9, world_size=1)
+    found = []
+    while newest := CHECKPOINTS.newest_whole(tmp_path):
+        found.append(newest.name)
+        shutil.rmtree(newest)
+    assert found == ["step-1000000", "step-999999", "step-000090"]
+    assert CHECKPOINTS.newest_whole(tmp_path / "none") is None
+
+
+def test_a_copy_shares_nothing():
+    x = torch.ones(3, requires_grad=True)
+    state = {"a": [x, (x, {"b": x})], "n": 3, "t": "text"}
+    copied = CHECKPOINTS.copy_of(state)
+    with torch.no_grad():
+        x.zero_()
+    first, (second, third) = copied["a"]
+    for one in (first, second, third["b"]):
+        assert one.tolist() == [1.0, 1.0, 1.0]
+        assert not one.requires_grad
+    assert (copied["n"], copied["t"]) == (3, "text")
+
+
+# ---- How often ---
+
+
+def test_lifetimes_have_the_mean_that_was_asked_for():
+    found = HOW_OFTEN.lifetimes(0.5, 1000, seed=3)
+    assert abs(sum(found) / 1000 - 0.5) < 0.01
+    assert sum(x > 0.5 for x in found) == round(1000 / math.e)
+    assert found != sorted(found)
+    assert sorted(found) == sorted(HOW_OFTEN.lifetimes(0.5, 1000, seed=4))
+
+
+def simulate_cost(period, saving, mean, failures=200_000) -> float:
+    """The cost, by drawing when failures come."""
+    chance, done, spent = random.Random(0), 0.0, 0.0
+    for _ in range(failures):
+        life = chance.expovariate(1 / mean)
+        done += (life // period) * (period - saving)
+        spent += life
+    return 1 - done / spent
+
+
+@pytest.mark.parametrize("period", [5.0, 20.0, 80.0])
+def test_the_cost_is_what_a_simulation_finds(period):
+    found, by_formula = simulate_cost(period, 2.0, 100.0), HOW_OFTEN.cost(period, 2.0, 100.0)
+    assert abs(found - by_formula) < 0.01
+
+
+def test_the_lowest_point_of_a_curve_is_found():
+    periods = [5.0, 10.0, 20.0, 40.0, 80.0]
+    lost = [2 / p + p / 200 + 0.01 for p in periods]  # for each useful second
+    assert close(HOW_OFTEN.best_of(periods, [y / (1 + y) for y in lost]), 20.0)
+    rises = [p - 2 / p for p in periods]
+    assert math.isnan(HOW_OFTEN.best_of(periods, [y / (1 + y) for y in rises]))
+
+
+def kill_often(every, failures):
+    return HOW_OFTEN.run_with_kills(every, failures, 0.001, 0.002)
+
+
+def test_a_worker_that_is_killed_loses_what_it_has_not_saved():
+    (often, rarely) = (
+        launch_on_cpu(kill_often, every, [0.05] * 6, world_size=1).values[0] for every in (4, 10**6)
+    )
+    assert 0 <= often["lost"] <= 6 * 4 + 6
+    assert often["saving"] >= 0.002
+    assert often["cost"] > 0
+    assert rarely["cost"] == 1  # nothing was ever saved

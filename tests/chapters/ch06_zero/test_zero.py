@@ -1,0 +1,485 @@
+"""ZeRO by hand equals one process: weights, bytes sent and bytes kept, in all stages."""
+
+import copy
+from contextlib import nullcontext
+from functools import partial
+
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import load_solved_lab
+from selection import parametrize
+from torch.utils.checkpoint import checkpoint
+
+from pedagogy_lib import launch, measure
+from pedagogy_lib.basics.closeness import close, relative_gap, rounding
+
+CONTEXT, STEPS = 8, 5
+ADAM = partial(torch.optim.Adam, lr=1e-3)
+
+
+ZERO, DISK, MODELS, DDP, MEMORY, AHEAD = map(
+    load_solved_lab, ("zero", "zero_on_disk", "language_model", "simple_ddp", "memory", "prefetch")
+)  # fmt: skip
+STAGES = ("stage 1", "stage 2", "stage 3")
+
+
+def make_model(layers=2):
+    """A transformer of odd sizes, with tied weights, a frozen layer and an unused one."""
+    torch.manual_seed(0)
+    model = MODELS.Transformer(6, layers=layers, heads=2, context=CONTEXT, tied=True).double()
+    model.blocks[0].mlp[0].requires_grad_(False)
+    model.unused = torch.nn.Linear(3, 1).double()
+    return model
+
+
+def loss_of(model, batch):
+    return MODELS.mean_loss(model(batch[0]), batch[1])
+
+
+def weights_of(model):
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+def alone(model, batches) -> torch.Tensor:
+    optimizer = ADAM([p for p in model.parameters() if p.requires_grad])
+    for batch in batches:
+        optimizer.zero_grad()
+        loss_of(model, batch).backward()
+        optimizer.step()
+    return weights_of(model)
+
+
+def recompute_inside(model):
+    for block in model.blocks:
+        block.mlp.forward = partial(checkpoint, block.mlp.forward, use_reentrant=False)
+
+
+def recompute_around(model):
+    run = model.blocks.forward
+    model.blocks.forward = partial(checkpoint, run, use_reentrant=False)
+
+
+def train(stage, prepare, micro_batches):
+    """By how much the weights differ from those of one process after five steps."""
+    text, n = MODELS.standard_library(5_000), dist.get_world_size()
+    batches = [MODELS.draw_batch(text, 2 * micro_batches * n, s, CONTEXT) for s in range(STEPS)]
+    model = make_model()
+    wanted = alone(copy.deepcopy(model), batches)
+    if dist.get_rank():
+        torch.nn.init.normal_(model.letters.weight)  # the engine begins with rank 0's
+    kind = ZERO.STAGES.get(stage) or AHEAD.Prefetching
+    engine = kind(model, ADAM, list(model.blocks))
+    prepare(model)
+    for batch in batches:
+        parts = list(zip(*(x.chunk(micro_batches) for x in DDP.share_of_rank(batch))))
+        for part in parts:
+            (loss_of(model, part) / micro_batches).backward()
+        engine.step()
+        with torch.no_grad():
+            loss_of(model, parts[0])  # an evaluation in between
+    with ZERO.whole(engine):
+        return relative_gap(weights_of(model), wanted)
+
+
+WAYS = {
+    "plain": (lambda model: None, 1),
+    "recomputed inside of units": (recompute_inside, 1),
+    "recomputed around units": (recompute_around, 1),
+    "micro-batches": (lambda model: None, 3),
+}
+
+
+def train_in_all_ways(stage):
+    return {way: train(stage, *how) for way, how in WAYS.items()}
+
+
+def is_close(gaps) -> bool:
+    return all(gap <= rounding(steps=STEPS) for of_rank in gaps for gap in of_rank.values())
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@parametrize("world_size", [3, 1, 2, 4], quick=2)
+def test_equals_one_process(world_size, stage):
+    run = launch(train_in_all_ways, stage, world_size=world_size, device="cpu")
+    assert is_close(run.values), run.values
+
+
+@parametrize("world_size", [2, 4], quick=1)
+def test_prefetching_equals_one_process(world_size):
+    run = launch(train_in_all_ways, "prefetching", world_size=world_size, device="cpu")
+    assert is_close(run.values), run.values
+
+
+def read_weights_after_evaluation(depth):
+    """Whether all see all weights, though an evaluation has units on their way in a thread."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4)))
+    engine = AHEAD.Prefetching(model, ADAM, list(model), depth=depth)
+    x, found = torch.ones(2, 64, requires_grad=True), []
+    for _ in range(6):
+        model(x).sum().backward()
+        engine.step()
+        with torch.no_grad():
+            model(x)
+        with ZERO.whole(engine):
+            for unit in engine.units.values():
+                shards = [torch.empty_like(unit.shard) for _ in range(unit.n)]
+                dist.all_gather(shards, unit.shard.detach())
+                found.append(torch.equal(unit.flat, torch.cat(shards)))
+    return len(found), all(found)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_weights_are_whole_after_an_evaluation_with_prefetching(depth):
+    run = launch(read_weights_after_evaluation, depth, world_size=2, device="cpu")
+    assert run.values == [(24, True)] * 2
+
+
+class ReturnsTwo(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x), x
+
+
+def unit_with_two_outputs():
+    model = torch.nn.Sequential(ReturnsTwo(2, 2))
+    ZERO.Zero3(model, ADAM, list(model))
+    with pytest.raises(TypeError, match="ReturnsTwo returns a tuple: a module that is a unit"):
+        model(torch.ones(1, 2))
+
+
+def test_a_unit_of_stage_3_returns_one_tensor():
+    launch(unit_with_two_outputs, world_size=1, device="cpu")
+
+
+def train_differing():
+    """Rank 1 goes past a layer that the others use: its gradient counts as zeros."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(3, 3).double() for _ in range(3)]
+    model = torch.nn.Sequential(*layers)
+    engine = ZERO.Zero2(model, ADAM, layers)
+    x = torch.arange(6.0, dtype=torch.float64).view(2, 3) + dist.get_rank()
+    used = [layers[0], layers[2]] if dist.get_rank() == 1 else layers
+    for layer in used:
+        x = layer(x)
+    x.sum().backward()
+    gradients = [unit.shard.grad for unit in engine.units.values()]
+    engine.step()
+    return sum(g is not None for g in gradients)
+
+
+def test_in_stage_2_ranks_may_differ_in_what_they_use():
+    assert launch(train_differing, world_size=3, device="cpu").values == [3, 3, 3]
+
+
+# ---- Recomputed: a backward runs others inside of it --------------------------------------------
+
+
+class Towers(torch.nn.Module):
+    """Blocks of two linear layers, between a layer at each end."""
+
+    def __init__(self, blocks=4):
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(2, 3), torch.nn.Linear(3, 1)
+        self.blocks = torch.nn.Sequential(*(tower() for _ in range(blocks)))
+
+    def forward(self, x):
+        return self.last(self.blocks(self.first(x)))
+
+
+def tower():
+    return torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Tanh(), torch.nn.Linear(3, 3))
+
+
+def all_blocks(model):
+    MEMORY.recompute_modules(model.blocks)
+    return list(model.blocks)
+
+
+def drop_outer_layers(model):
+    """Every parameter is in a recomputed block."""
+    model.first = model.last = torch.nn.Identity()
+    return all_blocks(model)
+
+
+def share_weight(model):
+    model.blocks[2][0].weight = model.blocks[0][0].weight
+    return all_blocks(model)[1::2]  # those that share nothing
+
+
+def share_weight_within_unit(model):
+    share_weight(model)
+    return []
+
+
+def use_block_twice(model):
+    """The same module, recomputed, in two places."""
+    model.blocks[2] = model.blocks[0]
+    units = [model.blocks[i] for i in (0, 1, 3)]
+    MEMORY.recompute_modules(units)
+    return units
+
+
+def tie_recomputed_layers(model):
+    """Units with two recomputed layers, which have the same weight."""
+    for block in model.blocks:
+        block[2].weight = block[0].weight
+        MEMORY.recompute_modules([block[0], block[2]])
+    return list(model.blocks)
+
+
+def recompute_halves(model):
+    halves = torch.nn.Sequential(model.blocks[:2], model.blocks[2:])
+    units = list(dict.fromkeys(model.blocks))
+    MEMORY.recompute_modules(halves)
+    model.blocks = halves
+    return units
+
+
+def repeat_unit(model):
+    model.blocks[3] = model.blocks[0]
+    return recompute_halves(model)
+
+
+def repeat_next_unit(model):
+    model.blocks[3] = model.blocks[1]
+    return recompute_halves(model)
+
+
+def use_torch_checkpoint(model):
+    for block in model.blocks:
+        block.forward = partial(checkpoint, block.forward, use_reentrant=True)
+    return list(model.blocks)
+
+
+ARRANGED = [all_blocks, drop_outer_layers, share_weight, share_weight_within_unit,
+            use_block_twice, tie_recomputed_layers, recompute_halves, repeat_unit,
+            repeat_next_unit, use_torch_checkpoint]  # fmt: skip
+REDUCED_TWICE = {"repeat_next_unit"}  # one of the units
+
+
+class ReduceCounter:
+    """An engine, and how often it has reduced a unit."""
+
+    def __init__(self, engine):
+        self.engine, self.count, self.real = engine, 0, getattr(engine, "reduce", None)
+        engine.reduce = self.reduce
+
+    def reduce(self, unit):
+        self.count += 1
+        self.real(unit)
+
+
+def train_towers(arrange, kind, micro_batches):
+    """The weights after some steps; how many units there are; how many reductions a backward had"""
+    torch.manual_seed(0)
+    model, steps = Towers().double(), 3
+    engine = kind(model, ADAM, arrange(model))
+    counted, width = ReduceCounter(engine), 2 if hasattr(model.first, "weight") else 3
+    for step in range(steps):
+        for i in range(micro_batches):
+            draw = torch.Generator().manual_seed(100 * step + 10 * i + dist.get_rank())
+            x = torch.randn(4, width, generator=draw, dtype=torch.float64, requires_grad=True)
+            model(x).square().mean().backward()
+        engine.step()
+        assert all(p.grad is None for p in model.parameters())
+    with ZERO.whole(engine):
+        return weights_of(model), len(engine.units), counted.count / steps / micro_batches
+
+
+def train_all_towers(micro_batches):
+    return {
+        arrange.__name__: {
+            kind.__name__: train_towers(arrange, kind, micro_batches)
+            for kind in (ZERO.Zero1, ZERO.Zero2, ZERO.Zero3)
+        }
+        for arrange in ARRANGED
+    }
+
+
+@parametrize("world_size, micro_batches", [(1, 1), (2, 2), (3, 1), (4, 1)], quick=1)
+def test_with_recomputation_stages_2_and_3_equal_stage_1(world_size, micro_batches):
+    run = launch(train_all_towers, micro_batches, world_size=world_size, device="cpu")
+    for of_rank in run.values:
+        for name, found in of_rank.items():
+            wanted, units, _ = found["Zero1"]
+            for kind in ("Zero2", "Zero3"):
+                weights, _, reduced = found[kind]
+                assert close(weights, wanted, steps=3), (name, kind)
+                assert reduced == units + (name in REDUCED_TWICE), (name, kind)
+
+
+# ---- Small things -------------------------------------------------------------------------------
+
+
+def fail_while_whole():
+    model = make_model()
+    engine = ZERO.Zero3(model, ADAM, list(model.blocks))
+    try:
+        with ZERO.whole(engine):
+            raise KeyError("in the block")
+    except KeyError:
+        pass
+    return [unit.flat.untyped_storage().nbytes() for unit in engine.units.values()]
+
+
+def test_after_an_error_a_model_is_whole_no_longer():
+    assert launch(fail_while_whole, world_size=2, device="cpu").values == [[0, 0, 0]] * 2
+
+
+def reduce_with_learners_ring():
+    """Chunks come in lists: `chunks[i] += …` also puts the result there."""
+
+    def reduce_scatter_ring(chunks, group=None):
+        for k in range(len(chunks)):
+            chunks[k] += 1
+
+    reduce = ZERO.reduce_gradients.__wrapped__  # the function below torch.no_grad
+    reduce.__globals__["reduce_scatter_ring"] = reduce_scatter_ring
+    layer = torch.nn.Linear(2, 1, bias=False)
+    unit = ZERO.Unit(layer.parameters())
+    ZERO.reduce_gradients(unit)
+    return unit.shard.grad.tolist()
+
+
+def test_a_unit_hands_lists_to_a_learners_ring():
+    assert launch(reduce_with_learners_ring, world_size=1, device="cpu").values == [[1.0, 1.0]]
+
+
+# ---- Bytes --------------------------------------------------------------------------------------
+
+
+def measure_stage(stage, layers=3):
+    text = MODELS.standard_library(5_000)
+    torch.manual_seed(0)
+    model = MODELS.Transformer(64, layers)
+    engine = ZERO.STAGES[stage](model, ADAM, list(model.blocks))
+    for step in range(2):
+        batch = DDP.share_of_rank(MODELS.draw_batch(text, 8, step))
+        with measure("step") if step else nullcontext():
+            loss_of(model, batch).backward()
+            with measure("kept") if step else nullcontext():
+                pass
+            engine.step()
+    with measure("after"):
+        pass
+    return [unit.flat.nbytes for unit in engine.units.values()]
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return {stage: launch(measure_stage, stage, world_size=4, device="cpu") for stage in STAGES}
+
+
+@pytest.mark.parametrize(("stage", "models"), list(zip(STAGES, (1.5, 1.5, 2.25))))
+def test_bytes_sent(runs, stage, models):
+    units = sum(runs[stage].values[0])
+    for sent in runs[stage]["step"].sent_bytes:
+        assert sent / units == pytest.approx(models, rel=0.01)
+
+
+@pytest.mark.parametrize(("stage", "split"), list(zip(STAGES, [(), ("g",), ("g", "p")])))
+def test_bytes_kept(runs, stage, split):
+    units = runs[stage].values[0]
+    whole, shards = sum(units), sum(units) // 4
+    for kept in runs[stage]["kept"].peak_bytes:
+        assert kept["parameters"] == (shards if "p" in split else whole)
+        assert kept["gradients"] == (shards if "g" in split else whole)
+        assert kept["optimizer_state"] == 2 * shards + 4 * len(units)  # and Adam's counters
+    for after in runs[stage]["after"].peak_bytes:
+        assert after["gradients"] == 0
+
+
+def test_stage_2_has_the_gradients_of_no_more_than_two_units(runs):
+    units = sorted(runs["stage 2"].values[0])
+    for most in runs["stage 2"]["step"].peak_bytes:
+        assert most["gradients"] <= sum(units) // 4 + sum(units[-2:])
+
+
+def test_stage_3_has_the_parameters_of_no_more_than_two_units(runs):
+    units = sorted(runs["stage 3"].values[0])
+    for most in runs["stage 3"]["step"].peak_bytes:
+        assert most["parameters"] <= sum(units) // 4 + sum(units[-2:])
+
+
+def measure_padding(numbers):
+    model = torch.nn.Linear(numbers, 1, bias=False)
+    engine = ZERO.Zero3(model, ADAM)
+    with measure("kept"):
+        pass
+    return engine.units[model].shard.numel()
+
+
+def test_what_is_split_is_padded():
+    run = launch(measure_padding, 10, world_size=4, device="cpu")
+    assert run.values == [3] * 4
+    assert [kept["parameters"] for kept in run["kept"].peak_bytes] == [12] * 4
+
+
+def test_a_parameter_used_outside_of_its_unit_is_refused():
+    model = make_model()
+    with pytest.raises(ValueError, match="shares a parameter with Embedding"):
+        ZERO.units_of(model, [model.letters])
+
+
+# ---- On disk ------------------------------------------------------------------------------------
+
+
+def start(stage):
+    torch.manual_seed(0)
+    model = make_model()
+    return model, ZERO.STAGES[stage](model, ADAM, list(model.blocks))
+
+
+def go_on(model, engine, steps):
+    text = MODELS.standard_library(5_000)
+    for step in steps:
+        loss_of(model, DDP.share_of_rank(MODELS.draw_batch(text, 12, step, CONTEXT))).backward()
+        engine.step()
+    with ZERO.whole(engine):
+        return weights_of(model)
+
+
+def begun(stage, folder):
+    model, engine = start(stage)
+    go_on(model, engine, range(3))
+    DISK.save(engine, folder)
+    return go_on(model, engine, range(3, 6))
+
+
+def resume_training(stage, folder):
+    model, engine = start(stage)
+    DISK.load(engine, folder)
+    return go_on(model, engine, range(3, 6))
+
+
+@parametrize("stage, then", [("stage 3", 1), ("stage 1", 3), ("stage 2", 2)], quick=1)
+def test_a_checkpoint_fits_another_world_size(stage, then, tmp_path):
+    wanted = launch(begun, stage, tmp_path, world_size=4, device="cpu").values[0]
+    found = launch(resume_training, stage, tmp_path, world_size=then, device="cpu").values
+    assert all(close(weights, wanted, steps=6) for weights in found)
+
+
+def train_offloaded(folder):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(300, 300, bias=False)
+    copied = copy.deepcopy(model)
+    on_disk = DISK.DiskOffloadOptimizer(model.parameters(), ADAM, folder)
+    ordinary = ADAM(copied.parameters())
+    x = torch.randn(5, 300)
+    for step in range(3):
+        with measure("step") if step == 2 else nullcontext():
+            for trained, optimizer in ((model, on_disk), (copied, ordinary)):
+                optimizer.zero_grad()
+                trained(x).square().mean().backward()
+                optimizer.step()
+    return torch.equal(model.weight, copied.weight), model.weight.nbytes
+
+
+def test_offloading_keeps_state_in_files_and_changes_no_number(tmp_path):
+    run = launch(train_offloaded, tmp_path, world_size=1, device="cpu")
+    same, nbytes = run.values[0]
+    assert same
+    state = run["step"].peak_bytes[0]["optimizer_state"]
+    assert state == 2 * nbytes + 2 * 4  # of the ordinary one alone, and both counters
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 3 * nbytes

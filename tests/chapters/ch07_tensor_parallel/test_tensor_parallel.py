@@ -1,0 +1,229 @@
+"""A transformer that is cut over ranks computes what the whole one does, in float64."""
+
+import copy
+from functools import partial
+
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import load_solved_lab
+from selection import parametrize
+
+from pedagogy_lib import launch
+from pedagogy_lib.basics.closeness import close, relative_gap, rounding
+
+CONTEXT, STEPS = 12, 5
+# A key's bias adds the same to all scores of a query, so its gradient is nothing but rounding. With
+# the usual eps of 1e-8, Adam makes 1e-12 of that.
+ADAM = partial(torch.optim.Adam, lr=1e-3, eps=1e-6)
+
+
+TENSOR, SEQUENCE = load_solved_lab("tensor_parallel"), load_solved_lab("sequence_parallel")
+MODELS = load_solved_lab("language_model")
+IN_PARTS = load_solved_lab("model_in_parts")
+WAYS = ("tensor parallel", "overlapped", "sequence parallel", "sequence parallel, gathered again")
+
+# ---- Numbers ------------------------------------------------------------------------------------
+
+CASES = {  # sizes, and what is frozen
+    "plain": ({"heads": 4, "layers": 2}, ()),
+    "tied, two queries for a key": ({"heads": 8, "kv_heads": 4, "tied": True}, ()),
+    "frozen": (
+        {"heads": 6, "width": 18},
+        ("letters.weight", "output.weight", "blocks.0.mlp.0.weight", "blocks.0.mlp.0.bias",
+         "blocks.0.mlp.2.bias", "blocks.0.norm_1.weight"),
+    ),
+    "frozen and tied": ({"heads": 4, "tied": True}, ("letters.weight", "places.weight")),
+}  # fmt: skip
+PLAIN, GROUPED, FROZEN, FROZEN_TIED = CASES
+TRIED = {1: [PLAIN], 2: [PLAIN, GROUPED, FROZEN_TIED], 3: [GROUPED, FROZEN], 4: [FROZEN]}
+
+
+def make_model(sizes, frozen=()):
+    torch.manual_seed(0)
+    model = MODELS.Transformer(**{"width": 16, "layers": 1, "context": CONTEXT, **sizes}).double()
+    for name in frozen:
+        model.get_parameter(name).requires_grad_(False)
+    return model
+
+
+def largest_gap(whole, split, of=lambda parameter: parameter) -> float:
+    """Between two models on this rank: of each parameter, or of something that is cut as it is."""
+    ours, gaps = dict(split.named_parameters()), [0.0]
+    assert ours.keys() == dict(whole.named_parameters()).keys()
+    for name, parameter in whole.named_parameters():
+        wanted, found = of(parameter), of(ours[name])
+        assert (wanted is None) == (found is None), name
+        if wanted is not None:
+            if hasattr(ours[name], "cut_dim"):
+                parts = wanted.split(ours[name].cut_sizes, ours[name].cut_dim)
+                wanted = parts[dist.get_rank()]
+            gaps.append(relative_gap(found, wanted))
+    return max(gaps)
+
+
+def backward(way, whole, split, batch):
+    """Both models' gradients; returns the difference of their losses."""
+    loss = MODELS.mean_loss(whole(batch[0]), batch[1])
+    ours = TENSOR.split_cross_entropy(split(batch[0]), batch[1])
+    loss.backward()
+    ours.backward()
+    complete = SEQUENCE.completes(way)
+    if complete:
+        complete(split)
+    return relative_gap(ours, loss)
+
+
+def gaps_in_training(way, sizes, frozen):
+    """The largest differences to one process in five steps, and whether both began the same."""
+    whole = make_model(sizes, frozen)
+    split = SEQUENCE.WAYS[way](copy.deepcopy(whole))
+    gaps = {"at first": largest_gap(whole, split)}
+    optimizers = [ADAM(model.parameters()) for model in (whole, split)]
+    text, later = MODELS.standard_library(5_000), []
+    for step in range(STEPS):
+        later.append(backward(way, whole, split, MODELS.draw_batch(text, 3, step, CONTEXT)))
+        later.append(largest_gap(whole, split, of=lambda p: p.grad))
+        norm = TENSOR.gradient_norm(split)
+        later.append(relative_gap(norm, torch.nn.utils.clip_grad_norm_(whole.parameters(), 1e9)))
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+        later.append(largest_gap(whole, split))
+    return gaps | {"later": max(later)}
+
+
+def all_gaps(cases):
+    torch.manual_seed(dist.get_rank())
+    return {(way, case): gaps_in_training(way, *CASES[case]) for way in WAYS for case in cases}
+
+
+@parametrize("n", [3, 1, 2, 4], quick=2)
+def test_equals_one_process(n):
+    """Over 3 and 4 ranks letters, and heads and MLP of one case, cannot be cut evenly."""
+    most = rounding(steps=STEPS)
+    for gaps in launch(all_gaps, TRIED[n], world_size=n, device="cpu").values:
+        assert {case: gap["at first"] for case, gap in gaps.items() if gap["at first"]} == {}
+        assert {case: gap["later"] for case, gap in gaps.items() if gap["later"] > most} == {}
+
+
+def begun(way):
+    """By how much a split model, put together, differs from one that was made in one process."""
+    torch.manual_seed(5 + dist.get_rank())
+    sizes = {"width": 16, "heads": 4, "context": CONTEXT}
+    split = dict(SEQUENCE.split_model(way, **sizes).named_parameters())
+    torch.manual_seed(0)
+    whole = MODELS.Transformer(**sizes).named_parameters()
+    return max(relative_gap(TENSOR.whole(split[name]), p) for name, p in whole)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_the_first_weights_do_not_depend_on_the_number_of_ranks(n):
+    for values in zip(*launch(lambda: [begun(way) for way in WAYS], world_size=n).values):
+        assert set(values) == {0}
+
+
+def refusal(heads, kv_heads):
+    model = MODELS.Transformer(heads=heads, kv_heads=kv_heads)
+    try:
+        TENSOR.parallelize(model)
+    except ValueError as error:
+        return str(error)
+
+
+def test_there_are_not_more_ranks_than_heads_of_keys():
+    run = launch(lambda: [refusal(2, None), refusal(8, 2), refusal(8, 4)], world_size=3)
+    assert run.values == [[
+        "3 ranks, but 2 key-value heads: take fewer ranks, or FewHeads of "
+        "labs/replicated_heads.py, where several ranks have the same head",
+    ] * 2 + [
+        None,
+    ]] * 3  # fmt: skip
+
+
+def apart_and_together():
+    """Sums and parts have memory of their own; and parts go together again."""
+    torch.manual_seed(0)
+    x = torch.nn.Parameter(torch.randn(7, 8, dtype=torch.float64).T)  # not contiguous
+    part = TENSOR.part_of(x, -1)
+    total = TENSOR.summed(x.detach())
+    return [
+        torch.equal(TENSOR.whole(part), x),
+        torch.equal(TENSOR.whole(part, of=2 * part), 2 * x),
+        part.untyped_storage().nbytes() == part.nbytes and part.is_contiguous(),
+        close(total, x.detach() * dist.get_world_size()) and total.data_ptr() != x.data_ptr(),
+    ]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_apart_and_together(n):
+    assert launch(apart_and_together, world_size=n, device="cpu").values == [[True] * 4] * n
+
+
+def norms():
+    """Of gradients by hand: none cut, all cut, none there."""
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(6, 5).double()
+    layer.weight.grad, layer.bias.grad = torch.randn(5, 6).double(), torch.randn(5).double()
+    found = [TENSOR.gradient_norm(layer)]
+    column = TENSOR.ColumnLinear(layer)
+    for name, p in column.named_parameters():
+        p.grad = TENSOR.cut(layer.get_parameter(name).grad, 0)
+    found.append(TENSOR.gradient_norm(column))
+    wanted = torch.nn.utils.get_total_norm([p.grad for p in layer.parameters()])
+    layer.zero_grad()
+    return [relative_gap(x, wanted) for x in found], TENSOR.gradient_norm(layer).item()
+
+
+def test_the_norm_of_gradients_that_are_all_cut_or_not_at_all():
+    for gaps, of_nothing in launch(norms, world_size=3, device="cpu").values:
+        assert max(gaps) <= rounding()
+        assert of_nothing == 0
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_a_shared_head_counts_once_in_the_norm(n):
+    text = torch.arange(2000) % 97
+    run = launch(IN_PARTS.norms_with_shared_heads, text, world_size=n)
+    for wanted, of_each_rank, once in map(dict.values, run.values):
+        assert abs(once / wanted - 1) <= rounding()
+        assert (of_each_rank > 1.01 * wanted) == (n > 1)
+
+
+# ---- Randomness ---------------------------------------------------------------------------------
+
+
+def streams():
+    """What is drawn: in common, and from a stream of this rank's own."""
+    torch.manual_seed(1)
+    alone = torch.rand(3).tolist()
+    torch.manual_seed(1)
+    randomness, other = TENSOR.OwnRandomness(7), TENSOR.OwnRandomness(8)
+    common = [torch.rand(1).item()]
+    with randomness:
+        own = [torch.rand(1).item()]
+        with other:
+            others = torch.rand(1).item()
+        own.append(torch.rand(1).item())
+    common.append(torch.rand(1).item())
+    try:
+        with randomness:
+            own.append(torch.rand(1).item())
+            raise KeyError
+    except KeyError:
+        common.append(torch.rand(1).item())
+    return {"common": common == alone, "own": [*own, others], "seeded": draw_stream(7, 3) == own}
+
+
+def draw_stream(seed, count):
+    """The stream that OwnRandomness(seed) should have."""
+    torch.manual_seed(seed + 1 + dist.get_rank())
+    return [torch.rand(1).item() for _ in range(count)]
+
+
+def test_each_rank_has_randomness_of_its_own():
+    found = launch(streams, world_size=3, device="cpu").values
+    assert all(of_rank["common"] and of_rank["seeded"] for of_rank in found)
+    for drawn in zip(*(of_rank["own"] for of_rank in found)):
+        assert len(set(drawn)) == 3
+    assert all(len(set(of_rank["own"])) == 4 for of_rank in found)

@@ -1,0 +1,85 @@
+"""Tensor parallel × ZeRO: each pair of features equals one process in all stages, or is refused."""
+
+import pytest
+from helpers import load_solved_lab
+
+from pedagogy_lib import launch
+from pedagogy_lib.basics.closeness import relative_gap, rounding
+
+STEPS = 2
+
+
+ALONE = load_solved_lab("tensor_zero_alone")
+PAIRS = ALONE.pairs()
+SOME = [pair for pair in PAIRS if len(pair) != 2]  # each by itself, and all together
+DEEP = pytest.mark.deep
+
+
+@pytest.mark.parametrize(
+    ("n", "tp", "tried"),
+    [
+        pytest.param(4, 2, PAIRS, marks=DEEP),
+        pytest.param(3, 1, SOME, marks=DEEP),
+        (2, 2, SOME),
+        pytest.param(6, 2, PAIRS, marks=DEEP),
+        pytest.param(4, 4, [pair for pair in SOME if "sequence" not in pair], marks=DEEP),
+    ],
+    ids=lambda value: str(value) if isinstance(value, int) else f"{len(value)} combinations",
+)
+def test_each_pair_equals_one_process(n, tp, tried):
+    run = launch(ALONE.try_pairs, tried, ALONE.STAGES, tp, world_size=n, device="cpu", timeout=200)
+    for of_rank in run.values:
+        off = {what: gap for what, gap in of_rank.items() if gap > rounding(steps=STEPS)}
+        assert off == {}
+
+
+def test_parts_of_other_sizes_without_sequence_parallel():
+    """3 ranks share 128 tokens as 43, 43 and 42."""
+    tried = [("clipped", "tied"), ("accumulated", "recompute"), ("frozen", "clipped")]
+    run = launch(ALONE.try_pairs, tried, (1, 3), 3, world_size=3, device="cpu")
+    assert max(max(of_rank.values()) for of_rank in run.values) <= rounding(steps=STEPS)
+
+
+@pytest.mark.parametrize(
+    "feature", ["clipped", "tied", "dropout", "frozen"]
+)  # what would not be noticed if it were left out could not be tested
+def test_a_feature_changes_the_training(feature):
+    ends = []
+    for features in ((), (feature,)):
+        one = ALONE.Alone(ALONE.plan_of(features, 1))
+        for number in range(STEPS):
+            one.dropout.step = number
+            one.step(*ALONE.draw_batch(ALONE.standard_library(20_000), 12, number, 12))
+        ends.append(one.model.blocks[0].mlp[0].weight.detach())
+    assert relative_gap(*ends) > 1e-4
+
+
+def measure_omission(feature):
+    """How far training is off if an engine leaves out a thing that it has to do."""
+    plan = ALONE.plan_of(("sequence", "clipped"), 3)
+    if feature == "complete":
+        ALONE.TensorZero.complete = lambda self: None
+    else:  # what is whole counts once for each rank
+        ALONE.torch.where = lambda condition, x, y: y
+    return ALONE.gap(plan)
+
+
+@pytest.mark.parametrize("feature", ["complete", "counts"])
+def test_mistakes_are_seen(feature):
+    values = launch(measure_omission, feature, world_size=4, device="cpu").values
+    assert max(values) > 1e-4
+
+
+SENTENCES = (
+    "8 ranks, but 6 key-value heads",
+    "with sequence parallel, ZeRO needs",
+    "7 samples cannot be shared out equally",
+    "4 ranks cannot make copies of 5 ranks each",
+)
+
+
+@pytest.mark.parametrize(("what", "sentence"), [*zip(ALONE.REFUSED, SENTENCES, strict=True)])
+def test_what_is_refused(what, sentence):
+    n, *tried = ALONE.REFUSED[what]
+    for said in launch(ALONE.refusal, *tried, world_size=n, device="cpu").values:
+        assert " ".join(said.split()).startswith(f"* {sentence}")

@@ -1,0 +1,112 @@
+"""A pipeline with each other feature of a training: equal to one process, or refused in words."""
+
+import pytest
+from helpers import load_solved_lab
+from selection import parametrize
+
+from pedagogy_lib import launch
+from pedagogy_lib.basics.closeness import rounding
+
+COMPOSED, ALONE = map(load_solved_lab, ("composed_pipelines", "pipelines_alone"))
+Plan = COMPOSED.Plan
+PAIRS = ALONE.pairs()
+REFUSED = {  # pairs, and the beginning of the sentence that refuses them
+    frozenset({late, f"ZeRO {stage}"}): f"ZeRO stage {stage} {why}"
+    for stage in (2, 3)
+    for late, why in {
+        "ZB-H1": "reduces a gradient as soon as",
+        "ZB-V": "reduces a gradient as soon as",
+        "tied": "has cut the gradient of a tied weight",
+    }.items()
+}
+MORE = {  # more than two features, and other schedules
+    "stage 1, all": Plan(zero=1, recomputed=True, dropout=0.2, tied=True, frozen=True, norm=0.1),
+    "ZB-V, tied": Plan("ZB-V", recomputed=True, dropout=0.2, tied=True, norm=0.1),
+    "stage 2, all": Plan(zero=2, recomputed=True, dropout=0.2, frozen=True, norm=0.1),
+    "stage 3, all": Plan(zero=3, recomputed=True, dropout=0.2, frozen=True, norm=0.1),
+    "ZB-V, stage 1": Plan("ZB-V", zero=1, recomputed=True, dropout=0.2, frozen=True, norm=0.1),
+    "ZB-H2": Plan("ZB-H2", zero=1, recomputed=True, norm=0.1),
+    "interleaved, stage 2": Plan("interleaved", zero=2, recomputed=True, norm=0.1),
+    "interleaved, stage 3": Plan("interleaved", zero=3, dropout=0.2),
+    "interleaved, tied": Plan("interleaved", tied=True, norm=0.1),
+    "DualPipeV": Plan("DualPipeV", zero=1, recomputed=True, dropout=0.2, norm=0.1),
+    "one micro-batch": Plan(zero=2, microbatches=1, norm=0.1),
+    "4 stages": Plan(ranks=4, tied=True, recomputed=True, dropout=0.2, norm=0.1),
+    "1 stage": Plan(ranks=1, microbatches=2, zero=3, tied=False, norm=0.1),
+}
+
+
+def try_more(alone, composed, plans):
+    groups = {}
+    for plan in plans.values():
+        groups.setdefault(plan.ranks, composed.groups_of(plan.ranks))
+    return {name: alone.gap(plan, groups[plan.ranks]) for name, plan in plans.items()}
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return launch(ALONE.try_pairs, PAIRS, world_size=4, device="cpu", timeout=120).values
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("pair", PAIRS, ids=" × ".join)
+def test_each_pair_equals_one_process_or_is_refused(pairs, pair):
+    for of_rank in pairs:
+        if said := REFUSED.get(frozenset(pair)):
+            assert str(of_rank[pair]).startswith(said)
+            assert of_rank[pair].endswith("take ZeRO stage 1")
+        else:
+            assert of_rank[pair] <= rounding()
+
+
+@parametrize("name", [*MORE], quick=2)
+def test_several_at_once_equal_one_process(name):
+    plan = {name: MORE[name]}
+    for of_rank in launch(try_more, ALONE, COMPOSED, plan, world_size=4, device="cpu").values:
+        assert of_rank[name] <= rounding()
+
+
+def test_a_first_stage_with_nothing_to_train_is_refused():
+    def try_it(composed):
+        plan = Plan(zero=1)
+        model = composed.make_model(plan)
+        model.letters.requires_grad_(False)
+        model.places.requires_grad_(False)
+        for block in model.blocks[:2]:
+            block.requires_grad_(False)
+        try:
+            composed.DataParallelPipeline(plan, composed.SGD, model=model)
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    first, second = launch(try_it, COMPOSED, world_size=2, device="cpu").values
+    assert first.startswith("the first stage has no weight to train") and not second
+
+
+@pytest.mark.parametrize("schedule", ["ZB-V", "DualPipeV"])
+def test_a_tied_weight_of_two_pieces_of_one_rank_is_refused(schedule):
+    with pytest.raises(ValueError, match="take a schedule that is no V"):
+        COMPOSED.refuse(Plan(schedule, zero=1, tied=True))
+
+
+def test_mistakes_are_seen():
+    """Dropout that is not drawn again, and halves of a tied weight that are not added up."""
+    for of_rank in launch(ALONE.forgotten, world_size=4, device="cpu").values:
+        assert of_rank[0] <= rounding() and of_rank[1] > 0.1
+    for of_rank in launch(ALONE.ends_apart, world_size=4, device="cpu").values:
+        assert of_rank[0] <= rounding() and of_rank[1] > 0.1
+
+
+@parametrize("zero", [2, 0, 1, 3], quick=1)
+def test_how_often_replicas_reduce(zero):
+    run = launch(ALONE.measure_steps, [2, 6], world_size=4, device="cpu")
+    for m in (2, 6):
+        wanted = {0: 1.0, 1: 1.0, 2: (m + 1) / 2, 3: 3 * m / 2}[zero]
+        assert ALONE.models_sent(run, zero, m) == pytest.approx(wanted, rel=0.06)
+    assert (ALONE.gradients_kept(run, zero, 6) < 0.9) == (zero > 1)
+
+
+def test_a_schedule_that_trains_two_copies_is_refused():
+    with pytest.raises(ValueError, match=r"^DualPipe is none of 1F1B, .*: take one of these"):
+        COMPOSED.refuse(Plan("DualPipe"))

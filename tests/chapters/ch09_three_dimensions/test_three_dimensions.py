@@ -1,0 +1,162 @@
+"""Meshes, and training on them: every combination equals one process, and sends what it should."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from selection import parametrize
+
+from coursekit.building import build
+from pedagogy_lib import LaunchError, RankError, draw_groups, lab, launch
+
+EXACT = 1e-12
+SMALL = parametrize(
+    "lengths", [(2, 1, 2), (1, 2, 2), (2, 2, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2)], quick=2, ids=str
+)
+LARGE = parametrize(
+    "lengths", [(2, 2, 2), (4, 1, 2), (1, 4, 2), (4, 2, 1), (2, 4, 1)], quick=1, ids=str
+)
+
+
+@pytest.fixture(autouse=True)
+def enter_solutions(monkeypatch):
+    monkeypatch.chdir(build.ROOT / "solutions")
+
+
+def sizes_of(lengths):
+    return dict(zip(("dp", "pp", "tp"), lengths))
+
+
+def world_of(sizes):
+    return torch.Size(sizes.values()).numel()
+
+
+def text():
+    return lab("language_model").standard_library(20_000)
+
+
+def train(lab_name, sizes, *arguments):
+    run = launch(
+        lab(lab_name).compare_with_one_process,
+        *arguments,
+        sizes,
+        text(),
+        world_size=world_of(sizes),
+        device="cpu",
+    )
+    return run.values
+
+
+def need_equal(values):
+    for ours, alone, gap in values:
+        assert gap < EXACT
+        assert ours == pytest.approx(alone, rel=EXACT)
+
+
+@SMALL
+def test_two_axes_equal_one_process(lengths):
+    need_equal(train("three_dimensions", sizes_of(lengths)))
+
+
+@pytest.mark.slow
+@LARGE
+def test_three_axes_equal_one_process(lengths):
+    need_equal(train("three_dimensions", sizes_of(lengths)))
+
+
+def test_the_order_of_the_axes_does_not_matter():
+    need_equal(train("three_dimensions", {"tp": 2, "dp": 1, "pp": 2}))
+
+
+@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.parametrize("whose", ["by hand", "PyTorch's"])
+@pytest.mark.parametrize("lengths", [(2, 1, 2), (1, 2, 2), (2, 2, 2)], ids=str)
+def test_the_engines_equal_one_process(whose, lengths):
+    need_equal(train("three_engines", sizes_of(lengths), whose))
+
+
+@parametrize(
+    "sizes",
+    [
+        {"dp": 2, "tp": 2},
+        {"replicate": 2, "shard": 2},
+        {"dp": 1, "tp": 2},
+        {"replicate": 1, "shard": 2},
+        {"replicate": 2, "shard": 1},
+        {"replicate": 2, "shard": 3},
+    ],
+    quick=2,
+    ids=lambda sizes: " ".join(f"{axis} {size}" for axis, size in sizes.items()),
+)
+def test_sharding_as_an_axis_equals_one_process(sizes):
+    samples = 12 if 3 in sizes.values() else 8
+
+    def compare_samples(sharded, sizes, text):
+        return sharded.compare_with_one_process(sizes, text, samples=samples)
+
+    sharded = lab("sharded_dimensions")
+    run = launch(compare_samples, sharded, sizes, text(), world_size=world_of(sizes), device="cpu")
+    assert max(run.values) < EXACT
+
+
+def test_each_axis_sends_what_its_formula_says():
+    """A step of 2 × 2 × 2, in float32: 4 micro-batches for each of two copies, two stages."""
+    width, context, blocks, samples, microbatches = 128, 64, 4, 32, 4
+    three = lab("three_dimensions")
+
+    def one_step(three, text):
+        sizes = {"dp": 2, "pp": 2, "tp": 2}
+        of_model = {"width": width, "context": context, "layers": blocks}
+        return three.one_step(sizes, text, microbatches, samples, tied=False, **of_model)
+
+    run = launch(one_step, three, text(), world_size=8, device="cpu")
+    sent = {axis: sum(map(sum, run["step"].traffic(axis))) for axis in ("dp", "pp", "tp")}
+    activations = 4 * width * context * samples / 2  # of one copy, all its micro-batches
+    # Each rank sends an all-reduce of 2 ranks: its tensor once. Four for each block; one behind the
+    # embedding, one before the output.
+    of_tensor = 2 * 2 * (4 * blocks + 2) * activations
+    assert sent["tp"] == pytest.approx(of_tensor, rel=0.01)
+    assert sent["pp"] == pytest.approx(2 * 2 * 2 * activations, rel=0.01)  # there and back
+    assert sent["dp"] == pytest.approx(sum(run.values), rel=0.01)
+
+
+def test_a_world_of_another_size_is_refused_on_all_ranks():
+    def make(meshes):
+        meshes.Mesh({"dp": 2, "tp": 3})
+
+    with pytest.raises(RankError, match="dp 2 × tp 3 makes 6 ranks, and the world has 4"):
+        launch(make, lab("meshes"), world_size=4, device="cpu")
+
+
+def test_groups_of_several_axes_and_of_none():
+    def look(meshes):
+        mesh = meshes.Mesh({"dp": 2, "pp": 2, "tp": 1}, joint=[("dp", "pp")])
+        few = meshes.my_group([[0, 2]], "few")
+        together = dist.get_process_group_ranks(mesh["dp", "pp"])
+        return together, mesh["tp"].size(), few is None, mesh["dp"].group_desc
+
+    values = launch(look, lab("meshes"), world_size=4, device="cpu").values
+    assert values == [([0, 1, 2, 3], 1, rank % 2 == 1, "dp") for rank in range(4)]
+
+
+def test_a_batch_that_cannot_be_shared_out_is_refused():
+    def take(three):
+        mesh = three.Mesh({"dp": 2, "pp": 1, "tp": 1})
+        three.share_of_copy(torch.zeros(3), mesh)
+
+    with pytest.raises(RankError, match="3 samples for 2 copies of the model"):
+        launch(take, lab("three_dimensions"), world_size=2, device="cpu")
+
+
+def test_the_picture_of_groups_tells_them():
+    along = {"dp": [[0, 2], [1, 3]], "tp": [[0, 1], [2, 3]]}
+    picture = draw_groups(along, machines=2, rank=1)
+    assert str(picture) == (
+        "Rank 1 of 4 on 2 machines: along dp in a group with 1, 3; along tp in a group with 0, 1."
+    )
+    with pytest.raises(LaunchError, match="rank is a whole number from 0 to 3, not 4"):
+        draw_groups(along, rank=4)
+    with pytest.raises(LaunchError, match="4 ranks cannot be shared out equally among 3 machines"):
+        draw_groups(along, machines=3)
+    with pytest.raises(LaunchError, match="along tp, ranks 2, 3 are in no group"):
+        draw_groups(along | {"tp": [[0, 1]]})

@@ -1,0 +1,255 @@
+"""Plans as engines' configurations: their options, what is refused, and the way back to a plan."""
+
+import json
+import re
+import shlex
+from dataclasses import astuple, replace
+
+import needs
+import pytest
+import yaml
+from helpers import load_solved_lab
+
+from pedagogy_lib import launch
+
+WRITERS, BACK, OPTIONS, FSDP2, DOCUMENTS = map(load_solved_lab, (
+    "more_configurations", "read_configurations", "engine_options", "fsdp2_program",
+    "documents_configurations",
+))  # fmt: skip
+PLANNER, LANGUAGE = load_solved_lab("planner"), load_solved_lab("language_model")
+Plan = BACK.Plan
+
+
+def job(model="llama-3-70b", gpu="H100", batch=512):
+    return BACK.Job(BACK.model_named(model), BACK.gpu_named(gpu), batch)
+
+
+# ---- The options are the engines' own -------------------------------------------------------
+
+
+def test_megatron_command_line():
+    """Names and values as in megatron/training/arguments.py of core_v0.19.0, August 2026."""
+    plan = Plan(dp=2, tp=4, pp=4, cp=2, zero=1, chunks=4, recompute="full")
+    words = shlex.split(WRITERS.megatron(plan, job(), 100).text.replace("\\\n", " "))
+    assert words == shlex.split(
+        "CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun --nnodes 8 --nproc-per-node 8 "
+        "--rdzv-backend c10d --rdzv-endpoint $HEAD:29500 pretrain_gpt.py "
+        "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 4 --context-parallel-size 2 "
+        "--micro-batch-size 1 --global-batch-size 512 --sequence-parallel "
+        "--use-distributed-optimizer --num-layers-per-virtual-pipeline-stage 5 "
+        "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1 "
+        "--num-layers 80 --hidden-size 8192 --ffn-hidden-size 28672 --num-attention-heads 64 "
+        "--seq-length 8192 --max-position-embeddings 8192 --vocab-size 128256 "
+        "--position-embedding-type rope --group-query-attention --num-query-groups 8 --swiglu "
+        "--normalization RMSNorm --disable-bias-linear --attention-dropout 0 --hidden-dropout 0 "
+        "--untie-embeddings-and-output-weights --bf16 --train-iters 100"
+    )
+
+
+def test_megatron_of_the_gpt_family():
+    found = OPTIONS.parse_command_line(
+        WRITERS.megatron(Plan(tp=4, pp=16), job("gpt3-175b", "A100")).text
+    )
+    assert found["--position-embedding-type"] == "learned_absolute"
+    assert found["--ffn-hidden-size"] == str(4 * 12288)
+    assert not {"--swiglu", "--group-query-attention", "--untie-embeddings-and-output-weights",
+                "--use-distributed-optimizer"} & set(found)  # fmt: skip
+
+
+def test_megatron_fsdp():
+    """docs/user-guide of Megatron-LM: --use-megatron-fsdp, its strategies, and its checkpoints."""
+    found = OPTIONS.parse_command_line(WRITERS.megatron(Plan(dp=64, zero=2), job()).text)
+    assert found["--use-megatron-fsdp"] is True
+    assert found["--data-parallel-sharding-strategy"] == "optim_grads"
+    assert found["--ckpt-format"] == "fsdp_dtensor"
+
+
+def test_deepspeed_json():
+    """deepspeed/runtime/constants.py of 0.19.8."""
+    told = WRITERS.deepspeed(Plan(dp=8, pp=8, zero=1, micro_batch=4, recompute="full"), job())
+    assert json.loads(told.text) == {
+        "train_batch_size": 512, "train_micro_batch_size_per_gpu": 4,
+        "gradient_accumulation_steps": 16, "bf16": {"enabled": True}, "gradient_clipping": 1.0,
+        "zero_optimization": {"stage": 1},
+    }  # fmt: skip
+    assert told.program == {"num_stages": 8, "activation_checkpoint_interval": 1}
+
+
+def test_torchtitan_toml():
+    """torchtitan/config/job_config.py of 0.2.2; stages are equal only if no layer is taken off."""
+    plan = Plan(tp=8, pp=8, chunks=2, recompute="full")
+    told = OPTIONS.tomllib.loads(WRITERS.torchtitan(plan, job()).text)
+    assert told["parallelism"] == {
+        "data_parallel_replicate_degree": 1, "data_parallel_shard_degree": 1,
+        "fsdp_reshard_after_forward": "never", "tensor_parallel_degree": 8,
+        "pipeline_parallel_degree": 8, "context_parallel_degree": 1,
+        "pipeline_parallel_schedule": "Interleaved1F1B", "pipeline_parallel_microbatch_size": 1,
+        "pipeline_parallel_layers_per_stage": 5, "pipeline_parallel_first_stage_less_layers": 0,
+        "pipeline_parallel_last_stage_less_layers": 0,
+    }  # fmt: skip
+    assert told["training"]["local_batch_size"] == 512
+    assert told["model"] == {"name": "llama3", "flavor": "70B"}
+
+
+def test_accelerate_and_nanotron_yaml():
+    """accelerate 1.15.0, tests/test_configs; nanotron 2411b02, src/nanotron/config."""
+    told = yaml.safe_load(WRITERS.accelerate(Plan(dp=16, cp=4, zero=2), job()).text)
+    assert (told["num_machines"], told["num_processes"]) == (8, 64)
+    assert told["fsdp_config"]["fsdp_version"] == 2
+    assert told["parallelism_config"]["parallelism_config_cp_size"] == 4
+    told = yaml.safe_load(WRITERS.nanotron(Plan(dp=2, tp=4, pp=8, zero=1), job()).text)
+    expected = {"dp": 2, "tp": 4, "pp": 8, "pp_engine": "1f1b", "tp_mode": "REDUCE_SCATTER"}
+    assert told["parallelism"] == expected | {"recompute_layer": False}
+    assert told["tokens"]["batch_accumulation_per_replica"] == 256
+    assert told["optimizer"]["zero_stage"] == 1
+
+
+# ---- There and back -------------------------------------------------------------------------
+
+
+def plans_of(model, gpus, batch, count=60):
+    """Plans of the planner, with and without sequence parallelism."""
+    planned = PLANNER.plan(model, gpus, batch=batch)
+    best = [Plan(*astuple(choice.plan)) for choice in planned.best(count)]
+    return best + [replace(plan, sequence=False) for plan in best if plan.tp > 1]
+
+
+@pytest.mark.parametrize("engine", WRITERS.WRITERS)
+def test_a_plan_comes_back_from_its_configuration(engine):
+    taken = 0
+    for model, gpus in (("llama-3-70b", "64xH100"), ("llama-3-8b", "16xH100")):
+        of = job(model)
+        for plan in plans_of(model, gpus, of.batch):
+            told = WRITERS.answers(plan, of)[engine]
+            if isinstance(told, str):
+                assert re.fullmatch(rf"{engine}( \(FSDP2\))?: [^\n]+", told)
+                continue
+            taken += 1
+            assert BACK.plan_of(told) == plan
+            assert OPTIONS.unknown_options(engine, told.text) == []
+    assert taken > 5
+
+
+@pytest.mark.parametrize(
+    ("engine", "plan", "model", "sentence"),
+    [
+        ("DeepSpeed", Plan(dp=8, pp=8, zero=3), "llama-3-70b", "its pipeline takes ZeRO 1 at most"),
+        ("DeepSpeed", Plan(dp=16, cp=4, zero=2), "llama-3-70b", "by heads (Ulysses)"),
+        ("DeepSpeed", Plan(dp=8, pp=8, chunks=2), "llama-3-70b", "not interleaved"),
+        ("accelerate", Plan(dp=8, pp=8, zero=1), "llama-3-70b", "has no pipeline"),
+        ("torchtitan", Plan(dp=64, zero=1), "llama-3-70b", "there is no ZeRO 1"),
+        ("torchtitan", Plan(dp=64, zero=3), "mistral-7b", "8B, 70B and 405B"),
+        ("nanotron", Plan(dp=64, zero=3), "llama-3-70b", "it has ZeRO 0 and 1"),
+        ("nanotron", Plan(dp=8, tp=8), "gpt3-175b", "this lab writes its Llama"),
+        ("Megatron-LM", Plan(tp=8, dp=8), "bloom-176b", "it has no ALiBi"),
+        ("Megatron-LM", Plan(tp=3), "llama-3-70b", "tp does not divide the heads"),
+        ("Megatron-LM", Plan(dp=3), "llama-3-70b", "does not divide the batch"),
+        ("Megatron-LM", Plan(pp=3), "llama-3-70b", "stages do not divide the layers"),
+    ],
+)
+def test_what_an_engine_cannot_express(engine, plan, model, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)) as caught:
+        WRITERS.WRITERS[engine](plan, job(model))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("engine", "old", "new", "sentence"),
+    [
+        ("Megatron-LM", "--global-batch-size 512", "--global-batch-size 500", "500 samples"),
+        ("Megatron-LM", "--nnodes 8", "--nnodes 7", "512 samples cannot be shared out evenly to 7"),
+        ("Megatron-LM", "--nnodes 8", "", "how many ranks are there?"),
+        ("DeepSpeed", '_size": 512', '_size": 500', "500 samples"),
+        ("accelerate", "num_processes: 64", "num_processes: 32", "make 64 ranks"),
+        ("torchtitan", "global_batch_size = 512", "global_batch_size = 500", "500 samples"),
+    ],
+)
+def test_contradictions_are_told(engine, old, new, sentence):
+    plan = Plan(dp=8, tp=8, zero=3, sequence=engine in ("Megatron-LM", "torchtitan"))
+    told = WRITERS.WRITERS[engine](plan, job())
+    assert old in told.text
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        BACK.plan_of(replace(told, text=told.text.replace(old, new)))
+
+
+def test_a_misspelt_option_is_found():
+    told = WRITERS.megatron(Plan(dp=8, tp=8, zero=1), job()).text
+    wrong = told.replace("--sequence-parallel", "--sequence-paralel") + " --data-parallel-size 8"
+    found = OPTIONS.unknown_options("Megatron-LM", wrong)
+    assert found == ["--sequence-paralel", "--data-parallel-size"]
+
+
+# ---- The engines' own parsers ---------------------------------------------------------------
+
+
+def derive_settings(told, copies):
+    found = BACK.parse_deepspeed(told, copies)
+    tp = found.tensor_parallel_config.autotp_size
+    return (found.train_batch_size, found.train_micro_batch_size_per_gpu,
+            found.gradient_accumulation_steps, found.zero_optimization_stage,
+            found.bfloat16_config.enabled, tp)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [Plan(dp=64, zero=3, micro_batch=2), Plan(dp=8, pp=8, zero=1), Plan(dp=32, zero=2),
+     Plan(dp=8, tp=8, zero=2, sequence=False)],
+    ids=str,
+)  # fmt: skip
+@needs.mark("deepspeed")
+def test_deepspeed_derives_the_same(plan):
+    told = json.loads(WRITERS.deepspeed(plan, job()).text)
+    steps = told.pop("gradient_accumulation_steps")
+    run = launch(derive_settings, told, plan.dp, world_size=1, device="cpu")
+    expected = (512, plan.micro_batch, steps, plan.zero, True, plan.tp if plan.tp > 1 else 0)
+    assert run.values[0] == expected
+    said = launch(BACK.verdict_of_deepspeed, told | {"gradient_accumulation_steps": steps + 1},
+                  plan.dp, world_size=1, device="cpu")  # fmt: skip
+    assert said.values[0].startswith("refused: Check batch related parameters")
+
+
+@needs.mark("accelerate")
+def test_accelerate_tells_its_ranks_the_same():
+    plan = Plan(dp=8, tp=8, zero=2, recompute="full", sequence=False)
+    told = WRITERS.accelerate(plan, job()).text
+    (said,) = launch(BACK.accelerate_says, told, world_size=1, device="cpu").values
+    expected = {"FSDP_VERSION": "2", "FSDP_RESHARD_AFTER_FORWARD": "false",
+                "FSDP_ACTIVATION_CHECKPOINTING": "true", "PARALLELISM_CONFIG_DP_SHARD_SIZE": "8",
+                "PARALLELISM_CONFIG_TP_SIZE": "8", "PARALLELISM_CONFIG_CP_SIZE": "1"}  # fmt: skip
+    assert expected.items() <= said.items()
+
+
+# ---- FSDP2, and what documents print --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [Plan(dp=2, tp=2, zero=3, micro_batch=2, recompute="full", sequence=False),
+     Plan(dp=2, zero=2, micro_batch=2)],
+    ids=str,
+)  # fmt: skip
+def test_a_program_for_fsdp2_trains_as_one_process(plan):
+    text = LANGUAGE.standard_library(20_000)
+    program = FSDP2.fsdp2(plan, 8, **FSDP2.EXACTLY)
+    run = launch(FSDP2.compare_with_one_process, program, text, world_size=plan.ranks, device="cpu")
+    assert max(run.values) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("plan", "sentence"),
+    [(Plan(dp=2, zero=1), "take ZeRO 2 or 3"), (Plan(dp=2, pp=2, zero=3), "come from elsewhere"),
+     (Plan(dp=3, zero=3), "does not divide the batch of 8")],
+)  # fmt: skip
+def test_what_fsdp2_does_not_express(plan, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        FSDP2.fsdp2(plan, 8)
+
+
+def test_comments_behind_backslashes():
+    whole = re.sub(r" # .*", "", DOCUMENTS.MEGATRON)
+    words, complaint = DOCUMENTS.parse_python_arguments(whole)
+    assert len(words) == 17 and not complaint
+    words, complaint = DOCUMENTS.parse_python_arguments(DOCUMENTS.MEGATRON)
+    assert not words and "syntax error" in complaint
+    words, _ = DOCUMENTS.parse_python_arguments(DOCUMENTS.MEGATRON.replace(" (NVLink)", ""))
+    assert sum(word.startswith("--") for word in words) == 1

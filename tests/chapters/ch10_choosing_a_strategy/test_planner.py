@@ -1,0 +1,295 @@
+"""The model of cost and the planner: formulas, published runs, and what cannot be planned."""
+
+import re
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from coursekit.labs import find_lab
+from pedagogy_lib.__main__ import main
+
+
+@pytest.fixture(scope="module")
+def cost():
+    return find_lab("cost_model")
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    return find_lab("model_shapes")
+
+
+@pytest.fixture(scope="module")
+def planner():
+    return find_lab("planner")
+
+
+@pytest.fixture(scope="module")
+def runs_lab():
+    return find_lab("published_runs")
+
+
+# ---- Shapes and formulas --------------------------------------------------------------------
+
+BILLIONS = {  # as their papers state them
+    "gpt2-xl": 1.56, "gpt3-175b": 175, "mt-nlg-530b": 530, "bloom-176b": 176.2,
+    "llama-1-65b": 65.2, "llama-2-7b": 6.74, "llama-2-13b": 13.02, "llama-2-70b": 68.98,
+    "llama-3-8b": 8.03, "llama-3-70b": 70.6, "llama-3-405b": 405.9, "mistral-7b": 7.24,
+    "qwen-2.5-72b": 72.7,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BILLIONS)
+def test_shapes_have_as_many_parameters_as_their_papers_say(name, shapes):
+    counted = float(shapes.model_named(name).parameters) / 1e9
+    assert counted == pytest.approx(BILLIONS[name], rel=0.004)
+
+
+def test_states_of_the_zero_paper(cost, shapes):
+    """Rajbhandari et al. 2020, table 1: 7.5 billion parameters, GB on each of so many GPUs."""
+    engine = cost.Engine(parameter_bytes=2, gradient_bytes=2, optimizer_bytes=12)
+    job = cost.Job(shapes.model_named("llama-2-7b"), shapes.gpu_named("A100"), 1024, engine)
+    stated = {1: (120, 120, 120), 4: (52.5, 41.3, 30), 64: (31.4, 16.6, 1.88)}
+    for ranks, of_stages in stated.items():
+        for stage, gigabytes in enumerate(of_stages, 1):
+            plan = cost.Plan(dp=ranks, zero=stage)
+            nbytes = sum(cost.states(job, plan).values()) / cost.rank_parameters(job, plan)
+            assert 7.5 * float(nbytes) == pytest.approx(gigabytes, rel=0.005)
+
+
+def test_activations_of_a_layer(cost, shapes):
+    """Korthikanti et al. 2022: s b h (34 + 5 a s / h) bytes; with sequence parallel 1/t of it."""
+    job = cost.Job(shapes.model_named("gpt3-175b"), shapes.gpu_named("A100"), 64,
+                   cost.Engine(is_fused=False))  # fmt: skip
+    s, h, a = 2048, 12288, 96
+    whole = s * 4 * h * (34 + 5 * a * s / h)
+    plan = cost.Plan(micro_batch=4)
+    assert float(cost.layer_activation_bytes(job, plan)) == pytest.approx(whole)
+    assert float(cost.layer_activation_bytes(job, replace(plan, tp=8))) == pytest.approx(whole / 8)
+    by_tp_alone = s * 4 * h * (10 + 24 / 8 + 5 * a * s / h / 8)
+    alone = replace(plan, tp=8, sequence=False)
+    assert float(cost.layer_activation_bytes(job, alone)) == pytest.approx(by_tp_alone)
+    inputs = replace(plan, recompute="full")
+    assert float(cost.layer_activation_bytes(job, inputs)) == pytest.approx(2 * s * 4 * h)
+
+
+def test_flops_of_a_step(cost, shapes):
+    """Narayanan et al. 2021: 96 B s l h² (1 + s / 6h + V / 16 l h) with full recomputation."""
+    shape = shapes.gpt(48, 8192, 64, 51200, 2048)
+    B, s, layers, h, V = 1536, 2048, 48, 8192, 51200
+    stated = 96 * B * s * layers * h**2 * (1 + s / (6 * h) + V / (16 * layers * h))
+    assert float(cost.hardware_flops(shape, B * s)) == pytest.approx(stated, rel=1e-9)
+    needed = float(cost.model_flops(shape, B * s))
+    assert needed == pytest.approx(6 * B * s * float(shape.parameters), rel=0.05)
+
+
+def test_arrays_of_plans_are_as_one_plan_after_the_other(planner, cost, shapes):
+    job = cost.Job(shapes.model_named("llama-3-8b"), shapes.gpu_named("H100"), 128)
+    plans = planner.all_plans(job, 16)
+    some = planner.select_plans(plans, np.random.default_rng(0).choice(len(plans.dp), 100))
+    for compute in (find_lab("cost_seconds").seconds, cost.memory):
+        together = compute(job, some)
+        for number, plan in enumerate(some.each()):
+            for kind, value in compute(job, plan).items():
+                at = np.broadcast_to(together[kind], (100,))[number]
+                assert float(value) == pytest.approx(float(at), rel=1e-12)
+
+
+# ---- Against published runs -----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def prediction_errors(runs_lab):
+    """Of each engine: relative errors of seconds and bytes, and who failed, all left out."""
+    found = {}
+    for engine, start in runs_lab.STARTS.items():
+        runs = runs_lab.runs_with(engine)
+        seconds, nbytes = runs_lab.cross_validated_predictions(runs, start)
+        fails = nbytes > runs_lab.FULL_AT * runs.job.gpu.memory
+        found[engine] = (
+            abs(seconds / runs.seconds - 1)[~runs.is_oom],
+            abs(nbytes / runs.memory - 1)[~runs.is_oom],
+            fails == runs.is_oom,
+        )
+    return found
+
+
+def together(prediction_errors, number):
+    values = np.concatenate([each[number] for each in prediction_errors.values()])
+    return values[~np.isnan(values)] if values.dtype == float else values
+
+
+@pytest.mark.deep
+def test_seconds_of_runs_that_calibrated_nothing(prediction_errors):
+    errors = together(prediction_errors, 0)
+    assert len(errors) > 1500
+    assert np.median(errors) < 0.12
+    assert np.percentile(errors, 85) < 0.35
+
+
+@pytest.mark.deep
+def test_bytes_of_runs_that_calibrated_nothing(prediction_errors):
+    assert np.median(together(prediction_errors, 1)) < 0.12
+
+
+@pytest.mark.deep
+def test_out_of_memory_is_told(prediction_errors):
+    assert (
+        np.mean(
+            np.concatenate([prediction_errors[e][2] for e in ("nanotron", "Megatron-DeepSpeed")])
+        )
+        > 0.9
+    )
+
+
+def test_rows_that_contradict_themselves(runs_lab):
+    """The corrections are those that arithmetic asks for."""
+    runs = runs_lab.runs_of(("BLOOM",))
+    laid_out = runs.plan.dp * runs.plan.tp * runs.plan.pp
+    assert (laid_out == runs.plan.ranks).all()
+    rows = {row["id"]: row for row in runs_lab.csv.DictReader(runs_lab.RUNS.open())}
+    for number, changed in runs_lab.CORRECTED.items():
+        assert all(rows[number][column] != value for column, value in changed.items())
+    twin, swapped = rows["BLOOM-0041"], runs_lab.CORRECTED["BLOOM-0055"]
+    assert all(twin[column] == value for column, value in swapped.items())
+
+
+# ---- The planner ----------------------------------------------------------------------------
+
+
+def test_the_best_plan_is_the_fastest_that_fits(planner):
+    planned = planner.plan("llama-3-8b", "16xH100", batch=128)
+    best = planned.best(5)
+    times = [choice.seconds["total"] for choice in best]
+    assert times == sorted(times)
+    fitting = np.broadcast_to(planned.seconds["total"], planned.fits.shape)[planned.fits]
+    assert times[0] == pytest.approx(fitting.min())
+    for choice in best:
+        assert choice.memory["total"] <= planned.room
+        assert choice.plan.ranks == 16
+        assert 0.1 < choice.mfu < 0.7
+    left = sum(planned.count_rejections().values()) + int(planned.fits.sum())
+    assert left == len(planned.impossible)
+
+
+def test_no_plan_breaks_a_rule(planner):
+    planned = planner.plan("llama-3-70b", "64xH100", batch=96)
+    plan, shape = planned.possible, planned.job.shape
+    assert (shape.heads % plan.tp == 0).all()
+    assert (shape.layers % (plan.pp * plan.chunks) == 0).all()
+    assert (planned.job.batch % (plan.dp * plan.micro_batch) == 0).all()
+    assert (plan.ranks == 64).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("llama-9b", "8xH100"), "no model is called 'llama-9b'; known are"),
+        (("llama-3-8b", "8xB300"), "no GPU is called 'B300'; known are"),
+        (("llama-3-8b", "0xH100"), "a number of 1 or more, not '0xH100'"),
+        (("llama-3-8b", "many"), "GPUs are given as in 64xH100"),
+        (("gpt2-xl", "7xA100", 12), "no plan is possible on 7 GPUs"),
+        (("llama-3-8b", "8xH100", -3), "batch is a number of 1 or more, not -3"),
+        (("llama-3-405b", "2xH100"), "no plan fits: the smallest one needs"),
+    ],
+)
+def test_what_cannot_be_planned_gets_one_sentence(arguments, sentence, planner):
+    with pytest.raises(ValueError, match=re.escape(sentence)) as caught:
+        planner.plan(*arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_would_be_needed(planner):
+    with pytest.raises(ValueError, match=r"(\d+) such GPUs would do") as caught:
+        planner.plan("llama-3-405b", "8xH100", batch=256)
+    count = int(str(caught.value).split(" such GPUs")[0].split()[-1].replace(",", ""))
+    assert planner.plan("llama-3-405b", f"{count}xH100", batch=256).fits.any()
+
+
+def test_on_the_command_line(capsys):
+    line = ["plan", "--model", "llama-70b", "--gpus", "64xH100", "--batch", "512"]
+    assert main([*line, "--top", "3", "--tokens", "15e12"]) == 0
+    told = capsys.readouterr().out
+    assert "llama-70b with 70.6 billion parameters, on 64 GPUs" in told
+    assert "GPU-hours" in told
+    assert "too large for the memory" in told
+    assert main(["plan", "--model", "llama-70b", "--gpus", "64xH999"]) == 2
+    assert capsys.readouterr().err.startswith("no GPU is called 'H999'")
+
+
+@pytest.mark.parametrize("engine", ["megatron-lm", "DeepSpeed", "torchtitan", "nanotron"])
+def test_a_configuration_on_the_command_line(engine, capsys):
+    line = ["plan", "--model", "llama-70b", "--gpus", "64xH100", "--batch", "512", "--top", "1"]
+    assert main([*line, "--write", engine]) == 0
+    told = capsys.readouterr().out
+    assert f", for {engine.lower()}:" in told.lower()
+    assert "of the plans" in told
+    assert main([*line, "--write", "horovod"]) == 2
+    assert "no engine is called 'horovod'; known are Megatron-LM" in capsys.readouterr().err
+
+
+def test_answering_on_the_command_line(capsys):
+    line = ["plan", "--model", "llama-70b", "--gpus", "64xH100", "--batch", "512", "--top", "1"]
+    assert main([*line, "--answering"]) == 0
+    assert "users  keys, values" in capsys.readouterr().out
+
+
+# ---- Answering ------------------------------------------------------------------------------
+
+
+def test_what_a_server_needs(shapes):
+    serving = find_lab("serving")
+    shape = shapes.model_named("llama-3-70b")
+    # 80 layers × 8 heads × 128 numbers, keys and values, of 2 bytes each
+    assert float(serving.kv_cache_bytes_per_token(shape)) == 80 * 8 * 128 * 2 * 2
+    server = serving.make_server("llama-3-70b", "H100", 8)
+    used = float(serving.parameter_bytes(shape)) / 8
+    used += server.users * 2560 * 80 * 1 * 128 * 2 * 2
+    assert used <= 0.9 * 80e9 < used + 2560 * 80 * 128 * 2 * 2
+    one = serving.make_server("llama-3-70b", "H100", 8, 1)
+    assert serving.decode_seconds(one) < serving.decode_seconds(server)
+    assert serving.tokens_per_second(one) < serving.tokens_per_second(server)
+    assert serving.decode_seconds(one) > float(serving.parameter_bytes(shape)) / 8 / 3.35e12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("llama-3-70b", "H100", 1), "Take a larger tp"),
+        (("llama-3-70b", "H100", 3), "tp divides them"),
+        (("llama-3-70b", "H100", 16), "at most 8"),
+        (("llama-3-70b", "H100", 8, 10**6), "there is room for 1 to 518 users"),
+        (("llama-9", "H100"), "no model is called"),
+    ],
+)
+def test_what_cannot_be_served(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        find_lab("serving").make_server(*arguments)
+
+
+def test_every_number_of_an_engine_counts(cost, shapes):
+    """None of them is forgotten in the formulas: each changes seconds or bytes of some plan."""
+    seconds = find_lab("cost_seconds").seconds
+    plans = [
+        cost.Plan(dp=16, tp=2, zero=3, micro_batch=2),
+        cost.Plan(dp=8, tp=16, pp=5, zero=1, sequence=False),
+        cost.Plan(dp=2, tp=16, sequence=False),
+        cost.Plan(dp=2, pp=4, cp=2, micro_batch=256, sequence=False),
+        cost.Plan(dp=16, micro_batch=1),
+    ]
+    shape = shapes.gpt(24, 2000, 16, 50257, 1024)
+
+    def costs(engine):
+        job = cost.Job(shape, shapes.gpu_named("A100"), 512, engine)
+        return [float(of(job, plan)["total"]) for plan in plans for of in (seconds, cost.memory)]
+
+    start = cost.Engine(is_fused=False, launch=0.1, launch_pp=0.1, hop=1e-2, hop_pp=1e-2,
+                        crossing=1e-2, crossing_pp=1e-3, cores=8, traffic_whole=10, around=1e-2,
+                        unit=1e-3, averaging=8, working=8, block_scores=8)  # fmt: skip
+    for of in fields(cost.Engine):
+        if of.name in ("found", "sequence"):  # the planner asks for this one
+            continue
+        value = getattr(start, of.name)
+        changed = replace(start, **{of.name: not value if isinstance(value, bool) else 2 * value})
+        assert costs(changed) != costs(start), of.name

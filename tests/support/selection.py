@@ -1,0 +1,52 @@
+"""What `make test` leaves to the deep stages: it is marked as deep. The same tests every day.
+
+Of the answers to an exercise on ranks, those of trials.LIVE are tried, the first right one and the
+first wrong one; the others stand in tried.json. Formulas, which need no ranks, are all tried.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+import trials
+
+from coursekit.kit import Formula
+
+MOST = 1  # right ones, and as many wrong ones, of an exercise on ranks; parameters of a detail
+
+
+def parametrize(names: str, cases: Sequence, quick: int, **more):
+    """Parametrize a test as pytest does, with all cases after the first `quick` ones deep."""
+    several = "," in names
+    later = [pytest.param(*(case if several else [case]), marks=pytest.mark.deep)
+             for case in cases[quick:]]  # fmt: skip
+    return pytest.mark.parametrize(names, [*cases[:quick], *later], **more)
+
+
+def mark_deep(items):
+    seen = Counter()
+    for item in items:
+        if is_deep_answer(item, seen) or is_late_detail(item, seen):
+            item.add_marker(pytest.mark.deep)
+
+
+def is_deep_answer(item, seen) -> bool:
+    """Return whether an item tries an answer, or the mistakes, of an exercise that is not LIVE."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    answer = parameters.get("answer")
+    exercise = getattr(answer, "exercise", parameters.get("exercise"))
+    if exercise is None or isinstance(exercise, Formula):
+        return False
+    if answer is None or exercise.number not in trials.LIVE:
+        return exercise.number not in trials.LIVE
+    seen[exercise.number, answer.kind] += 1
+    return seen[exercise.number, answer.kind] > MOST
+
+
+def is_late_detail(item, seen) -> bool:
+    """Return whether this tries a detail of checks after the first few cases of it."""
+    if not (item.path.name.startswith("test_check_details_") and hasattr(item, "callspec")):
+        return False
+    place = item.path, item.originalname
+    seen[place] += 1
+    return seen[place] > MOST
