@@ -10,7 +10,7 @@ from pedagogy_lib.basics.places import COURSE, short_path
 
 CHECK = re.compile(r'\bcheck\("(\d+\.\d+)')
 TITLE = re.compile(r"# \S+ · (.+)")
-HEADING = re.compile(r"^### Exercise (\d+\.\d+)(?:(?: · |: )(.+))?$", re.MULTILINE)
+HEADING = re.compile(r"^### Exercise (\d+\.\d+) · (.+)$", re.MULTILINE)
 MINUTES = re.compile(r"It takes\*\*\s+about\s+(\d+)\s+minutes(?:,\s+and\s+(\d+)\s+more)?")
 
 
@@ -18,7 +18,7 @@ class Part(NamedTuple):
     """One notebook of the course.
 
     name       "03c"
-    exercises  {number: title, or ""}, in the order in which they are checked
+    exercises  {number: title}, in the order in which they are checked
     reading    minutes to read and run; `writing` are those for all exercises
     """
 

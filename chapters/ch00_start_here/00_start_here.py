@@ -82,7 +82,7 @@ run
 lab("splitting_diagrams").draw_clusters()  # labs/splitting_diagrams.py draws it
 
 # %% [markdown]
-# ### Exercise {{global_rank}} · Which rank?
+# ### Exercise {{global_rank}} · The global rank of a process
 #
 # Every node runs `per_node` processes. A process is on node number `node`, and its `LOCAL_RANK` is
 # `local_rank`. Return its `RANK`. Nodes are numbered from 0.
@@ -171,7 +171,7 @@ plot_holdings({"before the all-reduce": before, "after it": after})
 # picture show? (Each row keeps its own colour: nothing has travelled.)
 
 # %% [markdown]
-# ### Exercise {{mean_over_ranks}} · A first all-reduce of your own
+# ### Exercise {{mean_over_ranks}} · Average a number over ranks
 #
 # Each rank has tested the model on its own images, and knows one `number`: its loss, a Python
 # float. All ranks call `mean_over_ranks(number)`, each with its own number. Every rank gets back

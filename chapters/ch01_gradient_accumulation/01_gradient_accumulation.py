@@ -266,7 +266,7 @@ for optimizer in (torch.optim.SGD, torch.optim.Adam):
 # optimizer is used.
 
 # %% [markdown]
-# ### Exercise {{train_accumulated}} · A loop that accumulates
+# ### Exercise {{train_accumulated}} · Accumulate gradients in a training loop
 #
 # Write `train_accumulated(model, loss_fn, micro_batches, optimizer, every)`, a training loop for
 # any model. It gets

@@ -84,7 +84,7 @@ single_guess.compare(100 / 2, 100 * losses.grad[-1].item(), kind="gradients")
 # as much as the other 29 together.
 
 # %% [markdown]
-# ### Exercise {{shares}} · Shares
+# ### Exercise {{shares}} · How much each micro-batch counts
 #
 # By which factor must each part's mean loss be multiplied, so that the products add up to the mean
 # over all samples? `shares` gets `sizes`, a list with the number of samples in each part. It
@@ -102,7 +102,7 @@ def shares(sizes):
 check("{{shares}}", shares)
 
 # %% [markdown]
-# ### Exercise {{accumulate}} · Parts of any size, in the lab
+# ### Exercise {{accumulate}} · Accumulate micro-batches of any size
 #
 # This function stands in a lab: a program that also runs as it is, under `torchrun`. Open
 # [labs/gradient_accumulation.py](../labs/gradient_accumulation.py), find `def accumulate`, and
@@ -240,7 +240,7 @@ plot_bars([f"sentence of {n}" for n, _ in pairs],
 # [their report](https://huggingface.co/blog/gradient_accumulation).
 
 # %% [markdown]
-# ### Exercise {{accumulate_tokens}} · Tokens, in the lab
+# ### Exercise {{accumulate_tokens}} · Accumulate micro-batches with padded tokens
 #
 # In [labs/gradient_accumulation.py](../labs/gradient_accumulation.py), write `accumulate_tokens`.
 # It gets `model` and `micro_batches`, a list of `(tokens, targets)`. Both are tensors of integers,

@@ -153,7 +153,7 @@ for mistake in (both_send_first, both_receive_first, another_order):
 #   same docs.
 
 # %% [markdown]
-# ### Exercise {{swap}}
+# ### Exercise {{swap}} · Swap tensors with a partner
 #
 # Ranks 0 and 1 are partners, and so are 2 and 3, 4 and 5, and so on. The number of ranks is even.
 # `swap(x)` runs on each of them. `x` is a tensor; the partner's has the same shape and dtype.

@@ -158,7 +158,7 @@ Table(["pieces", "theory", "measured"],
 # anything before the whole file is there. And the chain pays a latency on each of its seven links.)
 
 # %% [markdown]
-# ### Exercise {{tree_seconds}}
+# ### Exercise {{tree_seconds}} · Broadcast time along a tree
 #
 # One of `n` computers has a file of `megabytes`. Every link carries `megabytes_per_second`, in each
 # direction. Return the seconds until all `n` have the whole file along a tree: in each round, each
@@ -185,7 +185,7 @@ check("{{tree_seconds}}", tree_seconds)
 # call that takes it. (`None` is the group of all ranks.)
 
 # %% [markdown]
-# ### Exercise {{broadcast_tree}}
+# ### Exercise {{broadcast_tree}} · Broadcast along a tree
 #
 # In [labs/collectives.py](../labs/collectives.py), write `broadcast_tree(x, root, group)`. The
 # **root** is the rank that has the tensor. `x` has the same shape on every rank. It is
@@ -230,7 +230,7 @@ run = launch(shown.sums_in_groups, collectives.reduce_tree, powers, world_size=8
 plot_holdings(shown.rounds_of_a_tree(powers, run.values))
 
 # %% [markdown]
-# ### Exercise {{reduce_tree}}
+# ### Exercise {{reduce_tree}} · Reduce along a tree
 #
 # In the same [labs/collectives.py](../labs/collectives.py), write `reduce_tree(x, root, group)`.
 # `x` is contiguous, and has the same shape on every rank. Afterwards the root's `x` holds the sum

@@ -104,7 +104,7 @@ ring_guess = predict(f"Ring, {2 * world_size} ranks, {megabytes:g} MB: bytes sen
                      unit="MB")
 
 # %% [markdown]
-# ### Exercise {{chunk_to_send}}
+# ### Exercise {{chunk_to_send}} · Which chunk does a rank send?
 #
 # Write `chunk_to_send(rank, step, n)`. In the reduce-scatter round a ring of `n` ranks, which chunk
 # does `rank` send to the next rank? (After rank n − 1 comes rank 0.) Return its number, from 0 to n
@@ -123,7 +123,7 @@ def chunk_to_send(rank, step, n):
 check("{{chunk_to_send}}", chunk_to_send)
 
 # %% [markdown]
-# ### Exercise {{reduce_scatter_ring}}
+# ### Exercise {{reduce_scatter_ring}} · Reduce-scatter around a ring
 #
 # In [labs/collectives.py](../labs/collectives.py), write `reduce_scatter_ring(chunks, group)`.
 # `chunks` is a list of $n$ contiguous tensors. Chunk k has the same length on every rank. Other
@@ -141,10 +141,11 @@ check("{{chunk_to_send}}", chunk_to_send)
 # another tensor there.
 
 # %% [markdown]
-# ### Exercise {{all_gather_ring}}
+# ### Exercise {{all_gather_ring}} · All-gather around a ring
 #
 # In [labs/collectives.py](../labs/collectives.py), write `all_gather_ring(chunks, group)`. `chunks`
-# is a list as in 2.6, and stays as it is. At the start only `chunks[k]` of rank k counts.
+# is a list as in {{reduce_scatter_ring}}, and stays as it is. At the start only `chunks[k]` of rank
+# k counts.
 # Afterwards every rank's `chunks[k]` holds what rank k brought. Each rank may send $n-1$ messages,
 # all to the next rank, and each chunk at most once.
 #
@@ -152,7 +153,7 @@ check("{{chunk_to_send}}", chunk_to_send)
 # `[[7], [8]]`.
 
 # %% [markdown]
-# ### Exercise {{all_reduce_ring}}
+# ### Exercise {{all_reduce_ring}} · All-reduce around a ring
 #
 # In [labs/collectives.py](../labs/collectives.py), write `all_reduce_ring(x, group)` with these two
 # functions. Afterwards every rank's `x` holds the sum. `x` is contiguous and has any shape, and its

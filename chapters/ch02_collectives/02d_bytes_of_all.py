@@ -72,7 +72,7 @@ plot_traffic(summed, "dist.all_reduce", title="dist.all_reduce: bytes from rank 
 # all-reduce, all-gather, reduce-scatter and all-to-all.
 
 # %% [markdown]
-# ### Exercise {{sent_bytes}}
+# ### Exercise {{sent_bytes}} · Bytes sent by each collective
 #
 # `sent_bytes(name, n, X)` returns the bytes that each of `n` ranks must send, if all send the same.
 # `name` is `"all_reduce"`, `"all_gather"`, `"reduce_scatter"` or `"all_to_all"`.
@@ -138,7 +138,7 @@ print(launch(measured.gloos_names, world_size=2, device="cpu").values[0])
 # its finished chunk to rank 0. So it is a reduce-scatter and then a gather, and no tree.
 
 # %% [markdown]
-# ### Exercise {{all_to_all}}
+# ### Exercise {{all_to_all}} · Exchange pieces in an all-to-all
 #
 # In [labs/collectives.py](../labs/collectives.py), write `all_to_all(outputs, inputs, group)`. Both
 # are lists of $n$ contiguous tensors. Rank i's `inputs[j]` becomes rank j's `outputs[i]`. Tensors

@@ -91,7 +91,7 @@ plot_against(sizes, {"one message": [1e3 * t for t in times]}, "bytes", "time (m
 # its time.
 
 # %% [markdown]
-# ### Exercise {{all_reduce_seconds}}
+# ### Exercise {{all_reduce_seconds}} · All-reduce time, ring versus tree
 #
 # Write `all_reduce_seconds(how, n, X, alpha, B)`. It returns the seconds that an all-reduce of `X`
 # bytes takes on `n` ranks, where `n` may be any number from 2 on. `how` is `"ring"`, or `"tree"`: a
@@ -210,7 +210,7 @@ halving = predict("Halving-doubling of 100 kB on 8 ranks, on these slow links", 
 # $$t = 2\log_2 n\;\alpha + 2\,\frac{n-1}{n}\,\frac{X}{B}$$
 
 # %% [markdown]
-# ### Exercise {{all_reduce_halving_doubling}}
+# ### Exercise {{all_reduce_halving_doubling}} · All-reduce by halving and doubling
 #
 # Write `all_reduce_halving_doubling(x, group=None)` in
 # [labs/halving_doubling.py](../labs/halving_doubling.py). It adds up everybody's `x` in place, and

@@ -227,7 +227,7 @@ Table(["part", "time", "share of the all-reduce"],
 # tensors into one large one: a **bucket**. DDP does that (part 03c).
 
 # %% [markdown]
-# ### Exercise {{all_reduce_buckets}}
+# ### Exercise {{all_reduce_buckets}} · All-reduce tensors in buckets
 #
 # Write `all_reduce_buckets(tensors, bucket_bytes, group=None)` in
 # [labs/collectives.py](../labs/collectives.py). It adds up each of the tensors in place, and

@@ -115,7 +115,7 @@ plot_timeline(run, cards=bool(machines), title="An all-reduce across two machine
 # machine. What if the ring goes 0, 2, 1, 3?
 
 # %% [markdown]
-# ### Exercise {{card_bytes}}
+# ### Exercise {{card_bytes}} · Ring bytes leaving each machine
 #
 # Write `card_bytes(order, machine_of, nbytes)`. Return a list with the bytes that leave each
 # machine in a ring all-reduce, machine 0 first.
@@ -193,7 +193,7 @@ Table(["order", *across_machines.CARD_COLUMNS],
 # $2\,\frac{n-1}{n}\,X$ through it.
 
 # %% [markdown]
-# ### Exercise {{hierarchical_all_reduce}}
+# ### Exercise {{hierarchical_all_reduce}} · Write a hierarchical all-reduce
 #
 # Write `hierarchical_all_reduce(x, inside, across)` in
 # [labs/across_machines.py](../labs/across_machines.py). It adds up `x` in place, and returns

@@ -136,7 +136,7 @@ plot_bars([f"rank {rank}: {size} samples" for rank, size in enumerate(sizes)],
 # each rank multiplies its loss by a factor.
 
 # %% [markdown]
-# ### Exercise {{loss_factor}}
+# ### Exercise {{loss_factor}} · Loss factor for unequal shares
 #
 # Write `loss_factor`. It gets three whole numbers. `samples` says how many samples this rank has
 # in this step, one or more. `all_samples` says how many all ranks have together. `n` is the number
@@ -161,7 +161,7 @@ check("{{loss_factor}}", loss_factor)
 # from the same place, and stay equal without ever sending a weight again.
 
 # %% [markdown]
-# ### Exercise {{start_equal}}
+# ### Exercise {{start_equal}} · Make all replicas equal
 #
 # In [labs/simple_ddp.py](../labs/simple_ddp.py), write `start_equal(model, group=None)`. Afterwards
 # every rank of the group holds the values of the group's first rank, in all parameters and
@@ -177,7 +177,7 @@ check("{{loss_factor}}", loss_factor)
 # Weights [1, 2] on rank 0 and [5, 7] on rank 1 become [1, 2] on both.
 
 # %% [markdown]
-# ### Exercise {{average_gradients}}
+# ### Exercise {{average_gradients}} · Average gradients over the ranks
 #
 # In [labs/simple_ddp.py](../labs/simple_ddp.py), write `average_gradients(model, group=None)`. All
 # ranks call it after their backward. It makes every `.grad` the mean over the ranks, with one

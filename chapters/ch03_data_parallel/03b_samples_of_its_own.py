@@ -67,7 +67,7 @@ show_orders(tell_epoch=True)
 # somebody calls **`set_epoch`**.
 
 # %% [markdown]
-# ### Exercise {{samples_of_rank}}
+# ### Exercise {{samples_of_rank}} · Write a distributed sampler
 #
 # Write `samples_of_rank(length, epoch, rank, n, seed=0)` in
 # [labs/data_parallel.py](../labs/data_parallel.py). It returns a list: the numbers of the samples
@@ -211,7 +211,7 @@ def train_published_loop(model, dataset, loss_fn, epochs, batch_size):
 watch.print_reads(train_published_loop)
 
 # %% [markdown]
-# ### Exercise {{train_epochs}}
+# ### Exercise {{train_epochs}} · Debug a published loop over epochs
 #
 # A list cannot move to a GPU, and that is not the only bug. `train_epochs` trains `model` with that
 # loop on the CPU, in epochs. It gets a dataset of pairs of inputs and label,
@@ -255,7 +255,7 @@ watch.print_reads(train_epochs)
 check("{{train_epochs}}", train_epochs)
 
 # %% [markdown]
-# ### Exercise {{train_steps}}
+# ### Exercise {{train_steps}} · Debug a published loop over batches
 #
 # The second loop is from a book chapter (*Data Parallelism Deep Dive*, “PyTorch
 # DistributedDataParallel (DDP)”). The book says that it is exactly the loop of a single GPU.

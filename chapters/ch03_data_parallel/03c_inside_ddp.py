@@ -48,7 +48,7 @@ gradients = len(list(model.parameters()))
 # and all-reduce that.
 
 # %% [markdown]
-# ### Exercise {{make_buckets}}
+# ### Exercise {{make_buckets}} · Group parameters into buckets
 #
 # In [labs/gradient_sync_visualizer.py](../labs/gradient_sync_visualizer.py), write
 # `make_buckets(parameters, bucket_bytes)`. `parameters` is `model.parameters()`, a generator. It
@@ -63,7 +63,7 @@ gradients = len(list(model.parameters()))
 # bytes.
 
 # %% [markdown]
-# ### Exercise {{average_buckets}}
+# ### Exercise {{average_buckets}} · Average gradients in buckets
 #
 # In the same lab, [gradient_sync_visualizer](../labs/gradient_sync_visualizer.py), write
 # `average_buckets(buckets, group=None)`. After a backward, it makes every `.grad` the mean over the
@@ -126,7 +126,7 @@ calls_take.compare(each["model"] / once["model"], each["measured"] / once["measu
 # whenever it has put a complete gradient into `parameter.grad`.
 
 # %% [markdown]
-# ### Exercise {{ddp}}
+# ### Exercise {{ddp}} · Overlap all-reduces with the backward
 #
 # Fill the three holes of the class `DDP` in [labs/data_parallel.py](../labs/data_parallel.py). Its
 # constructor has made the buckets and registered the hooks.
@@ -277,7 +277,7 @@ print(*trained.values[0], sep="\n")
 # How much it does save on a cluster, only a cluster can tell.
 
 # %% [markdown]
-# ### Exercise {{average_in_backward}}
+# ### Exercise {{average_in_backward}} · Debug gradient averaging in hooks
 #
 # A short version has no buckets: a hook averages each gradient. `average_in_backward(model)` is
 # called once, before the first backward. It changes no weights, and no backward does. From then on:

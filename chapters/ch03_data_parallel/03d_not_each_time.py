@@ -46,7 +46,7 @@ text, digits = language_model.standard_library(), lab("gradient_accumulation").d
 # `with ddp.no_sync():`.
 
 # %% [markdown]
-# ### Exercise {{no_sync}}
+# ### Exercise {{no_sync}} · Suspend gradient communication in a block
 #
 # Write `no_sync(ddp)` in [labs/data_parallel.py](../labs/data_parallel.py), for the class `DDP` of
 # exercise {{ddp}}. It is a context manager. Above it stands `@contextlib.contextmanager`: what you
@@ -115,7 +115,7 @@ plot_timeline(steps, ["forward", "backward", "all_reduce"], below=["all_reduce"]
 # second step has one such pause, at its end.
 
 # %% [markdown]
-# ### Exercise {{accumulate_step}}
+# ### Exercise {{accumulate_step}} · Debug accumulation without DDP
 #
 # `accumulate_step(model, loss_fn, micro_batches, optimizer)` is a training step without DDP. All
 # ranks hold equal weights. `micro_batches` is a list of (inputs, targets), perhaps of a single one.
@@ -159,11 +159,11 @@ print(*told, sep="\n")
 check("{{accumulate_step}}", accumulate_step)
 
 # %% [markdown]
-# ### Exercise {{accumulate_ddp}}
+# ### Exercise {{accumulate_ddp}} · Debug accumulation with DDP
 #
 # The same with PyTorch's DDP. `accumulate_ddp(ddp, loss_fn, micro_batches)` gets a model in
-# `DistributedDataParallel`, whose gradients are cleared. `micro_batches` is as in 3.12; there may
-# be a single one. Afterwards `.grad` is the mean over all micro-batches of all ranks, on every
+# `DistributedDataParallel`, whose gradients are cleared. `micro_batches` is as in
+# {{accumulate_step}}; there may be a single one. Afterwards `.grad` is the mean over all micro-batches of all ranks, on every
 # rank. It takes no optimizer step. Each micro-batch has a forward and a backward of its own, so
 # that only one micro-batch's activations are held at a time. In the whole call, each gradient is
 # sent once. Afterwards `ddp` communicates as before.
@@ -209,7 +209,7 @@ check("{{accumulate_ddp}}", accumulate_ddp)
 # the bytes: with perfect overlap it is near zero, and just as many bytes travel.
 
 # %% [markdown]
-# ### Exercise {{time_step}}
+# ### Exercise {{time_step}} · Time a step's exposed communication
 #
 # Write `time_step(ddp, loss_fn, inputs, targets)` in
 # [labs/simple_ddp.py](../labs/simple_ddp.py). It gets a model in `DistributedDataParallel`, a

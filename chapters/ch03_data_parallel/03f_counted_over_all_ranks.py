@@ -221,7 +221,7 @@ plot_bars(range(10), {"under DDP": on_three, "in one process": [1 / 10] * 10},
 # `.grad` is the mean already.
 
 # %% [markdown]
-# ### Exercise {{backward_tokens}} · Count all tokens
+# ### Exercise {{backward_tokens}} · Average over all ranks' tokens
 #
 # Write `backward_tokens(ddp, micro_batches)` in
 # [labs/counted_over_ranks.py](../labs/counted_over_ranks.py). Every rank calls it.

@@ -271,7 +271,7 @@ except HangError as error:
 # each such call waits until everything before it is done.
 
 # %% [markdown]
-# ### Exercise {{training}} · The whole program
+# ### Exercise {{training}} · Complete a DDP training program
 #
 # Fill the five holes of `Training` in [labs/train_ddp.py](../labs/train_ddp.py). What they need is
 # in `self`: `ddp`, the same model unwrapped as `model`, `optimizer`, `sampler`, `autocast`,

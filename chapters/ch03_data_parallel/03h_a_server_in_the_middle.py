@@ -58,7 +58,7 @@ digits = lab("gradient_accumulation").digits()[:2]
 exchange_guess = predict("All pulls and then all pushes, with eight workers", unit="ms")
 
 # %% [markdown]
-# ### Exercise {{exchange_seconds}} · Seconds of an exchange
+# ### Exercise {{exchange_seconds}} · Exchange time, server versus ring
 #
 # Write `exchange_seconds(how, n, X, B)`: the seconds of one exchange on `n` ranks. Every rank has a
 # link of `B` bytes per second in each direction, usable in both directions at once. There is no

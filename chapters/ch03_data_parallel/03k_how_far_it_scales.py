@@ -161,7 +161,7 @@ print(scaling.what_limits(steps, all_reduce, by_rates, by_shape, network_seconds
 # same number of the run with the fewest ranks. At 1.0 nothing is lost.
 
 # %% [markdown]
-# ### Exercise {{efficiency}} · Efficiency
+# ### Exercise {{efficiency}} · Scaling efficiency
 #
 # Write `efficiency(ranks, samples, seconds)`. It gets three lists of the same length. Entry `k`
 # belongs to one measurement: a step on `ranks[k]` ranks has `samples[k]` samples, over all ranks

@@ -103,7 +103,7 @@ print(f"started again, it took steps {taken[0]} to {taken[-1]}:",
 # missing, the training silently continues from a different state.
 
 # %% [markdown]
-# ### Exercise {{training_state}}
+# ### Exercise {{training_state}} · Save and restore training state
 #
 # Write `state_dict` and `load_state_dict` of `Training` in
 # [labs/checkpoints.py](../labs/checkpoints.py). `state_dict()` returns a dict with everything that
@@ -226,7 +226,7 @@ try_to_write(write_over)
 # of it is there. Renaming is **atomic**: whoever looks sees the old file or the new one.
 
 # %% [markdown]
-# ### Exercise {{write_whole}}
+# ### Exercise {{write_whole}} · Write a file atomically
 #
 # Write `write_whole` in [labs/checkpoints.py](../labs/checkpoints.py). `write_whole(path, data)`
 # writes `data`, of type `bytes`, to the file `path`, a `str` or a `Path`. Whatever happens, there
@@ -282,7 +282,7 @@ Table(["the file is", "torch.load"],
 # is something else now, and the training would go on with it.
 
 # %% [markdown]
-# ### Exercise {{is_whole}}
+# ### Exercise {{is_whole}} · Verify a checkpoint's files
 #
 # Write `is_whole` in [labs/checkpoints.py](../labs/checkpoints.py). It gets the folder of a
 # checkpoint, a `Path`, and returns `True` if all files of its list are there, each as it was
@@ -360,7 +360,7 @@ Table(["", "step", "what save said", "newest at the end"], kept) if can_be_full 
 # As long as ranks write, they do not train. But what is saved is the state as it is *now*. Once
 # there is a copy in memory, a thread can write the copy, and the training goes on.
 #
-# ### Exercise {{in_background}}
+# ### Exercise {{in_background}} · Save checkpoints in the background
 #
 # Write `begin` and `wait` of `InBackground` in [labs/checkpoints.py](../labs/checkpoints.py).
 # `InBackground(save)` gets a function. `begin(state)` begins to call `save` with a copy of the
@@ -455,7 +455,7 @@ period_guess = predict("Killed every 120 ms, a saving takes 4 ms: the best perio
 # $$\text{cost}(P) = \frac{s}{P} + \frac{P}{2F}$$
 
 # %% [markdown]
-# ### Exercise {{best_period}}
+# ### Exercise {{best_period}} · The best checkpoint interval
 #
 # Write `best_period(saving_seconds, failure_seconds)`. It gets $s$ and $F$, and returns the period
 # $P$ in seconds, for which the cost above is lowest. For example, with a saving of 2 s and a

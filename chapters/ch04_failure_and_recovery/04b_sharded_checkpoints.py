@@ -136,7 +136,7 @@ print(f"DDP as it comes: weights differ by {gaps['DDP as it comes']:.0e} after 3
 # begins and ends elsewhere. So a new rank needs pieces of several old shards.
 
 # %% [markdown]
-# ### Exercise {{pieces_to_read}}
+# ### Exercise {{pieces_to_read}} · Which pieces each new rank reads
 #
 # Write `pieces_to_read(length, old, new, rank)` in
 # [labs/sharded_checkpoints.py](../labs/sharded_checkpoints.py). `length` numbers were saved by

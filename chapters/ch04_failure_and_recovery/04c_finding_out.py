@@ -155,7 +155,7 @@ print("default timeout of Gloo's groups:", default_pg_timeout)
 # needs one clock only, its own: did the count change while *my* clock went on for so long?
 
 # %% [markdown]
-# ### Exercise {{watcher}}
+# ### Exercise {{watcher}} · Detect silent ranks
 #
 # Write `silent` of `Watcher` in [labs/finding_out.py](../labs/finding_out.py).
 # `watcher.silent(counts, now)` is called again and again. `counts` is a dict, `{rank: its count}`.
@@ -266,7 +266,7 @@ slow_guess.compare(1e3 * finding.SLOWER * finding.COMPUTE_SECONDS, usual("step",
 # time.)
 
 # %% [markdown]
-# ### Exercise {{stragglers}}
+# ### Exercise {{stragglers}} · Find the stragglers
 #
 # Write `stragglers(seconds, times=1.5)` in [labs/finding_out.py](../labs/finding_out.py).
 # `seconds[k][rank]` says how long a rank has computed in step `k`. Every rank is slow once in a
@@ -320,7 +320,7 @@ Table(["rank", "largest difference of a weight from rank 0's, after 60 steps"],
 # checksum, every rank has to tell 8 bytes only.
 
 # %% [markdown]
-# ### Exercise {{differing_replicas}}
+# ### Exercise {{differing_replicas}} · Find replicas that differ
 #
 # Write `differing_replicas(model, group=None)` in
 # [labs/finding_out.py](../labs/finding_out.py). All ranks call it, each with its own replica. On
@@ -385,7 +385,7 @@ plot_curves({"from step 13 on, a rank gives wrong gradients":
 # A rank that computes wrongly disagrees with both of its neighbours.
 
 # %% [markdown]
-# ### Exercise {{wrong_by_recomputing}}
+# ### Exercise {{wrong_by_recomputing}} · Detect a rank that computes wrongly
 #
 # Write `wrong_by_recomputing(gradients_of, group=None)` in
 # [labs/finding_out.py](../labs/finding_out.py). `gradients_of(k)` computes, on this rank, the

@@ -168,7 +168,7 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # file. If a process is killed in the middle of that, half an entry holds up all others.
 
 # %% [markdown]
-# ### Exercise {{who_is_there}} · Who is there?
+# ### Exercise {{who_is_there}} · Agree on the group's members
 #
 # Write `who_is_there(store, meeting, me, former, n, patience)` in
 # [labs/keep_training.py](../labs/keep_training.py). `n` is the number of ranks that the training
@@ -267,7 +267,7 @@ except RankError as error:
 # that is **furthest**.
 
 # %% [markdown]
-# ### Exercise {{catch_up}} · Catch up
+# ### Exercise {{catch_up}} · Bring every rank up to date
 #
 # Write `catch_up(training, group=None)` in [labs/keep_training.py](../labs/keep_training.py). All
 # ranks of the group call it. `training` has an int `steps`, a method `state_dict()`, and a method

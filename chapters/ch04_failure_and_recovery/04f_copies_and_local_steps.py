@@ -225,7 +225,7 @@ print(f"rank 0 began {taken} of {steps} steps a second time")
 rare_guess = predict("Bytes of a DiLoCo round, in percent of DDP's in the same steps", unit="%")
 
 # %% [markdown]
-# ### Exercise {{outer_step}} · The outer step
+# ### Exercise {{outer_step}} · The outer step of DiLoCo
 #
 # Write `outer_step(whole, mine, optimizer, group=None)` in [labs/diloco.py](../labs/diloco.py).
 # `whole` is a list of tensors, the common weights, the same on all ranks. `mine` is a list of

@@ -117,7 +117,7 @@ worst.compare(12 % chaos.EVERY, 13 - first)
 # ## 2 · Your turn
 
 # %% [markdown]
-# ### Exercise {{keep_going}} · Keep going
+# ### Exercise {{keep_going}} · Survive every failure in one run
 #
 # Write `keep_going(training, crew, folder, steps)` in [labs/chaos.py](../labs/chaos.py). Each
 # process calls it when it begins, also one that takes the place of a dead one. When it returns, the

@@ -174,7 +174,7 @@ plot_stacks({step: trained[step].at_peak[0] for step in ("step 1", "step 2", "st
 #   keeps them. Part 05g looks at the difference.
 
 # %% [markdown]
-# ### Exercise {{bytes_by_kind}} · Bytes by kind
+# ### Exercise {{bytes_by_kind}} · Count model-state bytes by kind
 #
 # Write `bytes_by_kind(model, optimizer)`. `model` is any `nn.Module`, and `optimizer` any optimizer
 # of PyTorch. It returns a dict with three whole numbers, under the keys `"parameters"`,
@@ -253,7 +253,7 @@ Table(["optimizer", "state for each parameter"],
 # activations of its forward. Keep ten such losses in a list, and ten forwards stay in memory.
 
 # %% [markdown]
-# ### Exercise {{train_and_validate}} · Find the bug
+# ### Exercise {{train_and_validate}} · Debug memory that grows every step
 #
 # `train_and_validate` trains on each batch, and after each step it takes the mean loss over all
 # batches of `validation`. It returns these means as a list of floats, one for each step.

@@ -135,7 +135,7 @@ Table(["Adam on", "ten steps have moved weights by, on average", "weights that h
 # Part 05c shows another way out, without a master.
 
 # %% [markdown]
-# ### Exercise {{mixed_precision}} · An optimizer with masters
+# ### Exercise {{mixed_precision}} · An optimizer with master weights
 #
 # Write the class `MixedPrecision` in [labs/memory.py](../labs/memory.py). (Until then, the course
 # uses its own solution.)

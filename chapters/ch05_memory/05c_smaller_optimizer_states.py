@@ -83,7 +83,7 @@ at_rest.compare(0.25, kept["bfloat16"][1_499], kind="optimizer_state")
 # probability of a quarter. One result may be off by more than before. The mean of many is right.
 
 # %% [markdown]
-# ### Exercise {{round_stochastically}} · Round by chance
+# ### Exercise {{round_stochastically}} · Round stochastically to bfloat16
 #
 # Write `round_stochastically(x)` in [labs/small_states.py](../labs/small_states.py). `x` is a
 # float32 tensor of any shape, with magnitudes below 1e38. The function returns a bfloat16 tensor of
@@ -189,7 +189,7 @@ Table(["Adam", "loss at the end, minus that of float32, for each seed", "mean sq
 state_bytes = predict("Two means in 8 bits, a float32 scale for each 256 numbers", unit="bytes")
 
 # %% [markdown]
-# ### Exercise {{eight_bits}} · Eight bits and back
+# ### Exercise {{eight_bits}} · Pack numbers into eight bits
 #
 # Write `pack` and `unpack` of the class `EightBits` in
 # [labs/small_states.py](../labs/small_states.py). `self.block` is the number of numbers in a block.

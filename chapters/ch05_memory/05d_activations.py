@@ -123,7 +123,7 @@ plot_bars(list(names.values()), {"kept": [kept.get(name, 0) / x.nbytes for name 
 # weight again, without the whole row of scores.
 
 # %% [markdown]
-# ### Exercise {{kept_by_block}} · What a block keeps, to the byte
+# ### Exercise {{kept_by_block}} · Activation bytes of a transformer block
 #
 # Write `kept_by_block(samples, context, width, heads, size=4)`. It returns the exact number of
 # bytes that the block above keeps on a CPU. `samples`, `context`, `width` and `heads` are whole

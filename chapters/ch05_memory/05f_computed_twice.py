@@ -71,7 +71,7 @@ print(x.grad.tolist())
 # you save. That is what we need for recomputation.
 
 # %% [markdown]
-# ### Exercise {{power}} · A power
+# ### Exercise {{power}} · Write the backward of a power
 #
 # `Power` in [labs/recomputation.py](../labs/recomputation.py) computes `x ** exponent`. Its forward
 # stands there. Write its `backward(ctx, grad_output)`.
@@ -99,7 +99,7 @@ check("{{power}}")
 share = predict("Activations of 8 blocks if each is recomputed, in percent", unit="%")
 
 # %% [markdown]
-# ### Exercise {{recomputed}} · Recomputed
+# ### Exercise {{recomputed}} · Recompute a forward in the backward
 #
 # Write the backward of `Recomputed` in [labs/memory.py](../labs/memory.py).
 # `Recomputed.apply(function, x)` returns `function(x)`. The forward stands there: it keeps

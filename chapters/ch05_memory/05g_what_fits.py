@@ -44,7 +44,7 @@ text = lab("language_model").standard_library(50_000)
 # at a time a GPU has less to do at once, and is used less well.
 
 # %% [markdown]
-# ### Exercise {{micro_batches_for}} · How many micro-batches
+# ### Exercise {{micro_batches_for}} · The fewest micro-batches that fit
 #
 # Write `micro_batches_for(batch, limit, fixed, each)`. A step needs `fixed` bytes, whatever the
 # size of a micro-batch, and `each` more bytes for every sample that is in memory at the same time.

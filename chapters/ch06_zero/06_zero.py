@@ -115,7 +115,7 @@ explore(draw, billions=[70, 0.124, 1.5, 7.5, 13, 175, 1000], n=[8, 1, 2, 4, 16, 
 # </details>
 
 # %% [markdown]
-# ### Exercise {{bytes_of_rank}}
+# ### Exercise {{bytes_of_rank}} · Model-state bytes per ZeRO stage
 #
 # Write `bytes_of_rank(parameters, n, stage, each=(2, 2, 12))`: what each of `n` ranks keeps of a
 # model with so many parameters. `stage` is 0 (DDP), 1, 2 or 3. `each` are the bytes for one
@@ -168,7 +168,7 @@ check("{{bytes_of_rank}}", bytes_of_rank)
 # flat vector are a **unit**. They are sent together.
 
 # %% [markdown]
-# ### Exercise {{flatten_padded}}
+# ### Exercise {{flatten_padded}} · Flatten and pad tensors
 #
 # In [labs/zero.py](../labs/zero.py), write `flatten_padded(tensors, n)`. `tensors` is a list of one
 # or more tensors of any shapes, with the same dtype, on the same device. Return a new tensor of one
@@ -225,7 +225,7 @@ for rank, (shard, everything) in enumerate(launch(both_halves, 4, world_size=2).
 models = predict(f"Stage 1: a rank of {world_size} sends in a step", unit="models")
 
 # %% [markdown]
-# ### Exercise {{reduce_gradients}}
+# ### Exercise {{reduce_gradients}} · Reduce gradients into shards
 #
 # In [labs/zero.py](../labs/zero.py), write `reduce_gradients(unit)`. The class `Unit` stands there:
 #
@@ -250,7 +250,7 @@ models = predict(f"Stage 1: a rank of {world_size} sends in a step", unit="model
 # [6, 8].
 
 # %% [markdown]
-# ### Exercise {{zero1}}
+# ### Exercise {{zero1}} · Write ZeRO stage 1
 #
 # In [labs/zero.py](../labs/zero.py), write two methods of `Zero1`. `self.units` is a dict whose
 # values are the units. `self.optimizer` steps on their shards. A shard is a view into `unit.flat`,

@@ -124,7 +124,7 @@ Table(["stage 1 with", "collectives", "most bytes sent by a rank", "busiest rank
 #
 # Both programs have a mistake that is easy to make: in both, the loss goes down nicely.
 #
-# ### Exercise {{train_in_parts}} · Some numbers stand still
+# ### Exercise {{train_in_parts}} · Debug ZeRO-1 on a flat vector
 #
 # `train_in_parts(values, gradient_of, make_optimizer, steps)` is stage 1 for one flat vector.
 # `values` has one dimension, any length, and is the same on all ranks. `gradient_of(flat, step)`
@@ -172,7 +172,7 @@ for steps in (0, 1, 2):
 check("{{train_in_parts}}", train_in_parts)
 
 # %% [markdown]
-# ### Exercise {{train_by_owner}} · Right for one step
+# ### Exercise {{train_by_owner}} · Debug ZeRO-1 with whole tensors
 #
 # `train_by_owner(model, loss_fn, batches, make_optimizer)` is stage 1 with whole tensors.
 # `batches` is a list of pairs (inputs, targets), one for each step: this rank's samples.

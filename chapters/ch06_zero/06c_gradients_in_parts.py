@@ -55,7 +55,7 @@ text = lab("language_model").standard_library(20_000)
 at_most = predict("Stage 2: gradients of a rank at most, in percent of a model", unit="%")
 
 # %% [markdown]
-# ### Exercise {{zero2}}
+# ### Exercise {{zero2}} · Write ZeRO stage 2
 #
 # In [labs/zero.py](../labs/zero.py), write two methods of `Zero2`, a subclass of `Zero1`.
 #
@@ -229,7 +229,7 @@ for kind in (runs.Hasty, zero.Zero2):
 # depends on who else will add to it.
 
 # %% [markdown]
-# ### Exercise {{reduce_and_free}}
+# ### Exercise {{reduce_and_free}} · Debug gradient memory in stage 2
 #
 # This is one reduction of stage 2. `reduce_and_free(parameters)` is called on all ranks after a
 # backward. Every parameter has a gradient. It returns this rank's part of the mean gradient, flat:

@@ -132,7 +132,7 @@ storages.plot_storages(looks, title="One storage, and the tensors that look at i
 # [08h](08h_never_wait.ipynb) has a case where they are not.)
 
 # %% [markdown]
-# ### Exercise {{away_and_back}}
+# ### Exercise {{away_and_back}} · Free and restore a tensor's memory
 #
 # A warm-up without ranks. Write `away_and_back(flat, numbers, meanwhile)`.
 #
@@ -164,7 +164,7 @@ def away_and_back(flat, numbers, meanwhile):
 check("{{away_and_back}}", away_and_back)
 
 # %% [markdown]
-# ### Exercise {{gather}}
+# ### Exercise {{gather}} · Gather a unit's parameters
 #
 # The same with a unit. In [labs/zero.py](../labs/zero.py), write `gather(unit)`. It makes a unit
 # whole: `unit.flat` gets its memory again, and the shards of all ranks are in it, rank k's in
@@ -183,7 +183,7 @@ check("{{away_and_back}}", away_and_back)
 # `flat` is [5, 6, 7, 0] on both, and the parameters show 5, 6 and 7.
 
 # %% [markdown]
-# ### Exercise {{dispose}}
+# ### Exercise {{dispose}} · Free a unit's parameters
 #
 # In [labs/zero.py](../labs/zero.py), write `dispose(unit)`. It frees the memory of `unit.flat`: the
 # storage that is there has 0 bytes afterwards. `unit.flat` keeps its shape. The shard and its
@@ -228,7 +228,7 @@ display(check("{{gather}}"), check("{{dispose}}"))
 # Do not count on it.)
 
 # %% [markdown]
-# ### Exercise {{zero3}}
+# ### Exercise {{zero3}} · Write ZeRO stage 3
 #
 # In [labs/zero.py](../labs/zero.py), write the four methods of `Zero3`, a subclass of `Zero2`.
 #
@@ -332,7 +332,7 @@ for ranks, tiles in ((2, 1), (4, 1), (4, 8)):
 # the same way, and gives the parts to different ranks.
 
 # %% [markdown]
-# ### Exercise {{sharded_linear}}
+# ### Exercise {{sharded_linear}} · Debug a sharded linear layer
 #
 # This is stage 3 for linear layers without a bias, as an autograd Function.
 # `ShardedLinear.apply(x, shard, buffer)` is called on all ranks.

@@ -247,7 +247,7 @@ for rank, (of_model, of_shards) in enumerate(launch(usual_line, composing, text,
 # another direction.
 
 # %% [markdown]
-# ### Exercise {{clip_shards}} · Clip by the norm of the whole
+# ### Exercise {{clip_shards}} · Clip sharded gradients by global norm
 #
 # Write `clip_shards(shards, max_norm, group=None)` in [labs/composing.py](../labs/composing.py).
 # `shards` is the list of this rank's parameters. Each one has its part of the mean gradient in

@@ -59,7 +59,7 @@ guess = predict(f"ZeRO stage 3, {world_size} ranks, {counts[-1]} micro-batches: 
                 unit="models")
 
 # %% [markdown]
-# ### Exercise {{models_sent}} · Models sent
+# ### Exercise {{models_sent}} · How much each ZeRO stage sends
 #
 # Write `models_sent(stage, n, micro_batches=1)`. It returns how many models one rank sends in one
 # step, up to and including the optimizer's step.
@@ -108,7 +108,7 @@ guess.compare(3 * counts[-1] * (world_size - 1) / world_size, models["stage 3"][
 # FSDP2 lets you choose. After `model.set_requires_gradient_sync(False)` it does not reduce in a
 # backward, and keeps whole gradients until the last one. It then sends less, and needs more memory.
 #
-# ### Exercise {{accumulate_part}} · A factor that nobody sees
+# ### Exercise {{accumulate_part}} · Debug gradient accumulation in stage 2
 #
 # This is accumulation in stage 2. Read it. Do not run the check yet: the cell after the function
 # shows the symptom.
@@ -237,7 +237,7 @@ print(f"b is there after {1e3 * (time.perf_counter() - started):.0f} ms, in plac
 #    for both.
 
 # %% [markdown]
-# ### Exercise {{prefetching}} · Gather ahead, reduce behind
+# ### Exercise {{prefetching}} · Prefetch and reduce in the background
 #
 # Fill the three holes of `Prefetching` in [labs/prefetch.py](../labs/prefetch.py). It is stage 3,
 # and its messages travel while it computes. All else of `Zero3` stays as it is.

@@ -175,7 +175,7 @@ Table(["number in the tensor", *range(10)],
 # one number of file 3.
 
 # %% [markdown]
-# ### Exercise {{parts_to_read}} · What to read
+# ### Exercise {{parts_to_read}} · Plan the reads for resharding
 #
 # Write `parts_to_read(length, before, now, rank)` in
 # [labs/resharding.py](../labs/resharding.py). A flat tensor has `length` numbers. It was cut for

@@ -260,7 +260,7 @@ plot_curves({"": {
 # labs/train_fsdp2.py --precision bfloat16`. Then leave out a line. Sections 1 to 5 say what to
 # expect, and that mostly nobody tells you.
 #
-# ### Exercise {{prepare}} · A recipe that raises nothing
+# ### Exercise {{prepare}} · Debug an FSDP2 training recipe
 #
 # A colleague has written `prepare`. The loss goes down. Here are its symptoms beside one process.
 # Read the function, then the table.

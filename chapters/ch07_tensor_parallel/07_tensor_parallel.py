@@ -83,7 +83,7 @@ Table(["cut by", "part of A, rank 0", "part of layer.weight, rank 0", "Y is", "e
       measured.tabulate_parts(layer, x, n), note="Equal but for rounding.")
 
 # %% [markdown]
-# ### Exercise {{cut}}
+# ### Exercise {{cut}} · Cut a tensor along any dimension
 #
 # In [labs/tensor_parallel.py](../labs/tensor_parallel.py), write `cut(x, dim, group=None,
 # together=1)`. It returns this rank's part of a tensor that all ranks have.
@@ -175,7 +175,7 @@ Table(["X", "A", "Y = X @ A"], placements, title="What DTensor finds out by itse
 # `AllReduce`.
 
 # %% [markdown]
-# ### Exercise {{copy}}
+# ### Exercise {{copy}} · Enter the parallel region
 #
 # In [labs/tensor_parallel.py](../labs/tensor_parallel.py), write `Copy`, a
 # `torch.autograd.Function` with two static methods.
@@ -189,7 +189,7 @@ Table(["X", "A", "Y = X @ A"], placements, title="What DTensor finds out by itse
 # In the example above, rank 0's backward gets 2, rank 1's gets 5, and both return 7.
 
 # %% [markdown]
-# ### Exercise {{all_reduce}}
+# ### Exercise {{all_reduce}} · Leave the parallel region
 #
 # Write `AllReduce` in [labs/tensor_parallel.py](../labs/tensor_parallel.py), with the same
 # arguments. `forward` returns `total(x, group)`. `backward` returns the gradient as it is, and None
@@ -204,7 +204,7 @@ display(check("{{copy}}"))
 check("{{all_reduce}}")
 
 # %% [markdown]
-# ### Exercise {{column_linear}}
+# ### Exercise {{column_linear}} · Write a column-parallel linear layer
 #
 # With f and g, a cut layer has a few lines. In
 # [labs/tensor_parallel.py](../labs/tensor_parallel.py), write `ColumnLinear(linear, group=None,
@@ -219,7 +219,7 @@ check("{{all_reduce}}")
 # * The backward may send one all-reduce of `x`, and the forward nothing.
 
 # %% [markdown]
-# ### Exercise {{row_linear}}
+# ### Exercise {{row_linear}} · Write a row-parallel linear layer
 #
 # In [the same lab](../labs/tensor_parallel.py), write `RowLinear(linear, group=None, together=1,
 # leave=leave)`.

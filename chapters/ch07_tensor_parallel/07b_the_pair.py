@@ -101,7 +101,7 @@ plot_bars(list(theory), {"sent": [sent[way] for way in theory]}, "sent by a rank
 # for nothing: afterwards each rank cuts out the part that it had before.
 
 # %% [markdown]
-# ### Exercise {{split_mlp}}: find the bug
+# ### Exercise {{split_mlp}} · Debug a split MLP
 #
 # A text says: slice the first matrix of an MLP along its rows, and the second one along its
 # columns. `split_mlp` follows it.
@@ -159,7 +159,7 @@ Table(["ranks", *map(str, late)],
 # counts $n$ times if every rank adds it before the sum. So it adds $1/n$ of it on each rank. The
 # output is right now.
 #
-# ### Exercise {{row_layer}}: find the bug
+# ### Exercise {{row_layer}} · Debug a row-parallel layer
 #
 # `row_layer` gets this rank's inputs `x` of (…, inputs / n), this rank's `weight` of (outputs,
 # inputs / n), as `nn.Linear` stores it, and all of `bias`, of (outputs,). On every rank, the output
@@ -188,7 +188,7 @@ check("{{row_layer}}", row_layer)
 # %% [markdown]
 # ## 4 · Where the parallel region begins
 #
-# ### Exercise {{residual_mlp}}: find the bug
+# ### Exercise {{residual_mlp}} · Debug a residual MLP
 #
 # This is the second half of a transformer's block: a layer norm, a pair, and the input is added
 # again. It was trained for weeks, and the loss fell.
@@ -226,7 +226,7 @@ check("{{residual_mlp}}", residual_mlp)
 #
 # ## 5 · In place
 #
-# ### Exercise {{sum_of_experts}}: find the bug
+# ### Exercise {{sum_of_experts}} · Debug a sum of experts
 #
 # In this layer each rank has one small network of its own, an **expert**. (Chapter 09 has more of
 # them.) Its output is the sum of all experts' outputs: $\sum_r \mathrm{ReLU}(X A_r)$. The program

@@ -49,7 +49,7 @@ vocabulary = 8192
 # then all values. There, one slice would be wrong.
 
 # %% [markdown]
-# ### Exercise {{cut_fused}}
+# ### Exercise {{cut_fused}} · Cut a fused QKV matrix
 #
 # Write `cut_fused(weight, heads, kv_heads, rank, n)`. `weight` has the rows of all query heads,
 # then of all key heads, then of all value heads. Each head has the same number of rows; the columns
@@ -97,7 +97,7 @@ check("{{cut_fused}}", cut_fused)
 # and rank 1 has 7. Both need 10.
 
 # %% [markdown]
-# ### Exercise {{few_heads}}
+# ### Exercise {{few_heads}} · Share key-value heads between ranks
 #
 # In [labs/replicated_heads.py](../labs/replicated_heads.py), complete `FewHeads(attention,
 # group=None)` in two places. The number of ranks `n` is a multiple of `kv_heads`, and divides
@@ -200,7 +200,7 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # (The course's model reads characters, so its vocabulary has 128 tokens.)
 
 # %% [markdown]
-# ### Exercise {{vocabulary_embedding}}
+# ### Exercise {{vocabulary_embedding}} · Write a vocabulary-parallel embedding
 #
 # In [labs/tensor_parallel.py](../labs/tensor_parallel.py), write the `forward(tokens)` of
 # `VocabularyEmbedding`. `tokens` is an int64 tensor of any shape, the same on every rank. Return
@@ -216,7 +216,7 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # `[3, 0]`, rank 0 adds [zeros, row 0], and rank 1 adds [row 3, zeros].
 
 # %% [markdown]
-# ### Exercise {{split_cross_entropy}}
+# ### Exercise {{split_cross_entropy}} · Compute cross-entropy from split logits
 #
 # The last layer is a `ColumnLinear`: each rank gets the **logits** of some tokens. The loss of one
 # target $t$ with the logits $s_v$ is

@@ -60,7 +60,7 @@ lab("dropout_masks").plot_masks(drawn, title=f"Which hidden features {n} ranks k
 # the common stream goes on as if nothing had been drawn.
 
 # %% [markdown]
-# ### Exercise {{dropped_mlp}}: find the bug
+# ### Exercise {{dropped_mlp}} · Debug dropout with tensor parallelism
 #
 # `dropped_mlp(hidden, weight, p, randomness)` is the second half of an MLP. `hidden` has the shape
 # (samples, hidden / n), and `weight` has (width, hidden / n), as `nn.Linear` stores it. Dropout
@@ -140,7 +140,7 @@ Table(["parameter", "whole", "on rank 0", "share"],
 # vector: the gradients of *all* parameters, one after another. If each rank took the norm of what
 # it has, each would clip differently.
 #
-# ### Exercise {{gradient_norm}}
+# ### Exercise {{gradient_norm}} · Compute the whole model's gradient norm
 #
 # Write `gradient_norm(model, group=None)` in [labs/tensor_parallel.py](../labs/tensor_parallel.py).
 # It returns the length of the whole model's gradient, as a tensor with one number, the same on

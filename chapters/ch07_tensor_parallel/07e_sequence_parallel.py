@@ -66,7 +66,7 @@ width = 64
 # both ranks need both gradients.
 
 # %% [markdown]
-# ### Exercise {{all_gather}}
+# ### Exercise {{all_gather}} · Enter the region with an all-gather
 #
 # In [labs/sequence_parallel.py](../labs/sequence_parallel.py), write `AllGather`, a
 # `torch.autograd.Function`. The context is dimension 1.
@@ -84,7 +84,7 @@ width = 64
 # and rank 1 returns [6].
 
 # %% [markdown]
-# ### Exercise {{reduce_scatter}}
+# ### Exercise {{reduce_scatter}} · Leave the region with a reduce-scatter
 #
 # Write `ReduceScatter` in [the same lab](../labs/sequence_parallel.py), with the same two
 # functions.
@@ -107,7 +107,7 @@ check("{{reduce_scatter}}")
 # used them for all tokens, and had the whole gradient. Now each rank uses them for its piece alone.
 # Their gradients are Partial.
 #
-# ### Exercise {{sum_partial_gradients}}
+# ### Exercise {{sum_partial_gradients}} · Sum partial gradients over ranks
 #
 # Write `sum_partial_gradients(model, group=None)` in
 # [labs/sequence_parallel.py](../labs/sequence_parallel.py). It is called after each backward, and

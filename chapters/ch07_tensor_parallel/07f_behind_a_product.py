@@ -40,7 +40,7 @@ milliseconds = 56.0
 # So compute the gradient of $X$ first, begin its sum, and compute the gradient of $A$ meanwhile.
 
 # %% [markdown]
-# ### Exercise {{overlapped_product}}
+# ### Exercise {{overlapped_product}} · Overlap an all-reduce with a product
 #
 # Write the `backward(ctx, gradient)` of `OverlappedProduct` in
 # [labs/sequence_parallel.py](../labs/sequence_parallel.py). `forward` is there. It computes $XA +
@@ -140,7 +140,7 @@ plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
 # **key-value cache**. So for each new token, each product has one row only. With heads cut, the
 # cache is cut, too: each rank keeps the keys and values of its own heads, and nothing is sent.
 #
-# ### Exercise {{likeliest}}
+# ### Exercise {{likeliest}} · Find the likeliest token across ranks
 #
 # In [labs/decoding.py](../labs/decoding.py), write `likeliest(logits, first, group=None)`: the
 # token with the highest logit over all ranks.

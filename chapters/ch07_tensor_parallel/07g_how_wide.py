@@ -37,7 +37,7 @@ megabytes = 2.0
 # times as long.
 
 # %% [markdown]
-# ### Exercise {{slowdown}}
+# ### Exercise {{slowdown}} · Slowdown of a step across machines
 #
 # Write `slowdown(compute_seconds, sums, sum_bytes, n, inside, between)`: how many times as long a
 # step takes over the links `between` machines, compared with the links `inside` of one.

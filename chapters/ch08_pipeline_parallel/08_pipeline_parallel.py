@@ -112,7 +112,7 @@ def naive_schedule(rank, ranks, microbatches):
 print("rank 0 of 4:", *naive_schedule(0, 4, 3))
 
 # %% [markdown]
-# ### Exercise {{gpipe}}
+# ### Exercise {{gpipe}} · Write the GPipe schedule
 #
 # In [labs/schedules.py](../labs/schedules.py), write `gpipe(rank, ranks, microbatches)`. It yields
 # the actions of one rank: all forwards, from micro-batch 0 to the last one, and then all backwards,
@@ -172,7 +172,7 @@ plot_schedule({"GPipe": gpipe_simulated, "on real ranks": gpipe})
 # * Over the **ideal**, in which nobody is idle: 2 hours for 8 hours of work, 25 %.
 
 # %% [markdown]
-# ### Exercise {{bubble}}
+# ### Exercise {{bubble}} · Two measures of GPipe's bubble
 #
 # Write `bubble(stages, microbatches)` for GPipe. It returns two numbers: the idle share of the
 # whole time, and the idle time over the ideal. Both are shares: 0.25, not 25. All stages take the

@@ -38,7 +38,7 @@ p = world_size  # stages
 # does a rank keep at the worst moment?
 
 # %% [markdown]
-# ### Exercise {{most_kept}}
+# ### Exercise {{most_kept}} · The most micro-batches held at once
 #
 # Write `most_kept(row)`. `row` is the list of actions of one rank. Return the largest number of
 # micro-batches whose activations it holds at once; 0 for an empty row. Each action has
@@ -90,7 +90,7 @@ most = predict(f"Of 16 micro-batches on {p} stages, under 1F1B rank 0 keeps at m
                unit="micro-batches")
 
 # %% [markdown]
-# ### Exercise {{one_f_one_b}}
+# ### Exercise {{one_f_one_b}} · Write the 1F1B schedule
 #
 # In [labs/schedules.py](../labs/schedules.py), write `one_f_one_b(rank, ranks, microbatches)`. It
 # yields the actions of one rank, `Action("F", i)` and `Action("B", i)`, as the three steps above
@@ -221,7 +221,7 @@ print("room for", [4, 3, 2, 1], "- it keeps", simulate(of_rule).most_kept)
 print("rank 3:", *of_rule[3])
 
 # %% [markdown]
-# ### Exercise {{repair_one_f_one_b}}: find the bug
+# ### Exercise {{repair_one_f_one_b}} · Debug a compact 1F1B schedule
 #
 # Run the two cells above. They show the room on each of 4 ranks, what the ranks keep, and what the
 # last rank does. Mend the function, so that no rank ever keeps more than it has room for, and no

@@ -60,7 +60,7 @@ y.backward(torch.tensor([10.0]))  # the next rank says: the loss grows by 10 for
 print("gradient of x:", x.grad.item())
 
 # %% [markdown]
-# ### Exercise {{stage}}
+# ### Exercise {{stage}} · Write a pipeline stage
 #
 # In [labs/pipeline_parallel.py](../labs/pipeline_parallel.py), write two methods of `Stage`.
 #
@@ -91,7 +91,7 @@ check("{{stage}}")
 # `step` waits for all messages at the end. The backward is written as well; read it first.
 
 # %% [markdown]
-# ### Exercise {{pipeline}}
+# ### Exercise {{pipeline}} · Connect pipeline stages with messages
 #
 # In [labs/pipeline_parallel.py](../labs/pipeline_parallel.py), write two methods of `Pipeline`. In
 # both, `action` has a kind, a micro-batch `i` and a chunk: `_, i, chunk = action`. `self.rank` is
@@ -211,7 +211,7 @@ for m, loss, norm in measured.sums_of_parts(part_of_loss):
     print(f"micro-batches: {m}, loss {loss:.2f}, norm of the gradient {norm:.2f}")
 
 # %% [markdown]
-# ### Exercise {{part_of_loss}}: find the bug
+# ### Exercise {{part_of_loss}} · Debug the loss of micro-batches
 #
 # Mend `part_of_loss(logits, targets, batch_samples)`. It gets the logits and targets of one
 # micro-batch, (samples, tokens, vocabulary) and (samples, tokens), and how many samples the *whole*
@@ -295,7 +295,7 @@ Table(["way", "on Gloo", "where messages of a pair take turns (emulated)"],
 # and in the same direction it does.
 
 # %% [markdown]
-# ### Exercise {{exchange}}: find the bug
+# ### Exercise {{exchange}} · Debug a hang between two ranks
 #
 # Mend `exchange(outgoing, incoming, rank, peer)` above. Two ranks call it, each with the other
 # one's number as `peer`; any two ranks of the world may be such a pair. It sends `outgoing`, fills

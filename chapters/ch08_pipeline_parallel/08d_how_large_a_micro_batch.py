@@ -88,7 +88,7 @@ best.compare(theory=2, measured=min(steps, key=steps.get), wire="counted")
 # samples it takes $(2 + 2) \cdot 4 = 16$ s. With all 4 in one it takes $(1 + 2) \cdot 7 = 21$ s.
 
 # %% [markdown]
-# ### Exercise {{best_size}}
+# ### Exercise {{best_size}} · The best micro-batch size
 #
 # Write `best_size(seconds_of, samples, stages)`. `seconds_of` is a dictionary like the table above:
 # {size of a micro-batch: seconds of its forward and backward on a stage}. All stages are equally

@@ -42,7 +42,7 @@ p, m = world_size, 2 * world_size  # ranks, micro-batches
 # micro-batch goes around twice.
 
 # %% [markdown]
-# ### Exercise {{turn}} · Whose turn is it?
+# ### Exercise {{turn}} · Order the turns of interleaved 1F1B
 #
 # Write `turn(k, ranks, chunks, kind="F")` in [labs/schedules.py](../labs/schedules.py). It returns
 # the `Action` that is the $k$-th forward of a rank, $k = 0, 1, 2, …$; with `kind="B"` the $k$-th
@@ -112,7 +112,7 @@ print("W, gradient of the weights: ", (g.T @ x).tolist(), " needs g and x")
 # $x$ are kept until `W` is done.
 
 # %% [markdown]
-# ### Exercise {{later_weights}} · The weights' gradients, later
+# ### Exercise {{later_weights}} · Defer the weights' gradients
 #
 # Write `LaterWeights` in [labs/pipeline_parallel.py](../labs/pipeline_parallel.py), a
 # `torch.autograd.Function`.

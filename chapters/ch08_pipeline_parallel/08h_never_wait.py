@@ -88,7 +88,7 @@ late.compare(p - 1, versions[0][1] - versions[0][0], kind="gradients", wire="cou
 # **weight stashing**.
 
 # %% [markdown]
-# ### Exercise {{stashing_stage}} · Back through the same weights
+# ### Exercise {{stashing_stage}} · Stash weights for the backward
 #
 # In [labs/pipedream.py](../labs/pipedream.py), a `StashingStage` is a stage with versions. Versions
 # are dictionaries `{name: tensor}` that never change: `update`, which is written, makes a new one.
@@ -168,7 +168,7 @@ for name, (slow, quick) in pairs.items():
 # hold for a long training.
 
 # %% [markdown]
-# ### Exercise {{in_place_stage}} · Find the bug
+# ### Exercise {{in_place_stage}} · Debug an in-place weight update
 #
 # A new tensor for each version takes memory, somebody thought, and changed the weights in place.
 # There is no error. But compare the weights after some updates with those of `StashingStage`:

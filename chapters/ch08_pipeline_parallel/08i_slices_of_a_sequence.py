@@ -105,7 +105,7 @@ lab("slice_gradients").draw_slices(3)
 # with the same numbers. Their backwards end there, and add their gradients up in `seen.grad`.
 
 # %% [markdown]
-# ### Exercise {{back_through_both}}
+# ### Exercise {{back_through_both}} · Backpropagate through two slices
 #
 # A warm-up with two slices, and keys alone. The forward stands below.
 #
@@ -147,7 +147,7 @@ check("{{back_through_both}}", back_through_both)
 # Now the same for a whole stage. It has several blocks, each with keys *and* values, and any number
 # of slices. For each block there is a `past` in `self.pasts.values()`, with two lists:
 #
-# | | what it is | as in 8.17 |
+# | | what it is | as in {{back_through_both}} |
 # |---|---|---|
 # | `past.made[i]` | the pair (keys, values) of slice i, with their graph | `key` |
 # | `past.seen[i]` | the same numbers as a pair of leaves | `seen` |
@@ -155,10 +155,10 @@ check("{{back_through_both}}", back_through_both)
 # The forward is written: it adds a pair to each list for every slice.
 
 # %% [markdown]
-# ### Exercise {{sliced_stage}}
+# ### Exercise {{sliced_stage}} · Write a sliced stage's backward
 #
 # In [labs/sequence_slices.py](../labs/sequence_slices.py), write `SlicedStage.backward(i,
-# gradient)`. As in 8.6, it takes the pair (input, output) of slice `i` out of `self.kept`. It adds
+# gradient)`. As in {{stage}}, it takes the pair (input, output) of slice `i` out of `self.kept`. It adds
 # the weights' gradients to `.grad`. It returns the gradient of the input, which is None for tokens.
 # `gradient` belongs to the output; it is None on the last stage.
 #

@@ -94,7 +94,7 @@ plot_traffic(run, "step", [axis for axis in sizes if sizes[axis] > 1],
 # $17 = 1 \cdot (3 \cdot 4) + 1 \cdot 4 + 1$.
 
 # %% [markdown]
-# ### Exercise {{coordinates}} · Coordinates
+# ### Exercise {{coordinates}} · A rank's coordinates on a mesh
 #
 # Write `coordinates(rank, sizes)` in [labs/meshes.py](../labs/meshes.py).
 #
@@ -113,7 +113,7 @@ check("{{coordinates}}")
 # and 5 do: 1 0 0 and 1 0 1. Ranks 3 and 5 do not: 0 1 1 and 1 0 1.
 
 # %% [markdown]
-# ### Exercise {{groups_along}} · Groups
+# ### Exercise {{groups_along}} · List the groups along an axis
 #
 # Write `groups_along(axes, sizes)` in [labs/meshes.py](../labs/meshes.py).
 #
@@ -173,7 +173,7 @@ explore(show_groups, rank=[21, *range(64)], order=["dp pp tp", "tp pp dp", "pp d
 # call, and a group's name comes from its ranks. Here we leave it out.)
 
 # %% [markdown]
-# ### Exercise {{my_group}}: find the bug
+# ### Exercise {{my_group}} · Debug the creation of process groups
 #
 # Somebody does not want all ranks to wait for the same group. So every second rank goes through the
 # list from its end. The cell below tries it on the rows of a 2 × 2 mesh. Each rank brings

@@ -72,7 +72,7 @@ print(f"the whole model: {whole_bytes / 1e3:.1f} kB")
 # %% [markdown]
 # ## 2 · Who needs the same samples?
 #
-# ### Exercise {{share_of_copy}}: find the bug
+# ### Exercise {{share_of_copy}} · Debug batch splitting on a mesh
 #
 # In plain data parallel each rank computes with samples of its own: it takes the part of the batch
 # with its own number. Somebody does the same on a mesh. Nothing breaks, and the loss goes down. But
@@ -136,7 +136,7 @@ check("{{share_of_copy}}", share_of_copy)
 # the parts.
 
 # %% [markdown]
-# ### Exercise {{average_over_copies}} · The mean over copies
+# ### Exercise {{average_over_copies}} · Average gradients over the copies
 #
 # Write `average_over_copies(parameters, mesh)` in
 # [labs/three_dimensions.py](../labs/three_dimensions.py).
@@ -185,7 +185,7 @@ check("{{global_norm}}")
 # %% [markdown]
 # ## 4 · The step
 #
-# ### Exercise {{three_dimensions}} · Three dimensions
+# ### Exercise {{three_dimensions}} · Combine three axes in one step
 #
 # Now put it together. Write the method `step(self, inputs, targets)` of the class `ThreeDimensions`
 # in [labs/three_dimensions.py](../labs/three_dimensions.py). The class already has:
@@ -248,7 +248,7 @@ plot_timeline(run, ["forward", "backward", "tied weights", "average over dp", "c
 # same mask. Copies have other samples, and should have other masks.
 
 # %% [markdown]
-# ### Exercise {{seed_of_mask}}: find the bug
+# ### Exercise {{seed_of_mask}} · Debug dropout masks on a mesh
 #
 # `SampleDropout` of the lab draws the mask of each sample from a seed. Here somebody lets the seed
 # depend on the rank, so that ranks drop different features. Norms and biases are equal on all ranks

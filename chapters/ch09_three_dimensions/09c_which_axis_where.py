@@ -54,7 +54,7 @@ card_megabytes_per_second = 10.0
 # | dp | an all-reduce of the gradients | $2\frac{dp-1}{dp} P$ |
 
 # %% [markdown]
-# ### Exercise {{sent_bytes_of_axes}}
+# ### Exercise {{sent_bytes_of_axes}} · Bytes sent along each axis
 #
 # Write `sent_bytes`. It gets `sizes`, a dict with the number of ranks along "dp", "pp" and "tp";
 # `stage`, the number of this rank's stage, from 0 on; and the three numbers of above:
@@ -136,7 +136,7 @@ Table(["axis", "by formula", "measured", "calls of rank 0"],
 # [0, 4], [1, 5], and so on.
 
 # %% [markdown]
-# ### Exercise {{leaving_bytes}}
+# ### Exercise {{leaving_bytes}} · Mesh bytes leaving each machine
 #
 # Write `leaving_bytes`. It gets `sizes`, a dict whose last axis changes fastest; `per_machine`, how
 # many ranks each machine has; and `sent`, a dict with the bytes that each rank sends along each
@@ -275,7 +275,7 @@ Table(["axis", "one GPU sends in a step", "at 50 GB/s", "at 0.125 GB/s"],
 # A wrong number in such a line costs 64 GPUs for as long as it takes to fail. So check it first.
 
 # %% [markdown]
-# ### Exercise {{derive}}
+# ### Exercise {{derive}} · Derive the remaining parallel sizes
 #
 # Write `derive(arguments, world_size)`. `arguments` is a dict with the whole numbers `"tp"`,
 # `"pp"`, `"micro_batch"` (samples of a micro-batch), `"global_batch"` (samples of a step),
@@ -316,7 +316,7 @@ check("{{derive}}", derive)
 # large would it be?
 
 # %% [markdown]
-# ### Exercise {{llama_parameters}}
+# ### Exercise {{llama_parameters}} · Parameters of a Llama model
 #
 # Write `llama_parameters(layers, width, heads, kv_heads, hidden, vocabulary)`: how many parameters
 # a model of the Llama family has. Nothing has a bias.

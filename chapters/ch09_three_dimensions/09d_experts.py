@@ -44,7 +44,7 @@ steps = 150
 # parallel, it is a layer. So what does such a layer cost?
 
 # %% [markdown]
-# ### Exercise {{expert_parameters}} · How large is it?
+# ### Exercise {{expert_parameters}} · Total and active parameters
 #
 # Write `expert_parameters(rest, layers, width, hidden, n, k)`. It returns two whole numbers: how
 # many parameters the model has, and how many of them one token meets.
@@ -110,7 +110,7 @@ print(f"{whole / 1e9:.1f} billion in all; a token meets {used / 1e9:.1f} billion
 # task's loss the router learns through these probabilities alone.
 
 # %% [markdown]
-# ### Exercise {{route}} · Choose
+# ### Exercise {{route}} · Route tokens to experts
 #
 # Write `route(scores, k, bias=None)` in [labs/experts.py](../labs/experts.py).
 #
@@ -229,7 +229,7 @@ check("{{balancing_loss}}")
 # here](https://arxiv.org/abs/2408.15664).
 
 # %% [markdown]
-# ### Exercise {{moved_bias}} · The bias after a step
+# ### Exercise {{moved_bias}} · Update the routing bias
 #
 # Write `moved_bias(bias, loads, rate)` in [labs/experts.py](../labs/experts.py). `bias` has one
 # number for each expert, `loads` how many choices fell on each of them, as whole numbers. It
@@ -322,7 +322,7 @@ favourites(trainings["balancing loss"][0])
 # connection carries the token on.
 
 # %% [markdown]
-# ### Exercise {{kept}} · Who gets in?
+# ### Exercise {{kept}} · Drop choices beyond the capacity
 #
 # Write `kept(experts, n, capacity)` in [labs/experts.py](../labs/experts.py). `experts` has the
 # shape (tokens, k): each row holds the token's choices, the best first. Each of `n` experts takes

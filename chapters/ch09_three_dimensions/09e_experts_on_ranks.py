@@ -42,7 +42,7 @@ busiest_share = 0.7  # of the tokens, for one expert, in section 4
 # two in the backward.
 
 # %% [markdown]
-# ### Exercise {{exchange_rows}} · Exchange
+# ### Exercise {{exchange_rows}} · Write a differentiable all-to-all
 #
 # Write `forward` and `backward` of the class `Exchange` in
 # [labs/expert_parallel.py](../labs/expert_parallel.py). It is called as
@@ -68,7 +68,7 @@ busiest_share = 0.7  # of the tokens, for one expert, in section 4
 check("{{exchange_rows}}")
 
 # %% [markdown]
-# ### Exercise {{by_expert}} · In the order of the experts
+# ### Exercise {{by_expert}} · Sort rows by expert
 #
 # A rank has several experts. The rows that it gets came rank after rank, and within a rank expert
 # after expert. An expert needs all its rows side by side, from whichever rank.
@@ -102,7 +102,7 @@ check("{{by_expert}}")
 # %% [markdown]
 # ## 2 · A rank with nothing to do
 #
-# ### Exercise {{through_my_experts}}: find the bug
+# ### Exercise {{through_my_experts}} · Debug a hang with idle experts
 #
 # Sometimes nobody needs the experts of some rank. Somebody saves the work then. The forward is
 # right. But in the backward, this happens:
@@ -174,7 +174,7 @@ check("{{through_my_experts}}", through_my_experts)
 # | experts | along edp | all samples of its ep group | the samples of the other ep groups |
 
 # %% [markdown]
-# ### Exercise {{average_gradients_of_experts}}: find the bug
+# ### Exercise {{average_gradients_of_experts}} · Debug the averaging of expert gradients
 #
 # Somebody averages each parameter over the ranks that have it. On a mesh of edp 2 × ep 2, these are
 # the gradients after one step, as multiples of those of one process with the same batch:

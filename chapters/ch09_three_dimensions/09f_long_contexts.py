@@ -80,7 +80,7 @@ scores.compare(2 * 128_000**2 / 1e9, matrix.nbytes / 1e9, kind="activations")
 # one number. The code calls them *out* and *lse* (the logarithm of a sum of exponentials).
 
 # %% [markdown]
-# ### Exercise {{merge}} · Two sets of keys
+# ### Exercise {{merge}} · Merge attention over two key sets
 #
 # Write `merge(out, lse, more, more_lse)` in [labs/long_contexts.py](../labs/long_contexts.py).
 #
@@ -97,7 +97,7 @@ scores.compare(2 * 128_000**2 / 1e9, matrix.nbytes / 1e9, kind="activations")
 check("{{merge}}")
 
 # %% [markdown]
-# ### Exercise {{visible}}: find the bug
+# ### Exercise {{visible}} · Debug a causal mask across ranks
 #
 # Which keys may a query see? In one process, a triangle of ones says it: a row for each query, a
 # column for each key. Somebody takes the same triangle for each pair of pieces. Below, each piece
@@ -214,7 +214,7 @@ idle.compare((2 * ranks - 1) / ranks, max(in_a_row) * ranks / sum(in_a_row), kin
              wire="counted")
 
 # %% [markdown]
-# ### Exercise {{zigzag}} · Zigzag
+# ### Exercise {{zigzag}} · Split the context in zigzag order
 #
 # Cut the text into $2n$ pieces. Rank $r$ gets piece $r$ and piece $2n - 1 - r$: an early one, with
 # little to see, and a late one.
@@ -253,7 +253,7 @@ Table(["rank", "pairs, in a row", "pairs, zigzag"],
 # kernel. Afterwards they swap back. Each swap is an all-to-all of equal parts.
 
 # %% [markdown]
-# ### Exercise {{swap_keys_and_values}} · Swap
+# ### Exercise {{swap_keys_and_values}} · Swap which dimension is split
 #
 # Write `swap(x, split, join, group=None)` in [labs/long_contexts.py](../labs/long_contexts.py). It
 # cuts `x` along dimension `split` into n equal parts, sends part r to rank r, and joins what comes
@@ -289,7 +289,7 @@ for way in long_contexts.WAYS:
 # %% [markdown]
 # ## 5 · How long a text fits?
 #
-# ### Exercise {{largest_context}} · The longest one
+# ### Exercise {{largest_context}} · The longest context that fits
 #
 # Write `largest_context(budget, n, heads, size, way)`: the longest context, a multiple of `n`, for
 # which one rank's attention has room in `budget` bytes. Everything is in float32, 4 bytes a number,

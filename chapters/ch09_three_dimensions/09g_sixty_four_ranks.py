@@ -180,7 +180,7 @@ except RankError as error:
 # %% [markdown]
 # ## 2 · What lies on a rank?
 #
-# ### Exercise {{state_bytes}} · Bytes of states
+# ### Exercise {{state_bytes}} · Model-state bytes on a mesh
 #
 # Write `state_bytes(parameters, sizes, stage)`: how many bytes of the model's states one rank
 # keeps. `parameters` is how many parameters the whole model has, `sizes` a dict with `"dp"`, `"pp"`

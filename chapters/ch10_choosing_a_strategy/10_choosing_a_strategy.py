@@ -92,7 +92,7 @@ Table(["GPUs", "combinations", "that break no rule"],
 # multiplications and as many additions, in each of the two products.
 
 # %% [markdown]
-# ### Exercise {{needed_flops}}
+# ### Exercise {{needed_flops}} · FLOPs of forward and backward
 #
 # Write `needed_flops(tokens, layers, matrices, width, context, output)`: the FLOPs of forward and
 # backward.
@@ -178,7 +178,7 @@ Table(["", "by formula", "counted while running"],
 # above it, computing does. Drawn over the intensity, this limit is called the **roofline**.
 
 # %% [markdown]
-# ### Exercise {{roofline_seconds}}
+# ### Exercise {{roofline_seconds}} · Kernel time by the roofline model
 #
 # Write `roofline_seconds(flops, nbytes, peak, bandwidth)`. A kernel does `flops` operations, and
 # reads and writes `nbytes` bytes; the processor does `peak` operations a second, and its memory
@@ -253,7 +253,7 @@ plot_stacks(kinds, limits={gpus.partition("x")[2]: gpu.memory},
 # between the blocks of memory.
 
 # %% [markdown]
-# ### Exercise {{largest_micro_batch}}
+# ### Exercise {{largest_micro_batch}} · The largest micro-batch that fits
 #
 # Write `largest_micro_batch(room, states, activations, stages, samples)`. A GPU has `room` bytes;
 # the model's states take `states` of them. One sample keeps `activations` bytes on a stage.
@@ -295,7 +295,7 @@ check("{{largest_micro_batch}}", largest_micro_batch)
 # Each message travels inside a machine, or through its network cards (02g).
 
 # %% [markdown]
-# ### Exercise {{step_seconds}}
+# ### Exercise {{step_seconds}} · Step time from a cost model
 #
 # Write `step_seconds(layer, layers, stages, microbatches, all_reduce, hidden)`, a model of cost.
 # One layer takes `layer` seconds for one micro-batch, forward and backward together.
@@ -437,7 +437,7 @@ explore(show_best, model=["llama-3-8b", "llama-2-13b", "llama-3-70b", "qwen-2.5-
 # the 70B model on 64 of them goes back to ZeRO 3 with recomputation.
 
 # %% [markdown]
-# ### Exercise {{bill}}
+# ### Exercise {{bill}} · The cost of a training run
 #
 # What does the whole training cost? A rule of thumb needs no planner: 6 FLOPs for each parameter
 # and each token.
@@ -495,7 +495,7 @@ by_formula = (
 print(f"keys and values of one text: {kept:,} bytes; by formula {by_formula:,.0f}")
 
 # %% [markdown]
-# ### Exercise {{most_users}}
+# ### Exercise {{most_users}} · How many users fit in memory?
 #
 # Write `most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens)`. Each of `tp` GPUs
 # has `memory` bytes. The parameters, `parameter_bytes` in all, are cut into equal parts. For each

@@ -70,7 +70,7 @@ spread = predict("Seconds of a step: the slowest plan of the twelve, beside the 
 # **bandwidth** in bytes a second.
 
 # %% [markdown]
-# ### Exercise {{fit_line}}
+# ### Exercise {{fit_line}} · Fit latency and bandwidth
 #
 # Write `fit_line(sizes, seconds)`. It gets two lists of the same length: bytes of some messages,
 # and how many seconds each took. It finds the straight line for which the sum of the squared
@@ -228,7 +228,7 @@ plot_causes(
 # A model of cost need not be exact. It has to choose well. Two measures ask for that directly.
 
 # %% [markdown]
-# ### Exercise {{regret}}
+# ### Exercise {{regret}} · The regret of trusting predictions
 #
 # Write `regret(predicted, measured)`. It gets two dicts with the same keys, the names of plans, in
 # any order: predicted and measured seconds of a step. Somebody who knows only the predictions runs
@@ -249,7 +249,7 @@ def regret(predicted, measured):
 check("{{regret}}", regret)
 
 # %% [markdown]
-# ### Exercise {{share_in_order}}
+# ### Exercise {{share_in_order}} · Share of pairs predicted in order
 #
 # Write `share_in_order(predicted, measured)`. It gets two lists: predicted and measured seconds of
 # the same plans, in the same order. Of all pairs of two plans, which share is in the right order:

@@ -59,7 +59,7 @@ Table(["engine", "runs", "models × GPUs", "timed", "with memory", "failed", "la
 # and a table often does not say which.
 
 # %% [markdown]
-# ### Exercise {{utilization}} · Utilization
+# ### Exercise {{utilization}} · Model FLOPs utilization
 #
 # Write `utilization(layers, width, vocabulary, context, batch, seconds, gpus, peak)`. One token, in
 # the forward, needs these multiplications: in each block 12 width² with its matrices, and 2 width ×
@@ -126,7 +126,7 @@ Table(["computed / printed", "rows", "ids"],
 # A model that is calibrated on a misprint learns something false. Three tests find some of them.
 
 # %% [markdown]
-# ### Exercise {{contradictions}} · Contradictions
+# ### Exercise {{contradictions}} · Contradictions in a published run
 #
 # Write `contradictions(row)`. `row` is a dict: `"gpus"`, `"dp"`, `"tp"`, `"pp"`, `"micro_batch"`,
 # `"batch"` (samples of a step), `"flops"` of one sample, `"seconds"` of a step, and `"tflops"`, the
@@ -551,7 +551,7 @@ Table(["engine", "runs", "failed", "missed failures", "false alarms"], rows,
 # false alarms. A higher limit misses more failures.
 
 # %% [markdown]
-# ### Exercise {{cheapest_limit}} · The cheapest limit
+# ### Exercise {{cheapest_limit}} · The cheapest memory limit
 #
 # Write `cheapest_limit(shares, failed, limits, missed, alarm)`. `shares` is a list with the
 # predicted share of a GPU's memory for each run, and `failed` a list with True for each run that

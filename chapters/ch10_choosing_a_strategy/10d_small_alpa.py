@@ -48,7 +48,7 @@ card_megabytes_per_second = 5.0
 # single product is cut?
 
 # %% [markdown]
-# ### Exercise {{ways}} · Count the ways
+# ### Exercise {{ways}} · Count the ways to place stages
 #
 # Write `ways(layers, devices)`. A list of so many layers is cut into stages of consecutive layers,
 # at least one layer each. Each stage gets 1, 2, 4, 8, … devices. All devices are used, none twice.
@@ -129,7 +129,7 @@ plot_bars(list(map(str, clusters)), in_digits, "plans, as a power of ten", "devi
 # gives another layout than the next one takes, the activation has to be **resharded**.
 
 # %% [markdown]
-# ### Exercise {{resharding_bytes}} · Resharding
+# ### Exercise {{resharding_bytes}} · Bytes sent by resharding
 #
 # Write `resharding_bytes(nbytes, n, before, after)` in
 # [labs/operator_shardings.py](../labs/operator_shardings.py). An activation of `nbytes` bytes in
@@ -209,7 +209,7 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 # the rest.
 
 # %% [markdown]
-# ### Exercise {{rules}} · The equations
+# ### Exercise {{rules}} · Write an integer program's equations
 #
 # Write `rules(counts, edges)` in [labs/operator_shardings.py](../labs/operator_shardings.py).
 # `counts[u]` is how many ways operator `u` can choose from; `edges` is a list of pairs `(u, v)`.
@@ -260,7 +260,7 @@ print(f"the integer program is as cheap as the cheapest of all choices: {equal} 
 # One of the limits is the right one.
 
 # %% [markdown]
-# ### Exercise {{best_stages}} · Cut into stages
+# ### Exercise {{best_stages}} · Find the fastest cut into stages
 #
 # Write `best_stages(seconds, layers, devices, microbatches)`. `seconds` is a dict: `seconds[first,
 # end, size]` is what the layers `first`, …, `end - 1` take as one stage on `size` devices, for one

@@ -72,7 +72,7 @@ print(writers.megatron(best[0].plan, job).text)
 # 0.1. Llama has no dropout, so the lab writes 0.
 
 # %% [markdown]
-# ### Exercise {{megatron_arguments}} · The parallel part
+# ### Exercise {{megatron_arguments}} · Translate a plan into Megatron options
 #
 # Write `megatron_arguments(plan, batch, layers)` in
 # [labs/configurations.py](../labs/configurations.py). It returns a dict of options and values. Five
@@ -183,7 +183,7 @@ Table(["refused", "plans"], reasons.most_common(8))
 # goes through in a step. There are dp copies: ranks along tp and pp are no copies.
 
 # %% [markdown]
-# ### Exercise {{complete_batch}} · Complete it
+# ### Exercise {{complete_batch}} · Complete DeepSpeed's batch settings
 #
 # Write `complete_batch(config, copies)`. `config` is a dict with some of the three `NAMES`, and
 # nothing else; all its numbers are 1 or more. Return a dict with all three, as whole numbers.
@@ -325,7 +325,7 @@ run = launch(fsdp2.compare_with_one_process, fsdp2.fsdp2(on_four, 8), text, 3, 8
 print(f"in bfloat16, as it is written: off by {max(run.values):.3f} of the largest weight")
 
 # %% [markdown]
-# ### Exercise {{shard}} · Nothing is learnt
+# ### Exercise {{shard}} · Debug a loss that never falls
 #
 # A colleague has followed a blog and written `shard`. Nothing fails. Here are the losses of four
 # steps with the same batch, on 2 ranks:

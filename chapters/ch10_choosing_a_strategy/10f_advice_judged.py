@@ -104,7 +104,7 @@ advice.verdict(100, 140, error), advice.verdict(100, 110, error), advice.verdict
 # needed.
 
 # %% [markdown]
-# ### Exercise {{walk}} · The tree
+# ### Exercise {{walk}} · Choose a plan by decision tree
 #
 # Write `walk(parameters, layers, memory, gpus, machine=8)` in
 # [labs/advice.py](../labs/advice.py). The model has `layers` equal layers with `parameters`

@@ -113,7 +113,7 @@ print(f"elsewhere it takes {min(costs):.2f} to {max(costs):.2f} times as long, m
 # for?
 
 # %% [markdown]
-# ### Exercise {{offload}} · What a step waits for
+# ### Exercise {{offload}} · How long offloading delays a step
 #
 # Write `offload(parameters, ranks, link, host, backward)` in
 # [labs/practices.py](../labs/practices.py). One machine has `ranks` ranks, and each of them has an

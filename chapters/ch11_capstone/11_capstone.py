@@ -114,7 +114,7 @@ Table(["", "recipe", "a step", "tokens/s", "memory"],
       title=f"Predicted: four of {len(judged.all_recipes(setting))} recipes that can run")
 
 # %% [markdown]
-# ### Exercise {{my_recipe}} · Your recipe
+# ### Exercise {{my_recipe}} · Choose a recipe within the budget
 #
 # Write `my_recipe()`. It takes nothing and returns a dict of settings. For example,
 # `{"dp": 8, "micro_batch": 2}` is plain data parallel. A size that you leave out is 1, `zero` is 0,
@@ -346,7 +346,7 @@ for rank, (count, first, last) in enumerate(run.values):
 # begins, and its shape.
 
 # %% [markdown]
-# ### Exercise {{find_numbers}} · Find numbers
+# ### Exercise {{find_numbers}} · Find saved numbers by address
 #
 # Write `find_numbers(saved, wanted)` in [labs/capstone_state.py](../labs/capstone_state.py).
 #
@@ -364,7 +364,7 @@ for rank, (count, first, last) in enumerate(run.values):
 check("{{find_numbers}}")
 
 # %% [markdown]
-# ### Exercise {{carry_on}} · Carry on
+# ### Exercise {{carry_on}} · Continue when ranks die or join
 #
 # Write `carry_on(campaign, crew, steps)` in [labs/capstone_chaos.py](../labs/capstone_chaos.py).
 # Each process calls it when it begins, also one that takes the place of a dead one. It trains until

@@ -22,7 +22,7 @@
 from IPython.display import display
 
 from pedagogy_lib import (
-    Table, check, hint, lab, plot_curves, plot_map, plot_timeline, predict, progress,
+    Table, check, hint, lab, plot_map, plot_timeline, predict, progress,
 )
 
 # %% tags=["parameters"]
@@ -70,9 +70,8 @@ last_week = exam.train()
 
 def show(name, run):
     """Show a sheet: two pictures and four tables."""
-    losses = {"this run": exam.losses_of(run), "last week's": exam.losses_of(last_week)}
     display(
-        plot_curves(losses, "step", "loss", 5, title=f"{name}: the loss of each rank's copy"),
+        exam.plot_losses(run, last_week, title=f"{name}: the loss of each rank's copy"),
         plot_timeline(run, exam_training.LABELS, title=f"{name}: the last step"),
         Table(["step", *exam.COLUMNS * 2], exam.loss_rows(run, last_week),
               groups=exam.group_by_run(exam.COLUMNS), title=f"{name}: losses"),

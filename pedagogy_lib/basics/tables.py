@@ -56,7 +56,8 @@ class Table:
         wraps = any(len(text) > ONE_LINE for row in [self.heads, *self.rows] for text in row)
         top = TOP if wraps else ("", "")
         groups = "".join(
-            cell_of("th", name, "center", top, f' colspan="{width}"') for name, width in self.groups
+            cell_of("th", name, "center", top, f' colspan="{width}"' if width > 1 else "")
+            for name, width in self.groups
         )
         above = f"<tr>{groups}</tr>" if groups else ""
         columns = zip(*self.rows, strict=True)

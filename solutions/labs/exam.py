@@ -89,6 +89,21 @@ def losses_of(run) -> dict:
             for rank, told in enumerate(run.values)}  # fmt: skip
 
 
+def plot_losses(run, last_week, title):
+    """Return a picture of each rank's losses, with last week's as thin black lines."""
+    from pedagogy_lib.pictures.charts import plot_curves
+
+    picture = plot_curves({"": losses_of(run)}, "step", "loss", 5, title)
+    if run is not last_week:
+        (axes,) = picture.figure.axes
+        for number, curve in enumerate(losses_of(last_week).values()):
+            label = "last week" if number == 0 else None
+            axes.plot(*curve, color="black", linewidth=0.8, label=label)
+        axes.legend(ncols=5, frameon=False, fontsize=9)
+        picture.alt += "; thin black lines are last week's losses"
+    return picture
+
+
 def group_by_run(columns) -> list[tuple]:
     """The groups of a table's columns: the first one, and as many for each of both runs."""
     return [("", 1), ("this run", len(columns)), ("last week", len(columns))]

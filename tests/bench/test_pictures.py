@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from matplotlib import font_manager, rcParams
 from matplotlib.colors import to_rgb
+from PIL import Image
 from torch import nn
 
 from pedagogy_lib import (
@@ -27,6 +28,8 @@ from pedagogy_lib import (
 from pedagogy_lib.basics.units import format_bytes
 from pedagogy_lib.measuring.memory_log import KINDS
 from pedagogy_lib.pictures import style
+from pedagogy_lib.pictures.palette import COLORS as PALETTE_COLORS
+from pedagogy_lib.pictures.palette import reduce_colors
 from pedagogy_lib.pictures.picture_html import LEAST_WIDTH, html_of
 from pedagogy_lib.pictures.style import COLORS, FONT, STYLE, colors_of, kind_of, label_ink
 
@@ -209,6 +212,18 @@ def test_every_kind_has_its_colour_and_collectives_are_communication():
     assert kind_of("all-reduce of all") == kind_of("send again") == "communication"
     assert colors_of(["forward", "mine"])["forward"] == COLORS["forward"]
     assert colors_of(["mine", "yours"])["mine"] != colors_of(["mine", "yours"])["yours"]
+
+
+def test_a_palette_keeps_the_colour_of_a_small_square():
+    """A legend says which colour means what; sorted by pixels alone, a small one is mixed."""
+    right, down = np.linspace(0, 1, 256)[None, :, None], np.linspace(0, 1, 256)[:, None, None]
+    shades = np.array([0, 114, 178]) * (1 - right) + 255 * right
+    shades = shades * (1 - down) + np.array([230, 159, 0]) * down
+    picture = Image.fromarray(shades.astype(np.uint8))
+    picture.paste((0, 158, 115), (9, 9, 19, 19))
+    reduced = reduce_colors(picture)
+    assert reduced.convert("RGB").getpixel((14, 14)) == (0, 158, 115)
+    assert len(reduced.getcolors()) == PALETTE_COLORS + 1
 
 
 @pytest.mark.parametrize("color", COLORS.values())

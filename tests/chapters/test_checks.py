@@ -6,12 +6,14 @@ import re
 from datetime import datetime
 
 import pytest
+from each import repeat_for_each
 from helpers import ROOT, put_lab
 
 from coursekit import build, check_runner
-from coursekit.chapters import exercise_folders
+from coursekit.chapters import FOLDER, exercise_folders
 from coursekit.check_runner import find_exercise
 from coursekit.labs import holes, module
+from coursekit.outline import outline
 from coursekit.protocol import Exercise, Wrong
 from pedagogy_lib import LaunchError, check, hint
 from pedagogy_lib.basics.places import where_is
@@ -241,6 +243,19 @@ def test_headings_and_checks_agree(chapter):
                 checks += re.findall(rf'check\("({number})"', cell.source)
     assert headings == checks == [exercise.number for exercise in exercises(chapter)]
     assert headings == [f"{int(chapter)}.{k}" for k in range(1, len(headings) + 1)]
+
+
+def test_each_exercise_has_a_title_of_its_own():
+    titles = [title for part in outline() for title in part.exercises.values()]
+    assert all(titles)
+    assert len(set(titles)) == len(titles)
+
+
+@repeat_for_each("source", [*FOLDER.glob("ch*/*.py"), *FOLDER.glob("ch*/exercises/*/check.py")])
+def test_sources_know_exercises_by_their_names(source):
+    """A number that is written by hand is wrong as soon as an exercise is inserted before it."""
+    by_hand = re.findall(r"\b(?:as in|exercises?) (\d+\.\d+)\b", source.read_text(), re.IGNORECASE)
+    assert by_hand == []
 
 
 def test_exercises_in_labs_have_their_numbers_there():
