@@ -5,12 +5,15 @@ checks that it calls, with the modules next to them. The bench and the kit of th
 count, not even from where a check imports them, because a change there would make every record
 outdated: the parts that `make test` executes answer for these. Neither does what the checks compare
 with and say of mistakes, because a record shows right answers: the answers' tests answer for it.
+Comments and docstrings change nothing that a program puts out, so they do not count either.
 """
 
 import ast
 import hashlib
+import io
 import json
 import re
+import tokenize
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from pathlib import Path
@@ -26,6 +29,7 @@ LABS = re.compile(
     re.MULTILINE,
 )
 OURS = ("pedagogy_lib", "coursekit")
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 CHECKS = re.compile(r'\bcheck\(\s*"(\d+\.\d+)"')
 
 
@@ -44,8 +48,10 @@ def digest_inputs(cells: Iterable[tuple], text: str, root: Path) -> str:
 def digest_file(path: Path) -> str:
     """Return a digest of a file; of a check's module without its imports from bench and kit."""
     data = path.read_bytes()
-    if "exercises" in path.parts and path.suffix == ".py":
-        data = remove_course_imports(data.decode()).encode()
+    if path.suffix == ".py":
+        text = data.decode()
+        is_check = "exercises" in path.parts
+        data = read_code(remove_course_imports(text) if is_check else text).encode()
     return hashlib.sha256(data).hexdigest()
 
 
@@ -57,6 +63,23 @@ def remove_course_imports(text: str) -> str:
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in OURS:
             gone.update(range(node.lineno, node.end_lineno + 1))
     lines = text.splitlines()
+    return "\n".join(line for number, line in enumerate(lines, 1) if number not in gone)
+
+
+@lru_cache(1024)
+def read_code(text: str) -> str:
+    """Return a module's text without docstrings and comments; the marks of solutions stay."""
+    lines, gone = text.splitlines(), set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and not token.string.startswith("###"):
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip()
+            gone.update({row} if not lines[row - 1] else ())
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            docstring = node.body[0]
+            if docstring.lineno > getattr(node, "lineno", 0):  # on lines of its own
+                gone.update(range(docstring.lineno, docstring.end_lineno + 1))
     return "\n".join(line for number, line in enumerate(lines, 1) if number not in gone)
 
 

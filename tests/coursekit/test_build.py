@@ -332,6 +332,21 @@ def test_where_a_check_imports_the_kit_from_makes_no_record_outdated(tmp_path):
     assert digests[0] == digests[1] != digests[2]
 
 
+def test_comments_and_docstrings_make_no_record_outdated(tmp_path):
+    lab, digests = tmp_path / "shapes.py", []
+    for text in (
+        '"""Shapes."""\nclass Shape:\n    ### BEGIN SOLUTION\n    x = "# 1"  # why\n    # more\n',
+        'class Shape:\n    """It is.\n\n    More.\n    """\n    ### BEGIN SOLUTION\n    x = "# 1"\n',
+        'class Shape:\n    x = "# 1"\n',
+        'class Shape:\n    ### BEGIN SOLUTION\n    x = "# 2"\n',
+        'class Shape: "x"; x = "# 1"\n',
+    ):
+        lab.write_text(text)
+        digests.append(record_inputs.digest_file(lab))
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 4
+
+
 def test_build_writes_and_executes_everything(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(build, "ROOT", tmp_path)
     chapter = tmp_path / "chapters" / "ch00_add"

@@ -30,7 +30,13 @@ from answer_files import (
 from coursekit import build
 from coursekit.chapters import exercise_folders, exercise_numbers
 from coursekit.kit import Formula
-from coursekit.record_inputs import digest_file, input_files, modules_behind, remove_course_imports
+from coursekit.record_inputs import (
+    digest_file,
+    input_files,
+    modules_behind,
+    read_code,
+    remove_course_imports,
+)
 
 TRIED = Path(__file__).with_name("tried.json")
 TESTS = ["tests/chapters/test_answers.py", "tests/chapters/test_rank_exercises.py"]
@@ -58,10 +64,13 @@ def digest_trial(exercise) -> str:
     """Return a digest of a check, its answers, and the task, with the labs behind them."""
     check = check_file(exercise)
     modules = modules_behind(check)
-    texts = [remove_course_imports(path.read_text(encoding="utf-8")) for path in sorted(modules)]
+    texts = [
+        read_code(remove_course_imports(path.read_text(encoding="utf-8")))
+        for path in sorted(modules)
+    ]
     paths = source_files_of(exercise)
     written = definition_in([path.read_text(encoding="utf-8") for path in paths], exercise)
-    program = "\n".join([*texts, written, imports_of(exercise)])
+    program = "\n".join([*texts, read_code(written), imports_of(exercise)])
     files = modules | input_files(program, build.ROOT)
     state = [
         program,

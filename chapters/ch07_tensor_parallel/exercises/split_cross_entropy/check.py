@@ -83,8 +83,9 @@ EXERCISE = RankExercise(
         "The highest is no part of the gradient: logits.detach().amax(-1), and then "
         "dist.all_reduce with ReduceOp.MAX. Sums of the other two need a way back: "
         "AllReduce.apply.",
-        "Pick the target's logit as VocabularyEmbedding does: place = targets - first, mine = (place >= 0) & "
-        "(place < logits.shape[-1]), look up place.where(mine, 0) by gather, times mine.",
+        "Pick the target's logit as VocabularyEmbedding does: place = targets - first, "
+        "mine = (place >= 0) & (place < logits.shape[-1]), look up place.where(mine, 0) by "
+        "gather, times mine.",
         "The loss of a target is total.log() - picked, both from logits from which the highest "
         "was taken: a new tensor, logits stays as it is. Return the mean.",
     ),
