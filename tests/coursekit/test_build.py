@@ -336,7 +336,7 @@ def test_comments_and_docstrings_make_no_record_outdated(tmp_path):
     lab, digests = tmp_path / "shapes.py", []
     for text in (
         '"""Shapes."""\nclass Shape:\n    ### BEGIN SOLUTION\n    x = "# 1"  # why\n    # more\n',
-        'class Shape:\n    """It is.\n\n    More.\n    """\n    ### BEGIN SOLUTION\n    x = "# 1"\n',
+        'class Shape:\n    """Is.\n\n    More.\n    """\n    ### BEGIN SOLUTION\n    x = "# 1"\n',
         'class Shape:\n    x = "# 1"\n',
         'class Shape:\n    ### BEGIN SOLUTION\n    x = "# 2"\n',
         'class Shape: "x"; x = "# 1"\n',
