@@ -8,7 +8,14 @@ from operator import attrgetter
 
 import pytest
 import trials
-from answer_files import Answer, all_answers, define_answer, exercises_of_kind, task_of
+from answer_files import (
+    Answer,
+    all_answers,
+    define_answer,
+    exercises_of_kind,
+    label_exercise,
+    task_of,
+)
 from each import repeat_for_each
 
 from coursekit import build, remote_answer
@@ -67,7 +74,7 @@ def test_wrong_answers_are_told_what_is_wrong(answer, answer_checker):
 
 
 @pytest.mark.usefixtures("quick_hangs")
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)
+@pytest.mark.parametrize("exercise", EXERCISES, ids=label_exercise)
 def test_the_hole_is_told_politely_and_the_bug_is_found(exercise, answer_checker, solution_labs):
     given = next((answer.given for answer in ANSWERS if answer.exercise is exercise), "")
     task = task_of(exercise)

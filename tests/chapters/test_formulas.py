@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 import torch
-from answer_files import exercises_of_kind
+from answer_files import exercises_of_kind, label_exercise
 
 from coursekit.kit import Formula
 from coursekit.protocol import Wrong
@@ -13,13 +13,13 @@ from coursekit.protocol import Wrong
 FORMULAS = exercises_of_kind(Formula)
 
 
-@pytest.mark.parametrize("exercise", FORMULAS, ids=lambda exercise: exercise.number)
+@pytest.mark.parametrize("exercise", FORMULAS, ids=label_exercise)
 def test_the_truth_passes(exercise):
     lines = list(replace(exercise, also=None).examine(exercise.truth))
     assert len(lines) == len(exercise.cases)
 
 
-@pytest.mark.parametrize("exercise", FORMULAS, ids=lambda exercise: exercise.number)
+@pytest.mark.parametrize("exercise", FORMULAS, ids=label_exercise)
 def test_each_mistake_is_told_as_itself(exercise):
     told = {}
     for sentence, function in exercise.mistakes:

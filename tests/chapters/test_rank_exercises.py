@@ -9,7 +9,14 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.distributed as dist
-from answer_files import Answer, all_answers, define_answer, exercises_of_kind, solution_of
+from answer_files import (
+    Answer,
+    all_answers,
+    define_answer,
+    exercises_of_kind,
+    label_exercise,
+    solution_of,
+)
 
 from coursekit import remote_answer
 from coursekit.check_runner import LabFunction
@@ -21,7 +28,7 @@ EXERCISES = exercises_of_kind(RankExercise)
 GIVEN = {answer.exercise.number: answer.given for answer in all_answers()}
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)
+@pytest.mark.parametrize("exercise", EXERCISES, ids=label_exercise)
 def test_each_mistake_is_told_as_itself(exercise, solution_labs):
     never_told = {}
     for trial in exercise.trials(load_solution(exercise)):

@@ -1,6 +1,7 @@
 """What facts say of right and wrong values, without ranks; and the examples of CONTRIBUTING.md."""
 
 import re
+import textwrap
 from types import SimpleNamespace
 
 import pytest
@@ -163,8 +164,9 @@ def test_of_an_unknown_mistake_is_told_where_there_is_none():
 
 
 def test_the_examples_for_contributors_work():
-    formula, on_ranks = re.findall(
-        r"```python\n((?:from|import) .*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    formula, on_ranks, picture = re.findall(
+        r"```python\n(\s*(?:from|import) .*?)```", page, re.DOTALL
     )
     rounds = {"rounds_to_reach": lambda n: (n - 1).bit_length()}
     exercise = exercise_of(formula, rounds)
@@ -174,6 +176,9 @@ def test_the_examples_for_contributors_work():
     with pytest.raises(Wrong) as caught:
         list(exercise.examine(lambda x, group=None: dist.all_reduce(x, group=group)))
     assert caught.value.why == "this is the sum"
+    space = {"__package__": "pedagogy_lib.pictures", "__name__": "example"}
+    exec(textwrap.dedent(picture), space)
+    assert space["plot_ranks"](SimpleNamespace(world_size=4)).alt == "One bar: 4 ranks"
 
 
 def test_names_on_the_contributors_page_are_there():

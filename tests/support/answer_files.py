@@ -46,7 +46,7 @@ class Answer:
     given: str = ""
 
     def __str__(self):
-        return f"{self.exercise.number} {self.words}"
+        return f"{label_exercise(self.exercise)} {self.words}"
 
     @property
     def program(self) -> str:
@@ -150,6 +150,11 @@ def define_answer(answer: Answer):
 def all_answers() -> list[Answer]:
     folders = exercise_folders().items()
     return [one for number, folder in folders for one in answers_to(number, folder / "answers.py")]
+
+
+def label_exercise(exercise) -> str:
+    """Return an exercise's number and name, as the names of tests have them."""
+    return f"{exercise.number} {exercise_folders()[exercise.number].name}"
 
 
 def exercises_of_kind(kind=object) -> list:
