@@ -89,7 +89,11 @@ def test_nothing_is_solved_yet():
     number = len([n for part in outline.outline() for n in part.exercises])
     assert told.startswith(f"0 of {number} exercises passed, about ")
     assert re.search(r"^00 · Start here +0 of 3 ", told, re.MULTILINE)
-    assert re.search(r"^Next: exercise 0.1 · Which rank\?, in 00 · Start here$", told, re.MULTILINE)
+    assert re.search(
+        r"^Next: exercise 0.1 · The global rank of a process, in 00 · Start here$",
+        told,
+        re.MULTILINE,
+    )
 
 
 def test_its_lines_fit_a_small_window():

@@ -147,7 +147,7 @@ def test_a_missing_solution_is_named(tmp_path, monkeypatch):
     before, _, rest = SOLVED["zero"].partition("    ### BEGIN SOLUTION")
     _, _, after = rest.partition("    ### END SOLUTION")
     put_lab(tmp_path, monkeypatch, "zero", f"{before}    ...{after}")
-    assert "exercise 6.2 comes first: flatten_padded" in check(EX.zero1).wrong.what
+    assert f"exercise {EX.flatten_padded} comes first: flatten_padded" in check(EX.zero1).wrong.what
 
 
 def test_a_stage_3_whose_stage_2_still_has_its_hole_is_made_of_ours(put):
