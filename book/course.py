@@ -1,4 +1,4 @@
-"""What a part asks, as its page shows it."""
+"""The question that a part asks, as its page shows it."""
 
 import re
 from functools import cache
@@ -12,7 +12,7 @@ QUESTION = re.compile(r"\*\*(.+?\?)\*\*", re.DOTALL)
 
 @cache
 def question_of(stem: str) -> str:
-    """Return what a part asks, in the first bold words of its notebook."""
+    """Return a part's question, the first bold one in its notebook's first cell, or ""."""
     first = read(ROOT / "notebooks" / f"{stem}.ipynb")[0].source
     found = QUESTION.search(first)
     return " ".join(found[1].split()) if found else ""

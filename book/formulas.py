@@ -1,4 +1,4 @@
-"""Formulas as MathML, written when the site is built: no script and no network to show them."""
+"""Formulas as MathML, written with the site, so that no script and no network has to show them."""
 
 import re
 from html import escape
@@ -7,7 +7,7 @@ from docutils import nodes
 from docutils.utils.math import latex2mathml
 from sphinx.util import logging
 
-END = re.compile(r"\{([.,;:?!])\}$")  # of a sentence, put into the formula to stay on its line
+END = re.compile(r"\{([.,;:?!])\}$")  # a sentence's punctuation, in the formula to share its line
 SHORT_FRACTION = re.compile(r"\\(frac|dfrac|tfrac)\s*(\d)\s*(\d)")
 SAME = {r"\dots": r"\ldots ", "…": r"\ldots ", "·": r"\cdot "}
 SAME_PATTERN = re.compile(r"\\dots(?![a-zA-Z])|…|·")
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def mathml(latex: str, is_block=False) -> str:
-    """MathML of a formula.
+    """Return a formula as MathML.
 
     Raises  latex2mathml.MathError if it cannot be read
     """
@@ -23,7 +23,7 @@ def mathml(latex: str, is_block=False) -> str:
 
 
 def plain(latex: str) -> str:
-    """What docutils' own TeX can read."""
+    """Return LaTeX that docutils' own parser can read."""
     text = SAME_PATTERN.sub(lambda found: SAME[found[0]], " ".join(latex.split()))
     return SHORT_FRACTION.sub(r"\\\1{\2}{\3}", text)
 

@@ -1,4 +1,4 @@
-"""The front page, and the page on using the course, from the guides; a page for each chapter."""
+"""The front page and the page on using the course, from the guides, and a page per chapter."""
 
 import re
 from html import escape
@@ -26,9 +26,9 @@ LEFT_OUT = ("To read without installing",)  # a paragraph about this site
 
 
 class Readme:
-    """README.md by its sections.
+    """README.md, divided into its sections.
 
-    front  sections of the front page;  using  those of the other page
+    front  names of those on the front page;  using  names of those on the other page
     """
 
     def __init__(self, pictures: Pictures):

@@ -1,4 +1,4 @@
-"""The words of part 00's table, each with the parts where it is introduced and where it is used."""
+"""The glossary: each word of part 00's table, and the parts that introduce it and use it."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from .notebook_format import read
 ROW = re.compile(r"^\| ([^|]+?) \| ([^|]+?) \| (\d\d[a-z]?) \|$", re.MULTILINE)
 HEADING = "| word | meaning | part |"
 FIRST_PART = "00_start_here"
-# What is no prose: code, formulas, links and pictures, tags, headings, tables.
+# Everything that is not prose: code, formulas, links and pictures, tags, headings, tables.
 NO_PROSE = re.compile(
     r"```.*?```|`(?:[^`\n]|\n(?!\s*\n))*`|\$\$.*?\$\$|\$[^$]+\$|!?\[[^\]]*\]\([^)]*\)|\[[^\]]*\]\[[^\]]*\]|<[^>]+>"
     r"|^#[^\n]*|^\|[^\n]*",
@@ -24,11 +24,11 @@ NO_PROSE = re.compile(
 
 @dataclass(frozen=True)
 class Entry:
-    """One row: "weak, strong scaling".
+    """A row of the table, such as "weak, strong scaling".
 
-    words    as they stand in texts: ("weak scaling", "strong scaling")
+    words    as texts have them: ("weak scaling", "strong scaling")
     meaning  in Markdown
-    part     where it is introduced: "03k"
+    part     the part that introduces it: "03k"
     """
 
     name: str
@@ -42,13 +42,13 @@ class Entry:
 
     @cached_property
     def pattern(self) -> re.Pattern:
-        """The words in a text, in the plural as well, over the ends of lines."""
+        """A pattern that finds the words in a text, also in the plural and across line ends."""
         forms = "|".join(re.sub(r"\\?[ -]", r"[\\s-]+", re.escape(word)) for word in self.words)
         return re.compile(rf"(?<![\w-])(?:{forms})(?:e?s)?(?![\w-])", re.IGNORECASE)
 
 
 def entries() -> list[Entry]:
-    """All words, in the order of the table."""
+    """Return all entries, in the order of the table."""
     cells = read(ROOT / "notebooks" / f"{FIRST_PART}.ipynb")
     tables = [cell.source for cell in cells if HEADING in cell.source]
     need(tables, f"{FIRST_PART} has no table of words any more: {HEADING}")
@@ -57,7 +57,7 @@ def entries() -> list[Entry]:
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """ "weak, strong scaling" is two words that share their end; "world, world size" is not."""
+    """Split a name: "weak, strong scaling" has a shared end, "world, world size" has not."""
     *first, last = name.split(", ")
     begin, _, end = last.partition(" ")
     shared = end and not any(" " in word or word == begin for word in first)
@@ -65,12 +65,12 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def place_of(entry: Entry) -> str:
-    """The anchor of a word's first use in a part."""
+    """Return the anchor of a word's first use in a part."""
     return entry.anchor.replace("word-", "use-")
 
 
 def anchor_first_uses(sources: list[str], all_entries) -> tuple[list[str], list[Entry]]:
-    """A part's texts with an anchor where it first uses each word, and the words that it uses."""
+    """Return a part's texts with an anchor at each word's first use, and the words it uses."""
     prose = [NO_PROSE.sub(lambda found: "\0" * len(found[0]), text) for text in sources]
     found = {entry: place for entry in all_entries if (place := first_use(prose, entry))}
     sources = list(sources)
@@ -81,7 +81,7 @@ def anchor_first_uses(sources: list[str], all_entries) -> tuple[list[str], list[
 
 
 def first_use(prose: list[str], entry: Entry) -> tuple[int, int] | None:
-    """The number of the text, and the place in it."""
+    """Return the index of the first text that uses a word and the position there, or None."""
     for number, text in enumerate(prose):
         if found := entry.pattern.search(text):
             return number, found.start()
@@ -89,7 +89,7 @@ def first_use(prose: list[str], entry: Entry) -> tuple[int, int] | None:
 
 
 def page(all_entries, used: dict[str, list[Entry]]) -> str:
-    """The glossary.  used  {name of a part: the words that it uses}"""
+    """Return the glossary's Markdown.  used  {name of a part: the words that it uses}"""
     chosen = sorted(all_entries, key=lambda entry: entry.name.lower())
     items = "\n\n".join(item(entry, used) for entry in chosen)
     return (
@@ -123,7 +123,7 @@ def link(name: str, entry: Entry) -> str:
 
 
 def words_introduced(name: str, all_entries) -> str:
-    """A line at the end of a part: its own words, with links to the glossary."""
+    """Return a line for the end of a part, which links its own words to the glossary."""
     own = [entry for entry in all_entries if entry.part == name]
     links = ", ".join(f'<a href="../glossary.html#{entry.anchor}">{entry.name}</a>'
                       for entry in own)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Hints of an exercise, folded, each in the one before it; the last one is left to the notebook."""
+"""An exercise's hints, each folded into the one before it; only the notebook has the last one."""
 
 import re
 from html import escape
@@ -10,7 +10,7 @@ PLACE = re.compile(r"\./([\w./-]+\.py):\d+")
 
 
 def hints_of(number: str) -> str:
-    """All hints but the last, which may be nearly the answer."""
+    """Return the HTML of all hints but the last, which may be nearly the answer."""
     exercise = find_exercise(number)
     count = len(exercise.hints)
     told = f"The last hint comes in the notebook: <code>hint(&quot;{number}&quot;)</code>."
@@ -25,7 +25,7 @@ def hints_of(number: str) -> str:
 
 
 def where(exercise) -> str:
-    """Where the function is to be written."""
+    """Return the words that say where the learner writes the function."""
     lab = exercise.lab
     if lab is None:
         return ", in a cell of the notebook"
@@ -33,5 +33,5 @@ def where(exercise) -> str:
 
 
 def render_hint(text: str) -> str:
-    """A hint's text, with its code as code."""
+    """Return the HTML of a hint's text, with its code as code."""
     return CODE.sub(r"<code>\1</code>", escape(PLACE.sub(r"\1", text), quote=False))

@@ -11,14 +11,14 @@ KINDS = {".py": "python", ".sbatch": "bash", ".yaml": "yaml"}
 
 
 def programs() -> list[Path]:
-    """The programs and the files of jobs, as paths within labs/."""
+    """Return the paths of the programs and of the cluster job files, relative to labs/."""
     folder = ROOT / "labs"
     found = [*folder.glob("*.py"), *(folder / "clusters").glob("*.*")]
     return sorted(path.relative_to(folder) for path in found if path.suffix in KINDS)
 
 
 def pages() -> dict[str, str]:
-    """{name of the page: its Markdown}, with an index."""
+    """Return {name of the page: its Markdown}, with the index and the published runs."""
     found = {page_of_lab(path.as_posix()): page(path) for path in programs()}
     published = (ROOT / "labs" / "published" / "README.md").read_text(encoding="utf-8")
     return found | {"published.md": published, "index.md": index()}
@@ -42,7 +42,7 @@ def find_root_path(path: Path) -> str:
 
 
 def summary(path: Path) -> str:
-    """The first line of a program's docstring."""
+    """Return the first line of a program's docstring; job files have a fixed one."""
     if path.suffix != ".py":
         return "for a cluster"
     text = (ROOT / "labs" / path).read_text(encoding="utf-8")

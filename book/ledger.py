@@ -14,7 +14,7 @@ FILES = ("ledger.css", "ledger.js")
 
 
 def pages() -> dict[str, str]:
-    """{name of the page: its Markdown}; none where the records do not have all statements."""
+    """Return {name of the page: its Markdown}, empty where the ledger or a statement is missing."""
     if find_spec(MODULE) is None:
         return {}
     from coursekit.ledger import ledger
@@ -30,7 +30,7 @@ def pages() -> dict[str, str]:
 
 
 def page(name, title, body) -> str:
-    """It may be wider than a screen; then it scrolls."""
+    """Return the Markdown of a page whose table scrolls if it is wider than the screen."""
     tree = "\n```{toctree}\n:hidden:\n\ncorrections\n```\n" if name == FIRST else ""
     return (
         f"---\nhtml_theme.sidebar_secondary.remove: true\n---\n# {title}\n\n"
@@ -45,12 +45,12 @@ def part_of(row) -> str:
 
 
 def strip_blank_lines(html: str) -> str:
-    """In Markdown, HTML ends at a blank line."""
+    """Remove blank lines, because HTML in Markdown ends at a blank line."""
     return "\n".join(line.strip() for line in html.splitlines() if line.strip())
 
 
 def put(site: Path):
-    """What the ledger's pages load."""
+    """Copy the style sheet and the script that the ledger's pages load."""
     folder = ROOT / "pedagogy_lib" / "course" / "ledger_page"
     for name in FILES:
         shutil.copy(folder / name, site / "_static")

@@ -1,4 +1,4 @@
-"""Whether the finished site holds together: every link, every file, every place in a page."""
+"""The check of the finished site: every link, every file and every anchor in a page."""
 
 import re
 from html import unescape
@@ -14,11 +14,11 @@ LOADED = re.compile(
     r'<(?:script|img|source|iframe)\b[^>]*\bsrc="(https?:[^"]+)"'
     r'|<link\b[^>]*\bhref="(https?:[^"]+)"'
 )
-FOR_NOTHING = ("", "#")  # what buttons have
+FOR_NOTHING = ("", "#")  # the addresses of buttons
 
 
 class Site:
-    """All pages of a folder: their places, and what they lead to."""
+    """All pages of a folder, with their texts and the anchors in them."""
 
     def __init__(self, folder: Path):
         self.folder = folder.resolve()
@@ -27,7 +27,7 @@ class Site:
         self.places = {page: set(NAMED.findall(text)) for page, text in self.texts.items()}
 
     def broken(self) -> list[str]:
-        """ "parts/02c.html: labs/nothing.html", for each address that leads nowhere."""
+        """Return "parts/02c.html: labs/nothing.html" for each address that leads nowhere."""
         found = []
         for page, text in self.texts.items():
             for address in addresses_in(text):
@@ -44,14 +44,14 @@ class Site:
         return not place or target.suffix != ".html" or unquote(place) in self.places[target]
 
     def find_external_resources(self) -> list[str]:
-        """What a page would fetch from the network by itself."""
+        """Return "page: address" for all that a page would load from the network by itself."""
         return [f"{page.relative_to(self.folder)}: {address}"
                 for page, text in self.texts.items()
                 for found in LOADED.findall(text) for address in found if address]  # fmt: skip
 
 
 def addresses_in(text: str) -> set[str]:
-    """Of a page, within the site; pictures of recorded widgets included."""
+    """Return the addresses within the site on a page, recorded widgets' pictures included."""
     found = {unescape(address) for _, address in ADDRESS.findall(IN_SCRIPTS.sub("", text))}
     recorded = {source for part in IN_SCRIPTS.findall(text) for source in RECORDED.findall(part)}
     return {one for one in found | recorded if one not in FOR_NOTHING and not ELSEWHERE.match(one)}

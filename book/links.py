@@ -1,4 +1,4 @@
-"""Links of a notebook's text, as a page needs them."""
+"""The links in a notebook's text, rewritten for a page of the site."""
 
 import re
 from functools import cache
@@ -16,7 +16,7 @@ PART = re.compile(r"(\d\d[a-z]?_\w+)\.ipynb(?:#(.+))?$")
 
 
 def resolve_reference_links(text: str) -> str:
-    """`[words][label]` as `[words](target)`: on a page, two cells may define one label."""
+    """Turn `[words][label]` into `[words](target)`: two cells of a page may define one label."""
     targets = {label.lower(): target for label, target in DEFINITION.findall(text)}
     if not targets:
         return text
@@ -33,7 +33,7 @@ def resolve_reference_links(text: str) -> str:
 
 
 def rewrite_links(text: str) -> str:
-    """Links of a part that lead to pages; where there is none, their words alone."""
+    """Point a part's links to the site's pages; where there is no page, keep only the words."""
     return map_outside_code(lambda part: LINK.sub(rewritten, part), text)
 
 
@@ -41,7 +41,7 @@ def rewritten(found: re.Match) -> str:
     words, target = found[1], found[2]
     if part := PART.match(target):
         anchor = slug(part[2] or "")
-        anchor = f"#{anchor}" if anchor in anchors_of(part[1]) else ""  # else its beginning
+        anchor = f"#{anchor}" if anchor in anchors_of(part[1]) else ""  # else the page's top
         return f"[{words}]({part[1]}.ipynb{anchor})"
     if lab := LAB.match(target):
         return f"[{words}](../labs/{page_of_lab(lab[1])})"
@@ -49,7 +49,7 @@ def rewritten(found: re.Match) -> str:
 
 
 def page_of_lab(path: str) -> str:
-    """`collectives.py` is on `collectives.md`, and all other files keep their ending."""
+    """Return a file's page: `collectives.md` for `collectives.py`, `x.yaml.md` for `x.yaml`."""
     if path == "published/README.md":
         return "published.md"
     return path.removesuffix(".py") + ".md"
@@ -57,19 +57,19 @@ def page_of_lab(path: str) -> str:
 
 @cache
 def anchors_of(stem: str) -> set[str]:
-    """Of all headings of a part."""
+    """Return the anchors of all headings of a part."""
     cells = read(ROOT / "notebooks" / f"{stem}.ipynb")
     texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
     return {slug(words) for text in texts for words in HEADING.findall(text)}
 
 
 def slug(words: str) -> str:
-    """A heading's anchor, as GitHub and MyST make it: Jupyter keeps signs and capitals."""
+    """Return a heading's anchor as GitHub and MyST make it; Jupyter keeps signs and capitals."""
     return re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
 
 
 def map_outside_code(change, text: str) -> str:
-    """`change` of all that stands between pieces of code and formulas.
+    """Apply `change` to all text between pieces of code and formulas.
 
     A piece of code within the words of a link is part of them.
     """

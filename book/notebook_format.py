@@ -1,4 +1,4 @@
-"""Notebooks as files and as data; none is validated, which takes longer than all else."""
+"""Notebooks as files and as data, without validation, which would take longer than all else."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name
 
 
 def read(path: Path) -> list:
-    """The cells of a notebook."""
+    """Return the cells of a notebook."""
     return v4.reads(path.read_text(encoding="utf-8")).cells
 
 
@@ -33,7 +33,7 @@ def new_stream_output(text: str, stream="stdout") -> NotebookNode:
 
 
 def new_display_output(kind: str, text: str) -> NotebookNode:
-    """An output of a MIME type, such as "text/html"."""
+    """Return an output of one MIME type, such as "text/html"."""
     return from_dict({"output_type": "display_data", "data": {kind: text}, "metadata": {}})
 
 

@@ -1,4 +1,4 @@
-"""A part's page as a notebook: the code with holes, and what the executed record shows below it."""
+"""A part's page as a notebook: the code with holes, above the outputs of the executed record."""
 
 import re
 
@@ -20,10 +20,10 @@ HOLE = "...  # your code here"
 
 
 def page_of(part, pictures: Pictures, entries=()):
-    """The cells of a part's page, and the entries of the glossary whose words it uses.
+    """Return the cells of a part's page, and the glossary entries whose words it uses.
 
-    part      of `chapters.parts()`
-    pictures  gets all that the page shows
+    part      one of `chapters.parts()`
+    pictures  receives all pictures that the page shows
     """
     stem = part.stem
     given = read(ROOT / "notebooks" / f"{stem}.ipynb")
@@ -43,7 +43,7 @@ def page_of(part, pictures: Pictures, entries=()):
 
 
 def add_title_bar(source: str, part) -> str:
-    """Below a part's title: its time, its exercises, and the notebook itself."""
+    """Add a bar below a part's title: its time, its exercises, and its notebook to download."""
     heading, _, rest = source.partition("\n")
     count = len(part.exercises)
     exercises = f" · {count} exercise{'s' * (count > 1)}" if count else ""
@@ -55,13 +55,13 @@ def add_title_bar(source: str, part) -> str:
 
 
 def cell_of(given, done, shown: PageOutputs):
-    """A cell of the page, or None where it would say nothing to a reader."""
+    """Return a cell of the page, or None where it would tell a reader nothing."""
     if given.cell_type == "markdown":
         return markdown(text_of(given.source, shown.pictures), given.id)
     if ONLY_PROGRESS.fullmatch(given.source):
         return None
     tags = ["hide-input"] if given.metadata.get("jupyter", {}).get("source_hidden") else []
-    is_hole = given.source != done.source  # its output is that of the answer
+    is_hole = given.source != done.source  # the record's output is the answer's
     outputs = [] if is_hole else shown.outputs_of(done)
     outputs += [new_html_output(hints_of(number)) for number in find_exercise_numbers(given.source)]
     if is_hole:
@@ -70,12 +70,12 @@ def cell_of(given, done, shown: PageOutputs):
 
 
 def find_exercise_numbers(source: str) -> list[str]:
-    """The numbers of the exercises that a cell checks."""
+    """Return the numbers of the exercises that a cell checks."""
     return list(dict.fromkeys(CHECKED.findall(source)))
 
 
 def text_of(source: str, pictures: Pictures) -> str:
-    """Markdown whose links lead to pages, and whose cover has its size."""
+    """Return Markdown with links to the site's pages, and with the cover at its size."""
 
     def cover(found):
         path = ROOT / "assets" / "covers" / f"{found[2]}.png"

@@ -1,4 +1,4 @@
-"""What a cell of an executed record has put out, as a page shows it: without any answer."""
+"""The outputs of an executed record's cells, as a page shows them: without any answer."""
 
 import re
 from html import escape, unescape
@@ -23,17 +23,17 @@ FOCUSABLE = '<div class="course-table" role="group" aria-label="Table" tabindex=
 
 
 class PageOutputs:
-    """Outputs of the cells of one part, in their order.
+    """The outputs of the cells of one part, in their order.
 
-    stem      of the part
-    pictures  gets what is drawn
+    stem      name of the part's notebook
+    pictures  receives the pictures that the outputs show
     """
 
     def __init__(self, stem: str, pictures: Pictures):
         self.stem, self.pictures = stem, pictures
 
     def outputs_of(self, cell) -> list:
-        """The outputs of an executed cell, but for verdicts on answers, which were the record's."""
+        """Return an executed cell's outputs without verdicts, which judge the record's answers."""
         return [made for output in cell.outputs for made in self.convert_output(output)]
 
     def convert_output(self, output) -> list:
@@ -49,7 +49,7 @@ class PageOutputs:
         return [new_display_output("text/plain", plain)]
 
     def convert_stream(self, output) -> list:
-        """What a cell printed, without words on whose labs ran; questions get a box to answer."""
+        """Convert printed text: without the lines on labs, and with a form for each question."""
         text = ABOUT_LABS.sub("", output.text)
         questions = ASKED.findall(text)
         rest = ASKED.sub("", text)
@@ -57,7 +57,7 @@ class PageOutputs:
         return kept + [new_html_output(question_of(*one)) for one in questions]
 
     def html_of(self, html: str, metadata) -> str:
-        """HTML with pictures as files; with all its states, if it is a widget's picture."""
+        """Return HTML with pictures as files and, for a widget's picture, with all its states."""
         html = PICTURE.sub(self.picture_found, STYLE.sub("", html)).replace(TABLE, FOCUSABLE)
         return embed_widget(metadata["explorer"], html) if "explorer" in metadata else html
 
@@ -72,7 +72,7 @@ class PageOutputs:
 
 
 def question_of(question: str, unit: str) -> str:
-    """A box for the reader's number; book.js keeps it in this browser, and shows it later."""
+    """Return a box for the reader's number, which book.js keeps in the browser and shows later."""
     asked = escape(question)
     return (
         f'<form class="course-guess" data-question="{asked}" data-unit="{escape(unit)}">'
@@ -82,5 +82,5 @@ def question_of(question: str, unit: str) -> str:
 
 
 def render_prediction(question: str) -> str:
-    """The place above an answer's picture where book.js tells what the reader has predicted."""
+    """Return the place above an answer's picture where book.js shows the reader's prediction."""
     return f'<p class="course-guessed" data-question="{escape(question)}" hidden></p>'

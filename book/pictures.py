@@ -1,4 +1,4 @@
-"""Pictures of pages: each one a file of its own, once, with its size and its alt text."""
+"""The pictures of pages: each is a file, stored once, with its size and its alt text."""
 
 import hashlib
 from base64 import b64decode
@@ -9,8 +9,8 @@ from struct import unpack
 from pedagogy_lib.widgets.view_files import encode_webp
 
 FOLDER = "pictures"
-LEAST_WIDTH = 640  # pixels: narrower, the texts in it would be too small, so it scrolls
-DENSITY = 2  # of the pictures' own pixels on one of the page
+LEAST_WIDTH = 640  # pixels: its texts would be too small below this, so it scrolls
+DENSITY = 2  # pixels of a picture per pixel of the page
 
 
 class Pictures:
@@ -20,7 +20,7 @@ class Pictures:
         self.files, self.names = {}, {}
 
     def address(self, png: bytes, stem: str) -> str:
-        """Where a picture lies in the site; one that is there already is not stored twice."""
+        """Return the address of a picture in the site; a picture is stored only once."""
         digest = hashlib.sha256(png).hexdigest()
         if digest not in self.names:
             number = sum(name.startswith(f"{stem}-") for name in self.files) + 1
@@ -29,10 +29,10 @@ class Pictures:
         return f"{FOLDER}/{self.names[digest]}"
 
     def html(self, png: bytes, alt: str, stem: str, is_first=False, up="../") -> str:
-        """A picture that shrinks with the page, as far as its texts stay legible.
+        """Return a picture that shrinks with the page as long as its texts stay legible.
 
-        is_first  of the page: it is not to wait until somebody scrolls
-        up        from the page to the site's root
+        is_first  whether it is the page's first, which loads at once and not upon scrolling
+        up        the path from the page to the site's root
         """
         address = self.address(png, stem)
         width, height = (side // DENSITY for side in size_of(png))
@@ -53,10 +53,10 @@ class Pictures:
 
 
 def size_of(png: bytes) -> tuple[int, int]:
-    """Width and height in pixels of a PNG file."""
+    """Return the width and height of a PNG file, in pixels."""
     return unpack(">II", png[16:24])
 
 
 def decode_data_url(address: str) -> bytes:
-    """The bytes in a `data:` address."""
+    """Return the bytes in a `data:` address."""
     return b64decode(address.partition("base64,")[2])

@@ -27,7 +27,7 @@ def page() -> str:
 
 
 def table_of(planner, model, gpus, batch) -> str:
-    """A section on one model and one cluster."""
+    """Return the section on one model and one cluster."""
     planned = planner.plan(model, gpus, batch, None)
     shape = planned.job.shape
     heads = "".join(f"<th>{escape(str(head))}</th>" for head in planner.HEADS)

@@ -1,4 +1,4 @@
-"""From the course to the site: its pages are composed, and Sphinx writes them."""
+"""The builder of the site: it composes the pages, and Sphinx writes them."""
 
 import shutil
 import sys
@@ -21,9 +21,9 @@ UNUSED = ("scripts/*.map", "styles/*.map", "scripts/*.txt", "scripts/fontawesome
 
 
 def compose(folder: Path) -> Pictures:
-    """Write the pages that Sphinx reads; returns the pictures that they show.
+    """Write the pages that Sphinx reads, and return the pictures that they show.
 
-    Raises  WrongInput where a part has changed since it was executed
+    Raises  WrongInput if a part has changed since it was executed
     """
     old = [source.stem for source in sources() if not record_is_current(source)]
     need(not old, f"the records of {', '.join(old)} are not current: call make build")
@@ -51,7 +51,7 @@ def put(path: Path, text: str):
 
 
 def build(site: Path, warnings_are_errors=True) -> int:
-    """Write the site into an empty folder of this name; returns Sphinx's exit status."""
+    """Build the site, replace the folder `site` by it if that worked, and return 0 for success."""
     from sphinx.cmd.build import build_main
 
     with tempfile.TemporaryDirectory() as place:
@@ -77,14 +77,14 @@ def build(site: Path, warnings_are_errors=True) -> int:
 
 
 def remove_unused_files(static: Path):
-    """Maps of scripts, templates, other languages, and icons that icons.css replaces."""
+    """Remove script maps, templates, other languages, and icons that icons.css replaces."""
     for pattern in UNUSED:
         for path in static.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def put_downloads(folder: Path):
-    """What learners open: notebooks and programs, with their holes."""
+    """Write the files that learners open: notebooks and programs, with their holes."""
     for part in parts().values():
         put(folder / f"{part.stem}.ipynb",
             (ROOT / "notebooks" / f"{part.stem}.ipynb").read_text(encoding="utf-8"))  # fmt: skip

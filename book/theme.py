@@ -1,17 +1,17 @@
-"""What the site mends in the pages of its theme, so that everybody can use them."""
+"""Repairs to the theme's pages, so that everybody can use them."""
 
 import re
 from html import escape, unescape
 
 from .widgets import MOUNTS, SCRIPT
 
-AFTER_THE_THEME = 900  # priority: its own functions are there then
+AFTER_THE_THEME = 900  # priority: by then the theme has added its own functions
 EMPTY_HEAD = re.compile(r"<th class=\"head[^\"]*\">(?:<p></p>)?</th>")
 BRANCH = re.compile(r"(>([^<>]+)</a>\s*<details[^>]*>\s*<summary)>")
 
 
 def mend(app, pagename, templatename, context, doctree):
-    """Table heads without words are no heads; what opens a chapter in the sidebar has a name."""
+    """Turn empty table heads into cells, load the widgets' script, and name the sidebar's arrows."""
     if "body" in context:
         body = EMPTY_HEAD.sub("<td></td>", context["body"])
         script = f'<script defer src="{context["pathto"](SCRIPT, resource=True)}"></script>'

@@ -1,4 +1,4 @@
-"""A widget without a kernel: all its states, recorded; where they are not, its picture as it is."""
+"""Widgets without a kernel: all states of a recorded one; the still picture of any other."""
 
 import json
 import shutil
@@ -14,9 +14,9 @@ MOUNTS = '<div class="course-recorded"'
 
 
 def embed_widget(name: str, still: str, views: Path = VIEWS, up="../") -> str:
-    """The place where recorded.js mounts, with all states in it; the still picture, until then.
+    """Return the place where recorded.js shows all states, and the still picture until then.
 
-    name  of the record: "02c_the_ring-1"
+    name  of the record: "02c_the_ring-1"; without one, the still picture is returned alone
     """
     path = views / f"{name}.json"
     if not path.exists():
@@ -32,7 +32,7 @@ def embed_widget(name: str, still: str, views: Path = VIEWS, up="../") -> str:
 
 
 def put(site: Path, views: Path = VIEWS):
-    """The pictures of all states, and the script that shows them, if any state is recorded."""
+    """Write the pictures of all states and the script that shows them, if any state is recorded."""
     if not any(views.glob("*.json")):
         return
     from pedagogy_lib.widgets.view_files import page_script

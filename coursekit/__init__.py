@@ -1,1 +1,1 @@
-"""What makes it a course: labs, checks, predictions, and the notebooks' build."""
+"""The course around the bench: labs, checks, predictions, and the build of the notebooks."""

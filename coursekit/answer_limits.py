@@ -1,7 +1,7 @@
-"""While an answer is tried in this process: what it prints is kept, and one without end is ended.
+"""Limits for an answer that runs in this process: its output is captured and its time is bounded.
 
-Answers that ranks try have the launch's timeout; those that are called here, in the notebook's own
-process, have nothing else that could stop them.
+The launch's timeout covers answers that ranks try. Nothing else could stop an answer that is
+called here, in the notebook's own process.
 """
 
 import contextlib
@@ -15,14 +15,14 @@ from pedagogy_lib.basics.errors import Stopped
 from pedagogy_lib.ranks.call_stack import is_library, place_of, steps_of_frame, steps_of_traceback
 
 LOOK_SECONDS = 0.5
-# Of an answer, in all its calls of a check together: those of a right one take milliseconds.
+# For all calls of an answer in one check together; those of a right answer take milliseconds.
 MOST_COMPUTING_SECONDS = 10.0
-MOST_SECONDS = 30.0  # if it hardly computes: it sleeps, or waits
-KEPT_CHARACTERS = 20_000  # of what an answer prints
+MOST_SECONDS = 30.0  # for an answer that hardly computes, because it sleeps or waits
+KEPT_CHARACTERS = 20_000  # of an answer's output
 
 
 class Endless(BaseException):
-    """An answer has run for too long; no `except Exception` in it keeps this."""
+    """An error for an answer that runs too long; no `except Exception` in the answer catches it."""
 
     def __init__(self, seconds, place):
         super().__init__(seconds, place)
@@ -30,14 +30,14 @@ class Endless(BaseException):
 
 
 class OutputCapture(io.TextIOBase):
-    """In the place of stdout: keeps the beginning of what is printed, and counts the lines."""
+    """A replacement for stdout that keeps the beginning of the output and counts its lines."""
 
     def __init__(self):
         self.kept, self.lines = "", 0
 
     @classmethod
     def capture_text(cls, text) -> "OutputCapture":
-        """What was printed in another process."""
+        """Return a capture of text that was printed in another process."""
         printed = cls()
         printed.write(text)
         return printed
@@ -53,13 +53,13 @@ class OutputCapture(io.TextIOBase):
 
 @contextlib.contextmanager
 def watch_answer(progress, is_here=True):
-    """What an answer prints within is kept, in the `OutputCapture` that is given.
+    """Capture an answer's output in the `OutputCapture` that this yields, and limit its time.
 
-    progress  a `Progress`: it is told when an answer runs for long
-    is_here   whether answers run in this process, so that one without end is to be ended here
-    Raises  Endless in an answer that runs on and on; Stopped at an interrupt
+    progress  a `Progress` that is updated when an answer runs for long
+    is_here   whether answers run in this process, so that an endless one has to be ended here
+    Raises  Endless in an answer that does not end; Stopped at an interrupt
     """
-    printed, here = OutputCapture(), sys._getframe(2)  # the function that is in the `with`
+    printed, here = OutputCapture(), sys._getframe(2)  # the function that contains the `with`
     ended = run_timer(Look(here, progress)) if is_here else contextlib.nullcontext()
     try:
         with contextlib.redirect_stdout(printed), ended:
@@ -80,7 +80,7 @@ def describe_interrupt(steps) -> str:
 
 @contextlib.contextmanager
 def run_timer(look):
-    """Look twice a second at what runs."""
+    """Call `look` twice a second, if `can_look()` allows a timer."""
     if not can_look():
         yield
         return
@@ -94,21 +94,21 @@ def run_timer(look):
 
 
 def can_look() -> bool:
-    """Windows has no such signal, other threads get none, and it may be somebody else's."""
+    """Return whether SIGALRM exists, this thread receives it, and no other code uses its timer."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
         return False
     return signal.getitimer(signal.ITIMER_REAL)[0] == 0
 
 
 class Look:
-    """Handles the signal: whether the calls of an answer have taken too long, all together.
+    """A signal handler that ends an answer once all its calls together have taken too long.
 
     here  a frame that is outside of all answers
     """
 
     def __init__(self, here, progress):
         self.here, self.progress = here, progress
-        self.was_in_answer = False  # when it looked last
+        self.was_in_answer = False  # at the last look
         self.before = (0.0, 0.0)
         self.seconds = self.computed = 0.0  # spent in answers
 
@@ -124,7 +124,7 @@ class Look:
         self.was_in_answer, self.before = is_in_answer, now
 
     def answer_in(self, frame):
-        """The outermost frame of the learner's that the check has come to, or None."""
+        """Return the outermost frame of the learner's code that the check has called, or None."""
         found = None
         while frame is not None and frame is not self.here:
             if not is_library(frame.f_code.co_filename):

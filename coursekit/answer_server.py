@@ -1,14 +1,13 @@
-"""The process in which a submitted answer lives: python -m coursekit.answer_server IN OUT.
+"""The process in which a submitted answer runs: python -m coursekit.answer_server IN OUT.
 
-It reads requests from one pipe, and writes replies to another; both are numbers of open files.
-A message is its length in eight bytes, and itself. The first request of an answer says what it is,
-as JSON; for each answer a child is forked, in which no other answer has been. What comes then is
-packed by `remote_answer.pickle_value`, which whoever grades has made; an empty message ends the
-child.
-A reply is JSON: {"value": …} or {"error": …}, in exact values, and what was printed since the last
-one.
+It reads requests from one pipe and writes replies to another; IN and OUT are file descriptors.
+A message is its length in eight bytes, followed by its content. The first request for an answer
+describes the answer as JSON. For each answer a child is forked, in which no other answer has been.
+Further requests are packed by `remote_answer.pickle_value` in the grader's process, and an empty
+message ends the child. A reply is JSON, {"value": …} or {"error": …} in exact values, with the
+output since the last reply.
 
-Ranks are forked from it, so that it begins in the environment of a fork server: `ENVIRON`.
+Ranks are forked from this process, so it starts in the environment of a fork server: `ENVIRON`.
 """
 
 import contextlib
@@ -34,7 +33,7 @@ from .exact_values import parts_of
 from .labs import ROOT, LabFunction, find_lab
 from .remote_answer import AnswerUnpickler
 
-CELLS = "cells"  # the folder of what cells have defined: their lines are told from there
+CELLS = "cells"  # the folder for the code of cells: error reports show lines from there
 WRITABLE = {ROOT / CELLS, Path(tempfile.gettempdir()), Path("/tmp"), Path("/dev/shm")}
 SET_DUMPABLE = 4  # of prctl(2)
 LENGTH = struct.Struct(">Q")
@@ -42,10 +41,10 @@ TOO_DEEP = "what it returned contains itself, or is nested too deeply"
 
 
 def main(requests: int, replies: int, is_alone: bool):
-    """Serve one answer after another, until nobody asks any more.
+    """Serve one answer after another until no request comes any more.
 
-    is_alone  whether all processes that can be seen from here are this one's, so that what an
-              answer has left behind can be ended
+    is_alone  whether all processes that are visible from here belong to this one, so that those
+              that an answer has left behind can be killed
     """
     for number in (requests, replies):
         os.set_inheritable(number, False)
@@ -56,7 +55,7 @@ def main(requests: int, replies: int, is_alone: bool):
     while begin := receive_message(requests):
         child = os.fork()
         if child == 0:
-            let_look_into(True)  # it tells where its ranks are
+            let_look_into(True)  # it reports where its ranks are
             serve(json.loads(begin), requests, replies)
         _, status = os.waitpid(child, 0)
         if is_alone:
@@ -66,7 +65,7 @@ def main(requests: int, replies: int, is_alone: bool):
 
 
 def end_all_others():
-    """Those in this process's namespace, without the first one, which belongs to the sandbox."""
+    """Kill all processes in this namespace but this one and the first, which is the sandbox's."""
     while True:
         try:
             os.kill(-1, signal.SIGKILL)
@@ -80,7 +79,7 @@ def end_all_others():
 
 
 def let_look_into(can: bool):
-    """Whether other processes of this user can read, or write, the memory of this one."""
+    """Set whether other processes of this user can read or write the memory of this one."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(SET_DUMPABLE, int(can), 0, 0, 0)
 
@@ -90,7 +89,7 @@ def list_folder(folder) -> list[Path]:
 
 
 def remove(before):
-    """What an answer has left in files, so that the next one finds room, and a place of its own."""
+    """Delete the files that an answer has left, so that the next one finds space and no traces."""
     for path in (path for folder in WRITABLE for path in list_folder(folder)):
         if path in before:
             continue
@@ -102,10 +101,10 @@ def remove(before):
 
 
 def serve(begin: dict, requests, replies):
-    """In the child: give what is asked for, and end."""
+    """Answer requests in the child, and exit."""
     try:
         if START_METHOD == "fork":
-            take(WarmForkServer())  # before anything of the answer is here
+            take(WarmForkServer())  # before any code of the answer is loaded
         answers = Answers(begin)
         with watch_answer(Progress()) as printed:
             while data := receive_message(requests):
@@ -115,7 +114,7 @@ def serve(begin: dict, requests, replies):
 
 
 class Answers:
-    """Finds what requests name: the answer of the cell, and functions of labs."""
+    """A lookup for what requests name: the answer of a cell, a lab, or a function of a lab."""
 
     def __init__(self, begin):
         self.source, self.name = begin.get("source"), begin.get("name")
@@ -131,7 +130,7 @@ class Answers:
 
 
 def load_cell_function(source: str, name: str):
-    """The function that a cell defines. Its lines stand in a file, for whoever tells of them."""
+    """Return the function that a cell defines; a file keeps the cell's lines for error reports."""
     path = ROOT / CELLS / f"{name}.py"
     path.parent.mkdir(exist_ok=True)
     path.write_text(source)
@@ -149,7 +148,7 @@ def answer_call(data, answers, printed) -> dict:
         reply = {"error": parts_of(error), "deep": TOO_DEEP}
     except Endless as endless:
         reply = {"endless": [endless.seconds, str(endless.place)]}
-    except BaseException as error:  # an exit, too, is an outcome
+    except BaseException as error:  # an exit is an outcome, too
         reply = {"error": parts_of(error)}
     return reply | {"printed": printed.kept[before:], "lines": printed.lines}
 
@@ -169,7 +168,7 @@ def write_all(number: int, data: bytes):
 
 
 def receive_message(number: int) -> bytes:
-    """The next message; empty at the end."""
+    """Return the next message; it is empty at the end of the pipe."""
     head = read_all(number, LENGTH.size)
     return read_all(number, LENGTH.unpack(head)[0]) if head else b""
 
@@ -183,7 +182,7 @@ def read_all(number: int, size: int) -> bytes:
 
 
 def import_all():
-    """What answers and ranks need, once for all of them."""
+    """Import the modules that answers and ranks need, once for all of them."""
     with frozen_imports():
         for name in (*PRELOAD, *PRELOAD_WHEN_IDLE):
             importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""From chapters/ to what learners open: notebooks and labs with holes, and executed records.
+"""The build of what learners open: notebooks and labs with holes, and executed records.
 
 chapters/chNN_name/NN_topic.py (percent format) becomes notebooks/NN_topic.ipynb, with holes and
 without outputs, and solutions/NN_topic.ipynb, solved and executed. A lab, chapters/chNN_name/labs/
@@ -41,13 +41,13 @@ COMMENT = re.compile(r"^([ \t]*)# ?", re.MULTILINE)
 HOLE = "{indent}...  # your code here\n"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 120
-VIEWS_SECONDS = 600  # dozens of pictures for one cell: minutes, where the machine is busy
-# Kernels warn of connections that are not encrypted.
+VIEWS_SECONDS = 600  # one cell may draw dozens of pictures: minutes on a busy machine
+# Kernels warn about connections that are not encrypted.
 ENCRYPTED = {"KernelManager": {"transport_encryption": "auto"}}
-# What changes in a commit that has a build.
+# A commit that contains a build also changes files in these folders.
 SOURCES = (b"chapters/", b"coursekit/", b"pedagogy_lib/")
 WRITTEN = ".built.json"  # not part of the repository
-COURSE = "course"  # a record's metadata of ours: {"inputs": a digest of all that it was made of}
+COURSE = "course"  # our metadata in a record: {"inputs": a digest of all that it was made from}
 
 
 def sources() -> list[Path]:
@@ -56,7 +56,7 @@ def sources() -> list[Path]:
 
 
 def lab_sources() -> list[Path]:
-    """Return the sources of all labs, by name."""
+    """Return the sources of all labs, sorted by name."""
     return sorted((ROOT / "chapters").glob("ch*/labs/*.py"), key=attrgetter("stem"))
 
 
@@ -66,7 +66,7 @@ def lab_tables() -> list[Path]:
 
 
 def source_of(stem: str) -> Path:
-    """Return the source of a part, or of a lab."""
+    """Return the source of a part or a lab."""
     return next(path for path in [*sources(), *lab_sources()] if path.stem == stem)
 
 
@@ -76,30 +76,30 @@ def text_of(source: Path) -> str:
 
 
 def record_of(source: Path) -> Path:
-    """Return where a part's solved and executed notebook lies."""
+    """Return the path of a part's solved and executed notebook."""
     return ROOT / "solutions" / f"{source.stem}.ipynb"
 
 
 def insert_holes(text: str) -> str:
-    """The learner's version of a source text: every answer replaced by a hole."""
+    """Return the learner's version of a source text, with a hole in place of every answer."""
     if text.count(BEGIN) != text.count(END):
         raise ValueError(f"every `{BEGIN}` needs its `{END}`")
     return ANSWER.sub(hole_for, text)
 
 
 def hole_for(answer: re.Match) -> str:
-    """Return what a learner gets in place of an answer: a hole, or a program with a bug."""
+    """Return the learner's replacement for an answer: a hole, or a program with a bug."""
     _, mark, bug = answer[2].partition(f"{BUG}\n")
     return COMMENT.sub(r"\1", bug) if mark else HOLE.format(indent=answer[1])
 
 
 def keep_answers(text: str) -> str:
-    """The solved version: the answers stay, the marks around them go."""
+    """Return the solved version of a source text: the answers without the marks around them."""
     return MARKS.sub("", text).replace(BUG, "# It was:")
 
 
 def make_notebook(text: str, stem: str):
-    """Percent-format source as a notebook without outputs, the same bytes every time."""
+    """Return percent-format source as a notebook without outputs: the same bytes every time."""
     notebook = jupytext.reads(text, fmt="py:percent")
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     for number, cell in enumerate(notebook.cells):
@@ -116,7 +116,7 @@ def dump(notebook) -> str:
 
 
 def build_texts() -> dict[Path, str]:
-    """Every built file that needs no execution, with its text."""
+    """Return {path: text} for every built file that needs no execution."""
     is_whole = (ROOT / "chapters" / "course.toml").exists()
     texts = {ROOT / "CHAPTERS.md": chapters_page()} if is_whole else {}
     for source in sources():
@@ -158,7 +158,7 @@ def execute(source: Path, views: Path | None = None):
 
 
 def mark_inputs(notebook):
-    """Note in a record what it was made of; returns the record."""
+    """Store a digest of a record's inputs in its metadata, and return the record."""
     code = code_of(notebook)
     text = "\n\n".join(cell.source for cell in code)
     digest = digest_inputs((cell_identity(cell)[1:] for cell in code), text, ROOT)
@@ -167,12 +167,12 @@ def mark_inputs(notebook):
 
 
 def make_solved_notebook(source: Path):
-    """Return what a part's record would be today, without outputs."""
+    """Return the record that a part would have today, without outputs."""
     return mark_inputs(make_notebook(keep_answers(text_of(source)), source.stem))
 
 
 def record_is_current(source: Path) -> bool:
-    """Return whether a record has its source's cells, and all it was made of is as it was."""
+    """Return whether a record has its source's cells and none of its inputs has changed."""
     record = record_of(source)
     if not record.exists():
         return False
@@ -182,14 +182,14 @@ def record_is_current(source: Path) -> bool:
 
 
 def cell_identity(cell) -> tuple:
-    """Return what a cell of a record has in common with its source: all but the outputs."""
+    """Return the parts of a record's cell that come from its source: everything but the outputs."""
     return cell.id, cell.source, cell.metadata.get("tags", []), cell.metadata.get("jupyter", {})
 
 
 def refresh_record_text(source: Path):
     """Return the record's outputs with the source's text; None if they were made of other code.
 
-    What code has put out does not depend on the text around it.
+    The output of code does not depend on the text around it.
     """
     record = record_of(source)
     if not record.exists():
@@ -217,7 +217,7 @@ def views_folder() -> Path:
 def build(force=False, execute_changed=True):
     """Write every built file; execute a part again if its code has changed, or if forced.
 
-    A notebook or lab in which a learner has worked is not lost: it stays beside the new one.
+    A notebook or lab in which a learner has worked is not lost: it stays next to the new one.
     """
     need_course(ROOT / "chapters")
     need(not (ROOT / HANDOUT).exists(), "a handout has no sources to build from")
@@ -259,7 +259,7 @@ def renew_records(force):
 
 
 def read_written() -> dict[str, str]:
-    """What the last build here wrote: a digest for each file."""
+    """Return a digest of each file that the last build here wrote."""
     path = ROOT / WRITTEN
     return json.loads(path.read_text()) if path.exists() else {}
 
@@ -271,7 +271,7 @@ def digest_of(path) -> str:
 def is_ours(path, written: str | None) -> bool:
     """Return whether a build has made a file as it is: the last one here, or one that was pulled.
 
-    A commit that has a build changes the sources, too; one of a learner's answers does not.
+    A commit that contains a build also changes the sources; one of a learner's answers does not.
     """
     if written is not None and digest_of(path) == written:
         return True
@@ -283,7 +283,7 @@ def is_ours(path, written: str | None) -> bool:
 
 
 def git(*words) -> bytes:
-    """Return what git prints about the course; nothing where there is no repository."""
+    """Return the output of git in the course's folder; it is empty where there is no repository."""
     run = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=False)
     return run.stdout if run.returncode == 0 else b""
 

@@ -1,6 +1,6 @@
-"""Texts that follow from chapter.toml: markers in the sources of parts, and CHAPTERS.md.
+"""Texts that are generated from chapter.toml: markers in the sources of parts, and CHAPTERS.md.
 
-A marker stands in a Markdown cell: {{title}}, {{takes}}, {{next}}, {{questions}} or {{paths}}.
+A marker is used in a Markdown cell: {{title}}, {{takes}}, {{next}}, {{questions}} or {{paths}}.
 """
 
 import re
@@ -60,7 +60,7 @@ def join_punctuation(text: str) -> str:
 
 
 def takes(part: Part) -> str:
-    """Return how long a part takes, and what it needs."""
+    """Return the sentences on the time that a part takes and the parts that it needs."""
     more = f", and {part.writing} more for {format_count(len(part.exercises), 'exercise')}"
     shown = link if len(part.prerequisites) < 3 else short_link
     needs = NAMED.sub(lambda found: shown(parts()[found[1]]), insert_numbers(part.needs))
@@ -86,7 +86,7 @@ def short_link(part: Part) -> str:
 
 
 def questions() -> str:
-    """Return the table of questions; a name in brackets is a part."""
+    """Return the table of questions, in which a name in brackets is a part."""
     rows = ["| question | read | minutes |", "|---|---|---|"]
     for entry in course()["questions"]:
         minutes = sum(parts()[name].reading for name in NAMED.findall(entry["read"]))
@@ -95,7 +95,7 @@ def questions() -> str:
 
 
 def paths() -> str:
-    """Return the paths through the course as a list; a name in brackets is a part."""
+    """Return the paths through the course as a list, in which a name in brackets is a part."""
     return "\n".join(map(path_text, course()["paths"]))
 
 
@@ -113,7 +113,7 @@ def path_text(entry: dict) -> str:
 
 
 def bracket_names(names) -> str:
-    """Return "[00], [00b] and [02]"."""
+    """Join the names of parts as in "[00], [00b] and [02]"."""
     *some, last = [f"[{name}]" for name in names] or [""]
     return f"{', '.join(some)} and {last}" if some else last
 
@@ -123,13 +123,13 @@ def round_to_hours(minutes: int) -> int:
 
 
 def append_addresses(text: str) -> str:
-    """Return a text with the addresses of the parts that it names in brackets, below it."""
+    """Return a text followed by the addresses of the parts that it names in brackets."""
     named = sorted(set(NAMED.findall(text)))
     return "\n".join([text, "", *(f"[{name}]: {parts()[name].stem}.ipynb" for name in named)])
 
 
 def chapters_page() -> str:
-    """Return CHAPTERS.md."""
+    """Return the text of CHAPTERS.md."""
 
     def links(text):
         return NAMED.sub(lambda name: f"{name[0]}(solutions/{parts()[name[1]].stem}.ipynb)", text)

@@ -22,12 +22,12 @@ MARKER = re.compile(r"\{\{(\w+)\}\}")
 class Part:
     """A notebook of the course.
 
-    stem        its source, without its ending: "06c_gradients_in_parts"
-    write       what the reader writes, and `measure` what the notebook measures, for the table
-    reading     minutes to read and run it, and `writing` those for its exercises
-    needs       what comes before it, a phrase in which a name in brackets is a part: "[06], [03c]"
-    exercises   names of its exercises, in order
-    tried_with  other parameters that the tests run it with, and `then_shows` what it then prints
+    stem        the name of its source without the ending: "06c_gradients_in_parts"
+    write       what the reader writes, for the table; `measure` is what the notebook measures
+    reading     minutes to read and run it; `writing` is the minutes for its exercises
+    needs       its prerequisites, a phrase in which a name in brackets is a part: "[06], [03c]"
+    exercises   the names of its exercises, in order
+    tried_with  other parameters that the tests run it with; `then_shows` is what it then prints
     """
 
     chapter: str
@@ -44,17 +44,17 @@ class Part:
 
     @property
     def name(self) -> str:
-        """ "06c" """
+        """The beginning of its file's name: "06c"."""
         return self.stem.partition("_")[0]
 
     @property
     def prerequisites(self) -> tuple[str, ...]:
-        """Return the names of the parts that come before it."""
+        """The names of the parts that come before it."""
         return tuple(NAMED.findall(self.needs))
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Return the numbers of its exercises, which follow from their order in the chapter."""
+        """The numbers of its exercises, which follow from their order in the chapter."""
         before = [part for part in chapters()[self.chapter].parts if part.stem < self.stem]
         first = 1 + sum(len(part.exercises) for part in before)
         return tuple(f"{int(self.chapter)}.{first + k}" for k in range(len(self.exercises)))
@@ -65,7 +65,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Chapter:
-    """number  "06";  folder  chapters/ch06_zero"""
+    """A chapter of the course; number "06" has the folder chapters/ch06_zero."""
 
     number: str
     title: str
@@ -82,7 +82,7 @@ class Chapter:
 
     @property
     def exercises(self) -> tuple[str, ...]:
-        """Return the names of its exercises, in order."""
+        """The names of its exercises, in order."""
         return tuple(name for part in self.parts for name in part.exercises)
 
 
@@ -116,7 +116,7 @@ def exercise_numbers() -> dict[str, str]:
 
 
 def insert_numbers(text: str) -> str:
-    """Return a text in which {{reduce_gradients}}, the name of an exercise, is its number."""
+    """Return a text with exercises' names, such as {{reduce_gradients}}, replaced by numbers."""
     numbers = exercise_numbers()
     return MARKER.sub(lambda found: numbers.get(found[1], found[0]), text)
 
@@ -125,7 +125,7 @@ def insert_numbers(text: str) -> str:
 def exercise_folders() -> dict[str, Path]:
     """Return the folders of the exercises by number: {"6.3": chapters/ch06_zero/exercises/…}.
 
-    A handout has some of them.
+    A handout has only some of them.
     """
     places = {name: chapter.folder for chapter in chapters().values() for name in chapter.exercises}
     return {

@@ -1,7 +1,7 @@
-"""`check` and `hint`: try an answer on many cases, and say what a wrong one has misunderstood.
+"""`check` and `hint`: trials of an answer on many cases, and diagnoses of a wrong answer.
 
 The exercises themselves are in chapters/*/exercises/*/check.py. An exercise examines an answer: it
-yields one line for each case that is right, and raises `Wrong` at the first that is not.
+yields one line for each right case, and raises `Wrong` at the first wrong one.
 """
 
 import ast
@@ -31,16 +31,16 @@ from .protocol import Exercise, Wrong
 from .remote_answer import AnswerProcessFailed, RemoteAnswer
 from .verdicts import Verdict
 
-BELOW_SECONDS = 10.0  # for an exercise that another is built on; a case that hangs takes half of it
+BELOW_SECONDS = 10.0  # for an exercise that another is built on; a hanging case takes half of it
 
 
 def check(number: str, answer: Callable | None = None) -> Verdict:
     """Try the answer to an exercise on all its cases, on real ranks where it needs them.
 
-    number  of the exercise: "2.3"
-    answer  the function of the cell; for an exercise in a lab nothing, the file is read anew
-    Raises  WrongInput for a number that there is not, or that has no quotes, or an answer that
-            is not a function
+    number  the exercise's number: "2.3"
+    answer  the function of the cell; left out for an exercise in a lab, whose file is read again
+    Raises  WrongInput for a number that does not exist or has no quotes, or an answer that is not
+            a function
     """
     exercise = find_exercise(number)
     verdict = check_lab(exercise, answer) if exercise.lab else check_cell(exercise, answer)
@@ -84,18 +84,18 @@ def withhold_verdict(exercise, what) -> Verdict:
 
 
 def not_written(exercise, loaded) -> Verdict:
-    """Of an exercise in a lab that still has holes."""
+    """Return the verdict on an exercise in a lab that the learner has not written yet."""
     left, begun = ", ".join(loaded.holes.get(exercise.name, ())), exercise.name in loaded.begun
     line = loaded.to_write.get(exercise.name)
     where = where_is(str(loaded.path), line) if line else f"labs/{exercise.lab}.py"
-    if begun or (left and not loaded.solution):  # without that nobody can tell if it is begun
+    if begun or (left and not loaded.solution):  # no solution shows whether it is begun
         partly = "partly written; " if begun else ""
         return withhold_verdict(exercise, f"{partly}still to write: {left}, from {where} on")
     return not_attempted(exercise, f"write {exercise.name} at {where}, and save that file")
 
 
 def run_check(exercise, answer, title) -> Verdict:
-    """Try an answer on all cases, with what it prints kept, and return the verdict."""
+    """Try an answer on all cases, capture what it prints, and return the verdict."""
     found, progress = [], Progress()
     try:
         with watch_answer(progress, is_here=not isinstance(answer, RemoteAnswer)) as printed:
@@ -112,7 +112,7 @@ def run_check(exercise, answer, title) -> Verdict:
 
 
 def find_mistake(exercise, answer, found, progress) -> Wrong | None:
-    """Return what is wrong with an answer, if anything is; add right cases to `found`."""
+    """Return the `Wrong` of an answer, or None; add the lines and pictures of cases to `found`."""
     try:
         for one in exercise.examine(answer):
             found.append(insert_numbers(one) if isinstance(one, str) else one)
@@ -137,13 +137,13 @@ def find_mistake(exercise, answer, found, progress) -> Wrong | None:
 
 
 def reject_answer(exercise, title, lines, wrong, printed=None, pictures=()) -> Verdict:
-    """The verdict on an answer that is wrong."""
+    """Return the verdict on a wrong answer."""
     folds = finds_a_bug(exercise)
     return Verdict(title, False, lines, wrong, exercise.hints, folds, printed, pictures)
 
 
 def fault_below(exercise, answer) -> Wrong | None:
-    """What is wrong with a function of the lab that the answer is built on, if anything is."""
+    """Return the `Wrong` of a lab's function that the answer is built on, or None."""
     for name in getattr(exercise, "needs", ()):
         needed = exercise_named(name)
         try:
@@ -158,7 +158,7 @@ def fault_below(exercise, answer) -> Wrong | None:
 
 
 def function_below(answer, exercise, needed):
-    """The function of another exercise that an answer is built on."""
+    """Return the function of another exercise that an answer is built on."""
     if isinstance(answer, RemoteAnswer):
         return answer.find_dependency(needed.lab, needed.name)
     lab = answer.lab if exercise.lab == needed.lab else find_lab(needed.lab)
@@ -181,22 +181,22 @@ def find_exercise(number: str) -> Exercise:
 
 
 def exercise_named(name: str) -> Exercise:
-    """The exercise whose folder has this name."""
+    """Return the exercise whose folder has this name."""
     return load_exercise(next(n for n, folder in exercise_folders().items() if folder.name == name))
 
 
 def chapters_with_checks() -> list[str]:
-    """The numbers of the chapters that have exercises."""
+    """Return the numbers of the chapters that have exercises."""
     return list(dict.fromkeys(number.partition(".")[0] for number in exercise_folders()))
 
 
 def exercises_of(chapter: str) -> "Exercises":
-    """The exercises of a chapter by their numbers; none if it has none."""
+    """Return the exercises of a chapter by their numbers; the mapping may be empty."""
     return Exercises(n for n in exercise_folders() if n.partition(".")[0] == chapter)
 
 
 class Exercises(Mapping):
-    """{number: exercise}, of which each is imported when it is asked for."""
+    """A mapping {number: exercise} that imports an exercise when it is asked for."""
 
     def __init__(self, numbers):
         self.numbers = tuple(numbers)
@@ -227,13 +227,13 @@ def load_exercise(number: str) -> Exercise:
 
 
 def finds_a_bug(exercise) -> bool:
-    """Whether the exercise is a program whose bug the learner is to find."""
+    """Return whether the exercise is a program whose bug the learner has to find."""
     known = exercise.number in exercise_folders()
     return known and getattr(module_of(exercise.number), "FINDS_A_BUG", False)
 
 
 def has_hole(function) -> bool:
-    """Whether a function of a cell still has the three dots of its hole."""
+    """Return whether a function of a cell still has the three dots of its hole."""
     try:
         return is_hole(ast.parse(textwrap.dedent(inspect.getsource(function))))
     except (OSError, TypeError, SyntaxError):  # there is no source, or it is part of a line
@@ -244,9 +244,9 @@ _hints_shown: dict[str, int] = {}
 
 
 def hint(number: str):
-    """Print the next hint for an exercise; after the last one all of them stay.
+    """Print the hints for an exercise, one more at each call; after the last one, all of them stay.
 
-    Raises  WrongInput for a number that there is not, or that has no quotes
+    Raises  WrongInput for a number that does not exist or has no quotes
     """
     exercise = find_exercise(number)
     number, hints = exercise.number, exercise.hints

@@ -1,4 +1,4 @@
-"""Statements and what was found of them: a table, and data for whoever collects them."""
+"""Statements with the verdicts on them: a table, and the data behind it for the ledger."""
 
 import re
 
@@ -16,15 +16,15 @@ NAMES = re.compile(r"\[([A-Z]\d+(?:, [A-Z]\d+)*)\] +")
 
 
 def put_to_the_test(text: str, more: str = "", fold: str = "") -> "Claims":
-    """A table of statements and what was found, from entries that begin with `- `.
+    """Return a table of statements and findings, from entries that begin with `- `.
 
     text    each entry is `statement | who says it | verdict | what was found`, on any lines.
-            Names of the statement may stand before it, as in `- [C056, C081] DDP averages | …`,
-            and behind all a fifth part: what the verdict rests on (`measured`, `computed` or
+            Names of the statement may precede it, as in `- [C056, C081] DDP averages | …`, and a
+            fifth part may follow: what the verdict rests on (`measured`, `computed` or
             `documented`), a colon, and what could change it on GPUs. Both are kept in the data, for
-            the ledger, and not shown. At most eight entries if there are more
-    more    the same, shown at a click: what is true, and surprises nobody
-    fold    words under which the whole table is shown, at a click on them
+            the ledger, and not shown. With `more`, there are at most eight entries
+    more    further entries, shown at a click: true statements that are no surprise
+    fold    words under which the whole table is folded, shown at a click on them
     Raises  LaunchError if an entry has other parts, or there is none
     """
     need(isinstance(fold, str), f"a table is folded under some words, not {brief(fold)}")
@@ -38,7 +38,7 @@ def put_to_the_test(text: str, more: str = "", fold: str = "") -> "Claims":
 
 
 def entries_of(text) -> list[dict]:
-    """The data of each entry."""
+    """Return the data of each entry."""
     need(isinstance(text, str), f"put_to_the_test() takes a text, not {brief(text)}")
     entries = [" ".join(entry.split()) for entry in f"\n{text}".split("\n- ")[1:]]
     need(entries, "put_to_the_test() takes lines that begin with `- `, one for each statement")
@@ -46,7 +46,7 @@ def entries_of(text) -> list[dict]:
 
 
 def entry_of(text) -> dict:
-    """What an entry says, by name; a statement with names says what its verdict rests on."""
+    """Return an entry's parts by name, and what `basis_of` returns for its fifth part, if any."""
     found = NAMES.match(text)
     names = found[1].split(", ") if found else []
     parts = [part.strip() for part in text[found.end() if found else 0 :].split("|")]
@@ -61,7 +61,7 @@ def entry_of(text) -> dict:
 
 
 def basis_of(text) -> dict:
-    """What a verdict rests on, and what could change it on GPUs."""
+    """Return the evidence that a verdict rests on, and what could change the verdict on GPUs."""
     evidence, _, on_gpus = (part.strip() for part in text.partition(":"))
     need(
         evidence in EVIDENCE and on_gpus,
@@ -76,7 +76,7 @@ def make_rows(entries) -> list[list[str]]:
 
 
 class Claims(Table):
-    """What is in view, and behind a click the others; as metadata of the output all of them."""
+    """A table of the statements in view, with others behind a click and all data as metadata."""
 
     def __init__(self, shown, others, fold):
         super().__init__(HEADS, make_rows(shown), title=fold)
@@ -97,5 +97,5 @@ class Claims(Table):
         return render_details(self.title, Table(self.heads, self.rows)._repr_html_() + others)
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        """As text and as a page; the data are metadata, which notebooks keep and do not show."""
+        """Return text and HTML, with the data as metadata, which notebooks keep and do not show."""
         return {"text/plain": repr(self), "text/html": self._repr_html_()}, {"claims": self.data}

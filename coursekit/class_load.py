@@ -1,4 +1,4 @@
-"""What a class needs of one machine: memory of a notebook with its ranks, launches at once."""
+"""The load of a class on one machine: memory of a notebook with its ranks, launches at once."""
 
 import os
 import re
@@ -23,7 +23,7 @@ print(median_seconds(launches, world_size), flush=True)
 
 
 def median_seconds(launches: int, world_size: int) -> float:
-    """Of so many launches of a function that does nothing, one after another."""
+    """Return the median duration of successive launches of a function that does nothing."""
     times = []
     for _ in range(launches):
         began = time.perf_counter()
@@ -33,9 +33,9 @@ def median_seconds(launches: int, world_size: int) -> float:
 
 
 def seconds_at_once(programs: int, launches: int, world_size: int = 4) -> float:
-    """As `median_seconds`, of the slowest of so many programs that launch at the same time.
+    """Return `median_seconds` for the slowest of several programs that launch at the same time.
 
-    Raises  LaunchError if one of them ends before
+    Raises  LaunchError if one of them ends too early
     """
     command = [sys.executable, "-c", PROGRAM, str(launches), str(world_size)]
     started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -55,7 +55,7 @@ def seconds_at_once(programs: int, launches: int, world_size: int = 4) -> float:
 
 
 def end(program: subprocess.Popen):
-    """Let it tidy up behind its ranks; one that hangs is killed."""
+    """Let a program clean up after its ranks; kill it if it hangs."""
     try:
         program.communicate(timeout=20)
     except subprocess.TimeoutExpired:
@@ -64,9 +64,9 @@ def end(program: subprocess.Popen):
 
 
 def notebook_bytes(world_size: int = 4) -> int | None:
-    """Private memory of this process, its server of ranks, and ranks; None where nothing tells.
+    """Return the private bytes of this process, its rank server and ranks; None if unknown.
 
-    What processes share, such as PyTorch's code, is in no process's private memory.
+    Memory that processes share, such as PyTorch's code, is in no process's private memory.
     """
     if private_bytes(os.getpid()) is None:
         return None
@@ -84,13 +84,13 @@ def private_bytes(pid: int) -> int | None:
 
 
 def children_of(pid: int) -> list[int]:
-    """Those that run now; a launch has ended its ranks, so these are servers."""
+    """Return the children that run now; a launch has ended its ranks, so these are servers."""
     lists = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for file in lists for child in file.read_text().split()]
 
 
 def available_bytes() -> int | None:
-    """What programs could still take without swapping, says the system."""
+    """Return the system's figure for memory that programs can still take without swapping."""
     info = Path("/proc/meminfo")
     found = re.search(r"^MemAvailable: +(\d+)", info.read_text(), re.M) if info.exists() else None
     return 1024 * int(found[1]) if found else None

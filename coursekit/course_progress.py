@@ -1,4 +1,4 @@
-"""What has been done of the whole course, and what is left: the numbers, and as text."""
+"""The progress in the whole course: what has passed and what is left, in numbers and as text."""
 
 import os
 from datetime import date
@@ -23,14 +23,14 @@ HOW_COUNTED = (
 
 
 class Stamp(NamedTuple):
-    """Of a part whose exercises have all passed; `day` as in the record: the last one, or ""."""
+    """A stamp of a part whose exercises have all passed; `day` is the last recorded one, or ""."""
 
     part: Part
     day: str
 
 
 class CourseProgress:
-    """All parts that there are, and what has passed. Shows itself as text.
+    """The progress in all parts that exist here; it shows itself as text.
 
     days  {number of an exercise that has passed: day}
     """
@@ -90,7 +90,7 @@ class CourseProgress:
         ]
 
     def minutes_left(self, chapter: list[Part]) -> float:
-        """For the exercises that have not passed, and for parts that do not count as read."""
+        """Return the minutes for exercises that have not passed and for parts still to read."""
         return sum(
             self.share_left([part]) * part.writing
             + (not self.is_read(part, chapter)) * part.reading
@@ -108,7 +108,7 @@ class CourseProgress:
 
 
 def name_of(chapter: list[Part]) -> str:
-    """As its first part is called; of a handout, the first that it has."""
+    """Return a chapter's name: that of its first part or, in a handout, of the first one there."""
     return f"{chapter[0].chapter} · {chapter[0].title}"
 
 
@@ -117,7 +117,7 @@ def title_of(number: str, part: Part) -> str:
 
 
 def format_duration(minutes: float) -> str:
-    """`35 min`, `1 h 35 min`, `67 h`."""
+    """Format minutes as `35 min`, `1 h 35 min` or `67 h`."""
     if minutes >= MANY:
         return f"{minutes / 60:.0f} h"
     hours, rest = divmod(max(1, round(minutes / IN_STEPS_OF)) * IN_STEPS_OF, 60)
@@ -125,12 +125,12 @@ def format_duration(minutes: float) -> str:
 
 
 def format_day(day: str) -> str:
-    """`2026-11-28` as `28 Nov 2026`."""
+    """Format `2026-11-28` as `28 Nov 2026`."""
     return f"{date.fromisoformat(day):%d %b %Y}".lstrip("0") if day else ""
 
 
 def address_of(part: Part) -> str:
-    """Of its notebook, from the current folder: the learner's own copy where there is one."""
+    """Return the relative path of a part's notebook: the learner's own copy if there is one."""
     copies = [Path.cwd() / part.path.name, COURSE / WORK / part.path.name]
     found = next((path for path in copies if path.exists()), part.path)
     return Path(os.path.relpath(found)).as_posix()

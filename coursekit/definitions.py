@@ -1,4 +1,4 @@
-"""Functions and classes in the text of a program: found by name, and put in each other's place."""
+"""Functions and classes in a program's text: a lookup by name, and the merge of two versions."""
 
 import ast
 import hashlib
@@ -7,7 +7,7 @@ from .labs.holes import functions_in, is_hole, names_of, numbers_in
 
 
 class Program:
-    """A text with its functions. Raises SyntaxError if it is no Python."""
+    """A text with its functions. Raises SyntaxError if it is not Python."""
 
     def __init__(self, text: str):
         self.text, self.tree = text, ast.parse(text)
@@ -26,7 +26,7 @@ class Program:
         return name in self.nodes and not is_hole(self.nodes[name])
 
     def digests(self) -> dict[str, str]:
-        """{function: of its text}."""
+        """Return {function: digest of its text}."""
         return {name: digest(self.function(name)) for name in self.nodes}
 
 
@@ -35,7 +35,7 @@ def digest(text: str) -> str:
 
 
 def digests_of(text: str) -> dict[str, str]:
-    """Of all functions; none of a text that is no Python."""
+    """Return the digests of all functions; none for a text that is not Python."""
     try:
         return Program(text).digests()
     except SyntaxError:
@@ -43,7 +43,7 @@ def digests_of(text: str) -> dict[str, str]:
 
 
 def merge_functions(new: Program, mine: Program, carried: list[str]) -> str:
-    """The new text, with these functions of mine, and with what they need and the new lacks."""
+    """Return `new` with the `carried` functions of `mine`, and the definitions that they need."""
     texts = {name: mine.function(name) for name in carried}
     lines = list(new.lines)
     for name in sorted(texts, key=lambda name: -new.nodes[name].lineno):
@@ -60,7 +60,7 @@ def merge_functions(new: Program, mine: Program, carried: list[str]) -> str:
 
 
 def first_line_of(program: Program, line: int) -> int:
-    """How many lines stand before the statement at this line, with its decorators."""
+    """Return the number of lines before the statement at this line and its decorators."""
     node = next(node for node in program.tree.body if node.lineno == line)
     return min([line, *(d.lineno for d in getattr(node, "decorator_list", []))]) - 1
 
@@ -72,7 +72,7 @@ def end_of_imports(program: Program) -> int:
 
 
 def find_dependencies(new: Program, mine: Program, carried) -> tuple[list, list]:
-    """Statements of mine that the carried functions use, and that the new text has not."""
+    """Return imports and other statements of `mine` that `carried` uses and `new` lacks."""
     there = {name for node in new.tree.body for name in names_of(node)}
     defined = {name: node for node in mine.tree.body for name in names_of(node)}
     found, todo = set(), [mine.nodes[name] for name in carried]
@@ -90,9 +90,9 @@ def find_dependencies(new: Program, mine: Program, carried) -> tuple[list, list]
 def select_functions(
     new: Program, mine: Program, before: dict[str, str]
 ) -> tuple[list[str], list[str]]:
-    """Which functions of mine go into the new text, and which of mine give way to it.
+    """Return the functions of `mine` that go into `new`, and those that give way to it.
 
-    before  {function: digest} as the handout had them
+    before  {function: digest}, as the handout had them
     """
     carried, lost = [], []
     for name in mine.nodes:

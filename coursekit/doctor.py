@@ -1,4 +1,4 @@
-"""Checks that a machine can run the course: each line is ok, or says what to do."""
+"""Checks that a machine can run the course: each prints a line that is ok or says what to do."""
 
 import importlib.metadata
 import platform
@@ -20,7 +20,7 @@ ENOUGH_SHARED_BYTES = 512_000_000  # Docker's default is 64 MB
 
 
 def examine() -> int:
-    """Print one line for each check; returns 1 if one failed, else 0."""
+    """Print one line for each check; return 1 if one failed, else 0."""
     found = set()
     for check in CHECKS:
         try:
@@ -123,7 +123,7 @@ def memory():
 
 
 def shared_memory():
-    """NCCL's ranks share files in memory; Gloo's speak over the loopback network."""
+    """Check the shared memory: NCCL's ranks need it, Gloo's use the loopback network."""
     import torch
 
     size = container.read_shm_bytes()
@@ -191,7 +191,7 @@ def neighbours():
 
 
 def has_own_network() -> bool:
-    """Whether a rank finds nothing but its own loopback."""
+    """Return whether a rank finds no network but its own loopback."""
     from pedagogy_lib.ranks.launcher import launch
 
     def networks():

@@ -1,7 +1,7 @@
-"""Errors as names and texts, and back: what an answer has raised, from another process.
+"""Errors as names and texts, and back, for those that an answer raises in another process.
 
-An error comes back as one of its own name, below the nearest class of Python's own that it had, so
-that whoever catches a ValueError catches it. Those of the course come back as what they were.
+An error is rebuilt under its own name, as a subclass of the nearest built-in class that it had, so
+that a handler for ValueError still catches it. The course's own errors are rebuilt as they were.
 """
 
 import builtins
@@ -10,7 +10,7 @@ import importlib
 from pedagogy_lib.basics.errors import HangError, LaunchError, RankError, WrongInput
 from pedagogy_lib.basics.places import Place, short_path
 
-# Errors of the course with texts of their own, {name: (where it is, its attributes)}.
+# Errors of the course that are made of texts, {name: (its module, its attributes)}.
 OF_TEXTS = {
     "Rejection": ("protocol", ("what", "why")),
     "Wrong": ("protocol", ("case", "what", "why")),
@@ -22,8 +22,8 @@ MOST_CHARACTERS = 20_000  # of a message
 
 
 def where_raised(error) -> Place | None:
-    """The learner's line that an error came from, in this process or in another one."""
-    # Not at the beginning: these rooms import torch.distributed, and a reader of texts need not.
+    """Return the learner's line that an error came from, in this process or in another one."""
+    # Imported here: it imports torch.distributed, which a reader of texts does not need.
     from pedagogy_lib.ranks.call_stack import is_library, place_of, steps_of_traceback
 
     if hasattr(error, "place_elsewhere"):
@@ -32,11 +32,11 @@ def where_raised(error) -> Place | None:
     return None if place is None or is_library(place.filename) else place
 
 
-# ---- Beside the answer ----------------------------------------------------------------------
+# ---- In the answer's process ----------------------------------------------------------------
 
 
 def parts_of_error(error) -> dict:
-    """What travels of an error: names, texts, and places."""
+    """Return the parts of an error that travel: names, texts and places."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
     parts = {
         "kinds": kinds,
@@ -55,7 +55,7 @@ def parts_of_error(error) -> dict:
 
 
 def message_of(error) -> str:
-    """What it says; in the words of the class where its own __str__ fails."""
+    """Return an error's message, or the name of its class where its own __str__ fails."""
     try:
         said = error.message if isinstance(error, LaunchError) else str(error)
     except Exception:
@@ -64,7 +64,7 @@ def message_of(error) -> str:
 
 
 def attach_source(place):
-    """A place with its line's text, since its file is not there where it is read."""
+    """Return a place with the text of its line, because its reader does not have the file."""
     if place is None or not place.line:
         return place
     callers = tuple(attach_source(one) if isinstance(one, Place) else one for one in place.callers)
@@ -72,11 +72,11 @@ def attach_source(place):
     return place._replace(filename=short, text=place.source(), callers=callers)
 
 
-# ---- Beside the check -----------------------------------------------------------------------
+# ---- In the check's process -----------------------------------------------------------------
 
 
 def rebuild_error(parts: dict) -> BaseException:
-    """The error that such parts were made of."""
+    """Return the error that such parts were made from."""
     first, message = str(parts["kinds"][0]), str(parts["message"])[:MOST_CHARACTERS]
     if first in OF_TEXTS:
         where, names = OF_TEXTS[first]
@@ -99,7 +99,7 @@ def place_or_none(place) -> Place | None:
 
 
 def rank_error(parts, message) -> RankError:
-    """Its message is whole already."""
+    """Return a RankError, whose message is complete already."""
     error = RankError(int(parts["rank"]), "", place=None)
     error.args = (message,)
     error.place = place_or_none(parts["place"])
@@ -122,6 +122,6 @@ def error_named(parts, message) -> BaseException:
 
 
 def is_catchable(kind) -> bool:
-    """Whether it is one that a learner's code raises; an interrupt is the teacher's alone."""
+    """Return whether a learner's code may raise this class; interrupts are the teacher's alone."""
     is_error = isinstance(kind, type) and issubclass(kind, BaseException)
     return is_error and (issubclass(kind, Exception) or kind is SystemExit)

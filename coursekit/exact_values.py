@@ -1,8 +1,8 @@
-"""Values as text, and back: what an answer has given, from a process that nobody trusts.
+"""Values as text, and back, for the results of an answer from an untrusted process.
 
-What is read is of exact types: None, bool, int, float, str, list, tuple, dict, set, tensors, and
-the records named here. Nothing else is ever made of it, and nothing in it runs. Any other value
-travels as a `Foreign`, which equals nothing.
+A text is read as exact types only: Python's own, such as int, list and dict, tensors, dtypes,
+arrays, errors, and the records named here. Nothing else is ever built from it, and no code in it
+runs. Any other value travels as a `Foreign`, which equals nothing but itself.
 """
 
 import base64
@@ -22,7 +22,7 @@ from pedagogy_lib.basics.units import brief
 
 from .exact_errors import parts_of_error, rebuild_error
 
-# Classes of the course that are sent part by part, and where they are.
+# Classes of the course that are sent field by field, and their modules.
 RECORDS = {
     "Place": "pedagogy_lib.basics.places",
     "Call": "pedagogy_lib.measuring.bytes_of_calls",
@@ -34,28 +34,28 @@ RECORDS = {
     "CaseResult": "coursekit.kit.rank_trials",
 }
 MOST_OF_A_LINE, MOST_CALLERS = 400, 50  # characters; places
-MOST_ODD_KEYS = 1_000  # of a dict: neither texts nor small whole numbers
+MOST_ODD_KEYS = 1_000  # keys of a dict that are neither texts nor small whole numbers
 DTYPES = {
     str(value).removeprefix("torch."): value
     for value in vars(torch).values()
     if isinstance(value, torch.dtype)
 }
-# Quantised numbers are written as whole ones, and read as such.
+# Quantised tensors do not travel: they become `Foreign`.
 PLAIN = types.MappingProxyType({name: one for name, one in DTYPES.items() if "q" not in name})
-MOST_CHARACTERS = 200  # that are told of a value of another kind
+MOST_CHARACTERS = 200  # shown of a value of another kind
 MOST_BITS = 10_000  # of a whole number: Python refuses to write one of more than 4,300 digits
 
 
 class Unreadable(ValueError):
-    """A text that is not what `write_value` makes."""
+    """An error for a text that `write_value` has not made."""
 
 
 @dataclass(frozen=True, eq=False)
 class Foreign:
-    """A value of a kind that does not travel: it equals nothing but itself.
+    """A value of a type that does not travel: it equals nothing but itself.
 
     kind  the name of its type
-    text  what it shows of itself
+    text  its representation
     """
 
     kind: str
@@ -65,11 +65,11 @@ class Foreign:
         return self.text
 
 
-# ---- Writing, beside the answer -------------------------------------------------------------
+# ---- Writing, in the answer's process -------------------------------------------------------
 
 
 def write_value(value) -> str:
-    """A value as text; what cannot travel, as what it shows of itself.
+    """Return a value as text; what cannot travel is replaced by its representation.
 
     Raises  RecursionError for a value that contains itself
     """
@@ -77,7 +77,7 @@ def write_value(value) -> str:
 
 
 def parts_of(value):
-    """What JSON can write: itself, or {kind: parts}."""
+    """Return a value in a form that JSON can write: the value itself, or {kind: parts}."""
     kind = type(value)
     if kind is int and value.bit_length() > MOST_BITS:
         return {"foreign": ["int", f"a number of {value.bit_length() * math.log10(2):.0f} digits"]}
@@ -101,7 +101,7 @@ def show_value(value) -> str:
 
 
 def parts_of_tensor(value) -> dict:
-    """Without graph, device and larger storage: its numbers, and whether it had a graph."""
+    """Return a tensor's numbers and requires_grad, without graph, device and larger storage."""
     plain = value.detach()
     dtype = str(plain.dtype).removeprefix("torch.")
     if plain.layout is not torch.strided or plain.is_meta or dtype not in PLAIN:
@@ -112,11 +112,11 @@ def parts_of_tensor(value) -> dict:
 
 
 def parts_of_special_tensor(value) -> dict:
-    """Of a class below Tensor: its numbers, whatever the class says of them."""
+    """Return the numbers of a tensor of a subclass, without calling the subclass's operators."""
     try:
         with torch._C.DisableTorchFunctionSubclass():
             return parts_of_tensor(value.as_subclass(torch.Tensor))
-    except Exception:  # it has none, as a DTensor
+    except Exception:  # it has no numbers of its own, like a DTensor
         return {"foreign": [type(value).__name__, show_value(value)]}
 
 
@@ -153,7 +153,7 @@ WRITERS = {
         "names": [[k, parts_of(v)] for k, v in vars(value).items()]
     },
 }
-BELOW = {  # of these and of classes made from them
+BELOW = {  # for these classes and their subclasses
     torch.Tensor: parts_of_special_tensor,
     BaseException: lambda value: {"error": parts_of(parts_of_error(value))},
     np.ndarray: lambda value: {"array": parts_of(torch.from_numpy(np.ascontiguousarray(value)))},
@@ -162,17 +162,16 @@ BELOW = {  # of these and of classes made from them
 }
 
 
-# ---- Reading, beside the check --------------------------------------------------------------
+# ---- Reading, in the check's process --------------------------------------------------------
 
 
 def read(text: str | bytes):
-    """The value of a text; raises Unreadable if `write_value` has not made it, whatever it "
-    "holds."""
+    """Return the value of a text; raise Unreadable if `write_value` has not made it."""
     try:
         return rebuild_value(json.loads(text))
     except Unreadable:
         raise
-    except Exception as error:  # recursion, digits without end, a hash that cannot be
+    except Exception as error:  # recursion, digits without end, a key that cannot be hashed
         raise Unreadable(f"{type(error).__name__}: {error}"[:MOST_CHARACTERS]) from None
 
 
@@ -227,7 +226,7 @@ def rebuild_set(parts) -> frozenset:
 
 
 def need_fair(keys):
-    """Keys whose hashes can be chosen to be equal would take for ever, if they were many."""
+    """Raise Unreadable for many keys with hashes that can be chosen: a dict may take forever."""
     for key in keys[MOST_ODD_KEYS:]:
         if type(key) is not str and not (type(key) is int and abs(key) < sys.maxsize >> 2):
             raise Unreadable(f"more than {MOST_ODD_KEYS} keys, and {brief(key, 60)} among them")

@@ -1,4 +1,4 @@
-"""A handout as it comes: a folder or a zip, with HANDOUT.json that says what it is."""
+"""The reader of a handout: a folder or a zip, which HANDOUT.json describes."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ class Handout:
 
 
 def handout_at(path: str) -> Handout:
-    """Read a handout. Raises WrongInput if there is none."""
+    """Read a handout; raise WrongInput if there is none, or it is incomplete."""
     place = Path(path).expanduser()
     need(place.exists(), f"there is no {path}: give the folder or the zip of the new handout")
     files = files_in_folder(place) if place.is_dir() else files_in_zip(place)
@@ -47,7 +47,7 @@ def files_in_folder(place: Path) -> dict[str, bytes]:
 
 
 def files_in_zip(place: Path) -> dict[str, bytes]:
-    """The files of a zip, whose one folder is left out of their names."""
+    """Return the files of a zip, whose one folder is left out of their names."""
     try:
         with zipfile.ZipFile(place) as archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir()]

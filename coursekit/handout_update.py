@@ -1,8 +1,8 @@
 """`python -m pedagogy_lib update`: a newer handout in the learner's folder, with no work lost.
 
-First all new files are written into a folder beside, then what they replace is copied into a folder
-with the day in its name, and only then each is put in its place, at once. Whoever is interrupted
-calls it again: HANDOUT.json comes last, and what has been done already is left as it is.
+All new files are first written into a separate folder. The files that they replace are then copied
+into a folder with the day in its name, and only then is each new file put in its place, at once.
+After an interruption, call it again: HANDOUT.json comes last, and finished steps are kept.
 """
 
 import hashlib
@@ -24,10 +24,10 @@ STAGED = ".update"
 
 
 def update(path: str, course: Path = COURSE) -> list[str]:
-    """Bring a learner's folder to a newer handout; returns what the learner should know.
+    """Bring a learner's folder to a newer handout; return what the learner should know.
 
-    path    of the new handout: a folder, or a zip
-    Raises  WrongInput if that is no handout, or this folder is none
+    path    the new handout: a folder, or a zip
+    Raises  WrongInput if `path` or the learner's folder is no handout
     """
     about = course / HANDOUT
     need(about.exists(), f"{course} is no handout: there is no {HANDOUT}. Call this in yours")
@@ -38,7 +38,7 @@ def update(path: str, course: Path = COURSE) -> list[str]:
 
 
 class Update:
-    """wanted  {path: its new contents};  gone  paths of which the new handout knows nothing."""
+    """An update of one folder: `wanted` is {path: new contents}; replaced files go to `kept`."""
 
     def __init__(self, course: Path, old: dict, new: Handout):
         self.course, self.old, self.new = course, old, new
@@ -80,7 +80,7 @@ class Update:
         self.wanted[name] = data
 
     def merge_lab(self, name, data) -> bytes:
-        """The new lab with the learner's functions."""
+        """Return the new lab with the learner's functions."""
         new = Program(data.decode())
         try:
             mine = Program(self.now(name).decode())
@@ -100,7 +100,7 @@ class Update:
         return result.encode()
 
     def plan_copy(self, name):
-        """The learner's copy of a notebook, and the version of which it was made."""
+        """Plan new contents for the learner's copy of a notebook, and for its original version."""
         stem = name.removeprefix("notebooks/")
         copy, original, data = f"{WORK}/{stem}", f"{WORK}/{ORIGINALS}/{stem}", self.new.files[name]
         if self.now(copy) is None or self.now(original) == data:
@@ -114,7 +114,7 @@ class Update:
         self.wanted |= {copy: encode_notebook(result), original: data}
 
     def is_left_over(self, name) -> bool:
-        """Whether only the old handout has a file. A lab in which somebody has worked stays."""
+        """Return whether only the old handout has a file; labs with the learner's work stay."""
         if name in self.new.files or not (self.course / name).exists():
             return False
         if name.startswith("labs/") and not self.is_as_it_came(name):
@@ -136,7 +136,7 @@ class Update:
             shutil.copy2(self.course / name, path)
 
     def put_in_place(self, gone):
-        """HANDOUT.json is the last: until then, this folder counts as the old version."""
+        """Replace the files, HANDOUT.json last: until then, the folder is of the old version."""
         for name in sorted(self.wanted, key=lambda name: name == HANDOUT):
             path = self.course / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ class Update:
 
 
 def free_folder(course: Path) -> Path:
-    """`kept-2026-03-01`, or `kept-2026-03-01-2` if there is one."""
+    """Return the path `kept-2026-03-01`, or `kept-2026-03-01-2` if that exists."""
     name = number = f"kept-{date.today()}"
     count = 1
     while (course / number).exists():

@@ -10,15 +10,15 @@ from .doctor import examine
 from .working_copies import WORK, learners_folder, renew_copies
 
 FIRST = "00_start_here.ipynb"
-SETTINGS = Path(__file__).with_name("lab_settings")  # in a small window, lines of code are wrapped
+SETTINGS = Path(__file__).with_name("lab_settings")  # they wrap lines of code in a small window
 
 EXTENSION = f"{__package__}.lab_extension"
 
 
 def open_lab(arguments) -> int:
-    """Check the machine, renew the copies, and become JupyterLab; returns only if that fails.
+    """Check the machine, renew the copies, and become JupyterLab; return 1 if a check fails.
 
-    arguments  for JupyterLab, such as "--no-browser"; they come last, so they win
+    arguments  options for JupyterLab, such as "--no-browser"; they come last, so they win
     Raises     LaunchError if there is no folder for the copies
     """
     if examine():
@@ -29,7 +29,7 @@ def open_lab(arguments) -> int:
 
 
 def open_hub(arguments) -> int:
-    """The same as the server of one user of JupyterHub, which wants to begin at once.
+    """Renew the copies, and become one user's JupyterHub server, which has to start at once.
 
     Raises  LaunchError if there is no folder for the copies
     """
@@ -51,23 +51,23 @@ def make_copies() -> int:
 
 
 def become(program, arguments):
-    """Turn this process into a module's program."""
+    """Replace this process with a module's program."""
     sys.stdout.flush()
     os.environ.update(environment())
     os.execv(sys.executable, [sys.executable, "-m", program, *options(), *arguments])
 
 
 def first_notebook(course=PUBLISHED) -> str:
-    """Chapter 00; in a handout without it, the first part that there is."""
+    """Return the name of chapter 00's notebook, or of the first part in a handout without it."""
     names = sorted(path.name for path in (course / "notebooks").glob("*.ipynb"))
     return FIRST if FIRST in names or not names else names[0]
 
 
 def options() -> list[str]:
-    """What JupyterLab is told.
+    """Return the options for JupyterLab.
 
-    Encrypted, as a kernel warns of connections that are not. JupyterLab's own warnings are of
-    things that nobody can change, such as notebooks that are opened for the first time.
+    Connections are encrypted, because a kernel warns about others. JupyterLab's own warnings are
+    hidden: nobody can change their causes, such as notebooks that are opened for the first time.
     """
     as_root = hasattr(os, "geteuid") and os.geteuid() == 0
     return [
@@ -82,10 +82,11 @@ def options() -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """For JupyterLab and its kernels: this Python's programs first, such as torchrun.
+    """Return variables for JupyterLab and its kernels: PATH begins with this Python's programs.
 
-    OpenMP's threads wait for each other in a busy loop. Where other programs use the cores, too,
-    small products then take tens of times as long. Passive threads sleep while they wait.
+    One of these programs is torchrun. OpenMP's threads wait for each other in a busy loop, so that
+    small products take tens of times as long where other programs use the cores, too. Passive
+    threads sleep while they wait.
     """
     programs = str(Path(sys.executable).parent)
     path = os.environ.get("PATH", "")

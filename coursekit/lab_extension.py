@@ -1,4 +1,4 @@
-"""An extension of the server of JupyterLab: the course's style sheet for its pages."""
+"""An extension of JupyterLab's server that adds the course's style sheet to its pages."""
 
 from pedagogy_lib.pictures.picture_html import STYLE_FOLDER
 
@@ -8,7 +8,7 @@ def _jupyter_server_extension_points():
 
 
 def _load_jupyter_server_extension(server):
-    """With `custom_css`, JupyterLab loads the first `custom.css` of these folders.
+    """Add the course's folder to those whose first `custom.css` JupyterLab loads with `custom_css`.
 
     A learner's own comes first, the empty one of the server last.
     """

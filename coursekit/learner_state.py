@@ -1,4 +1,4 @@
-"""What the course remembers beside a notebook, so that it outlives the kernel."""
+"""State that the course stores next to a notebook, so that it outlives the kernel."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from .chapters import exercise_numbers
 
 
 class StateFile:
-    """A dictionary in a hidden file of the current folder. One that is spoilt counts as empty.
+    """A dictionary in a hidden file of the current folder. A corrupt file counts as empty.
 
     Where nothing can be written (a folder that is read-only, a full disk), it lasts as long as the
     kernel.
@@ -25,13 +25,13 @@ class StateFile:
     def read(self) -> dict:
         try:
             found = json.loads(self.path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):  # there is none, or it is spoilt
+        except (OSError, ValueError, RecursionError):  # there is none, or it is corrupt
             found = {}
         kept = found if isinstance(found, dict) else {}
         return {k: v for k, v in (kept | self.unwritten).items() if v is not None}
 
     def put(self, key: str, value):
-        """Remember a value; None forgets it."""
+        """Store a value; None deletes it."""
         values = self.read() | {key: value}
         try:
             self.write({k: v for k, v in values.items() if v is not None})
@@ -40,7 +40,7 @@ class StateFile:
             self.unwritten[key] = value
 
     def write(self, values):
-        """At once: a full disk must not cost the former ones."""
+        """Write the values at once: a full disk must not cost the former ones."""
         text = json.dumps(values, indent=1, ensure_ascii=False)
         new, name = tempfile.mkstemp(dir=".", prefix=f"{self.path.name}.")
         try:
@@ -60,9 +60,9 @@ OF_1_0 = Path(__file__).with_name("numbers_of_1_0.json")
 
 
 def note_check(number: str, passed: bool | None):
-    """Remember how the check of an exercise ended; not of one without an answer.
+    """Store how the check of an exercise ended, unless there was no answer.
 
-    One that passes again keeps its day.
+    An exercise that passes again keeps its day.
     """
     if passed is None:
         return
@@ -74,13 +74,13 @@ def note_check(number: str, passed: bool | None):
 
 
 def filter_solved(numbers) -> list[str]:
-    """Those whose last check has passed."""
+    """Return the numbers of the exercises whose last check has passed."""
     return list(days_of(numbers))
 
 
 def days_of(numbers) -> dict[str, str]:
-    """{number: day}, of those whose last check has passed; "" if nobody has noted the day."""
-    # What is stored beside the notebook must not show up in tests and reports.
+    """Return {number: day} of exercises whose last check has passed; "" if no day was stored."""
+    # Results stored next to the notebook must not show up in tests and reports.
     known = (migrate_keys(PASSED.read()) if someone_watches() else {}) | CHECKED
     found = {number: known.get(name) for number, name in names_of(numbers).items()}
     return {n: "" if one is True else one for n, one in found.items() if has_passed(one)}
@@ -93,13 +93,13 @@ def names_of(numbers) -> dict[str, str]:
 
 
 def migrate_keys(kept: dict) -> dict:
-    """Return what was kept with names for the numbers that version 1.0 wrote."""
+    """Return stored results with names added for the numbers that version 1.0 wrote."""
     first = json.loads(OF_1_0.read_text(encoding="utf-8"))
     return {first[key]: value for key, value in kept.items() if key in first} | kept
 
 
 def has_passed(found) -> bool:
-    """Whether an entry says so: with its day, or as `true`, as the course wrote it at first."""
+    """Return whether an entry means "passed": a day, or `true`, as the course wrote it at first."""
     try:
         return found is True or bool(date.fromisoformat(found))
     except (TypeError, ValueError):

@@ -11,7 +11,7 @@ from pedagogy_lib.basics.units import format_count
 
 from .build import record_is_current, record_of, renew_records, sources
 
-# What the parts' tables call a document, and what it is.
+# {name of a document in the parts' tables: its description}
 DOCUMENTS = {
     "PyTorch slides": "Distributed training with PyTorch, slides of a video course (hkproj)",
     "CS 229S": "CS 229S, lecture 8, slides (Stanford)",
@@ -21,7 +21,7 @@ DOCUMENTS = {
     "web note": "Types of distributed training, a web note",
     "handwritten notes": "handwritten notes",
 }
-# A verdict's kind is told by its first words, and the first of these that fits.
+# The first of these patterns that fits the beginning of a verdict gives its kind.
 KINDS = {
     "right": r"right$",
     "right on a condition": r"(about )?right\b",
@@ -40,7 +40,7 @@ HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Source:
-    """A place in a document; `is_right` if, of several, it is the one that has it right."""
+    """A place in a document; `is_right` if, of several, it is the one that is right."""
 
     document: str
     heading: str
@@ -52,12 +52,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Row:
-    """A statement, what was found of it, and where.
+    """A statement, what was found about it, and where it was found.
 
-    name      C001, …; a statement of several names has as many rows
+    name      C001, …; a statement with several names has as many rows
     found     the figure that decided, as the part's table has it
-    evidence  measured, computed or documented; on_gpus: what could change the verdict there
-    stem      of the part whose table has it; `title` is the part's
+    evidence  measured, computed or documented; `on_gpus` is what could change the verdict there
+    stem      stem of the part whose table has it; `title` is that of the part
     cell      number of the table's cell in the executed notebook, from 1
     section   heading of the section in which the figure was found; "" if the table names none
     """
@@ -84,7 +84,7 @@ class Row:
 
 
 def kind_of(verdict) -> str:
-    """The kind of a verdict, by its first words."""
+    """Return the kind of a verdict, by its first words."""
     for kind, words in KINDS.items():
         if re.match(words, verdict):
             return kind
@@ -92,7 +92,7 @@ def kind_of(verdict) -> str:
 
 
 def sources_of(text) -> tuple[Source, ...]:
-    """The places that `PyTorch slides, “Ranks”; blog, “DP” (right)` names, in their order."""
+    """Return the places named in `PyTorch slides, “Ranks”; blog, “DP” (right)`, in order."""
     names = list(SOURCE.finditer(text))
     need(names and names[0].start() == 0, f"a source begins with a document's name, not {text!r}")
     ends = [after.start() for after in names[1:]] + [len(text)]
@@ -106,9 +106,9 @@ def sources_of(text) -> tuple[Source, ...]:
 
 
 def ledger(records: list[Path] | None = None) -> list[Row]:
-    """All rows, in the order of their names, from the executed records.
+    """Return all rows, in the order of their names, from the executed records.
 
-    Raises  LaunchError if a statement stands in two tables, or a number between the first and the
+    Raises  LaunchError if a statement is in two tables, or a number between the first and the
             last is missing, or a statement does not say what its verdict rests on
     """
     records = records or list(map(record_of, sources()))
@@ -126,7 +126,7 @@ def ledger(records: list[Path] | None = None) -> list[Row]:
 
 
 def rows_of(record: Path) -> list[Row]:
-    """The rows of the statements that an executed part has put to the test."""
+    """Return the rows of the statements that an executed part has put to the test."""
     cells = json.loads(record.read_text(encoding="utf-8"))["cells"]
     texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
     title = texts[0].splitlines()[0].lstrip("# ")
@@ -158,7 +158,7 @@ def row_of(name, entry, stem, title, headings, number) -> Row:
 
 
 def section_of(found, headings) -> str:
-    """The heading of the first section that is named as the place, if it is of this part."""
+    """Return the heading of the first section that is named as the place, if it is of this part."""
     named = SECTION.search(found)
     if not named or ELSEWHERE.search(found[: named.start()]):
         return ""
@@ -166,7 +166,7 @@ def section_of(found, headings) -> str:
 
 
 def counts_of(rows) -> dict[str, dict[str, int]]:
-    """How many statements of each kind of verdict rest on each kind of evidence."""
+    """Count the statements for each kind of verdict and each kind of evidence."""
     table = {kind: dict.fromkeys(("measured", "computed", "documented"), 0) for kind in KINDS}
     for row in rows:
         table[row.kind][row.evidence] += 1
@@ -174,7 +174,7 @@ def counts_of(rows) -> dict[str, dict[str, int]]:
 
 
 def corrections(rows) -> dict[str, list[tuple[Source, Row]]]:
-    """For each document what its author may want to change, in the order of the statements."""
+    """Return, for each document, the places that its author may want to change, in order."""
     found = {document: [] for document in DOCUMENTS}
     for row in rows:
         for source in row.sources:
@@ -184,7 +184,7 @@ def corrections(rows) -> dict[str, list[tuple[Source, Row]]]:
 
 
 def execute_what_is_missing() -> None:
-    """Execute the parts whose records are missing, or of another code."""
+    """Execute the parts whose records are missing, or were made from other code."""
     old = [source.stem for source in sources() if not record_is_current(source)]
     if old:
         print(f"{format_count(len(old), 'part')} to execute: {', '.join(old)}")

@@ -1,4 +1,4 @@
-"""`make ledger`: the ledger as two pages, all statements and the corrections."""
+"""`make ledger`: the ledger as two pages, one of all statements and one of the corrections."""
 
 from collections.abc import Callable
 from html import escape
@@ -14,7 +14,7 @@ from .ledger import DOCUMENTS, KINDS, Row, corrections, counts_of, execute_what_
 
 HERE = Path(__file__).parent / "ledger_page"
 FOLDER = ROOT / "ledger"
-STYLES = ("page.css", "ledger.css")  # the second one alone, where a page has a look of its own
+STYLES = ("page.css", "ledger.css")  # a page with its own look takes the second alone
 Link = Callable[[Row], str]
 
 
@@ -38,7 +38,7 @@ def link_to_record(row: Row) -> str:
 
 
 def whole_page(title, body) -> str:
-    """A page that needs nothing beside it."""
+    """Return a page that needs no other file."""
     page = Template((HERE / "page.html").read_text(encoding="utf-8"))
     return page.substitute(
         title=title,
@@ -49,7 +49,7 @@ def whole_page(title, body) -> str:
 
 
 def ledger_body(rows, link: Link) -> str:
-    """Counts, filters, and a row for each statement; `link` gives the address of a row's part."""
+    """Return counts, filters, and a row per statement; `link` gives the address of its part."""
     template = Template((HERE / "ledger.html").read_text(encoding="utf-8"))
     measured = sum(row.evidence == "measured" for row in rows)
     return template.substitute(
@@ -65,7 +65,7 @@ def ledger_body(rows, link: Link) -> str:
 
 
 def counts_table(rows) -> str:
-    """How many verdicts of each kind rest on what."""
+    """Return a table of the number of verdicts, by kind and by evidence."""
     counts = counts_of(rows)
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in [*EVIDENCE, "all"])
     lines = [counts_line(kind, [*by.values(), sum(by.values())]) for kind, by in counts.items()]
@@ -87,7 +87,7 @@ def options(names) -> str:
 
 
 def row_html(row: Row, link: Link) -> str:
-    """A row of the table; what the filters look at are its `data-` attributes."""
+    """Return a row of the table; the filters read its `data-` attributes."""
     data = {
         "kind": row.kind,
         "evidence": row.evidence,
@@ -106,14 +106,14 @@ def row_html(row: Row, link: Link) -> str:
 
 
 def place_of(row: Row, link: Link) -> str:
-    """Where the figure stands: the part, its section, and the cell of the part's table."""
+    """Return the place of a figure: the part, its section, and the cell of the part's table."""
     section = f", section {escape(row.section)}" if row.section else ""
     part = f'<a href="{escape(link(row))}">{escape(row.title)}</a>'
     return f"{part}{section} (table in cell {row.cell})"
 
 
 def corrections_body(rows, link: Link) -> str:
-    """For each document, what its author may want to change."""
+    """Return, for each document, what its author may want to change."""
     template = Template((HERE / "corrections.html").read_text(encoding="utf-8"))
     found = {document: places for document, places in corrections(rows).items() if places}
     sections = [document_html(document, places, link) for document, places in found.items()]

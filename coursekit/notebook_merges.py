@@ -1,4 +1,4 @@
-"""A learner's copy of a notebook, and a newer version of it, in one."""
+"""The merge of a learner's copy of a notebook with a newer version."""
 
 import copy
 
@@ -9,12 +9,12 @@ from .labs.holes import is_hole
 
 
 def merge_notebooks(mine, before, new) -> tuple[object, list[str]]:
-    """The new notebook with what the learner has written; and the functions that were taken over.
+    """Return the new notebook with the learner's work, and the names of the functions taken over.
 
-    before  the version of which the learner's copy was made
+    before  the version that the learner's copy was made from
 
-    A cell that the new version has as it was is the learner's. In others, functions are taken
-    over by name. Cells of the learner's own stand behind the same cell as before.
+    A cell that the new version has left unchanged is the learner's. In others, functions are taken
+    over by name. Additional cells of the learner's follow the same cell as before.
     """
     old = {cell.id: cell.source for cell in before.cells}
     of_source = {old[cell.id]: cell for cell in mine.cells if cell.get("id") in old}
@@ -48,7 +48,7 @@ def make_ids_unique(cells) -> list:
 
 
 def find_learner_functions(mine, before) -> dict[str, tuple[Program, dict]]:
-    """{function: the cell in which the learner has written it}, of those that are not as before."""
+    """Return {function: (the cell's program, digests before)} of what the learner has changed."""
     were = {}
     for cell in before.cells:
         if program := program_of(cell):
@@ -63,7 +63,7 @@ def find_learner_functions(mine, before) -> dict[str, tuple[Program, dict]]:
 
 
 def take_over(cell, functions) -> list[str]:
-    """Put the learner's functions into a cell that the new version has changed."""
+    """Put the learner's functions into a cell of the new version; return their names."""
     new, taken = program_of(cell), []
     for name in list(new.nodes) if new else ():
         if name in functions:
@@ -76,7 +76,7 @@ def take_over(cell, functions) -> list[str]:
 
 
 def own_cells(mine, before, new) -> dict[str | None, list]:
-    """{source of the cell before, in the new version: cells of the learner's own behind it}."""
+    """Return {source of a cell in the new version: the learner's additional cells after it}."""
     old = {cell.id: cell.source for cell in before.cells}
     there = {cell.source for cell in new.cells}
     found: dict[str | None, list] = {}
@@ -96,7 +96,7 @@ def defines(cell, name) -> bool:
 
 
 def program_of(cell) -> Program | None:
-    """The cell as a program; None of a text, and of what is no Python."""
+    """Return the cell as a program; None for a text, and for code that is not Python."""
     if cell.cell_type != "code":
         return None
     try:
@@ -106,8 +106,8 @@ def program_of(cell) -> Program | None:
 
 
 def read_notebook(data: bytes):
-    """A notebook; None if these bytes are none."""
+    """Return a notebook; None if these bytes are none."""
     try:
         return nbformat.reads(data.decode(), as_version=4)
-    except Exception:  # nbformat raises anything, whatever stands in the file's places
+    except Exception:  # nbformat may raise anything for a malformed file
         return None

@@ -1,4 +1,4 @@
-"""What the notebooks say of their parts: titles, minutes, and the exercises with their titles."""
+"""The outline of the course as its notebooks give it: titles, minutes, and exercises."""
 
 import json
 import re
@@ -19,7 +19,7 @@ class Part(NamedTuple):
 
     name       "03c"
     exercises  {number: title}, in the order in which they are checked
-    reading    minutes to read and run; `writing` are those for all exercises
+    reading    minutes to read and run it; `writing` is the minutes for all exercises
     """
 
     name: str
@@ -38,15 +38,15 @@ class Part(NamedTuple):
 
 
 def notebooks() -> dict[str, Path]:
-    """{"03c": its notebook}, in the order of the course; of a handout, those that it has."""
+    """Return {"03c": its notebook}, in the order of the course; a handout has only some."""
     need_course(COURSE / "notebooks")
     return {p.name.split("_")[0]: p for p in sorted((COURSE / "notebooks").glob("*.ipynb"))}
 
 
 def outline() -> list[Part]:
-    """All parts that there are.
+    """Return all parts that exist here.
 
-    Raises  WrongInput if a file is no notebook (any more)
+    Raises  WrongInput if a file is not a notebook
     """
     return [part_of(name, path) for name, path in notebooks().items()]
 
@@ -62,7 +62,7 @@ def part_of(name: str, path: Path) -> Part:
 
 
 def text_of(path: Path) -> str:
-    """All cells, one after the other."""
+    """Return the text of all cells, one after the other."""
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         return "\n\n".join("".join(cell["source"]) for cell in cells)

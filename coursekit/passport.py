@@ -1,4 +1,4 @@
-"""The page of `progress()`: what comes next, a bar for each chapter, a stamp for each part."""
+"""The page of `progress()`: the next exercise, a bar for each chapter, a stamp for each part."""
 
 from html import escape
 from urllib.parse import quote
@@ -9,11 +9,11 @@ from pedagogy_lib.pictures.style import BLUE, GREEN, PURPLE, VERMILION
 from .course_progress import HOW_COUNTED, CourseProgress, address_of, format_day, title_of
 from .verdicts import render_details
 
-# Text takes the page's own colour, which reads well on light and on dark; so do these, as lines.
-INKS = (BLUE, VERMILION, GREEN, PURPLE)  # of the chapters' stamps, in turns
-RADII = (10, 30, 3)  # pixels: each chapter's stamps have a shape of their own
+# Text takes the page's own colour. These inks are legible as lines on light and on dark pages.
+INKS = (BLUE, VERMILION, GREEN, PURPLE)  # of the chapters' stamps, in turn
+RADII = (10, 30, 3)  # pixels: the shape of a stamp depends on its chapter
 TILTS = (-2, 1.5, -1, 2.5, 0.5)  # degrees: as if stamped by hand
-TINT, TRACK = "1F", "#80808038"  # how much of an ink is under its stamp; under a bar
+TINT, TRACK = "1F", "#80808038"  # opacity of an ink under its stamp; colour under a bar
 BAR = "height:8px;border-radius:4px"
 STAMPS = "list-style:none;margin:6px 0;padding:0 4px;display:flex;flex-wrap:wrap;gap:12px"
 STAMP = (
@@ -33,7 +33,7 @@ class Passport(CourseProgress):
 
 
 def page_of(course) -> str:
-    """HTML of a `CourseProgress`."""
+    """Return a `CourseProgress` as HTML."""
     told = [head_of(course), chapters_of(course), stamps_of(course)]
     return render_element(
         "max-width:760px", "".join([*told, render_details("How this is counted", HOW_COUNTED)])
@@ -81,7 +81,7 @@ def row_of(course, chapter) -> str:
 
 
 def bar(full: float, ink: str) -> str:
-    """Only looked at: the numbers stand beside it."""
+    """Return a bar that screen readers skip, because the numbers are next to it."""
     done = render_element(f"{BAR};width:{100 * full:.1f}%;background:{ink}", "")
     return render_element(
         f"{BAR};min-width:140px;background:{TRACK}", done, more=' aria-hidden="true"'

@@ -12,13 +12,13 @@ MOST_TRIED = 200  # plans, until an engine can express one
 
 
 def quietly(name):
-    """A lab, without being told whose functions it has."""
+    """Return a lab without printing whose functions it has."""
     with contextlib.redirect_stdout(io.StringIO()):
         return lab(name)
 
 
 def show_plans(arguments) -> int:
-    """Print the fastest plans, what they cost, and why the others are none."""
+    """Print the fastest plans, their costs, and why the others do not fit."""
     planner = quietly("planner")
     try:
         planned = planner.plan(arguments.model, arguments.gpus, arguments.batch, arguments.context)
@@ -43,7 +43,7 @@ def show_plans(arguments) -> int:
 
 
 def plan_serving(shape, arguments) -> Table | str:
-    """What servers of this model do, with one user and with as many as fit; by tp."""
+    """Return a table of servers with one user and with as many as fit, by tp; or why none fits."""
     serving = quietly("serving")
     rows = []
     for tp in (1, 2, 4, 8):

@@ -1,4 +1,4 @@
-"""`predict`: ask for a number before the run that tells it, and show all three afterwards."""
+"""`predict`: a question before a run, then a picture of prediction, theory and measurement."""
 
 import re
 import time
@@ -29,8 +29,8 @@ COMPARED: dict[str, "PredictionResult"] = {}  # in this kernel, by question and 
 def predict(question: str, unit: str) -> "Prediction":
     """Ask the learner for a number, and go on at once: nothing waits for the answer.
 
-    Where nobody can answer (tests, reports) only the question is shown.
-    Raises  LaunchError if the question or the unit are no text
+    Where nobody can answer (tests, reports), only the question is shown.
+    Raises  LaunchError if the question or the unit is not a text
     """
     for name, given in {"question": question, "unit": unit}.items():
         need(isinstance(given, str), f"predict() takes a {name} in words, not {brief(given)}")
@@ -48,7 +48,7 @@ class Prediction:
 
     @property
     def value(self) -> float | None:
-        # An answer stored beside the notebook must not show up in tests and reports.
+        # An answer stored next to the notebook must not show up in tests and reports.
         kept = GUESSES.read().get(self.key) if someone_watches() else None
         return float(kept) if is_number(kept) and is_prediction(kept) else None
 
@@ -69,7 +69,7 @@ class Prediction:
             print(f"Predict: {self.question} ({self.unit})")
 
     def box(self):
-        """The question with a field to answer it in."""
+        """Return the question with a field to answer it in."""
         from pedagogy_lib.widgets.question import Question  # in a rank there may be no ipywidgets
 
         number = self.value
@@ -77,10 +77,10 @@ class Prediction:
         return Question(self.question, self.unit, text, reply, self.answer)
 
     def answer(self, text: str, typed_at: float | None = None) -> tuple[bool, str]:
-        """Take what was typed, in place of what was; returns whether it is one, and the reply.
+        """Store what was typed instead of the former number; return whether it is one, and a reply.
 
-        typed_at  by the browser's clock, in seconds since 1970; None is now. What is typed while a
-                  cell runs comes when it has ended, perhaps after the measurement
+        typed_at  the browser's time in seconds since 1970; None is now. An answer that is typed
+                  while a cell runs arrives when it has ended, perhaps after the measurement
         """
         number = read_number(text, self.unit)
         self.value = number
@@ -97,13 +97,13 @@ class Prediction:
         return False, f'"{text.strip()}" is not noted: write {numbers}, in {self.unit}'
 
     def compare(self, theory: float, measured: float, kind="other", wire="measured") -> Picture:
-        """Prediction, theory and measurement as one picture, all in the question's unit.
+        """Return prediction, theory and measurement as one picture, all in the question's unit.
 
         On the screen it is drawn again when another number is typed into the question.
 
-        kind    what the number is of, for its colour: "communication", "parameters", …
-        wire    how the last one was found: "measured", "counted" (a block's `wire`), or "simulated"
-        Raises  LaunchError if these are no numbers, or there is no such kind or wire
+        kind    the quantity, for its colour: "communication", "parameters", …
+        wire    how `measured` was found: "measured", "counted" (a block's `wire`), or "simulated"
+        Raises  LaunchError if these are not numbers, or the kind or the wire does not exist
         """
         need_numbers(theory=theory, measured=measured)
         need(kind in list(COLORS), f"kind is one of {', '.join(COLORS)}, not {brief(kind)}")
@@ -118,7 +118,7 @@ class Prediction:
 
 
 class PredictionResult(NamedTuple):
-    """A prediction that has met its measurement, its number at that moment, and the time."""
+    """A prediction that was compared, its number at that moment, the measurement, and the time."""
 
     prediction: Prediction
     guess: float | None
@@ -126,11 +126,11 @@ class PredictionResult(NamedTuple):
     at: float
 
     def was_changed(self) -> bool:
-        """Whether there is another number now, of somebody who knows what was measured."""
+        """Return whether the learner gave another number after the measurement."""
         return self.prediction.value not in (self.guess, None)
 
     def distance(self) -> float | None:
-        """As a share of what was measured; None if nothing was predicted."""
+        """Return the error as a share of the measured value; None if nothing was predicted."""
         if self.guess is None:
             return None
         if self.guess == self.measured:
@@ -140,7 +140,7 @@ class PredictionResult(NamedTuple):
 
 
 class Comparison(Picture):
-    """The picture of a comparison, on the screen of somebody who may still change the number."""
+    """The picture of a comparison, on a screen where the learner may still change the number."""
 
     def __init__(self, prediction, picture):
         drawn = picture()
@@ -152,7 +152,7 @@ class Comparison(Picture):
 
         shown = Picture(self.figure, self.alt)
         self.on_screen = display(shown, display_id=True)
-        self.prediction.comparisons = [self]  # one of an earlier run of its cell has gone
+        self.prediction.comparisons = [self]  # that of an earlier run of its cell is gone
 
     def draw_again(self):
         if self.on_screen is not None:
@@ -160,7 +160,7 @@ class Comparison(Picture):
 
 
 def need_numbers(**given):
-    """Floats, and what can be made one, such as a tensor's single element."""
+    """Raise WrongInput unless these convert to floats, as a tensor's single element does."""
     for name, number in given.items():
         need(is_number(number), f"compare() takes two numbers, but {name} is {brief(number)}")
 
@@ -173,7 +173,7 @@ def is_number(value) -> bool:
 
 
 def read_number(text: str, unit: str) -> float | None:
-    """What was typed, with or without its unit; None if it is no number from 0 on."""
+    """Return what was typed, with or without its unit; None if it is no number from 0 on."""
     text = re.sub(re.escape(unit) + "$", "", text.strip(), flags=re.IGNORECASE).strip()
     if re.fullmatch(r"\d{1,3}(,\d{3})+", text):
         text = text.replace(",", "")  # 1,000,000
@@ -212,7 +212,7 @@ def draw(question, unit, guess, theory, measured, color, wire="measured") -> Pic
     axes.set_yticks(range(len(shown)), [name for name, _ in shown])
     axes.set_xlim(min(0, *numbers), highest)
     if all(number == int(number) for number in numbers):
-        axes.xaxis.get_major_locator().set_params(integer=True)  # there is no half a loss
+        axes.xaxis.get_major_locator().set_params(integer=True)  # counts get no ticks at fractions
     axes.set_xlabel(unit)
     axes.set_title(question)
     said = f"predicted {four_digits(guess)} {unit}" if guess is not None else "no prediction"

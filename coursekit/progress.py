@@ -1,4 +1,4 @@
-"""`progress`: what has been done of a part, in one line, or of the whole course."""
+"""`progress`: the progress in a part, in one line, or in the whole course."""
 
 from html import escape
 
@@ -16,12 +16,12 @@ ALL = "all"
 
 
 def progress(part: str = ALL) -> "Progress | Passport":
-    """Which exercises of a part are solved, and how close its predictions were, in one line.
+    """Show which exercises of a part are solved, and how close its predictions were, in one line.
 
-    Without a part: what is solved of the whole course, how long the rest takes, what comes next,
+    Without a part, show what is solved of the whole course, how long the rest takes, what is next,
     and your passport, with a stamp for each part whose exercises have all passed.
 
-    part    "03c", for example: as the notebook's name begins; "all" is the course
+    part    "03c", for example, the beginning of the notebook's name; "all" is the course
     Raises  LaunchError if there is no such part
     """
     if isinstance(part, str) and part == ALL:
@@ -36,7 +36,7 @@ def progress(part: str = ALL) -> "Progress | Passport":
 
 
 class Progress:
-    """The exercises of a part, those that are solved, and the `PredictionResult`s of it."""
+    """The exercises of a part, those that are solved, and the `PredictionResult`s so far."""
 
     def __init__(self, part, numbers, solved, compared):
         self.part, self.numbers, self.solved = part, numbers, solved
@@ -76,7 +76,7 @@ class Progress:
 
 
 def describe_prediction(compared) -> str:
-    """A prediction, and how far it was from what was measured."""
+    """Describe a prediction, and how far it was from the measured value."""
     question, unit = compared.prediction.question, compared.prediction.unit
     numbers = f"{compared.guess:.4g} {unit} predicted, {compared.measured:.4g} {unit} measured"
     return f"{question}: {numbers}: off by {format_percent(compared.distance())}"

@@ -1,4 +1,4 @@
-"""What an exercise is, and what is raised about a wrong answer."""
+"""The protocol of an exercise, and the errors about a wrong answer."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 class Exercise:
     """One exercise.
 
-    name     of the function to write
-    examine  takes the answer, yields a line for each case that is right, and raises `Wrong` for the
-             first that is not. It may yield a `Picture`, too
-    hints    in steps, from a nudge to nearly the answer
+    name     the name of the function to write
+    examine  takes the answer, yields a line for each right case, and raises `Wrong` at the first
+             wrong one. It may yield a `Picture`, too
+    hints    the hints, from a nudge to nearly the answer
     lab      the lab that the function is in; None if it is in a cell of the chapter
-    needs    names of exercises in labs that it is built on: if an answer is wrong, these are looked
-             at first
-    slow     which misconception it is if an answer runs on and on, where that is no endless loop
+    needs    names of exercises in labs that it is built on: if an answer is wrong, these are
+             checked first
+    slow     the misconception of an answer that runs on and on, where that is no endless loop
     """
 
     name: str
@@ -24,15 +24,15 @@ class Exercise:
     lab: str | None = None
     needs: tuple[str, ...] = ()
     slow: str = ""
-    number: str = ""  # by its place in chapter.toml
+    number: str = ""  # from its place in chapter.toml
 
 
 class Wrong(Exception):
-    """An answer is wrong.
+    """An error about a wrong answer.
 
-    case  in which it was found
-    what  is wrong: where, what was expected, what came
-    why   which misconception that looks like; may be empty
+    case  the case in which it was found
+    what  the error: where it is, the expected value, and the answer's
+    why   the misconception that this looks like; may be empty
     """
 
     def __init__(self, case, what, why=""):
@@ -41,7 +41,7 @@ class Wrong(Exception):
 
 
 class Rejection(Exception):
-    """A rank cannot go on with an answer: what is wrong, and which misconception that is."""
+    """An error of a rank that cannot go on with an answer: what is wrong, and the misconception."""
 
     def __init__(self, what, why):
         super().__init__(what, why)

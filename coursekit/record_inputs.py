@@ -1,11 +1,11 @@
-"""The files that an executed record was made from, and a digest that tells when one has changed.
+"""The files that an executed record was made from, and a digest that shows when one has changed.
 
 A record is made from its code cells, the labs that they name, the labs that those import, and the
 checks that it calls, with the modules next to them. The bench and the kit of the checks do not
 count, not even from where a check imports them, because a change there would make every record
-outdated: the parts that `make test` executes answer for these. Neither does what the checks compare
-with and say of mistakes, because a record shows right answers: the answers' tests answer for it.
-Comments and docstrings change nothing that a program puts out, so they do not count either.
+outdated: the parts that `make test` executes cover these. Nor do the checks' truths and mistakes
+count, because a record shows right answers: the answers' tests cover them. Comments and docstrings
+change nothing that a program puts out, so they do not count either.
 """
 
 import ast
@@ -36,7 +36,7 @@ CHECKS = re.compile(r'\bcheck\(\s*"(\d+\.\d+)"')
 def digest_inputs(cells: Iterable[tuple], text: str, root: Path) -> str:
     """Return a digest of code cells and of every file behind them.
 
-    cells  what counts of each cell: its code, its tags
+    cells  the parts of each cell that count: its code, its tags
     text   the code of all cells
     root   the course's folder
     """
@@ -46,7 +46,7 @@ def digest_inputs(cells: Iterable[tuple], text: str, root: Path) -> str:
 
 
 def digest_file(path: Path) -> str:
-    """Return a digest of a file; of a check's module without its imports from bench and kit."""
+    """Return a digest of a file; for a check's module, without its imports from bench and kit."""
     data = path.read_bytes()
     if path.suffix == ".py":
         text = data.decode()
@@ -104,7 +104,7 @@ def input_files(text: str, root: Path) -> set[Path]:
 
 @lru_cache(512)
 def lab_names(text: str) -> frozenset[str]:
-    """Return every word of a program that stands where the name of a lab may stand."""
+    """Return every word of a program in a position where the name of a lab may be."""
     return frozenset(filter(None, (name for match in LABS.findall(text) for name in match)))
 
 
@@ -131,7 +131,7 @@ def list_imported_modules(module: Path) -> list[Path]:
 
 
 def find_import_source(node: ast.ImportFrom, module: Path) -> Path | None:
-    """Return what a module of a chapter imports names from; None if that is in no chapter."""
+    """Return the path from which a chapter's module imports names; None if it is in no chapter."""
     parts = (node.module or "").split(".")
     if node.level:
         return module.parents[node.level - 1].joinpath(*parts)

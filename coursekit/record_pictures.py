@@ -31,7 +31,7 @@ def png_of(output) -> bytes:
 
 
 def compress_png(png: bytes) -> bytes:
-    """Return the picture as a PNG file with a palette, or as it is if that is smaller."""
+    """Return the picture as a PNG file with a palette, or unchanged if that is smaller."""
     file = io.BytesIO()
     with Image.open(io.BytesIO(png)) as picture:
         reduce_colors(picture).save(file, "PNG", optimize=True)

@@ -1,10 +1,9 @@
-"""Calls of an answer in the process where it lives: this one, or another one that nobody trusts.
+"""Calls of an answer in the process where it lives: this one, or another, untrusted one.
 
-A check calls an answer, and runs functions of its own next to it, with `call_next_to_answer`. In a
-learner's notebook that is an ordinary call. A grader gives checks a `RemoteAnswer` in the answer's
-place: function and arguments then go to the process where the answer lives, and the value comes
-back as text of exact types. What is right is therefore computed, and compared, outside of such
-calls.
+A check calls an answer, and runs its own functions next to it, with `call_next_to_answer`. In a
+learner's notebook that is an ordinary call. A grader gives checks a `RemoteAnswer` instead of the
+answer: function and arguments then go to the process where the answer lives, and the value is sent
+back as text of exact types. The truth is therefore computed, and compared, outside of such calls.
 """
 
 import functools
@@ -22,7 +21,7 @@ from pedagogy_lib.ranks.run import Run
 from .labs.module import NotSolvedYet
 from .protocol import Wrong
 
-TIMEOUT_SECONDS = 5.0  # for a case: its tensors are small, and who hangs is told within six seconds
+TIMEOUT_SECONDS = 5.0  # per case: its tensors are small, and a hang is reported within six seconds
 PROTOCOL = pickle.HIGHEST_PROTOCOL
 
 
@@ -30,19 +29,19 @@ class AnswerProcess(Protocol):
     """A process in which an answer lives."""
 
     def run(self, data: bytes):
-        """What function and arguments give there, packed by `pickle_value`; raises what they raise.
+        """Return the value of a call that `pickle_value` has packed; raise what the call raises.
 
-        Raises  Ended if there is nothing that could answer any more
+        Raises  AnswerProcessFailed if nothing is left that could answer
         """
 
     def read_output(self) -> str:
-        """What the answer has printed so far."""
+        """Return what the answer has printed so far."""
 
 
 class AnswerProcessFailed(BaseException):
-    """The process in which an answer lives has ended, or does not answer: no value will come.
+    """An error about an answer's process that has ended, or does not answer: no value will come.
 
-    what, why  for the verdict
+    what, why  the texts for the verdict
     """
 
     def __init__(self, what, why=""):
@@ -51,10 +50,10 @@ class AnswerProcessFailed(BaseException):
 
 
 class RemoteAnswer:
-    """In the place of an answer that lives elsewhere: a call of it happens there.
+    """A stand-in for an answer that lives in another process: a call of it happens there.
 
-    name  of the function
-    lab   the lab that it is in, as a `RemoteLab`; None for one of a cell
+    name  the function's name
+    lab   the name of its lab, which becomes a `RemoteLab`; None for an answer in a cell
     """
 
     def __init__(self, process: AnswerProcess, name: str, lab: str | None = None):
@@ -66,12 +65,12 @@ class RemoteAnswer:
         return call_next_to_answer(self, *args, **kwargs)
 
     def find_dependency(self, lab: str, name: str) -> "RemoteAnswer":
-        """Another function of the same submission, that this one is built on."""
+        """Return another function of the same submission, which this one is built on."""
         return RemoteAnswer(self.process, name, lab)
 
 
 class RemoteLab:
-    """In the place of a lab that lives elsewhere: nothing of it can be looked at from here."""
+    """A stand-in for a lab that lives in another process: nothing in it can be read from here."""
 
     def __init__(self, process, name):
         self._process, self._name = process, name
@@ -83,10 +82,10 @@ class RemoteLab:
 
 
 def call_next_to_answer(function: Callable, *args, **kwargs):
-    """function(*args, **kwargs), run where the answer among these lives; here if that is here.
+    """Return function(*args, **kwargs), run where the answer among these lives, which may be here.
 
-    What it returns comes back in exact types, whatever it was: tensors without their graphs,
-    several names of one tensor as several tensors.
+    The value of another process has exact types, whatever it was there: tensors lose their graphs,
+    and several names of one tensor become several tensors.
     """
     process = find_process(function, *args, *kwargs.values())
     if process is None:
@@ -95,9 +94,9 @@ def call_next_to_answer(function: Callable, *args, **kwargs):
 
 
 def launch_next_to_answer(function: Callable, *args, **settings) -> Run:
-    """launch(function, *args, **settings), run where the answer among the arguments lives.
+    """Return launch(function, *args, **settings), run where the answer among the arguments lives.
 
-    From elsewhere, the Run has no `cards`.
+    The Run of another process has no `cards`.
     """
     if find_process(function, *args) is None:
         return launch(function, *args, **settings)
@@ -106,7 +105,7 @@ def launch_next_to_answer(function: Callable, *args, **settings) -> Run:
 
 
 def parts_of_launch(function, args, settings) -> dict:
-    """Beside the answer: what a Run is made of."""
+    """Launch in the answer's process, and return the arguments of a Run."""
     run = launch(function, *args, **settings)
     blocks = [run[label] for label in run.labels]
     uses = [
@@ -125,7 +124,7 @@ def parts_of_launch(function, args, settings) -> dict:
 
 
 def find_process(*values) -> AnswerProcess | None:
-    """Where the answer among these lives; None if it lives here, or if there is none."""
+    """Return the process of the answer among these; None if it lives here, or if there is none."""
     for value in values:
         if isinstance(value, (RemoteAnswer, RemoteLab)):
             return vars(value).get("process") or vars(value).get("_process")
@@ -136,7 +135,7 @@ def find_process(*values) -> AnswerProcess | None:
 
 
 def list_contents(value):
-    """What a function or a sequence holds, in which an answer may be."""
+    """Return the values that a function or a sequence holds, one of which may be an answer."""
     if isinstance(value, (list, tuple)):
         return value
     if isinstance(value, functools.partial):
@@ -150,15 +149,15 @@ def list_contents(value):
 def is_filled(cell) -> bool:
     try:
         return cell.cell_contents is not None
-    except ValueError:  # of a name without a value yet
+    except ValueError:  # the cell of a name without a value yet
         return False
 
 
-# ---- On the way -----------------------------------------------------------------------------
+# ---- Packing --------------------------------------------------------------------------------
 
 
 class AnswerPickler(Pickler):
-    """Packs an answer, and its lab, by name."""
+    """A pickler that packs an answer, and its lab, by name."""
 
     def persistent_id(self, value):
         if isinstance(value, RemoteAnswer):
@@ -176,7 +175,7 @@ def pickle_value(value) -> bytes:
 
 
 class AnswerUnpickler(pickle.Unpickler):
-    """Beside the answer: gives what `answers` finds for (kind, name, lab) in its place."""
+    """An unpickler in the answer's process: `answers` returns the value for (kind, name, lab)."""
 
     def __init__(self, data: bytes, answers: Callable):
         super().__init__(io.BytesIO(data))
@@ -189,11 +188,11 @@ class AnswerUnpickler(pickle.Unpickler):
 def try_on_ranks(
     case, function, *args, world_size, explain=lambda error: "", timeout=None, **more
 ) -> Run:
-    """Run `function(*args)` on ranks that are seeded differently; raises `Wrong` if it fails.
+    """Run `function(*args)` on ranks that are seeded differently; raise `Wrong` if it fails.
 
-    explain  takes a LaunchError and says which misconception it is, or ""
+    explain  takes a LaunchError and returns the misconception, or ""
     timeout  seconds until it counts as hung; TIMEOUT_SECONDS if there is none
-    more     of launch: replacements, machines
+    more     further arguments of launch: replacements, machines
     """
     timeout = TIMEOUT_SECONDS if timeout is None else timeout
     settings = {"device": "cpu", "timeout": timeout, "seed": list(range(world_size)), **more}

@@ -1,4 +1,4 @@
-"""`make report`: an HTML page on this machine, measured when it is made."""
+"""`make report`: an HTML page about this machine, measured when it is made."""
 
 import ast
 import platform
@@ -39,7 +39,7 @@ img {{ max-width: 100%; height: auto; }}
 def write_report(settings=(), page: Path = PAGE) -> Path:
     """Run the machine report with some parameters changed, and write it as HTML without code.
 
-    settings  texts like `world_sizes=[2, 4, 8]`
+    settings  texts such as `world_sizes=[2, 4, 8]`
     Raises    LaunchError with one sentence for a setting that cannot be used
     """
     import papermill
@@ -70,14 +70,14 @@ def write_report(settings=(), page: Path = PAGE) -> Path:
 
 
 def defaults_of(notebook) -> dict:
-    """The report's parameters with their defaults, from its cell tagged `parameters`."""
+    """Return the report's parameters with their defaults, from its cell tagged `parameters`."""
     cells = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
     assignments = ast.parse(cells[0].source).body
     return {line.targets[0].id: ast.literal_eval(line.value) for line in assignments}
 
 
 def add_gpu_world_size(world_sizes) -> list[int]:
-    """These world sizes, and one with a rank for each GPU where there are more GPUs than that."""
+    """Return these world sizes, and one of a rank per GPU if there are more GPUs than in any."""
     import torch
 
     gpus = torch.cuda.device_count()
@@ -85,7 +85,7 @@ def add_gpu_world_size(world_sizes) -> list[int]:
 
 
 def read_settings(settings, defaults) -> dict:
-    """The settings as values; each must be known, given once, and of its default's type."""
+    """Return the settings as values; each must be known, given once, and of its default's type."""
     values = {}
     for setting in settings:
         name, _, text = setting.partition("=")
@@ -120,14 +120,14 @@ def remove_spaces(value) -> str:
 
 
 def describe_kind(default) -> str:
-    """What a value must be to stand in for a default, in words."""
+    """Describe the values that can stand in for a default."""
     first = default[0] if isinstance(default, list) else default
     kind = "number" if isinstance(first, float) else "whole number"
     return f"a list of positive {kind}s" if first is not default else f"a positive {kind}"
 
 
 def alike(value, default) -> bool:
-    """Whether a value can stand in for a default: lists not empty, all numbers positive."""
+    """Return whether a value can stand in for a default: lists not empty, all numbers positive."""
     if isinstance(default, list):
         return isinstance(value, list) and bool(value) and all(alike(v, default[0]) for v in value)
     wanted = (int, float) if isinstance(default, float) else int
@@ -135,7 +135,7 @@ def alike(value, default) -> bool:
 
 
 def render_page(path: Path) -> str:
-    """A page that stands alone: no code, and nothing to fetch from anywhere."""
+    """Return a self-contained page: without code, and with nothing to fetch from anywhere."""
     from nbconvert import HTMLExporter
 
     exporter = HTMLExporter(
@@ -151,16 +151,16 @@ def render_page(path: Path) -> str:
 
 
 def cpu_name() -> str:
-    """The processor as its maker calls it, where the system tells."""
+    """Return the processor's name as its maker writes it, where the system reports it."""
     info = Path("/proc/cpuinfo")
     found = re.search(r"^model name\s*: (.+)", info.read_text() if info.exists() else "", re.M)
     return found[1] if found else platform.processor() or platform.machine()
 
 
 def straight_line(sizes, seconds):
-    """Fit seconds = latency + size / bandwidth, each point weighed by its relative error.
+    """Fit seconds = latency + size / bandwidth, with each point weighted by its relative error.
 
-    Returns  latency in seconds, bandwidth in units of size a second, and the largest relative
+    Returns  latency in seconds, bandwidth in units of size per second, and the largest relative
              error; three times None where there are too few points, or no such line is near them
     """
     sizes, seconds = np.array(sizes, float), np.array(seconds, float)

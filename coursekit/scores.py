@@ -1,4 +1,4 @@
-"""`Scoreboard`: one's own runs, kept beside the notebook, and others to compare them with."""
+"""`Scoreboard`: the learner's own runs, stored next to the notebook, and others to compare with."""
 
 from collections.abc import Mapping
 
@@ -9,15 +9,15 @@ from pedagogy_lib.basics.units import brief
 
 from .learner_state import StateFile
 
-MOST_KEPT = 20  # runs; of more, the ones that are no good are forgotten first
+MOST_KEPT = 20  # runs; of more, the worst are deleted
 
 
 class Scoreboard:
     """Runs with their figures, the best first.
 
-    name  of the file, in the notebook's folder, in which they outlive the kernel. What is stored
-          there does not show up where nobody watches, as in tests and reports
-    best  the figure by which runs are ordered; the highest comes first
+    name  the name of the file in the notebook's folder in which they outlive the kernel. Stored
+          runs do not appear where nobody watches, as in tests and reports
+    best  the figure by which runs are ordered; the highest is the first
     """
 
     def __init__(self, name: str, best: str):
@@ -25,7 +25,7 @@ class Scoreboard:
         self.here: dict[str, dict] = {}
 
     def add(self, run: str, figures: Mapping[str, float]):
-        """Remember a run; one of the same name counts if it was no worse.
+        """Store a run, unless an earlier one of the same name was better.
 
         Raises  LaunchError unless the figures are numbers, the one that orders them among them
         """
@@ -44,7 +44,7 @@ class Scoreboard:
                 self.kept.put(name, None)
 
     def runs(self) -> dict[str, dict]:
-        """All runs, the best first; what is spoilt in the file is left out."""
+        """Return all runs, the best first, without corrupt entries of the file."""
         kept = self.kept.read() if someone_watches() else {}
         found = {name: of for name, of in kept.items() if self.is_run(of)} | self.here
         return dict(sorted(found.items(), key=lambda run: -run[1][self.best]))
@@ -53,10 +53,12 @@ class Scoreboard:
         return isinstance(figures, dict) and isinstance(figures.get(self.best), (int, float))
 
     def table(self, columns: Mapping[str, str], others=None, title="") -> Table:
-        """One's own runs, the best first, and others below; "–" for a figure that there is not.
+        """Return a table of the learner's runs, the best first, and others below.
 
-        columns  {figure: how it is written, as in ",.0f"}
-        others   {name: figures}, such as an engine's or what was predicted
+        A figure that a run does not have is shown as "–".
+
+        columns  {figure: its format, as in ",.0f"}
+        others   {name: figures}, such as an engine's or predicted ones
         """
         rows = [[name, *self.format_row(figures, columns)]
                 for name, figures in [*self.runs().items(), *(others or {}).items()]]  # fmt: skip

@@ -23,7 +23,7 @@ HOLE_TEXT = HOLE.format(indent="").strip()
 
 
 def hand_in(name: str | None = None, course: Path = COURSE) -> list[str]:
-    """Write `hand-in-NAME.zip` into the course's folder; returns what is in it, in sentences.
+    """Write `hand-in-NAME.zip` into the course's folder; return sentences about its contents.
 
     Raises  WrongInput without a name, or if there is nothing to hand in
     """
@@ -50,7 +50,7 @@ def hand_in(name: str | None = None, course: Path = COURSE) -> list[str]:
 
 
 def files_to_hand_in(course: Path) -> dict[str, bytes]:
-    """{path: contents} of labs, of the learner's notebooks, and of what checks have found."""
+    """Return {path: contents} of labs, of the learner's notebooks, and of the checks' results."""
     found = [*(course / "labs").glob("*.py"), *(course / WORK).glob("*.ipynb"),
              *(course / WORK).glob(".progress.json")]  # fmt: skip
     files = [path for path in sorted(found) if path.is_file()]
@@ -62,7 +62,7 @@ def version_of(course: Path) -> str:
 
 
 def read_asked_numbers(course: Path) -> frozenset[str] | None:
-    """Numbers of what a handout asks; None where there is none, or an older one."""
+    """Return the numbers that a handout asks for; None if there is none, or an older one."""
     asks = read_handout(course).get("asks")
     return None if asks is None else frozenset(asks)
 
@@ -73,7 +73,7 @@ def read_handout(course: Path) -> dict:
 
 
 def exercises_in(files) -> dict[str, dict[str, bool]]:
-    """{file: {"2.4 reduce_tree": whether it is written}}; a lab that is no Python says why."""
+    """Return {file: {"2.4 reduce_tree": whether it is written}}; an unreadable lab says why."""
     found = {}
     for path, data in files.items():
         exercises = (
@@ -117,9 +117,9 @@ def describe_files(files) -> list[str]:
 
 
 def describe_exercises(exercises, asked=None) -> list[str]:
-    """What is written; and what is not, of the files in which something is.
+    """Describe what is written, and what is not in the files in which something is.
 
-    asked  numbers of what the handout asks: holes of other parts are only counted
+    asked  the numbers that the handout asks for; holes of other parts are only counted
     """
     written, left, others, waiting = [], [], 0, 0
     for path, of_file in exercises.items():
@@ -139,7 +139,7 @@ def describe_exercises(exercises, asked=None) -> list[str]:
 
 
 def is_asked(label, asked) -> bool:
-    """A label without a number, such as a file that cannot be read, always is."""
+    """Return whether a label is asked for; without a number, as for an unreadable file, it is."""
     number = re.match(r"\d+\.\d+", label)
     return asked is None or number is None or number[0] in asked
 
@@ -152,5 +152,5 @@ def user_name() -> str:
 
 
 def plain_name(name: str) -> str:
-    """As part of a file's name: letters, digits and hyphens."""
+    """Return a name for use in a file's name: letters, digits and hyphens."""
     return re.sub(r"[^\w]+", "-", name).strip("-") or "student"

@@ -1,4 +1,4 @@
-"""What a check has found, as text and as HTML."""
+"""The verdict of a check, as text and as HTML."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from pedagogy_lib.basics.places import COURSE
 from pedagogy_lib.basics.text_wrap import wrap
 from pedagogy_lib.basics.units import format_count
 
-# With white on them, dark enough to be read; as a line, light enough for a dark page.
+# Dark enough for white text on them, and light enough for a line on a dark page.
 BADGES = {
     True: ("✓ passed", "#00694B"),
     False: ("✗ not yet", "#B00020"),
@@ -26,14 +26,14 @@ FOLDED = "margin:6px 0 2px 0"
 
 
 class Verdict:
-    """What a check has found; shows itself as one line for each case.
+    """The result of a check, which shows itself as one line for each case.
 
-    passed  True, False, or None if there is no answer yet
-    wrong   the `Wrong` that ended the check, or None
-    hints   of the exercise: folded away, in HTML
-    folds   whether the diagnosis is folded away, too: the learner is to find it
-    printed  by the answer when it was tried: an `OutputCapture`, or None
-    pictures  of the answer when it was tried: in HTML
+    passed    True, False, or None if there is no answer yet
+    wrong     the `Wrong` that ended the check, or None
+    hints     the exercise's hints: folded away, in HTML
+    folds     whether the diagnosis is folded away, too, because the learner has to find it
+    printed   the output of the answer when it was tried: an `OutputCapture`, or None
+    pictures  the pictures of the answer when it was tried: in HTML
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Verdict:
         return "\n".join([*lines, *([] if self.passed is None else [self.word()])])
 
     def format_output(self, most) -> list[str]:
-        """What the answer has printed, in lines of which there are at most so many."""
+        """Return the answer's output, of which at most `most` lines are shown, with a heading."""
         if self.printed is None or not self.printed.kept:
             return []
         lines = [f"    {line}" for line in self.printed.kept.splitlines()[:most]]
@@ -60,7 +60,7 @@ class Verdict:
         return ["  what it printed when it was tried:", *lines, *last]
 
     def word(self) -> str:
-        """The last one."""
+        """Return the words that end the text."""
         return "passed" if self.passed else "not yet"
 
     def _repr_html_(self):
@@ -79,7 +79,7 @@ class Verdict:
         return f'<div style="{frame}"><div>{head}</div>{right}{told}{seen}</div>'
 
     def render_wrong(self) -> str:
-        """What is wrong, and why."""
+        """Return the error and its diagnosis as HTML."""
         if self.wrong is None:
             return ""
         case, what, why = (render_text(text) for text in
@@ -93,19 +93,19 @@ class Verdict:
 
 
 def paragraphs(lines):
-    """Yield indented lines, which show places in programs, as code, and what is between as text."""
+    """Yield indented lines, which show places in programs, as code, and others as text."""
     for is_code, group in groupby(lines, lambda line: line.startswith(" ")):
         style = CODE if is_code else "margin-left:1.4em"
         yield f'<div style="{style}">{chr(10).join(group)}</div>'
 
 
 def render_details(summary, content) -> str:
-    """What is shown at a click, without a kernel."""
+    """Return HTML that shows its content at a click, without a kernel."""
     return f'<details style="{FOLDED}"><summary>{escape(summary)}</summary>{content}</details>'
 
 
 def render_hints(hints) -> str:
-    """Each in the one before it, so that they come one after the other."""
+    """Return the hints, each inside the one before it, so that they open one after the other."""
     inner = ""
     for number in range(len(hints), 0, -1):
         text = f'<div style="white-space:pre-wrap">{render_text(hints[number - 1])}</div>'
@@ -114,7 +114,7 @@ def render_hints(hints) -> str:
 
 
 def render_text(text) -> str:
-    """Text with its code as code, and links to the lines of the course's files that it names."""
+    """Return text as HTML, with code marked up and links to lines of the course's files."""
     return PATH.sub(link, CODE_IN_TEXT.sub(r"<code>\1</code>", escape(text)))
 
 

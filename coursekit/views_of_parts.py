@@ -1,7 +1,7 @@
-"""The recorded views of parts in assets/views/: renewed with a part, and what is wrong with them.
+"""The recorded views of parts in assets/views/: their renewal, and a check of their files.
 
 The files of a part are STEM-1.json, STEM-2.json, … for each explore(), and their pictures,
-STEM-HASH.webp. `widgets/view_files.py` writes them.
+STEM-HASH.webp. `pedagogy_lib/widgets/view_files.py` writes them.
 """
 
 import json
@@ -16,7 +16,7 @@ from pedagogy_lib.basics.screen import EXPLORER
 
 @contextmanager
 def fresh_views(folder: Path, stem: str):
-    """A folder for the views of a part that is executed; they take the place of the old ones.
+    """Yield a folder for the views of a part that is executed; they then replace the old ones.
 
     If the part fails, the old ones stay.
     """
@@ -30,21 +30,21 @@ def fresh_views(folder: Path, stem: str):
 
 
 def files_of(folder: Path, stem: str) -> list[Path]:
-    """Of one part: its stem has no hyphen."""
+    """Return the files of one part, whose stem has no hyphen."""
     return sorted(folder.glob(f"{stem}-*"))
 
 
 def find_view_names(notebook) -> list[str]:
-    """The records that the outputs of a part name: "02c_the_ring-1"."""
+    """Return the records that the outputs of a part name: "02c_the_ring-1"."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     named = [output.get("metadata", {}).get(EXPLORER) for output in outputs]
     return [name for name in named if name]
 
 
 def wrong_views(folder: Path, names: Iterable[str]) -> list[str]:
-    """What is missing in the folder of the views, and what nothing names.
+    """Describe the files that are missing in the folder of the views, and those that nothing names.
 
-    names  of all records that the parts name
+    names  the names of all records in the parts' outputs
     """
     wanted = set()
     for name in names:

@@ -1,12 +1,12 @@
 """The learner's own copies of the notebooks, so that no file of the course changes unasked.
 
-Where the course is read-only, such as one installation for all on a server, a learner has a folder:
-with copies of the labs, too, and links to what only is read.
+Where the course is read-only, such as one installation for all on a server, a learner has a
+separate folder, with copies of the labs, too, and links to files that are only read.
 
-`notebooks/` stays as it was published: JupyterLab saves a notebook that is only looked at, too.
-Learners work in `work/`, of which git knows nothing. `work/.originals/` has each notebook as it was
-when its copy was made. So a new version of the course takes the place of a copy in which nobody has
-written, and stands beside one in which somebody has.
+`notebooks/` stays as it was published, because JupyterLab saves even a notebook that is only looked
+at. Learners work in `work/`, which git ignores. `work/.originals/` has each notebook as it was when
+its copy was made. A new version of the course therefore replaces a copy without the learner's work,
+and is put next to a copy with it.
 """
 
 import os
@@ -22,20 +22,20 @@ from pedagogy_lib.basics.places import COURSE, OWN
 WORK, ORIGINALS = "work", ".originals"
 HOME = "~/course"  # of a learner who may not write in the course's folder
 READ_ONLY = ("notebooks", "solutions", "assets")  # of the course, linked from such a folder
-HANDOUT = "HANDOUT.json"  # in a course that a teacher has handed out: what it was like
+HANDOUT = "HANDOUT.json"  # in a course that a teacher has handed out: its version and its files
 
 
 def learners_folder(published: Path) -> Path:
-    """The course's own folder or, where that is read-only, the one that PEDAGOGY_COURSE names."""
+    """Return PEDAGOGY_COURSE's folder, else the course's own or, if that is read-only, ~/course."""
     if OWN in os.environ or not os.access(published, os.W_OK):
         return Path(os.environ.get(OWN) or HOME).expanduser()
     return published
 
 
 def renew_copies(course: Path = COURSE, published: Path | None = None) -> list[str]:
-    """Copy every notebook that is new or has changed; returns what the learner should know.
+    """Copy every notebook that is new or has changed; return what the learner should know.
 
-    A copy that has been deleted is made again: that is how one begins a notebook anew.
+    A deleted copy is made again, which is how a notebook is begun anew.
     published  the course, if the learner's folder is another one: labs are copied as well
     Raises     LaunchError if there is no course, or no folder for the copies
     """
@@ -59,7 +59,7 @@ def copy_files(folder: Path, pattern: str, copies: Path) -> list[str]:
 
 
 def link_the_rest(published: Path, course: Path):
-    """What notebooks and labs read beside themselves: pictures, solutions, tables."""
+    """Link the folders that notebooks and labs read: pictures, solutions, tables."""
     tables = [path.relative_to(published) for path in (published / "labs").iterdir()]
     tables = [path for path in tables if (published / path).is_dir()]
     for name in (*READ_ONLY, *tables):
@@ -71,7 +71,7 @@ def link_the_rest(published: Path, course: Path):
 
 
 def try_renew(source: Path, work: Path) -> str:
-    """Bring one copy up to date; what hinders that must not hinder the others."""
+    """Bring one copy up to date; describe an obstacle, which must not hinder the others."""
     for path in (work / source.name, work / ORIGINALS / source.name):
         if path.is_dir():
             return f"{path.relative_to(work.parent)} is a folder: move it away to get {source.name}"
@@ -82,7 +82,7 @@ def try_renew(source: Path, work: Path) -> str:
 
 
 def renew(source: Path, work: Path) -> str:
-    """Bring one copy up to date; a sentence if the learner has to choose."""
+    """Bring one copy up to date; return a sentence if the learner has to choose."""
     copy, original = work / source.name, work / ORIGINALS / source.name
     is_known = original.exists() and original.read_bytes() == source.read_bytes()
     if copy.exists() and is_known:
@@ -98,24 +98,24 @@ def renew(source: Path, work: Path) -> str:
 
 
 def has_been_worked_in(copy: Path, *versions: Path) -> bool:
-    """Whether the cells are other ones than those of each version. Outputs do not count."""
+    """Return whether the cells differ from those of each version. Outputs do not count."""
     found = cells_of(copy)
     return not any(version.exists() and cells_of(version) == found for version in versions)
 
 
 def cells_of(path: Path):
-    """What stands in each cell; of a file that is no notebook (any more), its bytes."""
+    """Return type, source and attachments of each cell, or the bytes of a malformed notebook."""
     try:
         cells = nbformat.read(path, as_version=4).cells
         return [(cell.cell_type, cell.source, cell.get("attachments")) for cell in cells]
     except OSError:
         raise
-    except Exception:  # nbformat raises anything, whatever stands in the file's places
+    except Exception:  # nbformat may raise anything for a malformed file
         return path.read_bytes()
 
 
 def free_name(copy: Path) -> Path:
-    """`02_collectives.ipynb` to `02_collectives-new.ipynb`, or `-new-2` if there is one."""
+    """Return `02_collectives-new.ipynb` for `02_collectives.ipynb`, or `-new-2` if that exists."""
     number, ending = 1, "-new"
     while (new := copy.with_name(f"{copy.stem}{ending}{copy.suffix}")).exists():
         number += 1
@@ -124,8 +124,10 @@ def free_name(copy: Path) -> Path:
 
 
 def put(source: Path, target: Path):
-    """Copy at once, under a name of its own before that: neither a full disk nor a second copying
-    at the same time must leave half a notebook."""
+    """Copy a file at once, by renaming a temporary copy.
+
+    Neither a full disk nor a second copy at the same time must leave half a notebook.
+    """
     with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".part", delete=False) as unfinished:
         try:
             unfinished.write(source.read_bytes())

@@ -1,12 +1,12 @@
-"""The bench of the course: launch real ranks, measure them, draw what was measured."""
+"""The bench of the course: functions that launch real ranks, measure them and draw the results."""
 
 import importlib
 import os
 import sys
 
-# Where each public name lives. They are imported on first use, because every rank imports this
-# package anew and should not wait for what only the notebook needs. __init__.pyi says the same to
-# type checkers and completion.
+# The module of each public name. Names are imported on first use, because every rank imports this
+# package anew and should not wait for modules that only the notebook needs. __init__.pyi lists the
+# same names for type checkers and completion.
 _HOME = {
     "launch": ".ranks.launcher",
     "begin": ".ranks.background",

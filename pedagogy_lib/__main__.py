@@ -1,4 +1,4 @@
-"""The command line: `python -m pedagogy_lib lab | doctor | …`; --help lists all of it."""
+"""The command line: `python -m pedagogy_lib lab | doctor | …`; --help lists all commands."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""What a program of labs/ still needs: the holes that it would come to."""
+"""The holes that a program of labs/ would reach and that the learner has still to write."""
 
 import ast
 import os
@@ -9,7 +9,7 @@ from coursekit.labs.snapshot import parse
 
 
 def misses_something(path) -> bool:
-    """Whether the program at `path` would come to a hole; rank 0 says to which."""
+    """Return whether the program at `path` would reach a hole; rank 0 prints the holes."""
     missing = still_to_write(path)
     if missing and os.environ.get("RANK", "0") == "0":
         print("still to be written, here and in other labs:", ", ".join(missing))
@@ -17,10 +17,10 @@ def misses_something(path) -> bool:
 
 
 def still_to_write(path, names=("main",)) -> list[str]:
-    """The functions with a hole that `names` of a lab call, directly or not, in it or in others.
+    """Return the functions with a hole that `names` of a lab call, directly or indirectly.
 
-    path     of the lab; labs that it imports are beside it
-    Returns  `flatten_padded (exercise 6.2)`, …, each once, in the order in which they are come to
+    path     path of the lab; labs that it imports are in the same folder and are searched, too
+    Returns  `flatten_padded (exercise 6.2)`, …, each once, in the order in which they are reached
     """
     found: dict[tuple, str] = {}
     follow(Path(path), names, found, set(), {})
@@ -28,7 +28,7 @@ def still_to_write(path, names=("main",)) -> list[str]:
 
 
 def follow(path, names, found, seen, modules):
-    """Add what `names` of the module at `path` come to."""
+    """Add to `found` the holes that `names` of the module at `path` reach."""
     if path not in modules:
         modules[path] = {name: node for node in parse(path).body for name in names_of(node)}
     for name in names:

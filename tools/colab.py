@@ -3,10 +3,10 @@
     !git clone --depth 1 ADDRESS course
     %run course/tools/colab.py
 
-Colab keeps its own Python, Jupyter and numerics. What is missing of the course's other libraries is
-installed beside them, and PyTorch only where Colab's is older than the course can use. Then the
-notebook is at home in the course's folder work/, and the doctor says what is different here. Colab
-forgets files when its machine ends: download what you have written in work/ and labs/.
+Colab keeps its own Python, Jupyter and numerical libraries. Those of the course's libraries that it
+lacks are installed next to them, and PyTorch only where the course does not support Colab's. The
+notebook then runs in the course's folder work/, and the doctor reports what is different here.
+Colab deletes files when its machine ends, so download what you have written in work/ and labs/.
 """
 
 import importlib.metadata
@@ -42,7 +42,7 @@ def main():
 
 
 def set_up():
-    """tools/setup.py, which knows the versions of PyTorch that will do."""
+    """Load tools/setup.py, which knows the versions of PyTorch that the course supports."""
     spec = importlib.util.spec_from_file_location("course_setup", ROOT / "tools" / "setup.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -61,7 +61,7 @@ def version_of(name) -> str | None:
 
 
 def pin_of(name) -> str:
-    """As constraints.txt has it for this Python; pip reads the condition behind it."""
+    """Return what constraints.txt pins for this Python, without its condition, or just the name."""
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     found = [line for line in lines if line.startswith(f"{name}==")]
     return next(filter(holds_here, found), name).partition(" ;")[0]
@@ -80,7 +80,7 @@ def has_torch(setup) -> bool:
 
 
 def enter_course():
-    """Find pedagogy_lib here, in ranks and under torchrun; be in work/, and say what works."""
+    """Make pedagogy_lib importable, also in ranks and under torchrun; enter work/ and examine."""
     sys.path.insert(0, str(ROOT))
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
@@ -96,7 +96,7 @@ def enter_course():
 
 
 def show_widgets():
-    """Colab shows widgets of other libraries only if it is told to."""
+    """Enable the widgets of other libraries, which Colab shows only on request."""
     if importlib.util.find_spec("google") and importlib.util.find_spec("google.colab"):
         from google.colab import output
 

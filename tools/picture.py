@@ -1,4 +1,4 @@
-"""Make the picture of README.md: two real training steps on four ranks, and what was measured.
+"""Draw the picture of README.md: two real training steps on four ranks, and their measurements.
 
 .venv/bin/python tools/picture.py
 """
@@ -27,14 +27,14 @@ from pedagogy_lib.pictures.style import COLORS, INK, Picture, colors_of, use_cou
 
 ROOT = Path(__file__).resolve().parents[1]
 WHITE, GAP = "#FFFFFF", 20
-WIDTH, HEIGHT = 10.6, 5.2  # of the whole, in inches: a README shows it 400 pixels high
+WIDTH, HEIGHT = 10.6, 5.2  # inches, of the whole: a README shows it 400 pixels high
 LAUNCHES = 5  # other programs disturb some of them
-# "optimizer step" is no kind of memory, so it does not get the colour of the optimizer state.
+# "optimizer step" is not a kind of memory, so it does not get the colour of the optimizer state.
 PARTS = ["forward", "backward", "all_reduce", "optimizer step"]
 
 
 def train():
-    """Two data-parallel steps by hand; all ranks begin each of them together."""
+    """Run two data-parallel steps by hand, each begun by all ranks together; count parameters."""
     model = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 512))
     optimizer = torch.optim.Adam(model.parameters())
     for number in (1, 2):
@@ -59,7 +59,7 @@ def step(model, optimizer):
 
 @use_course_style
 def timeline(run):
-    """Its legend has all parts, in place of the names in bars; each step begins at a line."""
+    """Draw the timeline with all parts in a legend, not in bars, and a line where a step begins."""
     picture = plot_timeline(run, PARTS)
     (axes,) = picture.figure.axes
     for text in list(axes.texts):
@@ -79,7 +79,7 @@ def timeline(run):
 
 @use_course_style
 def bytes_sent(block, expected):
-    """Draw the bytes that each rank sent in a block, and an outline of those expected."""
+    """Draw the bytes that each rank sent in a block, and an outline of the expected bytes."""
     counts, ranks = block.sent_bytes, len(block.sent_bytes)
     figure, axes = rank_rows(ranks, extra=1.0)
     axes.barh(range(ranks), counts, BAR, color=COLORS["communication"], label=block.wire)
@@ -101,13 +101,13 @@ def memory(run):
 
 
 def draw_at_size(picture, width, height) -> Image.Image:
-    """The picture drawn anew in another size, in inches."""
+    """Redraw the picture in another size, in inches."""
     picture.figure.set_size_inches(width, height)
     return Image.open(io.BytesIO(picture.png())).convert("RGB")
 
 
 def arrange_images(above, *below) -> Image.Image:
-    """One image over others that stand side by side."""
+    """Put one image above others, which are next to each other."""
     top = above.height + GAP
     size = max(above.width, sum(i.width for i in below)), top + max(i.height for i in below)
     whole = Image.new("RGB", size, WHITE)

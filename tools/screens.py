@@ -1,9 +1,9 @@
-"""Make the steps of README.md: parts 00 and 00b in JupyterLab, as a learner sees them.
+"""Make the pictures of README.md's steps: parts 00, 00b and 00c in JupyterLab, as a learner's screen.
 
 .venv/bin/python tools/screens.py    after: python3 tools/setup.py browser
 
-Each picture has a digest of the cells that it shows; tests/project/test_screens.py compares it with
-what they are now.
+Each picture has a digest of the cells that it shows, which tests/project/test_screens.py compares
+with a digest of the current cells.
 """
 
 import hashlib
@@ -25,17 +25,17 @@ from browser import Lab, Notebook, chromium  # noqa: E402
 
 EXERCISE = exercise_numbers()["my_samples"]
 MADE_OF = "made of"  # the name of the digest in a file
-# Another question than the one that waits for the reader in part 00c.
+# A different question from the one that part 00c asks the reader.
 PARAMETERS = "world_size = 2\nmegabytes = 10.0"
 GUESS = "5"
-# {picture: the part that it shows, and what its cells contain}
+# {picture: (the part that it shows, code that each of its cells contains)}
 SHOWN = {
     "hang": ("00_start_here", ["def one_rank_forgets()"]),
     "predict": ("00c_what_to_believe", ["bytes_guess = predict("]),
     "compare": ("00c_what_to_believe", ["bytes_guess.compare("]),
     "check": ("00b_what_to_split", ["def my_samples(", f'check("{EXERCISE}", my_samples)']),
 }
-# A wrong answer to an exercise, in place of its hole: each rank takes neighbouring samples.
+# A wrong answer to an exercise, instead of its hole: each rank takes neighbouring samples.
 WRONG = """
 def my_samples(n, rank, world_size):
     each = n // world_size
@@ -49,7 +49,7 @@ def path_of(name) -> Path:
 
 
 def digest_cells(name) -> str:
-    """Return a digest of all that a picture shows: its cells, what is typed in, and the check."""
+    """Return a digest of all that a picture shows: its cells, the typed text and the check."""
     part, words = SHOWN[name]
     text = build.insert_holes(build.text_of(build.source_of(part)))
     cells = [cell.source for cell in build.code_of(build.make_notebook(text, part))]
@@ -60,7 +60,7 @@ def digest_cells(name) -> str:
 
 
 def mark(name):
-    """Note in a picture what it shows."""
+    """Reduce a picture to 256 colours, and store the digest of what it shows in the file."""
     info = PngInfo()
     info.add_text(MADE_OF, digest_cells(name))
     with Image.open(path_of(name)) as image:
@@ -90,7 +90,7 @@ def shoot_hang(notebook, lab):
 
 
 def shoot_prediction(notebook, lab):
-    """Ask something else, run the notebook, type a prediction, and take the pictures."""
+    """Change the question, run the notebook, type a prediction, and take the pictures."""
     notebook.open(lab.address(SHOWN["predict"][0]))
     write(notebook, cell_with(notebook, "world_size = 4\nmegabytes = 4.0"), PARAMETERS)
     notebook.run_all()
@@ -106,7 +106,7 @@ def shoot_prediction(notebook, lab):
 
 
 def cell_with(notebook, code):
-    """The first code cell that contains this."""
+    """Return the first code cell that contains the first line of this code."""
     return notebook.page.locator(".jp-CodeCell").filter(has_text=code.partition("\n")[0]).first
 
 
@@ -116,7 +116,7 @@ def shoot_cell(notebook, name):
 
 
 def write(notebook, cell, source):
-    """Put this in the place of what stands in a cell, and run it."""
+    """Replace the source of a cell, and run the cell."""
     cell.locator(".cm-content").click()
     notebook.page.keyboard.press("Control+a")
     notebook.page.keyboard.insert_text(source)
@@ -135,7 +135,7 @@ def shoot_check(notebook, lab):
     answer.scroll_into_view_if_needed()
     check.scroll_into_view_if_needed()
     first, last = answer.bounding_box(), check.bounding_box()
-    page.mouse.click(5, 5)  # so that no cell is marked as the one that is worked in
+    page.mouse.click(5, 5)  # so that no cell is marked as the active one
     page.screenshot(path=path_of("check"), clip={
         "x": first["x"] - MARGIN,
         "y": first["y"] - MARGIN,

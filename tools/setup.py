@@ -1,18 +1,18 @@
-"""Make .venv, with all that the course needs. `make` runs this; once done, it does nothing.
+"""Make .venv with everything that the course needs. `make` runs this; once done, it does nothing.
 
 python3 tools/setup.py            the course
 python3 tools/setup.py bench      and the libraries that `make bench` compares with
-python3 tools/setup.py browser    and what drives a browser in the tests
-python3 tools/setup.py classroom  and walls around students' code where bubblewrap is missing
-python3 tools/setup.py deepspeed  and DeepSpeed, which chapter 06h races if it is there
-python3 tools/setup.py torchft    and torchft, which chapter 04e tries if it is there
+python3 tools/setup.py browser    and the library that drives a browser in the tests
+python3 tools/setup.py classroom  and a sandbox for students' code where bubblewrap is missing
+python3 tools/setup.py deepspeed  and DeepSpeed, which chapter 06h races if it is installed
+python3 tools/setup.py torchft    and torchft, which chapter 04e tries if it is installed
 python3 tools/setup.py nbgrader   and nbgrader, for which chapters become assignments
-python3 tools/setup.py clusters   and what knows the schemas of Kubernetes
-python3 tools/setup.py workflows  and what checks the workflows in .github/
+python3 tools/setup.py clusters   and a library that knows the schemas of Kubernetes
+python3 tools/setup.py workflows  and the tools that check the workflows in .github/
 python3 tools/setup.py book       and Sphinx, which makes a website of the notebooks
 
-.venv keeps to the Python that it was made for, whichever one runs this: its PyTorch may be in
-use. After `--named`, which `make PYTHON=…` puts in front, .venv becomes that of this Python.
+.venv keeps the Python that it was made for, whichever Python runs this, because its PyTorch may be
+in use. With `--named` in front, as in `make PYTHON=…`, .venv is made for the Python that runs this.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 VENV = (ROOT / ".venv").resolve()  # on clusters often a link to a larger disk
 PYTHON = VENV / "bin" / "python"
-CHOSEN = VENV / "chosen-python"  # the path of the one that .venv was made for
+CHOSEN = VENV / "chosen-python"  # holds the path of the Python that .venv was made for
 VERSION = sys.version.split()[0]
 BORROWED = "borrowed_torch.pth"
 OPTIONS = ("--named", "--again")
@@ -74,15 +74,15 @@ def main(*words):
 
 
 def hand_over_to_the_chosen(words):
-    """Let the Python that .venv was made for do the rest, if it is still there."""
+    """Let the Python that .venv was made for do the rest, if it still exists."""
     chosen = CHOSEN.read_text() if CHOSEN.exists() else ""
     if os.access(chosen, os.X_OK):
         os.execv(chosen, [chosen, __file__, "--again", *words])
 
 
 def be_the_only_one():
-    """Wait for other set-ups of this .venv; they wait until what is returned is closed."""
-    import fcntl  # here: on Windows there is none
+    """Wait until no other set-up uses .venv; return a lock that others wait for until closed."""
+    import fcntl  # imported here, because Windows has none
 
     lock = open(__file__)  # noqa: SIM115  this file, as .venv may not be there
     try:
@@ -96,7 +96,7 @@ def be_the_only_one():
 
 
 def need_own_venv():
-    """Stop where .venv holds what this set-up has not made: that is never emptied or changed."""
+    """Stop if .venv holds what this set-up has not made, which it never empties or changes."""
     is_folder = VENV.is_dir()
     if CHOSEN.exists() or not VENV.exists() or (is_folder and not any(VENV.iterdir())):
         return
@@ -109,7 +109,7 @@ def need_own_venv():
 
 
 def once(name, named, install, *arguments):
-    """Call `install`, unless it ran to its end here with the same files and the same Python."""
+    """Call `install`, unless it has finished here with the same files and the same Python."""
     stamp = VENV / name
     if not stamp.exists() or stamp.read_text() != fingerprint(named):
         install(*arguments)
@@ -117,7 +117,7 @@ def once(name, named, install, *arguments):
 
 
 def fingerprint(named):
-    """A text that changes with everything that .venv depends on."""
+    """Return a text that changes with everything that .venv depends on."""
     files = [ROOT / "pyproject.toml", ROOT / "constraints.txt", Path(__file__)]
     place = [ROOT, sys.version, sys.base_prefix, torch_to_borrow(named)]
     state = b"".join(file.read_bytes() for file in files) + repr(place).encode()
@@ -140,7 +140,7 @@ def install_extra(extra):
 
 
 def make_venv(named):
-    """Create .venv where there is none to go on with, and forget what was left unfinished."""
+    """Create .venv if there is none to continue with, and remove what was left unfinished."""
     in_the_way = has_own_torch() and torch_to_borrow(named)  # it would be found first
     if in_the_way or not usable_venv():
         print(f"Creating .venv with Python {VERSION}", flush=True)
@@ -156,7 +156,7 @@ def make_venv(named):
 
 
 def empty_venv():
-    """Make .venv a folder in which only CHOSEN lies, which says whose it is at every moment."""
+    """Make .venv a folder that holds only CHOSEN, which says at every moment whose it is."""
     VENV.mkdir(parents=True, exist_ok=True)
     CHOSEN.touch()
     for old in VENV.iterdir():
@@ -167,7 +167,7 @@ def empty_venv():
 
 
 def usable_venv():
-    """Whether .venv is whole, made at this place, and by a Python of this minor version."""
+    """Return whether .venv is complete and made at this place by a Python of this minor version."""
     config, pip_script = VENV / "pyvenv.cfg", VENV / "bin" / "pip"
     if not (PYTHON.exists() and config.exists() and pip_script.exists()):
         return False
@@ -177,7 +177,7 @@ def usable_venv():
 
 
 def any_package_twice():
-    """As two set-ups at once leave it: pip can mend that no more."""
+    """Return whether two set-ups at once have left a package twice, which pip cannot repair."""
     names = [record.parent.name.split("-")[0] for record in packages().glob("*.dist-info/RECORD")]
     return len(names) != len(set(names))
 
@@ -187,7 +187,7 @@ def packages():
 
 
 def get_torch(named):
-    """The torch that is there; else, on Linux without a GPU, the CPU build; else PyPI's."""
+    """Use the torch that exists; else install the CPU build on Linux without a GPU, or PyPI's."""
     outside = torch_to_borrow(named)
     if outside:
         borrow_torch(outside)
@@ -207,19 +207,19 @@ def has_nvidia_gpu():
 
 
 def has_own_torch():
-    """Whether a torch that will do is installed in .venv itself."""
+    """Return whether a supported torch is installed in .venv itself."""
     installed = VENV.glob("lib/python*/site-packages/torch-*.dist-info")
     return any(is_supported_torch(info.name) for info in installed)
 
 
 def torch_to_borrow(named):
-    """The folder of the torch outside .venv to use: that of a Python named now, before our own."""
+    """Return the folder of an outside torch to use: a named Python's comes before .venv's own."""
     return find_outside_torch() if named or not has_own_torch() else None
 
 
 def find_outside_torch():
-    """The folder of the torch that this Python has outside .venv, None where it has none."""
-    from importlib.metadata import distributions  # here: Python 3.6 must get to IMPOSSIBLE
+    """Return the folder of the torch that this Python has outside .venv, or None."""
+    from importlib.metadata import distributions  # here: Python 3.6 has to reach IMPOSSIBLE
 
     for torch in distributions(name="torch"):
         folder = Path(torch.locate_file("")).resolve()
@@ -238,7 +238,7 @@ def borrow_torch(folder):
 
 
 def is_supported_torch(version):
-    """Whether pyproject.toml admits torch in this version, or with this name-version."""
+    """Return whether pyproject.toml admits this version of torch, or this name-version."""
     oldest, this, newest = (
         [int(number) for number in re.findall(r"\d+", text)[:2]]
         for text in (OLDEST, version, NEWEST)
@@ -247,7 +247,7 @@ def is_supported_torch(version):
 
 
 def pip(*arguments, required=True):
-    """Install into .venv. Whether it worked; where that is required, stop if it did not."""
+    """Install into .venv and return whether it worked; stop if it failed and was required."""
     command = [PYTHON, "-m", "pip", "install", *arguments]
     failed = run_telling(command, stderr=None if required else subprocess.DEVNULL)
     if required and failed:
@@ -259,7 +259,7 @@ def pip(*arguments, required=True):
 
 
 def run_telling(command, stderr):
-    """Run pip; returns its exit status. On a terminal, one line says what it does, and how long."""
+    """Run pip and return its exit status; on a terminal, a line shows its progress and the time."""
     if not sys.stdout.isatty():
         return subprocess.run([*command, "-qq"], cwd=ROOT, stderr=stderr).returncode
     began, said = time.monotonic(), [""]
@@ -280,7 +280,7 @@ def remember(lines, said):
 
 
 def silence_jupyter_news():
-    """Spare the learner JupyterLab's question about news, which covers the first notebook."""
+    """Turn off JupyterLab's question about news, which would cover the first notebook."""
     settings = VENV / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
     settings.parent.mkdir(parents=True, exist_ok=True)
     news = {"fetchNews": "false", "checkForUpdates": False}

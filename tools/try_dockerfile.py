@@ -3,10 +3,10 @@
     sudo python3 tools/try_dockerfile.py
     sudo python3 tools/try_dockerfile.py --keep -v /etc/pip.conf:/etc/pip.conf:ro
 
-It needs `apt install buildah crun debootstrap`, root, and 8 GB of disk. All steps are those of the
-Dockerfile. Two things are replaced, and told: the base, which is a bare Debian with its own Python,
-as debootstrap makes it; and the isolation of the steps, which is a chroot with the network of this
-machine. -v is handed to the builder, for a network that needs certificates or a mirror of its own.
+It needs `apt install buildah crun debootstrap`, root, and 8 GB of disk. It runs all steps of the
+Dockerfile. It replaces two things and says so: the base is a bare Debian with its own Python, made
+by debootstrap, and each step is isolated by a chroot that has the network of this machine. -v is
+handed to the builder, for a network that needs its own certificates or its own mirror.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def has_image(name) -> bool:
 
 
 def make_base(mirror):
-    """An image of a bare Debian with Python, in place of the Dockerfile's own base."""
+    """Make the image of a bare Debian with Python, which replaces the Dockerfile's own base."""
     say(f"replaced: the base is Debian {SUITE} with {PACKAGES}, made by debootstrap")
     with tempfile.TemporaryDirectory() as folder:
         bare = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, folder]
@@ -80,7 +80,7 @@ def build_image(outside):
 
 
 def try_image(command, outside) -> int:
-    """The exit status of a command in a new container of the image, as its own user."""
+    """Run a command in a new container of the image, as its own user; return the exit status."""
     container = run("buildah", "from", IMAGE)
     try:
         start = ["buildah", "run", "--isolation", "chroot", *outside]

@@ -1,4 +1,4 @@
-"""What exercises are made of: formulas, trials on ranks, and classes of mistakes."""
+"""The building blocks of exercises: formulas, trials on ranks, and classes of mistakes."""
 
 from ..protocol import Rejection, Wrong
 from .facts import Equals, Holds, Sends, complains, first_true, never

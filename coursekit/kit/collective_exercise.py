@@ -1,7 +1,7 @@
-"""Trying an answer that communicates: on real ranks, with inputs that leave no doubt.
+"""Trials of an answer that communicates, on real ranks, with inputs that leave no doubt.
 
 Inputs are small whole numbers, different on every rank, so that sums are exact in every dtype and
-in every order, and so that a wrong result tells which ranks' numbers went into it.
+in every order, and so that a wrong result shows which ranks' numbers went into it.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ LARGE = 250_000  # elements, where bytes are compared with a formula
 
 @dataclass(frozen=True)
 class Case:
-    """What an answer is tried on.
+    """The inputs and ranks on which an answer is tried.
 
     length   elements of a tensor, or of the shortest of several
     uneven   whether several tensors differ in length
-    members  the ranks of a group that the answer is called with; None: the whole world
+    members  the ranks of the group that the answer is called with; None for the whole world
     """
 
     world_size: int
@@ -64,46 +64,46 @@ class Case:
 
 
 def numbers(rank, shape, dtype, salt=0) -> torch.Tensor:
-    """Whole numbers from 1 to 7, another sequence for each rank and salt."""
+    """Return whole numbers from 1 to 7, in a different sequence for each rank and salt."""
     generator = torch.Generator().manual_seed(1000 * salt + rank)
     return torch.randint(1, 8, shape, generator=generator).to(dtype)
 
 
 def make_noncontiguous(x) -> torch.Tensor:
-    """The same numbers in another order in memory: not contiguous, if x has several dims."""
+    """Return the same numbers in another memory order: not contiguous, if x has several dims."""
     return x.transpose(0, -1).contiguous().transpose(0, -1)
 
 
 def fine_numbers(rank, shape, dtype, salt=0) -> torch.Tensor:
-    """The same; in float64 with digits that a float32 does not have, and sums still exact."""
+    """Return `numbers`; in float64 with digits that a float32 lacks, and sums still exact."""
     whole = numbers(rank, shape, dtype, salt)
     return whole + whole.flip(-1) * 2.0**-28 if dtype == torch.float64 and whole.dim() else whole
 
 
 class Task:
-    """What a collective is tried on: its inputs, and how it is called.
+    """The inputs of a collective, and the way in which it is called.
 
-    Tensors are a flat list, the same kind on every rank.
+    Tensors are a flat list of the same form on every rank.
     """
 
     def inputs(self, place, case) -> list[torch.Tensor]:
-        """What the member at `place` of the group has before."""
+        """Return the tensors that the member at `place` of the group has before the call."""
         raise NotImplementedError
 
     def call(self, answer, tensors, case, group) -> list[torch.Tensor] | None:
-        """Call the answer. Returns what its lists hold then, if it gets any, else None.
+        """Call the answer. Return the contents of its lists afterwards, or None if it gets no list.
 
-        An answer gets lists of its own: what counts is what it writes into the tensors.
+        An answer gets its own lists, because only the values that it writes into the tensors count.
         """
         raise NotImplementedError
 
     def name_of(self, index, case) -> str:
-        """What the learner calls a tensor of the list."""
+        """Return the learner's name for a tensor of the list."""
         return "x"
 
 
 def run_rank_trial(answer, group, case, task) -> tuple[list, list | None, tuple]:
-    """One rank's part of a trial: its tensors; what is in its lists, if not these; what moved."""
+    """Return a rank's tensors after a trial, its lists if they hold others, and what has moved."""
     tensors = task.inputs(dist.get_rank(group), case)
     given = list(tensors)
     places = [x.data_ptr() for x in given]
@@ -132,7 +132,7 @@ LIST_CHANGED = (
 
 
 def are_the_same_tensors(given, listed) -> bool:
-    """Whether a list still has these tensors, or views of them, in this order."""
+    """Return whether a list still has these tensors, or views of them, in this order."""
     return len(listed) == len(given) and all(
         isinstance(b, torch.Tensor) and a.data_ptr() == b.data_ptr() and a.numel() == b.numel()
         for a, b in zip(given, listed)
@@ -141,9 +141,9 @@ def are_the_same_tensors(given, listed) -> bool:
 
 @dataclass
 class Trial:
-    """What came of a case, by place in the group: lists of tensors, calls, bytes.
+    """The result of a case, by place in the group: lists of tensors, calls, bytes.
 
-    right  takes what all had before, a place and the case; see `Collective.truth`
+    right  takes all ranks' tensors before, a place and the case; see `Collective.truth`
     """
 
     task: Task
@@ -151,8 +151,8 @@ class Trial:
     case: Case
     before: list[list[torch.Tensor]]
     after: list[list[torch.Tensor]]
-    listed: list[list]  # as `after`, but what the answer has left in its lists
-    moved: list[tuple]  # what has changed that had to stay, and why that matters; or ()
+    listed: list[list]  # like `after`, but the contents of the answer's lists
+    moved: list[tuple]  # what has changed although it must not, and why that matters; or ()
     calls: list[list]
     sent_bytes: list[int]
     received_bytes: list[int]
@@ -169,10 +169,10 @@ class Trial:
 
 
 def run_trials(task, right, answer, cases, explain_hang=lambda case, error: "", errors=()):
-    """Yield the trial of each case; raises `Wrong` at the first that fails.
+    """Yield the trial of each case; raise `Wrong` at the first that fails.
 
-    explain_hang  takes the case and the HangError, and says what that means
-    errors        {words of an error: what they mean in this exercise}; RAISED has what is general
+    explain_hang  takes the case and the HangError, and returns the diagnosis
+    errors        {words of an error: what they mean in this exercise}; RAISED has the general ones
     """
 
     def explain(case, error):
@@ -199,15 +199,15 @@ def run_trials(task, right, answer, cases, explain_hang=lambda case, error: "", 
 class Collective:
     """An exercise that asks for a collective, written with messages from rank to rank.
 
-    truth      takes what all ranks have before, a place in the group and the case; gives what the
-               rank there should have afterwards, None for anything
-    diagnoses  each takes a `Trial` whose numbers are wrong, and says why, or ""
-    large      cases whose cost is looked at
-    need_cost  takes the trial of such a case; raises `Wrong`, or says what it cost
+    truth      takes all ranks' tensors before, a place in the group and the case; returns the
+               tensors that the rank should have afterwards, with None for anything
+    diagnoses  each takes a `Trial` whose numbers are wrong, and returns the reason, or ""
+    large      cases whose cost is examined
+    need_cost  takes the trial of such a case; raises `Wrong`, or returns a line about its cost
     errors     {words of an error: what they mean in this exercise}
     """
 
-    number: str = field(default="", kw_only=True)  # by its place in chapter.toml
+    number: str = field(default="", kw_only=True)  # from its place in chapter.toml
     name: str
     task: Task
     truth: Callable
@@ -219,7 +219,7 @@ class Collective:
     hints: tuple[str, ...]
     lab: str | None = None
     errors: dict[str, str] = field(default_factory=dict)
-    by_hand: str = ""  # what to say of a collective of the backend's own, if not the usual
+    by_hand: str = ""  # the diagnosis of a collective of the backend's own, if not the usual
 
     def examine(self, answer):
         """Yield a line for each right case; raise `Wrong` at the first wrong one."""
@@ -227,12 +227,12 @@ class Collective:
             yield self.judge(trial)
 
     def trials(self, answer):
-        """Yield what came of each case, in order; raises `Wrong` where an answer fails."""
+        """Yield the trial of each case, in order; raise `Wrong` where an answer fails."""
         everything = [*self.cases, *self.large]
         return run_trials(self.task, self.truth, answer, everything, self.explain_hang, self.errors)
 
     def judge(self, trial) -> str:
-        """What is right in it; raises `Wrong` for what is not."""
+        """Return a line about a right trial; raise `Wrong` for a wrong one."""
         used = uses_the_backends_own(trial)
         if used:
             raise Wrong(str(trial.case), "this is not written by hand", self.by_hand or used)
@@ -248,7 +248,7 @@ class Collective:
 
 
 def compare(trial, diagnoses):
-    """Raise `Wrong` at the first wrong element, with the first diagnosis that fits."""
+    """Raise `Wrong` at the first wrong or moved tensor, with the first diagnosis that fits."""
     for place in range(trial.case.n):
         for index, wanted in enumerate(trial.truth(place)):
             got = trial.after[place][index]
@@ -275,7 +275,7 @@ def uses_the_backends_own(trial) -> str:
 
 
 def total(before, index):
-    """The sum over all ranks of one tensor of the list."""
+    """Return the sum over all ranks of one tensor of the list."""
     return sum(tensors[index] for tensors in before)
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a result, in words: where it differs, and which misconception it shows."""
+"""Descriptions of a wrong result: where it differs, and which misconception it shows."""
 
 import itertools
 import re
@@ -14,10 +14,10 @@ from ..protocol import Wrong
 
 
 def difference(called, got, wanted, same=close) -> str:
-    """How a value, called so, is wrong: `the bias at [2] is 3, expected 6`.
+    """Describe how a value with this name is wrong: `the bias at [2] is 3, expected 6`.
 
-    called  of a dict's values, may end in the word that leads to a name, if that is not "of"
-    same    what says of two values whether they are equal
+    called  the value's name; that of a dict may end in "after" or "for", else "of" is added
+    same    takes two values, and returns whether they are equal
     """
     if isinstance(wanted, Mapping) and isinstance(got, Mapping) and got.keys() == wanted.keys():
         return difference_by_name(called, got, wanted, same)
@@ -40,7 +40,7 @@ def difference_by_name(called, got, wanted, same) -> str:
 
 
 def some_of(names) -> str:
-    """Up to six names, and how many more there are."""
+    """Join up to six names, and add how many more there are."""
     more = len(names) - 6
     return ", ".join(names[:6]) + (f" and {more} more" if more > 0 else "")
 
@@ -63,7 +63,7 @@ def first_difference(got, wanted) -> str:
 
 
 def kind_of(x) -> str:
-    """`float64[2, 3]`, `a number`, or the value itself, as far as it fits."""
+    """Return `float64[2, 3]`, `a number`, or the value itself, as far as it fits."""
     if isinstance(x, torch.Tensor):
         return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
     return "a number" if isinstance(x, Real) and not isinstance(x, bool) else brief(x, 60)
@@ -74,7 +74,7 @@ def is_numeric(x) -> bool:
 
 
 def ratio(got, wanted) -> float | None:
-    """How many times `wanted` this is; None if it is not, or if these are no numbers."""
+    """Return the factor from `wanted` to `got`; None if there is none, or they are not numeric."""
     if not (is_numeric(got) and is_numeric(wanted)):
         return None
     got, wanted = ensure_tensor(got).flatten(), ensure_tensor(wanted).flatten()
@@ -85,7 +85,7 @@ def ratio(got, wanted) -> float | None:
 
 
 def recognise(got, guesses) -> str:
-    """The first sentence in {sentence: what that misconception gives} that fits, or ""."""
+    """Return the first sentence in {sentence: the value of that misconception} that fits, or ""."""
     return next((why for why, wrong in guesses.items() if close(got, wrong)), "")
 
 
@@ -98,7 +98,7 @@ def same(a, b) -> bool:
 
 
 def contributions(total, parts) -> tuple[int, ...] | None:
-    """How often each of `parts` has gone into `total`, from 0 to 2 times; None if no way fits."""
+    """Return how often each of `parts` went into `total`, 0 to 2 times; None if no way fits."""
     for times in itertools.product(range(3), repeat=len(parts)):
         if same(total, sum((t * p for t, p in zip(times, parts)), torch.zeros_like(total))):
             return times
@@ -106,7 +106,7 @@ def contributions(total, parts) -> tuple[int, ...] | None:
 
 
 def describe_contributions(times) -> str:
-    """`rank 1 is missing, rank 2 counts twice`."""
+    """Describe contributions as in `rank 1 is missing, rank 2 counts twice`."""
     missing = [f"rank {place} is missing" for place, t in enumerate(times) if t == 0]
     twice = [f"rank {place} counts twice" for place, t in enumerate(times) if t == 2]
     return ", ".join(missing + twice)
@@ -163,17 +163,17 @@ OTHER_DTYPE = (
 
 
 def is_float32_for(dtype, text) -> bool:
-    """Whether a message did not fit because the other side's numbers are float32."""
+    """Return whether a message did not fit because the other side's numbers are float32."""
     lengths = LENGTHS.search(text)
     coming, room = map(int, lengths.groups()) if lengths else (0, 0)
     return bool(room) and dtype != torch.float32 and coming * 4 == room * dtype.itemsize
 
 
-MAY_FAIL = True  # not in the tests of this course: there it is a bug to mend
+MAY_FAIL = True  # False in the course's tests, where a failing diagnosis is a bug to mend
 
 
 def run_diagnosis(diagnosis, *args, otherwise=""):
-    """What a diagnosis returns; `otherwise` if it fails on such an answer."""
+    """Return the result of a diagnosis, or `otherwise` if it fails on such an answer."""
     try:
         return diagnosis(*args)
     except Wrong:

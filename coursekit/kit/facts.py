@@ -1,8 +1,8 @@
-"""What is to be true on every rank, and what an answer has misunderstood where it is not.
+"""Facts that have to be true on every rank, and the misconceptions of an answer where they are not.
 
-A fact is called with a `Trial`. It raises `Wrong`; or returns what is to be said of a right answer,
-which may be nothing. It is about what ranks have found under a name; where they have found nothing
-of that name, there is nothing to say. Any function that takes a trial may be a fact, too.
+A fact is called with a `Trial`. It raises `Wrong`, or returns a line about a right answer, which
+may be empty. It judges the values that ranks have found under a name; where they have found none,
+there is nothing to say. Any function that takes a trial may be a fact, too.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,14 +23,14 @@ from .results import NO_RETURN
 
 @dataclass(frozen=True)
 class Equals:
-    """Every rank has the right value: a tensor, a number, or a dict or list of them.
+    """The fact that every rank has the right value: a tensor, a number, or a dict or list of them.
 
-    truth      takes a trial and a place, and gives what is right there
-    mistakes   takes the same, and gives {what it has misunderstood: the value that this gives}
-    called     what the learner calls it
-    otherwise  what to say of a value that no mistake gives, or a function that takes the trial
-    tells      takes a trial and a place, and says what is wrong there; else the first number that
-               differs is told
+    truth      takes a trial and a place, and returns the right value there
+    mistakes   takes the same, and returns {misconception: the value that it gives}
+    called     the learner's name for the value
+    otherwise  the diagnosis of a value that no mistake gives, or a function that takes the trial
+    tells      takes a trial and a place, and describes the error there; without it, the first
+               number that differs is shown
     """
 
     name: str
@@ -57,7 +57,7 @@ class Equals:
         return f"{trial.who(place)}: {told}"
 
     def why(self, trial, found, wanted, wrong) -> str:
-        """The mistake that gives what all ranks have; or what those have on which it is wrong."""
+        """Return the mistake that gives the values of all ranks, or else those of wrong ranks."""
         guesses = [run_diagnosis(self.mistakes, trial, k, otherwise={}) for k in range(trial.n)]
         key = first_wrong(found[wrong[0]], wanted[wrong[0]], self.same)
         for places, get in (range(trial.n), whole), (wrong, whole), (wrong, key), (wrong[:1], key):
@@ -80,7 +80,7 @@ def whole(value):
 
 
 def first_wrong(got, wanted, same):
-    """What takes the first entry that is wrong out of such a value: of a dict or a list."""
+    """Return a getter of the first wrong entry of a dict or a list, or of the whole value."""
     if isinstance(wanted, Mapping) and isinstance(got, Mapping) and got.keys() == wanted.keys():
         at = next(key for key in wanted if not same(got[key], wanted[key]))
     elif isinstance(wanted, list) and isinstance(got, list) and len(got) == len(wanted):
@@ -91,7 +91,7 @@ def first_wrong(got, wanted, same):
 
 
 def entry(value, at):
-    """None where there is nothing, as on a rank that has other keys."""
+    """Return an entry, or None if it does not exist, as on a rank that has other keys."""
     try:
         return value[at]
     except (KeyError, IndexError, TypeError):
@@ -100,10 +100,10 @@ def entry(value, at):
 
 @dataclass(frozen=True)
 class Holds:
-    """What each rank has found is as it should be.
+    """The fact that the value of each rank is as it should be.
 
-    is_right  takes what a rank has found
-    what      what is wrong, with {} for what it has found; or a function of that
+    is_right  takes the value of a rank
+    what      the error, with {} for the value; or a function of the value
     why       the misconception, or a function that takes the trial and the place
     """
 
@@ -122,18 +122,18 @@ class Holds:
 
 
 def never(name, what, why="") -> Holds:
-    """Nothing of this kind is found on any rank: no list of them, no number but 0, not True."""
+    """Return the fact that no rank finds any: lists are empty, numbers are 0, bools are False."""
     return Holds(name, lambda value: not value, what, why)
 
 
 @dataclass(frozen=True)
 class Sends:
-    """A rank sends no more than it has to, in the block `measure_answer()`.
+    """The fact that a rank sends no more than it has to, in the block `measure_answer()`.
 
-    most  takes a trial and a place, and gives bytes; None or False where they are not looked at
-    what  sends as much
-    why   {a call that the answer makes: what it has misunderstood}; "" for any other, and last.
-          Or a function that takes the trial, and how many times as much is sent
+    most  takes a trial and a place, and returns bytes; None or False where there is no limit
+    what  the words before the limit: "one all-reduce of all gradients is"
+    why   {a call that the answer makes: the misconception}; "" for any other call comes last.
+          Or a function that takes the trial and the sent bytes as a multiple of the limit
     """
 
     most: Callable
@@ -161,7 +161,7 @@ class Sends:
 
 
 def complains(complaints: Callable) -> Callable:
-    """A fact from a generator: the first (what is wrong, why) that it yields for a trial counts."""
+    """Make a fact from a generator: the first (what is wrong, why) that it yields counts."""
 
     @wraps(complaints)
     def fact(trial):
@@ -172,15 +172,18 @@ def complains(complaints: Callable) -> Callable:
 
 
 def first_true(sentences: dict[str, bool]) -> str:
-    """The first sentence that holds, of {what it has misunderstood: whether it has}; or ""."""
+    """Return the first sentence that holds, of {misconception: whether it holds}; or ""."""
     return next((why for why, holds in sentences.items() if holds), "")
 
 
-# ---- Mistakes that may be made anywhere, told only where they are certain ---
+# ---- Mistakes that any exercise may have, named only where they are certain ---
 
 
 def general_mistake(pairs, n) -> str:
-    """pairs  (what a rank has, what is right there) of those on which it is wrong"""
+    """Return the sentence for a mistake that any exercise may have, or "".
+
+    pairs  (a rank's value, the right value) of each rank that is wrong
+    """
     if all(got is None for got, _ in pairs):
         return NO_RETURN
     kinds = next((pair for pair in pairs if kind_of(pair[0]) != kind_of(pair[1])), None)

@@ -1,6 +1,6 @@
 """Exercises whose answer is a function of its arguments: no ranks, and truth by another way.
 
-A mistake is a wrong function with its sentence. The same entry tells it, and is tested.
+A mistake is a wrong function with its sentence. The same entry diagnoses it, and is tested.
 """
 
 import copy
@@ -20,20 +20,20 @@ from .results import NOT_ITS_OWN, CallFailure, equal, is_number, need_kind, plai
 class Formula:
     """An exercise that asks for a function of numbers.
 
-    cases    {case: the arguments of each call of it}
-    truth    gives the right value for such arguments, in another way than the solution does
-    mistakes [(what it has misunderstood, a wrong function that takes what the answer takes), …]
-    same     whether a value is the right one; equal but for rounding, unless said otherwise
-    whole    what has to be a whole number wherever the truth has one: "ranks are whole numbers"
-    told     takes a case's calls and values, and says what is right about them
-    differs  takes arguments, what was expected and what came, and says what is wrong
+    cases    {case: the arguments of each of its calls}
+    truth    returns the right value for such arguments, in another way than the solution does
+    mistakes [(the misconception, a wrong function that takes what the answer takes), …]
+    same     whether a value is the right one; by default, equal up to rounding
+    whole    which numbers must be whole wherever the truth's are: "ranks are whole numbers"
+    told     takes a case's calls and values, and returns the line about a right case
+    differs  takes arguments, the expected value and the answer's, and describes the error
     errors   {words of an exception: what they mean here}
-    explain  takes {case: values} and the wrong case, for what no function can tell
-    slow     which misconception it is if an answer runs on and on; an endless loop, if none
+    explain  takes {case: values} and the wrong case, for mistakes that no function can show
+    slow     the misconception of an answer that runs on and on; by default, an endless loop
     also     takes the answer when all values are right, and goes on: yields lines, raises `Wrong`
     """
 
-    number: str = field(default="", kw_only=True)  # by its place in chapter.toml
+    number: str = field(default="", kw_only=True)  # from its place in chapter.toml
     name: str
     cases: dict[str, list[tuple]]
     truth: Callable
@@ -48,19 +48,20 @@ class Formula:
     unit: str = ""  # of a number, as in " s"
     whole: str = ""
     asked: str = ""  # what kind of value is expected, in words
-    shape: str = ""  # what to say of a value of another kind
+    shape: str = ""  # the diagnosis of a value of another kind
     lab: str | None = None
     slow: str = ""
 
     def build_case_formula(self) -> "Formula":
-        """The exercise whose truth and mistakes take the arguments of its cases."""
+        """Return the exercise whose truth and mistakes take the arguments of its cases."""
         return self
 
     def calls_tried(self) -> list[tuple]:
-        """The arguments of each call of the truth, and of the mistakes."""
+        """Return the arguments of each call of the truth and of the mistakes."""
         return [call for calls in self.cases.values() for call in calls]
 
     def examine(self, answer):
+        """Yield a line for each right case; raise `Wrong` at the first wrong one."""
         found = {case: [value_of(answer, call) for call in calls]
                  for case, calls in self.cases.items()}  # fmt: skip
         for case, calls in self.cases.items():
@@ -78,7 +79,7 @@ class Formula:
             yield from self.also(answer)
 
     def need_the_same_again(self, answer):
-        """Raise `Wrong` if the first call gives something else, now that there were others."""
+        """Raise `Wrong` if the first call gives another value after all the others."""
         case, (call, *_) = next(iter(self.cases.items()))
         got, wanted = value_of(answer, call), plain(self.truth(*call))
         if is_raised(got) or not self.same(got, wanted):
@@ -102,9 +103,9 @@ class Formula:
         )
 
     def why(self, found, case) -> str:
-        """The mistake that gives the same in all calls; else in this case, or in its wrong call.
+        """Return the mistake that gives the same in all calls, this case, or its wrong call.
 
-        What a mistake would get wrong, and the answer gets right, speaks against the mistake.
+        A mistake is ruled out if it is wrong where the answer is right.
         """
         here = list(zip(self.cases[case], found[case]))
         everywhere = [pair for each in self.cases for pair in zip(self.cases[each], found[each])]
@@ -123,22 +124,22 @@ class Formula:
         return all(self.same(got, plain(self.truth(*call))) for call, got in pairs)
 
     def mistake_in(self, pairs) -> str:
-        """The first mistake that gives what came of these calls; if one does, that also raises."""
+        """Return the first mistake that gives these values, if possible one that also raises."""
         found = [one for one in self.mistakes if self.agrees(one[1], pairs)]
         raises = [one for one in found if self.raises_alike(one[1], pairs)]
         return next((why for why, _ in [*raises, *found]), "")
 
     def agrees(self, function, pairs) -> bool:
-        """Whether a function gives what came of these calls: [(call, value), …]."""
+        """Return whether a function gives the values of these calls: [(call, value), …]."""
         values = ((call, got) for call, got in pairs if not is_raised(got))
         return all(self.same(got, value_of(function, call)) for call, got in values)
 
     def raises_alike(self, function, pairs) -> bool:
-        """Whether a function raises at least where the answer does."""
+        """Return whether a function raises at least where the answer does."""
         return all(is_raised(value_of(function, call)) for call, got in pairs if is_raised(got))
 
     def fails_like(self, function, found) -> bool:
-        """Whether a function raises where the answer does, and gives the same elsewhere."""
+        """Return whether a function raises where the answer does, and else gives the same."""
         for case, calls in self.cases.items():
             for call, got in zip(calls, found[case]):
                 guess = value_of(function, call)
@@ -150,7 +151,7 @@ class Formula:
 
 
 def where_right(cases) -> str:
-    """What to say of a mistake that nobody knows, from the cases in which there is none."""
+    """Return the sentence about an unknown mistake, which names cases where the answer is right."""
     some = [str(case) for case in islice(cases, 4)]
     return f"it is right for: {'; '.join(some)}. What is different here?" if some else ""
 
@@ -160,7 +161,7 @@ def is_raised(value) -> bool:
 
 
 def value_of(function, call):
-    """What a call gives, as plain values. Raises `Wrong` if it changes what it was given."""
+    """Return a call's plain value, or its failure. Raise `Wrong` if it changes its arguments."""
     given = copy.deepcopy(call)
     try:
         value, changed = call_next_to_answer(value_and_change, function, given, call)
@@ -172,14 +173,14 @@ def value_of(function, call):
 
 
 def value_and_change(function, given, call) -> tuple:
-    """Beside the answer: what it gives, and what its arguments are now, if not as in `call`."""
+    """Return an answer's value, and its arguments as text if they are no longer as in `call`."""
     value = plain(function(*given))
     given = plain(list(given))
     return value, text_of(given) if given != plain(list(call)) else ""
 
 
 def keeps_integers(got, wanted) -> bool:
-    """Whether every number that is an int in `wanted` is one in `got`, too."""
+    """Return whether every number that is an int in `wanted` is one in `got`, too."""
     if isinstance(wanted, dict):
         return all(keeps_integers(got[key], wanted[key]) for key in wanted)
     if isinstance(wanted, list):
@@ -188,7 +189,7 @@ def keeps_integers(got, wanted) -> bool:
 
 
 def first_that_fits(questions, *args) -> str:
-    """The first sentence that a question finds, or an empty one."""
+    """Return the first sentence that a question finds, or an empty one."""
     return next(filter(None, (question(*args) for question in questions)), "")
 
 
@@ -203,7 +204,7 @@ def need_everywhere(case, got, wanted, found):
 
 
 def recognise_accumulation(exercise, pairs) -> str:
-    """Of a list or number that goes on with what the call before gave."""
+    """Return PILED_UP if each list or number goes on from the call before, else ""."""
     before = None
     for call, got in pairs:
         wanted = plain(exercise.truth(*call))
@@ -220,7 +221,7 @@ def sum_of(before, wanted):
 
 
 def always_the_same(exercise, pairs) -> str:
-    """Of a first value that all other calls give as well, though not all are to give the same."""
+    """Return a sentence if all calls give the first value, although not all should; else ""."""
     (call, first), *others = pairs
     wanted = plain(exercise.truth(*call))
     if len(others) < 2 or all(plain(exercise.truth(*call)) == wanted for call, _ in others):
@@ -249,7 +250,7 @@ def recognise_factor(exercise, found, case) -> str:
 
 
 def not_of_bool(exercise, found, case) -> str:
-    """Of 1 and 0 where True and False are asked; or the other way round."""
+    """Return a sentence for 1 and 0 where True and False are asked, or the other way round."""
     for call, got in zip(exercise.cases[case], found[case]):
         wanted = plain(exercise.truth(*call))
         if got == wanted and not exercise.same(got, wanted):
@@ -260,7 +261,7 @@ def not_of_bool(exercise, found, case) -> str:
 
 
 def pairs_of(got, wanted) -> list[tuple]:
-    """Of two numbers; of lists of as many, or of dicts, one for each of their numbers."""
+    """Return pairs of numbers: one for two numbers, one per entry for two lists or dicts."""
     if isinstance(got, dict) and isinstance(wanted, dict) and got.keys() == wanted.keys():
         return [(got[key], wanted[key]) for key in wanted]
     are_lists = isinstance(got, list) and isinstance(wanted, list) and len(got) == len(wanted)

@@ -1,4 +1,4 @@
-"""Operations of several ranks, forward and backward: what they give, and what has to be true."""
+"""Operations of several ranks, forward and backward: their results, and facts about them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,11 +20,11 @@ HANG = "every rank has to make the same calls in the same order, in the backward
 
 
 def run_both_ways(call: Callable, leaves: dict, slope) -> dict:
-    """What comes of a forward and a backward.
+    """Run a forward and a backward, and return {name: what was found}.
 
-    call    gives y
-    leaves  {name: what y is computed from}; the gradient of each is found
-    slope   the loss's gradient of y; there is no backward if y has another shape
+    call    returns y
+    leaves  {name: a tensor from which y is computed}; the gradient of each is found
+    slope   the loss's gradient with respect to y; there is no backward if y has another shape
     """
     before = {name: leaf.detach().clone() for name, leaf in leaves.items()}
     with all_waited() as forward:
@@ -46,7 +46,7 @@ def run_both_ways(call: Callable, leaves: dict, slope) -> dict:
 
 
 def autograd_function(answer):
-    """The learner's autograd function; raises `Rejection` if it is something else now."""
+    """Return the learner's autograd function; raise `Rejection` if it is something else now."""
     found = getattr(answer.lab, answer.__name__)
     if not isinstance(found, type) or not issubclass(found, torch.autograd.Function):
         why = f"it is to remain a class {answer.__name__}(torch.autograd.Function)"
@@ -62,11 +62,14 @@ def need_tensor(y, who="the function"):
         raise Rejection(f"{who} returned {brief(y, 60)}", why)
 
 
-# ---- What is to be true ---
+# ---- Facts ---
 
 
 def right(name, table, **how) -> Equals:
-    """table  takes a trial and a place; gives what is right there, and a table of mistakes"""
+    """Return an `Equals` for a table of right values and mistakes.
+
+    table  takes a trial and a place; returns the right value there, and a table of mistakes
+    """
     return Equals(name, lambda *at: table(*at)[0], lambda *at: table(*at)[1], **how)
 
 
@@ -80,7 +83,7 @@ ALL_KNOWN = never("passed", "torch warns of {0[0]} in the backward", PASSED_BY)
 
 
 def which_gradients(table, trial, place) -> str:
-    """Which are wrong, on which ranks; and how far ranks differ in what they share."""
+    """Describe which gradients are wrong on which ranks, and how far common ones differ."""
     wanted = [table(trial, place)[0] for place in range(trial.n)]
     got = {name: [of.gradients[name] for of in trial] for name in wanted[0]}
     off = {name: [k for k, g in enumerate(got[name]) if not close(g, wanted[k][name])]
@@ -102,17 +105,17 @@ def which_gradients(table, trial, place) -> str:
 
 
 def ring_bytes(tensor_bytes, n) -> int:
-    """What each rank sends in an all-reduce."""
+    """Return the bytes that each rank sends in an all-reduce on a ring."""
     return 2 * (n - 1) * tensor_bytes // n
 
 
 def make_reference_exercise(name, cases, prepare, y, gradients, needs, hints, more=()):
-    """A program that should give y and gradients as one process does, and also a second time.
+    """Return an exercise whose y and gradients must be those of one process, in two calls.
 
-    prepare    takes the answer and the case; gives what `both_ways` takes
-    y          a fact
+    prepare    takes the answer and the case; returns the arguments of `run_both_ways`
+    y          a fact about y
     gradients  a table: see `right`
-    more       facts
+    more       further facts
     """
 
     def work(answer, group, case):

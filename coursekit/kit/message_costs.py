@@ -1,4 +1,4 @@
-"""What messages cost: bytes, their number, and the rounds that they take."""
+"""The cost of messages: their bytes, their number, and the rounds that they take."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from math import ceil, log2
 
 from ..protocol import Wrong
 
-TOLERANCE = 0.005  # of the bytes: headers
+TOLERANCE = 0.005  # share of the bytes, for headers
 
 
 def need_cost(trial, ok, what, why):
@@ -15,9 +15,9 @@ def need_cost(trial, ok, what, why):
 
 
 def rounds(calls) -> int:
-    """How many rounds messages take if in each a rank sends at most one and receives at most one.
+    """Return how many rounds messages take if each rank sends and receives at most one per round.
 
-    calls  of each rank, in its order: what comes later waits for what came before
+    calls  each rank's calls in its order: a later call waits for the earlier ones
     """
     clock, last_receive = [0] * len(calls), [0] * len(calls)
     under_way: dict[tuple[int, int], list[int]] = {}
@@ -40,7 +40,7 @@ def is_there(call, rank, under_way) -> bool:
 
 
 def first_there(call, rank, under_way) -> list[int]:
-    """The messages on their way from the peer of a receive; without one, from whoever was first."""
+    """Return the rounds in which a receive's messages left: its peer's, or the first sender's."""
     if call.peer is not None:
         return under_way.get((call.peer, rank), [])
     some = [times for (_, to), times in under_way.items() if to == rank and times]
@@ -65,12 +65,12 @@ def megabytes(count) -> str:
 
 @dataclass(frozen=True)
 class SendLimit:
-    """A rank sends no more than it has to.
+    """The fact that a rank sends no more than it has to.
 
-    most   takes a trial, and gives bytes; None where they are not looked at
-    what   sends as much
-    why    what it has misunderstood; or takes a trial and the bytes sent, and says so
-    calls  under what name they are found; those in the block `measure_answer()` if there is none
+    most   takes a trial, and returns bytes; None where there is no limit
+    what   the words before the limit
+    why    the misconception, or a function that takes a trial and the bytes sent
+    calls  the name under which calls are found; without it, those of `measure_answer()` count
     """
 
     most: Callable
@@ -95,7 +95,7 @@ class SendLimit:
 
 
 def rounds_of_tree(n) -> int:
-    """Whoever has the file sends it to one who has not."""
+    """Count the rounds in which each rank that has the file sends it to one that does not."""
     have, rounds = 1, 0
     while have < n:
         have, rounds = have + min(have, n - have), rounds + 1
@@ -103,7 +103,7 @@ def rounds_of_tree(n) -> int:
 
 
 def steps_round_ring(n) -> int:
-    """Each passes on to the next what it got in the step before; until all have everybody's."""
+    """Count the steps until all ranks have all parts, if each passes on what it just received."""
     has, steps = [{rank} for rank in range(n)], 0
     while min(map(len, has)) < n:
         has, steps = [has[rank] | has[rank - 1] for rank in range(n)], steps + 1

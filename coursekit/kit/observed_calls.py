@@ -1,4 +1,4 @@
-"""What an answer does on a rank: its calls of communication, what it waits for, what it hashes."""
+"""The actions of an answer on a rank: communication calls, waits for requests, and hashes."""
 
 import builtins
 import contextlib
@@ -19,7 +19,7 @@ PASSED_BY = (
 
 
 class Calls(OperatorMode):
-    """The communication calls that are made under it."""
+    """A mode that records the communication calls that are made under it."""
 
     def __init__(self):
         super().__init__()
@@ -33,9 +33,10 @@ class Calls(OperatorMode):
 
 @contextlib.contextmanager
 def note_bypassed():
-    """Gives a list of the operators that a backward in here passes by; torch's warnings go there.
+    """Yield a list of the operators that a backward in here passes by, filled at the end.
 
-    Of a call on a tensor with a gradient torch warns in the backward alone.
+    torch warns about a call on a tensor with a gradient only in the backward. The list takes the
+    place of these warnings.
     """
     passed = []
     with warnings.catch_warnings(record=True) as found:
@@ -52,7 +53,7 @@ def note_bypassed():
 
 
 def parts_of(x, n, dim=0):
-    """What each of n ranks has."""
+    """Return the parts of x that each of n ranks has."""
     return x.tensor_split(n, dim)
 
 
@@ -68,15 +69,15 @@ NOT_WAITED = (
 
 
 class Requests(Calls):
-    """Calls, and the requests of those that are messages: [(call, request)]."""
+    """A record of calls, with the requests of those that are messages: [(call, request)]."""
 
     def __init__(self):
         super().__init__()
         self.requests = []
-        self.coming = []  # (request, where its numbers go: from which byte to which) of recvs
+        self.coming = []  # (request, start and end address of its numbers) of recvs
 
     def judge(self, call, args):
-        """Called before a call goes, with what its operator gets: may raise an error."""
+        """Inspect a call before it runs, with its operator's arguments; may raise an error."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if self.coming and not looks_only(func):
@@ -93,7 +94,7 @@ class Requests(Calls):
         return result
 
     def need_come(self, func, values):
-        """Raise `Rejection` if an operator uses numbers that a message is still to bring."""
+        """Raise `Rejection` if an operator uses numbers that a message has yet to bring."""
         self.coming = [each for each in self.coming if not each[0].is_completed()]
         used = [bytes_of(x) for x in tensors_in(values)]
         if any(a < y and x < b for _, (a, b) in self.coming for x, y in used):
@@ -102,31 +103,31 @@ class Requests(Calls):
             raise Rejection(what, DROPPED)
 
     def not_waited(self) -> list[str]:
-        """Calls whose request nobody has waited for: with Gloo only that completes it."""
+        """Return the calls that were not waited for: with Gloo only a wait completes a request."""
         return [call.name for call, request in self.requests if not request.is_completed()]
 
     def wait(self):
-        """Wait for what nobody has waited for: a dropped request takes its message along."""
+        """Wait for the remaining requests, because a dropped request takes its message along."""
         for _, request in self.requests:
             if not request.is_completed():
                 request.wait()
 
     def need_waited(self):
-        """Raise `Rejection` if nobody has waited for a message, which may be lost by that."""
+        """Raise `Rejection` if a message was not waited for, which may lose it."""
         calls = [f"i{call.name}" for call, request in self.requests if not request.is_completed()]
         if calls:
             raise Rejection(f"nobody has waited for the request of {calls[0]}", DROPPED)
 
 
 class AllRequests(Requests):
-    """Those of collectives, too: each has to be waited for before its tensors are used.
+    """A record of messages and collectives: each needs a wait before its tensors are used.
 
-    Small ones are often done before anybody waits. So what counts is whether somebody waits.
+    Small ones are often done before anybody waits, so the wait counts and not the completion.
     """
 
     def __init__(self):
         super().__init__()
-        self.begun = []  # (call, request, where its numbers go) of collectives, not waited for yet
+        self.begun = []  # (call, request, addresses of its numbers) of collectives not waited for
         self.waits = WaitsNoticed(self.note_wait)
 
     def __enter__(self):
@@ -165,20 +166,20 @@ class AllRequests(Requests):
 
 @contextlib.contextmanager
 def all_waited():
-    """Gives the calls that are made in here; refuses a collective that nobody has waited for."""
+    """Yield the record of calls that are made in here; refuse a request that was not waited for."""
     with AllRequests() as requests:
         yield requests
     requests.need_waited()
 
 
 def bytes_of(x) -> tuple[int, int]:
-    """From which address to which a tensor's numbers are; of none, nowhere."""
+    """Return the addresses at which a tensor's numbers begin and end; equal if it has none."""
     extent = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride()))
     return x.data_ptr(), x.data_ptr() + extent * x.itemsize * bool(x.numel())
 
 
 def looks_only(func) -> bool:
-    """Whether an operator leaves numbers alone: a view of a tensor, or a new one like it."""
+    """Return whether an operator leaves numbers alone: a view of a tensor, or a new one like it."""
     name = func.overloadpacket.__name__
     return makes_view(func) or name.startswith("new_") or name.endswith("_like")
 
@@ -193,8 +194,8 @@ HASHES = (
 def hashes_as_elsewhere(rank):
     """Let hash() of texts and bytes differ between ranks, as between processes of torchrun.
 
-    The ranks of a check are forked from one process, and so have its seed. Yields the list of what
-    has been hashed.
+    The ranks of a check are forked from one process, and so share its hash seed. Yields the list of
+    the types that have been hashed.
     """
     usual, hashed = builtins.hash, []
 

@@ -1,6 +1,6 @@
-"""Checks whose code is packed, as a handout has them: who reads a check reads what is right.
+"""Checks whose code is packed, as in a handout, because a check's text shows what is right.
 
-That is no lock. It keeps answers out of what one finds by looking for something else.
+Packing is no lock. It keeps answers out of sight for those who look for something else.
 """
 
 import base64
@@ -24,14 +24,14 @@ PACKED = re.compile(re.escape(HEAD) + r"(.*)" + re.escape(TAIL), re.DOTALL)
 
 
 def pack_check(text: str) -> str:
-    """A module that does what this one does, and does not show it."""
+    """Return a module that does the same as this one without showing its code."""
     packed = base64.b85encode(zlib.compress(text.encode(), 9)).decode()
     lines = [packed[first : first + COLUMNS] for first in range(0, len(packed), COLUMNS)]
     return f"{HEAD}{chr(10).join(lines)}{TAIL}"
 
 
 def unpack_check(text: str) -> str:
-    """What is in a module that `pack_check` has made; any other as it is."""
+    """Return the source in a module that `pack_check` has made, and any other text unchanged."""
     found = PACKED.fullmatch(text)
     return unpack_source(found[1]) if found else text
 
@@ -41,6 +41,6 @@ def unpack_source(packed: str) -> str:
 
 
 def run(namespace, packed: str):
-    """Make a module of what is packed."""
+    """Execute the packed source in a module's namespace."""
     code = compile(unpack_source(packed), namespace["__file__"], "exec", dont_inherit=True)
     exec(code, namespace)

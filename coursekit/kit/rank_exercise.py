@@ -1,4 +1,4 @@
-"""Exercises whose answer is tried on ranks: all its cases in one launch, and facts about each."""
+"""Exercises whose answer is tried on ranks: all cases in one launch, and facts about each."""
 
 import contextlib
 import inspect
@@ -29,28 +29,28 @@ TOO_LONG = (
 
 @dataclass(frozen=True, eq=False)
 class RankExercise:
-    """An exercise whose answer communicates, or works on what ranks have.
+    """An exercise whose answer communicates, or works on the ranks' data.
 
-    cases    what it is tried on, in this order: each has `ranks`, `is_group`, and a text, as a
-             `RankCase` has
+    cases    the cases in the order of their trials; each has `ranks`, `is_group` and a text, like a
+             `RankCase`
     work     called on each rank of a case, work(answer, group, case): {name: what it has found}.
-             What it runs under `measure_answer()` counts as what the answer has sent
+             Bytes that it sends under `measure_answer()` count as sent by the answer
     facts    each takes a `Trial`, and raises `Wrong`; see facts.py
-    told     what is right if all facts hold; or takes a trial, and says so
+    told     the line about a case in which all facts hold, or a function of the trial
     errors   {words of an exception: what they mean here}
-    lost     what it means that ranks wait for each other for ever, or lose each other
-    explain  takes a case and an error, and says what that means; before `errors`
-    needs    numbers of exercises that this one is built on: see Exercise
+    lost     the diagnosis if ranks wait for each other forever, or lose each other
+    explain  takes a case and an error, and returns the diagnosis; goes before `errors`
+    needs    names of exercises that this one is built on: see Exercise
     warm     whether ranks need an optimizer or a DDP, whose first use imports for seconds
     timeout  seconds until all cases together count as hung, if it is not that of every check
-    known    takes a case and a place, and gives {name: what is known of it without asking a rank},
-             as what the truth is made of. It takes the place of whatever a rank calls so
-    found    takes a case, and gives the names under which ranks find something there if all is
-             right; those of each Equals, unless given. Facts say nothing of what is missing
-    rare     of these names, those that are found in some cases alone, if `found` is not given
+    known    takes a case and a place, and returns {name: a value known without asking a rank}, such
+             as the inputs of the truth. It replaces a rank's value of that name
+    found    takes a case, and returns the names under which ranks find something there if all is
+             right; by default, those of each Equals. Facts say nothing about missing values
+    rare     those of these names that are found in some cases alone, if `found` is not given
     """
 
-    number: str = field(default="", kw_only=True)  # by its place in chapter.toml
+    number: str = field(default="", kw_only=True)  # from its place in chapter.toml
     name: str
     cases: list
     work: Callable
@@ -69,6 +69,7 @@ class RankExercise:
     rare: tuple[str, ...] = ()
 
     def examine(self, answer):
+        """Yield the lines of each right case; raise `Wrong` at the first wrong one."""
         try:
             yield from self.judge_trials(answer)
         except Wrong as wrong:
@@ -77,7 +78,7 @@ class RankExercise:
             raise
 
     def judge_trials(self, answer):
-        """Yield what is right in each case; raise `Wrong` at the first that is not."""
+        """Yield the lines of each right case; raise `Wrong` at the first wrong one."""
         trials, right = self.trials(answer), []
         for trial in trials:
             try:
@@ -96,7 +97,7 @@ class RankExercise:
                 raise Wrong(str(right[-1].case), f"nothing has been told of: {name}", NOT_TOLD)
 
     def those_left(self, trials):
-        """Yield the trials to come; in the last one of all an answer may fail."""
+        """Yield the remaining trials, up to one in which the answer fails."""
         with contextlib.suppress(Wrong):
             yield from trials
 
@@ -107,7 +108,7 @@ class RankExercise:
         return False
 
     def trials(self, answer):
-        """Yield what came of each case, in order; raises `Wrong` where an answer fails."""
+        """Yield the trial of each case, in order; raise `Wrong` where an answer fails."""
         worlds_passed = False
         if self.warm:
             call_next_to_answer(warm_up, answer)
@@ -125,7 +126,7 @@ class RankExercise:
         return [SimpleNamespace(**of_rank | more) for of_rank, more in zip(values, known)]
 
     def judge(self, trial) -> list[str]:
-        """What the facts say; raises `Wrong` at the first that does not hold."""
+        """Return the lines of the facts; raise `Wrong` at the first that does not hold."""
         lines = [line for fact in self.facts if (line := fact(trial))]
         for name in self.found(trial.case) if self.found else self.list_required_names():
             if trial.collect_values(name) is None:
@@ -142,9 +143,9 @@ class RankExercise:
         return told or why_ended(error) or next(known, self.why_lost(case, error))
 
     def why_lost(self, case, error) -> str:
-        """Return what it means that ranks do not meet.
+        """Return the diagnosis for ranks that do not meet.
 
-        In a group it may mean more: see `rank_trials.explain_failure`.
+        In a group, they may have another reason: see `rank_trials.explain_failure`.
         """
         if isinstance(error, HangError):
             if any(place and not place.operation for place in error.waits.values()):
@@ -156,13 +157,13 @@ class RankExercise:
 
 
 def why_ended(error) -> str:
-    """Of an answer that ends its process, by itself."""
+    """Return the diagnosis of an answer that ends its own process, or ""."""
     ends = ("raised SystemExit", "ended with exit code")
     return EXIT if any(words in str(error) for words in ends) else ""
 
 
 def same_kind(a, b) -> bool:
-    """Whether two trials have found the same: one of memory tells nothing of numbers."""
+    """Return whether two trials have found the same names: memory says nothing about numbers."""
     return vars(a[0]).keys() == vars(b[0]).keys()
 
 
@@ -173,13 +174,13 @@ YIELDS = (
 
 
 def mistake_between(facts, trials, failed, why) -> str:
-    """What explains all that was found in the cases, or "".
+    """Return a mistake that explains the values of all cases, or "".
 
-    That results pile up fits case by case, and is told first. That they are the same in all cases
-    says less than a mistake that fits in one: then `why` stays.
+    Results that pile up fit case by case, so this comes first. Results that are the same in all
+    cases say less than a mistake that fits in one: then `why` stays.
 
-    Only of the fact that `failed` is told of: another one may be the same in all cases because of
-    that very mistake.
+    Only the fact that fails for `failed` counts, because another one may be the same in all cases
+    because of that very mistake.
     """
     told = next((fact for fact in facts if is_wrong(fact, failed)), None)
     if not isinstance(told, Equals):
@@ -208,7 +209,7 @@ def is_generator_here(answer) -> bool:
 
 
 def diagnose_carryover(fact, trials) -> str:
-    """Of three cases and more: the first was right, and others have it, too, or go on with it."""
+    """Return a sentence if three cases or more repeat the first, right value, or add to it."""
     found = [(trial, trial.collect_values(fact.name)) for trial in trials]
     found = [(trial, values[0]) for trial, values in found if values]
     if len(found) < 3:
@@ -225,7 +226,7 @@ def diagnose_carryover(fact, trials) -> str:
 
 
 def sum_of(before, wanted):
-    """What goes on from `before`; None where nothing can."""
+    """Return the value that goes on from `before`, or None if there is none."""
     if isinstance(before, dict) and isinstance(wanted, dict) and before.keys() == wanted.keys():
         return {key: sum_of(before[key], wanted[key]) for key in wanted}
     if isinstance(before, torch.Tensor) and isinstance(wanted, torch.Tensor):
@@ -235,7 +236,7 @@ def sum_of(before, wanted):
 
 
 def warm_up(answer=None):
-    """Beside an answer: a first optimizer or DDP imports for seconds, and a case would hang."""
+    """Make a first DDP next to an answer: it imports for seconds, and a case would hang."""
     launch(make_ddp, world_size=1, device="cpu")
 
 

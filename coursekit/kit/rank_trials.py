@@ -1,7 +1,7 @@
-"""Trying an answer on ranks: all cases of a check in one launch, judged one after another.
+"""Trials of an answer on ranks: all cases of a check in one launch, judged one after another.
 
 A case says on which ranks it is tried: `case.ranks`, and whether an answer gets these as a group
-(`case.is_group`) or finds a world of its own that consists of them. A rank notes what it has found
+(`case.is_group`) or finds a separate world that consists of them. A rank notes what it has found
 in a file, so that the cases before one that fails are judged first.
 """
 
@@ -26,7 +26,7 @@ from ..remote_answer import call_next_to_answer, try_on_ranks
 
 @dataclass(frozen=True)
 class World:
-    """So many ranks; if there are members, an answer is called on these alone, as a group."""
+    """A number of ranks; with members, an answer is called on these alone, as a group."""
 
     size: int
     members: tuple[int, ...] | None = None
@@ -41,12 +41,12 @@ class World:
         return f"{self.size} rank" + ("s" if self.size > 1 else "")
 
 
-GROUP = World(4, (1, 2, 3))  # without rank 0; 3 and 4 tell its size from the world's
+GROUP = World(4, (1, 2, 3))  # without rank 0; its size, 3, differs from the world's, 4
 
 
 @dataclass(frozen=True)
 class RankCase:
-    """A case: a world, further arguments for what is done there, and what is said of these."""
+    """A case: a world, further arguments for the work on its ranks, and a text about them."""
 
     world: World
     args: tuple = ()
@@ -66,11 +66,11 @@ class RankCase:
 
 @dataclass
 class Trial:
-    """By place in the world or group of a case: what each rank has found, and has sent.
+    """The result of a case by place in its world or group: what each rank has found and sent.
 
-    case           has `ranks`, the world's numbers of those who took part
-    found          what each of them has noted: `trial[place].name`
-    calls          of communication, that the answer has made on each
+    case           has `ranks`, the world ranks of those that took part
+    found          the notes of each of them: `trial[place].name`
+    calls          the communication calls that the answer has made on each rank
     worlds_passed  whether the answer was right in a whole world before
     """
 
@@ -89,12 +89,12 @@ class Trial:
         return self.found[place]
 
     def collect_values(self, name) -> list | None:
-        """What all ranks have found under a name; None if there is nothing of that name."""
+        """Return the values of all ranks under a name; None if some rank has none."""
         if all(hasattr(of_rank, name) for of_rank in self.found):
             return [getattr(of_rank, name) for of_rank in self.found]
 
     def who(self, place) -> str:
-        """A rank is called by its number in the world, in a group as well."""
+        """Return a rank's name, with its number in the world, in a group as well."""
         return f"rank {self.case.ranks[place]}"
 
 
@@ -109,7 +109,7 @@ ENDED = (
 )
 NO_GENERATOR = "return tensors, numbers, or lists and dicts of them; of a generator, its list"
 NOT_TOLD = "what a check runs beside an answer has to come to its end: leave that as it is"
-OF_GROUPS_ALONE = "not part of group"  # words of an error: what is known of it is told
+OF_GROUPS_ALONE = "not part of group"  # words of an error whose own diagnosis is kept
 SLIPS = (AttributeError, ImportError, NameError, NotImplementedError, SyntaxError, TypeError)
 
 _label = "answer"  # of the block in which the answer to this case is measured
@@ -118,7 +118,7 @@ _folder = ""  # in which ranks note what they find
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What came of a case, by place in it: values, calls of communication, bytes sent, received."""
+    """The result of a case by place: values, communication calls, bytes sent and received."""
 
     case: object
     values: list
@@ -128,11 +128,11 @@ class CaseResult:
 
 
 def try_cases(work, answer, cases, explain=lambda case, error: "", *args, timeout=None):
-    """Yield a `CaseResult` for each case; raises `Wrong` at the first in which the answer fails.
+    """Yield a `CaseResult` for each case; raise `Wrong` at the first in which the answer fails.
 
     work     called on each rank of a case: work(answer, group, case, *args); group is None in a
-             world. What it runs under `measure_answer()` is measured.
-    explain  takes a case and a LaunchError, and says which misconception that is, or ""
+             world. Whatever it runs under `measure_answer()` is measured.
+    explain  takes a case and a LaunchError, and returns the misconception, or ""
     timeout  seconds until all cases together count as hung; see try_on_ranks
     """
     cases = list(cases)
@@ -147,7 +147,7 @@ def try_cases(work, answer, cases, explain=lambda case, error: "", *args, timeou
 
 
 def launch_cases(work, answer, cases, args, timeout) -> tuple[list, LaunchError | None]:
-    """What all ranks have found in each case, before the one in which something went wrong."""
+    """Return the values of all ranks in each case before a failure, and its error or None."""
     size = 1 + max(rank for case in cases for rank in case.ranks)
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
         try:
@@ -168,12 +168,12 @@ def launch_cases(work, answer, cases, args, timeout) -> tuple[list, LaunchError 
 
 
 def measure_answer(memory=True):
-    """In `work`: measures what the answer sends in this case."""
+    """Measure, inside `work`, what the answer sends in this case."""
     return measure(_label, memory=memory)
 
 
 def make_shared_folder() -> Path:
-    """In `work`: a new folder that all ranks of the case see, and that is gone after the check."""
+    """Return, inside `work`, a folder that all ranks of the case see until the check ends."""
     path = Path(_folder, f"of{_label}")
     path.mkdir(exist_ok=True)
     return path
@@ -183,7 +183,7 @@ def make_shared_folder() -> Path:
 
 
 def run_cases(work, answer, cases, folder, args) -> list:
-    """On a rank: what it has found in each case, and its traffic; None where it takes no part."""
+    """Return a rank's value and traffic for each case; None where it takes no part."""
     global _folder
     _folder = folder
     rank, found = dist.get_rank(), []
@@ -213,14 +213,14 @@ def note(folder, name, value):
         path.write_bytes(pickle.dumps(value))
     except (AttributeError, TypeError, pickle.PicklingError) as error:
         raise Rejection(f"what it returned cannot be looked at: {error}", NO_GENERATOR) from None
-    path.rename(Path(folder, name))  # whole, or not there
+    path.rename(Path(folder, name))  # the file is complete, or does not exist
 
 
-# ---- What came of it ---
+# ---- Results ---
 
 
 def need_all(case, found, wanted):
-    """Raise `Wrong` if something is missing, as from a process that only pretends to have tried."""
+    """Raise `Wrong` if results are missing, as from a process that only pretends to have tried."""
     if len(found) != len(wanted):
         raise Wrong(str(case), f"{len(found)} of {len(wanted)} have told what came of it", NOT_TOLD)
 
@@ -231,21 +231,21 @@ def read_note(folder, name):
 
 
 def case_of(error, folder, size) -> int:
-    """The number of the case in which an answer failed: where its rank was, or the last one."""
+    """Return the index of the case in which an answer failed: its rank's, or the slowest's."""
     if isinstance(error, RankError):
         return read_note(folder, f"at-{error.rank}") or 0
     return min((read_note(folder, f"at-{rank}") or 0 for rank in range(size)), default=0)
 
 
 def mark_returned_ranks(error, folder, number) -> HangError:
-    """A rank that has noted what it found waits for the next case alone: it has returned."""
+    """Return the error without places of ranks that have returned and await the next case."""
     waits = {rank: None if read_note(folder, f"{number}-{rank}") else place
              for rank, place in error.waits.items()}  # fmt: skip
     return HangError(waits, error.seconds)
 
 
 def explain_failure(cases, number, error, explain) -> Wrong:
-    """What is wrong in a case: a rank says it, or an error means it."""
+    """Return the `Wrong` of a case, from a rank's own words or from the meaning of its error."""
     case = cases[number]
     cause = getattr(error, "exception", None)
     if isinstance(cause, NotSolvedYet):

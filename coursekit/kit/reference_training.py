@@ -19,7 +19,7 @@ HANGS = "every rank has to do as many forwards and backwards as the others, in t
 
 
 def model_of(seed=0, features=FEATURES, hidden=HIDDEN):
-    """A small model, whose weights depend on the seed alone."""
+    """Return a small model whose weights depend on the seed alone."""
     model = nn.Sequential(nn.Linear(features, hidden), nn.Tanh(), nn.Linear(hidden, 1)).double()
     source = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
@@ -28,14 +28,14 @@ def model_of(seed=0, features=FEATURES, hidden=HIDDEN):
 
 
 def batch_of(rank, step, piece=0, size=4, features=FEATURES):
-    """Inputs and targets, others for each rank, step and micro-batch."""
+    """Return inputs and targets, which differ for each rank, step and micro-batch."""
     source = torch.Generator().manual_seed(10_000 * rank + 100 * step + piece)
     draw = lambda *shape: torch.randn(*shape, generator=source, dtype=torch.float64)  # noqa: E731
     return draw(size, features), draw(size, 1) + 3
 
 
 def uneven_loss(outputs, targets):
-    """Another one with its arguments turned round; and nobody would guess it."""
+    """Return a loss that changes when its arguments are swapped, and that nobody would guess."""
     return F.mse_loss(outputs, targets) + outputs.mean() / 8 - targets.mean() / 4
 
 
@@ -52,19 +52,19 @@ def flat(tensors):
 
 
 def gradients_in(model):
-    """What is in `.grad`, as one flat tensor; None counts as zeros."""
+    """Return the gradients in `.grad` as one flat tensor; None counts as zeros."""
     return flat(torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters())
 
 
 def slopes(model, batch, loss_fn=F.mse_loss):
-    """The gradients of a batch as one flat tensor, without any `.grad`."""
+    """Return the gradients of a batch as one flat tensor, without setting any `.grad`."""
     inputs, targets = batch
     loss = loss_fn(model(inputs), targets)
     return flat(torch.autograd.grad(loss, [p for p in model.parameters() if p.requires_grad]))
 
 
 def note_gradients(optimizer, model):
-    """A list that gets the gradients that each step of the optimizer finds."""
+    """Return a list that gets the gradients that each step of the optimizer finds."""
     found = []
     optimizer.register_step_pre_hook(lambda *_: found.append(gradients_in(model)))
     return found
@@ -73,10 +73,10 @@ def note_gradients(optimizer, model):
 def train_alone(
     batches, optimizer_type=torch.optim.SGD, keep=False, factor=1.0, loss_fn=F.mse_loss
 ):
-    """One process: the weights after each step, and the gradients that each has found.
+    """Train in one process; return the weights after each step, and the gradients for each.
 
-    keep    whether nothing sets gradients back; or takes the number of a step, and says so of it
-    factor  of each loss
+    keep    whether gradients stay from step to step, or a function of a step's number that says so
+    factor  multiplies each loss
     """
     model, weights = model_of(), []
     optimizer = optimizer_type(model.parameters(), lr=RATE)
@@ -91,24 +91,24 @@ def train_alone(
 
 
 def not_exchanged(trial) -> str:
-    """What to say of wrong weights that differ between ranks."""
+    """Return the diagnosis of wrong weights that differ between ranks, or ""."""
     return "" if all(close(of.weights, trial[0].weights) for of in trial) else NO_EXCHANGE
 
 
 def one_exchange(trial, place):
-    """Bytes that a rank sends in an all-reduce of `large_bytes`, if these are found."""
+    """Return the bytes that a rank sends in an all-reduce of `large_bytes`, if these are found."""
     bytes_of = trial.collect_values("large_bytes")
     return bytes_of and 2 * (trial.n - 1) / trial.n * bytes_of[place]
 
 
 def large_model():
-    """Two large layers, so that it shows if one of them travels twice."""
+    """Return a model with two large layers, so that it shows if one of them travels twice."""
     wide = model_of(0, LARGE, LARGE)
     return nn.Sequential(nn.Linear(LARGE, LARGE).double(), nn.Tanh(), *wide)
 
 
 def ends_of_wrong_loops(batches, n, optimizer_type=torch.optim.SGD, loss_fn=F.mse_loss):
-    """{sentence: the weights in the end}, for loops with DistributedDataParallel."""
+    """Return {sentence: final weights} for wrong loops with DistributedDataParallel."""
     again = "DistributedDataParallel has divided by it already, and a mean loss by the samples"
     arguments = {
         "nothing sets the gradients back: backward() adds to what is in `.grad`, so each step "
@@ -123,7 +123,7 @@ def ends_of_wrong_loops(batches, n, optimizer_type=torch.optim.SGD, loss_fn=F.ms
             for why, how in arguments.items()}  # fmt: skip
 
 
-STEPS, SAMPLES = 5, 13  # of the training; 13 are never shared out evenly
+STEPS, SAMPLES = 5, 13  # of the training run; 13 samples never split evenly
 
 
 WORDS, WIDTH = 7, 4
@@ -132,7 +132,7 @@ WORDS, WIDTH = 7, 4
 class EveryKind(nn.Module):
     """A model with each kind of parameter: tied, frozen, 0-dimensional, without part in the loss.
 
-    In evaluation mode: the statistics of a share are not those of the whole batch.
+    It is in evaluation mode, because the statistics of a share are not those of the whole batch.
     """
 
     def __init__(self, words=WORDS, width=WIDTH):
@@ -164,7 +164,7 @@ def state_of(model):
 
 
 def equal_models(count, make=EveryKind):
-    """Models that are equal to each other, and on all ranks."""
+    """Return models that are equal to each other, and on all ranks."""
     torch.manual_seed(3)
     model = make()
     for parameter in model.parameters():
@@ -176,7 +176,7 @@ def equal_models(count, make=EveryKind):
 
 
 def share_of(place, n) -> slice:
-    """A share of the samples; those of the first ranks have one more than the others."""
+    """Return a share of the samples; those of the first ranks have one more than the others."""
     sizes = [len(part) for part in torch.arange(SAMPLES).tensor_split(n)]
     return slice(sum(sizes[:place]), sum(sizes[: place + 1]))
 
@@ -187,13 +187,13 @@ def tokens_of(step):
 
 
 def loss_of(model, step, share, factor):
-    """The sum of the losses of a share of a step's samples, times a factor."""
+    """Return the sum of the losses of a share of a step's samples, times a factor."""
     tokens, targets = tokens_of(step)[:, share]
     return F.cross_entropy(model(tokens), targets, reduction="sum") * factor
 
 
 def whole_transformer(**sizes):
-    """That of labs/language_model.py, which has no exercises: as of seed 0, in float64."""
+    """Return the Transformer of labs/language_model.py (without exercises): seed 0, float64."""
     before = torch.get_default_dtype()
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)

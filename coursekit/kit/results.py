@@ -1,4 +1,4 @@
-"""What a call of an answer gave: a value of the right kind, or an exception."""
+"""Results of calls of an answer: values of the right kind, or exceptions."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ from ..exact_errors import where_raised
 from ..protocol import Rejection, Wrong
 from ..remote_answer import call_next_to_answer
 
-MOST_DIGITS = 100  # of a whole number that is told
+MOST_DIGITS = 100  # of a whole number that is shown
 MOST_VALUES = 1_000_000  # of a sequence
 NO_RETURN = "a function without `return` gives None: it gives back what stands behind `return`"
 VIEW = (
@@ -29,7 +29,7 @@ NOT_ITS_OWN = "it belongs to the caller: look at what the function is given, and
 
 
 class CallFailure:
-    """What a call raised, with the learner's line."""
+    """The exception that a call raised, with the learner's line."""
 
     def __init__(self, error):
         self.error = error
@@ -40,20 +40,20 @@ class CallFailure:
 
     @classmethod
     def rebuild(cls, error, text) -> "CallFailure":
-        """One that has been told already, in another process."""
+        """Rebuild a failure whose text was made in another process."""
         raised = cls(error)
         raised.text = text
         return raised
 
 
 def plain(value):
-    """Numbers as int or float, whatever they come in; sequences as lists; all else as it is."""
+    """Convert numbers of any type to int or float, and sequences to lists; leave the rest."""
     if isinstance(value, torch.Tensor) or type(value).__module__ == "numpy":
         return value.tolist()
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}
     if isinstance(value, Real) and not isinstance(value, int):
-        return float(value)  # of a Fraction, too
+        return float(value)  # for a Fraction, too
     if isinstance(value, (list, tuple, range, map, filter)) or hasattr(value, "__next__"):
         found = [plain(one) for one in islice(value, MOST_VALUES + 1)]
         if len(found) > MOST_VALUES:
@@ -67,7 +67,7 @@ def is_number(value) -> bool:
 
 
 def equal(got, wanted) -> bool:
-    """Equal, but for rounding; nobody asked in which dtype to compute. Counts are exact.
+    """Return whether values are equal up to rounding, in whatever dtype; counts must be exact.
 
     True is not 1: where one of them is asked, the other one would select, or count, something else.
     """
@@ -93,7 +93,7 @@ def float_or_inf(number) -> float:
 
 
 def same_kind(got, wanted) -> bool:
-    """Whether `got` has the form of `wanted`: a number, or as many numbers."""
+    """Return whether `got` has the form of `wanted`: a number, the same keys, or the same type."""
     if is_number(wanted):
         return is_number(got)
     if isinstance(wanted, dict):
@@ -102,7 +102,7 @@ def same_kind(got, wanted) -> bool:
 
 
 def text_of(value) -> str:
-    """A value as it is told: six digits of a number."""
+    """Return a value as messages show it, with six digits of a float."""
     if isinstance(value, CallFailure):
         return f"it raised {value.text}"
     if isinstance(value, float):
@@ -116,7 +116,7 @@ def text_of(value) -> str:
 
 
 def kind_of(value) -> str:
-    """What was expected, where something else came."""
+    """Describe the kind of an expected value, for a message about one of another kind."""
     if is_number(value):
         return "a number"
     if isinstance(value, dict):
@@ -137,13 +137,13 @@ def need_kind(case, got, wanted, why="", asked=""):
 
 
 class Outcome(NamedTuple):
-    """What came of a call: a value, or an exception and the learner's line that it came from."""
+    """The outcome of a call: a value, or an exception and the learner's line that it came from."""
 
     value: object = None
     error: str = ""  # its type
     message: str = ""
     place: Place | None = None
-    kinds: tuple[str, ...] = ()  # its type and those above it
+    kinds: tuple[str, ...] = ()  # its type and the base classes
 
     def __str__(self):
         if not self.error:
@@ -171,7 +171,7 @@ def outcome_here(answer, args, kwargs) -> Outcome:
 
 
 def outcome_and_arguments(answer, *args) -> tuple[Outcome, list]:
-    """The same, and its arguments as they are afterwards; what an iterator gives, as a list."""
+    """Return a call's outcome and its arguments afterwards; an iterator's values become a list."""
     return call_next_to_answer(outcome_and_arguments_here, answer, args)
 
 
@@ -180,12 +180,12 @@ def outcome_and_arguments_here(answer, args) -> tuple[Outcome, list]:
 
 
 def expand_iterator(value):
-    """A list of what an iterator gives; all else as it is."""
+    """Return the values of an iterator as a list, and anything else unchanged."""
     return list(islice(value, MOST_VALUES)) if hasattr(value, "__next__") else value
 
 
 def number_in(case, outcome) -> float:
-    """The number that a call gave; raises `Wrong` if it gave none."""
+    """Return the number that a call gave; raise `Wrong` if it gave none."""
     if not outcome.error and not isinstance(outcome.value, str):
         with contextlib.suppress(TypeError, ValueError, RuntimeError):
             return float(outcome.value)
@@ -198,14 +198,14 @@ RETURNS_NONE = "a function without `return` gives None."
 
 
 def detach_result(value):
-    """A result without its graph and its optimizer, so that it can travel."""
+    """Return a tensor without its graph, so that it can travel, and anything else unchanged."""
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
 def numbers_of(case, result, names, shape="") -> list[float]:
-    """The result as one number for each name.
+    """Return the result as one number for each name; raise `Wrong` if it has another form.
 
-    shape  what to say of a result that has another
+    shape  the diagnosis of a result of another form
     """
     try:
         found = [float(value) for value in result]
@@ -219,7 +219,7 @@ def numbers_of(case, result, names, shape="") -> list[float]:
 
 
 def need_numbers(case, names, got, expected, guesses):
-    """Raise `Wrong` at the first number that is off. Nobody asked in which dtype to compute it."""
+    """Raise `Wrong` at the first number that is off. No dtype was asked for: float32 suffices."""
     for name, mine, right in zip(names, got, expected):
         if not close_in_float32(mine, right):
             what = f"{name}: expected {right:.10g}, got {mine:.10g}"
@@ -227,5 +227,5 @@ def need_numbers(case, names, got, expected, guesses):
 
 
 def recognise_numbers(got, guesses) -> str:
-    """The first sentence in {sentence: what that misconception gives} that fits, or ""."""
+    """Return the first sentence in {sentence: that misconception's numbers} that fits, or ""."""
     return next((why for why, wrong in guesses.items() if close_in_float32(got, wrong)), "")

@@ -1,4 +1,4 @@
-"""Exercises on which nobody communicates: their cases run on one rank, or in this process."""
+"""Exercises without communication: their cases run on one rank, or in this process."""
 
 import gc
 import itertools
@@ -19,8 +19,8 @@ from .results import outcome_of
 class Alone:
     """A case on one rank.
 
-    what  is tried, in words
-    work  is called there: work(answer, *args), {name: what it has found}
+    what  a text about what is tried
+    work  called there as work(answer, *args); returns {name: what it has found}
     """
 
     what: str
@@ -35,26 +35,26 @@ class Alone:
 
 
 def run_alone(answer, group, case):
-    """The `work` of a RankExercise with such cases."""
+    """Run the work of an `Alone` case: the `work` of a RankExercise with such cases."""
     return case.work(answer, *case.args)
 
 
 def run_on_one_rank(function, *args):
-    """What a function gives on a rank without any answer.
+    """Return the value of a function on a rank without any answer.
 
-    For what is right: an optimizer imports for seconds, which ranks have done before.
+    Right values need it: an optimizer imports for seconds, which ranks have done before.
     """
     return launch(function, *args, world_size=1, device="cpu").values[0]
 
 
 @dataclass(frozen=True, eq=False)
 class WarmExercise(RankExercise):
-    """What a first optimizer imports is imported before: it is no part of the answer's time."""
+    """An exercise whose ranks import an optimizer beforehand, outside of the answer's time."""
 
     warm: bool = True
 
     def why_lost(self, case, error) -> str:
-        """Alone, a rank waits for no other."""
+        """Return the diagnosis of a hang, but not `lost`: alone, a rank waits for no other."""
         why = super().why_lost(case, error)
         return "" if why == self.lost else why
 
@@ -63,7 +63,7 @@ _numbers = itertools.count()
 
 
 def most_bytes(work=lambda: None) -> dict[str, int]:
-    """On a rank: the most bytes of each kind, and of all ("total"), while work() runs."""
+    """Return, on a rank, the peak bytes of each kind and of all ("total") while work() runs."""
     label = f"bytes {next(_numbers)}"
     with measure(label):
         work()
@@ -71,13 +71,13 @@ def most_bytes(work=lambda: None) -> dict[str, int]:
 
 
 def bytes_alive() -> int:
-    """On a rank: the bytes of all tensors that somebody can still reach."""
+    """Return, on a rank, the bytes of all tensors that can still be reached."""
     gc.collect()
     return most_bytes()["total"]
 
 
 class LocalExercise(RankExercise):
-    """What its ranks do is done here, one after another: work(answer, place, case)."""
+    """An exercise whose ranks' work is done here, one after another: work(answer, place, case)."""
 
     def trials(self, answer):
         for case in self.cases:
@@ -86,7 +86,7 @@ class LocalExercise(RankExercise):
             yield Trial(case, self.add_known_values(case, found))
 
     def run_place(self, answer, place, case) -> dict:
-        with warnings.catch_warnings():  # of a gradient that is not there a check tells more
+        with warnings.catch_warnings():  # a check says more about a missing gradient
             warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not")
             try:
                 outcome = outcome_of(self.work, answer, place, case)

@@ -1,8 +1,8 @@
-"""Values of functions for the arguments that a check tries, where the functions are not there.
+"""Tables of functions: their values for the arguments that a check tries, without the functions.
 
-In a handout, what is right and what mistakes give is such a table: numbers, and no formula.
-They are of the course's own files alone, so that any record and any function of ours can be named
-in them. `exact_values.py` reads what comes from a process that nobody trusts.
+In a handout, the right values and those of mistakes are such tables: numbers, and no formula.
+They come from the course's own files alone, so they may name any record and any function of ours.
+`exact_values.py` reads values from an untrusted process.
 """
 
 import base64
@@ -26,8 +26,8 @@ from .results import MOST_VALUES, plain
 def tabulate(calls: Callable[[], Iterable[tuple]], beside=False):
     """Mark a function that is nearly an answer: in a handout it is a table of these calls.
 
-    calls   gives the arguments of each call that a check makes
-    beside  whether it is called beside an answer (to another exercise), and not to judge it: then
+    calls   returns the arguments of each call that a check makes
+    beside  whether it is called next to an answer (to another exercise), and not to judge it: then
             a grader gives this table to the process in which the answer lives
     """
 
@@ -39,11 +39,11 @@ def tabulate(calls: Callable[[], Iterable[tuple]], beside=False):
 
 
 class Table:
-    """A function of which only some values are known. Others are a LookupError."""
+    """A function of which only some values are known; the others raise a LookupError."""
 
     def __init__(self, name, entries):
         self.__name__ = name
-        self.entries = entries  # {arguments, packed: ["value" or "raises", …]}
+        self.entries = entries  # {packed arguments: ["value" or "raises", …]}
 
     def __call__(self, *args):
         try:
@@ -56,10 +56,10 @@ class Table:
 
 
 class Tables:
-    """What is right, and what mistakes give.
+    """The right values, and the values of mistakes.
 
     truth     a table
-    mistakes  [(what it has misunderstood, a table), …]
+    mistakes  [(misconception, a table), …]
     """
 
     def __init__(self, written: dict):
@@ -76,13 +76,13 @@ class Tables:
         return Table(name, {key: self.outcomes[at] for key, at in zip(keys, values)})
 
     def find_table(self, name) -> Table:
-        """The table of a function that was marked by `tabulate`."""
+        """Return the table of a function that was marked by `tabulate`."""
         entries = self.written.get("named", {}).get(name, ())
         return Table(name, {json.dumps(args): self.outcomes[at] for args, at in entries})
 
 
 def tables_of(module_file: str) -> Tables:
-    """The tables that lie beside a module."""
+    """Read the tables in the .json file next to a module."""
     return Tables(json.loads(Path(module_file).with_suffix(".json").read_text(encoding="utf-8")))
 
 
@@ -91,7 +91,7 @@ def key_of(args) -> str:
 
 
 def error_of(kind: str, text: str) -> Exception:
-    """An exception of a built-in kind, or one of another kind with its name in front."""
+    """Return an exception of a built-in kind, or a RuntimeError that names another kind."""
     known = getattr(builtins, kind, None)
     if isinstance(known, type) and issubclass(known, Exception):
         try:
@@ -102,7 +102,7 @@ def error_of(kind: str, text: str) -> Exception:
 
 
 def entry_of(function, args) -> list:
-    """What a table keeps of a call."""
+    """Return the entry of a call in a table: its value, or the exception that it raises."""
     try:
         return ["value", pack_value(function(*copy.deepcopy(args)))]
     except (Exception, SystemExit) as error:
@@ -110,7 +110,7 @@ def entry_of(function, args) -> list:
 
 
 def build_tables(exercise, named=()) -> dict:
-    """All that is tabled of an exercise, as JSON takes it.
+    """Return all tables of an exercise, in a form that JSON takes.
 
     named  functions marked by `tabulate`
     """
@@ -133,14 +133,14 @@ def build_tables(exercise, named=()) -> dict:
 
 
 class Outcomes:
-    """What calls give, each different outcome once: mistakes are right in most cases."""
+    """The outcomes of calls, each different one once, because mistakes are right in most cases."""
 
     def __init__(self):
         self.different: list[list] = []
         self.places: dict[str, int] = {}
 
     def find_place(self, function, args) -> int:
-        """The place of what this call gives."""
+        """Return the index of a call's outcome, which is added if it is new."""
         outcome = entry_of(function, args)
         key = json.dumps(outcome)
         if key not in self.places:
@@ -153,7 +153,7 @@ PLAIN = (type(None), bool, str)
 
 
 def pack_value(value):
-    """A value in a form that JSON takes. Raises TypeError where nobody knows how."""
+    """Return a value in a form that JSON takes. Raises TypeError where there is none."""
     kind = type(value)
     if kind in PLAIN or kind is int or (kind is float and math.isfinite(value)):
         return value
@@ -174,7 +174,7 @@ def pack_value(value):
 
 
 def pack_object(value):
-    """Of a type with a name: a record, a function of a module, or what `plain` makes of it."""
+    """Pack an object by name: a record, a module's function, or the plain value of others."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return {"record": [name_of(type(value)), [pack_value(one) for one in value]]}
     if is_dataclass(value) and not isinstance(value, type):
@@ -193,7 +193,7 @@ def pack_object(value):
 
 
 def pack_tensor(x):
-    """With its bytes in the order of its indices; a transposed one is made so again."""
+    """Pack a tensor's bytes in the order of its indices; a transposed one stays transposed."""
     is_turned = x.dim() == 2 and not x.is_contiguous() and x.t().is_contiguous()
     numbers = (x.t() if is_turned else x).detach().cpu().contiguous()
     data = base64.b64encode(bytes(numbers.flatten().view(torch.uint8).tolist())).decode()

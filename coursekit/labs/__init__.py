@@ -1,8 +1,8 @@
 """`lab`: a file of algorithms, with the learner's functions where they are written, else ours.
 
-A lab is learnt from two files: labs/topic.py, in which the learner fills holes, and
+A lab is made from two files: labs/topic.py, in which the learner fills holes, and
 solutions/labs/topic.py. A function that still has its hole is taken from the second and runs
-beside the learner's own. Where a lab imports another one, it gets that one in the same way. The
+next to the learner's own. A lab that imports another one gets that one in the same way. The
 notebook reads these files again whenever they have changed; ranks get the text that it has read.
 """
 
@@ -23,13 +23,13 @@ ROOT = COURSE
 
 
 def lab(name: str, ours: str | Iterable[str] = ()) -> "Lab":
-    """The functions of labs/`name`.py; a line says whose those with an exercise are.
+    """Return the functions of labs/`name`.py; a line says whose those with an exercise are.
 
     Give it to a launch like any module: each rank reads the newest version of the file.
 
     ours    functions to take from the solution although the learner has begun them, here or in the
-            labs that this one imports: one that is half written holds up nothing that comes later.
-            One list may do for several labs: what is in none of these changes nothing here
+            labs that this one imports, so that half-written ones hold up nothing. One list may do
+            for several labs: the names of functions in other labs change nothing here
     Raises  WrongInput if there is no such lab, or no such function in any
     """
     names = [ours] if isinstance(ours, str) else ours
@@ -46,7 +46,7 @@ def lab(name: str, ours: str | Iterable[str] = ()) -> "Lab":
 
 
 def find_lab(name: str, ours: frozenset[str] = frozenset()) -> "Lab":
-    """The lab of this name; in a notebook of solutions/ the solved one."""
+    """Return the lab of this name; in a notebook of solutions/, the solved one."""
     solved = ROOT / "solutions" / "labs"
     folder = solved if Path.cwd() == solved.parent.resolve() else ROOT / "labs"
     path = folder / f"{name}.py"
@@ -61,16 +61,16 @@ def find_lab(name: str, ours: frozenset[str] = frozenset()) -> "Lab":
 
 
 def exercises_in(folder) -> set[str]:
-    """The functions with an exercise in all labs of a folder."""
+    """Return the functions with an exercise in all labs of a folder."""
     trees = (ast.parse(path.read_text(encoding="utf-8")) for path in folder.glob("*.py"))
     return {name for tree in trees for name in numbers_in(tree)}
 
 
 class Lab:
-    """The functions of one lab, as its attributes. Shows itself as a line: whose is which.
+    """The functions of one lab, as its attributes. It shows itself as a line: whose is which.
 
     tell      whether to print that line again when an edit has changed it
-    snapshot  the files as somebody else has read them: a launch, or a lab that imports this one
+    snapshot  the files as a launch, or a lab that imports this one, has read them
     """
 
     def __init__(self, name, path, solution, tell=False, snapshot=None):
@@ -104,15 +104,15 @@ class Lab:
         return self.status()
 
     def status(self) -> str:
-        """`all_reduce_ring: yours · all_to_all: ours`, and what is wrong with the file, if so."""
+        """Return `all_reduce_ring: yours · all_to_all: ours`, and the file's problem, if any."""
         return self._newest().status()
 
     def _newest(self) -> "LabModule":
-        """The lab as its files are now; tells the learner if an edit has changed whose is which."""
+        """Return the lab as its files are now; print its status if an edit has changed it."""
         is_current = self._snapshot.is_current()
         if self._loaded is None or not is_current:
             snapshot = self._snapshot if is_current else Snapshot(ours=self._snapshot.ours)
-            loaded = self._load(snapshot)  # if that is interrupted, it is done again
+            loaded = self._load(snapshot)  # after an interrupt, it is done again
             before, self._snapshot, self._loaded = self._loaded, snapshot, loaded
             if self._tell and before is not None and before.status() != self._loaded.status():
                 say(self._loaded.status())
@@ -125,7 +125,7 @@ class Lab:
             return LabModule(self._name, self._path, solution, snapshot, Lab)
 
     def _list_solution_functions(self) -> list[str]:
-        """The functions that are to be ours, here; WrongInput for what is in no lab."""
+        """Return the functions to take from the solution; raise WrongInput for those in no lab."""
         known = self._newest().functions()
         if unknown := self._snapshot.ours - set(known):
             unknown = ", ".join(sorted(unknown - exercises_in(self._solution.parent)))
@@ -137,7 +137,7 @@ class Lab:
         return sorted(self._snapshot.ours & set(known))
 
     def _resolve_import(self, names):
-        """What `from … import names` takes them from: Python asks a module alone for `*`."""
+        """Return the object that `from … import names` reads: this lab, or its module for `*`."""
         for name in names or ():
             if name != "*" and not hasattr(self, name):
                 problem = self._newest().problem.splitlines()[:1]
@@ -146,9 +146,9 @@ class Lab:
         return self._newest().module if "*" in (names or ()) else self
 
     def _reduce_for_ranks(self, one_version):
-        """How it travels to ranks: with the files as they are now.
+        """Return the lab as it travels to ranks: with the files as they are now.
 
-        one_version  gets their contents, and returns them as the other labs of the launch have them
+        one_version  takes a path and contents, and returns those that the launch's other labs have
         """
         snapshot = self._newest().snapshot
         contents = {path: one_version(path, data) for path, data in snapshot.contents.items()}
@@ -157,7 +157,7 @@ class Lab:
 
 
 class LabFunction:
-    """One function of a lab, read anew in every rank."""
+    """One function of a lab, which each rank reads anew."""
 
     def __init__(self, lab, name):
         self.lab, self.__name__ = lab, name

@@ -1,15 +1,15 @@
-"""What the text of a lab tells: where its exercises are, and which of them still have holes."""
+"""The structure of a lab's text: where its exercises are, and which of them still have holes."""
 
 import ast
 import re
 
 EXERCISE = re.compile(r"Exercise (\d+\.\d+)")
-BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # where statements hold others
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # in which statements hold others
 ANSWER = "### BEGIN SOLUTION"  # in a solution, where the learner has a hole
 
 
 def is_hole(node) -> bool:
-    """Whether a part of a program is or contains the three dots of a hole."""
+    """Return whether a part of a program is or contains the three dots of a hole."""
     return count_holes(node) > 0
 
 
@@ -22,14 +22,14 @@ def is_three_dots(n) -> bool:
 
 
 def first_holes(tree) -> dict[str, int]:
-    """{function or class: the line of its first hole}, of those that have one."""
+    """Return {function or class: the line of its first hole}, of those that have one."""
     holes = {node.name: [n.lineno for n in statements_in(node) if is_three_dots(n)]
              for node in functions_in(tree)}  # fmt: skip
     return {name: lines[0] for name, lines in holes.items() if lines}
 
 
 def statements_in(node):
-    """Yield it and all statements in it: quicker than `ast.walk`, as expressions are many more."""
+    """Yield a node and all statements in it; this skips the many expressions of `ast.walk`."""
     yield node
     for field in () if isinstance(node, ast.expr) else BLOCKS:
         for part in getattr(node, field, ()):
@@ -46,14 +46,14 @@ def is_class(node) -> bool:
 
 
 def methods_with_holes(tree) -> dict[str, list[str]]:
-    """{class: its methods with a hole}, of the classes that have any."""
+    """Return {class: its methods with a hole}, of the classes that have any."""
     classes = filter(is_class, functions_in(tree))
     found = {c.name: [node.name for node in functions_in(c) if is_hole(node)] for c in classes}
     return {name: methods for name, methods in found.items() if methods}
 
 
 def begun_in(mine, ours, text) -> set[str]:
-    """The classes that have fewer holes left than there are answers in our text of them."""
+    """Return the classes with holes, but fewer than there are answers in our text of them."""
     lines = text.splitlines()
     answers = {
         node.name: sum(ANSWER in line for line in lines[node.lineno - 1 : node.end_lineno])
@@ -67,7 +67,7 @@ def begun_in(mine, ours, text) -> set[str]:
 
 
 def numbers_in(tree) -> dict[str, str]:
-    """{function: number of the exercise that its docstring names}, in the order of the file."""
+    """Return {function: number of the exercise that its docstring names}, in the file's order."""
     found = {
         node.name: EXERCISE.search(ast.get_docstring(node) or "") for node in functions_in(tree)
     }
@@ -75,7 +75,7 @@ def numbers_in(tree) -> dict[str, str]:
 
 
 def names_of(node) -> list[str]:
-    """What a statement of a module defines."""
+    """Return the names that a statement of a module defines."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return [node.name]
     if isinstance(node, (ast.Import, ast.ImportFrom)):

@@ -1,4 +1,4 @@
-"""What a lab's files give: the learner's functions, and the solution's where these have holes."""
+"""The module of a lab: the learner's functions, and the solution's where these have holes."""
 
 import ast
 import builtins
@@ -29,11 +29,11 @@ from .snapshot import solution_beside
 
 
 class NotSolvedYet(Exception):
-    """A function that nobody has written: its hole is there, and no solution."""
+    """An error for a function that is not written: it has its hole, and there is no solution."""
 
 
 class Unwritten(type):
-    """The type of a class that nobody has written: whatever one asks of it is refused."""
+    """The type of a class that is not written: it refuses whatever is asked of the class."""
 
     def __getattr__(cls, name):
         if name.startswith("__"):
@@ -42,18 +42,18 @@ class Unwritten(type):
 
 
 class LabModule:
-    """What was read from the files of a lab, at one time.
+    """The contents of a lab's files, as they were read at one time.
 
     module    the functions
     siblings  {name: Lab} of the labs that it imports
     whose     {function with an exercise: "yours", "ours" or "unwritten"}
     numbers   {function: number of its exercise}
     holes     {class of the learner's file with holes: its methods that have one}
-    begun     those classes of which some holes are filled, as far as the solution tells
+    begun     the classes of which some holes are filled, as far as the solution tells
     to_write  {function of the learner's file with a hole: the line of the first one}
     problem   what is wrong with the learner's file, or ""
     definers  {name: the file whose statement has defined it last}
-    make_lab  makes a lab of its name, its file, its solution, and `snapshot`
+    make_lab  makes a lab from its name, its file, its solution, and `snapshot`
     """
 
     def __init__(self, name, path, solution, snapshot, make_lab):
@@ -77,7 +77,7 @@ class LabModule:
         self.whose = {name: self.owner(name) for name in self.numbers}
 
     def import_(self, name, namespace=None, scope=None, names=(), level=0):
-        """What `import` means in a lab: another lab beside it, or else what it always means."""
+        """Import another lab of this folder, or else do what `import` always does."""
         path = self.path.with_name(f"{name}.py")
         if not self.snapshot.exists(path):
             return builtins.__import__(name, namespace, scope, names, level)
@@ -89,7 +89,7 @@ class LabModule:
         return imported[path]._resolve_import(names)
 
     def parse_solution(self) -> ast.Module | None:
-        """The solution, if there is one; one that is no Python counts as none, and is told."""
+        """Return the solution or None; one that is not Python counts as none, and is reported."""
         try:
             return self.snapshot.parse(self.solution) if self.solution else None
         except Exception as error:
@@ -101,9 +101,9 @@ class LabModule:
     def read_learners(self, path, ours) -> ast.Module:
         """Run the learner's file, with the solution's functions in place of those with a hole.
 
-        So whatever refers to them, such as a class that derives from one, gets the right ones. If
-        the file fails, say why, and go on as if it were empty. A rank does what the notebook did:
-        it goes on only if the notebook had to.
+        Code that refers to them, such as a class that derives from one, gets the right ones. If the
+        file fails, say why, and go on as if it were empty. A rank does what the notebook did: it
+        goes on only if the notebook had to.
         """
         known, is_rank = self.snapshot.problems.get(path, ""), self.snapshot.is_fixed
         if known and is_rank:
@@ -127,7 +127,7 @@ class LabModule:
         return ast.Module([], [])
 
     def describe(self, path, line, error) -> str:
-        """What is wrong with a file; `line` is None if it is in no line."""
+        """Describe what is wrong with a file; `line` is None if the error is in no line."""
         place = os.path.join(".", f"{name_of(path)}:{line}") if line else name_of(path)
         what = error.msg if isinstance(error, SyntaxError) else str(error)
         said = ": ".join(filter(None, [place, type(error).__name__, what]))
@@ -141,7 +141,7 @@ class LabModule:
 
         written  {function: its definition in the solution}
 
-        What is an exercise with us stays one if the learner has changed its docstring.
+        An exercise of the solution stays one if the learner has changed its docstring.
         """
         name = getattr(node, "name", None)
         is_exercise = name in self.numbers or numbers_in(ast.Module([node], []))
@@ -155,24 +155,24 @@ class LabModule:
             self.definers.pop(name, None)
 
     def run(self, node, path):
-        """Run a statement of the file at `path`, and note what it has defined."""
+        """Run a statement of the file at `path`, and note the names that it has defined."""
         before = dict(vars(self.module))
         code = self.compile(ast.Module([node], []), str(path), "exec")
-        # A class is found while it is made: `dataclass` looks there for what annotations name.
-        # Nothing else is: ranks cannot import it, so a function that is found would not travel.
+        # While a class is made, sys.modules has the module: `dataclass` looks up annotations there.
+        # Otherwise it has not: ranks cannot import it, so a function found there would not travel.
         with register_module(self.module) if is_class(node) else contextlib.nullcontext():
             exec(code, vars(self.module))
         after = vars(self.module).items()
         self.definers |= {name: path for name, value in after if before.get(name) is not value}
 
     def add_what_is_missing(self, tree, path):
-        """Run those statements of the solution that define something not there yet."""
+        """Run those statements of the solution that define a name that is still missing."""
         for node in tree.body:
             if set(names_of(node)) - set(vars(self.module)):
                 self.run(node, path)
 
     def owner(self, name) -> str:
-        """Whose function runs: ours if we wrote it, even if the learner gave it the name."""
+        """Return whose function runs: ours if we wrote it, even if the learner gave it the name."""
         if name not in self.definers:
             return "unwritten"
         function = inspect.unwrap(getattr(self.module, name, None))
@@ -184,7 +184,7 @@ class LabModule:
         return "ours" if is_ours and self.path != self.solution else "yours"
 
     def refusal(self, node):
-        """In place of a function, or a class, that nobody has written."""
+        """Return a function or class that refuses its use, in place of one that is not written."""
         number = numbers_in(ast.Module([node], []))[node.name]
 
         def refuse(*args, **kwargs):
@@ -197,7 +197,7 @@ class LabModule:
         return Unwritten(node.name, (), refusals) if is_class(node) else refuse
 
     def functions(self) -> list[str]:
-        """Those with an exercise, here and in the labs that this one imports."""
+        """Return the functions with an exercise, here and in the labs that this one imports."""
         found, todo, seen = set(self.numbers), list(self.siblings.values()), set()
         while todo:
             lab = todo.pop()
@@ -231,7 +231,7 @@ class LabModule:
 
 
 def join_parts(begin, parts) -> list[str]:
-    """The parts with dots between them, in lines that are not too long for a notebook."""
+    """Join the parts with dots, in lines that are not too long for a notebook."""
     lines = [begin]
     for number, part in enumerate(parts):
         more = part + " ·" * (number + 1 < len(parts))
@@ -245,7 +245,7 @@ def join_parts(begin, parts) -> list[str]:
 
 @contextlib.contextmanager
 def register_module(module):
-    """Meanwhile a module is in sys.modules, unless another one has its name."""
+    """Keep a module in sys.modules inside the block, unless another one has its name."""
     is_new = sys.modules.setdefault(module.__name__, module) is module
     try:
         yield
@@ -255,20 +255,20 @@ def register_module(module):
 
 
 def convert_attribute_error(error):
-    """`error`, or one that Python does not take for a lab without the attribute that it wants."""
+    """Return `error`, or a RuntimeError for an AttributeError, which would seem the lab's own."""
     if not isinstance(error, AttributeError):
         return error
     return RuntimeError(f"AttributeError: {error}").with_traceback(error.__traceback__)
 
 
 def name_of(path) -> str:
-    """`labs/collectives.py`, as a learner knows it."""
+    """Return a file's name as a learner knows it: `labs/collectives.py`."""
     folder = "solutions/labs" if path.parents[1].name == "solutions" else "labs"
     return f"{folder}/{path.name}" if path.parent.name == "labs" else str(path)
 
 
 def line_of(error, path) -> int | None:
-    """The innermost line of the file at `path` that an error came from, or None."""
+    """Return the innermost line of the file at `path` that an error came from, or None."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return error.lineno
     steps = traceback.extract_tb(error.__traceback__)
@@ -276,7 +276,7 @@ def line_of(error, path) -> int | None:
 
 
 def describe_save_time(path) -> str:
-    """When a file was saved, for somebody who has changed it and may not have saved it."""
+    """Return when a file was saved, for a learner who may have changed it without saving it."""
     if not someone_watches():
         return ""
     saved = datetime.fromtimestamp(path.stat().st_mtime)

@@ -1,4 +1,4 @@
-"""The files of labs: each is read once, and all of them as they are at one time."""
+"""Snapshots of labs' files: each file is read once, and all of them as they are at one time."""
 
 import ast
 import contextlib
@@ -11,16 +11,16 @@ from pathlib import Path
 
 from .holes import statements_in
 
-SETTLED_SECONDS = 0.05  # since the last change: then nobody is about to write more
+SETTLED_SECONDS = 0.05  # since the last change: then the file counts as complete
 EMPTY_SECONDS = 1.0  # the same for an empty file: an editor empties a file before it writes it
 MOST_SECONDS = 2.0  # to wait for that
 
 
 class Snapshot:
-    """What some labs, and the labs that they import, hold at one time.
+    """The contents of some labs, and of the labs that they import, at one time.
 
     contents  {file: its bytes, or the error on reading it}
-    problems  {learner's file: what the notebook has found wrong with it}
+    problems  {learner's file: the problem that the notebook has found}
     ours      functions that are the solution's, whatever the learner has written
     is_fixed  whether this came with a launch, so that ranks read no file
     """
@@ -33,10 +33,10 @@ class Snapshot:
         self.states: dict[Path, tuple | None] = {}
         self.trees: dict[Path, ast.Module] = {}
         self.running: list[Path] = []  # learners' files, each imported by the one before it
-        self.imported: dict[Path, object] = {}  # the labs of those that others import
+        self.imported: dict[Path, object] = {}  # labs that others import
 
     def freeze_contents(self, contents) -> "Snapshot":
-        """The same to send to ranks; `contents` are equal to those here."""
+        """Return a copy to send to ranks; `contents` are equal to those here."""
         return Snapshot(contents, self.problems, self.ours)
 
     def __reduce__(self):
@@ -54,7 +54,7 @@ class Snapshot:
             return
         names = set()
         for file in filter(Path.exists, [path, solution]):
-            with contextlib.suppress(Exception):  # who runs that file will say why
+            with contextlib.suppress(Exception):  # running the file reports the error
                 names |= find_imports(self.parse(file))
         for other in (path.with_name(f"{name}.py") for name in sorted(names)):
             if other.exists():
@@ -62,7 +62,7 @@ class Snapshot:
 
     @contextlib.contextmanager
     def mark_running(self, path):
-        """Meanwhile the lab at `path` is run. Raises ImportError if it is already."""
+        """Mark the lab at `path` as running in the block. Raises ImportError if it already is."""
         if path in self.running:
             raise ImportError(
                 f"{path.name} and {self.running[-1].name} import each other, so neither can be "
@@ -86,7 +86,7 @@ class Snapshot:
         return decode(self.bytes_of(path), path)
 
     def line(self, path, number) -> str:
-        """A line of a file, stripped; nothing of no line."""
+        """Return a line of a file, stripped; "" if `number` is None."""
         return self.read(path).splitlines()[number - 1].strip() if number else ""
 
     def parse(self, path) -> ast.Module:
@@ -100,20 +100,20 @@ class Snapshot:
 
 
 def solution_beside(path, solution, name) -> Path:
-    """Where the solution of a lab is, or would be, that the lab at `path` imports."""
+    """Return the path that the solution of `name` has, or would have: `path` imports that lab."""
     folder = solution.parent if solution else path.parents[1] / "solutions" / "labs"
     return folder / f"{name}.py"
 
 
 def find_imports(tree) -> set[str]:
-    """The modules that a program may import, at its start or in a function."""
+    """Return the modules that a program may import, at its start or in a function."""
     nodes = list(statements_in(tree))
     plain = {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}
     return plain | {n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module}
 
 
 def state_of(path) -> tuple | None:
-    """When a file was changed, and its size; None if it is not there."""
+    """Return the time of a file's last change, and its size; None if it does not exist."""
     try:
         found = path.stat()
     except OSError:
@@ -122,9 +122,9 @@ def state_of(path) -> tuple | None:
 
 
 def read_when_settled(path) -> tuple[tuple | None, bytes | OSError]:
-    """The state of a file and what it holds, once nobody writes to it any more.
+    """Return the state of a file and its contents, once it is no longer being written.
 
-    Editors save in pieces: the file is empty, too short or not there for a moment.
+    Editors save in pieces: the file is empty, too short or missing for a moment.
     """
     deadline = time.monotonic() + MOST_SECONDS
     while True:
@@ -148,7 +148,7 @@ def is_settled(state) -> bool:
 
 
 def decode(data, path) -> str:
-    """The text of a program. Raises SyntaxError if it is not in the encoding that it declares."""
+    """Return the text of a program. Raises SyntaxError if its declared encoding is wrong."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return io.TextIOWrapper(io.BytesIO(data), encoding).read()
@@ -174,5 +174,5 @@ def parse_text(text, path) -> ast.Module:
 
 @lru_cache(256)
 def tree_of(text) -> ast.Module:
-    """Nobody changes it: most labs stay as they are when one is edited."""
+    """Return a shared tree that must not change: most labs stay the same when one is edited."""
     return ast.parse(text)

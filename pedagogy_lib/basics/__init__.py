@@ -1,1 +1,1 @@
-"""What every room uses: errors, numbers as text, tables, and the one comparison of numbers."""
+"""Tools for all packages: errors, numbers as text, tables and the one comparison of numbers."""

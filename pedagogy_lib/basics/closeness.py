@@ -1,17 +1,18 @@
-"""The one comparison of numbers in this course: equal but for rounding.
+"""The one comparison of numbers in this course: equal up to rounding.
 
-The same sum in another order is rounded in another way. Every processor, every number of threads
-and every way to share work among ranks has an order of its own, so equal results may differ in
-their last digits. How far depends on what is added, not on the result alone: the difference grows
-with the magnitude of the numbers, and with the length and the depth of their sums.
+The same sum in a different order is rounded differently. Every processor, every number of threads
+and every way to share work among ranks has its own order, so equal results may differ in their last
+digits. The difference depends on the terms of a sum and not only on its result: it grows with the
+magnitude of the numbers and with the length and the depth of their sums.
 
-- Magnitude: a difference is told as a share of the largest number that is compared with.
+- Magnitude: a difference is given as a share of the largest number among the expected ones.
 - Length and depth: roundings go up and down, so a sum of n numbers is typically off by √n of them,
   and each layer adds its own (Higham and Mary 2019). 4,096 numbers and 16 layers make 1,000
-  roundings. A float64 has 16 decimal digits. A quarter of them is left to rounding, which is room
-  for 8,000. In float32 a quarter is room for 54: enough for a few operations, or for whole numbers.
-  What has been a float32 is off by up to 6e-8, 30,000 times what a float64 is allowed.
-- Steps: each step of a training begins with the roundings of all steps before it.
+  roundings. A float64 has 16 decimal digits, a quarter of which is left to rounding; that is room
+  for 8,000 roundings. In float32, a quarter of the digits is room for 54, which is enough for a few
+  operations or for whole numbers. A number that has been a float32 is off by up to 6e-8, which is
+  30,000 times the tolerance of float64.
+- Steps: each training step begins with the roundings of all steps before it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,19 +22,19 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-DIGITS_KEPT = 0.75  # of those that a number has
-THROUGH_FLOAT32 = 16 * torch.finfo(torch.float32).eps  # some operations in float32, or one factor
+DIGITS_KEPT = 0.75  # of the digits that a number has
+THROUGH_FLOAT32 = 16 * torch.finfo(torch.float32).eps  # a few float32 operations, or one factor
 
 
 def close(got, wanted, steps=1, scale=None) -> bool:
-    """Whether `got` is `wanted` but for rounding.
+    """Return whether `got` equals `wanted` up to rounding.
 
-    got, wanted  numbers, tensors, or lists or dicts of them, each compared on its own. Shapes and
-                 dtypes have to be equal, too. Whole numbers have to be equal exactly; None is
-                 close to None alone
-    steps        how many training steps led to these numbers
-    scale        what a difference is compared with; the largest magnitude in `wanted`, or 1 if
-                 that is all zeros
+    got, wanted  numbers, tensors, or lists or dicts of them, each of which is compared separately.
+                 Shapes and dtypes must be equal, too. Whole numbers must be equal exactly, and
+                 None is close only to None
+    steps        number of training steps that led to these numbers
+    scale        magnitude that a difference is divided by; the largest in `wanted` by default, or 1
+                 if `wanted` is all zeros
     """
 
     def is_close(a, b):
@@ -47,7 +48,7 @@ def close(got, wanted, steps=1, scale=None) -> bool:
 
 
 def close_in_float32(got, wanted) -> bool:
-    """Whether they agree as far as float32 can tell: some numbers may have been float32 before."""
+    """Return whether both agree up to float32's rounding, as some numbers may have been float32."""
 
     def is_close(a, b):
         return a.shape == b.shape and relative_gap(a, b) <= THROUGH_FLOAT32
@@ -56,7 +57,7 @@ def close_in_float32(got, wanted) -> bool:
 
 
 def agree(got, wanted, is_close) -> bool:
-    """Whether all their numbers are close, and everything else is equal."""
+    """Return whether `is_close` holds for every pair of numbers and everything else is equal."""
     if is_whole(got) and is_whole(wanted):
         return got == wanted
     if is_number(got) and is_number(wanted):
@@ -84,27 +85,27 @@ def is_list(x) -> bool:
 
 
 def is_rounding(gap, tolerance) -> bool:
-    """The decision. It is a function of its own so that tests can note how narrow it was."""
+    """Return whether `gap` is within `tolerance`; tests wrap this function to record margins."""
     return gap <= tolerance
 
 
 def rounding(dtype=torch.float64, steps=1) -> float:
-    """The largest relative difference that counts as rounding; 0 for whole numbers."""
+    """Return the largest relative difference that counts as rounding; 0 for whole numbers."""
     return steps * torch.finfo(dtype).eps ** DIGITS_KEPT if dtype.is_floating_point else 0.0
 
 
 def relative_gap(got, wanted, scale=None) -> float:
-    """The largest difference, as a share of the largest magnitude in `wanted`, or of `scale`.
+    """Return the largest difference as a share of the largest magnitude in `wanted`, or of `scale`.
 
-    0 if all are equal; infinite if one of them is not a number.
-    scale  a number, or a tensor with one for each element
+    The result is 0 if all numbers are equal, and infinite if one of them is not a number.
+    scale  a number, or a tensor with one per element
     """
     found = gaps(got, wanted, scale)
     return found.max().item() if found.numel() else 0.0
 
 
 def gaps(got, wanted, scale=None) -> Tensor:
-    """What `relative_gap` is the largest of: one for each element, in the shape of `wanted`."""
+    """Return the relative gap of each element, in the shape of `wanted`; see `relative_gap`."""
     got, wanted = (ensure_tensor(x).detach().cpu().double() for x in (got, wanted))
     off = torch.where(got == wanted, 0.0, (got - wanted).abs())
     if scale is None:
@@ -115,18 +116,18 @@ def gaps(got, wanted, scale=None) -> Tensor:
 
 
 def largest(x) -> float:
-    """The largest finite magnitude; 0 if there is none."""
+    """Return the largest finite magnitude; 0 if there is none."""
     return x.where(x.isfinite(), 0.0).abs().max().item() if x.numel() else 0.0
 
 
 def first_off(got, wanted) -> tuple[int, ...]:
-    """The indices of the first element that is off by more than rounding; both have one shape."""
+    """Return the indices of the first element off by more than rounding; shapes must be equal."""
     is_off = gaps(got, wanted) > rounding(wanted.dtype)
     return tuple(is_off.nonzero()[0].tolist())
 
 
 def format_gap(got, wanted) -> str:
-    """The largest absolute difference; or how shapes or dtypes differ. For a message."""
+    """Return, for a message, the largest absolute difference, or how shapes or dtypes differ."""
     if got.shape != wanted.shape:
         return f"shapes {list(got.shape)}, {list(wanted.shape)}"
     if got.dtype != wanted.dtype:
@@ -135,5 +136,5 @@ def format_gap(got, wanted) -> str:
 
 
 def ensure_tensor(x) -> Tensor:
-    """A plain Python number becomes a float64."""
+    """Return `x` as a tensor; a plain Python number becomes a float64."""
     return x if isinstance(x, Tensor) else torch.tensor(x, dtype=torch.float64)

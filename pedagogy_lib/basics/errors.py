@@ -1,4 +1,4 @@
-"""What can go wrong in a launch, told in the learner's own lines."""
+"""Errors of a launch, with messages that point at the learner's own lines."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from .places import Place
 from .screen import is_notebook
 from .text_wrap import wrap
 
-MOST_TOLD = 8  # ranks that failed beside the first
-MOST_CHARACTERS = 200  # of what each of them raised
+MOST_TOLD = 8  # failed ranks that are reported in addition to the first
+MOST_CHARACTERS = 200  # of the message of each of them
 
 
 class BriefError(BaseException):
-    """An error whose message alone explains it: a notebook shows that, and no library frames."""
+    """An error explained by its message alone, which a notebook shows without library frames."""
 
     @property
     def message(self) -> str:
-        """What it says, without the line breaks that a notebook adds to long lines."""
+        """The message without the line breaks that a notebook adds to long lines."""
         return str(self.args[0]) if self.args else ""
 
     def __str__(self):
@@ -33,44 +33,48 @@ class LaunchError(BriefError, RuntimeError):
 
 
 class WrongInput(LaunchError, ValueError):
-    """What a function of the course was given is of no use; the message says what is."""
+    """An unusable argument of a function of the course; the message says what is allowed."""
 
 
 def need(condition, sentence):
-    """Raise WrongInput with this sentence, unless the condition holds."""
+    """Raise WrongInput with `sentence` unless the condition holds."""
     if not condition:
         raise WrongInput(sentence)
 
 
 def need_course(folder):
-    """Raise WrongInput where pedagogy_lib is installed alone, without this folder of the course."""
+    """Raise WrongInput if pedagogy_lib is installed alone, without this folder of the course."""
     alone = f"there is no course in {folder.parent}: pedagogy_lib alone has no {folder.name}/"
     need(folder.is_dir(), alone)
 
 
 class Stopped(BriefError, KeyboardInterrupt):
-    """The learner has interrupted a launch or a check, with the stop button or Ctrl-C."""
+    """An interrupt of a launch or a check by the learner, with the stop button or Ctrl-C."""
 
 
 NO_RANK_YET = "the launch was stopped before its ranks had begun, or while it ended"
 
 
 def where_stopped(waits: dict[int, Place | None]) -> str:
-    """For the interrupt of a launch, where each rank was."""
+    """Describe where each rank was when its launch was interrupted."""
     return f"where each rank was:\n{describe(waits)}" if waits else NO_RANK_YET
 
 
 class RankError(LaunchError):
-    """One rank raised, died or was killed.
+    """A launch in which a rank raised, died or was killed.
 
     Attributes
-        rank: which one; the first to fail, if several did.
-        exception: what it raised; None if it died without a word, or this cannot be pickled.
-        place: the learner's line, or None if the rank died without a word.
+        rank: the rank that failed; the first one if several failed.
+        exception: the exception it raised; None if it died without one, or it cannot be pickled.
+        place: the learner's line; None if it is not known, as for a killed rank.
     """
 
     def __init__(self, rank, what, exception=None, place=None, lost=None, own=None, who=""):
-        """`lost`: {rank: place} of those that then lost a neighbour; `own`: {rank: failure}."""
+        """Compose the message.
+
+        lost  {rank: place} of the ranks that lost a neighbour after this failure
+        own   {rank: (what, place)} of the other ranks that failed on their own
+        """
         self.rank, self.exception, self.place = rank, exception, place
         lines = [f"{who or f'rank {rank}'} {what}"]
         if place is not None:
@@ -85,9 +89,10 @@ class RankError(LaunchError):
 
 
 def own_errors(failures, first) -> list[str]:
-    """What other ranks raised on their own, each with its line unless that is told already.
+    """List what other ranks raised on their own, each with its line unless already reported.
 
-    first  what the first rank raised, and its place
+    failures  {rank: (what, place)}
+    first     what the first rank raised, and its place
     """
     alike = [rank for rank, failure in sorted(failures.items()) if failure == first]
     failures = {rank: failure for rank, failure in failures.items() if rank not in alike}
@@ -104,24 +109,24 @@ def own_errors(failures, first) -> list[str]:
 
 
 class HangError(LaunchError):
-    """Not every rank finished in time.
+    """A launch in which not every rank finished in time.
 
     Attributes
-        waits: for each rank its `Place`; None for a rank that has already returned.
-        seconds: for which they were waited for.
-        advice: what follows of that, in a sentence or two.
+        waits: the `Place` of each rank; None for a rank that has already returned.
+        seconds: how long the launch waited for the ranks.
+        advice: the conclusion to draw from this, in a sentence or two.
 
-    If `waits` are those of some ranks alone, such as a group, `world_size` counts all ranks.
+    If `waits` covers only some ranks, such as those of a group, `world_size` counts all ranks.
     """
 
     def __init__(self, waits: dict[int, Place | None], timeout: float, world_size=None, network=""):
-        """`network`: what is wrong with that of its machines."""
+        """Compose the message; `network`, if given, replaces the diagnosis as advice."""
         self.waits, self.seconds = waits, timeout
         self.advice = network or diagnosis(waits, world_size or len(waits))
         super().__init__(f"{self.places()}\n{self.advice}")
 
     def places(self) -> str:
-        """Who had returned, and where the others were: the message without its advice."""
+        """Return the message without advice: which ranks had returned, where the others were."""
         done = sum(has_returned(place) for place in self.waits.values())
         return (
             f"after {self.seconds:g} s, {done} of {len(self.waits)} ranks had returned. "
@@ -129,14 +134,14 @@ class HangError(LaunchError):
         )
 
     def format_message(self, why) -> str:
-        """The message, for one who is also told `why`: that takes the place of general advice."""
+        """Return the message, without general advice if the reader is also given `why`."""
         return self.places() if why and is_general(self.advice) else str(self)
 
 
 def describe_death(status: int, when="", guesses=True) -> str:
-    """How a process ended that said nothing: the status from `os.waitpid`, in words.
+    """Describe how a process ended that reported nothing, by its status from `os.waitpid`.
 
-    guesses  whether to say what it often means
+    guesses  whether to add what the status often means
     """
     code = -(status & 0x7F) if status & 0x7F else status >> 8
     if code >= 0:
@@ -149,5 +154,5 @@ def describe_death(status: int, when="", guesses=True) -> str:
 def signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # of a real-time signal
+    except ValueError:  # a real-time signal
         return f"signal {number}"

@@ -1,4 +1,4 @@
-"""What the places of all ranks say about the mistake that keeps them waiting."""
+"""Diagnosis of a hang: the mistake that the places of all ranks point to."""
 
 import re
 
@@ -6,7 +6,7 @@ from .places import FOR_A_THREAD, LOST, MEETING, STARTING, STOPPED, TRAVELLING, 
 
 SENDS, RECEIVES = {"send", "isend"}, {"recv", "irecv"}
 MESSAGES = SENDS | RECEIVES
-REQUESTS = {"wait"}  # of a message or of a collective: nobody can tell from outside
+REQUESTS = {"wait"}  # for a message or a collective, which look alike from outside
 
 OUTSIDE = {
     STOPPED: "{} stopped by a signal (SIGSTOP), as a debugger or `kill -STOP` sends it. Run the "
@@ -34,7 +34,7 @@ WAITS_FOR_A_THREAD = (
     "{} waiting for another thread of the same rank: look at what that thread has to do first. If "
     "it only needs longer, pass a larger timeout=."
 )
-# If some ranks have returned: what the others wait for, by the operations they are in.
+# What the other ranks wait for if some have returned, by the operations they are in.
 BACK = [
     (
         MESSAGES,
@@ -52,7 +52,7 @@ BACK_FROM_CALLS = (
     "{} already back, so the others wait for a call that never comes (or came with a tensor of "
     "another size). Every rank of a group must make the same calls."
 )
-# If none has returned: the same.
+# What the ranks wait for if none has returned, by the operations they are in.
 WAITING = [
     (RECEIVES, "Every rank waits to receive, so nobody gets to send: let one side send first."),
     (
@@ -92,16 +92,16 @@ THE_SAME_CALL = (
 
 
 def diagnosis(waits: dict[int, Place | None], world_size: int) -> str:
-    """What the places of all ranks of a group, taken together, say about the mistake."""
+    """Diagnose the mistake from the places of all ranks of a group, taken together."""
     for rank, place in waits.items():
         for in_group, peer in PEER.findall(place.call if place is not None else ""):
-            ranks = GROUP.findall(place.call) if in_group else []  # dst= counts within the world
+            ranks = GROUP.findall(place.call) if in_group else []  # dst= is a rank of the world
             of_group = len(ranks[0].split(",")) if ranks else len(waits)
             size = of_group if in_group else world_size
             if not 0 <= int(peer) < size:
                 sentence = NO_SUCH_MEMBER if ranks else NO_SUCH_RANK
                 return sentence.format(f"Rank {rank}", peer, size - 1)
-    at = {}  # for each operation, the ranks that are in it
+    at = {}  # {operation: the ranks that are in it}
     for rank, place in waits.items():
         at.setdefault(TRAVELLING if place is None else place.operation, []).append(rank)
     returned = at.pop(TRAVELLING, [])
@@ -125,7 +125,7 @@ def diagnosis(waits: dict[int, Place | None], world_size: int) -> str:
 
 
 def is_general(advice) -> bool:
-    """Whether a diagnosis names no mistake, but what to look at in such a hang."""
+    """Return whether a diagnosis names no mistake but only what to look at in such a hang."""
     beginnings = [DIFFERENT_CALLS, THE_SAME_CALL, *(sentence for _, sentence in WAITING)]
     after_subject = [BACK_FROM_CALLS, AT_WORK, *(sentence for _, sentence in BACK)]
     return advice in beginnings or any(
@@ -146,7 +146,7 @@ def subject(ranks) -> str:
 
 
 def describe(places: dict[int, Place | None]) -> str:
-    """One line for each group of ranks that are at the same place."""
+    """Describe each group of ranks at the same place in one line, followed by its details."""
     at = {}
     for rank, place in sorted(places.items()):
         at.setdefault(place, []).append(rank)

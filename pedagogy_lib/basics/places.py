@@ -1,4 +1,4 @@
-"""Where in the program a rank is, as the learner is told."""
+"""Places in the program where a rank is, as they are shown to the learner."""
 
 import linecache
 import os
@@ -7,28 +7,28 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
-OWN = "PEDAGOGY_COURSE"  # names the learner's folder, where the course itself is read-only
+OWN = "PEDAGOGY_COURSE"  # environment variable: the learner's folder if the course is read-only
 PUBLISHED = Path(__file__).resolve().parents[2]
-COURSE = Path(os.environ.get(OWN) or PUBLISHED)  # in which `make lab` starts JupyterLab
-VS_CODE_CELL = "vscode-notebook-cell:"  # how its addresses of cells begin
+COURSE = Path(os.environ.get(OWN) or PUBLISHED)  # the folder in which `make lab` starts JupyterLab
+VS_CODE_CELL = "vscode-notebook-cell:"  # prefix of the addresses of its cells
 
-# The `operation` of a place where the rank is in no call of torch.distributed.
-FOR_A_THREAD = "a thread"  # it waits for another thread of its rank
+# Values of `operation` for a rank that is in no call of torch.distributed.
+FOR_A_THREAD = "a thread"  # the rank waits for another of its threads
 STARTING, UNPACKING, MEETING = "to start", "to unpack", "to meet"
 STOPPED, LOST, TRAVELLING = "to be continued", "to come back", "to travel"
 
 
 class Place(NamedTuple):
-    """One line of source, and the library call below it in which the rank is."""
+    """A line of source, and the library call made from it in which the rank is."""
 
     filename: str
     line: int
     function: str
     call: str = ""  # with its arguments: `recv(float32[4], src=1)`
-    operation: str = ""  # its name, if it belongs to torch.distributed: `recv`
-    text: str = ""  # the source of the line, where the file may have changed by now
-    block: str = ""  # the label of the innermost `measure` around it
-    callers: tuple["Place | str", ...] = ()  # who called the function, the nearest first
+    operation: str = ""  # its name, if it is one of torch.distributed: `recv`
+    text: str = ""  # the source of the line, if the file may have changed since
+    block: str = ""  # the label of the innermost `measure` block around it
+    callers: tuple["Place | str", ...] = ()  # callers of the function, nearest first
 
     def source(self) -> str:
         if self.text:
@@ -40,9 +40,9 @@ class Place(NamedTuple):
         return where_is(self.filename, self.line)
 
     def or_in_wait(self) -> "Place":
-        """This place; with the operation "wait", if its line calls that of a request.
+        """Return this place, with the operation "wait" if its line calls wait() of a request.
 
-        A request's wait() is written in C++, so it has no frame.
+        A request's wait() is written in C++, so it has no Python frame.
         """
         is_wait = not self.call and not self.operation and ".wait(" in self.source()
         return self._replace(operation="wait") if is_wait else self
@@ -55,8 +55,8 @@ class Place(NamedTuple):
         return f"{where}:  {source}" if source else where
 
     def list_details(self) -> list[str]:
-        """What there is to tell of it beside its line: what it is in there, and who called it."""
-        is_told = self.block and not self.block.startswith("_")  # as those of checks do
+        """List the details beyond the line: the call and the block around it, and the callers."""
+        is_told = self.block and not self.block.startswith("_")  # as labels of checks do
         block = f'in the block "{self.block}"' if is_told else ""
         call = f"inside {self.call}" if self.call else ""
         is_in = ", ".join(filter(None, [call, block]))
@@ -67,7 +67,7 @@ class Place(NamedTuple):
 
 
 class PlaceElsewhere(Place):
-    """What another process has told of a place in it. No file of this name is opened here."""
+    """A place that another process has reported. No file of this name is opened in this process."""
 
     def source(self) -> str:
         return self.text
@@ -77,16 +77,16 @@ class PlaceElsewhere(Place):
 
 
 def make_place(text, operation="") -> Place:
-    """A place told in words, where there is no line to show."""
+    """Make a place that is described in words because there is no line to show."""
     return Place("", 0, text, operation=operation)
 
 
 def where_is(filename: str, line: int) -> str:
     """Return a line as a learner knows it: `line 4 of a cell`, or `./labs/collectives.py:57`.
 
-    A cell has no number here, because that changes each time the cell runs: a record, and whoever
-    executes it again, would disagree. JupyterLab, in an error, and many terminals make a link of
-    the second form.
+    A cell has no number here, because the number changes each time the cell runs, so a record would
+    differ from a new execution of it. JupyterLab (in errors) and many terminals turn the second
+    form into a link.
     """
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     name_cell = getattr(shell and shell.compile, "format_code_name", None)
@@ -99,7 +99,7 @@ def where_is(filename: str, line: int) -> str:
 
 
 def short_path(filename: str) -> str:
-    """The path of a file from the course's folder or, of others, from the current one."""
+    """Return a file's path relative to the course's folder or, outside it, the current folder."""
     if not os.path.exists(filename):
         return filename
     try:

@@ -1,16 +1,16 @@
-"""What the notebook itself prints, and whether anybody is there to read it."""
+"""Printing from the notebook's process, and whether a person can read it."""
 
 import contextlib
 import os
 import sys
 from pathlib import Path
 
-VIEWS = "PEDAGOGY_VIEWS"  # the environment's name for where the build wants all views of pictures
-EXPLORER = "explorer"  # in the metadata of an output: the name of the record of its views
+VIEWS = "PEDAGOGY_VIEWS"  # environment variable: where the build wants all views of pictures
+EXPLORER = "explorer"  # the key in an output's metadata for the record of its views
 
 
 def say(text):
-    """Print what the screen can show. One that is full or closed must not end a launch."""
+    """Print what the screen can show of `text`; a full or closed one must not end a launch."""
     with contextlib.suppress(Exception):
         try:
             print(text)
@@ -19,7 +19,7 @@ def say(text):
 
 
 def kernel_here():
-    """The kernel of the notebook whose process this is; None if it is no notebook's."""
+    """Return the kernel of the notebook whose process this is; None if it is no notebook's."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return getattr(shell, "kernel", None)
 
@@ -29,7 +29,7 @@ def is_notebook() -> bool:
 
 
 def someone_watches() -> bool:
-    """Whether a person could answer: false in nbval, nbclient, papermill and pipes."""
+    """Return whether a person could answer: False in nbval, nbclient, papermill and pipes."""
     kernel = kernel_here()
     if kernel is not None:
         return bool(getattr(kernel, "_allow_stdin", False))
@@ -38,6 +38,6 @@ def someone_watches() -> bool:
 
 
 def views_wanted() -> Path | None:
-    """FOLDER/STEM of the part whose pictures with controls are recorded: only while it is built."""
+    """Return FOLDER/STEM for the recorded views of the part being built; None outside a build."""
     place = os.environ.get(VIEWS)
     return Path(place) if place else None

@@ -7,7 +7,7 @@ from html import escape
 from .errors import need
 from .units import brief
 
-ONE_LINE = 30  # characters of a cell that surely fit in one line
+ONE_LINE = 30  # characters of a cell that always fit on one line
 TOP = ' valign="top"', ";vertical-align:top"
 NUMBER = re.compile(r"[-+−]?\d[\d.,]*(?:e[-+]?\d+)?(?: ?%| ?[a-zA-Zµ]{1,2})?")
 
@@ -15,10 +15,10 @@ NUMBER = re.compile(r"[-+−]?\d[\d.,]*(?:e[-+]?\d+)?(?: ?%| ?[a-zA-Zµ]{1,2})?"
 class Table:
     """Rows of text under column heads.
 
-    heads   one name for each column
+    heads   one name per column
     rows    lists of values, shown with `str`
     groups  (name, number of columns) above the heads, if the columns fall into groups
-    Raises  LaunchError if a row, or the groups, have not as many columns as there are heads
+    Raises  LaunchError if a row or the groups do not have as many columns as there are heads
     """
 
     def __init__(self, heads, rows, title="", note="", groups=()):
@@ -45,7 +45,7 @@ class Table:
         return "\n".join(filter(None, [self.title, *body, self.note]))
 
     def flat_heads(self) -> list[str]:
-        """The heads, each with its group's name in front."""
+        """Return the heads, each with its group's name in front."""
         names = [name for name, width in self.groups for _ in range(width)] or self.heads
         return [
             f"{name}: {head}" if name and self.groups else head
@@ -71,7 +71,7 @@ class Table:
 
 
 def one_lines(values) -> list[str]:
-    """Each value as one line of text."""
+    """Return each value as one line of text."""
     need(
         isinstance(values, Iterable) and not isinstance(values, str),
         f"a table takes lists of values, not {brief(values)}",
@@ -84,17 +84,17 @@ def row_of(tag, texts, sides, top) -> str:
 
 
 def side_of(column) -> str:
-    """Numbers stand under each other at the right, with their units; words at the left."""
+    """Return the alignment of a column: right for numbers with their units, left for words."""
     return "right" if all(map(NUMBER.fullmatch, column)) else "left"
 
 
 def cell_of(tag, text, side, top, more="") -> str:
-    """Return one cell. Where a page drops styles, as GitHub's does, older attributes align it.
+    """Return one cell. Older attributes align it on pages that drop styles, such as GitHub's.
 
-    top  `TOP` in a table with texts of several lines
+    top  `TOP` in a table with texts of several lines, else two empty strings
     """
     if tag == "th" and not text:
-        tag = "td"  # a head that says nothing is none
+        tag = "td"  # an empty head is no header
     attributes, style = top
     align = f'align="{side}"{attributes} style="text-align:{side}{style}"'
     return f"<{tag}{more} {align}>{escape(text)}</{tag}>"

@@ -1,4 +1,4 @@
-"""Long texts in lines that end at words: JupyterLab breaks those that are too long anywhere."""
+"""Wrapping of long texts at words, because JupyterLab breaks lines that are too long anywhere."""
 
 import textwrap
 
@@ -6,9 +6,9 @@ COLUMNS = 84
 
 
 def wrap(text, mark="", deeper=0) -> list[str]:
-    """Text in lines of at most COLUMNS, the first behind a mark; its own line breaks stay.
+    """Wrap a text to lines of at most COLUMNS, the first after `mark`; its own line breaks stay.
 
-    deeper  by so many columns what goes on with an indented line is indented more than that
+    deeper  extra columns of indentation for the continuation of an indented line
     """
     parts = [part for line in text.splitlines() for part in split_source_line(line, len(mark))]
     lines = [
@@ -23,7 +23,7 @@ def wrap(text, mark="", deeper=0) -> list[str]:
 
 
 def split_source_line(line, columns) -> list[str]:
-    """A line that ends with one of a program, as two lines where it is too long for one."""
+    """Split a line that ends with a line of a program into two if it is too long for one."""
     where, colon, source = line.partition("():  ")
     if not colon or len(line) + columns <= COLUMNS:
         return [line]

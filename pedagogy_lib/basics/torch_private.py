@@ -1,7 +1,7 @@
-"""What torch does not promise to keep: its private names, and functions put in place of its own.
+"""Uses of torch's private names, which may change, and replacements of torch's own functions.
 
 Each comment or docstring names what is private. All of it has been seen to work with torch 2.11 to
-2.13. Where a later version of torch changes something here, this is the only file to mend.
+2.13. If a later version of torch changes something here, this is the only file to fix.
 """
 
 import contextlib
@@ -16,49 +16,49 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 # ---- Tensors and storages ----
 
-# How many times a tensor has been changed in place. Private: Tensor._version.
+# The number of times that a tensor has been changed in place. Private: Tensor._version.
 version_of = attrgetter("_version")
 
-# The tensor that another one is a view of; None if it is no view. Private: Tensor._base.
+# The tensor that another tensor is a view of; None if it is no view. Private: Tensor._base.
 base_of = attrgetter("_base")
 
-# A number of its own for each storage that is alive. Private: UntypedStorage._cdata, an address.
+# A unique number for each live storage. Private: UntypedStorage._cdata, an address.
 identity_of_storage = attrgetter("_cdata")
 
-# The storage behind a torch.storage.TypedStorage. Private: TypedStorage._untyped_storage, without
-# the warning that its public name gives.
+# The storage behind a torch.storage.TypedStorage. Private: TypedStorage._untyped_storage, which
+# does not give the warning of its public name.
 untyped_storage_of = attrgetter("_untyped_storage")
 
 
 def make_typed_storage(storage, dtype) -> torch.storage.TypedStorage:
-    """`storage` as one of numbers. Private: the argument that keeps torch from warning."""
+    """Wrap `storage` as a TypedStorage. Private: `_internal`, which keeps torch from warning."""
     return torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
 
 
 def is_in_storage(tensor, storage) -> bool:
-    """Whether the memory of `tensor` is this storage."""
+    """Return whether `storage` is the memory of `tensor`."""
     return is_same_storage(tensor.untyped_storage(), storage)
 
 
 def is_same_storage(one, other) -> bool:
-    """Whether two objects stand for the same memory."""
+    """Return whether two storage objects refer to the same memory."""
     return identity_of_storage(one) == identity_of_storage(other)
 
 
 # ---- Operators ----
 
-# A context within which modes do not see operators. Private: torch._C._DisableTorchDispatch.
+# A context in which modes do not see operators. Private: torch._C._DisableTorchDispatch.
 unseen_by_modes = torch._C._DisableTorchDispatch
 
 
-# Whether an operator makes a view, and neither reads nor writes. Private: OpOverload.is_view.
+# Whether an operator makes a view and neither reads nor writes. Private: OpOverload.is_view.
 makes_view = attrgetter("is_view")
 
 
 class OperatorMode(TorchDispatchMode):
-    """A mode in whose `__torch_dispatch__` every operator of torch arrives.
+    """A mode whose `__torch_dispatch__` receives every operator of torch.
 
-    Private: the module of TorchDispatchMode; and `_should_skip_dynamo`, without which torch would
+    Private: the module of TorchDispatchMode, and `_should_skip_dynamo`, without which torch would
     import its compiler at the first operation.
     """
 
@@ -71,34 +71,34 @@ class OperatorMode(TorchDispatchMode):
 
 
 def is_in_backward() -> bool:
-    """Whether autograd runs a backward in this thread. Private: torch._C._current_graph_task_id."""
+    """Return whether this thread runs a backward. Private: torch._C._current_graph_task_id."""
     return torch._C._current_graph_task_id() != -1
 
 
 def hook_first(parameter, hook):
-    """Register a hook to be called when a gradient is complete, before those already there.
+    """Register a hook that is called on a complete gradient, before the hooks already registered.
 
-    Private: Tensor._post_accumulate_grad_hooks, an OrderedDict whose order is that of the calls.
+    Private: Tensor._post_accumulate_grad_hooks, an OrderedDict in the order of the calls.
     """
     handle = parameter.register_post_accumulate_grad_hook(hook)
     hooks = parameter._post_accumulate_grad_hooks
     for other in [key for key in hooks if key != handle.id]:
-        hooks[other] = hooks.pop(other)  # to the end: C++ does not see move_to_end()
+        hooks[other] = hooks.pop(other)  # moves it to the end; C++ does not see move_to_end()
     return handle
 
 
 def tensors_saved_by(node):
-    """Yield the tensors that a node of an autograd graph keeps for its backward.
+    """Yield the tensors that a node of an autograd graph saves for its backward.
 
-    Private: the attributes `_raw_saved_…` of nodes, and `data` of what they hold.
+    Private: the attributes `_raw_saved_…` of nodes, and `data` of their values.
     """
     for name in (name for name in dir(node) if name.startswith("_raw_saved_")):
         try:
             raw = getattr(node, name)
             for saved in raw if isinstance(raw, (list, tuple)) else [raw]:
-                if isinstance(saved.data, torch.Tensor):  # else: packed by somebody's hooks
+                if isinstance(saved.data, torch.Tensor):  # else hooks have packed it
                     yield saved.data
-        except RuntimeError:  # a graph whose backward has already run holds nothing
+        except RuntimeError:  # a graph whose backward has run holds nothing
             continue
 
 
@@ -109,19 +109,19 @@ group_named = dist.distributed_c10d._resolve_process_group
 
 
 def request_in(result):
-    """The request in what an operator such as c10d::send returns, or None. Private: dist._Work."""
-    box = result[-1] if isinstance(result, tuple) else result  # others give their tensors, too
+    """Return the request in the result of c10d::send, for example, or None. Private: dist._Work."""
+    box = result[-1] if isinstance(result, tuple) else result  # others return tensors, too
     return dist._Work.unbox(box) if isinstance(box, torch.ScriptObject) else None
 
 
-_LOOKS = ("wait", "synchronize", "is_completed", "get_future")  # by which one waits for a request
+_LOOKS = ("wait", "synchronize", "is_completed", "get_future")  # methods that wait for a request
 
 
 class WaitsNoticed:
-    """`with WaitsNoticed(notice):` calls `notice(request)` before and after each wait.
+    """A context manager that calls `notice(request)` before and after each wait.
 
-    Private: that a call of torch.distributed which returns only when it is done calls Work.wait,
-    by its name, and that `request_in` gives the very object that its caller has.
+    Private: blocking calls of torch.distributed call Work.wait by its name, and `request_in`
+    returns the very object that its caller has.
     """
 
     def __init__(self, notice):
@@ -135,13 +135,13 @@ class WaitsNoticed:
     def wrap_wait(self, original, waits):
         def look(request, *args, **kwargs):
             found = None
-            if waits:  # in a wait, Gloo's reduce-scatter copies to its tensor
+            if waits:  # inside a wait, Gloo's reduce-scatter copies to its tensor
                 self.notice(request)
             try:
                 found = original(request, *args, **kwargs)
                 return found
             finally:
-                if found is not False:  # what is not complete yet, one goes on waiting for
+                if found is not False:  # else it is not complete, and more waits follow
                     self.notice(request)
 
         return look
@@ -152,12 +152,12 @@ class WaitsNoticed:
 
 
 def sender_of(request) -> int:
-    """The rank in its group that a received message came from. Private: Work._source_rank."""
+    """Return the rank in the group that sent a received message. Private: Work._source_rank."""
     return request._source_rank()
 
 
 def buckets_of_ddp(tensors, bucket_bytes) -> list[list[int]]:
-    """How DistributedDataParallel buckets tensors: places in the list, bucket by bucket.
+    """Return the buckets that DistributedDataParallel makes, each a list of indices of `tensors`.
 
     Private: dist._compute_bucket_assignment_by_size.
     """
@@ -165,7 +165,7 @@ def buckets_of_ddp(tensors, bucket_bytes) -> list[list[int]]:
     return buckets
 
 
-# ---- Functions put in place of torch's own: inside of `with`, for all threads of this process ----
+# ---- Replacements of torch's own functions: inside a `with`, for all threads of this process ----
 
 _resize = torch.UntypedStorage.resize_
 _resize_watches = []
@@ -179,11 +179,11 @@ def _resize_with_watches(storage, size):
 
 
 class ResizesWatched:
-    """`with ResizesWatched(watch):` lets resizes of storages happen inside of a context.
+    """A context manager under which storages resize inside the context `watch(storage, size)`.
 
-    The context is `watch(storage, size)`. If it raises when it is entered, the storage keeps its
-    size. Several objects may watch at a time: each sees every resize, in whatever order they begin
-    and end. Private: that torch itself, too, calls UntypedStorage.resize_ by its name.
+    If the inner context raises when it is entered, the storage keeps its size. Several objects may
+    watch at a time, and each sees every resize, in whatever order they begin and end.
+    Private: torch itself also calls UntypedStorage.resize_ by its name.
 
     size  in bytes, after the resize
     """
@@ -202,9 +202,9 @@ class ResizesWatched:
 
 
 class NewParametersNoticed:
-    """`with NewParametersNoticed(notice):` calls `notice(parameter)` for each one that is made.
+    """A context manager that calls `notice(parameter)` for each parameter that is made.
 
-    Private: that whoever makes a parameter, a module, FSDP or the learner, calls its `__new__`.
+    Private: modules, FSDP and the learner all make a parameter by calling its `__new__`.
     """
 
     def __init__(self, notice):
@@ -224,10 +224,10 @@ class NewParametersNoticed:
 
 
 class PackHookReplacement:
-    """`with SavedTensorsHooksReplaced(replace):` has `replace(hooks)` entered instead of `hooks`.
+    """A context manager under which `replace(hooks)` is entered instead of `hooks`.
 
-    Private: that torch itself, too, enters its hooks by saved_tensors_hooks.__enter__, and that
-    these are no more than their `pack_hook` and `unpack_hook`.
+    Private: torch itself also enters its hooks by saved_tensors_hooks.__enter__, and such hooks
+    consist only of their `pack_hook` and `unpack_hook`.
     """
 
     def __init__(self, replace):
@@ -253,22 +253,22 @@ def _make_group_within(*args, **kwargs):
 
 
 def watch_new_groups(around):
-    """From now on, have each process group made inside of the context around(its description).
+    """Make every process group from now on inside the context around(its description).
 
-    Also those that this rank is not in. Private: distributed_c10d._new_process_group_helper, by
-    which all of torch makes them, its meshes as well.
+    This includes groups without this rank. Private: distributed_c10d._new_process_group_helper,
+    with which all of torch makes groups, including its meshes.
     """
     global _around_new_groups
     _around_new_groups = around
     distributed_c10d._new_process_group_helper = _make_group_within
 
 
-NAMES_OF_ITS_OWN = 1000  # groups that are made in a world are numbered from a multiple on
-_next_names = {}  # {size of a world: the number of the next group that is made in it}
+NAMES_OF_ITS_OWN = 1000  # the groups of a world are numbered from a multiple of this
+_next_names = {}  # {size of a world: number of the next group made in it}
 
 
 def read_flight_records(group) -> list[dict]:
-    """This process's last calls in a group: number, name and shape. Private: the dump, as JSON."""
+    """Read this process's last calls in a group: number, name, shape. Private: the JSON dump."""
     entries = json.loads(torch._C._distributed_c10d._dump_fr_trace_json())["entries"]
     return [
         {"number": e["collective_seq_id"], "name": e["profiling_name"].partition(":")[2],
@@ -279,9 +279,9 @@ def read_flight_records(group) -> list[dict]:
 
 @contextlib.contextmanager
 def override_default_group(group):
-    """Within it, on the ranks of `group`, these are all ranks there are.
+    """Make `group` the whole world for its ranks, inside a `with`.
 
-    They have to be the first ones, so that they keep their numbers. Private: the default group, and
+    They must be the first ranks, so that they keep their numbers. Private: the default group, and
     the number of the next group.
     """
     world, count = distributed_c10d._get_default_group(), distributed_c10d._world.group_count

@@ -1,1 +1,1 @@
-"""Machines on one computer: networks of their own, with cards whose speed the kernel limits."""
+"""Machines on one computer: separate networks, with cards whose speed the kernel limits."""

@@ -1,4 +1,4 @@
-"""What a number of machines, ranks, bytes or seconds has to be."""
+"""Checks of numbers of machines, ranks, bytes and seconds."""
 
 from numbers import Integral, Real
 from typing import NamedTuple
@@ -11,7 +11,7 @@ LONGEST_SECONDS = 10
 
 
 class Link(NamedTuple):
-    """What a machine's network card does to what is sent: see `Machines` for the meanings."""
+    """The limits of a machine's network card; `Machines` explains the fields."""
 
     bytes_per_second: float | None = None
     latency_seconds: float = 0.0
@@ -20,7 +20,7 @@ class Link(NamedTuple):
 
 
 def is_count(value) -> bool:
-    """A whole number from 0 on."""
+    """Return whether `value` is a whole number from 0 on."""
     return isinstance(value, Integral) and not isinstance(value, bool) and value >= 0
 
 
@@ -45,7 +45,7 @@ def need_seconds(name, seconds, most=LONGEST_SECONDS):
 
 
 def need_link(bytes_per_second, latency_seconds, jitter_seconds, loss):
-    """Raises LaunchError unless they make a `Link`."""
+    """Raise LaunchError unless the arguments make a valid `Link`."""
     need_rate(bytes_per_second)
     need_seconds("latency_seconds", latency_seconds)
     need_seconds("jitter_seconds (at most the latency)", jitter_seconds, latency_seconds)

@@ -1,4 +1,4 @@
-"""A machine's network card: how fast it is, and what waits at it. For the switch and its machines.
+"""Speed limits and queues of network cards, used by the switch and by its machines.
 
 Source  tc-tbf(8), tc-netem(8), through pyroute2
 """
@@ -9,20 +9,20 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from .amounts import Link
 
-FRAME_BYTES = 9000  # "jumbo frames", as clusters use them: headers are less than 1 %
-BURST_SECONDS = 0.002  # that a card may be ahead of its speed; the kernel's clock needs some
-SMALLEST_BURST_BYTES = 2 * (FRAME_BYTES + 100)  # or nothing would ever be sent
-LONG_QUEUE = 1 << 14  # messages under way
-QUEUE_BYTES = 1 << 24  # that wait at a card; what comes on top is dropped
-MICROSECONDS = 1_000_000  # in a second
+FRAME_BYTES = 9000  # "jumbo frames", as in clusters, so that headers are less than 1 %
+BURST_SECONDS = 0.002  # by which a card may be ahead of its limit; the kernel's clock needs some
+SMALLEST_BURST_BYTES = 2 * (FRAME_BYTES + 100)  # with a smaller burst nothing would ever be sent
+LONG_QUEUE = 1 << 14  # packets under way
+QUEUE_BYTES = 1 << 24  # that wait at a card; any further packets are dropped
+MICROSECONDS = 1_000_000  # per second
 
 
 class WishError(Exception):
-    """A wish that cannot be fulfilled; says why."""
+    """A wish that cannot be fulfilled; the message says why."""
 
 
 class Shaper:
-    """Makes one end of a cable what a `Link` says: `index` is the interface's number here."""
+    """The limits of one end of a cable, set by a `Link`; `index` is the number of the interface."""
 
     def __init__(self, ip, index):
         self.ip, self.index, self.now = ip, index, None
@@ -45,7 +45,7 @@ class Shaper:
         self.now = link
 
     def queue(self, kind, **settings):
-        """What a card's messages wait in, in place of what was there."""
+        """Replace the queue in which a card's packets wait."""
         try:
             self.ip.tc("replace", kind, self.index, **settings)
         except NetlinkError as error:

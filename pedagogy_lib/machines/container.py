@@ -1,4 +1,4 @@
-"""What a container, or a batch system, leaves to its programs of a computer's memory and cores.
+"""The memory and cores that a container, or a batch system, leaves to its programs.
 
 Source  memory.max and cpu.max of Linux' admin-guide/cgroup-v2; memory.limit_in_bytes and
         cpu.cfs_quota_us of cgroup-v1
@@ -14,21 +14,21 @@ SHARED = Path("/dev/shm")
 
 
 def memory_bytes() -> tuple[int, int]:
-    """(what programs here may take, what the computer has)"""
+    """Return the bytes of memory that programs here may use, and those that the computer has."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = [number_in("memory.max"), number_in("memory/memory.limit_in_bytes")]
     return min([whole, *filter(None, limits)]), whole
 
 
 def cores() -> tuple[int, int]:
-    """(what programs here may use at a time, what the computer has)"""
+    """Return the cores that programs here may use at a time, and those that the computer has."""
     whole = os.cpu_count() or 1
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else whole
     return max(1, min(usable, math.ceil(cores_granted() or usable))), whole
 
 
 def cores_granted() -> float | None:
-    """By the time on processors that all programs here may take together; None: no limit."""
+    """Return the limit on processor time of all programs here, in cores; None without a limit."""
     words = text_of("cpu.max").split()
     if len(words) == 2 and words[0].isdigit():
         return int(words[0]) / int(words[1])
@@ -37,7 +37,7 @@ def cores_granted() -> float | None:
 
 
 def read_shm_bytes() -> int | None:
-    """The size of the memory in which processes share files; None where there is no such place."""
+    """Return the bytes of the memory in which processes share files; None if there is none."""
     try:
         return shutil.disk_usage(SHARED).total
     except OSError:
@@ -45,7 +45,7 @@ def read_shm_bytes() -> int | None:
 
 
 def number_in(name) -> int | None:
-    """What a file of this control group says; None where there is none, or "max", or -1."""
+    """Return the number in a file of this control group; None if it is missing, "max" or -1."""
     text = text_of(name)
     return int(text) if text.isdigit() else None
 

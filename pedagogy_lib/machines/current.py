@@ -1,4 +1,4 @@
-"""In a program on one of the machines: things happen to machines when it says so."""
+"""Faults that a program on one of the machines causes at once."""
 
 import os
 
@@ -8,12 +8,12 @@ from .faults import Faults
 
 
 def machines_around() -> "MachinesAround":
-    """The machines that this program runs among: `machines_around().kill(1)` acts at once.
+    """Return the machines that this program runs among: `machines_around().kill(1)` acts at once.
 
-    Who kills the own machine does not return. Also: `revive`, `unplug`, `plug`, `slow`, `split`,
-    `join`.
+    A call that kills the program's own machine does not return. The other methods are `revive`,
+    `unplug`, `plug`, `slow`, `split` and `join`.
 
-    Raises  LaunchError if it is on no such machine
+    Raises  LaunchError if the program is on no such machine
     """
     door = os.path.join(os.environ.get("PEDAGOGY_FOLDER", ""), "switch")
     if not os.path.exists(door):
@@ -22,7 +22,7 @@ def machines_around() -> "MachinesAround":
 
 
 class MachinesAround(Faults):
-    """door  the path of the switch's socket"""
+    """The machines that this program runs among; `door` is the path of the switch's socket."""
 
     def __init__(self, door):
         self.door = door

@@ -1,6 +1,6 @@
-"""The process that holds a disk of its own: `python disk_holder.py FOLDER BYTES`, until stdin ends.
+"""The process that holds a separate disk: `python disk_holder.py FOLDER BYTES`, until stdin ends.
 
-It says "ok", or the number of the error; the disk ends with it.
+It prints "ok" or the number of the error; the disk is gone when the process ends.
 """
 
 import os

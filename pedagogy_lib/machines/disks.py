@@ -1,4 +1,4 @@
-"""`Disk`: a small disk of one's own, without root: one that can be full."""
+"""`Disk`: a small separate disk that can become full, made without being root."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from .namespace_support import why_not
 from .other_users import keeps_to_itself
 
 SCRIPT = Path(__file__).with_name("disk_holder.py")
-MOST_MEGABYTES = 1000.0  # it lies in memory
+MOST_MEGABYTES = 1000.0  # the disk is in memory
 END_SECONDS = 2.0
 NOT_ALONE = (
     "other people use this computer, so ranks have a network of their own here, from which a disk "
@@ -30,25 +30,25 @@ def need_size(megabytes):
 
 
 class Disk:
-    """A disk of so many megabytes, in memory: `with Disk(megabytes=4) as disk: …`.
+    """A disk of a chosen size, in memory: `with Disk(megabytes=4) as disk: …`.
 
-    Whoever writes more than that gets the error of a full disk. It is a file system that a process
-    holds for itself; programs of the same user see it at `path`. It ends with `close()`, with the
-    `with` block, or with this process, and what lies on it is gone then.
+    A program that writes more than that gets the error of a full disk. The disk is a file system
+    that a separate process holds; programs of the same user see it at `path`. It is removed, with
+    all files on it, by `close()`, at the end of the `with` block or with this process.
 
-    Raises  LaunchError for a size that makes no sense, and where a system does not allow it
+    Raises  LaunchError for a size that makes no sense, or if the system allows no such disk
     """
 
     def __init__(self, megabytes=4.0):
         need_size(megabytes)
         need(sys.platform == "linux", "a disk of one's own needs Linux")
-        self.folder = tempfile.TemporaryDirectory(prefix="disk-")  # the place that it is put at
+        self.folder = tempfile.TemporaryDirectory(prefix="disk-")  # the place where it is mounted
         self.holder = subprocess.Popen(
             [sys.executable, SCRIPT, self.folder.name, str(int(megabytes * 1e6))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # the stop button signals the notebook's group only
+            start_new_session=True,  # the stop button signals only the notebook's group
         )
         said = self.holder.stdout.readline().strip()
         if said != "ok":
@@ -59,7 +59,7 @@ class Disk:
 
     @classmethod
     def here(cls, megabytes=4.0) -> "Disk | None":
-        """The same, where this system allows it; elsewhere None, of which it says why."""
+        """Make a disk if this system allows it; otherwise print the reason and return None."""
         need_size(megabytes)
         try:
             need(os.geteuid() == 0 or not keeps_to_itself(), NOT_ALONE)
@@ -74,7 +74,7 @@ class Disk:
         return room.f_bavail * room.f_frsize
 
     def close(self):
-        """End it, with all that lies on it."""
+        """Remove the disk with all files on it."""
         with contextlib.suppress(OSError):
             self.holder.stdin.close()
         try:

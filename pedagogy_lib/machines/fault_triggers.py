@@ -1,4 +1,4 @@
-"""In a rank: what a plan foresees for the moment at which a block begins."""
+"""Planned faults that a rank triggers when one of its blocks begins."""
 
 import contextlib
 import json
@@ -9,7 +9,7 @@ from collections import Counter
 
 
 class FaultTrigger:
-    """Counts how often blocks begin, and wishes for what is planned, before the block begins.
+    """A counter of block starts, which asks for the planned faults before the block begins.
 
     planned  [(label, nth, name, arguments), …] for this rank
     door     the path of the switch's socket
@@ -33,10 +33,10 @@ class FaultTrigger:
 
 
 def ask_switch(door, name, *arguments):
-    """Have the switch do something; who wishes for the own machine's end does not return.
+    """Ask the switch to do something; the call does not return if that ends the own machine.
 
     door     the path of the switch's socket
-    Returns  its answer
+    Returns  the switch's answer
     """
     with socket.socket(socket.AF_UNIX) as visit, short_path(door) as path:
         visit.connect(path)
@@ -47,7 +47,7 @@ def ask_switch(door, name, *arguments):
 
 @contextlib.contextmanager
 def short_path(path):
-    """Another path to the same place: that of a Unix socket has at most 107 characters."""
+    """Yield a short path to the same place, as a Unix socket's path has at most 107 characters."""
     folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"

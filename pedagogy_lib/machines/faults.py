@@ -1,7 +1,7 @@
-"""What can happen to the network of a launch: pulled cables, slow cards, halves, dead machines.
+"""Faults in the network of a launch: pulled cables, slow cards, a split network, dead machines.
 
-The same five words make a plan (`Machines(2).unplug(1, after_seconds=0.5)`) and, while a launch
-runs in the background, act at once (`running.unplug(1)`).
+The same methods make a plan (`Machines(2).unplug(1, after_seconds=0.5)`) and, while a launch runs
+in the background, act at once (`running.unplug(1)`).
 """
 
 from abc import ABC, abstractmethod
@@ -20,18 +20,18 @@ SAY_WHEN = (
 
 
 class Wish(NamedTuple):
-    """What the switch is to do: the name of it, and with what."""
+    """A task for the switch: the name of one of its methods, and the arguments."""
 
     name: str
     arguments: tuple
 
 
 class PlanEntry(NamedTuple):
-    """A wish, and when: so many seconds after all ranks have met, or as a block begins on a rank.
+    """A wish and its time: seconds after all ranks have met, or the start of a block on a rank.
 
-    What is planned for 0 s happens before ranks meet; seconds then count from there.
+    A wish planned for 0 s is fulfilled before ranks meet, and all seconds then count from there.
 
-    machine  on whose first rank blocks are counted
+    machine  the machine on whose first rank blocks are counted
     """
 
     wish: Wish
@@ -41,7 +41,7 @@ class PlanEntry(NamedTuple):
     machine: int
 
     def why_not(self) -> str:
-        """Of something that has not happened."""
+        """Explain why the planned wish has not been fulfilled."""
         if self.at_block is None:
             return f"the launch ended less than {format_seconds(self.after_seconds)} after it began"
         times = format_count(self.nth, "time")
@@ -49,33 +49,33 @@ class PlanEntry(NamedTuple):
 
 
 class Faults(ABC):
-    """Something that faults can happen to: machines with a plan, or a launch that runs."""
+    """Base class of things that faults can happen to: machines with a plan, or a running launch."""
 
     @abstractmethod
     def wish(self, wish, machine, when):
-        """Have it done; `machine` is the one that it is about, `when` is as in `PlanEntry`."""
+        """Plan or fulfil a wish about `machine`; `when` holds its time as fields of `PlanEntry`."""
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """Of machines."""
+        """The number of machines."""
 
     def unplug(self, machine, **when):
-        """Pull the cable of a machine's network card: what is sent over it is lost."""
+        """Pull the cables of a machine's network cards; everything sent over them is lost."""
         return self.wish(Wish("unplug", (self.need_machine(machine),)), machine, when)
 
     def plug(self, machine, **when):
-        """Put the cable in again; what was lost on the way is sent again after a while."""
+        """Plug the cables in again; data that was lost on the way is sent again after a while."""
         return self.wish(Wish("plug", (self.need_machine(machine),)), machine, when)
 
     def slow(self, machine, bytes_per_second, **when):
-        """Limit the network card of one machine to another speed; latency and loss stay."""
+        """Limit the network cards of one machine to another speed; latency and loss stay."""
         need_rate(bytes_per_second)
         arguments = self.need_machine(machine), bytes_per_second
         return self.wish(Wish("slow", arguments), machine, when)
 
     def split(self, machines, **when):
-        """Cut the network in two halves, these machines and all others; `join` ends it."""
+        """Cut the network into two halves, these machines and all others; `join` undoes the cut."""
         is_list = isinstance(machines, Sequence) and not isinstance(machines, str)
         sentence = f"split() takes a list of some of the {self.count} machines"
         need(is_list and 0 < len(set(machines)) < self.count, f"{sentence}, not {brief(machines)}")
@@ -83,15 +83,15 @@ class Faults(ABC):
         return self.wish(Wish("split", (others,)), others[0], when)
 
     def join(self, **when):
-        """Make one network of the two halves again."""
+        """Join the two halves of the network again."""
         return self.wish(Wish("split", ([],)), 0, when)
 
     def kill(self, machine, **when):
-        """End a machine, with all processes on it, as a power cut does."""
+        """Kill a machine, with all processes on it, as a power cut does."""
         return self.wish(Wish("kill", (self.need_machine(machine),)), machine, when)
 
     def revive(self, machine, **when):
-        """Start a machine that was killed: it is there again, with nothing running on it."""
+        """Start a killed machine again, with nothing running on it."""
         return self.wish(Wish("revive", (self.need_machine(machine),)), machine, when)
 
     def need_machine(self, machine) -> int:
@@ -102,7 +102,7 @@ class Faults(ABC):
 
 
 def words_of(name, *arguments) -> str:
-    """A wish that was fulfilled, in the words of a picture."""
+    """Describe a fulfilled wish in the words that pictures use."""
     if name == "split":
         (others,) = arguments
         return f"cut off: {', '.join(map(str, others))}" if others else "joined"
@@ -111,7 +111,7 @@ def words_of(name, *arguments) -> str:
 
 
 def plan_wish(wish, machine, when) -> PlanEntry:
-    """A wish with its time; raises LaunchError unless that makes sense."""
+    """Return a wish with its time; raise LaunchError unless the time makes sense."""
     unknown = [name for name in when if name not in ("after_seconds", "at_block", "nth")]
     need(not unknown, f"{wish.name}() has no {unknown[:1] and unknown[0]!r}; {SAY_WHEN}")
     seconds, block, nth = when.get("after_seconds"), when.get("at_block"), when.get("nth", 1)

@@ -1,4 +1,4 @@
-"""What network cards carry over time, as the switch sees it."""
+"""The bytes that network cards carry over time, as the switch sees them."""
 
 import time
 
@@ -8,7 +8,7 @@ LOOK_SECONDS, MOST_LOOKS = 0.005, 10_000
 
 
 class History:
-    """What every card has sent and received, read again and again at the switch's ports."""
+    """The bytes that each machine has sent and received, read repeatedly at the switch's ports."""
 
     def __init__(self, machines):
         self.ports = {port_name(machine.number, card): machine.number
@@ -33,7 +33,7 @@ class History:
                 name, _, counts = line.partition(":")
                 port = name.strip()
                 number = self.ports.get(port)
-                if number is not None:  # what comes into the switch, the machine has sent
+                if number is not None:  # bytes into the switch are those that the machine has sent
                     into, out = (int(counts.split()[column]) for column in (0, 8))
                     sent[number] += self.accumulate_count("sent", port, into)
                     received[number] += self.accumulate_count("received", port, out)

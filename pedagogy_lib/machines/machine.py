@@ -1,4 +1,4 @@
-"""A machine, as the switch has it: a process whose network ranks enter, and its cables."""
+"""Machines as the switch sees them: a process whose network ranks enter, and its cables."""
 
 import ctypes
 import json
@@ -17,13 +17,13 @@ from .cards import FRAME_BYTES, Shaper, WishError
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 PERMANENT = 0x80  # NUD_PERMANENT of rtnetlink(7)
-# Of a machine's network. The first in place of what this computer's administrator has chosen, so
-# that transfers fill a card alike everywhere: the second value, where there is one, counts.
+# Settings of a machine's network. The congestion control replaces the choice of this computer's
+# administrator, so that transfers fill a card alike everywhere; cubic applies where it exists.
 SETTINGS = (
     ("tcp_congestion_control", "reno"),
     ("tcp_congestion_control", "cubic"),
-    ("tcp_slow_start_after_idle", "0"),  # a step's first messages are as quick as its last
-    # Else what a killed rank had still to send would keep its machine's network for minutes.
+    ("tcp_slow_start_after_idle", "0"),  # so that a step's first messages are as fast as its last
+    # Otherwise the unsent data of a killed rank would keep its machine's network for minutes.
     ("tcp_orphan_retries", "1"),
 )
 
@@ -35,7 +35,7 @@ def die_with_parent(parent):
 
 
 class Machine:
-    """A machine, seen from the switch: its process, and the switch's ports for its cables."""
+    """A machine as the switch sees it: its process, and the switch's ports for its cables."""
 
     def __init__(self, number, count, cards, ip, switch):
         self.number, self.ip = number, ip
@@ -57,7 +57,7 @@ class Machine:
         self.ask(start=True)
 
     def add_card(self, card) -> int:
-        """A cable from the switch to a new card; returns the switch's port."""
+        """Add a card with a cable from the switch; return the index of the switch's port."""
         port = port_name(self.number, card)
         there = {
             "ifname": namespaces.card_name(card),
@@ -91,7 +91,7 @@ class Machine:
             self.ip.link("set", index=port, state=state)
 
     def limit(self, link):
-        """What comes in is as fast as what goes out; it is late, or lost, at its sender."""
+        """Limit the speed in both directions; latency and loss apply only to outgoing packets."""
         for shaper in self.shapers:
             shaper.set(Link(link.bytes_per_second))
         self.ask(link=link)
@@ -102,12 +102,12 @@ class Machine:
 
 
 def port_name(number, card) -> str:
-    """Of a port of the switch: a machine's first card, or another one."""
+    """Return the name of the switch's port for a card of a machine."""
     return f"port{number}.{card}"
 
 
 def be_machine(number, count, cards, line, parent):
-    """In a process of its own: have a network, and do what the switch wishes there."""
+    """Run a machine's process: have a separate network and fulfil the switch's wishes there."""
     die_with_parent(parent)
     ctypes.CDLL(None).prctl(PR_SET_NAME, f"machine {number}".encode())
     namespaces.own_network_only()
@@ -128,7 +128,7 @@ def be_machine(number, count, cards, line, parent):
 
 def start_cards(number, count, cards) -> list[Shaper]:
     for name, value in SETTINGS:
-        with suppress(OSError):  # this kernel has none of these names, or does not let us
+        with suppress(OSError):  # this kernel lacks the setting, or does not allow a change
             Path("/proc/sys/net/ipv4", name).write_text(value)
     ip = IPRoute()
     (loopback,) = ip.link_lookup(ifname="lo")
@@ -147,7 +147,10 @@ def start_card(ip, number, count, card) -> Shaper:
 
 
 def know(ip, index, other, card):
-    """For good: else a cable that is plugged in again waits for this, up to a second or two."""
+    """Store the hardware address of another machine's card for good.
+
+    Otherwise a cable that is plugged in again waits for the address, up to a second or two.
+    """
     there = {
         "dst": namespaces.address_of(other, card),
         "lladdr": namespaces.hardware_address_of(other, card),

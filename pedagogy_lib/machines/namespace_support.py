@@ -1,10 +1,10 @@
-"""Why a system does not let its users have networks of their own, and what opens it."""
+"""Reasons why a system allows its users no separate networks, and commands that allow them."""
 
 import errno
 import sys
 from pathlib import Path
 
-# Of Linux: the value that closes it, and one that opens it.
+# Settings of Linux: {name: (the value that forbids networks, one that allows them)}.
 SETTINGS = {
     "kernel.apparmor_restrict_unprivileged_userns": ("1", "0"),
     "kernel.unprivileged_userns_clone": ("0", "1"),
@@ -14,10 +14,10 @@ SETTINGS = {
 
 
 def why_not(number: int | None, what="a network") -> str:
-    """A sentence for an error of the kernel; empty if there is nothing to say about it.
+    """Explain an error of the kernel in a sentence; return an empty text if there is no reason.
 
-    number  errno of what was refused
-    what    was asked for
+    number  errno of the refused call
+    what    the thing that was asked for
     """
     if sys.platform != "linux":
         return "machines need Linux: elsewhere a process cannot have a network of its own"

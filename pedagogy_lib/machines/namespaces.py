@@ -1,4 +1,4 @@
-"""Network namespaces of Linux: a process can have a network of its own, without being root.
+"""Network namespaces of Linux, which give a process its own network without being root.
 
 Source  namespaces(7), user_namespaces(7), unshare(2), setns(2)
 """
@@ -13,55 +13,55 @@ from contextlib import suppress
 from pathlib import Path
 
 CARD = "eth0"  # the name of a machine's first network card
-CARDS = "eth"  # how the names of all of them begin
+CARDS = "eth"  # the prefix of the names of all of them
 NEW_USER, NEW_NET, NEW_NAMES, NEW_MOUNTS = 0x10000000, 0x40000000, 0x04000000, 0x00020000
-BIND, RECURSIVE, PRIVATE, DETACH = 0x1000, 0x4000, 0x40000, 2  # of mount(2) and umount2(2)
-HOSTS, AS_IPV6 = "/etc/hosts", "::ffff:"  # PyTorch looks for the name of an address so written
+BIND, RECURSIVE, PRIVATE, DETACH = 0x1000, 0x4000, 0x40000, 2  # flags of mount(2) and umount2(2)
+HOSTS, AS_IPV6 = "/etc/hosts", "::ffff:"  # PyTorch looks up the name of an address in this form
 SET_FLAGS, IS_UP = 0x8914, 1  # SIOCSIFFLAGS and IFF_UP of netdevice(7)
 
 
 def card_name(card: int) -> str:
-    """Of the first card of a machine, or of another one."""
+    """Return the name of a machine's network card with this number, from 0 on."""
     return f"{CARDS}{card}"
 
 
 def cards_here() -> list[str]:
-    """The names of all network cards of the machine on which this process is."""
+    """Return the names of all network cards of the machine on which this process runs."""
     return sorted(name for _, name in socket.if_nameindex() if name.startswith(CARDS))
 
 
 def address_of(machine: int, card: int = 0) -> str:
-    """Of a machine's card. The first cards of all machines are one network, the second another."""
+    """Return a card's address; all first cards are one network, all second cards another."""
     return f"10.{77 + card}.0.{machine + 1}"
 
 
 def name_of(machine: int) -> str:
-    """By which a machine is known to programs on all of them."""
+    """Return the host name by which programs on all machines know a machine."""
     return f"machine{machine}"
 
 
 def hardware_address_of(machine: int, card: int = 0) -> str:
-    """Of a machine's card: what a switch knows it by."""
+    """Return the hardware address by which a switch knows a machine's card."""
     return f"02:00:0a:4d:{card:02x}:{machine + 1:02x}"
 
 
 def call(name, *arguments):
-    """A function of the C library; raises OSError with what the kernel says."""
+    """Call a function of the C library; raise OSError with the kernel's message if it fails."""
     if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
 def have_own_network() -> bool:
-    """Give this process, which has one thread, a network that only has a loopback; see have_own."""
+    """Give this single-threaded process a network with only a loopback; see have_own."""
     return have_own(NEW_NET)
 
 
 def have_own(kind) -> bool:
-    """Give this process, which has one thread, a namespace of its own.
+    """Give this single-threaded process its own namespace.
 
-    Who may not do that gets a user namespace first, and may do it there.
-    Returns  whether that was needed
+    A process without the right to do that first gets a user namespace, in which it has the right.
+    Returns  whether a user namespace was needed
     Raises   OSError if this system allows neither
     """
     try:
@@ -71,7 +71,7 @@ def have_own(kind) -> bool:
         pass
     user, group = os.geteuid(), os.getegid()
     call("unshare", NEW_USER | kind)
-    # The same numbers inside as outside, so that files stay one's own.
+    # User and group ids are the same inside as outside, so that the user keeps owning the files.
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
@@ -79,12 +79,12 @@ def have_own(kind) -> bool:
 
 
 def own_network_only() -> None:
-    """As `have_own_network`, for a process that has the right to it."""
+    """Give this process, which has the right to it, a network with only a loopback."""
     call("unshare", NEW_NET)
 
 
 def enter(network: str, user: str | None = None):
-    """Move this process, which has one thread, into namespaces by their paths in /proc."""
+    """Move this single-threaded process into namespaces by their paths in /proc."""
     for path, kind in ((user, NEW_USER), (network, NEW_NET)):
         if path is None:
             continue
@@ -96,24 +96,24 @@ def enter(network: str, user: str | None = None):
 
 
 def enter_machine(number: int, count: int, network: str, user: str | None = None):
-    """Move this process, which is about to become another program, to a machine, with its name.
+    """Move this process to a machine, with its host name, before it becomes another program.
 
-    number, count  which of how many machines it is
+    number, count  index of the machine, and number of machines
     """
     enter(network, user)
-    with suppress(OSError):  # a system may refuse this: addresses do as well
+    with suppress(OSError):  # a system may refuse names; addresses work, too
         have_name(number, count)
 
 
 def have_name(number, count):
-    """Give this process a host name, and a file with those of all machines."""
+    """Give this process a host name, and a hosts file with the names of all machines."""
     call("unshare", NEW_NAMES | NEW_MOUNTS)
     call("mount", b"none", b"/", None, RECURSIVE | PRIVATE, None)
     text = Path(HOSTS).read_text()
     for other in range(count):
         address, name = address_of(other), name_of(other)
         text += f"{address} {name}\n{AS_IPV6}{address} {name}.ipv4\n"
-    # A file in memory, of which nothing but this one place is left.
+    # The file is in memory, and after the unmount it exists only in place of the hosts file.
     call("mount", b"tmpfs", b"/tmp", b"tmpfs", 0, None)
     Path("/tmp/hosts").write_text(text)
     call("mount", b"/tmp/hosts", HOSTS.encode(), None, BIND, None)
@@ -123,13 +123,13 @@ def have_name(number, count):
 
 
 def put_disk(folder, size):
-    """In a process with mounts of its own: put an empty disk of `size` bytes, in memory, there."""
+    """Mount an empty in-memory disk of `size` bytes at `folder`; the process has its own mounts."""
     call("mount", b"none", b"/", None, RECURSIVE | PRIVATE, None)
     call("mount", b"tmpfs", os.fsencode(folder), b"tmpfs", 0, f"size={size},mode=700".encode())
 
 
 class OwnNetwork:
-    """A network with nothing but a loopback, kept by open files: no process has to be in it.
+    """A network with only a loopback, kept by open files, so that no process has to be in it.
 
     Raises  OSError if this system does not allow it
     """
@@ -142,7 +142,7 @@ class OwnNetwork:
                 kind = b"u" if have_own_network() else b"-"
                 raise_loopback()
                 os.write(say, kind)
-                signal.pause()  # until its namespaces have been opened
+                signal.pause()  # until the parent has opened its namespaces
             os._exit(1)
         os.close(say)
         try:
@@ -165,14 +165,14 @@ class OwnNetwork:
 
 
 def raise_loopback():
-    """Set the loopback of this process' network up."""
+    """Bring up the loopback of this process's network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         wish = struct.pack("16sh14x", b"lo", IS_UP)
         fcntl.ioctl(any_socket, SET_FLAGS, wish)
 
 
 def members(network: str) -> list[int]:
-    """The processes whose network this is, as far as this one may look; none if it has gone."""
+    """List the processes in a network, as far as this one may look; none if it has gone."""
     found = []
     try:
         wanted = os.stat(network).st_ino
@@ -182,6 +182,6 @@ def members(network: str) -> list[int]:
         try:
             if os.stat(f"/proc/{name}/ns/net").st_ino == wanted:
                 found.append(int(name))
-        except OSError:  # it has ended, or belongs to somebody else
+        except OSError:  # it has ended, or belongs to another user
             continue
     return found

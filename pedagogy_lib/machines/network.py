@@ -1,4 +1,4 @@
-"""The notebook's side of the network: start the switch, wish for what is to change, end it."""
+"""The notebook's side of the network, which starts the switch, sends wishes and ends it."""
 
 import atexit
 import contextlib
@@ -22,15 +22,15 @@ from .faults import words_of
 from .namespace_support import why_not
 
 SCRIPT = Path(__file__).with_name("switch.py")
-ANSWER_SECONDS = 20.0  # that it may take to set up all machines on a busy computer
+ANSWER_SECONDS = 20.0  # within which even a busy computer sets up all machines
 END_SECONDS = 2.0
 
 
 class Network:
-    """A switch, and a number of machines at it; kept from launch to launch.
+    """A switch with a number of machines, kept from launch to launch.
 
-    cards  of each machine
-    mark   a word for the switch's command line, by which it can be found
+    cards  number of cards of each machine
+    mark   words for the switch's command line, by which it can be found
     """
 
     def __init__(self, count, *mark, cards=1):
@@ -38,7 +38,7 @@ class Network:
             raise LaunchError(why_not(None))
         self.count, self.cards = count, cards
         self.owner, self.lock = os.getpid(), threading.Lock()
-        self.is_spoilt = False  # a launch on it has failed: its ranks may have done anything to it
+        self.is_spoilt = False  # True after a failed launch, whose ranks may have changed anything
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(ANSWER_SECONDS)
         with theirs:
@@ -48,7 +48,7 @@ class Network:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                start_new_session=True,  # the stop button signals the notebook's group only
+                start_new_session=True,  # the stop button signals only the notebook's group
             )
         self.line = self.socket.makefile("rw")
         try:
@@ -58,15 +58,15 @@ class Network:
             raise
 
     def know_ways(self, user, networks):
-        """Into the machines, by paths in /proc."""
+        """Store the paths in /proc by which processes enter the machines."""
         self.user, self.networks = user, networks
 
     def make_whole(self, link):
-        """All machines plugged in, each card as the `Link` says."""
+        """Plug in all machines and set each card to the `Link`."""
         self.know_ways(**self.ask("whole", link))
 
     def ask(self, *wish):
-        """Wish for something; returns when it has been done. Raises LaunchError if it cannot be."""
+        """Make a wish and return the answer once it is fulfilled; raise LaunchError on refusal."""
         with self.lock:
             try:
                 print(json.dumps(wish), file=self.line, flush=True)
@@ -90,7 +90,7 @@ class Network:
         return "it does not answer"
 
     def usable(self, count, cards) -> bool:
-        """Whether it is there, with so many machines and cards, and none has been killed."""
+        """Return whether the network works, with this many machines and cards and none killed."""
         has_ended = self.is_spoilt or self.process.poll() is not None
         if has_ended or self.owner != os.getpid() or (self.count, self.cards) != (count, cards):
             return False
@@ -100,7 +100,7 @@ class Network:
             return False
 
     def close(self):
-        """Let it end; its machines, and what is left on them, end with it."""
+        """End the switch, and with it the machines and all processes left on them."""
         if self.owner != os.getpid():
             return
         self.socket.close()
@@ -119,10 +119,10 @@ _network: Network | None = None
 
 
 def network_for(machines) -> Network:
-    """The one network of this process, with all cables in and each card at its speed."""
+    """Return the one network of this process, with all cables in and each card at its speed."""
     global _network
     if _network is not None and _network.usable(machines.count, machines.cards):
-        with contextlib.suppress(LaunchError):  # one of its machines may end this very moment
+        with contextlib.suppress(LaunchError):  # one of its machines may end at this moment
             _network.make_whole(machines.link)
             return _network
     close_network()
@@ -132,9 +132,9 @@ def network_for(machines) -> Network:
 
 
 class NetworkRun:
-    """What happens to a network during one launch: its plan, and what its cards carry.
+    """One launch on a network: its planned faults, and the bytes that its cards carry.
 
-    folder  of the launch, for the socket by which ranks wish for what is planned at a block
+    folder  folder of the launch, for the socket over which ranks ask for faults planned at a block
     """
 
     def __init__(self, network, plan, folder):
@@ -146,12 +146,12 @@ class NetworkRun:
             self.begin()
 
     def wish(self, name, arguments):
-        """At its time; a network that has ended needs no plan any more."""
+        """Send a wish to the switch, unless the network has ended and needs no plan any more."""
         with contextlib.suppress(LaunchError):
             self.network.ask(name, *arguments)
 
     def begin(self):
-        """What is planned for 0 s is done when this returns."""
+        """Start the plan: fulfil the wishes for 0 s at once, and set timers for the others."""
         self.has_begun = True
         for one in self.plan:
             if one.after_seconds == 0:
@@ -163,7 +163,7 @@ class NetworkRun:
             timer.start()
 
     def work_begins(self):
-        """All ranks have met: the plan's seconds count from here, unless they do already."""
+        """Start the plan's seconds, because all ranks have met, unless they count already."""
         if not self.has_begun:
             self.begin()
 
@@ -172,14 +172,17 @@ class NetworkRun:
             timer.cancel()
 
     def state(self) -> dict:
-        """What is not as it was, as `State` takes it."""
+        """Return the changes since the launch began, as keyword arguments of `State`."""
         try:
             return self.network.ask("state")
         except LaunchError:
             return {"has_ended": True}
 
     def history(self, began) -> "CardHistory":
-        """What the cards have carried since `began`, as of `time.perf_counter()`."""
+        """Return what the cards have carried, and print why planned faults did not happen.
+
+        began  start of the launch, according to `time.perf_counter()`
+        """
         history = CardHistory.build_history(began, **self.network.ask("take_history"))
         for sentence in explain_omissions(self.plan, history.events):
             say(sentence)
@@ -187,7 +190,7 @@ class NetworkRun:
 
 
 def explain_omissions(plan, events):
-    """Says of all that was planned, and has not happened, why that is."""
+    """Yield, for each planned fault that has not happened, a sentence with the reason."""
     happened = Counter(words for _, words in events)
     for one in plan:
         words = words_of(*one.wish[:1], *one.wish.arguments)
@@ -197,11 +200,11 @@ def explain_omissions(plan, events):
 
 
 class CardHistory(NamedTuple):
-    """What each machine's card has carried, over time.
+    """The bytes that each machine's cards have carried, over time.
 
     times           (looks,) seconds since the launch began
     sent, received  (looks, machines) bytes since the first look
-    events          (seconds, what has happened to the network)
+    events          (seconds since the launch began, fault in words)
     """
 
     times: np.ndarray
@@ -218,7 +221,7 @@ class CardHistory(NamedTuple):
 
 @functools.lru_cache(maxsize=1)
 def try_machines() -> str:
-    """Why no machines can be had here; empty if they can."""
+    """Return why no machines can be made here; empty if they can."""
     try:
         Network(1).close()
         return ""
@@ -229,7 +232,7 @@ def try_machines() -> str:
 
 
 def try_link(link) -> str:
-    """Why cards cannot do what a `Link` says; empty if they can. Every system has slow ones."""
+    """Return why cards cannot delay or lose packets as a `Link` says; empty if they can."""
     return try_netem() if link.latency_seconds or link.loss else ""
 
 
@@ -254,7 +257,7 @@ def close_network():
 
 
 def leave_it_to_the_parent():
-    """In a child that the learner forks: its copy of the socket would keep the network alive."""
+    """Close a forked child's copy of the socket, which would keep the network alive."""
     if _network is not None:
         _network.socket.close()
 

@@ -1,4 +1,4 @@
-"""Other people on this computer: from their programs, launches keep to a network of their own."""
+"""Other people on this computer, from whose programs a separate network shields launches."""
 
 import contextlib
 import functools
@@ -6,14 +6,14 @@ import os
 import time
 from pathlib import Path
 
-PEOPLE = range(1000, 60_000)  # user ids of accounts on this machine; others belong to services
-FIRST_OF_NETWORK = 65_536  # user ids of accounts that a network's directory keeps
-LOOK_SECONDS = 60.0  # somebody may have come
-SWITCH = "PEDAGOGY_OWN_NETWORK"  # "1": launches have one in any case; "0": in none
+PEOPLE = range(1000, 60_000)  # user ids of accounts on this machine; all others belong to services
+FIRST_OF_NETWORK = 65_536  # user ids from here on are those of accounts in a network's directory
+LOOK_SECONDS = 60.0  # after which another person may have come
+SWITCH = "PEDAGOGY_OWN_NETWORK"  # "1": launches always have one; "0": never
 
 
 def keeps_to_itself() -> bool:
-    """Whether launches, as far as this system lets them, run in a network of their own."""
+    """Return whether launches run in a separate network, as far as this system lets them."""
     wish = os.environ.get(SWITCH, "")
     return wish == "1" or (wish != "0" and are_there(int(time.monotonic() // LOOK_SECONDS)))
 
@@ -27,7 +27,7 @@ def are_there(_) -> bool:
 
 
 def other_people() -> set[int]:
-    """User ids of people, by their accounts and by their processes, without the own one."""
+    """Return the user ids of other people, found by their accounts and by their processes."""
     import pwd  # Windows has none
 
     accounts = {one.pw_uid for one in pwd.getpwall() if can_log_in(one)}

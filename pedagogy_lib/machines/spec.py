@@ -1,4 +1,4 @@
-"""`Machines`: what a launch is told about the machines that its ranks are to be on."""
+"""`Machines`: the description of the machines that the ranks of a launch run on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -14,24 +14,24 @@ MOST_MACHINES, MOST_CARDS = 64, 8
 
 @dataclass(frozen=True, repr=False)
 class Machines(Faults):
-    """Machines on this computer for `launch(..., machines=…)`: networks of their own, on a switch.
+    """Machines on this computer for `launch(..., machines=…)`: separate networks on a switch.
 
-    ranks             how many machines, with equally many ranks each; or how many ranks each of
-                      them has: `Machines(2)` and `Machines([3, 1])` both have room for four
-    bytes_per_second  of every network card, in each direction; None: as fast as it goes
+    ranks             number of machines, with equally many ranks each; or the number of ranks on
+                      each of them: `Machines(2)` and `Machines([3, 1])` both have room for four
+    bytes_per_second  speed of every network card, in each direction; None: as fast as possible
     latency_seconds   from card to card, one way
-    jitter_seconds    by which the latency of each packet is longer or shorter, drawn evenly
-    loss              share of the packets that get lost: TCP sends them again, which takes time
-    cards             of each machine, each as fast as that. The first cards of all machines are a
-                      network of their own, as a rail is; the second cards are another one. Gloo
-                      takes them in turns, one collective over each
-    plan              what is to happen to them, made by methods of which each returns new machines:
+    jitter_seconds    most by which a packet's latency is longer or shorter, drawn evenly
+    loss              share of the packets that are lost; TCP sends them again, which takes time
+    cards             number of cards per machine, all of that speed. The first cards of all
+                      machines form a separate network, as a rail does, and the second cards form
+                      another. Gloo takes them in turn, with one collective on each
+    plan              planned faults, made by methods that each return new machines:
                       `Machines(2).unplug(1, after_seconds=0.5).plug(1, after_seconds=1.5)`,
-                      counted from the moment at which all ranks have met and `fn` begins (what is
-                      planned for 0 happens before they meet, and all counts from there); or
-                      `Machines(2).kill(1, at_block="step", nth=3)`: as that machine's first rank
-                      begins a block with that label for the third time. Also: `slow`, `split`,
-                      `join`
+                      counted from the moment at which all ranks have met and `fn` begins (a fault
+                      planned for 0 happens before they meet, and all seconds count from there); or
+                      `Machines(2).kill(1, at_block="step", nth=3)`, when that machine's first rank
+                      begins a block with that label for the third time. The other methods are
+                      `revive`, `slow`, `split` and `join`
 
     Raises  LaunchError for numbers that make no sense
     """
@@ -53,7 +53,7 @@ class Machines(Faults):
              f"a machine has 1 to {MOST_CARDS} cards, not {brief(self.cards)}")  # fmt: skip
 
     def __repr__(self):
-        """As it is written: what is left out is as it is without."""
+        """Return the call without default settings, and the number of planned faults."""
         said = [repr(self.ranks)] + [
             f"{one.name}={getattr(self, one.name)!r}" for one in fields(self)[1:]
             if one.name != "plan" and getattr(self, one.name) != one.default
@@ -66,7 +66,7 @@ class Machines(Faults):
 
     @classmethod
     def here(cls, *args, **settings) -> "Machines | None":
-        """The same, where this system allows them; elsewhere None, of which it says why."""
+        """Make machines if this system allows them; otherwise print the reason and return None."""
         from .network import try_link, try_machines
 
         machines = cls(*args, **settings)
@@ -77,12 +77,12 @@ class Machines(Faults):
 
     @property
     def link(self) -> Link:
-        """Of each machine."""
+        """The limits of each network card."""
         return Link(self.bytes_per_second, self.latency_seconds, self.jitter_seconds, self.loss)
 
     @property
     def all_cards(self) -> float | None:
-        """Bytes per second of all cards of a machine together."""
+        """The bytes per second of all cards of a machine together; None if they have no limit."""
         return self.bytes_per_second and self.cards * self.bytes_per_second
 
     def is_count(self) -> bool:
@@ -97,9 +97,9 @@ class Machines(Faults):
         return self.ranks if self.is_count() else len(self.ranks)
 
     def places(self, world_size) -> list[int]:
-        """The machine of each rank, in the order of ranks.
+        """Return the machine of each rank, in rank order.
 
-        Raises  LaunchError if they do not go up in so many ranks
+        Raises  LaunchError if the machines do not have room for exactly `world_size` ranks
         """
         if self.is_count():
             need(world_size % self.count == 0,
@@ -112,19 +112,19 @@ class Machines(Faults):
         return [machine for machine, size in enumerate(sizes) for _ in range(size)]
 
     def ranks_of_each(self, world_size) -> list[list[int]]:
-        """The ranks on each machine."""
+        """Return the ranks on each machine."""
         places = self.places(world_size)
         return [[rank for rank, at in enumerate(places) if at == machine]
                 for machine in range(self.count)]  # fmt: skip
 
     def list_block_faults(self, rank, world_size) -> list[tuple]:
-        """[(label, nth, name, arguments), …]: what is to happen as blocks begin on this rank."""
+        """Return [(label, nth, name, arguments), …]: the faults planned for blocks of this rank."""
         first = [ranks[0] for ranks in self.ranks_of_each(world_size)]
         return [(one.at_block, one.nth, one.wish.name, one.wish.arguments) for one in self.plan
                 if one.at_block is not None and first[one.machine] == rank]  # fmt: skip
 
     def text(self) -> str:
-        """In the words of a picture: "2 machines, cards of 25.0 MB/s"."""
+        """Describe the machines as pictures do: "2 machines, cards of 25.0 MB/s"."""
         words = format_count(self.count, "machine")
         if self.bytes_per_second:
             each = f"{self.cards} cards each" if self.cards > 1 else "cards"

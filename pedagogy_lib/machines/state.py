@@ -1,4 +1,4 @@
-"""What has happened to the machines of a launch, in words."""
+"""The faults that have happened to the machines of a launch, in words."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,13 @@ from ..basics.hang_diagnosis import ranks_text
 
 @dataclass(frozen=True)
 class State:
-    """What is not as it was when the launch began.
+    """The changes to the machines since the launch began.
 
-    ranks      of each machine
-    unplugged  machines whose cable is out
-    others     machines of one half, if the network is in two
+    ranks      the ranks on each machine
+    unplugged  machines whose cables are pulled
+    others     machines of one half, if the network is split
     killed     machines that have been killed
-    revived    machines that have been killed, and started again without their ranks
+    revived    machines that have been killed and started again without their ranks
     """
 
     ranks: list[list[int]]
@@ -21,15 +21,15 @@ class State:
     others: tuple[int, ...] = ()
     killed: tuple[int, ...] = ()
     revived: tuple[int, ...] = ()
-    has_ended: bool = False  # the network itself: somebody has killed the process that holds it
+    has_ended: bool = False  # the network itself: the process that holds it was killed
 
     def find_killed_machine(self, rank) -> int | None:
-        """The machine that a rank was killed with, if it was."""
+        """Return the machine that a rank was killed with; None if it was not."""
         killed = (*self.killed, *self.revived)
         return next((m for m in killed if rank in self.ranks[m]), None)
 
     def describe(self) -> str:
-        """Who cannot hear whom; empty if all machines hear each other."""
+        """Describe which machines are dead or cut off; empty if all machines hear each other."""
         if self.has_ended:
             return "The network of the machines has ended: run the cell again."
         said = [f"Machine {m} was killed, with {ranks_text(self.ranks[m])}." for m in self.killed]

@@ -1,10 +1,10 @@
 """The process that holds a network of machines: a switch, and cards for each machine.
 
 It runs as a script (`python switch.py CONTROL_FD COUNT CARDS`), and its namespaces end with it.
-Each machine has a process of its own, whose only task is to be there; ranks enter its network.
-The notebook writes a wish in a line of JSON, and gets a line back: `{"ok": …}` or
-`{"refused": sentence}`. When the socket closes, everything ends. Ranks may wish, too, for what a
-plan foresees: by a socket that the notebook has it open (`listen`).
+Each machine has a separate process that holds a network, which ranks enter. The notebook writes a
+wish as a line of JSON and gets a line back: `{"ok": …}` or `{"refused": sentence}`. When the socket
+closes, everything ends. Ranks ask for planned faults over another socket, which the switch opens
+when the notebook wishes for it (`listen`).
 """
 
 import json
@@ -30,10 +30,10 @@ SWITCH, OTHER_SWITCH = "switch", "other"
 
 
 class Network:
-    """The switch with its machines, and what can be wished for."""
+    """The switch with its machines; the wishes are names of its methods."""
 
     def __init__(self, count, cards):
-        self.cards = cards  # of each machine
+        self.cards = cards  # per machine
         self.in_user_namespace = namespaces.have_own_network()
         self.ip = IPRoute()
         self.switches = [self.add_switch(name) for name in (SWITCH, OTHER_SWITCH)]
@@ -41,7 +41,7 @@ class Network:
                          for number in range(count)]  # fmt: skip
         self.killed, self.revived = set(), set()
         self.history, self.selector = None, selectors.DefaultSelector()
-        self.door = None  # for ranks
+        self.door = None  # the socket for wishes of ranks
 
     def add_switch(self, name) -> int:
         self.ip.link("add", ifname=name, kind="bridge")
@@ -50,9 +50,9 @@ class Network:
         return index
 
     def whole(self, link) -> dict:
-        """All cables in one switch and up, each card as the `Link` says.
+        """Connect all cables to one switch, bring them up and set each card to the `Link`.
 
-        Returns  the ways in: a machine that has been revived has another
+        Returns  the paths into the machines, which differ after a machine has been revived
         """
         self.unplugged, self.others, self.link = set(), [], Link(*link)
         self.killed, self.revived = set(), set()
@@ -74,22 +74,22 @@ class Network:
         self.machines[machine].limit(self.link._replace(bytes_per_second=bytes_per_second))
 
     def split(self, others):
-        """Two halves that do not hear each other: these machines, and the rest."""
+        """Split the network into halves that cannot hear each other: `others`, and the rest."""
         for number, machine in enumerate(self.machines):
             machine.plug_into(self.switches[number in others])
         self.others = others
 
     def state(self) -> dict:
-        """What is not as it was at the start."""
+        """Return the changes since the start, as keyword arguments of `State`."""
         return {"unplugged": sorted(self.unplugged), "others": self.others,
                 "killed": sorted(self.killed), "revived": sorted(self.revived)}  # fmt: skip
 
     def all_there(self) -> bool:
-        """Whether no machine has been killed, by a wish or by somebody else."""
+        """Return whether no machine has been killed, neither by a wish nor from outside."""
         return not self.killed and not any(machine.has_ended() for machine in self.machines)
 
     def watch(self):
-        """Begin to note what the cards carry, over time."""
+        """Begin to record the bytes that the cards carry over time."""
         self.history = History(self.machines)
 
     def take_history(self) -> dict:
@@ -97,7 +97,7 @@ class Network:
         return history.export_lists() if history else {}
 
     def listen(self, path):
-        """Let ranks wish by the socket `path`, in place of that of the launch before."""
+        """Let ranks make wishes over the socket `path`, instead of the previous launch's socket."""
         if self.door is not None:
             self.selector.unregister(self.door)
             self.door.close()
@@ -109,11 +109,11 @@ class Network:
 
     def hear_rank(self):
         visitor, _ = self.door.accept()
-        with suppress(OSError), visitor, visitor.makefile("rw") as line:  # it may be killed by now
+        with suppress(OSError), visitor, visitor.makefile("rw") as line:  # it may be dead by now
             self.answer(line)
 
     def answer(self, line) -> bool:
-        """Fulfil one wish, and say so; False where there is none any more."""
+        """Read a wish, fulfil it and reply; return False if there are no more wishes."""
         text = line.readline()
         if not text:
             return False
@@ -130,7 +130,7 @@ class Network:
         return True
 
     def serve(self, control):
-        """Fulfil wishes until the notebook has gone."""
+        """Serve wishes until the notebook has closed its socket."""
         line = control.makefile("rw")
         self.selector.register(control, selectors.EVENT_READ)
         while True:
@@ -143,12 +143,12 @@ class Network:
                 self.history.look()
 
     def kill(self, machine):
-        """End a machine as a power cut does: the others hear nothing of it, not even a goodbye."""
+        """Kill a machine as a power cut does: the others are not even told that connections end."""
         self.machines[machine].state("down")
         self.killed.add(machine)
         pid = self.machines[machine].pid
         network = f"/proc/{pid}/ns/net"
-        # All stand still first: nobody on a machine without power sees a neighbour end.
+        # Stop all processes first, as no process on a machine without power sees another one end.
         stopped = set()
         while others := {*namespaces.members(network)} - {pid} - stopped:
             signal_all(others, signal.SIGSTOP)
@@ -160,13 +160,13 @@ class Network:
         self.machines[machine].unplug_for_good()
 
     def end(self):
-        """What is left on machines ends with them."""
+        """Kill all machines that are left, with the processes on them."""
         for machine in self.machines:
             if machine.number not in self.killed:
                 self.kill(machine.number)
 
     def revive(self, machine):
-        """Start a machine again, with a new card in the old place."""
+        """Start a killed machine again, with new cards in the old places."""
         if machine not in self.killed:
             return
         switch = self.switches[machine in self.others]
@@ -178,7 +178,7 @@ class Network:
         self.revived.add(machine)
 
     def paths(self) -> dict:
-        """The ways into the machines; None for one that has been killed."""
+        """Return the paths into the machines' networks; None for a killed machine."""
         user = f"/proc/{os.getpid()}/ns/user" if self.in_user_namespace else None
         alive = [machine.number not in self.killed for machine in self.machines]
         networks = [f"/proc/{machine.pid}/ns/net" if lives else None

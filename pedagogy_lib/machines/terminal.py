@@ -17,9 +17,9 @@ MARK = "for-a-terminal"  # in the switch's command line, by which other terminal
 
 
 def open_machines(count, mbit=None, latency_ms=0.0, command=None) -> int:
-    """Make machines; run a command on each, or open a shell on machine 0. Returns an exit status.
+    """Make machines; run a command on each or open a shell on machine 0. Return an exit status.
 
-    mbit        megabits per second of each card; None: as fast as it goes
+    mbit        megabits per second of each card; None: as fast as possible
     latency_ms  from card to card, one way
     """
     speed = None if mbit is None else mbit * 1e6 / 8
@@ -41,7 +41,7 @@ def open_machines(count, mbit=None, latency_ms=0.0, command=None) -> int:
 
 
 def open_shell_on(number) -> int:
-    """A shell on a machine that another terminal has made."""
+    """Open a shell on a machine that another terminal has made; return its exit status."""
     found = machines_of_terminals()
     need(found, f"there are no machines: first, in another terminal, {EXAMPLE}")
     need(number in found, f"there is no machine {number}; there are: {', '.join(map(str, found))}")
@@ -53,7 +53,7 @@ def open_shell_on(number) -> int:
 
 
 def make_settings(number, count, network, user) -> dict:
-    """How to start a program on a machine: settings of `subprocess`."""
+    """Return the arguments of `subprocess` functions that start a program on a machine."""
     environ = os.environ | {
         "MACHINE": str(number),
         "MACHINES": str(count),
@@ -72,7 +72,7 @@ def shell() -> list[str]:
 
 
 def run_on_each(ways, command) -> int:
-    """Run a command of the shell on all machines; its lines say from which they are."""
+    """Run a shell command on all machines; each line of the output names its machine."""
     programs = [
         subprocess.Popen(command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                          **make_settings(number, len(ways), *way))
@@ -94,7 +94,7 @@ def tell(number, lines):
 
 
 def machines_of_terminals() -> dict[int, int]:
-    """{number: process} of the machines that a terminal of this user has made."""
+    """Find the machines that a terminal of this user has made: {number: process}."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -102,7 +102,7 @@ def machines_of_terminals() -> dict[int, int]:
             name = (folder / "comm").read_text().split()
             if MARK.encode() in words and name[0] == "machine" and is_own(folder):
                 found[int(name[1])] = int(folder.name)
-        except (OSError, ValueError, IndexError):  # it has ended, or belongs to somebody else
+        except (OSError, ValueError, IndexError):  # it has ended, or belongs to another user
             continue
     return dict(sorted(found.items()))
 
@@ -112,7 +112,7 @@ def is_own(folder) -> bool:
 
 
 def main(arguments) -> int:
-    """Do what the command line says."""
+    """Run the command `machines` with its parsed arguments; return an exit status."""
     if sys.platform != "linux":
         raise LaunchError("machines need Linux: a process elsewhere cannot have its own network")
     if arguments.on is not None:

@@ -1,7 +1,7 @@
-"""What each communication call should put on the wire, for where the kernel does not count.
+"""The bytes that each communication call should put on the wire, for where the kernel counts none.
 
 `counted` bytes follow the textbook's bandwidth-optimal algorithm for each collective (a ring, or a
-direct exchange), which is what NCCL does for large messages. They are no measurement.
+direct exchange), which NCCL also uses for large messages. They are no measurement.
 """
 
 from typing import NamedTuple
@@ -18,12 +18,12 @@ class Call(NamedTuple):
     """One communication call of one rank."""
 
     name: str  # as in torch.distributed
-    tensor_bytes: int  # what this rank puts in, or gets in a scatter or recv: X in the formulas
+    tensor_bytes: int  # that this rank puts in, or gets in a scatter or recv: X in the formulas
     sent_bytes: int
     received_bytes: int
     peer: int | None = None  # the other rank, in a send or recv
-    group: str = ""  # what its process group is for
-    to: tuple[int, ...] = ()  # the ranks to which it sends, the same to each
+    group: str = ""  # the name of its process group
+    to: tuple[int, ...] = ()  # the ranks to which it sends, with equally many bytes for each
 
 
 class Rule(NamedTuple):
@@ -35,7 +35,7 @@ class Rule(NamedTuple):
 
 
 def symmetric(share):
-    """Every rank sends and receives the same."""
+    """Return the cost function of a call in which every rank sends and receives the same."""
     return lambda x, n, position: (share(x, n), share(x, n))
 
 
@@ -79,7 +79,7 @@ ALL_REDUCE = symmetric(all_reduce_share)
 ALL_GATHER = symmetric(gather_share)
 EXCHANGE = symmetric(exchange_share)
 
-# By the operator's namespace and name.
+# The rule of each operator, by namespace and name.
 RULES = {
     "c10d": {
         "allreduce_": Rule("all_reduce", 0, 1, None, ALL_REDUCE),
@@ -101,7 +101,7 @@ RULES = {
         "recv_": Rule("recv", 0, 1, 2, receive_share),
         "recv_any_source_": Rule("recv", 0, 1, None, receive_share),
     },
-    # What DTensor calls.
+    # The operators that DTensor calls.
     "_c10d_functional": {
         "all_reduce": Rule("all_reduce", 0, 2, None, ALL_REDUCE),
         "all_reduce_": Rule("all_reduce", 0, 2, None, ALL_REDUCE),
@@ -125,7 +125,7 @@ NO_CALL = ("wait_tensor", "_wrap_tensor_autograd", "check_for_nan")
 
 
 def tensors_in(value):
-    """Every tensor in nested lists and tuples."""
+    """Yield every tensor in nested lists and tuples."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -134,7 +134,7 @@ def tensors_in(value):
 
 
 def calls_of(func, args) -> list[Call]:
-    """The communication call that an operator of these namespaces makes, in a list; or none."""
+    """Return a list with the communication call that an operator of these namespaces makes, or []."""
     name = func.overloadpacket.__name__
     if name in NO_CALL:
         return []
@@ -152,7 +152,7 @@ def calls_of(func, args) -> list[Call]:
 
 
 def receivers(rule, ranks, place, root) -> tuple[int, ...]:
-    """To whom a rank sends in a call: to all others, to one, or to the next one of a ring."""
+    """Return the ranks to which a rank sends in a call: all others, one, or the next in a ring."""
     if rule.name == "recv":
         return ()
     if rule.name in ("all_to_all", "scatter"):
@@ -161,16 +161,16 @@ def receivers(rule, ranks, place, root) -> tuple[int, ...]:
 
 
 def group_name(description) -> str:
-    """What a group is for, from its description: "tp", also for the "mesh_tp" of a DeviceMesh.
+    """Return a group's name from its description: "tp", also for the "mesh_tp" of a DeviceMesh.
 
-    "undefined" is what torch calls those that were made without one.
+    "undefined" is torch's description of a group that was made without one.
     """
     known = {"default_pg": WORLD, "undefined": ""}
     return known.get(description, description.removeprefix("mesh_"))
 
 
 def group_of(argument) -> dist.ProcessGroup:
-    """The process group that an operator is given: itself, in a box, or by its name."""
+    """Return the process group that an operator is given as such, in a box, or by its name."""
     if isinstance(argument, str):
         return group_named(argument)
     if isinstance(argument, dist.ProcessGroup):

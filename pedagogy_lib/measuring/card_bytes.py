@@ -1,8 +1,8 @@
-"""How many bytes a machine's network card has carried, read from the kernel's counters of it.
+"""The bytes that a machine's network card has carried, read from the kernel's counters of it.
 
-Beside what the ranks send to other machines, the card carries headers; what ranks of one machine
-send each other, it does not carry. A rank goes on as soon as the kernel has taken its message: what
-then still waits for the card, in the connections or in the card's queue, counts as sent.
+The card carries what the ranks send to other machines, and headers, but not what ranks of one
+machine send each other. A rank goes on as soon as the kernel has taken its message, so bytes that
+still wait for the card, in the connections or in the card's queue, count as sent.
 
 Source  /proc/net/dev in proc_pid_net(5), rtnetlink(7), sock_diag(7), TCA_STATS2 in Linux'
         include/net/gen_stats.h, struct tcp_info in its include/uapi/linux/tcp.h
@@ -13,23 +13,23 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-RECEIVED, SENT = 0, 8  # columns of /proc/net/dev, behind the card's name
+RECEIVED, SENT = 0, 8  # columns of /proc/net/dev, after the card's name
 HEAD = struct.Struct("=IHHII")  # of a message: length, kind, flags, number, sender
 REQUEST_ALL, ERROR, DONE = 0x301, 2, 3
 ATTRIBUTE = struct.Struct("=HH")
-# Queues, of rtnetlink(7): family, card, handle, parent, info; and the attributes of its figures.
+# Queues, see rtnetlink(7): family, card, handle, parent, info; and the attributes of the figures.
 GET_QUEUE, QUEUE, BACKLOG = 38, struct.Struct("=BxxxiIII"), struct.Struct("=II")
 FIGURES, LENGTHS = 7, 3
-# Connections, of sock_diag(7): family, protocol, wish, states; in an answer the two addresses.
+# Connections, see sock_diag(7): family, protocol, request, states; in an answer, both addresses.
 DIAGNOSE, GET_CONNECTIONS, LINUX_INFO = 4, 20, 2
 CONNECTIONS, ADDRESSES = struct.Struct("=BBBxI48x"), struct.Struct("=8x4s12x4s")
-CONNECTION_SIZE, NOT_SENT, UNSENT = 72, struct.Struct("=I"), 144  # the last: in struct tcp_info
+CONNECTION_SIZE, NOT_SENT, UNSENT = 72, struct.Struct("=I"), 144  # the last in struct tcp_info
 BUT_LISTENING = 0xFFF & ~(1 << 10)
-READINGS, FEW_BYTES = 4, 20_000  # of a reading that is no longer than it must be, at 250 MB/s
+READINGS, FEW_BYTES = 4, 20_000  # during a reading no longer than it must be, at 250 MB/s
 
 
 class CardCounter:
-    """Reads the counters of some cards in the network of this process; their sum counts."""
+    """A reader of the counters of some network cards in this process's network, summed up."""
 
     def __init__(self, cards: list[str]):
         self.cards, self.indices = set(cards), list(map(socket.if_nametoindex, cards))
@@ -37,10 +37,10 @@ class CardCounter:
         self.connections = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, DIAGNOSE)
 
     def read(self) -> tuple[int, int]:
-        """(sent, received) since the card was made; what waits for the card is sent.
+        """Return bytes (sent, received) since the card was made; what waits for the card is sent.
 
-        While the counters are read, the card goes on. Of several readings the one counts during
-        which it carried least: half of that is the largest error.
+        The card goes on while its counters are read. Therefore, the one of several readings counts
+        during which it carried least, and half of that is the largest error.
         """
         moved, sent, received = self.attempt()
         for _ in range(READINGS - 1):
@@ -50,7 +50,7 @@ class CardCounter:
         return sent, received
 
     def attempt(self) -> tuple[int, int, int]:
-        """(what the card carried meanwhile, sent, received)"""
+        """Return bytes (that the card sent during the reading, sent, received)."""
         before = self.read_card_bytes()
         waiting = self.sum_unsent_bytes() + self.sum_queue_bytes()
         after = self.read_card_bytes()
@@ -64,31 +64,32 @@ class CardCounter:
         return tuple(sum(int(of[column]) for of in counts) for column in (SENT, RECEIVED))
 
     def sum_queue_bytes(self) -> int:
-        """Bytes in the cards' queues."""
+        """Return the bytes in the cards' queues."""
         return sum(map(self.read_queue_bytes, self.indices))
 
     def read_queue_bytes(self, index) -> int:
-        """Where queues lie in each other, the innermost has all bytes."""
+        """Return the bytes in a card's queue; of nested queues, the innermost has all bytes."""
         answers = dump(self.routes, GET_QUEUE, QUEUE.pack(0, index, 0, 0, 0))
         own = [answer for answer in answers if QUEUE.unpack_from(answer)[1] == index]
         return max((backlog_of(answer[QUEUE.size :]) for answer in own), default=0)
 
     def sum_unsent_bytes(self) -> int:
-        """Bytes that ranks of this machine have handed over, and that have not left for another."""
+        """Return the bytes that ranks have handed over for other machines, and that have not left.
+        """
         wish = CONNECTIONS.pack(
             socket.AF_INET, socket.IPPROTO_TCP, 1 << (LINUX_INFO - 1), BUT_LISTENING
         )
         total = 0
         for answer in dump(self.connections, GET_CONNECTIONS, wish):
             here, there = ADDRESSES.unpack_from(answer)
-            if here != there:  # within a machine they do not meet the card
+            if here != there:  # within a machine, bytes do not cross the card
                 info = find(answer[CONNECTION_SIZE:], LINUX_INFO)  # closed ones have none
                 total += NOT_SENT.unpack_from(info, UNSENT)[0] if info else 0
         return total
 
 
 def dump(netlink, kind, wish) -> Iterator[bytes]:
-    """All that the kernel has of a kind; nothing where it does not tell."""
+    """Yield all entries of a kind that the kernel has; none where it does not tell."""
     netlink.send(HEAD.pack(HEAD.size + len(wish), kind, REQUEST_ALL, 0, 0) + wish)
     while True:
         for kind_of_answer, answer in messages(netlink.recv(1 << 18)):
@@ -98,7 +99,7 @@ def dump(netlink, kind, wish) -> Iterator[bytes]:
 
 
 def messages(data) -> Iterator[tuple[int, bytes]]:
-    """What the kernel has answered: kinds and contents."""
+    """Yield the (kind, content) of each answer of the kernel."""
     while data:
         length, kind, *_ = HEAD.unpack_from(data)
         yield kind, data[HEAD.size : length]
@@ -117,7 +118,7 @@ def align_length(length) -> int:
 
 
 def find(data, wanted) -> bytes:
-    """The content of the first attribute of a kind; empty if there is none."""
+    """Return the content of the first attribute of a kind; empty if there is none."""
     return next((content for kind, content in attributes(data) if kind == wanted), b"")
 
 
@@ -128,15 +129,15 @@ def backlog_of(queue) -> int:
 
 @dataclass(frozen=True)
 class Card:
-    """What one machine's card carried while at least one of its ranks was in a block of a label.
+    """The traffic of a machine's card while at least one of its ranks was in a block of a label.
 
-    A card cannot tell whose bytes it carries. What another rank of the machine sends meanwhile is
-    in it too, in whichever block that rank is: a barrier before and after keeps blocks apart.
+    A card cannot tell whose bytes it carries, so it includes what another rank of the machine sends
+    meanwhile, in any block. A barrier before and after keeps blocks apart.
 
-    ranks             of the machine
+    ranks             the ranks of the machine
     sent_bytes, received_bytes   headers included
-    seconds           in which at least one rank, of any machine, was in such a block
-    bytes_per_second  that the card can carry, in each direction; None: not limited
+    seconds           the time in which at least one rank, of any machine, was in such a block
+    bytes_per_second  the card's limit, in each direction; None if it has none
     """
 
     ranks: list[int]
@@ -147,16 +148,16 @@ class Card:
 
     @property
     def busy(self) -> float | None:
-        """The share of these seconds that its busier direction needs at full speed."""
+        """The share of `seconds` that its busier direction needs at full speed; None if unlimited."""
         if not self.bytes_per_second or not self.seconds:
             return None
         return max(self.sent_bytes, self.received_bytes) / self.bytes_per_second / self.seconds
 
 
 def card_of(ranks, uses, bytes_per_second) -> Card:
-    """Put together what the ranks of one machine read from their card when blocks began and ended.
+    """Combine what the ranks of one machine read from their card when blocks began and ended.
 
-    uses  of all ranks of the world, each with `card`: what was read at its begin and end
+    uses  the uses of all ranks of the world, each with `card`: the readings at its start and end
     """
     own = [use for rank in ranks for use in uses[rank] if use.card is not None]
     sent, received = (
@@ -167,7 +168,7 @@ def card_of(ranks, uses, bytes_per_second) -> Card:
 
 
 def measure_union(spans):
-    """How much of a line these spans cover together: what several of them cover counts once."""
+    """Return the length that these spans cover together; what several of them cover counts once."""
     total, reached = 0, None
     for begin, end in sorted(spans):
         if reached is None or begin > reached:

@@ -1,6 +1,7 @@
-"""Who is at the other end of a connection, and for which process group it was made.
+"""The peer at the other end of each connection, and the process group it was made for.
 
-Gloo connects the ranks of a group when it makes it. So what is new afterwards belongs to it.
+Gloo connects the ranks of a group when it makes the group, so that connections that are new
+afterwards belong to it.
 """
 
 import contextlib
@@ -12,10 +13,10 @@ from .wire_bytes import connections_here, ends_of
 
 
 class Flow(NamedTuple):
-    """What one rank has sent through one connection.
+    """The bytes that one rank has sent through one connection.
 
-    here, there  the addresses of both ends: the other rank knows them the other way round
-    group        what its process group is for; "" if it belongs to none
+    here, there  the addresses of both ends, which are swapped for the other rank
+    group        the name of its process group; "" if it belongs to none
     """
 
     here: tuple
@@ -25,10 +26,10 @@ class Flow(NamedTuple):
 
 
 class Connections:
-    """Those of this process, each with its ends and its group, as far as they are known."""
+    """The connections of this process, each with its ends and its group, if they are known."""
 
     def __init__(self):
-        self.known = {}  # {the kernel's name of it: (here, there, group)}
+        self.known = {}  # {the kernel's cookie of it: (here, there, group)}
         self.note(WORLD)
         watch_new_groups(self.watch_group)
 
@@ -39,14 +40,17 @@ class Connections:
         self.note(group_name(description))
 
     def note(self, group):
-        """Remember those that are new as the group's."""
+        """Note the connections that are new as the group's."""
         for cookie, fd in connections_here().items():
             if cookie not in self.known:
                 with contextlib.suppress(OSError):  # closed meanwhile, by another thread
                     self.known[cookie] = *ends_of(fd), group
 
     def flows(self, before, after) -> list[Flow]:
-        """Of those that have carried something from one count of `wire_bytes` to a later one."""
+        """Return a flow for each known connection that has sent or received between two counts.
+
+        before, after  what `wire_bytes` returned
+        """
         used = {cookie: now for cookie, now in after.items() if now != before.get(cookie, (0, 0))}
         if not used.keys() <= self.known.keys():
             self.note("")
@@ -61,12 +65,12 @@ class Connections:
 
 
 def traffic_of(uses, wire, places, group=None) -> list[list[int]]:
-    """Bytes that each rank has sent to each other one: [from][to].
+    """Return the bytes that each rank has sent to each other one, as [from][to].
 
-    uses    of one label, for each rank
+    uses    each rank's uses of one label
     wire    "measured": from the connections; "counted": from the calls
     places  the machine of each rank
-    group   through groups of this name alone
+    group   the name of the groups that count; None for all
     """
     matrix = [[0] * len(uses) for _ in uses]
     flows = yield_measured_flows(uses, places) if wire == "measured" else yield_counted_flows(uses)
@@ -77,7 +81,7 @@ def traffic_of(uses, wire, places, group=None) -> list[list[int]]:
 
 
 def groups_of(uses, wire) -> list[str]:
-    """The names of the groups that have sent something, in the order of their first use."""
+    """Return the names of the groups that have sent something, in the order of their first use."""
     of_uses = [use for rank in uses for use in rank]
     if wire == "measured":
         names = [flow.group for use in of_uses for flow in use.flows]
@@ -87,9 +91,9 @@ def groups_of(uses, wire) -> list[str]:
 
 
 def yield_measured_flows(uses, places):
-    """Yield (from, to, group, bytes): the other end of a flow is the rank that has it as its own.
+    """Yield (from, to, group, bytes) of each flow to a rank that has the same ends swapped.
 
-    Two machines may have loopbacks of the same address; what crosses machines has others.
+    Two machines may have loopbacks of the same address, but connections between machines do not.
     """
     owners = {}
     for rank, of_rank in enumerate(uses):
@@ -105,7 +109,7 @@ def yield_measured_flows(uses, places):
 
 
 def yield_counted_flows(uses):
-    """Yield the same from the calls, each of which shares out evenly what it sends."""
+    """Yield (from, to, group, bytes) of each call, which divides the bytes it sends evenly."""
     for rank, of_rank in enumerate(uses):
         for call in (call for use in of_rank for call in use.calls):
             for peer in call.to:

@@ -1,4 +1,4 @@
-"""What happened to storages while a block was measured, and the peaks that follow from it."""
+"""A log of what happened to storages while a block was measured, and the peaks it gives."""
 
 import time
 
@@ -6,21 +6,21 @@ import numpy as np
 
 from ..basics.screen import say
 
-MOST_EVENTS = 500_000  # in one log: some 100 MB, and as much again to work them out
+MOST_EVENTS = 500_000  # in one log: some 100 MB, and as much again to compute the peaks
 TOO_MANY = (
     f"measure: in this block memory has changed {MOST_EVENTS:,} times, too often to keep, so it "
     "will have no peaks. Measure a few steps of it, or pass memory=False."
 )
-# A storage that plays several roles counts as the first of these.
+# A storage that has several roles counts as the first of these.
 KINDS = ("parameters", "gradients", "optimizer_state", "activations", "communication", "other")
 
 
 class Log:
     """The events of some storages, in order.
 
-    An event is (time, storage, what). `what` is a number: its bytes from now on, and the first one
-    is its birth; or a text: its kind from now on; or None: it is freed. A storage's kind at birth
-    stands apart, since it may become known only later.
+    An event is (time, storage, what). If `what` is a number, it is the storage's size in bytes from
+    then on, and the first one is its birth; a text is its kind from then on; None means that it is
+    freed. The kinds at birth are in `birth_kinds`, because they may become known only later.
     """
 
     def __init__(self):
@@ -39,7 +39,7 @@ class Log:
             say(TOO_MANY)
 
     def bytes_by_kind(self) -> np.ndarray:
-        """One row for before the first event and for after each; one column for each kind."""
+        """Return bytes: a row before the first event and after each one, a column for each kind."""
         column = {kind: index for index, kind in enumerate(KINDS)}
         changes = np.zeros((len(self) + 1, len(KINDS)), dtype=np.int64)
         now = {}
@@ -54,13 +54,13 @@ class Log:
         return changes.cumsum(axis=0)
 
     def times(self) -> np.ndarray:
-        """The time of each row."""
+        """Return the time of each row of `bytes_by_kind`."""
         times = [event[0] for event in self.events]
         return np.array([*times[:1], *times])
 
 
 def peaks_of(rows) -> tuple[dict[str, int], dict[str, int]]:
-    """The most that each kind and their sum reached; and what each had when the sum was highest."""
+    """Return the highest bytes of each kind and of their sum, and the kinds at the highest sum."""
     totals = rows.sum(axis=1)
     highest = dict(zip(KINDS, rows.max(axis=0).tolist()))
     at_peak = dict(zip(KINDS, rows[totals.argmax()].tolist()))
@@ -68,7 +68,7 @@ def peaks_of(rows) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def thin_out(times, rows, points=400):
-    """About `points` of the rows: the first, the last, and the highest of each stretch."""
+    """Return about `points` of the rows: the first, the last, and the highest of each stretch."""
     if len(times) <= points:
         return times, rows
     totals = rows.sum(axis=1)

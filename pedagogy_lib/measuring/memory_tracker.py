@@ -2,11 +2,11 @@
 
 A tensor's memory is its storage: views share one, and it lives until the last of them has gone.
 While a block is measured, a dispatch mode sees every operation's outputs, a weak reference tells
-when each storage is freed, and saved-tensor hooks tell what is kept for the backward. What was
-alive before the block is found by asking the garbage collector.
+when each storage is freed, and saved-tensor hooks tell what autograd saves for the backward. The
+garbage collector finds the tensors that were alive before the block.
 
-What a storage turns out to be counts from its birth: the memory that Adam takes in its first step
-is optimizer state even before Adam has filed it as such.
+The kind that a storage turns out to have counts from its birth: the memory that Adam allocates in
+its first step is optimizer state even before Adam has stored it as such.
 """
 
 import contextlib
@@ -40,26 +40,26 @@ PLAIN = (torch.Tensor,)
 
 
 class StorageRef(weakref.ref):
-    """One storage: a weak reference to it, which calls `on_free(tracked)` when it is freed."""
+    """A weak reference to a storage, which calls `on_free(tracked)` when the storage is freed."""
 
     __slots__ = ("changed", "key", "kind", "marked", "nbytes", "saved")
-    __hash__, __eq__ = object.__hash__, object.__eq__  # as an object of its own
+    __hash__, __eq__ = object.__hash__, object.__eq__  # by identity
 
     def __init__(self, storage, on_free):
         self.key, self.nbytes = id(storage), bytes_in_memory(storage)
         self.kind = "other"
         self.changed = False  # whether its kind has changed since the log began
-        self.saved = 0  # how many autograd nodes keep it
+        self.saved = 0  # how many autograd nodes save it
         self.marked = False  # whether the learner has said what it is
 
 
 class MemoryTracker(OperatorMode):
-    """Follows every storage, and every communication call, between `start` and `stop`."""
+    """A tracker of every storage and every communication call between `start` and `stop`."""
 
     def __init__(self):
         super().__init__()
         self.storages: dict[int, StorageRef] = {}
-        self.log = Log()  # outside of blocks: one that nobody reads
+        self.log = Log()  # outside blocks, one that is never read
         self.calls: list[Call] = []
         self.active = False
         self.reachable = Reachable()
@@ -68,7 +68,7 @@ class MemoryTracker(OperatorMode):
             NewParametersNoticed(self.note),
             self,
             saved_tensors_hooks(self.keep, restore),
-            PackHookReplacement(self.wrap_hooks),  # entered last: not for the tracker's own
+            PackHookReplacement(self.wrap_hooks),  # entered last, so that it leaves the tracker's own
         )
 
     def start(self):
@@ -97,7 +97,7 @@ class MemoryTracker(OperatorMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if types and types != PLAIN and any(map(wraps_others, types)):
-            return NotImplemented  # a DTensor's inner operations come here
+            return NotImplemented  # the tracker sees a DTensor's inner operations instead
         communicates = func.namespace in RULES
         if communicates:
             self.calls += calls_of(func, args)
@@ -114,7 +114,7 @@ class MemoryTracker(OperatorMode):
         return result
 
     def track(self, tensor) -> StorageRef:
-        """The storage behind `tensor`, noted as born or resized now if that is new."""
+        """Return the reference to the storage of `tensor`, noting a birth or resize if it is new."""
         storage = tensor.untyped_storage()
         tracked = self.storages.get(id(storage))
         if tracked is None:
@@ -130,7 +130,7 @@ class MemoryTracker(OperatorMode):
 
     @contextlib.contextmanager
     def track_resize(self, storage, size):
-        """Note the new size afterwards: FSDP frees and refills a storage in place."""
+        """Note a storage's new size after the block: FSDP frees and refills storages in place."""
         yield
         tracked = self.storages.get(id(storage))
         if tracked is not None:
@@ -141,12 +141,12 @@ class MemoryTracker(OperatorMode):
         self.log.add(tracked, size)
 
     def give_role(self, tracked, kind):
-        """Note a role of a storage. Its kind is the one of its roles that comes first in KINDS."""
+        """Note a role of a storage, whose kind is the one of its roles that is first in KINDS."""
         if KINDS.index(kind) < KINDS.index(tracked.kind) and not tracked.marked:
             self.change(tracked, kind)
 
     def mark(self, tensor, kind):
-        """Note what the learner says that `tensor` is. No role that is found later changes it."""
+        """Note what the learner says `tensor` is, which no role that is found later changes."""
         for tracked in map(self.track, plain_tensors(tensor)):
             tracked.marked = True
             self.change(tracked, kind)
@@ -159,7 +159,7 @@ class MemoryTracker(OperatorMode):
             self.log.birth_kinds[tracked] = kind
 
     def keep(self, tensor):
-        """Keep what autograd saves: an activation until the graph lets go of it."""
+        """Pack a tensor that autograd saves, which is an activation until the graph frees it."""
         storages = [self.track(plain) for plain in plain_tensors(tensor)]
         kind = "parameters" if is_of_parameter(tensor) else "activations"
         for tracked in storages:
@@ -174,22 +174,22 @@ class MemoryTracker(OperatorMode):
                 self.end_activation(tracked)
 
     def end_activation(self, tracked):
-        """Note that no graph keeps this storage any more."""
+        """Note that no graph saves this storage any more."""
         if tracked.kind == "activations" and not tracked.marked:
             tracked.changed = True
             self.change(tracked, "other")
 
     def wrap_hooks(self, hooks):
-        """Other hooks, such as those of activation checkpointing, that also note what they keep.
+        """Wrap other hooks, such as activation checkpointing's, so that the tracker sees them.
 
-        Of nested hooks autograd calls the innermost alone, so it does not call the tracker's.
+        Autograd calls only the innermost of nested hooks, so it does not call the tracker's.
         """
         pack = functools.partial(self.keep_elsewhere, hooks.pack_hook)
         return saved_tensors_hooks(pack, hooks.unpack_hook)
 
     def keep_elsewhere(self, pack, tensor):
-        """Pack a tensor as others' hooks do. What they keep of it is an activation, too."""
-        packed = tensor  # stands if a recomputation has all it needs and ends with an exception
+        """Pack a tensor with other hooks, and note what they keep of it as an activation."""
+        packed = tensor  # used if a recomputation has all it needs and ends with an exception
         try:
             packed = pack(tensor)
             return packed
@@ -209,7 +209,7 @@ class MemoryTracker(OperatorMode):
             self.give_role(self.track(plain), kind)
 
     def find_everything(self):
-        """Give everything that Python can reach its role."""
+        """Note the roles of everything that Python can reach."""
         found = self.reachable.find()
         for thing in found:
             self.note(thing)
@@ -238,11 +238,11 @@ class MemoryTracker(OperatorMode):
             for tensor in tensors_in(list(state.values()) if isinstance(state, dict) else []):
                 self.note_role(tensor, "optimizer_state")
         for parameter in (p for group in optimizer.param_groups for p in group["params"]):
-            if parameter.grad is not None:  # put there by hand, it may not have been seen
+            if parameter.grad is not None:  # set by hand, it may not have been seen
                 self.note_role(parameter.grad, "gradients")
 
     def watch_gradient(self, leaf):
-        """Be the first to see a gradient: the learner's own hook may free it at once."""
+        """Watch a leaf's gradient with the first hook, as the learner's own may free it at once."""
         handle = self.gradient_hooks.get(id(leaf))
         if handle is None or handle.hooks_dict_ref() is None:  # None: that leaf has gone
             self.gradient_hooks[id(leaf)] = hook_first(leaf, self.note_gradient)

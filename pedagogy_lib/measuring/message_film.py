@@ -1,4 +1,4 @@
-"""What messages do to a tensor on one rank, message by message."""
+"""A record of a tensor on one rank, message by message."""
 
 import contextlib
 from dataclasses import dataclass, field
@@ -11,12 +11,13 @@ from .replaced_calls import replace_calls
 
 @dataclass
 class Film:
-    """What became of a tensor on one rank.
+    """The states of a tensor on one rank, and the messages that the rank sent.
 
-    frames  the tensor flattened to a list: when each message began to leave, and at the end; what
-            is being received counts from the end of its `wait`
-    moves   for each message the element of the tensor that it began with; None if it was no part
-    lengths, peers  for each message its number of elements, and the rank that it was for
+    frames  the tensor flattened to a list, when each message began to leave and at the end; a
+            received message counts from the end of its `wait`
+    moves   for each message, the index of the tensor's element with which it began; None if it was
+            no part of the tensor
+    lengths, peers  for each message, its number of elements and the rank that it was for
     """
 
     frames: list[list[float]] = field(default_factory=list)
@@ -27,7 +28,7 @@ class Film:
 
 @contextlib.contextmanager
 def film(x: torch.Tensor):
-    """Inside of a rank: `with film(x) as seen:` notes in a `Film` what messages do to `x`."""
+    """Record in a `Film` what messages do to `x`, inside a rank: `with film(x) as seen:`."""
     seen, coming, real_isend, real_irecv = Film(), {}, dist.isend, dist.irecv
 
     def frame():
@@ -56,7 +57,7 @@ def film(x: torch.Tensor):
 
 
 class RecvWork:
-    """What irecv returned. A fast sender's data may be in the tensor long before its `wait`."""
+    """The request of an irecv; a fast sender's data may be in the tensor long before its `wait`."""
 
     def __init__(self, work, ended):
         self.work, self.ended = work, ended
@@ -75,7 +76,7 @@ def find_global_rank(group, place) -> int:
 
 
 def place_in(whole, part) -> int | None:
-    """The element of `whole` that its view `part` begins with; None if it is no view of it."""
+    """Return the index in `whole` at which its view `part` begins; None if it is no view of it."""
     if part.untyped_storage().data_ptr() != whole.untyped_storage().data_ptr():
         return None
     return part.storage_offset() - whole.storage_offset()

@@ -1,7 +1,7 @@
-"""Messages on Gloo as NCCL runs them, by its documentation and torch's source.
+"""Messages on Gloo in NCCL's order, according to NCCL's documentation and torch's source.
 
-A message that is no part of a batch waits for its turn: those of a pair of ranks run one after
-another, in the order of the calls, for both directions. A send ends when it is received. There are
+A message outside a batch waits for its turn: the messages between two ranks run one after another,
+in the order of the calls, for both directions together. A send ends when it is received. There are
 no tags. A batch runs as one. If torch has made NCCL's communicator at the start (`device_id`), all
 messages of a rank in a group have one order.
 """
@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from .replaced_calls import replace_calls
 
-PAUSE = 2e-4  # seconds between two looks
+PAUSE = 2e-4  # seconds between two checks
 
 
 class Request:
@@ -23,7 +23,7 @@ class Request:
         self.future = future
 
     def wait(self, timeout=None):
-        __tracebackhide__ = True  # of a hang the line that calls it is told
+        __tracebackhide__ = True  # a hang is reported at the line that calls it
         while not self.future.done():
             time.sleep(PAUSE)
         self.future.result()
@@ -34,7 +34,7 @@ class Request:
 
 
 class NcclOrder:
-    """What stands in the place of torch.distributed's calls.
+    """Replacements of torch.distributed's messages, which keep NCCL's order.
 
     one_order  whether a rank has one order for all peers in a group
     """
@@ -92,10 +92,10 @@ NAMES = ("isend", "irecv", "send", "recv", "batch_isend_irecv")
 
 @contextlib.contextmanager
 def messages_in_turn(one_order=False, **others):
-    """In a rank on Gloo: `with messages_in_turn():` makes messages wait for their turn, as on NCCL.
+    """Make messages of a rank on Gloo wait for their turn, as on NCCL, inside the `with` block.
 
     one_order  whether a rank has one order for all peers in a group
-    others     further functions in the place of torch.distributed's
+    others     further functions that replace torch.distributed's
     """
     order = NcclOrder(one_order)
     with replace_calls(**{name: getattr(order, name) for name in NAMES}, **others):

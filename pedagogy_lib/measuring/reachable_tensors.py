@@ -1,4 +1,4 @@
-"""Every tensor and optimizer that Python can reach. Only the first search takes long."""
+"""A search for every tensor and optimizer that Python can reach; only the first takes long."""
 
 import functools
 import gc
@@ -11,10 +11,10 @@ from ..basics.torch_private import tensors_saved_by
 
 
 class Reachable:
-    """Finds tensors and optimizers by asking the garbage collector.
+    """The tensors and optimizers that the garbage collector knows.
 
-    The collector keeps young objects apart. Whatever it is about to call old is remembered here
-    by a weak reference, so that a search goes through the few hundred young ones alone.
+    The collector keeps young objects apart. Those that it is about to call old are remembered here
+    by weak references, so that a search goes only through the few hundred young ones.
     """
 
     def __init__(self):
@@ -45,13 +45,13 @@ def is_wanted(kind) -> bool:
 
 
 def tensors_and_optimizers_in(objects):
-    """Those among `objects` that may hold tensor memory."""
+    """Return the tensors and optimizers among `objects`, which may hold tensor memory."""
     kinds = {kind for kind in set(map(type, objects)) if is_wanted(kind)}
     return list(itertools.compress(objects, map(kinds.__contains__, map(type, objects))))
 
 
 def find_saved_tensors(things):
-    """Tensors kept by autograd graphs that were recorded while nobody watched."""
+    """Yield tensors saved by autograd graphs that were recorded outside measured blocks."""
     tensors = [thing for thing in things if isinstance(thing, torch.Tensor)]
     nodes = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
     seen = set()

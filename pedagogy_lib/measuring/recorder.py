@@ -17,7 +17,7 @@ from .memory_tracker import MemoryTracker
 from .uses import LogSlice, OpenUse, Use
 from .wire_bytes import bytes_between, kernel_counts, wire_bytes
 
-MANY_EVENTS = 20_000  # in logs whose peaks are not worked out yet
+MANY_EVENTS = 20_000  # in logs whose peaks are not computed yet
 
 _recorder = None
 
@@ -25,14 +25,14 @@ _recorder = None
 def measure(label: str, memory: bool = True, wire: bool = True):
     """Measure a block inside a function that `launch` runs; blocks may be nested.
 
-    The figures of all ranks are in `run[label]` afterwards. A label may be used several times:
-    bytes and seconds add up, peaks take the highest. Where a block contains blocks of its own
-    label, the outermost alone counts.
+    The figures of all ranks are in `run[label]` afterwards. If a label is used several times, bytes
+    and seconds add up, and the highest peak counts. If a block contains blocks of its own label,
+    only the outermost counts.
 
-    memory   follow every tensor of this thread (10 to 100 µs for each operation). `False` leaves
-             that out, for blocks of very many small operations, and for `torch.func` transforms,
-             which do not allow it; then there are no `peak_bytes` and no `calls`.
-    Raises   LaunchError outside of a launch, and for a label that is no text.
+    memory   follow every tensor of this thread (10 to 100 µs per operation). `False` leaves that
+             out, for blocks of very many small operations and for `torch.func` transforms, which do
+             not allow it; where bytes are measured, there are then no `peak_bytes` and no `calls`
+    Raises   LaunchError outside a launch, and for a label that is no text
     """
     if _recorder is None:
         raise LaunchError(
@@ -47,7 +47,7 @@ def measure(label: str, memory: bool = True, wire: bool = True):
 
 
 class MeasureContext(contextlib.ContextDecorator):
-    """What `measure` returns; it may be kept and entered again."""
+    """The context that `measure` returns, which may be kept and entered again."""
 
     def __init__(self, label, memory, wire):
         self.label, self.memory, self.wire = label, memory, wire
@@ -61,7 +61,7 @@ class MeasureContext(contextlib.ContextDecorator):
 
 
 def mark(tensor: torch.Tensor, kind: str) -> torch.Tensor:
-    """Tell the memory instrument what a tensor of a hand-written engine is; returns the tensor.
+    """Tell the memory tracker what a tensor of a hand-written engine is; return the tensor.
 
     kind  "parameters", "gradients", "optimizer_state", "activations", "communication" or "other"
     """
@@ -73,23 +73,23 @@ def mark(tensor: torch.Tensor, kind: str) -> torch.Tensor:
 
 
 def traffic_in(label: str) -> tuple[list, int, int]:
-    """In a rank: calls, bytes sent and bytes received in the ended blocks of this label."""
+    """Return this rank's calls, bytes sent and bytes received in the ended blocks of a label."""
     uses = [use for use in _recorder.uses if use.label == label]
     calls = [call for use in uses for call in use.calls]
     return calls, sum(use.sent_bytes for use in uses), sum(use.received_bytes for use in uses)
 
 
 def peak_bytes_in(label: str) -> dict[str, int]:
-    """In a rank: the most bytes of each kind, and of all ("total"), in the ended blocks of it."""
+    """Return this rank's peak bytes by kind, and of all ("total"), in a label's ended blocks."""
     _recorder.work_out_memory()
     peaks = [use.peak for use in _recorder.uses if use.label == label]
     return {kind: max(peak[kind] for peak in peaks) for kind in (*KINDS, "total")}
 
 
 def block_of(error: BaseException | None = None) -> str:
-    """The label of the innermost block that an error has left; without one, that is open now.
+    """Return the label of the innermost block that an error has left, or an empty text.
 
-    Open, that is, in the main thread.
+    Without an error, return that of the innermost block that is open in the main thread.
     """
     if _recorder is None:
         return ""
@@ -101,7 +101,7 @@ def block_of(error: BaseException | None = None) -> str:
 
 @contextlib.contextmanager
 def note_slowdown(text: str):
-    """Within it, blocks note how links, or computing, are slowed down."""
+    """Note in blocks that are measured inside how links, or computing, are slowed down."""
     before = _recorder.slowed_by
     _recorder.slowed_by = f"{before}; {text}" if before else text
     _recorder.ways_of_slowing.append(_recorder.slowed_by)
@@ -116,9 +116,9 @@ def start(
 ) -> "Recorder":
     """Begin to record in this process, just before the learner's function is called.
 
-    clock_zero    the time that spans count from, as of `time.perf_counter()`
-    ignore_ports  peers whose traffic is not the learner's: torchrun's own
-    cards         the names of this machine's network cards, if it has some of its own
+    clock_zero    the time that spans count from, by `time.perf_counter()`
+    ignore_ports  peers' ports whose traffic is not the learner's: torchrun's own
+    cards         the names of this machine's network cards, if it is an emulated one
     before_block  called with the label of each block that is about to begin
     """
     global _recorder
@@ -127,7 +127,7 @@ def start(
 
 
 class Recorder:
-    """Everything measured in one rank."""
+    """The recorder of everything that is measured in one rank."""
 
     def __init__(self, device, clock_zero, ignore_ports, cards=None, before_block=None):
         self.device, self.clock_zero, self.ignore_ports = device, clock_zero, ignore_ports
@@ -136,16 +136,16 @@ class Recorder:
         self.tracker = MemoryTracker()
         self.uses: list[Use] = []
         self.open: dict[tuple[str, int], OpenUse] = {}  # by label and thread
-        self.logs: list[tuple[Log, list[LogSlice]]] = []  # whose peaks are not worked out yet
+        self.logs: list[tuple[Log, list[LogSlice]]] = []  # whose peaks are not computed yet
         self.waiting_events = 0  # in these logs
         self.slowed_by = ""  # how links, or computing, are slowed down now
         self.ways_of_slowing: list[str] = []  # all of them so far
         self.covered: list[LogSlice] = []  # within the outermost block that is open
         self.followed_thread = None  # whose operations the tracker sees
-        # The last one's id(), and the block that it left first. Not the error itself: its traceback
-        # would keep a process group, whose connections stay open until nobody has it any more.
+        # The id() of the last error, and the block that it left first. The error itself is not kept:
+        # its traceback would keep a process group alive, and the group's connections open.
         self.failure = 0, ""
-        gloo_carries_it = device.type == "cpu" or (  # a rank that came later has no group yet
+        gloo_carries_it = device.type == "cpu" or (  # a replacement has no group yet
             dist.is_initialized() and "nccl" not in dist.get_backend_config()
         )
         self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
@@ -180,14 +180,14 @@ class Recorder:
         return labels[-1] if labels else ""
 
     def leave_all(self):
-        """End what the learner's function has left open, such as a block in a generator."""
+        """End the blocks that the learner's function has left open, such as one in a generator."""
         for use in reversed(self.open.values()):
             self.end(use)
         self.open.clear()
 
     def begin(self, label, memory, wire) -> OpenUse:
         tracker = self.tracker
-        # Counting from the calls needs the tracker as well: it sees them.
+        # Counting from the calls needs the tracker, too, because it sees them.
         follows = memory or (wire and self.wire == "counted")
         is_outermost = bool(follows and not tracker.active)
         if is_outermost:
@@ -217,7 +217,7 @@ class Recorder:
         if self.wire == "counted":
             sent = sum(call.sent_bytes for call in calls)
             received = sum(call.received_bytes for call in calls)
-        # What was slowed down inside of the block counts, too.
+        # A slowdown that began inside the block counts, too.
         links = use.slowed_by or "".join(self.ways_of_slowing[use.first_way :][:1])
         card = None if use.card is None else (use.card, self.card.read())
         flows = self.connections.flows(before, after) if after else []
@@ -236,7 +236,7 @@ class Recorder:
             self.work_out_memory()
 
     def now(self) -> float:
-        """Seconds since the launch began, on a clock that all ranks of a machine share."""
+        """Return the seconds since the launch began, on a clock that a machine's ranks share."""
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter() - self.clock_zero
@@ -245,7 +245,7 @@ class Recorder:
         return wire_bytes(self.ignore_ports) if self.wire == "measured" else {}
 
     def work_out_memory(self):
-        """Turn logs into peaks: not while something is measured, as it takes a while."""
+        """Turn logs into peaks, but not while something is measured, because it takes a while."""
         for log, covered in [pair for pair in self.logs if not pair[0].is_full]:
             rows, times = log.bytes_by_kind(), log.times() - self.clock_zero
             for use, inside in covered:
@@ -255,6 +255,6 @@ class Recorder:
         self.logs, self.waiting_events = [], 0
 
     def finish(self) -> list[Use]:
-        """Every use of a label, ready to travel."""
+        """Return every use of every label, ready to travel."""
         self.work_out_memory()
         return self.uses

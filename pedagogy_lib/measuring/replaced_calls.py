@@ -1,15 +1,15 @@
-"""Other functions in the place of torch.distributed's."""
+"""Replacements of torch.distributed's functions."""
 
 import contextlib
 
 import torch.distributed as dist
 
-MODULES = (dist, dist.distributed_c10d)  # send, recv and batch_isend_irecv take them from there
+MODULES = (dist, dist.distributed_c10d)  # send, recv and batch_isend_irecv use those of the latter
 
 
 @contextlib.contextmanager
 def replace_calls(**functions):
-    """Put other functions in the place of torch.distributed's."""
+    """Replace torch.distributed's functions of these names inside the `with` block."""
     originals = {name: getattr(dist, name) for name in functions}
     put(functions)
     try:

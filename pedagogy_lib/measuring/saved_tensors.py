@@ -1,4 +1,4 @@
-"""What autograd keeps for the backward, as hooks on saved tensors pack and unpack it."""
+"""The tensors that autograd saves for the backward, packed and unpacked by saved-tensor hooks."""
 
 import torch
 
@@ -11,10 +11,10 @@ MODIFIED_MESSAGE = (
 
 
 class SavedTensor:
-    """A tensor that an autograd node keeps for the backward.
+    """A tensor that an autograd node saves for the backward.
 
-    storages  what the tracker knows of its memory
-    let_go    called with `storages` when the node no longer keeps it
+    storages  the tracker's references to its storages
+    let_go    called with `storages` when the node no longer saves it
     """
 
     __slots__ = ("let_go", "storages", "tensor", "version")
@@ -28,7 +28,7 @@ class SavedTensor:
 
 
 def detach_tensor(tensor):
-    """Its values; a node that saves its own output would otherwise keep itself alive for ever."""
+    """Detach a tensor: a node that saves its own output would keep itself alive forever."""
     if tensor.is_leaf:
         return tensor
     if type(tensor) is not torch.Tensor:
@@ -38,7 +38,7 @@ def detach_tensor(tensor):
 
 
 def restore(saved):
-    """Give a saved tensor back, with the check that autograd makes when there are no hooks."""
+    """Return a saved tensor, after the check that autograd makes when there are no hooks."""
     tensor, version = saved.tensor, version_of(saved.tensor)
     if version != saved.version:
         name = f"[{tensor.type()} {list(tensor.shape)}]"

@@ -1,4 +1,4 @@
-"""Devices that compute as slowly as one likes, so that times do not depend on cores."""
+"""Computation that is slowed down on purpose, so that times do not depend on cores."""
 
 import contextlib
 import time
@@ -18,13 +18,13 @@ PRODUCTS = ("aten.mm.default", "aten.addmm.default")  # their last two arguments
 
 
 class SlowProducts(OperatorMode):
-    """`with SlowProducts(2e9):` makes each product of two matrices take as long as at these FLOPS.
+    """A context, `with SlowProducts(2e9):`, in which matrix products take as long as at this speed.
 
-    The product is computed, and the rest of its time is slept; in backwards, too. Each one is
-    measured as "product", without its memory. Everything else keeps its speed.
+    Each product is computed, and the rest of its time is slept, in backwards, too. It is measured
+    as "product", without its memory. Everything else keeps its speed.
 
     flops     floating-point operations per second; a product of (m, k) and (k, n) takes 2 m k n
-    measured  False: products are not measured, which takes time of its own
+    measured  False: products are not measured, because measuring takes time, too
     Raises    WrongInput if `flops` is not positive
     """
 
@@ -46,7 +46,7 @@ class SlowProducts(OperatorMode):
 
 
 def paced(seconds=None):
-    """`around=` of a pipeline: measures the time of each action as "forward", "backward", ….
+    """Return the `around=` of a pipeline that measures each action as "forward", "backward", ….
 
     seconds  {kind: seconds}, each a number, or a list with one for each stage of the model: an
              action is computed, and the rest of these seconds is slept. This is emulated computing,
@@ -70,13 +70,13 @@ def paced(seconds=None):
 
 
 class SlowLayer(nn.Module):
-    """A layer that returns its input, and takes so many seconds forward and backward.
+    """A layer that returns its input, and takes a given time in its forward and its backward.
 
-    The backward has two parts, as that of a layer with weights: one for the gradient of the input,
-    one for those of the weights. An engine that computes these later sleeps later, too.
+    The backward has two parts, like that of a layer with weights: one for the gradient of the input
+    and one for the gradients of the weights. An engine that computes these later also sleeps later.
 
-    later  takes the second part, as a function without arguments; None: autograd runs it, as the
-           gradient of a weight of one number, whose gradient is 0
+    later  a list that gets the second part, as a function without arguments; None: autograd runs
+           it, for the gradient of a weight of one number, which is 0
     """
 
     def __init__(self, forward_seconds, input_seconds, weight_seconds=0.0, later=None):
@@ -94,7 +94,7 @@ class SlowLayer(nn.Module):
 
 
 class Sleep(torch.autograd.Function):
-    """Returns x. Its backward sleeps, and puts a second sleep into the list `later`, if given."""
+    """An identity whose backward sleeps, and adds a second sleep to the list `later`, if given."""
 
     @staticmethod
     def forward(ctx, x, seconds, more_seconds, later):

@@ -1,4 +1,4 @@
-"""`throttle`: slow links, for what ranks send each other.
+"""`throttle`, which slows down the links over which ranks send each other messages.
 
 Each rank has one link to the network, which it uses in both directions at once, each at full speed.
 A message of b bytes occupies its sender's link for b / bytes_per_second, one message after another.
@@ -7,9 +7,9 @@ long again, at the same time if that one is free.
 
 With nodes, a rank has two links: one to the ranks of its node, and one to all others.
 
-The bytes themselves travel as ever. Only `wait` is longer: for a sender until its link is free
-again, for a receiver until the last byte would have come. When a message began to leave, the ranks
-tell each other in a file that they share, so that nothing is added to the wire.
+The bytes themselves travel as usual. Only `wait` lasts longer: for a sender until its link is free
+again, for a receiver until the last byte would have arrived. Ranks tell each other in a shared file
+when a message began to leave, so that nothing is added to the wire.
 """
 
 import contextlib
@@ -26,9 +26,9 @@ from ..basics.units import format_bytes, format_seconds
 from . import recorder
 from .replaced_calls import replace_calls
 
-SLOTS = 4096  # messages under way from one rank to another
+SLOTS = 4096  # messages in flight from one rank to another
 
-_uses = Counter()  # how many links this process has opened: all ranks number them alike
+_uses = Counter()  # how many links this process has opened; all ranks number them alike
 
 
 @contextlib.contextmanager
@@ -38,17 +38,17 @@ def throttle(
     node_size: int | None = None,
     between_nodes: tuple[float, float] | None = None,
 ):
-    """Inside a function that `launch` runs: slow down what ranks send each other.
+    """Slow down what ranks send each other, inside a function that `launch` runs.
 
     Every rank has to enter and leave the block. It slows `send`, `recv`, `isend`, `irecv` and
-    `batch_isend_irecv`, and so all that is written with them; collectives of a backend keep their
+    `batch_isend_irecv`, and so everything written with them; collectives of a backend keep their
     speed. Pictures of blocks measured in it say so.
 
-    bytes_per_second  of each rank's link, in each direction
-    latency_seconds   from a message's leaving to its arrival
+    bytes_per_second  the speed of each rank's link, in each direction
+    latency_seconds   the time from a message's departure to its arrival
     node_size         ranks on a node; ranks 0 to node_size - 1 are on the first one
     between_nodes     the same two numbers for messages from node to node
-    Raises            LaunchError outside of a launch, or if a number makes no sense
+    Raises            LaunchError outside a launch, or if a number makes no sense
     """
     folder = os.environ.get("PEDAGOGY_FOLDER")
     if folder is None:
@@ -74,9 +74,9 @@ def throttle(
 
 
 class Link:
-    """This rank's connections to the network: when they are free, in each direction.
+    """The links of this rank to the network, and when each one is free in each direction.
 
-    speeds  bytes per second and latency: inside of a node, and between nodes
+    speeds  (bytes per second, latency in seconds) inside a node, and between nodes
     """
 
     def __init__(self, path, speeds, node_size):
@@ -97,7 +97,7 @@ class Link:
         return f"links throttled to {inside} inside of a node, {between} between nodes"
 
     def way_to(self, peer) -> int:
-        """0 for a rank of the same node, 1 for another one."""
+        """Return 0 for a rank of the same node, 1 for another one."""
         return int(peer // self.node_size != self.rank // self.node_size)
 
     def isend(self, tensor, dst=None, group=None, tag=0, group_dst=None):
@@ -122,8 +122,8 @@ class Link:
         return self.received[sender] - 1
 
     def arrival(self, work, nbytes, sender, number, group) -> float:
-        """When the last byte of a message that is here already would have come."""
-        if sender is None:  # received from anybody
+        """Return when the last byte of a message that has really arrived would have arrived."""
+        if sender is None:  # received from any rank
             sender = global_rank(group, sender_of(work))
             number = self.next_from(sender)
         way = self.way_to(sender)
@@ -141,9 +141,10 @@ def speed_text(speed) -> str:
 
 
 class SlowRequest:
-    """What isend and irecv return: a request whose `wait` lasts until the link is done with it.
+    """The request of isend or irecv, whose `wait` lasts until the link is done with the message.
 
-    until  tells when that is, as of `time.perf_counter()`; called after the message has travelled
+    until  a function that returns this time, by `time.perf_counter()`; called after the message has
+           travelled
     """
 
     def __init__(self, work, until):
@@ -159,7 +160,7 @@ class SlowRequest:
         return self.work.is_completed() and time.perf_counter() >= self.end()
 
     def end(self) -> float:
-        """When the link is done. The message has really been sent or received before."""
+        """Return when the link is done; the message has really been sent or received before."""
         if self.done_at is None:
             self.done_at = self.until()
         return self.done_at

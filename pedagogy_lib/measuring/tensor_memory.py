@@ -1,4 +1,4 @@
-"""Which tensors own memory, and how many bytes their storages take."""
+"""Tensors that own memory, and the bytes that their storages take."""
 
 import functools
 
@@ -9,25 +9,25 @@ from .bytes_of_calls import tensors_in
 
 
 def bytes_in_memory(storage) -> int:
-    """What a storage takes; one that is backed by a file takes no memory of its own."""
+    """Return the bytes that a storage takes; one that is backed by a file takes none."""
     return 0 if storage.filename else storage.nbytes()
 
 
 def is_of_parameter(tensor) -> bool:
-    """Whether it is a parameter or a view of one: its memory may have come later, through .data."""
+    """Return whether a tensor is a parameter or a view of one, whose memory .data may have set."""
     base = base_of(tensor)
     return isinstance(tensor if base is None else base, torch.nn.Parameter)
 
 
 @functools.cache
 def wraps_others(kind) -> bool:
-    """Whether tensors of this class consist of others, as those of DTensor do."""
+    """Return whether tensors of this class consist of others, as those of DTensor do."""
     return hasattr(kind, "__tensor_flatten__")
 
 
 @functools.cache
 def is_fake(kind) -> bool:
-    """Whether tensors of this class have no memory: DTensor tries out operations on such."""
+    """Return whether tensors of this class have no memory; DTensor tries operations on such."""
     return any(base.__name__ == "FakeTensor" for base in kind.__mro__)
 
 
@@ -37,7 +37,7 @@ def owns_memory(tensor) -> bool:
 
 
 def plain_tensors(tensor) -> list[torch.Tensor]:
-    """The tensors that own the memory of `tensor`: itself, or the inner ones of a DTensor."""
+    """Return the tensors that own the memory of `tensor`: itself, or the inner ones of a DTensor."""
     kind = type(tensor)
     if wraps_others(kind):
         inner = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]

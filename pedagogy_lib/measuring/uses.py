@@ -1,4 +1,4 @@
-"""What a rank notes of each use of a label: while its block is open, and after its end."""
+"""The notes of a rank on each use of a label, while its block is open and after its end."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -12,15 +12,15 @@ from .memory_log import Log
 
 @dataclass
 class OpenUse:
-    """A block that has been entered, and how far everything was when it began.
+    """A block that has been entered, and the state of all counters when it began.
 
     depth         how often its label has been entered and not left: blocks inside count with it
     is_outermost  whether the memory tracker has been started for it
-    log           the tracker's; `first_event` is the place in it of the first event inside
-    first_call    the place of the first call inside among those that the tracker has seen
+    log           the tracker's log; `first_event` is the index in it of the first event inside
+    first_call    the index of the first call inside among those that the tracker has seen
     slowed_by     how links, or computing, were slowed down; empty if they were not
-    first_way     the place of the first way of slowing down that begins inside
-    wire          (sent, received) of each connection; None if the block's bytes do not count
+    first_way     the index of the first way of slowing down that begins inside
+    wire          bytes (sent, received) of each connection; None if the block's do not count
     card          bytes (sent, received) of this machine's network card; None if it has none
     start         seconds since the launch began
     """
@@ -40,15 +40,15 @@ class OpenUse:
 
 @dataclass
 class Use:
-    """A block that has ended, on one rank: what travels to the notebook.
+    """A block that has ended on one rank, as it travels to the notebook.
 
     start, end  seconds since the launch began
-    flows       what each connection has carried, where the kernel counts
+    flows       bytes that each connection has carried, where the kernel counts them
     links       how links, or computing, were slowed down meanwhile; empty if they were not
     card        bytes (sent, received) of this machine's card at its start, and at its end; or None
-    peak        the most bytes of each kind, and of their sum ("total"); None if not followed
-    at_peak     bytes of each kind when the sum was highest; None if not followed
-    memory      times and bytes of each kind, for an outermost block whose memory was followed
+    peak        the most bytes of each kind, and of their sum ("total"); None if not tracked
+    at_peak     bytes of each kind when the sum was highest; None if not tracked
+    memory      times and bytes of each kind, for an outermost block whose memory was tracked
     """
 
     label: str
@@ -66,7 +66,7 @@ class Use:
 
 
 class LogSlice(NamedTuple):
-    """A use that a log of memory covers, and the rows of `Log.bytes_by_kind` inside of it."""
+    """A use that a log of memory covers, and its rows of `Log.bytes_by_kind`."""
 
     use: Use
     rows: slice

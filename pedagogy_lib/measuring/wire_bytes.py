@@ -1,4 +1,4 @@
-"""How many bytes this process has put on the wire, read from the kernel's own counters.
+"""The bytes that this process has put on the wire, read from the kernel's own counters.
 
 Source  struct tcp_info in Linux' include/uapi/linux/tcp.h
 """
@@ -11,18 +11,18 @@ import socket
 import struct
 import sys
 
-# The fields of struct tcp_info that count here, and its size. It only ever grows at its end.
-# Its first byte is the state; then bytes received, not sent yet, sent, and sent again.
+# The fields of struct tcp_info that are used here. The struct only ever grows at its end. Its first
+# byte is the state; then come bytes received, not sent yet, sent, and sent again.
 FIELDS = struct.Struct("=B 127x Q 8x I 52x QQ")
 Info, Size = ctypes.c_char * FIELDS.size, ctypes.c_uint32
-# Linux' own numbers. (Importing termios for one of them would cost each rank a millisecond.)
+# Linux' own numbers, because importing termios for one of them would cost each rank a millisecond.
 SO_COOKIE, FIONREAD = 57, 0x541B
 LIBC = ctypes.CDLL(None)
 ESTABLISHED, CLOSE_WAIT = 1, 8  # states in which a connection may still count
 
 
 def kernel_counts() -> bool:
-    """Whether this kernel counts the bytes of each connection for us."""
+    """Return whether this kernel counts the bytes of each connection."""
     if sys.platform != "linux":
         return False
     with socket.socket() as probe:
@@ -33,7 +33,7 @@ def tcp_connections():
     """Yield (fd, fields) for every TCP connection of this process, whoever opened it."""
     info, size = Info(), Size(FIELDS.size)
     for name in os.listdir("/proc/self/fd"):
-        fd = int(name)  # of a TCP socket, or of anything else: then this fails
+        fd = int(name)  # if it is no TCP socket, the call below fails
         if LIBC.getsockopt(fd, socket.IPPROTO_TCP, socket.TCP_INFO, info, ctypes.byref(size)):
             continue
         state, *counts = FIELDS.unpack(info)
@@ -42,10 +42,10 @@ def tcp_connections():
 
 
 def wire_bytes(ignore_ports=()) -> dict[int, tuple[int, int]]:
-    """Bytes that each connection of this process has (sent, received) so far.
+    """Return the bytes that each connection of this process has (sent, received) so far.
 
-    Sent      what was handed to the kernel: retransmissions left out, queued bytes counted
-    Received  what has been read: bytes that wait unread in the kernel are left out
+    Sent      bytes handed to the kernel, without retransmissions, but with queued bytes
+    Received  bytes that have been read, without those that wait unread in the kernel
     ignore_ports  peers' ports whose traffic is not the learner's: torchrun's own
     """
     counts = {}
@@ -60,7 +60,7 @@ def wire_bytes(ignore_ports=()) -> dict[int, tuple[int, int]]:
 
 
 def cookie_of(fd) -> int:
-    """The kernel's name for a socket; unlike `fd`, it is never used again."""
+    """Return the kernel's cookie of a socket, which is never used again, unlike `fd`."""
     cookie, size = ctypes.c_uint64(), Size(8)
     LIBC.getsockopt(fd, socket.SOL_SOCKET, SO_COOKIE, ctypes.byref(cookie), ctypes.byref(size))
     return cookie.value
@@ -71,18 +71,18 @@ def peer_port(fd) -> int:
 
 
 def ends_of(fd) -> tuple[tuple, tuple]:
-    """The addresses of a connection, with their ports: this end's, and the other one's."""
+    """Return the (address, port) of this end of a connection, and of the other end."""
     with socket.socket(fileno=os.dup(fd)) as connection:
         return connection.getsockname()[:2], connection.getpeername()[:2]
 
 
 def connections_here() -> dict[int, int]:
-    """Of every connection of this process, its name in the kernel and its file descriptor."""
+    """Return {kernel's cookie: file descriptor} for every connection of this process."""
     return {cookie_of(fd): fd for fd, _ in tcp_connections()}
 
 
 def bytes_between(before, after) -> tuple[int, int]:
-    """(sent, received) from one count to a later one; connections closed meanwhile are lost."""
+    """Return bytes (sent, received) between two counts, without connections closed meanwhile."""
     none = (0, 0)
     sent = sum(now[0] - before.get(key, none)[0] for key, now in after.items())
     received = sum(now[1] - before.get(key, none)[1] for key, now in after.items())

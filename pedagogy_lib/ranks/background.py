@@ -1,4 +1,4 @@
-"""`begin`: a launch that runs while the notebook goes on, so that cells can do things to it."""
+"""`begin`, which starts a launch in the background, so that cells can act on it as it runs."""
 
 import threading
 
@@ -13,11 +13,11 @@ LOOK_SECONDS = 0.1
 
 
 def begin(fn, *args, **settings) -> "BackgroundLaunch":
-    """Begin a launch, and go on at once: `begin(step, machines=Machines(2)).result()`.
+    """Begin a launch and return at once: `begin(step, machines=Machines(2)).result()`.
 
-    It takes what `launch` takes. While it runs, `running.unplug(1)` pulls the cable of a machine,
-    `plug`, `slow`, `split`, `join` and `kill` do what they say; `running.result()` waits for the
-    `Run`, and raises what `launch` would; `running.stop()` ends it.
+    It takes the arguments of `launch`. While it runs, `running.unplug(1)` pulls the cable of a
+    machine; `plug`, `slow`, `split`, `join` and `kill` do what they say. `running.result()` waits
+    for the `Run` and raises what `launch` would; `running.stop()` ends it.
     """
     need_function(fn, "begin")
     if is_torchrun_launched():
@@ -26,7 +26,7 @@ def begin(fn, *args, **settings) -> "BackgroundLaunch":
 
 
 class BackgroundLaunch(Faults):
-    """A launch in the background."""
+    """A launch that runs in a thread, in the background."""
 
     def __init__(self, job, data):
         self.job, self.found, self.error = job, None, None
@@ -39,10 +39,10 @@ class BackgroundLaunch(Faults):
         except BaseException as error:
             self.error = error
         finally:
-            self.job.network_is_there.set()  # or will never be
+            self.job.network_is_there.set()  # or it never will be
 
     def result(self) -> Run:
-        """Wait for the end; an interrupt meanwhile stops the launch, too."""
+        """Wait for the end and return the Run; an interrupt meanwhile also stops the launch."""
         try:
             while self.thread.is_alive():
                 self.thread.join(LOOK_SECONDS)
@@ -54,7 +54,7 @@ class BackgroundLaunch(Faults):
         return self.found
 
     def stop(self):
-        """End the launch, and wait until its ranks have gone."""
+        """End the launch and wait until its ranks have gone."""
         self.job.is_to_stop = True
         self.thread.join()
 

@@ -1,4 +1,4 @@
-"""Where a rank is: the learner's own line, and the library call it makes there."""
+"""The place where a rank is: the learner's own line, and the library call that it makes."""
 
 import contextlib
 import linecache
@@ -24,11 +24,11 @@ LIBRARY_FOLDERS = tuple(
         os.path.dirname(os.path.dirname(torch.__file__)),
         PUBLISHED / "pedagogy_lib",
         PUBLISHED / "coursekit",
-        PUBLISHED / "chapters",  # checks
-        PUBLISHED / "classroom",  # who grades
+        PUBLISHED / "chapters",  # the checks
+        PUBLISHED / "classroom",  # the grading
     )
 )
-MOST_CALLERS = 4  # told of a place
+MOST_CALLERS = 4  # shown for one place
 DISTRIBUTED_FOLDER = os.path.join(os.path.realpath(os.path.dirname(torch.__file__)), "distributed")
 
 
@@ -37,7 +37,7 @@ def is_library(filename: str) -> bool:
 
 
 def real_path(filename: str) -> str:
-    """Without symbolic links, as far as that can be told in a folder that has been deleted."""
+    """Resolve symbolic links; return `filename` unchanged if the current folder was deleted."""
     try:
         return os.path.realpath(filename)
     except FileNotFoundError:
@@ -45,7 +45,7 @@ def real_path(filename: str) -> str:
 
 
 def place_now(block="") -> Place | None:
-    """Where this process is: its main thread, or the learner's thread that this one waits for.
+    """Return the place of the main thread, or of the learner's thread that the main one awaits.
 
     block  the label of the innermost `measure` that is open in the main thread
     """
@@ -61,7 +61,7 @@ def place_now(block="") -> Place | None:
 
 
 def place_of_thread(frame, block="") -> Place | None:
-    """The learner's innermost line in a thread that is in `frame`."""
+    """Return the learner's innermost line in a thread whose innermost frame is `frame`."""
     place = place_of(steps_of_frame(frame), block)
     module = str(frame.f_globals.get("__name__")).partition(".")[0]
     if place is None or place.operation or module not in ("threading", "queue", "concurrent"):
@@ -70,12 +70,12 @@ def place_of_thread(frame, block="") -> Place | None:
 
 
 def place_of(steps, block="") -> Place | None:
-    """The innermost line of the learner's in a stack, who called it, and what is called from there.
+    """Return the learner's innermost line in a stack, with its callers and its library call.
 
-    A function with a local variable __tracebackhide__ is a helper, as for pytest and IPython: told
-    is the line that calls it.
+    A function with a local variable `__tracebackhide__` is a helper, as for pytest and IPython, so
+    the line that calls it is reported instead.
     steps  (filename, line, function, frame or None) from the outermost call to the innermost
-    block  the label of the innermost `measure` that is open there
+    block  the label of the innermost `measure` that is open at that line
     """
     own = [i for i, step in enumerate(steps) if not is_library(step[0])]
     if not own:
@@ -89,7 +89,7 @@ def place_of(steps, block="") -> Place | None:
 
 
 def nearest(callers) -> tuple[Place | str, ...]:
-    """The nearest callers and the outermost one; how many others there are, in words."""
+    """Return the nearest callers and the outermost one, and between them a text on the others."""
     more = len(callers) - MOST_CALLERS
     if more <= 0:
         return tuple(callers)
@@ -97,34 +97,35 @@ def nearest(callers) -> tuple[Place | str, ...]:
 
 
 def is_hidden(step) -> bool:
-    """Whether the function of a step says so; a crash leaves no frame, but the source does, too."""
+    """Return whether a step's function sets `__tracebackhide__`, by its frame or its source."""
     filename, line, function, frame = step
     if frame is not None:
         return "__tracebackhide__" in frame.f_locals
+    # A crash leaves no frame.
     before = linecache.getlines(filename)[:line]
     start = [n for n, text in enumerate(before) if text.lstrip().startswith(f"def {function}(")]
     return bool(start) and any("__tracebackhide__ =" in text for text in before[start[-1] :])
 
 
 def call_from(steps, own) -> tuple[str, str]:
-    """What step number `own` calls in the library, and its name if it may wait for other ranks."""
+    """Return the library call of step number `own`, and its name if it may wait for other ranks."""
     filename, line, _, frame = steps[own]
     call, operation = call_below(steps[own + 1 :])
     if call or ".wait(" not in Place(filename, line, "", text=text_sent(filename, line)).source():
         return call, operation
-    batch = "" if frame is None else batch_in(frame)  # a wait() is written in C++: no frame
+    batch = "" if frame is None else batch_in(frame)  # wait() is written in C++ and has no frame
     return f"wait() of a batch: {batch}" if batch else "", "wait"
 
 
 def text_sent(filename, line) -> str:
-    """A line of a file whose text came with the launch: linecache has no time for it."""
+    """Return a line of a file whose text came with the launch; "" for any other file."""
     entry = linecache.cache.get(filename, ())
-    is_sent = len(entry) == 4 and entry[1] is None
+    is_sent = len(entry) == 4 and entry[1] is None  # linecache has no modification time for it
     return linecache.getline(filename, line).strip() if is_sent else ""
 
 
 def batch_in(frame) -> str:
-    """The messages for `batch_isend_irecv` in a function's variables, with their peers."""
+    """Format the messages for `batch_isend_irecv` in a function's variables, with their peers."""
     batches = filter(holds_messages, frame.f_locals.values())
     return ", ".join(message_text(message) for batch in batches for message in batch)
 
@@ -135,7 +136,7 @@ def message_text(message) -> str:
 
 
 def call_below(inner) -> tuple[str, str]:
-    """The call that a learner made, and its name if it belongs to torch.distributed.
+    """Return the library call that a learner made, and its name if it may wait for other ranks.
 
     inner  the library's part of the stack, below the learner's line
     """
@@ -145,13 +146,13 @@ def call_below(inner) -> tuple[str, str]:
     distributed = [s for s in public if real_path(s[0]).startswith(DISTRIBUTED_FOLDER)]
     _, _, function, frame = (distributed or public)[0]
     text = f"{function}({'…' if frame is None else arguments(frame)})"
-    # DDP and FSDP communicate in the backward, out of Python's sight; get_rank() never waits.
+    # DDP and FSDP communicate in the backward, unseen by Python; get_rank() never waits.
     may_wait = function == "backward" or (distributed and not function.startswith("get_"))
     return text, function if may_wait else ""
 
 
 def arguments(frame) -> str:
-    """The arguments that help to find a mistake: tensors by type and shape, ranks, groups."""
+    """Format arguments that help to find a mistake: tensors by type and shape, ranks, groups."""
     names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
     in_world = any(frame.f_locals.get(name) is not None for name in ("src", "dst"))
     peers = ("src", "dst") if in_world else ("group_src", "group_dst")
@@ -174,9 +175,9 @@ def arguments(frame) -> str:
 
 
 def peer_text(name, number, group) -> str:
-    """The other side of a message by its number in the world, as all ranks are told."""
+    """Format the peer of a message by its rank in the world, as every rank is reported."""
     if name.startswith("group_"):
-        with contextlib.suppress(KeyError, TypeError, ValueError):  # there is none of that number
+        with contextlib.suppress(KeyError, TypeError, ValueError):  # no rank has that number
             name, number = name[6:], dist.get_global_rank(group or dist.group.WORLD, number)
     return f"{name}={number}"
 
@@ -199,14 +200,14 @@ def holds_messages(value) -> bool:
 
 
 def tensor_text(value) -> str:
-    """A tensor, or a list of them, by type and shape."""
+    """Format a tensor, or a list of tensors, by type and shape."""
     if isinstance(value, (list, tuple)):
         return f"{len(value)} × {tensor_text(value[0])}"
     return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
 
 
 def steps_of_frame(frame):
-    """The stack that ends in `frame`, outermost first."""
+    """Return the stack that ends in `frame`, outermost call first."""
     steps = []
     while frame is not None:
         code = frame.f_code
@@ -217,7 +218,7 @@ def steps_of_frame(frame):
 
 
 def steps_of_traceback(traceback):
-    """The stack along which an exception travelled, outermost first."""
+    """Return the stack along which an exception travelled, outermost call first."""
     steps = []
     while traceback is not None:
         code = traceback.tb_frame.f_code
@@ -228,8 +229,8 @@ def steps_of_traceback(traceback):
 
 
 def steps_of_dump(text: str):
-    """The stack of the main thread in what `faulthandler` wrote, outermost first."""
-    # It lists the main thread last; after a crash, a list of modules follows.
+    """Return the main thread's stack from a dump by `faulthandler`, outermost call first."""
+    # The dump lists the main thread last; after a crash, a list of modules follows.
     stacks = [part for part in text.split("\n\n") if 'File "' in part]
     main_thread = unescape(stacks[-1]) if stacks else ""
     found = re.findall(r'File "(.*)", line (\d+) in (.*)', main_thread)

@@ -1,4 +1,4 @@
-"""Ranks that die while the others go on, and processes that take their place."""
+"""Ranks that die while the others go on, and the processes that replace them."""
 
 from typing import NamedTuple
 
@@ -25,9 +25,9 @@ class DeadRank(NamedTuple):
 
 
 class Losses:
-    """Of one launch: who has died, and who takes their place.
+    """The dead ranks of one launch, and the processes that replace them.
 
-    replacements  how many may still be replaced; None: a rank that dies ends the launch
+    replacements  how many ranks may still be replaced; None if a rank's death ends the launch
     former        handles of ranks that were replaced
     """
 
@@ -36,14 +36,14 @@ class Losses:
         self.dead, self.former, self.waiting = [], [], []
 
     def has(self, handle) -> bool:
-        """Whether the others go on without it: it has died by itself, after all had met."""
+        """Return whether the others go on without a rank that died by itself after all had met."""
         has_died = handle.status is not None and handle.report is None and handle.error is None
         return self.replacements is not None and has_died and handle.has_come_to(JOINED)
 
     def settle(self):
-        """Note who has died, and replace them: all that has arrived is read by now.
+        """Note and replace the ranks that have died, once all that has arrived is read.
 
-        A rank's end may be heard before its last words, which tell how far it had come.
+        A rank's exit may be heard before its last reports, which say how far it had come.
         """
         dead = list(filter(self.has, self.launch.ended))
         for handle in dead:
@@ -54,7 +54,7 @@ class Losses:
             self.replace()
 
     def replace(self):
-        """Start a process for each rank that waits for one, if its machine is there."""
+        """Start a process for each dead rank that waits for one, if its machine is alive."""
         for handle in list(self.waiting):
             if self.replacements and self.has_a_place(handle.rank):
                 self.replacements -= 1
@@ -62,7 +62,7 @@ class Losses:
                 self.start_anew(handle)
 
     def has_a_place(self, rank) -> bool:
-        """Whether there is a machine for it: one that was killed may come back."""
+        """Return whether a rank's machine is alive; one that was killed may come back."""
         network = self.launch.network
         if network is None:
             return True
@@ -73,7 +73,7 @@ class Losses:
         return network.networks[self.launch.places[rank]] is not None
 
     def start_anew(self, handle):
-        """In the place of a rank that has died."""
+        """Start a process in the place of a rank that has died."""
         rank = handle.rank
         self.former.append(handle)
         times = sum(one.rank == rank for one in self.former)
@@ -81,14 +81,14 @@ class Losses:
         self.launch.hand_over(new, self.launch.setup_of(rank) | {"replaces": times})
 
     def output(self) -> list[str]:
-        """What each rank has printed, with those that it has replaced."""
+        """Return what each rank has printed, including the processes that it has replaced."""
         return [
             "".join(one.output.text for one in [*self.former, handle] if one.rank == handle.rank)
             for handle in self.launch.ranks
         ]
 
     def advice(self) -> str:
-        """What to say of a hang; empty if nobody has died."""
+        """Return the explanation of a hang by dead ranks; empty if no rank has died."""
         lost = "; ".join(map(str, self.list_dead_ranks()))
         return lost and (
             f"{lost[:1].upper()}{lost[1:]}. Who waits for a rank that has died, or for one that no "

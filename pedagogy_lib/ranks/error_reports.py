@@ -1,4 +1,4 @@
-"""How an error in a rank is told to the notebook: in words, with the learner's line."""
+"""Reports of errors in a rank to the notebook: in words, with the learner's line."""
 
 import builtins
 import contextlib
@@ -13,19 +13,19 @@ from .messages import FailureReport
 from .packing import format_error
 
 MOST_CHARACTERS = 2000  # of a message, which may hold a whole tensor
-MOST_LINES = 10  # with what belongs to an error
-PACK_SECONDS = 1.0  # for an exception's object; its words travel in any case
+MOST_LINES = 10  # of details that belong to an error
+PACK_SECONDS = 1.0  # for an exception's object; its text travels in any case
 NO_LINE = "no memory was left to note the line; make what the function holds smaller"
 
 
 class CannotBegin(Exception):
-    """A rank has failed before the learner's function. The message says all that is to be told."""
+    """A failure of a rank before the learner's function, which its message explains fully."""
 
 
 def report_failure(error, block="") -> FailureReport:
-    """What the notebook needs to tell this error in the learner's own lines.
+    """Build the report with which the notebook explains an error at the learner's own line.
 
-    block  the label of the innermost `measure` that it has left
+    block  the label of the innermost `measure` that the error has left
     """
     at = time.perf_counter()
     if isinstance(error, CannotBegin):
@@ -40,19 +40,19 @@ def report_failure(error, block="") -> FailureReport:
 
 
 def pack_error(error) -> bytes | None:
-    """An exception, pickled; None if it cannot be, or not in time."""
+    """Pickle an exception; return None if that fails or takes too long."""
     try:
         with limit_time(PACK_SECONDS):
             data = cloudpickle.dumps(error)
             pickle.loads(data)
-    except BaseException:  # whatever its class does, this error is to be told
+    except BaseException:  # whatever its class does, this error must be reported
         return None
     return data
 
 
 @contextlib.contextmanager
 def limit_time(seconds):
-    """Raise TimeoutError in what takes longer. It takes the signal SIGALRM for itself."""
+    """Raise TimeoutError in a block that takes longer; it uses the signal SIGALRM."""
 
     def end(*_):
         raise TimeoutError
@@ -67,12 +67,12 @@ def limit_time(seconds):
 
 
 def words_of(error) -> str:
-    """The class of an error and its message, cut where it is very long."""
+    """Return the class of an error and its message, cut where it is very long."""
     return f"{type(error).__name__}: {truncate_text(error)}".rstrip(": ")
 
 
 def truncate_text(thing) -> str:
-    """The text of an error or of a note, cut where it is very long."""
+    """Return the text of an error or of a note, cut where it is very long."""
     try:
         text = str(thing)
     except Exception:
@@ -82,8 +82,8 @@ def truncate_text(thing) -> str:
 
 
 def list_error_details(error) -> list[str]:
-    """The cause of an error, its notes, and the members of an ExceptionGroup: one line each."""
-    notes = getattr(error, "__notes__", ())  # anybody may have put anything there
+    """Return a line for an error's cause, each note, and each member of an ExceptionGroup."""
+    notes = getattr(error, "__notes__", ())  # a program may have put anything there
     lines = [f"note: {truncate_text(note)}" for note in (notes if isinstance(notes, list) else ())]
     if error.__cause__ is not None:
         lines.insert(0, f"caused by {words_of(error.__cause__)}")
@@ -95,7 +95,7 @@ def list_error_details(error) -> list[str]:
 
 
 def cannot_travel(value, error) -> Exception:
-    """The error to raise for a value that cannot be packed because of `error`."""
+    """Build the error to raise for a value that cannot be packed because of `error`."""
     kind = f"a {type(value).__name__}"
     if any(isinstance(e, MemoryError) or "allocate memory" in str(e) for e in chain_of(error)):
         return MemoryError(
@@ -109,7 +109,7 @@ def cannot_travel(value, error) -> Exception:
 
 
 def chain_of(error):
-    """Yield an error, and those during whose handling it was raised."""
+    """Yield an error, and then those during whose handling it was raised."""
     while error is not None:
         yield error
         error = error.__context__

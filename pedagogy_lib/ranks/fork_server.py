@@ -1,18 +1,18 @@
 """The process that starts, watches and ends the ranks of every launch.
 
-It runs as a script of its own (`python fork_server.py CONTROL_FD SCRATCH_DIR METHOD IDLE_SECONDS`),
+It runs as a separate script (`python fork_server.py CONTROL_FD SCRATCH_DIR METHOD IDLE_SECONDS`),
 imports torch and this package once, and forks a rank in a few milliseconds whenever the notebook
 asks. It imports no lab, so that a rank always reads the newest version of what a learner writes.
 
-The notebook writes one byte per wish on the control socket: F (fork a rank; two file descriptors
-come along: its channel and its output), A (the same, in a network that only these ranks are in,
-where the system allows one), K (kill every rank) or P (import at once what is otherwise imported
-when idle: the ranks just killed had to do it themselves). The server answers in lines:
-`ready`, `forked PID` or `refused ERRNO`, `exited PID STATUS`, `killed`, and at its own failure
-`broken WHY`.
-When the socket closes, the notebook has gone: the server kills every rank with all its descendants,
-removes the scratch directory and leaves. It leaves as well, and gives its memory back, when it has
-had no rank and heard no wish for IDLE_SECONDS.
+The notebook writes one byte per request to the control socket: F (fork a rank, whose channel and
+output come along as two file descriptors), A (the same, in a network that only these ranks share,
+where the system allows one), K (kill every rank) or P (import at once the modules that are
+otherwise imported when idle, because the next launch needs them or the ranks just killed had to
+import them). The server answers in lines: `ready`, `forked PID` or `refused ERRNO`,
+`exited PID STATUS`, `killed`, and `broken WHY` if it fails itself.
+When the socket closes, the notebook has gone, so the server kills every rank with all its
+descendants, removes the scratch directory and exits. It also exits, and frees its memory, when it
+has had no rank and no request for IDLE_SECONDS.
 """
 
 import contextlib
@@ -28,12 +28,12 @@ import signal
 import socket
 import sys
 
-IMPORT_AFTER_SECONDS = 1.0  # without a wish: it then imports what ranks may need
+IMPORT_AFTER_SECONDS = 1.0  # without a request; the server then imports what ranks may need
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def become_rank(channel_fd, output_fd):
-    """Turn this process into a rank: never returns."""
+    """Turn this process into a rank; never return."""
     os.dup2(output_fd, 1)
     os.dup2(output_fd, 2)
     os.close(output_fd)
@@ -47,7 +47,7 @@ def become_rank(channel_fd, output_fd):
 
 
 def die_with_parent(parent_pid):
-    """Linux: have the kernel kill this process when the fork server dies."""
+    """Make the kernel kill this process when the fork server dies (only on Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent_pid:
@@ -62,7 +62,7 @@ def fork_rank(method, server_fds, channel_fd, output_fd, network=None):
         os.close(output_fd)
         return pid
     try:
-        os.setsid()  # a group of its own: killing it also ends what the rank has started
+        os.setsid()  # its own group: killing it also ends the processes the rank has started
         die_with_parent(server_pid)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -83,16 +83,16 @@ def fork_rank(method, server_fds, channel_fd, output_fd, network=None):
 
 
 class ForkServer:
-    """Forks ranks, reports their ends, and leaves none behind; see the module's docstring."""
+    """A server that forks ranks, reports their exits and leaves none behind; see the module."""
 
     def __init__(self, control_fd, scratch, method, idle_seconds, idle_work=()):
         self.control = socket.socket(fileno=control_fd)
         self.scratch, self.method, self.idle_seconds = scratch, method, idle_seconds
-        self.idle_work = list(idle_work)  # modules to import while nobody waits
-        # Signals that a notebook blocks are blocked in the programs that it starts.
+        self.idle_work = list(idle_work)  # modules to import when idle
+        # Programs inherit the signals that a notebook blocks, so unblock all of them.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         self.alive = set()
-        self.network = None  # of ranks that are to be alone, once there has been one
+        self.network = None  # shared by the ranks of requests A, from the first of these on
         self.wake_r, wake_w = os.pipe()
         os.set_blocking(wake_w, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -119,9 +119,9 @@ class ForkServer:
         self.control.sendall(line.encode() + b"\n")
 
     def wait(self) -> bool:
-        """Sleep until the notebook speaks, reporting ranks that end and importing when idle.
+        """Wait for a request, reporting ranks that exit and importing modules when idle.
 
-        False if there was nothing to do for so long that it is time to leave.
+        Return False if there was nothing to do for so long that the server should exit.
         """
         while True:
             readable, _, _ = select.select([self.control, self.wake_r], [], [], self.patience())
@@ -136,7 +136,7 @@ class ForkServer:
                 self.do_idle_work()
 
     def patience(self) -> float | None:
-        """How many seconds to wait for a wish, or for the end of a rank."""
+        """Return the seconds to wait for a request or a rank's exit; None if a rank is alive."""
         if self.alive:
             return None
         return IMPORT_AFTER_SECONDS if self.idle_work else self.idle_seconds
@@ -144,7 +144,7 @@ class ForkServer:
     def do_idle_work(self):
         with frozen_imports():
             while self.idle_work:
-                with contextlib.suppress(Exception):  # a rank that needs it will say what is wrong
+                with contextlib.suppress(Exception):  # a rank that needs it will report the error
                     importlib.import_module(self.idle_work.pop(0))
 
     def answer(self):
@@ -160,7 +160,7 @@ class ForkServer:
         return bool(wish)
 
     def own_network(self):
-        """One for all ranks; none where this system does not allow it: the doctor says so."""
+        """Return one network for all ranks, or None if the system allows none (see the doctor)."""
         if self.network is None and sys.platform == "linux":
             namespaces = importlib.import_module("pedagogy_lib.machines.namespaces")
             try:
@@ -170,7 +170,7 @@ class ForkServer:
         return self.network or None
 
     def fork(self, *fds, network=None):
-        if len(fds) < 2:  # the kernel drops those for which this process has no room
+        if len(fds) < 2:  # the kernel drops descriptors for which this process has no room
             self.refuse(errno.EMFILE, fds)
             return
         try:
@@ -187,7 +187,7 @@ class ForkServer:
         self.say(f"refused {number}")
 
     def reap(self, flags=os.WNOHANG):
-        """Report every rank that has ended, and end what it has started and left behind."""
+        """Report every rank that has exited, and kill the processes that it left behind."""
         for pid in sorted(self.alive):
             ended, status = os.waitpid(pid, flags)
             if ended:
@@ -198,20 +198,20 @@ class ForkServer:
 
     def kill_all(self):
         for pid in self.alive:
-            # A rank that has only just been forked may not lead its group yet: kill both.
+            # A rank that was only just forked may not lead its group yet, so kill both.
             os.kill(pid, signal.SIGKILL)
             kill_group(pid)
         self.kill_orphans()
 
     def bury(self):
-        """After kill_all: wait for every rank, and end what each leaves behind."""
+        """Wait for every rank after `kill_all`, and kill the processes that each left behind."""
         while self.alive:
             pid, _ = os.wait()
             self.alive.discard(pid)
             self.kill_orphans()
 
     def kill_orphans(self):
-        """End processes whose parent, a rank, has gone: the kernel made them our children."""
+        """Kill processes whose rank has exited, which made them children of this process."""
         while orphans := set(children()) - self.alive:
             for pid in orphans:
                 os.kill(pid, signal.SIGKILL)
@@ -219,13 +219,13 @@ class ForkServer:
 
 
 def adopt_orphans():
-    """Linux: make what ranks leave behind children of this process, not of init."""
+    """Make processes that ranks leave behind children of this one, not of init (only on Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def children() -> list[int]:
-    """The child processes of this process, which has one thread; none where it is not Linux."""
+    """Return the PIDs of the children of this single-threaded process; none outside Linux."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             return [int(pid) for pid in file.read().split()]
@@ -240,7 +240,7 @@ def kill_group(pid):
 
 @contextlib.contextmanager
 def frozen_imports():
-    """Keep the garbage collector away from what is loaded: ranks share its pages of memory."""
+    """Keep the garbage collector away from loaded objects, because ranks share their pages."""
     gc.disable()  # nothing that is imported becomes garbage
     try:
         yield
@@ -251,9 +251,9 @@ def frozen_imports():
 
 
 def import_packages(folder):
-    """Import this package and the course's, and no others of their names.
+    """Import this package and the course's, and no others of these names.
 
-    Files next to them are to hide no library.
+    Their folder leaves `sys.path` afterwards, because files in it must not hide a library.
     """
     sys.path.insert(0, os.path.dirname(os.path.dirname(folder)))
     importlib.import_module("pedagogy_lib")
@@ -275,7 +275,7 @@ def main():
 
 
 def preload() -> tuple[str, ...]:
-    """Import what every rank needs; returns what is to be imported while nobody waits."""
+    """Import the modules that every rank needs; return those to import when idle."""
     modules = importlib.import_module("pedagogy_lib.ranks.preload_modules")
     with_course = ("coursekit.kit",) if "coursekit" in sys.modules else ()
     for name in modules.PRELOAD + with_course:

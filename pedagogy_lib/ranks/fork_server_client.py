@@ -1,4 +1,4 @@
-"""The notebook's side of the fork server: start it once, ask it for ranks, hear who has ended."""
+"""The notebook's side of the fork server: it starts it once, requests ranks and hears of exits."""
 
 import atexit
 import contextlib
@@ -18,25 +18,25 @@ from . import processes
 
 PACKAGE = Path(__file__).parents[1]
 SCRIPT = Path(__file__).with_name("fork_server.py")
-# What the fork server imports from: it starts anew when one of these files is edited.
+# The folders that the fork server imports from: it starts anew when a file in them is edited.
 OF_COURSE = ("../coursekit", "../coursekit/kit", "../coursekit/labs")
 ROOMS = ("", "basics", "machines", "measuring", "ranks", *OF_COURSE)
 # Forking is safe where torch's libraries start no threads on import. Elsewhere each rank is a
 # fresh interpreter, which takes seconds instead of milliseconds.
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
-# macOS may lose an open file that is under way to a process and open nowhere else, as Python's own
-# multiprocessing.reduction knows (ACKNOWLEDGE): copies stay open until the rank has been forked.
+# macOS may lose an open file that is on its way to a process and open nowhere else (see ACKNOWLEDGE
+# in Python's multiprocessing.reduction), so copies stay open until the rank has been forked.
 KEEPS_COPIES = sys.platform != "linux"
-LOOK_SECONDS = 0.25  # between two looks at whether it still lives
-# Without a launch, until it gives its memory back (200 MB); the next launch then takes a second
-# more.
+LOOK_SECONDS = 0.25  # between two checks whether the server still lives
+# Without a launch, until the server exits and frees its memory (200 MB); the next launch then takes
+# a second more.
 IDLE_SECONDS = 120.0
-EARLIER_SECONDS = 20.0  # by which it counts as gone here: it must not leave while it is asked
-LEAVE_SECONDS = 2.0  # for it to end its ranks, once the notebook has hung up
+EARLIER_SECONDS = 20.0  # so much earlier it counts as gone, as it must not exit during a request
+LEAVE_SECONDS = 2.0  # for the server to end its ranks, once the notebook has hung up
 AGAIN = "run the cell again"
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}.get(sys.platform, "lo")
 ENVIRON = {
-    "OMP_NUM_THREADS": "1",  # a rank is one thread: cores are shared by ranks
+    "OMP_NUM_THREADS": "1",  # one thread per rank, because ranks share the cores
     "MKL_NUM_THREADS": "1",
     "GLOO_SOCKET_IFNAME": LOOPBACK,
     "TORCH_CPP_LOG_LEVEL": "ERROR",
@@ -55,20 +55,20 @@ class Server:
         self.used = time.monotonic()
         self.is_ready = False
         self.has_preloaded = False
-        self.owed = 0  # lines still to come: `exited` for each rank, `killed` for each wish to kill
-        self.asked = self.forked = 0  # ranks that were wished for, and that it has answered for
-        self.under_way: dict[int, list[int]] = {}  # {which wish: copies of the files sent with it}
+        self.owed = 0  # expected lines: `exited` for each rank, `killed` for each request to kill
+        self.asked = self.forked = 0  # ranks requested, and requests answered
+        self.under_way: dict[int, list[int]] = {}  # {number of a request: copies of its files}
         self.scratch = Path(tempfile.mkdtemp(prefix="launch-"))
         try:
             self.control, self.process = self.start()
         except BaseException:
             shutil.rmtree(self.scratch, ignore_errors=True)
             raise
-        self.unread = b""  # the start of a line whose end has not come yet
+        self.unread = b""  # the start of a line whose end has not arrived yet
         self.identity = identity_of(self.control)
 
     def start(self):
-        """The control socket, and the process at its other end."""
+        """Start the server; return the control socket and the process at its other end."""
         ours, theirs = socket.socketpair()
         with theirs, (self.scratch / "server.log").open("wb") as log:
             arguments = str(theirs.fileno()), self.scratch, self.method, str(IDLE_SECONDS)
@@ -84,10 +84,10 @@ class Server:
         return ours, process
 
     def own_environ(self) -> dict[str, str]:
-        """Variables that mark its processes, and name a folder for the files of torch's compiler.
+        """Return variables that mark the server's processes and name torch's compiler cache.
 
-        Torch would put these into the temporary folder of all users, where others can foresee the
-        folder's name.
+        Torch would put this cache into the temporary folder of all users, where others can predict
+        its name.
         """
         own = {"PEDAGOGY_SCRATCH": str(self.scratch)}
         if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
@@ -95,20 +95,20 @@ class Server:
         return own
 
     def usable(self) -> bool:
-        """Whether it lives and will stay, is ours, and has imported this package as it is now."""
+        """Return whether the server is ours, will stay alive, and has imported current sources."""
         is_ours = self.is_open() and self.owner == os.getpid() and self.process.poll() is None
         is_awake = time.monotonic() - self.used < IDLE_SECONDS - EARLIER_SECONDS
         current = self.scratch.is_dir() and self.sources == state_of_sources()
         return is_ours and is_awake and current
 
     def is_open(self) -> bool:
-        """Whether the socket's number is still the socket's: the learner may have closed it."""
+        """Return whether the socket's number is still its own: the learner may have closed it."""
         return identity_of(self.control) == self.identity
 
     def await_ready(self, meanwhile=lambda: None):
-        """Wait until torch is imported there; raises LaunchError if it could not be.
+        """Wait until the server has imported torch; raise LaunchError if it could not.
 
-        meanwhile  called a few times a second
+        meanwhile  a function that is called a few times a second
         """
         try:
             while not self.is_ready:
@@ -117,16 +117,16 @@ class Server:
                 self.keep_awake()
                 meanwhile()
         except KeyboardInterrupt:
-            self.close()  # that line may have been read and lost: the next launch starts anew
+            self.close()  # `ready` may have been read and lost, so the next launch needs a new one
             raise
 
     def keep_awake(self):
-        """Let it continue if a signal has stopped it: nobody else can."""
+        """Let the server continue if a signal has stopped it, as no other program does."""
         if processes.state_of(self.process.pid) == processes.STOPPED:
             self.process.send_signal(signal.SIGCONT)
 
     def raise_end_error(self):
-        """Raise LaunchError, as it has closed its side of the socket."""
+        """Raise LaunchError, because the server has closed its side of the socket."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(1)
         raise LaunchError(f"the process that starts ranks {self.its_end()}; {AGAIN}")
@@ -149,10 +149,10 @@ class Server:
         return [line.decode() for line in lines]
 
     def hear(self) -> list[list]:
-        """What it has said since it was last heard, as lists of words.
+        """Return the server's lines since the last call, as lists of words.
 
-        `forked` and `refused` get the number of the rank in addition: a launch may end, and the
-        next one begin, before the server has come to say it.
+        The number of the rank is added to `forked` and `refused`, because a launch may end, and the
+        next one begin, before the server sends them.
         """
         lines = [line.split() for line in self.read_lines()]
         for words in lines:
@@ -171,9 +171,9 @@ class Server:
         return Path(tempfile.mkdtemp(dir=self.scratch))
 
     def fork(self, channel_fd, output_fd, alone=False) -> int:
-        """Wish for a rank; returns its number among all that this server has forked.
+        """Request a rank; return its number among all that this server was asked for.
 
-        alone  in the network that only ranks of this server are in, where the system allows one
+        alone  put it in the network of this server's ranks alone, where the system allows one
         """
         self.owed += 1
         self.asked += 1
@@ -187,7 +187,7 @@ class Server:
         return self.asked
 
     def preload(self):
-        """Have it import what ranks may need, before it forks more of them."""
+        """Make the server import what ranks may need, before it forks more of them."""
         if not self.has_preloaded:
             self.has_preloaded = True
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -199,7 +199,7 @@ class Server:
             self.control.sendall(b"K")
 
     def close(self):
-        """Hang up: the server then kills its ranks and leaves."""
+        """Close the connection, so that the server kills its ranks and exits."""
         if self.owner != os.getpid():
             return
         if not self.is_open():
@@ -215,7 +215,7 @@ class Server:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def leave(self):
-        """Wait until it has ended, and end its ranks if it has not done so."""
+        """Wait until the server has exited, and kill its ranks if it has not done so."""
         try:
             self.process.wait(LEAVE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -226,7 +226,7 @@ class Server:
 
 
 def identity_of(connection) -> tuple[int, int] | None:
-    """What the kernel calls the file behind a socket's number; None if there is none."""
+    """Return the device and inode of the file behind a socket's number; None if there is none."""
     try:
         stat = os.fstat(connection.fileno())
     except (OSError, ValueError):
@@ -235,7 +235,7 @@ def identity_of(connection) -> tuple[int, int] | None:
 
 
 def has_come(connection, seconds) -> bool:
-    """Whether there is something to read, at once or within that time."""
+    """Return whether there is something to read, at once or within `seconds`."""
     with selectors.DefaultSelector() as selector:
         selector.register(connection, selectors.EVENT_READ)
         return bool(selector.select(seconds))
@@ -247,7 +247,7 @@ def close_all(files):
 
 
 def state_of_sources() -> list[tuple[str, int]]:
-    """Which files the fork server may import, and when each was last changed."""
+    """Return the files that the fork server may import, with the time of each one's last change."""
     found = []
     for folder in filter(os.path.isdir, (PACKAGE / room for room in ROOMS)):
         with os.scandir(folder) as files:
@@ -259,7 +259,7 @@ _server: Server | None = None
 
 
 def ensure_server() -> Server:
-    """The one fork server of this process, started on first use."""
+    """Return the one fork server of this process, which starts when there is no usable one."""
     global _server
     if _server is None or not _server.usable():
         if _server is not None:
@@ -270,14 +270,14 @@ def ensure_server() -> Server:
 
 
 def take(server: Server):
-    """Ask this one for ranks, and not one that the first launch would start."""
+    """Use this server for ranks, instead of one that the first launch would start."""
     global _server
     _server = server
 
 
 def warm_up():
     """Start the server without waiting for it."""
-    with contextlib.suppress(LaunchError, OSError):  # the first launch will say it
+    with contextlib.suppress(LaunchError, OSError):  # the first launch will report it
         ensure_server()
 
 
@@ -290,7 +290,7 @@ def close_server():
 
 
 def leave_it_to_the_parent():
-    """In a child that the learner forks: its copy of the socket would keep the server alive."""
+    """Close the socket in a child that the learner forks, as its copy keeps the server alive."""
     if _server is not None:
         _server.control.close()
 

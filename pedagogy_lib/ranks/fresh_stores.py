@@ -1,7 +1,7 @@
-"""How torchrun's ranks of one machine meet: each time in a store of its own.
+"""A rendezvous backend for torchrun's ranks on one machine, with a new store for each meeting.
 
-torchrun keeps one store for all lives of its ranks (torch 2.13). A rank that is started again may
-find the address of a dead one there, and wait for that.
+torchrun keeps one store for all restarts of its ranks (torch 2.13), so that a restarted rank may
+find the address of a dead one in it, and wait for that.
 """
 
 import socket
@@ -15,7 +15,7 @@ NAME = "fresh-stores"  # for --rdzv-backend
 
 
 def loopback_store() -> tuple[int, dist.TCPStore]:
-    """A store that listens on the loopback alone, and its port."""
+    """Return the port of a new store that listens only on the loopback, and the store."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     options = {"wait_for_workers": False, "multi_tenant": True}
@@ -25,7 +25,7 @@ def loopback_store() -> tuple[int, dist.TCPStore]:
 
 
 class FreshStores(RendezvousHandler):
-    """One agent, which has nobody to wait for."""
+    """A rendezvous of a single agent, which waits for no others."""
 
     use_agent_store = True
 
@@ -53,5 +53,5 @@ class FreshStores(RendezvousHandler):
 
 
 def register():
-    """Let torchrun of this process know it."""
+    """Register this rendezvous backend with torchrun in this process."""
     registry.register(NAME, lambda params: FreshStores())

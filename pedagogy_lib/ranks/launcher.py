@@ -1,4 +1,4 @@
-"""`launch`: run a function on every rank of a new world, and bring everything back."""
+"""`launch`, which runs a function on every rank of a new world and brings everything back."""
 
 import contextlib
 import os
@@ -33,8 +33,8 @@ from .settings import (
     seeds_of,
 )
 
-CAUSE_SECONDS = 1.0  # after a rank lost its neighbour: time to hear what that one did
-GRACE_SECONDS = 0.3  # after a first failure: time for others to fail too, to tell which came first
+CAUSE_SECONDS = 1.0  # after a rank lost its neighbour, to hear what that neighbour did
+GRACE_SECONDS = 0.3  # after a first failure, for others to fail too, to find the one that caused it
 LEAVE_SECONDS = 1.0  # for what killed ranks have printed to arrive
 KILL_SECONDS = 5.0  # for the kernel to end killed ranks, however busy the machine is
 
@@ -46,24 +46,24 @@ def launch(
 ) -> Run:
     """Run `fn(*args)` on `world_size` fresh processes that form one process group.
 
-    Each rank finds `torch.distributed` initialised, one thread for torch, and the same random
-    seed. What `fn` prints appears at once, each line with its rank. In a program that `torchrun`
-    started, the ranks are torchrun's: `fn` runs in this process and `world_size` is torchrun's.
+    On each rank, `torch.distributed` is initialised, torch has one thread, and the random seed is
+    the same. What `fn` prints appears at once, each line with its rank. In a program that
+    `torchrun` started, `fn` runs in this process, and the ranks and `world_size` are torchrun's.
 
     world_size    the number of ranks
-    device        "auto": NCCL where there are `world_size` GPUs, else Gloo on the CPU;
-                  "cpu", where ranks see no GPU; "cuda": ranks share the GPUs, over Gloo if too few
+    device        "auto": NCCL where there are `world_size` GPUs, otherwise Gloo on the CPU; "cpu":
+                  ranks see no GPU; "cuda": ranks share the GPUs, over Gloo if there are too few
     timeout       seconds until a launch counts as hung, from when all ranks have met; unpacking the
                   function before that, and packing its values after it, get the same time again
     seed          an integer for all ranks, or a sequence with one integer for each
-    machines      `Machines(2, bytes_per_second=25e6)`: ranks on machines of their own, whose
-                  network cards the kernel limits; over Gloo, on the CPU
-    replacements  a number: a rank that dies does not end the launch. So many of them are replaced
-                  by fresh processes, which call `fn(*args)`, too, and are in no process group; the
-                  others are lost: see `run.lost`. (A rank that raises still ends the launch.)
-    Returns       a `Run`: `run.values[rank]` is what `fn` returned there
+    machines      `Machines(2, bytes_per_second=25e6)`: ranks on separate machines, whose network
+                  cards the kernel limits; over Gloo, on the CPU
+    replacements  a number, so that a rank's death does not end the launch. This many dead ranks are
+                  replaced by fresh processes, which also call `fn(*args)` but are in no process
+                  group; the others are lost: see `run.lost`. A rank that raises ends the launch
+    Returns       a `Run`: `run.values[rank]` is what `fn` returned on that rank
     Raises        `RankError` if a rank raises, dies or is killed; `HangError` after `timeout`;
-                  `LaunchError` for what cannot travel, or is refused. No process is left over.
+                  `LaunchError` if something cannot travel or is refused. No process is left over
     """
     need_function(fn, "launch")
     if is_torchrun_launched():
@@ -75,7 +75,7 @@ def launch(
 def job_for(
     fn, args, world_size=4, device="auto", timeout=60.0, seed=0, machines=None, replacements=None
 ) -> "Launch":
-    """What is to be launched; raises LaunchError for settings that make no sense."""
+    """Return the launch to run; raise LaunchError for settings that make no sense."""
     check_call(fn, args)
     check_numbers(world_size, timeout)
     check_replacements(replacements)
@@ -87,7 +87,7 @@ def job_for(
 
 
 def run_job(job: "Launch", fn, args) -> Run:
-    """Run one launch. Raises LaunchError if another one is running, Stopped at an interrupt."""
+    """Run one launch; raise LaunchError if another one is running, Stopped at an interrupt."""
     try:
         return run_packed(job, pack_function(fn, args))
     except Stopped:
@@ -107,7 +107,7 @@ def run_packed(job: "Launch", data: bytes) -> Run:
 
 @contextlib.contextmanager
 def refusals_told():
-    """Turn what the machine refuses into a LaunchError that says what to do."""
+    """Turn a refusal of the system into a LaunchError that says what to do."""
     try:
         yield
     except OSError as error:
@@ -118,7 +118,7 @@ IMPORTING = "importing PyTorch, once for each notebook"
 
 
 class Launch(RankListener):
-    """One launch: starts its ranks, brings back what they report, and leaves nothing behind."""
+    """One launch, which starts its ranks, brings back their reports and leaves nothing behind."""
 
     def __init__(
         self, backend, devices, seeds, timeout, noun="rank", machines=None, replacements=None
@@ -127,7 +127,7 @@ class Launch(RankListener):
         self.losses = Losses(self, replacements)
         self.backend, self.devices, self.seeds, self.noun = backend, devices, seeds, noun
         self.machines, self.network, self.network_run = machines, None, None
-        self.network_is_there = threading.Event()  # for who waits in another thread
+        self.network_is_there = threading.Event()  # for waiting in another thread
         self.places = machines.places(len(devices)) if machines else [0] * len(devices)
 
     def run(self, data: bytes) -> Run:
@@ -152,7 +152,7 @@ class Launch(RankListener):
             return self.collect()
         except BaseException as error:
             if self.network:
-                self.network.is_spoilt = True  # perhaps; a new one costs little
+                self.network.is_spoilt = True  # it may be; a new one costs little
             if isinstance(error, KeyboardInterrupt):
                 raise Stopped(where_stopped(self.ask_where())) from None
             raise
@@ -165,9 +165,9 @@ class Launch(RankListener):
         return True
 
     def start(self, data):
-        """Fork every rank, and hand over its work."""
+        """Fork every rank and hand over its work."""
         self.selector.register(self.server.control, selectors.EVENT_READ, self.hear_server)
-        # What GPUs do in a user namespace depends on their driver: they stay where they are.
+        # How GPUs behave in a user namespace depends on their driver, so their ranks enter none.
         self.alone = not self.machines and set(self.devices) == {"cpu"} and keeps_to_itself()
         self.data = data
         self.ranks += map(self.fork, range(self.world_size))
@@ -175,7 +175,7 @@ class Launch(RankListener):
             self.hand_over(handle, self.setup_of(handle.rank))
 
     def fork(self, rank, mark="") -> RankHandle:
-        """A process for a rank, without its work; `mark` tells it from one that had died."""
+        """Start a rank's process without its work; `mark` tells it from one that has died."""
         dump = self.folder / f"dump-{rank}{mark}"
         handle = RankHandle(rank, self.server, self.noun, dump, self.alone)
         self.selector.register(handle.pipe, selectors.EVENT_READ, handle.read_output)
@@ -203,7 +203,7 @@ class Launch(RankListener):
         }
 
     def machine_of(self, rank) -> dict:
-        """Where a rank lives: its machine, its number among the ranks there, and the way in."""
+        """Return a rank's machine, its index on it, and how to enter the machine's network."""
         number = self.places[rank]
         return {
             "number": number,
@@ -218,7 +218,7 @@ class Launch(RankListener):
         }
 
     def state(self) -> State:
-        """What has happened to the machines."""
+        """Return what has happened to the machines."""
         found = self.network_run.state() if self.network_run else {}
         return State(self.machines.ranks_of_each(self.world_size) if found else [], **found)
 
@@ -251,7 +251,7 @@ class Launch(RankListener):
 
     def collect(self) -> Run:
         """Build the Run, now that every rank has returned."""
-        self.hear_all(0)  # all that ranks have printed is in their pipes by now
+        self.hear_all(0)  # all output of the ranks is in their pipes by now
         seconds = time.perf_counter() - self.began
         return Run(
             values=[
@@ -272,7 +272,7 @@ class Launch(RankListener):
     def end(self):
         """Leave nothing behind: no process, no file, no open socket."""
         self.progress.close()
-        self.losses.replacements = self.losses.replacements and 0  # who dies now stays dead
+        self.losses.replacements = self.losses.replacements and 0  # no rank is replaced now
         if self.network_run:
             self.network_run.end()
         try:
@@ -287,7 +287,7 @@ class Launch(RankListener):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def end_ranks(self):
-        """Also those that have returned: their deaths are not waited for."""
+        """Kill all ranks, and wait for their deaths unless all have reported."""
         if self.server.owed:
             self.server.kill_ranks()
         if not self.has_every_report():
@@ -295,6 +295,6 @@ class Launch(RankListener):
                 self.listen_until(lambda: not self.server.owed, KILL_SECONDS)
                 self.listen_until(lambda: all(r.is_gone for r in self.ranks), LEAVE_SECONDS)
             if self.server.owed:
-                self.server.close()  # something is stuck: the next launch starts anew
+                self.server.close()  # it is stuck: the next launch starts a new one
         elif any(r.report.imported_late for r in self.ranks if r.report):
             self.server.preload()

@@ -1,11 +1,11 @@
-"""How a rank and the notebook speak: messages of one pickle each, and large buffers beside it.
+"""The messages between a rank and the notebook: one pickle each, and its large buffers.
 
-What a rank sends are reports: messages of the classes in `KINDS`, and of no others.
+A rank sends only reports, which are messages of the classes in `KINDS`.
 
-A message travels in parts: the pickle, then each buffer. Before each part stands a header: a word
-that tells parts from anything else that the learner's program may write there, whether the message
-goes on after this part, and the part's length. The notebook reads a buffer into the memory in which
-it stays; a rank sends it from the memory in which it is.
+A message travels in parts: the pickle, then each buffer. Each part follows a header: a word that
+distinguishes parts from anything else that the learner's program may write to the connection,
+whether the message goes on after this part, and the part's length. A rank sends a buffer from the
+memory that holds it, and the notebook reads it into the memory in which it stays.
 """
 
 import mmap
@@ -29,18 +29,18 @@ from ..measuring.uses import Use
 
 HEADER = struct.Struct("!8s?Q")
 WORD = b"pedagogy"
-SMALL_BYTES = 1 << 16  # what is read at once in search of headers
+SMALL_BYTES = 1 << 16  # read at once in search of headers
 LARGE_BYTES = 1 << 20
 
-# Where a rank is outside of the learner's function.
+# The places of a rank outside the learner's function.
 UNKNOWN = make_place("at a place that it does not tell")
 CUT_OFF = make_place("cut off from the notebook", LOST)
 IS_STOPPED = make_place("stopped by a signal", STOPPED)
-# Ranks report each stage that they come to, in this order.
+# Ranks report each stage that they reach, in this order.
 STAGES = STARTS, BEGUN, UNPACKED, JOINED, RETURNED = (
     "starts", "begun", "unpacked", "joined", "returned"
 )  # fmt: skip
-# Where a rank is that has come to a stage, and not to the next; for JOINED, the function tells.
+# The place of a rank between a stage and the next one; after JOINED, it is in the function.
 PLACES = {
     STARTS: make_place("still starting", STARTING),
     BEGUN: make_place("unpacking the function and its arguments", UNPACKING),
@@ -50,11 +50,11 @@ PLACES = {
 
 
 class Garbage(Exception):
-    """What has arrived is no message."""
+    """An error: the bytes that arrived are no message."""
 
 
 def parts_of(message) -> list:
-    """The pickle of a message, and the large buffers that it leaves out."""
+    """Return the pickle of a message and the large buffers that it leaves out."""
     buffers = []
     stream = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
     return [stream, *(buffer.raw() for buffer in buffers)]
@@ -72,22 +72,22 @@ def send_message(connection, message):
 
 
 class TooLarge(Garbage):
-    """A part of a message for which this process has no memory; as text, its size."""
+    """An error: a part of a message is too large for this process's memory; its text is the size."""
 
 
 class MessageReader:
-    """Reads messages from a connection: at a time, as much as has arrived."""
+    """A reader of messages from a connection, which reads as much at a time as has arrived."""
 
     def __init__(self, connection):
         self.connection = connection
-        self.rest = b""  # of what was read in search of headers
-        self.parts = []  # of the message that is on its way
+        self.rest = b""  # unused bytes that were read in search of headers
+        self.parts = []  # of the message that is arriving
         self.is_last = True
-        self.missing = None  # the end of a part: a view of memory that still has to be filled
+        self.missing = None  # a view of the end of a part, which still has to be filled
         self.bytes_read = 0
 
     def read(self) -> bool:
-        """Read once; False if the other side has closed. Raises Garbage."""
+        """Read once; return False if the other side has closed the connection."""
         try:
             count = self.fill() if self.missing else self.search()
         except ConnectionResetError:
@@ -106,14 +106,14 @@ class MessageReader:
         return len(data)
 
     def messages(self):
-        """Every message that is complete. Raises Garbage."""
+        """Yield every message that is complete; raise Garbage for anything else."""
         while self.take_part():
             if self.is_last:
                 parts, self.parts = self.parts, []
                 yield unpickle_message(parts)
 
     def take_part(self) -> bool:
-        """Whether one more part is complete; begins with it once its header has arrived."""
+        """Begin a part once its header has arrived; return whether the part is complete."""
         if self.missing is None:
             if len(self.rest) < HEADER.size:
                 return False
@@ -137,7 +137,7 @@ class MessageReader:
 
 
 def memory_of(length):
-    """Room for a part. The kernel gives a large one page by page, as it is filled."""
+    """Allocate memory for a part; the kernel provides a large one page by page, as it is filled."""
     if length < LARGE_BYTES:
         return bytearray(length)
     try:
@@ -154,7 +154,7 @@ def unpickle_message(parts):
 
 
 def receive_frame(channel: socket.socket) -> bytearray:
-    """What the notebook sends to a rank that begins; raises EOFError when it has closed."""
+    """Receive a frame from the notebook in a starting rank; raise EOFError if it has closed."""
     (length,) = struct.unpack("!Q", receive_exactly(channel, 8))
     return receive_exactly(channel, length)
 
@@ -172,27 +172,27 @@ def receive_exactly(channel, length) -> bytearray:
 
 @dataclass
 class StageReport:
-    """The rank has come to one of `STAGES`."""
+    """A report that the rank has reached one of `STAGES`."""
 
     stage: str
 
 
 @dataclass
 class IsAt:
-    """Where the rank is: its answer when it is asked. None if Python cannot tell."""
+    """A rank's answer when it is asked for its place, which is None if Python cannot tell it."""
 
     place: Place | None
 
 
 @dataclass
 class ReturnReport:
-    """The learner's function has returned.
+    """A report that the learner's function has returned.
 
-    value          what it returned: a pickle, and the large buffers that this leaves out
-    value_type     the name of its class
-    uses           of the labels that the function has measured
+    value          the returned value: a pickle, and the large buffers that it leaves out
+    value_type     the name of the value's class
+    uses           the uses of the labels that the function has measured
     wire           "measured": bytes on the wire are the kernel's; "counted": from the calls
-    imported_late  whether the rank has imported what the fork server can import beforehand
+    imported_late  whether the rank has imported modules that the fork server can import beforehand
     """
 
     value: list
@@ -202,19 +202,19 @@ class ReturnReport:
     imported_late: bool
 
     def take_value(self) -> list:
-        """The value, which is not kept here any longer: it may be large."""
+        """Return the value and drop it from the report, because it may be large."""
         value, self.value = self.value, []
         return value
 
 
 @dataclass
 class FailureReport:
-    """The rank has failed.
+    """A report that the rank has failed.
 
     what       the end of a sentence that begins with the rank
-    exception  pickled; None if it cannot travel, or there was none
+    exception  the pickled exception; None if it cannot travel, or there was none
     place      the learner's line; None if it is not known
-    at         when, as of `time.perf_counter()`
+    at         the time of the failure, by `time.perf_counter()`
     """
 
     what: str
@@ -227,7 +227,7 @@ KINDS = StageReport, IsAt, ReturnReport, FailureReport
 
 
 def is_report(message) -> bool:
-    """Whether it is one of these, and whole. What the learner's program may send is anything."""
+    """Return whether a message is a complete report: the learner's program may send anything."""
     if type(message) not in KINDS or vars(message).keys() != {f.name for f in fields(message)}:
         return False
     return not isinstance(message, StageReport) or message.stage in STAGES

@@ -1,4 +1,4 @@
-"""What ranks print, shown at once and kept; and the line that tells a launch's progress."""
+"""The output of ranks, shown at once and kept, and the line that shows a launch's progress."""
 
 import contextlib
 import sys
@@ -7,22 +7,22 @@ import time
 from ..basics.screen import say, someone_watches
 from ..basics.units import format_bytes
 
-LIVE_LINES = 100  # per rank: a rank that prints for ever must not fill the notebook
+LIVE_LINES = 100  # per rank: a rank that prints forever must not fill the notebook
 LIVE_BYTES = 2_000  # per line
-KEPT_BYTES = 2_000_000  # per rank, of what it prints first
-KEPT_OF_END = 10_000  # of what it prints last: there stands why it ended
+KEPT_BYTES = 2_000_000  # per rank, from the start of its output
+KEPT_OF_END = 10_000  # per rank, from the end of its output, which says why it ended
 PROGRESS_AFTER_SECONDS = 2.0
-OF_DEATHS = (b"terminate called ", b"  what():  ")  # what C++ prints last: the error has it, too
+OF_DEATHS = (b"terminate called ", b"  what():  ")  # C++ prints these last; the error has them, too
 
 
 class Output:
-    """What one rank has printed."""
+    """The output of one rank."""
 
     def __init__(self, rank, noun="rank"):
         self.rank = rank
         self.prefix = f"[{noun} {rank}]"
-        self.kept, self.end = bytearray(), bytearray()  # what it printed first, and last
-        self.dropped = 0  # bytes between these
+        self.kept, self.end = bytearray(), bytearray()  # the start and the end of the output
+        self.dropped = 0  # bytes between the two
         self.rest = b""
         self.lines_shown = 0
 
@@ -55,7 +55,7 @@ class Output:
         self.lines_shown += 1
 
     def close(self):
-        """Show what the rank printed last without ending the line."""
+        """Show the text that the rank printed last without ending the line."""
         if self.rest:
             self.show(self.rest)
             self.rest = b""
@@ -73,7 +73,7 @@ class Output:
 
 
 class Progress:
-    """One line that says a long launch is alive; it disappears when the launch ends."""
+    """A line that shows that a long launch is alive, and disappears when the launch ends."""
 
     def __init__(self):
         self.began = time.perf_counter()
@@ -81,7 +81,7 @@ class Progress:
         self.shown_at = 0.0
 
     def tick(self, said):
-        """Show what is going on, once a second, if the launch is a long one."""
+        """Show what is going on, at most once a second, if the launch is a long one."""
         now = time.perf_counter()
         if now - self.began < PROGRESS_AFTER_SECONDS or now - self.shown_at < 1.0:
             return

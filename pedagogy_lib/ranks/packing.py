@@ -1,6 +1,6 @@
 """Packing of values that travel between the notebook and the ranks.
 
-The learner's function goes to the ranks, and what it returns comes back. Errors tell what of them
+The learner's function travels to the ranks, and its values travel back. Errors name the part that
 cannot travel.
 """
 
@@ -28,19 +28,22 @@ MAGICS = (
 )
 OPEN_FILE = "an open file stays in its process: open it there, or send what it holds"
 OF_CPP_CLASSES = type(torch._C.Future)  # the class of PyTorch's classes from C++; no module has it
-# Packages whose classes, when they are unpacked, are known neither to hang nor to exit.
+# Packages whose classes are known neither to hang nor to exit when they are unpacked.
 KNOWN = {"builtins", "collections", "coursekit", "numpy", "pedagogy_lib", "torch"}
 
 
 class Pickler(cloudpickle.Pickler):
-    """Also packs what torch cannot, and refuses open files, of which cloudpickle sends the text."""
+    """A pickler for tensors that torch cannot pack, which refuses open files.
+
+    cloudpickle would send the text of a file.
+    """
 
     def reducer_override(self, value):
         if isinstance(value, io.TextIOWrapper) and value not in (sys.stdout, sys.stderr):
             raise TypeError(OPEN_FILE)
         if type(value) is torch.Tensor and not torch_can_pickle(value):
             return reduce_tensor(value)
-        if value is OF_CPP_CLASSES:  # of a class of the learner's, such as a store
+        if value is OF_CPP_CLASSES:  # the class of a learner's class, such as a store
             return type, (torch._C.Future,)
         return super().reducer_override(value)
 
@@ -52,7 +55,7 @@ def dumps(value) -> bytes:
 
 
 def reduce_tensor(tensor):
-    """What `__reduce_ex__` returns, for tensors of every type."""
+    """Return the value of `__reduce_ex__`, for tensors of every type."""
     if torch_can_pickle(tensor):
         return tensor.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
     data = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
@@ -70,7 +73,7 @@ def torch_can_pickle(tensor) -> bool:
 
 @functools.cache
 def knows_storage_of(dtype) -> bool:
-    """Whether pickle can restore tensors of this type. It cannot for float8 and uint16."""
+    """Return whether pickle can restore tensors of this type; not so for float8 and uint16."""
     try:
         pickle.loads(pickle.dumps(torch.empty(1, dtype=dtype, device="cpu")))
     except Exception:
@@ -79,14 +82,14 @@ def knows_storage_of(dtype) -> bool:
 
 
 def format_error(error) -> str:
-    """What an error says; its class if it says nothing."""
+    """Return the message of an error, or its class if it has none."""
     return str(error) or type(error).__name__
 
 
 class LaunchPickler(Pickler):
-    """Sends labs (course.labs.Lab) with their files as they are now, each in one version.
+    """A pickler that sends labs (coursekit.labs.Lab) with their current files, each in one version.
 
-    versions  {file: what was sent of it}
+    versions  {file: the content that was sent}
     is_mixed  whether a file was saved meanwhile
     """
 
@@ -106,12 +109,12 @@ class LaunchPickler(Pickler):
 
 
 def pack_function(fn, args) -> bytes:
-    """Serialise `fn` and `args`; raises LaunchError naming what cannot travel."""
+    """Serialise `fn` and `args`; raise LaunchError naming what cannot travel."""
     try:
         data = pack_one_version((fn, args))
     except (LaunchError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # whatever a class of the learner's raises
+    except BaseException as error:  # whatever a learner's class raises
         raise LaunchError(explain(fn, args, error)) from None
     if len(data) > WARN_BYTES:
         warn_of_large_names(fn)
@@ -119,7 +122,7 @@ def pack_function(fn, args) -> bytes:
 
 
 def pack_one_version(value) -> bytes:
-    """Serialise; again if a file that two labs import was saved meanwhile."""
+    """Serialise a value, again if a file that two labs import was saved meanwhile."""
     for _ in range(MOST_PACKINGS):
         buffer = io.BytesIO()
         pickler = LaunchPickler(buffer, protocol=pickle.HIGHEST_PROTOCOL)
@@ -130,7 +133,7 @@ def pack_one_version(value) -> bytes:
 
 
 def find_closure_vars(fn) -> dict:
-    """Every outside name that `fn` uses, with its value."""
+    """Return every outside name that `fn` uses, with its value."""
     fn = inspect.unwrap(fn)
     if not inspect.isfunction(fn):
         return {}
@@ -142,14 +145,14 @@ def find_closure_vars(fn) -> dict:
 
 
 def list_attributes(fn) -> dict:
-    """The attributes of the object whose method `fn` is, or of `fn` if that is an object."""
+    """Return the attributes of the object whose method `fn` is, or of `fn` if it is an object."""
     is_plain = inspect.isroutine(fn) or inspect.isclass(fn)
     owner = getattr(fn, "__self__", None) if is_plain else fn
     return getattr(owner, "__dict__", {})
 
 
 def explain(fn, args, error) -> str:
-    """What cannot travel, by its name: an argument, an attribute, or an outside name of `fn`."""
+    """Name what cannot travel: an argument, an attribute, or an outside name of `fn`."""
     for index, value in enumerate(args):
         if not travels(value):
             which = f"argument {index} of the launched function ({kind(value)})"
@@ -185,7 +188,7 @@ def travels(value) -> bool:
 
 
 def warn_of_large_names(fn):
-    """Warn of outside names over a megabyte. Large arguments are passed on purpose."""
+    """Warn of outside names over a megabyte, but not of arguments, which are passed on purpose."""
     for name, value in find_closure_vars(fn).items():
         size = len(dumps(value)) if travels(value) else 0
         if size > WARN_BYTES:
@@ -197,7 +200,7 @@ def warn_of_large_names(fn):
 
 
 class ResultPickler(Pickler):
-    """Sends each tensor without graph, device or larger storage; its numbers travel beside.
+    """A pickler that sends each tensor without graph, device or larger storage, its numbers apart.
 
     is_known  whether all classes in it come from `KNOWN` packages
     """
@@ -216,13 +219,13 @@ class ResultPickler(Pickler):
 
 
 def package_of(value) -> str:
-    """Where a function, a class, or the class of any other value comes from."""
+    """Return the package that a function, a class, or the class of any other value comes from."""
     owner = value if inspect.isclass(value) or inspect.isroutine(value) else type(value)
     return str(getattr(owner, "__module__", "")).partition(".")[0]
 
 
 def needs_copy(tensor) -> bool:
-    """Whether it has a graph, a device or a larger storage, which are not to travel."""
+    """Return whether a tensor has a graph, a device or a larger storage, which must not travel."""
     if tensor.layout is not torch.strided:
         return False
     whole = tensor.device.type == "meta" or tensor.untyped_storage().nbytes() == tensor.nbytes
@@ -239,21 +242,21 @@ def bytes_of(storage):
 
 
 def storage_in(buffer) -> torch.UntypedStorage:
-    """Storage that lies in `buffer`, which it keeps."""
+    """Return a storage whose memory is `buffer`, which it keeps alive."""
     if not len(buffer):
         return torch.UntypedStorage(0)
     return torch.frombuffer(buffer, dtype=torch.uint8).untyped_storage()
 
 
 def pack_value(value) -> list:
-    """A pickle, and the large buffers that it leaves out.
+    """Return a pickle of a value, and the large buffers that it leaves out.
 
-    A class of the learner's may hang when it is unpacked, or end the process. A rank can be killed,
-    the notebook cannot: so the rank tries it out first.
+    A learner's class may hang when it is unpacked, or end the process. A rank can be killed but the
+    notebook cannot, so the rank tries it first.
     """
     buffers = []
 
-    def keep_apart(buffer):  # true for what the pickle itself takes
+    def keep_apart(buffer):  # true if the pickle itself takes the buffer
         is_small = buffer.raw().nbytes < SMALL_BYTES
         return is_small or buffers.append(buffer)
 
@@ -261,20 +264,20 @@ def pack_value(value) -> list:
     pickler = ResultPickler(stream, protocol=5, buffer_callback=keep_apart)
     pickler.dump(value)
     if not pickler.is_known:
-        with contextlib.suppress(BaseException):  # the notebook will say it
+        with contextlib.suppress(BaseException):  # the notebook will report it
             cloudpickle.loads(stream.getbuffer(), buffers=buffers)
     return [pickle.PickleBuffer(stream.getbuffer()), *buffers]
 
 
 def pack_whole(value) -> list:
-    """The same in one pickle, with all buffers in it."""
+    """Return one pickle of a value, with all buffers in it, as a list."""
     stream = io.BytesIO()
     ResultPickler(stream, protocol=5).dump(value)
     return [stream.getvalue()]
 
 
 def unpack_value(rank, packed, kind):
-    """What a rank returned; raises LaunchError if that cannot be unpacked in this process."""
+    """Return the value of a rank; raise LaunchError if it cannot be unpacked in this process."""
     stream, *buffers = packed
     try:
         return cloudpickle.loads(stream, buffers=buffers)

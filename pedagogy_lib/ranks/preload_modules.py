@@ -1,4 +1,4 @@
-"""What the fork server imports before a rank needs it."""
+"""The modules that the fork server imports before a rank needs them."""
 
 PRELOAD = (
     "torch",
@@ -10,8 +10,8 @@ PRELOAD = (
     "termios",
     "pedagogy_lib.ranks.rank",
 )
-# Imported while nobody waits, or before a launch whose work names what needs them: the first
-# y.backward(gradient), or the first step of an optimizer, would import them in every rank.
+# Imported when idle, or before a launch whose work names something that needs them. Otherwise the
+# first y.backward(gradient), or an optimizer's first step, would import them in every rank.
 PRELOAD_WHEN_IDLE = (
     "torch.fx.experimental.symbolic_shapes",
     "torch._dynamo",
@@ -23,9 +23,9 @@ NEED_THEM = (b"torch.optim", b"DistributedDataParallel", b"fully_shard", b"DTens
 
 
 def needs_them(work: bytes, ranks: int) -> bool:
-    """Whether a packed function, or a lab that it brings along, names what imports them.
+    """Return whether a packed function, or a lab sent with it, names what imports these modules.
 
-    One that is missed imports them itself: that costs time alone. On many ranks it would cost a
-    minute, so there it is done in any case.
+    A function that is missed imports them itself, which costs only time. On more than `MANY` ranks
+    that would be a minute, so the answer is then always True.
     """
     return ranks > MANY or any(name in work for name in NEED_THEM)

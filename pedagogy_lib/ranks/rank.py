@@ -1,4 +1,4 @@
-"""The life of one rank: join the group, run the learner's function, report, leave."""
+"""The life of one rank: it joins the group, runs the learner's function and reports on it."""
 
 import builtins
 import contextlib
@@ -40,7 +40,7 @@ from .refusals import reason
 from .shared_gpus import send_through_the_cpu
 
 LONGER_THAN_ANY_LAUNCH = timedelta(days=1)
-RESERVE_BYTES = 8_000_000  # for telling an error when all memory is taken
+RESERVE_BYTES = 8_000_000  # for reporting an error when all memory is taken
 BUILTINS = vars(builtins).copy()  # put back after the learner's function: the report needs them
 CHANNEL_CLOSED = (
     "the connection to the notebook was closed by this program: close only files that you opened"
@@ -48,7 +48,7 @@ CHANNEL_CLOSED = (
 
 
 class Channel:
-    """Speaks with the notebook: reports go out, and a question of one byte comes in."""
+    """A rank's connection to the notebook: reports go out, and questions of one byte come in."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -59,18 +59,18 @@ class Channel:
             send_message(self.connection, report)
 
     def listen(self):
-        """In a thread of its own: say where the rank is when asked; end it with the notebook."""
+        """Answer, in a separate thread, questions where the rank is; exit if the notebook exits."""
         try:
             while receive_exactly(self.connection, 1):
                 with contextlib.suppress(Exception):  # the learner may have closed it
-                    sys.stdout.flush()  # what it has printed of a line without an end
+                    sys.stdout.flush()  # text that it has printed without ending the line
                 self.send(IsAt(place_now(recorder.block_of())))
         except (EOFError, OSError):
             os._exit(1)  # the notebook has gone
 
 
 def main(connection, setup):
-    """Run one rank in this process: never returns."""
+    """Run one rank in this process; never return."""
     open_streams()
     channel = Channel(connection)
     listener = threading.Thread(target=channel.listen, daemon=True)
@@ -81,29 +81,29 @@ def main(connection, setup):
         prepare(setup, listener)
         report = live(channel, setup, payload)
     except BaseException as error:
-        reserve.close()  # there may be no other memory to tell it with
+        reserve.close()  # there may be no other memory for the report
         report = report_failure(error, recorder.block_of(error))
     with contextlib.suppress(Exception):  # the learner may have closed it
         sys.stdout.flush()  # a last line may have no end
-    if os.getpid() != pid:  # a child that the learner forked: the rank speaks for itself
+    if os.getpid() != pid:  # a child that the learner forked, which must not report for the rank
         os._exit(isinstance(report, FailureReport))
     try:
         channel.send(report)
     except OSError as error:
         os.write(2, f"{CHANNEL_CLOSED} ({error})\n".encode())
         os._exit(1)
-    # Until killed: the connections of a rank that leaves would break the others.
+    # Wait to be killed: if a rank exits, its connections break, and other ranks fail.
     listener.join() if listener.ident else channel.listen()
 
 
 def prepare(setup, listener):
-    """Do what may fail for reasons outside of the learner's program; raises CannotBegin."""
+    """Do what may fail for reasons outside the learner's program; raise CannotBegin if it does."""
     enter_machine(setup["machine"])
     enter_folder(setup["cwd"])
     try:
         dump = open(setup["dump"], "w")  # noqa: SIM115 - stays open for the signal handler
         faulthandler.register(signal.SIGUSR1, file=dump, all_threads=True)
-        faulthandler.enable(file=dump)  # a rank that crashes leaves its stack there
+        faulthandler.enable(file=dump)  # a rank that crashes leaves its stack in it
         listener.start()
     except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started
         raise CannotBegin(f"could not be started: {reason(error)}") from None
@@ -111,7 +111,7 @@ def prepare(setup, listener):
 
 
 def enter_machine(machine):
-    """Move this process, which has one thread yet, into its machine's network, if it has one."""
+    """Move this process, while it has one thread, into its machine's network, if it has one."""
     if machine["network"] is None:
         return
     try:
@@ -134,7 +134,7 @@ def enter_folder(path):
 
 
 def live(channel, setup, payload) -> ReturnReport:
-    """Unpack the learner's function, join the group, run it; returns the report on it."""
+    """Unpack the learner's function, join the group and run it; return the report on it."""
     channel.send(StageReport(BEGUN))
     function, args = unpack(payload)
     del payload
@@ -148,7 +148,7 @@ def live(channel, setup, payload) -> ReturnReport:
 
 
 def unpack(payload):
-    """The learner's function and its arguments. Raises TypeError for names unknown here."""
+    """Return the learner's function and its arguments; raise TypeError for names unknown here."""
     try:
         return cloudpickle.loads(payload)
     except AttributeError as error:
@@ -166,14 +166,14 @@ def refuse_debugger(*args, **kwargs):
 
 
 def instruments(machine) -> dict:
-    """What measures on a machine of its own, and what its plan foresees."""
+    """Return arguments of `Work` for a rank on a machine: its cards, and its planned faults."""
     planned = FaultTrigger(machine["planned"], machine["door"]) if machine["planned"] else None
     cards = namespaces.cards_here() if machine["network"] else None
     return {"cards": cards, "before_block": planned}
 
 
 def open_streams():
-    """Fresh standard streams: nothing to read, and every line goes out as it is printed."""
+    """Open new standard streams: nothing to read, and every line goes out as it is printed."""
     sys.stdin = open(os.devnull)  # noqa: SIM115 - input() ends at once
     os.dup2(sys.stdin.fileno(), 0)
     how = {"mode": "w", "buffering": 1, "errors": "backslashreplace", "closefd": False}
@@ -181,7 +181,7 @@ def open_streams():
 
 
 def join(setup):
-    """Enter the process group that this launch forms; raises CannotBegin."""
+    """Enter the process group that this launch forms; raise CannotBegin if that fails."""
     machine = setup["machine"]
     os.environ.update(
         RANK=str(setup["rank"]),
@@ -204,7 +204,7 @@ def join(setup):
             rank=setup["rank"],
             world_size=setup["world_size"],
         )
-        # One that leaves the group or dies at once must not keep others from connecting.
+        # A rank that leaves the group or dies at once must not keep others from connecting.
         await_all(store, setup["world_size"])
     except (OSError, RuntimeError) as error:
         raise CannotBegin(f"could not join the other ranks: {reason(error)}") from None
@@ -212,14 +212,14 @@ def join(setup):
 
 
 def await_all(store, world_size):
-    """Until every rank has connected to all others."""
+    """Wait until every rank has connected to all others."""
     if store.add("connected", 1) == world_size:
         store.set("all connected", "")
     store.wait(["all connected"])
 
 
 def join_later(setup):
-    """Take the place of a rank that has died: there is no process group, until `fn` makes one."""
+    """Take the place of a rank that has died, without a process group until `fn` makes one."""
     os.environ["TORCHELASTIC_RESTART_COUNT"] = str(setup["replaces"])
     use_device(torch.device(setup["device"]))
     seed_everything(setup["seed"])
@@ -231,7 +231,7 @@ def use_device(device):
     if device.type == "cuda":
         torch.cuda.set_device(device)
         torch.set_default_device(device)
-    else:  # some of PyTorch's code takes any GPU that it sees for the one that is used
+    else:  # some of PyTorch's code uses any GPU that it sees
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
@@ -239,7 +239,7 @@ def enter_group(backend, device, **rendezvous):
     """Initialise `torch.distributed` on this rank's device, with one thread for torch."""
     use_device(device)
     if backend == "nccl":
-        backend = "cpu:gloo,cuda:nccl"  # what lives on the CPU can still be sent
+        backend = "cpu:gloo,cuda:nccl"  # so that tensors on the CPU can still be sent
         rendezvous["device_id"] = device
     elif device.type == "cuda":
         send_through_the_cpu()
@@ -273,7 +273,7 @@ class Work:
         return value
 
     def report(self, value, pack) -> ReturnReport:
-        """What the notebook needs to build its Run; `pack` is to pack the value."""
+        """Return the report from which the notebook builds its Run; `pack` packs the value."""
         try:
             return ReturnReport(
                 value=pack(value),

@@ -1,4 +1,4 @@
-"""One rank, seen from the notebook."""
+"""The handle of one rank in the notebook."""
 
 import contextlib
 import os
@@ -39,7 +39,7 @@ from .refusals import reason_in
 
 DEAD_OF_ABORT = signal.SIGABRT
 LOST_CONNECTION = "gloo/transport"  # in Gloo's messages about a neighbour that has gone
-WITHOUT_FILES = "nfds != -1"  # in the message of Gloo's thread when somebody has closed its files
+WITHOUT_FILES = "nfds != -1"  # in the message of Gloo's thread when a program has closed its files
 CLOSED_TO_OTHERS = (
     "the connection to the other ranks was closed by this program: close only files that you opened"
 )
@@ -47,7 +47,7 @@ WROTE_GARBAGE = (
     "wrote something of its own into its connection to the notebook: write only to files that it "
     "has opened itself"
 )
-# When a rank ended outside of the learner's function: by the stage that it had come to.
+# When a rank ended outside the learner's function, by the last stage that it had reached.
 OUTSIDE = {
     STARTS: "before it began",
     BEGUN: "while unpacking the function and its arguments",
@@ -68,11 +68,11 @@ class RankHandle:
         self.status = None  # as os.waitpid gives it, once the rank has ended
         self.killed_with: int | None = None  # the machine that was killed, with all its ranks
         self.place = None  # its answer to ask_where()
-        self.dumped = ""  # what its interpreter has written of its stack so far
+        self.dumped = ""  # the part of its stack that its interpreter has written so far
         self.died_at = 0.0
         self.output = Output(rank, noun)
-        self.read_before = 0  # bytes, until it came to its stage
-        self.outgoing = []  # what still has to be sent: views of bytes
+        self.read_before = 0  # bytes read before it reached its stage
+        self.outgoing = []  # views of bytes that still have to be sent
         self.output_is_open = True
         self.has_hung_up = False  # closed its side of the connection
         self.connection, theirs = socket.socketpair()
@@ -89,16 +89,16 @@ class RankHandle:
 
     @property
     def is_gone(self) -> bool:
-        """Ended, and everything it printed has been read."""
+        """True once the rank has ended and everything it printed has been read."""
         return self.status is not None and not self.output_is_open
 
     @property
     def has_lost_a_neighbour(self) -> bool:
-        """Whether it raised only because the connection to another rank has gone."""
+        """True if the rank raised only because its connection to another rank has gone."""
         return self.error is not None and LOST_CONNECTION in self.error.what
 
     def blame(self) -> tuple:
-        """Sort key: the rank whose failure came first, and so caused the others.
+        """Return a sort key, lowest for the rank whose failure came first and caused the others.
 
         When a rank is killed, or leaves the group as it fails, others fail too, and may be heard
         before it. An abort may be how Gloo reports that a neighbour has gone.
@@ -109,22 +109,22 @@ class RankHandle:
         return (2 if aborted else 0, self.died_at)
 
     def last_place(self):
-        """Where it crashed; None if it left no stack, because it was killed or exited by itself."""
+        """Return where the rank crashed; None if it left no stack, as when killed or exiting."""
         place = place_of(steps_of_dump(text_of(self.dump)))
         return None if place is None or is_library(place.filename) else place
 
     def failure(self) -> tuple:
-        """What went wrong, and where: the same for ranks that made the same mistake."""
+        """Return what went wrong and where, which is equal for ranks that made the same mistake."""
         if self.error is None:
             return (self.rank,)
         what, place = self.error.what, self.error.place
-        if self.stage == BEGUN and not place:  # no line says when it was
+        if self.stage == BEGUN and not place:  # no line says when it failed
             first, *more = what.split("\n")
             what = "\n".join([f"{first} ({OUTSIDE[BEGUN]})", *more])
         return what, place
 
     def build_error(self, others=(), who="") -> RankError:
-        """Its failure; `others` are the handles of ranks that failed later."""
+        """Build the error of this rank; `others` are the handles of ranks that failed later."""
         lost = {r.rank: r.error.place for r in others if r.has_lost_a_neighbour}
         own = {r.rank: r.failure() for r in others if r.error and not r.has_lost_a_neighbour}
         if self.error is None:
@@ -138,20 +138,20 @@ class RankHandle:
             return RankError(self.rank, what, None, self.last_place(), lost, own, who)
         pickled = self.error.exception
         exception = None
-        # Its class may be there in the rank only, or do anything when it is made anew.
+        # Its class may exist in the rank only, or do anything when the exception is unpacked.
         with contextlib.suppress(Exception, SystemExit):
             exception = cloudpickle.loads(pickled) if pickled else None
         what, place = self.failure()
         return RankError(self.rank, what, exception, place, lost, own, who)
 
     def why_it_died(self, words) -> str:
-        """What its last words mean, if they are those of a library; else an empty string."""
+        """Explain the rank's last words if a library printed them; else return an empty string."""
         if WITHOUT_FILES in words:
             return CLOSED_TO_OTHERS
         return reason_in(words) if self.stage == UNPACKED else ""
 
     def hand_over(self, setup: dict, data: bytes):
-        """Begin to send its work; `exchange` sends what the rank does not take at once."""
+        """Begin to send the rank its work; `exchange` sends what it does not take at once."""
         for frame in (pickle.dumps(setup), data):
             self.outgoing += map(memoryview, (struct.pack("!Q", len(frame)), frame))
         self.send()
@@ -165,11 +165,11 @@ class RankHandle:
                     del self.outgoing[0]
         except BlockingIOError:
             pass
-        except (BrokenPipeError, ConnectionResetError):  # its exit tells more
+        except (BrokenPipeError, ConnectionResetError):  # its exit says more
             self.outgoing.clear()
 
     def exchange(self, events) -> int:
-        """Send and read what is possible; returns the events to wait for next."""
+        """Send and read what is possible; return the events to wait for next."""
         if events & selectors.EVENT_WRITE:
             self.send()
         is_open = not events & selectors.EVENT_READ or self.read()
@@ -177,7 +177,7 @@ class RankHandle:
         return is_open and selectors.EVENT_READ | selectors.EVENT_WRITE * bool(self.outgoing)
 
     def read(self) -> bool:
-        """Read what has arrived; False once the rank has closed its side, or speaks nonsense."""
+        """Read what has arrived; return False once the rank has closed its side or sent garbage."""
         try:
             is_open = self.reader.read()
             for message in self.reader.messages():
@@ -191,7 +191,7 @@ class RankHandle:
         return is_open
 
     def note(self, message):
-        """Note what it reports. Raises Garbage for a message of any other kind."""
+        """Note a report of the rank; raise Garbage for a message of any other kind."""
         if not is_report(message):
             raise Garbage
         if isinstance(message, ReturnReport):
@@ -206,11 +206,11 @@ class RankHandle:
 
     @property
     def is_sending(self) -> bool:
-        """Whether something has arrived since its last report of a stage."""
+        """True if something has arrived since the rank's last report of a stage."""
         return self.reader.bytes_read > self.read_before
 
     def bytes_moved(self) -> int:
-        """A number that rises when something comes from it, or goes to it."""
+        """Return a counter that rises when bytes come from the rank or go to it."""
         return self.reader.bytes_read - sum(map(len, self.outgoing))
 
     def fail(self, what):
@@ -239,13 +239,13 @@ class RankHandle:
                 self.connection.send(b"?", socket.MSG_DONTWAIT)
 
     def ask_for_dump(self):
-        """Have the interpreter of a rank that does not answer write its stack to a file."""
-        if self.pid and self.dump.exists():  # else it has not even begun
+        """Make the interpreter of a rank that does not answer write its stack to a file."""
+        if self.pid and self.dump.exists():  # otherwise it has not even begun
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGUSR1)
 
     def has_answered(self) -> bool:
-        """Whether its place is known; looks for a dump that has stopped growing."""
+        """Return whether the rank's place is known, if only from a dump that no longer grows."""
         if self.place is None:
             before, self.dumped = self.dumped, text_of(self.dump)
             if self.dumped and self.dumped == before:
@@ -253,7 +253,7 @@ class RankHandle:
         return self.place is not None or self.status is not None
 
     def where(self) -> Place | None:
-        """Its place, as far as that is known; None if it has returned."""
+        """Return the rank's place, as far as it is known; None if it has returned."""
         if self.report:
             return None
         usual = PLACES.get(self.stage)
@@ -269,7 +269,7 @@ class RankHandle:
 
 
 def text_of(path: Path) -> str:
-    """What a file holds; empty if it is not there, as the learner may delete anything."""
+    """Return the text of a file; empty if it does not exist, as the learner may delete anything."""
     try:
         return path.read_text(errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""Listening to the ranks of a launch, to each part of it for as long as that makes sense."""
+"""A listener for the ranks of a launch, with a time limit for each part of the launch."""
 
 import contextlib
 import contextvars
@@ -15,23 +15,23 @@ from .rank_handle import RankHandle
 from .refusals import reason
 
 START_SECONDS = 60.0  # for processes to start and to meet, if the machine is busy with that
-QUIET_START_SECONDS = 2.0  # to grant them at least, if it is not
+QUIET_START_SECONDS = 2.0  # the least that they get, if it is not
 PATIENCE = 3  # how many timeouts `patiently` grants
 LISTEN_SECONDS = 0.25  # at a time, if nothing arrives
-LOOK_SECONDS = 0.5  # between two looks at whether something moves
+LOOK_SECONDS = 0.5  # between two checks for progress
 ANSWER_SECONDS = 0.4  # for ranks to say where they are, and as long again for their interpreters
-IDLE_SHARE = 0.1  # of a processor: less than that is no computing
+IDLE_SHARE = 0.1  # of a processor: less does not count as computing
 
-# How many timeouts ranks get that still compute: more where notebooks are tested side by side.
+# How many timeouts computing ranks get: more where notebooks are tested side by side.
 _patience = contextvars.ContextVar("patience", default=int(os.environ.get("PEDAGOGY_PATIENCE", 1)))
 
 
 @contextlib.contextmanager
 def patiently():
-    """Within it, ranks that still compute when their time is up get more, up to `PATIENCE` times.
+    """Give ranks that still compute when their time is up more of it, up to `PATIENCE` timeouts.
 
-    For checks, whose short timeouts must not fail a right answer on a busy machine: ranks that
-    hang do not compute. Where there is no /proc, the timeout is as it is elsewhere.
+    This is for checks, whose short timeouts must not fail a right answer on a busy machine. Ranks
+    that hang do not compute. Without /proc, the timeout stays as it is.
     """
     before = _patience.set(max(PATIENCE, _patience.get()))
     try:
@@ -41,10 +41,10 @@ def patiently():
 
 
 class RankListener:
-    """Listens to the ranks of one launch, and gives each part of the launch its time.
+    """A listener for the ranks of one launch, which gives each part of the launch its time.
 
-    Each connection is registered with a function, which gets the events that have come, and returns
-    those to wait for from then on.
+    Each connection is registered with a function that takes the events that have occurred and
+    returns those to wait for from then on.
     """
 
     def __init__(self, world_size, timeout):
@@ -52,19 +52,19 @@ class RankListener:
         self.looked_at = 0.0
         self.waited = 0.0  # seconds, when listen_while_moving() returned False
         self.world_size, self.timeout = world_size, timeout
-        self.server: Server | None = None  # until the launch runs
+        self.server: Server | None = None  # None until the launch runs
         self.patience = _patience.get()
         self.ranks: list[RankHandle] = []
-        self.ended: list[RankHandle] = []  # perhaps after their report
-        self.awaited = BEGUN  # the stage that ranks are to come to
+        self.ended: list[RankHandle] = []  # perhaps after they have reported
+        self.awaited = BEGUN  # the stage that ranks have to reach
         self.progress = Progress()
-        self.is_to_stop = False  # by somebody in another thread
+        self.is_to_stop = False  # set by another thread
 
     def open(self):
         self.selector = selectors.DefaultSelector()
 
     def listen_until_decided(self) -> bool:
-        """Wait for results. Each part of a launch gets its own time; False if one takes longer."""
+        """Wait for results; return False if a part of the launch takes longer than its own time."""
         start = max(self.timeout, QUIET_START_SECONDS) if processes.ARE_SEEN else START_SECONDS
         longer = self.timeout * (self.patience if processes.ARE_SEEN else 1)
         return (
@@ -78,11 +78,11 @@ class RankListener:
         )
 
     def work_begins(self) -> bool:
-        """All ranks have met; True."""
+        """Do nothing when all ranks have met, and return True; `Launch` overrides it."""
         return True
 
     def listen_for(self, stage, least, most, condition=None) -> bool:
-        """Wait until all ranks have come to a stage (None: to their report), or one has failed."""
+        """Wait until all ranks have reached a stage (None: have reported), or one has failed."""
         self.awaited = stage
         return self.listen_while_moving(condition or self.none_is_behind, least, most)
 
@@ -90,27 +90,27 @@ class RankListener:
         return not any(map(self.is_behind, self.ranks)) or self.is_decided()
 
     def is_behind(self, rank) -> bool:
-        """Whether this rank has not come yet as far as all are to come."""
+        """Return whether a rank has not yet reached the awaited stage."""
         has_come = rank.report if self.awaited is None else rank.has_come_to(self.awaited)
         return not (has_come or self.is_lost(rank))
 
     def is_lost(self, rank) -> bool:
-        """Whether this rank has died, and the others go on without it."""
+        """Return whether a rank has died and the others go on without it."""
         return False
 
     def all_values_arrive(self) -> bool:
-        """Whether the first bytes of every rank's value have come."""
+        """Return whether the first bytes of every rank's value have arrived, or all is decided."""
         return all(r.report or r.is_sending or self.is_lost(r) for r in self.ranks) or (
             self.is_decided()
         )
 
     def round_wait_time(self) -> float:
-        """The seconds waited, for an error: the learner's own timeout, if it was about that."""
+        """Return the seconds waited, for an error: the learner's timeout if that is near."""
         near = self.waited < self.timeout + LOOK_SECONDS and self.waited >= self.timeout
         return self.timeout if near else round(self.waited, 1)
 
     def listen_while_moving(self, condition, least, most) -> bool:
-        """Listen for `least` seconds; from then on while something moves, up to `most`."""
+        """Listen for `least` seconds, then as long as there is progress, up to `most` seconds."""
         began = time.perf_counter()
         self.listen_until(condition, max(0, least - LOOK_SECONDS))
         while not condition():
@@ -125,11 +125,11 @@ class RankListener:
         return True
 
     def listen_until(self, condition, seconds, look=LISTEN_SECONDS) -> bool:
-        """Handle what arrives until `condition()` holds; False if `seconds` pass first."""
+        """Handle what arrives until `condition()` holds; return False if `seconds` pass first."""
         deadline = time.perf_counter() + seconds
         while not condition():
             left = deadline - time.perf_counter()
-            if left <= 0:  # this process may have slept: what has come meanwhile counts
+            if left <= 0:  # this process may have slept, so arrivals meanwhile count
                 self.hear_all(0)
                 return condition()
             self.hear_all(min(left, look))
@@ -143,7 +143,7 @@ class RankListener:
             self.look_around()
 
     def hear_all(self, seconds):
-        """Handle what has arrived; if that is nothing, wait at most `seconds` for something."""
+        """Handle all that has arrived; if that is nothing, wait at most `seconds` for something."""
         for key, events in self.selector.select(seconds):
             wanted = key.data(events)
             if not wanted:
@@ -152,19 +152,19 @@ class RankListener:
                 self.selector.modify(key.fileobj, wanted, key.data)
 
     def work_done(self) -> tuple[int, float]:
-        """Bytes that have gone to ranks or come from them, and processor seconds."""
+        """Return a counter of bytes moved to and from ranks, and the processor seconds used."""
         seconds = sum(processes.seconds_of(pid) for pid in self.list_watched_pids())
         return sum(r.bytes_moved() for r in self.ranks), seconds
 
     def has_moved(self, before) -> bool:
-        """Whether bytes have come or gone since, or a process computes or is about to."""
+        """Return whether bytes have moved since `before`, or a process computes or is about to."""
         moved, seconds = self.work_done()
         if moved > before[0] or seconds - before[1] >= IDLE_SHARE * LOOK_SECONDS:
             return True
         return any(processes.state_of(pid) in processes.WORKING for pid in self.list_watched_pids())
 
     def list_watched_pids(self) -> list[int]:
-        """The fork server, and the ranks that are behind: what other ranks do does not count."""
+        """Return the PIDs whose work counts as progress: the fork server and ranks behind."""
         behind = [r.pid for r in self.ranks if r.pid and self.is_behind(r)]
         return [self.server.process.pid, *behind]
 
@@ -178,13 +178,13 @@ class RankListener:
         self.progress.tick(f"{done} of {n} ranks have returned" if n > 1 else "the rank works")
 
     def hear_server(self, _) -> int:
-        """Note what the fork server says about ranks."""
+        """Note the messages of the fork server about ranks."""
         for word, *numbers in self.server.hear():
-            if word == "forked":  # perhaps a rank of the launch before
+            if word == "forked":  # perhaps a rank of the previous launch
                 pid, number = map(int, numbers)
                 for handle in (r for r in self.ranks if r.number == number):
                     handle.pid = pid
-            elif word == "exited":  # perhaps a rank of the launch before
+            elif word == "exited":  # perhaps a rank of the previous launch
                 pid, status = map(int, numbers)
                 for handle in [r for r in self.ranks if r.pid == pid]:
                     handle.note_exit(status)
@@ -203,16 +203,16 @@ class RankListener:
         return rank.has_failed and not self.is_lost(rank)
 
     def has_a_cause(self) -> bool:
-        """Whether a rank has failed for another reason than that a neighbour has gone."""
+        """Return whether a rank has failed for another reason than the loss of a neighbour."""
         return any(r.has_failed and not r.has_lost_a_neighbour for r in self.ranks)
 
     def has_every_report(self) -> bool:
-        """Of all that are not lost."""
+        """Return whether all ranks that are not lost have reported."""
         is_there = [bool(r.report) or self.is_lost(r) for r in self.ranks]
         return len(is_there) == self.world_size and all(is_there)
 
     def ask_where(self) -> dict:
-        """Where each rank is; None for one that has returned."""
+        """Ask every rank where it is; return {rank: place}, with None for one that has returned."""
         waiting = [r for r in self.ranks if not r.report and r.status is None]
         for handle in waiting:
             handle.ask_where()

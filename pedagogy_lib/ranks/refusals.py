@@ -1,10 +1,10 @@
-"""What a machine has refused, in words that say what to do."""
+"""Refusals of the operating system, in words that say what to do."""
 
 import errno
 import os
 import sys
 
-TOLD_AS = {  # by other libraries, without a number
+TOLD_AS = {  # in messages of other libraries, which have no error number
     "Too many open files": errno.EMFILE,
     "can't start new thread": errno.EAGAIN,
     "Resource temporarily unavailable": errno.EAGAIN,
@@ -28,7 +28,7 @@ NO_FOLDER = (
 
 
 def reason(error: Exception) -> str:
-    """Why the machine refused, and what to do about it."""
+    """Explain why the system refused, and what to do about it."""
     text = str(error)
     number = getattr(error, "errno", None) or number_in(text)
     path = getattr(error, "filename", None)
@@ -50,7 +50,7 @@ def number_in(text) -> int | None:
 
 
 def reason_in(text) -> str:
-    """Why the machine refused, if another library has said so; else an empty string."""
+    """Explain why the system refused, if another library says so; else return an empty string."""
     number = number_in(text)
     return SENTENCES[number]() if number else ""
 

@@ -1,4 +1,4 @@
-"""What a launch brings back."""
+"""The results of a launch: the `Run`, and a `Block` for each measured label."""
 
 import difflib
 
@@ -14,10 +14,10 @@ SHOWN_LABELS = 50
 
 
 class Block:
-    """One measured label, on every rank: each attribute is a list indexed by rank.
+    """One measured label; its attributes are lists indexed by rank, except the last four.
 
-    seconds                      time inside, all uses of the label added up
-    sent_bytes, received_bytes   on the wire, likewise
+    seconds                      time inside the block, summed over all uses of the label
+    sent_bytes, received_bytes   bytes on the wire, likewise
     peak_bytes                   {kind: most bytes reached, …, "total": highest sum}, or None
     at_peak                      {kind: bytes} at the moment of the highest sum, or None
     spans                        [(start, end), …] in seconds since the launch began
@@ -26,8 +26,7 @@ class Block:
                                  and the bytes of each of `KINDS` from then on
     wire                         "measured": the kernel's counters; "counted": from the calls
     links                        one text for all ranks: how they were slowed down, or ""
-    cards                        of each machine: what its network card carried; without machines
-                                 of their own, []
+    cards                        what the network card of each machine carried; without machines, []
     groups                       the names of the process groups that were used
     """
 
@@ -54,12 +53,13 @@ class Block:
         return groups_of(self._uses, self.wire)
 
     def traffic(self, group=None) -> list[list[int]]:
-        """Bytes that each rank has sent to each other one: `traffic()[0][3]` from rank 0 to rank 3.
+        """Return the bytes sent from rank to rank: `traffic()[0][3]` from rank 0 to rank 3.
 
-        group  through process groups of this name alone: the `group_desc` that they were made with
-               (of a DeviceMesh the name of the axis), or "world" for that of all ranks
+        group  count only process groups of this name: the `group_desc` that they were made with
+               (for a DeviceMesh, the name of the axis), or "world" for the group of all ranks
 
-        If wire is "counted", of a collective to the next rank of the group, as in a ring.
+        If wire is "counted", the bytes of a collective go to the next rank of the group, as in a
+        ring, except those of all_to_all, scatter and gather.
         """
         if group is not None and group not in self.groups:
             known = list_labels(self.groups)
@@ -76,28 +76,28 @@ class Block:
 
 
 def highest(peaks) -> dict[str, int] | None:
-    """The highest peak of each kind; None if there is none."""
+    """Return the highest peak of each kind; None if there is no peak."""
     if not peaks:
         return None
     return {kind: max(peak[kind] for peak in peaks) for kind in (*KINDS, "total")}
 
 
 def find_peak_bytes(uses) -> dict[str, int] | None:
-    """The bytes of each kind when the sum of all was highest; None if there is no use."""
+    """Return the bytes of each kind when their sum was highest; None if there is no use."""
     return max(uses, key=lambda use: use.peak["total"]).at_peak if uses else None
 
 
 def list_labels(labels) -> str:
-    """The first labels of a run, as a sentence names them."""
+    """Format the first labels of a run for a sentence."""
     more = len(labels) - SHOWN_LABELS
     known = ", ".join(map(brief, labels[:SHOWN_LABELS])) or "none"
     return known + (f", … and {more} more" if more > 0 else "")
 
 
 def no_attribute(thing, name) -> str:
-    """Error message for a missing attribute, suggesting the nearest name.
+    """Build the error message for a missing attribute, suggesting the nearest name.
 
-    Tools probe for attributes such as `_repr_png_` and `__deepcopy__`: these get no suggestion.
+    Tools probe for attributes such as `_repr_png_` and `__deepcopy__`; these get no suggestion.
     """
     message = f"a {type(thing).__name__} has no {name!r}"
     if name.startswith("_"):
@@ -108,21 +108,21 @@ def no_attribute(thing, name) -> str:
 
 
 class Run:
-    """The outcome of a launch; shows itself as a table with one row for each rank.
+    """The outcome of a launch, which is shown as a table with one row per rank.
 
     values        what the function returned on each rank; tensors are copies on the CPU
-    output        what each rank printed, complete
+    output        what each rank printed: all of it up to 2 MB, or the first 2 MB and the end
     run["label"]  the `Block` measured under that label
     labels        all labels, in the order in which they first began
     backend       "gloo" or "nccl"
-    device        "cpu", "cuda:0", …: rank 0's; `devices` has every rank's
+    device        rank 0's: "cpu", "cuda:0", …; `devices` has every rank's
     seconds       from the request for processes to the last rank's return
-    rank          0 in a notebook; the own rank in a program started by torchrun
+    rank          0 in a notebook; this process's rank in a program started by torchrun
     machines      the `Machines` that the ranks were on; None if they shared this one
     cards         what their network cards carried over time: `.times`, `.sent`, `.received`, and
                   what happened to them: `.events`; None without machines
-    lost          ranks that died while the others went on, in that order: each has `.rank`,
-                  `.seconds` (since the launch began), `.what`, and whether it `.was_replaced`
+    lost          ranks that died while the others went on, in the order of their deaths, with
+                  `.rank`, `.seconds` (since the launch began), `.what` and `.was_replaced`
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Run:
         return f"{ranks} · {backend} on {place}{where} · {format_seconds(self.seconds)}"
 
     def table(self) -> Table:
-        """One row for each rank; four columns for each label."""
+        """Return a table with one row for each rank and four columns for each label."""
         quantities = ["sent", "received", "time", "peak memory"]
         labels = self.labels[:SHOWN_LABELS]
         wire = {block.wire for block in self._blocks.values()}
@@ -198,7 +198,7 @@ class Run:
         return f"… and {' and '.join(hidden)}" if hidden else ""
 
     def describe_card_traffic(self) -> list[str]:
-        """A line for each label: what each machine's card has carried."""
+        """Return a line for each label on what each machine's card has carried."""
         shown = [
             block for block in map(self._blocks.get, self.labels[:SHOWN_LABELS]) if block.cards
         ]

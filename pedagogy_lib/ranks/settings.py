@@ -1,4 +1,4 @@
-"""Settings of a launch, checked: each error says what to write instead."""
+"""Checks of a launch's settings; each error says what to write instead."""
 
 import inspect
 import os
@@ -12,19 +12,19 @@ from ..basics.errors import LaunchError
 from ..basics.units import brief
 from ..machines.spec import Machines
 
-# By which torchrun, and launchers like it, tell a process its rank.
+# The variables in which torchrun, and launchers like it, give a process its rank.
 VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-SEEDS = range(-(2**63), 2**64)  # that torch takes
+SEEDS = range(-(2**63), 2**64)  # that torch accepts
 
 
 def is_torchrun_launched() -> bool:
-    """Whether torchrun (or a launcher that sets the same variables) started this process."""
-    is_notebook = "ipykernel" in sys.modules  # where somebody only tries these variables out
+    """Return whether torchrun (or a launcher that sets the same variables) started this process."""
+    is_notebook = "ipykernel" in sys.modules  # where a learner only tries these variables out
     return not is_notebook and all(name in os.environ for name in VARIABLES)
 
 
 def need_function(fn, name):
-    """Raise LaunchError unless `name()` was called with a function, and outside of a rank."""
+    """Raise LaunchError unless `name()` was called with a function, and outside a rank."""
     if os.environ.get("PEDAGOGY_RANK"):
         raise LaunchError(f"{name}() was called inside a rank; call it outside of the function")
     if not callable(fn):
@@ -34,7 +34,7 @@ def need_function(fn, name):
 
 
 def check_call(fn, args):
-    """Raise LaunchError unless `fn` takes these arguments, and does its work when it is called."""
+    """Raise LaunchError unless `fn` takes these arguments and does its work when it is called."""
     if says_yes(inspect.iscoroutinefunction, fn) or says_yes(inspect.isasyncgenfunction, fn):
         raise LaunchError(f"{name_of(fn)} is an async function: write it with `def` alone")
     if says_yes(inspect.isgeneratorfunction, fn):
@@ -49,7 +49,7 @@ def check_call(fn, args):
             f"{call_of(fn, args)} cannot be called: {error}. What follows the function goes to it; "
             f"launch's own settings have names, like {setting_meant(fn, args)}"
         ) from None
-    except Exception:  # a built-in function may not tell what it takes; a class may do anything
+    except Exception:  # a built-in function may hide its arguments; a class may do anything
         pass
 
 
@@ -61,7 +61,7 @@ def says_yes(question, fn) -> bool:
 
 
 def call_of(fn, args) -> str:
-    """The call as it is written: `step(4)`."""
+    """Format a call as it is written: `step(4)`."""
     return f"{name_of(fn)}({', '.join(map(brief, args))})"
 
 
@@ -73,7 +73,7 @@ def name_of(fn) -> str:
 
 
 def setting_meant(fn, args) -> str:
-    """An example of a setting; for a lone number that `fn` does not take, what was meant by it."""
+    """Return an example of a setting; for a lone number that `fn` does not take, the one meant."""
     if [type(arg) for arg in args] != [int] or inspect.signature(fn).parameters:
         return "world_size=4"
     ranks, name = brief(*args), name_of(fn)
@@ -96,7 +96,7 @@ def check_replacements(replacements):
 
 
 def check_machines(machines, device, world_size):
-    """Raise LaunchError unless there are none, or ranks can be shared out among them."""
+    """Raise LaunchError if there are machines among which ranks cannot be shared out."""
     if machines is None:
         return
     if not isinstance(machines, Machines):
@@ -108,7 +108,7 @@ def check_machines(machines, device, world_size):
 
 
 def is_whole(value) -> bool:
-    """Whether a value is a whole number; Python counts True as one, and a learner does not."""
+    """Return whether a value is a whole number, which True is in Python but not to a learner."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -120,7 +120,7 @@ def is_duration(value) -> bool:
 
 
 def choose_device(device: str, world_size: int) -> tuple[str, list[str]]:
-    """The backend, and the device of each rank; see `launch`."""
+    """Return the backend, and the device of each rank; see `launch`."""
     if device not in ("auto", "cpu", "cuda"):
         meant = ': did you mean "cuda"?' if str(device).lower() == "gpu" else ""
         raise LaunchError(f'device is "auto", "cpu" or "cuda", not {device!r}{meant}')
@@ -135,7 +135,7 @@ def choose_device(device: str, world_size: int) -> tuple[str, list[str]]:
 
 
 def seeds_of(seed, world_size, exactly=True) -> list[int]:
-    """One seed for each rank. Raises LaunchError; for too many seeds only if `exactly`."""
+    """Return one seed per rank; raise LaunchError for bad seeds, too many only if `exactly`."""
     seeds = [seed] * world_size if is_whole(seed) else seed
     is_list = isinstance(seeds, Sequence) and not isinstance(seeds, (bytes, bytearray))
     if not is_list or not all(map(is_whole, seeds)):

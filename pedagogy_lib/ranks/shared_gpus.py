@@ -1,7 +1,7 @@
-"""Messages between ranks that share a GPU: Gloo sends none from there, so they pass the CPU.
+"""Messages between ranks that share a GPU, which pass through the CPU, as Gloo cannot send them.
 
-Gloo's collectives take tensors on a GPU, and copy them to the CPU themselves. Its send and receive
-give the GPU's address to the system's call, which answers "Bad address".
+Gloo's collectives take tensors on a GPU and copy them to the CPU themselves. Its send and receive
+pass the GPU's address to the system call, which answers "Bad address".
 """
 
 import torch
@@ -11,7 +11,7 @@ from ..measuring.replaced_calls import put
 
 
 def send_through_the_cpu(device_type="cuda"):
-    """From now on, isend and irecv of tensors on such a device pass the CPU; send and recv, too."""
+    """Make isend, irecv, send and recv pass tensors on this device type through the CPU."""
     isend, irecv = dist.isend, dist.irecv
 
     def send(tensor, *args, **kwargs):
@@ -32,7 +32,7 @@ def is_there(tensor, device_type) -> bool:
 
 
 class CpuRecvWork:
-    """The request of a message that is copied to its tensor when somebody has waited for it."""
+    """The request of a message, which the first `wait` copies from the CPU to its tensor."""
 
     def __init__(self, request, on_cpu, tensor):
         self.request, self.on_cpu, self.tensor, self.is_copied = request, on_cpu, tensor, False
@@ -41,7 +41,7 @@ class CpuRecvWork:
         return getattr(self.request, name)
 
     def wait(self, *args):
-        if not self.is_copied:  # who waits again may have computed with the tensor
+        if not self.is_copied:  # before a second wait, the caller may have changed the tensor
             self.request.wait(*args)
             with torch.no_grad():
                 self.tensor.copy_(self.on_cpu)

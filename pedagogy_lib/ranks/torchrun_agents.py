@@ -22,35 +22,35 @@ from .launcher import Launch, run_job
 from .run import Run
 from .settings import VARIABLES
 
-PORT = 29_500  # torchrun's own; on machines of their own nobody else has it
+PORT = 29_500  # torchrun's default; on separate machines no other program has it
 RESTARTS = 3  # of all ranks, after one has failed, where machines may come and go
-# Of torchrun's rendezvous, in seconds: who does not answer is given up soon, and when enough
-# machines are there, not much longer is waited for others.
+# For torchrun's rendezvous, in seconds: an agent that does not answer is soon given up, and once
+# enough machines have joined, the wait for others is short.
 QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3"
-# Where agents share a store for all rounds, only the first round's agents know it (torch 2.13): one
-# that comes back would wait for ever. And ranks that are started again find addresses of dead ones.
+# If agents share a store for all rounds, only the first round's agents know it (torch 2.13), so one
+# that comes back would wait forever, and restarted ranks would find addresses of dead ones.
 STORES = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-NO_GPUS = {"CUDA_VISIBLE_DEVICES": ""}  # two machines of this computer would take the same ones
-LOOK_SECONDS = 0.05  # between two looks at whether a machine is back
+NO_GPUS = {"CUDA_VISIBLE_DEVICES": ""}  # two machines of this computer would use the same ones
+LOOK_SECONDS = 0.05  # between two checks whether a machine is back
 FAILED = "{} failed; its own message is printed above"
 
 
 def run_torchrun(
     script, nnodes=1, nproc_per_node=2, timeout=60.0, machines=None, max_restarts=None
 ) -> Run:
-    """Run `torchrun script` on `nnodes` machines, an agent on each.
+    """Run `torchrun script` on `nnodes` machines, with one agent on each.
 
-    Several nodes are machines with networks of their own where this system allows them; elsewhere
-    they pretend to be, and meet over the loopback. `run.output[node]` is what that machine's
+    Several nodes are machines with separate networks where this system allows them; elsewhere they
+    only pretend to be, and meet over the loopback. `run.output[node]` is what that machine's
     processes printed. Errors are those of `launch`.
 
-    nnodes    how many; or the fewest and the most, as in (1, 2): then ranks go on, from the start
-              of the script, with those machines that are left, and take in one that comes back.
-              In the script, `machines_around().kill(1)` ends a machine at a step of your choice
-    machines  `Machines(2, bytes_per_second=25e6)`: with that speed, and their plan, such as
+    nnodes    a number; or the fewest and the most, as in (1, 2), so that ranks continue, from the
+              start of the script, on the machines that are left, and take in one that comes back.
+              In the script, `machines_around().kill(1)` kills a machine at a step of your choice
+    machines  `Machines(2, bytes_per_second=25e6)`, with that speed and their plan, such as
               `Machines(2).kill(1, after_seconds=5).revive(1, after_seconds=8)`
-    max_restarts  how often the agents start all ranks again after one has failed, in new processes;
-              0 unless told otherwise, and 3 where machines may come and go
+    max_restarts  how often the agents restart all ranks, in new processes, after one has failed; by
+              default 0, and 3 where machines may come and go
     """
     if not os.path.exists(script):
         raise LaunchError(f"there is no program {script!r} to run from {os.getcwd()}")
@@ -76,9 +76,10 @@ def run_torchrun(
 
 
 class AgentsLaunch(Launch):
-    """Ranks that play machines: each runs an agent, on its machine where there are real ones.
+    """A launch whose ranks play machines: each runs an agent, on its machine if it has one.
 
-    The rank itself stays outside: like whatever starts agents on a cluster, it outlives a machine.
+    The rank itself stays outside, because it outlives its machine, like the program that starts
+    agents on a cluster.
     """
 
     def __init__(self, count, timeout, machines):
@@ -92,10 +93,10 @@ class AgentsLaunch(Launch):
 
 
 def share_port(node) -> tuple[int, dist.Store | None]:
-    """A port that is the same on all machines, and on machine 0 the store that listens there.
+    """Return a port, the same on all machines, and on machine 0 the store that listens on it.
 
-    It listens on the loopback alone. The store that torchrun makes would do so on every network of
-    this computer; where its process has one for that port already, torchrun takes that.
+    It listens only on the loopback. The store that torchrun makes would listen on every network of
+    this computer, but torchrun uses a store that its process already has for that port.
     """
     ports, store = [0], None
     if node == 0:
@@ -108,12 +109,12 @@ AGENT = "torch.distributed.elastic.agent.server.api"
 
 
 def is_no_farewell(record) -> bool:
-    """At their end agents wait for each other; if the first is already gone, the rest complain."""
-    return "exit barrier" not in record.getMessage()
+    """Return whether a log record is no complaint of an agent whose peers have already gone."""
+    return "exit barrier" not in record.getMessage()  # where agents wait for each other at the end
 
 
 def play_machine(script, fewest, options, is_real):
-    """Be machine number RANK: do what the command `torchrun` would do there."""
+    """Play machine number RANK: do what the command `torchrun` would do on it."""
     node, count = int(os.environ["RANK"]), dist.get_world_size()
     folder = os.environ["PEDAGOGY_FOLDER"]
     own = [*options, f"--log-dir={folder}/logs-{node}", script]
@@ -134,13 +135,13 @@ def play_machine(script, fewest, options, is_real):
 
 
 def forget_this_rank():
-    """What says that this process is a rank is none of torchrun's business."""
+    """Remove the variables that mark this process as a rank, which torchrun must not see."""
     for name in ("PEDAGOGY_RANK", *VARIABLES):
         os.environ.pop(name, None)
 
 
 def be_agent(settings):
-    """Do in this process what `torchrun` does."""
+    """Run `torchrun` in this process with these arguments; raise RuntimeError if a rank fails."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
@@ -152,14 +153,14 @@ def be_agent(settings):
 
 
 def list_rendezvous_options(node, fewest, count) -> list[str]:
-    """How the agents of real machines find each other, again and again: at machine 0."""
+    """Return the options with which agents on separate machines meet, each time at machine 0."""
     return [f"--nnodes={fewest}:{count}", "--rdzv-backend=c10d", "--rdzv-id=1",
             f"--rdzv-endpoint={address_of(0)}:{PORT}", f"--local-addr={address_of(node)}",
             f"--rdzv-conf=is_host={int(node == 0)},{QUICK}"]  # fmt: skip
 
 
 def keep_agent(node, settings, folder):
-    """Run an agent on a machine; if that is killed and comes back, run one again."""
+    """Run an agent on a machine; if the machine is killed and comes back, run another one."""
     forget_this_rank()
     door, over = os.path.join(folder, "switch"), os.path.join(folder, "over")
     while True:
@@ -170,7 +171,7 @@ def keep_agent(node, settings, folder):
         paths = ask_switch(door, "paths")
         status = run_agent(settings, (node, len(paths["networks"]), network, paths["user"]))
         if status == 0:
-            open(over, "w").close()  # agents end together: nobody needs to come back
+            open(over, "w").close()  # agents end together, so no machine needs to come back
             return
         if ask_switch(door, "paths")["networks"][node] == network:
             raise RuntimeError(FAILED.format(settings[-1]))
@@ -178,9 +179,9 @@ def keep_agent(node, settings, folder):
 
 
 def run_agent(settings, way) -> int:
-    """Run torchrun on a machine, there by `enter_machine(*way)`; returns its exit status."""
+    """Run torchrun on a machine, entered by `enter_machine(*way)`; return its exit status."""
     command = [sys.executable, "-m", "torch.distributed.run", *settings]
-    own = {"GLOO_SOCKET_IFNAME": CARD, "MACHINE": str(way[0])}  # its number stays; ranks may not
+    own = {"GLOO_SOCKET_IFNAME": CARD, "MACHINE": str(way[0])}  # ranks may change, this number not
     environ = os.environ | own | STORES | NO_GPUS
     enters = functools.partial(enter_machine, *way)
     with subprocess.Popen(command, env=environ, preexec_fn=enters) as agent:

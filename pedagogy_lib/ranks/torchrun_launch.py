@@ -1,4 +1,4 @@
-"""`launch` in a program that torchrun started: the world is there already, so join it."""
+"""`launch` in a program that torchrun started, where the world already exists."""
 
 import atexit
 import gc
@@ -9,8 +9,8 @@ import cloudpickle
 import torch
 import torch.distributed as dist
 
-# Its functions have the group as a default argument, as it is when this is imported: later, as by
-# an optimizer's imports, they would keep the group, and Gloo's threads, beyond its end.
+# Its functions have the group that exists at import as a default argument. If an optimizer imported
+# it later, they would keep the group and Gloo's threads alive beyond the group's end.
 import torch.distributed.nn.functional
 
 from .packing import pack_whole
@@ -19,16 +19,16 @@ from .settings import choose_device, seeds_of
 
 
 def leave_group():
-    """At the end of the program: with the group still open, Gloo's threads may abort the exit."""
-    gc.collect()  # a DistributedDataParallel that nobody uses any more still holds the group
+    """Destroy the process group at the program's end, or Gloo's threads may abort the exit."""
+    gc.collect()  # a DistributedDataParallel that is no longer used still holds the group
     if dist.is_initialized():
         dist.destroy_process_group()
 
 
 def run(fn, args, device, seed) -> Run:
-    """Run `fn(*args)` here, as one of torchrun's ranks; every rank gets the whole `Run`.
+    """Run `fn(*args)` in this process, one of torchrun's ranks; return all ranks' `Run`.
 
-    An exception goes its usual way: torchrun reports it and ends the other ranks.
+    An exception is raised as usual: torchrun reports it and ends the other ranks.
     """
     from .rank import Work, enter_group, seed_everything
 
@@ -39,7 +39,7 @@ def run(fn, args, device, seed) -> Run:
         atexit.register(leave_group)
     rank, world_size = dist.get_rank(), dist.get_world_size()
     seed_everything(seeds_of(seed, world_size, exactly=False)[rank])
-    dist.barrier()  # machines have no common clock: so each begins to count at about the same time
+    dist.barrier()  # machines have no common clock, so ranks begin to count at about the same time
     began = time.perf_counter()
     port = int(os.environ["MASTER_PORT"])
     work = Work(torch.device(devices[local_rank]), began, ignore_ports=(port,))

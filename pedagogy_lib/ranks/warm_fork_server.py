@@ -1,7 +1,7 @@
-"""A fork server that is itself forked: from a process that has imported all that ranks need.
+"""A fork server that is itself forked, from a process that has imported all that ranks need.
 
-For a process that tries many answers, each in a child of its own. A server that begins as a program
-would import torch for each of them, for seconds of a processor.
+It serves a process that tries many answers, each in a separate child. A server that starts as a
+program would import torch for each of them, which takes seconds of processor time.
 """
 
 import os
@@ -13,11 +13,11 @@ import time
 from .fork_server import ForkServer
 from .fork_server_client import ENVIRON, IDLE_SECONDS, Server
 
-LOOK_SECONDS = 0.01  # between two looks at whether it has ended
+LOOK_SECONDS = 0.01  # between two checks whether the server has ended
 
 
 class WarmForkServer(Server):
-    """Begin it in a process with one thread, where torch was imported under `ENVIRON`."""
+    """A fork server to start in a single-threaded process that imported torch under `ENVIRON`."""
 
     def __init__(self):
         super().__init__()
@@ -36,7 +36,7 @@ class WarmForkServer(Server):
         return ours, ChildProcess(pid)
 
     def serve(self, control):
-        """In the child: what fork_server.py does as a program. Never returns."""
+        """Do in the child what fork_server.py does as a program; never return."""
         os.setsid()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
@@ -52,7 +52,7 @@ class WarmForkServer(Server):
 
 
 class ChildProcess:
-    """A child of this process, as the client of a fork server wants it: like `subprocess.Popen`."""
+    """A child of this process, with the methods of `subprocess.Popen` that `Server` uses."""
 
     def __init__(self, pid: int):
         self.pid, self.returncode = pid, None
@@ -61,13 +61,13 @@ class ChildProcess:
         if self.returncode is None:
             try:
                 ended, status = os.waitpid(self.pid, os.WNOHANG)
-            except ChildProcessError:  # somebody else has waited for it
+            except ChildProcessError:  # other code has waited for it
                 ended, status = self.pid, 0
             self.returncode = os.waitstatus_to_exitcode(status) if ended else None
         return self.returncode
 
     def wait(self, timeout: float = float("inf")) -> int:
-        """Raises subprocess.TimeoutExpired."""
+        """Return the exit code; raise subprocess.TimeoutExpired after `timeout` seconds."""
         end = time.monotonic() + timeout
         while self.poll() is None:
             if time.monotonic() > end:

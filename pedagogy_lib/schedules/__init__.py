@@ -1,1 +1,1 @@
-"""Pipelines' schedules: when each action would happen, and when it did."""
+"""Pipeline schedules: their rules, simulations and measured timelines."""

@@ -1,4 +1,4 @@
-"""Whether a schedule of a pipeline can run: the first thing that is wrong with it, in words."""
+"""Rules that a pipeline schedule has to obey to run; the first mistake is reported in words."""
 
 from .simulations import are_copies, simulate, stages_of
 from .timelines import ScheduleError, count_in_flight, parse_schedule, text_of
@@ -7,9 +7,10 @@ from .timelines import ScheduleError, count_in_flight, parse_schedule, text_of
 def check_schedule(rows, microbatches=None, most_kept=None, stages=None):
     """Raise ScheduleError with the first mistake in a schedule, rank by rank.
 
-    microbatches  how many there are; by default as many as the rows name
-    most_kept     how many each rank may keep at a time: a number, or a list with one for each
-    stages        which stages of the model each rank has, as for simulate()
+    microbatches  number of micro-batches; by default as many as the rows name
+    most_kept     most micro-batches that a rank may keep at a time: a number, or a list with one
+                  per rank
+    stages        the stages of the model on each rank, as for simulate()
     """
     rows = parse_schedule(rows)
     if not rows:
@@ -20,7 +21,7 @@ def check_schedule(rows, microbatches=None, most_kept=None, stages=None):
     for rank, row in enumerate(rows):
         check_row(rank, row, microbatches)
         check_complete(rank, row, ways)
-    simulate(rows, stages=stages)  # raises where nobody can go on
+    simulate(rows, stages=stages)  # raises at a deadlock
     if most_kept is not None:
         for rank, row in enumerate(rows):
             allowed = most_kept[rank] if isinstance(most_kept, (list, tuple)) else most_kept
@@ -28,7 +29,7 @@ def check_schedule(rows, microbatches=None, most_kept=None, stages=None):
 
 
 def check_row(rank, row, microbatches):
-    """Each action at most once, of a micro-batch that there is, and after what it needs here."""
+    """Check that each action occurs once, has a valid micro-batch and comes after what it needs."""
     done = set()
     for action in row:
         fault = fault_of(action, done, microbatches)
@@ -38,7 +39,7 @@ def check_row(rank, row, microbatches):
 
 
 def fault_of(action, done, microbatches) -> str:
-    """What is wrong with an action on its rank, which has `done` some others; or ""."""
+    """Return the fault of an action on a rank that has `done` others before, or "" without one."""
     kind, i, chunk = action
     forward, first_half = ("F", i, chunk), ("I", i, chunk)
     if action in done:
@@ -59,9 +60,9 @@ def fault_of(action, done, microbatches) -> str:
 
 
 def ways_of(rows, microbatches, stages=None) -> list[list[int]]:
-    """Which chunks each micro-batch goes through: all, or one, if each is a copy of the model.
+    """Return the chunks that each micro-batch goes through: all, or one copy of the model.
 
-    Through which copy: the one of its first action on rank 0.
+    If each chunk is a copy of the model, the micro-batch's first action on rank 0 names its copy.
     """
     chunks = list(range(1 + max((chunk for row in rows for _, _, chunk in row), default=0)))
     if not are_copies(stages_of(rows, stages)):
@@ -71,7 +72,7 @@ def ways_of(rows, microbatches, stages=None) -> list[list[int]]:
 
 
 def check_complete(rank, row, ways):
-    """Every micro-batch goes forward and back on every chunk of its way, and on no other."""
+    """Check that every micro-batch goes forward and back on all chunks of its way, and no other."""
     done = set(row)
     for action in row:
         _, i, chunk = action

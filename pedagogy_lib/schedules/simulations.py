@@ -1,8 +1,8 @@
-"""When each action of a schedule would happen: a simulation of ranks that do nothing else.
+"""Simulations of schedules: when each action would happen on ranks that do nothing else.
 
-Chunk c of rank r is stage c * ranks + r of the model, unless `stages` says something else:
-stages[r][c], a list for each rank. If each chunk has all stages, the chunks are copies of the
-model, and a micro-batch goes through one of them.
+Chunk c of rank r is stage c * ranks + r of the model, unless `stages` places it elsewhere: it is
+then stages[r][c], with one list per rank. If each chunk has all stages, the chunks are copies of
+the model, and a micro-batch goes through one of them.
 """
 
 from itertools import zip_longest
@@ -15,19 +15,19 @@ EVEN = {"F": 1.0, "B": 2.0, "I": 1.0, "W": 1.0}  # a backward is twice the work 
 
 
 def simulate(rows, seconds=None, link_seconds=0.0, waits=False, unit="", stages=None) -> Timeline:
-    """When each action would happen on ranks that do nothing else.
+    """Simulate when each action happens on ranks that do nothing else.
 
-    An action begins when its rank is done with the one before it and what it needs is there.
+    An action begins when its rank has finished the one before and its input has arrived.
 
-    seconds       {kind: what it takes}: a number, or a list with one for each stage of the model;
-                  by default a forward takes 1, and a backward twice as long
-    link_seconds  that a message from rank to rank occupies its sender's link
-    waits         whether the sender waits meanwhile, or goes on
-    unit          of these times: "forwards", where a forward takes 1; else seconds
-    stages        which stages of the model each rank has: [[those of its chunks], …]; those of
-                  each chunk may be a copy of the model
-    Raises        ScheduleError if some action's need never comes; WrongInput if `seconds` lacks
-                  something
+    seconds       {kind: duration}, each a number, or a list with one per stage of the model; by
+                  default a forward takes 1 and a backward twice as long
+    link_seconds  time for which a message from rank to rank occupies its sender's link
+    waits         whether the sender waits meanwhile or goes on
+    unit          unit of the times; by default "s" if `seconds` is given, else "forwards"
+    stages        the stages of the model on each rank: [[stage of each of its chunks], …]; each
+                  chunk may be a copy of the model
+    Raises        ScheduleError if the input of an action never arrives; WrongInput if `seconds`
+                  lacks a kind or a stage, or `stages` does not fit
     """
     rows = parse_schedule(rows)
     simulation = Simulation(rows, seconds or EVEN, link_seconds, waits, stages)
@@ -38,15 +38,15 @@ def simulate(rows, seconds=None, link_seconds=0.0, waits=False, unit="", stages=
 
 
 class Simulation:
-    """The state of a simulation: how far each rank has come, and what is there since when.
+    """The state of a simulation: how far each rank is, and when each result became available.
 
-    spans      those of each rank's actions so far
-    clock      when each rank is done with them
-    link_free  when each rank's link is
-    there      {need: since when it is there}
-    waiting    {need: who cannot go on without it}
+    spans      [(start, end), …] of the actions so far, for each rank
+    clock      time at which each rank has finished these actions
+    link_free  time at which each rank's link becomes free
+    there      {need: time since which it is available}
+    waiting    {need: ranks that cannot go on without it}
     stages     stages[rank][chunk]
-    places     {stage: [(its rank, its chunk), …]}: one place for each copy
+    places     {stage: [(its rank, its chunk), …]}, with one place per copy
     """
 
     def __init__(self, rows, seconds, link_seconds, waits, stages=None):
@@ -61,7 +61,7 @@ class Simulation:
         self.clock, self.link_free = [0.0] * ranks, [0.0] * ranks
 
     def run(self) -> list[list[tuple[float, float]]]:
-        """Let every rank go on as far as it can; returns the spans."""
+        """Run every rank as far as it can go; return the spans."""
         ready = list(range(self.ranks))
         while ready:
             rank = ready.pop()
@@ -77,7 +77,7 @@ class Simulation:
         return self.spans
 
     def do(self, rank, action, earliest):
-        """Do an action; returns what others may have waited for."""
+        """Do an action; return the result that other ranks may wait for, or None."""
         kind, microbatch, chunk = action
         stage = self.stages[rank][chunk]
         start = max(self.clock[rank], earliest)
@@ -94,19 +94,19 @@ class Simulation:
         return made
 
     def place(self, stage, chunk) -> tuple[int, int]:
-        """The rank and the chunk of a stage, seen from a chunk: among copies, those of the same."""
+        """Return the rank and the chunk of a stage; of a model with copies, in the copy `chunk`."""
         places = self.places[stage]
         return next((place for place in places if place[1] == chunk), places[0])
 
     def need_of(self, rank, kind, microbatch, chunk):
-        """What an action needs from another stage; None: nothing."""
+        """Return the result that an action needs from another stage, or None."""
         stage = self.stages[rank][chunk]
         if kind == "F":
             return ("F", microbatch, stage - 1) if stage else None
         return ("B", microbatch, stage + 1) if kind != "W" and stage < self.last else None
 
     def describe_deadlock(self) -> str:
-        """Who waits for whom: those who wait in a circle, or one whom nobody will ever serve."""
+        """Describe the ranks that wait in a circle, or one whose input no rank will ever send."""
         waits_for = {rank: need for need, ranks in self.waiting.items() for rank in ranks}
         rank, path = min(waits_for), []
         while rank in waits_for and rank not in path:
@@ -125,12 +125,12 @@ class Simulation:
         return f"rank {rank} waits at {text_of(*action)} for {needed} of rank {other}{never}"
 
     def source_of(self, rank, stage) -> tuple[int, int]:
-        """Where the stage is that a rank's next action waits for."""
+        """Return the rank and the chunk of the stage that a rank's next action waits for."""
         return self.place(stage, self.rows[rank][len(self.spans[rank])][2])
 
 
 def stages_of(rows, stages=None) -> list[list[int]]:
-    """Which stages each rank has, for all chunks that occur; unless given, they go round."""
+    """Return the stages of each rank's chunks; by default, stages go round the ranks."""
     ranks = len(rows)
     chunks = 1 + max((c for row in rows for _, _, c in row), default=0)
     if stages is None:
@@ -153,13 +153,13 @@ def stages_of(rows, stages=None) -> list[list[int]]:
 
 
 def are_copies(stages) -> bool:
-    """Whether each chunk has all stages of the model; so has one chunk alone."""
+    """Return whether each chunk has all stages of the model, as a single chunk always has."""
     whole = list(range(len(stages)))
     return all(sorted(of_chunk) == whole for of_chunk in zip_longest(*stages, fillvalue=-1))
 
 
 def places_of(stages) -> dict[int, list[tuple[int, int]]]:
-    """{stage: [(its rank, its chunk), …]}"""
+    """Return {stage: [(its rank, its chunk), …]}."""
     places = {}
     for rank, of_rank in enumerate(stages):
         for chunk, stage in enumerate(of_rank):
@@ -168,7 +168,7 @@ def places_of(stages) -> dict[int, list[tuple[int, int]]]:
 
 
 def seconds_of(places, rows, seconds) -> dict[tuple[str, int], float]:
-    """{(kind, stage): what it takes}, for those that occur."""
+    """Return {(kind, stage): duration} for those that occur."""
     used = {(kind, rank, c) for rank, row in enumerate(rows) for kind, _, c in row}
     return {
         (kind, stage): pick_seconds(seconds, kind, stage)

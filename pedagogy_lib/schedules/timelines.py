@@ -1,9 +1,9 @@
-"""Schedules of pipelines as timelines: when each action would happen, and when it did.
+"""Timelines of pipeline schedules: when each action would happen, or when it did happen.
 
-A schedule is a list of rows, one for each rank; a row is a list of actions (kind, microbatch,
-chunk), in their order. Kinds: "F" forward, "B" backward; "I" and "W" its halves, the gradients of
-the input and those of the weights. Chunk c of rank r is stage c * ranks + r of the model; other
-placements are given to simulate().
+A schedule is a list of rows, one per rank; a row is a list of actions (kind, microbatch, chunk) in
+their order. The kinds are "F" for forward and "B" for backward; "I" and "W" are its halves, the
+gradients of the input and of the weights. Chunk c of rank r is stage c * ranks + r of the model;
+simulate() takes other placements.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class ScheduleError(BriefError, ValueError):
 
 @dataclass
 class Timeline:
-    """When each rank did each action of its row.
+    """The times at which each rank did, or would do, the actions of its row.
 
-    spans       [[(start, end), …] for each rank], in seconds from the first start
-    note        how the times came about: "simulated", or "measured"
-    unit        of the times: "s", or "forwards" where a forward takes 1
-    conditions  what was slowed down when they were measured, in words
+    spans       [[(start, end), …] for each rank], from the first start, in `unit`
+    note        origin of the times: "simulated" or "measured"
+    unit        unit of the times: "s", or "forwards" where a forward takes 1
+    conditions  slowdowns in force during the measurement, in words
     """
 
     rows: list[list]
@@ -45,29 +45,29 @@ class Timeline:
 
     @cached_property
     def seconds(self) -> float:
-        """From the first start to the last end."""
+        """The time from the first start to the last end, in `unit`."""
         return max((end for spans in self.spans for _, end in spans), default=0.0)
 
     @cached_property
     def chunks(self) -> int:
-        """How many of a rank's pieces of the model a micro-batch goes through."""
+        """The most chunks of one rank that a micro-batch goes through."""
         pieces = {(rank, i, chunk) for rank, row in enumerate(self.rows) for _, i, chunk in row}
         return max(Counter((rank, i) for rank, i, _ in pieces).values(), default=1)
 
     @cached_property
     def busy_seconds(self) -> list[float]:
-        """What each rank spent in its actions."""
+        """The time that each rank spent in its actions."""
         return [sum(end - start for start, end in spans) for spans in self.spans]
 
     @property
     def idle_share(self) -> float:
-        """The bubble as a share of the whole: of all ranks' time, how much was idle."""
+        """The bubble as a share of the whole: the part of all ranks' time that was idle."""
         whole = self.ranks * self.seconds
         return 1 - sum(self.busy_seconds) / whole if whole else 0.0
 
     @property
     def overhead(self) -> float:
-        """The bubble over the ideal: idle time for each second of work."""
+        """The bubble relative to the ideal: idle time per second of work."""
         busy = sum(self.busy_seconds)
         return self.ranks * self.seconds / busy - 1 if busy else 0.0
 
@@ -78,7 +78,7 @@ class Timeline:
 
     @property
     def length(self) -> str:
-        """How long it takes, with its unit."""
+        """The duration of the whole timeline as text, with its unit."""
         if self.unit == "s":
             return format_seconds(self.seconds)
         return f"{full_number(round(self.seconds, 2))} {self.unit}"
@@ -96,12 +96,12 @@ def text_of(kind, microbatch, chunk=0) -> str:
 
 
 def count_in_flight(row) -> list[int]:
-    """How many micro-batches a rank keeps after each of its actions."""
+    """Count the micro-batches that a rank keeps after each of its actions."""
     return list(accumulate((kind == "F") - (kind in "BW") for kind, *_ in row))
 
 
 def parse_schedule(rows) -> list[list[tuple]]:
-    """The rows with actions of three parts; raises ScheduleError where something is no action."""
+    """Return the rows with actions of three parts; raise ScheduleError if one is no action."""
     if isinstance(rows, (str, dict)) or not hasattr(rows, "__iter__"):
         raise ScheduleError(f"a schedule is a list of rows, one for each rank, not {brief(rows)}")
     return [parse_row(rank, row) for rank, row in enumerate(rows)]
@@ -120,7 +120,7 @@ def parse_row(rank, row) -> list[tuple]:
 
 
 def are_actions(row) -> bool:
-    """Whether all are right and have three parts: a quick look, for rows of very many."""
+    """Return whether all actions are valid and have three parts: a quick check for long rows."""
     if not all(isinstance(action, tuple) and len(action) == 3 for action in row):
         return False
     kinds, *numbers = zip(*row) if row else ((), ())
@@ -144,14 +144,14 @@ def is_number(x) -> bool:
     return isinstance(x, int) and x >= 0
 
 
-# ---- What has happened -------------------------------------------------------------------------
+# ---- Measured timelines ------------------------------------------------------------------------
 
 
 def timeline_of(run, rows) -> Timeline:
-    """When the ranks of a run really did the actions of their rows.
+    """Make the timeline of a run: when its ranks did the actions of their rows.
 
-    The run's blocks "forward", "backward", … are their times, in the rows' order: see `paced`. Of
-    several steps the last one counts.
+    The times are those of the run's blocks "forward", "backward", …, in the rows' order; see
+    `paced`. If the run has several steps, the last one counts.
 
     Raises  LaunchError if there are fewer blocks than actions
     """

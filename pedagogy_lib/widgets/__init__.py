@@ -1,1 +1,1 @@
-"""What a learner types into and moves, in the browser."""
+"""Fields and controls in the browser, which a learner types into or moves."""

@@ -1,4 +1,4 @@
-"""The controls of a picture: what a learner can choose, and in which order."""
+"""The controls of a picture: the values that a learner can choose, and their order."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ FEWEST_PICTURES = 4  # of a film
 
 @dataclass(frozen=True)
 class Control:
-    """One argument of a picture, and how the learner chooses its value.
+    """One argument of a picture, and the values among which the learner chooses.
 
-    name    of the argument
-    label   what it is called, with its unit
-    values  in the order of the slider, or of the list
-    first   number of the value that is shown at the start
+    name    name of the argument
+    label   text next to the control, with the unit
+    values  values in the order of the slider or of the list
+    first   index of the value that is shown at the start
     """
 
     name: str
@@ -30,7 +30,7 @@ class Control:
         return not isinstance(self.values[0], str)
 
     def counts(self) -> bool:
-        """Whether the values are numbers one after the other, as those of a film's pictures."""
+        """Return whether the values are consecutive numbers, as those of a film's pictures are."""
         if not self.is_slider or len(self.values) < FEWEST_PICTURES:
             return False
         return all(after - before == 1 for before, after in zip(self.values, self.values[1:]))
@@ -41,12 +41,12 @@ class Control:
 
 
 def is_film(controls) -> bool:
-    """Whether the pictures are those of a film: one slider alone chooses them."""
+    """Return whether the pictures form a film, chosen by one slider of consecutive numbers."""
     return len(controls) == 1 and controls[0].counts()
 
 
 def values_of(name, values) -> list:
-    """The values of a control, as a list."""
+    """Return the values of a control as a list."""
     if hasattr(values, "tolist"):  # an array or a tensor
         values = values.tolist()
     if isinstance(values, Iterable) and not isinstance(values, (str, dict, list, tuple, range)):
@@ -65,7 +65,7 @@ def values_of(name, values) -> list:
 
 
 def control(name, values, label="") -> Control:
-    """A slider for numbers, in their order; a list for words, as they are given."""
+    """Make a slider for numbers, in ascending order, or a list for words, in the given order."""
     label = str(label) or name.replace("_", " ")
     in_order = tuple(values if isinstance(values[0], str) else sorted(values))
     return Control(name, label, in_order, in_order.index(values[0]))

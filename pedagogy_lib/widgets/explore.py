@@ -1,4 +1,4 @@
-"""Pictures with controls; without them where nobody could move one."""
+"""Pictures with controls, which are left out where nobody could move them."""
 
 from ..basics.errors import need
 from ..basics.screen import someone_watches, views_wanted
@@ -11,22 +11,22 @@ from .view_files import record_views
 def explore(
     draw, run=None, labels=None, no_effect=None, action="Run it for real", highest=None, **choices
 ):
-    """Show `draw(**arguments)` with a slider for each argument; for words, a list to choose from.
+    """Show `draw(**arguments)` with a slider per numeric argument and a list for words.
 
-    run        adds a button: `run(**arguments)` takes longer, and returns the picture shown then
-    labels     {argument: what it is called, with its unit}; its name if there is none
-    no_effect  a function of the arguments: the names of those that change nothing then
-    action     what the button says
-    highest    {argument: value} of the highest picture, where heights differ: there is room for it
-               from the start, so that nothing below ever moves
+    run        adds a button: `run(**arguments)` takes longer and returns the picture shown then
+    labels     {argument: its label, with the unit}; by default the argument's name
+    no_effect  a function of the arguments that returns the names of those without effect
+    action     text of the button
+    highest    {argument: value} of the highest picture, if heights differ: its room is kept from
+               the start, so that nothing below ever moves
     choices    for each argument of `draw` its possible values; the first is shown at the start.
-               Where some do not go together, `draw` raises a ValueError that says why
-    Raises     LaunchError if the values of an argument are no list, or an empty one, or neither
-               numbers nor words, if a label or a value of the highest is of no argument, or `draw`
-               returns no picture
+               If some do not go together, `draw` raises a ValueError that says why
+    Raises     LaunchError if the values of an argument are no list, an empty one, or neither
+               numbers nor words; if a label or a highest value belongs to no argument; or if
+               `draw` returns no picture
     Returns    the picture itself where nobody watches (tests, reports), so that it stays visible;
-               all other pictures are recorded then if a build wants them (see view_files.py).
-               One slider alone plays as a film, too
+               all other pictures are then recorded if a build wants them (see view_files.py).
+               A single slider also plays as a film
     """
     for what, function in {"run": run, "no_effect": no_effect}.items():
         need(

@@ -1,4 +1,4 @@
-"""The controls of a picture that is drawn anew for what they say, in the browser."""
+"""The browser widget of a picture with controls, which is drawn again for each choice."""
 
 from pathlib import Path
 
@@ -14,15 +14,15 @@ MOST_KEPT = 256  # views
 
 
 class Explorer(anywidget.AnyWidget):
-    """Controls, a line for messages, and the picture that they have chosen.
+    """Controls, a line for messages, and the picture that the controls have chosen.
 
     Attributes, shared with the browser
-        controls  of each: name, label, the texts of its values, and whether it is a slider
-        chosen    {name: number of the value}
-        view      what `chosen` looks like: see `view_of` in views.py
-        action    what the button says that measures instead of drawing; "" if there is none
-        is_film   whether the picture is one of a film: then there are buttons to play it
-        height    in pixels: room that is kept for the picture
+        controls  for each: name, label, the texts of its values, and whether it is a slider
+        chosen    {name: index of the value}
+        view      the view of `chosen`: see `view_of` in views.py
+        action    text of the button that measures instead of drawing; "" if there is none
+        is_film   whether the picture is one of a film, which has buttons to play it
+        height    height in pixels that is reserved for the picture
     """
 
     _esm = HERE / "explorer.js"
@@ -35,10 +35,10 @@ class Explorer(anywidget.AnyWidget):
     height = traitlets.Int().tag(sync=True)
 
     def __init__(self, draw, controls, start, run=None, action="", no_effect=None, room=0):
-        """See `explore`.
+        """Show the first picture; `explore` describes the other arguments.
 
         start  the picture of the first values, already drawn
-        room   pixels of height that other values need
+        room   height in pixels that the highest picture needs
         """
         self.views, self.run, self.runs = Views(draw, controls, start, no_effect), run, 0
         self.kept = {key_of(self.views.chosen): self.views.start}
@@ -63,7 +63,7 @@ class Explorer(anywidget.AnyWidget):
         self.height = max(self.height, self.view["height"])
 
     def find_view(self, chosen) -> dict:
-        """The view of a choice, drawn at most once while there is room for it."""
+        """Return the view of a choice, drawn at most once while it is cached."""
         key = key_of(chosen)
         if key not in self.kept:
             view = self.views.draw_view(chosen)
@@ -73,7 +73,7 @@ class Explorer(anywidget.AnyWidget):
         return self.kept[key]
 
     def answer(self, _, content, buffers):
-        """A message from the browser: to measure, or to draw what may be wanted next."""
+        """Answer a message from the browser: measure, or draw a view that may be wanted next."""
         if "run" in content:
             self.runs += 1
             self.view = self.views.draw_view(self.chosen, self.run) | {"run": self.runs}
@@ -82,7 +82,7 @@ class Explorer(anywidget.AnyWidget):
             self.send({"soon": self.find_view(content["soon"])})
 
     def _repr_mimebundle_(self, **settings):
-        """With the picture as it is, for pages that show no widgets."""
+        """Return the widget with its current picture, for pages that show no widgets."""
         data, *hints = super()._repr_mimebundle_(**settings)
         last = self.views.last
         still = {"text/html": html_of(last.png(), last.alt, last.size()[0])}

@@ -10,15 +10,15 @@ HERE = Path(__file__).parent
 
 
 class Question(anywidget.AnyWidget):
-    """A question, a field, its unit, and beside it what was found of what was typed.
+    """A question, a field with its unit, and the kernel's reply to the typed text.
 
     Attributes, shared with the browser
-        question, unit  as they stand there
-        typed           {"text": what was typed, "at": when, in seconds since 1970}; taken when the
-                        field is left, or at Enter
-        answered        how often the kernel has replied
-        reply           to it
-        is_good         whether it was taken
+        question, unit  texts as they are shown
+        typed           {"text": the typed text, "at": its time, in seconds since 1970}; sent when
+                        the field is left, or at Enter
+        answered        number of the kernel's replies
+        reply           the kernel's reply
+        is_good         whether the text was accepted
     """
 
     _esm = HERE / "question.js"
@@ -31,7 +31,7 @@ class Question(anywidget.AnyWidget):
     is_good = traitlets.Bool(True).tag(sync=True)
 
     def __init__(self, question, unit, text, reply, answer: Callable[..., tuple[bool, str]]):
-        """`answer` takes what was typed, and when; returns whether it was taken, and the reply."""
+        """Show a question; `answer(text, at)` returns whether it accepts the text, and a reply."""
         super().__init__(question=question, unit=unit, typed={"text": text}, reply=reply)
         self.take = answer
         self.observe(lambda change: self.answer(change["new"]), "typed")

@@ -1,4 +1,4 @@
-// The controls of a picture in a page without a kernel: all views were recorded (recording.py).
+// The controls of a picture in a page without a kernel: all views were recorded (view_files.py).
 // They are mounted in every <div class="course-recorded">, which has the record in a
 // <script type="application/json">, or else its address in data-views. Pictures lie beside that
 // address if there is one, else beside the page.

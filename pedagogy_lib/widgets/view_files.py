@@ -1,15 +1,15 @@
 """All views of a picture with controls, as files, for pages that have no kernel.
 
 The build of a part names a place, assets/views/STEM. The views of the part's first explore() are
-then in STEM-1.json, their pictures in files that are called by their content:
+then in STEM-1.json, and their pictures are in files named after their content:
 
-    controls     of each: name, label, the texts of its values, and whether it is a slider
-    chosen       the choice at the start: {name: number of the value}
-    is_film, action, height    as the live controls have them; nothing is measured without a kernel
-    views        {key of the choice: see `view_of`; src is the name of a file beside this one}
+    controls     for each: name, label, the texts of its values, and whether it is a slider
+    chosen       the choice at the start: {name: index of the value}
+    is_film, action, height    as in the live controls; nothing is measured without a kernel
+    views        {key of the choice: see `view_of`; src is the name of a file in the same folder}
 
-Where no picture can be drawn, a view has a message, and the picture of another choice.
-recorded.js shows them.
+If no picture can be drawn for a choice, its view has a message and the picture of another choice.
+recorded.js shows the views.
 """
 
 import hashlib
@@ -26,13 +26,13 @@ from .controls import Control, is_film
 from .views import Views, key_of
 
 MOST_VIEWS = 48
-EFFORT = 4  # of the encoder: 6, the most, saves at most 7 % and takes ten times as long
+EFFORT = 4  # of the encoder; 6, the maximum, saves at most 7 % and takes ten times as long
 HERE = Path(__file__).parent
 EXPORT, IMPORT = "export default { render };\n", 'import explorer from "./explorer.js";\n'
 
 
 class ExplorerPicture(Picture):
-    """The picture of the start; its output tells where all others are."""
+    """The first picture; the metadata of its output names the record of all views."""
 
     def __init__(self, picture: Picture, name):
         super().__init__(picture.figure, picture.alt)
@@ -44,16 +44,16 @@ class ExplorerPicture(Picture):
 
 
 def record_views(draw, controls, start: Picture, no_effect, place: Path) -> ExplorerPicture:
-    """Draw all views, and write them.
+    """Draw all views, write them to files and return the first picture.
 
     draw, no_effect  see `explore`
-    controls         with the values that a learner can choose
+    controls         the controls, with the values that a learner can choose
     start            the picture of the first values, already drawn
     place            FOLDER/STEM of the part
     """
     place.parent.mkdir(parents=True, exist_ok=True)
     name = f"{place.name}-{1 + len(list(place.parent.glob(f'{place.name}-*.json')))}"
-    film = is_film(controls)  # also if some of its pictures are left out
+    film = is_film(controls)  # even if some of its pictures are left out
     controls, choices = choices_of(controls)
     views = Views(draw, controls, start, no_effect, lambda png: write_picture(png, place))
     seen = {key_of(views.chosen): views.start}
@@ -72,9 +72,10 @@ def record_views(draw, controls, start: Picture, no_effect, place: Path) -> Expl
 
 
 def choices_of(controls: list[Control]) -> tuple[list[Control], list[dict]]:
-    """The controls with the values that are recorded, and the choices: all, if they are not many.
+    """Return the controls with the values that are recorded, and the choices.
 
-    Else each control alone, while the others are at their start.
+    These are all choices if there are at most MOST_VIEWS; otherwise each control changes alone,
+    while the others keep their first value.
     """
     numbers = {control.name: range(len(control.values)) for control in controls}
     product = itertools.islice(itertools.product(*numbers.values()), MOST_VIEWS + 1)
@@ -88,7 +89,7 @@ def choices_of(controls: list[Control]) -> tuple[list[Control], list[dict]]:
 
 
 def thin_controls(controls: list[Control]) -> list[Control]:
-    """So few values of each control that the choices of one control alone are not too many."""
+    """Reduce each control's values until changing one at a time needs at most MOST_VIEWS views."""
 
     def choices(most):
         return 1 + sum(min(len(control.values), most) - 1 for control in controls)
@@ -98,7 +99,7 @@ def thin_controls(controls: list[Control]) -> list[Control]:
 
 
 def thin_control(control: Control, most: int) -> Control:
-    """At most so many values, evenly spaced, and among them the first and the one at the start."""
+    """Keep at most `most` evenly spaced values, including the first and the one at the start."""
     kept = evenly(len(control.values), most)
     if control.first not in kept:
         kept = sorted({*evenly(len(control.values), most - 1), control.first})
@@ -107,14 +108,14 @@ def thin_control(control: Control, most: int) -> Control:
 
 
 def evenly(count: int, most: int) -> list[int]:
-    """At most so many of the numbers below `count`, from the first to the last."""
+    """Return at most `most` of the numbers below `count`, evenly spaced from first to last."""
     if count <= most:
         return list(range(count))
     return sorted({round(step * (count - 1) / max(most - 1, 1)) for step in range(most)})
 
 
 def write_picture(png: bytes, place: Path) -> str:
-    """Return the name of the file that has this picture; equal pictures are one file."""
+    """Write a picture and return the name of its file; equal pictures share one file."""
     content = encode_webp(png)
     path = place.with_name(f"{place.name}-{hashlib.sha256(content).hexdigest()[:12]}.webp")
     path.write_bytes(content)
@@ -122,7 +123,7 @@ def write_picture(png: bytes, place: Path) -> str:
 
 
 def encode_webp(png: bytes) -> bytes:
-    """Return a PNG file as a WebP file with a palette, in a fifth of the bytes."""
+    """Encode a PNG file as a WebP file with a palette, in a fifth of the bytes."""
     from PIL import Image
 
     buffer = io.BytesIO()
@@ -133,9 +134,9 @@ def encode_webp(png: bytes) -> bytes:
 
 
 def page_script() -> str:
-    """recorded.js with all that it needs, as one program for `<script defer>`.
+    """Return recorded.js with all that it imports, as one program for `<script defer>`.
 
-    Browsers load no modules from a folder on the disk; this they do.
+    Browsers load no modules from a folder on the disk, but they do load such a program.
     """
     explorer = (HERE / "explorer.js").read_text(encoding="utf-8")
     recorded = (HERE / "recorded.js").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What a picture with controls looks like for a choice: drawn, or a message why it cannot be."""
+"""Views of a picture with controls: for each choice a picture, or a message why there is none."""
 
 import json
 from collections.abc import Callable
@@ -10,19 +10,19 @@ from ..pictures.style import Picture, need_picture
 
 
 class Views:
-    """Draws the picture of a choice, and says what the browser shows then.
+    """The views of a picture with controls, drawn choice by choice.
 
     Attributes
-        chosen  the choice at the start: {name: number of the value}
+        chosen  the choice at the start: {name: index of the value}
         start   its view, see `view_of`
         last    the picture that was drawn last
     """
 
     def __init__(self, draw, controls, start: Picture, no_effect=None, address=source_of):
-        """See `explore`.
+        """Begin with the first picture; `explore` describes the other arguments.
 
         start    the picture of the first values, already drawn
-        address  where a browser finds the bytes of a PNG file that it is given
+        address  function that returns, for a PNG file's bytes, where a browser finds them
         """
         self.draw, self.no_effect, self.address = draw, no_effect, address
         self.values = {control.name: control.values for control in controls}
@@ -31,13 +31,13 @@ class Views:
         self.start = view_of(self.chosen, self.look, "", self.find_inert_controls(self.chosen))
 
     def keep(self, picture: Picture):
-        """What is shown until another picture is drawn."""
+        """Keep a picture as the one that is shown until another is drawn."""
         self.look, self.last = look_of(picture, self.address), picture
 
     def draw_view(self, chosen, draw: Callable[..., Picture] | None = None) -> dict:
-        """A view; with a message and the last picture if there is none of these values.
+        """Return the view of a choice, with a message and the last picture if it cannot be drawn.
 
-        draw  instead of the one that draws else
+        draw  function that draws this view instead of the usual one
         """
         without_effect, message = [], ""
         try:
@@ -45,7 +45,7 @@ class Views:
             self.keep(need_picture((draw or self.draw)(**self.arguments(chosen))))
         except (ValueError, LaunchError) as error:
             message = getattr(error, "message", str(error))
-        except Exception as error:  # the controls have to go on working
+        except Exception as error:  # the controls must keep working
             message = f"{type(error).__name__}: {error}"
         return view_of(chosen, self.look, message, without_effect)
 
@@ -53,7 +53,7 @@ class Views:
         return {name: self.values[name][number] for name, number in chosen.items()}
 
     def find_inert_controls(self, chosen) -> list[str]:
-        """The controls that change nothing now."""
+        """Return the names of the controls that change nothing for a choice."""
         if self.no_effect is None:
             return []
         names = self.no_effect(**self.arguments(chosen))
@@ -69,19 +69,19 @@ def key_of(chosen) -> str:
 
 
 def look_of(picture: Picture, address) -> dict:
-    """Where a browser finds a picture, its description, and its size in pixels."""
+    """Return a picture's address for a browser, its description and its size in pixels."""
     width, height = picture.size()
     return {"src": address(picture.png()), "alt": picture.alt, "width": width, "height": height}
 
 
 def view_of(chosen, look, message, without_effect) -> dict:
-    """What the browser shows for a choice.
+    """Return the view of a choice: a dict of what the browser shows.
 
-    chosen          {name: number of the value}
-    src, alt        of the picture
-    width, height   of the picture, in pixels
-    message         what is to be told; "" if nothing
-    without_effect  names of controls that change nothing now
-    run             of what is measured, not drawn: its number
+    chosen          {name: index of the value}
+    src, alt        address and description of the picture
+    width, height   size of the picture, in pixels
+    message         text that is shown; "" if there is none
+    without_effect  names of controls that change nothing for this choice
+    run             number of the measurement, if the picture is measured, not drawn
     """
     return {"chosen": chosen, **look, "message": message, "without_effect": without_effect}

@@ -1,4 +1,4 @@
-"""What the lines of labs/train_fsdp2.py are for: each left out, or put otherwise, and measured.
+"""What the lines of labs/train_fsdp2.py are for: each is left out or changed, and measured.
 
 python labs/fsdp2_recipe.py
 """
@@ -32,13 +32,13 @@ def mesh_of_all():
 
 
 def bytes_here(model) -> int:
-    """Of this rank's parameters; on the meta device there are none."""
+    """Return the bytes of this rank's parameters; on the meta device there are none."""
     own = [p.to_local() if hasattr(p, "to_local") else p for p in model.parameters()]
     return sum(0 if p.is_meta else p.nbytes for p in own)
 
 
 def start(way, width=128, layers=4) -> list[float]:
-    """Make a sharded model. Returns, in models, what a rank has when it is made, cut, and filled.
+    """Make a sharded model; return, in models, what a rank has when it is made, cut, and filled.
 
     way  "whole, then cut": each rank makes the whole model; "shapes first": on the meta device
     """
@@ -54,7 +54,7 @@ def start(way, width=128, layers=4) -> list[float]:
 
 
 def draw_after_sharding() -> tuple[list, list]:
-    """The first numbers of rank 0's and of the last rank's part of a weight that was drawn anew."""
+    """Draw a sharded weight anew; return the first numbers of the first and the last rank's part."""
     options = options_of([])
     with torch.device("meta"):
         model = make_model(options)
@@ -62,14 +62,14 @@ def draw_after_sharding() -> tuple[list, list]:
     model.to_empty(device=torch.get_default_device())
     torch.manual_seed(0)
     weight = model.blocks[0].mlp[0].weight
-    warnings.simplefilter("ignore")  # of DTensor's random numbers on a CPU
+    warnings.simplefilter("ignore")  # about DTensor's random numbers on a CPU
     nn.init.normal_(weight)
     whole = weight.full_tensor().detach()
     return whole[0, :3].tolist(), whole[-(len(whole) // dist.get_world_size()), :3].tolist()
 
 
 def different_starts(seeds_differ) -> float:
-    """Each rank makes the whole model, then FSDP2 cuts it.
+    """Make the whole model on each rank, and cut it by FSDP2 afterwards.
 
     Returns  by how much the sharded model differs from rank 0's, as a share of its largest weight
     """
@@ -93,7 +93,7 @@ def one_step(net, text) -> None:
 
 
 def measure_step(net, text):
-    """The second step, measured as "step": the first one makes buffers."""
+    """Take two steps; the second is measured as "step", as the first makes buffers."""
     from pedagogy_lib import measure
 
     one_step(net, text)
@@ -102,7 +102,7 @@ def measure_step(net, text):
 
 
 def measure_root_resharding(resharded, text):
-    """A step in which the root is released after the forward, or not; None: nothing is said."""
+    """Measure a step in which the root is freed after the forward, or not; None: by default."""
     from torch.distributed.fsdp import fully_shard
 
     model = make_model(options_of([]))
@@ -117,7 +117,7 @@ def calls_of(run, name) -> int:
 
 
 def measure_precision(way, text) -> int:
-    """A step of "FSDP2" with --precision bfloat16, or of "DDP, float32" or "DDP, bfloat16".
+    """Measure a step of "FSDP2" with --precision bfloat16, or of DDP in a dtype ("DDP, float32").
 
     Returns  the number of parameters
     """
@@ -135,7 +135,7 @@ def measure_precision(way, text) -> int:
 
 
 def bytes_for_each(run) -> float:
-    """What a rank sends for each parameter, by textbook, computed from the calls of the step."""
+    """Return the bytes that a rank sends per parameter, by textbook, from the step's calls."""
     return sum(call.sent_bytes for call in run["step"].calls[0]) / run.values[0]
 
 
@@ -143,7 +143,7 @@ def bytes_for_each(run) -> float:
 
 
 def norms(text) -> tuple[float, float, float]:
-    """Of a gradient: of this rank's shards; what clip_grad_norm_ finds; and of one process."""
+    """Return a gradient's norm: of this rank's shards, by clip_grad_norm_, and of one process."""
     options = options_of(["--precision", "float64"])
     training = Training(text, options, torch.get_default_device())
     one_step(training.model, text)
@@ -170,7 +170,7 @@ LINE = re.compile(r"rank \d+: local rank \d+|step \d+: loss [\d.]+")
 
 
 def run_on_machines(folder, words, machines=2, ranks_on_each=2):
-    """Start train_fsdp2.py with torchrun on several machines; returns what run_torchrun returns."""
+    """Start train_fsdp2.py with torchrun on several machines; return run_torchrun's result."""
     from pedagogy_lib import run_torchrun
 
     program = Path(folder, "program.py")
@@ -180,7 +180,7 @@ def run_on_machines(folder, words, machines=2, ranks_on_each=2):
 
 
 def lines_of(said) -> list[str]:
-    """What a machine has said: its ranks, then its losses, in their order."""
+    """Return the lines that a machine has printed: its ranks, then its losses, in order."""
     found = LINE.findall(said)
     return sorted(line for line in found if line.startswith("rank")) + [
         line for line in found if line.startswith("step")
@@ -188,7 +188,7 @@ def lines_of(said) -> list[str]:
 
 
 def run_training(text, words) -> tuple[list, dict]:
-    """On a rank: train to the end; returns the losses, and on rank 0 all weights."""
+    """Train to the end on this rank; return the losses, and on rank 0 all weights."""
     with contextlib.redirect_stdout(io.StringIO()):
         training = Training(text, options_of(words), torch.get_default_device())
         losses = training.run()
@@ -196,7 +196,7 @@ def run_training(text, words) -> tuple[list, dict]:
 
 
 def largest_gap(weights, others) -> float:
-    """Between two dicts of weights, as a share of the largest of each tensor."""
+    """Return the largest gap between two dicts of weights, as a share of each tensor's largest."""
     from pedagogy_lib import relative_gap
 
     return max(relative_gap(weights[name], others[name].cpu()) for name in others)
