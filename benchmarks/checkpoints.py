@@ -1,4 +1,4 @@
-"""How often to save: whether the period that costs least is where the formula says."""
+"""The checkpoint interval: whether the cheapest one is the one that the formula gives."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The ring of solutions/labs/collectives.py beside Gloo's own collectives."""
+"""The ring of solutions/labs/collectives.py, compared with Gloo's own collectives."""
 
 import functools
 import time
@@ -26,7 +26,7 @@ def seconds_of(work) -> float:
 
 
 def take_turns(lab, nbytes) -> dict[str, list[float]]:
-    """Seconds of each way on this rank, round by round."""
+    """Time each way on this rank, round by round, in seconds."""
     x = torch.zeros(nbytes // 4)
     chunks = list(x.chunk(dist.get_world_size()))
     own = chunks[dist.get_rank()]
@@ -76,5 +76,5 @@ def compare_gloo(n, megabytes):
 
 
 def slowest(values, name, who) -> float:
-    """The median over rounds of the slowest rank's seconds."""
+    """Return the median over rounds of the slowest rank's seconds."""
     return median(max(of_round) for of_round in zip(*(rank[name, who] for rank in values)))

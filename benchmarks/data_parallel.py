@@ -1,4 +1,4 @@
-"""The DDP of solutions/labs/data_parallel.py beside torch's DistributedDataParallel."""
+"""The DDP of solutions/labs/data_parallel.py, compared with torch's DistributedDataParallel."""
 
 import copy
 import functools
@@ -25,7 +25,7 @@ ROUNDS = 25
 
 
 def step_of(model, finish, lab, batch):
-    """One whole training step, as a function."""
+    """Return a function that takes one whole training step."""
     inputs, targets = batch
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
@@ -39,7 +39,7 @@ def step_of(model, finish, lab, batch):
 
 
 def take_turns(data_parallel, language_model, shape, samples, mebibytes):
-    """Seconds of the steps of each way on this rank; bytes are measured in the last round."""
+    """Time the steps of each way on this rank, in seconds; one more step measures the bytes."""
     text = language_model.standard_library(100_000)
     torch.manual_seed(0)
     model = language_model.Transformer(*shape)
@@ -90,5 +90,5 @@ def compare_ddp(what, shape, samples, mebibytes):
 
 
 def slowest(values, name) -> float:
-    """The median over rounds of the slowest rank's seconds."""
+    """Return the median over rounds of the slowest rank's seconds."""
     return median(max(of_round) for of_round in zip(*(rank[name] for rank in values)))

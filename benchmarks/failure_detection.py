@@ -1,4 +1,4 @@
-"""Finding out: how long until every rank knows what is wrong, and with which rank."""
+"""Failure detection: how long until every rank knows what is wrong, and with which rank."""
 
 import tempfile
 from pathlib import Path
@@ -13,7 +13,7 @@ CRASH_SECONDS, MORE_SECONDS, STEPS = (
     2.0,
     1.0,
     10,
-)  # until all know; beyond a timeout; for a slow one
+)  # until all know; beyond a timeout; to name a slow rank
 TIMEOUT, PATIENCE, TIMES = 2.0, 1.0, 3
 
 
@@ -38,7 +38,7 @@ def look_for(finding, fault):
 
 
 def measure_lost_ranks():
-    """The rank that knows last, in the longest of a few runs."""
+    """Measure when the last rank knows of a failure, in the slowest of a few runs."""
     finding = lab()
     plans = [("killed", TIMEOUT, None, CRASH_SECONDS)]
     plans += [(what, TIMEOUT, None, TIMEOUT + MORE_SECONDS) for what in ("stopped", "waits")]

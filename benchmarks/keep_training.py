@@ -1,4 +1,4 @@
-"""Keep training: how long survivors stand still, what is taken twice, what copies cost."""
+"""Survivors of a failure: how long they pause, what they repeat, and what their copies cost."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ def lab(name):
 
 
 def train(keeping, folder, how):
-    """Returns (step, when) of all steps that this process has taken."""
+    """Train, and return (step, time in seconds) of all steps that this process has taken."""
     crew = keeping.Crew(dist.FileStore(f"{folder}/store", -1), int(os.environ["WORLD_SIZE"]))
     training, is_first, taken = keeping.Training(), dist.is_initialized(), []
 
@@ -47,7 +47,7 @@ def train(keeping, folder, how):
 
 
 def measure_pause():
-    """The longest time between two steps of a survivor."""
+    """Measure the longest time between two steps of a survivor, and its repeated steps."""
     keeping = lab("keep_training")
     plans = {
         "killed, and replaced": (signal.SIGKILL, 1, keeping.PATIENCE),
@@ -82,7 +82,7 @@ def step_sharded(memory, with_copies):
 
 
 def measure_copies():
-    """Seconds of a step, with a copy after each and without."""
+    """Measure the seconds of a step with a copy after it and without one."""
     memory = lab("memory_copies")
     with_copies, without = (
         max(launch(step_sharded, memory, which, world_size=4, device="cpu").values)

@@ -1,4 +1,4 @@
-"""How long it takes to start ranks, beside other launchers; and what a rank weighs."""
+"""The time to start ranks, compared with other launchers, and the memory that a rank takes."""
 
 import contextlib
 import json
@@ -24,12 +24,12 @@ NAMES = {
     "notebook_launcher": "accelerate.notebook_launcher",
     "ipyparallel": "ipyparallel, new engines",
 }
-# (way, world size): how many times as long as we it should take at least.
+# {(way, world size): the least that its time may be, as a multiple of ours}
 LIMITS = {("spawn", 4): 25.0, ("elastic", 4): 4.0, ("notebook_launcher", 4): 2.0}
 
 
 class Program:
-    """peers.py, running one way. What it writes to disk lies in a folder that goes with it."""
+    """A process of peers.py that runs one way; the folder with its files is deleted with it."""
 
     def __init__(self, way):
         self.folder = tempfile.TemporaryDirectory()
@@ -44,7 +44,7 @@ class Program:
                 env=ENVIRON | own,
                 text=True,
                 bufsize=1,
-                start_new_session=True,  # Ctrl-C is for us; we end it
+                start_new_session=True,  # Ctrl-C is for us, and we end it
             )
 
     def read(self) -> str:
@@ -73,9 +73,9 @@ class Program:
 
 
 def end_family(process):
-    """End a process with all its descendants: kindly first, for they may have files to remove."""
+    """End a process and all its descendants, with SIGTERM first: they may have files to remove."""
     root = psutil.Process(process.pid)
-    root.suspend()  # so that no more of them come
+    root.suspend()  # so that it starts no more children
     family = [*root.children(recursive=True), root]
     tell(family, psutil.Process.terminate)
     tell([root], psutil.Process.resume)
@@ -91,12 +91,12 @@ def tell(family, what):
 
 
 def repeats(way, world_size) -> int:
-    """Half as many of the long ones."""
+    """Return the number of repetitions, half as many for 8 ranks as for 2 or 4."""
     return max(1, REPEATS[way] * 4 // max(4, world_size))
 
 
 def compare_launcher(way):
-    """A way and ours take turns, so that a busy moment hits both."""
+    """Time a way and ours in turns, so that a busy moment affects both."""
     if not is_installed(way):
         yield Row(f"{NAMES[way]}: {NEEDS[way]} is not installed")
         return
@@ -114,7 +114,7 @@ def compare_launcher(way):
 
 
 def once(way, world_size) -> dict:
-    """In a process of its own."""
+    """Time one launch in its own process."""
     with Program(way) as program:
         return program.time(world_size)
 
@@ -147,12 +147,12 @@ values = launch(dist.get_rank, world_size=4).values
 print(time.perf_counter() - began)
 assert values == [0, 1, 2, 3]
 """
-# What the program has imported before, and how many seconds it may take then.
+# {name: (what the program imports first, the most seconds that it may then take)}
 FIRST_CASES = {"torch imported before": ("import torch", 2.5), "torch too": ("", None)}
 
 
 def first_launch(name, before, limit):
-    """A launch that has to start the fork server: import of this package to values, 4 ranks."""
+    """Time a launch that has to start the fork server, from our import to the values of 4 ranks."""
     times = []
     for turn in range(3):
         yield f"turn {turn + 1} of 3"
@@ -169,7 +169,7 @@ def first_launch(name, before, limit):
 
 
 def private_bytes():
-    """Memory that this rank alone pays for."""
+    """Return the bytes of memory that this rank shares with no other process."""
     with open("/proc/self/smaps_rollup") as file:
         lines = [line.split() for line in file]
     return sum(1024 * int(line[1]) for line in lines if line[0].startswith("Private_"))

@@ -1,4 +1,4 @@
-"""Attention in a ring beside attention with all keys, of solutions/labs/long_contexts.py."""
+"""Ring attention in solutions/labs/long_contexts.py, compared with attention with all keys."""
 
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ def measurements() -> list[Measurement]:
 
 
 def compare_attention(places):
-    """Forward and backward, in turns, where memory forces it: all keys take many times as much."""
+    """Time forward and backward in turns, at lengths where all keys take many times the memory."""
     labs = Lab("long_contexts", *[SOLVED / "long_contexts.py"] * 2)
     ways = {"ring": labs.zigzag, "all keys": labs.contiguous_places}
     seconds, peaks = {way: [] for way in ways}, {}

@@ -1,7 +1,7 @@
-"""Machines of their own: what a launch costs more, and how true their network cards are.
+"""Emulated machines: what they add to a launch, and how exact their network cards are.
 
-Formulas know bytes and the speed of a card, nothing else: latency, Gloo's rounds and a busy
-processor make transfers longer.
+Formulas know only bytes and the speed of a card, while latency, Gloo's rounds and a busy processor
+make transfers longer.
 """
 
 import functools
@@ -16,7 +16,7 @@ from pedagogy_lib import LaunchError, Machines, launch, measure
 from pedagogy_lib.machines.network import try_machines
 
 LAUNCHES, ROUNDS = 15, 3
-MORE_SECONDS, EIGHT_SECONDS = 0.05, 3.0  # on machines; 8 machines with 8 ranks each
+MORE_SECONDS, EIGHT_SECONDS = 0.05, 3.0  # that machines may add; for 8 machines with 8 ranks each
 RATE_PERCENT, COLLECTIVE_PERCENT, CARD_PERCENT = 3.0, 10.0, 4.0
 RATES = (2.5e6, 25e6, 250e6)  # bytes per second: 20 Mbit/s to 2 Gbit/s
 TENSOR_BYTES = 20_000_000
@@ -46,7 +46,7 @@ def seconds_of(world_size, machines=None) -> float:
 
 
 def more_for_a_launch():
-    """Both ways in turns; the first on each is not counted."""
+    """Time launches with and without machines in turns; the first of each is not counted."""
     ways = {"with": Machines(2, bytes_per_second=25e6), "without": None}
     took = {name: [] for name in ways}
     for _ in range(1 + LAUNCHES):
@@ -80,7 +80,7 @@ def send(nbytes):
 
 
 def transfer(rate):
-    """Of 0.8 seconds, as the receiver sees it."""
+    """Time a transfer of 0.8 seconds, as the receiver sees it."""
     nbytes = int(0.8 * rate)
     runs = [launch(send, nbytes, world_size=2, machines=Machines(2, bytes_per_second=rate))
             for _ in range(ROUNDS)]  # fmt: skip
@@ -96,11 +96,11 @@ def all_gather(x):
 
 
 def pairwise_all_to_all(x):
-    """An all-to-all in which a rank has one partner to send to, and one to receive from, at a time.
+    """Exchange chunks between all ranks, each with one receiver and one sender at a time.
 
-    Gloo begins to send when the receiver has said that it is ready. If all begin everything at
-    once, that word waits behind the receiver's own data on the same connection, and cards idle:
-    its own all-to-all took 0.80 to 1.38 s here where 0.80 are needed, this one 0.81.
+    Gloo starts to send once the receiver has said that it is ready. If all transfers start at once,
+    that message waits behind the receiver's own data on the same connection, and cards idle: Gloo's
+    own all-to-all took 0.80 to 1.38 s here where 0.80 are needed, while this one took 0.81.
     """
     n, rank = dist.get_world_size(), dist.get_rank()
     given, got = x.chunk(n), torch.empty_like(x).chunk(n)
@@ -110,7 +110,7 @@ def pairwise_all_to_all(x):
             request.wait()
 
 
-# What it does with a tensor, and how many times its bytes then leave each card of 2 x 2 ranks.
+# {name: (a function of a tensor, how many times its bytes leave each card of 2 x 2 ranks)}
 COLLECTIVES = {
     "all_reduce": (dist.all_reduce, 1.5),
     "all_gather": (all_gather, 3.0),

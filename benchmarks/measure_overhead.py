@@ -1,7 +1,7 @@
-"""What `measure` costs: blocks of about 20 ms with and without it, one after the other.
+"""The overhead of `measure`: blocks of about 20 ms with and without it, one after the other.
 
-Times are the processor's, of all threads of a rank: other programs do not count, nor does waiting
-for them, and a block of 20 ms is as much work on a busy machine as on a quiet one.
+Times are CPU times of all threads of a rank, so that neither other programs nor waiting for them
+counts, and a block of 20 ms is as much work on a busy machine as on a quiet one.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ from pedagogy_lib import launch, measure
 
 BLOCK_SECONDS = 0.020
 MAX_PERCENT = 3.0  # that memory=False may add
-MAX_OF_PEERS = 0.5  # of what MemTracker adds, for memory=True
-# Rounds are taken in fresh processes, until the median is known well enough, or it takes too long.
+MAX_OF_PEERS = 0.5  # the share of what MemTracker adds that memory=True may add
+# Rounds run in new processes until the median is known well enough or it takes too long.
 ROUNDS, FEWEST, MOST = 60, 2, 10  # in a launch; launches
 MARGIN, MOST_SECONDS = 0.3, 120.0  # percent
 
@@ -42,11 +42,11 @@ def run_measured(work, memory):
 @dataclass
 class Block:
     work: callable
-    externals: tuple = ()  # what MemTracker wants to know
+    externals: tuple = ()  # the objects that MemTracker has to know
 
 
 def amount_for_20_ms(make) -> int:
-    """How much of a kind of work lasts about 20 ms: the same on every rank."""
+    """Return how much of a kind of work lasts about 20 ms, the same on every rank."""
     amount = 8
     for _ in range(4):
         work = make(amount).work
@@ -73,7 +73,7 @@ def matrix_products(amount) -> Block:
 
 
 def training_step(amount) -> Block:
-    """That of every first lesson: 784 pixels, 1,024 hidden units, 10 digits."""
+    """Make the training step of every first lesson: 784 pixels, 1,024 hidden units, 10 digits."""
     model = nn.Sequential(nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     images, labels = torch.randn(4 * amount, 784), torch.randint(10, (4 * amount,))
@@ -95,7 +95,7 @@ KINDS = {
 
 @contextlib.contextmanager
 def torchs_memory_tracker(externals):
-    """Bytes by kind, as ours; torch keeps it private."""
+    """Run torch's private MemTracker, which counts bytes by kind, as `measure` does."""
     from torch.distributed._tools.mem_tracker import MemTracker
 
     tracker = MemTracker()
@@ -106,17 +106,17 @@ def torchs_memory_tracker(externals):
 
 @contextlib.contextmanager
 def torchs_profiler(externals):
-    """In C++; tells allocations, not what they are for."""
+    """Run torch's profiler in C++, which records allocations but not what they are for."""
     with torch.profiler.profile(profile_memory=True):
         yield
 
 
 def take_turns(make, peer, seed) -> list[list[float]]:
-    """Seconds of the block alone and of each variant, round by round, in an order by chance.
+    """Time the block alone and each variant, in seconds, round by round and in random order.
 
-    The variants: once more alone, with memory=False, with memory=True, and with a peer.
+    The variants are the block alone once more, with memory=False, with memory=True and with a peer.
     """
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the profiler greets at every start
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the profiler prints a greeting at every start
     block = make(amount_for_20_ms(make))
     work = block.work
 
@@ -130,7 +130,7 @@ def take_turns(make, peer, seed) -> list[list[float]]:
 
 
 def time_variants(variants, chance) -> list[float]:
-    """Seconds of each. All ranks have the same chance, and so the same order."""
+    """Time each variant, in seconds. The random order is the same on all ranks."""
     seconds = [0.0] * len(variants)
     for index in chance.sample(range(len(variants)), len(variants)):
         dist.barrier()
@@ -139,7 +139,7 @@ def time_variants(variants, chance) -> list[float]:
 
 
 def rounds_of(make, world_size, peer, most=MOST):
-    """Yield how far we are; returns the rounds, with the mean of all ranks."""
+    """Yield the progress, and return the rounds with the mean of all ranks."""
     rounds, deadline = [], time.perf_counter() + MOST_SECONDS
     for turn in range(most):
         run = launch(take_turns, make, peer, turn * ROUNDS, world_size=world_size,
@@ -156,7 +156,7 @@ VARIANTS = "once more without measure", "measure(memory=False)", "measure(memory
 
 
 def overhead(name, make, world_size):
-    """Rows on one kind of block."""
+    """Yield the rows on one kind of block."""
     rounds = yield from rounds_of(make, world_size, torchs_memory_tracker)
     for variant, what in enumerate([*VARIANTS, "torch's MemTracker"], start=1):
         yield overhead_row(rounds, variant, f"{name}: {what}")
@@ -179,7 +179,7 @@ def medians(rounds, *variants) -> list[float]:
 
 
 def peer_row(rounds, name, peer, limit=None) -> Row:
-    """What memory=True adds beside what a peer adds, both as medians of paired ratios."""
+    """Compare what memory=True and a peer add, both as medians of paired ratios."""
     ours, theirs = (compute_overhead(rounds, variant).median for variant in (3, 4))
     return Row(
         f"{name}: what memory=True adds, beside {peer}",
@@ -200,7 +200,7 @@ def do_nothing():
 
 
 def small_costs():
-    """Entry and exit, with and without memory; an operation, plain and in a block."""
+    """Time entry and exit with and without memory, and an addition outside and inside a block."""
     x, count = torch.ones(4), 200
     variants = [lambda: run_measured(do_nothing, True), lambda: run_measured(do_nothing, False)]
     empty = [median(seconds_of(variant) for _ in range(count)) for variant in variants]

@@ -1,4 +1,4 @@
-"""What something adds to a block of work: ratios of neighbours, and how sure their median is."""
+"""The overhead of a block of work: ratios of neighbouring times, and the margin of their median."""
 
 from dataclasses import dataclass
 from math import ceil, floor, sqrt
@@ -7,7 +7,7 @@ from statistics import median, quantiles
 
 @dataclass
 class Overhead:
-    """In percent of the block alone, one figure for each round."""
+    """The overhead in percent of the block alone, one figure per round."""
 
     percents: list[float]
 
@@ -17,9 +17,9 @@ class Overhead:
 
     @property
     def margin(self) -> float:
-        """Half of the interval that holds the true median in 95 of 100 such runs.
+        """Half the interval that holds the true median in 95 of 100 such runs.
 
-        Source  order statistics: how many of n figures are below the median is binomial
+        Source  order statistics: the number of n figures that are below the median is binomial
         """
         figures, n = sorted(self.percents), len(self.percents)
         low, high = floor((n - 1.96 * sqrt(n)) / 2), ceil((n + 1.96 * sqrt(n)) / 2)
@@ -29,11 +29,11 @@ class Overhead:
         return f"{self.median:+.1f} ± {self.margin:.1f} %"
 
     def middle_half(self) -> str:
-        """Between which percents half of the rounds are."""
+        """Return the range of the middle half of the rounds, in percent."""
         low, _, high = quantiles(self.percents, n=4)
         return f"{low:+.1f} … {high:+.1f} %"
 
 
 def compute_overhead(rounds, variant) -> Overhead:
-    """rounds  seconds of each variant, of the block alone first, round by round"""
+    """Return a variant's overhead.  rounds  lists of seconds by variant, the block alone first"""
     return Overhead([100 * (times[variant] / times[0] - 1) for times in rounds])

@@ -1,10 +1,10 @@
-"""One way to start ranks, as a program: it reads world sizes from stdin, a line each, and answers
-each with the seconds from the call until every rank's value was there.
+"""A program that starts ranks in one way: it reads world sizes from stdin, one a line, and answers
+each with the seconds from the call until every rank's value has arrived.
 
 Usage: python peers.py launch|spawn|elastic|notebook_launcher|ipyparallel
 
-Every way initialises a Gloo process group in each rank, and brings back the rank's own number.
-The program has imported all that it needs before it reads the first line.
+Every way initialises a Gloo process group in each rank and returns the rank's own number. The
+program has imported all that it needs before it reads the first line.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ class Launch:
         from pedagogy_lib import launch
 
         self.launch = launch
-        launch(my_rank, world_size=2)  # the fork server is there, as in a notebook
+        launch(my_rank, world_size=2)  # then the fork server runs, as in a notebook
 
     def values(self, world_size):
         return self.launch(my_rank, world_size=world_size).values
@@ -79,7 +79,7 @@ class Spawn:
 
 
 class Elastic:
-    """With a fork server that has imported torch: its quickest way, after a first launch."""
+    """torchrun's launcher at its fastest: after a first launch, its fork server has torch."""
 
     def __init__(self):
         from torch.distributed.launcher import api
@@ -108,7 +108,7 @@ def run_forked_rank(results):
 
 
 class NotebookLauncher:
-    """It forks, so it wants a process that has done nothing yet: one launch a process."""
+    """accelerate's launcher, which forks and therefore needs a new process per launch."""
 
     def __init__(self):
         from accelerate import notebook_launcher
@@ -140,7 +140,7 @@ class IPyParallel:
         self.ipyparallel = ipyparallel
 
     def values(self, world_size):
-        """From no engines at all. `warm_seconds` is then a second call to the same engines."""
+        """Start engines and return their ranks; `warm_seconds` then times a second call to them."""
         cluster = self.ipyparallel.Cluster(n=world_size, log_level=40)
         engines = cluster.start_and_connect_sync()
         with tempfile.TemporaryDirectory() as folder:
@@ -179,7 +179,7 @@ def answer(way, world_size) -> dict:
 
 def main():
     replies = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the ways themselves print is no answer
+    os.dup2(2, 1)  # the ways' own output is not an answer
     with contextlib.redirect_stdout(sys.stderr):
         way = WAYS[sys.argv[1]]()
         print("ready", file=replies)

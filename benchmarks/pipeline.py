@@ -1,4 +1,4 @@
-"""Pipelines of solutions/labs/pipeline_parallel.py beside torch.distributed.pipelining's."""
+"""Pipelines of solutions/labs/pipeline_parallel.py, compared with torch.distributed.pipelining."""
 
 import functools
 import time
@@ -18,7 +18,7 @@ WHOSE = "ours", "PyTorch's"
 WIDTHS, MICROBATCHES, SAMPLES = (64, 256), 8, 16
 ROUNDS, WARM_UP = 11, 3
 SMALL = {"width": 16, "heads": 2, "context": 8}
-FORWARD_SECONDS, BACKWARD_SECONDS = 0.100, 0.200  # of a stage whose computing is emulated
+FORWARD_SECONDS, BACKWARD_SECONDS = 0.100, 0.200  # of a stage whose computation is emulated
 WORLD_SIZES = (2, 4, 8)
 STEPS = 2  # of each; the faster one counts
 NEAR = 0.10  # of the formula
@@ -32,7 +32,7 @@ def time_run(step) -> float:
 
 
 def take_turns(engines, width, batch) -> dict:
-    """Seconds of a step on this rank, {(whose, schedule): those of each round}."""
+    """Time steps on this rank, in seconds: {(whose, schedule): a list with one per round}."""
     made, steps = {}, {}
     for pair in [(whose, name) for name in SCHEDULES for whose in WHOSE]:
         made[pair] = engines.ready(*pair, engines.small_model(*pair, width=width), MICROBATCHES)
@@ -47,7 +47,7 @@ def take_turns(engines, width, batch) -> dict:
 
 
 def emulate_steps(engines, draw_batch, text, microbatches) -> dict:
-    """Seconds of a step whose stages are slow, and of this rank's stage alone, {pair: (…, …)}."""
+    """Time a step with slow stages, and this rank's stage alone, in seconds: {pair: (…, …)}."""
     batch = draw_batch(text, microbatches, 0, SMALL["context"])
     return {
         (whose, name): time_emulated_step(engines, whose, name, batch)
@@ -90,7 +90,7 @@ def measurements() -> list[Measurement]:
 
 
 def compare_schedules(width):
-    """Real computing, as many stages as this machine may have cores."""
+    """Compare steps that really compute, with as many stages as this machine may have cores."""
     engines, language_model = the_labs()
     batch = language_model.draw_batch(language_model.standard_library(100_000), SAMPLES, 0)
     run = launch(take_turns, engines, width, batch, world_size=2, device="cpu", timeout=300)
@@ -107,7 +107,7 @@ def compare_schedules(width):
 
 
 def bubbles(p, m, shares):
-    """Emulated computing: the idle share that a step's time tells, beside the formula."""
+    """Compare the idle share of steps with emulated computation with the formula's."""
     engines, language_model = the_labs()
     text = language_model.standard_library(100_000)
     run = launch(emulate_steps, engines, language_model.draw_batch, text, m, world_size=p,
@@ -129,12 +129,12 @@ def mean_distance(shares):
 
 
 def distance(row, whose) -> float:
-    """How far an idle share is from the formula, as a share of that."""
+    """Return how far an idle share is from the formula's, as a share of the formula's."""
     return abs(row.raw[whose] / row.raw["formula"] - 1)
 
 
 def idle_share(values, pair, microbatches) -> float:
-    """Of a step's time: what is not the calibrated time of a stage, for each micro-batch."""
+    """Return the share of a step's time that exceeds a stage's own time for all micro-batches."""
     step, alone = (max(of_rank[pair][part] for of_rank in values) for part in (0, 1))
     return 1 - microbatches * alone / step
 

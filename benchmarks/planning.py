@@ -1,4 +1,4 @@
-"""Plans that are predicted, and then run: the errors, and the place of the plan thought best."""
+"""Plans that are predicted and then run: the errors, and the place of the plan predicted best."""
 
 from pathlib import Path
 from statistics import median, quantiles
@@ -8,8 +8,8 @@ from rows import Measurement, Row
 from coursekit.labs import Lab
 
 LABS = Path(__file__).resolve().parents[1] / "solutions" / "labs"
-SECONDS, BYTES, FIRST, SETTINGS = 0.15, 0.03, 3, 0.9  # the median errors; the place, and how often
-SIZES = [  # ranks, width, layers, context, samples, FLOPS, bytes a second of a card
+SECONDS, BYTES, FIRST, SETTINGS = 0.15, 0.03, 3, 0.9  # median errors; the place, and how often
+SIZES = [  # ranks, width, layers, context, samples, FLOP/s, a card's bytes/s
     (8, 64, 4, 64, 16, 5e8, 10e6), (8, 128, 4, 64, 16, 1.5e9, 20e6), (8, 64, 8, 32, 16, 4e8, 10e6),
     (8, 64, 4, 256, 8, 1e9, 20e6), (4, 64, 4, 64, 16, 8e8, 10e6), (4, 128, 4, 64, 8, 2e9, 20e6),
     (4, 96, 4, 128, 8, 1e9, 40e6), (8, 96, 4, 64, 16, 1e9, 30e6), (4, 64, 8, 64, 16, 1e9, 10e6),

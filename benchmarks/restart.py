@@ -1,4 +1,4 @@
-"""Restart: how many of a few restarts succeed under plain torchrun, by where ranks meet."""
+"""Restarts under plain torchrun: how many of a few succeed, by the store where ranks meet."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def measurements() -> list[Measurement]:
 
 
 def measure_restarts():
-    """With one store for all lives, which is torchrun's way, nothing is asked for."""
+    """Count restarts that succeed; one store for all lives, which torchrun uses, has no limit."""
     for shared, words in ((False, "a store of its own for each life"), (True, "one for all")):
         count = sum(restarts(shared) for _ in range(TIMES))
         yield Row(f"restarts of {TIMES} that succeed, {words}", f"{count}",
@@ -38,7 +38,7 @@ def measure_restarts():
 
 
 def restarts(shared) -> bool:
-    """Whether two ranks of torchrun are there again after one was killed."""
+    """Return whether torchrun's two ranks start again and finish after one was killed."""
     stores = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "01"[not shared]}
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone",
                "--nproc-per-node=2", "--max-restarts=1"]  # fmt: skip

@@ -1,7 +1,7 @@
-"""How results are printed: a row as soon as it is measured, and one line that says how far we are.
+"""The printing of results: a row as soon as it is measured, and one line that shows the progress.
 
-On a terminal that line updates itself below the rows. Anywhere else it is an ordinary line, once
-for each measurement, and again every 30 seconds while that lasts.
+On a terminal that line is updated below the rows. Anywhere else it is an ordinary line, printed
+once per measurement and again every 30 seconds while the measurement lasts.
 """
 
 import io
@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
 
-LIVE_SECONDS, PLAIN_SECONDS = 0.5, 30.0  # between two words on the progress
+LIVE_SECONDS, PLAIN_SECONDS = 0.5, 30.0  # between two reports of the progress
 ERASE = "\r\033[K"
 
 
 @dataclass
 class Row:
-    """One line of results. `limit` is what it should keep to, and `holds` whether it does."""
+    """One line of results; `limit` is the limit that it should keep, `holds` whether it does."""
 
     what: str
     ours: str = ""
@@ -38,12 +38,12 @@ class Row:
 
 
 HEADS = ["ours", "peer", "ratio", "middle half", "limit", "holds", "what"]
-WIDTHS = [9, 9, 13, 15, 11, 5, 0]  # of all tables alike: nobody knows yet which rows will come
+WIDTHS = [9, 9, 13, 15, 11, 5, 0]  # the same for all tables: later rows are not known yet
 
 
 @dataclass
 class Measurement:
-    """`take()` yields rows as they come; a text that it yields is how far it has got."""
+    """A measurement: `take()` yields each row once it is measured, and texts on its progress."""
 
     what: str
     take: Callable[[], Iterable[Row | str]]
@@ -58,7 +58,7 @@ class Screen(io.TextIOBase):
         self.began = self.told = time.perf_counter()
         self.progress = self.note = ""
         self.at_line_start = True
-        self.lock = threading.RLock()  # the clock goes on in a thread of its own
+        self.lock = threading.RLock()  # the clock runs in its own thread
 
     def write(self, text) -> int:
         with self.lock:
@@ -68,18 +68,18 @@ class Screen(io.TextIOBase):
         return len(text)
 
     def line(self, text=""):
-        self.write(f"{text}\n")  # in one piece: the clock might come between
+        self.write(f"{text}\n")  # in one piece, or the clock might write in between
 
     def row(self, cells):
         self.line("  ".join(map(str.ljust, cells, WIDTHS)).rstrip())
 
     def begin_measurement(self, progress):
-        """A measurement begins."""
+        """Start to show the progress of a measurement."""
         self.progress, self.note = progress, ""
         self.tell()
 
     def tell(self):
-        """Say how far we are, unless somebody has not ended a line yet."""
+        """Write the progress, unless the last line of output is unfinished."""
         text = f"[{self.seconds():4.0f} s] {self.progress}{self.note and f' ({self.note})'}"
         with self.lock:
             self.told = time.perf_counter()
@@ -95,7 +95,7 @@ class Screen(io.TextIOBase):
 
     @contextmanager
     def watch_output(self):
-        """Takes what is printed meanwhile, and lets the clock go on."""
+        """Print all output of the block on this stream, and update the progress meanwhile."""
         done = threading.Event()
         clock = threading.Thread(target=self.tick, args=(done,), daemon=True)
         clock.start()

@@ -1,6 +1,6 @@
-"""Compare the bench with its peers, and what is written by hand with engines, in one run.
+"""Compare the bench with its peers, and code written by hand with engines, in one run.
 
-Rows appear as they are measured. Figures are medians; those of one line were taken in turns.
+Rows appear as they are measured. Figures are medians, and those of one row were taken in turns.
 accelerate, ipyparallel and DeepSpeed are compared where they are installed.
 """
 
@@ -16,7 +16,7 @@ from rows import HEADS, Row, Screen
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-PARTS = {  # files in this folder: `measurements()` lists what there is to measure
+PARTS = {  # files in this folder: `measurements()` lists what each measures
     "launch_time": "how long ranks take to start, beside other launchers",
     "machines": "ranks on machines of their own: launches, cards, collectives",
     "measure_overhead": "what measure() costs, beside other trackers of memory",
@@ -36,7 +36,7 @@ PARTS = {  # files in this folder: `measurements()` lists what there is to measu
 
 
 class Benchmark:
-    """Parts, one after the other, and all that they have found so far."""
+    """A run of parts, one after the other, and all that they have found so far."""
 
     def __init__(self, screen, match=""):
         self.screen, self.match = screen, match
@@ -56,7 +56,7 @@ class Benchmark:
                 self.take(measurement)
 
     def take(self, measurement):
-        """Print what it yields. One that fails does not end the others."""
+        """Print what a measurement yields; if it fails, the others still run."""
         try:
             with closing(iter(measurement.take())) as found:
                 for one in found:
@@ -85,7 +85,7 @@ class Benchmark:
 
 
 def load(name):
-    """The module of a part."""
+    """Import the module of a part."""
     import cloudpickle
 
     module = importlib.import_module(name)
@@ -116,9 +116,9 @@ def read_options(words):
 
 
 def main(words=None) -> int:
-    """Returns 0, also where a limit does not hold; 1 if a measurement failed; 130 after Ctrl-C.
+    """Run the parts; return 0, or 1 if a measurement failed, or 130 after Ctrl-C.
 
-    2 says that the words make no sense.
+    A limit that does not hold leaves it 0; 2 says that the words make no sense.
     """
     options = read_options(words)
     names = options.parts or list(PARTS)

@@ -1,4 +1,4 @@
-"""Tensor parallel of solutions/labs/tensor_parallel.py beside DTensor's, a step and one block."""
+"""Tensor parallelism of solutions/labs/tensor_parallel.py and of DTensor: a step and one block."""
 
 import functools
 import time
@@ -13,7 +13,7 @@ from coursekit.labs import Lab
 from pedagogy_lib import launch, measure
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
-PEERS = {  # what is compared with which plan
+PEERS = {  # {our plan: the plan that it is compared with}
     "tensor parallel": "DTensor",
     "overlapped": "DTensor",
     "sequence parallel": "DTensor, sequence parallel",
@@ -25,9 +25,9 @@ ROUNDS, WARM_UP = 11, 3
 
 
 def take_turns(engines, width, batch):
-    """Seconds of each engine on this rank, {name: (of steps, of one block alone)}.
+    """Time each engine on this rank, in seconds: {name: (of steps, of one block alone)}.
 
-    Bytes of both are measured afterwards.
+    The bytes of both are measured afterwards.
     """
     makers = {name: make_step_and_block(engines, name, width, batch) for name in ENGINES}
     times = {name: ([], []) for name in makers}
@@ -53,7 +53,7 @@ def time_run(run) -> float:
 
 
 def make_step_and_block(engines, name, width, batch):
-    """Two functions: a training step, and forward and backward of its first block alone."""
+    """Return two functions: a training step, and forward and backward of its first block alone."""
     model, loss_of, complete = engines.ready(
         name, engines.mesh_of_all(), width=width, layers=LAYERS, heads=HEADS
     )
@@ -119,5 +119,5 @@ def build_rows(run, ours, peer, part, what) -> list[Row]:
 
 
 def slowest(values, name, part) -> float:
-    """The median over rounds of the slowest rank's seconds."""
+    """Return the median over rounds of the slowest rank's seconds."""
     return median(max(of_round) for of_round in zip(*(rank[name][part] for rank in values)))

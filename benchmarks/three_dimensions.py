@@ -1,4 +1,4 @@
-"""A step on three axes of solutions/labs/three_dimensions.py, beside PyTorch's engines composed."""
+"""A step on three axes in solutions/labs/three_dimensions.py, and of PyTorch's engines composed."""
 
 import time
 from functools import partial
@@ -17,11 +17,11 @@ MESHES = {"dp": (2, 1, 2), "3D": (2, 2, 2)}
 WIDTHS, MICROBATCHES, SAMPLES = (64, 256), 4, 16
 ROUNDS, WARM_UP = 9, 2
 MOST = 1.1  # times the engines' step
-MOST_START = 12.0  # seconds, of 64 ranks with one step
+MOST_START = 12.0  # seconds, of 64 ranks with two steps
 
 
 def take_turns(engines, sizes, width, text) -> dict:
-    """Seconds of a step on this rank, {whose: those of each round}."""
+    """Time a step on this rank, in seconds: {whose: a list with one per round}."""
     made = {}
     for whose in WHOSE:
         model = engines.whole_model(tied=False, width=width)
@@ -81,7 +81,7 @@ def compare_engines(sizes, width):
 
 
 def sixty_four():
-    """From the call to the values: 64 processes, their groups, and two steps."""
+    """Time 64 processes, their groups and two steps, from the call to the values."""
     three, text = the_lab("three_dimensions"), the_lab("language_model").standard_library(100_000)
 
     def work(three, text):

@@ -1,4 +1,4 @@
-"""ZeRO of solutions/labs/zero.py beside the engines that people use, stage by stage."""
+"""ZeRO of solutions/labs/zero.py, compared with the engines that people use, stage by stage."""
 
 import functools
 import time
@@ -23,7 +23,7 @@ ROUNDS, WARM_UP = 15, 4
 
 
 def take_turns(names, lab, language_model, shape):
-    """Seconds of the steps of each engine on this rank; bytes are measured in the last round."""
+    """Time the steps of each engine on this rank, in seconds; one more step measures the bytes."""
     text = language_model.standard_library(100_000)
     batch = language_model.draw_batch(text, 4, dist.get_rank())
     made = {name: make(lab.make_model(*shape)) for name, make in lab.all_engines() if name in names}
@@ -90,5 +90,5 @@ def build_rows(run, ours, peer, what) -> list[Row]:
 
 
 def slowest(values, name) -> float:
-    """The median over rounds of the slowest rank's seconds."""
+    """Return the median over rounds of the slowest rank's seconds."""
     return median(max(of_round) for of_round in zip(*(rank[name] for rank in values)))

@@ -11,7 +11,7 @@ BRANCH = re.compile(r"(>([^<>]+)</a>\s*<details[^>]*>\s*<summary)>")
 
 
 def mend(app, pagename, templatename, context, doctree):
-    """Turn empty table heads into cells, load the widgets' script, and name the sidebar's arrows."""
+    """Turn empty table heads into cells, load the widgets' script and name the sidebar's arrows."""
     if "body" in context:
         body = EMPTY_HEAD.sub("<td></td>", context["body"])
         script = f'<script defer src="{context["pathto"](SCRIPT, resource=True)}"></script>'

@@ -1,4 +1,4 @@
-"""Make the pictures of README.md's steps: parts 00, 00b and 00c in JupyterLab, as a learner's screen.
+"""Make the pictures of README.md's steps: parts 00, 00b and 00c, as JupyterLab shows them.
 
 .venv/bin/python tools/screens.py    after: python3 tools/setup.py browser
 

@@ -134,7 +134,7 @@ def tensors_in(value):
 
 
 def calls_of(func, args) -> list[Call]:
-    """Return a list with the communication call that an operator of these namespaces makes, or []."""
+    """List the communication call that an operator of these namespaces makes, if it makes one."""
     name = func.overloadpacket.__name__
     if name in NO_CALL:
         return []

@@ -39,8 +39,8 @@ class CardCounter:
     def read(self) -> tuple[int, int]:
         """Return bytes (sent, received) since the card was made; what waits for the card is sent.
 
-        The card goes on while its counters are read. Therefore, the one of several readings counts
-        during which it carried least, and half of that is the largest error.
+        The card goes on while its counters are read. Of several readings, the one during which it
+        carried least counts, and half of that is the largest error.
         """
         moved, sent, received = self.attempt()
         for _ in range(READINGS - 1):
@@ -50,7 +50,7 @@ class CardCounter:
         return sent, received
 
     def attempt(self) -> tuple[int, int, int]:
-        """Return bytes (that the card sent during the reading, sent, received)."""
+        """Return (bytes sent during the reading, bytes sent, bytes received)."""
         before = self.read_card_bytes()
         waiting = self.sum_unsent_bytes() + self.sum_queue_bytes()
         after = self.read_card_bytes()
@@ -74,8 +74,7 @@ class CardCounter:
         return max((backlog_of(answer[QUEUE.size :]) for answer in own), default=0)
 
     def sum_unsent_bytes(self) -> int:
-        """Return the bytes that ranks have handed over for other machines, and that have not left.
-        """
+        """Return the bytes that ranks have handed over for other machines, but that still wait."""
         wish = CONNECTIONS.pack(
             socket.AF_INET, socket.IPPROTO_TCP, 1 << (LINUX_INFO - 1), BUT_LISTENING
         )
@@ -148,7 +147,7 @@ class Card:
 
     @property
     def busy(self) -> float | None:
-        """The share of `seconds` that its busier direction needs at full speed; None if unlimited."""
+        """The share of `seconds` that the busier direction needs at full speed, or None."""
         if not self.bytes_per_second or not self.seconds:
             return None
         return max(self.sent_bytes, self.received_bytes) / self.bytes_per_second / self.seconds

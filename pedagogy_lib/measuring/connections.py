@@ -91,7 +91,7 @@ def groups_of(uses, wire) -> list[str]:
 
 
 def yield_measured_flows(uses, places):
-    """Yield (from, to, group, bytes) of each flow to a rank that has the same ends swapped.
+    """Yield (from, to, group, bytes) of each flow, to the rank that has the same ends swapped.
 
     Two machines may have loopbacks of the same address, but connections between machines do not.
     """

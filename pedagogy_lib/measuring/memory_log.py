@@ -60,7 +60,7 @@ class Log:
 
 
 def peaks_of(rows) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the highest bytes of each kind and of their sum, and the kinds at the highest sum."""
+    """Return the peaks of each kind and of their sum, and each kind's bytes at the highest sum."""
     totals = rows.sum(axis=1)
     highest = dict(zip(KINDS, rows.max(axis=0).tolist()))
     at_peak = dict(zip(KINDS, rows[totals.argmax()].tolist()))

@@ -68,7 +68,7 @@ class MemoryTracker(OperatorMode):
             NewParametersNoticed(self.note),
             self,
             saved_tensors_hooks(self.keep, restore),
-            PackHookReplacement(self.wrap_hooks),  # entered last, so that it leaves the tracker's own
+            PackHookReplacement(self.wrap_hooks),  # entered last, to spare the tracker's own
         )
 
     def start(self):
@@ -114,7 +114,7 @@ class MemoryTracker(OperatorMode):
         return result
 
     def track(self, tensor) -> StorageRef:
-        """Return the reference to the storage of `tensor`, noting a birth or resize if it is new."""
+        """Return the reference to the storage of `tensor`, and note it if it is new or resized."""
         storage = tensor.untyped_storage()
         tracked = self.storages.get(id(storage))
         if tracked is None:

@@ -17,7 +17,7 @@ class Film:
             received message counts from the end of its `wait`
     moves   for each message, the index of the tensor's element with which it began; None if it was
             no part of the tensor
-    lengths, peers  for each message, its number of elements and the rank that it was for
+    lengths, peers  for each message, its number of elements and the rank that it was sent to
     """
 
     frames: list[list[float]] = field(default_factory=list)

@@ -34,7 +34,7 @@ class Request:
 
 
 class NcclOrder:
-    """Replacements of torch.distributed's messages, which keep NCCL's order.
+    """Replacements of torch.distributed's calls for messages, which run in NCCL's order.
 
     one_order  whether a rank has one order for all peers in a group
     """

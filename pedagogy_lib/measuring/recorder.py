@@ -101,7 +101,7 @@ def block_of(error: BaseException | None = None) -> str:
 
 @contextlib.contextmanager
 def note_slowdown(text: str):
-    """Note in blocks that are measured inside how links, or computing, are slowed down."""
+    """Note, in blocks measured inside the `with` block, how links or computing are slowed down."""
     before = _recorder.slowed_by
     _recorder.slowed_by = f"{before}; {text}" if before else text
     _recorder.ways_of_slowing.append(_recorder.slowed_by)
@@ -142,8 +142,8 @@ class Recorder:
         self.ways_of_slowing: list[str] = []  # all of them so far
         self.covered: list[LogSlice] = []  # within the outermost block that is open
         self.followed_thread = None  # whose operations the tracker sees
-        # The id() of the last error, and the block that it left first. The error itself is not kept:
-        # its traceback would keep a process group alive, and the group's connections open.
+        # The last error's id(), and the block that it left first. The error itself is not kept: its
+        # traceback would keep a process group alive, and the group's connections open.
         self.failure = 0, ""
         gloo_carries_it = device.type == "cpu" or (  # a replacement has no group yet
             dist.is_initialized() and "nccl" not in dist.get_backend_config()

@@ -76,7 +76,7 @@ class SlowLayer(nn.Module):
     and one for the gradients of the weights. An engine that computes these later also sleeps later.
 
     later  a list that gets the second part, as a function without arguments; None: autograd runs
-           it, for the gradient of a weight of one number, which is 0
+           it, as the gradient of a weight of one number, whose value is 0
     """
 
     def __init__(self, forward_seconds, input_seconds, weight_seconds=0.0, later=None):

@@ -14,7 +14,7 @@ def bytes_in_memory(storage) -> int:
 
 
 def is_of_parameter(tensor) -> bool:
-    """Return whether a tensor is a parameter or a view of one, whose memory .data may have set."""
+    """Return whether a tensor is a parameter or a view of one, even if .data set its memory."""
     base = base_of(tensor)
     return isinstance(tensor if base is None else base, torch.nn.Parameter)
 
@@ -37,7 +37,7 @@ def owns_memory(tensor) -> bool:
 
 
 def plain_tensors(tensor) -> list[torch.Tensor]:
-    """Return the tensors that own the memory of `tensor`: itself, or the inner ones of a DTensor."""
+    """Return the tensors that own `tensor`'s memory: itself, or the inner ones of a DTensor."""
     kind = type(tensor)
     if wraps_others(kind):
         inner = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]

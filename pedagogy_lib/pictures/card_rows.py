@@ -1,4 +1,4 @@
-"""Rows of network cards below those of ranks: how much of its speed each uses, over time."""
+"""Rows of network cards below those of ranks: the share of its speed that each uses over time."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ EVENT = {"color": INK, "linewidth": 0.9, "linestyle": (0, (3, 2))}
 
 
 def draw_cards(axes, cards, full, whole, first_row):
-    """For each card a line, with what it sends above and what it receives below it.
+    """Draw a line for each card, with what it sends above the line and what it receives below it.
 
     cards      a run's `CardHistory`
     full       bytes per second that fill half a row
@@ -38,7 +38,7 @@ def draw_cards(axes, cards, full, whole, first_row):
 
 
 def draw_events(axes, events, whole, row):
-    """What has happened to the network, as lines through all rows; told below the row before."""
+    """Draw events of the network as lines through all rows, with words at the top of `row`."""
     for at, words in events:
         if whole[0] <= at <= whole[1]:
             place = (at - whole[0]) * 1e3
@@ -48,7 +48,7 @@ def draw_events(axes, events, whole, row):
 
 
 def full_speed(run) -> float:
-    """Of the fastest card: its limit, or the most that one has carried in a hundredth."""
+    """Return the limit of the cards, or the highest rate in a hundredth of the time, in bytes/s."""
     if run.machines.all_cards:
         return run.machines.all_cards
     history = run.cards
@@ -59,7 +59,7 @@ def full_speed(run) -> float:
 
 
 def describe_cards(run, full) -> str:
-    """For readers who do not see the rows."""
+    """Describe the rows for readers who do not see them."""
     totals = [f"card {number} sent {format_bytes(sent)}, received {format_bytes(received)}"
               for number, (sent, received) in enumerate(zip(run.cards.sent[-1],
                                                              run.cards.received[-1]))]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a step's seconds go to: one bar for each plan, divided by cause."""
+"""Bars of the seconds of a step: one bar for each plan, divided by cause."""
 
 from collections.abc import Mapping
 
@@ -14,17 +14,17 @@ CAUSES = {
     "optimizer": style.GREEN,
 }  # fmt: skip
 MOST_BARS = 16
-LEAST = 0.003  # of a bar
+LEAST = 0.003  # the share of a bar that is still seen
 
 
 @use_course_style
 def plot_causes(bars, measured=None, unit="s", title="") -> Picture:
-    """Bars of the seconds of a step, one under the other, each divided by cause.
+    """Draw the seconds of a step as bars, one under the other, each divided by cause.
 
     bars      {plan: {cause: seconds}}, the causes as in labs/cost_seconds.py; a "total" is ignored
-    measured  {plan: seconds} of some of them: a mark at each bar
-    unit      "s" or "ms", of the axis
-    Raises    LaunchError for an unknown cause, or no bar
+    measured  {plan: seconds} for some of the plans, drawn as a mark at each bar
+    unit      the unit of the axis, "s" or "ms"
+    Raises    LaunchError for an unknown cause, or if there is no bar
     """
     measured, scale = measured or {}, {"s": 1, "ms": 1e3}.get(unit)
     need(isinstance(bars, Mapping), f"plot_causes() takes {{plan: seconds}}, not {brief(bars)}")
@@ -60,7 +60,7 @@ def sum_of(bar) -> float:
 
 
 def is_seen(cause, bar) -> bool:
-    """Whether it is wide enough to be found in the picture."""
+    """Return whether a cause's part of a bar is wide enough to be found in the picture."""
     return float(bar.get(cause, 0)) > LEAST * sum_of(bar)
 
 

@@ -13,18 +13,18 @@ from ..basics.units import brief, full_number
 from .legends import legend_above
 from .style import INK, LINE_COLORS, Picture, new_figure, use_course_style
 
-BARS_WIDTH = 0.8  # of the room that a name has, for all its bars
-LETTERS = 80  # of one line across the picture
-MOST_DOTS = 200  # of lines that leave room for a legend
-MOST_NAMES = 40  # of groups: the room for each
-MOST_TICKS = 9  # of a logarithmic axis: one at each value, if there are no more
+BARS_WIDTH = 0.8  # of all bars of a name, as a share of its room
+LETTERS = 80  # in one line across the picture
+MOST_DOTS = 200  # on lines; with more, the legend is outside
+MOST_NAMES = 40  # of groups, so that each has room
+MOST_TICKS = 9  # on a logarithmic axis: one at each value, if there are no more
 SMOOTH = 200  # points of a curve
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @use_course_style
 def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="", highest=None) -> Picture:
-    """Groups of bars: one group for each name, and in it one bar for each of `bars`.
+    """Plot groups of bars: one group for each name, and in it one bar for each of `bars`.
 
     bars, predicted  {what: values}, each as long as `names`; predicted ones are outlines
     highest          the upper end of the y axis, such as one for all pictures of a film
@@ -55,7 +55,7 @@ def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="", highest=
 
 
 def need_lines(function, lines, length, fewest=1):
-    """Raise LaunchError unless these are not too many series of numbers of this length."""
+    """Raise LaunchError unless `lines` are few enough series of numbers of this length."""
     need(isinstance(lines, Mapping), f"{function}() takes {{name: numbers}}, not {brief(lines)}")
     most = len(LINE_COLORS)
     need(fewest <= len(lines) <= most, f"{function}() takes 1 to {most} series, not {len(lines)}")
@@ -67,7 +67,7 @@ def need_lines(function, lines, length, fewest=1):
 
 
 def draw_groups(axes, groups, bars, predicted) -> list:
-    """Each group's bars side by side, around whole numbers; returns what the legend shows."""
+    """Draw each group's bars side by side, around whole numbers; return the legend's handles."""
     width, handles, outlines = BARS_WIDTH / len(bars), [], None
     for number, (what, values) in enumerate(bars.items()):
         at = np.arange(groups) + (number - (len(bars) - 1) / 2) * width
@@ -81,23 +81,23 @@ def draw_groups(axes, groups, bars, predicted) -> list:
 
 
 def wrap_name(name, letters) -> str:
-    """A name in lines of so many letters."""
+    """Wrap a name into lines of so many letters."""
     return "\n".join(textwrap.wrap(split_words(str(name), letters), letters))
 
 
 def split_words(name, letters) -> str:
-    """A name in which words that are too long, such as LongNames, have become Long Names."""
+    """Split words of a name that are too long: LongNames becomes Long Names."""
     words = [HUMP.sub(" ", word) if len(word) > letters else word for word in name.split()]
     return " ".join(words)
 
 
 @use_course_style
 def plot_curves(panels, xlabel, ylabel, highest=None, title="") -> Picture:
-    """Curves, each with an x of its own, in panels side by side that share their scales.
+    """Plot curves, each over its own x, in panels side by side that share their scales.
 
     panels   {title of a panel: {name: (x, y)}}; a name has the same colour in every panel
-    highest  the upper end of the y axis; curves are cut off there
-    Raises   LaunchError if these are no such curves
+    highest  the upper end of the y axis, where curves are cut off
+    Raises   LaunchError if the curves are not of this form
     """
     need(len(panels), "plot_curves() takes at least one panel")
     for curves in panels.values():
@@ -135,18 +135,18 @@ def draw_curves(axes, curves, colors):
 
 
 def are_whole(xs) -> bool:
-    """Whether these are steps, say: then there is nothing at 2.5."""
+    """Return whether all numbers are whole, such as steps, so that a tick at 2.5 makes no sense."""
     return all(float(number).is_integer() for x in xs for number in x)
 
 
 @use_course_style
 def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, title="") -> Picture:
-    """Measured lines over a common x: filled dots; predicted ones: dashed, with open dots.
+    """Plot lines over a common x: measured with filled dots, predicted dashed, with open dots.
 
-    lines, predicted  {name: values}, each as long as `x`; a name in both has one colour. What is
-                      predicted may also be a function of x: that is a dashed curve
+    lines, predicted  {name: values}, each as long as `x`; a name in both has one colour. A
+                      prediction may also be a function of x, which is drawn as a dashed curve
     logarithmic       True for both axes, "y" for that one alone
-    Raises            LaunchError if these are no such lines
+    Raises            LaunchError if the lines are not of this form
     """
     predicted = predicted or {}
     curves = {name: curve for name, curve in predicted.items() if callable(curve)}
@@ -159,7 +159,7 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
     draw_theory(axes, x, points, curves, colors, spaced)
     crowded = len(x) * len(lines) > MOST_DOTS
     for name, values in lines.items():
-        joined = "none" if curves else "-"  # beside a curve, dots alone
+        joined = "none" if curves else "-"  # next to a curve, dots alone
         later, size = count_coincident_lines(name, lines), 3 if crowded else 6
         axes.plot(x, values, marker="o", ls=joined, color=colors[name], label=name,
                   linewidth=1.5 + 3 * later, markersize=size + 4 * later)  # fmt: skip
@@ -174,7 +174,7 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
 
 
 def draw_theory(axes, x, points, curves, colors, spaced):
-    """Dashed: open dots where there are numbers, a curve for a function of x."""
+    """Draw predictions dashed: with open dots for numbers, as a curve for a function of x."""
     dashed = {"linestyle": "--", "linewidth": 1.2, "markersize": 9, "markerfacecolor": "white"}
     for name, values in (points | curves).items():
         looks = dashed | {"color": colors.get(name, INK), "label": f"{name}, theory"}
@@ -199,7 +199,7 @@ def set_scales(axes, x, logarithmic):
 
 
 def add_legend(axes, place, one_theory):
-    """If each line has its theory, one entry stands for all of them."""
+    """Draw a legend; if each line has its theory, one entry stands for all theories."""
     handles, names = axes.get_legend_handles_labels()
     if one_theory:
         half = len(names) // 2
@@ -210,13 +210,13 @@ def add_legend(axes, place, one_theory):
 
 
 def count_coincident_lines(name, lines) -> int:
-    """How many later lines lie on this one: so much wider it has to be, to be seen."""
+    """Count the later lines that lie on this one, which has to be wider to be seen."""
     after = list(lines)[list(lines).index(name) + 1 :]
     return sum(np.allclose(lines[name], lines[other], rtol=0.02, atol=0) for other in after)
 
 
 def name_ticks(axis, values=()):
-    """Whole numbers at a logarithmic axis; a tick at each of these values, if they are few."""
+    """Write numbers in full at a logarithmic axis, with a tick at each of a few `values`."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: full_number(value)))
     axis.set_minor_formatter(NullFormatter())
     if 0 < len(values) <= MOST_TICKS:

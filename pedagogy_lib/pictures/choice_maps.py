@@ -1,4 +1,4 @@
-"""What is chosen where: a coloured square for each case."""
+"""Maps of choices, with a coloured square for each case."""
 
 from collections.abc import Mapping
 
@@ -27,20 +27,20 @@ from .style import (
 )
 
 KIND_COLORS = (BLUE, ORANGE, GREEN, VERMILION, INDIGO, SKY, ROSE)
-SHORT, LARGE, SMALL = 5, 8.0, 6.2  # letters; points of a text, and where one is longer
-PALE = 0.35  # of the colour of what is not sure
-CELL, AROUND = 0.34, 1.25  # inches: height of a row, and of all that is around them
+SHORT, LARGE, SMALL = 5, 8.0, 6.2  # letters; font size of short texts, and if one is longer
+PALE = 0.35  # the share of its colour that an unsure square has
+CELL, AROUND = 0.34, 1.25  # inches: height of a row, and of all that is around the rows
 
 
 @use_course_style
 def plot_map(panels, kinds, xlabel="", note="", title="") -> Picture:
-    """Panels of squares: in each a row for each name, a column for each case.
+    """Draw panels of squares, each with a row for each name and a column for each case.
 
     panels  {title of a panel: {row: {column: (kind, text, whether it is sure)}}}, all with the same
-            rows and columns; what is not sure is pale
-    kinds   in the order of their colours; of any other kind a square is grey
-    note    what pale means, for the legend; "" if nothing is pale
-    Raises  LaunchError if these are no such panels
+            rows and columns; unsure squares are pale
+    kinds   the kinds in the order of their colours; squares of any other kind are grey
+    note    the meaning of pale, for the legend; "" if nothing is pale
+    Raises  LaunchError if `panels` is not of this form
     """
     need(isinstance(panels, Mapping) and panels, "plot_map() takes {panel: {row: {column: …}}}")
     need(len(kinds) <= len(KIND_COLORS), f"plot_map() has {len(KIND_COLORS)} colours for kinds")
@@ -65,7 +65,7 @@ def plot_map(panels, kinds, xlabel="", note="", title="") -> Picture:
 
 
 def samples_of(panels, colors, note) -> list:
-    """What the legend shows: kinds that occur, in their strongest colour, and what pale means."""
+    """Return the legend's samples: kinds that occur, in their strongest colour, and "pale"."""
     cells = [cell for rows in panels.values() for row in rows.values() for cell in row.values()]
     handles = []
     for kind in [*colors, *dict.fromkeys(kind for kind, *_ in cells if kind not in colors)]:
@@ -78,7 +78,7 @@ def samples_of(panels, colors, note) -> list:
 
 
 def color_of(kind, colors, is_sure) -> str:
-    """Grey for what has no colour of its own."""
+    """Return the colour of a kind, paler if unsure, or grey for a kind without a colour."""
     color = colors.get(kind, GREY)
     return color if is_sure or kind not in colors else tint(color, PALE)
 
@@ -102,7 +102,7 @@ def draw_squares(axes, rows, colors):
 
 
 def describe_rows(panels) -> str:
-    """Each row in words, its kinds in the order of the columns."""
+    """Describe each row in words, its kinds in the order of the columns."""
     return "; ".join(
         f"{panel}, {name}: " + ", ".join(f"{column} {kind}" for column, (kind, *_) in row.items())
         for panel, rows in panels.items()

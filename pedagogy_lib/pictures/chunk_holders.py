@@ -1,6 +1,6 @@
-"""Pictures of who holds what: ranks' chunks, and whose numbers have gone into each of them.
+"""Pictures of the chunks that ranks hold, and of the ranks whose numbers are in each chunk.
 
-The data come from real runs. Rank r fills its chunks with 2**r, so that a sum tells by its bits
+The data come from real runs. Rank r fills its chunks with 2**r, so that the bits of a sum show
 whose numbers are in it: 0 is nothing, 5 is ranks 0 and 2.
 """
 
@@ -27,7 +27,7 @@ LEGEND = 6.4  # inches that the legend takes
 
 @use_course_style
 def plot_holdings(pictures: dict, columns=4) -> Picture:
-    """Small grids of ranks (rows) and chunks (columns), one for each moment or operation.
+    """Draw small grids of ranks (rows) and chunks (columns), one for each moment or operation.
 
     pictures  {title: values}; values[rank][chunk] is a sum of 2**r over the ranks r whose numbers
               are in that chunk, 0 for nothing. A cell has a stripe for each of them. The digit
@@ -54,7 +54,7 @@ def plot_holdings(pictures: dict, columns=4) -> Picture:
 
 
 def draw_grid(axes, values, chunks, with_names):
-    """A row of cells for each rank; above them the numbers of the chunks, if there are several."""
+    """Draw a row of cells for each rank, and above them the numbers of several chunks."""
     n = len(values)
     for rank, row in enumerate(values):
         for chunk, value in enumerate(row):
@@ -77,7 +77,7 @@ def check_values(grids):
 
 
 def draw_cell(axes, left, top, value, n, width=1.0, height=1.0):
-    """A box with one stripe for each rank whose numbers are in it."""
+    """Draw a box with one stripe for each rank whose numbers are in it."""
     pad = GAP / 2
     box = (left + pad * width, top + pad * height, width * (1 - GAP), height * (1 - GAP))
     inside = sources(value, n)
@@ -91,24 +91,24 @@ def draw_cell(axes, left, top, value, n, width=1.0, height=1.0):
 
 
 def write_number(axes, chunk, rank, value, n):
-    """The chunk's own number, if the value tells one."""
+    """Write the chunk's own number, if the value has one."""
     if number := own_number(value):
         ink = label_ink(RANK_COLORS[sources(value, n)[0]])
         axes.text(chunk + 0.5, rank + 0.53, number, **CENTERED, fontsize=9, color=ink)
 
 
 def sources(value, n) -> list[int]:
-    """The ranks whose numbers are in a value."""
+    """Return the ranks whose numbers are in a value."""
     return [rank for rank in range(n) if int(value) >> rank & 1]
 
 
 def own_number(value) -> str:
-    """The chunk's own number, if it shows one."""
+    """Return the chunk's own number, or "" if the value has none."""
     return "" if value == int(value) else str(round(value % 1 * 10) - 1)
 
 
 def describe_chunks(values) -> str:
-    """`rank 0: 0 1 – 0+1`: whose numbers are in each chunk."""
+    """Describe whose numbers are in each chunk, such as `rank 0: 0 1 – 0+1`."""
     lines = []
     for rank, row in enumerate(values):
         cells = [text_of(value, len(values)) for value in row]
@@ -122,6 +122,6 @@ def text_of(value, n) -> str:
 
 
 def legend(figure, n):
-    """Whose numbers each colour stands for."""
+    """Draw a legend that says whose numbers each colour stands for."""
     colors = {f"from rank {rank}": sample(facecolor=RANK_COLORS[rank]) for rank in range(n)}
     legend_below(figure, colors | {"the sum of all": outline_sample(1.5)})

@@ -1,8 +1,8 @@
-"""What the pictures of all films have in common: frames by their number, titles, words.
+"""The common parts of the pictures of all films: frames by their number, titles, descriptions.
 
-A film has `frames`, and each frame an `event`. Every rank goes at its own pace, and has a film of
-its own; frames belong together by their number, from 1 on. Where a rank has fewer, its last one
-stands for the others.
+A film has `frames`, and each frame has an `event`. Every rank goes at its own pace and has its own
+film; frames with the same number, from 1 on, belong together. Where a rank has fewer frames, its
+last one is shown instead.
 """
 
 from ..basics.errors import need
@@ -10,7 +10,7 @@ from .legends import legend_below, outline_sample
 
 
 def last_number(films, number, call) -> int:
-    """The number of the last frame; raises LaunchError if there is none with this `number`."""
+    """Return the number of the last frame; raise LaunchError if no frame has this `number`."""
     last = max(len(film.frames) for film in films)
     need(1 <= number <= last, f"{call} has frames 1 to {last} of this step, not {number}")
     return last
@@ -25,27 +25,27 @@ def frames_of(films, number) -> list:
 
 
 def title_of(films, number, last) -> str:
-    """`3 of 12: what has just happened`; if not the same everywhere, on rank 0."""
+    """Return a title, `3 of 12: what has just happened`; if ranks differ, that of rank 0."""
     events = [frame.event for frame in frames_of(films, number)]
     event = events[0] if len(set(events)) == 1 else f"on rank 0, {events[0]}"
     return f"{number} of {last}: {event}"
 
 
 def label_events(frames) -> list[str]:
-    """For each rank ` (what has happened)`; nothing where it is the same everywhere."""
+    """Return ` (what has happened)` for each rank, or "" if it is the same on all ranks."""
     is_common = len({frame.event for frame in frames}) == 1
     return ["" if is_common else f" ({frame.event})" for frame in frames]
 
 
 def describe_ranks(frames, texts) -> str:
-    """What each rank shows: `texts` follow the ranks' names."""
+    """Describe what each rank shows, with `texts` after the ranks' names."""
     events = label_events(frames)
     ranks = [f"rank {r}{event}{text}" for r, (event, text) in enumerate(zip(events, texts))]
     return f"Ranks go at their own pace, matched by number. {'. '.join(ranks)}."
 
 
 def headings(names, characters) -> list[str]:
-    """Names on one line if all fit; else in two, the module above, each cut from the left."""
+    """Return names on one line if all fit, else on two, the module above, each cut on the left."""
     if max(map(len, names)) <= characters:
         return names
     parts = [name.rpartition(".")[::2] for name in names]
@@ -57,5 +57,5 @@ def end_of(text, characters) -> str:
 
 
 def legend(figure, patches, note):
-    """What the colours and the outline stand for, under a note on what is written in the boxes."""
+    """Draw a legend of the colours and the outline, under a note on the texts in the boxes."""
     legend_below(figure, patches | {"has just changed": outline_sample()}, title=note)

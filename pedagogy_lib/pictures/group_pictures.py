@@ -1,4 +1,4 @@
-"""The groups of one rank, among all ranks and their machines."""
+"""Pictures of the process groups of one rank, among all ranks and their machines."""
 
 from matplotlib.patches import Rectangle
 
@@ -21,17 +21,17 @@ from .style import (
 )
 from .traffic import group_colors
 
-SIDE = 0.86  # of a rank's square, of its cell
+SIDE = 0.86  # of a rank's square, as a share of its cell
 MOST_TOLD = 8  # ranks of a group, in the legend
 
 
 @use_course_style
 def draw_groups(groups, machines=1, rank=0, title="") -> Picture:
-    """One rank, and the other ranks of each of its groups; a row is a machine.
+    """Draw one rank and the other ranks of each of its groups; each row is a machine.
 
     groups    {axis: lists of ranks}, as groups_along of labs/meshes.py returns them
-    machines  how many there are, with equally many ranks each
-    Raises    LaunchError if a rank is missing along an axis, or if they are shared out unequally
+    machines  the number of machines, each with equally many ranks
+    Raises    LaunchError if a rank is missing along an axis, or if ranks are shared out unequally
     """
     n, mine = 1 + max(max(ranks) for lists in groups.values() for ranks in lists), {}
     need(n % machines == 0, f"{n} ranks cannot be shared out equally among {machines} machines")
@@ -65,7 +65,7 @@ def list_ranks(ranks) -> str:
 
 
 def draw_machine(axes, machine, columns, fills, is_named):
-    """A row of squares, those of `fills` in their colour."""
+    """Draw a machine as a row of squares, those of `fills` in their colour."""
     box = (-0.5, machine - 0.5), columns, 1
     axes.add_patch(Rectangle(*box, facecolor=GROUND, edgecolor=WHITE, lw=3))
     if is_named:

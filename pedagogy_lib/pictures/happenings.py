@@ -1,23 +1,23 @@
-"""A training to which things happen: its steps over time, on each rank."""
+"""Pictures of a training run and of what happens to it: its steps over time, on each rank."""
 
 from ..basics.errors import need
 from ..basics.units import format_count
 from .style import BLUE, INK, LINE_COLORS, RED, Picture, new_figure, use_course_style
 
-TICK = 0.32  # half of its height; a row is 1 high
-SOON = 1.0  # seconds: the same name is not written twice in this time
+TICK = 0.32  # half the height of a tick; a row is 1 high
+SOON = 1.0  # seconds in which the same name is written only once
 LINE, LETTER = 11, 0.0125  # height of a name, in points; width of a letter, as a share of the time
 
 
 @use_course_style
 def plot_happenings(taken, happened, title="") -> Picture:
-    """Above, how far the training is; below, a row for each rank: a tick for each step it took.
+    """Plot the progress of a training run, and below it each rank's steps, as ticks in a row.
 
-    A process that took the place of another has the next colour. Where nobody has ticks, all wait.
+    A process that replaced another has the next colour. Where no row has ticks, all ranks wait.
 
     taken     {(rank, process): [(step, seconds), …]}
-    happened  [(what, rank, seconds), …]: a cross in the row of this rank; None for all that is no
-              rank's, such as a cable
+    happened  [(what, rank, seconds), …]: a cross in the row of this rank; the rank is None for what
+              belongs to no rank, such as a cable
     Raises    LaunchError if no step was taken
     """
     need(any(taken.values()), "plot_happenings() takes the steps of at least one process")
@@ -44,7 +44,7 @@ def plot_happenings(taken, happened, title="") -> Picture:
 
 
 def draw_progress(axes, taken):
-    """The step that was taken last, by anybody."""
+    """Draw the last step that any rank has taken, over time."""
     points = sorted((at, step) for steps in taken.values() for step, at in steps)
     times, steps = zip(*points, strict=True)
     axes.plot(times, steps, color=BLUE, linewidth=1.6, drawstyle="steps-post")
@@ -53,7 +53,7 @@ def draw_progress(axes, taken):
 
 
 def lives_of(taken):
-    """(colour, rank, times) of each process, in the order in which they came."""
+    """Yield (colour, rank, times) of each process, in the order of their first steps."""
     first = sorted((steps[0][1], key) for key, steps in taken.items() if steps)
     count = {}
     for _, (rank, process) in first:
@@ -62,7 +62,7 @@ def lives_of(taken):
 
 
 def draw_names(axes, happened, seconds) -> int:
-    """Above everything: what happened, once where it happened to all; returns how many lines."""
+    """Write events above the picture, each once in `SOON` seconds; return the number of lines."""
     named, ends = {}, []
     for what, _, at in sorted(happened, key=lambda one: one[2]):
         if at - named.get(what, -SOON) < SOON:

@@ -1,4 +1,4 @@
-"""Bytes by kind, as pictures name them: parameters, gradients, optimizer state and so on."""
+"""The kinds of bytes, as pictures name them: parameters, gradients, optimizer state and so on."""
 
 from ..basics.errors import need
 from ..measuring.memory_log import KINDS

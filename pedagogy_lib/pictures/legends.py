@@ -1,4 +1,4 @@
-"""Legends, and what stands in them."""
+"""Legends and their entries."""
 
 import math
 
@@ -8,7 +8,7 @@ from .style import INK
 
 
 def sample(**looks) -> Rectangle:
-    """A patch that shows in a legend what something looks like."""
+    """Return a patch that shows in a legend what something looks like."""
     return Rectangle((0, 0), 1, 1, **looks)
 
 
@@ -17,7 +17,7 @@ def outline_sample(width=1.6) -> Rectangle:
 
 
 def legend_above(axes, handles, rows=1):
-    """Above the axes, on the left, in so many rows."""
+    """Draw a legend above the axes, on the left, in so many rows."""
     axes.legend(
         handles=handles,
         ncols=math.ceil(len(handles) / rows) or 1,
@@ -31,9 +31,9 @@ def legend_above(axes, handles, rows=1):
 
 
 def legend_below(figure, patches, title=None):
-    """In one row below everything.
+    """Draw a legend in one row below everything.
 
-    patches  {what it stands for: patch}
+    patches  {text: patch}
     """
     figure.legend(
         patches.values(),

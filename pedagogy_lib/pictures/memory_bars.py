@@ -1,4 +1,4 @@
-"""Stacked bars: what fills a memory, by kind."""
+"""Stacked bars of the bytes in a memory, by kind."""
 
 import math
 from typing import NamedTuple
@@ -24,18 +24,18 @@ from .style import (
 )
 
 FEW = 6  # bars; with more, the picture is wider, and their names are smaller
-BAR = 0.6  # of the room that a bar has
-LEAST_PLACES = 3  # the room is shared by at least so many, so that one bar alone is no block
-BARS_INCHES = 2.2  # about as high as the bars can be
-MARGIN_INCHES, NAMES_INCHES = 0.8, 1.1  # about as wide: what is beside the bars, left and right
-LETTER = 0.55  # about as wide, of the size of the font
-FAR = 4  # a limit so many times as high as the highest bar is not drawn
-PALE = 0.22  # of the colour of a kind that is not highlighted
+BAR = 0.6  # width, as a share of the room that a bar has
+LEAST_PLACES = 3  # the room is divided into at least so many, so that one bar alone is no block
+BARS_INCHES = 2.2  # about the height that the bars can have
+MARGIN_INCHES, NAMES_INCHES = 0.8, 1.1  # about the widths to the left and right of the bars
+LETTER = 0.55  # about the width, as a share of the size of the font
+FAR = 4  # a limit more than so many times as high as the highest bar is not drawn
+PALE = 0.22  # the share of its colour that a kind keeps if another one is highlighted
 LEGEND_COLUMNS = 5
 
 
 class Scale(NamedTuple):
-    """Of a picture, in bytes: the highest bar, the upper end of the axes, and their unit."""
+    """The scale of a picture, in bytes: its highest bar, the upper end of the axes, their unit."""
 
     highest: float
     top: float
@@ -49,14 +49,14 @@ class Scale(NamedTuple):
 def plot_stacks(
     stacks, predicted=None, limits=None, highlight=None, ylabel="memory", title=""
 ) -> Picture:
-    """One bar for each name: bytes by kind, one on top of the other, and their total above.
+    """Draw a bar for each name, with its bytes stacked by kind and their total above.
 
     stacks     {name: {kind: bytes}}, the kinds as in `measure`; a "total" is ignored
-    predicted  the same, for some of these names or all: drawn as outlines, their total in brackets
-    limits     {name: bytes}: a dashed line each; one that is far above all bars is only named
+    predicted  likewise, for some or all of these names: drawn as outlines, their total in brackets
+    limits     {name: bytes}, each a dashed line; a limit that is far above all bars is only named
     highlight  a kind that keeps its colour, while the others are pale
-    ylabel     what the bytes are; their unit, B to TB, is added
-    Raises     LaunchError if there is no bar, or a name or a kind that does not exist
+    ylabel     a name for the bytes, to which their unit, B to TB, is added
+    Raises     LaunchError if there is no bar, or for a name or a kind that does not exist
     """
     predicted, limits = predicted or {}, limits or {}
     check_bars(stacks, predicted, highlight)
@@ -86,7 +86,7 @@ def check_bars(stacks, predicted, highlight):
 
 
 def scale_of(stacks, predicted, limits) -> Scale:
-    """With room for the highest bar, the totals above it, and all limits that are not far above."""
+    """Return a scale with room for the highest bar, its totals, and all limits not far above it."""
     highest = max(total_of(bar) for bar in [*stacks.values(), *predicted.values()])
     near = [size for size in limits.values() if size <= FAR * highest]
     top = max([highest * (1.22 if predicted else 1.13), *(1.06 * size for size in near)])
@@ -101,7 +101,7 @@ def total_of(bar) -> float:
 
 
 def parts_of(bar):
-    """(kind, where it begins, bytes), from below; kinds without bytes are left out."""
+    """Yield (kind, where it begins, bytes) from below, but not kinds without bytes."""
     bottom = 0
     for kind in KINDS:
         if bar.get(kind):
@@ -110,13 +110,13 @@ def parts_of(bar):
 
 
 def colors_with(highlight) -> dict[str, str]:
-    """The colours of all kinds; if one is highlighted, pale ones for the others."""
+    """Return the colours of all kinds; if one is highlighted, pale ones for the others."""
     is_pale = {kind: highlight is not None and kind != highlight for kind in KINDS}
     return {kind: tint(COLORS[kind], PALE) if is_pale[kind] else COLORS[kind] for kind in KINDS}
 
 
 def draw_stack(axes, place, bar, scale, colors, highlight):
-    """The parts of one bar; where there is room, with their numbers."""
+    """Draw the parts of one bar, with their numbers where there is room."""
     unit_inches = BARS_INCHES / axes.get_ylim()[1]
     for kind, bottom, count in parts_of(bar):
         height, color = count / scale.size, colors[kind]
@@ -138,12 +138,12 @@ def draw_outlines(axes, place, bar, scale):
 
 
 def write_totals(axes, place, bar, predicted, scale):
-    """Above the bar, and above its outline."""
+    """Write the totals of a bar and of its outline above the higher of the two."""
     highest = max(total_of(bar), total_of(predicted or {}))
     lines = [(short_bytes(total_of(bar)), INK)]
     if predicted is not None:
         lines.append((f"({short_bytes(total_of(predicted))})", MUTED))
-    box = {"facecolor": "white", "lw": 0, "pad": 0.6}  # a limit may be just there
+    box = {"facecolor": "white", "lw": 0, "pad": 0.6}  # a limit may lie behind it
     for line, (text, color) in enumerate(lines):
         offset = {"xytext": (0, 4 + 11 * line), "textcoords": "offset points"}
         looks = {"fontsize": 8.5, "color": color, "bbox": box, "zorder": 5}
@@ -152,7 +152,7 @@ def write_totals(axes, place, bar, predicted, scale):
 
 
 def draw_limits(axes, limits, scale):
-    """Lines across, with their names to the right; of one that is far above, the name alone."""
+    """Draw limits as lines, named on the right; write only the name of one that is far above."""
     far = {name for name, limit in limits.items() if limit > FAR * scale.highest}
     ordered = sorted(limits, key=lambda name: (name in far, limits[name]))
     ends = [1 if name in far else limits[name] / scale.top for name in ordered]
@@ -169,7 +169,7 @@ def draw_limits(axes, limits, scale):
 
 
 def spread(places, gap) -> list[float]:
-    """Ascending places from 0 to 1, moved apart where they are closer than `gap`."""
+    """Return ascending places from 0 to 1, moved apart where they are closer than `gap`."""
     apart = []
     for place in places:
         apart.append(max(place, apart[-1] + gap) if apart else place)
@@ -180,7 +180,7 @@ def spread(places, gap) -> list[float]:
 
 
 def set_places(axes, names, place_inches):
-    """A name under each bar, in lines as short as its room."""
+    """Write a name under each bar, in lines as short as its room."""
     fontsize = 9.5 if len(names) <= FEW else 8
     letters = int(place_inches * 72 / (LETTER * fontsize))
     wrapped = [wrap_name(name, letters) for name in names]
@@ -192,7 +192,7 @@ def set_places(axes, names, place_inches):
 
 
 def legend(axes, bars, colors, with_outline) -> int:
-    """The kinds that there are, above the bars; returns in how many lines."""
+    """Draw a legend of the kinds that occur, above the bars; return its number of lines."""
     present = [kind for kind in KINDS if any(bar.get(kind) for bar in bars)]
     handles = [Patch(color=colors[kind], label=name_of(kind)) for kind in present]
     if with_outline:
@@ -203,7 +203,7 @@ def legend(axes, bars, colors, with_outline) -> int:
 
 
 def describe_bars(stacks, predicted, limits) -> str:
-    """All numbers."""
+    """Describe the bars and limits in words, with all their numbers."""
     bars = []
     for name, bar in stacks.items():
         expected = f"; theory {breakdown(predicted[name])}" if name in predicted else ""

@@ -1,6 +1,6 @@
-"""A palette for pictures that are stored: it takes over a third of the bytes off."""
+"""A palette for pictures that are stored, which saves over a third of their bytes."""
 
-COLORS = 64  # of edges and texts; areas of one colour keep theirs, however small they are
+COLORS = 64  # for edges and texts; areas of one colour keep theirs, however small they are
 
 
 def reduce_colors(picture):
@@ -16,7 +16,7 @@ def reduce_colors(picture):
 
 
 def find_area_colors(picture) -> list[tuple[int, int, int]]:
-    """Return the colours of all squares of 3 × 3 equal pixels, those of most pixels first."""
+    """Return the colours of all squares of 3 × 3 equal pixels, the most frequent first."""
     import numpy as np
     from PIL import Image, ImageFilter
 

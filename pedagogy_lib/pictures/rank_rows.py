@@ -1,4 +1,4 @@
-"""Bars of runs, in bytes. A rank is a row; predicted is an outline, measured is filled."""
+"""Bars of a run's bytes, in a row for each rank: measured ones filled, predicted ones outlined."""
 
 from ..basics.errors import LaunchError
 from ..basics.units import brief, byte_unit, format_bytes
@@ -7,15 +7,15 @@ from .legends import legend_above
 from .style import INK, new_figure
 
 ROW_INCHES = 0.42
-BAR = 0.62  # of the height of a row
-MOST_NAMED = 16  # ranks; of more, every so many are named
+BAR = 0.62  # height, as a share of a row's
+MOST_NAMED = 16  # ranks; of more, only some are named
 
 
 def rank_rows(world_size, extra, row_inches=ROW_INCHES, more=0):
-    """A figure, and axes with one row for each rank, rank 0 on top.
+    """Return a figure, and axes with one row for each rank, rank 0 on top.
 
-    extra  inches for all that is no row
-    more   rows below those of ranks, of network cards
+    extra  inches for everything but the rows
+    more   the number of rows for network cards, below those of ranks
     """
     rows = world_size + more
     figure, axes = new_figure(7.5, extra + row_inches * max(rows, 2))
@@ -30,7 +30,7 @@ def rank_rows(world_size, extra, row_inches=ROW_INCHES, more=0):
 
 
 def write_bytes(axes, counts):
-    """The bytes of each rank, to the right of its bar."""
+    """Write the bytes of each rank to the right of its bar."""
     for rank, count in enumerate(counts):
         place = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
         text = format_bytes(count)
@@ -38,13 +38,13 @@ def write_bytes(axes, counts):
 
 
 def draw_predicted(axes, sizes, world_size, start=0.0, label=None):
-    """An outline in each row, around what is measured."""
+    """Draw an outline in each row, around the measured bar."""
     looks = {"fill": False, "edgecolor": INK, "linewidth": 1.3}
     axes.barh(range(world_size), sizes, BAR + 0.2, start, **looks, label=label)
 
 
 def bytes_along(axes, most, what):
-    """The axis below the bars: as far as `most` bytes and their number need, in a unit for them."""
+    """Make the axis below the bars as long as `most` bytes and their number need, in their unit."""
     unit, size = byte_unit(most)
     axes.set_xlim(0, most * 1.18 or 1)
     axes.xaxis.set_major_formatter(lambda count, _: f"{count / size:g}")
@@ -52,13 +52,13 @@ def bytes_along(axes, most, what):
 
 
 def finish(axes, title):
-    """A title, and a legend between it and the bars."""
+    """Write a title, and a legend between it and the bars."""
     legend_above(axes, axes.get_legend_handles_labels()[0])
     axes.set_title(title, pad=28)
 
 
 def need_run(run, call):
-    """The pictures take the whole run, in which they find the block by its label."""
+    """Raise LaunchError unless `run` is a whole run, where a picture finds its block by label."""
     if not isinstance(run, Run):
         what = "one of its blocks" if isinstance(run, Block) else brief(run)
         raise LaunchError(f"write {call}, with the run that launch() returned, not {what}")

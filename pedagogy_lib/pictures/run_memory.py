@@ -20,9 +20,9 @@ from .style import COLORS, Picture, new_figure, use_course_style
 
 @use_course_style
 def plot_memory(run, label, ranks=None, title="") -> Picture:
-    """Live tensor memory by kind over time, in the first use of an outermost block.
+    """Plot live tensor memory by kind over time, in the first use of an outermost block.
 
-    ranks  which ranks to draw, one row each; the first four unless told otherwise
+    ranks  the ranks to draw, one row each; by default the first four
     """
     need_run(run, 'plot_memory(run, "label")')
     ranks = list(range(min(run.world_size, 4)) if ranks is None else ranks)
@@ -48,7 +48,7 @@ def plot_memory(run, label, ranks=None, title="") -> Picture:
 
 
 def draw_history(axes, times, history, kinds):
-    """Areas of bytes by kind, one on top of the other.
+    """Draw bytes by kind as areas, one on top of the other.
 
     times    (moments,) in seconds
     history  (moments, len(KINDS)) bytes from each moment on
@@ -64,10 +64,10 @@ def draw_history(axes, times, history, kinds):
 
 @use_course_style
 def plot_peak(run, label, predicted=None, title="", outline="theory") -> Picture:
-    """What fills the memory of each rank at the moment when it is fullest.
+    """Plot the bytes of each kind at the peak memory of each rank.
 
-    predicted  {kind: bytes}, for every rank: drawn as an outline around its share
-    outline    what that outline is, for the legend, if it is no theory: "a full copy"
+    predicted  {kind: bytes} for every rank, each drawn as an outline around its share
+    outline    the legend's name for these outlines, if they are no theory, such as "a full copy"
     """
     need_run(run, 'plot_peak(run, "label")')
     predicted = predicted or {}
@@ -88,7 +88,7 @@ def plot_peak(run, label, predicted=None, title="", outline="theory") -> Picture
 
 
 def draw_shares(axes, peaks):
-    """Each rank's bytes by kind, side by side; returns where they end."""
+    """Draw each rank's bytes by kind, side by side; return where they end."""
     left, rows = np.zeros(len(peaks)), range(len(peaks))
     for kind in KINDS:
         sizes = np.array([peak[kind] for peak in peaks])
@@ -99,7 +99,7 @@ def draw_shares(axes, peaks):
 
 
 def draw_outlines(axes, predicted, world_size, label):
-    """Predicted shares as outlines, in the order of the filled ones."""
+    """Draw predicted shares as outlines, in the order of the filled ones."""
     left = 0.0
     for kind in (kind for kind in KINDS if predicted.get(kind)):
         draw_predicted(axes, predicted[kind], world_size, left, label)

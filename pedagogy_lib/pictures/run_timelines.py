@@ -1,4 +1,4 @@
-"""The picture of what each rank of a run did when."""
+"""Timelines of what each rank of a run did when."""
 
 from typing import NamedTuple
 
@@ -18,22 +18,22 @@ class Lane(NamedTuple):
     """A part of each rank's row, with the blocks whose bars lie in it."""
 
     blocks: list
-    middle: float = 0.0  # below the middle of the row; a row is 1 high
+    middle: float = 0.0  # distance below the middle of the row; a row is 1 high
     height: float = BAR
     fontsize: float = 9.0
 
 
 @use_course_style
 def plot_timeline(run, labels=None, title="", below=(), cards=False, until=None) -> Picture:
-    """What each rank did when: a bar for every measured span, nested blocks inside their parents.
+    """Draw what each rank did when: a bar for every measured span, nested blocks in their parents.
 
-    labels  which blocks to draw; all of them unless told otherwise
-    below   those of them that get a thinner lane of their own, under the others of the same rank:
-            what went on at the same time, such as communication in another thread
-    cards   whether the network cards of the run's machines get rows, too: above a card's line
-            what it sends, below it what it receives, as a share of its speed. What happened to
-            the machines is drawn in any case
-    until   seconds on the axis, to compare with other pictures; as long as the blocks unless given
+    labels  the blocks to draw; by default all of them
+    below   those of them that get a separate, thinner lane under the others of the same rank: work
+            that went on at the same time, such as communication in another thread
+    cards   whether the network cards of the run's machines get rows, too, with the bytes that a
+            card sends above its line and those that it receives below it, as a share of its speed.
+            What happened to the machines is drawn in any case
+    until   the end of the axis in seconds, to compare with other pictures; by default the blocks'
     Raises  LaunchError if nothing was measured, `below` has another label, or there are no cards
     """
     need_run(run, "plot_timeline(run)")
@@ -67,7 +67,7 @@ def plot_timeline(run, labels=None, title="", below=(), cards=False, until=None)
 
 
 def patches_of(colors) -> list[Patch]:
-    """One for each colour, with the labels of all the blocks that have it."""
+    """Return a patch for each colour, with the labels of all the blocks that have it."""
     names = {}
     for label, color in colors.items():
         names.setdefault(color, []).append(label)
@@ -75,13 +75,13 @@ def patches_of(colors) -> list[Patch]:
 
 
 def describe_events(events, whole) -> str:
-    """What happened to the machines, by the clock of the picture's axis."""
+    """Describe what happened to the machines, with times from the start of the picture."""
     shown = [(at - whole[0], words) for at, words in events if whole[0] <= at <= whole[1]]
     return "".join(f"; at {at:.2f} s: {words}" for at, words in shown)
 
 
 def draw_deaths(axes, lost, whole) -> str:
-    """A cross in its row where a rank has died; its own bars are lost. Returns words for it."""
+    """Draw a cross where a rank has died, whose own bars are lost; return a description."""
     shown = [one for one in lost if whole[0] <= one.seconds <= whole[1]]
     for one in shown:
         place = (one.seconds - whole[0]) * 1e3
@@ -95,13 +95,13 @@ def draw_deaths(axes, lost, whole) -> str:
 
 
 def whole_span(blocks) -> tuple[float, float]:
-    """From the first start to the last end."""
+    """Return the first start and the last end of all spans."""
     spans = [span for block in blocks for spans in block.spans for span in spans]
     return min(start for start, _ in spans), max(end for _, end in spans)
 
 
 def lanes_of(blocks, below) -> list[Lane]:
-    """One lane that fills the row; or a higher one and, under it, a thinner one."""
+    """Return one lane that fills the row, or a higher one and, under it, a thinner one."""
     if not below:
         return [Lane(blocks)]
     return [
@@ -111,7 +111,7 @@ def lanes_of(blocks, below) -> list[Lane]:
 
 
 def draw_lanes(axes, lanes, colors, whole) -> bool:
-    """Draw all bars; returns whether each had room for its label."""
+    """Draw all bars; return whether each had room for its label."""
     all_named = True
     for lane in lanes:
         for block in lane.blocks:
@@ -124,7 +124,7 @@ def draw_lanes(axes, lanes, colors, whole) -> bool:
 
 
 def draw_span(axes, rank, span, lane, label, color, whole) -> bool:
-    """Draw one bar; returns whether its label fitted into it."""
+    """Draw one bar; return whether its label fitted into it."""
     others = [other for block in lane.blocks for other in block.spans[rank]]
     height = lane.height * 0.75 ** sum(contains(other, span) for other in others)
     left, width = (span[0] - whole[0]) * 1e3, (span[1] - span[0]) * 1e3
@@ -143,7 +143,7 @@ def contains(outer, inner) -> bool:
 
 
 def describe_links(blocks) -> str:
-    """Time on slowed-down links is no property of this machine: every picture of it says so."""
+    """Return a note on slowed-down links: times on them are no property of this machine."""
     return "".join(f"; {text}" for text in sorted({b.links for b in blocks if b.links}))
 
 

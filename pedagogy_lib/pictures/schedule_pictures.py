@@ -14,10 +14,10 @@ from ..schedules.timelines import LABELS, Timeline
 from .style import COLORS, INK, Picture, label_ink, new_figure, tint, use_course_style
 
 KINDS = {"F": "forward", "B": "backward", "I": "input_gradients", "W": "gradients"}
-PALER = 0.62  # of the colour of the chunk before
-MOST_BARS = 3000  # in one timeline; beyond, it is drawn as columns of colour
+PALER = 0.62  # the share of the previous chunk's colour that a chunk has
+MOST_BARS = 3000  # in one timeline; one with more is drawn as columns of colour
 COLUMNS = 1400
-POINTS = 380  # about as wide is a timeline
+POINTS = 380  # about the width of a timeline
 DIGIT_POINTS, LEAST_DIGIT_POINTS = 5.0, 3.6
 WIDTH, HEAD_INCHES, ROW_INCHES = 7.5, 0.46, 0.3
 MOST_NAMED = 16  # ranks that are named, each with what it keeps
@@ -25,14 +25,14 @@ MOST_NAMED = 16  # ranks that are named, each with what it keeps
 
 @use_course_style
 def plot_schedule(timelines, title="", most_inches=None) -> Picture:
-    """What each rank does when: its forwards and backwards, with the numbers of the micro-batches.
+    """Draw what each rank does when: its forwards and backwards, with the micro-batches' numbers.
 
-    Above each timeline its bubble in both conventions, beside each row how many micro-batches that
-    rank keeps at most.
+    The bubble in both conventions is written above each timeline, and the most micro-batches that a
+    rank keeps next to its row.
 
     timelines  {name: Timeline} of `simulate` and `timeline_of`, all on one scale; or one of them;
                or rows, which are simulated
-    most_inches  for the rows of a timeline: where there are many, they are lower
+    most_inches  the limit of the height of a timeline's rows, which are lower if there are many
     """
     named = name_timelines(timelines)
     units = {one.unit for one in named.values()}
@@ -57,7 +57,7 @@ def plot_schedule(timelines, title="", most_inches=None) -> Picture:
 
 
 def figure_for(timelines, most_inches):
-    """A figure, and axes for each timeline, as high as its ranks need."""
+    """Return a figure, and axes for each timeline, as high as its ranks need."""
     heights = [HEAD_INCHES + min(ROW_INCHES * one.ranks, most_inches) for one in timelines]
     shared = {"squeeze": False, "sharex": True, "height_ratios": heights}
     figure, grid = new_figure(WIDTH, sum(heights) + 0.75, nrows=len(heights), **shared)
@@ -76,7 +76,7 @@ def ensure_timeline(one) -> Timeline:
 
 
 def scale(unit, longest) -> tuple[float, str]:
-    """The factor for all times, and the unit that they then have."""
+    """Return the factor for all times, and the unit that they then have."""
     if unit != "s":
         return 1.0, "a micro-batch's forward takes 1"
     return (1.0, "s") if longest >= 2 else (1e3, "ms")
@@ -101,7 +101,7 @@ def draw_timeline(axes, one, factor):
 
 
 def name_ranks(axes, one):
-    """The rank on the left, what it keeps on the right; where there are many, some of them."""
+    """Write each rank on the left, and what it keeps on the right; of many ranks, only some."""
     every = 1 if one.ranks <= MOST_NAMED else one.ranks // 8
     shown = [*range(0, one.ranks - every // 2, every), one.ranks - 1][: one.ranks]
     axes.set_yticks(shown, [f"rank {rank}" for rank in shown])
@@ -131,7 +131,7 @@ def draw_row(axes, rank, row, spans, factor, high=0.44):
 
 
 def number_row(axes, rank, row, spans, factor, whole):
-    """The number of the micro-batch in each bar, if the bars of its kind are wide enough."""
+    """Write the micro-batch's number into each bar, if the bars of its kind are wide enough."""
     widths = {}
     for (kind, _, chunk), (start, end) in zip(row, spans):
         widths.setdefault((kind, chunk), []).append((end - start) / whole * POINTS)
@@ -146,7 +146,7 @@ def number_row(axes, rank, row, spans, factor, whole):
 
 
 def draw_columns(axes, one, factor):
-    """For very many actions: each column of pixels has the mean colour of what happens there."""
+    """Draw very many actions as columns of pixels, each in the mean colour of what happens then."""
     edges = np.linspace(0, one.seconds, COLUMNS + 1)
     picture = np.empty((one.ranks, COLUMNS, 3))
     idle = np.array(to_rgb(COLORS["idle"]))
@@ -155,7 +155,7 @@ def draw_columns(axes, one, factor):
         painted = np.zeros((len(times), 3))
         painted[1::2] = [paint_of(kind, chunk) for kind, _, chunk in row]
         painted[1::2] = (painted[1::2] - idle) * (times[1::2] - times[::2])[:, None]
-        paint = painted.cumsum(0)  # all colour, over that of being idle, up to each time
+        paint = painted.cumsum(0)  # the sum of all colour relative to idle, up to each time
         for part in range(3):
             so_far = np.interp(edges, times, paint[:, part], left=0)
             picture[rank, :, part] = idle[part] + np.diff(so_far) / np.diff(edges)
@@ -165,7 +165,7 @@ def draw_columns(axes, one, factor):
 
 
 def legend_of(timelines) -> list[Patch]:
-    """What each colour stands for, of those that occur."""
+    """Return a patch for each colour that occurs, with the meaning of the colour."""
     there = {(kind, chunk) for one in timelines for row in one.rows for kind, _, chunk in row}
     in_order = sorted(there, key=lambda one: (list(LABELS).index(one[0]), one[1]))
     patches = [
@@ -186,7 +186,7 @@ def alt_of(named, title) -> str:
 
 
 def format_most_kept(one, rank) -> str:
-    """The most micro-batches that a rank keeps; `11/2`: each of the 11 by one of two chunks."""
+    """Format the most micro-batches that a rank keeps; `11/2`: each of 11 by one of two chunks."""
     return f"{one.most_kept[rank]}" + (f"/{one.chunks}" if one.chunks > 1 else "")
 
 

@@ -1,4 +1,4 @@
-"""Measured values with their spread: medians as dots, bars from the lowest to the highest."""
+"""Charts of measured values: medians as dots, with bars from the lowest to the highest value."""
 
 from collections.abc import Mapping
 from statistics import median
@@ -10,8 +10,8 @@ from ..basics.errors import need
 from ..basics.units import brief, full_number
 from .style import INK, LINE_COLORS, Picture, new_figure, use_course_style
 
-APART = 1.03  # names over the same x, on a logarithmic axis, so that bars do not hide each other
-MOST_TICKS = 9  # at each x, if there are no more
+APART = 1.03  # factor between names over the same x, so that bars do not hide each other
+MOST_TICKS = 9  # one at each x, if there are no more
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
@@ -19,14 +19,14 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 def plot_spreads(
     panels, xlabel, ylabel, predicted=None, logarithmic="", highest=None, title=""
 ) -> Picture:
-    """Values measured several times, over x, in panels side by side that share their scales.
+    """Plot values measured several times, over x, in panels side by side that share their scales.
 
     panels       {title of a panel: {name: {x: [values]}}}; a name has one colour in all panels
-    predicted    {title of a panel: {name: {x: value}}}: dashed lines, in the colour of a measured
-                 name, or in black
-    logarithmic  "x", "y" or "xy"
+    predicted    {title of a panel: {name: {x: value}}}: lines, dashed in the colour of a measured
+                 name, or in another style in black
+    logarithmic  the logarithmic axes, "x", "y" or "xy"
     highest      the upper end of the y axis
-    Raises       LaunchError if these are no such numbers
+    Raises       LaunchError if the values are not of this form
     """
     predicted = predicted or {}
     need_panels(panels, predicted)
@@ -63,7 +63,7 @@ def plot_spreads(
 
 
 def theory_styles(names, predicted) -> dict[str, str]:
-    """Dashed beside what is measured; the others each in a style of its own."""
+    """Return line styles: dashed for the theory of a measured name, another one for each other."""
     others = dict.fromkeys(name for of_panel in predicted.values() for name in of_panel)
     free = iter([":", "-.", (0, (1, 3))] * len(others))
     return {name: "--" if name in names else next(free) for name in others}
@@ -86,7 +86,7 @@ def need_panels(panels, predicted):
 
 
 def draw(axes, of_name, number, factor):
-    """One name's dots and bars, a little aside; returns what stands in the legend."""
+    """Draw one name's dots and bars, a little aside; return the handle of its legend entry."""
     x, values = [one * factor for one in of_name], list(of_name.values())
     middle = [median(some) for some in values]
     below = [mid - min(some) for mid, some in zip(middle, values)]
@@ -98,7 +98,7 @@ def draw(axes, of_name, number, factor):
 
 
 def order(name, names) -> int:
-    """Measured first, as they came; then what is predicted."""
+    """Return a sort key: measured names first, in their order, then predicted ones."""
     return names.index(name) if name in names else len(names)
 
 
@@ -112,7 +112,7 @@ def set_scales(axes, xs, logarithmic, highest):
     if "y" in logarithmic:
         axes.set_yscale("log")
         low, high = axes.get_ylim()
-        if high < 100 * low:  # else there are decades enough
+        if high < 100 * low:  # otherwise there are enough decades
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: full_number(value)))
         axes.yaxis.set_minor_formatter(NullFormatter())

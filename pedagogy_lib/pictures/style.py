@@ -27,7 +27,7 @@ SHOWN_DOTS_PER_INCH = 100
 # Distinct for every kind of colour vision (Okabe and Ito 2008; Tol 2021).
 BLUE, ORANGE, GREEN, ROSE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
 SKY, VERMILION, INDIGO, OLIVE, PURPLE = "#56B4E9", "#D55E00", "#332288", "#999933", "#AA4499"
-RED, PALE_BLUE = "#B00020", "#9DB8D2"  # of what is wrong; of heights
+RED, PALE_BLUE = "#B00020", "#9DB8D2"  # for errors and deaths; for heights
 
 # From dark to light.
 INK = "#222222"  # text, and outlines of what is predicted or new
@@ -35,8 +35,8 @@ MUTED = "#555555"  # text that says less
 EDGE = "#9A9A9A"  # outlines
 OTHER = "#BDBDBD"  # bytes of no known kind
 GREY = "#CFCFCF"  # what is the same on every rank
-FAINT = "#D5D5D5"  # lines behind, and outlines of what is not there
-GROUND = "#EFEFEF"  # areas behind
+FAINT = "#D5D5D5"  # lines in the background, and outlines of what does not exist
+GROUND = "#EFEFEF"  # areas in the background
 WHITE = "#FFFFFF"
 
 COLORS = {
@@ -60,37 +60,37 @@ CYCLE = ("#88A0B8", "#B8A488", "#8FB39A", "#A894B8", "#C4989C", "#9C9C9C")
 # Calls of torch.distributed: all of them are communication.
 AMONG_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 WITH_ONE_RANK = ("broadcast", "reduce", "gather", "scatter", "send", "recv")
-BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # boxes of texts on lines
+BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 1}  # for boxes of texts on lines
 CENTERED = {"ha": "center", "va": "center"}  # for texts
 
 
 def colors_of(labels) -> dict[str, str]:
-    """A colour for each label: the fixed one of its kind, else the next of a cycle."""
+    """Return a colour for each label: the fixed one of its kind, or else the next of a cycle."""
     free = iter(CYCLE * len(labels))
     return {label: COLORS.get(kind_of(label)) or next(free) for label in labels}
 
 
 def kind_of(label: str) -> str:
-    """The kind that a label names: "all_reduce" and "all-reduce of bucket 2" are communication."""
+    """Return the kind of a label: "all_reduce" and "all-reduce of bucket 2" are communication."""
     name = label.split(" ")[0].replace("-", "_")
     return "communication" if name in AMONG_ALL + WITH_ONE_RANK else ALSO.get(label, label)
 
 
 def tint(color, share) -> str:
-    """A paler colour: so much of it, the rest white."""
+    """Return a paler colour: this share of it, and the rest white."""
     return to_hex([1 - share * (1 - tone) for tone in to_rgb(color)])
 
 
 def label_ink(color: str) -> str:
-    """Black or white, whichever reads better on `color`."""
+    """Return black or white, whichever reads better on `color`."""
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return WHITE if 0.3 * red + 0.59 * green + 0.11 * blue < 140 else INK
 
 
 def add_own_font():
-    """Give the files that Matplotlib brings along a name that no font of the system has.
+    """Give the fonts that come with Matplotlib a name that no font of the system has.
 
-    By the name "DejaVu Sans" Matplotlib may find the system's own files, which draw other pixels.
+    By the name "DejaVu Sans", Matplotlib may find the system's files, which draw other pixels.
     """
     for file in Path(matplotlib.get_data_path(), "fonts", "ttf").glob("DejaVuSans*.ttf"):
         font = font_manager.ttfFontProperty(font_manager.get_font(file))
@@ -102,7 +102,7 @@ add_own_font()
 
 
 class Picture:
-    """A figure with a description of what it shows, for readers that cannot see it."""
+    """A figure with a description of what it shows, for readers who cannot see it."""
 
     def __init__(self, figure: Figure, alt: str):
         self.figure, self.alt, self.drawn = figure, alt, b""
@@ -113,7 +113,7 @@ class Picture:
     def png(self) -> bytes:
         """Return the PNG file, the same bytes until the figure changes.
 
-        Drawn again, Matplotlib's layout may shift a text by a pixel.
+        If a figure is drawn again, Matplotlib's layout may shift a text by a pixel.
 
         Raises  WrongInput for numbers that Matplotlib has no room for
         """
@@ -127,7 +127,7 @@ class Picture:
         self.figure.set_dpi(DOTS_PER_INCH)
         try:
             with matplotlib.style.context(STYLE):
-                # Of the canvas, as the figure's savefig() would draw everything twice.
+                # The canvas prints it, because the figure's savefig() would draw everything twice.
                 self.figure.canvas.print_png(buffer, metadata={"Software": ""})
         except Exception as error:
             raise WrongInput(cannot_draw("Matplotlib", error)) from error
@@ -136,7 +136,7 @@ class Picture:
         return buffer.getvalue()
 
     def size(self) -> tuple[int, int]:
-        """Width and height in pixels, as shown."""
+        """Return the width and height in pixels, as shown."""
         width, height = self.figure.get_size_inches() * SHOWN_DOTS_PER_INCH
         return round(width), round(height)
 
@@ -148,10 +148,10 @@ class Picture:
         return html_of(self.png(), self.alt, self.size()[0])
 
     def _repr_mimebundle_(self, **settings):
-        """Show HTML to a person, and a PNG file to nbclient, nbval and papermill.
+        """Return HTML for a person, and a PNG file for nbclient, nbval and papermill.
 
-        JupyterLab shows the text of a picture to those who cannot see it in HTML alone, while other
-        programs that show a record may leave out addresses with data.
+        JupyterLab gives the description to readers who cannot see the picture only in HTML, while
+        other programs that show a record may leave out data URLs.
         """
         if someone_watches():
             return {"text/plain": self.alt, "text/html": self.html()}, {}
@@ -160,7 +160,7 @@ class Picture:
 
 
 def need_picture(found) -> Picture:
-    """What a function that draws has returned, if it is a picture."""
+    """Return what a drawing function has returned; raise WrongInput unless it is a picture."""
     need(
         isinstance(found, Picture),
         f"what draws returns a picture, as plot_bars() does, not {brief(found)}",
@@ -172,9 +172,9 @@ Arguments = ParamSpec("Arguments")
 
 
 def use_course_style(draw: Callable[Arguments, Picture]) -> Callable[Arguments, Picture]:
-    """Decorate a function that draws, so that all it does is in the course's style.
+    """Wrap a function that draws, so that everything it draws has the course's style.
 
-    What it cannot draw gets one sentence, with what Python or Matplotlib says to it.
+    If it fails, WrongInput says so in one sentence, with the error of Python or Matplotlib.
     """
 
     @functools.wraps(draw)
@@ -196,14 +196,14 @@ def cannot_draw(what, error) -> str:
 
 
 def new_figure(width=7.5, height=3.0, **grid):
-    """A figure outside of pyplot's global state, and its axes."""
+    """Return a figure outside pyplot's global state, and its axes."""
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     return figure, figure.subplots(**grid)
 
 
 def new_canvas(width, height):
-    """A figure, and axes that fill it and count inches from its top left corner."""
+    """Return a figure, and axes that fill it and count inches from its top left corner."""
     figure, axes = new_figure(width, height)
     figure.set_layout_engine("none")
     axes.set_position([0, 0, 1, 1])
@@ -214,7 +214,7 @@ def new_canvas(width, height):
 
 
 def bare(axes, x_range, y_range):
-    """Only the drawing: no axes, no grid."""
+    """Show only the drawing of these ranges, without axes and grid."""
     axes.set_xlim(*x_range)
     axes.set_ylim(*y_range)
     axes.axis("off")

@@ -1,4 +1,4 @@
-"""Who has sent how much to whom: a square for each pair of ranks, in the colour of their group."""
+"""Pictures of bytes from rank to rank: a square for each pair, in the colour of their group."""
 
 from typing import NamedTuple
 
@@ -28,14 +28,14 @@ from .style import (
     use_course_style,
 )
 
-# The axes of meshes; what travels along them has the same colour elsewhere, as far as there is one.
+# The colours of mesh axes, the same as elsewhere for the data that travel along them, if any.
 AXIS_COLORS = {
     "dp": COLORS["gradients"], "pp": COLORS["activations"], "tp": INDIGO,
     "ep": GREEN, "cp": ROSE, "edp": OLIVE, "world": OTHER,
 }  # fmt: skip
 MOST_WRITTEN = 8  # ranks whose bytes are written into the squares
-LEAST_SHOWN, LEAST_WRITTEN = 0.001, 0.03  # of the largest
-LARGEST = 0.94  # side of a square, of a cell
+LEAST_SHOWN, LEAST_WRITTEN = 0.001, 0.03  # as shares of the largest number
+LARGEST = 0.94  # side of a square, as a share of a cell's
 
 
 class Traffic(NamedTuple):
@@ -48,10 +48,10 @@ class Traffic(NamedTuple):
 
 @use_course_style
 def plot_traffic(run, label, groups=None, title="") -> Picture:
-    """Bytes from each rank to each other one, in a block: areas of squares are in proportion.
+    """Draw a block's bytes from each rank to each other one, as squares with areas in proportion.
 
-    Shaded are pairs of ranks on one machine, if the run had several. If two groups connect the same
-    ranks, their squares lie in each other.
+    Pairs of ranks on one machine are shaded, if the run had machines. If two groups connect the
+    same ranks, their squares lie inside each other.
 
     groups   the names of process groups, if not all: their `group_desc`, or axes of a DeviceMesh
     Raises   LaunchError for a group that has sent nothing
@@ -87,7 +87,7 @@ def shade_machines(axes, places):
 
 
 def draw_traffic(axes, traffic, most, n):
-    """A square for each pair; returns what stands for them in a legend, or None without any."""
+    """Draw a square for each pair; return their legend handle, or None without squares."""
     patch = None
     for source, target in np.argwhere(traffic.matrix > LEAST_SHOWN * most):
         sent = traffic.matrix[source, target]
@@ -103,7 +103,7 @@ def draw_traffic(axes, traffic, most, n):
 
 
 def write_bytes(axes, place, sent, side, color):
-    """Within the square, or below it where that is too small."""
+    """Write the bytes into the square, or below it if it is too small."""
     fits = side > 0.75
     ink = label_ink(color) if fits else label_ink(WHITE)
     x, y = place

@@ -52,7 +52,7 @@ def pack_error(error) -> bytes | None:
 
 @contextlib.contextmanager
 def limit_time(seconds):
-    """Raise TimeoutError in a block that takes longer; it uses the signal SIGALRM."""
+    """Raise TimeoutError in a block that takes longer than `seconds`, by the signal SIGALRM."""
 
     def end(*_):
         raise TimeoutError

@@ -219,7 +219,7 @@ class ForkServer:
 
 
 def adopt_orphans():
-    """Make processes that ranks leave behind children of this one, not of init (only on Linux)."""
+    """Adopt processes that ranks leave behind, which init would do otherwise (only on Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 

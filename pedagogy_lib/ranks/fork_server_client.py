@@ -1,4 +1,4 @@
-"""The notebook's side of the fork server: it starts it once, requests ranks and hears of exits."""
+"""The notebook's side of the fork server: it starts the server, requests ranks, hears of exits."""
 
 import atexit
 import contextlib
@@ -102,7 +102,7 @@ class Server:
         return is_ours and is_awake and current
 
     def is_open(self) -> bool:
-        """Return whether the socket's number is still its own: the learner may have closed it."""
+        """Return whether the descriptor is still the socket's: the learner may have closed it."""
         return identity_of(self.control) == self.identity
 
     def await_ready(self, meanwhile=lambda: None):
@@ -121,7 +121,7 @@ class Server:
             raise
 
     def keep_awake(self):
-        """Let the server continue if a signal has stopped it, as no other program does."""
+        """Let the server continue if a signal has stopped it, because nothing else will."""
         if processes.state_of(self.process.pid) == processes.STOPPED:
             self.process.send_signal(signal.SIGCONT)
 

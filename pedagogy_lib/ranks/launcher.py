@@ -34,7 +34,7 @@ from .settings import (
 )
 
 CAUSE_SECONDS = 1.0  # after a rank lost its neighbour, to hear what that neighbour did
-GRACE_SECONDS = 0.3  # after a first failure, for others to fail too, to find the one that caused it
+GRACE_SECONDS = 0.3  # after a first failure, for others to fail too, to find which came first
 LEAVE_SECONDS = 1.0  # for what killed ranks have printed to arrive
 KILL_SECONDS = 5.0  # for the kernel to end killed ranks, however busy the machine is
 
@@ -167,7 +167,7 @@ class Launch(RankListener):
     def start(self, data):
         """Fork every rank and hand over its work."""
         self.selector.register(self.server.control, selectors.EVENT_READ, self.hear_server)
-        # How GPUs behave in a user namespace depends on their driver, so their ranks enter none.
+        # How GPUs behave in a user namespace depends on their driver, so ranks on GPUs enter none.
         self.alone = not self.machines and set(self.devices) == {"cpu"} and keeps_to_itself()
         self.data = data
         self.ranks += map(self.fork, range(self.world_size))

@@ -2,7 +2,7 @@
 
 A rank sends only reports, which are messages of the classes in `KINDS`.
 
-A message travels in parts: the pickle, then each buffer. Each part follows a header: a word that
+A message travels in parts: the pickle, then each buffer. A header precedes each part: a word that
 distinguishes parts from anything else that the learner's program may write to the connection,
 whether the message goes on after this part, and the part's length. A rank sends a buffer from the
 memory that holds it, and the notebook reads it into the memory in which it stays.
@@ -72,7 +72,7 @@ def send_message(connection, message):
 
 
 class TooLarge(Garbage):
-    """An error: a part of a message is too large for this process's memory; its text is the size."""
+    """An error: a message's part is too large for this process's memory; its text is the size."""
 
 
 class MessageReader:
@@ -179,7 +179,7 @@ class StageReport:
 
 @dataclass
 class IsAt:
-    """A rank's answer when it is asked for its place, which is None if Python cannot tell it."""
+    """A rank's answer when it is asked where it is; None if Python cannot tell."""
 
     place: Place | None
 

@@ -43,7 +43,7 @@ class Pickler(cloudpickle.Pickler):
             raise TypeError(OPEN_FILE)
         if type(value) is torch.Tensor and not torch_can_pickle(value):
             return reduce_tensor(value)
-        if value is OF_CPP_CLASSES:  # the class of a learner's class, such as a store
+        if value is OF_CPP_CLASSES:  # the metaclass of a learner's class, such as a store
             return type, (torch._C.Future,)
         return super().reducer_override(value)
 

@@ -59,7 +59,7 @@ class Channel:
             send_message(self.connection, report)
 
     def listen(self):
-        """Answer, in a separate thread, questions where the rank is; exit if the notebook exits."""
+        """Answer, in a separate thread, where the rank is; exit once the notebook has gone."""
         try:
             while receive_exactly(self.connection, 1):
                 with contextlib.suppress(Exception):  # the learner may have closed it

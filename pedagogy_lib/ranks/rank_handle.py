@@ -109,7 +109,7 @@ class RankHandle:
         return (2 if aborted else 0, self.died_at)
 
     def last_place(self):
-        """Return where the rank crashed; None if it left no stack, as when killed or exiting."""
+        """Return where the rank crashed; None if it left no stack, as after a kill or an exit."""
         place = place_of(steps_of_dump(text_of(self.dump)))
         return None if place is None or is_library(place.filename) else place
 
@@ -245,10 +245,10 @@ class RankHandle:
                 os.kill(self.pid, signal.SIGUSR1)
 
     def has_answered(self) -> bool:
-        """Return whether the rank's place is known, if only from a dump that no longer grows."""
+        """Return whether the rank has ended or its place is known, if only from a complete dump."""
         if self.place is None:
             before, self.dumped = self.dumped, text_of(self.dump)
-            if self.dumped and self.dumped == before:
+            if self.dumped and self.dumped == before:  # it no longer grows
                 self.place = place_of(steps_of_dump(self.dumped))
         return self.place is not None or self.status is not None
 

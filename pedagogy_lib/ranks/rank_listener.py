@@ -28,7 +28,7 @@ _patience = contextvars.ContextVar("patience", default=int(os.environ.get("PEDAG
 
 @contextlib.contextmanager
 def patiently():
-    """Give ranks that still compute when their time is up more of it, up to `PATIENCE` timeouts.
+    """Give ranks that still compute at their timeout more time, up to `PATIENCE` timeouts.
 
     This is for checks, whose short timeouts must not fail a right answer on a busy machine. Ranks
     that hang do not compute. Without /proc, the timeout stays as it is.
@@ -164,7 +164,7 @@ class RankListener:
         return any(processes.state_of(pid) in processes.WORKING for pid in self.list_watched_pids())
 
     def list_watched_pids(self) -> list[int]:
-        """Return the PIDs whose work counts as progress: the fork server and ranks behind."""
+        """Return the PIDs whose work is progress: the fork server's and those of ranks behind."""
         behind = [r.pid for r in self.ranks if r.pid and self.is_behind(r)]
         return [self.server.process.pid, *behind]
 

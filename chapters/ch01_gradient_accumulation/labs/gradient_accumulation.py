@@ -76,7 +76,7 @@ def accumulate_tokens(model, micro_batches) -> float:
 
 
 def count_tokens(targets: Tensor) -> int:
-    """Count the targets that count. `.item()` waits for a GPU, so call it before you move them."""
+    """Return how many targets count. `.item()` waits for a GPU, so count before you move them."""
     return (targets != PADDING).sum().item()
 
 
@@ -86,7 +86,7 @@ def average_over_ranks(model, count):
     Every rank needs at least one sample, or it would fail without gradients while the others wait.
 
     Equals  the gradients of the mean over the samples or tokens of all ranks
-    Cost    per step, an all-reduce of one number and one per parameter, for any micro-batches
+    Cost    per step, one all-reduce of a number and one per parameter, for all micro-batches
     """
     if not dist.is_initialized():
         return

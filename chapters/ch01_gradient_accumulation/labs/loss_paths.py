@@ -18,7 +18,7 @@ from pedagogy_lib.pictures.style import (
 )
 
 BLUES = LinearSegmentedColormap.from_list("blues", [WHITE, PALE_BLUE])
-MOST_LARGE = 10  # places that a path may have to be drawn large
+MOST_LARGE = 10  # the most places of a path that is drawn large
 WIDE = 2.15  # width of the area drawn with equal scales, in heights: more than is shown
 
 

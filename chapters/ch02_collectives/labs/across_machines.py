@@ -137,7 +137,7 @@ def quickest(block) -> float:
 
 
 def card_row(run, label: str, leaving: float, speed: float) -> list[str]:
-    """Return a block's CARD_COLUMNS, from `leaving` bytes and `speed` by formula, and measured."""
+    """Return a block's cells for CARD_COLUMNS, from `leaving` bytes and the card's `speed`."""
     rounds = len(run[label].spans[0])
     sent = [f"{card.sent_bytes / rounds / 1e6:.2f} MB" for card in run[label].cards]
     times = f"{1e3 * leaving / speed:.0f} ms", f"{1e3 * quickest(run[label]):.0f} ms"

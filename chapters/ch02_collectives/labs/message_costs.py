@@ -71,7 +71,7 @@ def time_on_slow_links(all_reduces, sizes, alpha, B, rounds=2) -> dict[str, list
     """Time each all-reduce for each size in bytes, on links of latency alpha and B bytes/s.
 
     all_reduces  {name: function of a tensor}
-    Returns      {name: [seconds for each size]} of this rank's fastest round, after a barrier
+    Returns      {name: [seconds for each size]} on this rank, in the fastest round after a barrier
     """
     from pedagogy_lib import throttle
 

@@ -63,7 +63,7 @@ def one_backward(norm, samples=12) -> tuple[dict, dict]:
 
 
 def largest_gaps(run, alone) -> list[float]:
-    """Return the largest gaps on any rank of gradients and of statistics to those of one process.
+    """Return how far gradients and statistics are from those of one process, at most on any rank.
 
     run    a launch of one_backward; alone is its result on one rank
     """
@@ -125,7 +125,7 @@ def weights_of(model) -> Tensor:
 
 
 def train_alone(always_by_2) -> Tensor:
-    """Return the weights of one process that takes, in a step, a batch of each rank with one left.
+    """Return the weights of one process, whose steps take a batch of each rank that still has one.
 
     always_by_2  whether gradients are divided by 2 even where only one rank still has a batch
     """
@@ -196,7 +196,7 @@ WORDS = 5
 
 
 def sentences_of_rank(lengths, seed=0) -> list:
-    """Draw micro-batches of sentences of these lengths: (tokens, targets), padded to the longest."""
+    """Draw micro-batches (tokens, targets) of sentences of these lengths, padded to the longest."""
     chance, found = torch.Generator().manual_seed(seed), []
     for some in lengths:
         pair = torch.randint(WORDS, (2, len(some), max(some)), generator=chance, device="cpu")

@@ -161,7 +161,7 @@ def engines(model):
 
 
 def train(model, finish, text, steps, samples=32):
-    """Train; return the loss of the first and the last step, and the median seconds of a step."""
+    """Train, and return the loss of the first and last step, and the median seconds of a step."""
     optimizer, losses, times = torch.optim.AdamW(model.parameters(), lr=5e-3), [], []
     for step in range(steps):
         inputs, targets = share_of_rank(draw_batch(text, samples, step))

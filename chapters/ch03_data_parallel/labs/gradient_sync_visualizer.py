@@ -167,7 +167,7 @@ def local_gradients(model, data):
 
 
 def show_gradients(model, data) -> str:
-    """Show each gradient's norm on each rank, before and after averaging, as bars of one scale."""
+    """Show gradients' norms on each rank before and after averaging, in bars scaled for each."""
     local_gradients(model, data)
     before = norms_on_ranks(model)
     average_gradients(model)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 SMALL, RATE, MOMENTUM = 32, 0.05, 0.9  # a batch, a learning rate that suits it, and momentum
 HIDDEN, SEEDS = 64, 5
-WARM_UP = 0.25  # of all steps
+WARM_UP = 0.25  # share of all steps
 RULES = ("constant", "linear", "linear, with warm-up")
 RATES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # candidates where the best rate counts
 

@@ -23,7 +23,7 @@ SECONDS = 0.005  # a layer's forward sleeps this long, its backward twice as lon
 
 
 class Sleep(torch.autograd.Function):
-    """A copy of x after some seconds; its backward takes twice as long and has a real gradient."""
+    """A copy of x after `seconds`, whose backward takes twice as long and has a real gradient."""
 
     @staticmethod
     def forward(ctx, x, weight, seconds):
@@ -54,7 +54,7 @@ def time_all_reduce(x, group=None):
 
 
 def begin_at_the_end(x, group=None):
-    """Return a function that waits, in which the whole all-reduce runs, instead of beginning now."""
+    """Return a function that runs the whole all-reduce when called, instead of beginning it now."""
     return lambda: time_all_reduce(x, group)
 
 
@@ -78,7 +78,7 @@ def step(label, layers_per_bucket, meanwhile):
 
 
 def throttle_link(travel):
-    """Throttle links so that a layer's gradient takes as long as `travel` forwards, on two ranks."""
+    """Throttle links so that a layer's gradient travels for `travel` forwards, on two ranks."""
     return throttle(4 * NUMBERS / (travel * SECONDS))
 
 

@@ -64,9 +64,7 @@ def train(group, mistake="", guilty=2):
 
 
 def new_group(seconds=SECONDS, is_checked=False):
-    """Make a group of all ranks with its own timeout, checked as by TORCH_DISTRIBUTED_DEBUG=DETAIL.
-
-    Only `is_checked` switches the checks on."""
+    """Make a group of all ranks; is_checked adds the checks of TORCH_DISTRIBUTED_DEBUG=DETAIL."""
     level = dist.get_debug_level()
     dist.set_debug_level(dist.DebugLevel.DETAIL if is_checked else dist.DebugLevel.OFF)
     group = dist.new_group(timeout=timedelta(seconds=seconds))
@@ -108,7 +106,7 @@ def error_of(call, *args, **options) -> str:
 
 @contextlib.contextmanager
 def silence_stderr():
-    """Silence stderr, which is PyTorch's log and would show the errors that it raises again."""
+    """Silence stderr, where PyTorch's log would show its errors a second time."""
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -121,7 +119,7 @@ def silence_stderr():
 
 
 def meet(absent, seconds=1.0) -> str:
-    """Return what a monitored barrier reports to this rank if the `absent` ranks do not join."""
+    """Return a monitored barrier's report to this rank if the `absent` ranks do not join."""
     if dist.get_rank() in absent:
         return "it did not come"
     wait = {"timeout": timedelta(seconds=seconds), "wait_all_ranks": True}
@@ -178,7 +176,7 @@ def find_guilty(dumps):
 
 
 def squares(dumps, numbers) -> dict:
-    """Return (operation, shape, whether most others differ) for each rank and call, for a picture."""
+    """Return (operation, shape, whether most others differ) of each rank's calls, for a picture."""
     table = [{call["number"]: call for call in dump} for dump in dumps]
     rows = {f"rank {rank}": {} for rank in range(len(dumps))}
     for number in numbers:

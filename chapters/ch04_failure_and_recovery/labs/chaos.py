@@ -47,8 +47,8 @@ KINDS = (
 class Event(NamedTuple):
     """An event that happens once, to one rank, while it computes its gradients of a step.
 
-    what  "kill", "hang" (the process hangs), "slow" (for five steps), "wrong weights" (one bit of
-          one weight changes), "wrong gradients" (from then on, until this process ends), "disk
+    what  "kill", "hang" (the process is stopped), "slow" (for five steps), "wrong weights" (one bit
+          of one weight changes), "wrong gradients" (from then on, until this process ends), "disk
           full" (for ten steps), or "power cut" (to all ranks: all processes end)
     """
 
@@ -207,7 +207,7 @@ def keep_going(training, crew, folder, steps) -> None:
 
     def step(training, crew):
         rank, n = dist.get_rank(), dist.get_world_size()
-        if n < min(3, crew.n):  # two ranks that differ cannot tell which is wrong
+        if n < min(3, crew.n):  # two that differ cannot tell who is wrong
             time.sleep(0.1)
             return True
         sums = {}

@@ -204,6 +204,7 @@ LIST, UNFINISHED = "files.json", "unfinished"
 
 
 def serialize_state(state) -> bytes:
+    """Return a state as the bytes that torch.save writes."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
     return buffer.getvalue()

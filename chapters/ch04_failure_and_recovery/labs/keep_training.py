@@ -101,7 +101,7 @@ class Training:
 def who_is_there(store, meeting, me, former, n, patience) -> list[str]:
     """Exercise {{who_is_there}}. Agree on who takes part, and return the same sorted list to all.
 
-    Each process announces itself and looks now and then who has come. A list is proposed when n
+    Each process announces itself and checks now and then who has come. A list is proposed when n
     have come, as no more are expected. A process that has trained with others does not wait for
     newcomers: it proposes a list as soon as all of `former` have come, or when `patience` seconds
     have passed. The first proposal counts for all processes; one that comes later gets it, too,

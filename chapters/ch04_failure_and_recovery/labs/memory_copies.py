@@ -13,7 +13,7 @@ from keep_training import Crew, Lost, Training, away_once, common_folder, one_pr
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-PATIENCE = 20.0  # seconds to wait for a machine that comes back
+PATIENCE = 20.0  # seconds to wait for a machine that returns
 
 
 class ShardedTraining(Training):
@@ -151,6 +151,7 @@ def restore(training, copies) -> int | None:
 
 
 def take_step(training, copies):
+    """Take one step, gather the weights, and exchange copies of the states."""
     sums = training.compute(training.rank, training.n)
     with talking():
         dist.all_reduce(sums)

@@ -129,7 +129,7 @@ class Training:
 
 
 def train(folder, steps, every, data=None, before_step=lambda training: None, began=None):
-    """Train up to so many steps from the newest whole checkpoint, as often as torchrun restarts it.
+    """Train up to so many steps from the newest whole checkpoint; torchrun starts it again.
 
     every        steps between two checkpoints
     before_step  called with the training before each step
@@ -225,7 +225,7 @@ PARTS = "until new processes run", "imports", "meeting", "reading the checkpoint
 def costs(folder) -> dict[str, float]:
     """Return the seconds of each part of a restart, on rank 0, after one "fault" has been noted.
 
-    They last from the fault until all steps that were lost have been taken again.
+    The parts span the time from the fault until all steps that were lost have been taken again.
     """
     said = log_of(folder)
     fault = next(one for one in said if one["what"] == "fault")

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from zero import Zero1, Zero2, Zero3
 
-# ---- One training run, in six ways ----------------------------------------------------------
+# ---- One training run, in several ways ------------------------------------------------------
 
 CONTEXT, SAMPLES, MICROBATCHES = 32, 12, 4
 adam = partial(torch.optim.AdamW, lr=5e-3)
@@ -41,7 +41,7 @@ class Way:
     """A way of training in parallel, as it is on this rank.
 
     modules     those that it computes with
-    parameters  those that its optimizer updates, and no other rank may have
+    parameters  those that its optimizer updates, which no other rank may have
     take        takes a step with a batch, and returns the loss
     loaded      called when other values have been put into the parameters
     lengths     for ZeRO: how many numbers each shard is a part of, without padding

@@ -58,7 +58,7 @@ def manager_for(training, lighthouse, replica):
 
 
 def share_lighthouse(place, is_here):
-    """Return the lighthouse's address; `is_here` starts it, in practice on another machine."""
+    """Return the lighthouse's address; it runs on one rank, in practice on another machine."""
     from torchft.coordination import LighthouseServer
 
     global lighthouse

@@ -230,7 +230,7 @@ def layer_activation_bytes(job: Job, plan: Plan):
 
 
 def activations(job: Job, plan: Plan):
-    """Return the bytes on the first stage, which keeps most in 1F1B: pp micro-batches."""
+    """Return the activation bytes on the first stage, which keeps pp micro-batches in 1F1B."""
     in_flight = np.minimum(plan.pp, job.microbatches(plan))
     more = np.where(plan.chunks > 1, 1 + (plan.pp - 1) / (plan.pp * plan.chunks), 1)
     one_layer_again = np.where(

@@ -52,7 +52,7 @@ def backward_at_once(hidden: Tensor, weight: Tensor, targets: Tensor, dtype=None
 
 
 def backward_by_torch(hidden: Tensor, weight: Tensor, targets: Tensor, size: int) -> Tensor:
-    """Return the loss of F.linear_cross_entropy, which PyTorch has from version 2.13 on."""
+    """Run F.linear_cross_entropy, which PyTorch has from version 2.13 on, and its backward."""
     options = nn.LinearCrossEntropyOptions(batch_chunk_size=size, chunking_method=None)
     loss = F.linear_cross_entropy(hidden, weight, targets, options=options)
     loss.backward()
@@ -60,6 +60,7 @@ def backward_by_torch(hidden: Tensor, weight: Tensor, targets: Tensor, size: int
 
 
 def torch_has_it() -> bool:
+    """Return whether this version of PyTorch has F.linear_cross_entropy."""
     return hasattr(F, "linear_cross_entropy")
 
 
@@ -102,6 +103,7 @@ def time_ways(ways, positions, width, vocabulary, rounds=2) -> dict[str, float]:
 
 
 def ways_in_chunks(sizes) -> dict:
+    """Return {"… positions": backward_in_chunks with chunks of this size} for some sizes."""
     return {f"{size} positions": partial(backward_in_chunks, size=size) for size in sizes}
 
 

@@ -17,7 +17,7 @@ SEED_OF_TUNING = 100
 
 
 def orthogonalize(matrix: Tensor, rounds=5) -> Tensor:
-    """Bring all singular values of a matrix near to 1, by Newton and Schulz's iteration.
+    """Return a matrix with all singular values brought near to 1, by Newton-Schulz iteration.
 
     In each round every singular value s becomes a s + b s**3 + c s**5. Muon's coefficients bring
     small ones up quickly, and the values end between about 0.7 and 1.2.

@@ -87,7 +87,7 @@ class LossScaler:
         for gradient in gradients:
             gradient /= self.scale
         finite = [gradient.isfinite().all() for gradient in gradients]
-        if finite and not torch.stack(finite).all():  # waits for the device only once
+        if finite and not torch.stack(finite).all():  # waits for the device once, not for each
             self.scale, self.good = self.scale / 2, 0
             return False
         take_step()
@@ -197,7 +197,7 @@ def ways(make_adam):
 
 
 def program(text, steps=6, samples=16) -> list[tuple]:
-    """Return [(name, last loss, seconds per step)]; one more step is a measured block."""
+    """Return [(name, last loss, seconds per step)]; one more step is measured under the name."""
     from pedagogy_lib import measure
 
     found = []

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 BLOCK = 256  # numbers that share a scale
 WIDTH, LAYERS, SAMPLES = 32, 1, 8
-LAST = 20  # steps at the end of a training run whose loss is averaged
+LAST = 20  # the last steps of a training run, whose losses are averaged
 
 # ---- Ways to keep a state -------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ def round_stochastically(x: Tensor) -> Tensor:
 
 
 class DtypeCodec:
-    """A state in another dtype, rounded to the nearest."""
+    """A codec that keeps a state in another dtype, rounded to the nearest."""
 
     def __init__(self, dtype):
         self.dtype = dtype
@@ -52,7 +52,7 @@ class DtypeCodec:
 
 
 class Stochastic(DtypeCodec):
-    """A state in bfloat16, rounded by chance."""
+    """A codec that keeps a state in bfloat16, rounded by chance."""
 
     def pack(self, x):
         return (round_stochastically(x),)
@@ -202,6 +202,7 @@ def train(way, text, steps, rate, seed) -> tuple[list[float], float]:
 
 
 def step_of(model, optimizer, inputs, targets) -> float:
+    """Take one step of training; return the loss."""
     loss = mean_loss(model(inputs).float(), targets)
     optimizer.zero_grad()
     loss.backward()

@@ -86,6 +86,7 @@ def measure_memory(name, text) -> dict[str, float]:
 
 
 def total_of(kinds) -> float:
+    """Return the sum over all kinds of memory, without an entry "total"."""
     return sum(nbytes for kind, nbytes in kinds.items() if kind != "total")
 
 
@@ -145,6 +146,7 @@ def predict_gpu_memory(
 
 
 def shape_of(layers, hidden, context, vocabulary) -> Shape:
+    """Return a model's shape, with heads of about 128 numbers and an MLP 4 times as wide."""
     return Shape(layers, hidden, max(1, hidden // 128), 4 * hidden, vocabulary, context)
 
 

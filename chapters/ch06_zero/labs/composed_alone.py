@@ -170,7 +170,7 @@ def gaps(stages, combined, text) -> dict:
 
 
 def is_equal(features, found) -> bool:
-    """Return whether a gap is only rounding: of float64, or with mixed precision one of bfloat16."""
+    """Return whether a gap is rounding: of float64, or with mixed precision one of bfloat16."""
     from pedagogy_lib import rounding
 
     if "mixed precision" in features:
@@ -179,7 +179,7 @@ def is_equal(features, found) -> bool:
 
 
 def table_of(found) -> tuple[list, list]:
-    """Return heads and rows of a table: each cell has the stages in which two features equal one process.
+    """Return a table's heads and rows, for the stages in which two features equal one process.
 
     found  {(stage, features): gap}, the largest of all ranks
     """

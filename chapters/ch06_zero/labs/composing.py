@@ -23,7 +23,7 @@ from zero import STAGES
 
 @torch.no_grad()
 def clip_shards(shards, max_norm, group=None) -> float:
-    """Exercise {{clip_shards}}. Scale the gradients on all ranks so that their norm is at most max_norm.
+    """Exercise {{clip_shards}}. Scale the gradients on all ranks to a norm of at most max_norm.
 
     The parts of the whole model's gradient are on different ranks. Its norm is the square root of
     the sum of the squares of all its numbers. If the norm is larger than max_norm, every gradient
@@ -126,6 +126,7 @@ def pairs() -> list[tuple[str, ...]]:
 
 
 def make_model(features):
+    """Return a small transformer with these features, the same on every rank."""
     torch.manual_seed(0)
     model = Transformer(6, heads=2, context=CONTEXT, tied="tied weights" in features)
     if "frozen weights" in features:
@@ -153,6 +154,7 @@ def make_optimizer_of(features, scaler):
 
 
 def micro_batches_of(features) -> int:
+    """Return how many micro-batches a rank's batch is cut into."""
     return MICRO_BATCHES if "accumulation" in features else 1
 
 

@@ -44,6 +44,7 @@ def calls_in(run) -> dict[str, int]:
 
 
 def milliseconds(run) -> float:
+    """Return the slowest rank's milliseconds in its fastest step."""
     return 1e3 * max(seconds for _, seconds in run.values)
 
 

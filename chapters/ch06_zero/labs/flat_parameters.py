@@ -22,7 +22,7 @@ HOW = {  # {engine: use_orig_params of the first FSDP; None for FSDP2}
 
 
 def shard(model, how):
-    """Make each block a unit, and all that is left one more; return what to call in the forward."""
+    """Make units of each block and of all that is left; return what to call in the forward."""
     if how == "FSDP2":
         from torch.distributed.fsdp import fully_shard
 
@@ -129,7 +129,7 @@ def count_reduced_bytes(run) -> int:
 
 
 def make_param_groups(net, decay=0.5) -> list[dict]:
-    """Return groups in which matrices decay but vectors (biases, and the scales of norms) do not."""
+    """Return groups in which matrices decay and vectors (biases, scales of norms) do not."""
     parameters = [p for p in net.parameters() if p.requires_grad]
     matrices = [p for p in parameters if p.ndim >= 2]
     vectors = [p for p in parameters if p.ndim < 2]

@@ -26,6 +26,7 @@ from train_fsdp2 import (
 
 
 def mesh_of_all():
+    """Return a mesh of one dimension with all ranks."""
     from torch.distributed.device_mesh import init_device_mesh
 
     return init_device_mesh(torch.get_default_device().type, (dist.get_world_size(),))
@@ -54,7 +55,7 @@ def start(way, width=128, layers=4) -> list[float]:
 
 
 def draw_after_sharding() -> tuple[list, list]:
-    """Draw a sharded weight anew; return the first numbers of the first and the last rank's part."""
+    """Draw a sharded weight anew; return the first numbers of the first and last rank's part."""
     options = options_of([])
     with torch.device("meta"):
         model = make_model(options)
@@ -113,6 +114,7 @@ def measure_root_resharding(resharded, text):
 
 
 def calls_of(run, name) -> int:
+    """Return how many of rank 0's calls in the step have this text in their name."""
     return sum(name in call.name for call in run["step"].calls[0])
 
 
@@ -175,7 +177,7 @@ def run_on_machines(folder, words, machines=2, ranks_on_each=2):
 
     program = Path(folder, "program.py")
     program.write_text(PROGRAM.format(words=list(words)))
-    with contextlib.redirect_stdout(io.StringIO()):  # it is shown afterwards, by machine
+    with contextlib.redirect_stdout(io.StringIO()):  # the output is shown afterwards, by machine
         return run_torchrun(program, nnodes=machines, nproc_per_node=ranks_on_each, timeout=120)
 
 
@@ -203,6 +205,7 @@ def largest_gap(weights, others) -> float:
 
 
 def train_one_process(text, words) -> dict:
+    """Return all weights after one process has trained to the end, in the CPU's memory."""
     return {name: weight.cpu() for name, weight in alone(text, options_of(words)).items()}
 
 

@@ -211,11 +211,10 @@ def engine_for(how, model):
 def one_step(how, layers_in_a_unit=1, travel=EVEN, latency=LATENCY):
     """Train `LAYERS` layers on each of 2 ranks; the second step is measured, as "step".
 
-    how     "stage 1", "stage 2", or how many units stage 3 gathers ahead; 0: all on demand
-    travel  how long the bytes of a layer travel, in forwards of a layer; repeated
-
-    Returns its time in forwards of a layer; the most parameters gathered at a time, as a share of
-    the model
+    how      "stage 1", "stage 2", or how many units stage 3 gathers ahead; 0: all on demand
+    travel   how long the bytes of a layer travel, in forwards of a layer; repeated
+    Returns  its time in forwards of a layer; the most parameters gathered at a time, as a share of
+             the model
     """
     from pedagogy_lib import throttle
 
@@ -240,7 +239,7 @@ def one_step(how, layers_in_a_unit=1, travel=EVEN, latency=LATENCY):
 
 
 def quickest(*args, tries=3):
-    """Return the quickest of some runs of one_step on 2 ranks: other programs only slow one down."""
+    """Return the quickest of some runs of one_step on 2 ranks; other programs can only slow it."""
     from pedagogy_lib import launch
 
     runs = [launch(one_step, *args, world_size=2, device="cpu") for _ in range(tries)]

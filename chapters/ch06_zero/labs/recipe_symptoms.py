@@ -22,6 +22,8 @@ def tiny(seed):
 
 
 class TinyModel(nn.Module):
+    """Three blocks and one more linear layer."""
+
     def __init__(self):
         super().__init__()
         self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))

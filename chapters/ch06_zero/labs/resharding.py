@@ -21,7 +21,7 @@ from zero_on_disk import collect_optimizer_state, make_state, show_shards
 
 
 def parts_to_read(length, before, now, rank) -> list[tuple[int, int, int]]:
-    """Exercise {{parts_to_read}}. Return what a rank of `now` reads from the files of `before` ranks.
+    """Exercise {{parts_to_read}}. Return what a rank of `now` has to read of the `before` files.
 
     A tensor of `length` numbers was cut into equal parts of ceil(length / before), one for each
     rank; the last parts may be shorter, or empty. File k has the part of rank k, without padding.

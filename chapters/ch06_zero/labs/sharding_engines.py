@@ -141,6 +141,8 @@ def make_deepspeed_engine(model, **zero_optimization):
 
 
 class DeepSpeed(Engine):
+    """A stage of DeepSpeed's ZeRO."""
+
     def __init__(self, settings, model):
         self.engine = make_deepspeed_engine(model, **settings)
         super().__init__(self.engine, None, model)
@@ -172,6 +174,7 @@ def all_engines() -> list:
 
 
 def make_model(width=64, layers=4, dtype=torch.float32):
+    """Return a small transformer, the same on every rank."""
     torch.manual_seed(0)
     return Transformer(width, layers).to(dtype)
 

@@ -59,7 +59,7 @@ def micro_batches_of(rank, count=2):
 def first_number(accumulate_part) -> tuple[float, float]:
     """Return the first number of this rank's part, and of one process's whole gradient.
 
-    With all micro-batches in the one process, rank 0's two numbers should be equal.
+    The process has all micro-batches, so rank 0's two numbers should be equal.
     """
     torch.manual_seed(0)
     model = nn.Linear(3, 3).cpu()

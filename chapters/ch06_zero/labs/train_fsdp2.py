@@ -34,6 +34,7 @@ FROM_RANK_0 = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
 
 
 def options_of(words=None):
+    """Return the options of the command line, or of a list of words."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--batch", type=int, default=12, help="samples of a step, over all ranks")
@@ -52,11 +53,12 @@ def options_of(words=None):
 
 
 def make_model(options) -> Transformer:
+    """Return the transformer of these options, in the dtype of their precision."""
     return Transformer(options.width, options.layers).to(DTYPES[options.precision])
 
 
 def shard(model, mesh, options):
-    """Make each block a unit, and all that is left one more, the root.
+    """Make each block a unit, and the remaining parameters one more, the root.
 
     The root stays from forward to backward. With --precision bfloat16, parameters are gathered and
     used in bfloat16, gradients are reduced in float32, and the logits are float32 again.

@@ -33,10 +33,10 @@ def film_units(units, model=None):
     """Film one step of training inside a rank: `with film_units(zero.units) as film:`.
 
     The step is forward, backward, and the step of an optimizer of torch.optim on the shards; the
-    engine is one of stage 1, 2 or 3. A unit is freed when the storage of its `flat` has 0 bytes.
-    From when that storage gets memory, chunks are travelling, until the unit has all its parameters
-    again or its module computes. Parameters in no unit, such as frozen ones, are not filmed. To
-    measure memory as well, put `measure` around the film, not inside.
+    engine is one of stage 1, 2 or 3. A unit counts as freed when the storage of its `flat` has 0
+    bytes. Once that storage gets memory, chunks are travelling, until the unit has all its
+    parameters again or its module computes. Parameters in no unit, such as frozen ones, are not
+    filmed. To measure memory as well, put `measure` around the film, not inside.
 
     units   {module: unit}; a unit has `flat`, `parameters`, `shard`, `sizes`, `n` and `rank`, as in
             labs/zero.py

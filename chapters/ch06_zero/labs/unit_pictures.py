@@ -219,7 +219,7 @@ def describe_units(films, number) -> str:
 
 
 def describe_unit(held) -> str:
-    """Return, for example, `parameters 0, 1 held, 2 absent, mean gradient of its chunk 10 B`."""
+    """Describe a unit, as in `parameters 0, 1 held, 2 absent, mean gradient of its chunk 10 B`."""
     states = {}
     for chunk, state in enumerate(held.chunks):
         states.setdefault(state, []).append(str(chunk))

@@ -66,7 +66,7 @@ class Owners:
 
 
 def costs(way, text, layers, steps=2) -> dict:
-    """Train a small transformer in one of three ways; each step is measured, as "step 0" and so on."""
+    """Train a small transformer in one of three ways; step k is measured as "step k", from 0."""
     from pedagogy_lib import measure
 
     gc.collect()

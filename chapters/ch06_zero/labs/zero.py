@@ -158,7 +158,7 @@ class Zero1:
         ### END SOLUTION
 
     def update(self):
-        """Update the model with the shards' gradients, and free them; stage 2 uses it, too."""
+        """Update the model with the gradients of the shards, and free them. (Stage 2, too.)"""
         ### BEGIN SOLUTION
         self.optimizer.step()
         for unit in self.units.values():
@@ -269,7 +269,7 @@ def gather(unit):
 
 
 def dispose(unit):
-    """Exercise {{dispose}}. Free the memory of a unit's `flat`; its parameters then have no elements.
+    """Exercise {{dispose}}. Free a unit's `flat`; its parameters then have no elements.
 
     They keep their dtype. The shard and its gradient stay.
 
@@ -278,7 +278,7 @@ def dispose(unit):
     """
     ### BEGIN SOLUTION
     for p in unit.parameters:
-        p.data = unit.shard.data[:0]  # no elements, so that use by mistake is an error
+        p.data = unit.shard.data[:0]  # without elements: a use by mistake is an error
     unit.flat.untyped_storage().resize_(0)
     ### END SOLUTION
 

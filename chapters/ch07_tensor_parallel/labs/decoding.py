@@ -80,7 +80,7 @@ def likeliest(logits: Tensor, first: int, group=None) -> Tensor:
 
 @torch.no_grad()
 def decode(model, beginning: str, tokens, group=None) -> str:
-    """Continue `beginning` with a split model, which always adds its likeliest token.
+    """Continue `beginning` by `tokens` tokens, each the likeliest one of a split model.
 
     Raises  ValueError if `beginning` is empty or not ASCII, or if the model cannot see that many
             tokens

@@ -203,7 +203,7 @@ def norms_with_shared_heads(text) -> dict[str, float]:
 
     Two ranks share each head if the number of ranks is even; otherwise all ranks share one.
 
-    Returns  the norms of one process and of two ways on a model whose blocks alone are cut
+    Returns  the norms found by one process, and by two ways on a model whose blocks alone are cut
     """
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)

@@ -68,7 +68,7 @@ class FewHeads(nn.Module):
     self.query          a linear layer for this rank's queries
     self.key_value      a linear layer for one key and one value, equal on all ranks that share it
     p.copies            how many ranks have the same part, for each parameter p of these two layers
-    self.sharers        the ranks that share key_value. All ranks of the world have to make a layer
+    self.sharers        the group of these ranks. All ranks of the world have to make their layer
     Shapes              x: (samples, context, width), the same on every rank -> the same shape
     Equals              attention(x), and its gradients once sum_shared_gradients was called
     Raises              ValueError if n is not a multiple of kv_heads, or does not divide heads

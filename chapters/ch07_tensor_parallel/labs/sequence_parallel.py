@@ -142,7 +142,7 @@ def sum_partial_gradients(model, group=None) -> None:
 
 
 class RegatherProduct(torch.autograd.Function):
-    """The product x A + b for all pieces x of the context; the backward keeps this rank's alone.
+    """The product x A + b for all pieces x of the context, of which only this rank's is saved.
 
     Cost    forward an all-gather; backward another one, and a reduce-scatter
     Source  Korthikanti et al. 2022, section 4.2.2

@@ -117,7 +117,7 @@ def name_placement(placement) -> str:
 
 
 def film_mlp():
-    """Return a film of a column-parallel layer, ReLU and a row-parallel layer in whole numbers."""
+    """Film ColumnLinear, ReLU and RowLinear in whole numbers, forward and backward."""
     torch.manual_seed(1)  # all ranks make the same layers
     up, down = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
     for layer in (up, down):

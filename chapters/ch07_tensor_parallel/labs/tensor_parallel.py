@@ -264,7 +264,7 @@ def parallelize(
     """Cut a model in place and return it. Its logits are split: use split_cross_entropy.
 
     All ranks have to bring the same model, so its weights do not depend on the number of ranks.
-    The matrices of attention and MLP are cut; the embedding and the last layer, over the tokens.
+    The matrices of attention and MLP are cut, and over the tokens the embedding and last layer.
     Layer norms, the positions' embedding, and biases behind a sum are on every rank.
 
     column  the class of the layers that are cut by columns

@@ -52,7 +52,7 @@ def check_residual_mlp(residual_mlp) -> dict[str, str]:
 
 
 def check_experts(sum_of_experts) -> dict[str, str]:
-    """Report the errors of a sum of ReLU(X A_r) over the ranks, and of this rank's gradient."""
+    """Report the errors of a sum of ReLU(X A_r) over the ranks, and of this rank's A_r.grad."""
     n = dist.get_world_size()
     x, every, slope = draw_tensors((8, 16), (n, 16, 4), (8, 4))
     own = every[dist.get_rank()].clone().requires_grad_()

@@ -183,7 +183,7 @@ def numbers_of(unit, value_of) -> torch.Tensor:
 
 
 def refuse_unequal(units, whole, group):
-    """Raise ValueError on all ranks if whole parameters lie at other places in a copy's shards."""
+    """Raise ValueError on all ranks if a copy's shards have whole parameters at other places."""
     layout = [(unit.shapes, is_whole.tolist()) for unit, is_whole in zip(units, whole)]
     all_of_them = [None] * dist.get_world_size(group)
     dist.all_gather_object(all_of_them, layout, group=group)

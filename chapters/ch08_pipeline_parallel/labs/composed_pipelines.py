@@ -231,7 +231,7 @@ class DataParallelPipeline:
         self.optimizer.zero_grad()
 
     def parts(self):
-        """Return this rank's (gradient, how much its numbers count in the norm) pairs."""
+        """Return each gradient of this rank, paired with how much its numbers count in the norm."""
         if not self.plan.zero:
             share = 1 / self.replicas  # all replicas have the same gradients
             return [(p.grad, share * self.counts(p)) for p in self.trained]
@@ -249,7 +249,7 @@ class DataParallelPipeline:
         return flatten_padded(whole, unit.n).chunk(unit.n)[unit.rank]
 
     def counts(self, p) -> float:
-        """Return how much p counts in the norm; of two equal tied gradients, only the first does."""
+        """Return how much p counts in the norm; of two tied gradients, only the first counts."""
         twice = p is self.model.letters.weight and self.plan.tied and self.both_ends_apart()
         return 0.0 if twice and dist.get_rank(self.line) == self.plan.ranks - 1 else 1.0
 

@@ -1,4 +1,4 @@
-"""The picture of a schedule with its messages: arrows between an action and one that needs it."""
+"""The picture of a schedule with its messages: arrows from an action to one that needs it."""
 
 from pedagogy_lib.pictures.schedule_pictures import (
     color_of,

@@ -103,7 +103,7 @@ class StashingStage(Stage):
 
 
 class TwoVersionsStage(StashingStage):
-    """A stage that updates per `every` micro-batches, which use the version before the newest.
+    """A stage with an update per `every` micro-batches, which use the version before the newest.
 
     Two versions are therefore enough on every stage, and after the first update each gradient is
     exactly one update late: w(t+1) = w(t) - lr * gradient at w(t-1).
@@ -132,7 +132,7 @@ class TwoVersionsStage(StashingStage):
 
 
 class GradientAccumulationStage(TwoVersionsStage):
-    """A stage that updates per `every` micro-batches without delay, on one rank, to compare."""
+    """A stage with an update per `every` micro-batches and no delay, to compare on one rank."""
 
     def version_for(self, i):
         return self.version

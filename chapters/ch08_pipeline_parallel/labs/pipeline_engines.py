@@ -111,7 +111,7 @@ class EagerPlacedPipeline(EagerPipeline, PlacementPipeline):
 
 
 class Ours:
-    """A transformer under our SCHEDULES or those IN_A_V; step(inputs, targets) computes gradients."""
+    """A transformer under our SCHEDULES or IN_A_V; step(inputs, targets) computes its gradients."""
 
     def __init__(self, name, model, microbatches, **options):
         self.chunks, self.microbatches = CHUNKS.get(name, 1), microbatches

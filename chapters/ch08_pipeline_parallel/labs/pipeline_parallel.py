@@ -352,7 +352,7 @@ class Pipeline:
             self.stages[action.chunk].weight_gradients(action.microbatch)
 
     def refuse_nothing(self):
-        """Raise ValueError without samples (the loss is NaN) or weights to train (no graph)."""
+        """Raise ValueError if there are no samples (a NaN loss) or weights to train (no graph)."""
         if not all(x.numel() for x in self.inputs):
             samples = sum(map(len, self.inputs))
             raise ValueError(f"{samples} samples are too few for {len(self.inputs)} micro-batches")
@@ -414,7 +414,7 @@ class Pipeline:
 
 
 def need_something_to_train(piece):
-    """Raise ValueError if all weights of the first stage, whose input is tokens, are frozen."""
+    """Raise ValueError if the first stage, fed with tokens, is frozen: then it has no gradients."""
     weights = list(piece.parameters())
     if weights and not any(p.requires_grad for p in weights):
         raise ValueError(
@@ -433,7 +433,7 @@ def lines_of(group=None) -> dict:
 
     NCCL has no tags. It runs single messages between two ranks in the order of the calls, for both
     directions together. With one group, one rank's second activation and the other's first gradient
-    would wait for each other, so each direction has its own group, and thereby communicator.
+    would wait for each other, so each direction has its own group, with its own communicator.
 
     A message *goes around* if it passes between the last rank and the first, as with several chunks
     per rank. With two ranks, an activation that goes around travels from rank 1 to rank 0, against
@@ -451,7 +451,7 @@ def lines_of(group=None) -> dict:
 
 
 def tag_of(action) -> int:
-    """Return a message's number between two ranks: its direction and its micro-batch."""
+    """Return a number for a message between two ranks, from its direction and micro-batch."""
     return 2 * action.microbatch + (action.kind != "F")
 
 

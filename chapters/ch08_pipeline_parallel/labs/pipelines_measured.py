@@ -93,7 +93,7 @@ def convert_to_kilobytes(ways) -> dict:
 
 
 def compare_with_one_process(names, counts, sizes) -> dict:
-    """Return {(schedule, micro-batches): (gradients, loss equal to one process's?)} on a rank.
+    """Return {(schedule, micro-batches): whether (gradients, loss) equal one process's}.
 
     Numbers are float64. With 8 samples, 3 micro-batches have different sizes.
     """

@@ -145,7 +145,7 @@ def main(ranks=4, microbatches=8):
     for name, schedule in SCHEDULES.items():
         try:
             rows = rows_of(schedule, ranks, microbatches)
-        except TypeError:  # None is no list: the three dots of an exercise
+        except TypeError:  # an exercise's three dots return None, which is no list
             rows = [[None]]
         if any(None in row for row in rows):
             print(f"{name}: still to be written")

@@ -1,4 +1,4 @@
-"""Measurements of attention in slices: whether it equals attention at once, and its time.
+"""Measurements of attention in slices: whether it equals attention at once, and its speed.
 
 python labs/slices_measured.py
 """

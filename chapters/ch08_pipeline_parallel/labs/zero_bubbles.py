@@ -18,7 +18,7 @@ def actions_of(letters, microbatches):
     """Yield the actions of a text of letters; those beyond the last micro-batch are left out.
 
     A `W` or `w` belongs to the micro-batch of its chunk that has waited longest since its `I` or
-    `i`, and an `x` to the one of either chunk.
+    `i`, and an `x` to the one that has waited longest in either chunk.
     """
     counts, owed = {"F": 0, "f": 0, "B": 0, "b": 0}, []
     for letter in letters:
