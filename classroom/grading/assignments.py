@@ -1,4 +1,4 @@
-"""Which of a course's assignments is graded, where a folder holds several, as nbgrader's do."""
+"""The choice of the graded assignments, where a folder holds several, as nbgrader's do."""
 
 import os
 
@@ -9,10 +9,10 @@ from .files import JUNK
 
 
 def that_fit(owners, asked) -> tuple[list, str]:
-    """(the submissions to assignments that ask for these exercises, what to say of it).
+    """Return the submissions to assignments that ask for these exercises, and words on the choice.
 
-    An assignment does if somebody has handed in a notebook with one of them, by its name. The labs
-    do not tell: those of one chapter travel with later ones.
+    An assignment fits if anybody has handed in a notebook with one of them, by its name. Labs do not
+    count, because those of one chapter are handed in with later chapters, too.
     """
     names = sorted({owner.assignment for owner in owners})
     if len(names) < 2 or not asked:
@@ -30,7 +30,7 @@ def that_fit(owners, asked) -> tuple[list, str]:
 
 
 def notebooks_in(owner) -> set[str]:
-    """The stems of the course's notebooks that lie in a submission's folders."""
+    """Return the stems of the course's notebooks in a submission's folders."""
     return {
         course.stem_of(name)
         for folder in owner.paths

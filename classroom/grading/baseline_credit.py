@@ -1,4 +1,4 @@
-"""What counts for nothing in each exercise, found once for each version of the course."""
+"""The facts that count for nothing in each exercise, found once per version of the course."""
 
 import types
 from pathlib import Path
@@ -12,7 +12,7 @@ from .verdict_cache import VerdictCache
 
 
 class Free:
-    """Called with an exercise: (facts that come for nothing, lines of a right answer's check)."""
+    """A function of an exercise: (facts that count for nothing, lines of a right answer's check)."""
 
     def __init__(self, folder: Path):
         self.known = VerdictCache(folder)
@@ -29,7 +29,7 @@ class Free:
 
 
 def solution(exercise):
-    """The course's own answer, in this process."""
+    """Return the course's own answer, in this process."""
     asked = course.describe_exercise(exercise)
     if asked.lab:
         path = course.ROOT / "solutions" / "labs" / f"{asked.lab}.py"

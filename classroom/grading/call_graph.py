@@ -1,4 +1,4 @@
-"""Which exercises of labs an answer calls, directly or through other functions of the student's."""
+"""The exercises of labs that an answer calls, directly or through other functions of the student."""
 
 import ast
 from functools import lru_cache
@@ -8,10 +8,10 @@ from .scopes import IMPORTS, bound_by, find_free_names
 
 
 def find_called_exercises(statements, labs, own=()) -> set[str]:
-    """Numbers of the exercises in labs that these statements call.
+    """Return the numbers of the exercises in labs that these statements call.
 
     labs  {lab: its statements}
-    own   (lab, function) where these statements stand, which does not count
+    own   (lab, function) that these statements belong to, which does not count
     """
     reached: set[tuple[str, str]] = set()
     todo = list(find_lab_calls(statements, statements, labs, ""))
@@ -30,7 +30,7 @@ def find_called_exercises(statements, labs, own=()) -> set[str]:
 
 
 def find_lab_calls(statements, around, labs, here):
-    """Yield (lab, name) of all that statements name in labs; `here` is the lab they are in."""
+    """Yield (lab, name) for each name of a lab in statements; `here` is the lab they are in."""
     for statement in statements:
         attributes = attributes_of(statement.text)
         for name in find_free_names(statement.text):
@@ -44,7 +44,7 @@ def find_lab_calls(statements, around, labs, here):
 
 
 def meanings(name, around, labs):
-    """Yield (lab, its function), or (lab, "") of a name for the lab itself."""
+    """Yield (lab, function) for each meaning of a name, with "" where it means the lab itself."""
     for statement in around:
         node = statement.node
         if name not in bound_by(node):
@@ -68,7 +68,7 @@ def resolve_import(node, name, labs):
 
 
 def labs_opened(node) -> list[str]:
-    """The names in calls of `lab("collectives")`."""
+    """Return the names in calls such as `lab("collectives")`."""
     return [
         call.args[0].value
         for call in ast.walk(node)
@@ -79,7 +79,7 @@ def labs_opened(node) -> list[str]:
 
 @lru_cache(4096)
 def attributes_of(text) -> frozenset[tuple[str, str]]:
-    """(name, attribute) of each `name.attribute`."""
+    """Return (name, attribute) of each `name.attribute`."""
     return frozenset(
         (node.value.id, node.attr)
         for node in ast.walk(ast.parse(text))

@@ -1,4 +1,4 @@
-"""One program of a definition and all that it needs, from a student's files and the course's."""
+"""A program of a definition and all that it needs, from a student's files and the course's."""
 
 import ast
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ LAST = (10**9, 0)
 @dataclass(frozen=True)
 class ProgramStatement:
     statement: Statement
-    program: int  # in the order of search; those searched last stand first in what is assembled
+    program: int  # in the order of search, which is reversed in the assembled program
 
 
 def assemble_program(answer: Statement, name, programs, given: Program, known=frozenset()):
-    """(source, its statements): defines `name` as `answer` does.
+    """Return (source, its statements) of a program that defines `name` as `answer` does.
 
-    What it needs comes from the answer's own file, up to its cell, then from later ones; what is
-    not there, from the course's notebook; then from the student's other files.
+    The names that it needs come from the answer's own file, up to its cell if possible, then from other
+    copies of the exercise's notebook, from the course's notebook, and from the student's other files.
 
-    known  names that are there in any case
+    known  names that exist in any case
     """
     own = next((p for p in programs if answer in p.statements), None)
     own = own or next((p for p in programs if p.path == answer.path), Program(answer.path))
@@ -54,7 +54,7 @@ def take(taken, statements, place):
 
 
 def find_bindings(name, program: Program, until, but=None) -> list[Statement]:
-    """The statements that give a name what it means in this program at a cell's end."""
+    """Return the statements that give a name its meaning in this program at the end of a cell."""
     about = [s for s in program.statements if s is not but and name in bound_by(s.node)]
     before = [one for one in about if one.at[0] <= until[0]]
     about = before or about[:1]
@@ -78,7 +78,7 @@ def join_statements(chosen, names) -> tuple[str, list[Statement]]:
 
 
 def only_needed(statement, names) -> str:
-    """Its text; of an import, only of those names that are needed."""
+    """Return a statement's text; an import keeps only the names that are needed."""
     node = statement.node
     if not isinstance(node, IMPORTS):
         return statement.text

@@ -1,4 +1,4 @@
-"""Submissions: who has handed in what."""
+"""The submissions of a class: who has handed in what."""
 
 import tempfile
 import zipfile
@@ -19,7 +19,7 @@ MOST_DOWNLOAD_BYTES = 4 * 2**30
 
 @dataclass
 class Submission:
-    """What one student has handed in. `came_from` is the file or folder that counts."""
+    """The work that one student has handed in; `came_from` is the file or folder that counts."""
 
     student: str
     came_from: str
@@ -28,7 +28,7 @@ class Submission:
 
 
 def collect(path: Path, asked=()) -> tuple[str, list[Submission]]:
-    """(the layout that was taken, the submissions by their students' names).
+    """Return the layout that was recognised, and the submissions in the order of students' names.
 
     path    a folder, or the archive that Canvas or Moodle gives for the whole class
     asked   exercises: of several assignments, those count that ask for one of them; else all
@@ -44,7 +44,7 @@ def collect(path: Path, asked=()) -> tuple[str, list[Submission]]:
 
 
 def unpack(path, folder):
-    """A platform's archive of a whole class, onto the disk."""
+    """Unpack a platform's archive of a whole class onto the disk."""
     folder.mkdir()
     try:
         with zipfile.ZipFile(path) as archive:
@@ -72,7 +72,7 @@ def collect_folder(folder, asked) -> tuple[str, list[Submission]]:
 
 
 def merge_submissions(student, by_assignment: dict[str, Submission]) -> Submission:
-    """A student's submissions to several assignments, each in a folder of its name."""
+    """Merge a student's submissions to several assignments, each in a folder of its name."""
     if len(by_assignment) == 1:
         return next(iter(by_assignment.values()))
     whole = Submission(student, ", ".join(one.came_from for one in by_assignment.values()))
@@ -83,7 +83,7 @@ def merge_submissions(student, by_assignment: dict[str, Submission]) -> Submissi
 
 
 def pile_of(owner) -> Pile:
-    """All files of one submission."""
+    """Read all files of one submission."""
     if len(owner.paths) == 1 and is_bare(owner.paths[0]):
         return read_bare(owner.paths[0])
     pile = Pile()
@@ -93,7 +93,7 @@ def pile_of(owner) -> Pile:
 
 
 def when(pile) -> float:
-    """When it was handed in: as nbgrader has noted it, or as its newest file says."""
+    """Return when it was handed in, by nbgrader's timestamp or else by its newest file."""
     for name, data in pile.files.items():
         if name.endswith("timestamp.txt"):
             return seconds_of(data[:100].decode("latin-1"))
@@ -101,7 +101,7 @@ def when(pile) -> float:
 
 
 def newest_of(student, some) -> Submission:
-    """The newest of several submissions by one student counts; the others are told."""
+    """Return the newest of a student's submissions, whose problems name the older ones."""
     *older, (_, owner, pile) = sorted(some, key=lambda one: one[0])
     names = [clean_name(path.name) for path in owner.paths]
     said = list(owner.said)

@@ -1,4 +1,4 @@
-"""python -m classroom.grading SUBMISSIONS: grades a class, and says what it found."""
+"""python -m classroom.grading SUBMISSIONS: grade a class, and report what was found."""
 
 import argparse
 import functools
@@ -39,7 +39,7 @@ def arguments(given=None):
 
 def main(given=None) -> int:
     options = arguments(given)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it, too, leaves what is known
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that SIGTERM, too, keeps what is known
     try:
         return grade(options)
     except (WrongInput, LaunchError) as error:
@@ -72,7 +72,7 @@ def grade(options) -> int:
 
 
 def opener(trust, asked):
-    """Return what opens the sandbox of a submission; WrongInput where there are no walls for it."""
+    """Return a function that opens a submission's sandbox; raise WrongInput if none is available."""
     from classroom.sandbox import open_sandbox
     from classroom.sandbox.backends import choose_backend
 
@@ -89,7 +89,7 @@ def parse_given_numbers(text) -> frozenset[str]:
 
 
 def all_of(submissions, task, jobs) -> tuple[list[dict], bool]:
-    """(the entries, whether nobody has interrupted it); then, of the rest, what is known."""
+    """Return (the entries, whether nobody interrupted); then the rest has only what is known."""
     students: list[dict] = []
     with bar(len(submissions) * len(task.asked)) as told:
         try:
@@ -106,12 +106,12 @@ def all_of(submissions, task, jobs) -> tuple[list[dict], bool]:
 
 
 class bar:
-    """A progress bar on a terminal; nothing in a pipe. Called with each answer."""
+    """A progress bar on a terminal, nothing in a pipe; it is called with each answer."""
 
     def __init__(self, total):
         from tqdm import tqdm
 
-        tqdm.monitor_interval = 0  # no thread for it
+        tqdm.monitor_interval = 0  # so that it starts no thread
         self.bar = tqdm(total=total, unit="answer", disable=not sys.stderr.isatty(), leave=False)
 
     def __call__(self, student, number, is_new):
@@ -126,9 +126,9 @@ class bar:
 
 
 def finish(options, asked, students) -> int:
-    """Write everything, and say it; how many answers are not judged yet.
+    """Write and print all results, and return how many answers are not judged yet.
 
-    An interrupted grading takes no verdict away: then it leaves what is there as it is.
+    An interrupted grading removes no verdict: if it would, it leaves the files as they are.
     """
     students = sorted(students, key=lambda one: one["student"].casefold())
     wishes = [wish.rpartition(":")[::2] for wish in options.accept]

@@ -1,4 +1,4 @@
-"""What the course asks, and what it gives: read from the files that learners get."""
+"""The exercises, notebooks and labs of the course, read from the files that learners get."""
 
 import ast
 import hashlib
@@ -23,7 +23,7 @@ STEM = re.compile(r"(\d\d[a-z]?_\w+?)(?:-new)?(?:-\d+)?(?: ?\(\d+\))?(?: ?- ?[Cc
 
 @dataclass(frozen=True)
 class ExerciseInfo:
-    """One exercise of this grading. `part` is the stem of the notebook that asks it."""
+    """One exercise of this grading; `part` is the stem of the notebook that asks it."""
 
     number: str
     name: str
@@ -37,9 +37,9 @@ class ExerciseInfo:
 
 
 def list_exercises(chapters=(), exercises=()) -> list[ExerciseInfo]:
-    """The exercises of these chapters or parts, and these by number.
+    """Return the exercises of these chapters or parts, and those with these numbers.
 
-    Raises  WrongInput for what there is not, and for parts without exercises
+    Raises  WrongInput for those that do not exist, and for parts without exercises
     """
     found = [find_exercise(number) for number in exercises]
     for name in chapters:
@@ -49,8 +49,8 @@ def list_exercises(chapters=(), exercises=()) -> list[ExerciseInfo]:
 
 
 def exercises_in(name: str) -> set[str]:
-    """Numbers of the exercises of a chapter, or of a part."""
-    from classroom.handout.contents import numbers_of  # imports for seconds, as below
+    """Return the numbers of the exercises of a chapter or a part."""
+    from classroom.handout.contents import numbers_of  # takes seconds to import, as below
 
     found = numbers_of(name)
     need(found, f"{name} has no exercises: name another chapter, such as 02, or a part, 02b")
@@ -67,7 +67,7 @@ def describe_exercise(exercise) -> ExerciseInfo:
 
 
 def find_heading(number) -> tuple[str, str]:
-    """The stem of the notebook that asks an exercise, and the heading it stands under."""
+    """Return the stem of the notebook that asks an exercise, and the exercise's heading."""
     heading = re.compile(rf'### (Exercise {re.escape(number)}\b(?!\.)[^"\\]*)')
     for path in notebooks(f"{int(number.split('.')[0]):02}"):
         if found := heading.search(text_of(path)):
@@ -86,23 +86,23 @@ def text_of(path) -> str:
 
 @cache
 def part(stem: str) -> Program:
-    """A notebook as learners get it."""
+    """Read a notebook as learners get it."""
     path = ROOT / "notebooks" / f"{stem}.ipynb"
     return read_program(path.name, path.read_bytes()) if path.exists() else Program(stem)
 
 
 @cache
 def lab(name: str) -> Program:
-    """A lab as learners get it."""
+    """Read a lab as learners get it."""
     return read_program(f"labs/{name}.py", (ROOT / "labs" / f"{name}.py").read_bytes())
 
 
 @cache
 def definitions_in_lab(name: str, function: str) -> tuple[ast.AST, ...]:
-    """Of a function, in the lab as the whole course has it, and as a handout does."""
+    """Return a function's definitions in the whole course's lab, and in that of a handout."""
     if name not in lab_names():
         return ()
-    from classroom.handout.handout_labs import lab_text  # imports for seconds, as below
+    from classroom.handout.handout_labs import lab_text  # takes seconds to import, as below
 
     handed_out = read_program(f"labs/{name}.py", lab_text(name).encode())
     statements = [*lab(name).statements, *handed_out.statements]
@@ -111,7 +111,7 @@ def definitions_in_lab(name: str, function: str) -> tuple[ast.AST, ...]:
 
 @cache
 def imports_of_lab(name: str) -> frozenset[str]:
-    """The modules that a lab imports, at its start or in a function."""
+    """Return the modules that a lab imports, at its start or in a function."""
     nodes = [statement.node for statement in lab(name).statements]
     return frozenset(find_imports(ast.Module(nodes, [])))
 
@@ -127,7 +127,7 @@ def read_part_solution(stem: str) -> Program:
 
 
 def read_solution(stem: str) -> Program:
-    from coursekit import build  # imports for seconds, and most students need none
+    from coursekit import build  # takes seconds to import, and most students need none
 
     source = build.source_of(stem)
     name = source.relative_to(ROOT).as_posix()
@@ -141,14 +141,14 @@ def lab_names() -> frozenset[str]:
 
 @cache
 def numbers_of_lab(name: str) -> dict[str, str]:
-    """{function or class: number of its exercise}"""
+    """Return {function or class: number of its exercise}."""
     nodes = [statement.node for statement in lab(name).statements]
     return numbers_in(ast.Module(nodes, []))
 
 
 @cache
 def numbers_at(stem: str) -> dict[str, str]:
-    """{name: number} of the exercises at home in a notebook, or in a lab, of this stem."""
+    """Return {name: number} of the exercises that belong to a notebook, or a lab, of this stem."""
     if stem in lab_names():
         return numbers_of_lab(stem)
     path = ROOT / "notebooks" / f"{stem}.ipynb"
@@ -156,7 +156,7 @@ def numbers_at(stem: str) -> dict[str, str]:
 
 
 def stem_of(path: str) -> str:
-    """The notebook or lab of the course that a file is a copy of, by its name; or its own stem."""
+    """Return the stem of the notebook or lab that a file copies, by its name; else its own stem."""
     stem = re.sub(r"\.mine-\d+$", "", Path(path).stem)
     if found := STEM.fullmatch(stem):
         return found[1]
@@ -166,7 +166,7 @@ def stem_of(path: str) -> str:
 
 @cache
 def version(root: Path = ROOT) -> str:
-    """Changes with anything that a verdict depends on, on the course's side."""
+    """Return a digest of everything in the course that a verdict depends on."""
     digest = hashlib.sha256(torch.__version__.encode())
     for folder, pattern in SOURCES:
         for path in sorted((root / folder).glob(pattern)):
@@ -183,5 +183,5 @@ SOURCES = (
     ("labs", "*.py"),
     ("notebooks", "*.ipynb"),
     ("chapters", "**/*.toml"),
-    ("chapters", "**/*.py"),  # stand in where they are given; tell what counts for nothing
+    ("chapters", "**/*.py"),  # may be used as answers; decide what counts for nothing
 )

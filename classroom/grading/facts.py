@@ -1,7 +1,7 @@
-"""Partial credit: which share of a check's cases holds for an answer that is wrong.
+"""Partial credit: the share of a check's cases that holds for a wrong answer.
 
-A check ends at the first case that is wrong. Here it goes on behind it. What an answer gets right
-that always gives the same, or does nothing, counts for nothing.
+A check ends at the first wrong case, while this module continues after it. Cases that an answer
+gets right which always returns the same, or does nothing, count for nothing.
 """
 
 import math
@@ -18,19 +18,19 @@ from coursekit.kit.results import plain
 from coursekit.protocol import Wrong
 from coursekit.remote_answer import AnswerProcessFailed
 
-MOST_SECONDS = 20.0  # to go on with one answer
+MOST_SECONDS = 20.0  # to continue with one answer
 MOST_TRIES = 12
-HANGS = "it hangs"  # what checks say of an answer that waits for ever
+HANGS = "it hangs"  # what checks say of an answer that waits forever
 
 
 def facts_of(exercise, answer, wrong=None, lines=()) -> tuple[int, int]:
-    """(cases that are right, all of them); of a check without cases: (its lines, 0).
+    """Return (right cases, all cases), or (the check's lines, 0) if the check has no cases.
 
-    wrong, lines  what the check has found already, if it has been made
+    wrong, lines  what the check has found already, if it has run
     """
     if getattr(type(exercise), "examine", None) is Formula.examine:
         return values_that_are_right(exercise, answer)
-    if isinstance(exercise, Formula):  # whose answer gets something else than the truth
+    if isinstance(exercise, Formula):  # whose answer gets other arguments than the truth
         return one_by_one(exercise, answer)
     if isinstance(exercise, (RankExercise, Collective)):
         everything = [*exercise.cases, *getattr(exercise, "large", [])]
@@ -39,7 +39,7 @@ def facts_of(exercise, answer, wrong=None, lines=()) -> tuple[int, int]:
 
 
 def count_free_facts(exercise) -> int:
-    """How many facts an answer gets right that gives always the same, or does nothing."""
+    """Count the facts that an answer gets right which always returns the same, or does nothing."""
     if getattr(type(exercise), "examine", None) is Formula.examine:
         truths = [plain(exercise.truth(*call)) for call in calls_of(exercise)]
         return max(sum(map(partial(is_same, exercise, one), truths)) for one in truths)
@@ -58,7 +58,7 @@ def gives_back(*args, **kwargs):
 
 
 def score_of(right: int, of: int, free: int) -> tuple[float, list[int]]:
-    """In tenths, rounded down, below 1; and [right, of] without what comes for nothing."""
+    """Return tenths, rounded down and below 1, and [right, of] without what counts for nothing."""
     counted = [max(0, right - free), max(1, of - free)]
     tenths = math.floor(10 * counted[0] / counted[1] + 1e-9)
     return min(9, tenths) / 10, counted
@@ -90,7 +90,7 @@ def is_right(exercise, answer, call) -> bool:
 
 
 def is_same(exercise, got, wanted) -> bool:
-    with suppress(Exception):  # of values of different kinds
+    with suppress(Exception):  # the values have different kinds
         return bool(exercise.same(got, wanted))
     return False
 
@@ -103,7 +103,7 @@ def holds(examine, answer) -> bool:
 
 
 def one_by_one(exercise, answer) -> tuple[int, int]:
-    """Each case by a check of its own."""
+    """Count the right cases, each with its own check."""
     right, until = 0, time.monotonic() + MOST_SECONDS
     for case, calls in exercise.cases.items():
         if time.monotonic() < until:
@@ -112,10 +112,10 @@ def one_by_one(exercise, answer) -> tuple[int, int]:
 
 
 def constants_of(exercise) -> list:
-    """Answers that always give what is right for one of the calls."""
+    """Return answers that always give the value that is right for one of the calls."""
     answers = []
     for call in exercise.calls_tried():
-        with suppress(Exception):  # a truth for other arguments than an answer gets
+        with suppress(Exception):  # a truth of other arguments than an answer's
             answers.append(partial(always, exercise.truth(*call)))
     return answers
 
@@ -128,7 +128,7 @@ def always(value, *args, **kwargs):
 
 
 def cases_that_are_right(exercise, answer, wrong, lines) -> int:
-    """All that one launch comes to, and again behind a case in which the answer fails."""
+    """Count the right cases; launch the rest again after a case in which the answer fails."""
     rest = [*exercise.cases, *getattr(exercise, "large", [])]
     if wrong is not None and HANGS in wrong.what:
         return place_of(exercise, rest, wrong, lines)
@@ -143,7 +143,7 @@ def cases_that_are_right(exercise, answer, wrong, lines) -> int:
 
 
 def trials_of(exercise, answer) -> tuple[list[bool], str]:
-    """(for each case until one in which the answer fails, whether it is right; how it failed)"""
+    """Return whether each case is right, until the answer fails in one, and how it failed."""
     right = []
     try:
         for trial in exercise.trials(answer):
@@ -156,7 +156,7 @@ def trials_of(exercise, answer) -> tuple[list[bool], str]:
 
 
 def lines_of(exercise, answer) -> tuple[list[str], Wrong | None]:
-    """The lines of the check, and what was wrong at its end."""
+    """Return the lines of the check, and what was wrong at its end."""
     lines = []
     try:
         lines.extend(one for one in exercise.examine(answer) if isinstance(one, str))
@@ -168,7 +168,7 @@ def lines_of(exercise, answer) -> tuple[list[str], Wrong | None]:
 
 
 def only(exercise, cases):
-    """The same check on some of its cases, without a search for why one is wrong."""
+    """Return the same check on some of its cases, without a search for why one is wrong."""
     if not isinstance(exercise, Collective):
         return replace(exercise, cases=cases)
     large = set(map(id, exercise.large))
@@ -178,7 +178,7 @@ def only(exercise, cases):
 
 
 def place_of(exercise, cases, wrong, lines) -> int:
-    """How many of these cases were right before the wrong one."""
+    """Return how many of these cases were right before the wrong one."""
     if isinstance(exercise, Collective):
         return min(len(lines), len(cases))
     names = [str(case) for case in cases]

@@ -1,6 +1,6 @@
-"""What lies in a folder or an archive of somebody whom nobody trusts, read within limits.
+"""The files of an untrusted person's folder or archive, read within limits.
 
-Nothing is unpacked to disk. Links, devices and paths that lead out are refused, and told.
+Nothing is unpacked to disk. Links, devices and paths that lead out are refused and reported.
 """
 
 import io
@@ -19,14 +19,14 @@ JUNK = re.compile(
     r"\._[^/]*|\.DS_Store|Thumbs\.db|desktop\.ini)(/|$)"
 )
 MOST_FILE_BYTES, MOST_BYTES, MOST_ENTRIES = 20 * 2**20, 100 * 2**20, 5000
-MOST_RATIO = 200  # of what a file unpacks to, to what it takes in the archive
+MOST_RATIO = 200  # of a file's unpacked size to its size in the archive
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError,
            RuntimeError, OverflowError, MemoryError)  # fmt: skip
 
 
 @dataclass
 class Pile:
-    """The files of one submission, by path, and what has to be told about it."""
+    """The files of one submission, by path, and the problems to report."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Pile:
     entries: int = 0
 
     def may_take(self, name, size) -> bool:
-        """Whether a file of this size is still taken; tells if not."""
+        """Return whether a file of this size may be taken; report it if not."""
         self.entries += 1
         if self.entries > MOST_ENTRIES:
             self.tell(f"more than {MOST_ENTRIES} files: the rest was not read")
@@ -58,11 +58,11 @@ class Pile:
 
 
 def clean_name(name: str) -> str:
-    """A name without what a terminal, a table or a page would take for more than a name."""
+    """Return a name without anything that a terminal, a table or a page would interpret."""
     data = name.encode(errors="surrogateescape")
     try:
         text = data.decode()
-    except UnicodeDecodeError:  # as older Windows and archives have it
+    except UnicodeDecodeError:  # from older Windows systems and archives
         text = data.decode("latin-1")
     clean = "".join(c if c.isprintable() else " " for c in text)
     return " ".join(clean.split())[:200] or "?"
@@ -86,7 +86,7 @@ def is_wanted(name) -> bool:
 
 
 def read_path(path: Path, pile: Pile | None = None) -> Pile:
-    """The wanted files of a folder, an archive, or one file."""
+    """Read the wanted files of a folder, of an archive, or a single file."""
     pile = Pile() if pile is None else pile
     if path.is_symlink():
         pile.tell(f"{clean_name(path.name)} is a link: refused")
@@ -130,7 +130,7 @@ def read_file(path: Path, name: str, pile: Pile):
 
 
 def take(name, data, pile, depth):
-    """Keep a file; of an archive, what is in it."""
+    """Keep a file, or the contents of an archive."""
     if not name.lower().endswith(".zip"):
         pile.put(clean_name(name), data)
     elif depth > 1:
@@ -174,7 +174,7 @@ def read_entry(archive, entry, pile, depth):
 
 
 def explain_refusal(entry) -> str:
-    """Why an entry of an archive is not taken, or ""."""
+    """Return why an entry of an archive is refused, or "" if it is taken."""
     name = entry.filename.replace("\\", "/")
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind == stat.S_IFLNK:

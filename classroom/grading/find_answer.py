@@ -1,4 +1,4 @@
-"""The answer to an exercise of a notebook, found by name in whatever a student has handed in."""
+"""The answer to an exercise of a notebook, found by name in all that a student has handed in."""
 
 import ast
 import difflib
@@ -16,14 +16,14 @@ NOTHING_HERE = "there is no function {name} in what was handed in"
 
 @dataclass
 class StudentAnswer:
-    """What there is of an answer.
+    """One answer, as far as the student has written it.
 
-    state    "written", "missing", "unfinished", or "wrong": it cannot even be read
-    source   defines the answer and what it needs
-    shown    the answer's own text
-    what     to say of one that is not written
-    reasons  which rule has chosen it, where there was a choice
-    nodes    its statements
+    state       "written", "missing", "unfinished", or "wrong" if it cannot even be read
+    source      code that defines the answer and what it needs
+    shown       the answer's own text
+    what        what to say of an answer that is not written
+    reasons     the rule that chose it, where there was a choice
+    statements  those of the answer and of what it needs
     """
 
     state: str
@@ -36,7 +36,7 @@ class StudentAnswer:
 
 
 def find_in_cells(asked, programs: list[Program]) -> StudentAnswer:
-    """The answer to an exercise whose function stands in a cell."""
+    """Find the answer to an exercise whose function is in a cell."""
     touched, untouched = definitions_of(asked, programs)
     complete = [one for one in touched if is_complete(one.node)]
     if complete:
@@ -57,9 +57,9 @@ def find_in_cells(asked, programs: list[Program]) -> StudentAnswer:
 
 
 def definitions_of(asked, programs) -> tuple[list[Statement], list[Statement]]:
-    """Those of the name that may be meant for this exercise: changed ones, and as handed out.
+    """Return the definitions that may be meant for this exercise: changed, and as handed out.
 
-    Left out: what belongs to another exercise of the same name.
+    Definitions that belong to another exercise of the same name are left out.
     """
     given = find_handout_definition(asked)
     found = [
@@ -75,18 +75,18 @@ def definitions_of(asked, programs) -> tuple[list[Statement], list[Statement]]:
 
 
 def is_the_labs_own(statement, asked) -> bool:
-    """Whether the course has the same in this lab: later parts take some answers from there."""
+    """Return whether the course's lab has the same: later parts take some answers from labs."""
     own = course.definitions_in_lab(course.stem_of(statement.path), asked.name)
     return any(same_code(statement.node, node) for node in own)
 
 
 def is_home_or_nobodys(asked, path) -> bool:
-    """Whether the name, in a file of this name, is not that of another exercise."""
+    """Return whether no other exercise owns the name in a file that is called like this."""
     return course.numbers_at(course.stem_of(path)).get(asked.name, asked.number) == asked.number
 
 
 def find_handout_definition(asked):
-    """The definition as learners get it."""
+    """Return the definition as learners get it."""
     statements = course.part(asked.part).statements
     return next((s.node for s in statements if getattr(s.node, "name", "") == asked.name), None)
 
@@ -98,13 +98,13 @@ def is_course_import(node) -> bool:
 
 
 def number_told(node) -> str | None:
-    """The number of the exercise that a docstring names."""
+    """Return the number of the exercise that a docstring names."""
     found = course.numbers_in(ast.Module([node], [])) if isinstance(node, DEFINITIONS) else {}
     return next(iter(found.values()), None)
 
 
 def choose_statement(asked, complete) -> Statement:
-    """The last complete one of the notebook that asks it; else the last one of all."""
+    """Return the last complete one in the notebook that asks it, or else the last of all."""
     at_home = [one for one in complete if course.stem_of(one.path) == asked.part]
     return (at_home or complete)[-1]
 
@@ -122,7 +122,7 @@ def build_answer(asked, statement, complete, programs) -> StudentAnswer:
 
 
 def find_checked_answer(asked, programs) -> StudentAnswer | None:
-    """The answer by another name, or without one, that the student has given to `check`."""
+    """Find the answer that was given to `check` under another name, or without one."""
     for program in reversed(programs):
         for statement in reversed(program.statements):
             given = next(filter(None, (answer_in(n, asked) for n in ast.walk(statement.node))), "")
@@ -134,7 +134,7 @@ def find_checked_answer(asked, programs) -> StudentAnswer | None:
 
 
 def build_checked_answer(asked, given, statement, programs) -> StudentAnswer:
-    """The answer that stands in a call of `check`, under the name that is asked for."""
+    """Build the answer from a call of `check`, under the name that is asked for."""
     text = f"{asked.name} = {given}"
     made = replace(statement, node=ast.parse(text).body[0], text=text)
     source, used = assemble_program(made, asked.name, programs, course.part(asked.part))
@@ -144,7 +144,7 @@ def build_checked_answer(asked, given, statement, programs) -> StudentAnswer:
 
 
 def answer_in(node, asked) -> str:
-    """The second argument of `check("2.9", …)`."""
+    """Return the second argument of `check("2.9", …)`, or "" for any other node."""
     is_check = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "check"
     if is_check and len(node.args) == 2 and isinstance(node.args[0], ast.Constant):
         return ast.unparse(node.args[1]) if node.args[0].value == asked.number else ""
@@ -152,7 +152,7 @@ def answer_in(node, asked) -> str:
 
 
 def unreadable_one(name, programs) -> StudentAnswer | None:
-    """A definition that is no Python."""
+    """Return a definition that is not valid Python, as a wrong answer."""
     for program in programs:
         for problem, text in program.broken:
             if f"def {name}" in text or f"class {name}" in text:
@@ -161,7 +161,7 @@ def unreadable_one(name, programs) -> StudentAnswer | None:
 
 
 def alike(name, programs) -> str:
-    """A name that is nearly the one looked for."""
+    """Return words on a name that is nearly the one looked for, or "" if there is none."""
     names = {n for p in programs for s in p.statements for n in bound_by(s.node)}
     close = difflib.get_close_matches(name, names - {name}, 1, 0.8)
     return f"; there is {close[0]}" if close else ""

@@ -1,4 +1,4 @@
-"""One submission, judged exercise by exercise: what the checks say of each answer."""
+"""The judge of one submission: what the checks say of each answer, exercise by exercise."""
 
 import time
 import traceback
@@ -25,13 +25,13 @@ MOST_SHOWN = 20_000  # characters of a source, in the results
 
 @dataclass
 class Answers:
-    """What a submission has of all that is asked.
+    """The answers of a submission to all that is asked.
 
     found  {number: StudentAnswer}
     below  {number: the exercises that its answer calls}
     looks  {number: the sentences about its suspicious statements}
-    files  what the process needs in which they are tried
-    given  numbers of exercises whose solutions stand in where there is no answer
+    files  those that the process needs in which the answers are tried
+    given  numbers of exercises whose solutions replace missing answers
     """
 
     found: dict[str, StudentAnswer]
@@ -41,12 +41,12 @@ class Answers:
     given: frozenset[str] = frozenset()
 
     def stands_in(self, number) -> bool:
-        """Whether the solution runs in the place of an answer that nobody has written."""
+        """Return whether the solution runs instead of an answer that is not written."""
         return number in self.given and self.found[number].state != "written"
 
 
 def answers_in(asked, programs: list[Program], given=frozenset()) -> Answers:
-    """Found by their text; nothing is run."""
+    """Find the answers by their text; nothing is run."""
     names = sorted(labs_needed(asked, programs))
     labs = {name: compose(name, programs, given) for name in names}
     statements = {name: lab.statements for name, lab in labs.items()}
@@ -60,7 +60,7 @@ def answers_in(asked, programs: list[Program], given=frozenset()) -> Answers:
             looked_at, own = found.statements, ()
         answers.found[one.number] = found
         answers.below[one.number] = find_called_exercises(found.statements, statements, own)
-        unusual = suspicious(looked_at)  # the course's own is read only where that matters
+        unusual = suspicious(looked_at)  # the course's own program is read only if this matters
         answers.looks[one.number] = (
             suspicious(looked_at, find_allowed_kinds(one)) if unusual else []
         )
@@ -68,7 +68,7 @@ def answers_in(asked, programs: list[Program], given=frozenset()) -> Answers:
 
 
 def labs_needed(asked, programs) -> set[str]:
-    """The labs that are asked about, those that a student has handed in, and what they import."""
+    """Return the labs that exercises are in, those that are handed in, and all that they import."""
     found: set[str] = set()
     todo = {one.lab for one in asked if one.lab} | {course.stem_of(p.path) for p in programs}
     while todo := (todo & course.lab_names()) - found:
@@ -78,7 +78,7 @@ def labs_needed(asked, programs) -> set[str]:
 
 
 def files_of(labs, programs) -> dict[str, bytes]:
-    """The student's labs, and modules of their own that stand beside them."""
+    """Return the student's labs, and the student's own modules next to them."""
     files = {f"labs/{n}.py": text_of(lab).encode() for n, lab in labs.items() if lab.is_changed}
     for program in programs:
         name = program.path.rsplit("/", 1)[-1]
@@ -91,10 +91,10 @@ def files_of(labs, programs) -> dict[str, bytes]:
 
 @dataclass
 class Judge:
-    """Judges the answers of one submission.
+    """A judge of the answers of one submission.
 
     open_place  opens the process for the submission's files: a context manager, see `open_sandbox`
-    free        gives how many facts of an exercise come for nothing
+    free        returns how many facts of an exercise count for nothing, see `Free`
     """
 
     answers: Answers
@@ -109,7 +109,7 @@ class Judge:
         return self.stack.__exit__(*error)
 
     def judge_answer(self, asked) -> dict:
-        """The entry of one answer in the results. Call it in the order of the exercises."""
+        """Return the entry of one answer in the results. Call it in the order of the exercises."""
         began, found = time.perf_counter(), self.answers.found[asked.number]
         shown = {"where": found.where, "source": found.shown[:MOST_SHOWN]}
         entry = EMPTY | shown | {"reasons": list(found.reasons)}
@@ -123,13 +123,13 @@ class Judge:
         return entry | {"seconds": round(time.perf_counter() - began, 3)}
 
     def find_own_dependencies(self, asked) -> list[str]:
-        """The exercises that an answer calls, of which this student's own answer is asked."""
+        """Return the asked exercises that an answer calls and that no solution stands in for."""
         below = self.answers.below[asked.number] & self.answers.found.keys()
         own = [number for number in below if not self.answers.stands_in(number)]
         return sorted(own, key=course.parse_number)
 
     def report_missing_dependency(self, asked) -> str:
-        """What is said of an answer that calls one that nobody has written."""
+        """Return what to say of an answer that calls an unwritten one, or "" if it calls none."""
         for number in self.find_own_dependencies(asked):
             state = self.answers.found[number].state
             if state != "written":
@@ -140,7 +140,7 @@ class Judge:
     def check_answer(self, asked, found) -> dict:
         exercise = check_runner.find_exercise(asked.number)
         if getattr(exercise, "needs", ()):
-            exercise = replace(exercise, needs=())  # they are judged by themselves
+            exercise = replace(exercise, needs=())  # they are judged separately
         try:
             answer = self.answer(asked, found)
             verdict = check_runner.run_check(exercise, answer, asked.title)
@@ -162,7 +162,7 @@ class Judge:
         return place.load_cell_function(found.source, asked.name)
 
     def place_for_next(self):
-        """The process of this submission; a new one, if an answer has ended the last."""
+        """Return the process of this submission; start a new one if an answer has ended the last."""
         if self.place is None or self.place.is_lost:
             self.stack.close()
             self.place = self.stack.enter_context(self.open_place(self.answers.files))
@@ -182,7 +182,7 @@ class Judge:
         return {"score": score, "facts": counted}
 
     def blame_dependency(self, asked, found) -> dict:
-        """Whether an answer that is wrong calls another that is wrong, too."""
+        """Return a reason for a wrong answer that calls another wrong answer, or {}."""
         wrong = [n for n in self.find_own_dependencies(asked) if self.states.get(n) == "wrong"]
         if not wrong:
             return {}

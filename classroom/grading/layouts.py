@@ -1,4 +1,4 @@
-"""In which form a class has handed in: which of the files are whose."""
+"""The form in which a class has handed in, and the owners of its files."""
 
 import re
 from dataclasses import dataclass, field
@@ -20,14 +20,14 @@ MOODLE = re.compile(
 CANVAS = re.compile(
     r"(?P<student>[^_]+)_(?P<late>LATE_|late_)?(?P<user>\d+)_(?P<id>\d+)_(?P<name>.+)", re.DOTALL
 )
-AGAIN = re.compile(r"-(\d+)$")  # Canvas adds it to a file that is handed in once more
+AGAIN = re.compile(r"-(\d+)$")  # Canvas adds it to a file that is handed in again
 HAND_IN = {"labs", "work", "notebooks"}
-HANDED_IN = "hand-in-"  # how `make hand-in` calls its archive, before the name
+HANDED_IN = "hand-in-"  # the prefix of an archive of `make hand-in`
 
 
 @dataclass
 class Owner:
-    """Where the files of one submission lie. `turn` orders several to the same assignment."""
+    """The owner of one submission and its paths; `turn` orders several to the same assignment."""
 
     student: str
     paths: list[Path] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Owner:
 
 
 def owners_in(folder: Path) -> tuple[str, list[Owner]]:
-    """(the layout that was taken, whose is what)"""
+    """Return the layout that was recognised, and the owners of the files."""
     for inner in ("submitted", "inbound"):
         if (folder / inner).is_dir():
             return owners_in(folder / inner)
@@ -60,11 +60,11 @@ def student_in(text) -> str:
     return clean_name(text)
 
 
-# ---- Each takes a folder and its entries, and gives the owners, or none if it is another layout --
+# ---- Functions of a folder and its entries that return its owners, or None for other layouts -----
 
 
 def one_submission(folder, entries):
-    """A learner's own folder of the course, or what was in one archive."""
+    """Recognise a learner's own folder of the course, or the contents of one archive."""
     has_parts = any(e.is_dir() and e.name in HAND_IN for e in entries)
     stems = {course.stem_of(e.name) for e in entries if is_program(e)}
     parts = {path.stem for path in course.notebooks()}
@@ -85,7 +85,7 @@ def exchange(folder, entries):
 
 
 def seconds_of(text) -> float:
-    """Of a time in UTC, as nbgrader writes it."""
+    """Return the timestamp of a UTC time as nbgrader writes it, or 0.0 for any other text."""
     digits = [int(number) for number in re.findall(r"\d+", text)[:6]]
     try:
         return datetime(*digits, tzinfo=timezone.utc).timestamp()
@@ -94,7 +94,7 @@ def seconds_of(text) -> float:
 
 
 def nbgrader(folder, entries):
-    """submitted/STUDENT/ASSIGNMENT/…"""
+    """Recognise submitted/STUDENT/ASSIGNMENT/…."""
     is_named = folder.name == "submitted"
     if not is_named and not any(folder.glob("*/*/timestamp.txt")):
         return None
@@ -106,7 +106,7 @@ def nbgrader(folder, entries):
 
 
 def assignments_in(folder) -> list[tuple[str, Path]]:
-    """(name, folder) of each assignment that a student has handed in; else the folder itself."""
+    """Return (name, folder) of each assignment in a student's folder, or the folder itself."""
     inside = [path for path in sorted(folder.iterdir()) if not is_junk(path)]
     folders = [path for path in inside if path.is_dir() and not path.is_symlink()]
     is_one = any(path.name in HAND_IN for path in folders) or any(map(is_program, inside))
@@ -128,7 +128,7 @@ def canvas(folder, entries):
 
 
 def newest_versions(owner) -> list[Path]:
-    """The last of files that were handed in again: `hw.zip`, `hw-1.zip`, `hw-2.zip`."""
+    """Return the last of files that were handed in again: `hw.zip`, `hw-1.zip`, `hw-2.zip`."""
     newest: dict[str, tuple[int, Path]] = {}
     for path in owner.paths:
         match = CANVAS.fullmatch(path.name)
@@ -144,7 +144,7 @@ def newest_versions(owner) -> list[Path]:
 
 
 def group_entries(entries, pattern, key_of):
-    """One owner for all entries with the same key, and one for each entry of another form."""
+    """Group entries with the same key under one owner; give others an owner each."""
     if not any(pattern.fullmatch(entry.name) for entry in entries):
         return None
     owners: dict[tuple, Owner] = {}
@@ -157,7 +157,7 @@ def group_entries(entries, pattern, key_of):
 
 
 def disambiguate_names(owners) -> list[Owner]:
-    """Two people of one name are told apart by the number that the platform has given them."""
+    """Add the platform's number to the names of students who share a name."""
     names = [owner.student for owner in owners.values()]
     for key, owner in owners.items():
         if names.count(owner.student) > 1 and len(key) > 1:
@@ -172,7 +172,7 @@ def repositories(folder, entries):
 
 
 def each_its_own(folder, entries):
-    """Folders, archives or single notebooks, each called as its student."""
+    """Recognise folders, archives or single notebooks, each of which has its student's name."""
     kept = [e for e in entries if e.is_dir() or is_program(e) or e.suffix.lower() == ".zip"]
     names = [(e.name if e.is_dir() else e.stem).removeprefix(HANDED_IN) for e in kept]
     return [Owner(student_in(name), [entry]) for name, entry in zip(names, kept)]

@@ -1,4 +1,4 @@
-"""A student's lab as it will run: the file, with answers that stand elsewhere put into it."""
+"""A student's lab as it will run: its file, with answers from other files put into it."""
 
 import ast
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ from .scopes import DEFINITIONS, bound_by, is_complete, same_code
 class StudentLab:
     """One lab of a student.
 
-    found         {function: what there is of it}
+    found         {function: the StudentAnswer}
     as_handed_in  the text of its file, which runs if nothing has been put into it
-    is_changed    whether it is another one than the course's own
+    is_changed    whether it replaces the course's own
     """
 
     name: str
@@ -29,7 +29,7 @@ class StudentLab:
 
 
 def compose(name: str, programs: list[Program], given=frozenset()) -> StudentLab:
-    """The lab of this name. Functions come from its own file, then from anywhere else.
+    """Compose a lab of functions from its own file, and else from any other file.
 
     given  numbers of exercises that are taken from the solution where the student has none
     """
@@ -52,7 +52,7 @@ def compose(name: str, programs: list[Program], given=frozenset()) -> StudentLab
 
 
 def text_of(lab: StudentLab) -> str:
-    """What runs. Its lines are those of the student's file, if that is Python as it stands."""
+    """Return the text that runs; its lines are those of the student's file if that is valid."""
     return lab.as_handed_in or "\n\n\n".join(one.text for one in lab.statements) + "\n"
 
 
@@ -64,7 +64,7 @@ def files_of(name, programs) -> list[Program]:
 
 
 def how_much(program, name) -> tuple:
-    """Orders the copies of a lab: the one with most answers, then the one in labs/."""
+    """Return a key that sorts copies of a lab: by their answers, then by whether they are in labs/."""
     numbers = course.numbers_of_lab(name)
     states = [
         find_in_file(function, number, name, program).state for function, number in numbers.items()
@@ -73,13 +73,13 @@ def how_much(program, name) -> tuple:
 
 
 def definition(function, program) -> Statement | None:
-    """The last one in a file."""
+    """Return the last definition in a file, or None."""
     found = (one for one in reversed(program.statements) if function in bound_by(one.node))
     return next(found, None)
 
 
 def find_in_file(function, number, name, program) -> StudentAnswer:
-    """What there is of an answer in a lab's own file."""
+    """Find an answer in a lab's own file."""
     if problem := unreadable_in(function, program):
         return problem
     mine, ours = definition(function, program), definition(function, course.lab(name))
@@ -108,7 +108,7 @@ def what_is_left(node) -> str:
 
 
 def elsewhere(function, number, lab, best, programs) -> StudentAnswer | None:
-    """An answer that a student has written into another file; it is put into the lab."""
+    """Find an answer that the student has written in another file, and put it into the lab."""
     found = [
         statement
         for program in programs
@@ -140,7 +140,7 @@ def names_in(statements) -> frozenset[str]:
 
 
 def put(lab, function, statements):
-    """Put an answer, and what it needs, where the function is defined last; else at the end."""
+    """Put an answer and what it needs where the function is defined last, or else at the end."""
     lab.is_changed, lab.as_handed_in = True, ""
     places = [k for k, one in enumerate(lab.statements) if function in bound_by(one.node)]
     if places:

@@ -1,6 +1,6 @@
 """Notebooks and programs as statements, whoever has written them, and in whichever version.
 
-A cell that is no Python costs its own statements alone. Nothing is run.
+A cell that is not valid Python loses only its own statements. Nothing is run.
 """
 
 import ast
@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import parso
 
-MOST_DEPTH = 90  # of what is read: `ast.unparse` and the like take several calls for each
+MOST_DEPTH = 90  # levels of a tree: `ast.unparse` and the like need several calls for each
 MOST_CHARACTERS = 2_000_000  # of a program
 PERCENT = re.compile(r"^# ?%%.*$", re.MULTILINE)
 # Cell magics whose body is Python and runs once or more.
@@ -23,11 +23,11 @@ UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowErro
 
 @dataclass(frozen=True)
 class Statement:
-    """One of a program, at its outermost level.
+    """A statement of a program, at the outermost level.
 
     cell  number of the code cell, from 1; None in a .py file
     line  within the cell or the file
-    at    its turn: greater for what stands later
+    at    its position: greater for later statements
     """
 
     node: ast.stmt
@@ -45,7 +45,7 @@ class Statement:
 
 @dataclass
 class Program:
-    """What stands in one file. `broken` has the texts that are no Python, with what is wrong."""
+    """The contents of one file; `broken` has what is wrong with each text that is not Python."""
 
     path: str
     text: str = ""
@@ -55,7 +55,7 @@ class Program:
 
 
 def read_program(path: str, data: bytes) -> Program:
-    """The program in a .ipynb, .py or kept .txt file."""
+    """Read the program in a .ipynb, .py or kept .txt file."""
     program = Program(path)
     text = decode_text(data, program)
     if len(text) > MOST_CHARACTERS:
@@ -80,7 +80,7 @@ def decode_text(data: bytes, program) -> str:
 
 
 def pieces_of(text) -> list[tuple[int, str]]:
-    """(line before it, source) of each cell of a percent file; of another file, the whole."""
+    """Return (lines before it, source) of each cell of a percent file, or of the whole file."""
     starts = [0, *(found.start() for found in PERCENT.finditer(text)), len(text)]
     return [(text.count("\n", 0, a), text[a:b]) for a, b in pairwise(starts) if a < b]
 
@@ -97,9 +97,9 @@ def read_notebook(text, program):
 
 
 def cells_of(text) -> list[str]:
-    """The sources of the code cells, of every version of the format and with faults in its form.
+    """Return the sources of the code cells, in any version of the format and despite faults in it.
 
-    Not by nbformat: it imports for seconds, and gives up a notebook for a fault in one cell.
+    nbformat takes seconds to import, and rejects a notebook for a fault in one cell.
     """
     raw = json.loads(text)
     cells = raw["cells"] if "cells" in raw else [c for s in raw["worksheets"] for c in s["cells"]]
@@ -130,7 +130,7 @@ def add_source(program, source, cell, first_line, order):
 
 
 def own_part(node, text) -> str:
-    """Its text; written anew if it shares a line with another statement."""
+    """Return a statement's text, unparsed anew if it shares a line with another statement."""
     try:
         return text if len(parse(text)) == 1 else ast.unparse(node)
     except UNREADABLE:
@@ -140,7 +140,7 @@ def own_part(node, text) -> str:
 @lru_cache(4096)
 def tree_of(source) -> ast.Module:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of `is` with a number, and of backslashes
+        warnings.simplefilter("ignore")  # about `is` with a number, and about backslashes
         tree = ast.parse(source)
     if depth_of(tree) > MOST_DEPTH:
         raise RecursionError("its statements nest too deeply")
@@ -148,7 +148,7 @@ def tree_of(source) -> ast.Module:
 
 
 def depth_of(tree) -> int:
-    """How many nodes stand within one another, counted without recursion."""
+    """Return the depth of a tree in nodes, without recursion."""
     depth, level = 0, [tree]
     while level:
         depth, level = depth + 1, [one for node in level for one in ast.iter_child_nodes(node)]
@@ -156,7 +156,7 @@ def depth_of(tree) -> int:
 
 
 def parse(source) -> list[ast.stmt]:
-    """The statements of a source. Nobody changes them: they are remembered."""
+    """Return the statements of a source. They are cached, so nobody may change them."""
     return tree_of(source).body
 
 
@@ -165,7 +165,7 @@ def first_line_of(node) -> int:
 
 
 def rest_of(source, program, error, cell, first_line) -> tuple[list, list[str]]:
-    """The statements around those that are no Python; notes what is wrong."""
+    """Return the statements around those that are not valid Python, and note what is wrong."""
     line = first_line + (getattr(error, "lineno", None) or 1)
     what = getattr(error, "msg", None) or str(error) or "it is nested too deeply"
     place = f"{program.path}, {f'cell {cell}, ' if cell else ''}line {line}"
@@ -180,7 +180,7 @@ def rest_of(source, program, error, cell, first_line) -> tuple[list, list[str]]:
 
 
 def readable(source) -> list[tuple[int, str]]:
-    """(lines before it, text) of the parts of a source that an error in one does not touch."""
+    """Return (lines before it, text) of the parts of a source that an error spoils separately."""
     try:
         children = parso.parse(source).children
         codes = [child.get_code() for child in children]
@@ -195,7 +195,7 @@ def readable(source) -> list[tuple[int, str]]:
 
 
 def convert_magics(source) -> str:
-    """The cell as Python: what IPython alone understands is turned into calls, or left out."""
+    """Return the cell as Python: IPython's own syntax is turned into calls or left out."""
     if source.startswith("%%"):
         head, _, body = source.partition("\n")
         name = head[2:].split()[0] if head[2:].split() else ""

@@ -1,6 +1,6 @@
 """A student's git repository without a working tree: the files of its HEAD.
 
-Its own settings and hooks are not used: git reads its objects alone, from a new repository.
+Its own settings and hooks are not used, because git reads only its objects, from a new repository.
 """
 
 import io
@@ -57,7 +57,7 @@ def git(folder, environment, *arguments) -> bytes:
 
 
 def head_of(path: Path) -> str | None:
-    """The commit that HEAD names."""
+    """Return the commit that HEAD names, or None."""
     head = small(path / "HEAD")
     if not head.startswith("ref: refs/"):
         return head if COMMIT.fullmatch(head) else None

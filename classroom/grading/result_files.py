@@ -1,4 +1,4 @@
-"""What a grading leaves: results.json, grades.csv, and a summary on the terminal."""
+"""The results of a grading: results.json, grades.csv, and a summary on the terminal."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ RESULTS, GRADES, ACCEPTED = "results.json", "grades.csv", "accepted.json"
 
 
 def results_of(title, version, asked, students, accepted) -> dict:
-    """The whole of results.json; see the README of the classroom for its form."""
+    """Return all of results.json, whose form is in the README of the classroom."""
     return {
         "title": title,
         "version": version,
@@ -25,7 +25,7 @@ def results_of(title, version, asked, students, accepted) -> dict:
 
 
 def decide_student_entry(student, accepted) -> dict:
-    """A student's entry, in which what a person has to look at first does not count yet."""
+    """Return a student's entry in which an answer that a person has to look at does not count."""
     answers = {
         number: decide_entry(entry, accepted.get(student["student"], {}).get(number))
         for number, entry in student["answers"].items()
@@ -48,7 +48,7 @@ def decide_entry(entry, accepted_code) -> dict:
 
 
 def read_accepted(out: Path) -> dict:
-    """{student: {number: digest of the code that was looked at}}"""
+    """Return {student: {number: digest of the code that was looked at}}."""
     try:
         found = json.loads((out / ACCEPTED).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -57,7 +57,7 @@ def read_accepted(out: Path) -> dict:
 
 
 def accept(wishes, students, accepted) -> tuple[dict, list[str]]:
-    """(what is accepted now, wishes that name nobody's answer); a wish is (student, number)."""
+    """Return what is accepted now, and wishes for unknown answers; a wish is (student, number)."""
     unknown = []
     for student, number in wishes:
         entries = next((s["answers"] for s in students if s["student"] == student), {})
@@ -78,7 +78,7 @@ def write(results, accepted, out: Path):
 
 
 def find_waiting_answers(results) -> set[tuple[str, str]]:
-    """(student, number) of each answer that an interrupted grading has not come to."""
+    """Return (student, number) of each answer that an interrupted grading has not judged."""
     return {
         (student["student"], number)
         for student in results["students"]
@@ -88,9 +88,9 @@ def find_waiting_answers(results) -> set[tuple[str, str]]:
 
 
 def would_be_lost(results, out: Path) -> int:
-    """How many answers that wait in these results have a verdict in those that are in the folder.
+    """Count the answers that wait in these results but have a verdict in the folder's results.
 
-    An older course has judged them, or other code: `known/` has nothing on what there is now.
+    Those verdicts are on an older course or other code, so `known/` has none on the present ones.
     """
     try:
         before = json.loads((out / RESULTS).read_text(encoding="utf-8"))
@@ -101,7 +101,7 @@ def would_be_lost(results, out: Path) -> int:
 
 
 def grades_of(results) -> str:
-    """A line for each student. Spreadsheets take what begins with = + - @ for a formula.
+    """Return a CSV line per student, with no name that a spreadsheet takes for a formula (= + - @).
 
     The score of an answer that is not judged yet is empty, and its points are not in `of`.
     """
@@ -137,7 +137,7 @@ def harmless(text) -> str:
 
 
 def summary(results) -> str:
-    """How the class did, in a few lines; and what waits for a person."""
+    """Return a few lines on how the class did, and on what waits for a person."""
     students = results["students"]
     lines = [f"{results['title']}: {len(students)} students, {len(results['exercises'])} exercises"]
     for one in results["exercises"]:
@@ -151,12 +151,12 @@ def summary(results) -> str:
 
 
 def printable(line) -> str:
-    """Names, and code that is quoted, are students': a terminal must not obey them."""
+    """Replace control characters: students wrote the names and code, and terminals obey them."""
     return "".join(c if c.isprintable() else "?" for c in line)
 
 
 def list_decisions(student) -> list[str]:
-    """What a person has to decide about a student's answers, and how."""
+    """Return lines that say what a person has to decide about a student's answers, and how."""
     lines = []
     for number, entry in student["answers"].items():
         name = f"{student['student']}:{number}"

@@ -1,4 +1,4 @@
-"""What statements bind, and what they need from outside: read from their text, never run."""
+"""The names that statements bind and need from outside, read from their text and never run."""
 
 import ast
 import builtins
@@ -16,7 +16,7 @@ KNOWN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
 
 
 def bound_by(node) -> set[str]:
-    """The names that a statement of a program gives a meaning."""
+    """Return the names that a statement of a program binds."""
     if isinstance(node, DEFINITIONS):
         return {node.name}
     if isinstance(node, IMPORTS):
@@ -29,7 +29,7 @@ def bound_by(node) -> set[str]:
 
 
 def find_changed_names(node) -> set[str]:
-    """The names whose values a statement may change: `x[0] = 1`, `x.append(2)`."""
+    """Return the names whose values a statement may change: `x[0] = 1`, `x.append(2)`."""
     if isinstance(node, SCOPES):
         return set()
     is_place = isinstance(node, (ast.Attribute, ast.Subscript))
@@ -45,7 +45,7 @@ def find_changed_names(node) -> set[str]:
 
 @lru_cache(4096)
 def find_free_names(text: str) -> frozenset[str]:
-    """The names that a statement takes from the program around it; none of Python's own."""
+    """Return the names that a statement takes from the program around it, without Python's own."""
     try:
         table = symtable.symtable(text, "", "exec")
     except UNREADABLE:
@@ -65,7 +65,7 @@ def find_table_names(table) -> set[str]:
 
 @lru_cache(4096)
 def find_immediate_names(text: str) -> frozenset[str]:
-    """Those of them that it needs when it is run itself, and not later in a call."""
+    """Return the names that a statement needs when it runs itself, and not later in a call."""
     try:
         table = symtable.symtable(text, "", "exec")
     except UNREADABLE:
@@ -74,7 +74,7 @@ def find_immediate_names(text: str) -> frozenset[str]:
 
 
 def begins(statement: Statement, name: str) -> bool:
-    """Whether what a name meant before does not matter after this statement."""
+    """Return whether the earlier meaning of a name does not matter after this statement."""
     node = statement.node
     is_plain = isinstance(node, (*DEFINITIONS, *IMPORTS, ast.Assign))
     return is_plain and name in bound_by(node) and name not in find_immediate_names(statement.text)
@@ -85,7 +85,7 @@ def is_complete(node) -> bool:
 
 
 def same_code(a, b) -> bool:
-    """Whether two definitions differ in layout, comments and docstrings alone."""
+    """Return whether two definitions differ only in layout, comments and docstrings."""
     return a is not None and b is not None and bare(a) == bare(b)
 
 

@@ -1,6 +1,6 @@
 """Statements that have no place in an answer: a person looks at them before they count.
 
-The walls around a student's code do not depend on this. It looks for what would be an attempt.
+The sandbox around a student's code does not depend on this, which looks for attempts to cheat.
 """
 
 import ast
@@ -29,7 +29,7 @@ FILES = "handles files"
 
 
 def suspicious(statements, allowed=frozenset()) -> list[str]:
-    """A sentence for each place: which, why, its line. `allowed` are kinds that are left out."""
+    """Return a sentence per place: its kind, position and line. Kinds in `allowed` are left out."""
     found, modules = {}, {}
     for statement in statements:
         modules |= modules_in(statement.node)
@@ -55,7 +55,7 @@ def place_of(statement, node) -> str:
 
 
 def kinds_in(tree, modules):
-    """Yield (kind, node) of what has no place in an answer; `modules` by their names in it."""
+    """Yield (kind, node) of what has no place in an answer; `modules` are those it imports."""
     for node in ast.walk(tree):
         for look in LOOKS:
             if kind := look(node, modules):
@@ -66,7 +66,7 @@ INSIDE = ("pedagogy_lib.", "coursekit")
 
 
 def modules_in(tree) -> dict[str, str]:
-    """{name: the module that it was imported as}"""
+    """Return {name: the module that is imported under it}."""
     return {
         (alias.asname or alias.name).split(".")[0]: alias.name.split(".")[0]
         for node in ast.walk(tree)
@@ -97,7 +97,7 @@ def imports(module) -> str:
 
 
 def use_of_module(node, modules) -> str:
-    """Of `os.system`, where `os` itself may be imported."""
+    """Detect `os.system` and the like, where `os` itself may be imported."""
     if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
         return ""
     root = modules.get(node.value.id, node.value.id)
@@ -113,7 +113,7 @@ def use_of_module(node, modules) -> str:
 
 
 def files(node, modules) -> str:
-    """Of open(), and of paths that write."""
+    """Detect open(), and methods of paths that write."""
     if not isinstance(node, ast.Call):
         return ""
     is_written = isinstance(node.func, ast.Attribute) and node.func.attr in OF_PATHS
@@ -145,7 +145,7 @@ def find_lying_method(node, modules) -> str:
 
 
 def patch(node, modules) -> str:
-    """Of `dist.send = mine`, and the like."""
+    """Detect `dist.send = mine` and the like."""
     is_place = isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
     if not is_place:
         return ""
@@ -164,7 +164,7 @@ def text(node, modules) -> str:
 
 
 def cover(node, modules) -> str:
-    """Of a function that takes the name of one of Python's, such as `sum` or `isinstance`."""
+    """Detect a definition that takes the name of Python's own `print` or `isinstance`."""
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in ("print", "isinstance"):
         return f"defines {node.name} anew"
     return ""
@@ -185,7 +185,7 @@ LOOKS = (
 
 @cache
 def find_allowed_kinds(asked) -> frozenset[str]:
-    """The kinds that the course's own program around an exercise has."""
+    """Return the kinds that occur in the course's own program around an exercise."""
     program = (
         course.read_lab_solution(asked.lab) if asked.lab else course.read_part_solution(asked.part)
     )
@@ -194,6 +194,6 @@ def find_allowed_kinds(asked) -> frozenset[str]:
 
 
 def new_in_lab(lab) -> list:
-    """The statements of a student's lab that the course's own has not."""
+    """Return the statements of a student's lab that are not in the course's own."""
     ours = {statement.text for statement in course.lab(lab.name).statements}
     return [one for one in lab.statements if one.text not in ours]

@@ -5,7 +5,7 @@ def words(text) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Some may stand in an honest answer, such as `threading`: then a person lets it through.
+# An honest answer may use some of them, such as `threading`; a person then accepts it.
 MODULES = words("""
     _ctypes _io _posixsubprocess _thread asyncio atexit builtins cloudpickle code codeop concurrent
     ctypes dill dis faulthandler fcntl ftplib gc glob http imp importlib inspect io IPython joblib
@@ -15,7 +15,7 @@ MODULES = words("""
     sysconfig tempfile telnetlib threading trace traceback tracemalloc types unittest urllib
     webbrowser xmlrpc zipfile zipimport zmq
 """)
-HARMLESS_OF = {  # what is taken from them without a word
+HARMLESS_OF = {  # what an answer may take from them
     "os": words("environ path cpu_count getenv PathLike"),
     "concurrent": words("futures"),
     "io": words("BytesIO StringIO"),
@@ -38,10 +38,10 @@ METHODS = words("""
 """)
 FRAMES = words("f_back f_globals f_locals tb_frame gi_frame cr_frame _getframe")
 PATHS = words("/proc /etc /sys/ /dev/ chapters solutions conftest sitecustomize ../ /root")
-# Nobody has to change these.
+# No answer has to change these.
 LIBRARIES = words("torch dist np numpy math pedagogy_lib checking random F nn")
 OF_TORCH = words("hub package serialization jit ops classes _C multiprocessing")
-# Modules that others have as an attribute: torch.os is os.
+# Modules that other modules have as an attribute: torch.os is os.
 REACHED_BY = words("""
     builtins ctypes importlib inspect os pickle shutil socket subprocess sys threading
 """)

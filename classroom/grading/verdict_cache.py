@@ -1,4 +1,4 @@
-"""What has been judged already, a file for each answer: nothing is judged twice."""
+"""The verdicts so far, in a file per answer, so that nothing is judged twice."""
 
 import hashlib
 import json
@@ -8,20 +8,20 @@ from pathlib import Path
 
 
 class VerdictCache:
-    """Entries by what they depend on. Several processes may use the same folder."""
+    """Entries by the things that they depend on; several processes may use the same folder."""
 
     def __init__(self, folder: Path):
         self.folder = folder
 
     def path(self, *key: str) -> Path:
-        """One that is as long for each key, whatever students call themselves."""
+        """Return a path that is equally long for each key, whatever students call themselves."""
         text = json.dumps(key, ensure_ascii=True)
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:40]}.json"
 
     def get(self, *key: str) -> dict | None:
         try:
             found = json.loads(self.path(*key).read_text(encoding="utf-8"))
-        except (OSError, ValueError):  # there is none, or it is spoilt: it is made again
+        except (OSError, ValueError):  # it is missing or damaged, and is made again
             return None
         return found if isinstance(found, dict) else None
 
@@ -30,7 +30,7 @@ class VerdictCache:
 
 
 def write_whole(path: Path, text: str):
-    """At once: whoever is killed while writing leaves the old file, or none."""
+    """Write a file at once: a process that is killed meanwhile leaves the old file, or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     number, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
     try:

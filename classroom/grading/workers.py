@@ -1,6 +1,6 @@
-"""Many students at a time: each worker process judges one submission after another.
+"""The workers, processes that judge one submission after another, for many students at a time.
 
-What is judged is kept at once, so that neither an interrupt nor a kill loses it.
+Each verdict is kept at once, so that neither an interrupt nor a kill loses it.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ NO_VERDICT = ("broken", "waiting")  # the next grading tries these again
 
 @dataclass(frozen=True)
 class Task:
-    """What is the same for all students. `open_place`: see Judge."""
+    """The settings that are the same for all students; Judge explains `open_place`."""
 
     asked: tuple
     out: Path
@@ -41,16 +41,16 @@ class Task:
 
 
 class WorkerStop(BaseException):
-    """The grader has told its workers to end; no `except Exception` keeps this."""
+    """The grader's order to a worker to end, which no `except Exception` catches."""
 
 
 def grade_submission(
     submission: Submission, task: Task, tell=lambda number, is_new: None, skipped=None
 ) -> dict:
-    """The entry of a student in the results; `tell` hears of each answer.
+    """Return the entry of a student in the results; `tell` is called with each answer.
 
-    skipped  {number: what its entry says}: answers that are not run, only looked up
-    Its entries have `looks`: the sentences on suspicious statements; and `code`, a digest.
+    skipped  {number: fields of its entry}: answers that are not run, only looked up
+    Its entries have `looks`, the sentences on suspicious statements, and `code`, a digest.
     """
     programs = [read_program(name, data) for name, data in sorted(submission.files.items())]
     problems = [*submission.problems, *(one for p in programs for one in p.problems)]
@@ -75,7 +75,7 @@ def grade_submission(
 
 
 def build_skip_entry(asked, answers, skipped) -> dict:
-    """The entry of an answer that is skipped; none if there is nothing in it to run."""
+    """Return the entry of a skipped answer, or {} if there is nothing in it to run."""
     found = answers.found[asked.number]
     if asked.number not in skipped or found.state != "written":
         return {}
@@ -84,7 +84,7 @@ def build_skip_entry(asked, answers, skipped) -> dict:
 
 
 def digest_of(asked, answers) -> str:
-    """Of all in a submission that the verdict on an answer may depend on."""
+    """Return a digest of all in a submission that the verdict on an answer may depend on."""
     found = answers.found[asked.number]
     parts = [found.state, found.source, found.shown, found.where, found.what, *found.reasons]
     uses_labs = asked.lab or answers.below[asked.number] or "lab(" in found.source
@@ -98,7 +98,7 @@ def digest_of(asked, answers) -> str:
 
 
 def work(pipe, task: Task):
-    """Judge what comes, until nothing comes any more."""
+    """Judge the submissions that arrive in the pipe, until None arrives."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end_now)
     end_with_parent()
@@ -111,12 +111,12 @@ def work(pipe, task: Task):
 
 def end_now(*_):
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_IGN)  # once is enough: what it holds is put away now
+        signal.signal(number, signal.SIG_IGN)  # once is enough: the worker cleans up now
     raise WorkerStop
 
 
 def end_with_parent():
-    """On Linux, be told when the grader is killed: nobody else would."""
+    """Have Linux report when the grader is killed, because no process would."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
         if os.getppid() == 1:
@@ -127,7 +127,7 @@ def end_with_parent():
 
 
 class Worker:
-    """One process, the student that it is at, and the numbers that it has told of this one."""
+    """One process, its present student, and the numbers of the answers that it has reported."""
 
     def __init__(self, task):
         context = multiprocessing.get_context("spawn")
@@ -139,11 +139,11 @@ class Worker:
 
     def give(self, submission, skipped):
         self.submission, self.skipped, self.told = submission, skipped, set()
-        with contextlib.suppress(BrokenPipeError):  # it has died: its end of the pipe tells
+        with contextlib.suppress(BrokenPipeError):  # it has died, as its end of the pipe will show
             self.pipe.send((submission, skipped))
 
     def end(self):
-        """With all that it has started."""
+        """End the process with all that it has started."""
         self.process.terminate()
         self.process.join(END_SECONDS)
         if self.process.is_alive():
@@ -155,7 +155,7 @@ class Worker:
 def grade_all(
     submissions, task: Task, jobs: int, tell=lambda *told: None, skipped=None
 ) -> Iterator[dict]:
-    """Yield the entry of each student, as they come; at an interrupt no process is left.
+    """Yield each student's entry as soon as it is known; an interrupt leaves no process behind.
 
     skipped  see `grade_submission`
     """
@@ -174,10 +174,10 @@ def grade_all(
 
 
 def receive_results(worker, workers, todo, task, tell):
-    """Yield what a worker has finished, and give it more."""
+    """Yield the entry that a worker has finished, and give it the next submission."""
     try:
         what, value = worker.pipe.recv()
-    except (EOFError, OSError):  # it has died; another one takes its place
+    except (EOFError, OSError):  # it has died, and another one replaces it
         worker.end()
         workers.remove(worker)
         if len(worker.skipped) < len(task.asked):
@@ -199,8 +199,7 @@ def receive_results(worker, workers, todo, task, tell):
 
 
 def once_more(worker, task) -> tuple[Submission, dict]:
-    """The submission without the answer at which a worker has died; without any, if that is
-    not enough: then it was no answer that has ended it."""
+    """Skip the answer at which a worker died, or all answers if that has not been enough."""
     left = [asked.number for asked in task.asked if asked.number not in worker.told]
     if left and (worker.told or not worker.skipped):
         skipped = worker.skipped | {left[0]: DIED}
@@ -211,7 +210,7 @@ def once_more(worker, task) -> tuple[Submission, dict]:
 
 
 def build_failure_entry(submission, skipped) -> dict:
-    """Of a submission that cannot even be read without ending the process."""
+    """Return the entry of a submission that ends the process as soon as it is read."""
     empty = EMPTY | {"looks": [], "code": ""}
     student = {"student": submission.student, "from": submission.came_from}
     problems = list(dict.fromkeys([*submission.problems, ENDED]))

@@ -42,7 +42,7 @@ def accumulate(model, loss_fn, micro_batches) -> float:
         loss = loss_fn(model(inputs), targets) * len(targets) / samples
         loss.backward()
         losses.append(loss.detach())
-    return float(sum(losses))  # float() waits for a GPU, so it is called only once
+    return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
     ### END SOLUTION
 
 

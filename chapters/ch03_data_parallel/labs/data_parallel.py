@@ -97,7 +97,7 @@ class DDP(nn.Module):
     def start_over(self):
         """Reset the state before a backward: no gradient is ready, and no bucket has begun."""
         self.missing = [set(bucket) for bucket in self.buckets]
-        self.begun = []  # for each bucket sent: (its flat tensor, the function that waits)
+        self.begun = []  # for each bucket that travels: (its flat tensor, what waits for its sum)
 
     def is_ready(self, parameter, number):
         """Handle the complete gradient of a parameter in bucket `number`; autograd calls this."""

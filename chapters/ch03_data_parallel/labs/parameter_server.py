@@ -83,7 +83,7 @@ def serve_as_they_come(model, optimizer, is_over) -> list[int]:
         dist.send(order_of(model, True), worker)
         version_of[worker] = 0
     while version_of:
-        worker = dist.recv(gradient)  # from any worker
+        worker = dist.recv(gradient)  # from anybody
         staleness.append(len(staleness) - version_of.pop(worker))
         take_step(model, optimizer, gradient)
         going_on = not is_over(len(staleness))
