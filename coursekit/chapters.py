@@ -14,6 +14,8 @@ except ImportError:  # Python 3.10
     import tomli as tomllib
 
 FOLDER = PUBLISHED / "chapters"
+# check("2.9", sent_bytes); in the JSON of a notebook, quotes have a backslash.
+CHECK = re.compile(r"""\bcheck\(\s*\\?["'](\d+\.\d+)\\?["'](?:\s*,\s*(\w+))?""")
 NAMED = re.compile(r"\[(\d\d[a-z]?)\]")
 MARKER = re.compile(r"\{\{(\w+)\}\}")
 
@@ -180,6 +182,14 @@ def read_part(chapter: str, entry: dict, path: Path) -> Part:
     need(not missing, f"{which} has no {', '.join(missing)}")
     entry = {name: tuple(v) if isinstance(v, list) else v for name, v in entry.items()}
     return Part(chapter, **entry)
+
+
+def find_checks(text: str) -> dict[str, str]:
+    """Return {number: the function passed, or ""} for the calls of `check` in a text, in order."""
+    found = {}
+    for number, name in CHECK.findall(text):
+        found[number] = name or found.get(number, "")
+    return found
 
 
 def read_toml(path: Path) -> dict:

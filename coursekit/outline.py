@@ -8,7 +8,8 @@ from typing import NamedTuple
 from pedagogy_lib.basics.errors import WrongInput, need_course
 from pedagogy_lib.basics.places import COURSE, short_path
 
-CHECK = re.compile(r'\bcheck\("(\d+\.\d+)')
+from .chapters import find_checks
+
 TITLE = re.compile(r"# \S+ · (.+)")
 HEADING = re.compile(r"^### Exercise (\d+\.\d+) · (.+)$", re.MULTILINE)
 MINUTES = re.compile(r"It takes\*\*\s+about\s+(\d+)\s+minutes(?:,\s+and\s+(\d+)\s+more)?")
@@ -56,7 +57,7 @@ def part_of(name: str, path: Path) -> Part:
     title, takes = TITLE.search(text), MINUTES.search(text)
     titles = {number: title.replace("`", "") for number, title in HEADING.findall(text)}
     reading, writing = takes.groups() if takes else (0, 0)
-    exercises = {number: titles.get(number, "") for number in CHECK.findall(text)}
+    exercises = {number: titles.get(number, "") for number in find_checks(text)}
     return Part(name, title[1] if title else path.stem, path, exercises,
                 int(reading), int(writing or 0))  # fmt: skip
 

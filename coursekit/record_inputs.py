@@ -19,7 +19,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from . import content
-from .chapters import FOLDER, exercise_folders
+from .chapters import FOLDER, exercise_folders, find_checks
 
 LABS = re.compile(
     r'lab\(\s*"(\w+)"'  # lab("zero"), find_lab("zero")
@@ -30,7 +30,6 @@ LABS = re.compile(
 )
 OURS = ("pedagogy_lib", "coursekit")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-CHECKS = re.compile(r'\bcheck\(\s*"(\d+\.\d+)"')
 
 
 def digest_inputs(cells: Iterable[tuple], text: str, root: Path) -> str:
@@ -89,7 +88,7 @@ def input_files(text: str, root: Path) -> set[Path]:
     others = {path.name: path for path in (root / "chapters").glob("ch*/labs/*/*")}  # tables
     folders = exercise_folders()
     found, texts = set(), [text]
-    for number in sorted(set(CHECKS.findall(text)) & folders.keys()):
+    for number in sorted(find_checks(text).keys() & folders.keys()):
         found |= modules_behind(folders[number] / "check.py")
     found = {path for path in found if not path.stem.endswith("truth")}
     texts += [path.read_text(encoding="utf-8") for path in found]

@@ -10,7 +10,7 @@ from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.places import COURSE
 from pedagogy_lib.basics.units import format_count
 
-from .build import HOLE
+from .chapters import find_checks
 from .definitions import Program
 from .handout_reader import HANDOUT
 from .labs.holes import is_hole
@@ -18,8 +18,6 @@ from .notebook_merges import program_of, read_notebook
 from .working_copies import WORK
 
 ABOUT = "HANDED_IN.json"
-CHECK = re.compile(r"""\bcheck\(\s*["'](\d+\.\d+)["']\s*,\s*(\w+)""")
-HOLE_TEXT = HOLE.format(indent="").strip()
 
 
 def hand_in(name: str | None = None, course: Path = COURSE) -> list[str]:
@@ -104,7 +102,7 @@ def read_notebook_exercises(data: bytes) -> dict[str, bool]:
     cells = notebook.cells if notebook is not None and "cells" in notebook else []
     nodes = {name: node for cell in cells if (program := program_of(cell))
              for name, node in program.nodes.items()}  # fmt: skip
-    numbers = {name: number for cell in cells for number, name in CHECK.findall(cell.source)}
+    numbers = {name: number for cell in cells for number, name in find_checks(cell.source).items()}
     names = [name for name, node in nodes.items() if name in numbers or is_hole(node)]
     return {f"{numbers.get(name, '')} {name}".strip(): not is_hole(nodes[name]) for name in names}
 

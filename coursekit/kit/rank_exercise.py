@@ -47,7 +47,6 @@ class RankExercise:
              as the inputs of the truth. It replaces a rank's value of that name
     found    takes a case, and returns the names under which ranks find something there if all is
              right; by default, those of each Equals. Facts say nothing about missing values
-    rare     those of these names that are found in some cases alone, if `found` is not given
     """
 
     number: str = field(default="", kw_only=True)  # from its place in chapter.toml
@@ -66,7 +65,6 @@ class RankExercise:
     timeout: float | None = None
     known: Callable = lambda case, place: {}
     found: Callable | None = None
-    rare: tuple[str, ...] = ()
 
     def examine(self, answer):
         """Yield the lines of each right case; raise `Wrong` at the first wrong one."""
@@ -92,9 +90,6 @@ class RankExercise:
             right.append(trial)
             yield f"{trial.case}: {self.told(trial) if callable(self.told) else self.told}"
             yield from lines
-        for name in self.rare:
-            if all(trial.collect_values(name) is None for trial in right):
-                raise Wrong(str(right[-1].case), f"nothing has been told of: {name}", NOT_TOLD)
 
     def those_left(self, trials):
         """Yield the remaining trials, up to one in which the answer fails."""
@@ -134,8 +129,7 @@ class RankExercise:
         return lines
 
     def list_required_names(self) -> list[str]:
-        names = [fact.name for fact in self.facts if isinstance(fact, Equals)]
-        return [name for name in names if name not in self.rare]
+        return [fact.name for fact in self.facts if isinstance(fact, Equals)]
 
     def why_it_failed(self, case, error) -> str:
         told = run_diagnosis(self.explain, case, error) if self.explain else ""

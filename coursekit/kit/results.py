@@ -200,32 +200,3 @@ RETURNS_NONE = "a function without `return` gives None."
 def detach_result(value):
     """Return a tensor without its graph, so that it can travel, and anything else unchanged."""
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
-
-
-def numbers_of(case, result, names, shape="") -> list[float]:
-    """Return the result as one number for each name; raise `Wrong` if it has another form.
-
-    shape  the diagnosis of a result of another form
-    """
-    try:
-        found = [float(value) for value in result]
-    except (TypeError, ValueError, RuntimeError):
-        found = None
-    if found is None or len(found) != len(names):
-        what = f"expected {len(names)} numbers, for {', '.join(names)}; got {result!r}"
-        nothing = "what your function returns is its last line: `return …`"
-        raise Wrong(case, what, nothing if result is None else shape)
-    return found
-
-
-def need_numbers(case, names, got, expected, guesses):
-    """Raise `Wrong` at the first number that is off. No dtype was asked for: float32 suffices."""
-    for name, mine, right in zip(names, got, expected):
-        if not close_in_float32(mine, right):
-            what = f"{name}: expected {right:.10g}, got {mine:.10g}"
-            raise Wrong(case, what, recognise_numbers(got, guesses))
-
-
-def recognise_numbers(got, guesses) -> str:
-    """Return the first sentence in {sentence: that misconception's numbers} that fits, or ""."""
-    return next((why for why, wrong in guesses.items() if close_in_float32(got, wrong)), "")
