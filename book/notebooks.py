@@ -3,6 +3,7 @@
 import re
 
 from coursekit.build import ROOT
+from coursekit.chapters import find_checks
 from pedagogy_lib.basics.errors import need
 
 from .glossary import anchor_first_uses, words_introduced
@@ -13,7 +14,6 @@ from .outputs import PageOutputs
 from .pictures import Pictures
 from .times import minutes
 
-CHECKED = re.compile(r"""\bcheck\(["'](\d+\.\d+)["']""")
 ONLY_PROGRESS = re.compile(r"\s*(?:progress|hint)\([^()]*\)\s*")
 COVER = re.compile(r"!\[([^\]]*)\]\(\.\./assets/covers/(\w+)\.png\)")
 HOLE = "...  # your code here"
@@ -63,15 +63,10 @@ def cell_of(given, done, shown: PageOutputs):
     tags = ["hide-input"] if given.metadata.get("jupyter", {}).get("source_hidden") else []
     is_hole = given.source != done.source  # the record's output is the answer's
     outputs = [] if is_hole else shown.outputs_of(done)
-    outputs += [new_html_output(hints_of(number)) for number in find_exercise_numbers(given.source)]
+    outputs += [new_html_output(hints_of(number)) for number in find_checks(given.source)]
     if is_hole:
         tags.append("hole" if HOLE in given.source else "bug")
     return code(given.source, given.id, outputs, tags)
-
-
-def find_exercise_numbers(source: str) -> list[str]:
-    """Return the numbers of the exercises that a cell checks."""
-    return list(dict.fromkeys(CHECKED.findall(source)))
 
 
 def text_of(source: str, pictures: Pictures) -> str:

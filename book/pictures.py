@@ -58,5 +58,4 @@ def size_of(png: bytes) -> tuple[int, int]:
 
 
 def decode_data_url(address: str) -> bytes:
-    """Return the bytes in a `data:` address."""
     return b64decode(address.partition("base64,")[2])

@@ -1,1 +1,1 @@
-"""What a teacher has, and no learner gets: handing out, collecting, grading, teaching."""
+"""The teacher's programs, which no learner gets: handing out, collecting, grading, teaching."""

@@ -1,4 +1,4 @@
-"""python -m classroom: what there is for a teacher, and how it is called."""
+"""python -m classroom: print the programs for a teacher, and how they are called."""
 
 USAGE = """\
 python -m classroom.handout CHAPTERS     the course without answers (make handout)

@@ -1,4 +1,4 @@
-// What a page of the book does by itself: predictions are kept in this browser, and shown later.
+// The script of the book's pages: it keeps predictions in this browser, and shows them later.
 
 const MOST_SHOWN = 40; // characters of a prediction
 
@@ -18,7 +18,7 @@ function remember(key, text) {
   try {
     localStorage.setItem(key, text);
   } catch {
-    // then it is shown on this page alone
+    // the prediction is then shown only on this page
   }
 }
 

@@ -11,8 +11,8 @@ from .files import JUNK
 def that_fit(owners, asked) -> tuple[list, str]:
     """Return the submissions to assignments that ask for these exercises, and words on the choice.
 
-    An assignment fits if anybody has handed in a notebook with one of them, by its name. Labs do not
-    count, because those of one chapter are handed in with later chapters, too.
+    An assignment fits if anybody has handed in a notebook with one of them, by its name. Labs do
+    not count, because those of one chapter are handed in with later chapters, too.
     """
     names = sorted({owner.assignment for owner in owners})
     if len(names) < 2 or not asked:

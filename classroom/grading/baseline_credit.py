@@ -12,7 +12,7 @@ from .verdict_cache import VerdictCache
 
 
 class Free:
-    """A function of an exercise: (facts that count for nothing, lines of a right answer's check)."""
+    """A function of an exercise: (facts that count for nothing, lines of its solution's check)."""
 
     def __init__(self, folder: Path):
         self.known = VerdictCache(folder)

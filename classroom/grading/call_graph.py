@@ -1,4 +1,4 @@
-"""The exercises of labs that an answer calls, directly or through other functions of the student."""
+"""The exercises of labs that an answer calls, directly or through the student's other functions."""
 
 import ast
 from functools import lru_cache

@@ -19,8 +19,8 @@ class ProgramStatement:
 def assemble_program(answer: Statement, name, programs, given: Program, known=frozenset()):
     """Return (source, its statements) of a program that defines `name` as `answer` does.
 
-    The names that it needs come from the answer's own file, up to its cell if possible, then from other
-    copies of the exercise's notebook, from the course's notebook, and from the student's other files.
+    The names that it needs come from the answer's own file, up to its cell if possible, then from
+    other copies of the exercise's notebook, the course's notebook, and the student's other files.
 
     known  names that exist in any case
     """

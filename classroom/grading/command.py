@@ -39,7 +39,7 @@ def arguments(given=None):
 
 def main(given=None) -> int:
     options = arguments(given)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that SIGTERM, too, keeps what is known
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it, too, keeps what is known
     try:
         return grade(options)
     except (WrongInput, LaunchError) as error:
@@ -72,7 +72,7 @@ def grade(options) -> int:
 
 
 def opener(trust, asked):
-    """Return a function that opens a submission's sandbox; raise WrongInput if none is available."""
+    """Return a function that opens a submission's sandbox; raise WrongInput if there is none."""
     from classroom.sandbox import open_sandbox
     from classroom.sandbox.backends import choose_backend
 
@@ -89,7 +89,7 @@ def parse_given_numbers(text) -> frozenset[str]:
 
 
 def all_of(submissions, task, jobs) -> tuple[list[dict], bool]:
-    """Return (the entries, whether nobody interrupted); then the rest has only what is known."""
+    """Return (entries, whether complete); after an interrupt, look up what is known of the rest."""
     students: list[dict] = []
     with bar(len(submissions) * len(task.asked)) as told:
         try:

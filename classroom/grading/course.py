@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from coursekit.chapters import find_checks
 from coursekit.check_runner import find_exercise
 from coursekit.labs.holes import numbers_in
 from coursekit.labs.snapshot import find_imports
@@ -17,7 +18,6 @@ from pedagogy_lib.basics.errors import need
 from .programs import Program, read_program
 
 ROOT = Path(__file__).resolve().parents[2]
-CHECKED = re.compile(r'check\(\\?"(\d+\.\d+)\\?", ?(\w+)\)')
 STEM = re.compile(r"(\d\d[a-z]?_\w+?)(?:-new)?(?:-\d+)?(?: ?\(\d+\))?(?: ?- ?[Cc]opy)?\d*")
 
 
@@ -152,7 +152,8 @@ def numbers_at(stem: str) -> dict[str, str]:
     if stem in lab_names():
         return numbers_of_lab(stem)
     path = ROOT / "notebooks" / f"{stem}.ipynb"
-    return {n: number for number, n in CHECKED.findall(text_of(path))} if path.exists() else {}
+    checks = find_checks(text_of(path)) if path.exists() else {}
+    return {function: number for number, function in checks.items() if function}
 
 
 def stem_of(path: str) -> str:

@@ -57,7 +57,7 @@ def find_in_cells(asked, programs: list[Program]) -> StudentAnswer:
 
 
 def definitions_of(asked, programs) -> tuple[list[Statement], list[Statement]]:
-    """Return the definitions that may be meant for this exercise: changed, and as handed out.
+    """Return the changed and the untouched definitions that may be meant for this exercise.
 
     Definitions that belong to another exercise of the same name are left out.
     """
@@ -81,7 +81,7 @@ def is_the_labs_own(statement, asked) -> bool:
 
 
 def is_home_or_nobodys(asked, path) -> bool:
-    """Return whether no other exercise owns the name in a file that is called like this."""
+    """Return whether no other exercise owns the name in the notebook or lab at this path."""
     return course.numbers_at(course.stem_of(path)).get(asked.name, asked.number) == asked.number
 
 
@@ -104,7 +104,7 @@ def number_told(node) -> str | None:
 
 
 def choose_statement(asked, complete) -> Statement:
-    """Return the last complete one in the notebook that asks it, or else the last of all."""
+    """Return the last complete definition in the exercise's notebook, or else the last of all."""
     at_home = [one for one in complete if course.stem_of(one.path) == asked.part]
     return (at_home or complete)[-1]
 

@@ -162,7 +162,7 @@ class Judge:
         return place.load_cell_function(found.source, asked.name)
 
     def place_for_next(self):
-        """Return the process of this submission; start a new one if an answer has ended the last."""
+        """Return the process of this submission, a new one if an answer has ended the last."""
         if self.place is None or self.place.is_lost:
             self.stack.close()
             self.place = self.stack.enter_context(self.open_place(self.answers.files))

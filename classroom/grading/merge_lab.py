@@ -64,7 +64,7 @@ def files_of(name, programs) -> list[Program]:
 
 
 def how_much(program, name) -> tuple:
-    """Return a key that sorts copies of a lab: by their answers, then by whether they are in labs/."""
+    """Return a sort key for copies of a lab: by their answers, then by being in labs/."""
     numbers = course.numbers_of_lab(name)
     states = [
         find_in_file(function, number, name, program).state for function, number in numbers.items()

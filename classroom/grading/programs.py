@@ -180,7 +180,7 @@ def rest_of(source, program, error, cell, first_line) -> tuple[list, list[str]]:
 
 
 def readable(source) -> list[tuple[int, str]]:
-    """Return (lines before it, text) of the parts of a source that an error spoils separately."""
+    """Return (lines before it, text) of each part of a source, so that an error spoils only one."""
     try:
         children = parso.parse(source).children
         codes = [child.get_code() for child in children]

@@ -116,7 +116,7 @@ def end_now(*_):
 
 
 def end_with_parent():
-    """Have Linux report when the grader is killed, because no process would."""
+    """Ask Linux to send SIGTERM when the grader is killed, which nothing else would report."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
         if os.getppid() == 1:

@@ -1,1 +1,1 @@
-"""What learners get: the course without anything that holds an answer."""
+"""The handout for learners: the course without anything that holds an answer."""

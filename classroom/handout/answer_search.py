@@ -1,7 +1,7 @@
-"""Whether an answer is in a handout: solutions, truths and mistakes are searched in all its files.
+"""The search for answers in a handout: for solutions, truths and mistakes in all its files.
 
-Code is compared without names, docstrings and annotations. What is found and is no answer stands
-in `false_positives.py`, with the reason.
+Code is compared without names, docstrings and annotations. Matches that are not answers are listed
+in `false_positives.py`, with the reasons.
 """
 
 import ast
@@ -30,7 +30,7 @@ from .code_pieces import (
 
 MARKED = re.compile(rf"^[ \t]*{BEGIN}\n(.*?)^[ \t]*(?:{BUG}|{END})\n", re.DOTALL | re.MULTILINE)
 MOST_STATEMENTS = 12  # of an answer
-SMALLEST_OF_TRUTHS = 9  # nodes: thousands of mistakes have any small expression among them
+SMALLEST_OF_TRUTHS = 9  # nodes: any small expression is in one of thousands of mistakes
 DEFINITION = re.compile(r"^\s*(?:def|class) (\w+)", re.MULTILINE)
 
 
@@ -38,9 +38,9 @@ DEFINITION = re.compile(r"^\s*(?:def|class) (\w+)", re.MULTILINE)
 class Piece:
     """A piece of an answer.
 
-    whose  it is: "solutions/labs/collectives.py all_reduce_ring", or "truth of 2.9"
+    whose  "chapters/ch02_collectives/labs/collectives.py all_reduce_ring", "truth or mistakes of …"
     kind   "whole" or "part"
-    text   as it stands there
+    text   its code, as `ast.unparse` writes it
     """
 
     whose: str
@@ -60,7 +60,7 @@ class AnswerLeak:
 
 @cache
 def answers() -> dict[tuple[str, int, str], Piece]:
-    """{(kind of node, its size, its normal form): the piece} of all answers of the course."""
+    """Return {(kind of node, its size, its normal form): piece} for all answers of the course."""
     found: dict[tuple[str, int, str], Piece] = {}
     of_both = [*((*one, SMALLEST_WHOLE) for one in solutions()),
                *((*one, SMALLEST_OF_TRUTHS) for one in truths())]  # fmt: skip
@@ -85,7 +85,7 @@ def solutions():
 
 
 def statements_within(node, lines):
-    """Yield the outermost statements that stand in these lines."""
+    """Yield the outermost statements that are within these lines."""
     for child in ast.iter_child_nodes(node):
         is_statement = isinstance(child, ast.stmt)
         if is_statement and child.lineno in lines and child.end_lineno in lines:
@@ -95,7 +95,7 @@ def statements_within(node, lines):
 
 
 def truths():
-    """Yield (whose, statements) of what truth and mistakes of formulas are made of."""
+    """Yield (whose, statements) of each function in the truths and mistakes of formulas."""
     for number, folder in exercise_folders().items():
         if isinstance(find_exercise(number), Formula) and (folder / "truth.py").exists():
             text = (folder / "truth.py").read_text(encoding="utf-8")
@@ -112,7 +112,7 @@ def bodies_of_functions(tree):
 
 
 def search(files: dict[str, bytes]) -> list[AnswerLeak]:
-    """Every piece of an answer that is in one of these files, or in a zip among them."""
+    """Return every piece of an answer that is in one of these files, or in a zip among them."""
     wanted = answers()
     shapes, found = {key[:2] for key in wanted}, {}
     for name, data in unzip_files(files).items():
@@ -130,12 +130,12 @@ def text_of(node) -> str:
 
 
 def is_body(node) -> bool:
-    """Whether a node is all that a function gives, or that a text says; or several statements."""
+    """Return whether a node is a function's whole result, a whole text, or several statements."""
     return isinstance(node, list) or getattr(node, "is_body", False)
 
 
 def measure_nodes(tree):
-    """Yield (node, size) of all statements, expressions, and runs of statements of a tree."""
+    """Yield (node, size) of all statements, expressions and runs of statements of a tree."""
     for node in ast.walk(tree):
         body = node.body if isinstance(node, ast.Lambda) else None
         statements = node.body if isinstance(node, (ast.FunctionDef, ast.Module)) else []
@@ -151,7 +151,7 @@ def measure_nodes(tree):
 
 
 def runs_of(block):
-    """Yield (statements, size) of all that follow each other in a block."""
+    """Yield (statements, size) of each run of neighbouring statements in a block."""
     sizes = list(map(size_of, block))
     for first in range(len(block)):
         for end in range(first + 2, min(len(block), first + MOST_STATEMENTS) + 1):
@@ -165,7 +165,7 @@ def unzip_files(files) -> dict[str, bytes]:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 inner = {f"{name}/{one}": archive.read(one) for one in archive.namelist()}
             found |= unzip_files(inner)
-        elif name.endswith(".py"):  # checks are packed: somebody may open them
+        elif name.endswith(".py"):  # checks are packed, and a student may unpack them
             found[name] = unpack_check(data.decode(errors="replace")).encode()
         else:
             found[name] = data

@@ -8,18 +8,18 @@ from pathlib import Path
 
 from coursekit.working_copies import HANDOUT
 
-BEFORE_ALL = (1980, 1, 1, 0, 0, 0)  # the first time that a zip can name
+BEFORE_ALL = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold
 MODE = 0o644
 
 
 def folder_of(files) -> str:
-    """`distributed-training-02-1.0.0-1a2b3c4d`."""
+    """Return the folder's name, such as `distributed-training-02-1.0.0-1a2b3c4d`."""
     about = json.loads(files[HANDOUT])
     return f"{about['name']}-{about['version']}"
 
 
 def zip_handout(files) -> bytes:
-    """All files, in a folder of the handout's name."""
+    """Return a zip of all files, in a folder with the handout's name."""
     buffer, folder = io.BytesIO(), folder_of(files)
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, data in sorted(files.items()):
@@ -28,7 +28,7 @@ def zip_handout(files) -> bytes:
 
 
 def entry(name, mode) -> zipfile.ZipInfo:
-    """Of a file in a zip, the same on every system and every day."""
+    """Return the entry of a file in a zip, the same on every system and every day."""
     found = zipfile.ZipInfo(name, BEFORE_ALL)
     found.external_attr = (0o100000 | mode) << 16
     found.create_system = 3
@@ -45,7 +45,7 @@ def write_files(files, folder: Path):
 
 
 def write_handout(files, where: Path) -> tuple[Path, Path]:
-    """Write the folder and the zip; returns both. One of the same version is written anew."""
+    """Write and return the folder and the zip; those of the same version are replaced."""
     folder = where / folder_of(files)
     shutil.rmtree(folder, ignore_errors=True)
     write_files(files, folder)

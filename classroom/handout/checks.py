@@ -1,8 +1,8 @@
-"""The checks as they are handed out, and what of them runs next to an answer.
+"""The checks as they are handed out, and the part of them that runs next to an answer.
 
-A handout has the files of its exercises, but for answers.py. What the truth of a Formula and its
-mistakes give are tables there, and so are functions under `@tabulate`: numbers in place of code. A
-sandbox has what runs next to an answer, and no file that says what is right.
+A handout has the files of its exercises except answers.py. The truth of a Formula, its mistakes and
+functions under `@tabulate` are tables there: numbers instead of code. A sandbox has the files that
+run next to an answer, and none that says what is right.
 """
 
 import ast
@@ -22,7 +22,7 @@ from coursekit.record_inputs import modules_behind
 from coursekit.remote_answer import pickle_value
 
 READ = "from coursekit.kit.tables import tables_of\n\nTABLES = tables_of(__file__)\n"
-# What calls a function next to an answer, and which of its arguments that function is.
+# {a function that calls another one next to an answer: which argument the other one is}
 CALLS = {"call_next_to_answer": 0, "launch_next_to_answer": 0, "try_on_ranks": 1}
 SENT = ("work", "cases", "task")  # what an exercise on ranks sends to an answer
 TRUTH = f'"""What is right, and what mistakes give: tables."""\n\n{READ}\n'
@@ -39,7 +39,7 @@ def build_check_files(numbers) -> dict[str, bytes]:
 
 
 def next_to_answers(numbers=()) -> dict[str, bytes]:
-    """Return {path: contents} of what runs next to the answers to these exercises, or to all.
+    """Return {path: contents} of the files that run next to the answers to these exercises, or all.
 
     Raises  ValueError if a file that says what is right is among them
     """
@@ -53,7 +53,7 @@ def next_to_answers(numbers=()) -> dict[str, bytes]:
 
 
 def begin_next_to_answers(numbers) -> set[Path]:
-    """Return the modules of what checks call next to an answer, or send there."""
+    """Return the modules of all that checks call next to an answer, or send to it."""
     found = set()
     folders = exercise_folders()
     for number in numbers or folders:
@@ -69,7 +69,7 @@ def begin_next_to_answers(numbers) -> set[Path]:
 
 
 def modules_named(sent) -> set[Path]:
-    """Return the files of the chapters' modules without which nobody can read what is sent."""
+    """Return the files of the chapters' modules that are needed to unpickle what is sent."""
     named = [argument for _, argument, _ in pickletools.genops(pickle_value(sent))]
     paths = {path_of(name) for name in named if isinstance(name, str)}
     return {path for path in paths if path and path.exists()}
@@ -85,7 +85,7 @@ def modules_called(path: Path) -> set[Path]:
 
 
 def name_called(call: ast.Call) -> str:
-    """Return the name of the function that a call sends to an answer; none if it sends none."""
+    """Return the name of the function that a call sends to an answer, or "" if it sends none."""
     sent = None
     if getattr(call.func, "id", "") in CALLS:
         sent = call.args[CALLS[call.func.id]]
@@ -100,7 +100,7 @@ def is_judging(path: Path) -> bool:
 
 
 def path_of(module: str) -> Path | None:
-    """Return the file of a module of the chapters; None for any other."""
+    """Return the file of a module of the chapters, or None for any other module."""
     start = f"{content.__name__}."
     parts = module.removeprefix(start).split(".")
     return FOLDER.joinpath(*parts).with_suffix(".py") if module.startswith(start) else None
@@ -120,7 +120,7 @@ def find_tabled_functions(path: Path) -> list:
 
 
 def build_table_files(path: Path, marked) -> dict[str, bytes]:
-    """Return {path: contents} of a module and its tables; as it is if it has none."""
+    """Return {path: contents} of a module and its tables; without any, the module is unchanged."""
     formula = formula_of(path)
     if formula is None and not marked:
         return {short(path): path.read_bytes()}
@@ -135,7 +135,7 @@ def build_table_files(path: Path, marked) -> dict[str, bytes]:
 
 
 def formula_of(path: Path) -> Formula | None:
-    """Return the Formula of which a file says what is right, if it does."""
+    """Return the Formula whose truth a file holds, or None."""
     numbers = {folder: number for number, folder in exercise_folders().items()}
     is_truth = path.name == "truth.py" and path.parent in numbers
     exercise = find_exercise(numbers[path.parent]) if is_truth else None
@@ -143,7 +143,7 @@ def formula_of(path: Path) -> Formula | None:
 
 
 def lines_of_formula(path: Path, formula: Formula) -> list[str]:
-    """Return the lines that take the truth and the mistakes from the tables, by their names."""
+    """Return the lines that read the truth and the mistakes from the tables, by their names."""
     found = {name: "truth" for name, one in vars(load_module(path)).items() if one is formula.truth}
     found |= {name: "mistakes" for name, one in vars(load_module(path)).items()
               if one is formula.mistakes}  # fmt: skip
@@ -151,7 +151,7 @@ def lines_of_formula(path: Path, formula: Formula) -> list[str]:
 
 
 def replace_functions(path: Path, names) -> str:
-    """Return a module's text in which these functions are tables."""
+    """Return a module's text with these functions replaced by tables."""
     text = path.read_text(encoding="utf-8")
     lines, nodes = text.splitlines(keepends=True), ast.parse(text).body
     for node in reversed(nodes):

@@ -1,4 +1,4 @@
-"""Pieces of code in a form in which names do not matter: what is searched, and where."""
+"""Pieces of code in a form in which names do not matter: those searched for, and those in files."""
 
 import ast
 import builtins
@@ -7,7 +7,7 @@ import re
 import textwrap
 
 SAME_EVERYWHERE = {*dir(builtins), "torch", "dist", "F", "nn", "math", "itertools", "functools"}
-SMALLEST_PART = 12  # nodes: below, an expression says too little to be told from any other
+SMALLEST_PART = 12  # nodes: a smaller expression cannot be told from any other
 SMALLEST_WHOLE = 5
 IN_TEXT = re.compile(r"`([^`\n]+)`")
 ENDS = re.compile(r"[.:;,]\s+|\n")
@@ -21,14 +21,14 @@ MOST_TEXT = 20_000  # characters of a string that may be code
 
 
 def size_of(node) -> int:
-    """Nodes of a statement or an expression, or of a list of them."""
+    """Count the nodes of a statement or an expression, or of a list of them."""
     if isinstance(node, list):
         return sum(map(size_of, node))
     return sum(not isinstance(n, IGNORED) for n in ast.walk(node))
 
 
 def normal_form(node) -> str:
-    """The code of a node, with its own names by their order of appearance, without annotations."""
+    """Return a node's code without annotations, with its own names numbered as they appear."""
     names: dict[str, str] = {}
 
     def name_of(name):
@@ -56,7 +56,7 @@ def normal_form(node) -> str:
 
 
 def shape_of(node, size) -> tuple[str, int]:
-    """What two pieces have in common that may be the same."""
+    """Return a piece's kind and size: only pieces of one shape can be the same."""
     kind = f"{len(node)} statements" if isinstance(node, list) else type(node).__name__
     return kind, size
 
@@ -75,13 +75,12 @@ def is_text(node) -> bool:
 
 
 def pieces_of(statements, smallest=SMALLEST_WHOLE):
-    """Yield (kind, node) of an answer: the whole of it, and what may be told by itself.
+    """Yield (kind, node) of an answer: the whole of it, and each part that is distinctive alone.
 
-    Several statements are a list of them.
+    A node is a list where it is several statements. The value of a lone `return` counts as the
+    whole, because a lambda may have it.
 
-    The value of a lone `return` counts as the whole: a lambda may have it.
-
-    smallest  nodes of a whole that is looked for
+    smallest  the fewest nodes of a whole that is searched for
     """
     if len(statements) > 1:
         yield "whole", statements
@@ -97,7 +96,7 @@ def pieces_of(statements, smallest=SMALLEST_WHOLE):
 
 
 def says_something(node) -> bool:
-    """Whether something is computed, and not only a function called: that, its name says."""
+    """Return whether a node computes something, and does not only call a function by its name."""
     return any(isinstance(n, COMPUTING) for n in ast.walk(node))
 
 
@@ -106,7 +105,7 @@ def is_return(node) -> bool:
 
 
 def codes_in(name: str, data: bytes):
-    """Yield trees of all code in a file: programs, cells, and texts that are code."""
+    """Yield the trees of all code in a file: programs, cells, and texts that are code."""
     if name.endswith(".py"):
         tree = ast.parse(data)
         yield tree
@@ -121,14 +120,14 @@ def codes_in(name: str, data: bytes):
                 yield from codes_in_text(text)
     elif name.endswith(".json"):
         for text in strings_in(json.loads(data)):
-            if " " in text or len(text) < LONGEST_WORD:  # no bytes of a tensor
+            if " " in text or len(text) < LONGEST_WORD:  # not the bytes of a tensor
                 yield from codes_in_text(text)
     elif name.endswith((".md", ".txt", ".yml", ".toml", ".js", ".css")) or "." not in name:
         yield from codes_in_text(data.decode())
 
 
 def codes_in_strings(tree):
-    """Texts of a program, but for hints: these say on purpose how an answer goes on."""
+    """Yield the code in a program's texts, without hints, which help with an answer on purpose."""
     hints = {id(n) for call in ast.walk(tree) if isinstance(call, ast.keyword)
              and call.arg == "hints" for n in ast.walk(call)}  # fmt: skip
     for node in ast.walk(tree):
@@ -137,7 +136,7 @@ def codes_in_strings(tree):
 
 
 def codes_in_text(text: str):
-    """What of a text is code: all of it, a block, what stands in backticks, or a clause."""
+    """Yield the code in a text: all of it, a block, a part in backticks, or a clause."""
     if len(text) < SMALLEST_WHOLE or len(text) > MOST_TEXT:
         return
     text = EMPHASIS.sub(r"\1", text)
@@ -148,7 +147,7 @@ def codes_in_text(text: str):
 
 
 def trees_of(text: str):
-    """The tree of a text, if it is Python."""
+    """Yield the tree of a text, if it is Python."""
     try:
         yield ast.parse(textwrap.dedent(text).strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,11 +1,11 @@
-"""What belongs into a handout of some chapters: parts, the labs that they need, their exercises."""
+"""The contents of a handout of some chapters: parts, the labs that they need, their exercises."""
 
 import ast
 import re
 from dataclasses import dataclass
 
 from coursekit.build import insert_holes, lab_sources, sources, text_of
-from coursekit.chapters import exercise_folders
+from coursekit.chapters import exercise_folders, find_checks
 from coursekit.check_runner import exercise_named, find_exercise
 from coursekit.labs.holes import numbers_in
 from coursekit.labs.snapshot import find_imports
@@ -16,14 +16,19 @@ from .handout_labs import lab_text
 from .prerequisites import find_prerequisites
 
 OF_A_LAB = re.compile(r"""\blab\(\s*f?["'](\w+)|\blab=["'](\w+)|labs/(\w+)\.py|["'](\w+)\.py["']""")
-CHECKED = re.compile(r"""\bcheck\(["'](\d+\.\d+)""")
 
 
 @dataclass(frozen=True)
 class Contents:
-    """parts, labs  names without endings;  exercises  numbers, in the course's order;
-    own  the numbers of those that the parts ask;  first  of those that come before them;
-    names  of chapters, or of parts;  is_whole  whether these are all chapters"""
+    """The contents of a handout.
+
+    parts, labs  names without endings
+    exercises    numbers, in the course's order
+    own          the numbers of those that the parts ask
+    first        the numbers of those that come before them
+    names        of chapters, or of parts
+    is_whole     whether these are all chapters
+    """
 
     parts: tuple[str, ...]
     labs: tuple[str, ...]
@@ -35,9 +40,10 @@ class Contents:
 
 
 def contents_of(names=()) -> Contents:
-    """Of all chapters, or of these: "02", "6"; or of parts: "02a", the first one of 02, "02b".
+    """Return the contents of all chapters, or of some ("02", "6"), or of parts ("02b").
 
-    Raises  WrongInput for a chapter, or a part, that there is not
+    "02a" is the first part of chapter 02.
+    Raises  WrongInput for a chapter or a part that does not exist
     """
     every = {path.stem: path for path in sources()}
     known = chapters_in(every)
@@ -46,7 +52,7 @@ def contents_of(names=()) -> Contents:
     complete = [one for one in known if {s for s in every if s[:2] == one} <= set(parts)]
     own = find_exercise_numbers(texts, complete)
     exercises, labs = add_dependencies(own, find_lab_names(texts))
-    if complete == known:  # all there is, also labs that no part names
+    if complete == known:  # everything, also labs that no part names
         labs = {path.stem for path in lab_sources()}
     in_order = [number for number in exercise_folders() if number in exercises]
     called = tuple(sorted(map(code_of, parts)) if len(names) and not set(names) <= set(known)
@@ -57,9 +63,9 @@ def contents_of(names=()) -> Contents:
 
 
 def numbers_of(name: str) -> set[str]:
-    """Of the exercises that a chapter, or a part, asks; "02", "2" or "02b".
+    """Return the numbers of the exercises that a chapter or a part asks: "02", "2" or "02b".
 
-    Raises  WrongInput for a chapter, or a part, that there is not
+    Raises  WrongInput for a chapter or a part that does not exist
     """
     every = {path.stem: path for path in sources()}
     parts = parts_of([name], every)
@@ -72,7 +78,7 @@ def chapters_in(stems) -> list[str]:
 
 
 def parts_of(names, every) -> list[str]:
-    """The stems of chapters and parts by name, in the course's order; all if nothing is named."""
+    """Return the stems of the named chapters and parts, in the course's order; by default all."""
     known = chapters_in(every)
     found = [parts_named(str(name), every) for name in names or known]
     for name, there in zip(names, found):
@@ -81,29 +87,29 @@ def parts_of(names, every) -> list[str]:
 
 
 def find_exercise_numbers(texts, chapters) -> set[str]:
-    """The numbers of what these parts check, and of all exercises of these whole chapters."""
-    checked = {number for text in texts for number in CHECKED.findall(text)}
+    """Return the numbers that these parts check, and those of all exercises of these chapters."""
+    checked = {number for text in texts for number in find_checks(text)}
     whole = {str(int(one)) for one in chapters}
     return checked | {number for number in exercise_folders() if number.split(".")[0] in whole}
 
 
 def parts_named(name, every) -> list[str]:
-    """The stems of a chapter's parts, or of one part."""
+    """Return the stems of a chapter's parts, or of one part."""
     if name.isdigit():
         return [stem for stem in every if stem[:2] == name.zfill(2)]
     return [stem for stem in every if code_of(stem) == name.zfill(3)]
 
 
 def code_of(stem) -> str:
-    """`02b`; of a chapter's first part, `02a`."""
+    """Return a part's code, such as `02b`, or `02a` for a chapter's first part."""
     code = stem.split("_")[0]
     return code if len(code) > 2 else f"{code}a"
 
 
 def add_dependencies(exercises, labs) -> tuple[set[str], set[str]]:
-    """And the exercises and labs that these are built on, and so on.
+    """Add the exercises and labs that these are built on, and so on.
 
-    In a handout nobody has written anything: whoever uses a lab has to write it, and check that.
+    In a handout no exercise is solved, so whoever uses a lab has to write it, and to check that.
     """
     known, exercises, labs = exercise_folders(), set(exercises), set(labs)
     while True:
@@ -121,12 +127,12 @@ def add_dependencies(exercises, labs) -> tuple[set[str], set[str]]:
 
 
 def needs_of(number: str) -> set[str]:
-    """The exercises that one is built on, as its check says."""
+    """Return the exercises that one is built on, as its check says."""
     return {exercise_named(name).number for name in getattr(find_exercise(number), "needs", ())}
 
 
 def source_of(number: str) -> str:
-    """The text of a check, and of the modules of checks that it imports."""
+    """Return the text of a check, and of the modules of checks that it imports."""
     paths = modules_behind(exercise_folders()[number] / "check.py")
     return "\n".join(path.read_text(encoding="utf-8") for path in sorted(paths))
 
@@ -136,6 +142,6 @@ def all_labs() -> set[str]:
 
 
 def find_lab_names(texts) -> set[str]:
-    """The labs that texts name as labs: as an argument of `lab`, or as a file."""
+    """Return the labs that texts name as labs: as an argument of `lab`, or as a file."""
     found = {name for text in texts for names in OF_A_LAB.findall(text) for name in names}
     return found & all_labs()

@@ -1,4 +1,4 @@
-"""What the search finds in a handout and a person has judged to be no answer, with the reason."""
+"""The matches in a handout that a person has judged not to be answers, with the reasons."""
 
 import re
 
@@ -90,12 +90,12 @@ REVIEWED = [
 
 
 def reason(found) -> str:
-    """Why what was found is no answer; "" if nobody has judged it."""
+    """Return why a match is not an answer, or "" if nobody has judged it."""
     return next((why for file, whose, text, why in REVIEWED
                  if re.search(file, found.file) and re.search(whose, found.piece.whose)
                  and re.search(text, found.text)), "")  # fmt: skip
 
 
 def find_unreviewed_leaks(found) -> list:
-    """What nobody has judged: it has to go, or needs a reason here."""
+    """Return the matches that nobody has judged: each has to go, or needs a reason here."""
     return [one for one in found if not reason(one)]

@@ -89,7 +89,7 @@ clean:
 
 
 def handout_files(names=()) -> dict[str, bytes]:
-    """{path: contents}, of these chapters and parts. HANDOUT.json says what it is."""
+    """Return {path: contents} for these chapters and parts; HANDOUT.json describes the handout."""
     contents = contents_of(names)
     files = bench_files() | pack_check_files(contents) | lab_files(contents)
     files |= {name: (ROOT / name).read_bytes() for name in AS_THEY_ARE}
@@ -108,7 +108,7 @@ def handout_files(names=()) -> dict[str, bytes]:
 
 
 def add_version_file(files, contents: Contents) -> dict[str, bytes]:
-    """The version is that of the project, and of these contents."""
+    """Add HANDOUT.json, whose version is made of the project's and of a digest of all files."""
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
     of_all = hashlib.sha256(json.dumps(digests).encode()).hexdigest()
     project = PROJECT.search((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[1]
@@ -123,7 +123,7 @@ def add_version_file(files, contents: Contents) -> dict[str, bytes]:
 
 
 def bench_files() -> dict[str, bytes]:
-    """`pedagogy_lib` and `coursekit`, and what says how the exercises are numbered."""
+    """Return `pedagogy_lib`, `coursekit`, and the files that number the exercises."""
     paths = [*(ROOT / "pedagogy_lib").rglob("*"), *(ROOT / "coursekit").rglob("*")]
     paths += (ROOT / "chapters").glob("ch*/chapter.toml")
     return {
@@ -134,7 +134,7 @@ def bench_files() -> dict[str, bytes]:
 
 
 def pack_check_files(contents: Contents) -> dict[str, bytes]:
-    """The checks; the code of each file packed, as some of it says what is right."""
+    """Return the checks; code is packed in each file, because some of it says what is right."""
     return {
         name: pack_check(data.decode()).encode() if OF_A_CHECK.search(name) else data
         for name, data in build_check_files(contents.exercises).items()
@@ -152,7 +152,7 @@ def lab_files(contents: Contents) -> dict[str, bytes]:
 
 
 def project_with_tables() -> str:
-    """The project, so that tables are installed where the package is."""
+    """Return pyproject.toml, changed so that tables are installed with the package."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     begin = "[tool.setuptools]\n"
     return text.replace(begin, f'{begin}package-data."*" = ["*.json"]\n')

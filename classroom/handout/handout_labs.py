@@ -1,7 +1,7 @@
-"""Functions of labs that answer an exercise of a notebook's cell: in a handout they are holes.
+"""The functions of labs that answer an exercise of a notebook's cell; in a handout they are holes.
 
 Later parts call them from the lab. In a handout, whoever has solved the exercise writes the answer
-there, too: until then, the lab says which exercise comes first.
+into the lab, too; until then, the lab says which exercise comes first.
 """
 
 import ast
@@ -31,7 +31,7 @@ FIRST = "Exercise {}. Write here what you have written there, in this form.\n\n{
 
 
 def lab_text(name: str) -> str:
-    """A lab as it is handed out."""
+    """Return a lab as it is handed out."""
     text = insert_holes(text_of(source_of(name)))
     for function, exercise in HELD_BACK.get(name, {}).items():
         text = put_hole(text, function, exercise_numbers()[exercise])
@@ -39,7 +39,7 @@ def lab_text(name: str) -> str:
 
 
 def put_hole(text: str, function: str, number: str) -> str:
-    """The text without what this function does: its docstring names the exercise."""
+    """Replace the body of this function by a hole; its docstring then names the exercise."""
     node = next(n for n in ast.parse(text).body if getattr(n, "name", None) == function)
     told, *body = node.body
     lines = text.splitlines(keepends=True)

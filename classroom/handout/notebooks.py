@@ -1,4 +1,4 @@
-"""Notebooks and labs as learners get them, where there is no `solutions/`."""
+"""Notebooks as learners get them in a handout, which has no `solutions/`."""
 
 import posixpath
 import re
@@ -6,8 +6,8 @@ import re
 from coursekit.build import dump, insert_holes, make_notebook, source_of, text_of
 
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^()\s]*)\)")
-DEFINED = re.compile(r"^\[(\w+)\]: (\S+)\n?", re.MULTILINE)  # below a text: where [05b] leads
-ON_SOLUTIONS = {  # sentences on what is not in a handout, and what is so there
+DEFINED = re.compile(r"^\[(\w+)\]: (\S+)\n?", re.MULTILINE)  # below a text: the target of [05b]
+ON_SOLUTIONS = {  # {a sentence that is not true in a handout: one that is}
     " A solved and executed copy of each part, to look things up in, is in "
     "[solutions/](../solutions).": "",
     "A function of a lab that you have not written yet is taken from our solution. A function that "
@@ -25,7 +25,7 @@ ON_SOLUTIONS = {  # sentences on what is not in a handout, and what is so there
 
 
 def notebook_of(part: str, paths) -> bytes:
-    """A part's notebook with holes. What it links to and is not in the handout, it only names.
+    """Return a part's notebook with holes; links to what is not in the handout keep their words.
 
     paths  all files of the handout
     """
@@ -39,7 +39,7 @@ def notebook_of(part: str, paths) -> bytes:
 
 
 def replace_solution_sentences(source: str) -> str:
-    """The text of a cell, with what is so where no solution is."""
+    """Return a cell's text, with the sentences that are true where there is no solution."""
     for sentence, instead in ON_SOLUTIONS.items():
         pattern = r"\s+".join(map(re.escape, sentence.split(" ")))
         source = re.sub(pattern, lambda _, instead=instead: instead, source)
@@ -47,7 +47,7 @@ def replace_solution_sentences(source: str) -> str:
 
 
 def drop_missing_links(paths, text: str, folder: str) -> str:
-    """Markdown in this folder, in which links lead only to what there is."""
+    """Return Markdown of this folder in which links lead only to what exists."""
 
     def replace_link(found: re.Match) -> str:
         picture, words, target = found.groups()
@@ -59,7 +59,7 @@ def drop_missing_links(paths, text: str, folder: str) -> str:
 
 
 def drop_missing_definitions(paths, text: str, folder: str) -> str:
-    """The same for `[words][name]` and `[name]`, whose targets are defined below the text."""
+    """Drop `[words][name]` and `[name]` whose targets, defined below the text, do not exist."""
     for line in list(DEFINED.finditer(text)):
         name, target = line.groups()
         if not is_elsewhere(target) and not leads_to(paths, target, folder):
@@ -69,7 +69,7 @@ def drop_missing_definitions(paths, text: str, folder: str) -> str:
 
 
 def is_elsewhere(target) -> bool:
-    """Whether a link leads to the web, or stays on its page."""
+    """Return whether a link leads to the web, or stays on its page."""
     return not target or target.startswith("#") or ":" in target
 
 

@@ -1,4 +1,4 @@
-"""Which exercises of other parts come first: those without which a handout's cells stop."""
+"""The exercises of other parts that come first, because a handout's cells stop without them."""
 
 import re
 import tempfile
@@ -14,10 +14,10 @@ NUMBER = re.compile(r"\d+\.\d+")
 
 
 def find_prerequisites(own, texts, labs, needs) -> tuple[str, ...]:
-    """Numbers of earlier exercises that these build on, or that the parts' cells come to.
+    """Return the numbers of earlier exercises that these build on, or that the parts' cells reach.
 
     own    numbers of the parts' exercises;  texts  of the parts;  labs  those of the handout
-    needs  of an exercise's number: what its check says that it is built on
+    needs  a function of an exercise's number: those that its check says it is built on
     """
     found = set(own) | come_to(texts, labs)
     while more := {n for number in found for n in needs(number)} - found:
@@ -28,7 +28,7 @@ def find_prerequisites(own, texts, labs, needs) -> tuple[str, ...]:
 
 
 def come_to(texts, labs) -> set[str]:
-    """What the functions of labs that are named in these texts come to."""
+    """Return the numbers of unwritten exercises that the labs' functions in these texts reach."""
     with tempfile.TemporaryDirectory() as folder:
         for lab in labs:
             Path(folder, f"{lab}.py").write_text(lab_text(lab), encoding="utf-8")

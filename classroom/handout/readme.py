@@ -77,7 +77,7 @@ NOT_HERE = """A part or a chapter that the text names without a link is not in t
 
 
 def readme_of(contents, numbers) -> str:
-    """numbers  of all exercises in the handout"""
+    """Return the README.  numbers  those of all exercises in the handout"""
     title = "All chapters" if contents.is_whole else format_parts(contents.names)
     others = [number for number in numbers if number not in contents.own]
     rows = [row(part, "notebooks") for part in parts().values() if part.stem in contents.parts]
@@ -91,7 +91,7 @@ def readme_of(contents, numbers) -> str:
 
 
 def format_parts(names) -> str:
-    """Of parts, as their notebooks are called: `06` is the first of chapter 06."""
+    """Return parts' names as their notebooks have them: `06` is the first part of chapter 06."""
     kind = "Chapter" if names[0].isdigit() else "Part"
     return (
         f"{kind}{'s' * (len(names) > 1)} {join_words([name.removesuffix('a') for name in names])}"
@@ -99,6 +99,6 @@ def format_parts(names) -> str:
 
 
 def join_words(words) -> str:
-    """`2.6, 2.7 and 3.2`"""
+    """Join words as in `2.6, 2.7 and 3.2`."""
     *some, last = words
     return f"{', '.join(some)} and {last}" if some else last

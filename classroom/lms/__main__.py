@@ -1,6 +1,6 @@
 """The command line: `python -m classroom.lms nbgrader | gradescope`, or make nbgrader, and so on.
 
-`judge` is what the steps of nbgrader call.
+The steps of nbgrader call `judge`.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""A chapter, or a part, as an assignment of nbgrader, made of what is handed out, without answers.
+"""A chapter or a part as an assignment of nbgrader, made of the handout's files, without answers.
 
-The notebooks stand at the top, as nbgrader wants them; their labs in `labs/` beside them.
+The notebooks are at the top, as nbgrader wants them, and their labs in `labs/` next to them.
 """
 
 import sys
@@ -42,7 +42,7 @@ settle(c, COURSE, python={python!r})
 def write_course(chapters, folder: Path):
     """Write `source/` and nbgrader's settings into nbgrader's folder; yield what was done.
 
-    Raises  WrongInput if an assignment is there already: a teacher may have worked in it
+    Raises  WrongInput if an assignment exists already, because a teacher may have worked in it
     """
     need(chapters, 'say which chapters become assignments: CHAPTERS="02 06", or --chapters "02 06"')
     assignments = {name_of(chapter): files_of(chapter) for chapter in chapters}
@@ -61,12 +61,12 @@ def write_course(chapters, folder: Path):
 
 
 def name_of(chapter) -> str:
-    """Of an assignment: that of its first part. Raises WrongInput for no chapter, and no part."""
+    """Return an assignment's name, its first part's; raise WrongInput for no chapter or part."""
     return contents_of([chapter]).parts[0]
 
 
 def files_of(chapter) -> dict[str, bytes]:
-    """The files of an assignment, by their paths in its folder."""
+    """Return the files of an assignment, by their paths in its folder."""
     contents = contents_of([chapter])
     files = lab_files(contents) | covers(contents)
     paths = {*files, *(f"notebooks/{part}.ipynb" for part in contents.parts)}
@@ -86,7 +86,7 @@ def build_assignment(notebook: bytes, exercises) -> bytes:
     found = nbformat.reads(notebook.decode(), as_version=4)
     found.cells = add_grade_cells(found.cells, exercises)
     for cell in found.cells:
-        if cell.cell_type == "markdown":  # what stood beside notebooks/ now stands in the folder
+        if cell.cell_type == "markdown":  # files next to notebooks/ are now in the folder
             cell.source = cell.source.replace("](../", "](")
     return dump(found).encode()
 

@@ -1,7 +1,7 @@
-"""A part's cells as nbgrader wants them: answers, tests with points, and what is read-only.
+"""A part's cells as nbgrader wants them: answers, tests with points, and read-only cells.
 
-A cell with a hole becomes an answer of nbgrader's. `check("2.8")` becomes a cell of its own with a
-point, which students can read and run, and not change.
+A cell with a hole becomes an answer of nbgrader's. `check("2.8")` becomes a separate cell with a
+point, which students can read and run but not change.
 """
 
 import ast
@@ -35,9 +35,9 @@ class Check:
 
 
 def add_grade_cells(cells, exercises) -> list:
-    """The cells of an assignment's notebook.
+    """Return the cells of an assignment's notebook.
 
-    exercises  {number: its exercise}; checks of others stay as they are
+    exercises  {number: its exercise}; checks of others stay unchanged
     """
     found = []
     for cell in cells:
@@ -57,7 +57,7 @@ def is_code(cell) -> bool:
 
 
 def split_cell(source, exercises) -> tuple[str, list[Check]]:
-    """(what is left of a cell, the checks that stood in it)"""
+    """Return what is left of a cell, and the checks that were in it."""
     lines, checks = source.split("\n"), []
     for statement in reversed(ast.parse(source).body):
         here = checks_in(statement)
@@ -68,7 +68,7 @@ def split_cell(source, exercises) -> tuple[str, list[Check]]:
 
 
 def checks_in(statement) -> list[Check]:
-    """The checks of a statement that does nothing else; none of any other."""
+    """Return the checks of a statement that does nothing else, or [] for any other."""
     call = statement.value if isinstance(statement, ast.Expr) else None
     if not isinstance(call, ast.Call):
         return []
@@ -82,22 +82,22 @@ def get_callee(call) -> str:
     return getattr(call.func, "id", "")
 
 
-# ---- What nbgrader knows of a cell ---
+# ---- nbgrader's metadata of a cell ---
 
 
 def id_of(number: str) -> str:
-    """`exercise-2-8`: nbgrader allows no dot."""
+    """Return nbgrader's name, such as `exercise-2-8`: nbgrader allows no dot."""
     return f"exercise-{number.replace('.', '-')}"
 
 
 def number_of(grade_id) -> str | None:
-    """`2.8` of `exercise-2-8`; None of a cell that a teacher has added."""
+    """Return `2.8` for `exercise-2-8`, and None for a cell that a teacher has added."""
     found = NUMBERED.fullmatch(grade_id)
     return f"{found[1]}.{found[2]}" if found else None
 
 
 def mark_cell(cell, grade_id, **marks):
-    """The cell with nbgrader's metadata."""
+    """Add nbgrader's metadata to a cell, and return the cell."""
     known = {"grade": False, "locked": False, "solution": False, "task": False}
     cell.metadata["nbgrader"] = {"schema_version": SCHEMA, "grade_id": grade_id, **known, **marks}
     return cell
@@ -114,7 +114,7 @@ def about_folder():
 
 
 def mark_answer(cells, exercise):
-    """Mark the last cell that defines an answer; one in a lab is in no cell."""
+    """Mark the last cell that defines an answer; a lab's answer is in no cell."""
     if exercise.lab:
         return
     cell = next(c for c in reversed(cells) if is_code(c) and defines(c.source, exercise.name))

@@ -1,6 +1,6 @@
 """Gradescope's autograder: a zip of two programs, the course, and what is asked.
 
-The zip holds the solutions. In Gradescope's container they are root's alone.
+The zip holds the solutions. In Gradescope's container only root can read them.
 """
 
 import io
@@ -23,13 +23,13 @@ COURSE = ("classroom/**/*", "coursekit/**/*", "labs/**/*", "notebooks/*.ipynb", 
           "constraints.txt", "LICENSE")  # fmt: skip
 NOT_CODE = {"__pycache__", ".ipynb_checkpoints"}
 ASKED = "asked.json"
-LEAST_MINUTES = 5  # below, not one slow exercise has time to be judged
+LEAST_MINUTES = 5  # with less, even one slow exercise cannot be judged
 
 
 def write_autograder(chapters, exercises, folder: Path, given="", minutes=10.0):
     """Write the zip; yield what was done.
 
-    given    numbers of exercises or chapters whose solutions stand in
+    given    numbers of exercises or chapters whose solutions replace missing answers
     minutes  the time that Gradescope gives to a submission
     """
     need(chapters or exercises, 'say what to grade: --chapters "02", or --exercises "2.8 2.9"')
@@ -37,7 +37,7 @@ def write_autograder(chapters, exercises, folder: Path, given="", minutes=10.0):
         minutes >= LEAST_MINUTES,
         f"{minutes:g} minutes are too few to judge in: --minutes 40, and the same in Gradescope",
     )
-    parse_given_numbers(given)  # a wrong one is told to the teacher now, and not to each student
+    parse_given_numbers(given)  # a wrong one is reported to the teacher now, not to students
     asked = course.list_exercises(chapters, exercises)
     files = {f"course/{name}": data for name, data in course_files().items()}
     files |= {name: (HERE / source).read_bytes() for name, source in PROGRAMS.items()}
@@ -50,7 +50,7 @@ def write_autograder(chapters, exercises, folder: Path, given="", minutes=10.0):
 
 
 def list_name_parts(given) -> list[str]:
-    """`02-given-03`: each wish has a zip of its own."""
+    """Return what `given` adds to a zip's name: `02-given-03` is a separate zip."""
     return ["given", *given.split()] if given.split() else []
 
 
@@ -61,14 +61,14 @@ def serialise_exercises(asked, given, minutes) -> bytes:
 
 
 def course_files() -> dict[str, bytes]:
-    """What judging needs, by path."""
+    """Return the files that judging needs, by path."""
     paths = {path for pattern in COURSE for path in ROOT.glob(pattern)}
     return {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in sorted(paths)
             if path.is_file() and not NOT_CODE & set(path.parts)}  # fmt: skip
 
 
 def zip_autograder(files) -> bytes:
-    """The same bytes every time. Gradescope wants its two programs at the top."""
+    """Return a zip, the same bytes every time, with Gradescope's two programs at the top."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, data in sorted(files.items()):

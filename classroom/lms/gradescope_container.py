@@ -1,8 +1,8 @@
-"""What runs in Gradescope's container for each submission: results.json, whatever happens.
+"""The program in Gradescope's container: in any event, it writes results.json for each submission.
 
     python -m classroom.lms.gradescope_container /autograder
 
-The judging is a process of its own, so that its end, of whatever kind, still gives a results.json.
+The judging is a separate process, so that results.json is written however that process ends.
 """
 
 import json
@@ -15,8 +15,8 @@ BROKEN = (
     "The autograder could not judge this submission. That is not your fault; please tell your "
     "teacher."
 )
-LEFT_SECONDS = 60.0  # of Gradescope's time, to tell what is known, to end and to write
-TELLING_SECONDS = 45.0  # of these, to tell it
+LEFT_SECONDS = 60.0  # of Gradescope's time, to report what is known, to end and to write
+TELLING_SECONDS = 45.0  # of these, to report it
 RESULTS = "results/results.json"
 
 
@@ -31,16 +31,16 @@ def main(folder: Path, way=None):
 
 
 def keep_to_root(folder):
-    """What Gradescope has put there and another user has no need to see."""
+    """Close Gradescope's files to other users, who have no need to see them."""
     for name in ("submission", "results", "submission_metadata.json"):
         if (folder / name).exists():
             (folder / name).chmod(0o700)
 
 
 def judge_in_process(folder, asked, way) -> dict:
-    """What the judging has found; {"error": …} if it came to nothing.
+    """Return what the judging has found, or {"error": …} if it came to nothing.
 
-    If it is killed, a second one tells what the first had judged.
+    If it is killed, a second process reports what the first one had judged.
     """
     seconds = 60 * asked["minutes"] - LEFT_SECONDS
     with tempfile.TemporaryDirectory(prefix="judged-") as out:
@@ -55,7 +55,7 @@ def judge_in_process(folder, asked, way) -> dict:
 
 
 def ask_judge(question, seconds) -> tuple[list, str]:
-    """(the lines that the judging says, how it ended)"""
+    """Return the lines that the judging prints, and how it ended."""
     command = [sys.executable, "-m", "classroom.lms.judge_server", json.dumps(question)]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, timeout=seconds)
@@ -67,12 +67,12 @@ def ask_judge(question, seconds) -> tuple[list, str]:
 
 
 def is_reply(lines) -> bool:
-    """Before the reply, the judging says the number of each exercise that it has judged."""
+    """Return whether the last line is a reply; the lines before it number judged exercises."""
     return bool(lines) and isinstance(lines[-1], dict)
 
 
 def results_of(asked, found) -> dict:
-    """In Gradescope's format. What only a teacher should read is printed, and hidden."""
+    """Return results in Gradescope's format; print, hidden, what only a teacher should read."""
     for number, answer in found["answers"].items():
         for reason in answer["reasons"]:
             print(f"{number}: {reason}")
@@ -98,7 +98,7 @@ def test_of(exercise, answer) -> dict:
 
 
 def broken(asked, why) -> dict:
-    """No traceback and no path is shown to a student."""
+    """Return results that show a student no traceback and no path; print the reason, hidden."""
     print(f"the autograder is broken: {why}")
     return {
         "score": 0, "output": BROKEN, "visibility": "visible", "stdout_visibility": "hidden",

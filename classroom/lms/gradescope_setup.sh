@@ -9,7 +9,7 @@ apt-get install -y python3 python3-venv bubblewrap
 cd course
 python3 tools/setup.py
 
-# Other users, as which students' code runs, find Python here, and nothing else.
+# Students' code runs as other users, who can read Python here, and nothing else.
 chmod -R go-rwx .
 find .venv -exec chmod go+rX {} +
 chmod 711 . ..

@@ -1,6 +1,6 @@
-"""What other Pythons ask: to judge a submission. A question is a line of JSON, and so is the reply.
+"""A server that judges submissions for other Pythons. Question and reply are a line of JSON each.
 
-python -m classroom.lms judge               nbgrader's questions come on standard input
+python -m classroom.lms judge               nbgrader's questions arrive on standard input
 python -m classroom.lms.judge_server '{"…": …}'  Gradescope's one question
 """
 
@@ -20,25 +20,25 @@ from pedagogy_lib.basics.errors import LaunchError
 
 from .platform_results import format_results, judge_submission
 
-IDLE_SECONDS = 300.0  # then nbgrader has gone on to something else
+IDLE_SECONDS = 300.0  # then nbgrader has moved on to something else
 
 
 def serve():
-    """Until nobody asks any more."""
+    """Answer questions until no more arrive."""
     replies = apart()
     while select.select([0], [], [], IDLE_SECONDS)[0] and (line := sys.stdin.buffer.readline()):
         print(json.dumps(reply_to(json.loads(line))), file=replies, flush=True)
 
 
 def apart():
-    """Standard output for replies alone: whatever else is printed here is none."""
+    """Return standard output for replies alone, and send all other output to standard error."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return replies
 
 
 def once(text):
-    """Reply to one question; before that, say the number of each exercise as it is judged."""
+    """Reply to one question; before that, print the number of each exercise once it is judged."""
     replies = apart()
 
     def say(value):
@@ -48,7 +48,7 @@ def once(text):
 
 
 def reply_to(question, say=lambda number: None) -> dict:
-    """What is said of a submission, or why nothing can be said."""
+    """Return the results of a submission, or {"error": …} with the reason why there are none."""
     try:
         if "wishes" in question:
             return {"way": can_judge(**question["wishes"])}
@@ -60,19 +60,19 @@ def reply_to(question, say=lambda number: None) -> dict:
 
 
 def can_judge(way, given) -> str:
-    """The way in which students' code will run. Raises WrongInput if it cannot."""
+    """Return the way in which students' code will run; raise WrongInput if it cannot run."""
     parse_given_numbers(given)
     return choose_backend(way).NAME
 
 
 def is_asked(number) -> bool:
-    """A teacher may have called a cell of their own `exercise-99-9`."""
+    """Return whether the course has this exercise; a teacher may call a cell `exercise-99-9`."""
     chapter = number.split(".")[0]
     return number in exercises_of(chapter)
 
 
 def judge_before_deadline(question, say=lambda number: None) -> dict:
-    """The results; only of some exercises, if there was no time for more."""
+    """Return the results, or those of some exercises if there was no time for more."""
     end, done = time.monotonic() + question.get("seconds", math.inf), []
 
     def tell(number, is_new):
@@ -87,11 +87,11 @@ def judge_before_deadline(question, say=lambda number: None) -> dict:
     try:
         return judge_submission(*submission, numbers, *about, tell)
     except DeadlineExceeded:
-        return judge_submission(*submission, done, *about)  # they are known
+        return judge_submission(*submission, done, *about)  # their verdicts are known
 
 
 class DeadlineExceeded(BaseException):
-    """No `except Exception` keeps this."""
+    """The end of the time to judge, which no `except Exception` catches."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Asks the course about submissions: one process of its Python, which answers one by one.
+"""Questions to the course about submissions, which one process of its Python answers one by one.
 
 The process ends with nbgrader's, or when it has not been asked for a while.
 """
@@ -14,18 +14,18 @@ COURSE = ("chapters", "classroom", "coursekit", "labs", "notebooks", "pedagogy_l
 
 
 def begin(python, course, wishes: dict):
-    """Before the submissions of one `autograde`: no verdict of an earlier one is held.
+    """Prepare for the submissions of one `autograde`, and drop the verdict of an earlier one.
 
-    Raises  RuntimeError if nobody can be judged by these wishes, or without walls
+    Raises  RuntimeError if no submission can be judged by these wishes, or without a sandbox
     """
     _held.pop("last", None)
     reply(python, course, {"wishes": wishes})
 
 
 def ask_course(python, course, log, question: dict) -> dict:
-    """What the checks say of a submission, as `platform_results.format_results` has it.
+    """Return what the checks say of a submission, in the form of `platform_results.format_results`.
 
-    An assignment has several notebooks, and its submission is judged once.
+    An assignment has several notebooks, but its submission is judged once.
     Raises  RuntimeError if the course cannot judge it; the message is for the teacher
     """
     key = json.dumps([question, state_of(question["submission"])])
@@ -36,7 +36,7 @@ def ask_course(python, course, log, question: dict) -> dict:
 
 
 def state_of(folder) -> list:
-    """Changes with any file of a submission."""
+    """Return a list that changes with any file of a submission."""
     files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
     return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
 
@@ -46,7 +46,7 @@ def reply(python, course, question) -> dict:
     line = ask_process(ensure_process(python, course), text)
     line = line or ask_process(
         ensure_process(python, course), text
-    )  # it may have ended just then, being idle
+    )  # it may have ended just before, because it was idle
     found = json.loads(line) if line else {"error": f"{python} has ended in {course}"}
     if "error" in found:
         raise RuntimeError(f"the course could not judge: {found['error']}")
@@ -54,7 +54,7 @@ def reply(python, course, question) -> dict:
 
 
 def ask_process(process, text) -> str:
-    """A line; empty if the process has ended."""
+    """Return the process's line, which is empty if the process has ended."""
     try:
         process.stdin.write(text)
         process.stdin.flush()
@@ -68,7 +68,7 @@ def ask_process(process, text) -> str:
 
 
 def ensure_process(python, course):
-    """The process that judges; a new one if there is none any more, or of an older course."""
+    """Return the judging process, a new one if it has ended or has read an older course."""
     process, state = _held.get("process"), (python, course, newest_of(course))
     if process is not None and _held["of"] != state:
         process.terminate()
@@ -83,14 +83,14 @@ def ensure_process(python, course):
 
 
 def newest_of(course) -> int:
-    """When a file of the course was last written."""
+    """Return when a file of the course was last written, in nanoseconds."""
     folders = [path for name in COURSE for path in Path(course, name).rglob("*")]
     kept = [path for path in folders if path.suffix in (".py", ".ipynb", ".json")]
     return max((path.stat().st_mtime_ns for path in kept), default=0)
 
 
 def tell(log, student, found):
-    """What the teacher should know, in nbgrader's log."""
+    """Write into nbgrader's log what the teacher should know."""
     for problem in found["problems"]:
         log.warning("%s: %s", student, problem)
     for number, answer in found["answers"].items():

@@ -1,7 +1,7 @@
-"""nbgrader's `autograde`, first half: a student's notebook, with nothing in it that could mislead.
+"""The first half of nbgrader's `autograde`: a student's notebook, with nothing that could mislead.
 
-What a student may have changed in nbgrader's own marks is replaced by what nbgrader's database
-knows. It runs in nbgrader's Python; no code of a student does.
+Marks of nbgrader that a student may have changed are replaced by those in nbgrader's database. This
+runs in nbgrader's Python, and no code of a student does.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ ABSENT = "Nothing was handed in under this name."
 
 
 class Readable(NotebookExporter):
-    """Takes a file that is no notebook, or not there, for an empty one: the others still count."""
+    """An exporter that takes a missing or unreadable file for an empty notebook."""
 
     def from_filename(self, filename, resources=None, **more):
         if Path(filename).exists():
@@ -30,7 +30,7 @@ class Readable(NotebookExporter):
         try:
             notebook = nbformat.read(file_stream, as_version=4)
             nbformat.validate(notebook)
-        except Exception:  # a student's file makes nbformat raise anything
+        except Exception:  # a student's file can make nbformat raise anything
             notebook = instead(UNREADABLE)
         return self.from_notebook_node(notebook, resources=resources, **more)
 
@@ -40,10 +40,10 @@ def instead(text):
 
 
 class RestoreMetadata(NbGraderPreprocessor):
-    """Gives each cell the marks that nbgrader's database has for it, and to others none.
+    """A step that gives each cell the marks in nbgrader's database, and removes all other marks.
 
-    Text that a student has written is shown as it stands: as Markdown, it could bring a program
-    that runs in the browser of the teacher who looks at it.
+    Text that a student has written is shown unchanged: as Markdown, it could bring a program that
+    runs in the browser of the teacher who looks at it.
     """
 
     def preprocess(self, nb, resources):
@@ -57,14 +57,13 @@ class RestoreMetadata(NbGraderPreprocessor):
         return nb, resources
 
     def read_teacher_notebook(self, known):
-        """The teacher's own notebook of this name."""
         folders = self.parent.parent.coursedir
         folder = folders.format_path(folders.source_directory, ".", known["assignment"])
         return nbformat.read(Path(folder, f"{known['notebook']}.ipynb"), as_version=4)
 
 
 def harmless(cell, texts):
-    """The cell without marks but nbgrader's, and with text that is text."""
+    """Return the cell with nbgrader's marks alone, and a student's text as plain text."""
     marks = cell.metadata.get("nbgrader")
     if cell.cell_type != "code" and cell.source not in texts:
         cell = new_markdown_cell("~~~text\n" + cell.source.replace("~~~", "~ ~ ~") + "\n~~~")
@@ -73,7 +72,7 @@ def harmless(cell, texts):
 
 
 def rebuild_source_cells(notebook) -> dict:
-    """{grade_id: a cell as it was handed out}"""
+    """Return {grade_id: a cell as it was handed out}."""
     points = {cell.name: cell.max_score for cell in notebook.grade_cells}
     solutions = {cell.name for cell in notebook.solution_cells}
     found = {}
@@ -91,7 +90,7 @@ def rebuild_source_cells(notebook) -> dict:
 
 
 def restore_cells(cells, given) -> list:
-    """Of cells with the same mark, the last keeps it. A tests cell that is gone comes back."""
+    """Give a mark to the last cell that has it, and bring back tests cells that are gone."""
     seen, found = set(), []
     for cell in reversed(cells):
         name = cell.metadata.pop("nbgrader", {}).get("grade_id")
@@ -104,7 +103,7 @@ def restore_cells(cells, given) -> list:
 
 
 def restore_metadata(given, cell):
-    """The student's cell; the one that was handed out, if it is read-only or of another kind."""
+    """Return the student's cell, or the one handed out if it is read-only or of another kind."""
     if given.metadata.nbgrader.locked or cell.cell_type != given.cell_type:
         return given
     cell.metadata = given.metadata

@@ -1,7 +1,7 @@
-"""`settle`: nbgrader's settings for assignments of this course. Runs in nbgrader's Python.
+"""nbgrader's settings for assignments of this course, as `settle` makes them in nbgrader's Python.
 
-nbgrader runs a list of steps over each notebook, and lets a course name them. Of `autograde`, the
-step that executes the notebook is left out: `Judged` asks the course instead.
+nbgrader runs a list of steps over each notebook, and lets a course choose the list. The step of
+`autograde` that executes the notebook is left out, because `Judged` asks the course instead.
 """
 
 from glob import glob
@@ -24,10 +24,10 @@ from .nbgrader_steps import AutogradeExporter, ClearMarkedSolutions, Judged, Sav
 
 
 def settle(settings, course: str, python: str):
-    """Change traitlets' settings. Those of CourseDirectory come before.
+    """Change traitlets' settings, after CourseDirectory's have been made.
 
     course  the course's folder, with its solutions
-    python  the course's own, which need not be nbgrader's
+    python  the course's own Python, which need not be nbgrader's
     """
     folders = CourseDirectory(config=settings)
     settings.Autograde.exclude_overwriting = labs_in(folders)
@@ -47,7 +47,7 @@ def settle(settings, course: str, python: str):
 
 
 def labs_in(folders: CourseDirectory) -> dict[str, list[str]]:
-    """{assignment: its labs}: nbgrader would put its own in the place of a student's."""
+    """Return {assignment: its labs}, with which nbgrader would overwrite a student's labs."""
     sources = glob(folders.format_path(folders.source_directory, ".", "*"))
     return {
         source.name: [path.relative_to(source).as_posix() for path in source.glob("labs/*.py")]
@@ -56,7 +56,7 @@ def labs_in(folders: CourseDirectory) -> dict[str, list[str]]:
 
 
 def add_absent(db_url, assignment, student, notebooks: list):
-    """Let nbgrader take the notebooks that were not handed in, too: answers may stand elsewhere.
+    """Let nbgrader take missing notebooks, too, because answers may be in other files.
 
     notebooks  of one submission, which nbgrader goes through next
     """

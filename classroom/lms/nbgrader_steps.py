@@ -1,7 +1,7 @@
-"""nbgrader's `autograde`, second half: scores, and what the checks say. Runs in nbgrader's Python.
+"""The second half of nbgrader's `autograde`: scores and verdicts, in nbgrader's Python.
 
 Nothing of the notebook is executed. The course's Python finds the answers in all that was handed
-in, and runs them behind walls; the scores come from there.
+in, and runs them in a sandbox; the scores come from there.
 """
 
 import sys
@@ -20,7 +20,7 @@ from .nbgrader_restored import Readable
 
 
 class ClearMarkedSolutions(ClearSolutions):
-    """Of `generate_assignment`: keeps a cell that has its hole already; nbgrader would empty it."""
+    """A step of `generate_assignment` that keeps cells with holes, which nbgrader would empty."""
 
     def preprocess_cell(self, cell, resources, cell_index):
         self._replace_solution_region(cell, resources["language"])
@@ -28,7 +28,7 @@ class ClearMarkedSolutions(ClearSolutions):
 
 
 class Judged(NbGraderPreprocessor):
-    """Puts the score into each tests cell, as nbgrader reads partial credit, and the diagnosis."""
+    """A step that puts the score, as partial credit, and the diagnosis into each tests cell."""
 
     course = Unicode(help="the course's folder, with its solutions").tag(config=True)
     python = Unicode(sys.executable, help="the course's Python").tag(config=True)
@@ -59,7 +59,7 @@ class Judged(NbGraderPreprocessor):
         return {"given": self.given, "way": "trust" if self.trust else None}
 
     def exercises(self, about) -> list[dict]:
-        """All of the assignment."""
+        """Return all exercises of the assignment."""
         with Gradebook(about["db_url"]) as book:
             notebooks = book.find_assignment(about["assignment"]).notebooks
             names = [cell.name for one in notebooks for cell in one.grade_cells]
@@ -67,7 +67,7 @@ class Judged(NbGraderPreprocessor):
 
 
 class AutogradeExporter(Readable):
-    """Opens notebooks for `autograde`, which makes one of it before all students.
+    """The exporter of `autograde`, of which nbgrader makes one before all students.
 
     Raises  NbGraderException if the course can judge nobody; from a step, it would come with a
             traceback for each student
@@ -84,7 +84,7 @@ class AutogradeExporter(Readable):
 
 
 class SaveVerdicts(SaveAutoGrades):
-    """Saves scores. What a person has to decide stays open, for the formgrader."""
+    """A step that saves scores, and leaves to the formgrader what a person has to decide."""
 
     def preprocess(self, nb, resources):
         nb, resources = super().preprocess(nb, resources)
@@ -95,7 +95,7 @@ class SaveVerdicts(SaveAutoGrades):
         return nb, resources
 
     def save_open(self, book, notebook, answers):
-        """Also the tests that a teacher has added, as nobody has run them."""
+        """Leave open also the tests that a teacher has added, because nothing has run them."""
         by_hand = {cell.name for cell in notebook.solution_cells}
         for cell in notebook.grade_cells:
             answer = answers.get(number_of(cell.name), {"is_open": cell.name not in by_hand})

@@ -15,21 +15,21 @@ from classroom.sandbox.backends import choose_backend
 
 
 def ignore_answer(number, is_new):
-    """Hears of each answer that is judged."""
+    """Ignore an answer that was judged."""
 
 
 def judge_submission(
     submission, student, numbers, out, way=None, given="", tell=ignore_answer
 ) -> dict:
-    """The results of a class of one, in the form of results.json.
+    """Return the results of a class of one, in the form of results.json.
 
     submission  a folder of whatever the student has handed in
     numbers     of exercises
-    out         where verdicts are kept, so that nothing is judged twice
-    way         of running students' code; the best that works here, if none is named
-    given       numbers of exercises or chapters whose solutions stand in
-    tell        hears of each answer: its number, and whether it was judged now
-    Raises      Refusal if students' code has no walls here
+    out         the folder where verdicts are kept, so that nothing is judged twice
+    way         of running students' code; by default the best that works here
+    given       numbers of exercises or chapters whose solutions replace missing answers
+    tell        called with each answer: its number, and whether it was judged now
+    Raises      Refusal if there is no sandbox for students' code here
     """
     asked = course.list_exercises(exercises=numbers)
     numbers = [one.number for one in asked]
@@ -42,12 +42,12 @@ def judge_submission(
 
 
 def format_results(results) -> dict:
-    """{"problems": […], "answers": {number: what a platform shows of it}}
+    """Return {"problems": […], "answers": {number: what a platform shows of it}}.
 
     score     0 to 1
     is_open   whether a person has to decide
-    html      what the check says; every text of the student's is escaped
-    text      the same without marks
+    html      the verdict; every text of the student is escaped
+    text      the same as plain text
     reasons   for the teacher alone
     """
     student = results["students"][0]

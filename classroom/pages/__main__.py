@@ -18,7 +18,7 @@ def main():
 
 
 def read(path: Path) -> dict:
-    """Raises SystemExit with a sentence for a file that is not there, or holds no results."""
+    """Read results; raise SystemExit with a sentence if the file is missing or holds none."""
     try:
         results = json.loads(path.read_text())
     except FileNotFoundError:

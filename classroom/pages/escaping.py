@@ -1,17 +1,17 @@
-"""Names and texts of students, made harmless: for pages, and for the names of files."""
+"""Names and texts of students, made harmless for pages and for the names of files."""
 
 import hashlib
 import re
 import unicodedata
 from collections import Counter
 
-# A page or a file may show these otherwise than they are: controls, changes of the writing's
-# direction, what has no width, line ends that only some programs know, halves of characters.
+# Characters that a page or a file may not show as they are: controls, changes of the writing's
+# direction, those without width, line ends that only some programs know, halves of characters.
 INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
-# More than this of one text is no reading matter, and a page has to open on a phone.
+# Nobody reads more than this of one text, and a page has to open on a phone.
 MOST_CHARACTERS = 20_000
 MOST_IN_A_NAME = 120
 LONGEST_FILE_NAME = 60
@@ -20,7 +20,7 @@ DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)$", re.IGNORECASE)
 
 
 def plain(text, most=MOST_CHARACTERS) -> str:
-    """Text in which every character can be seen, and of which there is not too much."""
+    """Return text in which every character can be seen, cut at `most` characters."""
     text = str(text).replace("\r\n", "\n")
     more = len(text) - most
     seen = INVISIBLE.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text[:most])
@@ -28,18 +28,18 @@ def plain(text, most=MOST_CHARACTERS) -> str:
 
 
 def one_line(text) -> str:
-    """For a name: without line ends, and short."""
+    """Return a short text without line ends, for a name."""
     text = re.sub(r"[\n\t]", lambda found: f"⟨U+{ord(found[0]):04X}⟩", str(text))
     seen = plain(text[:MOST_IN_A_NAME])
     return seen + ("…" if len(text) > MOST_IN_A_NAME else "")
 
 
 def file_names(names) -> list[str]:
-    """What each name's file is called, without ending.
+    """Return what each name's file is called, without ending.
 
-    Only letters, digits and dashes of ASCII, and no two alike where capitals do not count. Names
-    that would be alike, or leave nothing, end in a piece of their hash; of two that are the same,
-    the second in a number, too.
+    File names have only ASCII letters, digits and dashes, and no two are alike when capitals are
+    ignored. Names that would be alike, or leave nothing, end in a piece of their hash; of two that
+    are the same, the second also ends in a number.
     """
     slugs = [slug(name) for name in names]
     times = Counter(slug.lower() for slug in slugs)

@@ -4,8 +4,8 @@ Moodle ("Upload multiple feedback files in a zip") finds a student by the name o
 was in its own download: `Full Name_ID_assignsubmission_file_`.
 
 Canvas ("Upload submissions") finds a student by the file's name as it was in its own download,
-`doejane_123_456_ring.ipynb`, and shows the file to the student as `ring.ipynb`. So what is in it
-has to be of that kind: a notebook, a zip, a program, and a page for any other ending.
+`doejane_123_456_ring.ipynb`, and shows the file to the student as `ring.ipynb`. That is why its
+content has to be of that kind: a notebook, a zip, a program, and a page for any other ending.
 """
 
 import io
@@ -25,19 +25,19 @@ THEN = (1980, 1, 1, 0, 0, 0)  # the date of every file, so that the same results
 
 
 def zip_feedback(results: dict, pages: dict[Path, str]) -> bytes:
-    """The zip. `pages` has the student's under `students/`."""
+    """Return the zip; `pages` has each student's page under `students/`."""
     files = {}
     for student in results["students"]:
         page = pages[Path("students", f"{student['file']}.html")].encode()
         name, content = build_feedback_file(student, results, page)
-        if name in files:  # handed in under another's name: nobody may get that one's feedback
+        if name in files:  # handed in under another's name, who alone may get the feedback
             name, content = plain_place(student), page
         files[name] = content
     return zip_files(files)
 
 
 def build_feedback_file(student, results, page: bytes) -> tuple[str, bytes]:
-    """The name and the content of a student's file in the zip."""
+    """Return the name and the content of a student's file in the zip."""
     for part in re.split(r"[/\\]", encodable(student["from"])):
         if found := MOODLE.fullmatch(part):
             return f"{found['who']}_assignsubmission_file_/{PAGE}", page
@@ -51,12 +51,12 @@ def plain_place(student) -> str:
 
 
 def encodable(path: str) -> str:
-    """A path whose bytes were no UTF-8 has halves of characters in it."""
+    """Replace the halves of characters that are in a path whose bytes were not UTF-8."""
     return path.encode("utf-8", "replace").decode()
 
 
 def format_feedback(suffix, student, results, page: bytes) -> bytes:
-    """What is told to a student, as a file of this kind."""
+    """Return a student's feedback as a file of this kind."""
     if suffix == ".ipynb":
         return notebook(text(student, results)).encode()
     if suffix == ".zip":
@@ -68,7 +68,7 @@ def format_feedback(suffix, student, results, page: bytes) -> bytes:
 
 
 def notebook(texts: list[str]) -> str:
-    """A notebook that shows these texts as they are: nothing in it runs, or is Markdown."""
+    """Return a notebook that shows these texts unchanged: nothing in it runs or is Markdown."""
     cells = [new_raw_cell(one, id=f"text-{number}") for number, one in enumerate(texts)]
     return nbformat.writes(new_notebook(cells=cells))
 

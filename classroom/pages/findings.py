@@ -1,6 +1,6 @@
-"""What a class's results say: which misconceptions, which exercise is too hard, who stopped where.
+"""The findings in a class's results: misconceptions, exercises that are too hard, stopping points.
 
-Everything here works on `results` as the grading writes them, and knows no HTML.
+Everything here works on `results` as the grading writes them, without any HTML.
 """
 
 from collections import defaultdict
@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 MISSING = {"state": "missing", "score": 0.0}
 NOT_BEGUN = ("missing",)
-UNDECIDED = ("look", "broken", "waiting")  # not held against an exercise, nor for it
+UNDECIDED = ("look", "broken", "waiting")  # counted neither against an exercise nor for it
 HALF = 0.5
 
 
 class Misconception(NamedTuple):
-    """A check's sentence in one exercise, and the students who were told it."""
+    """A check's sentence in one exercise, and the students to whom it was shown."""
 
     exercise: dict
     why: str
@@ -22,9 +22,9 @@ class Misconception(NamedTuple):
 
 
 class Hardness(NamedTuple):
-    """How a class did in one exercise: numbers of students.
+    """The results of a class in one exercise, as numbers of students.
 
-    sentence  what follows, by the rule that `sentence_of` tells; may be empty
+    sentence  the conclusion, by the rule of `sentence_of`; may be empty
     """
 
     exercise: dict
@@ -65,7 +65,7 @@ def all_points(exercises) -> float:
 
 
 def misconceptions(results) -> list[Misconception]:
-    """By exercise, each sentence with those who were told it; the most frequent ones first."""
+    """Return each sentence with its students, by exercise, the most frequent ones first."""
     found = defaultdict(list)
     for exercise, student, answer in yield_answers(results):
         if answer["state"] == "wrong" and answer["why"]:
@@ -77,7 +77,7 @@ def misconceptions(results) -> list[Misconception]:
 
 
 def find_unexplained_answers(results) -> list[tuple[dict, dict, dict]]:
-    """The wrong answers in which the check has recognised no misconception."""
+    """Return the wrong answers in which the check has recognised no misconception."""
     wrong = (one for one in yield_answers(results) if one[2]["state"] == "wrong")
     return [one for one in wrong if not one[2]["why"]]
 
@@ -99,7 +99,7 @@ def hardness_of(exercise, students) -> Hardness:
 
 
 def sentence_of(right, not_right, undecided, missing) -> str:
-    """The rule: at least half have to begin an exercise, and half of these get it right."""
+    """Return a sentence unless half begin an exercise, and half of these get it right."""
     begun = right + not_right + undecided
     if begun < HALF * (begun + missing):
         return "Fewer than half began it."
@@ -109,9 +109,9 @@ def sentence_of(right, not_right, undecided, missing) -> str:
 
 
 def find_stopping_points(results) -> list[tuple[dict, list[dict]]]:
-    """For each exercise, who stopped there: they began none from it on, but the one before it.
+    """Return, for each exercise, the students who began none from it on, but the one before it.
 
-    At the first one, these are the students who began nothing.
+    For the first exercise, these are the students who began nothing.
     """
     found = defaultdict(list)
     for student in results["students"]:
@@ -122,10 +122,10 @@ def find_stopping_points(results) -> list[tuple[dict, list[dict]]]:
 
 
 def filter_by_state(results, state) -> list[tuple[dict, dict, dict]]:
-    """(exercise, student, answer) of each answer in this state."""
+    """Return (exercise, student, answer) of each answer in this state."""
     return [one for one in yield_answers(results) if one[2]["state"] == state]
 
 
 def problems(results) -> list[tuple[dict, str]]:
-    """(student, what was wrong with the submission)."""
+    """Return (student, what was wrong with the submission) for each problem."""
     return [(one, text) for one in results["students"] for text in one["problems"]]

@@ -1,4 +1,4 @@
-"""The teacher's page: who has what, what was misunderstood, and what needs a person."""
+"""The teacher's page: the scores, the misconceptions, and the answers that need a person."""
 
 import shlex
 from itertools import groupby
@@ -44,5 +44,5 @@ def group_by_exercise(sentences) -> list[tuple[dict, list]]:
 
 
 def build_accept_option(exercise, student, _) -> str:
-    """What to add to the command that grades, so that an answer counts."""
+    """Return the option of the grading command with which an answer counts."""
     return f"--accept {shlex.quote(one_line(student['student']) + ':' + exercise['number'])}"

@@ -1,4 +1,4 @@
-"""A student's page: what the check of each exercise says, and nothing about anybody else."""
+"""A student's page: the verdict on each exercise, and nothing about anybody else."""
 
 from markupsafe import Markup
 
@@ -27,7 +27,7 @@ def page(student: dict, results: dict, course: str = "") -> str:
 
 
 def section(exercise, answer, course) -> dict:
-    """What a page tells about one exercise."""
+    """Return what a page shows of one exercise."""
     is_undecided = answer["state"] in UNDECIDED
     file = f"{exercise['part']}.ipynb"
     return {
@@ -45,7 +45,7 @@ def section(exercise, answer, course) -> dict:
 
 
 def credit(exercise, answer) -> str:
-    """How much of a wrong answer counts, in a sentence."""
+    """Return a sentence on how much of a wrong answer counts, or "" if nothing does."""
     right, of = answer.get("facts") or (0, 0)
     if answer["state"] != "wrong" or not answer["score"]:
         return ""
@@ -55,13 +55,13 @@ def credit(exercise, answer) -> str:
 
 
 def part_name(part: str) -> str:
-    """`02c_the_ring` as `02c · The ring`."""
+    """Return `02c · The ring` for `02c_the_ring`."""
     number, _, words = part.partition("_")
     return f"{number} · {words.replace('_', ' ').capitalize()}"
 
 
 def text(student: dict, results: dict) -> list[str]:
-    """The same as texts, for where HTML cannot be shown: the first one, then one an exercise."""
+    """Return the page as texts, where HTML cannot be shown: a head, then one per exercise."""
     exercises = results["exercises"]
     points = f"{points_of(student, exercises):.3g} of {all_points(exercises):g} points"
     head = f"{results['title']}\n{student['student']}: {points}"

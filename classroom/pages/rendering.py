@@ -1,4 +1,4 @@
-"""Templates to HTML: everything that comes from outside is made harmless, and escaped."""
+"""The rendering of templates to HTML, in which text from outside is made harmless and escaped."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ from .escaping import one_line, plain
 TEMPLATES = Path(__file__).with_name("templates")
 SCRIPT = (TEMPLATES / "sort.js").read_text()
 STYLE = (TEMPLATES / "style.css").read_text()
-# A shape and words for each state, as colour alone tells some readers nothing.
+# A shape and words for each state, because some readers cannot tell colours apart.
 SHAPES = {
     "right": "✓", "wrong": "✗", "missing": "–", "unfinished": "…", "look": "?", "broken": "!",
     "waiting": "○",
@@ -26,7 +26,7 @@ WORDS = {
     "look": "for you to look at", "broken": "the check broke",
     "waiting": "not judged yet",
 }  # fmt: skip
-PARTLY = ("◔", "◑", "◕")  # a wrong answer, of whose cases some hold
+PARTLY = ("◔", "◑", "◕")  # a wrong answer that is right in some cases
 
 
 def render_template(template: str, **values) -> str:
@@ -41,7 +41,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Also what a template forgets to make harmless.
+        # This covers what a template forgets to make harmless.
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
     made.filters |= {
@@ -58,12 +58,12 @@ def environment() -> Environment:
 
 
 def hash_of(script: str) -> str:
-    """By which a page's policy lets this script run, and no other."""
+    """Return the hash by which a page's policy lets this script run, and no other."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def number(value: float) -> str:
-    """`7.5`, `7`, `7.33`."""
+    """Format a number as `7.5`, `7` or `7.33`."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
@@ -72,25 +72,25 @@ def share(part: float, whole: float = 1.0) -> str:
 
 
 def topic(exercise) -> str:
-    """What an exercise is about: of its heading `Exercise 4.16 · The outer step`, the end."""
+    """Return an exercise's topic, which ends its heading `Exercise 4.16 · The outer step`."""
     words = re.sub(r"^Exercise \d+\.\d+\W*", "", exercise["title"]).strip()
     return words or exercise["name"]
 
 
 def mark(answer) -> str:
-    """A state's shape; of a wrong answer, how much of it holds."""
+    """Return a state's shape; a wrong answer's shape shows how much of it holds."""
     part = quarter(answer)
     return PARTLY[part] if part is not None else SHAPES[answer["state"]]
 
 
 def kind(answer) -> str:
-    """The class in the style sheet."""
+    """Return an answer's class in the style sheet."""
     part = quarter(answer)
     return answer["state"] if part is None else f"part{part}"
 
 
 def quarter(answer) -> int | None:
-    """0, 1, 2 for a wrong answer that has a small, middle, large part of the score."""
+    """Return 0, 1 or 2 for a wrong answer with a small, middle or large part of the score."""
     if answer["state"] != "wrong" or not answer["score"]:
         return None
     return min(2, int(answer["score"] * len(PARTLY)))

@@ -1,4 +1,4 @@
-"""The page of similar answers, two by two: for a talk, not a verdict."""
+"""The page of similar answers, two by two: a reason for a talk, not a verdict."""
 
 import ast
 from functools import cache
@@ -38,7 +38,7 @@ def page(results: dict) -> str:
 
 
 def pairs_in(exercise, students, known) -> list[dict]:
-    """What the page tells of each pair of answers to an exercise."""
+    """Return what the page shows of each pair of answers to an exercise."""
     answers = [(student, answer_of(student, exercise)) for student in students]
     answers = [(student, answer) for student, answer in answers if answer.get("source")]
     found = similarity.pairs([answer["source"] for _, answer in answers], known)
@@ -64,7 +64,7 @@ def side(student, answer, lines) -> dict:
 
 
 def find_course_pieces(exercise) -> set[tuple] | None:
-    """Those of what was handed out and of its solution; None where the course has none here."""
+    """Return the pieces of what was handed out and of its solution, or None if there is neither."""
     stem = exercise["lab"] or exercise["part"]
     sources = [*build.sources(), *build.lab_sources()]
     return next((pieces_in(build.text_of(path)) for path in sources if path.stem == stem), None)
@@ -72,7 +72,7 @@ def find_course_pieces(exercise) -> set[tuple] | None:
 
 @cache
 def pieces_in(text: str) -> set[tuple]:
-    """Of the whole text, and of each definition: what is next to it, it takes from outside."""
+    """Return the pieces of a text and of each statement alone, as its neighbours are outside it."""
     texts = build.keep_answers(text), build.insert_holes(text)
     parts = [ast.unparse(node) for one in texts for node in ast.parse(one).body]
     return similarity.pieces_of(*texts, *parts)

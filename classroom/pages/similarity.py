@@ -1,8 +1,8 @@
-"""Which answers to one exercise are so alike that chance does not explain it well.
+"""The search for answers to one exercise that are so alike that chance does not explain it well.
 
-Two programs are compared by their pieces: runs of tokens that stand one after another, where
-names that a student has chosen do not count. A piece says nothing if it is in what was handed
-out, in the course's own solution, or in the answers of many; what is left is a student's own.
+Two programs are compared by their pieces, runs of neighbouring tokens in which names that a student
+has chosen do not count. A piece says nothing if it is in what was handed out, in the course's own
+solution, or in the answers of many; all other pieces are a student's own.
 """
 
 from collections import Counter
@@ -12,16 +12,16 @@ from typing import NamedTuple
 
 from .tokens import tokens_of
 
-# Chosen on the right answers in answers.py, of which no two may be found, as `tests/` shows.
+# Chosen with the right answers in answers.py, of which no two may be found, as `tests/` shows.
 LENGTH = 6  # tokens of a piece
-LEAST_SHARED = 25  # pieces of their own that two have to have in common
+LEAST_SHARED = 25  # own pieces that two answers need in common
 LEAST_SHARE = 0.6  # of the pieces of the shorter one
-MANY = 0.25  # a piece that more than this share of the class has is what one writes here
+MANY = 0.25  # a piece that more than this share of the class has is usual here
 FEW = 3  # students who may have a piece, however small the class
 
 
 class Pair(NamedTuple):
-    """Two answers, by their places in the list; lines: of each, those in which they are alike."""
+    """Two answers, by their places in the list, with the lines of each in which they are alike."""
 
     places: tuple[int, int]
     share: float
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 
 
 class Program:
-    """An answer: its pieces, and the lines that each of them is in."""
+    """An answer: its pieces, and the lines that each piece is in."""
 
     def __init__(self, source: str):
         tokens = tokens_of(source)
@@ -42,9 +42,9 @@ class Program:
 
 
 def pairs(sources: Iterable[str], known: set[tuple]) -> list[Pair]:
-    """The pairs of answers that are improbably alike, the most alike first.
+    """Return the pairs of answers that are improbably alike, the most alike first.
 
-    known  pieces that say nothing: of what was handed out, and of the solution
+    known  pieces that say nothing, from what was handed out and from the solution
     """
     programs = [Program(source) for source in sources]
     own, found = own_pieces(programs, known), []
@@ -58,13 +58,13 @@ def pairs(sources: Iterable[str], known: set[tuple]) -> list[Pair]:
 
 
 def own_pieces(programs, known: set[tuple]) -> list[set[tuple]]:
-    """Of each program, the pieces that say something."""
+    """Return the pieces of each program that say something."""
     common = common_pieces(programs) | known
     return [set(program.lines) - common for program in programs]
 
 
 def one_for_each(found: list[Pair]) -> list[Pair]:
-    """Of answers that are all alike, each beside the one it is most like, and not beside all."""
+    """Keep, of answers that are all alike, each next to the one most like it, not next to all."""
     group, kept = {}, []
     for pair in found:
         one, other = (group.get(place, {place}) for place in pair.places)

@@ -1,4 +1,4 @@
-"""A student's source as HTML, line by line, coloured by its grammar."""
+"""A student's source as HTML, line by line, with coloured syntax."""
 
 from functools import lru_cache
 from html import escape
@@ -9,13 +9,13 @@ from pygments.lexers import PythonLexer
 
 from .escaping import plain
 
-# A lexer's time can grow with the square of a strange text.
+# A lexer's time can grow with the square of a strange text's length.
 MOST_COLOURED = 8_000  # characters
 
 
 @lru_cache(maxsize=4096)  # the same answer is on several pages
 def lines_of(source: str) -> tuple[str, ...]:
-    """Each line, as safe HTML."""
+    """Return each line as safe HTML."""
     text = plain(source.rstrip())
     if not text:
         return ()

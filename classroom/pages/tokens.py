@@ -4,11 +4,11 @@ import ast
 
 # Statements that say nothing about how an exercise was solved.
 SKIPPED = (ast.Import, ast.ImportFrom, ast.Pass)
-OWN = "v"  # in the place of every name that the program itself defines
+OWN = "v"  # replaces every name that the program itself defines
 
 
 def tokens_of(source: str) -> list[tuple[str, int]]:
-    """Each token with its line, from 1 on; [] for a text that does not parse."""
+    """Return each token with its line, from 1; [] for a text that does not parse."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -44,7 +44,7 @@ def tokens(node, own, line):
 
 
 def is_silent(node) -> bool:
-    """Docstrings and comments in quotes, and what is in every program."""
+    """Return whether a node is a docstring, a comment in quotes, or in every program."""
     is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     return is_text or isinstance(node, SKIPPED)
 

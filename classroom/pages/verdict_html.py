@@ -1,4 +1,4 @@
-"""A check's verdict on a student's answer, as HTML and as text, as the course itself tells it."""
+"""A check's verdict on a student's answer, as HTML and as text, in the course's own words."""
 
 import re
 
@@ -14,7 +14,7 @@ from pedagogy_lib.basics.errors import WrongInput
 from .escaping import plain
 
 PASSED = {"right": True, "wrong": False}
-# Instead of a verdict, where there is none.
+# Words for states that have no verdict.
 INSTEAD = {
     "missing": "not found",
     "unfinished": "something in it is still to write",
@@ -22,15 +22,15 @@ INSTEAD = {
     "broken": "the check came to no verdict, which is not held against you; your teacher knows",
     "waiting": "not judged yet",
 }
-# What the grading says of these is for the teacher.
+# The grading's words on these states are for the teacher.
 FOR_A_PERSON = ("look", "broken")
 UNDECIDED = (*FOR_A_PERSON, "waiting")
-# A verdict links to files of the course. Nobody has them beside such a page.
+# A verdict links to files of the course, which are not next to such a page.
 LINK = re.compile(r'<a href="[^"]*">(.*?)</a>')
 
 
 def verdict_of(exercise: dict, answer: dict) -> Verdict:
-    """What the check said, as it says it in the notebook."""
+    """Return the check's verdict, as it is in the notebook."""
     title = f"Exercise {exercise['number']} · {exercise['name']}"
     passed = PASSED.get(answer["state"])
     if passed is None:
@@ -43,7 +43,7 @@ def verdict_of(exercise: dict, answer: dict) -> Verdict:
 
 
 def describe_state(answer) -> str:
-    """Of an answer without a verdict: what the grading says, or what follows from its state."""
+    """Return, for an answer without a verdict, the grading's words or those for its state."""
     is_open = answer["state"] in UNDECIDED
     return INSTEAD[answer["state"]] if is_open else answer.get("what") or INSTEAD[answer["state"]]
 
@@ -58,7 +58,7 @@ def capture_output(answer) -> OutputCapture | None:
 
 
 def hints_of(number) -> tuple[tuple[str, ...], bool]:
-    """An exercise's hints, and whether it is a bug to be found: its diagnosis is folded, then."""
+    """Return an exercise's hints, and whether it is a bug to find, whose diagnosis is folded."""
     try:
         exercise = find_exercise(number)
     except WrongInput:  # results of an older course
@@ -67,12 +67,12 @@ def hints_of(number) -> tuple[tuple[str, ...], bool]:
 
 
 def render_html(exercise, answer) -> str:
-    """Safe HTML: every text of the student's is escaped in it."""
+    """Return safe HTML, in which every text of the student is escaped."""
     return LINK.sub(r"\1", verdict_of(exercise, answer)._repr_html_())
 
 
 def words(text) -> Markup:
-    """A check's sentence, its code as code."""
+    """Return a check's sentence with its code as code."""
     return Markup(LINK.sub(r"\1", verdicts.render_text(plain(text))))
 
 

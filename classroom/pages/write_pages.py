@@ -1,4 +1,4 @@
-"""Write all pages of a class into a folder."""
+"""The files of a class: all its pages, and the zip to give back."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def write(results: dict, out: Path, course: str = "") -> list[Path]:
 
 
 def add_file_names(results) -> dict:
-    """The results, in which each student has the name of a file that nobody else has."""
+    """Return the results, in which each student has a file name that no other student has."""
     students = results["students"]
     files = file_names([one["student"] for one in students])
     return {**results, "students": [{**one, "file": file} for one, file in zip(students, files)]}

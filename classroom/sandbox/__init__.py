@@ -1,4 +1,4 @@
-"""Where students' code runs: behind walls. classroom/README.md says what they keep."""
+"""The sandbox in which students' code runs; classroom/README.md says what it guarantees."""
 
 from .backends import choose_backend, ways
 from .limits import Limits
@@ -13,9 +13,9 @@ def open_sandbox(
 ) -> Place:
     """Open a sandbox for a student's answers: `with open_sandbox({"labs/ring.py": …}) as place:`.
 
-    way        by name, as in `ways()`; the best one that works here, if none is named
-    exercises  numbers of those that are answered there; all, if none is named
-    Raises     Refusal if no walls are here (it says what to install), and for files that have no
-               place in the course
+    way        a name in `ways()`; by default the best one that works here
+    exercises  numbers of those that are answered there; by default all
+    Raises     Refusal if no sandbox works here (it says what to install), and for files that have
+               no place in the course
     """
     return Place(files, choose_backend(way), limits or Limits(), exercises)

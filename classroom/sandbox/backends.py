@@ -1,4 +1,4 @@
-"""Which walls there are on this machine, and which are taken."""
+"""The kinds of sandbox that work on this machine, and the choice of one."""
 
 import subprocess
 from functools import cache
@@ -13,7 +13,7 @@ BY_NAME = {way.NAME: way for way in (*WALLS, trust)}
 
 @cache
 def reason_against(way: ModuleType) -> str:
-    """Why a way cannot be used here; empty if it can. It is tried once in a process."""
+    """Return why a way cannot be used here, or "" if it can. It is tried once in a process."""
     try:
         return way.why_not()
     except (OSError, subprocess.SubprocessError) as error:
@@ -21,14 +21,14 @@ def reason_against(way: ModuleType) -> str:
 
 
 def ways() -> dict[str, str]:
-    """{each way: why it cannot be used here, or "" if it can}, the best first, trust last."""
+    """Return {each way: why it cannot be used here, or ""}, the best first and trust last."""
     return {name: reason_against(way) for name, way in BY_NAME.items()}
 
 
 def choose_backend(name: str | None = None) -> ModuleType:
-    """The way of that name, or the best one that works here, which is never trust.
+    """Return the way of that name, or the best one that works here, which is never trust.
 
-    Raises  Refusal if none does, or not that one; it says what to install
+    Raises  Refusal if none works, or not that one; it says what to install
     """
     if name is None:
         usable = [way for way in WALLS if not reason_against(way)]

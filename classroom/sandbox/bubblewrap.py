@@ -1,7 +1,7 @@
-"""Walls by bubblewrap: namespaces of Linux, and a root with nothing but Python and the course.
+"""A sandbox by bubblewrap: namespaces of Linux, and a root with only Python and the course.
 
-As root, bubblewrap makes the namespaces with root's rights, and the student's process becomes a
-stranger inside. As anybody else it uses a user namespace.
+As root, bubblewrap makes the namespaces with root's rights, and the student's process becomes an
+unknown user inside. As any other user, it uses a user namespace.
 """
 
 import json
@@ -18,7 +18,7 @@ from .staging import CELLS
 
 NAME = "bubblewrap"
 ALONE = ("--alone",)  # for the driver: all processes that it can see, or signal, are its own
-PLACE = "/sandbox"  # of the sandbox's folder
+PLACE = "/sandbox"  # where the sandbox's folder is inside
 NAMESPACES = ("pid", "ipc", "uts", "net", "cgroup-try")
 TO_INSTALL = "install bubblewrap 0.7 or newer (`sudo apt install bubblewrap`)"
 PROMISES = (
@@ -29,7 +29,7 @@ TRIAL_SECONDS = 20.0
 
 
 def why_not() -> str:
-    """Why it cannot be used here, and what to do; empty if it can. It is tried."""
+    """Return why it cannot be used here and what to do, or "" if it can. It is tried."""
     program = shutil.which("bwrap")
     if program is None:
         return f"it is not installed: {TO_INSTALL}"
@@ -56,7 +56,7 @@ class Walls:
         self.user = stranger() if os.geteuid() == 0 else None
 
     def command(self, wish, lifeline, given) -> tuple[list[str], list[int]]:
-        """What to run, and the files that it inherits."""
+        """Return the command to run, and the file descriptors that it inherits."""
         (self.folder / "hosts").write_text(HOSTS)
         (self.folder / "people").write_text(PEOPLE.replace(str(STUDENT), str(self.user or STUDENT)))
         text = "\0".join(arguments(self.folder, self.limits, self.user)) + "\0"
@@ -74,7 +74,7 @@ def arguments(folder: Path, limits: Limits, user) -> list[str]:
         *(part for name, value in environment().items() for part in ("--setenv", name, value)),
         "--proc", "/proc", "--dev", "/dev",
         *memory("/dev/shm", limits), *memory("/tmp", limits),
-        *files(folder),  # after /tmp, as this Python may lie in /tmp
+        *files(folder),  # after /tmp, because this Python may be in /tmp
         *memory(f"{PLACE}/{CELLS}", limits),
         "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp",
     ]  # fmt: skip
@@ -82,7 +82,7 @@ def arguments(folder: Path, limits: Limits, user) -> list[str]:
 
 def rights() -> list[str]:
     apart = [f"--unshare-{kind}" for kind in NAMESPACES] + ["--cap-drop", "ALL"]
-    if os.geteuid() == 0:  # what it takes to become a stranger; that one has no capability
+    if os.geteuid() == 0:  # needed to become an unknown user, who has no capability
         return [*apart, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     return [*apart, "--unshare-user", "--uid", str(STUDENT), "--gid", str(STUDENT)]
 
@@ -92,7 +92,7 @@ def memory(place, limits) -> list[str]:
 
 
 def files(folder: Path) -> list[str]:
-    """The root: the system's programs, this Python, the sandbox's own folder."""
+    """Return the flags for the root: the system's programs, this Python, the sandbox's folder."""
     found = [
         *((path, True) for path in readable()),
         *((path, False) for path in find_hidden_folders()),
@@ -114,7 +114,7 @@ def files(folder: Path) -> list[str]:
 
 
 def build_bind_flags(outside: Path, inside: Path) -> list[str]:
-    """Bubblewrap would make the folders above it for its own user alone."""
+    """Return the flags of a bind; bubblewrap alone would make the folders above it private."""
     above = [str(folder) for folder in reversed(inside.parents) if folder != Path("/")]
     made = [part for folder in above for part in ("--perms", "0755", "--dir", folder)]
     return [*made, "--ro-bind", str(outside), str(inside)]

@@ -1,7 +1,7 @@
 """The grader's end of a process in which a submission's answers live.
 
-What comes back is bytes of somebody whom nobody trusts: it is read up to a limit and a deadline,
-as exact values, and nothing of it runs.
+The replies are bytes from an untrusted process: they are read up to a limit and a deadline, as
+exact values, and nothing in them runs.
 """
 
 import json
@@ -30,7 +30,7 @@ EXIT = "exit(), os._exit() and the like end the whole process: a function ends w
 
 @dataclass
 class Pipes:
-    """Of one process: where requests go in, and replies come out."""
+    """The pipes of one process, for its requests and for its replies."""
 
     requests: int
     replies: int
@@ -41,9 +41,9 @@ class Pipes:
 
 
 class Connection:
-    """Asks one process for one answer after another. An `AnswerProcess` of remote_answer.py.
+    """A connection that asks a process for one answer after another: an `AnswerProcess`.
 
-    seconds   for which one request may take; a launch in it has its own, shorter time
+    seconds   that one request may take; a launch in it has its own, shorter time
     in_all    seconds that all requests of one answer may take
     is_lost   whether the process cannot be asked for anything any more
     """
@@ -56,11 +56,11 @@ class Connection:
         os.set_blocking(pipes.requests, False)
 
     def await_ready(self):
-        """Raises Ended if the process does not begin."""
+        """Wait until the process is ready; raise AnswerProcessFailed if it does not start."""
         self.reply(self.start_seconds)
 
     def begin(self, name: str, source: str | None = None, lab: str | None = None) -> RemoteAnswer:
-        """The next answer: a function of a cell's source, or of a lab."""
+        """Return the next answer: a function of a cell's source, or of a lab."""
         self.end_answer()
         self.kept, self.left = "", self.in_all
         self.send(json.dumps({"name": name, "source": source}).encode(errors="surrogatepass"))
@@ -68,9 +68,9 @@ class Connection:
         return RemoteAnswer(self, name, lab)
 
     def end_answer(self):
-        """End the child of the answer before, and what that has left.
+        """End the child of the previous answer, and what that has left behind.
 
-        Raises Ended if something of it goes on sending
+        Raises  AnswerProcessFailed if something of it goes on sending
         """
         if not self.is_serving or self.is_lost:
             return
@@ -84,14 +84,14 @@ class Connection:
         return self.kept
 
     def run(self, data: bytes):
-        """See remote_answer.AnswerProcess."""
+        """Run a packed call in the process, as `remote_answer.AnswerProcess` describes."""
         if self.is_lost or not self.is_serving:
             raise AnswerProcessFailed(HAS_ENDED, EXIT)
         began = time.monotonic()
         self.send(data)
         reply = self.reply(min(self.seconds, self.left))
         self.left -= time.monotonic() - began
-        if "ended" in reply:  # what it had not read yet would be taken for a beginning
+        if "ended" in reply:  # what it has not read yet would be taken for a new answer
             self.lose(HAS_ENDED, EXIT)
         self.keep(reply)
         return self.value_of(reply)
@@ -107,7 +107,7 @@ class Connection:
                 error = rebuild_value(reply["error"])
             else:
                 return rebuild_value(reply["value"])
-        except Exception:  # Unreadable, and whatever parts of another form lead to
+        except Exception:  # Unreadable, or whatever parts of another form lead to
             self.lose(FORGED)
         if not isinstance(error, BaseException):
             self.lose(FORGED)
@@ -125,7 +125,7 @@ class Connection:
     # ---- Messages ----
 
     def send(self, data: bytes):
-        """Raises Ended if nobody reads it in time."""
+        """Send a message; raise AnswerProcessFailed if it is not read in time."""
         left, deadline = memoryview(LENGTH.pack(len(data)) + data), time.monotonic() + self.seconds
         while left:
             self.wait(self.pipes.requests, selectors.EVENT_WRITE, deadline)
@@ -137,7 +137,7 @@ class Connection:
                 self.lose(HAS_ENDED, EXIT)
 
     def reply(self, seconds) -> dict:
-        """The next one. Raises Ended if it does not come in time, or is none."""
+        """Return the next reply; raise AnswerProcessFailed if it is late, or not a reply."""
         deadline = time.monotonic() + seconds
         size = LENGTH.unpack(self.read(LENGTH.size, deadline))[0]
         if size > MOST_REPLY_BYTES:
@@ -162,7 +162,7 @@ class Connection:
         return bytes(parts)
 
     def wait(self, number, event, deadline):
-        """Also until the deadline at most if there is always something more to read."""
+        """Wait for a pipe, until the deadline at most even if there is always more to read."""
         with selectors.DefaultSelector() as selector:
             selector.register(number, event)
             left = deadline - time.monotonic()

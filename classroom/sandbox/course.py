@@ -1,8 +1,8 @@
-"""`prepare_course`: the course as it is put into a sandbox, without anything that holds an answer.
+"""The course as `prepare_course` puts it into a sandbox, without anything that holds an answer.
 
-The rule: of the package, what a handout has. Of the checks, what they run beside an answer, and
-nothing that judges: their tables of what is right are empty. Of the labs, those with holes. Nothing
-else: no solutions, no tests, no classroom.
+A sandbox has of the packages what a handout has, of the checks what they run next to an answer,
+and of the labs those with holes. Nothing in it judges an answer or says what is right, and it has
+nothing else: no solutions, no tests, no classroom.
 """
 
 import atexit
@@ -22,7 +22,7 @@ LEFT_OUT = ("__pycache__", ".ipynb_checkpoints")
 
 
 def files_of(course: Path) -> list[Path]:
-    """The files of a course that a sandbox is made of, relative to its folder."""
+    """Return the files of a course that a sandbox is made of, relative to its folder."""
     found = [path for part in PARTS for path in sorted((course / part).rglob("*"))]
     found += sorted((course / "chapters").glob("ch*/chapter.toml"))
     relative = (path.relative_to(course) for path in found if path.is_file())
@@ -41,8 +41,8 @@ def digest_of(course: Path, files, exercises) -> str:
 def prepare_course(folder: Path | None = None, exercises=()) -> Path:
     """Return a folder with the course for sandboxes, made once for each state of the course.
 
-    folder     where such folders are kept; one that belongs to this process, if none is named
-    exercises  numbers of those whose answers will run there; of all, if none is named
+    folder     where such folders are kept; by default one that belongs to this process
+    exercises  numbers of those whose answers will run there; by default all
     """
     folder = own_folder() if folder is None else folder
     files = files_of(COURSE)
@@ -68,8 +68,8 @@ def fill(new: Path, files, exercises):
 
 
 def own_folder() -> Path:
-    """Of this process, until it ends, or until `release()`."""
-    if os.getpid() not in _held:  # a forked process makes one anew
+    """Return this process's folder, which exists until it ends or until `release()`."""
+    if os.getpid() not in _held:  # a forked process makes its own
         _held[os.getpid()] = Path(tempfile.mkdtemp(prefix="course-"))
         atexit.register(release)
     return _held[os.getpid()]

@@ -1,9 +1,9 @@
-"""What runs behind the walls: python -I driver.py COURSE IN OUT [--alone], see answer_server.py."""
+"""The program in a sandbox: python -I driver.py COURSE IN OUT [--alone], see answer_server.py."""
 
 import os
 import sys
 
-# A program without a file: it calls whatever runs there, and no line of it is told as a student's.
+# A program without a file calls all that runs there: no line of it is reported as a student's.
 PROGRAM = """
 import runpy, sys
 sys.path.insert(0, sys.argv.pop(1))

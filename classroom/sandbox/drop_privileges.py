@@ -1,8 +1,8 @@
-"""The first program in a sandbox: it gives up what it may do, and becomes the driver.
+"""The first program in a sandbox: it gives up its privileges, and becomes the driver.
 
     python -I drop_privileges.py '{"limits": {…}, "user": …, "command": […]}'
 
-It runs before any line of a student's, and imports the standard library alone.
+It runs before any line of a student's code, and imports only the standard library.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ def prctl(*arguments):
 
 
 def leave_keyring():
-    """The teacher's session has keys, which processes inherit."""
+    """Leave the keyring of the teacher's session, whose keys processes inherit."""
     number = KEYRING_CALL.get(platform.machine())
     if number is not None:
         ctypes.CDLL(None).syscall(number, JOIN_A_NEW_KEYRING, None)
@@ -40,8 +40,8 @@ def limit(limits: dict[str, int]):
 
 
 def become(user: int | None):
-    """Another user, without any right that this one had; the same one without them, if None."""
-    for capability in range(LAST_CAPABILITY + 1):  # a program would get them from its user
+    """Become another user without this one's rights; if None, stay this one, without its rights."""
+    for capability in range(LAST_CAPABILITY + 1):  # or a program would get them from its user
         prctl(DROP_BOUND, capability, 0)
     prctl(AMBIENT, CLEAR_ALL, 0)
     if user is not None:
@@ -52,14 +52,14 @@ def become(user: int | None):
 
 
 def settle(wish):
-    """Give up rights and room, for good."""
+    """Give up rights and resources for good."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(OUT_OF_MEMORY_FIRST)
     leave_keyring()
     limit(wish["limits"])
     become(wish["user"])
     os.chdir(wish["folder"])
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, programs inherit that
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, programs inherit it
         signal.signal(number, signal.SIG_DFL)
     os.umask(0o022)
 

@@ -1,4 +1,4 @@
-"""What a student's process finds around it: Python, a few variables, and nothing of the teacher."""
+"""The environment of a student's process: Python, a few variables, nothing of the teacher's."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from pedagogy_lib.basics.places import COURSE
 from pedagogy_lib.ranks.fork_server_client import ENVIRON
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin")
-# The loader's index, and what chooses between programs of one name, as cc does.
+# The loader's index, and the links that choose between programs of one name, such as cc.
 SETTINGS = ("/etc/ld.so.cache", "/etc/alternatives")
 PROCESSORS = "/sys/devices/system/cpu"  # torch counts the cores here
 HOST = "sandbox"
@@ -25,7 +25,7 @@ TEACHERS = (
 
 
 def environment(scratch="/tmp") -> dict[str, str]:
-    """All variables that a student's process starts with."""
+    """Return all variables that a student's process starts with."""
     return ENVIRON | {
         "PATH": f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
         "HOME": scratch,
@@ -40,7 +40,7 @@ def environment(scratch="/tmp") -> dict[str, str]:
 
 
 def readable() -> list[Path]:
-    """The system's folders, and those of this Python; a folder stands before those in it."""
+    """Return the system's folders and those of this Python, each before the folders in it."""
     python = {Path(path) for path in (sys.prefix, sys.base_prefix)}
     python |= {path.resolve() for path in python}
     system = {Path(path) for path in (*SYSTEM, *SETTINGS, PROCESSORS)}
@@ -49,9 +49,9 @@ def readable() -> list[Path]:
 
 
 def find_hidden_folders() -> list[Path]:
-    """Folders of the teacher's that lie within what can be read: this course, if it is there.
+    """Return the teacher's folders within what can be read: this course, if it is there.
 
-    Raises nothing: a folder that is not there hides nothing
+    It raises nothing, because a folder that does not exist hides nothing.
     """
     installed = [Path(path, name) for path in sys.path for name in TEACHERS if path]
     candidates = {COURSE, *installed, *(path.resolve() for path in installed)}

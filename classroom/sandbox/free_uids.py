@@ -1,4 +1,4 @@
-"""Numbers of users that nobody has: each sandbox of a grader that is root runs as another one."""
+"""User numbers that nobody has: each sandbox of a grader that is root runs as another user."""
 
 import os
 import pwd
@@ -6,12 +6,12 @@ from itertools import count
 
 import psutil
 
-FIRST, MANY = 60100, 900  # between those of people and those that systemd takes
+FIRST, MANY = 60100, 900  # between the numbers of people and those that systemd takes
 _turns = count(os.getpid())
 
 
 def stranger() -> int:
-    """A user's number that no process and no account has."""
+    """Return a user's number that no process and no account has."""
     taken = {uid for process in psutil.process_iter(["uids"]) for uid in process.info["uids"] or ()}
     taken |= {person.pw_uid for person in pwd.getpwall()}
     for turn in _turns:

@@ -1,10 +1,10 @@
-"""Walls by util-linux's `unshare` and Landlock, where bubblewrap is not there.
+"""A sandbox by util-linux's `unshare` and Landlock, where bubblewrap is missing.
 
-The namespaces and the new root are those that bubblewrap would make. Landlock stands behind them:
-also of what is inside, nothing can be written but two folders, and no signal leaves.
+The namespaces and the new root are those that bubblewrap would make. Landlock is a second barrier:
+even inside, only three folders can be written, and no signal leaves.
 
-Landlock alone would not do. It knows TCP ports, and no addresses: it cannot leave the loopback
-open and close the rest. Nor does it close sockets that are files, such as those of a desktop.
+Landlock alone would not suffice. It knows TCP ports but no addresses, so it cannot leave the
+loopback open and close the rest. Nor does it close sockets that are files, such as a desktop's.
 """
 
 import json
@@ -29,7 +29,7 @@ TRIAL_SECONDS = 20.0
 
 
 def why_not() -> str:
-    """Why it cannot be used here, and what to do; empty if it can. It is tried."""
+    """Return why it cannot be used here and what to do, or "" if it can. It is tried."""
     try:
         import landlockpy
     except ImportError:
@@ -50,7 +50,7 @@ def why_not() -> str:
 
 
 def apart() -> list[str]:
-    """Starts a program as the first one of its namespaces."""
+    """Return the command that starts a program as the first one of its namespaces."""
     own_user = [] if os.geteuid() == 0 else ["--user", *AS_STUDENT, "--keep-caps"]
     return [shutil.which("unshare"), *own_user, *NAMESPACES, "--fork", "--kill-child"]
 

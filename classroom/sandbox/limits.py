@@ -1,4 +1,4 @@
-"""`Limits`: how much a student's code may use."""
+"""The limits of what a student's code may use."""
 
 import resource
 from dataclasses import asdict, dataclass
@@ -8,16 +8,16 @@ MEGABYTE = 2**20
 
 @dataclass(frozen=True)
 class Limits:
-    """What one sandbox may use, with everything that runs in it.
+    """The most that one sandbox may use, with everything that runs in it.
 
-    seconds          of wall time, for one call of an answer; the grader's end of the pipe keeps it
+    seconds          of wall time, for one call of an answer; kept by the grader's end of the pipe
     seconds_in_all   the same, for all calls of one answer together
     compute_seconds  of a processor, for one process
     memory_bytes     of all processes together; for one process, of what it allocates
     processes        threads count as well
-    disk_bytes       of each of the two places that can be written, /tmp and /dev/shm; they are in
-                     memory. Also of one file
-    printed_bytes    that are kept; what is printed beyond them is thrown away
+    disk_bytes       of each place that can be written, /tmp, /dev/shm and the cells' folder, which
+                     are in memory; and of one file
+    printed_bytes    that are kept; output beyond them is discarded
     """
 
     seconds: float = 120.0
@@ -30,10 +30,10 @@ class Limits:
     printed_bytes: int = MEGABYTE
 
     def build_rlimits(self) -> dict[int, int]:
-        """{resource of setrlimit(2): limit}
+        """Return {resource of setrlimit(2): limit}.
 
-        No limit on address space: four ranks map far more than they use. What a process may
-        allocate (RLIMIT_DATA) is 220 MB after `import torch`, beside 640 MB of address space.
+        Address space has no limit, because four ranks map far more than they use. After
+        `import torch`, a process has 220 MB that RLIMIT_DATA counts, and 640 MB of address space.
         """
         return {
             resource.RLIMIT_CPU: self.compute_seconds,

@@ -1,6 +1,6 @@
-"""A root directory that holds what a student's process needs, in a mount namespace of its own.
+"""A root directory that holds what a student's process needs, in its own mount namespace.
 
-For systems where bubblewrap is not there. Landlock stands behind it as a second wall.
+It is for systems without bubblewrap. Landlock is behind it as a second barrier.
 
 Source  pivot_root(2), mount_setattr(2), landlock(7)
 """
@@ -33,16 +33,16 @@ def set_attributes(path: Path, attributes, flags=0):
 
 
 def make(base, places, cells, disk_bytes):
-    """Leave the system's root for a new one, with a network that is a loopback.
+    """Replace the system's root by a new one, with a network that is only a loopback.
 
-    cells   a folder in one of them that can be written
+    cells   a folder in one of the places, which can be written
     places  {path inside: path outside, or "" for an empty folder}, folders before those in them
     """
     base = Path(base)
     put_memory(base, disk_bytes)
     for name in ("tmp", "dev/shm"):
         put_memory(base / name, disk_bytes)
-    for inside, outside in places.items():  # after /tmp, as this Python may lie there
+    for inside, outside in places.items():  # after /tmp, because this Python may be there
         put(base / inside.lstrip("/"), outside)
     put_memory(base / cells.lstrip("/"), disk_bytes)
     for device in DEVICES:
@@ -77,7 +77,7 @@ def put_memory(place: Path, size):
 
 
 def restrict(cells):
-    """Landlock: read what is there, write in two folders, signal nobody outside."""
+    """Let Landlock allow only reading, and writing in three folders; no signal leaves."""
     with Ruleset(scoped=Scope.ABSTRACT_UNIX_SOCKET | Scope.SIGNAL, handled_net=0) as rules:
         rules.allow_path("/", READ)
         for path in ("/proc", *(f"/dev/{name}" for name in DEVICES)):

@@ -1,7 +1,7 @@
-"""Another user's rights as walls: for a grader that is root in a container without namespaces.
+"""A sandbox by another user's rights, for a root grader in a container without namespaces.
 
-So it is with Gradescope. What the grader wants to keep to itself has to be root's alone (mode
-0700). The network stays as open as the container's.
+Gradescope's is such a container. What the grader wants to keep to itself has to be root's alone
+(mode 0700). The network stays as open as the container's.
 """
 
 import json
@@ -27,7 +27,7 @@ TRIAL_SECONDS = 20.0
 
 
 def why_not() -> str:
-    """Why it cannot be used here, and what to do; empty if it can. It is tried."""
+    """Return why it cannot be used here and what to do, or "" if it can. It is tried."""
     if os.geteuid() != 0:
         return "only root can become another user"
     secret = COURSE / "chapters"
@@ -41,7 +41,7 @@ def why_not() -> str:
 
 
 def is_executable_by_all(program: Path) -> bool:
-    """Whether another user reaches a program, by each of the names that lead to it."""
+    """Return whether another user reaches a program by each of the names that lead to it."""
     names = {program, program.resolve()}
     return all(folder.stat().st_mode & 0o001 for name in names for folder in name.parents)
 

@@ -1,4 +1,4 @@
-"""What a sandbox prints: the beginning is kept, and the rest is read and thrown away."""
+"""The output of a sandbox: its beginning is kept, and the rest is read and discarded."""
 
 import os
 import threading
@@ -7,7 +7,7 @@ PIECE = 2**16
 
 
 class Output:
-    """Reads a pipe until it closes."""
+    """A reader of a pipe, which reads until the pipe closes."""
 
     def __init__(self, fd, most_bytes):
         self.fd, self.most, self.lock = fd, most_bytes, threading.Lock()
@@ -24,7 +24,7 @@ class Output:
         os.close(self.fd)
 
     def take_text(self) -> str:
-        """What came since the last time."""
+        """Return what has arrived since the last call."""
         with self.lock:
             text = self.text()
             self.kept.clear()

@@ -1,4 +1,4 @@
-"""`Place`: where the answers of one student live, behind walls."""
+"""The sandbox of one student's answers, `Place`."""
 
 from types import ModuleType
 
@@ -10,7 +10,7 @@ from .sandbox_process import SandboxProcess
 
 
 class SandboxConnection(Connection):
-    """To a sandbox, which ends with it. It tells why the sandbox was ended."""
+    """A connection to a sandbox, which ends with it; an error says why the sandbox was ended."""
 
     def __init__(self, walled: SandboxProcess, limits: Limits):
         pipes = Pipes(walled.requests, walled.replies)
@@ -34,8 +34,8 @@ class SandboxConnection(Connection):
 class Place:
     """The sandbox of one student. If it dies or hangs, the next answer gets a new one.
 
-    files      the student's, by their paths in the course: {"labs/ring.py": b"…"}
-    exercises  numbers of those that are answered there; all, if none is named
+    files      the student's files, by their paths in the course: {"labs/ring.py": b"…"}
+    exercises  numbers of those that are answered there; by default all
     Raises     Refusal for files that have no place in the course
     """
 
@@ -55,15 +55,15 @@ class Place:
 
     @property
     def is_lost(self) -> bool:
-        """Whether its process has ended, or was ended: nothing more comes of this answer."""
+        """True once the process has ended or was ended: this answer returns nothing more."""
         return self.connection.is_lost
 
     def load_cell_function(self, source: str, name: str) -> RemoteAnswer:
-        """The function that a cell's source defines."""
+        """Return the function that a cell's source defines."""
         return self.begin(name, source=source)
 
     def load_lab_function(self, lab: str, name: str) -> RemoteAnswer:
-        """A function of the student's labs."""
+        """Return a function of the student's labs."""
         return self.begin(name, lab=lab)
 
     def begin(self, name, **where) -> RemoteAnswer:
@@ -71,13 +71,13 @@ class Place:
             try:
                 return self.connection.begin(name, **where)
             except AnswerProcessFailed:
-                pass  # what the answer before it has left does not end: it gets a new one
+                pass  # what the previous answer has left does not end
         self.connection.close()
         self.connection = self.open_connection()
         return self.connection.begin(name, **where)
 
     def read_output(self) -> str:
-        """What the student's code has printed since it was asked for, up to a limit."""
+        """Return what the student's code has printed since it was asked for, up to a limit."""
         return self.connection.read_output()
 
     def close(self):

@@ -1,4 +1,4 @@
-"""The processes of a sandbox, seen from outside: what they use, and their end."""
+"""The processes of a sandbox, seen from outside: their memory, and their end."""
 
 import contextlib
 import signal
@@ -12,7 +12,7 @@ PAUSE_SECONDS = 0.005
 
 
 def list_descendants(pid: int) -> list[psutil.Process]:
-    """All that a process started, and all that these started."""
+    """Return all processes that a process started, and all that these started."""
     try:
         return psutil.Process(pid).children(recursive=True)
     except GONE:
@@ -20,7 +20,7 @@ def list_descendants(pid: int) -> list[psutil.Process]:
 
 
 def memory_bytes(processes, limit: int) -> int:
-    """Of all of them together. What several share is counted once, if that decides anything."""
+    """Return the bytes of all processes; shared memory counts once if that decides anything."""
     together = sum(resident_bytes(process) for process in processes)
     return together if together < limit else sum(map(proportional_bytes, processes))
 
@@ -32,14 +32,14 @@ def resident_bytes(process) -> int:
 
 
 def proportional_bytes(process) -> int:
-    """What is shared by n processes counts 1/n here."""
+    """Return a process's bytes, in which memory shared by n processes counts 1/n."""
     with contextlib.suppress(*GONE):
         return process.memory_full_info().pss
     return resident_bytes(process)
 
 
 def end(process):
-    """Kill a started process with all that is below it, and wait until all have gone.
+    """Kill a started process with all its descendants, and wait until all have gone.
 
     process  a subprocess.Popen
     """

@@ -1,4 +1,4 @@
-"""`SandboxProcess`: a driver behind walls, the grader's ends of its pipes, and how it ends."""
+"""A driver in a sandbox, the grader's ends of its pipes, and how it ends."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ class SandboxProcess:
             raise
 
     def start(self, walls, limits):
-        self.user = walls.user  # whose number its processes have; None if it is the grader's
+        self.user = walls.user  # the user of its processes; None if it is the grader
         hear, self.requests = os.pipe()
         self.replies, say = os.pipe()
         self.pipes = [self.requests, self.replies]
@@ -63,7 +63,7 @@ class SandboxProcess:
 
     @property
     def fault(self) -> str:
-        """Why the sandbox was ended, if it was; an empty text otherwise."""
+        """The reason why the sandbox was ended, or an empty text."""
         return self.watcher.fault
 
     def read_output(self) -> str:
@@ -74,7 +74,7 @@ class SandboxProcess:
         processes.end(self.process)
 
     def close(self):
-        """End all that runs in it, and remove its folder. Once more, if that was interrupted."""
+        """End all that runs in it, and remove its folder; call it again if it was interrupted."""
         if not self.is_open:
             return
         self.watcher.close()

@@ -18,10 +18,10 @@ CELLS = f"{COURSE}/cells"  # where cells are written, so that errors can show th
 def lay_out(folder: Path, files: dict[str, bytes], driver: Path, exercises=()):
     """Fill an empty folder.
 
-    files      the student's, by their paths in the course
-    driver     the program that runs behind the walls
-    exercises  numbers of those that are answered there; all, if none is named
-    Raises Refusal for a path that leads out of the course, and for too many or too large files
+    files      the student's files, by their paths in the course
+    driver     the program that runs in the sandbox
+    exercises  numbers of those that are answered there; by default all
+    Raises     Refusal for a path that leads out of the course, and for too many or too large files
     """
     need_few(files)
     places = {name: place_of(name) for name in files}
@@ -50,7 +50,7 @@ def need_few(files):
 
 
 def place_of(name: str) -> PurePosixPath:
-    """The path of a student's file in the course. Raises Refusal if it has to lie elsewhere."""
+    """Return the path of a student's file in the course; raise Refusal if it has none there."""
     path = PurePosixPath(name)
     odd = "\0" in name or "\\" in name or path.is_absolute() or ".." in path.parts
     if odd or not path.parts or path.parts[0] in OURS:
@@ -59,7 +59,7 @@ def place_of(name: str) -> PurePosixPath:
 
 
 def open_to_read(folder: Path):
-    """Another user may read it, and nobody write to it."""
+    """Let other users read the folder, and nobody write to its files."""
     for path, folders, names in os.walk(folder):
         for name in folders:
             os.chmod(os.path.join(path, name), 0o755)

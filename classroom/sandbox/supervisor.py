@@ -1,9 +1,9 @@
-"""Starts a program, and ends with all that came of it as soon as the grader lets go of a pipe.
+"""A program that starts another, and ends with all its processes once the grader closes a pipe.
 
     python -I supervisor.py '{"lifeline": fd, "own": …, "limits": …, "user": …, "command": […]}'
 
 own  "root": this is the first process of a namespace, and makes a new root first.
-     "user": this is root, and the program another user, all of whose processes end.
+     "user": this is root, and the program is another user's, all of whose processes end.
 """
 
 import json
@@ -20,7 +20,7 @@ REAP_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
 
 
 def start(wish) -> int:
-    """The program's process."""
+    """Start the program, and return its process number."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -38,7 +38,7 @@ def start(wish) -> int:
 
 
 def wait(lifeline, pid):
-    """Until the grader lets go, or the program has ended; reaps whoever was left to this one."""
+    """Wait until the grader closes the pipe or the program has ended; reap orphans meanwhile."""
     while True:
         readable, _, _ = select.select([lifeline], [], [], LOOK_SECONDS)
         if readable or has_ended(pid):
@@ -58,7 +58,7 @@ def has_ended(pid) -> bool:
 
 
 def end_all_of(user):
-    """Kill every process of a user at once, as often as one is left."""
+    """Kill all processes of a user at once, until none is left."""
     while True:
         pid = os.fork()
         if pid == 0:
@@ -71,7 +71,7 @@ def end_all_of(user):
         _, status = os.waitpid(pid, 0)
         if os.waitstatus_to_exitcode(status) == 1:
             return
-        has_ended(pid)  # reaps: who is dead can be signalled until somebody has waited for it
+        has_ended(pid)  # reaps: a dead process can be signalled until it is waited for
 
 
 def main():
@@ -85,12 +85,12 @@ def main():
         drop_privileges.prctl(REAP_ORPHANS, 1, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pid = start(wish)
-    drop_privileges.prctl(drop_privileges.SET_DUMPABLE, 0, 0)  # nobody looks into this process
+    drop_privileges.prctl(drop_privileges.SET_DUMPABLE, 0, 0)  # no process can look into this one
     keep(wish, pid)
 
 
 def keep(wish, pid):
-    for fd in wish["given"]:  # the program's ends of its pipes: it alone has them
+    for fd in wish["given"]:  # the program's ends of its pipes, which it alone keeps
         os.close(fd)
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (1, 2):

@@ -1,4 +1,4 @@
-"""No walls: for submissions that the teacher trusts. Limits hold, and nothing else."""
+"""No sandbox, for submissions that the teacher trusts: only the limits hold."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Looks at a sandbox's memory a few times a second, and ends the sandbox that takes too much."""
+"""A watcher that looks at a sandbox's memory a few times a second, and ends it above its limit."""
 
 import threading
 
@@ -7,11 +7,11 @@ import psutil
 from .processes import list_descendants, memory_bytes
 
 LOOK_SECONDS = 0.4
-LEAST_FREE = 256 * 2**20  # of the machine's memory. It also finds what no process has mapped
+LEAST_FREE = 256 * 2**20  # of the machine's memory, which also includes what no process has mapped
 
 
 class Watcher:
-    """fault: why it has ended the sandbox; empty if it has not."""
+    """A thread that watches a sandbox; `fault` is why it has ended the sandbox, or empty."""
 
     def __init__(self, pid, limits, end):
         self.pid, self.limits, self.end = pid, limits, end

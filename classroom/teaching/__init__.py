@@ -1,1 +1,1 @@
-"""Plans, misconceptions, exam questions and slides, from what the course itself holds."""
+"""Plans, misconceptions, exam questions and slides, made from the course itself."""

@@ -1,4 +1,4 @@
-"""What collectives send and how long they take, by playing them: the second way of the answers."""
+"""Simulated collectives, with their bytes and times: the second way to an exam's answers."""
 
 import torch
 
@@ -6,11 +6,11 @@ import torch
 def simulate_ring(
     n: int, nbytes: float = 1.0, latency: float = 0.0, bandwidth: float = 1.0
 ) -> dict:
-    """Play a ring all-reduce, chunk by chunk, until every rank holds every sum.
+    """Simulate a ring all-reduce, chunk by chunk, until every rank holds every sum.
 
     Returns  {"sent": bytes of one rank, "total": of all, "messages": of one rank, "seconds": …}
     """
-    held = [[{rank} for _ in range(n)] for rank in range(n)]  # whose summands, by rank and chunk
+    held = [[{rank} for _ in range(n)] for rank in range(n)]  # summed ranks, by rank and chunk
     sent, messages, seconds, step = [0.0] * n, [0] * n, 0.0, 0
     while any(len(summands) < n for chunks in held for summands in chunks):
         moving = [(rank, (rank - step) % n) for rank in range(n)]
@@ -25,7 +25,7 @@ def simulate_ring(
 
 
 def simulate_ring_pass(n: int, nbytes: float = 1.0) -> float:
-    """Bytes that a rank sends in a ring's all-gather, or in its reduce-scatter: one round."""
+    """Return the bytes that a rank sends in a ring's all-gather or reduce-scatter: one round."""
     held, sent = [{rank} for rank in range(n)], 0.0
     newest = list(range(n))
     while any(len(chunks) < n for chunks in held):
@@ -37,7 +37,7 @@ def simulate_ring_pass(n: int, nbytes: float = 1.0) -> float:
 
 
 def simulate_tree(n: int) -> int:
-    """Rounds until all of `n` ranks have what one had: each that has it gives it to one other."""
+    """Return the rounds until `n` ranks have what one had; each owner gives it to one a round."""
     have, rounds = 1, 0
     while have < n:
         have = min(n, 2 * have)
@@ -46,7 +46,7 @@ def simulate_tree(n: int) -> int:
 
 
 def simulate_chain(n: int, chunks: int) -> int:
-    """Turns until the last of `n` ranks has all chunks: in a turn, each passes on one."""
+    """Return the turns until the last of `n` ranks has all chunks; each passes on one a turn."""
     has = [chunks] + [0] * (n - 1)
     turns = 0
     while has[-1] < chunks:
@@ -62,9 +62,9 @@ def bytes_of(tensors) -> int:
 
 
 def bytes_per_parameter(optimizer_of, dtype=torch.float32, numbers=4096) -> dict[str, float]:
-    """Of a real step of a real optimizer: parameters, gradients and states, without its counters.
+    """Return bytes per parameter, by kind, of a real optimizer's step, without its counters.
 
-    optimizer_of  takes a list of parameters, and gives the optimizer
+    optimizer_of  takes a list of parameters, and returns the optimizer
     """
     weight = torch.nn.Parameter(torch.ones(numbers, dtype=dtype))
     optimizer = optimizer_of([weight])
@@ -77,5 +77,5 @@ def bytes_per_parameter(optimizer_of, dtype=torch.float32, numbers=4096) -> dict
 
 
 def empty(*shape, dtype=torch.float32) -> torch.Tensor:
-    """A tensor that has a size and takes no memory."""
+    """Return a tensor that has a size and takes no memory."""
     return torch.empty(*shape, dtype=dtype, device="meta")

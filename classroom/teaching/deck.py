@@ -1,4 +1,4 @@
-"""A part's slides, taken from its executed notebook: data alone, no HTML around them."""
+"""A part's slides, taken from its executed notebook: only data, without HTML around them."""
 
 import re
 from dataclasses import dataclass, field
@@ -14,16 +14,16 @@ ASKED = re.compile(r"^Predict: (.+) \(([^()]*(?:\([^()]*\))?[^()]*)\)$", re.MULT
 SENTENCE = re.compile(r"(?<=[.?!:)])\s+(?=[A-Z$*`(])")
 LEFT_OUT = ("## Put to the test", "**Sources", "**To read on")
 FOUND = " · what was found"
-MOST_WORDS = 44  # beside a picture
+MOST_WORDS = 44  # next to a picture
 MOST_WORDS_ALONE = 110
 
 
 @dataclass
 class Slide:
-    """kind: "title", "predict", "picture", "formula", "exercise" or "end".
+    """A slide of the kind "title", "predict", "picture", "formula", "exercise" or "end".
 
-    texts  Markdown, paragraph by paragraph; `says` stands below a picture
-    notes  what the notebook says there, for the speaker
+    texts  Markdown, paragraph by paragraph; `says` is below a picture
+    notes  the notebook's text there, for the speaker
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Slide:
 
 
 def record_of(name: str) -> Path:
-    """The executed notebook of a part, "02c"."""
+    """Return the path of a part's executed notebook, such as "02c"."""
     (found,) = (ROOT / "solutions").glob(f"{name}_*.ipynb")
     return found
 
@@ -46,10 +46,10 @@ def slides_of(path: Path) -> list[Slide]:
 
 
 class Walk:
-    """One walk through the cells; each picture and each question becomes a slide.
+    """A walk through the cells, in which each picture and each question becomes a slide.
 
     heading  of the section that the walk is in
-    pending  paragraphs that no slide has yet
+    pending  paragraphs that are on no slide yet
     """
 
     def __init__(self, cells):
@@ -93,7 +93,7 @@ class Walk:
         return last.kind == "picture" and last.title.startswith(self.heading)
 
     def explain(self, slide, paragraph):
-        """What follows a picture: its first sentences go on the slide, all of it in the notes."""
+        """Put the first sentences after a picture on its slide, and the whole text in the notes."""
         if not slide.says and is_prose(paragraph):
             slide.says = re.sub(
                 r"(^|[.!?)] )[^.!?]+:$", r"\1", first_sentences(paragraph, MOST_WORDS)
@@ -101,7 +101,7 @@ class Walk:
         slide.notes.append(paragraph)
 
     def formula(self, paragraph, following):
-        """A formula in a line of its own goes below the picture before it, or on its own slide."""
+        """Put a formula on its own line below the picture before it, or on its own slide."""
         if self.is_under_a_picture() and not self.slides[-1].formula:
             self.slides[-1].formula = paragraph
             return
@@ -170,7 +170,7 @@ def is_prose(paragraph) -> bool:
 
 
 def sentences(paragraph) -> list[str]:
-    """Split where a sentence ends, and not inside of bold words or brackets."""
+    """Split text where a sentence ends, and not inside bold words, brackets or formulas."""
     parts = SENTENCE.split(" ".join(paragraph.split()))
     whole = []
     for part in parts:
@@ -186,7 +186,7 @@ def is_open(text) -> bool:
 
 
 def first_sentences(paragraph, most) -> str:
-    """As many as have `most` words together, but at least one."""
+    """Return the first sentences, as many as have `most` words together, but at least one."""
     chosen = []
     for sentence in sentences(paragraph):
         if chosen and len(" ".join([*chosen, sentence]).split()) > most:

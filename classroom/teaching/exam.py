@@ -1,4 +1,4 @@
-"""An exam: some questions in as many versions as wanted, each with a sheet of answers apart."""
+"""An exam: some questions in any number of versions, each with a separate sheet of answers."""
 
 import random
 import string
@@ -17,7 +17,7 @@ UNITS = "1 kB, MB, GB are 10³, 10⁶, 10⁹ bytes; MiB is 2²⁰. Write down ho
 
 @dataclass(frozen=True)
 class Exam:
-    """A version of an exam: "A" has the questions in one order with some numbers, "B" in another.
+    """A version of an exam: "A" and "B" have the same questions in other orders and other numbers.
 
     seed  of all versions together: the same seed, chapters and number give the same exam
     """
@@ -32,7 +32,7 @@ class Exam:
 
 
 def exams(chapters, questions: int, seed: int, versions: int = 1) -> list[Exam]:
-    """The same questions in each version, in other orders and with other numbers.
+    """Return versions with the same questions, in other orders and with other numbers.
 
     Raises  WrongInput if there are not as many questions, or no such chapters
     """
@@ -51,7 +51,7 @@ def exams(chapters, questions: int, seed: int, versions: int = 1) -> list[Exam]:
 
 
 def spread(there: list[Question], count: int, chance: random.Random) -> list[Question]:
-    """Some by chance, from as many chapters as possible, and there from as many parts."""
+    """Draw questions from as many chapters as possible, and within these from as many parts."""
     pool = chance.sample(there, len(there))
     chosen: list[Question] = []
     while len(chosen) < count:
@@ -73,7 +73,7 @@ def version_of(chosen, seed, name) -> Exam:
 
 
 def write(exams: list[Exam], folder: Path, title: str) -> list[Path]:
-    """Each version as exam-A.html, and its answers as answers-A.html and answers-A.md."""
+    """Write each version as exam-A.html, and its answers as answers-A.html and answers-A.md."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {}
     for exam in exams:
@@ -86,7 +86,7 @@ def write(exams: list[Exam], folder: Path, title: str) -> list[Path]:
 
 
 def sheet(exam: Exam, title: str) -> str:
-    """What students get: nothing in it tells a number of the answers."""
+    """Return the students' sheet, in which nothing gives away a number of the answers."""
     questions = "\n".join(
         f'<section class="question"><h2>Question {number} '
         f'<span class="minutes">{written.question.minutes} minutes</span></h2>'

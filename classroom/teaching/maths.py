@@ -1,4 +1,4 @@
-"""Text of notebooks as HTML: Markdown by mistune, formulas as pictures that matplotlib draws."""
+"""The text of notebooks as HTML: Markdown by mistune, formulas as pictures by matplotlib."""
 
 import io
 import re
@@ -25,7 +25,7 @@ SAME = {
 
 
 def render_markdown(markdown: str) -> str:
-    """A notebook's text; links to other parts keep their words alone."""
+    """Return a notebook's text as HTML; links to other parts keep only their words."""
     formulas = []
 
     def keep(found):
@@ -39,7 +39,7 @@ def render_markdown(markdown: str) -> str:
 
 @cache
 def draw_formula(latex: str, is_block=False) -> str:
-    """A formula as an image within a line, or in a line of its own."""
+    """Draw a formula as an image within a line, or in its own line."""
     latex = plain(latex)
     where = io.BytesIO()
     depth = mathtext.math_to_image(
@@ -61,7 +61,7 @@ def draw_formula(latex: str, is_block=False) -> str:
 
 
 def plain(latex: str) -> str:
-    """What matplotlib's own TeX can read."""
+    """Return LaTeX that matplotlib's own parser can read."""
     latex = SHORT_FRACTION.sub(r"\\frac{\1}{\2}", " ".join(latex.split()))
     latex = SHORT_ROOT.sub(r"\\sqrt{\1}", latex)
     for name, known in SAME.items():

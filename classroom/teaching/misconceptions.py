@@ -1,4 +1,4 @@
-"""misconceptions.md: what the checks say to wrong answers, and what a teacher says then."""
+"""misconceptions.md: what the checks say about wrong answers, and a teacher's replies."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ from .what_to_say import SAY
 
 PAGE = Path(__file__).with_name("misconceptions.md")
 WRONG = re.compile(r"^# %% wrong · (.+?)(?: \[deep\])?$", re.MULTILINE)
-MOST = 3  # others of an exercise
+MOST = 3  # other sentences of an exercise
 TOP = """# What students get wrong, and what to say
 
 Written by `python -m classroom.teaching plans`: do not change it by hand. The sentences are those
@@ -65,7 +65,7 @@ def cell(words: str) -> str:
 
 
 def find_sentence(number: str, words: str) -> str:
-    """The whole sentence in which a check says these words."""
+    """Return the whole sentence in which a check says these words."""
     found = [sentence for sentence in sentences(number) if words in sentence]
     if not found:
         raise LookupError(f"no sentence of {number} has the words {words!r}")
@@ -74,7 +74,7 @@ def find_sentence(number: str, words: str) -> str:
 
 @cache
 def sentences(number: str) -> list[str]:
-    """Of a Formula its mistakes; of others the constants that hold a tested answer's phrase."""
+    """Return a Formula's mistakes, or else the texts that hold a tested answer's phrase."""
     exercise = checks()[number]
     of_formula = [sentence for sentence, _ in pairs_of(exercise)]
     if of_formula:
@@ -85,21 +85,21 @@ def sentences(number: str) -> list[str]:
 
 
 def pairs_of(exercise) -> list[tuple]:
-    """A Formula's mistakes, as its tests try them."""
+    """Return a Formula's mistakes, as its tests try them."""
     mistakes = getattr(exercise, "mistakes", None)
     is_list = isinstance(mistakes, list | tuple)
     return [m for m in mistakes if isinstance(m, tuple)] if is_list else []
 
 
 def phrases(number: str) -> list[str]:
-    """What the diagnoses of tested wrong answers contain."""
+    """Return the phrases that are in the diagnoses of tested wrong answers."""
     file = exercise_folders()[number] / "answers.py"
     return WRONG.findall(file.read_text(encoding="utf-8"))
 
 
 @cache
 def constants(number: str) -> list[str]:
-    """Texts in the check's file, and in those that it shares with its chapter; its own first."""
+    """Return the texts in an exercise's files and then in those that its chapter shares."""
     folder = exercise_folders()[number]
     in_order = [folder / name for name in ("cases.py", "truth.py", "check.py")]
     others = sorted(set(folder.glob("*.py")) - {*in_order, folder / "answers.py"})

@@ -1,4 +1,4 @@
-"""Pages that stand alone, and print well."""
+"""Pages that need no other file, and print well."""
 
 import re
 from html import escape
@@ -31,7 +31,7 @@ def page(title: str, body: str, look: str = LOOK, script: str = "") -> str:
 
 
 def prose(text: str) -> str:
-    """Paragraphs; those of lines with four spaces before them are code."""
+    """Return paragraphs as HTML; those whose lines begin with four spaces are code."""
     return "\n".join(
         f"<pre>{escape(re.sub('^    ', '', part, flags=re.M))}</pre>"
         if part.startswith("    ")

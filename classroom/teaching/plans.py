@@ -73,14 +73,14 @@ def needs(part: Part) -> str:
 
 
 def goal(part: Part) -> str:
-    """What the cover promises."""
+    """Return what the cover promises."""
     source = text_of(source_of(part.stem))
     words = " ".join(source.replace("\n# ", " ").split())
     return re.search(r"\*\*After this part you can\*\* (.+?\.)(?= #| \*\*|$)", words)[1]
 
 
 def proof(part: Part) -> str:
-    """Its exercises; without any, its first prediction."""
+    """Return a part's exercises or, if it has none, its first prediction."""
     if part.numbers:
         return "exercise" + "s" * (len(part.numbers) > 1) + " " + ", ".join(part.numbers)
     asked = [slide for slide in slides_of(record_of(part.name)) if slide.kind == "predict"]
@@ -88,7 +88,7 @@ def proof(part: Part) -> str:
 
 
 def order_faults(weeks: list[Week]) -> list[str]:
-    """What a plan has in the wrong order: parts before what they need, homework not taught."""
+    """Return what is in the wrong order: parts before what they need, another week's homework."""
     faults, taught = [], []
     for week in weeks:
         for name in week.parts.split():

@@ -1,4 +1,4 @@
-"""What the parts of the course are built on: from chapter.toml, the labs, and the checks."""
+"""The prerequisites of the course's parts, from chapter.toml, the labs and the checks."""
 
 import re
 from functools import cache
@@ -15,7 +15,7 @@ def part_of_exercise() -> dict[str, str]:
 
 @cache
 def find_used_parts() -> dict[str, tuple[str, ...]]:
-    """{part: others whose exercises its own labs or checks use}, from imports and `needs`."""
+    """Return {part: earlier ones whose exercises its labs or checks use}: imports and `needs`."""
     found = {name: [] for name in parts()}
     for number, exercise in checks().items():
         if number not in part_of_exercise():
@@ -39,7 +39,7 @@ def checks() -> dict:
 
 @cache
 def find_lab_imports(lab: str | None) -> tuple[str, ...]:
-    """Labs that a lab imports, at its top."""
+    """Return the labs that a lab imports, at its top."""
     if lab is None:
         return ()
     labs = {path.stem: path for path in lab_sources()}
@@ -53,7 +53,7 @@ def find_lab_exercises(lab: str) -> tuple[str, ...]:
 
 
 def find_required_parts(name: str) -> set[str]:
-    """All parts that come before this one, directly or through others."""
+    """Return all parts that come before this one, directly or through others."""
     found, new = set(), set(parts()[name].prerequisites)
     while new:
         found |= new

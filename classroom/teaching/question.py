@@ -1,4 +1,4 @@
-"""An exam question: its text with numbers that vary, its answer, and the answer a second time."""
+"""An exam question: its text with numbers that vary, its answer, and a second way to the answer."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ LEVELS = {1: "recall", 2: "apply", 3: "think"}
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One question.
+    """An exam question.
 
     number  chapter and a running number: "2.3" is the third one of chapter 02
     part    of the course, that teaches what is asked: "02c"
@@ -19,7 +19,7 @@ class Question:
     given   {name: the numbers to choose from}; the first ones make the standard variant
     solve   takes a variant by name, and returns {name: number}: the written answer's way
     again   the same numbers another way: counted, simulated, or computed by torch
-    stated  the standard variant's numbers, as somebody has worked them out on paper
+    stated  the standard variant's numbers, as worked out on paper
     """
 
     number: str
@@ -39,16 +39,15 @@ class Question:
         return self.part[:2]
 
     def variants(self) -> Iterator[dict]:
-        """All of them, the standard one first."""
+        """Yield all variants, the standard one first."""
         for numbers in product(*self.given.values()):
             yield dict(zip(self.given, numbers))
 
     def draw_variant(self, chance: random.Random) -> dict:
-        """A variant by chance."""
         return {name: chance.choice(numbers) for name, numbers in self.given.items()}
 
     def build_variant(self, variant=None) -> "QuestionVariant":
-        """The question with its numbers; the standard variant if none is given."""
+        """Return the question with a variant's numbers, by default the standard variant's."""
         variant = next(self.variants()) if variant is None else variant
         numbers = variant | (self.solve(**variant) if self.solve else {})
         return QuestionVariant(
@@ -61,7 +60,7 @@ class Question:
 
 @dataclass(frozen=True)
 class QuestionVariant:
-    """A question with numbers in it."""
+    """A question with numbers filled in."""
 
     question: Question
     text: str

@@ -1,4 +1,4 @@
-"""Slides of a part: one HTML file that needs nothing else, at 1280 × 720."""
+"""The slides of a part: one HTML file that needs nothing else, at 1280 × 720."""
 
 import re
 from base64 import b64decode
@@ -14,12 +14,12 @@ from .maths import render_markdown
 from .pages import page
 
 HERE = Path(__file__).parent
-TALL = 0.62  # pictures of this height for each width have their words beside them
-LONG, LONGER = 160, 240  # words on a slide, from which on letters are smaller
+TALL = 0.62  # pictures with more height per width have their words next to them
+LONG, LONGER = 160, 240  # words on a slide; above this, letters are smaller
 
 
 def write_decks(names, folder: Path) -> list[Path]:
-    """A deck for each of these parts ("02c") and all parts of these chapters ("02").
+    """Write a deck for each of these parts ("02c") and all parts of these chapters ("02").
 
     Raises  WrongInput if there is no such part
     """
@@ -47,7 +47,7 @@ def deck(part: Part) -> str:
 
 
 def split_minutes(part: Part, slides: list[Slide]) -> list[float]:
-    """The part's minutes to read, by the words of each slide; those of exercises by exercise."""
+    """Split a part's minutes: to read, by the words of each slide; to write, by exercise."""
     written = [slide.kind == "exercise" for slide in slides]
     words = [20 + len(" ".join(slide.notes + slide.texts).split()) for slide in slides]
     spoken = sum(count for count, is_written in zip(words, written) if not is_written)
@@ -93,7 +93,7 @@ def is_tall(address: str) -> bool:
 
 
 def size_of(slide: Slide) -> str:
-    """Smaller letters for many words; code and tables count more."""
+    """Return a class of smaller letters for many words; tables, lists, exercises count more."""
     text = " ".join([*slide.texts, slide.says])
     weight = len(text.split()) + 6 * text.count("\n|") + 5 * len(re.findall(r"\n\n|\n\* ", text))
     weight += 12 * len(slide.texts) * (slide.kind == "exercise")

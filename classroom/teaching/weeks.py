@@ -1,11 +1,11 @@
-"""The weeks of a plan, as data: which parts, what to show, which exercises at home."""
+"""The weeks of a plan, as data: parts, what to show, and exercises at home."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Week:
-    """parts: names in order; show: what to do in class; homework: names of exercises."""
+    """A week: names of parts in order, what to `show` in class, names of exercises as homework."""
 
     title: str
     parts: str

@@ -1,4 +1,4 @@
-"""What a teacher says to thirty misconceptions that the checks find; by words of what they say."""
+"""A teacher's replies to 34 misconceptions that checks find, by words of the checks' sentences."""
 
 SAY = [
     # exercise, words of the check's sentence, what to say

@@ -1,4 +1,4 @@
-// Sorts a table by the column whose heading is pressed; pressed again, the other way round.
+// Sorts a table by the column whose heading is pressed, and reverses the order if pressed again.
 for (const button of document.querySelectorAll(".heat thead button")) {
   button.addEventListener("click", () => {
     const head = button.parentElement;

@@ -9,7 +9,7 @@ CHAPTERS = sorted(path.stem[2:] for path in Path(__file__).parent.glob("ch*.py")
 
 
 def questions_of(chapters=CHAPTERS) -> list[Question]:
-    """Of these chapters ("02") or parts ("02c"), in their order."""
+    """Return the questions of these chapters ("02") or parts ("02c"), in their order."""
     found = []
     for chapter in dict.fromkeys(name[:2] for name in chapters if name[:2] in CHAPTERS):
         module = import_module(f"{__name__}.ch{chapter}")

@@ -22,7 +22,7 @@ def house_by_autograd(rooms, baths, price):
 
 
 def rate_of_the_whole(parts, rate):
-    """Accumulate undivided means of equal parts, and find the rate that steps as far."""
+    """Accumulate equal parts' means undivided; find the rate that moves the whole batch as far."""
     torch.manual_seed(0)
     x, y = torch.randn(8 * parts, 3, dtype=torch.float64), torch.randn(8 * parts).double()
     accumulated, whole = (torch.zeros(3, dtype=torch.float64, requires_grad=True) for _ in "ab")
@@ -40,7 +40,7 @@ def sample_by_sample(first, second, third):
 
 
 def tokens_by_loss(many, few, low, high):
-    """A mean over every token that is no padding, as cross_entropy counts it."""
+    """Average over every token that is not padding, as cross_entropy counts it."""
     losses = torch.tensor([low] * many + [high] * few, dtype=torch.float64)
     means = torch.stack([losses[:many].mean(), losses[many:].mean()])
     return {"right": losses.mean().item(), "plain": means.mean().item()}
@@ -67,7 +67,7 @@ def clip_on_paper(back):
 
 
 def step_ratio(parts):
-    """How much further a step goes when the gradients are `parts` times as large."""
+    """Return how much further a step goes when the gradients are `parts` times as large."""
 
     def measure_step(optimizer_of, factor):
         weight = torch.nn.Parameter(torch.ones(1, dtype=torch.float64))

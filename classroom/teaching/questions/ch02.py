@@ -1,4 +1,4 @@
-"""Chapter 02: what collectives give, send and cost."""
+"""Chapter 02: what collectives return, send and cost."""
 
 from ..collective_simulation import simulate_chain, simulate_ring, simulate_ring_pass, simulate_tree
 from ..question import Question
@@ -27,7 +27,7 @@ def star_and_ring(ranks, megabytes, speed):
 
 
 def complete_chunk(ranks, rank):
-    """Add as the question says, until one chunk has everybody's summand."""
+    """Add as the question says, until one chunk has the summands of all ranks."""
     held = [[{r} for _ in range(ranks)] for r in range(ranks)]
     for step in range(ranks - 1):
         moving = [(r, (r - step) % ranks, held[r][(r - step) % ranks]) for r in range(ranks)]
@@ -75,7 +75,7 @@ def seconds_on_paper(ranks, micros, small, large):
 
 
 def bisect_crossover(ranks, micros):
-    """Halve an interval until the two times are equal."""
+    """Halve an interval until ring and tree take equally long."""
     latency, bandwidth = micros * 1e-6, 1e10
     low, high = 1.0, 1e12
     for _ in range(40):
@@ -101,7 +101,7 @@ def calls_played(calls, micros):
 
 
 def links_that_leave(order, machine_of, n):
-    """Bytes out of machine 0 in a ring all-reduce of 1, counted link by link."""
+    """Count the bytes out of machine 0 in a ring all-reduce of 1, link by link."""
     links = zip(order, order[1:] + order[:1])
     each = simulate_ring(n)["sent"]
     return sum(each for a, b in links if machine_of(a) == 0 != machine_of(b))

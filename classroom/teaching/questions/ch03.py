@@ -1,4 +1,4 @@
-"""Chapter 03: data parallel, what DDP does, servers, scaling."""
+"""Chapter 03: data parallelism, DDP, servers, scaling."""
 
 from fractions import Fraction
 
@@ -28,7 +28,7 @@ def simulate_sampler(samples, ranks):
 
 
 def fill_buckets(cap):
-    """DDP's own assignment in C++, with one limit for all buckets."""
+    """Fill buckets with DDP's own assignment in C++, with one limit for all buckets."""
     sizes = SIZES[::-1]
     tensors = [torch.empty(megabytes * 2**18) for megabytes in sizes]  # 2**18 floats: 1 MiB
     found, _ = torch.distributed._compute_bucket_assignment_by_size(tensors, [cap * 2**20])
@@ -48,7 +48,7 @@ def buckets_on_paper(cap):
 
 
 def simulate_overlap(layers, backward, reduce):
-    """A backward layer by layer, and one line of all-reduces beside it."""
+    """Simulate a backward layer by layer, with a queue of all-reduces next to it."""
     clock = line = 0.0
     for _ in range(layers):
         clock += backward
@@ -62,10 +62,10 @@ def no_sync_bytes(parts, ranks, megabytes):
 
 
 def factor_by_expansion(first, rest):
-    """The factor with which rank 0's mean loss counts as its tokens do, of four ranks."""
+    """Return the factor that makes rank 0's mean loss, one of four, count as its tokens do."""
     counts = [first, rest, rest, rest]
     share_of_token = Fraction(1, sum(counts))
-    plain = Fraction(1, 4) * Fraction(1, first)  # of a token of rank 0, in a mean of means
+    plain = Fraction(1, 4) * Fraction(1, first)  # the share of rank 0's token in a mean of means
     return {"factor": float(share_of_token / plain), "off": float(plain / share_of_token)}
 
 

@@ -6,7 +6,7 @@ from ..question import Question
 
 
 def cheapest_period(saving, hours):
-    """Try periods ever closer around the cheapest one."""
+    """Search for the cheapest period, by trials that come ever closer to it."""
     failure = 3600.0 * hours
     low, high = 1.0, failure
 
@@ -30,7 +30,7 @@ def failures_added_up(gpus, years):
 
 
 def pieces_found(numbers, before, after, rank):
-    """Ask for each number of the new shard where it lies in the old ones."""
+    """Find, for each number of the new shard, the old shard that holds it."""
     shard = [range(numbers)[k * numbers // before:(k + 1) * numbers // before]
              for k in range(before)]  # fmt: skip
     mine = range(numbers)[rank * numbers // after : (rank + 1) * numbers // after]
@@ -48,7 +48,7 @@ def pieces_on_paper(numbers, before, after, rank):
 
 
 def detection_delay(beat, patience):
-    """Let it crash at any moment between two beats, and look when it has been silent too long."""
+    """Let it crash at many moments between two beats, and measure when its silence is too long."""
     steps = 1000
     delays = []
     for k in range(1, steps + 1):
@@ -75,7 +75,7 @@ def outer_step(rate):
 
 
 def simulate_failures(period, saving, restart, failures, hours):
-    """A run in which each failure comes in the middle of a period."""
+    """Simulate a run in which each failure comes in the middle of a period."""
     lost = 0.0
     for _ in range(failures):
         lost += period / 2 + restart

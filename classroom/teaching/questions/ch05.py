@@ -26,7 +26,7 @@ def bfloat16_memory(billions):
 
 
 def add_small_updates(steps, thousandths):
-    """A bfloat16 weight of 1, and the same with a master in float64."""
+    """Add small updates to a bfloat16 weight of 1, and to its master weight in float64."""
     weight, master = torch.ones(1, dtype=torch.bfloat16), torch.ones(1, dtype=torch.float64)
     for _ in range(steps):
         weight += torch.tensor([thousandths * 1e-3], dtype=torch.bfloat16)
@@ -62,10 +62,10 @@ def logits(tokens, vocabulary, chunk):
 
 
 def simulate_recomputation(blocks, inside):
-    """Count what lives during forward and backward, in tensors of a block's input."""
+    """Count the work, and the live tensors as inputs of a block, in forward and backward."""
     kept, most, computed = 0, 0, 0
     for _ in range(blocks):
-        kept, computed = kept + 1, computed + 1  # the input stays, the inside is dropped again
+        kept, computed = kept + 1, computed + 1  # the input stays, and the inside is dropped
         most = max(most, kept)
     for _ in range(blocks):
         computed += 1 + 2  # the forward once more, and a backward as long as two

@@ -11,7 +11,7 @@ MIXED = {"parameters": 2, "gradients": 2, "states": 12}
 
 
 def count_rank_bytes(kinds, stage, numbers, ranks):
-    """Bytes of rank 0: of each kind a tensor, whole or cut, as the stage says."""
+    """Count rank 0's bytes: one tensor of each kind, whole or cut as the stage says."""
     cut = {1: {"states"}, 2: {"states", "gradients"}, 3: set(kinds)}.get(stage, set())
     tensors = [empty(int(size), numbers).chunk(ranks if kind in cut else 1, dim=1)[0]
                for kind, size in kinds.items()]  # fmt: skip
@@ -31,14 +31,14 @@ def full_precision_held(billions, ranks):
 
 
 def passes(stage, parts=1):
-    """Play a step: how often a model goes once around, as an all-gather or a reduce-scatter."""
+    """Count how often a step sends a model once around, by an all-gather or a reduce-scatter."""
     count, whole_parameters, whole_gradients = 0, stage < 3, stage < 2
     for _ in range(parts):
         for _ in ("forward", "backward"):
-            count += not whole_parameters  # gathered anew
-        count += not whole_gradients  # reduced at once, as they cannot stay
-    count += whole_gradients  # reduced now, with all that has piled up
-    return count + whole_parameters  # new parameters for everybody
+            count += not whole_parameters  # gathered again
+        count += not whole_gradients  # reduced at once, because they cannot stay
+    count += whole_gradients  # reduced now, with all that has accumulated
+    return count + whole_parameters  # new parameters for all ranks
 
 
 def zero_stage_bytes(ranks, megabytes):
@@ -47,7 +47,7 @@ def zero_stage_bytes(ranks, megabytes):
 
 
 def gloo_bytes(ranks, megabytes):
-    """An all-gather for the forward, one for the backward, and an all-reduce of two rounds."""
+    """Count bytes: all-gathers for forward and backward, and an all-reduce of two rounds."""
     calls = ["gather", "gather", "reduce", "reduce"]
     return {"sent": sum(simulate_ring_pass(ranks, megabytes) for _ in calls),
             "book": passes(3) * simulate_ring_pass(ranks, megabytes)}  # fmt: skip
@@ -68,7 +68,7 @@ def best_of_all_ways(large):
 
 
 def units_alive(gigabytes, units, ranks):
-    """Go forward: while one unit computes, the next one is gathered; what is done is dropped."""
+    """Return the peak memory of a forward with one unit alive, and with the next one prefetched."""
     shard, unit, most = gigabytes / ranks, gigabytes / units, {1: 0.0, 2: 0.0}
     for ahead in most:
         for now in range(units):

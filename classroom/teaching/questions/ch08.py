@@ -1,4 +1,4 @@
-"""Chapter 08: pipelines, played by the course's own simulator."""
+"""Chapter 08: pipelines, run by the course's own simulator."""
 
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ def all_forwards_first(stages, microbatches):
 
 
 def turn_by_turn(stages, microbatches):
-    """1F1B: each rank does a backward as soon as it may keep no more."""
+    """Build 1F1B: each rank does a backward as soon as it may keep no more micro-batches."""
     rows = []
     for rank in range(stages):
         room, row, forth, back = min(microbatches, stages - rank), [], 0, 0
@@ -31,7 +31,7 @@ def turn_by_turn(stages, microbatches):
 
 
 def halves_apart(stages, microbatches):
-    """1F1B with its backward in two halves; rank r puts the weights' half off by r."""
+    """Build 1F1B with backwards in two halves; rank r delays the weights' half by r."""
     rows = []
     for rank, row in enumerate(turn_by_turn(stages, microbatches)):
         halves, owed = [], []
@@ -46,7 +46,7 @@ def halves_apart(stages, microbatches):
 
 
 def schedule_interleaved(stages, microbatches, chunks):
-    """Interleaved 1F1B, in the order of Megatron-LM."""
+    """Build interleaved 1F1B, in the order of Megatron-LM."""
     rows = []
     groups = range(0, microbatches, stages)
     forth = [("F", g + i, c) for g in groups for c in range(chunks) for i in range(stages)]
@@ -84,7 +84,7 @@ def fewest(stages, percent):
 
 
 def passes(stages, chunks):
-    """How often a forward goes on from one rank to another one."""
+    """Count how often a forward goes on from one rank to another one."""
     visited = [rank for _ in range(chunks) for rank in range(stages)]
     return sum(a != b for a, b in pairwise(visited))
 
@@ -110,7 +110,7 @@ def boundary(samples, context, width, microbatches):
 
 
 def versions_counted(stages, stage):
-    """Without a flush a rank updates after each backward; count updates within a flight."""
+    """Count the updates during a flight: without a flush, each backward is followed by one."""
     row = turn_by_turn(stages, 4 * stages)[stage]
     probe = 2 * stages  # a micro-batch of the steady state
     between = row[row.index(("F", probe)) : row.index(("B", probe))]

@@ -36,7 +36,7 @@ def copies_averaged(billions, tp, pp, dp):
 
 
 def norm_on_mesh(a, b, whole):
-    """Two copies of two tensor-parallel ranks: what is there once, and what everybody adds."""
+    """Return a model's norm, and all ranks' together: two copies of two tensor-parallel ranks."""
     ranks = [{"cut": part, "whole": whole} for _ in range(2) for part in (a, b)]
     of_model = [("cut", part) for part in (a, b)] + [("whole", whole)]
     everybody = sum(value**2 for rank in ranks for value in rank.values())
@@ -68,7 +68,7 @@ def rows_exchanged(tokens, chosen, width, ranks):
 
 
 def work_of_ranks(ranks):
-    """Blocks of a causal mask: 1 where all pairs count, a half on the diagonal."""
+    """Count blocks of a causal mask: 1 where all pairs count, a half on the diagonal."""
 
     def work(mine, theirs):
         return 1.0 if theirs < mine else 0.5 if theirs == mine else 0.0
@@ -93,7 +93,7 @@ def states_on_mesh(billions, tp, pp, dp):
 
 
 def keys_around(samples, context, width, ranks):
-    """Ring attention passes keys and values on, and an all-to-all swaps heads for places."""
+    """Count MB: ring attention passes on keys and values, all-to-alls swap heads for places."""
     piece = empty(samples, context, width, dtype=torch.bfloat16).chunk(ranks, dim=1)[0]
     ring = sum(bytes_of([piece, piece]) for _ in range(ranks - 1))
     swap = sum(bytes_of(piece.chunk(ranks, dim=2)[1:]) for _ in ("q", "k", "v", "result"))

@@ -13,7 +13,7 @@ from ..question import Question
 
 @cache
 def flops_of_a_parameter():
-    """FLOPs for a parameter and a token, counted in a model's forward and backward."""
+    """Count FLOPs per parameter and token in a model's forward and backward."""
     model = nn.Sequential(*(nn.Linear(64, 64, bias=False) for _ in range(3)))
     tokens = torch.randn(5, 64, requires_grad=True)
     with FlopCounterMode(display=False) as counter:
@@ -66,7 +66,7 @@ def cut_by_trying(stages):
 
 
 def cut_on_paper(stages):
-    """Fill greedily up to a limit, and raise the limit until the stages suffice."""
+    """Fill stages greedily up to a limit, and raise the limit until the stages suffice."""
 
     def count_stages(limit):
         count, load = 1, 0
@@ -120,7 +120,7 @@ def stages_on_paper(billions, activations):
 
 
 def simulate_offload_waits(billions, ranks, link, backward):
-    """Move the bytes in a thousand equal portions, beside and after a backward."""
+    """Move the bytes in a thousand equal portions, during and after a backward."""
     share = billions / ranks
     portion, clock, host = 2 * share / link / 1000, 0.0, 0.0
     for _ in range(1000):
