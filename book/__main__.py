@@ -5,7 +5,7 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-from coursekit.build import ROOT
+from coursekit.building.build import ROOT
 from pedagogy_lib.basics.errors import WrongInput
 
 

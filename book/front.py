@@ -3,8 +3,8 @@
 import re
 from html import escape
 
-from coursekit.build import ROOT
-from coursekit.chapter_texts import chapters_page
+from coursekit.building.build import ROOT
+from coursekit.building.chapter_texts import chapters_page
 from coursekit.chapters import Chapter, chapters
 
 from .course import question_of

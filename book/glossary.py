@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from coursekit.build import ROOT
+from coursekit.building.build import ROOT
 from coursekit.chapters import parts
 from pedagogy_lib.basics.errors import need
 

@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from coursekit.build import ROOT
+from coursekit.building.build import ROOT
 
 from .links import page_of_lab
 

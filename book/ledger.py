@@ -4,10 +4,10 @@ import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
-from coursekit.build import ROOT
+from coursekit.building.build import ROOT
 from pedagogy_lib.basics.errors import LaunchError
 
-MODULE = "coursekit.ledger_pages"
+MODULE = "coursekit.ledger.ledger_pages"
 FIRST = "ledger/index"
 PAGES = {FIRST: "The ledger", "ledger/corrections": "Corrections to the documents"}
 FILES = ("ledger.css", "ledger.js")
@@ -17,8 +17,8 @@ def pages() -> dict[str, str]:
     """Return {name of the page: its Markdown}, empty where the ledger or a statement is missing."""
     if find_spec(MODULE) is None:
         return {}
-    from coursekit.ledger import ledger
-    from coursekit.ledger_pages import corrections_body, ledger_body
+    from coursekit.ledger.ledger import ledger
+    from coursekit.ledger.ledger_pages import corrections_body, ledger_body
 
     try:
         rows = ledger()
@@ -51,6 +51,6 @@ def strip_blank_lines(html: str) -> str:
 
 def put(site: Path):
     """Copy the style sheet and the script that the ledger's pages load."""
-    folder = ROOT / "pedagogy_lib" / "course" / "ledger_page"
+    folder = ROOT / "coursekit" / "ledger" / "ledger_page"
     for name in FILES:
         shutil.copy(folder / name, site / "_static")

@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from coursekit.build import ROOT
+from coursekit.building.build import ROOT
 
 from .notebook_format import read
 

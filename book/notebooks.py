@@ -2,7 +2,7 @@
 
 import re
 
-from coursekit.build import ROOT
+from coursekit.building.build import ROOT
 from coursekit.chapters import find_checks
 from pedagogy_lib.basics.errors import need
 

@@ -3,7 +3,7 @@
 import re
 from html import escape, unescape
 
-from coursekit.record_pictures import png_of
+from coursekit.building.record_pictures import png_of
 
 from .notebook_format import new_display_output, new_html_output, new_stream_output
 from .pictures import Pictures, decode_data_url

@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from coursekit.build import ROOT, record_is_current, sources
+from coursekit.building.build import ROOT, record_is_current, sources
 from coursekit.chapters import chapters, parts
 from pedagogy_lib.basics.errors import need
 

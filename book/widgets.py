@@ -5,7 +5,7 @@ import shutil
 from html import escape
 from pathlib import Path
 
-from coursekit.build import ROOT
+from coursekit.building.build import ROOT
 
 VIEWS = ROOT / "assets" / "views"
 FOLDER = "views"

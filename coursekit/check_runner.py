@@ -20,15 +20,15 @@ from pedagogy_lib.basics.units import brief, format_count
 from pedagogy_lib.ranks.output import Progress
 
 from . import content
-from .answer_limits import Endless, OutputCapture, watch_answer
+from .answers.answer_limits import Endless, OutputCapture, watch_answer
+from .answers.exact_errors import where_raised
+from .answers.remote_answer import AnswerProcessFailed, RemoteAnswer
 from .chapters import exercise_folders, insert_numbers
-from .exact_errors import where_raised
 from .labs import LabFunction, find_lab
 from .labs.holes import is_hole
 from .labs.module import describe_save_time
-from .learner_state import note_check
+from .progress.learner_state import note_check
 from .protocol import Exercise, Wrong
-from .remote_answer import AnswerProcessFailed, RemoteAnswer
 from .verdicts import Verdict
 
 BELOW_SECONDS = 10.0  # for an exercise that another is built on; a hanging case takes half of it

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pedagogy_lib.basics.places import OWN, PUBLISHED
 
+from .copies.working_copies import WORK, learners_folder, renew_copies
 from .doctor import examine
-from .working_copies import WORK, learners_folder, renew_copies
 
 FIRST = "00_start_here.ipynb"
 SETTINGS = Path(__file__).with_name("lab_settings")  # they wrap lines of code in a small window

@@ -17,7 +17,7 @@ from pedagogy_lib.pictures.style import (
     use_course_style,
 )
 
-from .learner_state import StateFile
+from .progress.learner_state import StateFile
 
 HOW = ("measured", "counted", "simulated")
 MOST = 1e100  # more than anybody counts; near the largest float, nothing can be drawn

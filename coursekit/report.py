@@ -12,7 +12,7 @@ import numpy as np
 
 from pedagogy_lib.basics.errors import LaunchError, need_course
 
-from .build import ENCRYPTED, ROOT, dump, make_notebook
+from .building.build import ENCRYPTED, ROOT, dump, make_notebook
 
 SOURCE = ROOT / "reports" / "machine.py"
 PAGE = ROOT / "reports" / "machine.html"

@@ -7,7 +7,7 @@ from pedagogy_lib.basics.screen import someone_watches
 from pedagogy_lib.basics.tables import Table
 from pedagogy_lib.basics.units import brief
 
-from .learner_state import StateFile
+from .progress.learner_state import StateFile
 
 MOST_KEPT = 20  # runs; of more, the worst are deleted
 

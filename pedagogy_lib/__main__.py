@@ -88,14 +88,14 @@ def run_doctor(arguments) -> int:
 
 
 def run_build(arguments) -> int:
-    from coursekit.build import build
+    from coursekit.building.build import build
 
     build(force=arguments.force, execute_changed=not arguments.without_executing)
     return 0
 
 
 def run_update(arguments) -> int:
-    from coursekit.handout_update import update
+    from coursekit.copies.handout_update import update
 
     need(arguments.path, "which handout? Name its folder or zip: update path/to/the-new-one.zip")
     print(*update(arguments.path), sep="\n")
@@ -103,7 +103,7 @@ def run_update(arguments) -> int:
 
 
 def run_hand_in(arguments) -> int:
-    from coursekit.submission_zip import hand_in
+    from coursekit.copies.submission_zip import hand_in
 
     print(*hand_in(arguments.name), sep="\n")
     return 0
@@ -123,7 +123,7 @@ def run_report(arguments) -> int:
 
 
 def run_ledger(arguments) -> int:
-    from coursekit.ledger_pages import write_ledger
+    from coursekit.ledger.ledger_pages import write_ledger
 
     print(*(f"wrote {page}" for page in write_ledger()), sep="\n")
     return 0

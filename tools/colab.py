@@ -85,8 +85,8 @@ def enter_course():
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from coursekit.copies.working_copies import WORK, renew_copies
     from coursekit.doctor import examine
-    from coursekit.working_copies import WORK, renew_copies
 
     for sentence in renew_copies(ROOT):
         print(sentence)

@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from coursekit import build
+from coursekit.building import build
 from coursekit.chapters import exercise_numbers
 from coursekit.check_runner import find_exercise
 

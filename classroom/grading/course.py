@@ -127,7 +127,7 @@ def read_part_solution(stem: str) -> Program:
 
 
 def read_solution(stem: str) -> Program:
-    from coursekit import build  # takes seconds to import, and most students need none
+    from coursekit.building import build  # takes seconds to import, and most students need none
 
     source = build.source_of(stem)
     name = source.relative_to(ROOT).as_posix()

@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from coursekit.answers.remote_answer import AnswerProcessFailed
 from coursekit.kit import Formula
 from coursekit.kit.collective_exercise import Collective
 from coursekit.kit.formula import is_raised, keeps_integers, value_of
 from coursekit.kit.rank_exercise import RankExercise
 from coursekit.kit.results import plain
 from coursekit.protocol import Wrong
-from coursekit.remote_answer import AnswerProcessFailed
 
 MOST_SECONDS = 20.0  # to continue with one answer
 MOST_TRIES = 12

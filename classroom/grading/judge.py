@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from coursekit import check_runner
-from coursekit.remote_answer import AnswerProcessFailed
+from coursekit.answers.remote_answer import AnswerProcessFailed
 
 from . import course, facts
 from .call_graph import find_called_exercises

@@ -5,8 +5,8 @@ import json
 import sys
 from pathlib import Path
 
-from coursekit.build import ROOT
-from coursekit.working_copies import HANDOUT
+from coursekit.building.build import ROOT
+from coursekit.copies.working_copies import HANDOUT
 from pedagogy_lib.basics.errors import LaunchError
 from pedagogy_lib.basics.units import format_count
 

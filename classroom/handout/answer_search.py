@@ -11,8 +11,8 @@ import zipfile
 from dataclasses import dataclass
 from functools import cache
 
-from coursekit.build import BEGIN, BUG, END, ROOT, lab_sources, sources
-from coursekit.build import text_of as text_of_source
+from coursekit.building.build import BEGIN, BUG, END, ROOT, lab_sources, sources
+from coursekit.building.build import text_of as text_of_source
 from coursekit.chapters import exercise_folders
 from coursekit.check_runner import find_exercise
 from coursekit.kit import Formula

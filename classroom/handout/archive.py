@@ -6,7 +6,7 @@ import shutil
 import zipfile
 from pathlib import Path
 
-from coursekit.working_copies import HANDOUT
+from coursekit.copies.working_copies import HANDOUT
 
 BEFORE_ALL = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold
 MODE = 0o644

@@ -13,13 +13,13 @@ from functools import cache
 from pathlib import Path
 
 from coursekit import content
-from coursekit.build import ROOT
+from coursekit.answers.remote_answer import pickle_value
+from coursekit.building.build import ROOT
+from coursekit.building.record_inputs import modules_behind
 from coursekit.chapters import FOLDER, exercise_folders
 from coursekit.check_runner import find_exercise
 from coursekit.kit import Formula
 from coursekit.kit.tables import build_tables
-from coursekit.record_inputs import modules_behind
-from coursekit.remote_answer import pickle_value
 
 READ = "from coursekit.kit.tables import tables_of\n\nTABLES = tables_of(__file__)\n"
 # {a function that calls another one next to an answer: which argument the other one is}

@@ -4,12 +4,12 @@ import ast
 import re
 from dataclasses import dataclass
 
-from coursekit.build import insert_holes, lab_sources, sources, text_of
+from coursekit.building.build import insert_holes, lab_sources, sources, text_of
+from coursekit.building.record_inputs import modules_behind
 from coursekit.chapters import exercise_folders, find_checks
 from coursekit.check_runner import exercise_named, find_exercise
 from coursekit.labs.holes import numbers_in
 from coursekit.labs.snapshot import find_imports
-from coursekit.record_inputs import modules_behind
 from pedagogy_lib.basics.errors import need
 
 from .handout_labs import lab_text

@@ -4,10 +4,10 @@ import hashlib
 import json
 import re
 
-from coursekit.build import ROOT
+from coursekit.building.build import ROOT
+from coursekit.copies.working_copies import HANDOUT
 from coursekit.definitions import digests_of
 from coursekit.kit.packed_checks import pack_check
-from coursekit.working_copies import HANDOUT
 
 from .checks import build_check_files
 from .contents import Contents, contents_of

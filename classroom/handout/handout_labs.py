@@ -6,7 +6,7 @@ into the lab, too; until then, the lab says which exercise comes first.
 
 import ast
 
-from coursekit.build import HOLE, insert_holes, source_of, text_of
+from coursekit.building.build import HOLE, insert_holes, source_of, text_of
 from coursekit.chapters import exercise_numbers
 
 HELD_BACK = {  # {lab: {function: its exercise}}

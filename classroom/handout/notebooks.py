@@ -3,7 +3,7 @@
 import posixpath
 import re
 
-from coursekit.build import dump, insert_holes, make_notebook, source_of, text_of
+from coursekit.building.build import dump, insert_holes, make_notebook, source_of, text_of
 
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^()\s]*)\)")
 DEFINED = re.compile(r"^\[(\w+)\]: (\S+)\n?", re.MULTILINE)  # below a text: the target of [05b]

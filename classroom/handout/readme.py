@@ -1,6 +1,6 @@
 """The README of a handout, for students."""
 
-from coursekit.chapter_texts import row
+from coursekit.building.chapter_texts import row
 from coursekit.chapters import parts
 
 TEXT = """# Distributed training, measured

@@ -11,7 +11,7 @@ import nbformat
 from classroom.handout.contents import Contents, contents_of
 from classroom.handout.files import COVERS, lab_files
 from classroom.handout.notebooks import notebook_of
-from coursekit.build import ROOT, dump
+from coursekit.building.build import ROOT, dump
 from coursekit.check_runner import find_exercise
 from pedagogy_lib.basics.errors import WrongInput, need
 

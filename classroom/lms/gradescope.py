@@ -12,7 +12,7 @@ from classroom.grading import course
 from classroom.grading.command import parse_given_numbers
 from classroom.handout.archive import entry
 from classroom.pages.rendering import topic
-from coursekit.build import ROOT
+from coursekit.building.build import ROOT
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.units import format_count
 

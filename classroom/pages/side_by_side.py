@@ -5,7 +5,7 @@ from functools import cache
 
 from markupsafe import Markup
 
-from coursekit import build
+from coursekit.building import build
 
 from . import similarity
 from .findings import answer_of

@@ -5,7 +5,7 @@ import re
 from markupsafe import Markup
 
 from coursekit import verdicts
-from coursekit.answer_limits import OutputCapture
+from coursekit.answers.answer_limits import OutputCapture
 from coursekit.check_runner import find_exercise, finds_a_bug
 from coursekit.protocol import Wrong
 from coursekit.verdicts import Verdict

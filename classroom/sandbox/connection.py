@@ -11,9 +11,9 @@ import selectors
 import time
 from dataclasses import dataclass
 
-from coursekit.answer_server import LENGTH
-from coursekit.exact_values import rebuild_value
-from coursekit.remote_answer import AnswerProcessFailed, RemoteAnswer
+from coursekit.answers.answer_server import LENGTH
+from coursekit.answers.exact_values import rebuild_value
+from coursekit.answers.remote_answer import AnswerProcessFailed, RemoteAnswer
 
 MOST_REPLY_BYTES = 256 * 2**20
 MOST_CONTAINERS = 1_000_000  # lists and dicts in a reply: as objects they take far more memory

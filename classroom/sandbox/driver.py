@@ -7,7 +7,7 @@ import sys
 PROGRAM = """
 import runpy, sys
 sys.path.insert(0, sys.argv.pop(1))
-runpy.run_module("coursekit.answer_server", run_name="__main__", alter_sys=True)
+runpy.run_module("coursekit.answers.answer_server", run_name="__main__", alter_sys=True)
 """
 
 os.execv(sys.executable, [sys.executable, "-I", "-c", PROGRAM, *sys.argv[1:]])

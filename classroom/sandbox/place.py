@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from coursekit.remote_answer import AnswerProcessFailed, RemoteAnswer
+from coursekit.answers.remote_answer import AnswerProcessFailed, RemoteAnswer
 
 from .connection import Connection, Pipes
 from .limits import Limits

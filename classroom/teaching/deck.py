@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nbformat import v4
 
-from coursekit.build import ROOT
+from coursekit.building.build import ROOT
 
 PICTURE = re.compile(r'<img alt="([^"]*)"[^>]*src="(data:image/png;base64,[^"]+)"')
 ASKED = re.compile(r"^Predict: (.+) \(([^()]*(?:\([^()]*\))?[^()]*)\)$", re.MULTILINE)

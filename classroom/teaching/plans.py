@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from coursekit.build import source_of, text_of
+from coursekit.building.build import source_of, text_of
 from coursekit.chapters import Part, exercise_numbers, parts
 
 from .deck import record_of, slides_of

@@ -3,7 +3,7 @@
 import re
 from functools import cache
 
-from coursekit.build import lab_sources
+from coursekit.building.build import lab_sources
 from coursekit.chapters import parts
 from coursekit.check_runner import chapters_with_checks, exercises_of
 

@@ -10,8 +10,8 @@ from itertools import islice
 
 from pedagogy_lib.basics.closeness import close_in_float32
 
+from ..answers.remote_answer import call_next_to_answer
 from ..protocol import Wrong
-from ..remote_answer import call_next_to_answer
 from .diagnoses import run_diagnosis
 from .results import NOT_ITS_OWN, CallFailure, equal, is_number, need_kind, plain, text_of
 

@@ -13,8 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 from pedagogy_lib.basics.errors import HangError
 from pedagogy_lib.ranks.launcher import launch
 
+from ..answers.remote_answer import call_next_to_answer
 from ..protocol import Wrong
-from ..remote_answer import call_next_to_answer
 from .diagnoses import run_diagnosis
 from .facts import Equals
 from .formula import ALWAYS_THE_SAME, PILED_UP, where_right

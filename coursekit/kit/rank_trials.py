@@ -18,10 +18,10 @@ from pedagogy_lib.basics.errors import HangError, LaunchError, RankError
 from pedagogy_lib.basics.torch_private import override_default_group
 from pedagogy_lib.measuring.recorder import measure, traffic_in
 
-from .. import remote_answer
+from ..answers import remote_answer
+from ..answers.remote_answer import call_next_to_answer, try_on_ranks
 from ..labs.module import NotSolvedYet
 from ..protocol import Rejection, Wrong
-from ..remote_answer import call_next_to_answer, try_on_ranks
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from pedagogy_lib.basics.places import Place
 from pedagogy_lib.basics.units import brief
 from pedagogy_lib.ranks.call_stack import is_library, place_of, steps_of_traceback
 
-from ..exact_errors import where_raised
+from ..answers.exact_errors import where_raised
+from ..answers.remote_answer import call_next_to_answer
 from ..protocol import Rejection, Wrong
-from ..remote_answer import call_next_to_answer
 
 MOST_DIGITS = 100  # of a whole number that is shown
 MOST_VALUES = 1_000_000  # of a sequence

@@ -18,9 +18,10 @@ from answer_files import (
 )
 from each import repeat_for_each
 
-from coursekit import build, remote_answer
+from coursekit.answers import remote_answer
+from coursekit.building import build
+from coursekit.building.record_inputs import modules_behind
 from coursekit.kit import Formula
-from coursekit.record_inputs import modules_behind
 from pedagogy_lib import check
 
 ANSWERS = all_answers()

@@ -9,7 +9,8 @@ import pytest
 from each import repeat_for_each
 from helpers import ROOT, put_lab
 
-from coursekit import build, check_runner
+from coursekit import check_runner
+from coursekit.building import build
 from coursekit.chapters import FOLDER, exercise_folders
 from coursekit.check_runner import find_exercise
 from coursekit.labs import holes, module

@@ -5,7 +5,7 @@ import re
 
 from each import repeat_for_each
 
-from coursekit import build
+from coursekit.building import build
 from coursekit.chapters import FOLDER
 
 FILES = sorted(FOLDER.glob("ch*/exercises/*/check.py"))

@@ -6,7 +6,7 @@ import nbformat
 import papermill
 import pytest
 
-from coursekit import build
+from coursekit.building import build
 from coursekit.chapters import parts
 
 

@@ -7,8 +7,8 @@ from operator import attrgetter
 import nbformat
 from each import repeat_for_each
 
-from coursekit import build
-from coursekit.record_pictures import find_cover
+from coursekit.building import build
+from coursekit.building.record_pictures import find_cover
 
 PARTS = build.sources()
 STEM = attrgetter("stem")

@@ -18,7 +18,7 @@ from answer_files import (
     solution_of,
 )
 
-from coursekit import remote_answer
+from coursekit.answers import remote_answer
 from coursekit.check_runner import LabFunction
 from coursekit.kit import Equals, RankCase, RankExercise, World
 from coursekit.labs import find_lab

@@ -8,7 +8,7 @@ from bs4 import BeautifulSoup
 from classroom.teaching import __main__ as program
 from classroom.teaching.exam import exams, write
 from classroom.teaching.questions import CHAPTERS, questions_of
-from coursekit.build import ROOT
+from coursekit.building.build import ROOT
 from pedagogy_lib.basics.errors import WrongInput
 
 

@@ -11,7 +11,7 @@ from each import repeat_for_each
 
 from classroom.teaching.question import LEVELS
 from classroom.teaching.questions import CHAPTERS, questions_of
-from coursekit import build
+from coursekit.building import build
 
 QUESTIONS = questions_of()
 NUMBER = attrgetter("number")

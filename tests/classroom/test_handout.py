@@ -19,7 +19,7 @@ from classroom.handout.archive import folder_of, zip_handout
 from classroom.handout.contents import contents_of
 from classroom.handout.files import handout_files
 from classroom.handout.readme import readme_of
-from coursekit import build
+from coursekit.building import build
 from coursekit.chapters import exercise_folders
 from coursekit.kit import packed_checks
 from pedagogy_lib.basics.errors import WrongInput

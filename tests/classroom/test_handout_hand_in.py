@@ -8,8 +8,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from coursekit import submission_zip
-from coursekit.submission_zip import hand_in
+from coursekit.copies import submission_zip
+from coursekit.copies.submission_zip import hand_in
 from pedagogy_lib.__main__ import main
 from pedagogy_lib.basics.errors import WrongInput
 
@@ -98,12 +98,12 @@ def test_the_command_line_refuses_in_one_sentence(tmp_path, monkeypatch, capsys)
 
 
 def test_a_python_without_the_courses_packages_is_told_which_one_to_call(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "coursekit.submission_zip", None)
+    monkeypatch.setitem(sys.modules, "coursekit.copies.submission_zip", None)
     with pytest.raises(ModuleNotFoundError):  # the course's own are another matter
         main(["hand-in"])
-    monkeypatch.delitem(sys.modules, "coursekit.submission_zip")
-    monkeypatch.delitem(sys.modules, "coursekit.notebook_merges", raising=False)
+    monkeypatch.delitem(sys.modules, "coursekit.copies.submission_zip")
+    monkeypatch.delitem(sys.modules, "coursekit.copies.notebook_merges", raising=False)
     monkeypatch.setitem(sys.modules, "nbformat", None)
-    monkeypatch.delitem(sys.modules, "coursekit.build", raising=False)
+    monkeypatch.delitem(sys.modules, "coursekit.building.build", raising=False)
     assert main(["hand-in"]) == 2
     assert " has no " in (said := capsys.readouterr().err) and ".venv/bin/python" in said

@@ -10,9 +10,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from classroom.handout.archive import write_files, write_handout
 from classroom.handout.contents import Contents
 from classroom.handout.files import add_version_file
-from coursekit import handout_update
-from coursekit.handout_update import update
-from coursekit.working_copies import renew_copies
+from coursekit.copies import handout_update
+from coursekit.copies.handout_update import update
+from coursekit.copies.working_copies import renew_copies
 from pedagogy_lib.basics.errors import WrongInput
 
 LAB = '''"""A lab."""

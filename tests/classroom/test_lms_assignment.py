@@ -20,7 +20,7 @@ from classroom.handout.false_positives import find_unreviewed_leaks
 from classroom.lms import assignment
 from classroom.lms.__main__ import main
 from classroom.lms.cells import split_cell
-from coursekit.build import sources
+from coursekit.building.build import sources
 from coursekit.check_runner import exercises_of
 
 CHAPTERS = sorted({path.stem[:2] for path in sources()})

@@ -19,7 +19,7 @@ from classroom.handout.answer_search import search
 from classroom.handout.false_positives import find_unreviewed_leaks
 from classroom.lms import gradescope, gradescope_container, judge_server
 from classroom.lms.__main__ import main
-from coursekit import build
+from coursekit.building import build
 from coursekit.check_runner import find_exercise
 
 STRANGER = 60123

@@ -12,7 +12,7 @@ from each import repeat_for_each
 from classroom.teaching import slides
 from classroom.teaching.deck import FOUND, first_sentences, record_of, slides_of
 from classroom.teaching.maths import draw_formula, render_markdown
-from coursekit import build
+from coursekit.building import build
 from coursekit.chapters import parts
 from pedagogy_lib.basics.errors import WrongInput
 

@@ -8,7 +8,8 @@ from elsewhere import connect_to_course, put_course
 from exercise_names import EX
 from helpers import put_lab
 
-from coursekit import build, check_runner
+from coursekit import check_runner
+from coursekit.building import build
 from pedagogy_lib import check
 
 ANSWERS = all_answers()

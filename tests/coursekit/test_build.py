@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from each import repeat_for_each
 
-from coursekit import build, record_inputs
+from coursekit.building import build, record_inputs
 
 SOURCE = """# %% [markdown]
 # Add.

@@ -6,8 +6,9 @@ import pytest
 from each import repeat_for_each
 
 from classroom.teaching.prerequisites import find_required_parts
-from coursekit import build, chapters
-from coursekit.chapter_texts import MARKERS, chapters_page, expand_markers, round_to_hours
+from coursekit import chapters
+from coursekit.building import build
+from coursekit.building.chapter_texts import MARKERS, chapters_page, expand_markers, round_to_hours
 from coursekit.chapters import NAMED, course, exercise_folders, parts
 from pedagogy_lib.basics.errors import WrongInput
 

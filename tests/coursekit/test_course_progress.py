@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from exercise_names import EX
 
-from coursekit import build, course_progress, learner_state, outline
+from coursekit import outline
+from coursekit.building import build
 from coursekit.chapters import parts
-from coursekit.course_progress import format_day, format_duration
 from coursekit.outline import Part
-from coursekit.passport import INKS, Passport
+from coursekit.progress import course_progress, learner_state
+from coursekit.progress.course_progress import format_day, format_duration
+from coursekit.progress.passport import INKS, Passport
 from pedagogy_lib import LaunchError, check, progress
 
 NAME = Path("02_a.ipynb")

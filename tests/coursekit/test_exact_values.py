@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from coursekit.exact_errors import where_raised
-from coursekit.exact_values import DTYPES, Foreign, Unreadable, read, rebuild_value, write_value
+from coursekit.answers.exact_errors import where_raised
+from coursekit.answers.exact_values import (
+    DTYPES,
+    Foreign,
+    Unreadable,
+    read,
+    rebuild_value,
+    write_value,
+)
 from coursekit.kit.results import CallFailure, Outcome, equal, plain
 from coursekit.protocol import Rejection, Wrong
 from pedagogy_lib.basics.errors import HangError, RankError, WrongInput

@@ -11,7 +11,8 @@ import torch.distributed as dist
 from each import repeat_for_each
 from helpers import ROOT, failure, put_lab
 
-from coursekit import build, labs
+from coursekit import labs
+from coursekit.building import build
 from coursekit.labs import holes, module, snapshot
 from pedagogy_lib import LaunchError, lab, launch
 

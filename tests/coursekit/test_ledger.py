@@ -6,8 +6,8 @@ import re
 import pytest
 from helpers import ROOT
 
-from coursekit import ledger as the_ledger
-from coursekit.ledger import (
+from coursekit.ledger import ledger as the_ledger
+from coursekit.ledger.ledger import (
     DOCUMENTS,
     KINDS,
     Source,
@@ -18,7 +18,7 @@ from coursekit.ledger import (
     section_of,
     sources_of,
 )
-from coursekit.ledger_pages import corrections_body, ledger_body, write_ledger
+from coursekit.ledger.ledger_pages import corrections_body, ledger_body, write_ledger
 from pedagogy_lib.basics.errors import LaunchError
 
 STATEMENTS = 204  # of the documents
@@ -152,7 +152,7 @@ def test_the_pages_show_texts_as_texts(tmp_path):
 
 
 def test_both_pages_are_written(tmp_path, rows, monkeypatch):
-    monkeypatch.setattr("coursekit.ledger_pages.execute_what_is_missing", lambda: None)
+    monkeypatch.setattr("coursekit.ledger.ledger_pages.execute_what_is_missing", lambda: None)
     index, changes = write_ledger(tmp_path / "ledger")
     page = index.read_text(encoding="utf-8")
     assert page.count("<tr id=") == len(rows) and "https://" not in page

@@ -149,7 +149,7 @@ def test_where_nothing_can_be_written_a_number_lasts_as_long_as_the_kernel(viewe
 
     guess = predictions.Prediction("How many bytes?", "MB")
     guess.value = 3
-    monkeypatch.setattr("coursekit.learner_state.os.replace", full)
+    monkeypatch.setattr("coursekit.progress.learner_state.os.replace", full)
     guess.value = 4
     assert guess.value == 4
     guess.value = None

@@ -5,9 +5,11 @@ import time
 import pytest
 from exercise_names import EX
 
-from coursekit import build, learner_state, predictions
+from coursekit import predictions
+from coursekit.building import build
 from coursekit.predictions import PredictionResult
-from coursekit.progress import Progress
+from coursekit.progress import learner_state
+from coursekit.progress.progress import Progress
 from pedagogy_lib import LaunchError, check, predict, progress
 
 
@@ -24,7 +26,7 @@ def fresh(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(learner_state, "CHECKED", {})
     monkeypatch.setattr(predictions, "COMPARED", {})
-    monkeypatch.setattr("coursekit.progress.COMPARED", predictions.COMPARED)
+    monkeypatch.setattr("coursekit.progress.progress.COMPARED", predictions.COMPARED)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from helpers import ROOT
 from machines_here import run_as
 
 from coursekit import jupyter_lab
-from coursekit.working_copies import learners_folder, renew_copies
+from coursekit.copies.working_copies import learners_folder, renew_copies
 from pedagogy_lib import LaunchError
 from pedagogy_lib.basics.places import OWN
 

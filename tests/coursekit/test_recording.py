@@ -12,7 +12,7 @@ import pytest
 from helpers import load_solved_lab
 from PIL import Image, ImageChops
 
-from coursekit import build
+from coursekit.building import build
 from pedagogy_lib import explore, plot_bars
 from pedagogy_lib.basics import screen
 from pedagogy_lib.pictures.palette import reduce_colors

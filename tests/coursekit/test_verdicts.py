@@ -6,7 +6,7 @@ import re
 import pytest
 from helpers import ROOT
 
-from coursekit.build import sources, text_of
+from coursekit.building.build import sources, text_of
 from coursekit.check_runner import chapters_with_checks, exercises_of, finds_a_bug
 from coursekit.protocol import Wrong
 from coursekit.verdicts import BADGES, Verdict, render_text

@@ -5,8 +5,8 @@ import json
 import nbformat
 import pytest
 
-from coursekit import build
-from coursekit.views_of_parts import files_of, find_view_names, fresh_views, wrong_views
+from coursekit.building import build
+from coursekit.building.views_of_parts import files_of, find_view_names, fresh_views, wrong_views
 from pedagogy_lib.basics import screen
 
 SOURCE = """# %%

@@ -10,7 +10,7 @@ import time
 import pytest
 from exercise_names import EX
 
-from coursekit import answer_limits
+from coursekit.answers import answer_limits
 from pedagogy_lib import Stopped, check
 
 needs_alarm = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a signal of Unix")

@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import nbformat
 import pytest
 
-from coursekit import jupyter_lab, working_copies
-from coursekit.working_copies import renew_copies
+from coursekit import jupyter_lab
+from coursekit.copies import working_copies
+from coursekit.copies.working_copies import renew_copies
 from pedagogy_lib import LaunchError
 from pedagogy_lib.__main__ import main
 

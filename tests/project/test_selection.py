@@ -10,7 +10,7 @@ from exercise_names import EX
 from helpers import ROOT
 
 import pedagogy_lib
-from coursekit import build
+from coursekit.building import build
 
 SAMPLE = re.search(r"^SAMPLE := ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
 PARTS = [build.source_of(stem) for stem in SAMPLE.replace("\\\n", " ").split()]

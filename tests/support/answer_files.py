@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from coursekit import build
+from coursekit.building import build
 from coursekit.chapters import exercise_folders, insert_numbers
 from coursekit.check_runner import chapters_with_checks, exercises_of, find_exercise
 from coursekit.protocol import Exercise

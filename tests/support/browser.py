@@ -12,8 +12,8 @@ import helpers
 from helpers import ROOT, wait_until
 from needs import CHROMIUM
 
-from coursekit import build
-from coursekit.working_copies import WORK
+from coursekit.building import build
+from coursekit.copies.working_copies import WORK
 
 TOKEN = "letmein"
 # Without "none", JupyterLab renders only the cells that are on the screen.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from answer_files import Answer, all_answers, solution_of
 
-from coursekit import build
+from coursekit.building import build
 from coursekit.check_runner import exercises_of
 
 NAMES = ["Ada", "Bo", "Cem", "Dua", "Eli", "Fay", "Gus", "Hua", "Ida", "Jan", "Kim", "Lea"]

@@ -5,8 +5,8 @@ import pytest
 import selection
 
 from classroom.sandbox.course import release
-from coursekit import build
 from coursekit import labs as coursekit_labs
+from coursekit.building import build
 from coursekit.kit import diagnoses
 
 diagnoses.MAY_FAIL = False

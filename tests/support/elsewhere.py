@@ -10,7 +10,7 @@ from helpers import environment
 
 from classroom.sandbox.connection import Connection, Pipes
 from classroom.sandbox.course import prepare_course
-from coursekit import build
+from coursekit.building import build
 from pedagogy_lib.ranks.fork_server_client import ENVIRON
 
 SECONDS = 120.0  # for one request
@@ -29,7 +29,7 @@ def connect_to_course(course, seconds=SECONDS):
     """A connection to a process whose course lies in this folder."""
     requests, to_process = os.pipe()
     from_process, replies = os.pipe()
-    command = [sys.executable, "-m", "coursekit.answer_server", str(requests), str(replies)]
+    command = [sys.executable, "-m", "coursekit.answers.answer_server", str(requests), str(replies)]
     process = subprocess.Popen(
         command, pass_fds=(requests, replies), cwd=course,
         env=environment(PYTHONPATH=str(course), **ENVIRON), stdin=subprocess.DEVNULL,

@@ -9,7 +9,7 @@ import linecache
 import sys
 from pathlib import Path
 
-from coursekit import remote_answer
+from coursekit.answers import remote_answer
 from pedagogy_lib import check
 
 

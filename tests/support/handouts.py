@@ -13,7 +13,7 @@ from answer_files import Answer, imports_of
 
 from classroom.handout.archive import write_files
 from classroom.handout.files import handout_files
-from coursekit import build
+from coursekit.building import build
 
 TRIES = Path(__file__).with_name("handout_answers.py")
 # What differs from run to run, and when a file was saved.

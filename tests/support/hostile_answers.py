@@ -82,7 +82,7 @@ class Grounds:
     def state(self) -> list:
         """All that can be changed of the files, and of those of the course."""
         paths = [self.folder, *sorted(self.folder.iterdir()), ROOT, *sorted(ROOT.glob("[!.]*"))]
-        paths += sorted((ROOT / "coursekit").glob("*.py"))
+        paths += sorted((ROOT / "coursekit").rglob("*.py"))
         stats = [(path, path.lstat()) for path in paths if path.suffix != ".egg-info"]
         kept = [(str(path), s.st_mode, s.st_uid, s.st_size, s.st_nlink) for path, s in stats]
         return [*kept, *(path.read_bytes() for path in sorted(self.folder.glob("*.*")))]

@@ -6,7 +6,7 @@ from functools import cache
 
 from answer_files import Answer, all_answers
 
-from coursekit import build
+from coursekit.building import build
 
 FIRST = ["Ada", "Ben", "Chiara", "Dmitri", "Eun-ji", "Farid", "Grete", "Hugo", "Ines", "João",
          "Kofi", "Léa", "Mehmet", "Ngozi", "Oskar", "Priya", "Quentin", "Rosa", "Søren",

@@ -27,16 +27,16 @@ from answer_files import (
     source_files_of,
 )  # fmt: skip
 
-from coursekit import build
-from coursekit.chapters import exercise_folders, exercise_numbers
-from coursekit.kit import Formula
-from coursekit.record_inputs import (
+from coursekit.building import build
+from coursekit.building.record_inputs import (
     digest_file,
     input_files,
     modules_behind,
     read_code,
     remove_course_imports,
 )
+from coursekit.chapters import exercise_folders, exercise_numbers
+from coursekit.kit import Formula
 
 TRIED = Path(__file__).with_name("tried.json")
 TESTS = ["tests/chapters/test_answers.py", "tests/chapters/test_rank_exercises.py"]

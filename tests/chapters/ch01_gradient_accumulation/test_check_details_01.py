@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from exercise_names import EX
 from helpers import put_lab
 
-from coursekit import build, labs
-from coursekit.build import insert_holes
+from coursekit import labs
+from coursekit.building import build
+from coursekit.building.build import insert_holes
 from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import close
 

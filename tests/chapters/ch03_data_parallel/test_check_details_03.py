@@ -6,7 +6,8 @@ from answer_files import all_answers, solution_of
 from exercise_names import EX
 from helpers import put_lab
 
-from coursekit import build, remote_answer
+from coursekit.answers import remote_answer
+from coursekit.building import build
 from coursekit.kit import reference_training
 from coursekit.kit.reference_training import batch_of, flat, model_of
 from pedagogy_lib import check

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 from selection import parametrize
 
-from coursekit import build
+from coursekit.building import build
 from pedagogy_lib import RankError, lab, launch
 
 EXACT = 1e-12

@@ -7,7 +7,8 @@ from coursekit.content.ch06_zero.exercises.reduce_gradients import cases as redu
 from exercise_names import EX
 from helpers import put_lab
 
-from coursekit import build, remote_answer
+from coursekit.answers import remote_answer
+from coursekit.building import build
 from pedagogy_lib import check
 
 NAMES = ("zero", "collectives", "complete_gradients", "simple_ddp", "language_model")

@@ -7,7 +7,7 @@ from answer_files import all_answers, define_answer
 from exercise_names import EX
 from helpers import append_program
 
-from coursekit import build
+from coursekit.building import build
 from coursekit.kit import observed_calls
 from pedagogy_lib import check
 

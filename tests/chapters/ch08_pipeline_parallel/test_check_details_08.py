@@ -8,7 +8,7 @@ from coursekit.content.ch08_pipeline_parallel.exercises.slots import slots_of
 from exercise_names import EX
 from helpers import append_program, replace_text
 
-from coursekit import remote_answer
+from coursekit.answers import remote_answer
 from coursekit.check_runner import find_exercise
 from pedagogy_lib import check
 from pedagogy_lib.basics.text_wrap import COLUMNS

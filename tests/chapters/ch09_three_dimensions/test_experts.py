@@ -5,7 +5,7 @@ import pytest
 import torch
 from helpers import load_solved_lab
 
-from coursekit import build
+from coursekit.building import build
 from pedagogy_lib import LaunchError, RankError, lab, launch
 
 EXACT = 1e-12

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from helpers import load_solved_lab
 from selection import parametrize
 
-from coursekit import build
+from coursekit.building import build
 from pedagogy_lib import LaunchError, RankError, lab, launch
 
 EXACT = 1e-12

@@ -5,7 +5,7 @@ import torch
 import torch.distributed as dist
 from selection import parametrize
 
-from coursekit import build
+from coursekit.building import build
 from pedagogy_lib import LaunchError, RankError, draw_groups, lab, launch
 
 EXACT = 1e-12

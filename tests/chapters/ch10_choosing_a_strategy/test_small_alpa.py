@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement, pairwise
 import numpy as np
 import pytest
 
-from coursekit import build
+from coursekit.building import build
 from coursekit.labs import find_lab
 from pedagogy_lib import RankError, lab, launch
 

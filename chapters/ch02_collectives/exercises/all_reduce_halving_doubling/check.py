@@ -4,11 +4,11 @@ from math import log2
 
 import torch
 
+from coursekit.answers.remote_answer import try_on_ranks
 from coursekit.kit import Wrong
 from coursekit.kit.collective_exercise import LARGE, Case, Collective
 from coursekit.kit.diagnoses import same
 from coursekit.kit.message_costs import is_near, messages, need_cost
-from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.units import format_bytes
 
 from ..all_reduce_ring.check import only_some_have_the_sum

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
+from coursekit.answers.remote_answer import try_on_ranks
 from coursekit.kit import Rejection, Wrong
-from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.units import format_bytes
 
 from ..misconceptions import hang_between_neighbours

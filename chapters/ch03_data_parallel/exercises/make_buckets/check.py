@@ -1,7 +1,7 @@
 """Which gradients travel together. The truth is what torch does."""
 
+from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit import Formula, Wrong, first_true
-from coursekit.remote_answer import call_next_to_answer
 
 from .cases import ANOTHER, BYTES, changes_by, number_buckets
 from .truth import ALL_MISTAKES, buckets_of_torch

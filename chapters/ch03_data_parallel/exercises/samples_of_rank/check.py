@@ -5,8 +5,8 @@ from collections import Counter
 
 import torch
 
+from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit import Formula, Wrong
-from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.units import format_count
 
 from ..state_snapshot import SEED, alike

@@ -1,7 +1,7 @@
 """Whether a checkpoint is whole: files that are missing, cut off, or changed."""
 
+from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.protocol import Exercise, Wrong
-from coursekit.remote_answer import call_next_to_answer
 
 from .cases import try_is_whole
 from .truth import CASES, judge

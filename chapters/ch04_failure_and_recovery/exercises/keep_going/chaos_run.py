@@ -5,8 +5,8 @@ import tempfile
 import time
 from operator import itemgetter
 
+from coursekit.answers.remote_answer import try_on_ranks
 from coursekit.kit import Wrong
-from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.errors import HangError
 from pedagogy_lib.machines.disks import Disk
 from pedagogy_lib.machines.network import try_machines

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit import Wrong
 from coursekit.labs import find_lab
-from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.pictures.happenings import plot_happenings

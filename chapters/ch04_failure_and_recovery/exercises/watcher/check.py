@@ -1,9 +1,9 @@
 """Who has been silent for too long: counts that change, or do not, and one clock."""
 
+from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit.rank_trials import NOT_TOLD
 from coursekit.kit.results import NO_RETURN
 from coursekit.protocol import Exercise, Wrong
-from coursekit.remote_answer import call_next_to_answer
 
 from .cases import CASES, FIRST, ORDER, PATIENCE, run_watchers
 from .truth import truth

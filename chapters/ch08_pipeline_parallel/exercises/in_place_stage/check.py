@@ -1,7 +1,7 @@
 """Versions of the weights that are all the same memory."""
 
+from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit import RankExercise, Wrong
-from coursekit.remote_answer import call_next_to_answer
 
 from ..unflushed import NOT_REQUIRED
 from ..unflushed_truth import STAGE_WAS_RIGHT, cases_with, facts_with, names_found, report_delays

@@ -1,7 +1,7 @@
 """Whose turn it is in an interleaved schedule."""
 
+from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit import Formula, Wrong
-from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.schedules.simulations import simulate
 from pedagogy_lib.schedules.timelines import LABELS

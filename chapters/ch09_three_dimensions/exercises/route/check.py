@@ -2,9 +2,9 @@
 
 import torch
 
+from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit import Formula, Wrong
 from coursekit.kit.results import text_of
-from coursekit.remote_answer import call_next_to_answer
 from pedagogy_lib.basics.closeness import close
 
 from .cases import SMALL_BIAS, gradient_through_weights, scores_and_slope, scores_of

@@ -4,9 +4,9 @@ import random
 from functools import cache
 from math import inf
 
+from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit import Wrong
 from coursekit.kit.results import NOT_ITS_OWN, RETURNS_NONE, outcome_of
-from coursekit.remote_answer import call_next_to_answer
 
 from .cases import AGAIN, ASKED, DEVICES, LAYERS, SECONDS, describe_case, plans, step, time_answer
 from .chosen_stages import LENGTHS, NOT_BEFORE_THE_BEST, NOT_OF_THE_BEST, OTHER_COSTS

@@ -2,9 +2,9 @@
 
 from difflib import get_close_matches
 
+from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit.results import NO_RETURN, NOT_ITS_OWN, plain
 from coursekit.protocol import Exercise, Wrong
-from coursekit.remote_answer import call_next_to_answer
 
 from .cases import (
     CASES,

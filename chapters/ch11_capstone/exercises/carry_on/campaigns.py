@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 import torch
 
+from coursekit.answers.remote_answer import try_on_ranks
 from coursekit.kit import Wrong
-from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.errors import HangError
 from pedagogy_lib.ranks.launcher import launch
 

@@ -1,8 +1,8 @@
 """A training in parts goes on when ranks are lost, under the recipe for those who are left."""
 
+from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.labs import find_lab
 from coursekit.protocol import Exercise
-from coursekit.remote_answer import call_next_to_answer
 
 from .campaigns import KILLS, losses_alone, run_campaign
 from .truth import Case

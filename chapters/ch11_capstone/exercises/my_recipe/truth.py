@@ -1,10 +1,10 @@
 """What is right, and what mistakes give."""
 
+from coursekit.answers.remote_answer import try_on_ranks
 from coursekit.kit import Wrong
 from coursekit.kit.formula import is_raised, value_of
 from coursekit.kit.results import text_of
 from coursekit.labs import find_lab
-from coursekit.remote_answer import try_on_ranks
 from pedagogy_lib.basics.units import brief
 from pedagogy_lib.machines.network import try_machines
 from pedagogy_lib.machines.spec import Machines

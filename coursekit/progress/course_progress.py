@@ -10,8 +10,8 @@ from pedagogy_lib.basics.places import COURSE
 from pedagogy_lib.basics.tables import Table
 from pedagogy_lib.basics.units import format_count
 
-from .outline import Part
-from .working_copies import WORK
+from ..copies.working_copies import WORK
+from ..outline import Part
 
 IN_STEPS_OF, MANY = 5, 600  # minutes
 HOW_COUNTED = (

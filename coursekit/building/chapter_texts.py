@@ -10,7 +10,7 @@ from textwrap import fill as wrap
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.units import format_count
 
-from .chapters import MARKER, NAMED, Part, course, insert_numbers, parts
+from ..chapters import MARKER, NAMED, Part, course, insert_numbers, parts
 
 WIDTH = 98
 LEFT_ALONE, FORMULA = r"```.*?```|`[^`]*`|\$\$.*?\$\$", r"\$([^$]+)\$([.,;:?!])"

@@ -9,7 +9,7 @@ from pathlib import Path
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.units import format_count
 
-from .build import record_is_current, record_of, renew_records, sources
+from ..building.build import record_is_current, record_of, renew_records, sources
 
 # {name of a document in the parts' tables: its description}
 DOCUMENTS = {

@@ -6,8 +6,8 @@ from urllib.parse import quote
 from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.pictures.style import BLUE, GREEN, PURPLE, VERMILION
 
+from ..verdicts import render_details
 from .course_progress import HOW_COUNTED, CourseProgress, address_of, format_day, title_of
-from .verdicts import render_details
 
 # Text takes the page's own colour. These inks are legible as lines on light and on dark pages.
 INKS = (BLUE, VERMILION, GREEN, PURPLE)  # of the chapters' stamps, in turn

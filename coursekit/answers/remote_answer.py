@@ -18,8 +18,8 @@ from pedagogy_lib.ranks.packing import Pickler
 from pedagogy_lib.ranks.rank_listener import patiently
 from pedagogy_lib.ranks.run import Run
 
-from .labs.module import NotSolvedYet
-from .protocol import Wrong
+from ..labs.module import NotSolvedYet
+from ..protocol import Wrong
 
 TIMEOUT_SECONDS = 5.0  # per case: its tensors are small, and a hang is reported within six seconds
 PROTOCOL = pickle.HIGHEST_PROTOCOL

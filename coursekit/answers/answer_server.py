@@ -1,4 +1,4 @@
-"""The process in which a submitted answer runs: python -m coursekit.answer_server IN OUT.
+"""The process in which a submitted answer runs: python -m coursekit.answers.answer_server IN OUT.
 
 It reads requests from one pipe and writes replies to another; IN and OUT are file descriptors.
 A message is its length in eight bytes, followed by its content. The first request for an answer
@@ -28,9 +28,9 @@ from pedagogy_lib.ranks.output import Progress
 from pedagogy_lib.ranks.preload_modules import PRELOAD, PRELOAD_WHEN_IDLE
 from pedagogy_lib.ranks.warm_fork_server import WarmForkServer
 
+from ..labs import ROOT, LabFunction, find_lab
 from .answer_limits import Endless, watch_answer
 from .exact_values import parts_of
-from .labs import ROOT, LabFunction, find_lab
 from .remote_answer import AnswerUnpickler
 
 CELLS = "cells"  # the folder for the code of cells: error reports show lines from there

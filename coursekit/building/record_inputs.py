@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from pathlib import Path
 
-from . import content
-from .chapters import FOLDER, exercise_folders, find_checks
+from .. import content
+from ..chapters import FOLDER, exercise_folders, find_checks
 
 LABS = re.compile(
     r'lab\(\s*"(\w+)"'  # lab("zero"), find_lab("zero")

@@ -10,10 +10,10 @@ from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.places import COURSE
 from pedagogy_lib.basics.units import format_count
 
-from .chapters import find_checks
-from .definitions import Program
+from ..chapters import find_checks
+from ..definitions import Program
+from ..labs.holes import is_hole
 from .handout_reader import HANDOUT
-from .labs.holes import is_hole
 from .notebook_merges import program_of, read_notebook
 from .working_copies import WORK
 

@@ -4,8 +4,8 @@ import copy
 
 import nbformat
 
-from .definitions import Program, merge_functions, select_functions
-from .labs.holes import is_hole
+from ..definitions import Program, merge_functions, select_functions
+from ..labs.holes import is_hole
 
 
 def merge_notebooks(mine, before, new) -> tuple[object, list[str]]:

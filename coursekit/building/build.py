@@ -26,14 +26,14 @@ import nbformat
 from pedagogy_lib.basics.errors import need, need_course
 from pedagogy_lib.basics.screen import VIEWS
 
+from ..chapters import insert_numbers
+from ..copies.working_copies import HANDOUT
 from .chapter_texts import chapters_page, expand_markers, join_punctuation
-from .chapters import insert_numbers
 from .record_inputs import digest_inputs
 from .record_pictures import find_cover, lighten_pictures
 from .views_of_parts import fresh_views
-from .working_copies import HANDOUT
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BEGIN, BUG, END = "### BEGIN SOLUTION", "### IT WAS", "### END SOLUTION"
 ANSWER = re.compile(rf"^([ \t]*){BEGIN}\n(.*?)^[ \t]*{END}\n?", re.DOTALL | re.MULTILINE)
 MARKS = re.compile(rf"^[ \t]*(?:{BEGIN}|{END})\n", re.MULTILINE)

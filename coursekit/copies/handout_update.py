@@ -15,7 +15,7 @@ from pathlib import Path
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.places import COURSE
 
-from .definitions import Program, merge_functions, select_functions
+from ..definitions import Program, merge_functions, select_functions
 from .handout_reader import Handout, handout_at
 from .notebook_merges import merge_notebooks, read_notebook
 from .working_copies import HANDOUT, ORIGINALS, WORK

@@ -8,7 +8,7 @@ from string import Template
 from pedagogy_lib.basics.errors import need_course
 from pedagogy_lib.basics.units import format_count
 
-from .build import ROOT
+from ..building.build import ROOT
 from .claims import EVIDENCE
 from .ledger import DOCUMENTS, KINDS, Row, corrections, counts_of, execute_what_is_missing, ledger
 

@@ -6,7 +6,7 @@ from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.tables import Table
 from pedagogy_lib.basics.units import brief, format_count
 
-from .verdicts import render_details
+from ..verdicts import render_details
 
 HEADS = ["they say", "source", "verdict", "what was found here"]
 PARTS = ("statement", "source", "verdict", "found")

@@ -5,11 +5,11 @@ from html import escape
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.units import brief, format_count
 
+from ..outline import notebooks, outline, part_of
+from ..predictions import COMPARED
+from ..verdicts import BADGES, render_details
 from .learner_state import days_of, filter_solved
-from .outline import notebooks, outline, part_of
 from .passport import Passport
-from .predictions import COMPARED
-from .verdicts import BADGES, render_details
 
 MOST_TOLD = 8  # predictions
 ALL = "all"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pedagogy_lib.basics.screen import someone_watches
 
-from .chapters import exercise_numbers
+from ..chapters import exercise_numbers
 
 
 class StateFile:

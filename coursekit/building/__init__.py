@@ -1,0 +1,1 @@
+"""The build of notebooks, labs and executed records from chapters/."""

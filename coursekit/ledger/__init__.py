@@ -1,0 +1,1 @@
+"""Statements of the documents, with the verdicts that the course has measured."""

@@ -1,0 +1,1 @@
+"""The progress of a learner, and the state that keeps it."""
