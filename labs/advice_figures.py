@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/advice_figures.py by `make build`.
-"""Tables and pictures' numbers for part 10f: how sure a comparison is, and who wins where.
+"""Numbers for the tables and pictures of part 10f: how sure a comparison is, and which plan wins.
 
 python labs/advice_figures.py
 """
@@ -45,7 +45,7 @@ KINDS = {  # of plans with cp 1
 
 
 def group_timed_runs() -> dict:
-    """Published runs with times, by software; of nanotron, with a pipeline and without."""
+    """Group published runs with times by software; nanotron's, with a pipeline and without."""
     found = {}
     for name, of in {e: runs_with(e) for e in ("Megatron-DeepSpeed", "nanotron")}.items():
         timed = ~of.is_oom & ~np.isnan(of.seconds)
@@ -56,7 +56,7 @@ def group_timed_runs() -> dict:
 
 
 def pairs(runs, engine=None) -> tuple[np.ndarray, np.ndarray]:
-    """Of every two runs of one model, batch, and number of GPUs: ratios of seconds.
+    """Return ratios of seconds for every two runs of one model, batch, and number of GPUs.
 
     Returns  predicted ratios, and published ones
     """
@@ -72,7 +72,7 @@ def pairs(runs, engine=None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def share_ranked_right(predicted_ratios, published, low, high=np.inf) -> tuple[float, int]:
-    """Share of pairs in which the faster one is told right, if they differ so much; their number"""
+    """Return the share of pairs ranked right, of those that differ so much, and their number."""
     far = np.abs(np.log(predicted_ratios))
     some = (far >= np.log(low)) & (far < np.log(high))
     is_right = (predicted_ratios > 1) == (published > 1)
@@ -80,7 +80,7 @@ def share_ranked_right(predicted_ratios, published, low, high=np.inf) -> tuple[f
 
 
 def right_from(predicted_ratios, published, level=0.95) -> float | None:
-    """The smallest of STEPS from which on each group of pairs has this share told right, or None"""
+    """Return the smallest of STEPS from which each group of pairs has this share right, or None."""
     found = None
     for low, high in reversed([*pairwise(STEPS)]):
         if share_ranked_right(predicted_ratios, published, low, high)[0] < level:
@@ -89,14 +89,14 @@ def right_from(predicted_ratios, published, level=0.95) -> float | None:
     return found
 
 
-# ---- The tree -------------------------------------------------------------------------------
+# ---- The decision tree ----------------------------------------------------------------------
 
 NO_ANSWER, NO_PLAN = "the tree has no answer", "the tree's plan is impossible"
 TREE_KINDS = (UNTOLD, NO_PLAN, AGREES, DISAGREES, NO_ANSWER)
 
 
 def tree_map(gpus, counts, error) -> dict:
-    """{GPU: {model: {how many: (kind, text, whether to colour it strongly)}}}."""
+    """Return {GPU: {model: {number of GPUs: (kind, text, whether to colour it strongly)}}}."""
     return {
         gpu: {name: {f"{n:,}": tree_cell(name, n, gpu, error) for n in counts} for name in NAMES}
         for gpu in gpus
@@ -115,11 +115,11 @@ def tree_cell(name, count, gpu, error):
     return told, f"{follows / min(follows, against):.2f}", told != UNTOLD
 
 
-# ---- Who wins where -------------------------------------------------------------------------
+# ---- The fastest kind of plan ---------------------------------------------------------------
 
 
 def winner(contest: Contest, error) -> tuple[str, str, bool]:
-    """The kind of the fastest plan, its tp, pp and dp, and whether other kinds are far slower."""
+    """Return the fastest kind of plan, its tp, pp and dp, and whether all others are far slower."""
     of = contest.seconds()
     times = {kind: of[contest.match_sizes(**sizes)] for kind, sizes in KINDS.items()}
     times = {kind: float(some.min()) if len(some) else np.inf for kind, some in times.items()}
@@ -132,7 +132,7 @@ def winner(contest: Contest, error) -> tuple[str, str, bool]:
 
 
 def phases(machines, counts, error, names=tuple(NAMES)) -> dict:
-    """{panel: {model: {how many: what wins}}}; machines: {panel: a Gpu}."""
+    """Return {panel: {model: {number of GPUs: winner}}}; machines: {panel: a Gpu}."""
     return {
         panel: {name: {f"{n:,}": winner(Contest(name, n, gpu), error) for n in counts}
                 for name in names}
@@ -141,7 +141,7 @@ def phases(machines, counts, error, names=tuple(NAMES)) -> dict:
 
 
 def change_gpu(gpu, **changed):
-    """A kind of GPU, with other numbers."""
+    """Return a kind of GPU with some numbers changed."""
     return replace(gpu_named(gpu), **changed)
 
 
@@ -149,7 +149,7 @@ def change_gpu(gpu, **changed):
 
 
 def time_tp_by_network(name, count, gpu, batch, speeds) -> dict:
-    """Seconds of the fastest step with tp inside machines, and with tp over two of them."""
+    """Return the seconds of the fastest step with tp inside machines, and with tp over two."""
     machine = gpu_named(gpu).machine
     sizes = {"tp inside a machine": upper_bound(machine), "tp over two machines": 2 * machine}
     contests = [Contest(name, count, change_gpu(gpu, across=x), batch) for x in speeds]
@@ -158,10 +158,7 @@ def time_tp_by_network(name, count, gpu, batch, speeds) -> dict:
 
 
 def slower_layer(name, gpu, speeds) -> list[float]:
-    """Twice as many GPUs for a layer, over two machines: GPU-seconds beside those inside one.
-
-    speeds  bytes per second between machines, of each GPU
-    """
+    """Return a layer's GPU-seconds with tp over two machines, as multiples of those inside one."""
     found = []
     for speed in speeds:
         job = Contest(name, 64, change_gpu(gpu, across=speed), 64).job
@@ -171,9 +168,9 @@ def slower_layer(name, gpu, speeds) -> list[float]:
     return found
 
 
-# ---- The table of strategies ----------------------------------------------------------------
+# ---- Table of strategies --------------------------------------------------------------------
 
-STRATEGIES = {  # what a source says of memory and communication; the plan on 64 GPUs
+STRATEGIES = {  # a source's words on memory and communication; the plan on 64 GPUs
     "DDP": ("low", "low", Plan(64)),
     "ZeRO 1": ("medium", "low to medium", Plan(64, zero=1)),
     "ZeRO 2": ("medium", "low to medium", Plan(64, zero=2)),
@@ -186,7 +183,7 @@ SENT = ("tp", "pp", "dp")
 
 
 def strategy_rows(job: Job) -> list[list]:
-    """For each strategy what a source says, GB of states and of activations, and seconds."""
+    """Return a row per strategy: a source's words, GB of states and of activations, and seconds."""
     rows = []
     for name, (of_memory, of_sending, plan) in STRATEGIES.items():
         room, times = memory(job, plan), seconds(job, plan)
@@ -200,7 +197,7 @@ def strategy_rows(job: Job) -> list[list]:
 
 
 def zero_3_sends(microbatches) -> list[float]:
-    """How many times as much ZeRO 3 sends as DDP, for so many micro-batches of a rank."""
+    """Return ZeRO 3's communication as multiples of DDP's, for so many micro-batches of a rank."""
     found = []
     for m in microbatches:
         job = Contest("Llama 3 8B", 64, "H100", 64 * m).job
@@ -209,11 +206,11 @@ def zero_3_sends(microbatches) -> list[float]:
     return found
 
 
-# ---- The best plans, by cause ---------------------------------------------------------------
+# ---- Seconds of the best plans, by cause ----------------------------------------------------
 
 
 def best_bars(name, count, gpu, batch, rows=6) -> dict:
-    """{plan in words: seconds by cause}: the tree's plan, if it is possible, and the fastest ones.
+    """Return {plan in words: seconds by cause}: the tree's plan, if possible, and the fastest ones.
 
     Raises  ValueError if nothing fits
     """
@@ -230,7 +227,7 @@ def best_bars(name, count, gpu, batch, rows=6) -> dict:
 
 
 def why_not(planned: PlanSearch, most=3) -> str:
-    """How many plans fit, and the most frequent reasons of the others."""
+    """Describe how many plans fit, and the most frequent reasons against the others."""
     reasons = Counter(planned.count_rejections()).most_common(most)
     told = "\n".join(f"{count:,}: {reason}" for reason, count in reasons)
     fit, of_all = int(planned.fits.sum()), len(planned.impossible)
@@ -241,9 +238,10 @@ def why_not(planned: PlanSearch, most=3) -> str:
 
 
 def verdict_rows(advised, error, factor, engines) -> list[list]:
-    """Of each advice: ratio of seconds, verdict, on which numbers it hangs, and of how many engines
+    """Return a row per advice: ratio of seconds, verdict, decisive numbers, and agreement.
 
-    engines  how many others, of which all numbers are wrong by up to `factor`
+    engines  how many other engines are asked, with all numbers wrong by up to `factor`; agreement
+             is the share of them that has the same verdict
     """
     others, rows = other_engines(engines, factor), []
     for one in advised:

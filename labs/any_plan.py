@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/any_plan.py by `make build`.
-"""Trains a small transformer under any plan: dp, pp, cp and tp, with ZeRO and recomputation.
+"""Training of a small transformer under any plan: dp, pp, cp, tp, ZeRO and recomputation.
 
 torchrun --nproc-per-node 8 labs/any_plan.py
 """
@@ -33,12 +33,12 @@ STAGES = {1: Zero1, 2: Zero2, 3: Zero3}
 
 
 def mesh_of(plan: Plan) -> Mesh:
-    """Ranks along tp are neighbours, then those along cp, dp and pp."""
+    """Make a plan's mesh: ranks along tp are neighbours, then those along cp, dp and pp."""
     return Mesh({"pp": plan.pp, "dp": plan.dp, "cp": plan.cp, "tp": plan.tp}, [("dp", "cp")])
 
 
 class DpCpMesh:
-    """A mesh in which dp and cp are one axis: their ranks have the same parameters."""
+    """A mesh in which dp and cp are one axis, because their ranks have the same parameters."""
 
     def __init__(self, mesh):
         self.sizes = {"dp": mesh.sizes["dp"] * mesh.sizes["cp"]}
@@ -49,7 +49,7 @@ class DpCpMesh:
 
 
 def blocks_of_stages(blocks, stages) -> list[int]:
-    """How many layers each stage gets: equally many blocks, and the ends of the model on top.
+    """Return each stage's number of layers: equally many blocks, plus the ends of the model.
 
     Raises  ValueError if there are fewer blocks than stages
     """
@@ -60,9 +60,9 @@ def blocks_of_stages(blocks, stages) -> list[int]:
 
 
 class AnyPlan:
-    """A training under a plan. ZeRO 2 and 3 need pp 1: with stages they would reduce too early.
+    """Training under a plan. ZeRO 2 and 3 need pp 1: with stages they would reduce too early.
 
-    model           the whole one, the same on all ranks: this rank keeps its part of it
+    model           the whole model, the same on all ranks; this rank keeps its part of it
     make_optimizer  takes a list of parameters
     way             of attention, where the context is split: see labs/long_contexts.py
     """
@@ -97,7 +97,7 @@ class AnyPlan:
             self.tied = [at_end[k] for k in at_end if k == self.mesh.at["pp"]]
 
     def step(self, inputs, targets) -> float:
-        """Take a step with a batch, the same on all ranks; returns its loss, on every rank."""
+        """Take a step with a batch, the same on all ranks; return its loss, on every rank."""
         parts = [self.in_parts(batch) for batch in (inputs, targets)]
         actions = list(one_f_one_b(self.pipeline.rank, self.pipeline.ranks, len(parts[0])))
         loss = self.pipeline.step(actions, *parts)
@@ -112,24 +112,25 @@ class AnyPlan:
         return self.mean_of(loss)
 
     def in_parts(self, batch) -> list[Tensor]:
-        """This rank's micro-batches: samples of its copy, places of its piece."""
+        """Return this rank's micro-batches: the samples of its copy, at the places of its piece."""
         share = batch.chunk(self.plan.dp)[self.mesh.at["dp"]][:, self.places[self.mesh.at["cp"]]]
         return list(share.split(self.plan.micro_batch))
 
     def mean_of(self, loss) -> float:
-        """Of what the last stages know, and all others have as 0."""
+        """Return the mean of the last stages' losses, on every rank; other stages pass 0."""
         total = torch.tensor(loss, dtype=torch.float64)
         dist.all_reduce(total)
         return total.item() / (self.plan.dp * self.plan.cp * self.plan.tp)
 
 
-# ---- Beside one process ---------------------------------------------------------------------
+# ---- Comparison with one process ------------------------------------------------------------
 
 
 def compare_with_one_process(plan, text, steps=3, samples=8, make_model=whole_model) -> float:
-    """Train under a plan, and in this process alone, in float64.
+    """Train under a plan and in this process alone, in float64, and compare the weights.
 
-    Returns  how far weights of this rank are from those of one process, as a share of the largest
+    Returns  the difference of this rank's weights from those of one process, as a share of the
+             largest number
     """
     from pedagogy_lib import relative_gap
 

@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/calibration.py by `make build`.
-"""Finds the numbers of an engine on this computer: a few small plans run, and a fit explains them.
+"""Calibration of an engine on this computer: a few small plans run, and a fit explains them.
 
 python labs/calibration.py
 """
@@ -13,10 +13,10 @@ from live_plans import START, Setting, best_worst_and_drawn, describe_plan, pred
 from model_shapes import Gpu, Shape
 from published_runs import Runs, calibrate_engine
 
-# Emulated, limited by the cards, or of float32: these are known, and not calibrated.
+# Known, and not calibrated: they are emulated, limited by the cards, or given by float32.
 KNOWN = "gradient_bytes", "across", "exposed", "products", "ragged"
 cut, AGAIN = partial(Plan, sequence=False), {"recompute": FULL}
-CALIBRATING = [  # small models, in which each number of an engine shows
+CALIBRATING = [  # small models whose costs show each number of an engine
     (Setting(8, 64, 4, 64, 8, 8e8, 10e6), plan)
     for plan in (
         cut(dp=8), cut(dp=4, tp=2, zero=2, **AGAIN), cut(dp=2, tp=4),
@@ -34,7 +34,7 @@ CALIBRATING = [  # small models, in which each number of an engine shows
 
 
 def together(of) -> object:
-    """Equal dataclasses of numbers as one of arrays; what is no number is taken from the first."""
+    """Combine equal dataclasses of numbers into one of arrays; the rest comes from the first."""
     first = of[0]
     if isinstance(first, (Setting, Job, Plan, Shape, Gpu)):
         names = [f.name for f in fields(first)]
@@ -43,7 +43,7 @@ def together(of) -> object:
 
 
 def make_runs(rows) -> Runs:
-    """Of (setting, plan, seconds, bytes), as labs/published_runs.py has them."""
+    """Make the Runs of labs/published_runs.py from (setting, plan, seconds, bytes)."""
     settings, plans, of_steps, nbytes = zip(*rows)
     none = np.zeros(len(rows), bool)
     jobs = together([setting.job(START) for setting in settings])
@@ -52,7 +52,7 @@ def make_runs(rows) -> Runs:
 
 
 def calibrate(rows=None) -> Engine:
-    """The engine of this computer, from runs; without any, from CALIBRATING, in a minute."""
+    """Find the engine of this computer from runs, by default those of CALIBRATING, in a minute."""
     if rows is None:
         rows = run_all(CALIBRATING)
     return calibrate_engine(make_runs(rows), START, held=(0.03, 0.1), exact=KNOWN)

@@ -1,5 +1,5 @@
 # Built from chapters/ch11_capstone/labs/capstone_chaos.py by `make build`. Write your answers here.
-"""A training of a model in parts that goes on through a bad day, under one recipe or another.
+"""Training of a model in parts that continues through a bad day, under several recipes.
 
 python labs/capstone_chaos.py
 """
@@ -28,20 +28,20 @@ from live_plans import Setting
 from torch import Tensor
 
 EVERY = 5  # steps from one checkpoint to the next
-PATIENCE, TIMEOUT = 3.0, 5.0  # seconds: of a meeting, of the collectives of a group
-CABLE_SECONDS = 1.2  # so long the cable is out
+PATIENCE, TIMEOUT = 3.0, 5.0  # seconds of a meeting, and of a group's collectives
+CABLE_SECONDS = 1.2  # how long the cable is unplugged
 
-# ---- A training of those who are there ------------------------------------------------------
+# ---- Training with the ranks that are present -----------------------------------------------
 
 
 class Campaign:
-    """What is trained, whoever is there; each step's batch is the same under every recipe.
+    """Training as ranks come and go; each step's batch is the same under every recipe.
 
     recipes      {number of ranks: the Recipe for so many}
     checkpoints  a folder on a disk that all processes see
-    notes        another folder, for what happens on one day
+    notes        another folder, for the events of one day
     steps        how many have been taken so far
-    engine       None while there is none: build() makes it
+    engine       None until build() makes one
     """
 
     def __init__(self, recipes: Mapping[int, Recipe], setting: Setting, text: Tensor, checkpoints,
@@ -51,34 +51,34 @@ class Campaign:
         self.steps, self.engine, self.addresses = 0, None, []
 
     def build(self, recipe: Recipe):
-        """An engine with new weights, for those who are there now. All of them have to call it."""
+        """Build an engine with new weights for the ranks present; all of them have to call this."""
         self.drop()
         with groups_that_time_out(TIMEOUT):
             self.engine = Engine(whole_model(self.setting), recipe)
             self.addresses = addresses_of(self.setting, recipe)
 
     def drop(self):
-        """Forget the engine, and with it the groups through which it talks."""
+        """Forget the engine, and with it the groups through which it communicates."""
         if self.engine is not None:
             forget(self.engine)
         self.engine, self.addresses = None, []
 
     def save(self):
-        """A checkpoint of this step, each rank its part. All of the group have to call it."""
+        """Save a checkpoint of this step, each rank its part; the whole group has to call this."""
         self.note("saved", self.steps)
         save_state(self.engine, self.addresses, self.checkpoints, self.steps)
 
     def load(self):
-        """Go back to the newest checkpoint: the engine, and `steps`. Without one, `steps` is 0.
+        """Restore the engine and `steps` from the newest checkpoint. Without one, `steps` is 0.
 
-        All of the group have to call it. Where there is no engine, it sets `steps` alone.
+        All ranks of the group have to call this. Without an engine, it sets only `steps`.
         """
         checkpoint, self.steps = newest_steps(self.checkpoints)
         if checkpoint and self.engine is not None:
             load_state(self.engine, self.addresses, checkpoint, self.steps)
 
     def step(self):
-        """Take the next step, with all of the group."""
+        """Take the next step, with all ranks of the group."""
         from pedagogy_lib import SlowProducts
 
         self.before_step(self)
@@ -88,56 +88,56 @@ class Campaign:
             with SlowProducts(of.flops, measured=False):
                 loss = self.engine.step(*batch)
         except RuntimeError:
-            self.drop()  # closes connections: so others learn that nobody will answer there
+            self.drop()  # closes connections, so that others get an error, too
             raise
         self.steps += 1
         self.note("step", self.steps, loss, dist.get_world_size())
 
     def note(self, *words):
-        """Each process writes into a file of its own, so that nobody disturbs another one."""
+        """Write a note into this process's own file, so that no process disturbs another one."""
         name = f"noted-{os.environ['RANK']}-{os.getpid()}.txt"
         with open(self.notes / name, "a") as file:
             print(*words, time.perf_counter(), sep=",", file=file)
 
 
 def groups_that_time_out(seconds):
-    """In here, new groups have this timeout. Without it, Gloo's have 30 minutes."""
+    """Give new groups this timeout in the block; without it, Gloo's have 30 minutes."""
     impatient = partial(dist.new_group, timeout=timedelta(seconds=seconds))
     return patch.object(dist, "new_group", impatient)
 
 
 def is_true_for_any(mine: bool) -> bool:
-    """Whether it is true on any rank of the group: all of them get the same answer."""
+    """Return whether `mine` is true on any rank of the group, the same answer on all of them."""
     flag = torch.tensor([float(mine)])
     dist.all_reduce(flag)
     return flag.item() > 0
 
 
 def carry_on(campaign: Campaign, crew: Crew, steps: int) -> None:
-    """Exercise 11.3. Train up to so many steps with those who are there, whatever happens.
+    """Exercise 11.3. Train up to so many steps with the ranks present, whatever happens.
 
-    Called in every process, also in those that take the place of a dead one. Uses train() of the
-    lab keep_training. Saves after every EVERY steps, and loses no step when newcomers are let in.
-    While `recipes` has no recipe for so many ranks, takes no step: waits 0.1 s, and meets again.
+    It is called in every process, also in those that replace a dead one. It uses train() of the
+    lab keep_training, saves after every EVERY steps, and loses no step when newcomers join. While
+    `recipes` has no recipe for so many ranks, it takes no step: it waits 0.1 s, and meets again.
 
     campaign  has `recipes`, `steps`, `engine`, build(recipe), drop(), load(), save() and step()
     crew      of the lab keep_training: for train(), and somebody_waits()
-    steps     how many the campaign has at the end, those before this call included
+    steps     how many the campaign has at the end, including those before this call
     """
     ...  # your code here
 
 
-# ---- What happens ---------------------------------------------------------------------------
+# ---- Events ---------------------------------------------------------------------------------
 
 
 class Event(NamedTuple):
-    """Something that happens once, as soon as a step is to be taken.
+    """An event that happens once, when a step is to be taken.
 
     what  "kill", "hang", "cable out", "power out" (of the second half of the ranks, machine 1), or
           "power back"
     step  how many steps have been taken before
-    rank  of "kill" and "hang", to which rank it happens; of the others, which rank makes it happen:
-          one on machine 0
+    rank  of "kill" and "hang": the rank to which it happens; of the others: the rank that makes it
+          happen, one on machine 0
     """
 
     what: str
@@ -146,14 +146,14 @@ class Event(NamedTuple):
 
 
 def bad_day(first: int) -> list[Event]:
-    """What happens on a day that begins with this step, and has twenty-four."""
+    """Return the events of a day that begins with this step, and has twenty-four."""
     return [Event("kill", first + 2, 2), Event("hang", first + 6, 5),
             Event("cable out", first + 9), Event("power out", first + 12),
             Event("power back", first + 16)]  # fmt: skip
 
 
 class Fate:
-    """Makes a plan's events happen; before_step of a Campaign.
+    """A plan of events that makes them happen, as before_step of a Campaign.
 
     on_machines  whether there are machines that can lose their power
     """
@@ -168,7 +168,7 @@ class Fate:
                 Thread(target=self.end_in_the_dark, daemon=True).start()
 
     def end_in_the_dark(self):
-        """Where ranks share this computer: each one of the second half ends by itself."""
+        """Kill this process when the power goes out, where ranks share this computer."""
         self.store.wait([DARK], timedelta(days=1))
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -216,9 +216,9 @@ HAPPENS = {
 
 def live_through(carry_on, plan, recipes, setting, text, checkpoints, day, steps,
                  on_machines=False) -> int:  # fmt: skip
-    """What each process runs; returns how many steps it has at the end.
+    """Run one process through a day; return how many steps it has at the end.
 
-    checkpoints  a folder: if there are any in it, the training goes on from there
+    checkpoints  a folder: training resumes from the newest checkpoint in it, if there is one
     day          another folder, an empty one: for the store, and for notes
     """
     store = FolderStore(Path(day, "store"))
@@ -230,7 +230,7 @@ def live_through(carry_on, plan, recipes, setting, text, checkpoints, day, steps
 
 
 def read_notes(day) -> dict[tuple[int, int], list[list[str]]]:
-    """{(rank, pid): what this process has noted, in order}"""
+    """Return {(rank, pid): what this process has noted, in order}."""
     found = {}
     for path in sorted(Path(day).glob("noted-*.txt")):
         _, rank, pid = path.stem.split("-")
@@ -239,8 +239,8 @@ def read_notes(day) -> dict[tuple[int, int], list[list[str]]]:
 
 
 def read_events(day) -> tuple[list, dict, dict]:
-    """Events [(what, rank, when), …]; steps {(rank, pid): [(step, when), …]}; and what counts,
-    {step: (loss, ranks)}: how each step was taken the last time.
+    """Return [(what, rank, when), …] of events, {(rank, pid): [(step, when), …]} of steps, and
+    {step: (loss, ranks)} for the last time that each step was taken.
     """
     events, taken, last = [], {}, {}
     for (rank, pid), lines in read_notes(day).items():
@@ -254,7 +254,7 @@ def read_events(day) -> tuple[list, dict, dict]:
 
 
 def steps_lost(taken) -> int:
-    """How many steps were taken in vain, on the process that took most of them again."""
+    """Return how many steps were repeated by the process that repeated most of them."""
     return max((len(steps) - len({step for step, _ in steps}) for steps in taken.values()),
                default=0)  # fmt: skip
 
@@ -263,7 +263,7 @@ def steps_lost(taken) -> int:
 
 
 def program(plan, recipes, setting, text, steps, folder=None) -> tuple[list, dict]:
-    """A small day; returns what has happened, and {step: (loss, ranks)}."""
+    """Run a small day; return its events, and {step: (loss, ranks)}."""
     folder = Path(folder or common_folder())
     live_through(carry_on, plan, recipes, setting, text, folder / "checkpoints", folder, steps)
     dist.barrier()
@@ -282,7 +282,7 @@ def main(steps=30):
     recipes = {4: Recipe(pp=2, dp=2, zero=1), 2: Recipe(dp=2, zero=3)}
     setting = Setting(4, 32, 4, 32, 8, SETTING.flops, SETTING.card)
     text, plan, settings = standard_library(50_000), [], {}
-    if "RANK" not in os.environ:  # torchrun ends all ranks when one dies: nothing happens there
+    if "RANK" not in os.environ:  # torchrun ends all ranks if one dies, so it has no event
         plan, settings = [Event("kill", 14, 1)], {"replacements": 4, "device": "cpu"}
     folder = tempfile.mkdtemp(prefix="capstone-") if plan else None
     run = launch(program, plan, recipes, setting, text, steps, folder, **settings)

@@ -1,5 +1,5 @@
 # Built from chapters/ch04_failure_and_recovery/labs/checkpoints.py by `make build`. Write your answers here.
-"""Checkpoints: what a training run is made of, and files that are whole, whatever happens.
+"""Checkpoints: the state of a training run, and files that are whole, whatever happens.
 
 torchrun --nproc-per-node 2 labs/checkpoints.py
 """
@@ -23,25 +23,25 @@ from simple_ddp import average_gradients, start_equal
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
-# ---- What a training run is made of ---------------------------------------------------------
+# ---- The state of a training run ------------------------------------------------------------
 
 
 class Training:
-    """Exercise 4.1. A training run that can be saved, and goes on from there bit for bit.
+    """Exercise 4.1. A training run that can be saved and resumed bit for bit.
 
-    It has what real ones have: a model with dropout, AdamW, a schedule for the learning rate, a
-    scaler for the loss (computed in float16), samples that are shuffled anew in each epoch, and
-    images that are moved by a pixel at random. The next step depends on all of it.
+    It has what real ones have: a model with dropout, AdamW, a learning-rate schedule, a loss scaler
+    (the loss is computed in float16), samples that are shuffled anew in each epoch, and images that
+    are shifted by a pixel at random. The next step depends on all of it.
 
-    model      nn.Module; dropout draws from torch's generator
-    optimizer, schedule, scaler   PyTorch's own: all three have state_dict() and load_state_dict()
-    epoch      which pass over the samples this is, from 0
-    position   how many samples this rank has read in it
-    steps      how many have been taken
-    shift_by   draws from Python's `random`
+    model       nn.Module; dropout draws from torch's generator
+    optimizer, schedule, scaler   PyTorch's own; all three have state_dict() and load_state_dict()
+    epoch       the number of this pass over the samples, from 0
+    position    how many samples this rank has read in it
+    steps       how many steps have been taken
+    next_batch  draws the shift of the images from Python's `random`
     """
 
-    BATCH = 16  # samples of a rank
+    BATCH = 16  # samples per rank
 
     def __init__(self, data=None, dtype=torch.float32):
         self.rank, self.n = dist.get_rank(), dist.get_world_size()
@@ -57,7 +57,7 @@ class Training:
         self.epoch = self.position = self.steps = 0
 
     def step(self) -> float:
-        """Take one step; returns the loss of this rank."""
+        """Take one step; return this rank's loss."""
         images, labels = self.next_batch()
         with torch.autocast(images.device.type, torch.float16):
             loss = F.cross_entropy(self.model(images), labels)
@@ -71,7 +71,7 @@ class Training:
         return loss.item()
 
     def next_batch(self) -> tuple[Tensor, Tensor]:
-        """The next samples of this rank; after the last of an epoch, the next epoch begins."""
+        """Return this rank's next images and labels; after an epoch's last, begin the next one."""
         mine = samples_of_rank(len(self.labels), self.epoch, self.rank, self.n)
         chosen = mine[self.position : self.position + self.BATCH]
         self.position += len(chosen)
@@ -82,38 +82,38 @@ class Training:
         return images.to(device), self.labels[chosen].to(device)
 
     def state_dict(self) -> dict:
-        """Everything that the next step depends on, and that a fresh Training does not have.
+        """Return everything that the next step depends on and that a fresh Training does not have.
 
-        Under "model", "optimizer", "schedule" and "scaler" is the state_dict() of each; under
-        names of your own what else is needed. Tensors, numbers, and dicts, lists and tuples of
-        them: torch.load reads nothing else unasked. Like that of a module, it may share memory
-        with the training.
+        Under "model", "optimizer", "schedule" and "scaler" is the state_dict() of each; all else
+        that is needed is under names of your own. It holds only tensors, numbers, and dicts, lists
+        and tuples of them, because torch.load reads nothing else unasked. Like a module's, it may
+        share memory with the training.
         """
         ...  # your code here
 
     def load_state_dict(self, state: dict):
-        """Make this training the one whose state that is."""
+        """Give this training run the state that another one has saved."""
         ...  # your code here
 
 
 def learning_rate(step) -> float:
-    """As a share of the highest one: it rises for 20 steps, and falls from then on."""
+    """Return the rate as a share of the highest one: it rises for 17 steps, then falls."""
     return min((step + 1) / 20, 0.99**step)
 
 
 def shift_by(pixels, images: Tensor) -> Tensor:
-    """Images of 8 x 8 pixels, moved to the right; what leaves them comes in at the left."""
+    """Shift images of 8 x 8 pixels to the right; pixels that leave come in again at the left."""
     return images.view(-1, 8, 8).roll(pixels, dims=-1).flatten(1)
 
 
 def resume_without(data, before, after) -> dict[str, tuple[list, Tensor]]:
-    """Train, save, and go on: as saved, and again and again without one part of what was saved.
+    """Train, save, and resume: with all that was saved, and without one part of it at a time.
 
-    In place of that part is what a fresh training has.
+    A part that is left out is replaced by that of a fresh training run.
 
-    before, after  steps until it is saved, and from then on
-    Returns        {what is left out: (losses, all weights at the end)}; "nothing" comes first, and
-                   "not saved at all" is the training that just went on
+    before, after  steps before and after the save
+    Returns        {the part left out: (losses, all weights at the end)}; first come "not saved at
+                   all", the training run that was not interrupted, and "nothing"
     """
     training = Training(data)
     fresh = copy_of(training.state_dict())
@@ -133,22 +133,22 @@ def go_on(training, steps) -> tuple[list[float], Tensor]:
     return losses, parameters_to_vector(training.model.parameters()).detach()
 
 
-# ---- A file that is whole -------------------------------------------------------------------
+# ---- Files that are whole -------------------------------------------------------------------
 
 
 def write_whole(path, data: bytes):
-    """Exercise 4.2. Write a file, so that at every moment there is the old one or the new one.
+    """Exercise 4.2. Write a file so that at every moment the old or the new one exists.
 
-    It may be killed at any moment, the disk may be full, and the power may fail. So the data is
-    written to another name in the same folder, brought to the disk (os.fsync), and renamed
-    (os.replace) when all of it is there. If the file cannot be written, for example because the
-    disk is full, the unfinished one is removed, the error is raised, and the old file is as it
-    was. What a killed process leaves behind, the next call for this file writes over.
+    It may be killed at any moment, the disk may be full, and the power may fail. The data is
+    therefore written under another name in the same folder, brought to the disk (os.fsync), and
+    renamed (os.replace) when all of it is written. If the file cannot be written, for example
+    because the disk is full, the unfinished one is removed, the error is raised, and the old file
+    stays as it was. The next call for this file overwrites what a killed process has left behind.
 
-    When it returns, the new file will also survive a power cut: the folder, which knows its name,
-    has been brought to the disk, too.
+    When it returns, the new file will also survive a power cut, because the folder, which knows its
+    name, has been brought to the disk, too.
 
-    path    a str or a Path; there may be a file already
+    path    a str or a Path; the file may exist already
     Raises  OSError
     """
     ...  # your code here
@@ -163,31 +163,32 @@ def sync_folder(path):
         os.close(folder)
 
 
-# ---- A checkpoint: a file of every rank, and a list of them ---------------------------------
+# ---- A checkpoint: one file per rank, and a list of them ------------------------------------
 #
 # checkpoints/step-000050/rank-0.pt, rank-1.pt, …   what each rank has saved
 #                         files.json                their sizes and checksums
 #
-# The folder gets this name when all files are there. Until then it is called "unfinished".
+# The folder gets this name when it has all files. Until then it is called "unfinished".
 
 LIST, UNFINISHED = "files.json", "unfinished"
 
 
 def serialize_state(state) -> bytes:
+    """Return a state as the bytes that torch.save writes."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
     return buffer.getvalue()
 
 
 def note_of(data: bytes) -> dict:
-    """By which a file is known to be whole."""
+    """Return the size and the checksum by which a file is known to be whole."""
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def save(folder, step: int, state: dict, keep=2, group=None) -> str:
-    """Write a checkpoint, together: each rank its own state. The last `keep` of them stay.
+    """Write a checkpoint together, each rank its own state, and keep the last `keep` of them.
 
-    It counts when every rank has written its part. If one cannot, nobody's counts.
+    It counts when every rank has written its part. If one rank cannot, no part counts.
 
     Returns  "", or what went wrong, the same on all ranks: "rank 1: No space left on device"
     """
@@ -205,18 +206,18 @@ def save(folder, step: int, state: dict, keep=2, group=None) -> str:
     if rank == 0:
         files = {f"rank-{other}.pt": note for other, (_, note) in enumerate(said)}
         problem[0] = problem[0] or finish(unfinished, step, files, keep)
-        if problem[0]:  # now, while nobody writes the next one yet
+        if problem[0]:  # now, before any rank writes the next one
             shutil.rmtree(unfinished, ignore_errors=True)
     dist.broadcast_object_list(problem, group_src=0, group=group)
     return problem[0]
 
 
 def finish(unfinished: Path, step: int, files: dict, keep: int) -> str:
-    """On rank 0: make a checkpoint of files that are all there; returns what went wrong."""
+    """Make a checkpoint, on rank 0, of files that are all written; return what went wrong."""
     folder, place = unfinished.parent, unfinished.with_name(f"step-{step:06}")
     try:
         write_whole(unfinished / LIST, json.dumps({"step": step, "files": files}).encode())
-        shutil.rmtree(place, ignore_errors=True)  # one of this step that was not whole
+        shutil.rmtree(place, ignore_errors=True)  # one of this step that was not whole, if any
         os.replace(unfinished, place)
         sync_folder(folder)
     except OSError as error:
@@ -227,10 +228,10 @@ def finish(unfinished: Path, step: int, files: dict, keep: int) -> str:
 
 
 def is_whole(checkpoint: Path) -> bool:
-    """Exercise 4.3. Whether a checkpoint has all files of its list, each as it was written.
+    """Exercise 4.3. Return whether a checkpoint has all files of its list, as written.
 
-    Files may be missing, cut off, or changed, and the list may hold anything: then it is not whole.
-    No error is raised. Files that are not in the list do not matter.
+    Files may be missing, cut off, or changed, and the list may hold anything; in these cases it is
+    not whole. No error is raised. Files that are not in the list do not matter.
 
     checkpoint  its folder; files.json has {"files": {name: {"bytes": …, "sha256": …}, …}, …}
     """
@@ -238,19 +239,19 @@ def is_whole(checkpoint: Path) -> bool:
 
 
 def newest_whole(folder) -> Path | None:
-    """The newest checkpoint that is whole; None if there is none."""
+    """Return the newest checkpoint that is whole; None if there is none."""
     return next(filter(is_whole, reversed(oldest_first(Path(folder)))), None)
 
 
 def oldest_first(folder: Path) -> list[Path]:
-    """All that have been finished, by their steps: a longer number is a larger one."""
+    """Return all finished checkpoints in the order of their steps; a longer number is larger."""
     return sorted(folder.glob("step-*"), key=lambda path: (len(path.name), path.name))
 
 
 def load_newest(folder, group=None) -> dict | None:
-    """What this rank has saved in the newest whole checkpoint; None if there is none.
+    """Return this rank's state in the newest whole checkpoint; None if there is none.
 
-    Rank 0 looks for it, so that all ranks take the same.
+    Rank 0 looks for it, so that all ranks take the same one.
 
     Raises  ValueError if it was saved by another number of ranks
     """
@@ -265,15 +266,15 @@ def load_newest(folder, group=None) -> dict | None:
     return torch.load(found[0] / f"rank-{rank}.pt")
 
 
-# ---- Saving while the training goes on ------------------------------------------------------
+# ---- Saving in the background ---------------------------------------------------------------
 
 
 class InBackground:
-    """Exercise 4.4. Saves in a thread, while the training goes on.
+    """Exercise 4.4. A thread that saves while training goes on.
 
-    The training changes its tensors in place. So `begin` copies the state, and this copy is what
-    is saved: the training waits for a copy in memory, and not for the disk. One saving after
-    another: if the one before goes on still, `begin` waits for its end.
+    Training changes its tensors in place. `begin` therefore copies the state, and this copy is
+    saved, so that training waits for a copy in memory but not for the disk. Saves run one after
+    another: while the previous one is still running, `begin` waits for its end.
 
     save   called with the copy, in a thread; it may raise
     """
@@ -284,20 +285,20 @@ class InBackground:
     def begin(self, state: dict):
         """Begin to save this state, as it is now.
 
-        Raises  what the saving before has raised, if nobody has waited for it; then nothing begins
+        Raises  the previous save's error, if nobody has waited for it; then nothing begins
         """
         ...  # your code here
 
     def wait(self):
-        """Wait for the end of what was begun; returns what `save` returned, and raises what it did.
+        """Wait for the end of what was begun; return what `save` returned, or raise its error.
 
-        None if nothing has been begun, or if you have already waited for it.
+        Return None if nothing has been begun, or if you have already waited for it.
         """
         ...  # your code here
 
 
 def copy_of(state):
-    """The same state, with tensors of its own, on the CPU."""
+    """Return the same state with separate tensors, on the CPU."""
     if isinstance(state, Tensor):
         return state.detach().to("cpu", copy=True)
     if isinstance(state, dict):
@@ -324,7 +325,7 @@ def train_on(folder, steps, every=10, data=None, step=lambda training: training.
 
 
 def program(data, steps=40) -> tuple[float, list[str]]:
-    """By how much weights differ: of one go, and of two with a checkpoint between them."""
+    """Return how far resumed weights are from uninterrupted ones, and the checkpoints kept."""
     folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(folder)
     beginning = random.getstate(), torch.get_rng_state()

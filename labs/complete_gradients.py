@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/complete_gradients.py by `make build`.
-"""When a gradient is complete: after one portion, or after several, if modules are recomputed.
+"""When a gradient is complete: after one portion, or after several if modules are recomputed.
 
 python labs/complete_gradients.py
 """
@@ -15,11 +15,11 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Calls:
-    """When a gradient is complete, also where modules are recomputed (as in labs/memory.py).
+    """The open calls of modules, which tell when a gradient is complete.
 
-    A backward adds to each gradient once. But every recomputed part runs a backward of its own,
-    inside of the outer one. So a weight of two parts gets its gradient in two portions. It is
-    complete when each call of its unit's module has gone back as far as its inputs.
+    A backward adds to each gradient once. But every recomputed part, as in labs/memory.py, runs its
+    own backward inside the outer one, so a weight of two parts gets its gradient in two portions.
+    It is complete when each call of its unit's module has gone back as far as its inputs.
 
     open     {unit: calls of its module whose backward has not reached their inputs}; a call whose
              graph is gone leaves by itself
@@ -42,19 +42,19 @@ class Calls:
         return False
 
     def follow(self, module, inputs, output):
-        """Called after a module's forward: notes where its backward will begin, and where end."""
+        """Note, after a module's forward, where its backward will begin and where it will end."""
         if not (torch.is_grad_enabled() and needs_gradient(output)):
             return
         unit, leads_to = self.zero.units.get(module), [x for x in inputs if needs_gradient(x)]
         call = Call(len(leads_to))  # without inputs to reach, its unit waits for the end
-        output.register_hook(partial(self.goes_back, unit, call))  # it keeps the call
+        output.register_hook(partial(self.goes_back, unit, call))  # the hook keeps the call
         if unit is not None:
             self.open[unit].add(call)
             for x in leads_to:
                 x.register_hook(partial(self.is_back, unit, call))
 
     def goes_back(self, unit, call, gradient):
-        """Called by autograd, first of all in the outermost backward."""
+        """Note that a backward begins; autograd calls this first of all in the outermost one."""
         if self.zero.left is None:
             self.zero.begin_backward()
         if unit is not None and not self.zero.missing[unit]:
@@ -69,7 +69,7 @@ class Calls:
 
 
 class Call:
-    """One forward of a module: how many of its inputs have no gradient yet."""
+    """One forward of a module, and how many of its inputs have no gradient yet."""
 
     def __init__(self, inputs):
         self.inputs = inputs
@@ -80,15 +80,15 @@ def needs_gradient(x) -> bool:
 
 
 def number_of_backward() -> int:
-    """Of the innermost one that is running; -1 outside of all."""
+    """Return the number of the innermost backward that is running; -1 outside all of them."""
     return torch._C._current_graph_task_id()
 
 
-# ---- What it is about: portions ----------------------------------------------------------------
+# ---- Portions of a gradient --------------------------------------------------------------------
 
 
 class SharesAWeight(nn.Module):
-    """Two layers after another that have the same weight; `way` runs each of them."""
+    """Two layers in a row that have the same weight; `way` runs each of them."""
 
     def __init__(self, way, width=3):
         super().__init__()
@@ -107,9 +107,9 @@ WAYS = {
 
 
 def portions(way) -> list[float]:
-    """How long the shared weight's gradient is, each time that autograd calls its hook.
+    """Return the norm of the shared weight's gradient each time that autograd calls its hook.
 
-    In lengths of the gradient after the backward.
+    Norms are relative to that of the gradient after the backward.
     """
     torch.manual_seed(0)
     model, seen = SharesAWeight(WAYS[way]).double(), []

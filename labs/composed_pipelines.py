@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/composed_pipelines.py by `make build`.
-"""Pipelines together with what else a training needs: replicas, ZeRO, recomputation, clipping.
+"""Pipelines combined with other features: replicas, ZeRO, recomputation, dropout and clipping.
 
 torchrun --nproc-per-node 4 labs/composed_pipelines.py
 """
@@ -22,16 +22,16 @@ from torch import nn
 from zero import Zero1, Zero2, Zero3, flatten_padded, reduce_gradients
 from zero_bubbles import SCHEDULES, rows_and_stages
 
-# ---- What is combined -----------------------------------------------------------------------
+# ---- The features of a run ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A training's features.
+    """The features of a training run.
 
     schedule  one of zero_bubbles.SCHEDULES
-    zero      ZeRO stage 1, 2 or 3 over the replicas; 0: each has everything
-    norm      the global norm of the gradients is clipped at this; 0: it is not
+    zero      ZeRO stage 1, 2 or 3 over the replicas; 0: each replica has everything
+    norm      the limit to which the global norm of the gradients is clipped; 0: it is not
     dropout   the share of each block's outputs that is dropped
     tied      whether the embedding and the logits have the same weights
     frozen    whether the first block is not trained
@@ -44,7 +44,7 @@ class Plan:
     tied: bool = False
     frozen: bool = False
     norm: float = 0.0
-    ranks: int = 2  # of a pipeline
+    ranks: int = 2  # per pipeline
     microbatches: int = 4
 
     @property
@@ -57,7 +57,7 @@ class Plan:
 
 
 def refuse(plan):
-    """Raise ValueError, with what to do instead, where features do not go together."""
+    """Raise ValueError, with what to do instead, if features of the plan do not go together."""
     if plan.schedule not in SCHEDULES:
         raise ValueError(
             f"{plan.schedule} is none of {', '.join(SCHEDULES)}: take one of these "
@@ -94,12 +94,12 @@ def make_model(plan, width=16, blocks=4) -> Transformer:
 
 
 def seed_of(replica, stage, microbatch) -> int:
-    """For dropout: each forward of a stage draws its own numbers."""
+    """Return a dropout seed, so that each forward of a stage draws its own numbers."""
     return 10_000 * replica + 100 * stage + microbatch
 
 
 class ReproducibleDropout:
-    """A stage whose dropout can be repeated in one process: forwards begin with a known seed."""
+    """A stage whose dropout one process can repeat: each forward begins with a known seed."""
 
     def forward(self, i, x, then=no_change):
         torch.manual_seed(seed_of(self.replica, self.number, i))
@@ -107,23 +107,23 @@ class ReproducibleDropout:
 
 
 class PlainStage(ReproducibleDropout, Stage):
-    """Whole backwards; keeps all activations."""
+    """A stage with whole backwards that keeps all activations."""
 
 
 class CheckpointStage(ReproducibleDropout, RecomputingStage):
-    """Whole backwards; keeps each input."""
+    """A stage with whole backwards that keeps its inputs and recomputes the forward."""
 
 
 class HalvesStage(ReproducibleDropout, SplitStage):
-    """Backwards in halves; keeps all activations."""
+    """A stage with backwards in halves that keeps all activations."""
 
 
 class CheckpointHalvesStage(ReproducibleDropout, SplitStage, RecomputingStage):
-    """Backwards in halves; keeps each input, and computes forward again before its `I`."""
+    """A stage with backwards in halves that keeps its inputs and recomputes before its `I`."""
 
 
 class ForgetfulStage(CheckpointStage):
-    """A mistake to look at: computes forward again, and draws other numbers for dropout."""
+    """A stage with a mistake: its recomputed forward draws other numbers for dropout."""
 
     def backward(self, i, gradient=None):
         x, (then, _) = self.kept.pop(i)
@@ -131,7 +131,7 @@ class ForgetfulStage(CheckpointStage):
         return Stage.backward(self, i, gradient)
 
 
-KINDS = {  # (in halves, recomputed)
+KINDS = {  # {(in halves, recomputed): stage}
     (False, False): PlainStage,
     (False, True): CheckpointStage,
     (True, False): HalvesStage,
@@ -143,9 +143,9 @@ KINDS = {  # (in halves, recomputed)
 
 
 def groups_of(ranks):
-    """(this rank's pipeline, the same stage in all replicas, both ends of the pipeline).
+    """Return three groups: this rank's pipeline, its stage in all replicas, its pipeline's ends.
 
-    Pipelines are neighbours: with 2 ranks each, ranks 0 and 1 are one, 2 and 3 the next
+    A pipeline's ranks are neighbours: of 2 ranks each, ranks 0 and 1 are one, 2 and 3 the next.
     """
     world, me = dist.get_world_size(), dist.get_rank()
     lines = [list(range(first, first + ranks)) for first in range(0, world, ranks)]
@@ -199,7 +199,7 @@ class DataParallelPipeline:
         self.update()
 
     def backward(self, inputs, targets):
-        """All micro-batches of this replica's share of the batch."""
+        """Run all micro-batches of this replica's share of the batch."""
         mine = [part.tensor_split(self.replicas)[self.replica] for part in (inputs, targets)]
         self.pipeline.step(self.row, *(part.tensor_split(self.plan.microbatches) for part in mine))
         if self.plan.tied and self.ends is not None and self.has_an_end():
@@ -209,11 +209,11 @@ class DataParallelPipeline:
         return dist.get_rank(self.line) in (0, self.plan.ranks - 1) and self.both_ends_apart()
 
     def both_ends_apart(self) -> bool:
-        """Not so in a V: there one rank has both ends, and one gradient for the tied weight."""
+        """Return whether two ranks have the ends; in a V, one has both, and one tied gradient."""
         return dist.get_world_size(self.ends) > 1 and not self.plan.is_v_shaped
 
     def reduce(self):
-        """The mean over all replicas. ZeRO stages 2 and 3 have it already, since the backwards."""
+        """Average gradients over replicas; ZeRO stages 2 and 3 have done so in the backwards."""
         if self.plan.zero == 1:
             for zero in self.zeros:
                 for unit in zero.units.values():
@@ -232,9 +232,9 @@ class DataParallelPipeline:
         self.optimizer.zero_grad()
 
     def parts(self):
-        """For each gradient of this rank: (it, 1 where it counts for the norm, else 0)."""
+        """Return each gradient of this rank, paired with how much its numbers count in the norm."""
         if not self.plan.zero:
-            share = 1 / self.replicas  # all replicas have the same
+            share = 1 / self.replicas  # all replicas have the same gradients
             return [(p.grad, share * self.counts(p)) for p in self.trained]
         return [
             (unit.shard.grad, self.counts_of(unit)) for zero in self.zeros
@@ -242,7 +242,7 @@ class DataParallelPipeline:
         ]  # fmt: skip
 
     def counts_of(self, unit):
-        """What each number of this rank's shard of a unit counts."""
+        """Return how much each number of this rank's shard of a unit counts in the norm."""
         whole = [
             torch.full(shape, self.counts(p), dtype=unit.shard.dtype)
             for p, shape in zip(unit.parameters, unit.shapes)
@@ -250,17 +250,17 @@ class DataParallelPipeline:
         return flatten_padded(whole, unit.n).chunk(unit.n)[unit.rank]
 
     def counts(self, p) -> float:
-        """A tied weight is on both ends, with the same gradient: it counts on the first alone."""
+        """Return how much p counts in the norm; of two tied gradients, only the first counts."""
         twice = p is self.model.letters.weight and self.plan.tied and self.both_ends_apart()
         return 0.0 if twice and dist.get_rank(self.line) == self.plan.ranks - 1 else 1.0
 
 
 @torch.no_grad()
 def clip(parts, most, groups) -> float:
-    """Scale gradients so that their norm over all ranks is at most `most`; returns the norm.
+    """Scale gradients so that their norm over all ranks is at most `most`; return the norm.
 
-    parts   [(a gradient, what its numbers count for the norm: one number, or one for each)]
-    groups  the squares are added up over one group after another: over the stages, over the shards
+    parts   [(a gradient, how much its numbers count in the norm: one number, or one for each)]
+    groups  squares are summed over one group after another: over the stages, over the shards
     Cost    an all-reduce of one number in each group
     Equals  torch's clip_grad_norm_, which also adds 1e-6 to the norm
     """
@@ -279,7 +279,7 @@ SGD = partial(torch.optim.SGD, lr=0.3, momentum=0.9)
 
 
 def program(text, steps=20) -> tuple[float, float]:
-    """Train two stages, and replicas of them, under ZeRO stage 1; returns the losses."""
+    """Train replicas of two stages under ZeRO stage 1; return the first and the last loss."""
     engine, losses = DataParallelPipeline(Plan(zero=1, norm=1.0), SGD), []
     for number in range(steps):
         engine.step(*draw_batch(text, 16, number, 8))

@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/composing.py by `make build`. Write your answers here.
-"""What composes with ZeRO: optimizers around optimizers, and one process that says what is right.
+"""Features that compose with ZeRO: clipping, loss scaling, and optimizers around optimizers.
 
 torchrun --nproc-per-node 2 labs/composing.py
 """
@@ -24,17 +24,17 @@ from zero import STAGES
 
 @torch.no_grad()
 def clip_shards(shards, max_norm, group=None) -> float:
-    """Exercise 6.14. Scale the gradients on all ranks, so that their norm is at most max_norm.
+    """Exercise 6.14. Scale the gradients on all ranks to a norm of at most max_norm.
 
-    The gradient of the whole model lies in parts on the ranks. Its norm is the square root of the
-    sum of the squares of all its numbers. If the norm is larger than max_norm, every gradient is
-    multiplied by max_norm / norm, in place. If not, nothing changes.
+    The parts of the whole model's gradient are on different ranks. Its norm is the square root of
+    the sum of the squares of all its numbers. If the norm is larger than max_norm, every gradient
+    is multiplied by max_norm / norm, in place. If not, nothing changes.
 
     shards   this rank's parameters; each has its part of the mean gradient in `.grad`, or None if
              it is frozen. Other ranks may have other sizes, and another number of shards, or none
     Returns  the norm before clipping, the same float on every rank
-    Example  rank 0 has [3.] and a frozen parameter, rank 1 has [0., 4.]; max_norm is 1. The norm
-             is 5 on both; afterwards rank 0 has [0.6], and rank 1 has [0., 0.8]
+    Example  rank 0 has [3.] and a frozen parameter, rank 1 has [0., 4.]; max_norm is 1. The norm is
+             5 on both; afterwards rank 0 has [0.6], and rank 1 has [0., 0.8]
     Equals   torch.nn.utils.clip_grad_norm_ on the whole gradient in one process (it adds 0.000001
              to the norm in the division: here both are right)
     Cost     one all-reduce of one number
@@ -43,11 +43,11 @@ def clip_shards(shards, max_norm, group=None) -> float:
 
 
 class GradientClipOptimizer:
-    """An optimizer inside of which is another one: clips by the norm of the whole, then steps.
+    """An optimizer around another one: clips by the norm of the whole gradient, then steps.
 
-    If the norm is not finite, all ranks leave out the step: each of them has the same norm.
+    If the norm is not finite, all ranks skip the step, because each of them has the same norm.
 
-    parameters      this rank's shards: all of them, since the norm is of the whole
+    parameters      all of this rank's shards, since the norm is that of the whole gradient
     make_optimizer  takes a list of parameters
     """
 
@@ -67,13 +67,13 @@ class GradientClipOptimizer:
 
 
 class LossScaleOptimizer:
-    """An optimizer inside of which is another one: divides by a loss scaler's factor, then steps.
+    """An optimizer around another one: divides by a loss scaler's factor, then steps.
 
-    The caller multiplies the loss by `scaler.scale`. Each rank sees the gradients of its own shards
-    only. So the ranks ask each other: if a number of any of them is not finite, all refuse the
+    The caller multiplies the loss by `scaler.scale`. Each rank sees only the gradients of its own
+    shards, so the ranks ask each other: if a number on any of them is not finite, all refuse the
     step, and all halve the factor.
 
-    parameters      this rank's shards: all of them, with gradients in float32 or float64
+    parameters      all of this rank's shards, with gradients in float32 or float64
     make_optimizer  takes a list of parameters
     scaler          a LossScaler
     Cost            one all-reduce of one number
@@ -86,7 +86,7 @@ class LossScaleOptimizer:
         self.optimizer = make_optimizer(self.parameters)
 
     def step(self):
-        witness = nn.Parameter(torch.zeros(1))  # its gradient tells what the other ranks have
+        witness = nn.Parameter(torch.zeros(1))  # its gradient stands for the other ranks'
         witness.grad = torch.zeros(1)
         for p in self.parameters:
             if p.grad is not None:
@@ -98,24 +98,25 @@ class LossScaleOptimizer:
         self.optimizer.zero_grad()
 
 
-# ---- What may be combined -------------------------------------------------------------------
+# ---- Features to combine --------------------------------------------------------------------
 
 FEATURES = (
     "mixed precision", "recomputation", "tied weights", "frozen weights", "accumulation",
     "clipping", "loss scaling",
 )  # fmt: skip
 STEPS, MICRO_BATCHES, CONTEXT = 3, 2, 8
-SAMPLES = 4  # of each rank, in a step
+SAMPLES = 4  # per rank and step
 MAX_NORM = 0.2  # of gradients that are larger in these steps
 SGD = partial(torch.optim.SGD, lr=0.1, momentum=0.9)  # its step grows with the gradient
 
 
 def pairs() -> list[tuple[str, ...]]:
-    """Each feature by itself, each pair of two, and all together."""
+    """Return each feature by itself, each pair, and all together."""
     return [*((feature,) for feature in FEATURES), *combinations(FEATURES, 2), FEATURES]
 
 
 def make_model(features):
+    """Return a small transformer with these features, the same on every rank."""
     torch.manual_seed(0)
     model = Transformer(6, heads=2, context=CONTEXT, tied="tied weights" in features)
     if "frozen weights" in features:
@@ -125,9 +126,10 @@ def make_model(features):
 
 
 def make_optimizer_of(features, scaler):
-    """One optimizer inside of another: mixed precision outside, so that the others see float32.
+    """Return nested optimizers, mixed precision outermost, so that the others see float32.
 
-    LossScaleOptimizer around GradientClipOptimizer: what is clipped has been divided by the factor.
+    LossScaleOptimizer is around GradientClipOptimizer, so that clipping follows the division by the
+    factor.
     """
     make_optimizer = SGD
     if "clipping" in features:
@@ -142,17 +144,18 @@ def make_optimizer_of(features, scaler):
 
 
 def micro_batches_of(features) -> int:
+    """Return how many micro-batches a rank's batch is cut into."""
     return MICRO_BATCHES if "accumulation" in features else 1
 
 
 def loss_of(model, part):
-    """The loss of inputs and targets; logits in bfloat16 go to float32 first."""
+    """Return the loss of inputs and targets; logits in bfloat16 are converted to float32 first."""
     logits = model(part[0])
     return mean_loss(logits.to(torch.promote_types(logits.dtype, torch.float32)), part[1])
 
 
 def train_on_ranks(stage, features, text):
-    """Train with a stage of ZeRO and these features; returns the engine and its model."""
+    """Train with a stage of ZeRO and these features; return the engine and its model."""
     model = make_model(features)
     if "recomputation" in features:
         recompute_modules(model.blocks)
@@ -171,7 +174,7 @@ def train_on_ranks(stage, features, text):
 
 
 def states_by_formula(stage, numbers, n, each):
-    """{kind: bytes} of a rank's model states; each: bytes of a parameter, gradient, its state."""
+    """Return {kind: bytes} of a rank's model states; each: bytes per parameter, gradient, state."""
     kinds = ("parameters", "gradients", "optimizer_state")
     is_split = {"DDP": (0, 0, 0), "stage 1": (0, 0, 1), "stage 2": (0, 1, 1), "stage 3": (1, 1, 1)}
     return {kind: size * numbers / (n if split else 1)
@@ -179,7 +182,7 @@ def states_by_formula(stage, numbers, n, each):
 
 
 def make_engine(stage, model, make_optimizer):
-    """What is called in the forward, what steps, the sizes of units, and hooks that keep it alive.
+    """Return what to call in the forward, what steps, sizes of units, and hooks that keep it alive.
 
     "DDP" is PyTorch's.
     """
@@ -202,12 +205,12 @@ def watch(stage, text, mixed=False, recompute=False, layers=4, samples=4, steps=
 
     stage    "DDP" or one of STAGES
     mixed    in bfloat16, with masters in float32; else in float32
-    samples  of each rank in a step
+    samples  per rank and step
     Returns  how many numbers each unit has, padded
     """
     from pedagogy_lib import measure
 
-    gc.collect()  # an engine has cycles: under torchrun, the one before may still be there
+    gc.collect()  # an engine has cycles: under torchrun, the previous one may still exist
     torch.manual_seed(0)
     model, make_optimizer = Transformer(layers=layers), partial(torch.optim.Adam, lr=1e-3)
     if mixed:
@@ -229,10 +232,10 @@ def watch(stage, text, mixed=False, recompute=False, layers=4, samples=4, steps=
 
 
 def states_of(block, numbers, n, rank=0) -> dict:
-    """{kind: bytes} of a rank's model states in a measured block; masters count as state.
+    """Return {kind: bytes} of a rank's model states in a measured block; masters count as state.
 
     `measure` counts a master as a parameter, since it is one for its optimizer. A master has 4
-    bytes for each number of a shard. (For "DDP" take n = 1.)
+    bytes for each number of a shard. For "DDP", take n = 1.
     """
     found = block.peak_bytes[rank]
     masters = 4 * sum(numbers) // n

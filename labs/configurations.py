@@ -1,7 +1,7 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/configurations.py by `make build`. Write your answers here.
-"""A plan as the engines want to be told it: Megatron-LM's command line, DeepSpeed's JSON.
+"""Plans as engines read them: Megatron-LM's command line, DeepSpeed's JSON.
 
-A plan knows nothing of data, tokenizers and learning rates: you add them. What an engine cannot
+A plan knows nothing of data, tokenizers and learning rates, so you add them. What an engine cannot
 express is refused, with the first reason that holds. The options come from Megatron-LM core_v0.19.0
 (19 August 2026) and DeepSpeed 0.19.8: see engine_options.py. For others, see
 more_configurations.py.
@@ -19,7 +19,7 @@ from planner import why_impossible
 
 @dataclass(frozen=True)
 class Configuration:
-    """What an engine is given.
+    """The input of an engine.
 
     text     its command line or file
     program  what a file cannot say, and your program has to: {name: value}
@@ -44,14 +44,14 @@ def need_possible(engine, plan: Plan, job: Job) -> None:
 
 
 def machines_of(plan: Plan, job: Job) -> tuple[int, int]:
-    """How many machines, and ranks on each."""
+    """Return the number of machines, and of ranks on each."""
     each = min(job.gpu.machine, plan.ranks)
     need("torchrun", {f"{plan.ranks} ranks do not fill machines of {each}": plan.ranks % each})
     return plan.ranks // each, each
 
 
 def accumulation(plan: Plan, job: Job) -> int:
-    """Micro-batches of each copy in a step."""
+    """Return the number of micro-batches of each copy in a step."""
     return job.batch // (plan.dp * plan.micro_batch)
 
 
@@ -59,13 +59,13 @@ def accumulation(plan: Plan, job: Job) -> int:
 
 
 def megatron_arguments(plan, batch, layers) -> dict:
-    """Exercise 10.18. The options of Megatron-LM that say how the ranks share the work.
+    """Exercise 10.18. Return the options of Megatron-LM that share out the work.
 
     plan     dp, tp, pp, cp, zero (0 or 1), micro_batch, recompute ("none", "selective", "full"),
              chunks (of a stage), sequence (whether sequence parallelism is wanted)
-    batch    samples in a step; layers: of the whole model
+    batch    samples per step; layers: of the whole model
     Returns  {option: value}; a switch has the value True, and is left out where it is not wanted.
-             The three sizes and the two batches are always there
+             The three sizes and the two batches are always present
 
     With dp 1, tp 2, pp 1, cp 1, ZeRO 0, micro-batch 1, one chunk, sequence, nothing recomputed and
     batch 8, the five options are 2, 1, 1, 1 and 8, and "--sequence-parallel" is True.
@@ -77,7 +77,7 @@ SHARDED = {2: "optim_grads", 3: "optim_grads_params"}
 
 
 def megatron_shape(shape) -> dict:
-    """The model, as far as a shape knows it: of the Llama family, or of GPT's."""
+    """Return the options for the model, as far as a shape knows it: Llama's family, or GPT's."""
     options = {
         "--num-layers": shape.layers,
         "--hidden-size": shape.width,
@@ -102,9 +102,9 @@ MEETING = "--rdzv-backend c10d --rdzv-endpoint $HEAD:29500"
 
 
 def megatron(plan: Plan, job: Job, steps=1000) -> Configuration:
-    """The command line, as torchrun starts it on every machine. dp is not among its options.
+    """Write the command line that starts torchrun on each machine; it has no option for dp.
 
-    Where there are several machines, $HEAD is the name of one: there all of them meet.
+    With several machines, $HEAD is the name of one of them, at which all of them meet.
     """
     groups = job.shape.kv_heads or job.shape.heads
     need_possible("Megatron-LM", plan, job)
@@ -122,7 +122,7 @@ def megatron(plan: Plan, job: Job, steps=1000) -> Configuration:
         }  # fmt: skip
     options |= megatron_shape(job.shape) | {"--bf16": True, "--train-iters": steps}
     nodes, each = machines_of(plan, job)
-    needs_one = (plan.tp > 1 or plan.cp > 1) and plan.zero < 2  # asked for up to the H100
+    needs_one = (plan.tp > 1 or plan.cp > 1) and plan.zero < 2  # required up to the H100
     start = "CUDA_DEVICE_MAX_CONNECTIONS=1 " * needs_one
     start += f"torchrun --nnodes {nodes} --nproc-per-node {each}"
     meet = [MEETING] if nodes > 1 else []
@@ -135,9 +135,9 @@ def megatron(plan: Plan, job: Job, steps=1000) -> Configuration:
 
 
 def deepspeed(plan: Plan, job: Job) -> Configuration:
-    """The JSON, and what PipelineModule has to be told in the program.
+    """Write the JSON, and the arguments of PipelineModule that the program has to set.
 
-    Only what DeepSpeed cuts by itself: with a model that the program cuts along tp, as
+    It covers only what DeepSpeed cuts by itself: with a model that the program cuts along tp, as
     Megatron-DeepSpeed does, there are dp × tp × pp.
     """
     need("DeepSpeed", {"its pipeline takes ZeRO 1 at most": plan.pp > 1 and plan.zero > 1})

@@ -1,5 +1,5 @@
 # Built from chapters/ch09_three_dimensions/labs/context_splits.py by `make build`.
-"""Who has what of a layer's activations: tensor, sequence and context parallel side by side."""
+"""Which rank has which of a layer's activations: tensor, sequence and context parallelism."""
 
 import numpy as np
 from matplotlib.patches import Rectangle
@@ -19,7 +19,7 @@ from pedagogy_lib.pictures.style import (
     use_course_style,
 )
 
-PLACES = 8  # of the text, or a multiple of the ranks near that
+PLACES = 8  # of the text in the picture, or a multiple of the ranks near that
 WHERE = ("between the two", "in attention", "in the MLP")
 ALONG = ("features", "heads", "features")
 SMALL = {"fontsize": 6, "color": MUTED}
@@ -52,7 +52,7 @@ SPLITS = {  # name: owners between attention and MLP, in attention, in the MLP
 
 @use_course_style
 def draw_context_splits(ranks=4) -> Picture:
-    """For each kind of parallelism, which rank has which activations: places × features.
+    """Draw which rank has which activations, places × features, for each kind of parallelism.
 
     Features are whole heads in attention, and hidden features in the MLP.
     """

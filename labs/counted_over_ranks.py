@@ -13,14 +13,14 @@ from gradient_accumulation import PADDING, count_tokens
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-# ---- A sum over the ranks that autograd knows -----------------------------------------------
+# ---- A differentiable sum over the ranks ----------------------------------------------------
 
 
 class SumOverRanks(torch.autograd.Function):
     """An all-reduce that has a backward.
 
-    Each rank's numbers are in the sum that all ranks get. So the gradient of what a rank has put in
-    is the sum of the gradients that all ranks have for what they got: an all-reduce again.
+    Each rank's input is part of the sum that all ranks get. The gradient of the input is therefore
+    the sum of the gradients that all ranks have for their outputs, which is an all-reduce again.
     """
 
     @staticmethod
@@ -37,6 +37,7 @@ class SumOverRanks(torch.autograd.Function):
 
 
 def sum_over_ranks(x: Tensor) -> Tensor:
+    """Return the sum of x over all ranks, with a gradient."""
     return SumOverRanks.apply(x)
 
 
@@ -47,10 +48,10 @@ def model_with(norm) -> nn.Sequential:
 
 
 def one_backward(norm, samples=12) -> tuple[dict, dict]:
-    """Gradients, and running mean and variance, after a step with this type of BatchNorm.
+    """Return gradients, and running mean and variance, after a backward with this BatchNorm type.
 
-    Each rank has every n-th of the samples, so one process alone has all of them.
-    norm  takes a number of features
+    Each rank takes every n-th sample, so a single process takes all of them.
+    norm  a type of layer that takes a number of features
     """
     model = model_with(norm)
     share = slice(dist.get_rank(), None, dist.get_world_size())
@@ -63,9 +64,9 @@ def one_backward(norm, samples=12) -> tuple[dict, dict]:
 
 
 def largest_gaps(run, alone) -> list[float]:
-    """How far gradients, and statistics, are from those of one process: the most on any rank.
+    """Return how far gradients and statistics are from those of one process, at most on any rank.
 
-    run    a launch of one_backward; alone is what it gives on one rank
+    run    a launch of one_backward; alone is its result on one rank
     """
     from pedagogy_lib import relative_gap
 
@@ -74,9 +75,9 @@ def largest_gaps(run, alone) -> list[float]:
 
 
 def gap_of_shares(norm, n, samples=12) -> float:
-    """One process takes the samples in n shares, one after another, and then all at once.
+    """Return the gap of the mean gradients of n shares to the gradients of all samples.
 
-    Returns how far the mean of the shares' gradients is from the gradients of all.
+    One process takes the samples in n shares, one after another, and then all at once.
     """
     from pedagogy_lib import relative_gap
 
@@ -90,7 +91,7 @@ def gap_of_shares(norm, n, samples=12) -> float:
 
 
 def draw_samples(samples, features, seed=1):
-    """Inputs and targets, the same on every rank: (samples, features), (samples, 1)"""
+    """Draw inputs and targets, the same on every rank: (samples, features), (samples, 1)."""
     chance = torch.Generator().manual_seed(seed)
     shapes = (samples, features), (samples, 1)
     numbers = [torch.randn(shape, generator=chance, device="cpu").double() for shape in shapes]
@@ -99,7 +100,7 @@ def draw_samples(samples, features, seed=1):
 
 # ---- A rank with fewer batches --------------------------------------------------------------
 
-BATCHES_OF = (6, 4)  # of ranks 0 and 1
+BATCHES_OF = (6, 4)  # numbers of batches of ranks 0 and 1
 
 
 def start_model() -> nn.Linear:
@@ -108,12 +109,12 @@ def start_model() -> nn.Linear:
 
 
 def uneven_batches(rank) -> list:
-    """The batches of a rank: (inputs, targets), four samples each."""
+    """Draw the batches of a rank: (inputs, targets), four samples each."""
     return [draw_samples(4, 3, seed=100 * rank + number) for number in range(BATCHES_OF[rank])]
 
 
 def train_uneven(ddp, optimizer) -> None:
-    """Train with all batches that this rank has."""
+    """Train with all batches of this rank."""
     for inputs, targets in uneven_batches(dist.get_rank()):
         optimizer.zero_grad()
         F.mse_loss(ddp(inputs), targets).backward()
@@ -125,9 +126,9 @@ def weights_of(model) -> Tensor:
 
 
 def train_alone(always_by_2) -> Tensor:
-    """The weights of one process; a step takes a batch of each rank that still has one.
+    """Return the weights of one process, whose steps take a batch of each rank that still has one.
 
-    always_by_2  whether their gradients are divided by 2 also where only one still has a batch
+    always_by_2  whether gradients are divided by 2 even where only one rank still has a batch
     """
     model, own = start_model(), [uneven_batches(rank) for rank in (0, 1)]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -145,7 +146,7 @@ def train_alone(always_by_2) -> Tensor:
 
 
 class WeightOfToken(nn.Module):
-    """Its loss for token k is a number of its own, so `.grad[k]` tells how much token k counts."""
+    """A model with a separate loss for each token k, so that `.grad[k]` shows how much k counts."""
 
     def __init__(self, tokens):
         super().__init__()
@@ -156,26 +157,26 @@ class WeightOfToken(nn.Module):
 
 
 def backward_tokens(ddp, micro_batches) -> None:
-    """Exercise 3.15. The gradient of the mean loss over the tokens of all ranks, under DDP.
+    """Exercise 3.15. Compute the gradient of the mean loss over all ranks' tokens.
 
-    Every rank calls it with micro-batches of its own, as many as the others. The loss is the
+    Every rank calls it with its own micro-batches, as many as the other ranks. The loss is the
     cross-entropy. `.grad` is clear before the call. After it, `.grad` is on every rank the gradient
-    of the mean loss over all tokens that count, of all micro-batches of all ranks.
+    of the mean loss over all tokens that count, in all micro-batches of all ranks.
 
     ddp            a model in DistributedDataParallel, which averages gradients over the ranks
     micro_batches  a list of (tokens, targets). Targets that are PADDING do not count. A micro-
-                   batch, or a rank, may have no others; at least one rank has some
-    Shapes         tokens, targets: (sentences, length); what ddp returns for tokens:
-                   (sentences, length, vocabulary)
+                   batch, or a rank, may have no other targets; at least one rank has some
+    Shapes         tokens, targets: (sentences, length); ddp(tokens): (sentences, length,
+                   vocabulary)
     Cost           one all-reduce of the gradients, and one of a single number; a forward and a
-                   backward for each micro-batch, the activations of one at a time
+                   backward per micro-batch, with the activations of one at a time
     Unchanged      weights, micro_batches, and whether ddp communicates in later backwards
     """
     ...  # your code here
 
 
 def mean_of_means(ddp, micro_batches) -> None:
-    """The loop that most people write first: each micro-batch counts the same, and each rank."""
+    """Run the loop that most people write first: micro-batches count the same, and so do ranks."""
     for tokens, targets in micro_batches:
         logits, wanted = ddp(tokens).flatten(0, 1), targets.flatten()
         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING)
@@ -186,7 +187,7 @@ WORDS = 5
 
 
 def sentences_of_rank(lengths, seed=0) -> list:
-    """Micro-batches with sentences of these lengths: (tokens, targets), padded to the longest."""
+    """Draw micro-batches (tokens, targets) of sentences of these lengths, padded to the longest."""
     chance, found = torch.Generator().manual_seed(seed), []
     for some in lengths:
         pair = torch.randint(WORDS, (2, len(some), max(some)), generator=chance, device="cpu")
@@ -196,7 +197,7 @@ def sentences_of_rank(lengths, seed=0) -> list:
     return found
 
 
-LENGTHS = ([[7, 2], [5, 4]], [[1, 1], [1, 2]])  # of the sentences of ranks 0 and 1
+LENGTHS = ([[7, 2], [5, 4]], [[1, 1], [1, 2]])  # lengths of the sentences of ranks 0 and 1
 
 
 def word_model() -> nn.Sequential:
@@ -205,14 +206,14 @@ def word_model() -> nn.Sequential:
 
 
 def gradients_with(way) -> Tensor:
-    """All gradients that way(ddp, micro_batches) leaves on this rank, as one flat tensor."""
+    """Return all gradients that way(ddp, micro_batches) leaves on this rank, as one flat tensor."""
     ddp, rank = DistributedDataParallel(word_model()), dist.get_rank()
     way(ddp, sentences_of_rank(LENGTHS[rank], seed=rank))
     return torch.cat([p.grad.flatten() for p in ddp.parameters()])
 
 
 def gradients_alone() -> Tensor:
-    """Of one process with all sentences: of the mean over all tokens that count."""
+    """Return the gradients of the mean over all tokens that count, from one process."""
     model = word_model()
     pieces = [piece for rank in (0, 1) for piece in sentences_of_rank(LENGTHS[rank], seed=rank)]
     logits = torch.cat([model(tokens).flatten(0, 1) for tokens, _ in pieces])

@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/ddp_options.py by `make build`.
-"""What DistributedDataParallel sends and keeps with each of its options, and how replicas drift.
+"""The options of DistributedDataParallel, with the bytes that it sends, and replicas that drift.
 
 torchrun --nproc-per-node 2 labs/ddp_options.py
 """
@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 LAYERS, WIDTH = 8, 512
 
-# Since PyTorch 2.13 the option has a name of its own; before, it is one with the start's.
+# Since PyTorch 2.13 the option has its own name; before, one option covers the start as well.
 _is_new = "forward_sync_buffers" in signature(DistributedDataParallel).parameters
 BUFFERS_NOT_SYNCED = {"forward_sync_buffers" if _is_new else "broadcast_buffers": False}
 
@@ -27,7 +27,7 @@ BUFFERS_NOT_SYNCED = {"forward_sync_buffers" if _is_new else "broadcast_buffers"
 
 
 def eight_layers(*between) -> nn.Sequential:
-    """Eight linear layers of 512 x 512, 8 MiB; after each of them a layer of each of these types.
+    """Make eight linear layers of 512 x 512 (8 MiB), each followed by a layer of each given type.
 
     between  types of layers that take a width, such as nn.BatchNorm1d
     """
@@ -36,7 +36,7 @@ def eight_layers(*between) -> nn.Sequential:
 
 
 class TwoLayers(nn.Module):
-    """Two linear layers, of which a forward may leave out the second one."""
+    """Two linear layers, of which a forward may leave out the second."""
 
     def __init__(self):
         super().__init__()
@@ -47,7 +47,7 @@ class TwoLayers(nn.Module):
 
 
 def some_inputs(samples=8) -> Tensor:
-    """Other ones on each rank. (samples, WIDTH)"""
+    """Draw inputs of shape (samples, WIDTH), which differ between ranks."""
     chance = torch.Generator().manual_seed(dist.get_rank())
     x = torch.randn(samples, WIDTH, generator=chance, device="cpu")
     return x.to(torch.get_default_device())
@@ -57,10 +57,10 @@ def some_inputs(samples=8) -> Tensor:
 
 
 def buckets_of(hook, options, iterations=3) -> list[list[float]]:
-    """The buckets of each iteration, in MiB, in the order in which they leave.
+    """Return the buckets of each iteration in MiB, in the order in which they are sent.
 
-    hook     a communication hook that adds a bucket's MiB to the list that is its state
-    options  of DistributedDataParallel
+    hook     a communication hook that appends a bucket's MiB to the list that is its state
+    options  keyword arguments of DistributedDataParallel
     """
     ddp, sizes, found = DistributedDataParallel(eight_layers(), **options), [], []
     ddp.register_comm_hook(sizes, hook)
@@ -72,14 +72,14 @@ def buckets_of(hook, options, iterations=3) -> list[list[float]]:
 
 
 def default_cap() -> int:
-    """The bytes at which DDP closes a bucket, if nobody says otherwise."""
+    """Return the bytes at which DDP closes a bucket by default."""
     return DistributedDataParallel(TwoLayers()).bucket_bytes_cap
 
 
 def step_times(many_options, rounds=24) -> list[list[float]]:
-    """Seconds of forward and backward for each choice of options, over rounds, in turn.
+    """Time a forward and a backward in seconds, in each round, for each choice of options.
 
-    In turn: whatever else this computer does then slows down all of them alike.
+    The choices take turns, so that other work of this computer slows down all of them alike.
     """
     models = [DistributedDataParallel(eight_layers(), **options) for options in many_options]
     x, times = some_inputs(), [[] for _ in models]
@@ -93,24 +93,24 @@ def step_times(many_options, rounds=24) -> list[list[float]]:
 
 
 def median_and_range(seconds) -> str:
-    """In milliseconds: the median, and the range of eight rounds in ten."""
+    """Format the median in milliseconds, and the range of eight rounds in ten."""
     tenths = quantiles([1e3 * s for s in seconds], n=10)
     return f"{1e3 * median(seconds):.1f} ms ({tenths[0]:.1f} to {tenths[-1]:.1f})"
 
 
-# ---- What is sent ---------------------------------------------------------------------------
+# ---- Bytes and calls ------------------------------------------------------------------------
 
 
 def send_with(many_models) -> None:
-    """Forwards and backwards of several models; measured: "name: forward", "name: backward".
+    """Measure a forward and a backward of several models, as "name: forward" and "name: backward".
 
-    many_models  {name: (types of layers between the linear ones, options)}
+    many_models  {name: (types of layers after each linear one, options)}
     """
     from pedagogy_lib import measure
 
     for name, (between, options) in many_models.items():
         ddp, x = DistributedDataParallel(eight_layers(*between), **options), some_inputs()
-        for _ in range(3):  # the second one agrees on buckets
+        for _ in range(3):  # the second iteration agrees on buckets
             ddp(x).square().mean().backward()
         with measure(f"{name}: forward"):
             loss = ddp(x).square().mean()
@@ -119,14 +119,14 @@ def send_with(many_models) -> None:
 
 
 def what_was_sent(name, run) -> list:
-    """A row: the name, kB of rank 0 in its forward and backward, all-reduces of its backward."""
+    """Return a row: name, kB sent by rank 0 in forward and backward, all-reduces of the latter."""
     forward, backward = run[f"{name}: forward"], run[f"{name}: backward"]
     kilobytes = [f"{block.sent_bytes[0] / 1e3:,.1f} kB" for block in (forward, backward)]
     return [name, *kilobytes, len(backward.calls[0])]
 
 
 def looks_like_a_ring(sent_to) -> bool:
-    """Whether each rank sends over 95 % of its bytes to one rank, at the same distance for all.
+    """Return whether each rank sends over 95 % of its bytes to one rank, at an equal distance.
 
     sent_to  for each rank, the bytes that it has sent to each of the ranks
     """
@@ -143,9 +143,9 @@ MARKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)  # steps after which replicas
 
 
 def drift(mistake, data, steps, decay=0.02) -> list[float]:
-    """Train a classifier of digits with one of the MISTAKES; how far apart are two replicas?
+    """Train a classifier of digits with one of the MISTAKES, and measure how far replicas drift.
 
-    decay    the weight decay, where there is one
+    decay    the weight decay, for the mistake that has one
     Returns  the distance between the weights of ranks 0 and 1 after each of the MARKS up to `steps`
     """
     ddp, model, optimizer = start_with(mistake, decay)
@@ -170,7 +170,7 @@ def drift(mistake, data, steps, decay=0.02) -> list[float]:
 
 
 def start_with(mistake, decay):
-    """What is called, the model, and its optimizer. Without DDP the start is not made equal."""
+    """Return the module to call, the model and its optimizer; without DDP if starts are unequal."""
     unequal = mistake.startswith("start")
     torch.manual_seed(dist.get_rank() if unequal else 0)
     model = nn.Linear(64, 10).double()
@@ -180,7 +180,7 @@ def start_with(mistake, decay):
 
 
 def distance(weight) -> float:
-    """How far rank 1's weight is from rank 0's: the square root of the summed squares."""
+    """Return the distance of rank 1's weight from rank 0's: the root of the summed squares."""
     everyone = [torch.empty_like(weight) for _ in range(dist.get_world_size())]
     dist.all_gather(everyone, weight.detach())
     return (everyone[0] - everyone[1]).norm().item()

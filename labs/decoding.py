@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/decoding.py by `make build`. Write your answers here.
-"""Decoding with tensor parallel: one token after another, from a model that no rank has whole.
+"""Decoding with tensor parallelism: one token after another, from a model that no rank has whole.
 
 torchrun --nproc-per-node 2 labs/decoding.py
 """
@@ -12,11 +12,11 @@ from simple_ddp import now
 from tensor_parallel import parallelize, part_sizes, train
 from torch import Tensor
 
-# ---- What is kept of the tokens before -----------------------------------------------------
+# ---- The key-value cache -------------------------------------------------------------------
 
 
 def empty_cache(model, samples=1, context=CONTEXT) -> list[Tensor]:
-    """Room for the keys and values of each block, for as many heads as this rank has.
+    """Return zeros for the keys and values of each block, for as many heads as this rank has.
 
     Shapes  each (2, samples, kv_heads of this rank, context, size)
     """
@@ -30,10 +30,10 @@ def empty_cache(model, samples=1, context=CONTEXT) -> list[Tensor]:
 
 
 def attend(attention, x, cache, before) -> Tensor:
-    """Attention of new tokens to themselves and to all before them.
+    """Compute the attention of new tokens to themselves and all before them; update the cache.
 
-    before  how many tokens are in the cache already; one new token at a time, unless none
-    Shapes  x: (samples, new, width) -> the same
+    before  how many tokens the cache already has; unless it is 0, pass one new token at a time
+    Shapes  x: (samples, new, width) -> the same shape
     """
     q, k, v = attention.split(attention.query_key_value(x))
     until = before + x.shape[1]
@@ -46,7 +46,7 @@ def attend(attention, x, cache, before) -> Tensor:
 
 
 def logits_of_next(model, tokens, cache, before=0) -> Tensor:
-    """This rank's logits for what follows new tokens; their keys and values go to the cache.
+    """Return this rank's logits for the next token, and cache the new tokens' keys and values.
 
     Shapes  tokens: (samples, new) -> (samples, this rank's tokens)
     """
@@ -59,24 +59,25 @@ def logits_of_next(model, tokens, cache, before=0) -> Tensor:
 
 
 def likeliest(logits: Tensor, first: int, group=None) -> Tensor:
-    """Exercise 7.20. The token with the highest logit over all ranks; no rank has all logits.
+    """Exercise 7.20. Return the token with the highest logit over all ranks.
 
-    Of two equal logits, the first token's counts, as in argmax.
+    No rank has all logits. Of two equal logits, that of the first token counts, as in argmax.
 
-    first   the first token that this rank has a logit for
+    first   the number of the first token that this rank has a logit for
     Shapes  logits: (samples, this rank's tokens), of any floating dtype -> (samples,), int64, the
             same on every rank
-    Equals  all logits' argmax(-1)
-    Cost    an all-gather of two numbers for each sample
+    Equals  argmax(-1) of all ranks' logits
+    Cost    an all-gather of two numbers per sample
     """
     ...  # your code here
 
 
 @torch.no_grad()
 def decode(model, beginning: str, tokens, group=None) -> str:
-    """The beginning, and what a split model thinks comes next: always its likeliest token.
+    """Continue `beginning` by `tokens` tokens, each the likeliest one of a split model.
 
-    Raises  ValueError if a character is not in ASCII, or the model cannot see that many
+    Raises  ValueError if `beginning` is empty or not ASCII, or if the model cannot see that many
+            tokens
     """
     if not beginning.isascii():
         raise ValueError(f"the model knows the characters of ASCII alone, not all of {beginning!r}")
@@ -100,7 +101,7 @@ def decode(model, beginning: str, tokens, group=None) -> str:
 
 
 def train_model(text, steps=150, **sizes) -> Transformer:
-    """A model that has read a little; every process that trains it gets the same one."""
+    """Return a briefly trained model, which is the same in every process that trains it."""
     torch.manual_seed(0)
     model = Transformer(**sizes)
     train(model, mean_loss, text, steps)
@@ -108,7 +109,7 @@ def train_model(text, steps=150, **sizes) -> Transformer:
 
 
 def program(state, beginning, tokens, sizes):
-    """Decode with all ranks; returns the text, and tokens per second."""
+    """Decode with all ranks; return the text and the tokens per second."""
     model = Transformer(**sizes).to(next(iter(state.values())).dtype)
     model.load_state_dict(state)
     parallelize(model)

@@ -1,5 +1,5 @@
 # Built from chapters/ch04_failure_and_recovery/labs/diloco.py by `make build`. Write your answers here.
-"""DiLoCo: workers that train alone for many steps, and then agree; they may come and go.
+"""DiLoCo: workers that train alone for many steps and then agree; they may join and leave.
 
 torchrun --nproc-per-node 4 labs/diloco.py
 """
@@ -19,30 +19,30 @@ OUTER_RATE, OUTER_MOMENTUM = 0.7, 0.9  # as in the paper
 
 
 def outer_step(whole: list[Tensor], mine: list[Tensor], optimizer, group=None) -> None:
-    """Exercise 4.16. Agree on new weights, after everybody has trained alone.
+    """Exercise 4.16. Agree on new weights after every worker has trained alone.
 
-    The outer gradient is how far the workers have gone away from the common weights, averaged over
-    the workers that are there: whole - mine. The outer optimizer takes a step with it, and all
-    begin the next round at the result: `whole` and `mine` are changed in place.
+    The outer gradient, whole - mine, is how far the workers have moved away from the common
+    weights, averaged over the workers that are present. The outer optimizer takes a step with it,
+    and all workers begin the next round at the result: `whole` and `mine` are changed in place.
 
     If a call fails, its error goes on to the caller, and `whole`, `mine` and the optimizer's
-    momentum are as before: nothing changes until the last sum is there, and no call comes after it.
+    momentum are as before: nothing changes until the last sum has arrived, and no call follows it.
 
     whole      the common weights, the same on all ranks; the optimizer's parameters
-    mine       what this worker has made of them, of the same shapes
-    optimizer  of torch, over `whole`
+    mine       the weights that this worker has made of them, of the same shapes
+    optimizer  one of torch.optim, over `whole`
     Cost       all-reduces of as many bytes as the weights have
     """
     ...  # your code here
 
 
 class Worker(Training):
-    """Takes INNER steps alone, on samples of its own, and then an outer step with all others.
+    """A worker: INNER steps alone, on its own samples, and then an outer step with all others.
 
     steps     rounds
-    whole     the common weights, of the last outer step
-    has_gone  the round for which this worker has taken its inner steps already: if the outer step
-              fails because somebody died, they need not be taken again
+    whole     the common weights after the last outer step
+    has_gone  the round for which this worker has already taken its inner steps: if the outer step
+              fails because a worker died, they need not be taken again
     """
 
     INNER, SAMPLES = 20, 16
@@ -73,12 +73,12 @@ class Worker(Training):
         self.has_gone = self.steps
 
     def weights(self) -> Tensor:
-        """The common ones, in one row."""
+        """Return the common weights in one row."""
         return torch.cat([weights.flatten() for weights in self.whole])
 
     @torch.no_grad()
     def test(self) -> float:
-        """The loss on images that nobody trains on."""
+        """Return the loss on images that no worker trains on."""
         self.model.eval()
         return F.cross_entropy(self.model(self.test_images), self.test_labels).item()
 
@@ -99,7 +99,7 @@ class Worker(Training):
 
 
 def take_round(worker, crew) -> bool:
-    """Inner steps alone, and an outer step together; returns whether somebody waits."""
+    """Take inner steps alone and an outer step together; return whether a newcomer waits."""
     worker.train_alone(dist.get_rank())
     waits = torch.tensor([crew.somebody_waits()]).long()
     with talking():

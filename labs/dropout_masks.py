@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/dropout_masks.py by `make build`.
-"""Masks of dropout on all ranks, side by side."""
+"""The picture of all ranks' dropout masks, side by side."""
 
 import torch
 from matplotlib.colors import to_rgb
@@ -9,14 +9,14 @@ from placement_style import rank_color
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.pictures.style import Picture, new_figure, use_course_style
 
-MOST_NAMES = 8  # of ranks, side by side
+MOST_NAMES = 8  # the most ranks whose names fit side by side
 
 
 @use_course_style
 def plot_masks(panels, title="") -> Picture:
-    """What dropout keeps on each rank, rank after rank; what it drops is white.
+    """Draw the features that dropout keeps, rank after rank; those that it drops are white.
 
-    panels  {what: one mask for each rank}, each (samples, features of the rank), bool
+    panels  {name: one mask per rank}, each (samples, features of the rank), bool
     """
     need(len(panels), "plot_masks() takes at least one panel of masks")
     figure, grid = new_figure(7.5, 1.1 + 1.5 * len(panels), nrows=len(panels), squeeze=False)
@@ -36,7 +36,7 @@ def plot_masks(panels, title="") -> Picture:
 
 
 def draw_masks(axes, masks):
-    """One block of columns for each rank, in the rank's colour; feature k is from k to k + 1."""
+    """Draw a block of columns per rank, in the rank's colour; feature k spans k to k + 1."""
     first = 0
     for rank, mask in enumerate(masks):
         samples, features = mask.shape
@@ -52,7 +52,7 @@ def draw_masks(axes, masks):
 
 
 def name_ranks(axes, masks) -> bool:
-    """Above each block its rank, unless there are too many; returns whether they are named."""
+    """Name the rank above each block unless there are too many; return whether ranks are named."""
     if len(masks) > MOST_NAMES:
         return False
     first = 0

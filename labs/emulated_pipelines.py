@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/emulated_pipelines.py by `make build`.
-"""A schedule as it is simulated, and as real ranks run it; computing is emulated by sleeping.
+"""Schedules, simulated and run by real ranks, whose computation is emulated by sleeping.
 
 python labs/emulated_pipelines.py
 """
@@ -7,15 +7,15 @@ python labs/emulated_pipelines.py
 from pipeline_parallel import one_batch
 from schedules import SCHEDULES, rows_of
 
-PACE = {"F": 0.020, "B": 0.040}  # seconds of a stage for a micro-batch
+PACE = {"F": 0.020, "B": 0.040}  # seconds per stage and micro-batch
 
 
 def emulate(rows, pace=PACE, link_seconds=0.0):
-    """The simulated timeline of a schedule, and the one that real ranks had.
+    """Return the simulated timeline of a schedule, and the one measured on real ranks.
 
-    rows          a list of actions for each rank
+    rows          a list of actions per rank
     pace          {kind of action: seconds}
-    link_seconds  what each message takes on a throttled link
+    link_seconds  seconds per message on a throttled link
     """
     from pedagogy_lib import launch, paced, simulate, timeline_of
 
@@ -23,7 +23,7 @@ def emulate(rows, pace=PACE, link_seconds=0.0):
     return simulate(rows, pace, link_seconds), timeline_of(run, rows)
 
 
-CHOICES = {  # of the controls, the first one chosen
+CHOICES = {  # of the controls; the first one is the default
     "schedule": ["1F1B", "GPipe", "interleaved 1F1B", "zero bubble", "naive"],
     "stages": [4, 1, 2, 3, 6, 8, 16],
     "microbatches": [8, 1, 2, 4, 6, 12, 16, 32, 64],
@@ -41,12 +41,12 @@ CHOICES = {  # of the controls, the first one chosen
 
 
 def no_effect(schedule, stages, **others) -> list[str]:
-    """The controls that change nothing."""
+    """Return the controls that change nothing."""
     return ["chunks"] * (schedule != "interleaved 1F1B") + ["message"] * (stages == 1)
 
 
 def build_schedule(schedule, stages, microbatches, chunks, **times):
-    """The rows that someone has chosen, with what their actions take; a forward takes `forward`."""
+    """Return the chosen rows, and the time of each kind of action; `times` go to seconds_of."""
     has_chunks = schedule == "interleaved 1F1B"
     options = {"chunks": chunks} if has_chunks else {}
     rows = rows_of(SCHEDULES[schedule], stages, microbatches, **options)
@@ -54,13 +54,13 @@ def build_schedule(schedule, stages, microbatches, chunks, **times):
 
 
 def seconds_of(chunks, backward, forward=1.0):
-    """{kind: what it takes} where each stage is cut into so many chunks."""
+    """Return {kind: time} per chunk of a stage; `backward` is a multiple of `forward`."""
     share = forward / chunks
     return {"F": share, "B": backward * share, "I": backward / 2 * share, "W": backward / 2 * share}
 
 
 def simulate_schedule(schedule, stages, microbatches, backward, chunks, message):
-    """A timeline; times are in forwards of a stage."""
+    """Return a simulated timeline; times are in forwards of a stage."""
     from pedagogy_lib import simulate
 
     rows, seconds = build_schedule(schedule, stages, microbatches, chunks, backward=backward)
@@ -68,7 +68,7 @@ def simulate_schedule(schedule, stages, microbatches, backward, chunks, message)
 
 
 def run_on_ranks(schedule, stages, microbatches, backward, chunks, message):
-    """Both timelines, with a forward of 20 ms.
+    """Return the simulated and the measured timeline, with a forward of 20 ms.
 
     Raises  ValueError for more than 256 micro-batches on all stages together
     """

@@ -1,7 +1,7 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/engine_options.py by `make build`.
-"""The options of engines that the labs write or meet, each set with where it stands.
+"""The options of engines that the labs write or read, each set with its source.
 
-An engine knows many more. What is not in a set here is not known to this course: look it up.
+An engine has many more. This course does not know an option that is in no set here: look it up.
 
 python labs/engine_options.py
 """
@@ -87,9 +87,9 @@ READERS = {"DeepSpeed": json.loads, "torchtitan": tomllib.loads, "accelerate": y
 
 
 def options_of(engine, text) -> dict:
-    """{option: value} of a file, its sections joined by dots, or of Megatron-LM's command line.
+    """Return {option: value} of a file, its sections joined by dots, or of Megatron-LM's command.
 
-    Raises  ValueError for an engine that nobody knows
+    Raises  ValueError for an unknown engine
     """
     if engine not in KNOWN:
         raise ValueError(f"no engine is called {engine!r}; known are {', '.join(KNOWN)}")
@@ -97,7 +97,7 @@ def options_of(engine, text) -> dict:
 
 
 def parse_command_line(text) -> dict:
-    """What stands behind each --name as a text; True for a switch."""
+    """Return the text after each --name; True for a switch."""
     words = shlex.split(text.replace("\\\n", " "))
     values = [*words[1:], "--"]
     return {
@@ -119,7 +119,7 @@ OF_TORCHRUN = {"--nnodes", "--nproc-per-node", "--rdzv-backend", "--rdzv-endpoin
 
 
 def unknown_options(engine, text) -> list[str]:
-    """Names in a configuration that are in no set here, in order."""
+    """List the names in a configuration that are in no set here, in order."""
     return [name for name in options_of(engine, text) if name not in KNOWN[engine] | OF_TORCHRUN]
 
 

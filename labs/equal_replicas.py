@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/equal_replicas.py by `make build`.
-"""Data parallel training with one of its three conditions left out: how far do replicas go apart?
+"""Data parallel training without one of its three conditions, and how far replicas move apart.
 
 torchrun --nproc-per-node 4 labs/equal_replicas.py
 """
@@ -21,7 +21,7 @@ RATE, SAMPLES, STEPS = 0.5, 16, 40  # samples of one step, over all ranks
 
 
 def classifier(seed=0, hidden=32):
-    """A small model for the digits, in float64; its weights depend on the seed alone."""
+    """Return a small model for the digits, in float64, whose weights depend only on the seed."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         layers = nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, 10)
@@ -29,7 +29,7 @@ def classifier(seed=0, hidden=32):
 
 
 def batches_of(data, steps=STEPS) -> list:
-    """The batch of each step, the same on every rank: some images, and their labels."""
+    """Draw the batch of each step, the same on every rank: some images and their labels."""
     picked = [
         torch.randint(len(data[1]), (SAMPLES,), generator=make_generator(number), device="cpu")
         for number in range(steps)
@@ -42,7 +42,7 @@ def make_generator(seed):
 
 
 def step(model, batch, synchronize=None):
-    """One step of gradient descent; `synchronize` is done between the backward and the step."""
+    """Take a step of gradient descent; `synchronize(model)` runs between backward and update."""
     images, labels = batch
     model.zero_grad()
     F.cross_entropy(model(images), labels).backward()
@@ -58,10 +58,11 @@ def weights_of(model) -> Tensor:
 
 
 def distances(left_out, data) -> tuple[list[float], list[float], float]:
-    """How far this rank's replica is from one process and from rank 0, after 0, 1, … steps.
+    """Return the distances of this rank's replica from one process and from rank 0 per step.
 
-    A distance of 1 is as far as the one process has moved from its start to its end. The third
-    value is the replica's loss on all of the data in the end.
+    The lists begin with the distance before the first step. A distance of 1 is as far as the one
+    process moves from its start to its end. The third value is the replica's final loss on all of
+    the data.
 
     left_out  one of CONDITIONS, or "" for none
     """
@@ -74,7 +75,7 @@ def distances(left_out, data) -> tuple[list[float], list[float], float]:
     for batch in batches_of(data):
         share = share_of_rank(batch)
         if left_out == "own samples":
-            share = [x[: len(share[0])] for x in batch]  # the same ones on every rank
+            share = [x[: len(share[0])] for x in batch]  # the same samples on every rank
         step(mine, share, average)
         step(alone, batch)
         paths.append((weights_of(mine), weights_of(alone)))
@@ -86,7 +87,7 @@ def distances(left_out, data) -> tuple[list[float], list[float], float]:
 
 
 def gradient_of(model, images, labels) -> Tensor:
-    """The gradient of the mean loss, as one flat tensor."""
+    """Return the gradient of the mean loss, as one flat tensor."""
     loss = F.cross_entropy(model(images), labels)
     return torch.cat([x.flatten() for x in torch.autograd.grad(loss, [*model.parameters()])])
 
@@ -97,8 +98,8 @@ def gradient_of(model, images, labels) -> Tensor:
 def leave_one_out(data) -> tuple[dict, dict[str, float]]:
     """Train with all conditions, and with each of them left out.
 
-    Returns  {title of a panel: {training: (steps, this rank's distances)}}, for plot_curves: from
-             one process, and from rank 0; and {training: this rank's loss in the end}
+    Returns  {title of a panel: {run: (steps, this rank's distances)}} for plot_curves, with a panel
+             from one process and one from rank 0; and {run: this rank's final loss}
     """
     panels, losses = {"from one process": {}, "from rank 0": {}}, {}
     for left_out in ("", *CONDITIONS):
@@ -109,15 +110,15 @@ def leave_one_out(data) -> tuple[dict, dict[str, float]]:
     return panels, losses
 
 
-# ---- What each rank reads -------------------------------------------------------------------
+# ---- Each rank's samples --------------------------------------------------------------------
 
 READERS = ("unshuffled", "shuffled on each rank", "with a sampler")
 
 
 def first_batches(how, length, epochs, size=32):
-    """For each epoch, the numbers of the samples that this rank takes in its first batch.
+    """Yield for each epoch the numbers of the samples in this rank's first batch.
 
-    Unshuffled, all epochs would have the same first batch; so that is the next one each time.
+    Without shuffling, all epochs would have the same first batch, so each takes the next batch.
     """
     sampler = DistributedSampler(range(length))
     for epoch in range(epochs):
@@ -132,10 +133,10 @@ def first_batches(how, length, epochs, size=32):
 
 
 def first_gradients(data, epochs=20) -> dict[str, dict[str, float]]:
-    """How alike are the gradients of two ranks, for each of READERS? Means over some epochs.
+    """Compare the gradients of two ranks for each of READERS, as means over some epochs.
 
-    Of each: the cosine of the two gradients, and how long their difference is, as a share of rank
-    0's; and the cosines of one of them, and of their mean, with the gradient of all data.
+    The figures are the cosine of the two gradients; the length of their difference, as a share of
+    rank 0's; and the cosines of rank 0's and of their mean with the gradient of all data.
     """
     model, found = classifier(), {}
     of_all = gradient_of(model, *data)
@@ -158,9 +159,9 @@ def first_gradients(data, epochs=20) -> dict[str, dict[str, float]]:
 
 
 def gap_of_shards(data, sizes, factors=None) -> float:
-    """How far the averaged gradient is from that of one process, if ranks have so many samples.
+    """Return the gap of the averaged gradient to that of one process, for shards of these sizes.
 
-    factors  of each rank's loss; all 1 unless told otherwise
+    factors  the factor of each rank's loss; 1 by default
     """
     model, rank = classifier(), dist.get_rank()
     images, labels = (x[: sum(sizes)].split(sizes)[rank] for x in data)
@@ -172,7 +173,7 @@ def gap_of_shards(data, sizes, factors=None) -> float:
 
 
 def gaps_of_sum(sum_gradients, data) -> dict[str, list[float]]:
-    """How far training with the sum of the gradients ends from training with their mean.
+    """Compare the final weights of training with the sum of the gradients and with their mean.
 
     Returns  for each optimizer two gaps: with 1/n of the learning rate, and with all of it
     """
@@ -203,11 +204,11 @@ def gaps_of_sum(sum_gradients, data) -> dict[str, list[float]]:
     return gaps
 
 
-# ---- PyTorch's DDP, watched -----------------------------------------------------------------
+# ---- Observing PyTorch's DDP ----------------------------------------------------------------
 
 
 def wrap() -> tuple[int, list[bool]]:
-    """Measure what the constructor of DistributedDataParallel does, if ranks start unequal.
+    """Measure the constructor of DistributedDataParallel, on ranks that start unequal.
 
     Returns  the model's bytes, and whether this rank's weights are rank 0's, before and after it
     """
@@ -220,7 +221,7 @@ def wrap() -> tuple[int, list[bool]]:
 
 
 def parts_of_a_step(data) -> tuple[int, bool]:
-    """Measure forward, backward and optimizer step of DDP.
+    """Measure the forward, the backward and the optimizer step of DDP.
 
     Returns  the model's bytes, and whether the backward has changed weights
     """
@@ -239,10 +240,10 @@ def parts_of_a_step(data) -> tuple[int, bool]:
 
 
 def train_without_zero_grad(data, steps=3) -> tuple[list[float], bool]:
-    """A DDP loop in which nobody clears the gradients, with Adam.
+    """Train with DDP and Adam in a loop that does not clear the gradients.
 
-    Returns  the norm of the first layer's gradient at each step, as a multiple of the first one;
-             and whether all that Adam keeps is equal on all ranks, bit by bit
+    Returns  the norm of the first layer's gradient at each step, as a multiple of the first norm;
+             and whether Adam's whole state is equal on all ranks, bit by bit
     """
     model, norms = classifier(), []
     ddp, layer = DistributedDataParallel(model), model[0].weight

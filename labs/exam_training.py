@@ -1,9 +1,9 @@
 # Built from chapters/ch11_capstone/labs/exam_training.py by `make build`.
-"""A small training on four ranks that does what large ones do, for part 11b to break.
+"""A small training run on four ranks that does what large ones do, for part 11b to break.
 
-Two copies of a model (axis "dp"), each cut over two ranks (axis "tp"): ranks 0 and 1 have copy 0.
-Momentum is sharded over the copies (ZeRO 1). A step has four micro-batches. The training is
-stopped once, and goes on from its checkpoint. In the last step, which the timeline shows, computing
+There are two copies of a model (axis "dp"), each cut over two ranks (axis "tp"): ranks 0 and 1 have
+copy 0. Momentum is sharded over the copies (ZeRO 1). A step has four micro-batches. Training is
+stopped once, and resumes from its checkpoint. In the last step, which the timeline shows, computing
 and the link between the copies are emulated: they take as long as `SECONDS` and `LINK` say.
 
 torchrun --nproc-per-node 4 labs/exam_training.py
@@ -22,24 +22,24 @@ from torch import Tensor, nn
 from when_it_hangs import all_recorded, error_of
 
 TP, DP = 2, 2
-STEPS, RESTART = 21, 15  # how many steps; the training is stopped before step 15
+STEPS, RESTART = 21, 15  # number of steps; training is stopped before step 15
 MICROBATCHES, SAMPLES = 4, 16  # micro-batches of a copy in each step; samples of a micro-batch
 CONTEXT, LETTER, WIDTH, HIDDEN, BLOCKS = 8, 16, 64, 128, 2
 EPOCH = 6  # steps
 RATE, WARM_UP = 0.12, 10  # learning rate; the steps until it is reached
 MOMENTUM, SHARE = 0.8, 0.1  # dropout sets this share of the numbers to 0
 SECONDS, LINK = 0.012, 4e6  # of a block's forward; bytes per second between the copies
-PATIENCE = 3.0  # after so many seconds, a call that waits raises an error
+PATIENCE = 3.0  # seconds after which a call that waits raises an error
 LABELS = ["test", "data", "forward", "backward", "tp sum", "dp sum", "dp gather", "log"]
-STEPS_ON_SHEET = {2: "early step", STEPS - 2: "late step"}  # whose bytes a sheet shows
-LAST_CALLS = 16  # of each rank: so many the flight recorder shows
+STEPS_ON_SHEET = {2: "early step", STEPS - 2: "late step"}  # whose memory a sheet shows
+LAST_CALLS = 16  # of each rank that the flight recorder shows
 
 
 # ---- The samples -------------------------------------------------------------------------------
 
 
 def samples() -> tuple[Tensor, Tensor, int]:
-    """Contexts of 8 letters, the letter that follows each, and how many kinds of letters occur.
+    """Return contexts of 8 letters, the letter that follows each, and the number of letter kinds.
 
     The text is the Zen of Python, which every Python has.
     """
@@ -56,7 +56,7 @@ def samples() -> tuple[Tensor, Tensor, int]:
 
 
 class SumBackward(torch.autograd.Function):
-    """Returns x; its gradient is summed over the tensor ranks. A block's backward ends here."""
+    """The identity; its gradient is summed over the tensor ranks. A block's backward ends here."""
 
     @staticmethod
     def forward(ctx, x, training):
@@ -70,7 +70,7 @@ class SumBackward(torch.autograd.Function):
 
 
 class SumForward(torch.autograd.Function):
-    """The sum over the tensor ranks. Each of them has its gradient already."""
+    """The sum over the tensor ranks, each of which has its gradient already."""
 
     @staticmethod
     def forward(ctx, x, training):
@@ -99,7 +99,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """Predicts the next letter. Only the blocks are cut; all else is the same on tensor ranks."""
+    """A predictor of the next letter. Only the blocks are cut; tensor ranks share all else."""
 
     def __init__(self, training):
         super().__init__()
@@ -115,7 +115,7 @@ class Model(nn.Module):
 
 
 def flatten_parameters(model) -> Tensor:
-    """All parameters in one tensor. Each is a view of it from now on. DP divides its length."""
+    """Move all parameters into one tensor, with each as a view of it. DP divides its length."""
     sizes = [p.numel() for p in model.parameters()]
     flat = torch.zeros(-(-sum(sizes) // DP) * DP)
     for p, part in zip(model.parameters(), flat.split([*sizes, len(flat) - sum(sizes)])):
@@ -154,11 +154,11 @@ class Training:
         self.optimizer = self.make_optimizer()
 
     def half(self, whole, dim) -> Tensor:
-        """This rank's half of a weight."""
+        """Return this rank's half of a weight."""
         return whole.chunk(TP, dim)[self.part].clone()
 
     def watch(self, label):
-        """Blocks of the last step are watched: they are the timeline."""
+        """Return the context of a label; those of the last step are measured, as the timeline."""
         return self.watch_all(label) if self.is_drawn() else null_watch(label)
 
     def is_drawn(self) -> bool:
@@ -168,7 +168,7 @@ class Training:
         """Take as long as so many forwards of a block would."""
         time.sleep(forwards * SECONDS * self.is_drawn())
 
-    # ---- What it talks about ----
+    # ---- Communication ----
 
     def all_reduce(self, x, axis):
         dist.all_reduce(x, group=self.groups[axis])
@@ -176,7 +176,7 @@ class Training:
             self.send(x.nbytes)
 
     def send(self, nbytes):
-        """Take as long as the link between the copies needs for it."""
+        """Take as long as the link between the copies needs for so many bytes."""
         time.sleep(nbytes / LINK * self.is_drawn())
 
     def sum_forward(self, x) -> Tensor:
@@ -189,7 +189,7 @@ class Training:
         return self.sum_forward(gradient)
 
     def exchange(self) -> Tensor:
-        """The gradient of this rank's part of the model, averaged over the copies."""
+        """Average the gradient of this rank's part of the model over the copies."""
         flat = torch.cat([p.grad.flatten() for p in self.model.parameters()])
         flat = F.pad(flat, (0, len(self.flat) - len(flat)))
         with self.watch("dp sum"):
@@ -207,7 +207,7 @@ class Training:
             self.send(mine.nbytes)
 
     def shard(self) -> Tensor:
-        """The half of the weights that this copy updates: see ZeRO stage 1."""
+        """Return the half of the weights that this copy updates: see ZeRO stage 1."""
         return self.flat.chunk(DP)[self.copy]
 
     # ---- A step ----
@@ -216,7 +216,7 @@ class Training:
         for self.step in range(STEPS):
             if self.step == RESTART:
                 self.restart()
-            for label in LABELS:  # all of them are in each timeline, and have the same colours
+            for label in LABELS:  # so that all timelines have all, in the same colours
                 with self.watch(label):
                     pass
             label = STEPS_ON_SHEET.get(self.step)
@@ -276,21 +276,21 @@ class Training:
         return F.cross_entropy(self.model(contexts), following)
 
     def log(self):
-        """The mean of all losses, as rank 0 would print it."""
+        """Sum the losses of all ranks, as if rank 0 printed their mean."""
         with self.watch("log"):
             self.all_reduce(torch.tensor(self.losses[-1]), "all")
 
     # ---- Samples, dropout, checkpoints ----
 
     def parts(self):
-        """The numbers of the samples of this copy's micro-batches."""
+        """Return the indices of the samples of each of this copy's micro-batches."""
         self.model.train()
         with self.watch("data"):
             batch = self.order()[self.place()]
             return batch[self.share()].chunk(MICROBATCHES)
 
     def order(self) -> list[Tensor]:
-        """The batches of this epoch: each has samples for all copies."""
+        """Return the batches of this epoch, each of which has samples for all copies."""
         chance = torch.Generator().manual_seed(self.seed_of_order())
         batch = DP * MICROBATCHES * SAMPLES
         return torch.randperm(EPOCH * batch, generator=chance).split(batch)
@@ -299,14 +299,14 @@ class Training:
         return self.step // EPOCH
 
     def place(self) -> int:
-        """How many steps of this epoch came before this one."""
+        """Return how many steps of this epoch came before this one."""
         return self.step % EPOCH
 
     def share(self) -> slice:
         return slice(self.copy, None, DP)
 
     def drop(self, x, layer) -> Tensor:
-        """Dropout. All tensor ranks have the same x, so they need the same mask."""
+        """Apply dropout. All tensor ranks have the same x, so they need the same mask."""
         chance = torch.Generator().manual_seed(self.seed_of_mask(layer))
         return x * (torch.rand(x.shape, generator=chance) >= SHARE) / (1 - SHARE)
 
@@ -327,17 +327,17 @@ class Training:
 
 
 def group_of(axis, all_ranks, rank):
-    """This rank's group along an axis. A call in it that waits too long raises an error."""
+    """Make this rank's group along an axis. A call in it that waits too long raises an error."""
     wait = timedelta(seconds=PATIENCE)
     groups = [dist.new_group(ranks, timeout=wait, group_desc=axis) for ranks in all_ranks]
     return next(group for ranks, group in zip(all_ranks, groups) if rank in ranks)
 
 
-# ---- What is kept of it ------------------------------------------------------------------------
+# ---- The record of a run -----------------------------------------------------------------------
 
 
 def record(kind=Training) -> dict:
-    """Train on this rank; returns its losses, and the last calls of its flight recorder.
+    """Train on this rank; return its losses, its held-out losses, and its last recorded calls.
 
     kind  `Training`, or a class that derives from it
     The run of the launch has the rest as measured blocks: the memory in "training", an "early step"
@@ -357,7 +357,7 @@ def record(kind=Training) -> dict:
 
 
 def last_calls(groups) -> list[tuple[str, str, int]]:
-    """(axis, operation, numbers) of this rank's last calls, oldest first."""
+    """Return (axis, operation, numbers) of this rank's last calls, the oldest first."""
     axis_of = {group.group_name: axis for axis, group in groups.items()}
     entries = [e for e in all_recorded() if e["process_group"][0] in axis_of]
     return [

@@ -1,5 +1,5 @@
 # Built from chapters/ch09_three_dimensions/labs/expert_training.py by `make build`.
-"""Training with experts on ranks: several copies of each, spread over several ranks.
+"""Training with experts on ranks: several copies of each expert, spread over several ranks.
 
 torchrun --nproc-per-node 4 labs/expert_training.py
 """
@@ -23,18 +23,18 @@ from meshes import Mesh
 from simple_ddp import now
 from torch import nn
 
-JOINT = (("edp", "ep"),)  # all ranks: each has samples of its own
+JOINT = (("edp", "ep"),)  # all ranks: each has its own samples
 SIZES = {"width": 32, "layers": 2, "context": 32}
-adam = partial(torch.optim.AdamW, lr=1e-2, eps=1e-3)  # eps: no full steps of what is rounding noise
+adam = partial(torch.optim.AdamW, lr=1e-2, eps=1e-3)  # eps: rounding noise makes no full steps
 
-# ---- Experts and data parallel --------------------------------------------------------------
+# ---- Experts and data parallelism -----------------------------------------------------------
 
 
 @torch.no_grad()
 def average_gradients(parameters, mesh) -> None:
-    """The mean over all ranks' samples: see exercise 9.22.
+    """Average gradients over all ranks' samples: see exercise 9.22.
 
-    An expert's gradient has what its group's ranks have sent to it. Other groups have copies of it.
+    An expert's gradient covers what its group's ranks sent to it; other groups have copies of it.
     """
     world_size = mesh.sizes["edp"] * mesh.sizes["ep"]
     for p in parameters:
@@ -44,11 +44,11 @@ def average_gradients(parameters, mesh) -> None:
 
 
 class ExpertTraining:
-    """Trains a model with experts on a mesh: "edp" copies of each, spread over "ep" ranks.
+    """Training of a model on a mesh: "edp" copies of each expert, spread over "ep" ranks.
 
-    All ranks have samples of their own. All but the experts is copied to every rank.
+    Each rank has its own samples. Everything but the experts is copied to every rank.
 
-    model   the whole one, the same on all ranks; of its experts, this rank keeps its share
+    model   the whole model, the same on all ranks; this rank keeps its share of the experts
     weight  of the balancing loss
     rate    of the router's bias
     average takes the parameters and the mesh, after the backward
@@ -63,9 +63,9 @@ class ExpertTraining:
         self.optimizer = make_optimizer(self.parameters)
 
     def step(self, inputs, targets) -> float:
-        """Take a step with a batch, the same on all ranks; returns its loss, on every rank.
+        """Take a step with a batch, the same on all ranks; return its loss, on every rank.
 
-        Raises  ValueError if the ranks do not divide the samples
+        Raises  ValueError if the number of ranks does not divide the number of samples
         """
         everybody = self.mesh["edp", "ep"]
         n, rank = dist.get_world_size(everybody), dist.get_rank(everybody)
@@ -90,11 +90,11 @@ class ExpertTraining:
             layer.bias = moved_bias(layer.bias, loads, self.rate)
 
 
-# ---- Beside one process ---------------------------------------------------------------------
+# ---- Comparison with one process ------------------------------------------------------------
 
 
 def gradient_ratios(average, sizes, text) -> dict[str, float]:
-    """Gradients after one step, as multiples of those of one process, in float64."""
+    """Return gradient norms after one step, as multiples of those of one process, in float64."""
     torch.set_default_dtype(torch.float64)
     n, found = 2 * sizes["ep"], {}
     model, alone = make_expert_transformer(n, **SIZES), make_expert_transformer(n, **SIZES)
@@ -114,11 +114,11 @@ def gradient_ratios(average, sizes, text) -> dict[str, float]:
 
 
 def compare_with_one_process(sizes, of_model, text, steps=3, samples=8, weight=0.1, rate=0.01):
-    """Train on a mesh, and in this process alone, in float64.
+    """Train on a mesh and in this process alone, in float64, and compare the results.
 
     of_model  arguments of make_expert_transformer, as a dict
-    Returns  the losses of both; and how far weights and gradients of this rank's part are from
-             those of one process, as a share of the largest
+    Returns  the losses of both, and the difference of this rank's weights and gradients from those
+             of one process, as a share of the largest number
     """
     torch.set_default_dtype(torch.float64)
     mesh = Mesh(sizes, JOINT)
@@ -148,11 +148,11 @@ def worst_gap(training, alone) -> float:
     return worst
 
 
-# ---- What imbalance costs -------------------------------------------------------------------
+# ---- The cost of imbalance ------------------------------------------------------------------
 
 
 class ConstantShareRouter(nn.Module):
-    """In the place of a router: so many of the tokens like expert 0, all others share the rest."""
+    """A router's replacement: a share of the tokens choose expert 0, the others all the rest."""
 
     def __init__(self, n, share):
         super().__init__()
@@ -166,7 +166,7 @@ class ConstantShareRouter(nn.Module):
 
 
 def layer_with_favourite(through_my_experts, width=8) -> ExpertLayer:
-    """Two experts, one on each of two ranks; all tokens choose that of rank 0."""
+    """Make a layer of two experts, one on each of two ranks; all tokens choose rank 0's."""
     layer = ExpertLayer(width, 2)
     layer.router = ConstantShareRouter(2, 1.0)
     layer.mlps = RemoteExperts(layer.mlps, dist.group.WORLD, compute=through_my_experts)
@@ -174,11 +174,11 @@ def layer_with_favourite(through_my_experts, width=8) -> ExpertLayer:
 
 
 def unequal_load(share, flops, tokens=480, width=64) -> int:
-    """Tokens through a layer with an expert on each rank, of which one gets a share of all tokens.
+    """Send tokens through a layer with one expert per rank; one expert gets a share of all tokens.
 
     Measured: "layer", and in it "there", "experts" and "back", forward only.
 
-    flops    how fast products are, emulated; see SlowProducts
+    flops    the emulated speed of products; see SlowProducts
     Returns  how many tokens this rank's expert gets
     """
     from pedagogy_lib import SlowProducts, measure
@@ -203,7 +203,7 @@ def unequal_load(share, flops, tokens=480, width=64) -> int:
 
 
 def program(text, steps=20) -> tuple[float, float, float]:
-    """Train a transformer with two experts for each rank: two copies of each, if ranks are even."""
+    """Train a transformer with two experts per rank, in two copies if the world size is even."""
     ranks = dist.get_world_size()
     copies = 2 if ranks % 2 == 0 else 1
     mesh = Mesh({"edp": copies, "ep": ranks // copies}, JOINT)

@@ -1,5 +1,5 @@
 # Built from chapters/ch09_three_dimensions/labs/experts.py by `make build`. Write your answers here.
-"""Mixture of experts: each token goes to few of many MLPs.
+"""Mixture of experts: each token goes through a few of many MLPs.
 
 python labs/experts.py
 """
@@ -13,16 +13,15 @@ import torch.nn.functional as F
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from torch import Tensor, nn
 
-# ---- Which token goes to which expert -------------------------------------------------------
+# ---- Routing tokens to experts --------------------------------------------------------------
 
 
 def route(scores: Tensor, k: int, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Exercise 9.15. The k experts of each token, and how much each of them counts.
+    """Exercise 9.15. Return the weights of the k experts of each token, and these experts.
 
-    An expert counts with its probability: the softmax of the token's scores over all experts.
+    The weight of an expert is its probability: the softmax of the token's scores over all experts.
 
-    bias    one number for each expert, added to the scores where the experts are chosen, and only
-            there
+    bias    one number per expert, added to the scores only where the experts are chosen
     Shapes  scores: (tokens, experts) -> weights, experts: (tokens, k), the best expert first
     Source  Fedus et al. 2021, "Switch Transformers"; the bias: Wang et al. 2024, "Auxiliary-Loss-
             Free Load Balancing"
@@ -31,16 +30,17 @@ def route(scores: Tensor, k: int, bias: Tensor | None = None) -> tuple[Tensor, T
 
 
 def load_of(experts: Tensor, n: int) -> Tensor:
-    """How many tokens each of n experts gets. (tokens, k), whole numbers -> (n,)"""
+    """Count how often each of n experts was chosen: (tokens, k), whole numbers -> (n,)."""
     return experts.flatten().bincount(minlength=n)
 
 
 def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
-    """Exercise 9.16. It is 1 if all experts get as much as the others, and near n if one gets all.
+    """Exercise 9.16. Return the loss that balances the experts' loads.
 
-    n times the sum, over all n experts, of two factors: the share of all choices that fell on the
-    expert, and the mean of its probability. With a group, the shares are those of all its ranks'
-    choices together, and the means those of this rank's tokens. Only the means have a gradient.
+    It is 1 if all experts get as much as the others, and near n if one gets all. It is n times the
+    sum, over all n experts, of two factors: the share of all choices that fell on the expert, and
+    the mean of its probability. With a group, the shares are those of all its ranks' choices
+    together, and the means those of this rank's tokens. Only the means have a gradient.
 
     Shapes  scores: (tokens, n); experts: (tokens, k) -> one number
     Cost    with a group, an all-reduce of n numbers
@@ -50,10 +50,10 @@ def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
 
 
 def moved_bias(bias: Tensor, loads: Tensor, rate: float) -> Tensor:
-    """Exercise 9.17. The router's bias after a step in which the experts had these loads.
+    """Exercise 9.17. Return the router's bias after a step with these loads.
 
-    By `rate` down for each expert that had more than the mean, by `rate` up for each that had less,
-    and as it was for one that had exactly the mean.
+    The bias goes down by `rate` for each expert that had more than the mean load, goes up by `rate`
+    for each that had less, and stays unchanged for one that had exactly the mean.
 
     Shapes  bias, loads: (experts,) -> (experts,), a new tensor
     """
@@ -61,9 +61,9 @@ def moved_bias(bias: Tensor, loads: Tensor, rate: float) -> Tensor:
 
 
 def kept(experts: Tensor, n: int, capacity: int) -> Tensor:
-    """Exercise 9.18. Which choices fit, if each of n experts takes `capacity` tokens at most.
+    """Exercise 9.18. Return which choices fit if each of n experts takes at most `capacity`.
 
-    First choices come before all second ones, and so on; among these, earlier tokens come first.
+    All first choices come before all second ones, and so on; among these, earlier tokens are first.
 
     Shapes  experts: (tokens, k) -> (tokens, k), of bool
     Source  Lepikhin et al. 2020, "GShard", section 2.2
@@ -75,9 +75,9 @@ def kept(experts: Tensor, n: int, capacity: int) -> Tensor:
 
 
 class Experts(nn.Module):
-    """MLPs of one size, side by side: two products for each.
+    """MLPs of one size, with two matrix products each.
 
-    Shapes  x: (rows, width); counts: (n,), how many rows each expert gets, one after another
+    Shapes  x: (rows, width), sorted by expert; counts: (n,), how many rows each expert gets
     """
 
     def __init__(self, width, hidden, n):
@@ -91,16 +91,16 @@ class Experts(nn.Module):
 
 
 class ExpertLayer(nn.Module):
-    """In the place of an MLP: a router, and n experts, of which each token gets k.
+    """A replacement for an MLP: a router, and n experts, of which each token gets k.
 
-    hidden    the width inside of an expert; 4 × width unless given
-    capacity  how many tokens an expert takes, as a multiple of what it would get if all experts
-              got the same; None: all that come
-    parts     into how many parts the tokens are divided before capacity counts: in one process, as
-              many as there would be ranks
+    hidden    the width inside an expert; by default 4 × width
+    capacity  how many choices an expert takes, as a multiple of its share if all experts got
+              equally many; None: all of them
+    parts     number of parts into which the tokens are divided before the capacity applies: in one
+              process, the number of ranks that it stands for
     shared    whether there is one more expert, which all tokens get
     bias      of the router: see route
-    mlps      the experts: take rows, and how many each expert gets, one after another
+    mlps      the experts: takes rows, sorted by expert, and how many of them each expert gets
     scores, experts, fits  of the last forward: the router's scores and choices, and which fit
     """
 
@@ -115,7 +115,7 @@ class ExpertLayer(nn.Module):
     def forward(self, x):
         tokens = x.flatten(0, -2)
         self.scores = self.router(tokens)
-        if self.scores.dtype.itemsize < 4:  # small differences decide
+        if self.scores.dtype.itemsize < 4:  # small differences decide the choice
             self.scores = self.scores.float()
         weights, self.experts = route(self.scores, self.k, self.bias)
         self.fits = self.which_fit()
@@ -126,6 +126,7 @@ class ExpertLayer(nn.Module):
         return y.view_as(x)
 
     def which_fit(self) -> Tensor:
+        """Return which of the last choices fit into the experts' capacity: (tokens, k), of bool."""
         if self.capacity is None:
             return torch.ones_like(self.experts, dtype=torch.bool)
         parts = self.experts.chunk(self.parts)
@@ -133,10 +134,10 @@ class ExpertLayer(nn.Module):
         return torch.cat([kept(part, self.n, room) for part in parts])
 
     def run_experts(self, tokens) -> Tensor:
-        """What each choice gives, or zeros. (tokens, width) -> (tokens * k, width)"""
+        """Compute the output of each choice, or zeros: (tokens, width) -> (tokens * k, width)."""
         chosen = self.fits.flatten().nonzero().flatten()
         expert_of = self.experts.flatten()[chosen]
-        chosen = chosen[expert_of.argsort(stable=True)]  # one expert after another
+        chosen = chosen[expert_of.argsort(stable=True)]  # sorted by expert
         y = self.mlps(tokens[chosen // self.k], load_of(expert_of, self.n))
         return y.new_zeros(self.experts.numel(), y.shape[-1]).index_copy(0, chosen, y)
 
@@ -145,13 +146,14 @@ class ExpertLayer(nn.Module):
 
 
 def expert_layers(model) -> list[ExpertLayer]:
+    """List a model's expert layers."""
     return [module for module in model.modules() if isinstance(module, ExpertLayer)]
 
 
 def make_expert_transformer(
     n, k=1, width=64, layers=2, context=64, seed=0, **options
 ) -> Transformer:
-    """A transformer whose MLPs are layers of experts, the same one in every process."""
+    """Make a transformer with expert layers instead of MLPs, the same in every process."""
     torch.manual_seed(seed)
     model = Transformer(width=width, layers=layers, context=context)
     for block in model.blocks:
@@ -161,7 +163,7 @@ def make_expert_transformer(
 
 @contextlib.contextmanager
 def one_thread():
-    """Meanwhile PyTorch computes with one thread: products this small are no faster with more."""
+    """Limit PyTorch to one thread in the block: more do not speed up products this small."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -172,10 +174,10 @@ def one_thread():
 
 @one_thread()
 def train(model, text, steps=150, weight=0.0, rate=0.0, samples=16) -> tuple[list, Tensor]:
-    """Train in one process. Returns its losses, and each step's loads: (steps, layers, experts).
+    """Train in one process; return the losses, and each step's loads: (steps, layers, experts).
 
-    weight  of the balancing loss, in the loss
-    rate    of the bias
+    weight  of the balancing loss, in the total loss
+    rate    of the change of the bias
     """
     layers, losses, loads = expert_layers(model), [], []
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)

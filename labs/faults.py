@@ -1,20 +1,20 @@
 # Built from chapters/ch11_capstone/labs/faults.py by `make build`.
-"""What can be wrong with the training of exam_training.py: each fault changes a few of its lines.
+"""Faults of the training in exam_training.py: each one changes a few of its lines.
 
 Do not read this file before you have sat the exam of part 11b.
 
-torchrun --nproc-per-node 4 labs/faults.py     the last loss with each fault
+torchrun --nproc-per-node 4 labs/faults.py     the last loss with some faults
 """
 
 import torch.distributed as dist
 from exam_training import BLOCKS, DP, EPOCH, MICROBATCHES, RESTART, STEPS, Training, record
 
 SLOW_RANK, GUILTY = 2, 3  # the slow rank; the rank that falls out of step
-SLOW = 3  # times
+SLOW = 3  # factor
 OF_A_STEP = 3 * BLOCKS * MICROBATCHES  # a step computes as long as so many forwards of a block
 
 
-# ---- Of the data -------------------------------------------------------------------------------
+# ---- Data --------------------------------------------------------------------------------------
 
 
 class SameSamples(Training):
@@ -44,7 +44,7 @@ class SlowData(Training):
         return super().order()
 
 
-# ---- Of gradients and the optimizer ------------------------------------------------------------
+# ---- Gradients and the optimizer ---------------------------------------------------------------
 
 
 class SumNotMean(Training):
@@ -93,7 +93,7 @@ class MomentumLost(Training):
         self.flat.copy_(saved["weights"])
 
 
-# ---- Of the tensor ranks -----------------------------------------------------------------------
+# ---- Tensor ranks ------------------------------------------------------------------------------
 
 
 class NoSumBackward(Training):
@@ -114,7 +114,7 @@ class OwnMasks(Training):
         return super().seed_of_mask(layer) + 10**6 * self.part
 
 
-# ---- Of memory ---------------------------------------------------------------------------------
+# ---- Memory ------------------------------------------------------------------------------------
 
 
 class GraphsKept(Training):
@@ -131,7 +131,7 @@ class BackwardsLast(Training):
         return self.exchange()
 
 
-# ---- Of time -----------------------------------------------------------------------------------
+# ---- Time --------------------------------------------------------------------------------------
 
 
 class SlowRank(Training):
@@ -151,11 +151,11 @@ class SlowTensorLink(Training):
             return super().sum_forward(x)
 
 
-# ---- Of the order of calls ---------------------------------------------------------------------
+# ---- Order of calls ----------------------------------------------------------------------------
 
 
 class LastStepFault(Training):
-    """Something that one rank does in the last step."""
+    """A fault of one rank in the last step."""
 
     def is_wrong(self) -> bool:
         return self.rank == GUILTY and self.step == STEPS - 1
@@ -213,7 +213,7 @@ FAULTS = {
 
 
 def record_with(fault) -> dict:
-    """What this rank keeps of a training with a fault, or with "nothing": see `record`."""
+    """Record this rank's training with a fault, or with "nothing": see `record`."""
     return record(FAULTS.get(fault, Training))
 
 

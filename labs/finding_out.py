@@ -1,5 +1,5 @@
 # Built from chapters/ch04_failure_and_recovery/labs/finding_out.py by `make build`. Write your answers here.
-"""Finding out that something is wrong, and with which rank: signs of life, times, checksums.
+"""Detecting a failure and the rank at fault, by signs of life, times and checksums.
 
 torchrun --nproc-per-node 4 labs/finding_out.py
 """
@@ -26,19 +26,19 @@ from gradient_accumulation import digits
 from simple_ddp import average_gradients
 from torch import Tensor, nn
 
-COMPUTE_SECONDS = 0.02  # of a step, emulated by sleep: so ranks do not take each other's cores
-SLOWER = 3  # times: a slow rank
+COMPUTE_SECONDS = 0.02  # per step, emulated by sleep so that ranks do not compete for cores
+SLOWER = 3  # how many times slower a slow rank is
 
 
 # ---- A training run in which something goes wrong -------------------------------------------
 
 
 class Fault(NamedTuple):
-    """What goes wrong, on which rank, and after how many steps.
+    """A fault: its kind, its rank, and how many steps precede it.
 
-    what  "killed", "stopped" (the process stands still), "waits" (for data that never come),
-          "slow", "wrong weights" (one bit of one weight changes after the update), or "wrong
-          gradients" (they are computed, and stand in the wrong order)
+    what  "killed", "stopped" (the process hangs), "waits" (for data that never arrive), "slow",
+          "wrong weights" (one bit of one weight changes after the update), or "wrong gradients"
+          (they are computed, but stored in the wrong order)
     """
 
     what: str
@@ -47,15 +47,15 @@ class Fault(NamedTuple):
 
 
 class Training:
-    """Data parallel by hand: compute() gradients, reduce() them, update() the weights.
+    """Data parallelism by hand: compute() gradients, reduce() them, update() the weights.
 
-    own_seconds      of each step: how long this rank computed, without waiting for others
+    own_seconds      for each step, how long this rank computed without waiting for others
     sign             called before each collective; see Guard.enter
-    group            of all ranks, if it is not the world
-    compute_seconds  of a step: emulated, on top of what there is to compute
+    group            the group of all ranks, if it is not the world
+    compute_seconds  emulated seconds per step, on top of the real computation
     """
 
-    BATCH = 16  # samples of a rank
+    BATCH = 16  # samples per rank
 
     def __init__(self, data=None, fault=None, sign=lambda: None, compute_seconds=0.0, group=None):
         self.rank, self.n = dist.get_rank(), dist.get_world_size()
@@ -64,21 +64,21 @@ class Training:
         self.fault, self.sign, self.group = fault, sign, group
         self.compute_seconds = compute_seconds
         with torch.random.fork_rng():
-            torch.manual_seed(0)  # on all ranks alike
+            torch.manual_seed(0)  # the same on all ranks
             layers = nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)
             self.model = nn.Sequential(*layers).to(torch.get_default_device())
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.5)
         self.steps, self.own_seconds, self.losses = 0, [], []
 
     def batch_of(self, rank) -> tuple[Tensor, Tensor]:
-        """The samples that a rank has in this step."""
+        """Return the images and labels of a rank's batch in this step."""
         first = (self.steps * self.n + rank) * self.BATCH
         chosen = (first + torch.arange(self.BATCH, device="cpu")) % len(self.labels)
         device = torch.get_default_device()
         return self.images[chosen].to(device), self.labels[chosen].to(device)
 
     def gradients_of(self, rank) -> list[Tensor]:
-        """The gradients for a rank's samples of this step, computed here."""
+        """Compute, in this process, the gradients of a rank's batch in this step."""
         images, labels = self.batch_of(rank)
         loss = F.cross_entropy(self.model(images), labels)
         gradients = torch.autograd.grad(loss, list(self.model.parameters()))
@@ -114,14 +114,14 @@ class Training:
         self.update()
 
     def has(self, what, only_once=False) -> bool:
-        """Whether this goes wrong here, now."""
+        """Return whether this rank has this fault now; if `only_once`, only in its first step."""
         if self.fault is None or (self.fault.what, self.fault.rank) != (what, self.rank):
             return False
         return self.steps == self.fault.after or (not only_once and self.steps > self.fault.after)
 
 
 def flip_a_bit(weights):
-    """In one number: as a cosmic ray may do, or a core that computes wrongly now and then."""
+    """Flip a bit of one number, as a cosmic ray or a core that computes wrongly may do."""
     bits = weights.detach().view(torch.int32).flatten()
     bits[len(bits) // 2] ^= 1 << 21
 
@@ -137,7 +137,7 @@ ENDS = {
 
 
 class Watcher:
-    """Exercise 4.7. Who has been silent for too long? By counts, and one clock.
+    """Exercise 4.7. A detector of silent ranks, which uses their counts and one clock.
 
     patience  seconds
     """
@@ -147,10 +147,10 @@ class Watcher:
         self.changed = {}  # for each rank: (its last count, when it was first seen)
 
     def silent(self, counts: dict[int, int], now: float) -> list[int]:
-        """Ranks whose count has been the same for more than `patience` seconds, in order.
+        """Return the ranks that have had the same count for more than `patience` seconds, in order.
 
-        Any other count is a sign of life, also a smaller one. When a rank is looked at for the
-        first time, its time begins.
+        Any other count is a sign of life, even a smaller one. The time of a rank begins when it is
+        looked at for the first time.
 
         counts  {rank: its count}, as read now
         now     seconds, on the watcher's own clock
@@ -159,26 +159,27 @@ class Watcher:
 
 
 def furthest_behind(entered: dict[int, int]) -> list[int]:
-    """Who holds up all others: the ranks that have entered the fewest collectives.
+    """Return the ranks that hold up all others, having entered the fewest collectives.
 
-    None if all have entered equally many: then they wait for the network, or for each other's data.
+    The list is empty if all have entered equally many: they then wait for the network or the
+    others.
     """
     fewest, most = min(entered.values()), max(entered.values())
     return [rank for rank, count in entered.items() if count == fewest < most]
 
 
 class Guard:
-    """On each rank: a thread that tells how it is here, and looks how it is elsewhere.
+    """A thread on each rank that reports on this rank and watches the reports of the others.
 
-    Two counts are told. `beats` is counted by the thread: the process is alive. `entered` is
-    counted by the training, before each collective: it makes progress.
+    It reports two counts. The thread counts `beats`, which shows that the process is alive. The
+    training counts `entered` before each collective, which shows that it makes progress.
 
-    What it finds, it tells all guards. Those on the same machine kill that rank: it may wake up
-    later, and must not go on with an old state then.
+    A guard reports its finding to all guards, and those on the same machine as a rank that was
+    found kill that rank, because it may wake up later and must not go on with an old state then.
 
     store     a torch.distributed store that all ranks know
-    patience  seconds of silence until something counts as wrong: more than the longest pause that
-              is normal, such as a checkpoint or a validation
+    patience  seconds of silence before something counts as wrong: more than the longest normal
+              pause, such as a checkpoint or a validation
     """
 
     LOOKS = 0.05  # seconds from one look to the next
@@ -204,11 +205,11 @@ class Guard:
         return f"signs of life of rank {rank}"
 
     def read_finding(self) -> dict | None:
-        """What any guard has found: {"what": …, "ranks": …}; None if nothing."""
+        """Return the finding of any guard, {"what": …, "ranks": …}; None if there is none."""
         return json.loads(self.store.get("found")) if self.store.check(["found"]) else None
 
     def read_status(self, rank) -> tuple:
-        """What it has told last: beats, collectives entered, the number of its process, where."""
+        """Return a rank's last report: beats, collectives entered, process number, machine."""
         return tuple(json.loads(self.store.get(self.name_of(rank))))
 
     def tell(self):
@@ -226,7 +227,7 @@ class Guard:
         said = map(self.read_status, range(self.n))
         beats, entered, *_ = (dict(enumerate(of)) for of in zip(*said))
         now = time.monotonic()
-        if now - self.looked > self.patience / 2:  # this rank was asleep itself: it knows nothing
+        if now - self.looked > self.patience / 2:  # this rank was asleep itself, so it cannot judge
             self.begin_anew(now)
         self.looked = now
         gone, stuck = self.alive.silent(beats, now), self.progress.silent(entered, now)
@@ -236,7 +237,7 @@ class Guard:
             self.tell_all("alive, but does not come", furthest_behind(entered))
 
     def fence(self):
-        """Kill those that were found, if they are here: elsewhere, a pid is another process's."""
+        """Kill the ranks found, if they run here: on other machines, a pid is another process's."""
         for rank in (self.read_finding() or {"ranks": []})["ranks"]:
             *_, pid, place = self.read_status(rank)
             if place == platform.node():
@@ -255,25 +256,25 @@ def kill_if_there(pid):
         os.kill(pid, signal.SIGKILL)
 
 
-# ---- One that is slow -----------------------------------------------------------------------
+# ---- Stragglers -----------------------------------------------------------------------------
 
 
 def stragglers(seconds: list[list[float]], times=1.5) -> list[int]:
-    """Exercise 4.8. Ranks that compute for longer than the others, in order.
+    """Exercise 4.8. Return the ranks that compute for longer than the others, in order.
 
     For each rank take the median over all steps. A straggler is a rank whose median is more than
     `times` the median of these medians.
 
-    seconds  for each step: how long each rank has computed, before it waits for the others
+    seconds  for each step: how long each rank has computed before it waits for the others
     """
     ...  # your code here
 
 
-# ---- A wrong number -------------------------------------------------------------------------
+# ---- Wrong numbers --------------------------------------------------------------------------
 
 
 def checksum(tensors) -> int:
-    """Of all their bits: if one bit is another, so is the checksum. It fits into an int64."""
+    """Return a checksum of all bits that fits into an int64; if one bit changes, it changes."""
     digest = hashlib.sha256()
     for tensor in tensors:
         bits = tensor.detach().cpu().contiguous().flatten().view(torch.uint8)
@@ -282,10 +283,10 @@ def checksum(tensors) -> int:
 
 
 def differing_replicas(model, group=None) -> list[int]:
-    """Exercise 4.9. Ranks whose model is not the one that most ranks have, in order.
+    """Exercise 4.9. Return the ranks with another model than most, in order.
 
-    Most: more than half of the group. If no model is on that many ranks, nobody knows which is
-    right: then it is all ranks. All parameters and buffers count, to the last bit.
+    Most means more than half of the group. If no model is on that many ranks, nobody knows which is
+    right, and all ranks are returned. All parameters and buffers count, to the last bit.
 
     Cost  an all-gather of 8 bytes from each rank
     """
@@ -293,14 +294,14 @@ def differing_replicas(model, group=None) -> list[int]:
 
 
 def wrong_by_recomputing(gradients_of, group=None) -> int | None:
-    """Exercise 4.10. The rank that computes wrong gradients; None if there is none.
+    """Exercise 4.10. Return the rank that computes wrong gradients, or None.
 
-    Each rank computes its own batch's gradients, and those of the next rank's batch; the next of
-    the last rank is rank 0. So two ranks compute each batch. One that computes wrongly disagrees
-    with both of its neighbours.
+    Each rank computes the gradients of its own batch and of the next rank's batch; the rank after
+    the last is rank 0. Every batch is therefore computed by two ranks, and a rank that computes
+    wrongly disagrees with both of its neighbours.
 
-    gradients_of  takes a rank, and gives the gradients of its batch, computed here: a list of
-                  tensors, the same to the last bit wherever they are computed rightly
+    gradients_of  takes a rank and computes, in this process, the gradients of that rank's batch: a
+                  list of tensors, the same to the last bit wherever they are computed correctly
     group         of three ranks or more, of which at most one computes wrongly
     Cost          each batch is computed twice, and an all-gather of 16 bytes from each rank
     """
@@ -311,17 +312,18 @@ def wrong_by_recomputing(gradients_of, group=None) -> int | None:
 
 
 def meet(folder, timeout):
-    """A group of all ranks with a timeout of its own, and a store, which is a folder."""
+    """Return a group of all ranks that has its own timeout, and a store in a folder."""
     store = FolderStore(Path(folder, "store"))
     return dist.new_group(timeout=timedelta(seconds=timeout), backend="gloo"), store
 
 
 def train_until_lost(folder, data, fault, timeout, patience=None, steps=60) -> dict | None:
-    """Train on, until another rank is lost; returns what is known of it here, and when.
+    """Train until another rank is lost; return what this rank knows about it, and when.
 
-    patience  of a guard, in seconds; without one there is only the process group's timeout
-    Returns   {"after": seconds from the fault until this rank knows, "error": of its collective,
-               "found": what its guard has found, and "ranks": of whom}; None if all went well
+    patience  a guard's patience in seconds; without it, there is only the process group's timeout
+    Returns   {"after": seconds from the fault until this rank knows, "error": the collective's
+              error, "found": its guard's finding, and "ranks": the ranks found}; None if all went
+              well
     """
     group, store = meet(folder, timeout)
     rank, n = dist.get_rank(), dist.get_world_size()
@@ -335,13 +337,13 @@ def train_until_lost(folder, data, fault, timeout, patience=None, steps=60) -> d
             training.reduce()
             training.update()
         dist.barrier(group)  # a guard that ends falls silent, so all end together
-    except RuntimeError as error:  # of a neighbour, or of time that has run out
+    except RuntimeError as error:  # a neighbour is gone, or time has run out
         known = time.monotonic()
-        if not store.check(["fault"]):  # that is an error of another kind
+        if not store.check(["fault"]):  # the error has another cause
             raise
-        dist.destroy_process_group()  # of all groups: closes connections, so the others learn of it
+        dist.destroy_process_group()  # all groups: closes connections, so the others learn of it
         happened, pid = store.get("fault").split()
-        kill_if_there(int(pid))  # if it stands still: this experiment is over
+        kill_if_there(int(pid))  # it may hang, and this experiment is over
         found = (guard and guard.read_finding()) or {"what": "", "ranks": []}
         return {"after": known - float(happened), "error": str(error),
                 "found": found["what"], "ranks": found["ranks"]}  # fmt: skip
@@ -352,12 +354,12 @@ def train_until_lost(folder, data, fault, timeout, patience=None, steps=60) -> d
 
 
 def train_and_check(data, fault, steps=30, window=10) -> dict | None:
-    """Train on, and look for wrong numbers and slow ranks after each step.
+    """Train, and look for wrong numbers and slow ranks in each step.
 
-    Two ranks only see that their weights differ; and who computes wrongly, three can tell.
+    Two ranks can only see that their weights differ; three can tell which one computes wrongly.
 
-    Returns  what is found first, the same on all ranks: {"what": …, "ranks": …, "steps": so many
-             after the fault, 1 for the step in which it happens}; None if all went well
+    Returns  the first finding, the same on all ranks: {"what": …, "ranks": …, "steps": steps from
+             the fault on, 1 for the step in which it happens}; None if all went well
     """
     training, seconds = Training(data, fault, compute_seconds=COMPUTE_SECONDS), []
     while training.steps < steps:

@@ -1,5 +1,5 @@
 # Built from chapters/ch04_failure_and_recovery/labs/folder_store.py by `make build`.
-"""A store in a folder, which no process damages by dying in the middle of a call.
+"""A store in a folder that a process cannot damage by dying in the middle of a call.
 
 torchrun --nproc-per-node 4 labs/folder_store.py
 """
@@ -17,21 +17,21 @@ from urllib.parse import quote
 import torch
 import torch.distributed as dist
 
-WAIT = timedelta(seconds=300)  # for a key, as other stores do
+WAIT = timedelta(seconds=300)  # for a key, as in other stores
 LOOK_SECONDS = 0.002  # from one look to the next
-OPEN = []  # all stores of this process: groups use them, and do not keep them
+OPEN = []  # keeps this process's stores alive, because groups that use them do not
 
 
 class FolderStore(dist.Store):
-    """What torch.distributed asks of a store, for processes that see the same folder.
+    """A torch.distributed store for processes that see the same folder.
 
-    A value is made of pieces, and each piece is a file. It is written under another name first, and
-    gets its own in one step. That fails if there is such a file already, except in `set`, which
-    replaces it. Whoever is killed in the middle leaves a file behind that nobody reads. (torch's
-    FileStore appends to one file; half an entry there holds up all that read it.)
+    A value consists of pieces, and each piece is a file. A piece is written under a temporary name
+    and gets its own name in one step. That step fails if such a file exists already, except in
+    `set`, which replaces it. A process that is killed in between leaves behind a file that nobody
+    reads. In torch's FileStore, which appends to one file, half an entry holds up all that read it.
 
-    Equals  dist.FileStore(file, -1), as long as nobody dies; but a key is either set or appended
-            to, and there is no delete_key, nor num_keys
+    Equals  dist.FileStore(file, -1), as long as no process dies; but a key is either set or
+            appended to, and delete_key and num_keys do not exist
     """
 
     def __init__(self, folder):
@@ -44,7 +44,7 @@ class FolderStore(dist.Store):
         self.put(key, value)
 
     def compare_set(self, key, expected, desired) -> bytes:
-        """Sets a key that is not there, if "" is expected; returns what it has then."""
+        """Set a key that does not exist yet, if "" is expected; return its value afterwards."""
         if expected not in ("", b""):
             raise NotImplementedError('compare_set of a FolderStore expects ""')
         with contextlib.suppress(FileExistsError), self.write_temporary(desired) as name:
@@ -91,7 +91,7 @@ class FolderStore(dist.Store):
                 return
 
     def put(self, key, value) -> int:
-        """Put a piece after all that are there; returns its number."""
+        """Add a piece after all existing ones; return its number."""
         with self.write_temporary(value) as name:
             for number in itertools.count():
                 with contextlib.suppress(FileExistsError):
@@ -100,7 +100,7 @@ class FolderStore(dist.Store):
 
     @contextlib.contextmanager
     def write_temporary(self, value):
-        """A file with this value, under a name that nobody reads."""
+        """Write this value to a file that no process reads, and yield its name."""
         data = value.encode() if isinstance(value, str) else bytes(value)
         handle, name = tempfile.mkstemp(dir=self.folder, prefix=".")
         try:
@@ -108,7 +108,7 @@ class FolderStore(dist.Store):
                 file.write(data)
             yield name
         finally:
-            with contextlib.suppress(FileNotFoundError):  # it has its own name now
+            with contextlib.suppress(FileNotFoundError):  # it has been renamed
                 os.unlink(name)
 
 
@@ -116,7 +116,7 @@ class FolderStore(dist.Store):
 
 
 def program() -> tuple[list[int], float]:
-    """All announce themselves in a store, and form a group there."""
+    """Announce each rank in a store, and form a group through it."""
     made = [tempfile.mkdtemp(prefix="store-") if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(made)
     rank, n, store = dist.get_rank(), dist.get_world_size(), FolderStore(made[0])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def need_power_of_two(n: int) -> None:
-    """Refuse worlds and groups in which somebody has no partner."""
+    """Raise ValueError if n is no power of two, because some rank would have no partner."""
     if n & (n - 1):
         raise ValueError(
             f"halving-doubling pairs ranks in each round, and with {n} ranks some have no "
@@ -21,17 +21,17 @@ def need_power_of_two(n: int) -> None:
 
 
 def all_reduce_halving_doubling(x: Tensor, group=None) -> None:
-    """Exercise 2.12. Add up everybody's `x` in place, by halving it and doubling it again.
+    """Exercise 2.12. Add up every rank's `x` by halving and doubling.
 
-    n is the number of ranks in the group: 1, 2, 4, 8 and so on. There are 2 log2(n) rounds, and a
-    rank exchanges one message in each of them. Its partners are rank ^ n/2, rank ^ n/4, … rank ^ 1,
-    and after that the same ones in the opposite order.
+    `x` is changed in place. n is the number of ranks in the group: 1, 2, 4, 8 and so on. There are
+    2 log2(n) rounds, and a rank exchanges one message in each. Its partners are rank ^ n/2,
+    rank ^ n/4, … rank ^ 1, and after that the same ones in the opposite order.
 
     First half: at the beginning, all of `x` is open. In each round, a rank cuts the open part into
-    two halves. It sends one half to its partner, which sends the other one; what comes in is added
-    to the half that stays, and that half is the open part of the next round. For example, the
+    two halves. It sends one half to its partner, which sends the other half. The rank adds the
+    received half to the one it keeps, which is the open part of the next round. For example, the
     partner with the lower number keeps the first half. Other orders of partners and halves pass.
-    Second half: partners give each other what is finished, and what is finished doubles.
+    Second half: partners send each other their finished parts, which double in each round.
 
     Equals  dist.all_reduce(x)
     Shapes  x: any, contiguous, the same on every rank; its length need not be a multiple of n
@@ -57,12 +57,12 @@ ALL_REDUCES = {
 
 
 def compare(nbytes: int) -> dict[str, bool]:
-    """All-reduce `nbytes` in each way; says of each whether the sum is right."""
+    """Measure an all-reduce of `nbytes` in each way; return for each whether the sum is right."""
     return collectives.compare(nbytes, ALL_REDUCES, memory=True)
 
 
 def rows_of_messages(run, nbytes: int) -> list[list[str]]:
-    """Of each way in a run of `compare`: its bytes, and the messages of rank 0."""
+    """Return a row per way in a run of `compare`: its most bytes, and the messages of rank 0."""
     rows = []
     for name in run.labels:
         calls = [call.name for call in run[name].calls[0] if call.peer is not None]

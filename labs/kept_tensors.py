@@ -1,5 +1,5 @@
 # Built from chapters/ch05_memory/labs/kept_tensors.py by `make build`.
-"""What a forward keeps for the backward: autograd tells everybody who asks.
+"""The tensors that a forward keeps for the backward, as autograd's hooks show them.
 
 python labs/kept_tensors.py
 """
@@ -12,7 +12,7 @@ from torch.nn.attention import sdpa_kernel
 
 
 def list_saved_tensors(function, *inputs) -> list[Tensor]:
-    """The tensors that function(*inputs) keeps for its backward, in order."""
+    """Return the tensors that function(*inputs) keeps for its backward, in order."""
     kept = []
 
     def keep(tensor):
@@ -25,7 +25,7 @@ def list_saved_tensors(function, *inputs) -> list[Tensor]:
 
 
 def shapes_kept_by(function, *inputs) -> str:
-    """Such as "4 × 8, 8 × 2"; "nothing" if nothing is kept."""
+    """Return the shapes that function(*inputs) keeps, such as "4 × 8, 8 × 2", or "nothing"."""
     shapes = (
         " × ".join(map(str, tensor.shape)) or "a number"
         for tensor in list_saved_tensors(function, *inputs)
@@ -34,10 +34,10 @@ def shapes_kept_by(function, *inputs) -> str:
 
 
 def count_saved_by_module(model, *inputs) -> dict[str, int]:
-    """{name of a module: bytes that it keeps for its backward}.
+    """Return {name of a module: bytes that it keeps for its backward}.
 
-    What a module computes by itself, outside of its own parts, counts for the module. Memory that
-    two modules share counts for the first one. Parameters do not count: they are there anyway.
+    Tensors that a module computes outside its submodules count for the module. Memory that two
+    modules share counts for the first one. Parameters do not count, because they exist anyway.
     """
     kept, running, handles = {}, [""], []
     counted = {memory_of(p) for p in model.parameters()}
@@ -58,19 +58,19 @@ def count_saved_by_module(model, *inputs) -> dict[str, int]:
         handles.append(module.register_forward_pre_hook(begin(name)))
         handles.append(module.register_forward_hook(end))
     with saved_tensors_hooks(keep, lambda tensor: tensor):
-        model(*inputs)  # its result is the last to go: until then no memory is used twice
+        model(*inputs)  # no memory is reused until its result is freed
     for handle in handles:
         handle.remove()
     return kept
 
 
 def memory_of(tensor) -> int:
-    """Where a tensor's memory begins: the same for all views of it."""
+    """Return the address where a tensor's memory begins, which is the same for all views of it."""
     return tensor.untyped_storage().data_ptr()
 
 
 def measure_attention_backend(backend, context, width, samples=2, heads=4) -> int:
-    """Bytes that a block keeps, if attention is computed in this way (an SDPBackend)."""
+    """Return the bytes that a block keeps if attention is computed by this SDPBackend."""
     torch.manual_seed(0)
     x = torch.randn(samples, context, width, requires_grad=True)
     with sdpa_kernel(backend):
@@ -81,7 +81,7 @@ def measure_attention_backend(backend, context, width, samples=2, heads=4) -> in
 
 
 class GatedMLP(nn.Module):
-    """Llama's: silu(x W_gate) * (x W_up), times W_down; three matrices, without biases."""
+    """Llama's MLP, silu(x W_gate) * (x W_up), times W_down: three matrices without biases."""
 
     def __init__(self, width, inside):
         super().__init__()
@@ -94,7 +94,7 @@ class GatedMLP(nn.Module):
 
 
 def compare_mlps(width, tokens=64) -> dict[str, tuple[int, float]]:
-    """{MLP: (its parameters, what it keeps in times its input)}; both have about as many."""
+    """Return {MLP: (its parameters, bytes kept per byte of input)} for two of similar size."""
     x = torch.randn(tokens, width, requires_grad=True)
     inside = 8 * width // 3
     plain = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))

@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/language_model.py by `make build`.
-"""A small transformer that reads Python: the source text of the standard library, by characters.
+"""A small transformer that reads the source text of Python's standard library, by characters.
 
 python labs/language_model.py
 """
@@ -19,7 +19,7 @@ CONTEXT = 64  # characters that the model sees at most
 
 
 def standard_library(characters=1_000_000) -> Tensor:
-    """The beginning of the standard library's source, module after module, in ASCII.
+    """Read the beginning of the standard library's source, module after module, in ASCII.
 
     Shapes  (characters,), int64, from 0 to CHARACTERS - 1
     """
@@ -33,7 +33,7 @@ def standard_library(characters=1_000_000) -> Tensor:
 
 
 def draw_batch(text: Tensor, samples: int, step: int, context=CONTEXT) -> tuple[Tensor, Tensor]:
-    """The batch of a step, the same on every rank: pieces of text, and what follows each letter.
+    """Draw a step's batch, the same on every rank: pieces of text, and each letter's next letter.
 
     Shapes  inputs, targets: (samples, context)
     """
@@ -48,17 +48,17 @@ def draw_batch(text: Tensor, samples: int, step: int, context=CONTEXT) -> tuple[
 
 
 class Attention(nn.Module):
-    """Causal self-attention with several heads; some queries may share a key and a value.
+    """Causal self-attention with several heads, in which queries may share a key and a value.
 
     kv_heads  heads of keys and values, each for heads / kv_heads queries in a row; as many as heads
-              unless given. The rows of query_key_value belong to them one after another: first
-              the queries of one, its key, its value, then all of the next.
+              by default. The rows of query_key_value belong to these heads one after another:
+              first the queries of one, its key, its value, then the rows of the next.
     """
 
     def __init__(self, width, heads, kv_heads=None):
         super().__init__()
         kv_heads = kv_heads or heads
-        self.queries, self.size = heads // kv_heads, width // heads  # of one key; of one head
+        self.queries, self.size = heads // kv_heads, width // heads  # per key; per head
         self.query_key_value = nn.Linear(width, kv_heads * (self.queries + 2) * self.size)
         self.output = nn.Linear(width, width)
 
@@ -68,14 +68,14 @@ class Attention(nn.Module):
         return self.output(mixed.transpose(1, 2).flatten(2))  # mixed: (samples, heads, context, …)
 
     def split(self, parts):
-        """Queries, keys and values, for as many heads as there are. (samples, heads, context, …)"""
+        """Return queries, keys and values of the heads in `parts`: (samples, heads, context, …)."""
         parts = parts.unflatten(-1, (-1, self.queries + 2, self.size))
         q, k, v = parts.split([self.queries, 1, 1], dim=-2)  # (samples, context, kv_heads, …, size)
         return (part.flatten(2, 3).transpose(1, 2) for part in (q, k, v))
 
 
 class Block(nn.Module):
-    """Attention, then two linear layers; each is added to what came in."""
+    """Attention, then two linear layers, each of the two with a residual connection."""
 
     def __init__(self, width, heads, kv_heads=None):
         super().__init__()
@@ -91,7 +91,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Letters in, a score for each possible next letter out.
+    """A transformer that maps letters to a score for each possible next letter.
 
     tied    whether the last layer has the same weights as the embedding
     Shapes  letters: (samples, context) -> (samples, context, CHARACTERS)
@@ -115,13 +115,13 @@ class Transformer(nn.Module):
 
 
 def mean_loss(scores: Tensor, targets: Tensor) -> Tensor:
-    """The mean cross-entropy for each letter."""
+    """Return the mean cross-entropy per letter."""
     return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
 
 @torch.no_grad()
 def continue_text(model, beginning: str, letters=80) -> str:
-    """The beginning, and what the model thinks comes next: always its likeliest letter."""
+    """Return the beginning and the model's continuation, which is always its likeliest letter."""
     text = torch.tensor([list(beginning.encode())])
     for _ in range(letters):
         scores = model(text[:, -CONTEXT:])[:, -1]

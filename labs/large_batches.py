@@ -14,20 +14,20 @@ import torch.nn.functional as F
 from gradient_accumulation import digits
 from torch import Tensor
 
-SMALL, RATE, MOMENTUM = 32, 0.05, 0.9  # a batch, and the learning rate that suits it
+SMALL, RATE, MOMENTUM = 32, 0.05, 0.9  # a batch, a learning rate that suits it, and momentum
 HIDDEN, SEEDS = 64, 5
-WARM_UP = 0.25  # of the training
+WARM_UP = 0.25  # share of all steps
 RULES = ("constant", "linear", "linear, with warm-up")
-RATES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # tried where the best rate counts
+RATES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # candidates where the best rate counts
 
 
 def rate_at(rule: str, batch: int, progress: float) -> float:
-    """The learning rate of a step.
+    """Return the learning rate of a step.
 
     rule      "constant": RATE for any batch. "linear": k times as much for a batch that is k times
-              as large as SMALL (Goyal et al. 2017). With warm-up, the rate grows from RATE to that
-              during the first part of the training, evenly
-    progress  how much of the training is over: from 0 to 1
+              as large as SMALL (Goyal et al. 2017). With warm-up, the rate grows evenly from RATE
+              to that value during the first part of training, WARM_UP
+    progress  the share of training that is over, from 0 to 1
     """
     largest = RATE * batch / SMALL
     if rule == "constant":
@@ -38,7 +38,7 @@ def rate_at(rule: str, batch: int, progress: float) -> float:
 
 
 class Models:
-    """Some classifiers of digits side by side, each with a start of its own: one matrix for all.
+    """Several classifiers of digits, each with its own start, in shared tensors of weights.
 
     Shapes  weights: (models, inputs, outputs); samples: (models, batch, inputs)
     """
@@ -61,12 +61,12 @@ class Models:
         return (samples @ first + bias).relu() @ last + last_bias
 
     def losses(self, samples, labels) -> Tensor:
-        """Of each model, the mean over its samples. Shapes: labels (models, batch)."""
+        """Return each model's loss, averaged over its samples. Shapes: labels (models, batch)."""
         each = F.cross_entropy(self(samples).transpose(1, 2), labels, reduction="none")
         return each.mean(1)
 
     def step(self, losses: Tensor, rates: Tensor):
-        """SGD with momentum, each model at a rate of its own; no model is in another's loss."""
+        """Take a step of SGD with momentum, each model at its own rate and on its own loss."""
         gradients = torch.autograd.grad(losses.sum(), self.weights)
         with torch.no_grad():
             for weight, speed, gradient in zip(self.weights, self.speeds, gradients):
@@ -75,12 +75,12 @@ class Models:
 
 
 def train(data, batch: int, passes, ways) -> dict:
-    """Train with SEEDS seeds in each way: {way: (loss, accuracy) of each seed}.
+    """Train with SEEDS seeds in each way; return {way: [(loss, accuracy) of each seed]}.
 
-    ways  {name: a function that gives the learning rate of a step; it takes how much of the
-          training is over, from 0 to 1}
-    The loss is that of all training images, the accuracy that of the test images. Each step draws
-    its batch anew. The number of samples is the same for each batch size, up to a part of a batch.
+    ways  {name: a function that returns the learning rate of a step, from the share of training
+          that is over, from 0 to 1}
+    The loss is over all training images, the accuracy over the test images. Each step draws a new
+    batch. The number of samples is the same for each batch size, up to part of a batch.
     """
     images, labels, *_ = data
     models = Models(list(range(SEEDS)) * len(ways))
@@ -96,7 +96,7 @@ def train(data, batch: int, passes, ways) -> dict:
 
 @torch.no_grad()
 def results_of(models, images, labels, test_images, test_labels) -> list:
-    """(loss, accuracy) of all models, in groups of SEEDS."""
+    """Return (loss, accuracy) of all models, in groups of SEEDS."""
     n = len(models.weights[0])
     losses = models.losses(images.expand(n, -1, -1), labels.expand(n, -1))
     right = models(test_images.expand(n, -1, -1)).argmax(2) == test_labels
@@ -105,7 +105,7 @@ def results_of(models, images, labels, test_images, test_labels) -> list:
 
 
 def try_batches(data, batches, passes=12) -> dict[int, dict]:
-    """{batch: {rule: [(loss, accuracy), …]}}, one pair for each seed."""
+    """Train by each rule: {batch: {rule: [(loss, accuracy), …]}}, with one pair per seed."""
 
     def rules_for(batch):
         return {rule: partial(rate_at, rule, batch) for rule in RULES}
@@ -114,7 +114,7 @@ def try_batches(data, batches, passes=12) -> dict[int, dict]:
 
 
 def tune_rates(data, batches, passes=12, rates=RATES) -> dict[int, tuple[float, list[float]]]:
-    """{batch: (the rate with the best median, losses of its seeds)}; a rate stays constant."""
+    """Find the best constant rates: {batch: (rate with the best median, losses of its seeds)}."""
     found = {}
     for batch in batches:
         tried = train(data, batch, passes, {rate: lambda _, rate=rate: rate for rate in rates})
@@ -125,9 +125,9 @@ def tune_rates(data, batches, passes=12, rates=RATES) -> dict[int, tuple[float, 
 
 
 def rows_of_losses(losses, tuned) -> list[list]:
-    """A table's rows: median losses by the linear rule and at the best rate, and these rates.
+    """Return a table's rows: median losses by the linear rule and at the best rate, and the rates.
 
-    losses  {rule: {batch: of each seed}}; tuned: as from `tune_rates`
+    losses  {rule: {batch: [loss of each seed]}}; tuned: the result of `tune_rates`
     """
     return [[batch, f"{rate_at('linear', batch, 0):g}", f"{median(losses['linear'][batch]):.3f}",
              f"{rate:g}", f"{median(values):.3f}"]
@@ -139,13 +139,13 @@ def steps_of(data, batch, passes) -> int:
 
 
 def group_by_rule(found, which) -> dict[str, dict[int, list[float]]]:
-    """{rule: {batch: [of each seed]}}; which: 0 for the losses, 1 for the accuracies."""
+    """Return {rule: {batch: [value of each seed]}}; which: 0 for losses, 1 for accuracies."""
     return {rule: {batch: [pair[which] for pair in pairs[rule]] for batch, pairs in found.items()}
             for rule in RULES}  # fmt: skip
 
 
 def what_was_found(losses, within=2.0) -> str:
-    """In words: up to which batch each rule comes near the small batch, and where it breaks."""
+    """Describe up to which batch each rule comes near the small one, and where "linear" breaks."""
     goal = within * median(losses[RULES[0]][SMALL])
     lines = [f"Loss of the small batch: {goal / within:.3f}."]
     for rule, of_rule in losses.items():
@@ -167,9 +167,9 @@ def what_was_found(losses, within=2.0) -> str:
 
 
 def steps_to(goal, data, batches, rates=RATES, limit=400) -> dict[int, list[int]]:
-    """Steps to a training loss, {batch: those of the seeds}, at the rate with the best median.
+    """Count steps to a training loss, {batch: [steps of each seed]}, at the rate of best median.
 
-    A seed that does not get there has `limit`. Each fourth image tells the loss.
+    A seed that does not reach the loss has `limit`. The loss is over every fourth image.
     """
     images, labels, *_ = data
     some, of_some = images[::4], labels[::4]
@@ -188,16 +188,16 @@ def steps_to(goal, data, batches, rates=RATES, limit=400) -> dict[int, list[int]
             reached[(now < goal) & (reached == limit)] = step
             seeds = reached.view(-1, SEEDS)
             best = seeds[seeds.median(1).values.argmin()]
-            if best.max() < limit:  # no other rate can have a smaller median any more
+            if best.max() < limit:  # no other rate can have a smaller median now
                 break
         found[batch] = best.tolist()
     return found
 
 
 def rows_of_ranks(needed) -> list[list]:
-    """A table's rows, if each rank takes the smallest batch: what more ranks bring and cost.
+    """Return a table's rows: gain and cost of more ranks, if each rank takes the smallest batch.
 
-    needed  {batch: steps of the seeds}
+    needed  {batch: [steps of each seed]}
     """
     samples = min(needed)
     alone = median(needed[samples])
@@ -207,7 +207,7 @@ def rows_of_ranks(needed) -> list[list]:
 
 
 def twice_the_fewest(needed) -> float:
-    """The batch at which a training takes twice the fewest steps, between those that were tried."""
+    """Find the batch that takes twice the fewest steps, interpolated between those tried."""
     steps = {batch: median(of_seeds) for batch, of_seeds in sorted(needed.items())}
     goal, batches = 2 * min(steps.values()), list(steps)
     for small, large in pairwise(batches):
@@ -217,13 +217,13 @@ def twice_the_fewest(needed) -> float:
     return float(batches[0])
 
 
-# ---- The noise of gradients -----------------------------------------------------------------
+# ---- Gradient noise -------------------------------------------------------------------------
 
 
 def noise_and_signal(gradients: Tensor, samples: int) -> tuple[float, float]:
-    """What the gradients of all ranks tell: noise of one sample, and squared length without noise.
+    """Estimate the noise of one sample, and the gradient's squared length without noise.
 
-    gradients  (ranks, weights), of so many samples on each rank, before the all-reduce
+    gradients  (ranks, weights), each of `samples` samples, before the all-reduce
     Source     McCandlish et al. 2018, appendix A.1
     """
     n = len(gradients)
@@ -234,9 +234,9 @@ def noise_and_signal(gradients: Tensor, samples: int) -> tuple[float, float]:
 
 
 def noise_along(data, ranks=8, samples=16, steps=range(0, 200, 25), draws=60) -> dict:
-    """During a training with a batch of SMALL: {step: (training loss, noise scale)}.
+    """Train with a batch of SMALL and measure {step: (training loss, noise scale)}.
 
-    draws  one measurement is noisy: sums over so many, at the same weights
+    draws  measurements to sum at the same weights, because a single one is noisy
     """
     images, labels, *_ = data
     models, chance, found = Models([0]), torch.Generator().manual_seed(0), {}
@@ -261,7 +261,7 @@ def noise_along(data, ranks=8, samples=16, steps=range(0, 200, 25), draws=60) ->
 
 
 def steps_by_noise(needed, scale) -> dict[int, float]:
-    """{batch: steps}: fewest · (1 + scale / batch); the largest batch tells the fewest."""
+    """Predict {batch: steps} as fewest · (1 + scale / batch), fitted at the largest batch."""
     largest = max(needed)
     fewest = median(needed[largest]) / (1 + scale / largest)
     return {batch: fewest * (1 + scale / batch) for batch in needed}

@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/late_gradients.py by `make build`.
-"""What late gradients do to training: PipeDream's ways with several seeds, late and on time.
+"""The effect of late gradients on training: PipeDream's ways with several seeds, late and on time.
 
 torchrun --nproc-per-node 2 labs/late_gradients.py
 """
@@ -12,16 +12,16 @@ from pipedream import ALONE, WAYS, AsynchronousPipeline, draw_batches
 from pipeline_parallel import my_stages
 from schedules import one_f_one_b
 
-# ---- One training ---------------------------------------------------------------------------
+# ---- One training run -----------------------------------------------------------------------
 
 
 def losses_of(way, text, microbatches, lr, every, seed, samples=4) -> list[float]:
-    """The loss of each micro-batch, on the last rank; elsewhere none.
+    """Return the loss of each micro-batch on the last rank, and no losses on the others.
 
-    way    "stashing": an update for each micro-batch. "two versions" and "accumulating": one for
-           each `every` of them, the second without any delay (on one rank)
-    every  also the most ranks: the model has layers for so many
-    seed   of the weights at first and of the batches
+    way    "stashing": an update per micro-batch. "two versions" and "accumulating": an update per
+           `every` micro-batches, the second without any delay (on one rank)
+    every  also the most ranks, because the model has layers for so many
+    seed   of the initial weights and of the batches
     """
     torch.manual_seed(seed)
     model = Transformer(layers=max(2, every - 2), width=32)
@@ -34,7 +34,7 @@ def losses_of(way, text, microbatches, lr, every, seed, samples=4) -> list[float
 
 
 def trainings(ways, text, microbatches, rates, seeds, every) -> dict:
-    """{(way, rate): [the losses of each seed]}, one training after another, in float64."""
+    """Train in float64, run by run; return {(way, rate): [the losses of each seed]}."""
     torch.set_default_dtype(torch.float64)
     return {
         (way, lr): [losses_of(way, text, microbatches, lr, every, seed) for seed in range(seeds)]
@@ -44,7 +44,7 @@ def trainings(ways, text, microbatches, rates, seeds, every) -> dict:
 
 
 def all_trainings(ranks, *args) -> dict:
-    """{name: {rate: [the losses of each seed]}}, late on `ranks` ranks, and in time on one."""
+    """Return {name: {rate: [losses of each seed]}}, late on `ranks` ranks, and on time on one."""
     from pedagogy_lib import launch
 
     *_, every = args
@@ -62,11 +62,11 @@ def all_trainings(ranks, *args) -> dict:
     }
 
 
-# ---- What a cell shows ----------------------------------------------------------------------
+# ---- Tables and verdicts --------------------------------------------------------------------
 
 
 def average_losses(found, lr, window=10) -> dict:
-    """{name: {micro-batch: [the mean loss of the ten before it, of each seed]}}"""
+    """Return {name: {micro-batch: [the mean loss of the `window` before it, for each seed]}}."""
     return {
         name: {
             at: [mean(losses[at - window : at]) for losses in of[lr]]
@@ -77,12 +77,12 @@ def average_losses(found, lr, window=10) -> dict:
 
 
 def ends(found, name, lr, last=20) -> list[float]:
-    """The mean loss over the last micro-batches, for each seed."""
+    """Return the mean loss over the last micro-batches, for each seed."""
     return [mean(losses[-last:]) for losses in found[name][lr]]
 
 
 def rows(found, rates) -> list[list[str]]:
-    """A table's rows: for each rate, the end of each way, as median and range of the seeds."""
+    """Return a table's rows: each way's last losses per rate, as median and range of the seeds."""
     return [[name, *(format_losses(ends(found, name, lr)) for lr in rates)] for name in found]
 
 
@@ -91,14 +91,14 @@ def format_losses(values) -> str:
 
 
 def compare_losses(found, name, other, lr) -> str:
-    """How much higher a way's loss ends than another's, seed by seed, in words."""
+    """Say how much higher one way's loss ends than another's, seed by seed."""
     gaps = [a - b for a, b in zip(ends(found, name, lr), ends(found, other, lr))]
     higher = sum(gap > 0 for gap in gaps)
     return f"{median(gaps):+.2f}, higher with {higher} of {len(gaps)} seeds"
 
 
 def verdict(found, name, other, rates) -> str:
-    """Whether a way costs something against another, over all rates and seeds."""
+    """Say whether a way's loss ends higher than another's, over all rates and seeds."""
     gaps = [
         a - b
         for lr in rates

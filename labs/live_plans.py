@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/live_plans.py by `make build`.
-"""Plans that are predicted, and then run: small models on machines of this computer, slow links.
+"""Plans that are predicted and then run: small models on emulated machines with slow links.
 
 python labs/live_plans.py
 """
@@ -21,7 +21,7 @@ from model_shapes import Gpu, Shape
 from planner import all_plans, select_plans, why_impossible
 from three_dimensions import adam
 
-# ---- What is trained, and on what -----------------------------------------------------------
+# ---- The models and the machines ------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Setting:
     """A small model, and the machines on which it is trained.
 
     ranks    on all machines together
-    samples  in a step
-    flops    of a rank's matrix products, per second: emulated
+    samples  per step
+    flops    per second of a rank's matrix products: emulated
     card     bytes per second of each machine's network card
     """
 
@@ -50,14 +50,14 @@ class Setting:
                      positions=self.context, vectors=13)  # fmt: skip
 
     def job(self, engine) -> Job:
-        """For the model of cost. A "GPU" is a rank: its share of a card, and of this computer."""
+        """Make a job for the cost model; a "GPU" is a rank with its share of card and computer."""
         each = self.ranks // self.machines
         gpu = Gpu(self.flops, 1e9, BANDWIDTH, INSIDE, self.card / each, reach=1.0, machine=each,
                   is_shared=True)  # fmt: skip
         return Job(self.shape, gpu, self.samples, engine)
 
 
-BANDWIDTH, INSIDE = 1e10, 1e9  # bytes per second: where calibrating starts from
+BANDWIDTH, INSIDE = 1e10, 1e9  # bytes per second, from which calibration starts
 START = Engine(  # of labs/any_plan.py, in float32, over Gloo
     is_balanced=False, is_queued=False, cores=os.cpu_count() or 1, sequence=False,
     attention=0.5, ragged=1.0, traffic=100.0, traffic_whole=100.0, inside=0.2, across=1.0,
@@ -70,7 +70,7 @@ START = Engine(  # of labs/any_plan.py, in float32, over Gloo
 
 
 def runnable(setting: Setting, engine=START) -> list[Plan]:
-    """All plans that labs/any_plan.py can run. Raises ValueError if there are none."""
+    """List all plans that labs/any_plan.py can run. Raises ValueError if there are none."""
     job = setting.job(engine)
     plans = all_plans(job, setting.ranks)
     of = (why_impossible(job, plans) == "") & (plans.chunks == 1)
@@ -79,21 +79,22 @@ def runnable(setting: Setting, engine=START) -> list[Plan]:
     return list(select_plans(plans, of).each())
 
 
-# ---- Predicted ------------------------------------------------------------------------------
+# ---- Predictions ----------------------------------------------------------------------------
 
 
 def predict_plan(setting: Setting, plan: Plan, engine) -> tuple[float, float]:
-    """Seconds of a step, and bytes on the fullest rank at the worst moment."""
+    """Predict the seconds of a step, and the peak memory of the fullest rank in bytes."""
     job = setting.job(engine)
     return float(seconds(job, plan)["total"]), float(memory(job, plan)["total"])
 
 
 def fastest(setting: Setting, plans, engine) -> list[Plan]:
+    """Sort plans by their predicted seconds, the fastest first."""
     return sorted(plans, key=lambda plan: predict_plan(setting, plan, engine)[0])
 
 
 def best_worst_and_drawn(setting: Setting, engine, count=10, seed=0, patience=3.0) -> list[Plan]:
-    """The best plan, the worst one, and some others; of each mesh and stage of ZeRO one at most.
+    """Choose the best, the worst, and some random plans, at most one per mesh and stage of ZeRO.
 
     patience  seconds: plans whose step is predicted to take longer are left out
     """
@@ -110,23 +111,23 @@ def mesh(plan: Plan) -> tuple:
 
 
 def describe_plan(plan: Plan) -> str:
-    """Such as "dp 4 tp 2, ZeRO 3, micro-batch 2, recomputed"."""
+    """Describe a plan, as in "dp 4 tp 2, ZeRO 3, micro-batch 2, recomputed"."""
     return planner.describe_plan(plan, micro_batch=True)
 
 
-# ---- Run ------------------------------------------------------------------------------------
+# ---- Runs -----------------------------------------------------------------------------------
 
 
 def program(plan: Plan, setting: Setting, batches, enough=0.5) -> list[float]:
-    """Train under a plan; returns the seconds of some steps. One more is measured: "step".
+    """Train under a plan; return the seconds of some steps. One more is measured as "step".
 
-    The first step is not among them: the optimizer's state is made there.
+    The first step is not among them, because it makes the optimizer's state.
     """
     from pedagogy_lib import SlowProducts, measure
 
     torch.manual_seed(0)
     sizes = setting.width, setting.layers, setting.heads, setting.context
-    engine = AnyPlan(Transformer(*sizes), plan, adam)  # nobody else keeps what it gives away
+    engine = AnyPlan(Transformer(*sizes), plan, adam)  # no other reference keeps what it frees
     times, slowest = [], torch.zeros(1)
     with SlowProducts(setting.flops, measured=False):
         engine.step(*batches[0])
@@ -143,7 +144,7 @@ def program(plan: Plan, setting: Setting, batches, enough=0.5) -> list[float]:
 
 
 def run_plan(setting: Setting, plan: Plan, text) -> tuple[float, float]:
-    """Really run a plan, on processes; returns seconds of a step, and bytes on the fullest rank."""
+    """Run a plan on processes; return the seconds of a step, and the bytes on the fullest rank."""
     from pedagogy_lib import Machines, launch
 
     batches = [draw_batch(text, setting.samples, step, setting.context) for step in range(4)]
@@ -155,7 +156,7 @@ def run_plan(setting: Setting, plan: Plan, text) -> tuple[float, float]:
 
 
 def run_all(settings_and_plans) -> list[tuple]:
-    """Run one after the other; returns (setting, plan, seconds, bytes) of each."""
+    """Run plans one after another; return (setting, plan, seconds, bytes) of each."""
     text = standard_library(100_000)
     return [(*of, *run_plan(*of, text)) for of in settings_and_plans]
 

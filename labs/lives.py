@@ -1,5 +1,5 @@
 # Built from chapters/ch04_failure_and_recovery/labs/lives.py by `make build`.
-"""A training in several lives: its loss, and how many ranks it had."""
+"""A picture of a training run in several lives: its loss and its number of ranks."""
 
 from itertools import pairwise
 
@@ -19,11 +19,11 @@ from pedagogy_lib.pictures.style import (
 
 @use_course_style
 def plot_lives(lives, undisturbed, ylabel="loss", title="") -> Picture:
-    """Loss and number of ranks over steps, in each life; steps that were taken twice are shaded.
+    """Plot loss and number of ranks over steps in each life, and shade steps taken twice.
 
     lives        [(ranks, steps, losses), …], one after another
-    undisturbed  (steps, losses) of a training that nothing happens to: dashed
-    Raises       LaunchError if these are no such lives
+    undisturbed  (steps, losses) of an undisturbed training run: dashed
+    Raises       LaunchError if there are no lives or too many, or not as many losses as steps
     """
     fits = 0 < len(lives) <= len(LINE_COLORS)
     need(fits, f"plot_lives() takes 1 to {len(LINE_COLORS)} lives, not {brief(lives)}")
@@ -47,7 +47,7 @@ def plot_lives(lives, undisturbed, ylabel="loss", title="") -> Picture:
 
 
 def shade_repeated(lives, both):
-    """Behind everything: the steps that a life takes although the one before had taken them."""
+    """Shade, behind everything else, the steps that a life takes although the previous one did."""
     label = "steps taken twice"
     for (_, before, _), (_, after, _) in pairwise(lives):
         if after[0] <= before[-1]:

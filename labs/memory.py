@@ -1,5 +1,5 @@
 # Built from chapters/ch05_memory/labs/memory.py by `make build`. Write your answers here.
-"""What a training step keeps in memory, and three ways to keep less.
+"""The memory of a training step, and three ways to need less of it.
 
 python labs/memory.py
 """
@@ -13,22 +13,22 @@ import torch
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from torch import Tensor, nn
 
-# ---- Half of the bytes for each number ------------------------------------------------------
+# ---- Half the bytes per number --------------------------------------------------------------
 
 
 class MixedPrecision:
-    """Exercise 5.3. Trains a model in bfloat16 with an optimizer that steps on float32 copies.
+    """Exercise 5.3. An optimizer for bfloat16 that steps on float32 copies.
 
-    A bfloat16 has 8 binary digits. What a step adds is often smaller than half of the last one, and
-    is rounded away. So every parameter has a copy in float32, its *master*. The optimizer steps on
-    the masters. `step()` gives the gradients to the masters in float32, lets the optimizer step,
-    and rounds the masters into the parameters. Afterwards all gradients are None, those of the
-    parameters and those of the masters. A parameter without a gradient stays as it is.
+    A bfloat16 has 8 binary digits. The change in a step is often smaller than half of the last
+    digit, and is rounded away. So every parameter has a copy in float32, its *master*, and the
+    optimizer steps on the masters. `step()` gives the gradients to the masters in float32, lets the
+    optimizer step, and rounds the masters into the parameters. Afterwards all gradients are None,
+    those of the parameters and those of the masters. A parameter without a gradient stays as it is.
 
-    parameters      in bfloat16 (or float16), of the model
+    parameters      those of the model, in bfloat16 (or float16)
     make_optimizer  takes a list of parameters
-    Cost            for each parameter 2 bytes, its gradient 2, its master 4, and what the optimizer
-                    keeps: 8 with Adam; during a step, up to 4 more for gradients in float32
+    Cost            per parameter 2 bytes, its gradient 2, its master 4, and the state of the
+                    optimizer: 8 with Adam; during a step, up to 4 more for gradients in float32
     Source          Micikevicius et al. 2018, "Mixed Precision Training"
     """
 
@@ -38,7 +38,7 @@ class MixedPrecision:
         self.optimizer = make_optimizer(self.masters)
 
     def zero_grad(self):
-        """As an optimizer's: forget the gradients of the parameters."""
+        """Clear the gradients of the parameters, like an optimizer."""
         for parameter in self.parameters:
             parameter.grad = None
 
@@ -48,13 +48,13 @@ class MixedPrecision:
 
 
 class LossScaler:
-    """Exercise 5.4. Keeps gradients from vanishing, where a forward computes in float16.
+    """Exercise 5.4. A scaler that keeps gradients of a float16 forward from vanishing.
 
-    Below 3e-8, a float16 is 0. So the caller multiplies the loss by `scale` before the backward,
-    and `step` divides the gradients by it afterwards, in float32. If a number of them is not
-    finite, the factor was too large: no step is taken, and the factor is halved. After `window`
-    steps in a row that were taken, the factor is doubled, and a new row begins. A refused step
-    ends the row, too.
+    A float16 below 3e-8 is 0. So the caller multiplies the loss by `scale` before the backward, and
+    `step` divides the gradients by it afterwards, in float32. If a number of them is not finite,
+    the factor was too large: no step is taken, and the factor is halved. After `window` steps in a
+    row that were taken, the factor is doubled, and a new row begins. A refused step ends the row,
+    too.
 
     Equals  torch.amp.GradScaler("cpu", scale, 2, 0.5, window), with float32 gradients
     Source  Micikevicius et al. 2018, "Mixed Precision Training", section 3.2
@@ -65,10 +65,10 @@ class LossScaler:
 
     @torch.no_grad()
     def step(self, parameters, take_step) -> bool:
-        """Divide the gradients by the factor, and take the step, or refuse it.
+        """Divide the gradients by the factor, and take the step or refuse it.
 
         parameters  in float32, as model.parameters() gives them; `.grad` has the gradient of the
-                    scaled loss, or None. What a refused step leaves in it does not matter: the
+                    scaled loss, or None. Its values after a refused step do not matter, because the
                     caller clears it
         take_step   takes the step, with the gradients that are in `.grad` then
         Returns     whether the step was taken
@@ -76,20 +76,20 @@ class LossScaler:
         ...  # your code here
 
 
-# ---- Activations: computed twice instead of kept --------------------------------------------
+# ---- Activations: recomputed instead of kept ------------------------------------------------
 
 
 class Recomputed(torch.autograd.Function):
-    """Exercise 5.10. function(x), of which nothing is kept for the backward but x.
+    """Exercise 5.10. function(x), which keeps nothing but x for the backward.
 
     The forward runs without a graph. The backward runs it again, with a graph, from the x that was
-    kept, and goes back through that at once. It has to draw the same random numbers again: the
+    kept, and goes back through that at once. It has to draw the same random numbers again, so the
     generator's state is set to what it was, and afterwards back to what it has become.
 
     Equals  function(x), if x has a gradient; on a CPU, torch.utils.checkpoint's
-            checkpoint(function, x, use_reentrant=True), which knows autocast as well. PyTorch
+            checkpoint(function, x, use_reentrant=True), which handles autocast as well. PyTorch
             recommends the other variant
-    Shapes  x, and what the function returns: one tensor each, any shape
+    Shapes  x and the function's result: one tensor each, any shape
     Cost    memory: x, and 5 kB for the generator; time: a second forward
     Source  Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"
     """
@@ -98,31 +98,31 @@ class Recomputed(torch.autograd.Function):
     def forward(ctx, function, x):
         ctx.function, ctx.chance = function, torch.get_rng_state()
         ctx.save_for_backward(x)
-        return function(x)  # in here, autograd does not look
+        return function(x)  # autograd records nothing in here
 
     @staticmethod
     def backward(ctx, grad_output):
-        """grad_output: the gradient of what the forward returned. Returns one for each input."""
+        """Return a gradient for each input; grad_output is the gradient of the forward's result."""
         (x,) = ctx.saved_tensors
         ...  # your code here
 
 
 def recompute_in_backward(function, x: Tensor) -> Tensor:
-    """function(x); its activations are computed again in the backward."""
+    """Return function(x), and recompute its activations in the backward."""
     return Recomputed.apply(function, x)
 
 
 def recompute_modules(modules):
-    """From now on, each of these modules keeps nothing but its input for the backward."""
+    """Make each of these modules keep, from now on, nothing but its input for the backward."""
     for module in modules:
         module.register_forward_pre_hook(need_input_with_gradient)
         module.forward = partial(recompute_in_backward, module.forward)
 
 
 def need_input_with_gradient(module, inputs):
-    """Without a gradient for the input, autograd would not run the backward of a recomputed part.
+    """Require a gradient for the input; autograd skips a recomputed part's backward without it.
 
-    Raises  ValueError where the weights inside would get no gradients, and nobody would notice
+    Raises  ValueError where the weights inside would get no gradients, without any other sign
     """
     is_trained = any(p.requires_grad for p in module.parameters())
     if torch.is_grad_enabled() and is_trained and not inputs[0].requires_grad:
@@ -144,7 +144,7 @@ def step_in_float32(model, optimizer, inputs, targets) -> float:
 
 
 def step_in_bfloat16(model, optimizer, inputs, targets) -> float:
-    """The optimizer is a MixedPrecision; it clears the gradients itself."""
+    """Take a step with a MixedPrecision, which clears the gradients itself; return the loss."""
     loss = mean_loss(model(inputs).float(), targets)
     loss.backward()
     optimizer.step()
@@ -160,7 +160,7 @@ def make_model(recompute=False):
 
 
 def ways(make_adam):
-    """Ways to train the same model: a name, the model, its optimizer, and what takes a step."""
+    """Yield a name, a model (the same in all), what makes its optimizer, and what takes a step."""
     yield "float32", make_model(), make_adam, step_in_float32
     yield "float32, blocks recomputed", make_model(True), make_adam, step_in_float32
     mixed = partial(MixedPrecision, make_optimizer=make_adam)
@@ -168,12 +168,12 @@ def ways(make_adam):
 
 
 def program(text, steps=6, samples=16) -> list[tuple]:
-    """[(name, last loss, seconds of a step)]; each step is a measured block of that name."""
+    """Return [(name, last loss, seconds per step)]; one more step is measured under the name."""
     from pedagogy_lib import measure
 
     found = []
     for name, model, make_optimizer, take_step in ways(partial(torch.optim.Adam, lr=2e-3)):
-        gc.collect()  # recompute_modules makes cycles: the model before may still be there
+        gc.collect()  # recompute_modules makes cycles: the previous model may still exist
         optimizer, times = make_optimizer(list(model.parameters())), []
         for step in range(steps):
             batch = draw_batch(text, samples, step)

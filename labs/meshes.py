@@ -1,5 +1,5 @@
 # Built from chapters/ch09_three_dimensions/labs/meshes.py by `make build`. Write your answers here.
-"""Meshes: ranks in rows and columns, and the groups that talk along each axis.
+"""Meshes: ranks in rows and columns, and the groups that communicate along each axis.
 
 torchrun --nproc-per-node 8 labs/meshes.py
 """
@@ -9,37 +9,38 @@ from math import prod
 import torch
 import torch.distributed as dist
 
-# ---- Where a rank is, and with whom it talks ------------------------------------------------
+# ---- A rank's coordinates and groups --------------------------------------------------------
 
 
 def coordinates(rank, sizes) -> dict[str, int]:
-    """Exercise 9.1. Where a rank is on each axis of a mesh.
+    """Exercise 9.1. Return a rank's place on each axis of a mesh.
 
-    The places are the digits of the rank's number: the last axis changes from rank to rank.
+    The places are the digits of the rank's number: the place on the last axis changes from each
+    rank to the next.
 
-    sizes    {axis: how many ranks it has}, the axis that changes fastest last
+    sizes    {axis: number of ranks}, the axis that changes fastest last
     Returns  {axis: place}, from 0 on
     """
     ...  # your code here
 
 
 def groups_along(axes, sizes) -> list[list[int]]:
-    """Exercise 9.2. The groups of ranks that differ on these axes, and on no other.
+    """Exercise 9.2. List the groups of ranks that differ on these axes and no other.
 
     axes     the name of an axis, or a tuple of several
-    Returns  the ranks of each group, ascending; the group of rank 0 first, and so on
+    Returns  the ranks of each group, ascending; the groups in the order of their first ranks
     """
     ...  # your code here
 
 
 def my_group(groups, name):
-    """Make a process group of each of these lists of ranks; returns this rank's, or None.
+    """Create a process group for each list of ranks; return this rank's group, or None.
 
     All ranks of the world have to call this, with the same lists in the same order: see exercise
     9.3.
 
-    groups  lists of ranks, of which a rank is in one at most
-    name    what the groups are for, such as "tp": their `group_desc`
+    groups  lists of ranks; a rank is in at most one of them
+    name    the purpose of the groups, such as "tp": their `group_desc`
     """
     mine = None
     for ranks in groups:
@@ -50,12 +51,12 @@ def my_group(groups, name):
 
 
 class Mesh:
-    """This rank's places on the axes of a mesh, and its groups: mesh["tp"], mesh["dp", "cp"].
+    """A mesh with this rank's places on its axes, and its groups: mesh["tp"], mesh["dp", "cp"].
 
-    sizes   {axis: how many ranks it has}, the axis that changes fastest last
-    joint   tuples of axes that need a group together
+    sizes   {axis: number of ranks}, the axis that changes fastest last
+    joint   tuples of axes that need a common group
     at      {axis: this rank's place}
-    Raises  ValueError, on all ranks, if the sizes do not make up the world
+    Raises  ValueError, on all ranks, if the product of the sizes is not the world size
     """
 
     def __init__(self, sizes, joint=()):
@@ -80,7 +81,7 @@ def name_of(axes) -> str:
 
 
 def halves(world_size) -> dict[str, int]:
-    """Sizes of "dp", "pp" and "tp": halves of the world for the last ones, as far as that goes."""
+    """Return sizes of "dp", "pp" and "tp": 2 for tp and then pp, as long as 2 divides the rest."""
     sizes = {"dp": world_size, "pp": 1, "tp": 1}
     for axis in ("tp", "pp"):
         if sizes["dp"] % 2 == 0:
@@ -89,7 +90,7 @@ def halves(world_size) -> dict[str, int]:
 
 
 def program() -> str:
-    """Where this rank is, and the sum of the ranks in each of its groups."""
+    """Describe this rank's places, and the sum of the ranks in each of its groups."""
     mesh, told = Mesh(halves(dist.get_world_size())), []
     for axis, place in mesh.at.items():
         total = torch.tensor(float(dist.get_rank()))

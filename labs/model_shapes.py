@@ -1,5 +1,5 @@
 # Built from chapters/ch05_memory/labs/model_shapes.py by `make build`.
-"""Shapes of models that people know, and of GPUs that people rent: numbers with their sources.
+"""Shapes of well-known models and figures of common GPUs, with their sources.
 
 python labs/model_shapes.py
 """
@@ -17,13 +17,13 @@ class Shape:
 
     layers      transformer blocks
     width       of the hidden states
-    heads       of queries; kv_heads of keys and values, if fewer: heads share them
-    mlp         width inside the MLP; is_gated: three matrices (SwiGLU), and not two
+    heads       of queries; kv_heads: of keys and values, if fewer, so that heads share them
+    mlp         width inside the MLP; is_gated: three matrices (SwiGLU) instead of two
     vocabulary  rows of the embedding; is_tied: the output uses the embedding's matrix
-    context     places in a training sample
+    context     tokens in a training sample
     positions   rows of a table of positions; 0 for rotary angles or ALiBi
-    vectors     of a block, beside its matrices: how many times `width` numbers its norms and biases
-                have; 0 leaves them out: less than 0.1 % of a large model
+    vectors     norms and biases of a block, next to its matrices, in multiples of `width` numbers;
+                0 leaves them out, which is less than 0.1 % of a large model
     """
 
     layers: int
@@ -46,7 +46,7 @@ class Shape:
 
     @property
     def layer_parameters(self):
-        """The matrices of one block: queries, keys, values, output, and the MLP."""
+        """The numbers in the matrices of one block: queries, keys, values, output, and the MLP."""
         attention = 2 * self.width**2 + 2 * self.width * self.kv_width
         return attention + (2 + self.is_gated) * self.width * self.mlp
 
@@ -56,7 +56,7 @@ class Shape:
 
     @property
     def parameters(self):
-        """Of the whole model."""
+        """The number of parameters in the whole model."""
         ends = self.embedding_parameters * (2 - self.is_tied)
         block = self.layer_parameters + self.vectors * self.width
         return self.layers * block + ends + self.positions * self.width
@@ -69,7 +69,7 @@ def llama(layers, width, heads, mlp, vocabulary, context, kv_heads=0, source="")
 
 
 def gpt(layers, width, heads, vocabulary, context, **more) -> Shape:
-    """An MLP four times as wide, tied embeddings, and a table of positions."""
+    """Return a model with an MLP four times as wide, tied embeddings, and a table of positions."""
     table = {"positions": context} | more
     return Shape(layers, width, heads, 4 * width, vocabulary, context, is_tied=True, **table)
 
@@ -96,7 +96,7 @@ ALSO = {"llama-70b": "llama-3-70b", "llama-8b": "llama-3-8b", "llama-405b": "lla
 
 
 def model_named(name, **changed) -> Shape:
-    """A model by its name, with some numbers changed. Raises ValueError for an unknown name."""
+    """Return a model by its name, with some numbers changed; raise ValueError if it is unknown."""
     name = str(name).lower()
     if ALSO.get(name, name) not in MODELS:
         raise ValueError(f"no model is called {name!r}; known are {', '.join(MODELS)}")
@@ -110,16 +110,16 @@ def model_named(name, **changed) -> Shape:
 class Gpu:
     """A GPU in a machine of several, as its maker describes it.
 
-    flops      floating-point operations per second, of dense products in bfloat16
+    flops      floating-point operations per second, for dense products in bfloat16
     memory     bytes; bandwidth: bytes per second from and to it
     inside     bytes per second and direction to other GPUs of the machine
     across     bytes per second and direction of its share of the network cards
     reach      assumed: share of `flops` that large products reach in practice. Published runs say
                0.75 and 0.9 for two engines on the A100, 0.5 for one on the H100
-    machine    GPUs in one machine
-    is_shared  whether these have one network card together, and not one each
+    machine    GPUs per machine
+    is_shared  whether they share one network card, instead of having one each
     watts      of the GPU at full load
-    price      assumed: dollars for an hour. What clouds ask for differs by a factor of several
+    price      assumed: dollars per hour. The prices of clouds differ by a factor of several
     """
 
     flops: float
@@ -154,7 +154,7 @@ GPUS = {  # each with the network cards that its usual machine has
 
 
 def gpu_named(name) -> Gpu:
-    """A GPU by its name, in any case. Raises ValueError for an unknown one."""
+    """Return a GPU by its name, in any case; raise ValueError if it is unknown."""
     found = {known.lower(): gpu for known, gpu in GPUS.items()}
     if str(name).lower() not in found:
         raise ValueError(f"no GPU is called {name!r}; known are {', '.join(GPUS)}")

@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/overlap.py by `make build`.
-"""How much of the communication hides behind the backward? Emulated layers, throttled links.
+"""Overlap of communication and the backward, with emulated layers and throttled links.
 
 python labs/overlap.py
 """
@@ -19,12 +19,12 @@ from torch.nn.parallel import DistributedDataParallel
 from pedagogy_lib import measure, throttle
 
 LAYERS = 6
-NUMBERS = 60_000  # in the gradient of a layer
-SECONDS = 0.005  # a layer's forward sleeps so long, its backward twice as long
+NUMBERS = 60_000  # elements in the gradient of a layer
+SECONDS = 0.005  # a layer's forward sleeps this long, its backward twice as long
 
 
 class Sleep(torch.autograd.Function):
-    """Returns x after some seconds; its backward takes twice as long, and has a real gradient."""
+    """A copy of x after `seconds`, whose backward takes twice as long and has a real gradient."""
 
     @staticmethod
     def forward(ctx, x, weight, seconds):
@@ -39,7 +39,7 @@ class Sleep(torch.autograd.Function):
 
 
 class SleepLayer(nn.Module):
-    """A layer that computes nothing, takes SECONDS for it, and has a gradient to be sent."""
+    """A layer that computes nothing in SECONDS and has a gradient to be sent."""
 
     def __init__(self):
         super().__init__()
@@ -55,7 +55,7 @@ def time_all_reduce(x, group=None):
 
 
 def begin_at_the_end(x, group=None):
-    """In place of an all-reduce that begins now: one that begins when somebody waits for it."""
+    """Return a function that runs the whole all-reduce when called, instead of beginning it now."""
     return lambda: time_all_reduce(x, group)
 
 
@@ -65,7 +65,7 @@ def make_sleep_model(layers_per_bucket, begin):
 
 
 def step(label, layers_per_bucket, meanwhile):
-    """Measure one step as `label`, its forward and its backward; and each all-reduce."""
+    """Measure one step as `label`, and its forward, its backward and each all-reduce."""
     ddp = make_sleep_model(
         layers_per_bucket, make_async(time_all_reduce) if meanwhile else begin_at_the_end
     )
@@ -79,12 +79,12 @@ def step(label, layers_per_bucket, meanwhile):
 
 
 def throttle_link(travel):
-    """Links on which a layer's gradient takes as long as `travel` forwards, on two ranks."""
+    """Throttle links so that a layer's gradient travels for `travel` forwards, on two ranks."""
     return throttle(4 * NUMBERS / (travel * SECONDS))
 
 
 def two_steps(travel=2, rounds=1):
-    """Two layers in a bucket: communication after the backward, and then meanwhile."""
+    """Measure two layers in a bucket: communication after the backward, and then during it."""
     with throttle_link(travel):
         all_reduce_ring(torch.ones(4))  # the first messages open the connections
         for _ in range(rounds):
@@ -93,7 +93,7 @@ def two_steps(travel=2, rounds=1):
 
 
 def steps_with_buckets(sizes, travel, rounds=3):
-    """Measure steps with so many layers in a bucket, as the labels 1, 2, …; a few rounds."""
+    """Measure steps for each number of layers in a bucket, labelled 1, 2, …, in a few rounds."""
     with throttle_link(travel):
         all_reduce_ring(torch.ones(4))
         for _ in range(rounds):
@@ -102,7 +102,7 @@ def steps_with_buckets(sizes, travel, rounds=3):
 
 
 def compare_no_sync(travel=2, micro_batches=3):
-    """A step of some micro-batches with an exchange in each backward, and one with no_sync."""
+    """Measure a step of micro-batches with an exchange in each backward, and one with no_sync."""
     with throttle_link(travel):
         all_reduce_ring(torch.ones(4))
         for label, silent in {"each time": False, "no_sync": True}.items():
@@ -121,7 +121,7 @@ def compare_no_sync(travel=2, micro_batches=3):
 
 
 def forwards_of_steps(sizes, travel) -> list[float]:
-    """How long a step takes with so many layers in a bucket, in forwards of a layer."""
+    """Return the time of a step for each number of layers in a bucket, in forwards of a layer."""
     from pedagogy_lib import launch
 
     run = launch(steps_with_buckets, sizes, travel, world_size=2, device="cpu")
@@ -129,16 +129,16 @@ def forwards_of_steps(sizes, travel) -> list[float]:
 
 
 def quickest(run, label) -> float:
-    """Seconds of the quickest round; in each, the slowest rank counts."""
+    """Return the seconds of the fastest round; in each round, the slowest rank counts."""
     rounds = zip(*run[label].spans)
     return min(max(end - begin for begin, end in spans) for spans in rounds)
 
 
-# ---- The real one ---------------------------------------------------------------------------
+# ---- PyTorch's DDP --------------------------------------------------------------------------
 
 
 def when_buckets_leave(text, iterations=4) -> list[float]:
-    """When the buckets of PyTorch's DDP leave, each as a share of the time of the backward."""
+    """Return when PyTorch's DDP sends each bucket, as a share of the time of the backward."""
     ddp, times = DistributedDataParallel(Transformer(), bucket_cap_mb=0.1), []
 
     def note_time(state, bucket):
@@ -148,7 +148,7 @@ def when_buckets_leave(text, iterations=4) -> list[float]:
 
     ddp.register_comm_hook(None, note_time)
     inputs, targets = draw_batch(text, 16, 0)
-    for _ in range(iterations):  # from the second one on, buckets are in the order of the backward
+    for _ in range(iterations):  # from the second one on, buckets follow the order of the backward
         loss = mean_loss(ddp(inputs), targets)
         times[:] = [time.perf_counter()]
         loss.backward()
@@ -161,7 +161,7 @@ def when_buckets_leave(text, iterations=4) -> list[float]:
 
 
 def film_ddp_step(data):
-    """Train one step of a small model with DDP, in two buckets, and film it on each rank."""
+    """Train one step of a small model with DDP in two buckets, and film it on each rank."""
     torch.manual_seed(0)
     sizes = (64, 16), (16, 16), (16, 10)
     first, second, third = (nn.Linear(*size) for size in sizes)

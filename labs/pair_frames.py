@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/pair_frames.py by `make build`.
-"""The frames of a `PairFilm`, and how they come from the shots that all ranks have taken."""
+"""The frames of a `PairFilm`, and how they are made from the shots of all ranks."""
 
 from dataclasses import dataclass, field
 
@@ -12,14 +12,14 @@ VALUES, GRADIENTS = KINDS = ("values", "gradients")
 
 @dataclass
 class PairFrame:
-    """What one rank had right after an event.
+    """The matrices that one rank had right after an event.
 
-    event      what has happened, in words
-    new        (kind, matrix) of what is new: a kind is one of `KINDS`, a matrix of `MATRICES`
+    event      the event, in words
+    new        (kind, matrix) of each new matrix: kinds are in `KINDS`, matrices in `MATRICES`
     sent       for each communication call since the frame before: its name, and the bytes that
                this rank sent for it, by the formulas of `bytes_of_calls`
-    values     {matrix: Held}, of those that exist already
-    gradients  the same
+    values     {matrix: LocalMatrix} of the values that exist already
+    gradients  {matrix: LocalMatrix} of the gradients that exist already
     inner      kinds in which H is still X A: values before the activation, gradients after it
     """
 
@@ -33,7 +33,7 @@ class PairFrame:
 
 @dataclass
 class PairFilm:
-    """Y = f(X A) B, forward and backward, on one rank; H is X A, and then f(X A)."""
+    """A film of Y = f(X A) B, forward and backward, on one rank; H is X A, and then f(X A)."""
 
     rank: int
     n: int
@@ -54,7 +54,7 @@ class Shot:
 
 @dataclass
 class Reel:
-    """What one rank tells the others: its shots and its parameters."""
+    """The shots and the parameters that one rank sends to the others."""
 
     shots: list[Shot]
     a: torch.Tensor
@@ -73,9 +73,9 @@ class Reel:
 
 
 def compute_expected(reels, activation, gradient) -> dict:
-    """{(kind, name): matrix} of one process that has all of A and B.
+    """Return {(kind, name): matrix} of one process that has all of A and B.
 
-    Where the ranks' parts of A and B do not fit together, it has those of rank 0.
+    If the ranks' parts of A and B do not fit together, the process has rank 0's parts instead.
     """
     first, are_cut = reels[0], reels[0].are_cut
     a = join_parts([reel.a for reel in reels], 1, are_cut)
@@ -96,7 +96,7 @@ def compute_expected(reels, activation, gradient) -> dict:
 
 
 def find_local_matrix(rank, shots, expected) -> LocalMatrix:
-    """What a rank has of the new matrix; known only if this is the same one on all ranks."""
+    """Return a rank's part of a new matrix; its placement is None if other ranks' shots differ."""
     mine = shots[rank]
     if all((shot.kind, shot.matrix) == (mine.kind, mine.matrix) for shot in shots):
         parts = [shot.tensor for shot in shots]
@@ -106,7 +106,7 @@ def find_local_matrix(rank, shots, expected) -> LocalMatrix:
 
 
 def add_frame(film, shot, held):
-    """Add a shot to the last frame if it is of the same event, else to a new one."""
+    """Add a shot to the last frame if that shows the same event, else to a new frame."""
     is_first = not film.frames or film.frames[-1].event != shot.event
     if is_first:
         before = film.frames[-1] if film.frames else PairFrame("", [], [], {}, {})
@@ -123,6 +123,6 @@ def add_frame(film, shot, held):
 
 
 def names_of_calls(names) -> str:
-    """`all-reduce and all-gather`: each name once."""
-    known = {"send": "messages with parts"}  # of a ring written by hand
+    """Return the names of calls in words, each once, such as `all-reduce and all-gather`."""
+    known = {"send": "messages with parts"}  # of a hand-written ring
     return " and ".join(dict.fromkeys(known.get(name, name.replace("_", "-")) for name in names))

@@ -1,7 +1,7 @@
 # Built from chapters/ch07_tensor_parallel/labs/pair_pictures.py by `make build`.
-"""The picture of a frame of a `PairFilm`: what each rank has of X, A, H, B and Y.
+"""The picture of a frame of a `PairFilm`: each rank's parts of X, A, H, B and Y.
 
-It is no part of the film's own file, so that ranks need not import matplotlib.
+It has a file of its own, so that ranks need not import matplotlib.
 """
 
 from typing import NamedTuple
@@ -35,26 +35,26 @@ from pedagogy_lib.pictures.style import (
     use_course_style,
 )
 
-WIDTH = 9.6  # this and all that follow are inches
-LEFT, RIGHT, SPACE = 1.45, 9.45, 0.3  # of the matrices; between them, for a sign
+WIDTH = 9.6  # this and the sizes that follow are in inches
+LEFT, RIGHT, SPACE = 1.45, 9.45, 0.3  # ends of the matrices; space for a sign between two
 TOP, HEADS, LEGEND = 0.72, 0.62, 0.62
-CELL_WIDTH, CELL_HEIGHT, HIGHEST = 0.38, 0.2, 0.95  # at most: of a cell, of a matrix
-LINE_GAP, RANK_GAP = 0.12, 0.3  # from values to gradients, from rank to rank
-HIGH = 6.4  # all ranks together, at most, as far as their numbers fit
-FOR_NUMBERS = 0.24, 0.118  # the smallest cell with a number
-NARROWEST = 1.0  # the room of a matrix, for the words above it
+CELL_WIDTH, CELL_HEIGHT, HIGHEST = 0.38, 0.2, 0.95  # upper limits: of a cell, of a matrix
+LINE_GAP, RANK_GAP = 0.12, 0.3  # between values and gradients, between ranks
+HIGH = 6.4  # all ranks together at most, unless a matrix would be under 0.3
+FOR_NUMBERS = 0.24, 0.118  # the smallest cell that shows a number
+NARROWEST = 1.0  # the least room of a matrix, for the words above it
 SIGNS = dict(zip(MATRICES, ("", "·", "→", "·", "=")))
 NEW = {"facecolor": "none", "edgecolor": INK, "lw": 1.8}
 SENT = {"facecolor": tint(COLORS["communication"], 0.3), "lw": 0}
 
 
 class Layout(NamedTuple):
-    """Sizes of all matrices, and where their columns begin."""
+    """The sizes of all matrices, and the left edges of their columns."""
 
     shapes: dict[str, tuple[int, int]]
     lefts: dict[str, float]
     cell: tuple[float, float]  # width and height
-    line: float  # of the values, and of the gradients
+    line: float  # height of a line of values or gradients
     n: int
 
     def size(self, matrix) -> tuple[float, float]:
@@ -62,7 +62,7 @@ class Layout(NamedTuple):
         return columns * self.cell[0], rows * self.cell[1]
 
     def corner(self, matrix, kind, rank) -> tuple[float, float]:
-        """The top left one of a whole matrix on a rank."""
+        """Return the top left corner of a whole matrix on a rank."""
         top = TOP + HEADS + rank * (2 * self.line + LINE_GAP + RANK_GAP)
         top += KINDS.index(kind) * (self.line + LINE_GAP)
         return self.lefts[matrix], top + (self.line - self.size(matrix)[1]) / 2
@@ -78,13 +78,13 @@ class Layout(NamedTuple):
 
 @use_course_style
 def plot_pair(films, number) -> Picture:
-    """A frame of a step: ranks are rows, matrices are columns, gradients are below the values.
+    """Draw a frame of a step: a row per rank, a column per matrix, gradients below the values.
 
-    What is new in this frame is outlined. A band across the ranks: something has been sent. Each
-    rank goes at its own pace; frames belong together by their number.
+    New matrices are outlined. A band across the ranks shows that something was sent. Each rank
+    goes at its own pace, so frames belong together by their number.
 
-    films   a `PairFilm` of every rank
-    number  which frame, from 1 on; where a rank has fewer, its last one
+    films   the `PairFilm` of every rank
+    number  which frame, from 1 on; a rank with fewer frames shows its last one
     Raises  LaunchError if there is no such frame
     """
     last = last_number(films, number, "plot_pair()")
@@ -104,7 +104,7 @@ def plot_pair(films, number) -> Picture:
 
 
 def layout_of(films) -> Layout:
-    """As large as there is room; the same for all frames."""
+    """Return the largest layout that fits, the same for all frames."""
     last = films[0].frames[-1].values
     shapes = {name: last[name].shape if name in last else (1, 1) for name in MATRICES}
     highest = min(HIGHEST, max(0.3, (HIGH / len(films) - LINE_GAP - RANK_GAP) / 2))
@@ -122,7 +122,7 @@ def layout_of(films) -> Layout:
 
 
 def draw_heads(axes, frame, layout):
-    """Names, and the placements of values and gradients."""
+    """Write the matrices' names, and the placements of values and gradients."""
     for line, kind in enumerate(KINDS):
         y = TOP + 0.29 + 0.16 * line
         axes.text(LEFT - 0.1, y, kind, ha="right", fontsize=8, color=MUTED)
@@ -144,7 +144,7 @@ def middle_of(matrix, layout) -> float:
 
 
 def draw_rank(axes, rank, frame, layout):
-    """Two lines of matrices: values, and below them gradients."""
+    """Draw a rank's two lines of matrices: values, and gradients below them."""
     name_rank(axes, 0.12, (layout.middle(VALUES, rank) + layout.middle(GRADIENTS, rank)) / 2, rank)
     for kind in KINDS:
         y = layout.middle(kind, rank)
@@ -160,7 +160,7 @@ def draw_rank(axes, rank, frame, layout):
 
 
 def write_sign(axes, frame, kind, matrix, x, y, layout):
-    """In front of a matrix: its sign in the equation; or, if its gradient is one of XA, that."""
+    """Write a value's sign in the equation before it, and `of XA` or `of H` before H's gradient."""
     if kind == VALUES and SIGNS[matrix]:
         x -= max(0, NARROWEST - layout.size(matrix)[0]) / 2
         axes.text(x, y, SIGNS[matrix], **CENTERED, fontsize=12)
@@ -170,7 +170,7 @@ def write_sign(axes, frame, kind, matrix, x, y, layout):
 
 
 def draw_held(axes, rank, held, corner, layout, is_new):
-    """A whole matrix as an outline, and in it what this rank has."""
+    """Draw the outline of a whole matrix, and this rank's part in it."""
     (width, height), (row, column) = layout.cell, held.start
     size = held.shape[1] * width, held.shape[0] * height
     axes.add_patch(box(corner, *size, None))
@@ -185,7 +185,7 @@ def draw_held(axes, rank, held, corner, layout, is_new):
 
 
 def write_numbers(axes, rank, held, left, top, cell):
-    """On a hatched ground, each with a light box behind it."""
+    """Write the numbers of a part; on a hatched ground, each has a light box behind it."""
     is_hatched = held.placement in (None, PARTIAL)
     behind = {"facecolor": tint(rank_color(rank), 0.16), "lw": 0, "pad": 0.6}
     looks = CENTERED | {"va": "center_baseline", "fontsize": 7.2}
@@ -197,7 +197,7 @@ def write_numbers(axes, rank, held, left, top, cell):
 
 
 def draw_travel(axes, frames, layout):
-    """A band across the ranks behind what has been sent, with arrows between neighbours."""
+    """Draw a band across the ranks behind the sent matrix, with arrows between neighbours."""
     sent = [name for frame in frames for name, _ in frame.sent]
     if not sent:
         return
@@ -215,7 +215,7 @@ def draw_travel(axes, frames, layout):
 
 
 def draw_arrow(axes, x, start, end, gap, text):
-    """From rank to rank in the middle of a band; it passes behind what is between, and the text."""
+    """Draw an arrow between ranks in a band's middle, behind its text and the parts between."""
     looks = {"arrowstyle": "<|-|>", "color": COLORS["communication"], "lw": 1.4}
     looks |= {"mutation_scale": 10, "shrinkA": 0, "shrinkB": 0}
     axes.add_patch(FancyArrowPatch((x, start), (x, end), **looks))

@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/pair_words.py by `make build`.
-"""What a frame of a `PairFilm` shows, in words: the remark above its picture, and its alt text."""
+"""A frame of a `PairFilm` in words: the remark above its picture, and its alt text."""
 
 from pair_frames import GRADIENTS, KINDS
 from placements import PARTIAL, REPLICATE, SHARD
@@ -11,7 +11,7 @@ OTHERS = " One process has other numbers."
 
 
 def remark_on(films, number) -> str:
-    """What has been sent in this frame, and what that has done; or what the ranks have now."""
+    """Say what was sent in this frame and what it changed, or else what the ranks have now."""
     frames = frames_of(films, number)
     in_all = max(sum(bytes_of(frame) for frame in film.frames[:number]) for film in films)
     so_far = f"Sent so far: {short_bytes(in_all)} by each rank."
@@ -28,12 +28,12 @@ def bytes_of(frame) -> int:
 
 
 def name_in(frame, kind, matrix) -> str:
-    """The name of what the column of a matrix shows: H is X A before the activation."""
+    """Return the name of the matrix that a column shows: before the activation, H is X A."""
     return "XA" if matrix == "H" and kind in frame.inner else matrix
 
 
 def news_of(frame, kind, matrix) -> str:
-    """What the ranks have of a new matrix, in a sentence."""
+    """Say in a sentence which parts of a new matrix the ranks have."""
     name, held = name_in(frame, kind, matrix), look_up_matrix(frame, kind, matrix)
     name = f"the gradient of {name}" if kind == GRADIENTS else name
     says = {
@@ -50,7 +50,7 @@ def is_wrong(held) -> bool:
 
 
 def addition_in(films, number) -> str:
-    """`: 1 + 2 = 3 and so on (summands: frame 5)`, if that is what has happened."""
+    """Return `: 1 + 2 = 3 and so on (summands: frame 5)` if summands were added, else no text."""
     kind, matrix = frame_of(films[0], number).new[-1]
     earlier = max(number - 1, 1)
     before = [look_up_matrix(frame_of(film, earlier), kind, matrix) for film in films]
@@ -76,7 +76,7 @@ def flat(held) -> list[float]:
 
 
 def format_cell(number) -> str:
-    """`3`, `−0.25`, `12.5`: few digits; a whole number has none after the point."""
+    """Write a number with few digits: `−0.25`, `12.5`, or `3` without a point if it is whole."""
     if abs(number) >= 1000:
         return two_digits(number)
     digits = 0 if number == int(number) else 2 if abs(number) < 10 else 1
@@ -99,7 +99,7 @@ def cut_into(held) -> str:
 
 
 def describe_frames(frames) -> str:
-    """Which rank has what; and what has happened, where that is not the same everywhere."""
+    """Describe each rank's matrices, and its event where that is not the same on every rank."""
     ranks = []
     for rank, (event, frame) in enumerate(zip(label_events(frames), frames)):
         parts = [
@@ -112,14 +112,14 @@ def describe_frames(frames) -> str:
 
 
 def describe_matrix(frame, kind, matrix, held) -> str:
-    """`gradient of X Partial (new) [0.50 1.0 / 2.0 3.0]`"""
+    """Describe a matrix as in `gradient of X Partial (new) [0.50 1 / 2 3]`."""
     name = ("gradient of " if kind == GRADIENTS else "") + name_in(frame, kind, matrix)
     new = " (new)" if (kind, matrix) in frame.new else ""
     return f"{name} {placement_text(held)}{new} {numbers_of(held)}"
 
 
 def numbers_of(held) -> str:
-    """`[0.50 1 / 2 3]`; of a large matrix only its size."""
+    """Write a matrix's numbers as in `[0.50 1 / 2 3]`, or only the size of a large matrix."""
     if sum(map(len, held.values)) > 32:
         return f"({len(held.values)} × {len(held.values[0])} numbers)"
     return f"[{' / '.join(' '.join(map(format_cell, row)) for row in held.values)}]"

@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/parameter_server.py by `make build`. Write your answers here.
-"""A parameter server: with waiting, and without waiting.
+"""A parameter server, synchronous and asynchronous.
 
 torchrun --nproc-per-node 2 labs/parameter_server.py
 """
@@ -17,18 +17,18 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 # ---- The server and its workers -------------------------------------------------------------
 #
-# Rank 0 has the weights and the optimizer. A worker pulls weights, computes a gradient at them,
-# and pushes it. What the server sends is one tensor: 1 or 0, whether to go on, and the weights.
+# Rank 0 has the weights and the optimizer. A worker pulls weights, computes a gradient at them and
+# pushes it. The server sends one tensor: 1 or 0, which says whether to go on, and the weights.
 
 
 def order_of(model, going_on) -> Tensor:
-    """What the server sends: the mark 1 (go on) or 0 (it is over), and then all weights."""
+    """Return the server's message: the mark 1 (go on) or 0 (it is over), and then all weights."""
     weights = parameters_to_vector(model.parameters())
     return torch.cat([weights.new_tensor([float(going_on)]), weights])
 
 
 def take_step(model, optimizer, gradient):
-    """One step of the optimizer along a gradient that came as one flat tensor."""
+    """Take a step of the optimizer along a gradient that was received as one flat tensor."""
     for p, part in zip(model.parameters(), gradient.split([p.numel() for p in model.parameters()])):
         p.grad = part.view_as(p)
     optimizer.step()
@@ -36,7 +36,7 @@ def take_step(model, optimizer, gradient):
 
 @torch.no_grad()
 def serve_together(model, optimizer, is_over) -> list[int]:
-    """The server, bulk-synchronous (BSP): an update takes one gradient of every worker.
+    """Run the bulk-synchronous (BSP) server, whose updates take one gradient of every worker.
 
     is_over  (updates so far) -> whether to end
     Returns  the staleness of each gradient, see serve_as_they_come
@@ -61,7 +61,7 @@ def serve_together(model, optimizer, is_over) -> list[int]:
 
 @torch.no_grad()
 def serve_as_they_come(model, optimizer, is_over) -> list[int]:
-    """Exercise 3.18. The server, asynchronous (ASP): an update takes the next gradient there is.
+    """Exercise 3.18. Run the asynchronous (ASP) server: one gradient per update.
 
     At the start it sends order_of(model, True) to every worker. Then it repeats four things. It
     receives the next gradient, from whichever worker pushes first: `dist.recv(gradient)` without a
@@ -69,12 +69,12 @@ def serve_as_they_come(model, optimizer, is_over) -> list[int]:
     is_over(updates so far). It answers the worker that pushed with the new order.
 
     When it is over, that answer has the mark 0, and this worker will not push again. Every other
-    worker still pushes once. These gradients make updates, too, and are answered with a 0.
+    worker still pushes once. These gradients cause updates, too, and are answered with a 0.
 
     is_over  (updates so far) -> whether to end. Ask it after each update, until it is over; asking
              more often does no harm
-    Returns  a list, in the order of the updates: how many updates the weights have had between
-             those that the gradient was computed at and this update
+    Returns  a list, in the order of the updates: how many other updates lie between the weights at
+             which the gradient was computed and this update
     Example  2 workers; worker 1 pushes twice, then worker 2 pushes: [0, 0, 2]
     """
     gradient = torch.empty_like(parameters_to_vector(model.parameters()))
@@ -82,7 +82,7 @@ def serve_as_they_come(model, optimizer, is_over) -> list[int]:
 
 
 def work(model, compute_gradients):
-    """A worker: pull, compute, push, until the server says that it is over.
+    """Run a worker, which pulls, computes and pushes until the server says that it is over.
 
     compute_gradients  (number of the round) leaves a gradient in every `.grad` of the model
     """
@@ -94,14 +94,14 @@ def work(model, compute_gradients):
         rounds += 1
 
 
-# ---- What an exchange takes -----------------------------------------------------------------
+# ---- The time of an exchange ----------------------------------------------------------------
 
 
 def time_exchanges(ways, nbytes, bytes_per_second=None, rounds=3):
-    """On each rank of a launch: each way to exchange `nbytes`, some rounds of it, measured.
+    """Measure some rounds of each way to exchange `nbytes`, on each rank of a launch.
 
     ways              {name: a function of a tensor}; the name is the label of its rounds
-    bytes_per_second  throttles messages, where the ranks have no machines of their own
+    bytes_per_second  throttles messages if the ranks are not on separate emulated machines
     """
     from pedagogy_lib import measure, throttle
 
@@ -115,9 +115,9 @@ def time_exchanges(ways, nbytes, bytes_per_second=None, rounds=3):
 
 
 def run_on_slow_links(ways, workers, nbytes=300_000, bytes_per_second=10e6):
-    """A run of time_exchanges on a server and so many workers, each with a network card of its own.
+    """Launch time_exchanges on a server and several workers, each with its own network card.
 
-    Where machines cannot be had, messages are throttled in their place.
+    Where emulated machines are not available, messages are throttled instead.
     """
     from pedagogy_lib import Machines, launch
 
@@ -128,24 +128,24 @@ def run_on_slow_links(ways, workers, nbytes=300_000, bytes_per_second=10e6):
 
 
 def round_ms(run, label) -> list[float]:
-    """What each round took in ms, on the rank that took longest."""
+    """Return the ms of each round, on the rank that took longest."""
     rounds = zip(*run[label].spans, strict=True)
     return [1e3 * max(end - begin for begin, end in spans) for spans in rounds]
 
 
 def range_ms(run, label) -> str:
-    """The quickest and the slowest round, the first one left out: "24 to 31"."""
+    """Format the ms of the fastest and the slowest round, without the first one: "24 to 31"."""
     times = round_ms(run, label)[1:]
     return f"{min(times):.0f} to {max(times):.0f}"
 
 
 def copies_sent(run, label, nbytes=300_000) -> list[float]:
-    """Of each rank: what it sent in a round, in copies of the weights."""
+    """Return the bytes that each rank sent in a round, in copies of the weights."""
     return [sent / len(run[label].spans[0]) / nbytes for sent in run[label].sent_bytes]
 
 
 def exchange_seconds(how, n, X, B) -> float:
-    """Of one exchange of X bytes on n ranks, with links of B bytes per second in each direction.
+    """Return the seconds of an exchange of X bytes on n ranks, on links of B bytes/s per direction.
 
     how  "server": rank 0 is the server, all others pull, then all push; "ring": an all-reduce
     """
@@ -153,7 +153,7 @@ def exchange_seconds(how, n, X, B) -> float:
 
 
 def theory_ms(workers, copy=30.0) -> dict[str, list[float]]:
-    """Of an exchange, for each number of workers beside a server; a copy takes `copy` ms."""
+    """Predict an exchange's ms for each number of workers of a server; a copy takes `copy` ms."""
     return {
         how: [1e3 * exchange_seconds(how, n + 1, copy, 1e3) for n in workers]
         for how in ("server", "ring")
@@ -161,7 +161,7 @@ def theory_ms(workers, copy=30.0) -> dict[str, list[float]]:
 
 
 def typical_ms(run, label, first=2) -> list[float]:
-    """Of each rank: the median of a block's rounds in ms, without the first ones."""
+    """Return each rank's median of a block's rounds in ms, without the first ones."""
     return [1e3 * median(end - begin for begin, end in of[first:]) for of in run[label].spans]
 
 
@@ -169,23 +169,23 @@ def typical_ms(run, label, first=2) -> list[float]:
 
 
 def make_classifier(seed=0) -> nn.Module:
-    """A small model for images of 64 pixels and ten classes."""
+    """Return a small model for images of 64 pixels and ten classes."""
     torch.manual_seed(seed)
     return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
 
 
 def race(data, way, learning_rate, seconds, milliseconds):
-    """On each rank of a launch: train for some seconds, with the server "BSP" or "ASP".
+    """Train for some seconds with the server "BSP" or "ASP", on each rank of a launch.
 
     data          images and labels
-    milliseconds  how long each worker sleeps for a gradient, in place of computing for so long
+    milliseconds  how long each worker sleeps per gradient, instead of computing for that time
     Returns       on rank 0: the "staleness" of each gradient, the "loss" on all data at the end,
                   the number of "updates" and the "seconds" until then
     """
     images, labels, rank, found = data[0].float(), data[1], dist.get_rank(), {}
     model = make_classifier()
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
-    torch.manual_seed(rank)  # from here on, each draws samples of its own
+    torch.manual_seed(rank)  # from here on, each rank draws its own samples
 
     def compute_gradients(number):
         time.sleep(milliseconds[rank - 1] / 1e3)
@@ -208,9 +208,9 @@ def race(data, way, learning_rate, seconds, milliseconds):
 
 
 def race_rows(races, rates) -> list[list[str]]:
-    """A table's rows: a way, its updates, its loss at each rate, and the lowest of these.
+    """Return a table's rows: a way, its updates, its loss at each rate, and the lowest loss.
 
-    races  {(way, rate): what race has returned}
+    races  {(way, rate): result of race}
     """
     rows = []
     for way in ("BSP", "ASP"):
@@ -221,7 +221,7 @@ def race_rows(races, rates) -> list[list[str]]:
 
 
 def who_is_ahead(races, rates, clear=1.5) -> str:
-    """In words: at the smallest rate, and each way at its best; what is not clear is said so."""
+    """Describe which way is ahead at the smallest and at its best rate, if the gap is clear."""
 
     def compare(bsp, asp):
         if max(bsp, asp) < clear * min(bsp, asp):
@@ -240,7 +240,7 @@ def who_is_ahead(races, rates, clear=1.5) -> str:
 
 
 def program(data, seconds=0.6) -> list[str]:
-    """Both servers, for so long; what rank 0 says."""
+    """Race with both servers for some seconds each; return the lines that rank 0 reports."""
     lines, milliseconds = [], [5] * (dist.get_world_size() - 2) + [25]
     for way in ("BSP", "ASP"):
         found = race(data, way, 0.1, seconds, milliseconds)

@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/pipeline_balance.py by `make build`.
-"""Stages of unequal layers, and links that take time: what a step of a pipeline takes then.
+"""The time of a pipeline's step with unequal layers, and with links that take time.
 
 torchrun --nproc-per-node 2 labs/pipeline_balance.py
 """
@@ -10,11 +10,11 @@ from pipeline_parallel import Stage, balance, even_sizes, layers_of, no_context,
 from schedules import one_f_one_b, rows_of
 from simple_ddp import now
 
-# ---- What layers take -----------------------------------------------------------------------
+# ---- The time of layers ---------------------------------------------------------------------
 
 
 def layer_times(of_model, samples=4, rounds=10) -> list[float]:
-    """On this rank: the seconds of each layer's forward and backward, the fastest round's."""
+    """Return the seconds of each layer's forward and backward on this rank, fastest round."""
     layers, seconds = layers_of(Transformer(**of_model)), []
     x, _ = draw_batch(standard_library(20_000), samples, 0)
     for layer in layers:
@@ -30,13 +30,13 @@ def layer_times(of_model, samples=4, rounds=10) -> list[float]:
 
 
 def work_of(weights, sizes) -> list[float]:
-    """What each stage takes, if layers take `weights` and stages have so many of them."""
+    """Return the work of each stage, if layers take `weights` and stages have `sizes` of them."""
     ends = torch.tensor(sizes).cumsum(0).tolist()
     return [sum(weights[end - size : end]) for size, end in zip(sizes, ends)]
 
 
 def pace_of(weights, sizes, block=0.010) -> dict[str, list[float]]:
-    """The seconds of F and B of each stage; the forward of a layer of weight 1 takes `block`."""
+    """Return each stage's seconds of F and B; the forward of a layer of weight 1 takes `block`."""
     work = work_of(weights, sizes)
     return {"F": [block * one for one in work], "B": [2 * block * one for one in work]}
 
@@ -45,11 +45,11 @@ def pace_of(weights, sizes, block=0.010) -> dict[str, list[float]]:
 
 
 def emulate_rows(rows, pace, link_seconds=0.0, layers=None, waits=False):
-    """The simulated timeline of a schedule, and the one that real ranks had.
+    """Return the simulated timeline of a schedule, and the one measured on real ranks.
 
-    pace          seconds of each kind, of all stages or of each; computing is emulated
-    link_seconds  what each message takes
-    layers        how many each stage has
+    pace          seconds of each kind, for all stages or for each; computation is emulated
+    link_seconds  seconds per message
+    layers        how many layers each stage has
     waits         whether a sender waits until its message has left
     """
     from pedagogy_lib import launch, paced, simulate, timeline_of
@@ -65,20 +65,20 @@ def emulate_rows(rows, pace, link_seconds=0.0, layers=None, waits=False):
 
 
 def message_share(width, layers, flops, link) -> float:
-    """A message over a boundary, as a share of a stage's forward.
+    """Return the time of a message over a boundary, as a share of a stage's forward.
 
-    A token's activation has 2 * width bytes (bfloat16). Its forward takes 24 * width² FLOPs in
-    each block (attention's scores left out), so the number of tokens does not matter.
+    A token's activation has 2 * width bytes (bfloat16). Its forward takes 24 * width² FLOPs per
+    block (attention's scores left out), so the number of tokens does not matter.
 
-    layers  blocks of a stage
-    flops   a second, that a GPU reaches
-    link    bytes a second
+    layers  blocks per stage
+    flops   FLOP/s that a GPU reaches
+    link    bytes per second
     """
     return (2 * width / link) / (24 * width**2 * layers / flops)
 
 
 def step_longer_by(rows, share) -> float:
-    """How much longer a step takes, if a message takes this share of a forward."""
+    """Return how much longer a step takes, as a share, if a message takes `share` of a forward."""
     from pedagogy_lib import simulate
 
     pace = {"F": 1.0, "B": 2.0}

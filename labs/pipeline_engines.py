@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/pipeline_engines.py by `make build`.
-"""The real engine: torch.distributed.pipelining runs the same stages after the same schedules.
+"""PyTorch's engine: torch.distributed.pipelining runs the same stages with the same schedules.
 
 torchrun --nproc-per-node 2 labs/pipeline_engines.py
 """
@@ -34,15 +34,15 @@ from torch.distributed.pipelining import (
 )
 from zero_bubbles import place_v_stages, rows_and_stages
 
-KINDS = {  # PyTorch's names of what a rank does
+KINDS = {  # PyTorch's names for the kinds of action
     "FORWARD": "F",
     "FULL_BACKWARD": "B",
     "BACKWARD_INPUT": "I",
     "BACKWARD_WEIGHT": "W",
 }
 IN_A_V = ("ZB-V", "DualPipeV")
-CHUNKS = {"interleaved 1F1B": 2, "ZB-V": 2, "DualPipeV": 2}  # of our schedules; of all others 1
-ENGINES = {  # the class, and how many stages each rank has
+CHUNKS = {"interleaved 1F1B": 2, "ZB-V": 2, "DualPipeV": 2}  # per rank, in our schedules; else 1
+ENGINES = {  # (class, stages per rank)
     "GPipe": (ScheduleGPipe, 1),
     "1F1B": (Schedule1F1B, 1),
     "interleaved 1F1B": (ScheduleInterleaved1F1B, 2),
@@ -53,10 +53,10 @@ ENGINES = {  # the class, and how many stages each rank has
 
 
 class EagerPipeline(Pipeline):
-    """A pipeline that begins to receive for the next action before it does this one.
+    """A pipeline that begins to receive for the next action before it runs the current one.
 
-    So a message may come in while the rank computes. With `receive` alone it would not be let in
-    before it is waited for, and that takes a message to the sender, and one back.
+    A message can then arrive while the rank computes. With `receive` alone it is not accepted
+    until the rank waits for it, which takes one message to the sender and one back.
     """
 
     def __init__(self, *arguments, **options):
@@ -67,7 +67,7 @@ class EagerPipeline(Pipeline):
         return super().step(self.expect_actions(list(actions)), inputs, targets)
 
     def expect_actions(self, actions):
-        """Each action, when messages for it and for the next one may come."""
+        """Yield each action once this rank has begun to receive for it and for the next one."""
         for number, action in enumerate(actions):
             self.expect(actions[number : number + 2])
             yield action
@@ -82,7 +82,7 @@ class EagerPipeline(Pipeline):
                 self.expected[action] = request, x
 
     def source_of(self, action):
-        """From which rank an action gets what it needs, and through which group."""
+        """Return the rank that sends the input of an action, and the group of the message."""
         peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
         return peer, self.line(action)
 
@@ -94,14 +94,14 @@ class EagerPipeline(Pipeline):
 
     def receive(self, action):
         if action not in self.expected:
-            return super().receive(action)  # it is here already
+            return super().receive(action)  # it has not left this rank
         request, x = self.expected.pop(action)
         request.wait()
         return x
 
 
 class EagerPlacedPipeline(EagerPipeline, PlacementPipeline):
-    """The same where stages lie in another order."""
+    """An EagerPipeline for stages in any placement."""
 
     def source_of(self, action):
         peer = self.peer(action)
@@ -112,10 +112,7 @@ class EagerPlacedPipeline(EagerPipeline, PlacementPipeline):
 
 
 class Ours:
-    """One of our SCHEDULES, or of those IN_A_V, on a transformer.
-
-    step(inputs, targets) computes the gradients
-    """
+    """A transformer under our SCHEDULES or IN_A_V; step(inputs, targets) computes its gradients."""
 
     def __init__(self, name, model, microbatches, **options):
         self.chunks, self.microbatches = CHUNKS.get(name, 1), microbatches
@@ -139,20 +136,20 @@ class Ours:
         return [stage.piece for stage in self.pipeline.stages]
 
     def step(self, inputs, targets) -> float:
-        """The mean loss on the rank that has the last stage, 0 elsewhere."""
+        """Compute the gradients; return the mean loss on the last stage's rank, 0 elsewhere."""
         halves = inputs.tensor_split(self.microbatches), targets.tensor_split(self.microbatches)
         return self.pipeline.step(self.actions, *halves)
 
 
 class Engine:
-    """One of the ENGINES on a transformer; step(inputs, targets) computes its gradients."""
+    """A transformer under one of the ENGINES; step(inputs, targets) computes its gradients."""
 
     def __init__(self, name, model, microbatches):
         make, chunks = ENGINES[name]
         rank, ranks = dist.get_rank(), dist.get_world_size()
         layers, last = layers_of(model), ranks * chunks - 1
         mine = list(range(rank, last + 1, ranks))
-        if name in IN_A_V:  # to the last rank, and back
+        if name in IN_A_V:  # stages go to the last rank, and back
             mine = place_v_stages(ranks)[rank]
         pieces = pieces_of(layers, even_sizes(len(layers), last + 1))
         self.pieces = [pieces[stage] for stage in mine]
@@ -164,16 +161,16 @@ class Engine:
         )
 
     def step(self, inputs, targets) -> float:
-        """The mean loss on the rank that has the last stage, 0 elsewhere."""
+        """Compute the gradients; return the mean loss on the last stage's rank, 0 elsewhere."""
         losses = []
         of_last = {"target": targets, "losses": losses} if self.is_last else {}
-        # PyTorch 2.11 wants micro-batches that lie in one piece, as the activations after them do.
+        # PyTorch 2.11 wants contiguous micro-batches, like the activations after them.
         self.schedule.step(*([inputs.contiguous()] if self.is_first else []), **of_last)
         return sum(loss.item() for loss in losses) / max(1, len(losses))
 
 
 def orders(names, microbatches) -> dict[str, list[list[Action]]]:
-    """What the ranks do under some of PyTorch's schedules IN_A_V, as it has planned it."""
+    """Return {name: the ranks' actions} for some schedules IN_A_V, as PyTorch has planned them."""
     found = {}
     for name in names:
         engine = Engine(name, small_model("PyTorch's", name), microbatches)
@@ -183,7 +180,7 @@ def orders(names, microbatches) -> dict[str, list[list[Action]]]:
 
 
 def convert_plan(planned, rank) -> list[Action]:
-    """A rank's plan as our actions; pairs that run at the same time follow each other."""
+    """Convert a rank's plan to our actions; pairs that run at the same time follow each other."""
     done = [one for one in planned if one is not None]
     parts = [part for one in done for part in (one.sub_actions or [one])]
     return [
@@ -194,11 +191,11 @@ def convert_plan(planned, rank) -> list[Action]:
     ]
 
 
-# ---- What a cell measures -------------------------------------------------------------------
+# ---- Measurements ---------------------------------------------------------------------------
 
 
 def gaps(whose, names, text, microbatches=4) -> dict[str, float]:
-    """How far this rank's gradients are from one process's, in float64; measured: each name."""
+    """Return {name: this rank's gap to one process's gradients} in float64; each is measured."""
     from pedagogy_lib import measure
 
     torch.set_default_dtype(torch.float64)
@@ -214,20 +211,23 @@ def gaps(whose, names, text, microbatches=4) -> dict[str, float]:
 
 
 def runs_here(whose, name) -> bool:
-    """PyTorch's Vs fail over Gloo with 2.11 ("Pair is not connected"), and run with 2.13."""
+    """Return whether a schedule runs with this version of PyTorch.
+
+    PyTorch's Vs fail over Gloo with 2.11 ("Pair is not connected"), and run with 2.13.
+    """
     return whose == "ours" or name not in IN_A_V or torch.__version__ >= "2.13"
 
 
 def names_that_run() -> dict[str, list[str]]:
-    """All schedules here: {whose: names}."""
+    """Return {whose: names} of all schedules that run here."""
     names = {"ours": [*SCHEDULES, *IN_A_V], "PyTorch's": list(ENGINES)}
     return {whose: [name for name in of if runs_here(whose, name)] for whose, of in names.items()}
 
 
 def time_steps(name, text, microbatches, half=0.040) -> dict[str, float]:
-    """The seconds of a step of ours and of PyTorch's, computing emulated; half: of F, I and W.
+    """Return {whose: seconds of a step}, emulating F, I and W with `half` seconds each.
 
-    Not a number for an engine that does not run here.
+    It is not a number for an engine that does not run here.
     """
     from pedagogy_lib import SlowLayer
 
@@ -238,7 +238,7 @@ def time_steps(name, text, microbatches, half=0.040) -> dict[str, float]:
             continue
         model = small_model(whose, name, width=16, heads=2, context=8)
         engine = ready(whose, name, model, microbatches)
-        engine.step(inputs, targets)  # to warm up; PyTorch's ranks tell each other the shapes
+        engine.step(inputs, targets)  # to warm up; PyTorch's ranks exchange the shapes
         for piece in engine.pieces:  # one, or two that take half as long
             pause = half / len(engine.pieces)
             piece.append(SlowLayer(pause, pause, pause, getattr(piece, "later", None)))
@@ -253,22 +253,22 @@ def time_steps(name, text, microbatches, half=0.040) -> dict[str, float]:
 
 
 def small_model(whose, name, **sizes) -> Transformer:
-    """With layers enough for all stages; every process makes the same one."""
+    """Return a transformer with enough layers for all stages, the same in every process."""
     torch.manual_seed(0)
     chunks = CHUNKS.get(name, 1) if whose == "ours" else ENGINES[name][1]
     return Transformer(layers=max(4, dist.get_world_size() * chunks - 2), **sizes)
 
 
 def ready(whose, name, model, microbatches):
-    """What computes the gradients of a model; whose: "ours" or "PyTorch's"."""
+    """Return the engine for a model's gradients; `whose` is "ours" or "PyTorch's"."""
     return {"ours": Ours, "PyTorch's": Engine}[whose](name, model, microbatches)
 
 
 def difference(engine, model, alone) -> float:
-    """How far this rank's gradients are from those of one process, as a share of the largest.
+    """Return how far this rank's gradients are from one process's, relative to the largest.
 
-    model  the one that the engine computes with
-    alone  an equal one that has its gradients, from one process
+    model  the model that the engine computes with
+    alone  an equal model with the gradients of one process
     """
     from pedagogy_lib import relative_gap
 
@@ -282,7 +282,7 @@ def difference(engine, model, alone) -> float:
 
 
 def program(whose, name, text, microbatches=8, samples=16, steps=5):
-    """Some steps; returns the loss of the first one and the fastest one's seconds."""
+    """Run some steps; return the loss of the first one and the seconds of the fastest one."""
     from pedagogy_lib import measure
 
     engine = ready(whose, name, small_model(whose, name), microbatches)

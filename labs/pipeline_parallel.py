@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/pipeline_parallel.py by `make build`. Write your answers here.
-"""Pipeline parallel: each rank has some of the layers, and micro-batches go from rank to rank.
+"""Pipeline parallelism: each rank has some layers, and micro-batches go from rank to rank.
 
 torchrun --nproc-per-node 2 labs/pipeline_parallel.py
 """
@@ -16,11 +16,11 @@ from schedules import one_f_one_b
 from simple_ddp import now
 from torch import Tensor, nn
 
-# ---- The layers, and which rank has which ---------------------------------------------------
+# ---- The layers of each rank ----------------------------------------------------------------
 
 
 class Embedding(nn.Module):
-    """The first layer of a transformer: tokens to vectors, with those of their positions added."""
+    """The first layer of a transformer: the vectors of tokens, plus those of their positions."""
 
     def __init__(self, letters, places):
         super().__init__()
@@ -32,13 +32,13 @@ class Embedding(nn.Module):
 
 
 def layers_of(model) -> list[nn.Module]:
-    """A transformer as layers that follow each other: the embedding, the blocks, the logits."""
+    """Return a transformer as consecutive layers: the embedding, the blocks, the logits."""
     embedding = Embedding(model.letters, model.places)
     return [embedding, *model.blocks, nn.Sequential(model.norm, model.output)]
 
 
 def even_sizes(layers, stages) -> list[int]:
-    """How many layers each stage gets: as equal as can be, more of them first.
+    """Return how many layers each stage gets: as equal as possible, the larger numbers first.
 
     Raises  ValueError if there are fewer layers than stages
     """
@@ -48,11 +48,11 @@ def even_sizes(layers, stages) -> list[int]:
 
 
 def balance(seconds, stages) -> list[int]:
-    """Exercise 8.14. How many layers each stage gets, so that the slowest one is as fast as can be.
+    """Exercise 8.14. Return how many layers each stage gets.
 
-    Stages are made of layers that follow each other, of at least one each.
+    The slowest stage is as fast as possible. A stage is made of consecutive layers, at least one.
 
-    seconds  what each layer takes, in their order
+    seconds  the time of each layer, in the model's order
     Cost     stages * layers² steps
     Raises   ValueError if there are fewer layers than stages
     """
@@ -60,13 +60,13 @@ def balance(seconds, stages) -> list[int]:
 
 
 def pieces_of(layers, sizes) -> list[nn.Sequential]:
-    """Layers put together to stages of these sizes."""
+    """Group layers into stages of these sizes."""
     ends = torch.tensor(sizes).cumsum(0).tolist()
     return [nn.Sequential(*layers[end - size : end]) for size, end in zip(sizes, ends)]
 
 
 def my_pieces(pieces, group=None) -> list[nn.Module]:
-    """Those of this rank, one for each chunk: stage s is on rank s modulo the ranks."""
+    """Return this rank's pieces, one per chunk: stage s is on rank s modulo the ranks."""
     return list(pieces[dist.get_rank(group) :: dist.get_world_size(group)])
 
 
@@ -78,11 +78,11 @@ def no_change(y):
 
 
 class Stage:
-    """Exercise 8.6. A piece of the model, and what it keeps of each micro-batch until its backward.
+    """Exercise 8.6. A piece of the model, with the tensors it keeps for each backward.
 
     kept       {micro-batch: (input, output)}: the output, and with it the graph that leads to it.
-               self.keep(i, input, output) puts a pair there, and counts
-    most_kept  the most micro-batches that were kept at a time
+               self.keep(i, input, output) stores a pair, and counts
+    most_kept  the most micro-batches that were kept at the same time
     """
 
     def __init__(self, piece):
@@ -94,7 +94,7 @@ class Stage:
         """Return then(piece(x)) of micro-batch i, and keep what the backward needs.
 
         The graph begins at a leaf of this rank: no other rank's operations are in it. The tensor x
-        stays as it is. Call self.keep once, with the output that still has its graph.
+        stays unchanged. Call self.keep once, with the output that still has its graph.
 
         then     a function that follows the piece: on the last stage the loss
         Shapes   x: as the piece takes it; on the first stage tokens (int64), which have no
@@ -105,7 +105,7 @@ class Stage:
     def backward(self, i, gradient=None) -> Tensor:
         """Return the gradient of micro-batch i's input; add the weights' gradients to `.grad`.
 
-        Afterwards self.kept has nothing of micro-batch i.
+        Afterwards self.kept has no entry for micro-batch i.
 
         gradient  of the output, from the next stage; None on the last stage, whose output is the
                   loss
@@ -118,23 +118,23 @@ class Stage:
         self.most_kept = max(self.most_kept, len(self.kept.keys() | self.postponed.keys()))
 
     def input_gradient(self, i, gradient=None) -> Tensor:
-        """The first half of a backward."""
+        """Run a backward's first half: return the input's gradient, postpone the weights'."""
         gradient = self.backward(i, gradient)
         self.postponed[i] = list(self.later)
         self.later.clear()
         return gradient
 
     def weight_gradients(self, i):
-        """The second half."""
+        """Run a backward's second half: add the weights' gradients to `.grad`."""
         for compute in self.postponed.pop(i):
             compute()
 
 
 class RecomputingStage(Stage):
-    """Keeps each input and the state of the random generator; computes the forward again, later.
+    """A stage that keeps inputs and random states, and recomputes the forward in the backward.
 
-    Dropout has to draw the same numbers again, as in exercise 5.10. Until the backward, other
-    micro-batches have drawn theirs.
+    Dropout has to draw the same numbers again, as in exercise 5.10; before the backward,
+    other micro-batches have drawn theirs.
 
     Source  Huang et al. 2018, "GPipe", section 2.3
     """
@@ -157,7 +157,7 @@ class RecomputingStage(Stage):
 
 
 def generator_for(x) -> torch.Generator:
-    """What random numbers on the device of x come from."""
+    """Return the random generator of x's device."""
     if x.is_cuda:
         return torch.cuda.default_generators[x.get_device()]
     return torch.default_generator
@@ -165,7 +165,7 @@ def generator_for(x) -> torch.Generator:
 
 @contextlib.contextmanager
 def replay_random_state(generator, state):
-    """Draw what was drawn from this state on; afterwards the generator goes on where it was."""
+    """Draw the same numbers again from this state; the generator then goes on where it was."""
     now = generator.get_state()
     generator.set_state(state)
     try:
@@ -178,12 +178,12 @@ def replay_random_state(generator, state):
 
 
 class LaterWeights(torch.autograd.Function):
-    """Exercise 8.12. The linear layer x Aᵀ + b; the gradients of A and b are computed later.
+    """Exercise 8.12. The layer x Aᵀ + b; the gradients of A and b are computed later.
 
     Forward   F.linear(x, weight, bias)
     Backward  the gradient of x at once. To `later` it adds a function without arguments that adds
               the other two to weight.grad and bias.grad, without a graph; there may be no bias.
-              weight.grad is that of the very parameter: save_for_backward is for x alone
+              weight.grad is that of the parameter itself: save_for_backward is for x alone
     Shapes    x: (samples, ..., inputs); weight: (outputs, inputs); bias: (outputs,) or None
     Source    Qi et al. 2024, "Zero Bubble Pipeline Parallelism"
     """
@@ -199,7 +199,7 @@ class LaterWeights(torch.autograd.Function):
 
 @torch.no_grad()
 def add_weight_gradients(x, gradient, weight, bias):
-    """From a linear layer's input and its output's gradient, add those of weight and bias."""
+    """Add the gradients of weight and bias, given a linear layer's input and output gradient."""
     gradient = gradient.flatten(0, -2)
     add_gradient(weight, gradient.T @ x.flatten(0, -2))
     if bias is not None:
@@ -212,7 +212,7 @@ def add_gradient(parameter, gradient):
 
 
 class LaterLinear(nn.Module):
-    """A linear layer with the same weight and bias, whose gradients are computed later."""
+    """A linear layer with the weight and bias of `linear`, whose gradients are computed later."""
 
     def __init__(self, linear, later):
         super().__init__()
@@ -223,7 +223,7 @@ class LaterLinear(nn.Module):
 
 
 def postpone_weights(piece) -> nn.Module:
-    """Put LaterLinears for all linear layers of a piece; piece.later: what is still to compute."""
+    """Replace a piece's linear layers by LaterLinears; piece.later lists the pending gradients."""
     piece.later = []
     for module in list(piece.modules()):
         for name, child in module.named_children():
@@ -233,7 +233,7 @@ def postpone_weights(piece) -> nn.Module:
 
 
 def stage_in_halves(piece) -> Stage:
-    """A stage whose backward can be done in two halves, "I" and "W"."""
+    """Return a stage whose backward can run in two halves, "I" and "W"."""
     return Stage(postpone_weights(piece))
 
 
@@ -245,15 +245,15 @@ def no_context(action):
 
 
 class Pipeline:
-    """Exercise 8.7. Does what a schedule says, in its order: computes, receives and sends for that.
+    """Exercise 8.7. A pipeline that runs a schedule's actions and messages in order.
 
-    stages  this rank's, one for each chunk
-    width   what travels has the shape (samples, context, width), forward and backward
-    dtype   what travels is of this one: that of the stages' weights
-    around  around(action) is a context that each action computes in, and nothing else: what is
-            waited for, received and sent is outside. To measure it, for example
-    waits   whether a send is waited for at once, and not at the end of the step
-    Cost    for each micro-batch and boundary one message forward and one back, of its activations
+    stages  this rank's stages, one per chunk
+    width   messages have the shape (samples, context, width), forward and backward
+    dtype   the dtype of messages: that of the stages' weights
+    around  around(action) is a context in which each action computes, and nothing else: waiting,
+            receiving and sending are outside. It can measure the action, for example
+    waits   whether to wait for a send at once, and not at the end of the step
+    Cost    per micro-batch and boundary one message forward and one back, of its activations
     """
 
     def __init__(self, stages, loss_of, width, group=None, around=no_context, waits=False):
@@ -266,10 +266,10 @@ class Pipeline:
         self.under_way, self.own = [], {}
 
     def step(self, actions, inputs, targets) -> float:
-        """Compute the gradients of one batch; returns its loss on the last rank, elsewhere 0.
+        """Compute the gradients of one batch; return its loss on the last rank, elsewhere 0.
 
-        inputs, targets  lists: those of each micro-batch. All ranks have them; the loss is that of
-                         the whole batch, however many samples a micro-batch has
+        inputs, targets  lists with a tensor per micro-batch, which all ranks have; the loss is that
+                         of the whole batch, however many samples a micro-batch has
         Raises  ValueError if a micro-batch is empty, or the first stage has nothing to train
         """
         self.inputs, self.targets, self.losses = inputs, targets, []
@@ -283,12 +283,12 @@ class Pipeline:
         return sum(loss.item() for loss in self.losses)
 
     def forward(self, action):
-        """Get the input of action's micro-batch, compute, and pass the output on.
+        """Get the input of the action's micro-batch, compute, and send the output on.
 
-        The input is in self.inputs if this is the model's first stage, else self.receive(action)
-        gets it. Only self.stages[chunk].forward is inside of `with self.around(action):`. If this
-        is the model's last stage, `then` is partial(self.part_of_loss, i), what forward returns is
-        appended to self.losses, and nothing is sent. Else self.send passes it on.
+        On the model's first stage the input is in self.inputs; otherwise self.receive(action) gets
+        it. Only self.stages[chunk].forward is inside `with self.around(action):`. On the model's
+        last stage, `then` is partial(self.part_of_loss, i), the result of forward is appended to
+        self.losses, and nothing is sent. Otherwise self.send sends the result.
         """
         _, i, chunk = action
         ...  # your code here
@@ -311,7 +311,7 @@ class Pipeline:
             self.stages[action.chunk].weight_gradients(action.microbatch)
 
     def refuse_nothing(self):
-        """Without samples a loss is not a number; without a weight to train there is no graph."""
+        """Raise ValueError if there are no samples (a NaN loss) or weights to train (no graph)."""
         if not all(x.numel() for x in self.inputs):
             samples = sum(map(len, self.inputs))
             raise ValueError(f"{samples} samples are too few for {len(self.inputs)} micro-batches")
@@ -320,11 +320,11 @@ class Pipeline:
                 need_something_to_train(stage.piece)
 
     def part_of_loss(self, i, logits):
-        """What micro-batch i adds to the mean loss over the batch."""
+        """Return what micro-batch i adds to the mean loss over the batch."""
         share = self.inputs[i].numel() / sum(x.numel() for x in self.inputs)
         return share * self.loss_of(logits, self.targets[i])
 
-    # Where a stage is in the model, and what travels between stages.
+    # The place of a stage in the model, and the messages between stages.
 
     def is_first(self, chunk) -> bool:
         return self.rank == 0 and chunk == 0
@@ -333,18 +333,18 @@ class Pipeline:
         return self.rank == self.ranks - 1 and chunk == len(self.stages) - 1
 
     def line(self, action, sending=False):
-        """The group through which an action gets what it needs, or sends what it has computed."""
+        """Return the group through which an action receives its input, or sends its result."""
         forward = action.kind == "F"
         return self.lines[forward, self.rank == (self.ranks - 1 if forward == sending else 0)]
 
     def receive(self, action) -> Tensor:
-        """Return what an action needs from another rank, once it has come.
+        """Return the tensor that an action needs from another rank, once it has arrived.
 
-        For "F" an input comes from the rank before; for "B" and "I" a gradient comes from the rank
-        after. Ranks stand in a circle: after the last one comes the first, with its next chunk.
+        For "F", an input comes from the rank before; for "B" and "I", a gradient comes from the
+        rank after. Ranks form a circle: after the last one comes the first, with its next chunk.
 
         A message goes through the group self.line(action), and has the tag tag_of(action). If there
-        is one rank alone, send has put the tensor into self.own[tag]: take it out there.
+        is only one rank, send has put the tensor into self.own[tag]: take it out there.
 
         Shapes  (samples, tokens, width) of self.dtype, for the samples and tokens of this
                 micro-batch, self.inputs[action.microbatch]
@@ -352,7 +352,7 @@ class Pipeline:
         ...  # your code here
 
     def send(self, x, action):
-        """Pass on what an action has computed; the tensor is kept until it has left."""
+        """Send the result of an action; the tensor is kept until it has left."""
         peer = (self.rank + (1 if action.kind == "F" else -1)) % self.ranks
         if peer == self.rank:
             self.own[tag_of(action)] = x
@@ -366,7 +366,7 @@ class Pipeline:
 
 
 def need_something_to_train(piece):
-    """The first stage gets tokens: without a weight to train, nothing there has a gradient."""
+    """Raise ValueError if the first stage, fed with tokens, is frozen: then it has no gradients."""
     weights = list(piece.parameters())
     if weights and not any(p.requires_grad for p in weights):
         raise ValueError(
@@ -375,24 +375,24 @@ def need_something_to_train(piece):
 
 
 def dtype_of(stages) -> torch.dtype:
-    """Of the weights of some stages; torch's default one if they have none."""
+    """Return the dtype of some stages' weights, or torch's default one if they have none."""
     weights = (p for stage in stages for p in stage.piece.parameters())
     return next((p.dtype for p in weights), torch.get_default_dtype())
 
 
 def lines_of(group=None) -> dict:
-    """{(is an activation, goes around): a group of the same ranks}; on Gloo one group is enough.
+    """Return {(is an activation, goes around): a group of the same ranks}; Gloo needs only one.
 
     NCCL has no tags. It runs single messages between two ranks in the order of the calls, for both
     directions together. With one group, one rank's second activation and the other's first gradient
-    would wait for each other. So each direction has a group, which is a communicator of its own.
+    would wait for each other, so each direction has its own group, with its own communicator.
 
     A message *goes around* if it passes between the last rank and the first, as with several chunks
-    for each rank. With two ranks, an activation that goes around travels from rank 1 to rank 0,
-    against the others. So it needs a group of its own.
+    per rank. With two ranks, an activation that goes around travels from rank 1 to rank 0, against
+    the others, so it needs its own group, too.
 
     NCCL's documentation warns of communicators that work at the same time: they may block each
-    other where a GPU has no room for both. Engines put what goes both ways into one
+    other if a GPU has no room for both. Engines put messages in both directions into one
     dist.batch_isend_irecv. None of this is measured here.
     """
     keys = [(forward, around) for forward in (True, False) for around in (False, True)]
@@ -403,21 +403,21 @@ def lines_of(group=None) -> dict:
 
 
 def tag_of(action) -> int:
-    """A number for each message between two ranks: its direction, and its micro-batch."""
+    """Return a number for a message between two ranks, from its direction and micro-batch."""
     return 2 * action.microbatch + (action.kind != "F")
 
 
-# ---- Weights that two stages have -----------------------------------------------------------
+# ---- Weights that two stages share ----------------------------------------------------------
 
 
 def ends_of(group=None):
-    """A group of the first and the last rank; all ranks have to call this."""
+    """Return a group of the first and the last rank; all ranks have to call this."""
     ranks = dist.get_process_group_ranks(group)
     return dist.new_group(sorted({ranks[0], ranks[-1]}))
 
 
 def sum_tied(weight, ends):
-    """After the backward: the gradient of a weight that the first and the last rank both have.
+    """Sum the gradient of a weight that the first and last rank share, after the backward.
 
     Cost  an all-reduce of weight.nbytes between these two
     """
@@ -428,7 +428,7 @@ def sum_tied(weight, ends):
 
 
 def my_stages(model, sizes=None, group=None, chunks=1, make=Stage) -> list[Stage]:
-    """This rank's stages of a transformer; sizes: how many layers each stage of the model gets."""
+    """Return this rank's stages; `sizes` is how many layers each stage of the model gets."""
     layers = layers_of(model)
     sizes = sizes or even_sizes(len(layers), dist.get_world_size(group) * chunks)
     return [make(piece) for piece in my_pieces(pieces_of(layers, sizes), group)]
@@ -437,7 +437,7 @@ def my_stages(model, sizes=None, group=None, chunks=1, make=Stage) -> list[Stage
 def my_pipeline(
     model, sizes=None, group=None, chunks=1, make=Stage, kind=Pipeline, **options
 ) -> Pipeline:
-    """This rank's part of a transformer, as a pipeline of some kind; its options are there."""
+    """Return this rank's part of a transformer, as a pipeline of class `kind` with `options`."""
     width = model.places.weight.shape[1]
     return kind(my_stages(model, sizes, group, chunks, make), mean_loss, width, group, **options)
 
@@ -449,9 +449,9 @@ def parameters_of(pipeline) -> list[nn.Parameter]:
 def train(
     pipeline, schedule, text, steps, samples=16, microbatches=8
 ) -> tuple[float, float, float]:
-    """Train with Adam; returns the loss at first and at last, and a step's median seconds.
+    """Train with Adam; return the first and the last loss, and a step's median seconds.
 
-    The loss is known on the last rank; on others it is 0
+    The loss is known on the last rank; on the others it is 0
     """
     optimizer, losses, times = torch.optim.Adam(parameters_of(pipeline), lr=5e-3), [], []
     actions = list(schedule(pipeline.rank, pipeline.ranks, microbatches))
@@ -469,15 +469,15 @@ def train(
 def one_batch(
     rows, around=no_context, link_seconds=0.0, layers=None, waits=False, samples=2, **sizes
 ):
-    """One batch through a small transformer, as this rank's row says; measured: "step".
+    """Run one batch through a small transformer, as this rank's row says, measured as "step".
 
-    Goes through it twice, the first time to warm up. Returns how many micro-batches were kept.
+    It runs twice, the first time to warm up. Returns the most micro-batches that were kept.
 
     rows          the schedule, for all ranks
-    link_seconds  what each message takes on a throttled link
-    layers        how many each stage of the model gets; as equal as can be
-    waits         whether a send is waited for at once
-    samples       of a micro-batch
+    link_seconds  seconds per message on a throttled link
+    layers        how many layers each stage of the model gets; by default as equal as possible
+    waits         whether to wait for a send at once
+    samples       per micro-batch
     """
     from pedagogy_lib import measure, throttle
 
@@ -503,7 +503,7 @@ def one_batch(
 
 
 def program(text, steps=20):
-    """Train a small transformer in stages; one step more is measured: "step"."""
+    """Train a small transformer in stages; one more step is measured as "step"."""
     from pedagogy_lib import measure
 
     torch.manual_seed(0)

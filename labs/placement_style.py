@@ -1,9 +1,9 @@
 # Built from chapters/ch07_tensor_parallel/labs/placement_style.py by `make build`.
-"""How pictures show what ranks have of a tensor, in the words of DTensor.
+"""The look of placements, in the words of DTensor: how pictures show each rank's part of a tensor.
 
-*Replicate*: all of it, the same on each rank; one grey. *Shard*: each rank has a part, in the
-rank's colour; the rest is an empty outline. *Partial*: each rank has a summand as large as the
-whole, hatched in the rank's colour, and only the sum is right.
+*Replicate*: each rank has the same whole tensor, in one grey. *Shard*: each rank has a part, in its
+colour; the rest is an empty outline. *Partial*: each rank has a summand as large as the whole
+tensor, hatched in its colour, and only the sum is right.
 """
 
 from matplotlib.legend_handler import HandlerTuple
@@ -21,13 +21,13 @@ MEANINGS = {
 
 
 def rank_color(rank) -> str:
-    """Each rank's own colour; from the ninth rank on they come again, paler."""
+    """Return a rank's colour; from the ninth rank on, the colours repeat in a paler tint."""
     color = RANK_COLORS[rank % len(RANK_COLORS)]
     return color if rank // len(RANK_COLORS) % 2 == 0 else tint(color, 0.5)
 
 
 def box(corner, width, height, placement, rank=0) -> Rectangle:
-    """A part of a tensor on one rank; an empty outline, if `placement` is None."""
+    """Return the box of one rank's part of a tensor; if `placement` is None, an empty outline."""
     looks = {"facecolor": "white", "edgecolor": EDGE, "lw": 0.6}
     if placement == REPLICATE:
         looks |= {"facecolor": GREY}
@@ -40,14 +40,14 @@ def box(corner, width, height, placement, rank=0) -> Rectangle:
 
 
 def ink_on(placement, rank=0) -> str:
-    """The colour of text on a part that `box` has drawn."""
+    """Return the colour of text on a part that `box` has drawn."""
     return label_ink(rank_color(rank)) if placement == SHARD else INK
 
 
 def legend(figure, n, more=None):
-    """What grey, colours and hatches mean on n ranks, at the bottom of a figure.
+    """Draw a legend of grey, colours and hatches on n ranks, at the bottom of a figure.
 
-    more  {what else there is: patch}
+    more  {text of a further entry: patch}
     """
     patches = {MEANINGS[placement]: samples(placement, n) for placement in MEANINGS}
     patches |= {text: (patch,) for text, patch in (more or {}).items()}
@@ -66,12 +66,12 @@ def legend(figure, n, more=None):
 
 
 def samples(placement, n) -> tuple[Rectangle, ...]:
-    """What the legend shows of a placement: if ranks have colours of their own, those of two."""
+    """Return a placement's boxes for the legend: two ranks' boxes if colours differ by rank."""
     shown = min(n, 2) if placement in (SHARD, PARTIAL) else 1
     return tuple(box((0, 0), 1, 1, placement, rank) for rank in range(shown))
 
 
 def name_rank(axes, left, middle, rank):
-    """`rank 2`, with its colour in front."""
+    """Write a rank's name, such as `rank 2`, with its colour in front."""
     axes.add_patch(Rectangle((left, middle - 0.06), 0.12, 0.12, facecolor=rank_color(rank), lw=0))
     axes.text(left + 0.18, middle, f"rank {rank}", va="center", fontsize=9.5)

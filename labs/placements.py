@@ -1,8 +1,8 @@
 # Built from chapters/ch07_tensor_parallel/labs/placements.py by `make build`.
-"""What ranks have of a tensor, in the words of DTensor: found by comparing what each of them has.
+"""Placements of a tensor, in the words of DTensor, found by comparing all ranks' parts.
 
-*Replicate*: all of it, the same on each rank. *Shard*: each rank has a part. *Partial*: each rank
-has a summand as large as the whole, and only the sum is right.
+*Replicate*: each rank has the same whole tensor. *Shard*: each rank has a part. *Partial*: each
+rank has a summand as large as the whole tensor, and only the sum is right.
 """
 
 from itertools import accumulate
@@ -17,13 +17,13 @@ REPLICATE, SHARD, PARTIAL = PLACEMENTS = ("Replicate", "Shard", "Partial")
 
 
 class LocalMatrix(NamedTuple):
-    """What one rank has of a matrix.
+    """One rank's part of a matrix.
 
     values     rows of numbers
-    placement  one of `PLACEMENTS`; None if the ranks' numbers are none of these
+    placement  one of `PLACEMENTS`; None if none of them fits the ranks' numbers
     shape      of the whole matrix
-    start      (row, column) of the whole with which this rank's part begins
-    is_right   whether all ranks together have what one process has
+    start      (row, column) of the whole matrix at which this rank's part begins
+    is_right   whether all ranks together have the matrix that one process has
     """
 
     values: tuple[tuple[float, ...], ...]
@@ -34,7 +34,7 @@ class LocalMatrix(NamedTuple):
 
 
 def place_parts(parts: list[Tensor], expected: Tensor) -> list[LocalMatrix]:
-    """What each rank has. `parts` are all ranks' matrices; `expected` is that of one process."""
+    """Place each rank's part; `parts` are all ranks' matrices, `expected` is one process's."""
     whole, origin = tuple(expected.shape), (0, 0)
     starts = [origin] * len(parts)
     if all(part.shape == expected.shape for part in parts):
@@ -52,9 +52,9 @@ def place_parts(parts: list[Tensor], expected: Tensor) -> list[LocalMatrix]:
 
 
 def classify_placement(parts, expected) -> tuple[str | None, bool]:
-    """The placement of parts as large as the whole, and whether they are right.
+    """Return the placement of parts as large as the whole, and whether they are right.
 
-    Equal summands look like a replica: the sum tells which of both they are.
+    Equal summands look like replicas; only their sum tells the two apart.
     """
     are_equal = all(torch.equal(part, parts[0]) for part in parts)
     if are_equal and is_close(parts[0], expected):
@@ -65,7 +65,7 @@ def classify_placement(parts, expected) -> tuple[str | None, bool]:
 
 
 def cut_dim(parts, whole) -> int | None:
-    """The dim along which the parts, put together, have this shape; None if there is none."""
+    """Return the dim along which the parts join to the shape `whole`, or None if there is none."""
     for dim in (0, 1):
         others_fit = all(part.shape[1 - dim] == whole[1 - dim] for part in parts)
         if others_fit and sum(part.shape[dim] for part in parts) == whole[dim]:
@@ -74,13 +74,13 @@ def cut_dim(parts, whole) -> int | None:
 
 
 def is_close(x, y) -> bool:
-    """Whether they agree as far as the coarser of their dtypes, and some operations, allow."""
+    """Return whether x and y agree up to rounding: in float64 if both have it, else in float32."""
     if x.dtype == y.dtype == torch.float64:
         return close(x, y)
     return close_in_float32(x.double(), y.double())
 
 
 def join_parts(parts: list[Tensor], dim, is_cut) -> Tensor:
-    """The whole matrix. Equal parts are copies of it, unless `is_cut` says that it was cut."""
+    """Return the whole matrix; equal parts are copies of it, unless `is_cut` says otherwise."""
     alike = all(part.shape == parts[0].shape and torch.equal(part, parts[0]) for part in parts)
     return parts[0] if alike and not is_cut else torch.cat(parts, dim)

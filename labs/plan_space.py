@@ -1,6 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/plan_space.py by `make build`.
-"""All plans of a pipeline: how many there are, which is best, which have equal stages, and what
-stages send to each other.
+"""All plans of a pipeline: their number, the best, equal stages, and sends between stages.
 
 python labs/plan_space.py
 """
@@ -29,17 +28,17 @@ from small_alpa import (
     step_seconds,
 )
 
-# ---- All of them ----------------------------------------------------------------------------
+# ---- All plans ------------------------------------------------------------------------------
 
 
 def cuts_of(layers, stages):
-    """Every way to cut so many layers into stages: [(first, end), …]."""
+    """Yield every way to cut so many layers into stages: [(first, end), …]."""
     for inner in combinations(range(1, layers), stages - 1):
         yield list(pairwise((0, *inner, layers)))
 
 
 def tilings_of(devices, sizes, stages):
-    """Every sequence of submeshes for so many stages that uses all devices."""
+    """Yield every sequence of submeshes for so many stages that uses all devices."""
     if stages == 0:
         if devices == 0:
             yield ()
@@ -51,7 +50,7 @@ def tilings_of(devices, sizes, stages):
 
 
 def all_stages(layers, cluster):
-    """Every plan's stages: [(first, end, size), …]."""
+    """Yield every plan's stages: [(first, end, size), …]."""
     for count in range(1, min(layers, cluster.devices) + 1):
         for tiling in tilings_of(cluster.devices, cluster.sizes, count):
             for cuts in cuts_of(layers, count):
@@ -59,7 +58,7 @@ def all_stages(layers, cluster):
 
 
 def count_tilings(devices, sizes, most) -> list[int]:
-    """How many sequences of 0, 1, 2, …, `most` submeshes use all devices; without making any."""
+    """Count the sequences of 0, 1, 2, …, `most` submeshes that use all devices, by recurrence."""
     counts = np.zeros((most + 1, devices + 1), object)
     counts[0, 0] = 1
     for stages in range(1, most + 1):
@@ -69,14 +68,14 @@ def count_tilings(devices, sizes, most) -> list[int]:
 
 
 def count_ways(layers, devices) -> int:
-    """How often layers can be cut into stages whose submeshes, of 1, 2, 4, …, use all devices."""
+    """Count the ways to cut layers into stages whose submeshes, of 1, 2, 4, …, use all devices."""
     sizes = [2**k for k in range(devices.bit_length())]
     tilings = count_tilings(devices, sizes, layers)
     return sum(comb(layers - 1, s - 1) * tilings[s] for s in range(1, layers + 1))
 
 
 def cheapest_by_trying(layers, n, job) -> float:
-    """Seconds of a stage, by trying every sharding of every operator."""
+    """Return the least seconds of a stage, by trying every sharding of every operator."""
     operators, edges = graph_of(tuple(layers), n, job, SAMPLES, SAMPLES)
     axes = np.ogrid[tuple(slice(len(ways)) for ways in operators)]
     total = sum(np.array([w.seconds for w in ways])[k] for ways, k in zip(operators, axes))
@@ -86,7 +85,10 @@ def cheapest_by_trying(layers, n, job) -> float:
 
 
 def search_exhaustively(layers, job):
-    """The shortest step, by trying every cut, every tiling and every sharding; and how many."""
+    """Try all cuts, tilings and shardings.
+
+    Returns  the seconds of the shortest step, and the number of pairs of a cut and a tiling
+    """
     count, shortest, taken = 0, np.inf, {}
     for stages in all_stages(len(layers), job.cluster):
         for first, end, n in stages:
@@ -101,7 +103,7 @@ def search_exhaustively(layers, job):
 
 
 def uniform_plans(layers, job):
-    """Plans that a few numbers describe: as many layers and devices for each stage, one sharding.
+    """Yield plans that a few numbers describe: equally many layers and devices, one sharding.
 
     Yields  (words, plan)
     """
@@ -119,13 +121,13 @@ def uniform_plans(layers, job):
 
 
 def best_uniform(layers, job):
-    """(words, plan) of the shortest step; (None, None) if none fits."""
+    """Return (words, plan) of the fastest uniform plan; (None, None) if none fits."""
     found = list(uniform_plans(layers, job))
     return min(found, key=lambda of: plan_seconds(of[1], job), default=(None, None))
 
 
 def best_free_cuts(layers, job, gap=0.0):
-    """The plan with the shortest step if all stages have as many devices, but any layers."""
+    """Return the plan of the shortest step if all stages have as many devices, but any layers."""
     layers, cluster, plans = tuple(layers), job.cluster, []
     seconds, which = stage_seconds(layers, job)
     for n, of_size in zip(cluster.sizes, seconds):
@@ -135,12 +137,15 @@ def best_free_cuts(layers, job, gap=0.0):
     return min(plans, key=lambda plan: plan_seconds(plan, job), default=None)
 
 
-# ---- What stages send to each other ---------------------------------------------------------
+# ---- Sends between stages -------------------------------------------------------------------
 
 
 def places_of(sizes, cluster) -> list[list[int]]:
-    """The devices of each stage: larger submeshes are placed first, so that none of them lies on
-    two machines without filling them. Source: arXiv 2201.12023, section 5.2."""
+    """Return the devices of each stage; larger submeshes are placed first.
+
+    Then none of them lies on two machines without filling them. Source: arXiv 2201.12023,
+    section 5.2.
+    """
     places, free = [[] for _ in sizes], 0
     for stage in sorted(range(len(sizes)), key=lambda k: -sizes[k]):
         places[stage] = list(range(free, free + sizes[stage]))
@@ -149,9 +154,9 @@ def places_of(sizes, cluster) -> list[list[int]]:
 
 
 def pieces(rows, senders, receivers):
-    """Who sends which rows to whom, if each stage has its rows in equal parts, in order.
+    """Find which rows each sender sends to each receiver, if stages split rows equally, in order.
 
-    Yields  (sender's number in its stage, receiver's number in its stage, first row, end)
+    Yields  (sender's index in its stage, receiver's index in its stage, first row, end)
     """
     for i, j in product(range(senders), range(receivers)):
         first = max(i * rows // senders, j * rows // receivers)
@@ -161,13 +166,15 @@ def pieces(rows, senders, receivers):
 
 
 def send_seconds(layers, plan, job) -> float:
-    """What the sends between stages add to the way of one micro-batch, forward and back; those of
-    the others are assumed to hide behind computing."""
+    """Return the seconds that sends between stages add to one micro-batch, forward and backward.
+
+    The sends of the other micro-batches are assumed to hide behind computing.
+    """
     cluster, total = job.cluster, 0.0
     places = places_of([stage.devices for stage in plan], cluster)
     for (one, here), (_, there) in pairwise(zip(plan, places)):
         row_bytes = layers[one.end - 1].outputs * job.number_bytes
-        through = {}  # bytes through each machine's card; between two devices of it
+        through = {}  # bytes through each machine's card, or between two of its devices
         for i, j, first, end in pieces(job.rows, len(here), len(there)):
             machines = here[i] // cluster.per_machine, there[j] // cluster.per_machine
             crosses = machines[0] != machines[1]
@@ -186,7 +193,7 @@ def seconds_including_sends(layers, plan, job) -> float:
 
 
 def best_plans(layers, job, seconds_of=plan_seconds):
-    """All plans with their cheapest shardings, the best first: [(seconds, plan), …].
+    """Return all plans with their cheapest shardings, the best first: [(seconds, plan), …].
 
     seconds_of  takes a plan and the job
     """
@@ -198,8 +205,11 @@ def best_plans(layers, job, seconds_of=plan_seconds):
 
 
 def compare_with_all(layers, job) -> tuple[bool, float]:
-    """The search's plan beside all plans: whether no step is shorter, by its own model of cost;
-    and by which share its step is longer than the shortest, if sends between stages count."""
+    """Compare the search's plan with all plans.
+
+    Returns  whether no step is shorter, by its own cost model; and by which share its step is
+             longer than the shortest, if sends between stages count
+    """
     plan = search(layers, job)
     is_best = plan_seconds(plan, job) <= search_exhaustively(layers, job)[0] * (1 + 1e-9)
     ranked = best_plans(layers, job, lambda other, job: seconds_including_sends(layers, other, job))
@@ -207,14 +217,14 @@ def compare_with_all(layers, job) -> tuple[bool, float]:
 
 
 def random_layers(count, chance):
-    """Chains of products of different widths, for a numpy generator."""
+    """Draw chains of products of different widths from a numpy generator."""
     widths = 2 ** chance.integers(4, 9, count + 1)
     hidden = 2 ** chance.integers(4, 11, count)
     return tuple(mlp(int(a), int(h), int(b)) for a, h, b in zip(widths, hidden, widths[1:]))
 
 
 def best_of_tilings(ranked):
-    """Of plans, the best first, the first one of each sequence of submeshes."""
+    """Return the first plan of each sequence of submeshes, from plans that have the best first."""
     first = {}
     for seconds, plan in ranked:
         first.setdefault(tuple(stage.devices for stage in plan), (seconds, plan))

@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/practices.py by `make build`. Write your answers here.
-"""Practices that change no mesh, by the model of cost: offload, precision, recomputing, saving.
+"""Practices that change no mesh, by the cost model: offload, precision, recomputation, saving.
 
 python labs/practices.py
 """
@@ -18,23 +18,23 @@ from planner import PlanSearch, describe_plan
 
 
 def offload(parameters, ranks, link, host, backward) -> dict:
-    """Exercise 10.23. What a step waits for, if CPUs keep the optimizer's states and update.
+    """Exercise 10.23. Return a step's waits if CPUs keep the optimizer's states and update.
 
     parameters  of the model, shared out evenly over the `ranks` ranks of one machine
     link        bytes per second and direction between each GPU and the CPUs' memory
     host        bytes per second of the CPUs' memory, for all ranks together
     backward    seconds of a backward; meanwhile gradients may already leave
-    Returns     a dict of seconds for which the GPUs wait: "gradients", 2 bytes for each parameter
-                of a rank's share, as far as the backward does not hide them; "update", 28 bytes for
-                each parameter of all ranks; "parameters", 2 bytes for each of a rank's share
+    Returns     a dict of seconds for which the GPUs wait: "gradients", 2 bytes per parameter of a
+                rank's share, as far as the backward does not hide them; "update", 28 bytes per
+                parameter of all ranks; "parameters", 2 bytes per parameter of a rank's share
     """
     ...  # your code here
 
 
 def plan_offload(contest: Contest, link, host, zero=2) -> tuple:
-    """The fastest plan with dp alone and this stage of ZeRO, the optimizer's states on the CPUs.
+    """Find the fastest plan of dp alone, with this ZeRO stage and optimizer states on the CPUs.
 
-    Returns  a Choice, its seconds with what the CPUs add under "optimizer"
+    Returns  a Choice, its seconds with the waits for the CPUs under "optimizer"; and these waits
     """
     engine = replace(contest.job.engine, optimizer_bytes=0.0, updating=0.0)
     job = replace(contest.job, engine=engine)
@@ -50,7 +50,7 @@ def plan_offload(contest: Contest, link, host, zero=2) -> tuple:
 
 
 def four_ways(contest: Contest, link, host) -> dict:
-    """{in words: a Choice, or None if nothing of the kind fits}: with offload, and without."""
+    """Return {in words: a Choice, or None if nothing of it fits}, with offload and without."""
     return {
         "ZeRO 2, offloaded": plan_offload(contest, link, host)[0],
         "ZeRO 2": contest.choice(contest.match_sizes(**ALONE, zero=2)),
@@ -60,7 +60,7 @@ def four_ways(contest: Contest, link, host) -> dict:
 
 
 def last_backward(job: Job, plan: Plan) -> float:
-    """Seconds of one micro-batch's backward: two of three parts of computing."""
+    """Return the seconds of one micro-batch's backward: two of three parts of computing."""
     return float(2 / 3 * job.layers(plan) * layer_seconds(job, plan)["compute"])
 
 
@@ -72,7 +72,7 @@ def sum_of(times) -> float:
 
 
 def use_float32(job: Job, slower) -> Job:
-    """All numbers have 4 bytes, and no copy in float32 is needed beside the parameters.
+    """Return the job with 4 bytes per number, and no float32 copy of the parameters.
 
     slower  how many times as long products take as in bfloat16
     """
@@ -85,9 +85,10 @@ def use_float32(job: Job, slower) -> Job:
 
 
 def precision_rows(jobs, slower) -> tuple[list[list], dict]:
-    """Of each {name: (job, plan)}: GB of states and of the rest, and a step, in both precisions.
+    """Compare bytes and seconds of {name: (job, plan)} in float32 and in mixed precision.
 
-    Returns  rows; {name: (bytes, seconds) of mixed precision, as shares of those in float32}
+    Returns  rows with GB of states and of the rest, and a step's seconds; {name: (bytes, seconds)
+             of mixed precision, as shares of those in float32}
     """
     rows, ratios = [], {}
     for name, (job, plan) in jobs.items():
@@ -101,16 +102,19 @@ def precision_rows(jobs, slower) -> tuple[list[list], dict]:
 
 
 def cost_of(job: Job, plan: Plan) -> tuple[float, float, float]:
-    """Bytes of states, and of all else; seconds of a step."""
+    """Return the bytes of states and of all else, and the seconds of a step."""
     held = float(sum(states(job, plan).values()))
     return held, float(memory(job, plan)["total"]) - held, float(seconds(job, plan)["total"])
 
 
-# ---- Recomputing ----------------------------------------------------------------------------
+# ---- Recomputation --------------------------------------------------------------------------
 
 
 def compare_recomputation(gpus, counts) -> list[tuple]:
-    """(job in words, layers, seconds without recomputing, and with it) of every model; inf: no."""
+    """Return (job in words, layers, seconds without recomputing, seconds with it) of each model.
+
+    Seconds are infinite where it does not fit; a job that fits in neither way is left out.
+    """
     found = []
     for gpu in gpus:
         for name in NAMES:
@@ -130,7 +134,7 @@ def compare_recomputation(gpus, counts) -> list[tuple]:
 
 
 def compare_accumulation(job: Job, plan: Plan, counts) -> list[tuple[float, float]]:
-    """Seconds along dp in a step of so many micro-batches: averaged after each, and once."""
+    """Return seconds along dp per step of so many micro-batches: averaged after each, and once."""
     found = []
     for m in counts:
         one = replace(job, batch=plan.dp * plan.micro_batch * m)
@@ -140,7 +144,7 @@ def compare_accumulation(job: Job, plan: Plan, counts) -> list[tuple[float, floa
 
 
 def time_micro_batches(job: Job, plan: Plan, sizes) -> dict:
-    """{micro-batch in words: seconds by cause}."""
+    """Return {micro-batch in words: seconds by cause}."""
     plans = {f"micro-batch {size}": replace(plan, micro_batch=size) for size in sizes}
     return {name: {k: float(v) for k, v in seconds(job, one).items()}
             for name, one in plans.items()}  # fmt: skip
@@ -150,9 +154,9 @@ def time_micro_batches(job: Job, plan: Plan, sizes) -> dict:
 
 
 def predict_scaling(name, gpu, counts, batch_each) -> dict:
-    """{line: tokens per second of a GPU, as a share of those with the fewest GPUs}.
+    """Return {line: tokens per second per GPU, as shares of those with the fewest GPUs}.
 
-    batch_each  samples for each GPU, where the batch grows; with the fewest GPUs both are equal
+    batch_each  samples per GPU, where the batch grows; with the fewest GPUs both are equal
     """
     first = min(counts)
     lines = {"the same batch": [first * batch_each] * len(counts),
@@ -162,7 +166,7 @@ def predict_scaling(name, gpu, counts, batch_each) -> dict:
 
 
 def rate(contest: Contest) -> float:
-    """Samples per second of each GPU with the fastest plan."""
+    """Return the samples per second of each GPU with the fastest plan."""
     return contest.job.batch / fastest(contest.seconds()) / contest.count
 
 
@@ -171,7 +175,7 @@ def shares(rates) -> list[float]:
 
 
 def carry_over_plan(name, gpu, first, counts) -> list[tuple[int, float]]:
-    """(GPUs, seconds of the plan that was best for `first` GPUs over the best one's).
+    """Return (GPUs, seconds of the plan that was best for `first` GPUs over the best one's).
 
     All but dp is carried over; infinite where that is impossible or does not fit.
     """
@@ -187,18 +191,18 @@ def carry_over_plan(name, gpu, first, counts) -> list[tuple[int, float]]:
 
 
 def slower_network(name, count, gpu, across) -> float:
-    """How many times as long the fastest step takes, with so many bytes per second of a GPU."""
+    """Return how many times as long the fastest step takes with `across` bytes per second."""
     slow = Contest(name, count, replace(gpu_named(gpu), across=across))
     return fastest(slow.seconds()) / fastest(Contest(name, count, gpu).seconds())
 
 
-# ---- Saving ---------------------------------------------------------------------------------
+# ---- Checkpoints ----------------------------------------------------------------------------
 
 PERIODS = np.geomspace(10, 1e6, 2000)  # seconds
 
 
 def best_period(saving, failure_seconds) -> tuple[float, float]:
-    """(seconds from one saving to the next, share of time that is lost), where that is least."""
+    """Return the checkpoint interval in seconds that loses the least time, and the lost share."""
     some = PERIODS[np.greater(PERIODS, saving)]
     costs = [cost(period, saving, failure_seconds) for period in some]
     number = int(np.argmin(costs))
@@ -206,7 +210,7 @@ def best_period(saving, failure_seconds) -> tuple[float, float]:
 
 
 def checkpoint_rows(names, each_fails, storage) -> list[list]:
-    """Of {model: GPUs}: how often one fails, how long a saving takes, how often to save.
+    """Return rows for {model: GPUs}: how often one fails, how long saving takes, how often to save.
 
     each_fails  seconds from one failure of a GPU to its next, on average
     storage     bytes per second for all GPUs together
@@ -231,12 +235,12 @@ def checkpoint_rows(names, each_fails, storage) -> list[list]:
 
 
 def checkpoint_seconds(name, storage) -> float:
-    """Seconds of a checkpoint: parameters in 16 bits, and three numbers in float32 for each."""
+    """Return the seconds to save 16-bit parameters, and three float32 numbers for each of them."""
     return 14 * float(shape_of(name).parameters) / storage
 
 
 def percent_lost(names, periods, each_fails, storage) -> dict:
-    """{model and GPUs: percent of the time lost, for each of these periods}."""
+    """Return {model and GPUs: percent of the time lost, for each of these periods}."""
     return {
         f"{name}, {count:,} GPUs": [
             100 * min(1, cost(period, checkpoint_seconds(name, storage), each_fails / count))
@@ -246,7 +250,7 @@ def percent_lost(names, periods, each_fails, storage) -> dict:
 
 
 def describe_seconds(seconds) -> str:
-    """Such as 25 s, 12 min, 3 h or 4 days."""
+    """Format seconds, such as 25 s, 12 min, 3 h or 4 days."""
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -257,14 +261,14 @@ def describe_seconds(seconds) -> str:
 
 
 def largest_layer() -> tuple[str, float]:
-    """(model, parameters of one of its layers), of all models in labs/model_shapes.py."""
+    """Find the largest layer of all models in labs/model_shapes.py: (model, its parameters)."""
     of = {name: float(shape.layer_parameters) for name, shape in MODELS.items()}
     name = max(of, key=of.get)
     return name, of[name]
 
 
 def end_in_layers(name) -> float:
-    """How many layers take as long as the output layer: by their matrices."""
+    """Return how many layers take as long as the output layer, judged by their matrices."""
     shape = shape_of(name)
     return float(shape.embedding_parameters / shape.layer_parameters)
 

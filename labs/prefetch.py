@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/prefetch.py by `make build`. Write your answers here.
-"""Stage 3 whose messages travel while it computes: gathers ahead of time, gradients afterwards.
+"""Stage 3 that sends while it computes: it gathers ahead of time and reduces gradients afterwards.
 
 python labs/prefetch.py
 """
@@ -20,11 +20,11 @@ from zero import Zero1, Zero2, Zero3, dispose, gather, reduce_gradients
 
 
 def make_job_queue():
-    """One thread with a line of jobs: what `begin` of `Prefetching` is.
+    """Make one thread with a queue of jobs, for `begin` of `Prefetching`.
 
-    Returns  a function. It puts a job, a function without arguments, at the end of the line, and
+    Returns  a function. It puts a job, a function without arguments, at the end of the queue, and
              returns at once: a function that waits until this job is done. The thread does one job
-             after another, in the order in which they were put there.
+             after another, in the order in which they were put there
     """
     thread = ThreadPoolExecutor(1)
     return lambda job: thread.submit(job).result
@@ -33,17 +33,17 @@ def make_job_queue():
 class Prefetching(Zero3):
     """Exercise 6.17. Stage 3 that sends while it computes: fill three holes.
 
-    All messages are jobs of one thread, in one line. `self.begin(job)` puts a job there and returns
-    a function that waits for its end.
+    All messages are jobs of one thread, in one queue. `self.begin(job)` puts a job there and
+    returns a function that waits for its end.
 
-    need           called before a unit computes: puts the gathers of this unit and of those that
-                   come next into the line, and returns when this unit is there
+    need           called before a unit computes: puts the gathers of this unit and of the next ones
+                   into the queue, and returns when this unit is gathered
     reduce         called when the gradients of a unit are complete: puts their reduction into the
-                   line, lets go of the unit, and does not wait
+                   queue, frees the unit, and does not wait
     end_backward   called when the backward is over: returns when all reductions are done
 
     depth   how many units are gathered ahead
-    coming  {unit: what waits for its gather}, of the units that are there or on their way
+    coming  {unit: what waits for its gather}, for the units that are gathered or on their way
     Equals  Zero1
     Cost    as Zero3: 3(n-1)/n of the model for each forward and backward
     """
@@ -55,26 +55,26 @@ class Prefetching(Zero3):
         self.before, self.now = [], []  # units in the order of their use: last step's, this one's
 
     def ahead(self) -> list:
-        """The units that come next: `depth` of them, in the order of the step before.
+        """Return the units that come next: `depth` of them, in the order of the previous step.
 
-        None in the first step, and none if this step goes another way than the one before.
+        There are none in the first step, nor if this step goes another way than the previous one.
         """
         done = len(self.now)
         return self.before[done : done + self.depth] if self.before[:done] == self.now else []
 
     def need(self, unit):
-        """Have a unit gathered, and the next ones on their way; return when this one is there."""
+        """Begin to gather a unit and the next ones, and return when this one is gathered."""
         self.now.append(unit)
         ...  # your code here
 
     def drop(self, unit):
-        """Let go of a unit. It may still be on its way: then wait first."""
+        """Free a unit; if it is still on its way, wait for it first."""
         if unit in self.coming:
             self.coming.pop(unit)()
             dispose(unit)
 
     def reduce(self, unit):
-        """Put the reduction of a unit's gradients into the line, and let go of the unit."""
+        """Put the reduction of a unit's gradients into the queue, and free the unit."""
         taken = take_gradients(unit)
         ...  # your code here
         self.held.discard(unit)
@@ -86,17 +86,17 @@ class Prefetching(Zero3):
 
     def update(self):
         for unit in list(self.coming):
-            self.drop(unit)  # fetched in vain: soon out of date
+            self.drop(unit)  # fetched in vain, and soon out of date
         self.before, self.now = self.now, []
         self.optimizer.step()
         self.optimizer.zero_grad()
 
 
 def take_gradients(unit):
-    """A unit like this one that has taken over its gradients, for a job that comes later.
+    """Return a copy of a unit that has taken over its gradients, for a job that comes later.
 
-    The parameters have none afterwards. So what a backward adds to them meanwhile cannot get mixed
-    up with what is on its way. The shard is the same: its gradient arrives where it should.
+    The unit's parameters have none afterwards, so that gradients of the meantime cannot mix with
+    those on their way. The shard is the same, so that its gradient arrives where it should.
     """
     taken = copy.copy(unit)
     taken.parameters = [nn.Parameter(p.detach()) for p in unit.parameters]
@@ -105,11 +105,11 @@ def take_gradients(unit):
     return taken
 
 
-# ---- Layers whose computing is slept ---------------------------------------------------------
+# ---- Layers that sleep instead of computing --------------------------------------------------
 
 
 class SleepFunction(torch.autograd.Function):
-    """Returns its input; sleeps in the forward, and twice as long in the backward."""
+    """A function that returns its input, and sleeps: in the backward twice as long."""
 
     @staticmethod
     def forward(ctx, x, weight, layer):
@@ -124,7 +124,7 @@ class SleepFunction(torch.autograd.Function):
 
 
 class SleepLayer(nn.Module):
-    """A layer with so many numbers, whose forward takes `pace.seconds`, and its backward twice."""
+    """A layer of so many numbers; its forward takes `pace.seconds`, and its backward twice that."""
 
     def __init__(self, numbers, pace):
         super().__init__()
@@ -138,13 +138,13 @@ class SleepLayer(nn.Module):
 
 
 class Pace:
-    """How long a layer's forward takes. 0 seconds at first, while an engine learns its order."""
+    """The time of a layer's forward: 0 seconds at first, while an engine learns its order."""
 
     def __init__(self):
         self.seconds, self.is_watched, self.look = 0.0, False, lambda: None
 
     def measure_block(self, label):
-        """`with pace.measure_block("forward"):` measures the time of a block, if that is wanted."""
+        """Return a context that measures the time of a block, if that is wanted."""
         from pedagogy_lib import measure
 
         if not self.is_watched:
@@ -161,8 +161,8 @@ class Pace:
 
 FORWARD = 0.02  # seconds of a layer's forward
 LATENCY = 0.2  # of a message, in forwards of a layer
-EVEN, UNEVEN = (0.5,), (0.1, 1.3)  # how long a layer's bytes travel, in forwards; then again
-LAYERS, SIZE = 6, 50_000  # SIZE: so many numbers travel for one forward of a layer
+EVEN, UNEVEN = (0.5,), (0.1, 1.3)  # how long a layer's bytes travel, in forwards; repeated
+LAYERS, SIZE = 6, 50_000  # SIZE: numbers that travel during one forward
 
 
 class SynchronousZero3(Prefetching):
@@ -184,7 +184,7 @@ class SynchronousZero3(Prefetching):
 
 
 def make_sleep_model(layers_in_a_unit, travel):
-    """`LAYERS` layers in units, and their pace."""
+    """Return a model of `LAYERS` sleeping layers in units, and its pace."""
     pace, modules = Pace(), []
     for k in range(0, LAYERS, layers_in_a_unit):
         times = [travel[j % len(travel)] for j in range(k, k + layers_in_a_unit)]
@@ -193,20 +193,19 @@ def make_sleep_model(layers_in_a_unit, travel):
 
 
 def engine_for(how, model):
-    """Stage 1 or 2, or stage 3 with so many units ahead; 0: none, and all messages on demand."""
+    """Return stage 1 or 2, or stage 3 with so many units ahead; 0: all messages on demand."""
     classes = {"stage 1": Zero1, "stage 2": Zero2, 0: SynchronousZero3}
     make = classes.get(how) or partial(Prefetching, depth=how)
     return make(model, partial(torch.optim.SGD, lr=0.1), list(model))
 
 
 def one_step(how, layers_in_a_unit=1, travel=EVEN, latency=LATENCY):
-    """On each of 2 ranks: train `LAYERS` layers; the second step is measured, as "step".
+    """Train `LAYERS` layers on each of 2 ranks; the second step is measured, as "step".
 
-    how     "stage 1", "stage 2", or how many units stage 3 gathers ahead; 0: all on demand
-    travel  how long the bytes of a layer travel, in forwards of a layer; then again
-
-    Returns its time in forwards of a layer; the most parameters that were there at a time, as a
-            share of the model
+    how      "stage 1", "stage 2", or how many units stage 3 gathers ahead; 0: all on demand
+    travel   how long the bytes of a layer travel, in forwards of a layer; repeated
+    Returns  its time in forwards of a layer; the most parameters gathered at a time, as a share of
+             the model
     """
     from pedagogy_lib import throttle
 
@@ -216,7 +215,7 @@ def one_step(how, layers_in_a_unit=1, travel=EVEN, latency=LATENCY):
     seen = []
     pace.look = lambda: seen.append(sum(flat.untyped_storage().nbytes() for flat in flats))
     model(x).backward()
-    engine.step()  # now it knows what comes after what
+    engine.step()  # now it knows the order of its units
     with throttle(4 * SIZE / 2 / FORWARD, latency * FORWARD):  # each of 2 ranks sends a half
         watch(engine, pace)
         pace.seconds = FORWARD
@@ -231,7 +230,7 @@ def one_step(how, layers_in_a_unit=1, travel=EVEN, latency=LATENCY):
 
 
 def quickest(*args, tries=3):
-    """Of some runs of one_step on 2 ranks the quickest: other programs only make a run slower."""
+    """Return the quickest of some runs of one_step on 2 ranks; other programs can only slow it."""
     from pedagogy_lib import launch
 
     runs = [launch(one_step, *args, world_size=2, device="cpu") for _ in range(tries)]
@@ -239,7 +238,7 @@ def quickest(*args, tries=3):
 
 
 def watch(engine, pace):
-    """Have the jobs of stage 3 measured, as "gather" and "reduce-scatter", when layers are."""
+    """Make the jobs of stage 3 measured, as "gather" and "reduce-scatter", when layers are."""
     begin = getattr(engine, "begin", None)
 
     def begin_measured(job):

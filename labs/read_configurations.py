@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/read_configurations.py by `make build`.
-"""Configurations read back: the plan that the lab finds in one, and what an engine's parser says.
+"""Configurations read back: the plan that the lab finds in one, and the engines' own parsers.
 
 python labs/read_configurations.py
 """
@@ -20,14 +20,14 @@ from more_configurations import WRITERS
 
 
 def whole_share(total, parts, what) -> int:
-    """total / parts. Raises ValueError unless it is a whole number of 1 or more."""
+    """Return total / parts. Raises ValueError unless it is a whole number of 1 or more."""
     if parts < 1 or total < parts or total % parts:
         raise ValueError(f"{total} {what} cannot be shared out evenly to {parts}")
     return total // parts
 
 
 def plan_of(configuration: Configuration) -> Plan:
-    """The plan that a configuration writes down, by what its options mean in the documentation.
+    """Read the plan from a configuration, by the documented meaning of its options.
 
     Raises  ValueError if its numbers contradict each other
     """
@@ -109,9 +109,9 @@ BACK = {"Megatron-LM": read_megatron, "DeepSpeed": read_deepspeed, "torchtitan":
 
 
 def smaller(plan: Plan) -> Plan:
-    """The same axes with two ranks at most, one chunk a stage: for the ranks of one computer.
+    """Shrink a plan to at most two ranks per axis and one chunk per stage, for one computer.
 
-    Where nothing is left that ZeRO could shard among, it is ZeRO 0.
+    ZeRO becomes 0 if no ranks remain over which it could shard.
     """
     sizes = {axis: min(2, getattr(plan, axis)) for axis in ("dp", "tp", "pp", "cp")}
     zero = plan.zero if sizes["dp"] * sizes["cp"] > 1 else 0
@@ -126,18 +126,18 @@ def is_installed(package) -> bool:
 
 
 def parse_deepspeed(told: dict, copies: int):
-    """What DeepSpeed's parser makes of a dict for so many copies of the model, in this process.
+    """Parse a dict with DeepSpeed's parser for so many copies of the model, in this process.
 
-    It is told their number, as there is no process group here that it could ask.
+    The parser is given their number, because it has no process group here to ask.
 
     Returns  a DeepSpeedConfig
-    Raises   what it raises
+    Raises   the parser's errors
     """
     import logging
     from unittest.mock import patch
 
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # it would import torch's compiler: seconds, unused
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # else it imports torch's compiler: seconds, unused
     logging.disable(logging.WARNING)
     from deepspeed.runtime import config
 
@@ -150,7 +150,7 @@ def parse_deepspeed(told: dict, copies: int):
 
 
 def verdict_of_deepspeed(told: dict, copies: int) -> str:
-    """What it derives, or the first line with which it refuses."""
+    """Describe what DeepSpeed derives, or the first lines with which it refuses."""
     try:
         found = parse_deepspeed(told, copies)
     except Exception as error:  # an AssertionError, or one of pydantic's
@@ -163,9 +163,9 @@ def verdict_of_deepspeed(told: dict, copies: int) -> str:
 
 
 def accelerate_says(text: str) -> dict:
-    """The environment that `accelerate launch` would give to the ranks for a YAML.
+    """Return the FSDP and parallelism variables that `accelerate launch` would set for a YAML.
 
-    Raises  what it raises
+    Raises  accelerate's errors
     """
     from accelerate.commands import launch
 

@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/recipe_symptoms.py by `make build`.
-"""What can be seen of a recipe for FSDP2 from outside, beside one process.
+"""The symptoms of an FSDP2 recipe that are visible from outside, next to those of one process.
 
 torchrun --nproc-per-node 2 labs/recipe_symptoms.py
 """
@@ -17,12 +17,14 @@ from torch import nn
 
 
 def tiny(seed):
-    """A small model with `blocks`."""
+    """Return a small model with `blocks`, drawn from a seed."""
     torch.manual_seed(seed)
     return TinyModel().double()
 
 
 class TinyModel(nn.Module):
+    """Three blocks and one more linear layer."""
+
     def __init__(self):
         super().__init__()
         self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
@@ -44,7 +46,7 @@ def sgd(parameters):
 
 
 def samples_for(model):
-    """Twelve inputs and targets, the same everywhere."""
+    """Return twelve inputs and targets, the same on every rank."""
     chance = torch.Generator().manual_seed(1)
     x = torch.randn(12, 8, generator=chance, dtype=torch.float64, device="cpu")
     x = x.to(next(model.parameters()).device)
@@ -52,15 +54,17 @@ def samples_for(model):
 
 
 def first_step(model, step, share) -> tuple[float, float]:
-    """The loss of a step on this rank, and how far it has moved the weights."""
+    """Take a step; return its loss on this rank, and how far it has moved the weights."""
     before = all_numbers(model)
     loss = step(*share(samples_for(model)))
     return loss.item(), (all_numbers(model) - before).norm().item()
 
 
 def symptoms(prepare) -> list[float]:
-    """Of what prepare() makes: the loss of a first step, over all ranks; how far SGD with the rate
-    1 moves the weights; how far with the limit 0.1; and how many all-gathers a step makes.
+    """Return four symptoms of the model and the step that prepare() makes.
+
+    They are the loss of a first step, over all ranks; how far SGD with the rate 1 moves the
+    weights; how far with the limit 0.1; and how many all-gathers a step makes.
     """
     n, free = dist.get_world_size(), None
     for limit in (1e9, 0.1):
@@ -75,14 +79,14 @@ def symptoms(prepare) -> list[float]:
 def gathers_in(step, model) -> int:
     from torch.distributed.tensor.debug import CommDebugMode
 
-    warnings.simplefilter("ignore")  # of hooks that the counting sets
+    warnings.simplefilter("ignore")  # about hooks that the counting sets
     with CommDebugMode() as counted:
         step(*share_of_rank(samples_for(model)))
     return sum(count for call, count in counted.get_comm_counts().items() if "gather" in str(call))
 
 
 def right_symptoms() -> list[float]:
-    """The same of one process; and the gathers that three blocks and a root take."""
+    """Return the symptoms of one process, and the gathers that three blocks and a root take."""
     found = []
     for limit in (1e9, 0.1):
         model = tiny(0)
@@ -103,7 +107,7 @@ def plain_step(model, optimizer, limit, x, y):
 
 
 def only_cut(make_model, mesh, make_optimizer, limit):
-    """A recipe that does nothing but to cut the model, and clips nothing."""
+    """Cut the model and nothing else: a recipe that clips nothing."""
     from torch.distributed.fsdp import fully_shard
 
     model = make_model()

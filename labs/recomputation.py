@@ -1,5 +1,5 @@
 # Built from chapters/ch05_memory/labs/recomputation.py by `make build`. Write your answers here.
-"""What is recomputed, and what is kept: whole blocks, parts of them, or chosen operations.
+"""Activation checkpointing of whole blocks, of parts of them, or of all but chosen operations.
 
 torchrun --nproc-per-node 1 labs/recomputation.py
 """
@@ -19,11 +19,11 @@ from torch.utils.checkpoint import (
 )
 from torch.utils.flop_counter import FlopCounterMode
 
-# ---- A function of one's own ----------------------------------------------------------------
+# ---- A custom autograd function -------------------------------------------------------------
 
 
 class Power(torch.autograd.Function):
-    """Exercise 5.9. x ** exponent, with a backward of its own.
+    """Exercise 5.9. x ** exponent, with its own backward.
 
     exponent  a number other than 0
     x         a tensor of positive numbers, any shape
@@ -39,7 +39,7 @@ class Power(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_output):
-        """grad_output: the gradient of what the forward returned. Returns one for each input."""
+        """Return a gradient for each input; grad_output is the gradient of the forward's result."""
         (x,) = ctx.saved_tensors
         ...  # your code here
 
@@ -57,9 +57,9 @@ KEPT = {"attention": ATTENTION, "products": PRODUCTS, "both": PRODUCTS | ATTENTI
 
 
 def policy_that_keeps(operations):
-    """A policy: PyTorch asks it of each operation in a recomputed block.
+    """Return a policy, which PyTorch asks about each operation in a recomputed block.
 
-    operations  names, without the overload: "aten.mm"
+    operations  names of those whose results are kept, without the overload: "aten.mm"
     """
 
     def policy(context, operation, *arguments, **named):
@@ -70,7 +70,7 @@ def policy_that_keeps(operations):
 
 
 def recompute_but(kept, function):
-    """function, recomputed by PyTorch, but for the results of some operations, which are kept."""
+    """Return function, recomputed by PyTorch except for the results of the operations kept."""
     contexts = partial(create_selective_checkpoint_contexts, policy_that_keeps(KEPT[kept]))
     return partial(checkpoint, function, use_reentrant=False, context_fn=contexts)
 
@@ -84,7 +84,7 @@ WAYS = (*WHOLE, *BY_TORCH, *SELECTIVE)
 
 
 def model_with(way, width, layers) -> Transformer:
-    """A transformer, the same for all WAYS, whose blocks are recomputed in one of them."""
+    """Return a transformer, the same for all WAYS, whose blocks are recomputed in one of them."""
     torch.manual_seed(0)
     model = Transformer(width, layers)
     parts = {
@@ -102,14 +102,14 @@ def model_with(way, width, layers) -> Transformer:
     return model
 
 
-# ---- What they cost -------------------------------------------------------------------------
+# ---- Costs ----------------------------------------------------------------------------------
 
 
 def compare(ways, text, width, layers, samples, rounds=6) -> dict:
-    """{way: (its gradients, seconds of its quickest step, FLOPs of a step)}; all take turns.
+    """Return {way: (its gradients, seconds of its quickest step, FLOPs of a step)}; all take turns.
 
-    A step is a forward and a backward. One more is measured, in blocks that begin with its name:
-    see bytes_saved.
+    A step is a forward and a backward. One more step is measured, in blocks whose names begin with
+    that of the way: see bytes_saved.
     """
     models = {way: model_with(way, width, layers) for way in ways}
     batch = draw_batch(text, samples, 0)
@@ -128,7 +128,7 @@ def compare(ways, text, width, layers, samples, rounds=6) -> dict:
 
 
 def measure_step(way, model, batch):
-    """What is there before a forward, and after it, in blocks of their own; and the whole step."""
+    """Measure a step as a block, and memory before and after its forward in separate blocks."""
     from pedagogy_lib import measure
 
     inputs, targets = batch
@@ -143,7 +143,7 @@ def measure_step(way, model, batch):
 
 
 def bytes_saved(run, way) -> int:
-    """Bytes that the forward of a measured step has left for the backward."""
+    """Return the bytes that the forward of a measured step has left for the backward."""
     before, after = (run[f"{way}: {when}"].peak_bytes[0]["total"] for when in ("before", "after"))
     return after - before
 
@@ -155,7 +155,7 @@ def forward_and_backward(model, batch):
 
 
 def seconds_of(work) -> float:
-    """Until the device has done it."""
+    """Return the seconds until the device has done the work."""
     began = time.perf_counter()
     work()
     if torch.get_default_device().type == "cuda":
@@ -163,13 +163,13 @@ def seconds_of(work) -> float:
     return time.perf_counter() - began
 
 
-# ---- How long a segment is ------------------------------------------------------------------
+# ---- The length of a segment ----------------------------------------------------------------
 
 
 def go_through(segments, layers=64, width=128, samples=32) -> int:
-    """Forward and backward of so many equal layers, recomputed in segments: a measured block.
+    """Run forward and backward of equal layers, recomputed in segments, in a measured block.
 
-    Returns the bytes of a layer's input.
+    Return the bytes of a layer's input.
     """
     from pedagogy_lib import measure
 
@@ -187,7 +187,7 @@ def go_through(segments, layers=64, width=128, samples=32) -> int:
 
 
 def count_hook_calls(recompute, weight, inputs) -> int:
-    """How often the hook of a weight's gradient is called, if two recomputed parts use it."""
+    """Return how often the hook of a weight's gradient is called if two recomputed parts use it."""
     layer, calls = nn.Linear(*weight.shape, bias=False), []
     layer.weight.register_post_accumulate_grad_hook(lambda p: calls.append(p))
     x = inputs.clone().requires_grad_()
@@ -197,10 +197,10 @@ def count_hook_calls(recompute, weight, inputs) -> int:
 
 
 def gets_gradient(recompute, inputs) -> bool:
-    """Whether a weight gets a gradient, if the input of its recomputed part has none."""
+    """Return whether a weight gets a gradient if the input of its recomputed part has none."""
     layer = nn.Linear(inputs.shape[-1], 1)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyTorch's reentrant way warns of it
+        warnings.simplefilter("ignore")  # PyTorch's reentrant way warns about it
         y = recompute(layer, inputs) + torch.zeros(1, requires_grad=True)
     y.sum().backward()
     return layer.weight.grad is not None

@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/resharding.py by `make build`. Write your answers here.
-"""A checkpoint for any number of ranks, by hand: every rank writes its part, and reads its new one.
+"""A checkpoint for any number of ranks, by hand: every rank writes its part and reads its new one.
 
 torchrun --nproc-per-node 2 labs/resharding.py
 """
@@ -22,26 +22,26 @@ from zero_on_disk import collect_optimizer_state, make_state, show_shards
 
 
 def parts_to_read(length, before, now, rank) -> list[tuple[int, int, int]]:
-    """Exercise 6.18. What a rank of `now` has to read from the files of `before` ranks.
+    """Exercise 6.18. Return what a rank of `now` has to read of the `before` files.
 
     A tensor of `length` numbers was cut into equal parts of ceil(length / before), one for each
     rank; the last parts may be shorter, or empty. File k has the part of rank k, without padding.
     Now it is cut in the same way for `now` ranks.
 
-    Returns  [(file, start, end), …]: the new part of this rank is made of the numbers from start
-             up to end (without end) of these files, one after another. Numbers are counted from
-             the beginning of the file. Nothing is read that is empty
+    Returns  [(file, start, end), …]: the new part of this rank consists of the numbers from start
+             up to end (without end) of these files, one after another. Numbers are counted from the
+             beginning of the file. Empty reads are left out
     Example  parts_to_read(10, 4, 2, 0) is [(0, 0, 3), (1, 0, 2)]: the files have 3, 3, 3 and 1
              numbers, the new part has 5. Rank 1 gets [(1, 2, 3), (2, 0, 3), (3, 0, 1)]
     """
     ...  # your code here
 
 
-# ---- Saved and loaded -----------------------------------------------------------------------
+# ---- Saving and loading ---------------------------------------------------------------------
 
 
 def shards_of(engine) -> dict[str, torch.Tensor]:
-    """What this rank keeps of each unit, with its padding."""
+    """Return what this rank keeps of each unit, with its padding."""
     found = {}
     for number, unit in enumerate(engine.units.values()):
         kept = {
@@ -53,7 +53,7 @@ def shards_of(engine) -> dict[str, torch.Tensor]:
 
 
 def save_parts(engine, folder) -> None:
-    """Every rank writes one file: its part of each flat tensor, without padding."""
+    """Write one file: this rank's part of each flat tensor, without padding."""
     units = list(engine.units.values())
     parts = {}
     for name, x in shards_of(engine).items():
@@ -66,7 +66,7 @@ def save_parts(engine, folder) -> None:
 
 @torch.no_grad()
 def load_parts(engine, folder) -> int:
-    """Read this rank's new part of everything; returns how many bytes of tensors it has read."""
+    """Read this rank's new part of everything; return how many bytes of tensors it has read."""
     make_state(engine)
     paths = sorted(Path(folder).glob("rank *.pt"), key=lambda path: int(path.name.split()[1]))
     files = [torch.load(path, map_location="cpu", mmap=True) for path in paths]
@@ -81,7 +81,7 @@ def load_parts(engine, folder) -> int:
 
 
 def read_part(files, name, x, unit) -> torch.Tensor:
-    """The new part of one tensor. The files are mapped: what is not copied is not read."""
+    """Return the new part of one tensor; of the mapped files, only what is copied is read."""
     if not x.dim():
         return files[0][name]  # a counter of steps, the same in all files
     parts = parts_to_read(sum(unit.sizes), len(files), unit.n, unit.rank)
@@ -94,7 +94,7 @@ STEPS = 4
 
 
 def start(stage="stage 3", mixed=False):
-    """An engine and its model. In mixed precision with clipping, or in float64 with Adam alone."""
+    """Return an engine and its model: mixed precision with clipping, or float64 with Adam alone."""
     torch.manual_seed(0)
     model = Transformer(15, layers=2, heads=3)
     make_optimizer = partial(torch.optim.Adam, lr=1e-3)
@@ -106,7 +106,7 @@ def start(stage="stage 3", mixed=False):
 
 
 def train(engine, model, text, steps) -> torch.Tensor:
-    """The weights after these steps. 12 samples in each: 1, 2, 3, 4 and 6 ranks can share them."""
+    """Return the weights after steps of 12 samples each, which 1, 2, 3, 4 and 6 ranks can share."""
     for step in steps:
         inputs, targets = share_of_rank(draw_batch(text, 12, step))
         mean_loss(model(inputs), targets).backward()
@@ -116,7 +116,7 @@ def train(engine, model, text, steps) -> torch.Tensor:
 
 
 def first_half(folder, save, text, *settings) -> torch.Tensor:
-    """Train, save, go on; returns the weights at the end."""
+    """Train, save, and go on; return the weights at the end."""
     engine, model = start(*settings)
     train(engine, model, text, range(STEPS))
     save(engine, folder)
@@ -124,19 +124,19 @@ def first_half(folder, save, text, *settings) -> torch.Tensor:
 
 
 def second_half(folder, load, text, *settings) -> torch.Tensor:
-    """Load, on these ranks, and go on; returns the weights at the end."""
+    """Load on these ranks, and go on; return the weights at the end."""
     engine, model = start(*settings)
     load(engine, folder)
     return train(engine, model, text, range(STEPS, 2 * STEPS))
 
 
 def read_of(folder, *settings) -> int:
-    """How many bytes of tensors this rank reads to load."""
+    """Return how many bytes of tensors this rank reads to load."""
     return load_parts(start(*settings)[0], folder)
 
 
 def program(text) -> float:
-    """How far the weights of one go are from those with a checkpoint in between."""
+    """Return how far the weights of one go are from those with a checkpoint in between."""
     from pedagogy_lib import relative_gap
 
     folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]

@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/scaling.py by `make build`.
-"""How far data parallel training scales: what limits a step, and what more ranks bring.
+"""The scaling of data parallel training: the limits of a step, and the gain from more ranks.
 
 torchrun --nproc-per-node 2 labs/scaling.py
 """
@@ -14,19 +14,19 @@ from simple_ddp import now
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-WIDTH, LAYERS = 1024, 4  # of the model whose step is predicted
-SMALL_WIDTH = 256  # of the model that is scaled
+WIDTH, LAYERS = 1024, 4  # sizes of the model whose step is predicted
+SMALL_WIDTH = 256  # width of the model that is scaled
 ROUNDS, WARM_UP = 15, 2
-BUSY = 2.0  # times as long as predicted: other programs took the cores
+BUSY = 2.0  # a time this many times longer than predicted means that the cores were busy
 
 
-# ---- What limits a step ---------------------------------------------------------------------
+# ---- The limits of a step -------------------------------------------------------------------
 
 
 def rounds_of(jobs, rounds=ROUNDS) -> dict:
-    """Seconds of each job, {name: [one for each round]}; jobs take turns, so that noise is fair.
+    """Time jobs in turn, so that noise is fair: {name: [seconds of each round]}.
 
-    jobs  {name: a function}; all ranks begin each one together
+    jobs  {name: a function}; all ranks begin each job together
     """
     times = {name: [] for name in jobs}
     for _ in range(rounds + WARM_UP):
@@ -39,10 +39,10 @@ def rounds_of(jobs, rounds=ROUNDS) -> dict:
 
 
 def measure_rates() -> dict[str, float]:
-    """What this rank reaches while the others do the same: FLOP/s, memory and network bytes/s.
+    """Measure this rank's FLOP/s, memory bytes/s and network bytes/s while others do the same.
 
-    From the fastest round: other programs can make a round slower, and nothing makes it faster.
-    Memory: a copy reads and writes each byte. Network: bytes that a rank sends in a ring.
+    The fastest round counts, because other programs can only make a round slower. A copy reads and
+    writes each byte of memory. The network's bytes are those that a rank sends in a ring.
     """
     n, square = dist.get_world_size(), torch.ones(1024, 1024)
     long, out, part = torch.ones(16_000_000), torch.ones(16_000_000), torch.ones(2_000_000)
@@ -60,13 +60,13 @@ def measure_rates() -> dict[str, float]:
 
 
 class Step:
-    """A forward, a backward and an SGD step of LAYERS layers, on so many samples."""
+    """A forward, a backward and an SGD step of LAYERS layers, on `samples` samples."""
 
     def __init__(self, samples):
         layers = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS))
         self.model = nn.Sequential(*layers)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-6)
-        # A gradient of the input, too, as in the middle of a larger model: 6 FLOPs a weight.
+        # The input needs a gradient, as in the middle of a larger model: 6 FLOPs per weight.
         self.x = torch.randn(samples, WIDTH, requires_grad=True)
 
     def __call__(self):
@@ -76,8 +76,11 @@ class Step:
 
 
 def measure_parts(samples) -> tuple[dict, list[float], dict]:
-    """Seconds of every round: {samples: a step without communication}, the all-reduce of the
-    gradients; and {samples: FLOP/s of one layer's product with so many rows}."""
+    """Measure the parts of a step in every round.
+
+    Returns  {samples: [seconds of a step without communication]}, [seconds of the gradients'
+             all-reduce], and {samples: FLOP/s of one layer's product with as many rows}
+    """
     flat, weights = torch.ones(LAYERS * WIDTH**2), torch.ones(WIDTH, WIDTH)
     rows = {b: torch.ones(b, WIDTH) for b in samples}
     times = rounds_of({("step", b): Step(b) for b in samples}
@@ -89,11 +92,12 @@ def measure_parts(samples) -> tuple[dict, list[float], dict]:
 
 
 def measure_all(samples):
+    """Return the result of `measure_rates`, followed by those of `measure_parts`."""
     return measure_rates(), *measure_parts(samples)
 
 
 def ratio_rows(steps, predictions) -> list[list[str]]:
-    """A table's rows: measured times, and each prediction divided by the fastest round.
+    """Return a table's rows: measured times, and each prediction divided by the fastest round.
 
     steps        {samples: seconds of every round}
     predictions  a list of {samples: seconds}
@@ -108,18 +112,18 @@ def ratio_rows(steps, predictions) -> list[list[str]]:
 
 
 def convert_to_ms(line: dict) -> dict:
-    """{x: seconds}, or {x: [seconds]}, as milliseconds."""
+    """Convert {x: seconds} or {x: [seconds]} to milliseconds."""
     return {x: [1e3 * t for t in y] if isinstance(y, list) else 1e3 * y for x, y in line.items()}
 
 
 def farthest(steps, prediction) -> tuple[float, int]:
-    """By how many times a prediction misses the fastest round at most, and for which samples."""
+    """Return the largest factor by which a prediction misses the fastest round, and its samples."""
     ratios = {b: prediction[b] / min(times) for b, times in steps.items()}
     return max((max(ratio, 1 / ratio), b) for b, ratio in ratios.items())
 
 
 def what_limits(steps, all_reduce, by_rates, by_shape, network_seconds) -> str:
-    """What the measured times say, in words; network_seconds: of the all-reduce, predicted."""
+    """Describe the measured times in words; network_seconds is the all-reduce's prediction."""
     longer = [b for b, times in steps.items() if median(times) > median(all_reduce)]
     lines = [
         f"The fastest all-reduce takes {1e3 * min(all_reduce):.1f} ms; by its rate, it would take "
@@ -138,7 +142,7 @@ def what_limits(steps, all_reduce, by_rates, by_shape, network_seconds) -> str:
 
 
 def find_crossing(x, falling, rising) -> float:
-    """Where two lines through such points meet, on logarithmic axes; an end, if nowhere."""
+    """Find where two lines through these points meet, on logarithmic axes; an end if nowhere."""
     gaps = [log(a / b) for a, b in zip(falling, rising)]
     for left, right, before, after in zip(x, x[1:], gaps, gaps[1:]):
         if before >= 0 > after:
@@ -151,15 +155,15 @@ def find_crossing(x, falling, rising) -> float:
 
 
 def model_bytes() -> int:
-    """Of the gradients of the model that is scaled."""
+    """Return the bytes of the gradients of the model that is scaled."""
     return LAYERS * SMALL_WIDTH**2 * 4
 
 
 def time_steps(samples, flops=None, rounds=7) -> list[float]:
-    """Seconds of each step of DDP on `samples` samples of this rank, as the slowest rank has them.
+    """Time each step of DDP in seconds, on `samples` samples of this rank; the slowest rank counts.
 
-    flops  emulated computing: each product of matrices takes as long as at this rate, and sleeps.
-           So ranks do not need cores of their own. None: computing as it is
+    flops  emulated rate: each matrix product takes as long as at this rate and sleeps for the rest,
+           so that ranks do not need their own cores. None: computation is not emulated
     """
     from pedagogy_lib import SlowProducts
 
@@ -183,13 +187,13 @@ def time_steps(samples, flops=None, rounds=7) -> list[float]:
 
 
 def scale(samples, flops=None) -> dict[str, list[float]]:
-    """Times of steps, {"strong": …, "weak": …}: `samples` over all ranks, or on each rank."""
+    """Time steps, {"strong": …, "weak": …}, with `samples` over all ranks or on each rank."""
     n = dist.get_world_size()
     return {"strong": time_steps(samples // n, flops), "weak": time_steps(samples, flops)}
 
 
 def predict_seconds(kind, n, samples, flops, link) -> tuple[float, float]:
-    """Of such a step: if communication is hidden as far as possible, and if nothing is hidden.
+    """Predict a step's seconds if communication is hidden as far as possible, and if none is.
 
     kind  "strong": `samples` over all ranks; "weak": on each rank
     link  bytes per second in each direction; the all-reduce is a ring
@@ -200,8 +204,8 @@ def predict_seconds(kind, n, samples, flops, link) -> tuple[float, float]:
 
 
 def efficiencies(ranks, samples, times) -> dict[int, list[float]]:
-    """Of each round, {ranks: [efficiency]}: the time of a step if every rank kept its speed,
-    divided by what it took. The reference is the median of the fewest ranks.
+    """Return each round's efficiency, {ranks: [efficiency]}: the time of a step if every rank kept
+    its speed, divided by the measured time. The reference is the median of the fewest ranks.
 
     times  {ranks: seconds of every round}; samples: of a step, in the order of `ranks`
     """
@@ -212,13 +216,13 @@ def efficiencies(ranks, samples, times) -> dict[int, list[float]]:
 
 
 def times_as_fast(counts, samples, flops, link) -> dict[int, float]:
-    """Strong scaling with all communication hidden, {ranks: how many times as fast as one}."""
+    """Predict {ranks: times as fast as one} for strong scaling with all communication hidden."""
     seconds = {n: predict_seconds("strong", n, samples, flops, link)[0] for n in [1, *counts]}
     return {n: seconds[1] / seconds[n] for n in counts}
 
 
 def rows_of_limit(counts, samples, flops, link) -> list[list]:
-    """A table's rows for strong scaling: ranks, computing, all-reduce, times as fast as 1 rank."""
+    """Return rows for strong scaling: ranks, computation, all-reduce, times as fast as one rank."""
     alone, network = predict_seconds("strong", 1, samples, flops, link)[0], model_bytes() / link
     faster = times_as_fast(counts, samples, flops, link)
     return [[n, f"{1e3 * alone / n:.1f} ms", f"{1e3 * 2 * (n - 1) / n * network:.1f} ms",
@@ -226,10 +230,10 @@ def rows_of_limit(counts, samples, flops, link) -> list[list]:
 
 
 def rows_of_steps(times, batches) -> list[list]:
-    """A table's rows: for each number of ranks, the batch and the median step of each kind.
+    """Return a table's rows: for each number of ranks, the batch and the median step of each kind.
 
     times    {kind: {ranks: seconds of every round}}
-    batches  {kind: [of a step, for each number of ranks]}
+    batches  {kind: [batch of a step for each number of ranks]}
     """
     counts = list(times["strong"])
     return [[n, *(cell for kind in times
@@ -238,7 +242,7 @@ def rows_of_steps(times, batches) -> list[list]:
 
 
 def how_it_scaled(times, efficiency) -> str:
-    """What the measured steps say, in words; both as {kind: {ranks: [of every round]}}."""
+    """Describe the measured steps in words; both arguments: {kind: {ranks: [value per round]}}."""
     last = max(times["strong"])
     lines = [f"{kind} scaling: {last} ranks keep an efficiency of "
              f"{median(efficiency[kind][last]):.2f}." for kind in times]  # fmt: skip
@@ -249,7 +253,7 @@ def how_it_scaled(times, efficiency) -> str:
 
 
 def predict_efficiencies(ranks, samples, flops, link) -> dict:
-    """{"strong scaling": {"all hidden": {ranks: efficiency}, "nothing hidden": …}, "weak …": …}."""
+    """Predict {"strong scaling": {"theory, all hidden": {ranks: efficiency}, …}, "weak …": …}."""
     told = {}
     for kind in ("strong", "weak"):
         alone = predict_seconds(kind, 1, samples, flops, link)[0]
@@ -263,7 +267,7 @@ def predict_efficiencies(ranks, samples, flops, link) -> dict:
 
 
 def compute_overlap_share(alone, times, n, link) -> float:
-    """Of the all-reduce of a weak step on n ranks, how much does not make it longer: 0 to 1.
+    """Return the share (0 to 1) of the all-reduce that does not lengthen a weak step on n ranks.
 
     alone, times  seconds of the steps on one rank, and on n; the fastest ones count
     """

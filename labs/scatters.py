@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/scatters.py by `make build`.
-"""Clouds of points: what was predicted beside what was published, and what is left over."""
+"""Scatter plots: predictions against published numbers, and what they leave unexplained."""
 
 from collections.abc import Mapping
 
@@ -22,21 +22,21 @@ from pedagogy_lib.pictures.style import (
 )
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
-SIZE, OPACITY = 9, 0.55  # of a point; a few are drawn larger
+SIZE, OPACITY = 9, 0.55  # of a point; those of small clouds are larger
 FEW, LARGE = 60, 36
 MOST_COLUMNS = 10  # different values of x that get a column each
-GOLDEN = 0.618034  # shifts by it spread evenly, and are the same every time
+GOLDEN = 0.618034  # shifts by it spread evenly, and are reproducible
 SPREAD = 0.6  # of a column's width
 
 
 @use_course_style
 def plot_agreement(panels, within=1.25, title="", known="published") -> Picture:
-    """Predicted over published or measured numbers, logarithmic; a diagonal where both are equal.
+    """Plot predicted over published or measured numbers, on log axes, with a diagonal of equality.
 
     panels  {what is compared, with its unit: {name: (published, predicted)}}; at most three
     within  the grey band: this factor to either side
-    known   what the numbers are beside which the predicted ones stand
-    Raises  LaunchError if these are no such numbers, all above 0
+    known   what the numbers on the x axis are called
+    Raises  LaunchError unless these are such numbers, all above 0
     """
     need_panels("plot_agreement", panels)
     names = names_in(panels)
@@ -74,12 +74,12 @@ def share_within(published, predicted, factor) -> float:
 
 @use_course_style
 def plot_points(panels, ylabel, levels=(), ratios=False, title="") -> Picture:
-    """Clouds of points in panels side by side that share their y axis.
+    """Plot clouds of points in adjacent panels that share their y axis.
 
     panels  {label of the x axis: {name: (x, y)}}; few different x get a column each
-    levels  where a line crosses all panels
-    ratios  whether y are ratios: then the axis is logarithmic
-    Raises  LaunchError if these are no such numbers
+    levels  values of y at which a line crosses all panels
+    ratios  whether y are ratios, so that the axis is logarithmic
+    Raises  LaunchError unless these are such numbers
     """
     need_panels("plot_points", panels)
     names = names_in(panels)
@@ -107,7 +107,7 @@ def plot_points(panels, ylabel, levels=(), ratios=False, title="") -> Picture:
 
 
 def columns_of(axes, x):
-    """A function that places points: in columns with names, or where their number says."""
+    """Make a function that places points: in named columns, or at x if there are many values."""
     values = np.unique(x)
     if len(values) > MOST_COLUMNS:
         return lambda x: x
@@ -147,7 +147,7 @@ def need_panels(function, panels):
 
 
 def finish(figure, grid, names, title):
-    """A legend below everything, and the title above it."""
+    """Add a legend below everything, and the title above it."""
     if len(names) > 1:
         samples = [Line2D([], [], ls="", marker=MARKERS[number], color=LINE_COLORS[number], ms=5)
                    for number in range(len(names))]  # fmt: skip

@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/schedules.py by `make build`. Write your answers here.
-"""Schedules of a pipeline: what each rank does, one action after another, as lists.
+"""Schedules of a pipeline: the actions of each rank, one after another, as lists.
 
 python labs/schedules.py
 """
@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 
 class Action(NamedTuple):
-    """One thing that a rank does.
+    """An action of a rank.
 
-    kind        "F": forward; "B": backward, all of it. Or its two halves: "I": the gradient of the
+    kind        "F": forward; "B": the whole backward. Or its two halves: "I": the gradient of the
                 input, "W": those of the weights
-    microbatch  which one, from 0 on
-    chunk       with which of this rank's pieces of the model, from 0 on; most ranks have just one
+    microbatch  the number of the micro-batch, from 0 on
+    chunk       the number of this rank's piece of the model, from 0 on; most ranks have just one
     """
 
     kind: str
@@ -25,18 +25,18 @@ class Action(NamedTuple):
 
 
 # ---- One rank's list ------------------------------------------------------------------------
-# Each takes the rank, how many ranks there are, and how many micro-batches a batch has.
+# Each takes the rank, the number of ranks, and the number of micro-batches of a batch.
 
 
 def naive(rank, ranks, microbatches):
-    """No pipeline: each micro-batch goes forward and back before the next one begins."""
+    """Yield actions without a pipeline: each micro-batch goes forward and back before the next."""
     for i in range(microbatches):
         yield Action("F", i)
         yield Action("B", i)
 
 
 def gpipe(rank, ranks, microbatches):
-    """Exercise 8.1. On each rank all forwards, then all backwards, both in order: 0, 1, 2, …
+    """Exercise 8.1. Yield all forwards, then all backwards, both in order: 0, 1, 2, …
 
     Source  Huang et al. 2018, "GPipe"
     """
@@ -44,10 +44,10 @@ def gpipe(rank, ranks, microbatches):
 
 
 def one_f_one_b(rank, ranks, microbatches):
-    """Exercise 8.4. Some forwards to warm up, then in turns one forward and one backward.
+    """Exercise 8.4. Yield warm-up forwards, then one forward and one backward in turns.
 
     A rank warms up with as many forwards as there are ranks after it (and at most all). Then each
-    further forward is followed by the oldest backward; what is left are backwards. All in order.
+    further forward is followed by the oldest backward; the rest are backwards. All are in order.
 
     Source  Narayanan et al. 2020, "PipeDream-2BW": PipeDream-Flush
     """
@@ -55,17 +55,17 @@ def one_f_one_b(rank, ranks, microbatches):
 
 
 def turn(k, ranks, chunks, kind="F") -> Action:
-    """Exercise 8.11. The k-th forward, or the k-th backward, of an interleaved schedule; k from 0.
+    """Exercise 8.11. Return the k-th forward or backward of an interleaved schedule, k from 0.
 
     Micro-batches come in groups of as many as there are ranks: one group goes through the first
-    chunk, then through the second, …, and then comes the next group. Backwards take the chunks the
-    other way round, the last one first; micro-batches are in order there, too.
+    chunk, then through the second, …, and then the next group follows. Backwards take the chunks
+    in the opposite order, the last one first; their micro-batches are in order, too.
     """
     ...  # your code here
 
 
 def interleaved(rank, ranks, microbatches, chunks=2):
-    """1F1B in which each rank has several chunks of the model: 0, ranks, 2 ranks, … and so on.
+    """Yield 1F1B with several chunks per rank: stages rank, rank + ranks, rank + 2 ranks, …
 
     Raises  ValueError if the micro-batches do not come in groups of `ranks`
     Source  Narayanan et al. 2021, "Efficient Large-Scale Language Model Training", section 2.2
@@ -87,11 +87,11 @@ def interleaved(rank, ranks, microbatches, chunks=2):
 
 
 def zero_bubble(rank, ranks, microbatches):
-    """1F1B with the backward in two halves: nobody waits for "W", so it fills what was idle.
+    """Yield 1F1B with split backwards: no rank waits for "W", so it fills idle time.
 
-    Rank r puts its weight gradients off by r micro-batches, so that all ranks hold as much as the
-    first one does under 1F1B. From as many micro-batches as ranks on, and if all kinds take the
-    same time, a third of 1F1B's bubble is left.
+    Rank r postpones its weight gradients by r micro-batches, so that all ranks hold as much as the
+    first one does under 1F1B. With at least as many micro-batches as ranks, and if all kinds take
+    the same time, a third of 1F1B's bubble is left.
 
     Source  Qi et al. 2024, "Zero Bubble Pipeline Parallelism": ZB-H1
     """
@@ -118,7 +118,7 @@ SCHEDULES = {
 
 
 def rows_of(schedule, ranks, microbatches, **options) -> list[list[Action]]:
-    """All ranks' lists: rows[rank] is what that rank does."""
+    """Return all ranks' lists: rows[rank] has the actions of that rank."""
     return [list(schedule(rank, ranks, microbatches, **options)) for rank in range(ranks)]
 
 
@@ -129,7 +129,7 @@ def main(ranks=4, microbatches=8):
     for name, schedule in SCHEDULES.items():
         try:
             rows = rows_of(schedule, ranks, microbatches)
-        except TypeError:  # nothing to go through: the three dots of an exercise
+        except TypeError:  # an exercise's three dots return None, which is no list
             rows = [[None]]
         if any(None in row for row in rows):
             print(f"{name}: still to be written")

@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/sequence_measured.py by `make build`.
-"""Sequence parallel, measured: what a block keeps for its backward, and what it sends.
+"""Measurements of sequence parallelism: what a block keeps for its backward, and what it sends.
 
 torchrun --nproc-per-node 2 labs/sequence_measured.py
 """
@@ -11,11 +11,11 @@ from sequence_parallel import WAYS, completes, split_model
 from tensor_parallel import gradient_norm, split_cross_entropy, whole
 
 SAMPLES = 4
-KEPT = [way for way in WAYS if way != "overlapped"]  # the ways that differ in what they keep
+KEPT = [way for way in WAYS if way != "overlapped"]  # ways that differ in the activations they keep
 
 
 def one_block(way, context, sizes) -> None:
-    """On each rank: forward and backward of one block in one of the WAYS.
+    """Run forward and backward of one block on each rank, in one of the WAYS.
 
     Blocks  "step": both; "kept": the moment between forward and backward
     """
@@ -32,9 +32,9 @@ def one_block(way, context, sizes) -> None:
 
 
 def compute_activation_bytes(context, width, heads, n) -> dict[str, float]:
-    """Bytes in float32 that a rank keeps of a block: for one process, and for each way.
+    """Return the float32 bytes that a rank keeps of a block, for one process and for each way.
 
-    Beside activations these are two numbers for each token and norm, and one for each token and
+    In addition to activations, they include two numbers per token and norm, and one per token and
     head.
     """
     numbers = {
@@ -47,7 +47,7 @@ def compute_activation_bytes(context, width, heads, n) -> dict[str, float]:
 
 
 def compare_one_process(way, text, sizes) -> dict[str, bool]:
-    """A whole model in one of the WAYS: are its gradients, and their norm, those of one process?"""
+    """Return whether a model's gradients in one of the WAYS, and their norm, are one process's."""
     from pedagogy_lib import close
 
     torch.set_default_dtype(torch.float64)

@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/sequence_parallel.py by `make build`. Write your answers here.
-"""Sequence parallel, and overlap: the same sums as tensor parallel, cut in two, and hidden.
+"""Sequence parallelism and overlap: tensor parallelism's sums, cut in two, and hidden.
 
 torchrun --nproc-per-node 2 labs/sequence_parallel.py
 """
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 
 def joined(piece: Tensor, group=None) -> Tensor:
-    """All ranks' pieces of the context, one after another in a new tensor.
+    """Gather all ranks' pieces of the context, one after another, in a new tensor.
 
     Shapes  (samples, context / n, …) -> (samples, context, …)
     Cost    an all-gather: each rank sends (n-1) * piece.nbytes
@@ -30,7 +30,7 @@ def joined(piece: Tensor, group=None) -> Tensor:
 
 
 def summed_piece(x: Tensor, group=None) -> Tensor:
-    """This rank's piece of the context, added up over all ranks, in a new tensor.
+    """Return this rank's piece of the context, summed over all ranks, in a new tensor.
 
     Shapes  (samples, context, …) -> (samples, context / n, …)
     Cost    a reduce-scatter: each rank sends (n-1)/n * x.nbytes
@@ -45,10 +45,10 @@ def summed_piece(x: Tensor, group=None) -> Tensor:
 
 
 class AllGather(torch.autograd.Function):
-    """Exercise 7.16. Enter the parallel region, from pieces of the context.
+    """Exercise 7.16. The entry to the parallel region, from pieces of the context.
 
-    Forward   all pieces, joined
-    Backward  each rank has, for the whole context, the gradient that comes through its part alone
+    Forward   all ranks' pieces, joined
+    Backward  each rank has, for the whole context, the gradient that came through its part alone
     Cost      forward an all-gather; backward a reduce-scatter
     Source    Korthikanti et al. 2022, "Reducing Activation Recomputation", section 4.2.2: their g
     """
@@ -63,9 +63,9 @@ class AllGather(torch.autograd.Function):
 
 
 class ReduceScatter(torch.autograd.Function):
-    """Exercise 7.17. Leave the parallel region: each rank gets its piece of the sum.
+    """Exercise 7.17. The exit from the parallel region, to pieces of the sum.
 
-    Forward   the sum of everybody's x, this rank's piece of the context
+    Forward   this rank's piece of the context, in the sum of all ranks' x
     Backward  each rank has the gradient of its own piece alone
     Cost      forward a reduce-scatter; backward an all-gather
     Source    Korthikanti et al. 2022, section 4.2.2: their g with a bar
@@ -81,15 +81,17 @@ class ReduceScatter(torch.autograd.Function):
 
 
 def gather_context(piece, group=None) -> Tensor:
+    """Enter the parallel region from a piece of the context: apply AllGather."""
     return AllGather.apply(piece, group)
 
 
 def scatter_context(x, group=None) -> Tensor:
+    """Leave the parallel region to a piece of the context: apply ReduceScatter."""
     return ReduceScatter.apply(x, group)
 
 
 class PlacesOfPiece(nn.Module):
-    """The places' embedding, for this rank's piece of the context."""
+    """The positions' embedding for this rank's piece of the context."""
 
     def __init__(self, embedding, group=None):
         super().__init__()
@@ -101,9 +103,9 @@ class PlacesOfPiece(nn.Module):
 
 
 def parallelize_sequence(model: Transformer, group=None, column=ColumnLinear) -> Transformer:
-    """Cut a model in place, as `parallelize`; between regions each rank has a piece of the context.
+    """Cut a model in place, like `parallelize`; between regions, ranks have pieces of the context.
 
-    After each backward, call sum_partial_gradients.
+    Call sum_partial_gradients after each backward.
     """
     parallelize(model, group, gather_context, scatter_context, column)
     model.places = PlacesOfPiece(model.places, group)
@@ -111,22 +113,23 @@ def parallelize_sequence(model: Transformer, group=None, column=ColumnLinear) ->
 
 
 def sum_partial_gradients(model, group=None) -> None:
-    """Exercise 7.18. After the backward: complete the gradients of what is whole on every rank.
+    """Exercise 7.18. Complete the gradients of parameters that are not cut.
 
-    Layer norms, biases after a sum and the positions' embedding have seen this rank's piece of the
-    context alone. Parameters that are cut have the attribute `cut_dim`, which may be 0. Some may be
-    frozen, or have None for a gradient, on all ranks alike: it stays None.
+    It is called after each backward. Layer norms, biases behind a sum and the positions' embedding
+    are whole on every rank and have seen this rank's piece of the context alone. Parameters that
+    are cut have the attribute `cut_dim`, which may be 0. Some may be frozen, or have None for a
+    gradient, on all ranks alike: it stays None.
 
-    Cost  all-reduces of their gradients, by themselves or in one
+    Cost  all-reduces of the gradients, one by one or all in one
     """
     ...  # your code here
 
 
-# ---- Keep the piece, gather it again --------------------------------------------------------
+# ---- Save the piece, gather it again --------------------------------------------------------
 
 
 class RegatherProduct(torch.autograd.Function):
-    """x A + b for all pieces x of the context; only this rank's piece is kept for the backward.
+    """The product x A + b for all pieces x of the context, of which only this rank's is saved.
 
     Cost    forward an all-gather; backward another one, and a reduce-scatter
     Source  Korthikanti et al. 2022, section 4.2.2
@@ -147,34 +150,34 @@ class RegatherProduct(torch.autograd.Function):
 
 
 def gradients_of_layer(gradient, x, has_bias) -> tuple[Tensor, Tensor | None]:
-    """The gradients of weight and bias of F.linear(x, weight, bias), from the output's."""
+    """Return the gradients of weight and bias of F.linear(x, weight, bias), given the output's."""
     gradient = gradient.flatten(0, -2)
     return gradient.T @ x.flatten(0, -2), gradient.sum(0) if has_bias else None
 
 
 class RegatherColumnLinear(ColumnLinear):
-    """ColumnLinear for pieces of the context, that keeps no more than the piece."""
+    """A ColumnLinear for pieces of the context, which saves only this rank's piece."""
 
     def forward(self, piece):
         return RegatherProduct.apply(piece, self.weight, self.bias, self.group)
 
 
-# ---- Meanwhile ------------------------------------------------------------------------------
+# ---- Overlap --------------------------------------------------------------------------------
 
 
 def begin_sum(x: Tensor, group=None):
-    """Begin to add up everybody's x in place; returns a function that waits for the end."""
+    """Begin to sum all ranks' x in place; return a function that waits for the end."""
     return dist.all_reduce(x, group=group, async_op=True).wait
 
 
 class OverlappedProduct(torch.autograd.Function):
-    """Exercise 7.19. x A + b after a Copy, whose sum travels while A's gradient is computed.
+    """Exercise 7.19. x A + b after a Copy, whose sum overlaps with A's gradient.
 
-    The gradient of x has to be summed over all ranks, and the layers before wait for it. Nobody
-    waits for the gradient of A: it can be computed meanwhile. A and b may be frozen; b may be None.
+    The gradient of x has to be summed over all ranks, and the layers before wait for it. No layer
+    waits for the gradient of A, so it is computed meanwhile. A and b may be frozen; b may be None.
 
-    begin   begin(tensor, group) begins to add up in that tensor, and returns a function that waits
-            for the end of it
+    begin   begin(tensor, group) begins to sum that tensor over the ranks in place, and returns a
+            function that waits for the end
     Shapes  x: (…, inputs); weight: (this rank's outputs, inputs), as nn.Linear stores it
     Equals  F.linear(Copy.apply(x, group), weight, bias)
     Source  Megatron-LM, core/tensor_parallel/layers.py
@@ -188,13 +191,13 @@ class OverlappedProduct(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        """Returns the gradients of x, weight, bias, and None for group and begin."""
+        """Return the gradients of x, weight and bias, and None for group and begin."""
         x, weight = ctx.saved_tensors
         ...  # your code here
 
 
 class OverlapColumnLinear(ColumnLinear):
-    """ColumnLinear whose sum travels while the gradient of its weight is computed."""
+    """A ColumnLinear whose sum travels while the gradient of its weight is computed."""
 
     def forward(self, x):
         return OverlappedProduct.apply(x, self.weight, self.bias, self.group)
@@ -211,18 +214,18 @@ WAYS = {
 
 
 def split_model(way, **sizes) -> Transformer:
-    """A transformer of these sizes, the same for any number of ranks, cut in one of the WAYS."""
+    """Return a transformer, the same for any number of ranks until it is cut in one of the WAYS."""
     torch.manual_seed(0)
     return WAYS[way](Transformer(**sizes))
 
 
 def completes(way):
-    """What has to be called with the model after each backward."""
+    """Return the function to call with the model after each backward, or None if there is none."""
     return sum_partial_gradients if way.startswith("sequence") else None
 
 
 def program(way, text, steps=20):
-    """Train a small transformer in one of the WAYS; one step more is measured: "step"."""
+    """Train a small transformer in one of the WAYS; one more step is measured as "step"."""
     from pedagogy_lib import measure
 
     model = split_model(way, heads=8)

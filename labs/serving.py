@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/serving.py by `make build`.
-"""What it costs to answer: reading the prompt, writing token after token, and what is kept for it.
+"""The cost of answering: reading the prompt, writing token after token, and the KV cache.
 
 python labs/serving.py
 """
@@ -18,7 +18,7 @@ TAKES = 2e-5  # assumed: seconds of a small all-reduce inside a machine, however
 
 @dataclass(frozen=True)
 class Server:
-    """A model on `tp` GPUs of one machine, which answers `users` at a time.
+    """A model on `tp` GPUs of one machine, which answers `users` users at a time.
 
     prompt, answer  tokens of each
     """
@@ -32,7 +32,7 @@ class Server:
 
 
 def kv_cache_bytes_per_token(shape: Shape) -> float:
-    """Bytes of its keys and values, in all layers together."""
+    """Return the bytes of one token's keys and values, in all layers together."""
     return 2 * shape.layers * shape.kv_width * NUMBER
 
 
@@ -41,9 +41,9 @@ def parameter_bytes(shape: Shape) -> float:
 
 
 def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens) -> int:
-    """How many can be answered at a time: each keeps keys and values of its tokens.
+    """Return how many users can be answered at a time, each with keys and values of its tokens.
 
-    A head of keys is not cut: with more ranks than heads of keys, some have the same ones.
+    A head of keys is not cut: with more ranks than heads of keys, some ranks have the same ones.
 
     memory           bytes of each of tp GPUs
     parameter_bytes  of the whole model, cut into equal parts
@@ -54,7 +54,7 @@ def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens) -> i
 
 
 def room_for(server: Server) -> int:
-    """How many users this server can answer at a time."""
+    """Return how many users this server can answer at a time."""
     shape, tokens = server.shape, server.prompt + server.answer
     heads = shape.kv_heads or shape.heads
     return most_users(
@@ -64,7 +64,7 @@ def room_for(server: Server) -> int:
 
 
 def all_reduces(server: Server, tokens) -> float:
-    """Seconds of two all-reduces in each layer, of what so many tokens have."""
+    """Return the seconds of two all-reduces per layer, of so many tokens' activations."""
     job = Job(server.shape, server.gpu, 1, Engine())
     nbytes = NUMBER * tokens * server.shape.width
     each = 2 * (server.tp - 1) / server.tp * nbytes / link(job, 1, server.tp)
@@ -72,7 +72,7 @@ def all_reduces(server: Server, tokens) -> float:
 
 
 def prefill_seconds(server: Server) -> float:
-    """Of one prompt: all of its tokens go through the model together, so computing counts."""
+    """Return the seconds of one prompt; its tokens go through together, so computing counts."""
     shape, gpu, tokens = server.shape, server.gpu, server.prompt
     matrices = 2 * tokens * (shape.layers * shape.layer_parameters)
     scores = 2 * tokens * shape.layers * tokens * shape.width  # causal: half of all pairs
@@ -80,9 +80,9 @@ def prefill_seconds(server: Server) -> float:
 
 
 def decode_seconds(server: Server) -> float:
-    """Of one token for each user: parameters, keys and values are read once; or computing counts.
+    """Return the seconds of one token for each user: the slower of reading memory and computing.
 
-    Keys and values are those in the middle of an answer.
+    Parameters, keys and values are read once. Keys and values are those in the middle of an answer.
     """
     shape, gpu, users = server.shape, server.gpu, server.users
     heads = shape.kv_heads or shape.heads
@@ -97,9 +97,9 @@ def decode_seconds(server: Server) -> float:
 
 
 def make_server(model, gpu, tp=1, users=None, prompt=2048, answer=512) -> Server:
-    """A server of a known model, by default with as many users as there is room for.
+    """Make a server of a known model, by default with as many users as there is room for.
 
-    Raises  ValueError, in one sentence, for what nobody knows, and for what does not fit
+    Raises  ValueError, in one sentence, for unknown names, and for what does not fit
     """
     shape, kind = model_named(model) if isinstance(model, str) else model, gpu_named(gpu)
     if tp < 1 or shape.heads % tp or tp > kind.machine:
@@ -120,8 +120,9 @@ def make_server(model, gpu, tp=1, users=None, prompt=2048, answer=512) -> Server
 
 
 def tokens_per_second(server: Server) -> float:
-    """Tokens that all users together get in a second: one after another their prompts are read,
-    then all answers are written together.
+    """Return the tokens per second that all users together get.
+
+    Their prompts are read one after another, then all answers are written together.
     """
     seconds = server.users * prefill_seconds(server) + server.answer * decode_seconds(server)
     return server.users * server.answer / seconds
@@ -132,7 +133,7 @@ HEADS = ["users", "keys, values", "one prompt", "a token", "all-reduces in it", 
 
 
 def row_of(server: Server) -> list[str]:
-    """What one server does, under HEADS; dollars at the assumed price, for what it writes."""
+    """Return one server's figures under HEADS; dollars at the assumed price, for what it writes."""
     kept = kv_cache_bytes_per_token(server.shape) * (server.prompt + server.answer) * server.users
     dollars = server.tp * server.gpu.price / 3600 / tokens_per_second(server) * 1e6
     sums = all_reduces(server, server.users)

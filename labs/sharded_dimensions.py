@@ -1,5 +1,5 @@
 # Built from chapters/ch09_three_dimensions/labs/sharded_dimensions.py by `make build`. Write your answers here.
-"""Sharding as one axis among others: ZeRO beside tensor parallel, and inside of replicas (HSDP).
+"""Sharding as one axis among others: ZeRO with tensor parallelism, and inside replicas (HSDP).
 
 torchrun --nproc-per-node 4 labs/sharded_dimensions.py
 """
@@ -26,7 +26,7 @@ from zero import whole as gathered
 
 
 class ZeroAndTensor:
-    """Each matrix is cut along "tp"; what is left of the model is sharded along "dp", as ZeRO 3."""
+    """ZeRO 3 along "dp" for a model whose matrices are cut along "tp"."""
 
     def __init__(self, model, mesh, make_optimizer, longest=None):
         self.model, self.mesh, self.longest = parallelize(model, mesh["tp"]), mesh, longest
@@ -34,7 +34,7 @@ class ZeroAndTensor:
         self.weights = {unit: counts(unit, mesh) for unit in self.zero.units.values()}
 
     def step(self, inputs, targets) -> float:
-        """Take a step with a batch, the same on all ranks; returns the loss of this rank's copy."""
+        """Take a step with a batch, the same on all ranks; return the loss of this rank's copy."""
         inputs, targets = share_of_copy(inputs, self.mesh), share_of_copy(targets, self.mesh)
         loss = split_cross_entropy(self.model(inputs), targets, self.mesh["tp"])
         loss.backward()
@@ -45,7 +45,7 @@ class ZeroAndTensor:
 
     @torch.no_grad()
     def clip(self):
-        """By the length of the whole gradient, of which each rank has some numbers."""
+        """Clip by the norm of the whole gradient, of which each rank has some numbers."""
         squares = sum((w * u.shard.grad.pow(2)).sum() for u, w in self.weights.items())
         dist.all_reduce(squares, group=self.mesh["dp", "tp"])
         for unit in self.weights:
@@ -53,7 +53,7 @@ class ZeroAndTensor:
 
 
 def counts(unit, mesh):
-    """For each number of a shard 1, or 1/tp if all ranks along "tp" have the same one."""
+    """Return 1 per number of a shard, or 1/tp if all ranks along "tp" have the same number."""
     parts = [
         torch.full((size,), 1.0 if hasattr(p, "cut_dim") else 1 / mesh.sizes["tp"])
         for p, size in zip(unit.parameters, unit.sizes)
@@ -65,24 +65,24 @@ def counts(unit, mesh):
 
 
 def reduce_hybrid(unit, replicas) -> None:
-    """Exercise 9.9. Every rank gets its part of the gradient's mean over all ranks.
+    """Exercise 9.9. Give every rank its part of the gradient's mean over all ranks.
 
     A unit is sharded over its own group, `unit.group`. Other groups have the same unit, for other
     samples. `unit.shard.grad` becomes this rank's chunk of the mean over the ranks of all these
     groups. If there is a gradient already, they add up, as in reduce_gradients(unit) of labs/zero.
 
     replicas  the group of the ranks that have the same chunk
-    Cost      inside a reduce-scatter, across an all-reduce of the shard: each rank sends
-              (n-1)/n of flat's bytes, and 2(m-1)/m of the shard's, for m replicas
+    Cost      a reduce-scatter inside the group and an all-reduce of the shard across groups: each
+              rank sends (n-1)/n of flat's bytes, and 2(m-1)/m of the shard's, for m replicas
     Source    Zhao et al. 2023, "PyTorch FSDP", section 3.2.2
     """
     ...  # your code here
 
 
 class HybridZero1(Zero1):
-    """Stage 1 inside a group; groups average their gradients, as data parallel does.
+    """ZeRO stage 1 inside a group; groups average their gradients, as in data parallelism.
 
-    All ranks begin with the parameters of the first one of their `group` and `replicas`.
+    All ranks begin with the parameters of the first rank of their `group` and `replicas`.
     """
 
     def __init__(self, model, make_optimizer, modules, group, replicas):
@@ -96,11 +96,11 @@ class HybridZero1(Zero1):
         self.update()
 
 
-# ---- Beside one process ---------------------------------------------------------------------
+# ---- Comparison with one process ------------------------------------------------------------
 
 
 def hybrid_step(model, mesh):
-    """A function that takes a step with HybridZero1, along "replicate" and "shard"."""
+    """Make a function that takes a step with HybridZero1, along "replicate" and "shard"."""
     zero = HybridZero1(model, adam, list(model.blocks), mesh["shard"], mesh["replicate"])
     ranks = mesh.sizes["replicate"] * mesh.sizes["shard"]
 
@@ -113,11 +113,11 @@ def hybrid_step(model, mesh):
 
 
 def compare_with_one_process(sizes, text, steps=3, samples=8) -> float:
-    """Train on a mesh, and in this process alone, in float64.
+    """Train on a mesh and in this process alone, in float64, and compare the weights.
 
     sizes    of "dp" and "tp": ZeRO 3 × TP, clipped; or of "replicate" and "shard": HSDP
-    Returns  how far the weights of this rank are from those of one process, as a share of the
-             largest
+    Returns  the difference of this rank's weights from those of one process, as a share of the
+             largest number
     """
     from pedagogy_lib import relative_gap
 
@@ -142,7 +142,7 @@ def compare_with_one_process(sizes, text, steps=3, samples=8) -> float:
 
 
 def program(text, steps=20) -> tuple[float, float, float]:
-    """Train a small transformer with ZeRO × TP."""
+    """Train a small transformer with ZeRO 3 × TP."""
     n = dist.get_world_size()
     tp = 2 if n % 2 == 0 else 1
     mesh = Mesh({"dp": n // tp, "tp": tp}, joint=[("dp", "tp")])

@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/sharding_engines.py by `make build`.
-"""The engines that people use, beside ours: the same model, the same steps, on the same ranks.
+"""Widely used sharding engines next to ours: the same model and the same steps on the same ranks.
 
 torchrun --nproc-per-node 4 labs/sharding_engines.py
 """
@@ -17,20 +17,20 @@ from simple_ddp import now, share_of_rank
 from torch.nn.parallel import DistributedDataParallel
 from zero import Zero1, Zero2, Zero3, whole
 
-# Engines are imported where they are used: to import one takes seconds in each fresh process.
+# Engines are imported where they are used, as importing one takes seconds in each new process.
 
 RATE = 1e-3
-EPSILON = 1e-4  # with the default of 1e-8, Adam makes full steps of what is rounding noise
+EPSILON = 1e-4  # with the default of 1e-8, Adam turns rounding noise into full steps
 adam = partial(torch.optim.Adam, lr=RATE, eps=EPSILON)
 
 
 class Engine:
-    """What trains a model.
+    """An engine, which trains a model.
 
     module     what to call in the forward
     backward   takes the loss
     step       updates the model, and clears the gradients
-    weights()  every parameter in full, in the order of the model, as one flat tensor
+    weights()  returns every parameter in full, in the order of the model, as one flat tensor
     """
 
     def __init__(self, module, optimizer, model):
@@ -54,7 +54,7 @@ def ddp(model):
 
 
 def zero_redundancy(model):
-    """PyTorch's stage 1: DDP, and an optimizer that shares out whole parameters."""
+    """Return PyTorch's stage 1: DDP, and an optimizer that shares out whole parameters."""
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
     optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=RATE, eps=EPSILON)
@@ -77,7 +77,7 @@ class Ours(Engine):
 
 
 def fsdp(model, **settings):
-    """FSDP2: each block is a unit, what is left is one more."""
+    """Return FSDP2 with each block as a unit, and all that is left as one more."""
     from torch.distributed.fsdp import fully_shard
 
     for block in model.blocks:
@@ -87,7 +87,7 @@ def fsdp(model, **settings):
 
 
 def hybrid(model):
-    """FSDP within halves of the world, and gradients averaged between them, as DDP does."""
+    """Return FSDP within halves of the world; gradients are averaged between them, as in DDP."""
     from torch.distributed.device_mesh import init_device_mesh
 
     device, n = torch.get_default_device().type, dist.get_world_size()
@@ -106,7 +106,7 @@ ENGINES = {
     "FSDP2, 2 halves": hybrid,
 }
 
-# ---- DeepSpeed, if it is there --------------------------------------------------------------
+# ---- DeepSpeed, if it is installed ----------------------------------------------------------
 
 HAS_DEEPSPEED = importlib.util.find_spec("deepspeed") is not None
 NO_DEEPSPEED = (
@@ -114,23 +114,23 @@ NO_DEEPSPEED = (
     "course's folder installs it (half a minute); everything else works without it."
 )
 RELEASED = {  # stage 3 as in the paper: parameters are whole while they are used, and only then
-    "stage3_param_persistence_threshold": 0,  # default 100,000: what has no more stays whole
+    "stage3_param_persistence_threshold": 0,  # default 100,000: smaller ones stay whole
     "stage3_max_reuse_distance": 0,  # default 1e9: kept if used again within so many numbers
-    "stage3_prefetch_bucket_size": 0,  # default 5e7: what comes next is fetched, and kept, too
+    "stage3_prefetch_bucket_size": 0,  # default 5e7: the next are fetched, and kept, too
 }
 
 
 def make_deepspeed_engine(model, **zero_optimization):
-    """DeepSpeed's ZeRO for a model; the arguments are that section of its JSON."""
+    """Return DeepSpeed's ZeRO for a model; the arguments are that section of its JSON."""
     os.environ.setdefault("DS_ACCELERATOR", next(model.parameters()).device.type)
-    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # it would import torch's compiler: seconds, unused
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # else it imports torch's compiler: seconds, unused
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
     import deepspeed
 
-    deepspeed.ops.__compatible_ops__ = {}  # it would compile C++: a minute, unused
+    deepspeed.ops.__compatible_ops__ = {}  # else it compiles C++: a minute, unused
     largest = max(p.numel() for p in model.parameters())
     config = {
-        "train_micro_batch_size_per_gpu": 1,  # wants a number; nothing depends on it here
+        "train_micro_batch_size_per_gpu": 1,  # needs a number; nothing depends on it here
         "managed_gradient_accumulation": False,  # any number of backwards before a step
         "gradient_clipping": 0.0,  # the default of 0.19.8 is 1.0, that of 0.19.0 was 0.0
         "zero_allow_untested_optimizer": True,
@@ -142,6 +142,8 @@ def make_deepspeed_engine(model, **zero_optimization):
 
 
 class DeepSpeed(Engine):
+    """A stage of DeepSpeed's ZeRO."""
+
     def __init__(self, settings, model):
         self.engine = make_deepspeed_engine(model, **settings)
         super().__init__(self.engine, None, model)
@@ -165,20 +167,21 @@ DEEPSPEED = {
 
 
 def all_engines() -> list:
-    """(name, what makes it) of all that can be had here."""
+    """Return (name, function that makes it) for each engine that is available here."""
     return [*ENGINES.items(), *(DEEPSPEED.items() if HAS_DEEPSPEED else ())]
 
 
-# ---- The same steps in each -----------------------------------------------------------------
+# ---- The same steps with each engine --------------------------------------------------------
 
 
 def make_model(width=64, layers=4, dtype=torch.float32):
+    """Return a small transformer, the same on every rank."""
     torch.manual_seed(0)
     return Transformer(width, layers).to(dtype)
 
 
 def train_alone(model, text, steps, samples):
-    """Rank 0 alone with the whole batch; returns its weights, to everybody."""
+    """Train on rank 0 alone with the whole batch; return its weights on every rank."""
     optimizer = adam(model.parameters())
     for step in range(steps if dist.get_rank() == 0 else 0):
         inputs, targets = draw_batch(text, samples, step)
@@ -191,9 +194,9 @@ def train_alone(model, text, steps, samples):
 
 
 def try_engine(make_engine, model, text, steps=6, samples=4) -> tuple[float, float]:
-    """Train; the last step is measured: "step", and within it "kept", before the optimizer.
+    """Train; the last step is measured as "step", and in it, before the optimizer, "kept".
 
-    samples  of each rank
+    samples  per rank
     Returns  how far the weights are from those of one process, as a share of the largest, and the
              seconds of the fastest step
     """

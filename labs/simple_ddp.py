@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/simple_ddp.py by `make build`. Write your answers here.
-"""Data parallel training by hand, beside PyTorch's own: same weights? and what does it cost?
+"""Data parallel training by hand, compared with PyTorch's own, and the cost of a step.
 
 torchrun --nproc-per-node 2 labs/simple_ddp.py
 """
@@ -13,58 +13,58 @@ from language_model import Transformer, draw_batch, mean_loss, standard_library
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 20
-SAMPLES = 32  # of one step, over all ranks
+SAMPLES = 32  # in one step, over all ranks
 
 
 # ---- By hand --------------------------------------------------------------------------------
 
 
 def start_equal(model, group=None) -> None:
-    """Exercise 3.2. Give every rank the parameters and buffers of the group's first rank, in place.
+    """Exercise 3.2. Copy the group's first rank's parameters and buffers to all ranks.
 
-    Buffers are a model's tensors that no optimizer changes, such as BatchNorm's running means.
-    Autograd must not record the copy.
+    Tensors are changed in place, and autograd must not record the copy. Buffers are a model's
+    tensors that no optimizer changes, such as BatchNorm's running means.
 
     Example weights [1, 2] on rank 0 and [5, 7] on rank 1: afterwards [1, 2] on both
-    Equals  what DistributedDataParallel(model) does when it is made
-    Cost    broadcasts of rank 0's model, each tensor once: n-1 copies of it in all
+    Equals  the effect of the constructor DistributedDataParallel(model)
+    Cost    one broadcast of each tensor of rank 0's model: n-1 copies of the model in all
     """
     ...  # your code here
 
 
 def average_gradients(model, group=None) -> None:
-    """Exercise 3.3. After the backward: make every `.grad` the mean over the ranks of the group.
+    """Exercise 3.3. Make every `.grad` the mean over the ranks, after a backward.
 
-    A parameter that took no part in this rank's loss has None in its `.grad`. It counts as zeros,
-    and gets the mean: other ranks may have a gradient for it. One that is frozen (`requires_grad`
-    is False) has None on every rank, and keeps it.
+    A parameter that took no part in this rank's loss has None in its `.grad`. It counts as zeros
+    and gets the mean, since other ranks of the group may have a gradient for it. A parameter that
+    is frozen (`requires_grad` is False) has None on every rank and keeps it.
 
     Example [2, 4] and [6, 0] become [4, 2] on both ranks; None and [6, 0] become [3, 0]
-    Equals  what DistributedDataParallel(..., find_unused_parameters=True) leaves in `.grad`; where
-            no rank has a gradient, zeros are as good as None
-    Cost    one all-reduce for each parameter; each rank sends 2(n-1)/n of their bytes
+    Equals  the `.grad` of DistributedDataParallel(..., find_unused_parameters=True), except that
+            zeros are as good as None where no rank has a gradient
+    Cost    one all-reduce per parameter; each rank sends 2(n-1)/n of their bytes
     """
     ...  # your code here
 
 
-# ---- What it costs --------------------------------------------------------------------------
+# ---- The cost -------------------------------------------------------------------------------
 
 
 def now() -> float:
-    """Seconds on a clock, when everything begun so far is done."""
+    """Return the seconds on a clock once all work begun so far is done."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter()
 
 
 def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
-    """Exercise 3.14. How long a step's forward and backward take, and what communication adds.
+    """Exercise 3.14. Time a step's forward, its backward, and its exposed communication.
 
-    Returns three numbers of seconds. The second is a backward without communication:
-    `ddp.no_sync()` switches it off, if the forward is under it, too. The third is a backward with
+    Return three numbers of seconds. The second is a backward without communication, which
+    `ddp.no_sync()` switches off if the forward is under it, too. The third is a backward with
     communication minus the second number. That is the *exposed* communication: the time in which
-    the rank only waits, for messages or for a slower rank. It is returned even if it is negative.
-    Read the clock with `now()`.
+    the rank only waits, for messages or for a slower rank. Return it even if it is negative. Read
+    the clock with `now()`.
 
     Example forward 2 s, backward under no_sync 5 s, backward with communication 8 s: 2, 5, 3
     ddp      a model in DistributedDataParallel
@@ -78,15 +78,15 @@ def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
 
 
 def share_of_rank(batch, group=None) -> list:
-    """Every n-th sample of a batch: this rank's, on this rank's device."""
+    """Return this rank's share of a batch, every n-th sample, on this rank's device."""
     rank, n, device = dist.get_rank(group), dist.get_world_size(group), torch.get_default_device()
     return [x[rank::n].to(device) for x in batch]
 
 
 def train(model, text, synchronize, steps=STEPS) -> list[float]:
-    """Train on this rank's share of each batch; returns the losses of this rank.
+    """Train on this rank's share of each batch; return the losses of this rank.
 
-    synchronize  what to do between backward and step
+    synchronize  function to call between backward and step
     """
     optimizer, losses = torch.optim.AdamW(model.parameters(), lr=5e-3), []
     for step in range(steps):
@@ -101,11 +101,11 @@ def train(model, text, synchronize, steps=STEPS) -> list[float]:
 
 
 def compare(text) -> tuple[str, float]:
-    """Train by hand and with the wrapper, from the same weights; how far apart do they end?
+    """Train by hand and with the wrapper from the same weights, and compare the final weights.
 
-    Measures both, with their start, as "by hand" and "DDP".
+    Both are measured, with their start, as "by hand" and "DDP".
 
-    Returns  words for it, and the largest difference of any weight
+    Returns  a description, and the largest relative difference of any weight
     """
     from pedagogy_lib import measure, relative_gap, rounding
 
@@ -129,7 +129,7 @@ def compare(text) -> tuple[str, float]:
 
 
 def overhead(text, rounds=23) -> str:
-    """The parts of a step, as medians over rounds."""
+    """Describe the parts of a step, as medians over rounds."""
     torch.manual_seed(0)
     ddp = DistributedDataParallel(Transformer())
     batch = share_of_rank(draw_batch(text, SAMPLES, 0))

@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/slice_gradients.py by `make build`.
-"""Slices of a sequence: who looks at whose keys, and the way that gradients take back."""
+"""The picture of a sequence's slices: attention to keys, and the way back of gradients."""
 
 from matplotlib.patches import FancyBboxPatch
 
@@ -23,9 +23,9 @@ OWN, EARLIER = COLORS["forward"], VERMILION
 
 @use_course_style
 def draw_slices(n=3) -> Picture:
-    """Attention of n slices, forward on the left and backward on the right.
+    """Draw the attention of n slices, forward on the left and backward on the right.
 
-    Vermilion: from a slice to keys of the slices before it. Indigo: within a slice.
+    Vermilion arrows join a slice and the keys of slices before it; indigo ones are within a slice.
     """
     figure, grid = new_figure(7.5, 3.3, ncols=2)
     titles = "forward: slice 0 comes first", f"backward: slice {n - 1} comes first"
@@ -41,7 +41,7 @@ def draw_slices(n=3) -> Picture:
 
 
 def draw_slice(axes, i, n, is_backward):
-    """A column of boxes, and the arrows that end at its output, or begin there."""
+    """Draw a column of boxes, and the arrows that end at its output or, backward, begin there."""
     for row, name in enumerate(ROWS):
         draw_box(axes, i, row, name)
     place = n - 1 - i if is_backward else i

@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/slices_measured.py by `make build`.
-"""Attention in slices: the same as at once? And how long does each slice take?
+"""Measurements of attention in slices: whether it equals attention at once, and its speed.
 
 python labs/slices_measured.py
 """
@@ -13,7 +13,7 @@ from sequence_slices import alone, program
 
 
 def compare_two_slices(is_causal) -> tuple[bool, bool]:
-    """Whether each half of 16 tokens gets, as a slice, what it gets at once."""
+    """Return whether each half of 16 tokens gets, as a slice, the same as at once."""
     from pedagogy_lib import close
 
     torch.manual_seed(0)
@@ -32,7 +32,7 @@ def call_in_float64(function, *args):
 
 
 def compare_slices(text, counts, ranks=2) -> list[list[str]]:
-    """Rows of a table: one sample in so many slices through a pipeline, beside one process."""
+    """Return a table's rows: one sample, per count of slices in a pipeline, next to one process."""
     from pedagogy_lib import close, launch
 
     loss, squares = launch(call_in_float64, alone, text, ranks, world_size=1).values[0]
@@ -46,7 +46,7 @@ def compare_slices(text, counts, ranks=2) -> list[list[str]]:
 
 
 def attention_seconds(slices, tokens=4096, heads=4, size=32, rounds=5) -> list[float]:
-    """The quickest forward of each slice's attention to itself and all slices before it."""
+    """Return the quickest seconds of each slice's attention to itself and all slices before."""
     torch.manual_seed(0)
     q, k, v = torch.randn(3, 1, heads, tokens, size)
     length, best = tokens // slices, [float("inf")] * slices
@@ -64,9 +64,10 @@ def attention_seconds(slices, tokens=4096, heads=4, size=32, rounds=5) -> list[f
 
 
 def work_of_slices(lengths, width) -> list[float]:
-    """Multiplications and additions of a block's forward, for slices of these lengths.
+    """Return the multiplications and additions of a block's forward, per slice of these lengths.
 
-    24 s h² in the products with weights; 4 s h for each key so far (the mean over the slice)
+    With s tokens and width h, a slice has 24 s h² in the products with weights, and 4 s h per key
+    so far (the mean over the slice).
     """
     work, before = [], 0
     for s in lengths:

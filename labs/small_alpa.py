@@ -1,8 +1,8 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/small_alpa.py by `make build`.
-"""A small Alpa: which layers form a stage, and on how many devices: dynamic programming.
+"""A small Alpa: dynamic programming finds which layers form a stage, and on how many devices.
 
-The method is that of Alpa, arXiv 2201.12023, section 5. What a stage takes on its devices is found
-by labs/operator_shardings.py.
+The method is that of Alpa, arXiv 2201.12023, section 5. labs/operator_shardings.py finds how long
+a stage takes on its devices.
 
 python labs/small_alpa.py
 """
@@ -29,18 +29,18 @@ from operator_shardings import (
     solve,
 )
 
-# ---- What a stage takes ---------------------------------------------------------------------
+# ---- The cost of a stage --------------------------------------------------------------------
 
 
 @cache
 def layer_table(layer: Layer, n, job: Job, allowed=ANY):
-    """Of one layer on n devices, for each layout before and after it: seconds, bytes, ways.
+    """Compute seconds, bytes and ways of a layer on n devices, by the layouts before and after.
 
-    Equal layers are solved once: that is what makes a model of many layers cheap.
+    Equal layers are solved once, which makes a model of many layers cheap.
 
     Shapes  seconds, bytes: (layouts, layouts)
     """
-    if n == 1:  # nothing is cut: all layouts are one
+    if n == 1:  # nothing is cut, so all layouts are equal
         products = [each for part in layer.parts for each in part]
         one = sum(product_seconds(each, "replicated", 1, job) for each in products)
         nbytes = sum(each.inputs * each.outputs for each in products) * job.state_bytes
@@ -53,9 +53,9 @@ def layer_table(layer: Layer, n, job: Job, allowed=ANY):
 
 
 def append_layer(seconds, nbytes, of_layer):
-    """Tables of some layers, with one more behind them: through the cheapest layout between.
+    """Append one more layer to tables of some layers, through the cheapest layout between.
 
-    Returns  seconds, bytes, and the number of the layout between
+    Returns  seconds, bytes, and the index of the layout between
     """
     through = seconds[:, :, None] + of_layer[0][None]
     best = through.argmin(1, keepdims=True)
@@ -64,7 +64,7 @@ def append_layer(seconds, nbytes, of_layer):
 
 
 def stage_tables(layers, n, job, allowed=ANY):
-    """Seconds and bytes of every stage on n devices; a stage begins and ends by samples.
+    """Compute seconds and bytes of every stage on n devices; a stage begins and ends by samples.
 
     Shapes  (layers, layers + 1): of the layers from the first index on, to before the second one
     """
@@ -81,10 +81,10 @@ def stage_tables(layers, n, job, allowed=ANY):
 
 
 def stage_seconds(layers, job):
-    """Of every stage on every submesh: the faster of two ways that fits into the memory.
+    """Compute the seconds of every stage on every submesh: the faster of two ways that fits.
 
-    The ways are Alpa's idea of options: the fastest shardings, and all matrices cut. Memory is
-    tested after choosing; nothing between the two is tried. (Activations are not counted.)
+    The ways follow Alpa's idea of options: the fastest shardings, and all matrices cut. Memory is
+    tested after choosing, and nothing between the two is tried. (Activations are not counted.)
 
     Returns  seconds: (sizes, layers, layers + 1), inf where nothing fits; and which way it is
     """
@@ -99,7 +99,7 @@ def stage_seconds(layers, job):
 
 
 def fits(nbytes, job):
-    """Which stages have enough memory; those without layers (inf) need none."""
+    """Return which stages have enough memory; those without layers (inf) need none."""
     return (nbytes <= job.cluster.memory) | np.isinf(nbytes)
 
 
@@ -107,16 +107,18 @@ def fits(nbytes, job):
 
 
 def step_seconds(times, microbatches) -> float:
-    """Of a pipeline: the first micro-batch goes through all stages, the others follow it at the
-    pace of the slowest stage. Source: arXiv 2201.12023, equation 2."""
+    """Return the seconds of a pipeline's step. Source: arXiv 2201.12023, equation 2.
+
+    The first micro-batch goes through all stages; the others follow at the slowest stage's pace.
+    """
     return sum(times) + (microbatches - 1) * max(times)
 
 
 def sums_within(limit, seconds, sizes, devices):
-    """The least sum of the stages' seconds, each of at most `limit`.
+    """Find the least sum of the stages' seconds, each of which is at most `limit`.
 
-    Returns  least[k, d]: of the layers from k on, on exactly d devices; and there the first stage:
-             (end, number of its size)
+    Returns  least[k, d]: of the layers from k on, on exactly d devices; and first[k, d], the first
+             stage of these: (end, index of its size)
     """
     count = seconds.shape[1]
     least = np.full((count + 1, devices + 1), inf)
@@ -135,15 +137,16 @@ def sums_within(limit, seconds, sizes, devices):
 
 
 def slice_layers(seconds, sizes, devices, microbatches, gap=0.0):
-    """The stages whose step is shortest, on all devices.
+    """Find the stages whose step is shortest, on all devices.
 
-    seconds  (sizes, layers, layers + 1), as stage_seconds gives them
+    seconds  (sizes, layers, layers + 1), as stage_seconds returns them
     gap      limits that are closer than this share are tried as one: the step found is longer than
              the shortest by this share at most
     Returns  [(first layer, end, size), …]
+    Raises   ValueError if no plan fits
     """
     limits = np.unique(seconds[np.isfinite(seconds)])
-    if gap and len(limits):  # the largest of those that are close
+    if gap and len(limits):  # keep the largest of close ones
         group = np.floor(np.log(limits) / np.log1p(gap))
         limits = limits[np.append(group[1:] > group[:-1], True)]
 
@@ -165,7 +168,7 @@ def slice_layers(seconds, sizes, devices, microbatches, gap=0.0):
 
 
 def stages_in(first, sizes, devices):
-    """The stages that a table of first stages tells."""
+    """Read the stages from a table of first stages."""
     stages, k = [], 0
     while k < len(first):
         end, m = first[k, devices].tolist()
@@ -179,7 +182,7 @@ def stages_in(first, sizes, devices):
 
 @dataclass(frozen=True)
 class Stage:
-    """Layers first, …, end - 1 on so many devices.
+    """The layers first, …, end - 1 on so many devices.
 
     shardings  of each layer: the names of its operators' shardings, and the layout after each part
     seconds    of one micro-batch, forward and backward
@@ -199,7 +202,7 @@ class Stage:
 
 
 def stage_of(layers, job, first, end, n, allowed=ANY) -> Stage:
-    """A stage with its cheapest shardings."""
+    """Make a stage with its cheapest shardings."""
     tables = [layer_table(layer, n, job, allowed) for layer in layers[first:end]]
     at = LAYOUTS.index(SAMPLES)
     of, between = tables[0][:2], []
@@ -216,7 +219,7 @@ def stage_of(layers, job, first, end, n, allowed=ANY) -> Stage:
 
 
 def plan_of(layers, job, stages, which=None) -> list[Stage]:
-    """Stages (first, end, size) with their shardings; which: what stage_seconds tells."""
+    """Make stages of (first, end, size), with shardings; which: as stage_seconds returns it."""
     sizes = job.cluster.sizes
     return [stage_of(layers, job, first, end, n,
                      (ANY, MATRICES)[which[sizes.index(n)][first, end] if which else 0])
@@ -224,7 +227,7 @@ def plan_of(layers, job, stages, which=None) -> list[Stage]:
 
 
 def search(layers, job, gap=0.0) -> list[Stage]:
-    """The plan of both levels."""
+    """Find the plan with the shortest step, over stages and shardings."""
     layers, cluster = tuple(layers), job.cluster
     seconds, which = stage_seconds(layers, job)
     stages = slice_layers(seconds, cluster.sizes, cluster.devices, job.microbatches, gap)

@@ -1,20 +1,20 @@
 # Built from chapters/ch07_tensor_parallel/labs/split_product_layout.py by `make build`.
-"""Where everything of a split matrix product is drawn."""
+"""The layout of the picture of a split matrix product."""
 
 from typing import NamedTuple
 
 from split_product_sizes import Matrix
 
-WIDTH = 9.6  # this and all that follow are inches
-NAMES_LEFT, LEFT, RIGHT = 0.12, 0.98, 8.0  # of the names, and of the equation
+WIDTH = 9.6  # this and the sizes that follow are in inches
+NAMES_LEFT, LEFT, RIGHT = 0.12, 0.98, 8.0  # left edge of the names; edges of the equation
 TOP, HEADS, BELOW = 0.42, 0.62, 0.26
-ROW_GAP, MORE = 0.14, 0.22  # between rows; a row that stands for some ranks
-SPACES = {"": 0, "sum": 0.52, "|": 0.34}  # in front of a matrix; for a sign:
+ROW_GAP, MORE = 0.14, 0.22  # between rows; height of a row that stands for several ranks
+SPACES = {"": 0, "sum": 0.52, "|": 0.34}  # in front of a matrix; with any other sign:
 SIGN = 0.2
-HIGHEST, HIGH = 0.9, 3.4  # of one matrix, of all rows together
-NARROWEST = 0.6  # the room of a matrix, for the words above it
-FLATTEST = 0.16  # a matrix, however few its rows or columns are
-MOST_ROWS = 6  # of ranks; with more, some in the middle are left out
+HIGHEST, HIGH = 0.9, 3.4  # the most height of one matrix, and of all rows together
+NARROWEST = 0.6  # the least room of a matrix, for the words above it
+FLATTEST = 0.16  # the least side of a matrix, however few rows or columns it has
+MOST_ROWS = 6  # the most rows of ranks; beyond that, some in the middle are left out
 
 
 class Slot(NamedTuple):
@@ -22,22 +22,22 @@ class Slot(NamedTuple):
 
     matrix: Matrix
     gap: float
-    left: float  # of the slot; the matrix is in its middle
+    left: float  # of the slot, in whose middle the matrix is
     width: float  # of the slot
     matrix_left: float
     middle: float
 
     @property
     def sign_x(self) -> float:
-        """The middle of the gap."""
+        """The horizontal middle of the gap."""
         return self.left - self.gap / 2
 
 
 class Layout(NamedTuple):
-    """Where things are: inches for each number of a matrix, slots, and rows.
+    """The scale in inches per number of a matrix, and the positions of slots and rows.
 
     row    the height of a row
-    ranks  which rank is in which row; None stands for several of them
+    ranks  the rank in each row; None stands for several ranks
     """
 
     scale: float
@@ -47,16 +47,16 @@ class Layout(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """Of the row of all ranks together."""
+        """The vertical middle of the row for all ranks together."""
         return TOP + HEADS + self.row / 2
 
     @property
     def first(self) -> float:
-        """The top of rank 0."""
+        """The top of rank 0's row."""
         return TOP + HEADS + self.row + BELOW
 
     def middles(self) -> list[float]:
-        """Of each row of `ranks`."""
+        """Return the vertical middle of each row of `ranks`."""
         heights = [MORE if rank is None else self.row for rank in self.ranks]
         tops = [self.first + sum(heights[:k]) + ROW_GAP * k for k in range(len(heights))]
         return [top + height / 2 for top, height in zip(tops, heights)]
@@ -67,7 +67,7 @@ class Layout(NamedTuple):
 
 
 def fit(equation, n, longest) -> Layout:
-    """As large as possible, so that all have room; what width is left goes to the gaps."""
+    """Return the largest layout in which everything has room; spare width goes to the gaps."""
     ranks = select_ranks(n)
     scale = min(HIGHEST, HIGH / (len(ranks) + 1)) / longest
     gaps = [SPACES.get(matrix.sign, SIGN) for matrix in equation]
@@ -82,7 +82,7 @@ def fit(equation, n, longest) -> Layout:
 
 
 def select_ranks(n) -> list[int | None]:
-    """All of them; or the first and the last ones, and None for those between."""
+    """Return all ranks or, if they are too many, the first ones, None and the last one."""
     if n <= MOST_ROWS:
         return list(range(n))
     return [*range(MOST_ROWS - 2), None, n - 1]

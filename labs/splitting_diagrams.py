@@ -1,5 +1,5 @@
 # Built from chapters/ch00_start_here/labs/splitting_diagrams.py by `make build`.
-"""Drawings that explain; nothing in them is measured."""
+"""Explanatory drawings of how work is split over ranks; nothing in them is measured."""
 
 from matplotlib.patches import Patch, Rectangle
 
@@ -31,10 +31,10 @@ HELD = {
 
 @use_course_style
 def draw_three_splits(ranks=4) -> Picture:
-    """What each rank holds when the batch, each layer, or the stack of layers is split.
+    """Draw each rank's share when the batch, each layer, or the stack of layers is split.
 
-    ranks   1 to 32; if 32 is not divisible by it, the first ranks hold one more
-    Raises  LaunchError for another number of ranks
+    ranks   1 to 32; if it does not divide 32, the first ranks hold one sample or layer more
+    Raises  LaunchError if ranks is not a whole number from 1 to 32
     """
     is_whole = isinstance(ranks, int) and 1 <= ranks <= LAYERS
     need(is_whole, f"ranks is a whole number from 1 to {LAYERS}, not {ranks!r}")
@@ -54,11 +54,11 @@ def draw_three_splits(ranks=4) -> Picture:
 
 
 def three_splits(ranks) -> list[tuple]:
-    """For each: its name, a note, and what a rank holds, as the arguments of `draw_share`."""
+    """Return (name, note, function from a rank to the shares for `draw_share`) of each split."""
     parts = pieces(SAMPLES, ranks)
     few = " or ".join(str(size) for size in sorted({size for _, size in parts}))
     of_each = f"1/{ranks} of every layer" if ranks > 1 else "every layer"
-    batch, model, layer = (0, SAMPLES), (0, LAYERS), (0, 1)  # whole ones
+    batch, model, layer = (0, SAMPLES), (0, LAYERS), (0, 1)  # undivided
 
     def data_parallel(rank):
         return parts[rank], model, layer
@@ -84,16 +84,16 @@ def write_heads(axes, name, note):
 
 
 def pieces(number, ranks) -> list[tuple[int, int]]:
-    """(first, how many) for each rank, as even as possible."""
+    """Return the (first index, size) of each rank's piece, with sizes as even as possible."""
     size, more = divmod(number, ranks)
     return [(rank * size + min(rank, more), size + (rank < more)) for rank in range(ranks)]
 
 
 def draw_share(axes, rank, samples, layers, width):
-    """One row: batch on the left, model on the right; what this rank holds is filled.
+    """Draw a rank's row, the batch left and the model right, with the rank's shares filled in.
 
-    samples, layers  (first, how many) that it holds
-    width            (start, length) of what it holds of each layer, as fractions
+    samples, layers  (first, how many) that the rank holds
+    width            (start, length) of its part of each layer, as fractions of the layer
     """
     top, height, column = rank - 0.36, 0.72, 10.4 / LAYERS
     outline_box(axes, 0, top, 1, height)
@@ -108,7 +108,7 @@ def draw_share(axes, rank, samples, layers, width):
 
 @use_course_style
 def draw_clusters(layouts=((4, 1), (1, 4), (2, 2))) -> Picture:
-    """Clusters of (nodes, GPUs in each), with the rank and local rank of every GPU."""
+    """Draw clusters of (nodes, GPUs per node), with the rank and local rank of every GPU."""
     figure, axes = new_figure(8.6, 0.2 + 0.95 * len(layouts))
     for row, (nodes, gpus) in enumerate(layouts):
         name = f"{format_count(nodes, 'node')} × {format_count(gpus, 'GPU')}"
@@ -126,7 +126,7 @@ def draw_clusters(layouts=((4, 1), (1, 4), (2, 2))) -> Picture:
 
 
 def draw_node(axes, row, node, gpus):
-    """One node is a grey frame with its name; each of its GPUs a box that says who runs there."""
+    """Draw a node as a grey frame, with a box for each GPU that names its rank and local rank."""
     left, width, margin = node * gpus, gpus - 0.06, 0.06
     frame_box(axes, left, row, width, 0.86)
     axes.text(left + margin, row + 0.14, f"node {node}", va="center", fontsize=8, color=MUTED)
@@ -140,7 +140,7 @@ def draw_node(axes, row, node, gpus):
 
 @use_course_style
 def draw_scaling() -> Picture:
-    """Two ways to grow a machine with one GPU of 4 GB: a larger GPU, or more of the same."""
+    """Draw two ways to grow a machine with one GPU of 4 GB: a larger GPU, or more such GPUs."""
     figure, axes = new_figure(8.6, 3.0)
     places = ((0, "Start"), (1.95, "Vertical: a larger GPU"), (5.75, "Horizontal: more GPUs"))
     for left, title in places:
@@ -160,7 +160,7 @@ def draw_scaling() -> Picture:
 
 
 def draw_gpus(axes, left, top, gpus, gigabytes):
-    """A machine with its GPUs, whose areas are their memory: 1 by 1 is 4 GB."""
+    """Draw a machine with its GPUs, whose areas show their memory: 1 by 1 is 4 GB."""
     side, margin = (gigabytes / 4) ** 0.5, 0.12
     frame_box(axes, left, top, margin + gpus * (side + margin), side + 0.32 + margin)
     axes.text(left + margin, top + 0.17, "machine", va="center", fontsize=8, color=MUTED)

@@ -1,7 +1,7 @@
 # Built from chapters/ch03_data_parallel/labs/step_films.py by `make build`.
-"""A film of one step of data parallel training: what happens to each gradient on each rank.
+"""A film of one step of data parallel training, with the state of each gradient on each rank.
 
-It watches from outside, through hooks, and need not know how the gradients are averaged.
+It watches from outside through hooks and need not know how the gradients are averaged.
 """
 
 import contextlib
@@ -26,9 +26,9 @@ STATES = ("waiting", "forward done", "gradient ready", "travelling", "averaged",
 
 @dataclass
 class Frame:
-    """What one rank had right after an event; each list has one entry for each parameter.
+    """The state of one rank right after an event; each list has one entry per parameter.
 
-    event      what has happened
+    event      a description of the event
     states     one of `STATES` each
     gradients  the first element of each `.grad`, or None
     weights    the first element of each parameter
@@ -42,9 +42,9 @@ class Frame:
 
 @dataclass
 class StepFilm:
-    """One step on one rank.
+    """The film of one step on one rank.
 
-    names    of the parameters, in the order of the model
+    names    the names of the parameters, in the order of the model
     buckets  the number of each parameter's bucket; None if it is in none
     """
 
@@ -55,15 +55,16 @@ class StepFilm:
 
 @contextlib.contextmanager
 def film_step(model, buckets):
-    """Inside of a rank: `with film_step(model, buckets) as film:` around one step of training.
+    """Record one training step on a rank, inside `with film_step(model, buckets) as film:`.
 
-    The step is forward, backward, whatever averages the gradients, and the step of an optimizer
-    of torch.optim. All-reduces are seen if they go through `dist.all_reduce`. A bucket is
-    recognised by its number of elements; if several are equally large, by its turn. A gradient
-    counts as averaged once it has been written to after the backward.
+    The step is a forward, a backward, any way to average the gradients, and the step of an
+    optimizer of torch.optim. All-reduces are seen if they go through `dist.all_reduce`. A bucket
+    is recognised by its number of elements; if several are equally large, by the memory of its
+    first gradient, or else by its turn. A gradient counts as averaged once it has been written to
+    after the backward.
 
     model    the module whose parameters are trained, without the wrapper that averages
-    buckets  lists of its parameters, such as `make_buckets` returns
+    buckets  lists of its parameters, such as those that `make_buckets` returns
     Raises   LaunchError if a bucket holds another model's parameter
     """
     camera = Camera(model, buckets)
@@ -75,7 +76,7 @@ def film_step(model, buckets):
 
 
 class Camera:
-    """Adds a frame to a film whenever something happens to the parameters of a model."""
+    """A camera that adds a frame to a film whenever something happens to a model's parameters."""
 
     def __init__(self, model, buckets):
         trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
@@ -93,12 +94,12 @@ class Camera:
         self.one_at_a_time = threading.Lock()  # an all-reduce may begin in another thread
 
     def watch(self, enter):
-        """Start watching; `enter` is called with each context in which something is watched."""
+        """Start watching; `enter` is called with each context that watches something."""
         for name, module in self.model.named_modules():
             own = [self.column[p] for p in module.parameters(recurse=False) if p in self.column]
             if own:
                 enter(module.register_forward_hook(functools.partial(self.note_forward, name, own)))
-        for parameter in self.parameters:  # a later hook may begin an all-reduce: ready comes first
+        for parameter in self.parameters:  # first, as a later hook may begin an all-reduce
             enter(hook_first(parameter, self.note_gradient))
         enter(register_optimizer_step_pre_hook(self.note_averages_once))
         enter(register_optimizer_step_post_hook(self.note_step))
@@ -133,7 +134,7 @@ class Camera:
         return self.real_all_reduce(tensor, *args, **kwargs)
 
     def bucket_in(self, tensor) -> int | None:
-        """Of the buckets of this size that have not begun, one with this gradient, or the first."""
+        """Find a bucket of this size that has not begun, with this gradient or else the first."""
         alike = [
             number
             for number, columns in enumerate(self.buckets)
@@ -161,13 +162,13 @@ class Camera:
             self.note("step", columns, "stepped")
 
     def columns_of(self, optimizer) -> list[int]:
-        """The columns that an optimizer changes: those of its parameters with a gradient."""
+        """Return the columns that an optimizer changes: those of its parameters with a gradient."""
         held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         return [self.column[p] for p in held if p in self.column and p.grad is not None]
 
 
 def copy_of_gradient(parameter):
-    """What `is_rewritten` compares with: a gradient, its version, and a copy."""
+    """Return a gradient, its version and a copy, with which `is_rewritten` compares."""
     gradient = parameter.grad
     if gradient is None:
         return None, 0, None
@@ -175,10 +176,10 @@ def copy_of_gradient(parameter):
 
 
 def is_rewritten(gradient, before, version, values) -> bool:
-    """Whether there is a new gradient, or the old one has been written to.
+    """Return whether there is a new gradient, or the old one has been written to.
 
-    Values alone do not tell: the average of equal gradients equals them. Nor do versions: writing
-    to `.data` leaves them as they are.
+    Values alone do not suffice, because the average of equal gradients equals them. Nor do versions
+    suffice, because writing to `.data` leaves them as they are.
     """
     if gradient is None or gradient is not before:
         return gradient is not None

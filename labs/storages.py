@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/storages.py by `make build`.
-"""The picture of tensors and the memory behind them: which numbers each one looks at."""
+"""The picture of tensors and the memory behind them: which numbers each tensor shows."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ MOST_CELLS = 12
 
 
 class Look(NamedTuple):
-    """What a tensor looks at: which storage, and its numbers there; `values` has what is there."""
+    """A tensor's view: its storage, its numbers there, and `values`, all numbers of the storage."""
 
     storage: int
     start: int
@@ -35,7 +35,7 @@ class Look(NamedTuple):
 
 
 def looks_of(tensors: dict) -> dict[str, Look]:
-    """{name: what a tensor looks at now}, of tensors that are flat or contiguous."""
+    """Return {name: the present view of a tensor}, for tensors that are flat or contiguous."""
     return {
         name: Look(
             identity_of_storage(x.untyped_storage()), x.storage_offset(), x.numel(), values_in(x)
@@ -45,14 +45,14 @@ def looks_of(tensors: dict) -> dict[str, Look]:
 
 
 def values_in(x) -> list:
-    """All numbers in the storage of a tensor."""
+    """Return all numbers in the storage of a tensor."""
     size = x.untyped_storage().nbytes() // x.element_size()
     return x.detach().new_empty(0).set_(x.untyped_storage(), 0, (size,)).tolist()
 
 
 @use_course_style
 def plot_storages(moments, title="") -> Picture:
-    """One storage as a row of numbers, at several moments; below it, which tensor shows what.
+    """Plot one storage as a row of numbers, at several moments, and what each tensor shows of it.
 
     moments  {title: {name: Look}}, as looks_of gives them, all with the same names; the storage is
              that of the first one
@@ -83,7 +83,7 @@ def top_of(row) -> float:
 
 
 def memory_of(looks) -> list:
-    """The numbers in the storage of the first tensor."""
+    """Return the numbers in the storage of the first tensor."""
     return next(iter(looks.values())).values
 
 

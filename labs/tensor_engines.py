@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/tensor_engines.py by `make build`.
-"""The real engine: DTensor and parallelize_module cut the same transformer as tensor_parallel.
+"""PyTorch's engine: DTensor and parallelize_module cut the same transformer as tensor_parallel.
 
 torchrun --nproc-per-node 2 labs/tensor_engines.py
 """
@@ -26,7 +26,7 @@ from torch.distributed.tensor.parallel import (
 
 
 def tensor_plan(model) -> dict:
-    """Which module is cut how, as tensor_parallel.parallelize does it."""
+    """Return how each module is cut, in the same way as by tensor_parallel.parallelize."""
     plan = {
         "letters": RowwiseParallel(input_layouts=Replicate()),
         "output": ColwiseParallel(use_local_output=False),
@@ -42,7 +42,7 @@ def tensor_plan(model) -> dict:
 
 
 def sequence_plan(model) -> dict:
-    """As tensor_plan; between regions each rank has a piece of the context."""
+    """Return a plan like tensor_plan's; between regions each rank has a piece of the context."""
     piece, all_of_it = Shard(1), Replicate()
     gathered = {"input_layouts": piece, "desired_input_layouts": all_of_it}
     plan = {
@@ -69,38 +69,39 @@ PLANS = {"DTensor": tensor_plan, "DTensor, sequence parallel": sequence_plan}
 
 
 def mesh_of_all() -> DeviceMesh:
-    """One axis of all ranks."""
+    """Return a mesh with one axis of all ranks."""
     return init_device_mesh(torch.get_default_device().type, (dist.get_world_size(),))
 
 
 def engine_model(plan, mesh, **sizes) -> Transformer:
-    """The transformer that split_model makes, cut by parallelize_module after one of the PLANS."""
+    """Return the transformer of split_model, cut by parallelize_module with one of the PLANS."""
     torch.manual_seed(0)
     model = Transformer(**sizes)
     return parallelize_module(model, mesh, PLANS[plan](model))
 
 
-# ---- By hand, and the engine ----------------------------------------------------------------
+# ---- Cut by hand and by the engine ----------------------------------------------------------
 
 ENGINES = [*WAYS, *PLANS]
 
 
 def ready(name, mesh, **sizes):
-    """A model cut by one of the ENGINES, its loss, and what to call after each backward."""
+    """Return a model cut by one of the ENGINES, its loss, and what to call after each backward."""
     if name in PLANS:
         return engine_model(name, mesh, **sizes), mean_loss, None
     return split_model(name, **sizes), split_cross_entropy, completes(name)
 
 
 def split_loss(name):
-    """The engine's cross-entropy takes split scores only within loss_parallel()."""
+    """Return loss_parallel() for the engine: only there its cross-entropy takes split scores."""
     return loss_parallel() if name in PLANS else contextlib.nullcontext()
 
 
 def difference(parameter, alone) -> float:
-    """How far a parameter's gradient is from that of one process, as a share of the largest.
+    """Return how far a parameter's gradient is from one process's, relative to the largest.
 
-    Takes a parameter of a model that is cut, by hand or by the engine, and that of the whole one.
+    parameter  of a model that is cut, by hand or by the engine
+    alone      the same parameter of the whole model
     """
     from pedagogy_lib import relative_gap
 
@@ -112,9 +113,9 @@ def difference(parameter, alone) -> float:
 
 
 def one_step(name, text, context, sizes) -> float:
-    """Forward and backward on each rank; how far the gradients are from those of one process.
+    """Run forward and backward on each rank; return how far gradients are from one process's.
 
-    Blocks  "step", with its memory; "timed" three times
+    Blocks  "first"; "step", with its memory; "timed" three times
     """
     from pedagogy_lib import measure
 
@@ -136,7 +137,7 @@ def one_step(name, text, context, sizes) -> float:
 
 
 def program(name, text, steps=10):
-    """Train a small transformer with one of the ENGINES; one step more is measured: "step"."""
+    """Train a small transformer with one of the ENGINES; one more step is measured as "step"."""
     from pedagogy_lib import measure
 
     model, loss_of, complete = ready(name, mesh_of_all(), heads=8)

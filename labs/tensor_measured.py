@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/tensor_measured.py by `make build`.
-"""Tensor parallelism, measured: what each cut sends, and whether it gives what one process gives.
+"""Measurements of tensor parallelism: what each cut sends, and whether it equals one process.
 
 torchrun --nproc-per-node 2 labs/tensor_measured.py
 """
@@ -28,7 +28,7 @@ from pedagogy_lib import close, measure
 
 
 def tabulate_parts(layer: nn.Linear, x, n) -> list[list[str]]:
-    """Rows of a table: parts of a layer's matrix A for n ranks, and how Y comes of them."""
+    """Return a table's rows: the parts of a layer's matrix A for n ranks, and how they make Y."""
     a = layer.weight.T  # (inputs, outputs)
     columns, rows = a.tensor_split(n, dim=1), a.tensor_split(n, dim=0)
     stored = {dim: layer.weight.tensor_split(n, dim=dim) for dim in (0, 1)}
@@ -45,7 +45,7 @@ def tabulate_parts(layer: nn.Linear, x, n) -> list[list[str]]:
 
 
 def two_ways(size) -> dict[str, bool]:
-    """On each rank: Y = XA by columns and by rows, measured; what of it is equal to one process."""
+    """Measure Y = XA by columns and by rows on a rank; return which results equal one process's."""
     torch.set_default_dtype(torch.float64)
     x, a = torch.randn(size, size), torch.randn(size, size)  # the same on all ranks
     with measure("columns"):
@@ -60,7 +60,7 @@ def two_ways(size) -> dict[str, bool]:
 
 
 def both_directions(rows, width) -> bool:
-    """On each rank: forward and backward of a layer in each cut, measured; whether both are right.
+    """Measure a layer's forward and backward in each cut on a rank; return whether all are right.
 
     Blocks  "columns, forward", "columns, backward", "rows, forward" and "rows, backward"
     """
@@ -84,7 +84,7 @@ def both_directions(rows, width) -> bool:
 
 
 def row_cut_in_bfloat16(size) -> float:
-    """How far Y is off if the summands of a row cut are rounded to bfloat16: a share of Y."""
+    """Return how far Y is off, relative to Y, if a row cut's summands are rounded to bfloat16."""
     x, a = torch.randn(2, size, size).bfloat16().unbind()
     y = cut(x, 1) @ cut(a, 0)
     dist.all_reduce(y)
@@ -93,7 +93,7 @@ def row_cut_in_bfloat16(size) -> float:
 
 
 def products_of_dtensors(size) -> list[tuple[str, str, str]]:
-    """The same products with PyTorch's DTensor: the placements of X, of A, and of Y."""
+    """Multiply DTensors in both cuts; return the placements of X, A and Y of each product."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
@@ -108,7 +108,7 @@ def products_of_dtensors(size) -> list[tuple[str, str, str]]:
 
 
 def name_placement(placement) -> str:
-    """Replicate(), Shard(dim=0) or Partial(sum), as every version of PyTorch writes them."""
+    """Return `Replicate`, `Shard(0)` or `Partial`, the same text in every version of PyTorch."""
     if placement.is_shard():
         return f"Shard({placement.dim})"
     return "Partial" if placement.is_partial() else "Replicate"
@@ -118,7 +118,7 @@ def name_placement(placement) -> str:
 
 
 def film_mlp():
-    """A film of a column layer, ReLU and a row layer, forward and backward, in whole numbers."""
+    """Film ColumnLinear, ReLU and RowLinear in whole numbers, forward and backward."""
     torch.manual_seed(1)  # all ranks make the same layers
     up, down = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
     for layer in (up, down):
@@ -128,7 +128,7 @@ def film_mlp():
 
 
 def gather_columns(part, sizes):
-    """All ranks' columns side by side; parts may differ in length."""
+    """Gather all ranks' columns side by side; parts may differ in length."""
     parts = [part.new_empty(len(part), size) for size in sizes]
     parts[dist.get_rank()].copy_(part)
     all_gather_ring(parts)
@@ -136,14 +136,14 @@ def gather_columns(part, sizes):
 
 
 def matrices(tokens, width):
-    """X, A and B of an MLP, the same on all ranks."""
+    """Return X, A and B of an MLP, the same on all ranks."""
     torch.manual_seed(0)
     shapes = (tokens, width), (width, 4 * width), (4 * width, width)
     return [torch.randn(shape, dtype=torch.float64) for shape in shapes]
 
 
 def three_ways(tokens, width) -> bool:
-    """On each rank: the forward of an MLP in three ways, measured; whether all give Y."""
+    """Measure an MLP's forward in three ways on each rank; return whether all give Y."""
     (x, a, b), n = matrices(tokens, width), dist.get_world_size()
     with measure("pair", memory=False):
         pair = F.gelu(x @ cut(a, 1)) @ cut(b, 0)
@@ -160,7 +160,7 @@ def three_ways(tokens, width) -> bool:
 
 
 def measure_late_sum(tokens, width) -> float:
-    """How far Y is off if GELU comes before the sum: a share of Y."""
+    """Return how far Y is off, relative to Y, if GELU comes before the sum."""
     x, a, b = matrices(tokens, width)
     late = F.gelu(cut(x, 1) @ cut(a, 0))
     dist.all_reduce(late)
@@ -172,7 +172,7 @@ def measure_late_sum(tokens, width) -> float:
 
 
 def split_block(width, heads, kv_heads, context=64) -> bool:
-    """On each rank: forward and backward of a block in parts, measured; whether it is right."""
+    """Measure a split block's forward and backward on each rank; return whether they are right."""
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
     one, split = Block(width, heads, kv_heads), Block(width, heads, kv_heads)
@@ -194,7 +194,7 @@ def split_block(width, heads, kv_heads, context=64) -> bool:
 
 
 def two_losses(tokens, vocabulary) -> bool:
-    """On each rank: the loss from split logits and from gathered ones, measured; are they equal?"""
+    """Measure the loss from split and from gathered logits on a rank; return whether both agree."""
     sizes = part_sizes(vocabulary, dist.get_world_size())
     targets = torch.randint(vocabulary, (tokens,))  # the same on all ranks
     torch.manual_seed(dist.get_rank())

@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/tensor_parallel.py by `make build`. Write your answers here.
-"""Tensor parallel: every matrix of a transformer is cut, and each rank computes with its part.
+"""Tensor parallelism: every matrix of a transformer is cut, and each rank computes with its part.
 
 torchrun --nproc-per-node 2 labs/tensor_parallel.py
 """
@@ -14,13 +14,13 @@ from language_model import CHARACTERS, Transformer, draw_batch, mean_loss, stand
 from simple_ddp import now
 from torch import Tensor, nn
 
-# ---- What each rank has ---------------------------------------------------------------------
+# ---- Parts of tensors -----------------------------------------------------------------------
 
 
 def part_sizes(length, n, together=1) -> list[int]:
-    """How long n parts of a length are: multiples of `together`, the longer ones first.
+    """Return the lengths of n parts of a length: multiples of `together`, longer ones first.
 
-    Raises  ValueError if there are fewer groups of indices that stay together than parts
+    Raises  ValueError if `length` is no multiple of `together`, or makes fewer groups than parts
     """
     groups = torch.arange(length // together).tensor_split(n)
     if length % together or length < n * together:
@@ -29,18 +29,18 @@ def part_sizes(length, n, together=1) -> list[int]:
 
 
 def cut(x: Tensor, dim, group=None, together=1) -> Tensor:
-    """Exercise 7.1. This rank's part of a tensor, cut along `dim`; see part_sizes for its length.
+    """Exercise 7.1. Return this rank's part of a tensor, cut along `dim` as part_sizes says.
 
-    It has memory of its own, so that the whole can be freed; and is contiguous.
+    The part is contiguous and has its own memory, so that the whole tensor can be freed.
 
-    together  how many indices stay together along `dim`: of attention, the rows of one head
+    together  how many indices stay together along `dim`: in attention, the rows of one head
     """
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     ...  # your code here
 
 
 def part_of(parameter, dim, group=None, together=1) -> nn.Parameter:
-    """This rank's part of a parameter, as a parameter that knows how the whole was cut."""
+    """Return this rank's part of a parameter, as a parameter that records how the whole was cut."""
     part = nn.Parameter(cut(parameter.detach(), dim, group, together), parameter.requires_grad)
     part.cut_dim = dim
     part.cut_sizes = part_sizes(parameter.shape[dim], dist.get_world_size(group), together)
@@ -48,9 +48,9 @@ def part_of(parameter, dim, group=None, together=1) -> nn.Parameter:
 
 
 def whole(parameter, group=None, of=None) -> Tensor:
-    """All parts of a parameter, put together; or those of another tensor `of`, cut in the same way.
+    """Return all parts of a parameter, put together, or those of a tensor `of` cut in the same way.
 
-    of  for example the parameter's gradient. One that is not cut is returned as it is
+    of  for example the parameter's gradient. A tensor that is not cut is returned unchanged
     """
     mine = (parameter if of is None else of).detach()
     if not hasattr(parameter, "cut_dim"):
@@ -64,11 +64,11 @@ def whole(parameter, group=None, of=None) -> Tensor:
     return torch.cat(parts, parameter.cut_dim)
 
 
-# ---- Into the parallel region, and out of it ------------------------------------------------
+# ---- Entry to the parallel region, and exit -------------------------------------------------
 
 
 def summed(x: Tensor, group=None) -> Tensor:
-    """The sum of everybody's `x`, in a new tensor. Autograd does not see it: see AllReduce.
+    """Return the sum of all ranks' `x` in a new tensor. Autograd does not see it: see AllReduce.
 
     Cost  an all-reduce: each rank sends 2(n-1)/n * x.nbytes
     """
@@ -78,12 +78,12 @@ def summed(x: Tensor, group=None) -> Tensor:
 
 
 class Copy(torch.autograd.Function):
-    """Exercise 7.2. Enter the parallel region: all ranks have `x`, each goes on with its part of A.
+    """Exercise 7.2. The entry to the parallel region, where all ranks have `x`.
 
-    Forward   x as it is: no copy is made, nothing is kept for the backward
-    Backward  each rank has the gradient that comes through its part alone: their sum is x's. What
-              comes in stays as it is: it may be part of other gradients
-    total     adds up, as `summed` does: total(x, group) returns a new tensor. (07g has another one)
+    Forward   x unchanged, without a copy or a saved tensor; each rank then uses its part of A
+    Backward  each rank has the gradient that came through its part alone; their sum is x's. The
+              incoming gradient stays unchanged, as it may be part of other gradients
+    total     total(x, group) returns the sum in a new tensor, as `summed` does (07g has another)
     Cost      forward nothing; backward an all-reduce of x.nbytes
     Source    Shoeybi et al. 2019, "Megatron-LM", section 3: their f
     """
@@ -98,12 +98,12 @@ class Copy(torch.autograd.Function):
 
 
 class AllReduce(torch.autograd.Function):
-    """Exercise 7.3. Leave the parallel region: each rank has a part of a sum; all get the sum.
+    """Exercise 7.3. The exit from the parallel region, with the sum of all summands.
 
-    Forward   the sum of everybody's x, in a new tensor
-    Backward  from here on all ranks compute the same, so each has the sum's gradient already; and
-              the derivative of a sum by each of its parts is 1
-    total     adds up, as `summed` does: total(x, group) returns a new tensor. (07g has another one)
+    Forward   the sum of all ranks' x, in a new tensor; each rank's x is one summand of it
+    Backward  behind the sum all ranks compute the same, so each has the sum's gradient already; and
+              the derivative of a sum with respect to each summand is 1
+    total     total(x, group) returns the sum in a new tensor, as `summed` does (07g has another)
     Cost      forward an all-reduce of x.nbytes; backward nothing
     Source    Shoeybi et al. 2019, "Megatron-LM", section 3: their g
     """
@@ -118,10 +118,12 @@ class AllReduce(torch.autograd.Function):
 
 
 def enter(x, group=None) -> Tensor:
+    """Enter the parallel region: apply Copy."""
     return Copy.apply(x, group)
 
 
 def leave(x, group=None) -> Tensor:
+    """Leave the parallel region: apply AllReduce."""
     return AllReduce.apply(x, group)
 
 
@@ -129,14 +131,14 @@ def leave(x, group=None) -> Tensor:
 
 
 class ColumnLinear(nn.Module):
-    """Exercise 7.4. The linear layer x A + b; each rank has some of A's columns, and of b.
+    """Exercise 7.4. The layer x A + b; each rank has some columns of A, and of b.
 
     nn.Linear stores A transposed, as (outputs, inputs): A's columns are its rows.
 
     linear  the whole layer, equal on all ranks; it may have no bias, and may be frozen
     together  how many columns stay together
-    weight  and bias: this rank's parts, made by part_of; without a bias it is None
-    enter   what the input goes through: enter(x, group)
+    weight  and bias: this rank's parts, made by part_of; without a bias, `bias` is None
+    enter   enter(x, group) is applied to the input first
     Shapes  (…, inputs), the same on every rank -> (…, this rank's outputs)
     Equals  this rank's part of linear(x); the gradient of x is that of the whole layer
     Cost    backward: an all-reduce of x
@@ -152,15 +154,15 @@ class ColumnLinear(nn.Module):
 
 
 class RowLinear(nn.Module):
-    """Exercise 7.5. The linear layer x A + b; each rank has some of A's rows, and all of b.
+    """Exercise 7.5. The layer x A + b; each rank has some rows of A, and all of b.
 
     linear  the whole layer, equal on all ranks; it may have no bias, and may be frozen
     together  how many rows stay together
     weight  this rank's part, made by part_of
     bias    all of it, a parameter on every rank, or None
-    leave   what adds up what each rank has: leave(x, group)
+    leave   leave(x, group) sums the ranks' summands
     Shapes  (…, this rank's inputs) -> (…, outputs), the same on every rank
-    Equals  linear(all ranks' inputs, one after another)
+    Equals  linear(x) of all ranks' inputs, joined in rank order
     Cost    forward: an all-reduce of the output
     """
 
@@ -176,8 +178,8 @@ class RowLinear(nn.Module):
 class VocabularyEmbedding(nn.Module):
     """Exercise 7.12. An embedding; each rank has the rows of some tokens.
 
-    embedding  the whole one, equal on all ranks
-    leave      what adds up the rows that each rank has, and zeros: leave(rows, group)
+    embedding  the whole embedding, equal on all ranks
+    leave      leave(rows, group) sums the rows that each rank has, and zeros, over the ranks
     Shapes     tokens: any, int64 -> (…, width), the same on every rank
     Equals     embedding(tokens): one rank has the row of a token, all others add zeros
     Cost       forward: an all-reduce of the output
@@ -196,16 +198,16 @@ class VocabularyEmbedding(nn.Module):
 def split_cross_entropy(
     logits: Tensor, targets: Tensor, group=None, vocabulary=CHARACTERS
 ) -> Tensor:
-    """Exercise 7.13. The mean cross-entropy; each rank has the logits of some tokens.
+    """Exercise 7.13. Return the mean cross-entropy of split logits.
 
-    The logarithm of the sum of exp(logit), less the target's logit; for each target, the highest
-    logit of all tokens is taken from each first, so that no exp overflows.
+    A target's loss is the logarithm of the sum of exp(logit), less the target's logit. The highest
+    logit of all tokens is subtracted from each of its logits first, so that no exp overflows.
 
-    vocabulary  how many tokens there are, over all ranks
+    vocabulary  the number of tokens over all ranks
     Shapes   logits: (…, this rank's tokens); targets: (…), int64, the same on every rank -> a
              number, the same on every rank
     Equals   F.cross_entropy of all logits
-    Cost     forward: all-reduces of at most three numbers for each target; backward: nothing
+    Cost     forward: all-reduces of at most three numbers per target; backward: nothing
     Raises   ValueError if this rank's logits are not its part of the vocabulary
     """
     sizes, rank = part_sizes(vocabulary, dist.get_world_size(group)), dist.get_rank(group)
@@ -224,14 +226,14 @@ def split_cross_entropy(
 def parallelize(
     model: Transformer, group=None, enter=enter, leave=leave, column=ColumnLinear
 ) -> Transformer:
-    """Cut a model in place; returns it. Its logits are split: use split_cross_entropy.
+    """Cut a model in place and return it. Its logits are split: use split_cross_entropy.
 
-    All ranks have to bring the same model: so its weights do not depend on how many they are.
-    Cut are the matrices of attention and MLP, the embedding, and the last layer, over the tokens.
-    Layer norms, the positions' embedding, and what is added after a sum are on every rank.
+    All ranks have to bring the same model, so its weights do not depend on the number of ranks.
+    The matrices of attention and MLP are cut, and over the tokens the embedding and last layer.
+    Layer norms, the positions' embedding, and biases behind a sum are on every rank.
 
-    column  what a layer that is cut by columns becomes
-    Raises  ValueError if there are more ranks than heads of keys
+    column  the class of the layers that are cut by columns
+    Raises  ValueError if there are more ranks than key-value heads
     """
     for block in model.blocks:
         parallelize_attention(block.attention, group, enter, leave, column)
@@ -245,7 +247,7 @@ def parallelize(
 
 
 def parallelize_attention(attention, group=None, enter=enter, leave=leave, column=ColumnLinear):
-    """Each rank gets some heads of keys and values, with all their queries."""
+    """Give each rank some key-value heads, with all their queries."""
     queries = attention.queries * attention.size  # rows of the queries of one key
     together = queries + 2 * attention.size
     heads, n = len(attention.query_key_value.weight) // together, dist.get_world_size(group)
@@ -266,13 +268,13 @@ def parallelize_mlp(mlp, group=None, enter=enter, leave=leave, column=ColumnLine
 
 
 def gradient_norm(model, group=None) -> Tensor:
-    """Exercise 7.15. The length of the whole model's gradient, the same on every rank.
+    """Exercise 7.15. Return the norm of the whole model's gradient on every rank.
 
     A gradient that is None counts as zeros. A parameter is cut if it has `cut_dim`. There may be no
     cut parameter, no whole one, or no gradient at all: on all ranks, or on some of them.
 
-    Returns  one number, of the parameters' dtype. (What some ranks share: model_in_parts.py)
-    Equals  what clip_grad_norm_ finds in one process
+    Returns  one number, of the parameters' dtype (model_in_parts.py handles shared parts)
+    Equals  the norm that clip_grad_norm_ finds in one process
     Cost    an all-reduce of one number
     """
     ...  # your code here
@@ -282,11 +284,11 @@ def gradient_norm(model, group=None) -> Tensor:
 
 
 class OwnRandomness:
-    """A second stream of random numbers, another one on each rank.
+    """A second stream of random numbers, different on each rank.
 
-    Outside of the parallel region all ranks have to draw the same numbers, inside they must not:
-    they have different features there. `with randomness:` draws from this rank's own stream; the
-    common one goes on afterwards as if nothing had been drawn.
+    Outside the parallel region all ranks have to draw the same numbers; inside they must not,
+    because they have different features. `with randomness:` draws from this rank's own stream, and
+    the common stream continues afterwards as if nothing had been drawn.
 
     Source  Megatron-LM, core/tensor_parallel/random.py
     """
@@ -296,7 +298,7 @@ class OwnRandomness:
         with torch.random.fork_rng():
             torch.manual_seed(seed + 1 + dist.get_rank(group))
             self.state = self.random.get_rng_state()
-        self.outside = []  # what to go on with afterwards; several, if one is in another
+        self.outside = []  # states to restore afterwards; several if contexts are nested
 
     def __enter__(self):
         self.outside.append(self.random.get_rng_state())
@@ -314,7 +316,7 @@ class OwnRandomness:
 
 
 def train(model, loss_of, text, steps, samples=16, complete=None) -> tuple[float, float, float]:
-    """Train with Adam; returns the loss at first and at last, and a step's median seconds.
+    """Train with Adam; return the first and the last loss, and a step's median seconds.
 
     complete  called with the model after each backward
     """
@@ -334,7 +336,7 @@ def train(model, loss_of, text, steps, samples=16, complete=None) -> tuple[float
 
 
 def program(text, steps=20):
-    """Train a small transformer on all ranks; one step more is measured: "step"."""
+    """Train a small transformer on all ranks; one more step is measured as "step"."""
     from pedagogy_lib import measure
 
     torch.manual_seed(0)
@@ -346,7 +348,7 @@ def program(text, steps=20):
 
 
 def alone(text, steps=20):
-    """The same in one process."""
+    """Train the same small transformer in one process."""
     torch.manual_seed(0)
     model = Transformer(heads=8)
     return *train(model, mean_loss, text, steps), sum(p.nbytes for p in model.parameters())

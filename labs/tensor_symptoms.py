@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/tensor_symptoms.py by `make build`.
-"""What a mistake in tensor parallelism looks like from outside: compared with one process.
+"""The symptoms of mistakes in tensor parallelism, found by comparing with one process.
 
 torchrun --nproc-per-node 2 labs/tensor_symptoms.py
 """
@@ -12,24 +12,24 @@ from torch import nn
 
 from pedagogy_lib import close, relative_gap
 
-# Each function runs on a rank, and gets the function or class that is looked at.
+# Each check runs on a rank, and gets the function or class under test.
 
 
 def draw_tensors(*shapes):
-    """Random tensors of these shapes in float64, the same on all ranks."""
+    """Return random float64 tensors of these shapes, the same on all ranks."""
     torch.manual_seed(0)
     return [torch.randn(shape, dtype=torch.float64) for shape in shapes]
 
 
 def check_mlp(split_mlp) -> float:
-    """How far split_mlp(x, a, b) is from GELU(X A) B, as a share of it."""
+    """Return how far split_mlp(x, a, b) is from GELU(X A) B, relative to it."""
     x, a, b = draw_tensors((32, 16), (16, 64), (64, 16))
     wanted = F.gelu(x @ a) @ b
     return ((split_mlp(x, a, b) - wanted).norm() / wanted.norm()).item()
 
 
 def check_row_layer(row_layer) -> dict[str, str]:
-    """Is the output of row_layer(x, weight, bias) right? How large is the bias's gradient?"""
+    """Report the errors of row_layer(x, weight, bias) and of its bias's gradient."""
     x, weight, bias, slope = draw_tensors((8, 16), (4, 16), (4,), (8, 4))
     wanted = F.linear(x, weight, bias)
     own = bias.clone().requires_grad_()
@@ -39,7 +39,7 @@ def check_row_layer(row_layer) -> dict[str, str]:
 
 
 def check_residual_mlp(residual_mlp) -> dict[str, str]:
-    """The same of residual_mlp(x, norm, up, down, bias): the gradients of norm and of up."""
+    """Report the errors of residual_mlp(x, norm, up, down, bias) and of norm and up's gradients."""
     n = dist.get_world_size()
     x, up, down, bias, slope = draw_tensors((8, 16), (8 * n, 16), (16, 8 * n), (16,), (8, 16))
     norms = [nn.LayerNorm(16, dtype=torch.float64) for _ in range(2)]
@@ -53,7 +53,7 @@ def check_residual_mlp(residual_mlp) -> dict[str, str]:
 
 
 def check_experts(sum_of_experts) -> dict[str, str]:
-    """The same of a sum of ReLU(X A_r) over the ranks: the gradient of this rank's matrix."""
+    """Report the errors of a sum of ReLU(X A_r) over the ranks, and of this rank's A_r.grad."""
     n = dist.get_world_size()
     x, every, slope = draw_tensors((8, 16), (n, 16, 4), (8, 4))
     own = every[dist.get_rank()].clone().requires_grad_()
@@ -66,7 +66,7 @@ def check_experts(sum_of_experts) -> dict[str, str]:
 
 
 def report_gaps(y, wanted, gradients) -> dict[str, str]:
-    """In words: "right", or by how much each one is off."""
+    """Report in words, for the output and each gradient, "right" or how far it is off."""
     pairs = {"output": (y, wanted)} | {f"gradient of {of}": x for of, x in gradients.items()}
     return {what: describe_gap(*pair) for what, pair in pairs.items()}
 
@@ -78,7 +78,7 @@ def describe_gap(got, wanted) -> str:
 
 
 def rows_of(run) -> list[list[str]]:
-    """Rows of a table: what each rank has found."""
+    """Return a table's rows: the results of each rank."""
     return [[f"rank {rank}", *found.values()] for rank, found in enumerate(run.values)]
 
 
@@ -86,7 +86,7 @@ def rows_of(run) -> list[list[str]]:
 
 
 def omit_all_reduce(x, weight, bias):
-    """A row layer whose all-reduce is missing."""
+    """Compute a row-parallel layer whose all-reduce is missing."""
     return F.linear(x, weight) + bias
 
 

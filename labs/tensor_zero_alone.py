@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/tensor_zero_alone.py by `make build`.
-"""Is tensor parallel with ZeRO equal to one process, whatever else a training combines with them?
+"""Comparison of one process and tensor parallelism with ZeRO, combined with further features.
 
 torchrun --nproc-per-node 4 labs/tensor_zero_alone.py
 """
@@ -14,11 +14,11 @@ from tensor_zero import SGD, PartsOfMasks, Plan, TensorZero, groups_of, make_mod
 from torch import nn
 from zero import whole
 
-# ---- The same on one process ----------------------------------------------------------------
+# ---- The same training run in one process ---------------------------------------------------
 
 
 class Alone:
-    """The same training on one process, each step with the whole batch."""
+    """The same training run in one process, each step with the whole batch."""
 
     def __init__(self, plan):
         self.plan, self.model = plan, make_model(plan)
@@ -37,7 +37,7 @@ class Alone:
 
 
 def gap(plan, groups=None, steps=2, samples=12) -> float:
-    """How far this rank's weights are from those of one process after some steps, in float64."""
+    """Return how far this rank's weights are from one process's after some steps, in float64."""
     from pedagogy_lib import relative_gap
 
     torch.set_default_dtype(torch.float64)
@@ -47,7 +47,7 @@ def gap(plan, groups=None, steps=2, samples=12) -> float:
             training.dropout.step = number
             training.step(*draw_batch(text, samples, number, 12))
     rank = dist.get_rank(engine.copy)
-    with whole(engine.zero):  # in ZeRO stage 3 they are in parts
+    with whole(engine.zero):  # ZeRO stage 3 shards them
         return max(
             relative_gap(p.detach(), part_like(p, q.detach(), rank))
             for p, q in zip(engine.model.parameters(), alone.model.parameters(), strict=True)
@@ -55,7 +55,7 @@ def gap(plan, groups=None, steps=2, samples=12) -> float:
 
 
 def part_like(p, of, rank):
-    """The part of a whole tensor that corresponds to a parameter of a rank."""
+    """Return the part of a whole tensor that corresponds to a parameter of a rank."""
     return of.split(p.cut_sizes, p.cut_dim)[rank] if hasattr(p, "cut_dim") else of
 
 
@@ -74,7 +74,7 @@ STAGES = (1, 2, 3)
 
 
 def pairs() -> list[tuple[str, ...]]:
-    """Each feature by itself, each pair, and all together."""
+    """Return each feature by itself, each pair, and all together."""
     return [*((name,) for name in FEATURES), *combinations(FEATURES, 2), tuple(FEATURES)]
 
 
@@ -86,7 +86,7 @@ def plan_of(features, zero, **more) -> Plan:
 
 
 def try_pairs(some, stages=STAGES, tp=2) -> dict:
-    """{(features, stage): how far from one process}"""
+    """Return {(features, stage): how far weights are from those of one process}."""
     groups = groups_of(tp)
     return {
         (features, zero): gap(plan_of(features, zero, tp=tp), groups)
@@ -95,10 +95,10 @@ def try_pairs(some, stages=STAGES, tp=2) -> dict:
 
 
 def rows_of_pairs(values, largest) -> list[list[str]]:
-    """A table's rows: in each cell the stages in which a pair equals one process.
+    """Return a table's rows; each cell has the ZeRO stages in which a pair equals one process.
 
-    values   what try_pairs has found on each rank
-    largest  what counts as rounding
+    values   the results of try_pairs on each rank
+    largest  the largest gap that counts as rounding
     """
     equal = {}
     for features, zero in values[0]:
@@ -110,7 +110,7 @@ def rows_of_pairs(values, largest) -> list[list[str]]:
     ]
 
 
-# ---- What is refused ------------------------------------------------------------------------
+# ---- Refused plans --------------------------------------------------------------------------
 
 REFUSED = {  # the ranks, the plan, and the samples of a batch
     "more ranks than key-value heads": (8, Plan(tp=8), 8),
@@ -121,7 +121,7 @@ REFUSED = {  # the ranks, the plan, and the samples of a batch
 
 
 def refusal(plan, samples) -> str:
-    """The sentence that refuses it; "" if nothing does."""
+    """Return the error message that refuses a plan, or "" if the plan is accepted."""
     try:
         TensorZero(plan, SGD).step(*draw_batch(standard_library(20_000), samples, 0, 12))
     except ValueError as error:

@@ -1,5 +1,5 @@
 # Built from chapters/ch09_three_dimensions/labs/three_dimensions.py by `make build`. Write your answers here.
-"""Three dimensions: one transformer, copied, in stages, and with its matrices cut.
+"""3D parallelism: one transformer in several copies, in stages, and with its matrices cut.
 
 torchrun --nproc-per-node 8 labs/three_dimensions.py
 """
@@ -20,16 +20,16 @@ from torch import Tensor, nn
 
 JOINT = (("pp", "tp"),)  # all ranks that share one copy of the model
 
-# ---- What each axis has to do ---------------------------------------------------------------
+# ---- The work of each axis ------------------------------------------------------------------
 
 
 def share_of_copy(batch: Tensor, mesh) -> Tensor:
-    """The samples that this rank's copy of the model computes with: see exercise 9.4.
+    """Return the samples of this rank's copy of the model: see exercise 9.4.
 
     Copy k gets the k-th of equal parts of the batch, in order.
 
     Shapes  (samples, …) -> (samples / dp, …)
-    Raises  ValueError if dp does not divide the samples
+    Raises  ValueError if dp does not divide the number of samples
     """
     if len(batch) % mesh.sizes["dp"]:
         raise ValueError(f"{len(batch)} samples for {mesh.sizes['dp']} copies of the model")
@@ -38,9 +38,9 @@ def share_of_copy(batch: Tensor, mesh) -> Tensor:
 
 @torch.no_grad()
 def average_over_copies(parameters, mesh) -> None:
-    """Exercise 9.5. Make every `.grad` the mean over all copies of the model, in one all-reduce.
+    """Exercise 9.5. Make every `.grad` the mean over all copies of the model.
 
-    A gradient that is None stays None: it is so in all copies.
+    It takes one all-reduce. A gradient that is None is None in all copies, and stays None.
 
     Cost  each rank sends 2(dp-1)/dp of the bytes of its gradients
     """
@@ -49,43 +49,43 @@ def average_over_copies(parameters, mesh) -> None:
 
 @torch.no_grad()
 def global_norm(parameters, mesh, counted_elsewhere=()) -> Tensor:
-    """Exercise 9.6. The length of the whole model's gradient, the same on every rank.
+    """Exercise 9.6. Return the norm of the whole model's gradient, on every rank.
 
     A parameter is cut along "tp" if it has `cut_dim`; all others are the same on all ranks of the
     "tp" group. Ranks along "pp" have different parameters, and along "dp" the same ones.
 
     counted_elsewhere  parameters that another stage has as well, and counts
-    Equals  what clip_grad_norm_ finds in one process
+    Equals  the norm that clip_grad_norm_ finds in one process
     Cost    an all-reduce of one number over mesh["pp", "tp"]
     """
     ...  # your code here
 
 
-# ---- Dropout that does not ask who computes -------------------------------------------------
+# ---- Dropout that is the same on any mesh ---------------------------------------------------
 
 
 def seed_of_mask(step, sample, module) -> int:
-    """Another one for each step, sample and module; the same on all ranks: see exercise 9.8."""
+    """Return a seed per step, sample and module, equal on all ranks: exercise 9.8."""
     return (step * 2**20 + sample) * 2**10 + module
 
 
 class SampleDropout:
-    """Dropout whose mask belongs to the sample: the same, whoever computes it, beside which others.
+    """Dropout whose mask depends on the sample, not on the rank or on the samples next to it.
 
-    A hook of modules whose output is (samples, context, width), and whole on every rank. Each
-    module has a number of its own.
+    It is a hook of modules whose output is (samples, context, width), and whole on every rank. Each
+    module has its own number.
 
     share    of the numbers that become 0
-    seed_of  gives the seed of a mask, from the step, the sample, and the number of the module
-    step     of the training: whoever trains counts it
-    samples  the numbers, in the whole batch, of the samples that are being computed now
+    seed_of  returns the seed of a mask, from the step, the sample, and the number of the module
+    step     of training: the caller counts it
+    samples  the indices, in the whole batch, of the samples that are being computed now
     """
 
     def __init__(self, share, seed_of=seed_of_mask):
         self.share, self.seed_of, self.step, self.samples = share, seed_of, 0, range(0)
 
     def add_to(self, model):
-        """To what each block's attention and MLP return."""
+        """Add dropout to the outputs of each block's attention and MLP."""
         for number, block in enumerate(model.blocks):
             block.attention.register_forward_hook(partial(self.drop, 2 * number))
             block.mlp.register_forward_hook(partial(self.drop, 2 * number + 1))
@@ -101,11 +101,11 @@ class SampleDropout:
         return (torch.rand(x.shape, generator=chance, device="cpu") >= self.share).to(x)
 
 
-# ---- What a rank keeps ----------------------------------------------------------------------
+# ---- Model states on a rank -----------------------------------------------------------------
 
 
 def state_bytes(parameters, sizes, stage) -> float:
-    """Of the model's states, that one rank keeps; Adam, 16-bit numbers with a copy in float32.
+    """Return one rank's bytes of model states: Adam, 16-bit numbers, master weights in float32.
 
     sizes  of the axes dp, pp and tp;  stage  of ZeRO along dp; 0: nothing is sharded
     """
@@ -118,14 +118,16 @@ def state_bytes(parameters, sizes, stage) -> float:
 
 
 class ThreeDimensions:
-    """Exercise 9.7. Trains a transformer on a mesh of "dp" copies, "pp" stages, and "tp" parts.
+    """Exercise 9.7. Training of a transformer on a mesh of "dp", "pp" and "tp".
 
-    model           the whole one, the same on all ranks; of each, this rank keeps its part
-    microbatches    into how many parts a copy's share of the batch is divided
+    It has "dp" copies, "pp" stages, and "tp" parts of its matrices.
+
+    model           the whole model, the same on all ranks; this rank keeps its part of it
+    microbatches    number of parts into which a copy's share of the batch is divided
     make_optimizer  takes a list of parameters
-    longest         to which the gradient is shortened, if it is longer: see clip_grad_norm_
+    longest         norm to which a longer gradient is clipped: see clip_grad_norm_
     dropout         a SampleDropout, or None
-    share_of_copy   takes a batch and the mesh; gives the samples of this rank's copy
+    share_of_copy   takes a batch and the mesh; returns the samples of this rank's copy
     """
 
     def __init__(
@@ -150,13 +152,13 @@ class ThreeDimensions:
         self.optimizer = make_optimizer(self.parameters)
         self.actions = list(one_f_one_b(self.pipeline.rank, self.pipeline.ranks, microbatches))
         self.tied, self.ends = [], None
-        if is_tied and mesh.sizes["pp"] > 1:  # two stages have it: in the group `ends`
+        if is_tied and mesh.sizes["pp"] > 1:  # two stages have it: the group `ends`
             self.ends = ends_of(mesh)
             at_end = {0: model.letters.weight, mesh.sizes["pp"] - 1: model.output.weight}
             self.tied = [at_end[k] for k in at_end if k == mesh.at["pp"]]
 
     def step(self, inputs, targets) -> float:
-        """Take a step with a batch, the same on all ranks; returns its loss, on every rank."""
+        """Take a step with a batch, the same on all ranks; return its loss, on every rank."""
         ...  # your code here
 
     def sum_over_ends(self):
@@ -169,14 +171,14 @@ class ThreeDimensions:
         average_over_copies(self.parameters, self.mesh)
 
     def in_parts(self, batch) -> list[Tensor]:
-        """The micro-batches of this rank's share. Raises ValueError if there is none for some."""
+        """Return this rank's micro-batches. Raises ValueError if some of them would be empty."""
         share = self.share_of_copy(batch, self.mesh)
         if len(share) < self.microbatches:
             raise ValueError(f"{len(share)} samples for {self.microbatches} micro-batches")
         return list(share.tensor_split(self.microbatches))
 
     def clip(self):
-        """Shorten the gradient, as torch.nn.utils.clip_grad_norm_ does."""
+        """Clip the gradient, as torch.nn.utils.clip_grad_norm_ does."""
         if self.longest is not None:
             is_last = self.mesh.at["pp"] == self.mesh.sizes["pp"] - 1
             norm = global_norm(self.parameters, self.mesh, self.tied if is_last else ())
@@ -186,14 +188,14 @@ class ThreeDimensions:
                     p.grad *= factor
 
     def mean_of(self, loss) -> float:
-        """Of what the last stages know, and all others have as 0."""
+        """Return the mean of the last stages' losses, on every rank; other stages pass 0."""
         total = torch.tensor(loss, dtype=torch.float64)
         dist.all_reduce(total)
         return total.item() / (self.mesh.sizes["dp"] * self.mesh.sizes["tp"])
 
     @contextlib.contextmanager
     def enter_action(self, action):
-        """While an action computes, its dropout knows the samples; it is watched, if wished for."""
+        """Give dropout the samples of an action while it computes, and watch the action."""
         if self.dropout is not None:
             parts = [len(x) for x in self.pipeline.inputs]
             first = sum(parts) * self.mesh.at["dp"] + sum(parts[: action.microbatch])
@@ -202,9 +204,9 @@ class ThreeDimensions:
             yield
 
     def set_watch(self, watch):
-        """From now on, each thing that the step does is inside of watch(what it is); returns self.
+        """Run each part of a step inside watch(name of the part) from now on, and return self.
 
-        watch  returns what is a context and a decorator, as `measure` does
+        watch  returns what is a context manager and a decorator, as `measure` does
         """
         self.watch = watch
         self.sum_over_ends = watch("tied weights")(self.sum_over_ends)
@@ -214,26 +216,26 @@ class ThreeDimensions:
 
 
 def ends_of(mesh):
-    """The group of the first and the last stage; all ranks have to call this."""
+    """Make the group of the first and the last stage; all ranks have to call this."""
     along = groups_along("pp", mesh.sizes)
     return my_group([[ranks[0], ranks[-1]] for ranks in along], "ends")
 
 
-# ---- Beside one process ---------------------------------------------------------------------
+# ---- Comparison with one process ------------------------------------------------------------
 
 SIZES = {"width": 32, "heads": 4, "layers": 4, "context": 32}
-SHARE, LONGEST = 0.1, 0.5  # of dropout; of the gradient: it is longer than that here
-adam = partial(torch.optim.AdamW, lr=1e-2, eps=1e-3)  # eps: no full steps of what is rounding noise
+SHARE, LONGEST = 0.1, 0.5  # of dropout; norm to clip to: gradients here are longer
+adam = partial(torch.optim.AdamW, lr=1e-2, eps=1e-3)  # eps: rounding noise makes no full steps
 
 
 def whole_model(tied=True, **sizes) -> Transformer:
-    """The same one in every process."""
+    """Make the same transformer in every process."""
     torch.manual_seed(0)
     return Transformer(tied=tied, **SIZES | sizes)
 
 
 class OneProcess:
-    """The same training without any axis; step() as there."""
+    """The same training in one process, without any axis, with the step() of ThreeDimensions."""
 
     def __init__(self, model, longest=None, dropout=None):
         self.model, self.longest, self.dropout = model, longest, dropout
@@ -256,11 +258,12 @@ class OneProcess:
 def compare_with_one_process(
     sizes, text, steps=3, microbatches=2, samples=8
 ) -> tuple[list, list, float]:
-    """Train on a mesh, and in this process alone, in float64: with tied embeddings, clipping,
-    dropout and accumulation.
+    """Train on a mesh and in this process alone, in float64, and compare the results.
 
-    Returns  the losses of both; and how far weights and gradients of this rank's part are from
-             those of one process, as a share of the largest
+    Both have tied embeddings, clipping and dropout; the mesh accumulates over micro-batches.
+
+    Returns  the losses of both, and the difference of this rank's weights and gradients from those
+             of one process, as a share of the largest number
     """
     from pedagogy_lib import relative_gap
 
@@ -286,9 +289,9 @@ def compare_with_one_process(
 
 
 def one_step(sizes, text, microbatches=4, samples=16, memory=True, **of_model):
-    """One step on a mesh, after another one that has opened connections; measured: "step".
+    """Take a step on a mesh, after one that opens connections, and measure it as "step".
 
-    memory   see measure(): with it, the calls are known as well
+    memory   see measure(): with it, the calls are recorded as well
     Returns  the bytes of this rank's parameters
     """
     from pedagogy_lib import measure
@@ -310,7 +313,7 @@ def program(text, steps=20) -> tuple[float, float, float]:
 
 
 def train(engine, text, steps) -> tuple[float, float, float]:
-    """Returns the loss at first and at last, and the median of a step's seconds."""
+    """Train; return the first and the last loss, and the median of a step's seconds."""
     losses, times = [], []
     for number in range(steps):
         batch = draw_batch(text, 8 * engine.mesh.sizes["dp"], number, SIZES["context"])

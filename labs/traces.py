@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/traces.py by `make build`.
-"""Runs and timelines as files that a trace viewer opens: Perfetto, or chrome://tracing."""
+"""Files of runs and timelines for a trace viewer: Perfetto, or chrome://tracing."""
 
 import json
 from pathlib import Path
@@ -12,10 +12,10 @@ MICRO = 1e6
 
 
 def save_trace(what, path) -> Path:
-    """Write a run, or a timeline, in Chrome's trace event format; returns the path.
+    """Write a run, or a timeline, in Chrome's trace event format; return the path.
 
-    Open the file at https://ui.perfetto.dev: nothing leaves the browser. A rank is a process there,
-    and each measured span, or each action, a slice with its name.
+    Open the file at https://ui.perfetto.dev: nothing leaves the browser. The viewer shows a rank as
+    a process, and each measured span or action as a slice with its name.
 
     what    a `Run` with measured blocks, or a `Timeline`
     Source  "Trace Event Format", complete events ("X"), times in microseconds

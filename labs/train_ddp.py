@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/train_ddp.py by `make build`. Write your answers here.
-"""A whole program: train a classifier of digits with DDP, on one machine or on many.
+"""A complete program that trains a classifier of digits with DDP, on one machine or on many.
 
 torchrun --nproc-per-node 2 labs/train_ddp.py --epochs 4 --file checkpoint.pt
 """
@@ -11,8 +11,8 @@ from contextlib import nullcontext
 import torch
 import torch.distributed as dist
 
-# Imported before there is a process group: later, as by DDP itself, its functions would keep the
-# group, and Gloo's threads would go on when the program ends.
+# Import this before a process group exists. If it were imported later, as by DDP itself, its
+# functions would keep the group, and Gloo's threads would still run when the program ends.
 import torch.distributed.nn.functional
 import torch.nn.functional as F
 from gradient_accumulation import digits
@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 
 def options_of(words=None):
+    """Parse the command line, or a list of words."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--batch", type=int, default=96, help="samples of a step, over all ranks")
@@ -34,9 +35,9 @@ def options_of(words=None):
 
 
 class Training:
-    """Exercise 3.16. A training that ranks do together, and go on with: fill five holes.
+    """Exercise 3.16. A training run of several ranks that can be resumed: fill five holes.
 
-    Every number of ranks that can share the batch gives the weights of one process, but for
+    Every number of ranks that can share the batch gives the weights of one process, up to
     rounding.
 
     data     images and labels to train with, images and labels to test with
@@ -55,14 +56,14 @@ class Training:
         self.model = model.to(device, dtype)
         self.ddp = DistributedDataParallel(self.model)
         self.optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
-        samples = TensorDataset(images.to(dtype), labels)  # they stay on the CPU
+        samples = TensorDataset(images.to(dtype), labels)  # the samples stay on the CPU
         self.sampler = DistributedSampler(samples, seed=1, drop_last=True)
         self.loader = DataLoader(samples, share, sampler=self.sampler, drop_last=True)
         self.autocast = torch.autocast(torch.device(device).type, torch.bfloat16,
                                        enabled=options.precision == "bfloat16")  # fmt: skip
 
     def train_epoch(self) -> float:
-        """Train with all samples once, in a new order; returns the mean loss over all ranks."""
+        """Train with all samples once, in a new order; return the mean loss over all ranks."""
         ...  # your code here
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for images, labels in self.loader:
@@ -73,20 +74,20 @@ class Training:
         return (total / (dist.get_world_size() * len(self.loader))).item()
 
     def backward(self, images, labels):
-        """Leave in .grad the mean over the batches of all ranks; returns this rank's mean loss.
+        """Leave in .grad the mean over the batches of all ranks; return this rank's mean loss.
 
-        In options.parts equal micro-batches, one after another; gradients travel once.
+        The batch runs in options.parts equal micro-batches in turn, and gradients travel once.
         """
         loss = 0.0
         ...  # your code here
         return loss
 
     def update(self):
-        """Clip the gradient of the whole batch to the norm options.clip, and take a step."""
+        """Clip the whole batch's gradient to norm options.clip, take a step, clear gradients."""
         ...  # your code here
 
     def evaluate(self) -> float:
-        """The share of all test images that are right, on every rank; each is computed once."""
+        """Return on every rank the share of all test images that are right; compute each once."""
         ...  # your code here
 
     def state(self) -> dict:
@@ -94,11 +95,11 @@ class Training:
                 "epoch": self.epoch}  # fmt: skip
 
     def save(self):
-        """Write state() to options.file: one rank does; until it is whole, the old one is there."""
+        """Write state() to options.file on one rank; the old file stays until the new is whole."""
         ...  # your code here
 
     def resume(self):
-        """Go on from options.file, if rank 0 finds it. Rank 0 reads it, and tells all others."""
+        """Resume from options.file if rank 0 finds it; rank 0 reads it and informs all others."""
         found = [None]
         if dist.get_rank() == 0 and os.path.exists(self.options.file):
             found = [torch.load(self.options.file, map_location="cpu")]
@@ -109,7 +110,7 @@ class Training:
             self.epoch = found[0]["epoch"]
 
     def run(self) -> list[float]:
-        """Train until options.epochs, from the checkpoint if there is one; returns the losses."""
+        """Train until options.epochs, from the checkpoint if there is one; return the losses."""
         losses = []
         if self.options.file:
             self.resume()
@@ -125,7 +126,10 @@ class Training:
 
 
 def share_of_batch(options, samples) -> int:
-    """How many samples of a step a rank gets: equally many on all ranks, in equal micro-batches."""
+    """Return how many samples of a step each rank gets, so that all micro-batches are equal.
+
+    Raises  ValueError if the ranks cannot share the batch equally
+    """
     n, parts = dist.get_world_size(), options.parts
     if parts < 1 or options.batch % (n * parts) or not 0 < options.batch <= samples:
         raise ValueError(
@@ -144,12 +148,12 @@ def main(words=None):
     else:
         device = torch.device("cpu")
         dist.init_process_group("gloo")
-    Training(digits(), options, device).run()  # nobody keeps it: its DDP would keep the group
+    Training(digits(), options, device).run()  # not kept, as its DDP would keep the group
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
-    from pedagogy_lib.unwritten import misses_something  # whether holes are left; not needed else
+    from pedagogy_lib.unwritten import misses_something  # finds holes; not needed otherwise
 
     if not misses_something(__file__):
         main()

@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/uneven_runs.py by `make build`.
-"""The stages of labs/uneven_stages.py beside one process, and timed; and what links take.
+"""The stages of labs/uneven_stages.py compared with one process, and timed; and measured links.
 
 torchrun --nproc-per-node 4 labs/uneven_runs.py
 """
@@ -15,14 +15,14 @@ from small_alpa import search
 from tensor_parallel import whole
 from uneven_stages import WIDTH, UnevenStages, draw_digits, loss_of, whole_model
 
-# ---- Beside one process ---------------------------------------------------------------------
+# ---- Comparison with one process ------------------------------------------------------------
 
 
 def compare_with_one_process(plan, hiddens, cluster, rows=16, microbatches=4, steps=2) -> float:
-    """Train under a plan, and in this process alone, in float64.
+    """Train under a plan and in this process alone, in float64, and compare the results.
 
-    Returns  how far weights and gradients of this rank are from those of one process, as a share
-             of the largest, and on the last stage the losses
+    Returns  the largest relative difference of this rank's weights and gradients, and on the last
+             stage of the losses, from those of one process
     """
     from pedagogy_lib import relative_gap
 
@@ -48,7 +48,7 @@ def compare_with_one_process(plan, hiddens, cluster, rows=16, microbatches=4, st
 
 
 def loss_gap(loss, alone, engine) -> float:
-    """Of the last stage, whose ranks each have a part of the loss."""
+    """Return the relative gap of the last stage's loss, of which each of its ranks has a part."""
     total = torch.tensor(loss)
     if engine.group is not None:
         dist.all_reduce(total, group=engine.group)
@@ -56,12 +56,14 @@ def loss_gap(loss, alone, engine) -> float:
     return abs(total.item() / alone - 1) if is_last else 0.0
 
 
-# ---- Measured -------------------------------------------------------------------------------
+# ---- Measurements ---------------------------------------------------------------------------
 
 
 def time_steps(plan, hiddens, cluster, rows, microbatches, steps=2) -> float:
-    """The shortest of some steps, in seconds, each on its slowest rank; products take as long as on
-    devices of `cluster.flops`. One step more, before, opens connections."""
+    """Return the seconds of the shortest of some steps, each on its slowest rank.
+
+    Products take as long as on devices of `cluster.flops`. One step before opens connections.
+    """
     from pedagogy_lib import SlowProducts
 
     torch.set_num_threads(1)
@@ -81,7 +83,7 @@ def time_steps(plan, hiddens, cluster, rows, microbatches, steps=2) -> float:
 
 
 def measure_links(cluster, nbytes=1_000_000, times=5) -> dict[str, Link]:
-    """The links inside of a machine and across, as a ring's formula has them for all-reduces."""
+    """Measure links inside a machine and across, as a ring's formula for all-reduces has them."""
     found = {}
     for name, n in (("inside", cluster.per_machine), ("across", cluster.devices)):
         groups = [list(range(k, k + n)) for k in range(0, cluster.devices, n)]
@@ -106,7 +108,7 @@ def measure_links(cluster, nbytes=1_000_000, times=5) -> dict[str, Link]:
 
 
 def program() -> float:
-    """Under the plan of the search: how far this rank is from one process."""
+    """Train under the plan of the search; return this rank's difference from one process."""
     ranks = dist.get_world_size()
     cluster = Cluster(1, ranks, 1e9, Link(1e-4, 1e9), Link(1e-4, 1e9))
     hiddens, job = [64, 64, 128, 512], Job(cluster, 32, 4)

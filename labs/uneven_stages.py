@@ -1,6 +1,7 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/uneven_stages.py by `make build`.
-"""Trains a chain of layers in stages of different length, each on its own number of ranks, and
-with its own shardings: the plans of labs/small_alpa.py, run.
+"""Training of a chain of layers in stages of different length, number of ranks and shardings.
+
+It runs the plans of labs/small_alpa.py.
 
 torchrun --nproc-per-node 4 labs/uneven_stages.py
 """
@@ -26,7 +27,7 @@ WIDTH, CLASSES = 64, 10  # pixels of a digit; the first ten numbers of the last 
 
 
 class Block(nn.Module):
-    """Two products; what comes out is added to what came in."""
+    """Two products with a residual connection."""
 
     def __init__(self, width, hidden):
         super().__init__()
@@ -38,7 +39,7 @@ class Block(nn.Module):
 
 
 def whole_model(hiddens, width=WIDTH) -> nn.Sequential:
-    """The same one in every process."""
+    """Make the same chain of blocks in every process."""
     torch.manual_seed(0)
     return nn.Sequential(*(Block(width, hidden) for hidden in hiddens))
 
@@ -48,17 +49,17 @@ def loss_of(outputs, targets) -> Tensor:
 
 
 def draw_digits(samples) -> tuple[Tensor, Tensor]:
-    """As many training images as asked for, again from the beginning where there are no more."""
+    """Return as many training images as asked for, starting again at the first one if necessary."""
     images, labels, *_ = digits()
     numbers = torch.arange(samples) % len(images)
     return images[numbers].to(torch.get_default_dtype()), labels[numbers]
 
 
-# ---- From layout to layout ------------------------------------------------------------------
+# ---- Changing the layout --------------------------------------------------------------------
 
 
 def reshard(x, before, after, group) -> Tensor:
-    """This rank's part of an activation in another layout: exercise 10.15 counts the bytes."""
+    """Return this rank's part in another layout: exercise 10.15 counts the bytes."""
     if before == after or group is None:
         return x
     n, rank = dist.get_world_size(group), dist.get_rank(group)
@@ -76,7 +77,7 @@ def reshard(x, before, after, group) -> Tensor:
 
 
 class Reshard(torch.autograd.Function):
-    """The activation goes from one layout to another; its gradient goes the other way."""
+    """A change of an activation's layout, whose gradient changes the other way."""
 
     @staticmethod
     def forward(ctx, x, before, after, group):
@@ -92,7 +93,7 @@ class Reshard(torch.autograd.Function):
 
 
 def cut_product(linear, sharding, group) -> nn.Module:
-    """This rank's part of a product; of "rows", the sum over all ranks belongs to it."""
+    """Return this rank's part of a product; for "rows", it includes the sum over all ranks."""
     if group is not None and sharding == "columns":
         return ColumnLinear(linear, group)
     if group is not None and sharding == "rows":
@@ -101,7 +102,7 @@ def cut_product(linear, sharding, group) -> nn.Module:
 
 
 class CutBlock(nn.Module):
-    """A block whose products are cut as a plan says.
+    """A block whose products are cut according to a plan.
 
     shardings  of up, of down, and the layout after the block
     before     the layout before it
@@ -124,7 +125,7 @@ class CutBlock(nn.Module):
 
 
 def cut_stage(blocks, shardings, group) -> nn.Sequential:
-    """Some blocks in the layouts of a plan: by samples at both ends."""
+    """Cut some blocks into the layouts of a plan, which are by samples at both ends."""
     layouts = [SAMPLES, *(names[-1] for names in shardings)]
     return nn.Sequential(*(
         CutBlock(block, names, before, group)
@@ -146,7 +147,7 @@ class UnevenPipeline(Pipeline):
         super().__init__([stage], loss_of, width)
         self.places, self.rows = places, rows
         (self.rank,) = (k for k, ranks in enumerate(places) if dist.get_rank() in ranks)
-        self.ranks = len(places)  # for the schedule, a stage is one
+        self.ranks = len(places)  # the schedule counts a stage as one rank
         self.mine = places[self.rank].index(dist.get_rank())
 
     def own_rows(self) -> range:
@@ -154,7 +155,7 @@ class UnevenPipeline(Pipeline):
         return range(self.mine * self.rows // n, (self.mine + 1) * self.rows // n)
 
     def find_overlaps(self, other):
-        """Which of this rank's rows lie where in another stage: [(rank, first row, end), …]."""
+        """Yield which of this rank's rows the ranks of a stage have: (rank, first row, end)."""
         begin, n = self.own_rows().start, len(self.places[self.rank])
         for i, j, first, end in pieces(self.rows, n, len(self.places[other])):
             if i == self.mine:
@@ -173,13 +174,14 @@ class UnevenPipeline(Pipeline):
 
 
 class UnevenStages:
-    """Trains a chain of blocks as a plan says.
+    """Training of a chain of blocks under a plan.
 
-    model           the whole one, the same on all ranks; of it, this rank keeps its part
-    plan            stages, as labs/small_alpa.py gives them
+    model           the whole model, the same on all ranks; this rank keeps its part of it
+    plan            stages, as labs/small_alpa.py returns them
     make_optimizer  takes a list of parameters
     around          see Pipeline
-    Raises          ValueError if rows or widths do not go up in a stage's devices
+    Raises          ValueError if the plan is for another number of ranks, or if a stage's devices
+                    do not divide rows or widths
     """
 
     def __init__(self, model, plan, cluster, rows, microbatches, make_optimizer, around=None):
@@ -206,7 +208,10 @@ class UnevenStages:
         self.actions = list(one_f_one_b(mine, len(plan), microbatches))
 
     def step(self, inputs, targets) -> float:
-        """Take a step with a batch, the same on all ranks; returns its loss on the last stage."""
+        """Take a step with a batch, the same on all ranks; return its loss on the last stage.
+
+        Each rank of that stage returns its part of the loss, and all other ranks 0.
+        """
         self.optimizer.zero_grad()
         loss = self.pipeline.step(self.actions, self.in_parts(inputs), self.in_parts(targets))
         self.sum_gradients()
@@ -214,13 +219,13 @@ class UnevenStages:
         return loss
 
     def in_parts(self, batch) -> list[Tensor]:
-        """This rank's rows of each micro-batch."""
+        """Return this rank's rows of each micro-batch."""
         own = self.pipeline.own_rows()
         return [part[own.start : own.stop] for part in batch.split(self.rows)]
 
     @torch.no_grad()
     def sum_gradients(self):
-        """Of products that are split by samples, in one all-reduce of the stage."""
+        """Sum the gradients of products split by samples, in one all-reduce of the stage."""
         if self.group is None or not self.by_samples:
             return
         flat = torch.cat([p.grad.flatten() for p in self.by_samples])
@@ -245,7 +250,7 @@ def need_whole_shares(model, plan, rows):
 
 
 def program(steps=60) -> tuple[float, float]:
-    """Train under the plan of the search; returns the loss at first and at last."""
+    """Train under the plan of the search; return the first and the last loss."""
     ranks = dist.get_world_size()
     cluster = Cluster(1, ranks, 1e9, Link(1e-4, 1e9), Link(1e-4, 1e9))
     hiddens, job = [64, 64, 128, 512], Job(cluster, 32, 4)

@@ -1,12 +1,12 @@
 # Built from chapters/ch06_zero/labs/unit_frames.py by `make build`.
-"""The frames of a `UnitFilm`: what a rank holds of each unit, and how that differs."""
+"""The frames of a `UnitFilm`: what a rank holds of each unit, and how that changes."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
 class UnitState(NamedTuple):
-    """What one rank holds of one unit.
+    """The part of one unit that one rank holds.
 
     chunks                of the parameters, one for each rank: "absent", "travelling", "held" or
                           "updated"
@@ -21,12 +21,12 @@ class UnitState(NamedTuple):
 
 @dataclass
 class UnitFrame:
-    """What one rank held right after an event.
+    """The memory of one rank right after an event.
 
     event            what has happened, in words
     about            the numbers of the units to which it has happened
     units            a `UnitState` for each unit
-    parameter_bytes  of all units: whole ones, and shards in memory of their own
+    parameter_bytes  of all units: whole ones, and shards in separate memory
     gradient_bytes   of all units: the parameters' and the shards'
     """
 
@@ -39,7 +39,7 @@ class UnitFrame:
 
 @dataclass
 class UnitFilm:
-    """One step on one rank.
+    """A film of one step on one rank.
 
     names       of the units, in the order of the model
     sizes       for each unit, the elements of its parameters
@@ -57,7 +57,7 @@ class UnitFilm:
 
 
 def changes_between(before: UnitState, now: UnitState):
-    """What has happened to a unit: texts in which `Camera.describe_units` fills in its name."""
+    """Yield the changes of a unit: texts in which `Camera.describe_units` fills in its name."""
     was_absent, is_absent = "absent" in before.chunks, "absent" in now.chunks
     if was_absent and not is_absent:
         yield "{units} gathered"

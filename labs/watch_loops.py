@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/watch_loops.py by `make build`.
-"""Training loops, watched from outside: what they read, which gradients they follow, what is sent.
+"""Training loops observed from outside: samples read, gradients followed, and bytes sent.
 
 torchrun --nproc-per-node 2 labs/watch_loops.py
 """
@@ -17,14 +17,14 @@ RATE = 0.1
 
 
 def linear(inputs=1, seed=0):
-    """One linear layer without a bias, in float64; its weights depend on the seed alone."""
+    """Return a linear layer without a bias, in float64, whose weights depend only on the seed."""
     layer = nn.Linear(inputs, 1, bias=False, device="cpu").double()
     nn.init.normal_(layer.weight, generator=torch.Generator().manual_seed(seed))
     return layer.to(torch.get_default_device())
 
 
 def batch_of(number, inputs=1, samples=4):
-    """Inputs and targets: other ones for each rank and each number."""
+    """Draw inputs and targets, which differ for each rank and each number."""
     source = torch.Generator().manual_seed(100 * dist.get_rank() + number)
     shape, device = (2, samples, inputs), torch.get_default_device()
     drawn = torch.randn(shape, generator=source, dtype=torch.float64, device="cpu").to(device)
@@ -32,18 +32,18 @@ def batch_of(number, inputs=1, samples=4):
 
 
 def or_error(watch):
-    """What `watch()` returns; if it raises an error, its kind and its first line."""
+    """Return the result of `watch()`; if it raises an error, the error's type and first line."""
     try:
         return watch()
     except Exception as error:
         return f"{type(error).__name__}: {str(error).splitlines()[0]}"
 
 
-# ---- What is read ---------------------------------------------------------------------------
+# ---- Samples read ---------------------------------------------------------------------------
 
 
 class IndexDataset(Dataset):
-    """Samples with numbers; `read` has the numbers in the order in which they were asked for."""
+    """A data set of numbered samples, whose `read` lists the numbers in the order of requests."""
 
     def __init__(self, length):
         self.length, self.read = length, []
@@ -57,7 +57,7 @@ class IndexDataset(Dataset):
 
 
 def samples_read(train_epochs, length=8, epochs=2) -> str:
-    """Which samples this rank reads in each epoch, in their order; or the error."""
+    """Report the samples that this rank reads in each epoch, in their order; or the error."""
     dataset = IndexDataset(length)
 
     def watch():
@@ -70,7 +70,7 @@ def samples_read(train_epochs, length=8, epochs=2) -> str:
 
 
 def print_reads(train_epochs):
-    """Run a loop on two ranks, and print which samples each of them reads; or the error of both."""
+    """Run a loop on two ranks, and print the samples that each of them reads, or the error."""
     from pedagogy_lib import launch
 
     lines = launch(samples_read, train_epochs, world_size=2, device="cpu").values
@@ -80,11 +80,11 @@ def print_reads(train_epochs):
         print(*(f"rank {rank}: {line}" for rank, line in enumerate(lines)), sep="\n")
 
 
-# ---- Which gradients steps follow -----------------------------------------------------------
+# ---- Gradients that steps follow ------------------------------------------------------------
 
 
 def gradients_followed(train_steps, steps=3) -> str:
-    """The gradient that each step follows, if all batches are the same and steps are tiny."""
+    """Report the gradient that each step follows, if all batches are equal and steps are tiny."""
     ddp = DistributedDataParallel(linear())
     optimizer, found = torch.optim.SGD(ddp.parameters(), lr=1e-9), []
     optimizer.register_step_pre_hook(lambda *_: found.append(ddp.module.weight.grad.item()))
@@ -97,9 +97,9 @@ def gradients_followed(train_steps, steps=3) -> str:
 
 
 def report_backward(average_in_backward) -> str:
-    """One weight and its gradient, before and after a backward of this rank's own batch.
+    """Report a weight and its gradient, before and after a backward of this rank's own batch.
 
-    Each rank has another weight: the mean of equal weights would not show.
+    The weight differs between ranks, because averaging equal weights would not be visible.
     """
     model, (inputs, targets) = linear(seed=dist.get_rank()), batch_of(0)
     own = torch.autograd.grad(F.mse_loss(model(inputs), targets), model.weight)[0].item()
@@ -115,7 +115,7 @@ def report_backward(average_in_backward) -> str:
 
 
 def weight_after_step(accumulate_step) -> str:
-    """The weight of this rank's replica before a step with three micro-batches, and after it."""
+    """Report the weight of this rank's replica before and after a step with three micro-batches."""
     model = linear()
     optimizer, before = torch.optim.SGD(model.parameters(), lr=RATE), model.weight.item()
 
@@ -126,11 +126,11 @@ def weight_after_step(accumulate_step) -> str:
     return or_error(watch)
 
 
-# ---- What is sent ---------------------------------------------------------------------------
+# ---- Bytes sent -----------------------------------------------------------------------------
 
 
 def send_in_call(accumulate_ddp, micro_batches=4, inputs=10_000) -> int:
-    """Measure what a call sends as "call"; returns the bytes of all gradients."""
+    """Measure the bytes sent by a call, as "call"; return the bytes of all gradients."""
     ddp = DistributedDataParallel(linear(inputs))
     pieces = [batch_of(k, inputs) for k in range(micro_batches)]
     for _ in range(2):  # the second backward agrees on buckets
@@ -145,7 +145,7 @@ def send_in_call(accumulate_ddp, micro_batches=4, inputs=10_000) -> int:
 
 
 def loop_without_ranks(model, dataset, loss_fn, epochs, samples):
-    """A loop of one process, run on each rank as it is."""
+    """Train in a loop written for one process, which runs on each rank unchanged."""
     loader = DataLoader(dataset, batch_size=samples)
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     for _ in range(epochs):

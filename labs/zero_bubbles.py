@@ -1,11 +1,11 @@
 # Built from chapters/ch08_pipeline_parallel/labs/zero_bubbles.py by `make build`.
-"""Schedules that fill the bubble: a backward in two halves, two chunks on a way down and up.
+"""Schedules that fill the bubble: backwards in two halves, and two chunks on a way down and up.
 
 python labs/zero_bubbles.py
 
 Each schedule is a short text of letters for a rank. `F`, `B`, `I` and `W` are the kinds of action
-on the rank's first chunk, small letters the same on its second one. Which micro-batch an action is
-for need not be said: each kind takes them in order. So "FFIW" is F0 F1 I0 W0.
+on the rank's first chunk, and small letters are the same kinds on its second one. The micro-batch
+of an action need not be named, because each kind takes them in order: "FFIW" is F0 F1 I0 W0.
 """
 
 import contextlib
@@ -16,10 +16,10 @@ from schedules import Action, interleaved, one_f_one_b, rows_of, zero_bubble
 
 
 def actions_of(letters, microbatches):
-    """The actions of a text of letters; what goes beyond the last micro-batch is left out.
+    """Yield the actions of a text of letters; those beyond the last micro-batch are left out.
 
-    A `W` or `w` is for what has waited for longest since its `I` or `i`. So is an `x`, of whichever
-    chunk.
+    A `W` or `w` belongs to the micro-batch of its chunk that has waited longest since its `I` or
+    `i`, and an `x` to the one that has waited longest in either chunk.
     """
     counts, owed = {"F": 0, "f": 0, "B": 0, "b": 0}, []
     for letter in letters:
@@ -31,7 +31,7 @@ def actions_of(letters, microbatches):
             owed.remove((i, chunk))
         else:
             kind, chunk = letter.upper(), int(letter.islower())
-            counted_as = letter.replace("I", "B").replace("i", "b")  # a backward, or its first half
+            counted_as = letter.replace("I", "B").replace("i", "b")  # I and B share a count
             i, counts[counted_as] = counts[counted_as], counts[counted_as] + 1
             owed += [(i, chunk)] * (kind == "I")
         if i < microbatches:
@@ -39,7 +39,7 @@ def actions_of(letters, microbatches):
 
 
 def place_v_stages(ranks) -> list[list[int]]:
-    """The stages of each rank in a V: the model goes down to the last rank, and up again.
+    """Return the stages of each rank in a V: the model goes down to the last rank, and up again.
 
     With 4 ranks: [[0, 7], [1, 6], [2, 5], [3, 4]]
     """
@@ -47,7 +47,7 @@ def place_v_stages(ranks) -> list[list[int]]:
 
 
 def both_ways(ranks) -> list[list[int]]:
-    """The stages of each rank in two copies of the model: one goes down, the other one up.
+    """Return the stages of each rank in two copies of the model: one goes down, the other up.
 
     With 4 ranks: [[0, 3], [1, 2], [2, 1], [3, 0]]
     """
@@ -58,10 +58,10 @@ def both_ways(ranks) -> list[list[int]]:
 
 
 def zb_h2(rank, ranks, microbatches):
-    """A warm-up twice as long; rank r puts its weight gradients off by 2r micro-batches.
+    """Return actions with a doubled warm-up; rank r postpones weight gradients by 2r micro-batches.
 
-    So a rank is never idle between its first action and its last one, if F, I and W take equally
-    long. It keeps up to 2 * ranks - 1 micro-batches.
+    A rank is therefore never idle between its first action and its last one, if F, I and W take
+    equally long. It keeps up to 2 * ranks - 1 micro-batches.
 
     Source  Qi et al. 2024, "Zero Bubble Pipeline Parallelism", section 2.2
     """
@@ -75,7 +75,7 @@ def zb_h2(rank, ranks, microbatches):
 
 
 def zb_v(rank, ranks, microbatches):
-    """No rank keeps more than 1F1B's first one, and the bubble is half as long as ZB-H1's.
+    """Return actions with half of ZB-H1's bubble, where no rank keeps more than 1F1B's first one.
 
     Source  Qi et al. 2024, "Zero Bubble Pipeline Parallelism", section 6
     """
@@ -88,7 +88,7 @@ def zb_v(rank, ranks, microbatches):
 
 
 def dual_pipe_v(rank, ranks, microbatches):
-    """In the steady part a forward of one chunk stands beside a backward of the other.
+    """Return actions whose steady part pairs a forward of one chunk with a backward of the other.
 
     On GPUs such a pair runs at the same time: while one computes, the other's messages travel. Here
     the two follow each other.
@@ -104,7 +104,7 @@ def dual_pipe_v(rank, ranks, microbatches):
     n, more = ranks - rank - 1, rank + 1
     warm_up = "F" * 2 * n + "Ff" * more + "iwf" * n
     steady = "FbfB" * (microbatches - 2 * ranks + more) + "bfB" * n
-    turns = ("bB" * more)[:more] + ("iI" * more)[more:]  # at last, only the first halves
+    turns = ("bB" * more)[:more] + ("iI" * more)[more:]  # at the end, only the first halves
     return actions_of(warm_up + steady + turns + "xI" * n + "x" * more, microbatches)
 
 
@@ -112,10 +112,10 @@ def dual_pipe_v(rank, ranks, microbatches):
 
 
 def dual_pipe(rank, ranks, microbatches):
-    """Half of the micro-batches go down through one copy, the others up through the other copy.
+    """Yield actions that send half of the micro-batches down one copy, the others up the other.
 
-    The first half of the ranks does what DualPipeV would do on so many ranks, and with half of the
-    micro-batches; the second half does the same in the mirror.
+    The first half of the ranks does what DualPipeV does on that many ranks, with half of the
+    micro-batches; the second half does the same, mirrored.
 
     Raises  ValueError for an odd number of ranks or of micro-batches, or for fewer than two
             micro-batches for each rank
@@ -132,7 +132,7 @@ def dual_pipe(rank, ranks, microbatches):
         yield Action(kind, copy * half + i, copy)
 
 
-SCHEDULES = {  # and whether its two chunks go down and up
+SCHEDULES = {  # {name: (schedule, whether its two chunks go down and up)}
     "1F1B": (one_f_one_b, False),
     "interleaved": (interleaved, False),
     "ZB-H1": (zero_bubble, False),
@@ -144,7 +144,7 @@ TWO_COPIES = {"DualPipe": dual_pipe}
 
 
 def rows_and_stages(name, ranks, microbatches):
-    """All ranks' actions, and which stages each rank has: (rows, stages)."""
+    """Return all ranks' actions, and which stages each rank has: (rows, stages)."""
     if name in TWO_COPIES:
         return rows_of(TWO_COPIES[name], ranks, microbatches), both_ways(ranks)
     schedule, in_a_v = SCHEDULES[name]
@@ -154,22 +154,22 @@ def rows_and_stages(name, ranks, microbatches):
     return rows, place_v_stages(ranks) if in_a_v else round_about
 
 
-# ---- How good they are ----------------------------------------------------------------------
+# ---- Scores ---------------------------------------------------------------------------------
 
-HALVES = {"F": 1.0, "I": 1.0, "W": 1.0, "B": 2.0}  # of a rank's whole part of the model
+HALVES = {"F": 1.0, "I": 1.0, "W": 1.0, "B": 2.0}  # times on a rank's whole part of the model
 
 
 def seconds_of_chunks(rows, seconds=HALVES) -> dict[str, float]:
-    """What each kind takes, where a rank's part of the model is cut into its chunks.
+    """Return each kind's seconds on a chunk, given those on a rank's whole part of the model.
 
-    Copies of a part are no cuts: a micro-batch goes through one of them.
+    Copies of a part do not count as chunks, because a micro-batch goes through one of them.
     """
     chunks = {chunk for _, i, chunk in rows[0] if i == 0}
     return {kind: took / len(chunks) for kind, took in seconds.items()}
 
 
 def twice(rows):
-    """Two batches after each other; no rank waits for others in between."""
+    """Return rows for two batches in succession; no rank waits for others in between."""
     m = 1 + max(action.microbatch for action in rows[0])
     return [
         row + [action._replace(microbatch=action.microbatch + m) for action in row] for row in rows
@@ -177,12 +177,12 @@ def twice(rows):
 
 
 class ScheduleScore:
-    """A schedule under the course's simulator.
+    """The figures of a schedule under the course's simulator.
 
-    idle     share of all ranks' time
+    idle     the idle share of all ranks' time
     length   of a step, in forwards of a rank's part of the model
-    further  what a second step adds, if no rank waits for others in between
-    kept     what the fullest rank keeps, in micro-batches of its part of the model
+    further  the length a second step adds, if no rank waits for others in between
+    kept     the most that any rank keeps, in micro-batches of its part of the model
     copies   how many copies of the model there are
     """
 
@@ -200,14 +200,14 @@ class ScheduleScore:
 
 
 def can_run(name, ranks, microbatches) -> bool:
-    """Whether a schedule is for so many ranks and micro-batches."""
+    """Return whether a schedule can run on so many ranks and micro-batches."""
     with contextlib.suppress(ValueError):
         return bool(rows_and_stages(name, ranks, microbatches))
     return False
 
 
 def score_schedules(names, ranks, microbatches, seconds=HALVES) -> dict[str, ScheduleScore]:
-    """Those of some schedules that are for so many ranks and micro-batches."""
+    """Return {name: score} of the schedules that can run on so many ranks and micro-batches."""
     found = {}
     for name in names:
         if can_run(name, ranks, microbatches):
@@ -217,9 +217,9 @@ def score_schedules(names, ranks, microbatches, seconds=HALVES) -> dict[str, Sch
 
 
 def tabulate_ranking(mine, ranks, microbatches, most) -> list[list[str]]:
-    """A table's rows, the shortest step first: a schedule of one's own beside the published ones.
+    """Return a table's rows, the shortest step first: the learner's schedule and published ones.
 
-    mine  a schedule of one chunk, as those above; one that cannot run is left out
+    mine  a schedule of one chunk, like those above; one that cannot run is left out
     most  how many micro-batches a rank may keep
     """
     found = score_schedules(SCHEDULES, ranks, microbatches)

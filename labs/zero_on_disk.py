@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/zero_on_disk.py by `make build`.
-"""Shards on disk: an optimizer whose state lies in a file, and checkpoints for any world size.
+"""Shards on disk: an optimizer whose state is in a file, and checkpoints for any world size.
 
 torchrun --nproc-per-node 4 labs/zero_on_disk.py
 """
@@ -27,7 +27,7 @@ from zero import Zero3, whole
 
 
 def make_file_tensor(path, x: Tensor) -> Tensor:
-    """A tensor like x, with its values, whose memory is a file: the disk backs it."""
+    """Return a copy of x whose memory is a file, so that the disk backs it."""
     file = torch.from_file(str(path), shared=True, size=x.numel(), dtype=x.dtype, device="cpu")
     return file.view(x.shape).copy_(x)
 
@@ -40,11 +40,11 @@ class DiskOffloadOptimizer:
 
     parameters      on the device
     make_optimizer  takes a list of parameters; it gets one at a time
-    folder          where the files are to be; they are as large as the copies and the state
+    folder          for the files, which are as large as the copies and the state
     dtype           of the copies and of the state, if it is not that of the parameters: float32
-                    makes the copies masters of parameters in bfloat16
+                    makes the copies master weights of parameters in bfloat16
     Raises          ValueError if the optimizer needs all parameters at once, as
-    GradientClipOptimizer does
+                    GradientClipOptimizer does
     Source          Ren et al. 2021, "ZeRO-Offload"; Rajbhandari et al. 2021, "ZeRO-Infinity"
     """
 
@@ -73,7 +73,7 @@ class DiskOffloadOptimizer:
                 p.copy_(copy)
 
     def file_state(self, number):
-        """Move what the optimizer has made for a parameter into files."""
+        """Move the state that the optimizer has made for a parameter into files."""
         copy, state = self.copies[number], self.optimizers[number].state[self.copies[number]]
         for name, x in state.items():
             if torch.is_tensor(x) and x.shape == copy.shape and not x.untyped_storage().filename:
@@ -85,7 +85,7 @@ class DiskOffloadOptimizer:
 
 
 def need_one_by_one(make_optimizer):
-    kind = getattr(make_optimizer, "func", make_optimizer)  # inside of a partial
+    kind = getattr(make_optimizer, "func", make_optimizer)  # the class inside a partial
     if getattr(kind, "takes_all", False):
         raise ValueError(
             f"Offloaded makes an optimizer for each parameter, but {kind.__name__} needs all of "
@@ -94,16 +94,16 @@ def need_one_by_one(make_optimizer):
 
 
 def train_large(folder, megabytes, steps=4) -> tuple[str, float]:
-    """Stage 3 with one large layer; the last step is measured as "step".
+    """Train one large layer in stage 3; the last step is measured as "step".
 
-    folder     where the optimizer's state is to be; None: in memory
-    megabytes  of Adam's state, of all ranks together
+    folder     for the optimizer's state; None: in memory
+    megabytes  of Adam's state, on all ranks together
     Returns    a hash of the weights at the end, and the median time of the optimizer's step
     """
     from pedagogy_lib import measure
 
     torch.manual_seed(0)
-    side = int((megabytes * 1e6 / 8) ** 0.5)  # 8 bytes of state for each number
+    side = int((megabytes * 1e6 / 8) ** 0.5)  # 8 bytes of state per number
     model, rank, adam = nn.Linear(side, side, bias=False), dist.get_rank(), torch.optim.Adam
     if folder is not None:
         adam = partial(
@@ -118,14 +118,14 @@ def train_large(folder, megabytes, steps=4) -> tuple[str, float]:
             engine.step()
             times.append(now() - began)
     with whole(engine):
-        weights = model.weight.detach().clone()  # NumPy would not let go of the storage
+        weights = model.weight.detach().clone()  # NumPy would keep the storage
         return sha256(weights.numpy()).hexdigest(), median(times[1:])
 
 
 def watch_mixed(folder) -> int:
-    """Stage 3 in bfloat16, with float32 masters and Adam's state in files; how many numbers it has.
+    """Train in stage 3 in bfloat16, with float32 masters and Adam's state in files.
 
-    Measures the second step: "after the backward".
+    Both steps are measured, as "after the backward". Return how many numbers the model has.
     """
     from pedagogy_lib import measure
 
@@ -147,10 +147,10 @@ def watch_mixed(folder) -> int:
 
 
 def collect_optimizer_state(optimizer, p) -> dict[str, Tensor]:
-    """What an optimizer keeps for a parameter, by name; also of those that have another one inside.
+    """Return what an optimizer keeps for a parameter, by name, even if another one is inside it.
 
-    Such are GradientClipOptimizer, MixedPrecision, which keeps a master, and Offloaded, which
-    keeps a copy.
+    This is so in GradientClipOptimizer, in MixedPrecision, which keeps a master, and in
+    DiskOffloadOptimizer, which keeps a copy.
     """
     if hasattr(optimizer, "state"):
         return dict(optimizer.state[p])
@@ -164,7 +164,7 @@ def collect_optimizer_state(optimizer, p) -> dict[str, Tensor]:
 
 
 def make_state(engine) -> None:
-    """Have the optimizer make its state, in a step that is overwritten afterwards."""
+    """Make the optimizer create its state, in a step that is overwritten afterwards."""
     for unit in engine.units.values():
         unit.shard.grad = torch.zeros_like(unit.shard)
     engine.optimizer.step()
@@ -173,17 +173,17 @@ def make_state(engine) -> None:
 
 
 def show_shards(engine) -> None:
-    """Stages 1 and 2: give everybody all shards, as a step does. In stage 3 nobody needs them."""
+    """Give every rank all shards in stages 1 and 2, as a step does; stage 3 needs none of them."""
     for unit in engine.units.values():
         if unit.flat.untyped_storage().nbytes():
             all_gather_ring(unit.chunks, unit.group)
 
 
 def make_sharded_state(engine) -> dict[str, Tensor]:
-    """What a checkpoint of a ZeRO engine holds: shards, and what the optimizer keeps for each.
+    """Return the content of a ZeRO engine's checkpoint: shards, and the optimizer's state for them.
 
     Shards are written as parts of one long tensor without padding, since padding depends on the
-    number of ranks: as a `DTensor`, which knows which part of what this rank has. So
+    number of ranks. Each is a `DTensor`, which knows which part this rank has, so that
     torch.distributed.checkpoint can read them back in other parts, on more ranks or fewer.
     """
     from torch.distributed.device_mesh import DeviceMesh
@@ -218,7 +218,7 @@ def load(engine, folder) -> None:
     import torch.distributed.checkpoint as dcp
 
     make_state(engine)
-    dcp.load(make_sharded_state(engine), checkpoint_id=str(folder))  # into the memory that is there
+    dcp.load(make_sharded_state(engine), checkpoint_id=str(folder))  # into existing memory
     show_shards(engine)
 
 
@@ -241,9 +241,9 @@ def make_engine():
 
 
 def program(text) -> tuple[float, float]:
-    """The loss after 20 steps: in one go, and with a checkpoint after the tenth."""
+    """Return the loss after 20 steps: in one go, and with a checkpoint after the tenth."""
     folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
-    dist.broadcast_object_list(folder)  # rank 0's is everybody's
+    dist.broadcast_object_list(folder)  # all ranks use rank 0's
     engine, model = make_engine()
     train(engine, model, text, range(10))
     save(engine, folder[0])

@@ -17,15 +17,15 @@ from halving_doubling import all_reduce_halving_doubling
 from message_costs import time_on_slow_links
 from torch import Tensor
 
-# ---- Who is where ---------------------------------------------------------------------------
+# ---- Process groups -------------------------------------------------------------------------
 
 
 def groups_by_machine(local_size: int):
-    """Two groups that this rank is in: `inside` its machine, and `across` all machines.
+    """Create this rank's two groups: `inside` its machine, and `across` all machines.
 
-    Ranks 0 to local_size - 1 are on machine 0, the next ones on machine 1, and so on. In `inside`
-    are the ranks of one machine; in `across` those with the same place on every machine. Each rank
-    of the world has to call this.
+    Ranks 0 to local_size - 1 are on machine 0, the next ones on machine 1, and so on. `inside` has
+    the ranks of one machine, and `across` has the ranks with the same place on every machine. Each
+    rank of the world has to call this function.
     """
     n = dist.get_world_size()
     inside = [list(range(first, first + local_size)) for first in range(0, n, local_size)]
@@ -37,9 +37,9 @@ def groups_by_machine(local_size: int):
 
 
 def ring_messages(x: Tensor, order: list[int]) -> None:
-    """The messages of a ring all-reduce of x, along a ring that visits the ranks in this order.
+    """Send the messages of a ring all-reduce of x, along a ring that visits ranks in this order.
 
-    They are as many, and as long; nothing is added up, and x stays as it is.
+    They are as many and as long as in a real one, but nothing is added up, and x stays unchanged.
     """
     n, place = len(order), order.index(dist.get_rank())
     piece = x.view(-1).tensor_split(n)[place]
@@ -52,17 +52,18 @@ def ring_messages(x: Tensor, order: list[int]) -> None:
 
 
 def hierarchical_all_reduce(x: Tensor, inside, across) -> None:
-    """Exercise 2.15. All-reduce in three steps: inside the machine, across machines, inside again.
+    """Exercise 2.15. Add up `x` over the ranks, in three steps.
 
-    After the first, each of a machine's ranks has one chunk of the sum of its machine. Only these
-    chunks travel from machine to machine.
+    The steps run inside the machine, across machines, and inside again. After the first step, each
+    rank of a machine has one chunk of its machine's sum. Only these chunks travel from machine to
+    machine.
 
     Equals  dist.all_reduce(x)
     Shapes  x: any, contiguous; its length need not be a multiple of anything
     Cost    for L ranks on each of M machines: 2(M-1)/M * x.nbytes / L from each rank to another
             machine, so 2(M-1)/M * x.nbytes through each card; and 2(L-1)/L * x.nbytes inside
 
-    Ranks may be spread over the machines in any order: the groups know the places.
+    Ranks may be spread over the machines in any order, because the groups know the places.
     """
     need_contiguous(x)
     ### BEGIN SOLUTION
@@ -73,16 +74,16 @@ def hierarchical_all_reduce(x: Tensor, inside, across) -> None:
     ### END SOLUTION
 
 
-# ---- Beside each other ----------------------------------------------------------------------
+# ---- Comparison -----------------------------------------------------------------------------
 
 
 def compare_all_reduces(
     nbytes: int, local_size: int | None = None, rounds: int = 1
 ) -> dict[str, bool]:
-    """All-reduce `nbytes` in each way, measured; says of each whether the sum is right.
+    """Measure an all-reduce of `nbytes` in each way; return for each whether the sum is right.
 
-    local_size  ranks of a machine; if None, half of all, or all of them if their number is odd
-    rounds      each way is measured as often, under the same label
+    local_size  ranks per machine; if None, half of all ranks, or all of them if their number is odd
+    rounds      how often each way is measured, always under the same label
     """
     from pedagogy_lib import measure
 
@@ -111,7 +112,7 @@ def compare_all_reduces(
 def time_on_equal_links(
     nbytes: int, local_size: int, alpha: float, B: float
 ) -> dict[str, list[float]]:
-    """Seconds of the flat ring and of two levels, if all links have latency alpha and B bytes/s."""
+    """Time the flat ring and two levels in seconds, on links of latency alpha and B bytes/s."""
     inside, across = groups_by_machine(local_size)
     ways = {
         "ring": all_reduce_ring,
@@ -121,7 +122,7 @@ def time_on_equal_links(
 
 
 def bytes_through_card(way: str, local_size: int, nbytes: float) -> float:
-    """Bytes that leave one of two machines, by formula, if each has `local_size` ranks."""
+    """Return the bytes that leave one of two machines with `local_size` ranks each, by formula."""
     n = 2 * local_size
     if way == "two levels":
         return nbytes
@@ -132,12 +133,12 @@ CARD_COLUMNS = ("leaves a machine, by formula", "its card counted", "time, by fo
 
 
 def quickest(block) -> float:
-    """Seconds of the quickest round, until its last rank is done."""
+    """Return the seconds of the fastest round, in which the slowest rank counts."""
     return min(max(end - start for start, end in spans) for spans in zip(*block.spans))
 
 
 def card_row(run, label: str, leaving: float, speed: float) -> list[str]:
-    """Of a block: `leaving` bytes and their time at `speed`, and what was measured of both."""
+    """Return a block's cells for CARD_COLUMNS, from `leaving` bytes and the card's `speed`."""
     rounds = len(run[label].spans[0])
     sent = [f"{card.sent_bytes / rounds / 1e6:.2f} MB" for card in run[label].cards]
     times = f"{1e3 * leaving / speed:.0f} ms", f"{1e3 * quickest(run[label]):.0f} ms"

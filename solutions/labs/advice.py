@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/advice.py by `make build`.
-"""Advice on parallelism, judged by a model of cost: is it faster than what else is possible?
+"""Advice on parallelism, judged by a cost model: is it faster than the other possible plans?
 
 python labs/advice.py
 """
@@ -12,33 +12,33 @@ from cost_seconds import seconds
 from model_shapes import Gpu, Shape, gpu_named, model_named
 from planner import Choice, PlanSearch
 
-NAMES = {  # of models, and what is changed: 126 layers divide into few equal stages
+NAMES = {  # of models, and changed sizes: 126 layers divide into few equal stages
     "GPT-2 XL": ("gpt2-xl", {}), "Llama 3 8B": ("llama-3-8b", {}),
     "Llama 2 13B": ("llama-2-13b", {}), "Llama 3 70B": ("llama-3-70b", {}),
     "GPT-3 175B": ("gpt3-175b", {}), "Llama 3 405B": ("llama-3-405b", {"layers": 128}),
 }  # fmt: skip
-TOKENS = 4e6  # of a step
+TOKENS = 4e6  # per step
 AGREES, DISAGREES, UNTOLD, UNFIT = "agrees", "disagrees", "cannot be told", "nothing fits"
 VARIED = ("products", "traffic", "inside", "across", "exposed", "launch", "message")
-ALONE = {"tp": 1, "pp": 1}  # dp is all
+ALONE = {"tp": 1, "pp": 1}  # dp takes all GPUs
 
-# ---- The tree -------------------------------------------------------------------------------
+# ---- The decision tree ----------------------------------------------------------------------
 
 
 def walk(parameters, layers, memory, gpus, machine=8) -> dict:
-    """Exercise 10.21. The plan of the sources' decision tree.
+    """Exercise 10.21. Choose a plan by the sources' decision tree.
 
     parameters  of the whole model, in `layers` equal layers
     memory      bytes of a GPU that may be filled with states
     gpus        in machines of `machine` GPUs each: some full machines, or a part of one
     Returns     a dict: "dp", "tp", "pp" and "zero". The first answer that fits:
-                1. 18 bytes a parameter: dp alone, zero 0
-                2. 2 bytes a parameter, and a share of 16 on each GPU: dp alone, zero 2
-                3. under 100 billion parameters; a share of 18 bytes, and 2 bytes for each parameter
-                   of one layer: dp alone, zero 3
+                1. 18 bytes per parameter: dp alone, zero 0
+                2. 2 bytes per parameter, and a share of 16 on each GPU: dp alone, zero 2
+                3. under 100 billion parameters; a share of 18 bytes, and 2 bytes per parameter of
+                   one layer: dp alone, zero 3
                 4. tp is all GPUs of a machine (all there are, if fewer). pp is the smallest number
-                   of stages that divides the layers and gpus / tp, so that 18 bytes for each
-                   parameter of tp × pp parts fit. dp is what remains, zero 0
+                   of stages that divides the layers and gpus / tp, so that 18 bytes per
+                   parameter of one of tp × pp parts fit. dp is what remains, zero 0
     Raises      ValueError if nothing fits
     """
     ### BEGIN SOLUTION
@@ -62,7 +62,7 @@ def walk(parameters, layers, memory, gpus, machine=8) -> dict:
 
 
 def batch_of(shape: Shape, tokens=TOKENS) -> int:
-    """Samples of about so many tokens: a power of 2."""
+    """Return a number of samples that have about so many tokens: a power of 2."""
     return max(1, 2 ** round(np.log2(tokens / shape.context)))
 
 
@@ -75,8 +75,8 @@ class Contest:
     """All plans of a job that fit, and their seconds; an engine may be changed afterwards.
 
     model, gpu  names, or a Shape and a Gpu
-    batch       samples of a step; without it, about TOKENS tokens
-    with_cp     whether a context may be split, too
+    batch       samples per step; by default about TOKENS tokens
+    with_cp     whether the context may be split, too
     """
 
     def __init__(self, model, count, gpu, batch=None, with_cp=False):
@@ -88,13 +88,13 @@ class Contest:
         self.fits = self.planned.fits & (with_cp | (self.plans.cp == 1))
 
     def seconds(self, engine=None) -> np.ndarray:
-        """Of each plan; infinite for those that do not fit."""
+        """Return the seconds of each plan; infinite for those that do not fit."""
         job = replace(self.job, engine=engine or self.job.engine)
         total = np.broadcast_to(seconds(job, self.plans)["total"], self.fits.shape)
         return np.where(self.fits, total, np.inf)
 
     def match_sizes(self, **sizes) -> np.ndarray:
-        """Which plans have these sizes: numbers, or functions that say True or False."""
+        """Return which plans have these sizes, given as numbers or as functions that test sizes."""
         found = np.ones(self.fits.shape, bool)
         for name, size in sizes.items():
             column = getattr(self.plans, name)
@@ -102,18 +102,19 @@ class Contest:
         return found
 
     def choice(self, these=True) -> Choice | None:
-        """The fastest of these plans, or of all."""
+        """Return the fastest of these plans, or of all; None if none of them fits."""
         of = np.where(these, self.seconds(), np.inf)
         is_any = of.size and of.min() < np.inf
         return self.planned.choice(int(np.argmin(of))) if is_any else None
 
 
 def fastest(of) -> float:
+    """Return the smallest of these seconds; infinite if there are none."""
     return float(of.min()) if len(of) else float("inf")
 
 
 def verdict(advised, others, error) -> str:
-    """Of the seconds of two plans, infinite for one that does not fit.
+    """Judge advice by the seconds of two plans, infinite for one that does not fit.
 
     error  a share: a difference that is smaller decides nothing
     """
@@ -126,7 +127,7 @@ def verdict(advised, others, error) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """What somebody advises for a job: some plans, and not others."""
+    """Advice for a job: the plans that follow it, and those that do not."""
 
     text: str
     contest: Contest
@@ -134,23 +135,26 @@ class Advice:
     against: np.ndarray
 
     def two(self, engine=None) -> tuple[float, float]:
-        """Seconds of the fastest plan that follows the advice, and of the fastest one against."""
+        """Return the seconds of the fastest plan that follows the advice, and of one against it."""
         of = self.contest.seconds(engine)
         return fastest(of[self.follows]), fastest(of[self.against])
 
     def judge(self, error):
-        """A function of an engine: the verdict with this one."""
+        """Make a function that returns the verdict with an engine."""
         return lambda engine: verdict(*self.two(engine), error)
 
 
 def advice(text, contest, follows, among=None) -> Advice:
-    """follows, among  sizes, as of `like`: of all plans among these, some follow the advice."""
+    """Make an Advice for the plans of sizes `among`: those of sizes `follows` follow it.
+
+    follows, among  sizes as in match_sizes
+    """
     some, all_of = contest.match_sizes(**follows), contest.match_sizes(**(among or {}))
     return Advice(text, contest, some & all_of, ~some & all_of)
 
 
 def tree_advice(name, count, gpu, batch=None, share=0.5) -> Advice | None:
-    """What the tree says of a model on so many GPUs; None if it has no answer.
+    """Return the tree's advice for a model on so many GPUs; None if it has no answer.
 
     share  of a GPU's memory that is for states
     """
@@ -163,13 +167,13 @@ def tree_advice(name, count, gpu, batch=None, share=0.5) -> Advice | None:
     return advice(f"{name} on {count} {gpu}", contest, sizes)
 
 
-# ---- Is it robust? --------------------------------------------------------------------------
+# ---- Robustness of a verdict ----------------------------------------------------------------
 
 
 def flips(judge, engine, names, factor) -> list[str]:
-    """Exercise 10.22. The numbers of an engine on which a verdict hangs.
+    """Exercise 10.22. Return the names of the engine's numbers on which a verdict depends.
 
-    judge    a function of an engine: its verdict, a word
+    judge    a function that takes an engine and returns its verdict, a word
     engine   a frozen dataclass of numbers
     names    of its numbers that may be wrong by `factor`, one at a time
     Returns  in the order of `names`, those for which the engine with this number divided by
@@ -187,7 +191,7 @@ def flips(judge, engine, names, factor) -> list[str]:
 
 
 def other_engines(count, factor, names=VARIED, seed=0) -> list[Engine]:
-    """Engines whose numbers are all wrong at once, each by up to `factor`."""
+    """Draw engines whose numbers are all wrong at once, each by up to `factor`."""
     draw = np.random.default_rng(seed)
     return [
         replace(Engine(), **{
@@ -196,26 +200,28 @@ def other_engines(count, factor, names=VARIED, seed=0) -> list[Engine]:
     ]  # fmt: skip
 
 
-# ---- What the sources advise ----------------------------------------------------------------
+# ---- The sources' advice --------------------------------------------------------------------
 
 
 def lower_bound(n):
+    """Make a test of sizes for match_sizes: at least n."""
     return lambda sizes: sizes >= n
 
 
 def upper_bound(n):
+    """Make a test of sizes for match_sizes: at most n."""
     return lambda sizes: sizes <= n
 
 
 def full_pipes(contest, times=4) -> dict:
-    """Pipelines with so many micro-batches for each stage."""
+    """Return the sizes of pipelines with at least so many micro-batches per stage."""
     plans = contest.plans
     most = contest.job.batch / (plans.dp * plans.pp * times)
     return {"pp": lower_bound(2), "micro_batch": lambda size: size <= most}
 
 
 def all_advice() -> list[Advice]:
-    """What the sources advise. Where they name no model, or no batch, one that shows it."""
+    """List the sources' advice, with a model or a batch that shows it where they name none."""
     small, large = Contest("GPT-2 XL", 64, "H100"), Contest("Llama 3 70B", 64, "H100", 1024)
     many, huge = Contest("GPT-3 175B", 1024, "H100"), Contest("Llama 3 405B", 1024, "H100", 2048)
     tight, four = Contest("Llama 3 8B", 64, "A100-40GB"), Contest("llama-2-7b", 4, "A100-40GB", 64)

@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/async_products.py by `make build`.
-"""Messages behind a product: a sum behind the backward's, and a gather behind the forward's.
+"""Overlap of messages and products: an all-reduce in the backward, an all-gather in the forward.
 
 python labs/async_products.py
 """
@@ -15,7 +15,7 @@ from pedagogy_lib import SlowProducts, close, measure, throttle
 
 ROUNDS = 3
 
-# ---- The backward: a sum behind a product ---------------------------------------------------
+# ---- The backward: an all-reduce overlaps a product -----------------------------------------
 
 
 def ring(x, group=None):
@@ -24,11 +24,11 @@ def ring(x, group=None):
 
 
 def backward_of(size, seconds) -> None:
-    """On each rank: the backward of a column layer, waiting for the sum and meanwhile.
+    """Run the backward of a column-parallel layer on each rank, without and with overlap.
 
-    Computing is emulated: a product takes `seconds`, and so does a message of the gradient of x.
+    Computation is emulated: a product takes `seconds`, and so does a message of the size of x.
 
-    Blocks  "waiting" and "meanwhile", each a few times
+    Blocks  "waiting" and "meanwhile", ROUNDS times each
     """
     ways = {"waiting": lambda x, group: ring(x) or (lambda: None), "meanwhile": make_async(ring)}
     x, weight = torch.randn(2, size, size).requires_grad_().unbind()
@@ -41,11 +41,11 @@ def backward_of(size, seconds) -> None:
                 y.backward()
 
 
-# ---- The forward: a gather behind products --------------------------------------------------
+# ---- The forward: an all-gather overlaps products -------------------------------------------
 
 
 def gather_then_multiply(piece: Tensor, weight: Tensor) -> Tensor:
-    """All ranks' pieces, gathered along a ring, times a matrix: one product of all rows."""
+    """Gather all ranks' pieces along a ring, then multiply all rows by `weight` in one product."""
     pieces = [piece]
     for _ in range(dist.get_world_size() - 1):
         pieces.append(pass_on(pieces[-1])())
@@ -53,7 +53,7 @@ def gather_then_multiply(piece: Tensor, weight: Tensor) -> Tensor:
 
 
 def multiply_while_gathering(piece: Tensor, weight: Tensor) -> Tensor:
-    """The same: while one piece is multiplied, the next one travels.
+    """Multiply each piece by `weight` while the next one travels along the ring; return all rows.
 
     Shapes  piece: (rows / n, inputs), weight: (inputs, outputs) -> (rows, outputs)
     Source  Wang et al. 2023, "Overlap Communication with Dependent Computation via Decomposition"
@@ -67,7 +67,7 @@ def multiply_while_gathering(piece: Tensor, weight: Tensor) -> Tensor:
 
 
 def pass_on(piece: Tensor):
-    """Begin to send a piece round the ring; returns a function that waits for the next one."""
+    """Begin to send a piece round the ring; return a function that waits for the next one."""
     rank, n = dist.get_rank(), dist.get_world_size()
     incoming = torch.empty_like(piece)
     both = [
@@ -86,16 +86,17 @@ def pass_on(piece: Tensor):
 
 
 def order_by_rank(found) -> Tensor:
-    """What came round the ring, rank 0's first: at first one's own, then the rank's before."""
+    """Join the results of a ring in rank order; `found[k]` belongs to the rank k places before."""
     rank, n = dist.get_rank(), dist.get_world_size()
     return torch.cat([found[(rank - k) % n] for k in range(n)])
 
 
 def forward_of(rows, size, seconds) -> bool:
-    """On each rank: both ways, timed; whether both give the product. A piece's product takes
-    `seconds`, and so does its message.
+    """Time both ways on each rank; return whether both give the product.
 
-    Blocks  "waiting" and "meanwhile", each a few times
+    Computation is emulated: the product of a piece takes `seconds`, and so does its message.
+
+    Blocks  "waiting" and "meanwhile", ROUNDS times each
     """
     n = dist.get_world_size()
     x, weight = torch.randn(rows * n, size), torch.randn(size, size)  # the same on all ranks
@@ -112,7 +113,7 @@ def forward_of(rows, size, seconds) -> bool:
 
 
 def quickest(run, label) -> float:
-    """Seconds of the quickest round; in each, the slowest rank counts."""
+    """Return the seconds of the quickest round; in each round, the slowest rank counts."""
     return min(max(end - start for start, end in spans) for spans in zip(*run[label].spans))
 
 

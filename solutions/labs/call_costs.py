@@ -1,8 +1,8 @@
 # Built from chapters/ch02_collectives/labs/call_costs.py by `make build`.
-"""What a call of a collective costs beside its bytes: many small calls, and buckets.
+"""The cost of a collective's call in addition to its bytes: many small calls, and buckets.
 
-Times need a quiet machine: other programs can only add to them. So each is taken in several
-rounds, and the quickest counts where nothing else is said.
+Times need a quiet machine, because other programs can only add to them. Each time is therefore
+taken in several rounds, and the fastest round counts unless stated otherwise.
 
 torchrun --nproc-per-node 2 labs/call_costs.py
 """
@@ -21,10 +21,10 @@ from message_costs import there_and_back
 
 
 def time_calls(way, x, rounds=9) -> list[dict]:
-    """`way(row)` for each row of `x`, one after another, in several rounds.
+    """Time `way(row)` for each row of `x`, one after another, in several rounds.
 
-    Returns  for each round `total` seconds, `each` of the calls; and for each call `cpu` seconds of
-             all threads of this rank, and `sleeps`: how often one of them went to sleep
+    Returns  for each round, `total` seconds and the seconds of `each` call; and as means per call,
+             `cpu` seconds of all threads of this rank, and `sleeps`: how often one went to sleep
     """
     found = []
     for _ in range(rounds):
@@ -41,16 +41,16 @@ def time_calls(way, x, rounds=9) -> list[dict]:
 
 
 def read_cpu_usage() -> tuple[float, int]:
-    """CPU seconds of all threads of this process, and how often one of them went to sleep."""
+    """Return the CPU seconds of this process's threads, and how often one of them went to sleep."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime, usage.ru_nvcsw
 
 
 def small_calls(way=dist.all_reduce, calls=128, elements=1000) -> dict:
-    """Many calls of `way` with a small tensor, one after another, in nine rounds.
+    """Time many calls of `way` with a small tensor, one after another, in nine rounds.
 
-    Returns  `totals`, the seconds of all rounds in their order; and `best`, of each call the
-             seconds in the round in which it was quickest
+    Returns  `totals`, the seconds of all rounds in their order; and `best`, the seconds of each
+             call in the round in which it was fastest
     """
     rounds = time_calls(way, torch.zeros(calls, elements))
     best = [min(of_call) for of_call in zip(*(one["each"] for one in rounds))]
@@ -58,7 +58,11 @@ def small_calls(way=dist.all_reduce, calls=128, elements=1000) -> dict:
 
 
 def rows_of_rounds(calls, of_call) -> list[list[str]]:
-    """Of what `small_calls` returned on n ranks, {n: …}: the model and its rounds."""
+    """Return a row per number of ranks: the seconds of the model and of `small_calls`.
+
+    calls    {n: the result of `small_calls` on n ranks}
+    of_call  {n: seconds of one call according to the model}
+    """
     rows = []
     for n, one in calls.items():
         t = one["totals"]
@@ -70,11 +74,11 @@ def rows_of_rounds(calls, of_call) -> list[list[str]]:
 
 # ---- Messages of a call ----------------------------------------------------------------------
 
-HEADERS = 144  # bytes of each message: two headers of 48 from its sender, one from its receiver
+HEADERS = 144  # bytes per message: two headers of 48 from its sender, one from its receiver
 
 
 def count_messages(nbytes=4000) -> None:
-    """On each rank: `nbytes` once round to the next rank, and summed by Gloo; both measured."""
+    """Measure a message of `nbytes` from each rank to the next, and their all-reduce by Gloo."""
     from pedagogy_lib import measure
 
     x, n = torch.zeros(nbytes // 4), dist.get_world_size()
@@ -91,15 +95,15 @@ def count_messages(nbytes=4000) -> None:
 
 
 def messages_sent(run, name, nbytes) -> float:
-    """How many messages each rank has sent, if `nbytes` of what it sent are no headers."""
+    """Return how many messages rank 0 has sent, if all its bytes except `nbytes` are headers."""
     return (run[name].sent_bytes[0] - nbytes) / HEADERS
 
 
 def side_by_side(calls=128, elements=1000, rounds=9) -> dict[str, dict]:
-    """On two ranks: there and back, the lab's ring, and Gloo's all-reduce, in turns.
+    """Time a message there and back, the lab's ring, and Gloo's all-reduce in turn, on two ranks.
 
-    Returns  of each way what `time_calls` tells of its quickest round; and `call`, the quickest of
-             all calls
+    Returns  for each way the result of `time_calls` for its fastest round; and `call`, the seconds
+             of its fastest call
     """
     x, found = torch.zeros(calls, elements), {}
     ways = {
@@ -118,14 +122,17 @@ def side_by_side(calls=128, elements=1000, rounds=9) -> dict[str, dict]:
 
 
 def cores_alone(of_ranks, name, cores) -> float:
-    """Seconds that a call needs at least on the average: the CPU time of all ranks, by cores."""
+    """Return the least average seconds of a call: the CPU time of all ranks divided by `cores`."""
     return sum(of_rank[name]["cpu"] for of_rank in of_ranks) / cores
 
 
 def rows_of_calls(of_ranks, messages, of_model, cores) -> list[list[str]]:
-    """Of each way: the messages of both ranks, its sleeps, and its time in three ways.
+    """Return a row per way: the messages of both ranks, the sleeps, and four times of a call.
 
-    of_ranks   what `side_by_side` has returned on each rank
+    The times are the model's, the fastest call's, the average, and the least that the cores allow.
+
+    of_ranks   the result of `side_by_side` on each rank
+    messages   {way: the messages of both ranks}
     of_model   {way: seconds of the model}
     """
     rows = []
@@ -138,8 +145,8 @@ def rows_of_calls(of_ranks, messages, of_model, cores) -> list[list[str]]:
 
 
 def describe_calls(of_ranks, cores) -> str:
-    """What the rows of this run show: whether more messages took longer, and what the cores did."""
-    back, ring, gloo = (one["total"] for one in of_ranks[0].values())  # of as many calls each
+    """Describe whether more messages took longer in this run, and how busy the cores were."""
+    back, ring, gloo = (one["total"] for one in of_ranks[0].values())  # of equally many calls
     name, one = list(of_ranks[0].items())[-1]
     busy = cores_alone(of_ranks, name, cores) * len(one["each"]) / one["total"]
     longer = "are not free" if min(ring, gloo) > 1.2 * back else "cost little here"
@@ -155,7 +162,7 @@ def describe_calls(of_ranks, cores) -> str:
 
 
 def time_buckets(all_reduce_buckets, bucket_sizes, calls=512, elements=1000, rounds=4) -> list:
-    """Quickest seconds to add up many small tensors, for each size of a bucket in bytes."""
+    """Return the fastest seconds to add up many small tensors, for each bucket size in bytes."""
     tensors = list(torch.zeros(calls, elements))
     best = [float("inf")] * len(bucket_sizes)
     for k, size in [*enumerate(bucket_sizes)] * rounds:
@@ -170,7 +177,7 @@ def time_buckets(all_reduce_buckets, bucket_sizes, calls=512, elements=1000, rou
 
 
 def costs() -> list[float]:
-    """The messages of one small all-reduce, measured; and seconds of rounds of 128."""
+    """Measure the messages of one small all-reduce, and return the seconds of rounds of 128."""
     count_messages()
     return small_calls()["totals"]
 

@@ -1,5 +1,5 @@
 # Built from chapters/ch11_capstone/labs/capstone.py by `make build`.
-"""A language model on two machines with slow cards: one recipe beside others, within a budget.
+"""A language model on two machines with slow cards: recipes compared, within a budget.
 
 torchrun --nproc-per-node 8 labs/capstone.py
 """
@@ -23,7 +23,7 @@ from sharding_engines import DEEPSPEED, ENGINES, HAS_DEEPSPEED
 from simple_ddp import share_of_rank
 from torch import Tensor
 
-# ---- What is trained, on what, and how ------------------------------------------------------
+# ---- The model, the machines and the recipes ------------------------------------------------
 
 SETTING = Setting(ranks=8, width=128, layers=4, context=64, samples=16, flops=2e9, card=2e6)
 adam = partial(torch.optim.AdamW, lr=3e-3, eps=1e-4)  # eps: rounding noise makes no full steps
@@ -31,7 +31,7 @@ adam = partial(torch.optim.AdamW, lr=3e-3, eps=1e-4)  # eps: rounding noise make
 
 @dataclass(frozen=True)
 class Recipe(Plan):
-    """A plan for labs/any_plan.py, and in which precision it computes.
+    """A plan for labs/any_plan.py, and the precision in which it computes.
 
     half  weights, activations, gradients and messages are bfloat16; the optimizer steps on copies
           in float32
@@ -45,18 +45,18 @@ PLAIN = Recipe(dp=8, micro_batch=2)
 
 
 def describe_recipe(recipe: Recipe) -> str:
-    """Such as "dp 4 pp 2, ZeRO 1, micro-batch 1, bfloat16"."""
+    """Describe a recipe, as in "dp 4 pp 2, ZeRO 1, micro-batch 1, bfloat16"."""
     return describe_plan(recipe) + ", bfloat16" * recipe.half
 
 
 def whole_model(setting: Setting) -> Transformer:
-    """The same one in every process."""
+    """Make the same model in every process."""
     torch.manual_seed(0)
     return Transformer(setting.width, setting.layers, setting.heads, setting.context)
 
 
 class Engine(AnyPlan):
-    """Trains a model under a recipe: step(inputs, targets) returns the loss, on every rank."""
+    """Training under a recipe: step(inputs, targets) returns the loss, on every rank."""
 
     def __init__(self, model, recipe: Recipe, make_optimizer=adam):
         if recipe.half:
@@ -72,7 +72,7 @@ def promote_to_float32(x: Tensor) -> Tensor:
 
 
 class Stock:
-    """An engine that people use. step() is as in `Engine`; a rank takes its share of the batch."""
+    """A stock engine. step() takes the whole batch, and returns the loss of this rank's share."""
 
     def __init__(self, model, make_engine):
         self.engine = make_engine(model)
@@ -90,14 +90,14 @@ STOCK |= {"DeepSpeed, stage 3": DEEPSPEED["DeepSpeed, stage 3"]} if HAS_DEEPSPEE
 
 
 def make_trainer(model, entrant):
-    """entrant: a Recipe, or the name of a stock engine."""
+    """Make the trainer of an entrant: a Recipe, or the name of a stock engine."""
     if isinstance(entrant, str):
         return Stock(model, STOCK[entrant])
     return Engine(model, entrant)
 
 
 def losses_alone(setting: Setting, batches) -> list[float]:
-    """The losses of one process that takes a step with each batch, in torch's default dtype."""
+    """Return the losses of one process that takes a step per batch, in torch's default dtype."""
     model, losses = whole_model(setting), []
     optimizer = adam(model.parameters())
     for inputs, targets in batches:
@@ -109,19 +109,19 @@ def losses_alone(setting: Setting, batches) -> list[float]:
     return losses
 
 
-# ---- One beside others ---------------------------------------------------------------------
+# ---- A race of entrants --------------------------------------------------------------------
 
 
 def race(entrants, setting: Setting, batches, on_machines=True) -> dict:
-    """Train a while with each entrant, one after the other; a last step is measured by its name.
+    """Train a while with each entrant, one after another; measure a last step under its name.
 
     entrants  {name: Recipe, or the name of a stock engine}
-    batches   one for each step; after them, the last one once more, for the step that is measured
+    batches   one per step; after them, the last one again, for the step that is measured
     Returns   {name: (seconds of each step but the first, in which all is made; losses)}
     """
     found = {}
     for name, entrant in entrants.items():
-        gc.collect()  # an engine has cycles: the one before may still be there
+        gc.collect()  # an engine has cycles: the previous one may still exist
         found[name] = try_one(name, make_trainer(whole_model(setting), entrant), setting, batches,
                               on_machines)  # fmt: skip
     return found
@@ -152,9 +152,9 @@ def forget(trainer):
 
 @contextlib.contextmanager
 def slow_messages(setting: Setting):
-    """For computers that cannot emulate machines: messages between the halves are slowed down.
+    """Slow down messages between the halves, on computers that cannot emulate machines.
 
-    `throttle` does not slow a backend's collectives. So large sums go round your ring.
+    `throttle` does not slow a backend's collectives, so large sums go round your ring.
     """
     from pedagogy_lib import throttle
 
@@ -170,18 +170,18 @@ def slow_messages(setting: Setting):
         yield
 
 
-# ---- What it has learnt ---------------------------------------------------------------------
+# ---- The trained model ----------------------------------------------------------------------
 
 
 def entropy_of_letters(text: Tensor) -> float:
-    """The loss of a model that knows how often each letter comes, and nothing else."""
+    """Return the loss of a model that knows only how often each letter occurs."""
     shares = torch.bincount(text, minlength=CHARACTERS).double() / len(text)
     shares = shares[shares > 0]
     return -(shares * shares.log()).sum().item()
 
 
 def wrap_lines(text: str, longest=80) -> str:
-    """The same text, with long lines cut."""
+    """Return the text with long lines cut."""
     cut = ([line[k : k + longest] for k in range(0, len(line) or 1, longest)]
            for line in text.splitlines())  # fmt: skip
     return "\n".join(part.rstrip() for parts in cut for part in parts)
@@ -189,7 +189,7 @@ def wrap_lines(text: str, longest=80) -> str:
 
 @torch.no_grad()
 def write(model, beginning: str, letters=240, warmth=0.9, seed=0) -> str:
-    """The beginning, and letters that the model draws, one after the other.
+    """Continue a beginning with letters that the model draws, one after another.
 
     warmth  0.1: nearly always the likeliest letter; 1: as likely as the model thinks
     """
@@ -205,7 +205,7 @@ def write(model, beginning: str, letters=240, warmth=0.9, seed=0) -> str:
 
 
 def program(text) -> dict:
-    """Copies beside a model that is cut, on as many ranks as there are."""
+    """Compare copies of a model with one that is cut, on as many ranks as there are."""
     n = dist.get_world_size()
     setting = Setting(n, 64, 4, 64, 16, SETTING.flops, SETTING.card)
     recipes = [Recipe(dp=n), Recipe(tp=n, micro_batch=16, half=True)]

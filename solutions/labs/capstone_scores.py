@@ -1,5 +1,5 @@
 # Built from chapters/ch11_capstone/labs/capstone_scores.py by `make build`.
-"""What the recipes of labs/capstone.py cost: predict_plan, measured, and compared with a budget.
+"""Costs of the recipes of labs/capstone.py: predicted, measured, and compared with a budget.
 
 python labs/capstone_scores.py
 """
@@ -14,11 +14,11 @@ from language_model import draw_batch, standard_library
 from live_plans import START, Setting, predict_plan, runnable
 from planner import why_impossible
 
-# ---- What it costs --------------------------------------------------------------------------
+# ---- Measured costs -------------------------------------------------------------------------
 
 
 class Budget(NamedTuple):
-    """What a recipe has to keep.
+    """The limits that a recipe has to keep.
 
     speedup       tokens per second: at least so many times as PLAIN has in the same launch
     memory_bytes  on the fullest rank, at most
@@ -34,10 +34,10 @@ BUDGET = Budget()
 
 
 class Result(NamedTuple):
-    """What a recipe, or an engine, has cost.
+    """The measured cost of a recipe or an engine.
 
-    seconds       of the fastest of some steps, on the rank that took longest
-    memory_bytes  on the fullest rank, at its fullest moment; at_peak: the same by kind
+    seconds       of the fastest of some steps, each on its slowest rank
+    memory_bytes  the highest peak memory of a rank; at_peak: the same by kind
     card_bytes    that left a machine in a step, through the card of the busier one
     """
 
@@ -51,13 +51,13 @@ class Result(NamedTuple):
         return setting.samples * setting.context / self.seconds
 
     def mfu(self, setting) -> float:
-        """The share of the emulated devices' FLOPs that the model's own products need."""
+        """Return the share of the emulated devices' FLOPs that the model's own products need."""
         needed = model_flops(setting.shape, setting.samples * setting.context)
         return needed / self.seconds / setting.ranks / setting.flops
 
 
 def results_of(run, setting: Setting) -> dict[str, Result]:
-    """{name: what it has cost}, from a launch of `race`."""
+    """Return {name: Result} of a launch of `race`."""
     return {name: result_of(run, name, setting) for name in run.values[0]}
 
 
@@ -76,7 +76,7 @@ def result_of(run, name, setting) -> Result:
 
 
 def max_outgoing_bytes(traffic, machines=2) -> int:
-    """Bytes that left the busier machine. traffic[a][b]: what rank a has sent to rank b."""
+    """Return the bytes that left the busier machine. traffic[a][b]: sent by rank a to rank b."""
     each = len(traffic) // machines
     places = [range(first, first + each) for first in range(0, len(traffic), each)]
     others = range(len(traffic))
@@ -86,7 +86,7 @@ def max_outgoing_bytes(traffic, machines=2) -> int:
 
 
 def excess(result: Result, plain: Result, budget=BUDGET) -> dict[str, tuple[float, float]]:
-    """{which limit is not kept: (what was measured, the limit)}; empty if all are."""
+    """Return {limit that is not kept: (measured value, limit)}; empty if all are kept."""
     found = {
         "speed": (plain.seconds / result.seconds, budget.speedup),
         "memory": (result.memory_bytes, budget.memory_bytes),
@@ -97,16 +97,16 @@ def excess(result: Result, plain: Result, budget=BUDGET) -> dict[str, tuple[floa
     return {name: found[name] for name in found if name in broken}
 
 
-# ---- What the planner says ------------------------------------------------------------------
+# ---- Predicted costs ------------------------------------------------------------------------
 
-HALF = replace(  # as START, with two bytes a number; logits become float32 for the loss
+HALF = replace(  # as START, with two bytes per number; logits become float32 for the loss
     START, parameter_bytes=2.0, gradient_bytes=2.0, optimizer_bytes=12.0, number_bytes=2.0,
     averaging=4.0, kept=10.0, kept_mlp=4.0, kept_whole=8.0, working=4.0, block_scores=8.0,
 )  # fmt: skip
 
 
 def predict_recipe(setting: Setting, recipe: Recipe) -> tuple[float, float]:
-    """Predicted: seconds of a step, and bytes on the fullest rank."""
+    """Predict the seconds of a step, and the bytes on the fullest rank."""
     return predict_plan(setting, recipe, HALF if recipe.half else START)
 
 
@@ -117,7 +117,7 @@ VALUES = (
 
 
 def why_not(setting: Setting, recipe: Recipe) -> str:
-    """Why a recipe cannot be run; "" if it can."""
+    """Return the reason for which a recipe cannot be run; "" if it can."""
     if not has_values(recipe):
         return VALUES
     if recipe.ranks != setting.ranks:
@@ -126,7 +126,7 @@ def why_not(setting: Setting, recipe: Recipe) -> str:
 
 
 def has_values(recipe: Recipe) -> bool:
-    """Whether each setting has a value that it can have; the other fields of a plan have theirs."""
+    """Return whether each setting has a valid value, and other fields of a plan a fixed one."""
     sizes = recipe.dp, recipe.tp, recipe.pp, recipe.cp, recipe.micro_batch
     are_whole = all(isinstance(n, Integral) and n is not True for n in (*sizes, recipe.zero))
     return (
@@ -140,7 +140,7 @@ def has_values(recipe: Recipe) -> bool:
 
 
 def all_recipes(setting: Setting) -> list[Recipe]:
-    """Every plan that can be run, in both precisions; the one predicted to be fastest first."""
+    """List every plan that can be run, in both precisions, the fastest by prediction first."""
     names = [field.name for field in fields(Plan)]
     found = [Recipe(**{name: getattr(plan, name) for name in names}, half=half)
              for plan in runnable(setting) for half in (False, True)]  # fmt: skip

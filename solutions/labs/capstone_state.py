@@ -1,5 +1,5 @@
 # Built from chapters/ch11_capstone/labs/capstone_state.py by `make build`.
-"""Checkpoints that any recipe can read: each number of the model has an address.
+"""Checkpoints that any recipe can read, because each number of the model has an address.
 
 torchrun --nproc-per-node 4 labs/capstone_state.py
 """
@@ -18,14 +18,14 @@ from language_model import draw_batch, standard_library
 from live_plans import Setting
 from torch import Tensor, nn
 
-KINDS = ("weights", "exp_avg", "exp_avg_sq")  # of each number, a rank saves one float of each
+KINDS = ("weights", "exp_avg", "exp_avg_sq")  # for each number, a rank saves one float of each kind
 
 # ---- Addresses ------------------------------------------------------------------------------
 
 
 @torch.no_grad()
 def fill_with_addresses(model):
-    """The same model, but each weight is its own address: 1, 2, 3, … through all parameters.
+    """Set each weight of a model to its own address, 1, 2, 3, … through all parameters; return it.
 
     Whatever cuts, flattens and shards this model does the same to the addresses.
 
@@ -42,9 +42,9 @@ def fill_with_addresses(model):
 
 
 def addresses_of(setting: Setting, recipe: Recipe) -> list[Tensor]:
-    """The address of each number that this rank's optimizer steps on; 0 for padding.
+    """Return the address of each number that this rank's optimizer steps on; 0 for padding.
 
-    All ranks have to call this: it makes an engine with the addressed model, and forgets it.
+    All ranks have to call this: it makes an engine with the addressed model, and drops it.
     """
     wide = Recipe(**vars(recipe) | {"half": False})
     _, stepped_on = optimizer_of(Engine(fill_with_addresses(whole_model(setting)), wide))
@@ -52,21 +52,21 @@ def addresses_of(setting: Setting, recipe: Recipe) -> list[Tensor]:
 
 
 def optimizer_of(engine) -> tuple[torch.optim.Optimizer, list[nn.Parameter]]:
-    """The innermost one, and what it steps on: parameters, shards, or copies in float32."""
+    """Return the innermost optimizer, and its parameters: plain ones, shards, or float32 copies."""
     optimizer = engine.zero.optimizer if engine.zero is not None else engine.optimizer
     optimizer = getattr(optimizer, "optimizer", optimizer)
     return optimizer, optimizer.param_groups[0]["params"]
 
 
 def find_numbers(saved, wanted: Tensor) -> Tensor:
-    """Exercise 11.2. The numbers at some addresses, from what any number of ranks has saved.
+    """Exercise 11.2. Find the numbers at some addresses in any number of ranks' files.
 
     Each number of the model has an address: 1, 2, 3, … The address 0 belongs to padding, and what
     is saved there means nothing.
 
     saved    [(addresses, numbers), …], one pair for each file: flat tensors of the same length. An
              address may be in several files, or twice in one: these are copies of the same number
-    wanted   addresses, a flat tensor: in any order, and some may stand in it several times
+    wanted   addresses, a flat tensor: in any order, and some may occur in it several times
     Returns  the numbers there, in the order of `wanted` and in the dtype of the files; 0 at the
              address 0, even if no file has it
     Raises   ValueError if any other wanted address is in no file
@@ -85,11 +85,11 @@ def find_numbers(saved, wanted: Tensor) -> Tensor:
     ### END SOLUTION
 
 
-# ---- Saved by some ranks, read by others ----------------------------------------------------
+# ---- Checkpoints saved by some ranks and read by others -------------------------------------
 
 
 def save_state(engine, addresses, folder, steps) -> str:
-    """Each rank writes what its optimizer steps on, and both averages of it; see `save`."""
+    """Save what this rank's optimizer steps on, and both averages of it: see `save`."""
     optimizer, stepped_on = optimizer_of(engine)
     kept = [[p.detach(), *(optimizer.state[p][kind] for kind in KINDS[1:])] for p in stepped_on]
     state = {kind: flat(of) for kind, of in zip(KINDS, zip(*kept))}
@@ -101,14 +101,14 @@ def flat(tensors) -> Tensor:
 
 
 def newest_steps(folder) -> tuple[Path | None, int]:
-    """The newest whole checkpoint, and its number of steps. Rank 0 looks, so that all agree."""
+    """Find the newest whole checkpoint and its number of steps; rank 0 looks, so that all agree."""
     found = [newest_whole(folder) if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(found)
     return found[0], int(found[0].name.partition("-")[2]) if found[0] else 0
 
 
 def files_of(checkpoint: Path) -> list[dict]:
-    """What each rank has saved. Of a file, only what is used is read."""
+    """Load what each rank has saved; of a file, only what is used is read."""
     names = json.loads((checkpoint / LIST).read_text())["files"]
     return [torch.load(checkpoint / name, mmap=True) for name in names]
 
@@ -131,17 +131,17 @@ def load_state(engine, addresses, checkpoint: Path, steps):
 
 
 def spread(engine):
-    """What the optimizer steps on has new values: give them to all that is made from it."""
+    """Copy the optimizer's new values to all that is made from them."""
     outer = engine.zero.optimizer if engine.zero is not None else engine.optimizer
     for p, master in zip(getattr(outer, "parameters", ()), getattr(outer, "masters", ())):
         p.copy_(master)  # rounded
     for unit in engine.zero.units.values() if engine.zero is not None else ():
-        if unit.flat.untyped_storage().nbytes():  # in stage 3 they are gathered when needed
+        if unit.flat.untyped_storage().nbytes():  # in stage 3, parameters are gathered when needed
             all_gather_ring(unit.chunks, unit.group)
 
 
 def whole_from(checkpoint: Path, setting: Setting):
-    """The whole model, in float32, in one process."""
+    """Load the whole model, in float32, in one process."""
     model = whole_model(setting)
     wanted = flat(
         [p.detach().long() for p in fill_with_addresses(whole_model(setting)).parameters()]
@@ -156,7 +156,7 @@ def whole_from(checkpoint: Path, setting: Setting):
 
 
 def train_and_resume(first: Recipe, second: Recipe, setting: Setting, text, folder) -> list[float]:
-    """The losses of three steps under a recipe, and of three more under another recipe."""
+    """Return the losses of three steps under one recipe, and of three more under another."""
     losses, steps = [], 0
     for recipe in (first, second):
         engine, addresses = Engine(whole_model(setting), recipe), addresses_of(setting, recipe)

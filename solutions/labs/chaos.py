@@ -1,7 +1,7 @@
 # Built from chapters/ch04_failure_and_recovery/labs/chaos.py by `make build`.
-"""The exam of chapter 04: a training to which everything happens, and that ends as if nothing had.
+"""The exam of chapter 04: training that suffers every failure and ends as if there were none.
 
-python labs/chaos.py 7        # what is drawn from seed 7 happens to four ranks
+python labs/chaos.py 7        # failures drawn from seed 7 happen to four ranks
 torchrun --nproc-per-node 4 labs/chaos.py
 """
 
@@ -35,22 +35,22 @@ from keep_training import (
 from torch.nn.utils import parameters_to_vector
 
 STEPS, RANKS, EVERY = 40, 4, 5  # EVERY: steps from one checkpoint to the next
-LARGEST_DISK = 10_000_000  # bytes: a larger one is not filled
-LONGEST_START = 20.0  # seconds until a new process is there, on a busy machine
+LARGEST_DISK = 10_000_000  # bytes: a larger disk is not filled
+LONGEST_START = 20.0  # seconds until a new process runs, on a busy machine
 KINDS = (
     "kill", "hang", "slow", "wrong weights", "wrong gradients", "disk full", "power cut",
 )  # fmt: skip
 
 
-# ---- What happens ---------------------------------------------------------------------------
+# ---- Planned events -------------------------------------------------------------------------
 
 
 class Event(NamedTuple):
-    """Something that happens once, to one rank, while it computes its gradients of a step.
+    """An event that happens once, to one rank, while it computes its gradients of a step.
 
-    what  "kill", "hang" (the process stands still), "slow" (for five steps), "wrong weights" (one
-          bit of one weight changes), "wrong gradients" (from then on, until this process ends),
-          "disk full" (for ten steps), or "power cut" (to all ranks: all processes end)
+    what  "kill", "hang" (the process is stopped), "slow" (for five steps), "wrong weights" (one bit
+          of one weight changes), "wrong gradients" (from then on, until this process ends), "disk
+          full" (for ten steps), or "power cut" (to all ranks: all processes end)
     """
 
     what: str
@@ -59,9 +59,9 @@ class Event(NamedTuple):
 
 
 def draw_plan(seed, kinds=KINDS, steps=STEPS, n=RANKS) -> list[Event]:
-    """Each kind once, on drawn ranks, in drawn steps: the same for each call with this seed."""
+    """Draw each kind of event once, at random ranks and steps; the same plan for the same seed."""
     chance = random.Random(seed)
-    room = (steps - 4) // len(kinds)  # steps for each
+    room = (steps - 4) // len(kinds)  # steps for each kind
     return [
         Event(what, 2 + room * k + chance.randrange(room), chance.randrange(n))
         for k, what in enumerate(chance.sample(kinds, len(kinds)))
@@ -69,9 +69,9 @@ def draw_plan(seed, kinds=KINDS, steps=STEPS, n=RANKS) -> list[Event]:
 
 
 class ChaosTraining(Training):
-    """A training to which happens what is planned."""
+    """A training run to which the planned events happen."""
 
-    COMPUTE_SECONDS = 0.002  # of a micro-batch, emulated
+    COMPUTE_SECONDS = 0.002  # per micro-batch, emulated
 
     def __init__(self, plan, store, disk, data=None, last=STEPS):
         super().__init__(data, compute_seconds=self.COMPUTE_SECONDS)
@@ -95,7 +95,7 @@ class ChaosTraining(Training):
         return gradients.flip(0) if self.computes_wrongly else gradients
 
     def await_all(self):
-        """The day does not end before every rank has a process that is there."""
+        """Wait until every rank has a live process, but no longer than LONGEST_START."""
         until = time.monotonic() + LONGEST_START
         keys = [f"process of rank {rank}" for rank in range(int(os.environ["WORLD_SIZE"]))]
         while time.monotonic() < until and not all(is_alive(self.store.get(key)) for key in keys):
@@ -106,11 +106,14 @@ class ChaosTraining(Training):
         self.store.append("steps", f"{self.rank},{os.getpid()},{self.steps},{time.perf_counter()};")
 
     def is_time(self, event) -> bool:
-        """Later, if its rank is missing just now; but a power cut is to all that are there."""
+        """Return whether an event is due; except a power cut, it waits for a missing rank."""
         return self.steps == event.step or (self.steps > event.step and event.what != "power cut")
 
     def is_first(self, number, event) -> bool:
-        """Whether it happens here, and has not happened yet: a step may be taken again."""
+        """Record an event if it hits this rank for the first time; return whether it does.
+
+        A step may be taken again, but its event happens only once.
+        """
         who = self.rank if event.what == "power cut" else event.rank
         if self.rank != who or self.store.add(f"event {number} on rank {who}", 1) > 1:
             return False
@@ -118,7 +121,7 @@ class ChaosTraining(Training):
         return True
 
     def disk_full_until(self) -> float:
-        """The step from which on it has room again."""
+        """Return the step from which on the disk has room again; infinity if it is not full."""
         full = [event.step + 10 for event in self.plan if event.what == "disk full"]
         return full[0] if full and (self.disk / "ballast").exists() else float("inf")
 
@@ -129,7 +132,7 @@ class ChaosTraining(Training):
         self.computes_wrongly = True
 
     def fill_disk(self):
-        """Only a very small one, such as Disk() of the bench: never that of this computer."""
+        """Fill only a very small disk, such as Disk() of the bench, but never this computer's."""
         room = os.statvfs(self.disk)
         if room.f_blocks * room.f_frsize <= LARGEST_DISK:
             with contextlib.suppress(OSError), open(self.disk / "ballast", "wb", 0) as file:
@@ -160,11 +163,11 @@ HAPPENS = {
 }
 
 
-# ---- One state, on the disk -----------------------------------------------------------------
+# ---- Checkpoints by one rank ----------------------------------------------------------------
 
 
 def save_alone(folder, step, state, keep=2) -> str:
-    """As `save` of the lab checkpoints, by one rank for all, as all have the same state.
+    """Save like `save` of the lab checkpoints, but on one rank, as all have the same state.
 
     Returns  "", or what went wrong
     """
@@ -176,12 +179,12 @@ def save_alone(folder, step, state, keep=2) -> str:
         problem = finish(unfinished, step, {"rank-0.pt": note_of(data)}, keep)
     except OSError as error:
         problem = error.strerror
-    shutil.rmtree(unfinished, ignore_errors=True)  # it has another name now, if all went well
+    shutil.rmtree(unfinished, ignore_errors=True)  # it has been renamed, if all went well
     return problem
 
 
 def load_alone(folder) -> dict | None:
-    """The state of the newest checkpoint that is whole; None if there is none."""
+    """Return the state of the newest checkpoint that is whole; None if there is none."""
     found = newest_whole(folder)
     return torch.load(found / "rank-0.pt") if found else None
 
@@ -190,9 +193,9 @@ def load_alone(folder) -> dict | None:
 
 
 def keep_going(training, crew, folder, steps) -> None:
-    """Exercise 4.17. Train up to so many steps, whatever happens, to the undisturbed weights.
+    """Exercise 4.17. Train up to so many steps, despite failures, to undisturbed weights.
 
-    Called in every process, also in those that take the place of a dead one.
+    Called in every process, including those that take the place of a dead one.
 
     training  has `steps`, compute(rank, n), update(sums), state_dict() and load_state_dict(state)
     crew      of the lab keep_training: meet(), names, somebody_waits(), n
@@ -200,7 +203,7 @@ def keep_going(training, crew, folder, steps) -> None:
     """
     ### BEGIN SOLUTION
     state = load_alone(folder)
-    if state is not None:  # all may have died; catch_up() finds those that are further
+    if state is not None:  # all may have died; catch_up() finds ranks that are further
         training.load_state_dict(state)
 
     def step(training, crew):
@@ -236,7 +239,7 @@ def keep_going(training, crew, folder, steps) -> None:
 
 
 def sit_exam(keep_going, plan, place, disk, data=None, steps=STEPS):
-    """What each process of the exam runs: returns its steps, and all weights in one row."""
+    """Run the exam in one process; return its steps and all weights in one row."""
     store = FolderStore(Path(place, "store"))
     crew = Crew(store, int(os.environ["WORLD_SIZE"]))
     training = ChaosTraining(plan, store, disk, data, steps)
@@ -245,7 +248,7 @@ def sit_exam(keep_going, plan, place, disk, data=None, steps=STEPS):
 
 
 class ChaosEvent(NamedTuple):
-    """What, on which rank, in which step, and when, on the clock `time.perf_counter()`."""
+    """An event: its kind, its rank, its step, and its time on the clock `time.perf_counter()`."""
 
     what: str
     rank: int
@@ -254,13 +257,13 @@ class ChaosEvent(NamedTuple):
 
 
 def events_of(place) -> list[ChaosEvent]:
-    """What has happened, in order."""
+    """Return the events that have happened, in order."""
     told = read_store_lines(place, "events")
     return [ChaosEvent(what, int(rank), int(step), float(at)) for what, rank, step, at in told]
 
 
 def steps_of(place) -> dict[tuple[int, int], list[tuple[int, float]]]:
-    """{(rank, pid): [(step, when), …] that this process has taken, in order}; the first is 1."""
+    """Return {(rank, pid): [(step, when), …]}: the steps each process took, in order, from 1."""
     found = {}
     for rank, pid, step, at in read_store_lines(place, "steps"):
         found.setdefault((int(rank), int(pid)), []).append((int(step), float(at)))
@@ -277,7 +280,7 @@ def read_store_lines(place, name) -> list[list[str]]:
 
 
 def program(plan, data, place=None, disk=None):
-    """The exam in one place; returns what sit_exam does, and what has happened."""
+    """Run the exam in one place; return the result of sit_exam and the events."""
     place = place or common_folder()
     found = sit_exam(keep_going, plan, place, disk or place, data)
     dist.barrier()

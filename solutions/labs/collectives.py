@@ -1,5 +1,5 @@
 # Built from chapters/ch02_collectives/labs/collectives.py by `make build`.
-"""Collectives, each written with nothing but messages from rank to rank.
+"""Collectives that are written with nothing but messages from rank to rank.
 
 torchrun --nproc-per-node 4 labs/collectives.py
 """
@@ -10,27 +10,27 @@ from torch import Tensor
 
 
 def send(x: Tensor, peer: int, group=None):
-    """Begin to send `x` to member `peer` of the group; `.wait()` for its end."""
-    __tracebackhide__ = True  # an error is told at the line that calls this
+    """Begin to send `x` to member `peer` of the group; return a request with a `.wait()`."""
+    __tracebackhide__ = True  # an error is reported at the line that calls this
     return dist.isend(x, group=group, group_dst=peer)
 
 
 def receive(x: Tensor, peer: int, group=None):
-    """Begin to receive into `x` what member `peer` sends; `.wait()` for its end."""
+    """Begin to receive a message of member `peer` into `x`; return a request with a `.wait()`."""
     __tracebackhide__ = True
     return dist.irecv(x, group=group, group_src=peer)
 
 
 def exchange(outgoing: Tensor, to: int, incoming: Tensor, source: int, group=None) -> None:
-    """Send to member `to` of the group, and receive from member `source`, both at the same time.
+    """Send to member `to` of the group and receive from member `source` at the same time.
 
-    A batch: on Gloo and on NCCL neither message waits for the other. On NCCL, single messages
-    between two ranks run one after another, say its documentation and PyTorch's source. If both
-    ranks send first, each waits for the other.
+    The two form a batch, in which neither message waits for the other, on Gloo and on NCCL. Single
+    messages between two ranks run one after another on NCCL, according to its documentation and
+    PyTorch's source: if both ranks send first, each waits for the other.
     """
     __tracebackhide__ = True
-    # On Gloo a sender waits until the receiver has said that it is ready. That goes by the
-    # connection that data take: begun after a send, it would wait behind all of its bytes.
+    # On Gloo, a sender waits until the receiver reports that it is ready. The report takes the same
+    # connection as data, so if the receive began after a send, it would wait behind all its bytes.
     messages = [
         dist.P2POp(dist.irecv, incoming, group=group, group_peer=source),
         dist.P2POp(dist.isend, outgoing, group=group, group_peer=to),
@@ -40,9 +40,9 @@ def exchange(outgoing: Tensor, to: int, incoming: Tensor, source: int, group=Non
 
 
 def need_contiguous(*tensors):
-    """Refuse tensors whose numbers do not lie one after another in memory, in the order of reading.
+    """Raise ValueError unless each tensor's numbers follow each other in memory in reading order.
 
-    Such tensors are called contiguous; isend and irecv take no others. A transposed one is not.
+    Such tensors are called contiguous, and isend and irecv take no others. A transposed one is not.
     """
     if not all(x.is_contiguous() for x in tensors):
         raise ValueError(
@@ -55,17 +55,17 @@ def need_contiguous(*tensors):
 
 
 def broadcast_tree(x: Tensor, root: int = 0, group=None) -> None:
-    """Exercise 2.3. Copy the root's `x` into everybody's, along a tree.
+    """Exercise 2.3. Copy the root's `x` into every rank's `x`, along a tree.
 
     Equals  dist.broadcast(x, group_src=root)
     Shapes  x: any, contiguous, the same shape on every rank
     Cost    n-1 messages of x.nbytes, in ceil(log2 n) rounds: in each round, every rank that has x
-            sends it to one that has not (such a tree is called binomial)
+            sends it to one that does not (such a tree is called binomial)
     """
     need_contiguous(x)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     ### BEGIN SOLUTION
-    place = (rank - root) % n  # the root's is 0; after k rounds, places below 2**k have x
+    place = (rank - root) % n  # the root's place is 0; after k rounds, places below 2**k have x
     reach = 1
     while reach < n:
         if place < reach and place + reach < n:
@@ -77,11 +77,11 @@ def broadcast_tree(x: Tensor, root: int = 0, group=None) -> None:
 
 
 def reduce_tree(x: Tensor, root: int = 0, group=None) -> None:
-    """Exercise 2.4. Add up everybody's `x` in the root's, along a tree.
+    """Exercise 2.4. Add up every rank's `x` into the root's `x`, along a tree.
 
-    Equals  dist.reduce(x, group_dst=root); what is in x afterwards on other ranks is open
+    Equals  dist.reduce(x, group_dst=root); afterwards, x may hold anything on other ranks
     Shapes  x: any, contiguous, the same shape on every rank
-    Cost    n-1 messages of x.nbytes, in ceil(log2 n) rounds; neighbours may make the first pairs
+    Cost    n-1 messages of x.nbytes, in ceil(log2 n) rounds; neighbours may form the first pairs
     """
     need_contiguous(x)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
@@ -103,12 +103,12 @@ def reduce_tree(x: Tensor, root: int = 0, group=None) -> None:
 
 
 def reduce_scatter_ring(chunks: list[Tensor], group=None) -> None:
-    """Exercise 2.6. Add up everybody's chunks; rank k gets the sum of all chunks k.
+    """Exercise 2.6. Add up all ranks' chunks; rank k gets the sum of chunks k.
 
-    Equals  dist.reduce_scatter(chunks[rank], chunks); what the other chunks hold afterwards is open
-    Shapes  chunks: a list of n contiguous tensors, written into; chunk k is as long on every rank,
-            others may be longer or shorter; the list keeps its tensors, in their order
-    Cost    n-1 messages to the next rank alone; each rank sends all chunks but one
+    Equals  dist.reduce_scatter(chunks[rank], chunks); the other chunks may hold anything afterwards
+    Shapes  chunks: a list of n contiguous tensors, changed in place; chunk k has the same length on
+            every rank, others may be longer or shorter; the list keeps its tensors, in their order
+    Cost    n-1 messages, all to the next rank; each rank sends all chunks but one
     """
     need_contiguous(*chunks)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
@@ -123,12 +123,12 @@ def reduce_scatter_ring(chunks: list[Tensor], group=None) -> None:
 
 
 def all_gather_ring(chunks: list[Tensor], group=None) -> None:
-    """Exercise 2.7. Rank k brings chunk k; everybody gets all chunks.
+    """Exercise 2.7. Give all chunks to every rank, where rank k brings chunk k.
 
     Equals  dist.all_gather(chunks, chunks[rank])
-    Shapes  chunks: a list of n contiguous tensors, written into; chunk k is as long on every rank,
-            others may be longer or shorter; the list keeps its tensors, in their order
-    Cost    n-1 messages to the next rank alone; each rank sends all chunks but one
+    Shapes  chunks: a list of n contiguous tensors, changed in place; chunk k has the same length on
+            every rank, others may be longer or shorter; the list keeps its tensors, in their order
+    Cost    n-1 messages, all to the next rank; each rank sends all chunks but one
     """
     need_contiguous(*chunks)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
@@ -141,11 +141,11 @@ def all_gather_ring(chunks: list[Tensor], group=None) -> None:
 
 
 def all_reduce_ring(x: Tensor, group=None) -> None:
-    """Exercise 2.8. Add up everybody's `x` in place, talking to the two neighbours alone.
+    """Exercise 2.8. Add up every rank's `x` in place, with only the two neighbours.
 
     Equals  dist.all_reduce(x)
     Shapes  x: any, contiguous; its length need not be a multiple of n
-    Cost    2(n-1) messages, to one neighbour; each rank sends 2(n-1)/n * x.nbytes
+    Cost    2(n-1) messages, all to one neighbour; each rank sends 2(n-1)/n * x.nbytes
     Source  Patarasuk and Yuan 2009
     """
     need_contiguous(x)
@@ -160,7 +160,7 @@ def all_reduce_ring(x: Tensor, group=None) -> None:
 
 
 def all_reduce_star(x: Tensor, group=None) -> None:
-    """Add up everybody's `x` on rank 0, and send the sum back to each: rank 0 is the hot spot.
+    """Add up every rank's `x` on rank 0, which is the hot spot, and send the sum back to each.
 
     Cost  rank 0 sends and receives (n-1) * x.nbytes, every other rank x.nbytes
     """
@@ -179,21 +179,21 @@ def all_reduce_star(x: Tensor, group=None) -> None:
 
 
 def all_reduce_tree(x: Tensor, group=None) -> None:
-    """Add up everybody's `x` on rank 0 along a tree, and send the sum back along it."""
+    """Add up every rank's `x` on rank 0 along a tree, and send the sum back along it."""
     reduce_tree(x, 0, group)
     broadcast_tree(x, 0, group)
 
 
-# ---- Everybody to everybody -----------------------------------------------------------------
+# ---- All-to-all -----------------------------------------------------------------------------
 
 
 def all_to_all(outputs: list[Tensor], inputs: list[Tensor], group=None) -> None:
-    """Exercise 2.10. Rank i's inputs[j] becomes rank j's outputs[i].
+    """Exercise 2.10. Copy rank i's inputs[j] into rank j's outputs[i].
 
     Equals  dist.all_to_all(outputs, inputs)
     Shapes  n contiguous tensors in each list; rank j's outputs[i] is as long as rank i's inputs[j];
             both lists keep their tensors, in their order
-    Cost    n-1 messages; each rank sends all its inputs but one
+    Cost    n-1 messages; each rank sends all of its inputs but one
     """
     need_contiguous(*outputs, *inputs)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
@@ -209,15 +209,15 @@ def all_to_all(outputs: list[Tensor], inputs: list[Tensor], group=None) -> None:
 
 
 def all_reduce_buckets(tensors: list[Tensor], bucket_bytes: int, group=None) -> None:
-    """Exercise 2.13. Add up each of many tensors, a bucket at a time instead of one by one.
+    """Exercise 2.13. Add up each of many tensors, a bucket at a time.
 
-    A bucket takes tensors in their order for as long as they fit into bucket_bytes; one that is
-    larger than that has a bucket of its own. Each bucket is summed by all_reduce_ring. The list of
-    tensors stays as it is.
+    A bucket takes tensors in their order for as long as they fit into bucket_bytes; a tensor that
+    is larger has its own bucket. Each bucket is summed by all_reduce_ring. The list of tensors
+    stays as it is.
 
     Equals  dist.all_reduce(x) for each x of the tensors
     Shapes  tensors: any, contiguous, all of one dtype
-    Cost    2(n-1) messages for each bucket, instead of for each tensor
+    Cost    2(n-1) messages per bucket instead of per tensor
     """
     need_contiguous(*tensors)
     ### BEGIN SOLUTION
@@ -248,9 +248,9 @@ ALL_REDUCES = {
 
 
 def compare(nbytes: int, ways=ALL_REDUCES, memory=False) -> dict[str, bool]:
-    """All-reduce `nbytes` in each way; says of each whether the sum is right.
+    """Measure an all-reduce of `nbytes` in each way; return for each whether the sum is right.
 
-    memory   whether memory and calls are noted as well, which takes time
+    memory   whether memory and calls are recorded, too, which takes time
     """
     from pedagogy_lib import measure
 

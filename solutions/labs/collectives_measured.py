@@ -1,5 +1,5 @@
 # Built from chapters/ch02_collectives/labs/collectives_measured.py by `make build`.
-"""Collectives as they are measured: bytes of each, who talks to whom, and time on slow cards.
+"""Measurements of collectives: their bytes, which ranks communicate, and time on slow cards.
 
 torchrun --nproc-per-node 4 labs/collectives_measured.py
 """
@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 
 def sum_up(ways, nbytes: int):
-    """On each rank: an all-reduce of `nbytes` in each of `ways`, {name: function of a tensor}."""
+    """Measure an all-reduce of `nbytes` in each of `ways`, {name: function of a tensor}."""
     from pedagogy_lib import measure
 
     n = dist.get_world_size()
@@ -31,7 +31,7 @@ def sum_up(ways, nbytes: int):
 
 
 def rows_of_senders(run) -> list[list[str]]:
-    """Of each way of `sum_up`: bytes sent by rank 0, by the busiest of the others, and by all."""
+    """Return a row per way of `sum_up`: MB sent by rank 0, the busiest other rank, and all."""
     rows = []
     for name in run.labels:
         first, *others = run[name].sent_bytes
@@ -41,25 +41,25 @@ def rows_of_senders(run) -> list[list[str]]:
 
 
 def receivers(block) -> list[list[int]]:
-    """Of each rank of a measured block: to whom it has sent more than a hundredth of all bytes."""
+    """List for each rank the ranks to which it sent over a hundredth of all bytes of a block."""
     matrix = block.traffic()
     least = sum(map(sum, matrix)) / 100
     return [[k for k, sent in enumerate(row) if sent > least] for row in matrix]
 
 
 def peers(block) -> str:
-    """The same in words: `0 to 1, 2; 1 to 3`."""
+    """Describe the `receivers` of a block in words: `0 to 1, 2; 1 to 3`."""
     return "; ".join(f"{rank} to {', '.join(map(str, to))}"
                      for rank, to in enumerate(receivers(block)) if to)  # fmt: skip
 
 
-X_BYTES = 1_920_000  # which 2, 3, 4 and 8 divide
+X_BYTES = 1_920_000  # divisible by 2, 3, 4 and 8
 
 
 def every_collective(collectives=None):
-    """On each rank: every collective once, on X = 1.92 MB, each measured under its name.
+    """Run every collective once on X = 1.92 MB, each measured under its name.
 
-    collectives  the lab of that name, whose rings are measured too; None: PyTorch's alone
+    collectives  the lab of that name, whose rings are measured, too; None: only PyTorch's calls
     """
     from pedagogy_lib import measure
 
@@ -94,7 +94,7 @@ def every_collective(collectives=None):
 
 
 def gloos_names() -> list[str]:
-    """On each rank: the names that PyTorch's profiler gives to the work of a reduce-scatter."""
+    """Return the names that PyTorch's profiler gives to the work of a reduce-scatter over Gloo."""
     x, mine = torch.ones(8), torch.ones(8 // dist.get_world_size())
     with suppress_output(), torch.profiler.profile() as profile:
         dist.reduce_scatter(mine, list(x.chunk(dist.get_world_size())))
@@ -103,7 +103,7 @@ def gloos_names() -> list[str]:
 
 @contextlib.contextmanager
 def suppress_output():
-    """The profiler says when it begins and ends; that is left out."""
+    """Hide stdout and stderr, where the profiler reports when it begins and ends."""
     kept = [os.dup(fd) for fd in (1, 2)]
     with open(os.devnull, "w") as nowhere:
         for fd in (1, 2):
@@ -117,9 +117,9 @@ def suppress_output():
 
 
 def measure_two_halves(collectives) -> bool:
-    """On each rank: do the lab's reduce-scatter and then its all-gather give the all-reduce?
+    """Return whether the lab's reduce-scatter and then its all-gather equal an all-reduce.
 
-    collectives  the lab of that name; X = 1.92 MB, and both halves are measured
+    collectives  the lab of that name; both halves are measured, on X = 1.92 MB
     """
     from pedagogy_lib import measure
 
@@ -135,18 +135,18 @@ def measure_two_halves(collectives) -> bool:
 
 
 def all_reduce_of_ranks(operation: str) -> float:
-    """On each rank: the ranks' numbers, all-reduced by this member of `ReduceOp`."""
+    """Return the result of an all-reduce of the rank numbers with this member of `ReduceOp`."""
     x = torch.tensor(float(dist.get_rank()))
     dist.all_reduce(x, getattr(dist.ReduceOp, operation))
     return x.item()
 
 
 def sent_bytes(name, n, X) -> float:
-    """That each of n ranks has to send: X is the whole tensor's size, see part 02d."""
+    """Return the bytes each of n ranks has to send; X is the whole tensor's size, see part 02d."""
     return (2 if name == "all_reduce" else 1) * (n - 1) * X / n
 
 
-OF_ROOTS = {  # of the rank that sends most, in X
+OF_ROOTS = {  # bytes sent by the busiest rank, in X
     "broadcast": lambda n: (n - 1).bit_length(),
     "reduce": lambda n: 1,
     "scatter": lambda n: (n - 1) / n,
@@ -157,17 +157,17 @@ OF_ALL = ("all_gather", "all_to_all", "all_reduce", "reduce_scatter", "ring: all
 
 
 def formula(name, n) -> float:
-    """What the rank that sends most has to send, in X."""
+    """Return the bytes that the busiest rank has to send, in X."""
     return OF_ROOTS[name](n) if name in OF_ROOTS else sent_bytes(name.split()[-1], n, 1.0)
 
 
 def busiest(run, name) -> float:
-    """Bytes sent by the busiest rank, in X."""
+    """Return the bytes sent by the busiest rank, in X."""
     return max(run[name].sent_bytes) / X_BYTES
 
 
 def rows_of_bytes(runs) -> list[list[str]]:
-    """Of each collective: bytes sent by the busiest rank in X, and in brackets the formula.
+    """Return a row per collective: the busiest rank's bytes in X, with the formula in brackets.
 
     runs  {n: the run of `every_collective` on n ranks}
     """
@@ -181,7 +181,7 @@ def rows_of_bytes(runs) -> list[list[str]]:
 
 
 def seconds_of(way, x, group) -> float:
-    """How long a call takes on this rank, after all ranks of the group have met."""
+    """Time a call on this rank in seconds, after a barrier of the group."""
     dist.barrier(group)
     began = time.perf_counter()
     way(x, group)
@@ -202,9 +202,9 @@ def one_all_reduce(x, group):
 
 
 def time_on_slow_cards(collectives, sizes, rounds: int = 5) -> dict[tuple, list[float]]:
-    """On each rank: seconds of sums among the first 2, 4 and 8 ranks, {(n, bytes, name): rounds}.
+    """Time sums among the first 2, 4 and 8 ranks: {(n, bytes, name): [seconds of each round]}.
 
-    collectives  the lab of that name, whose tree stands beside PyTorch's own calls
+    collectives  the lab of that name, whose tree is compared with PyTorch's own calls
     """
     took, rank = {}, dist.get_rank()
 
@@ -229,7 +229,7 @@ def time_on_slow_cards(collectives, sizes, rounds: int = 5) -> dict[tuple, list[
 
 
 def max_over_ranks(of_ranks) -> dict[tuple, list[float]]:
-    """Return each round's seconds until the last rank is done, from `time_on_slow_cards`."""
+    """Return the slowest rank's seconds in each round, from all results of `time_on_slow_cards`."""
     return {
         key: [max(times) for times in zip(*(took[key] for took in of_ranks if key in took))]
         for key in of_ranks[0]
@@ -237,7 +237,7 @@ def max_over_ranks(of_ranks) -> dict[tuple, list[float]]:
 
 
 def rows_of_time(took, nbytes) -> list[list[str]]:
-    """Of each way the quickest and the slowest round, on 2, 4 and 8 ranks."""
+    """Return a row per way: its fastest and slowest round, on 2, 4 and 8 ranks."""
     names = dict.fromkeys(name for _, size, name in took if size == nbytes)
     return [[name, *(format_ms_range(took[n, nbytes, name]) for n in (2, 4, 8))] for name in names]
 
@@ -247,7 +247,7 @@ def format_ms_range(rounds) -> str:
 
 
 def facts_of_time(took, nbytes) -> dict[str, str]:
-    """For the statements of part 02d: milliseconds of each way, and two words that they decide.
+    """Return milliseconds of each way and two verdicts on them, for the statements of part 02d.
 
     took  {(n, bytes, name): seconds}
     """
@@ -257,7 +257,7 @@ def facts_of_time(took, nbytes) -> dict[str, str]:
         key: ", ".join(f"{ms[n, name]:.1f}" for n in (2, 4, 8)) for key, name in names.items()
     }
     one, both = ms[8, "all_reduce"], ms[8, "reduce, then broadcast"]
-    grows = ms[8, "reduce"] / ms[2, "reduce"]  # 3, if it were logarithmic
+    grows = ms[8, "reduce"] / ms[2, "reduce"]  # 3 if time grew logarithmically
     return by_ranks | {
         "all_reduce": f"{one:.1f}",
         "both": f"{both:.1f}",
@@ -270,7 +270,7 @@ def facts_of_time(took, nbytes) -> dict[str, str]:
 
 
 def ring_of_threads(n: int = 4) -> list[int]:
-    """A ring all-reduce of 1, 2, …, n: one number from each of n threads, over queues."""
+    """Run a ring all-reduce of 1, 2, …, n over queues, with one number from each of n threads."""
     pipes, sums = [queue.Queue() for _ in range(n)], [0] * n
 
     def member(rank):

@@ -1,5 +1,5 @@
 # Built from chapters/ch02_collectives/labs/collectives_shown.py by `make build`.
-"""Collectives as they are shown: a file for friends, who holds what, a film of the messages.
+"""Demonstrations of collectives: a file for friends, each rank's chunks, a film of the messages.
 
 torchrun --nproc-per-node 4 labs/collectives_shown.py
 """
@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 
 def deliver(ways, file_bytes: int, bytes_per_second: float, latency_seconds: float = 0.0):
-    """On each rank: rank 0's file to all others in each of `ways`, over throttled links.
+    """Send rank 0's file to all others in each of `ways`, over throttled links.
 
     ways    functions of a tensor, which is the file on rank 0 and zeros elsewhere; each is
             measured under its name
@@ -32,7 +32,7 @@ def deliver(ways, file_bytes: int, bytes_per_second: float, latency_seconds: flo
 
 
 def deliver_in_pieces(chain, counts, file_bytes: int, bytes_per_second: float) -> list[float]:
-    """On each rank: seconds of `chain(x, pieces)` for each number of pieces, the best of three."""
+    """Time `chain(x, pieces)` in seconds for each number of pieces, as the best of three rounds."""
     from pedagogy_lib import throttle
 
     took, x = [], torch.zeros(file_bytes, dtype=torch.uint8)
@@ -49,9 +49,9 @@ def deliver_in_pieces(chain, counts, file_bytes: int, bytes_per_second: float) -
 
 
 def sums_in_groups(reduce, numbers) -> list[float]:
-    """On each of 8 ranks: what `reduce(x, 0, group)` leaves in x, in groups of 2, of 4, and of 8.
+    """Return x after `reduce(x, 0, group)` in groups of 2, of 4, and of 8, on each of 8 ranks.
 
-    Rank r brings numbers[r]. All ranks have to make all groups, also those they are not in.
+    Rank r brings numbers[r]. All ranks have to create all groups, including those they are not in.
     """
     rank, sums = dist.get_rank(), []
     for size in (2, 4, 8):
@@ -63,16 +63,18 @@ def sums_in_groups(reduce, numbers) -> list[float]:
 
 
 def pick_root_sums(sums) -> dict[int, list[float]]:
-    """{size of a group: the sum that each group's root holds}, of `sums_in_groups`."""
+    """Return {size of a group: [the sum of each group's root]}, from `sums_in_groups`."""
     sizes = enumerate((2, 4, 8))
     return {size: [sums[rank][k] for rank in range(0, 8, size)] for k, size in sizes}
 
 
 def rounds_of_a_tree(start, sums) -> dict[str, list]:
-    """For `plot_holdings`: what each rank holds at the start, and after each round of a reduce.
+    """Return each rank's number at the start and after each round of a reduce, to be plotted.
+
+    `plot_holdings` draws the result, in which a rank that has sent its sum has 0.
 
     start  the number that each rank brings
-    sums   what `sums_in_groups` has returned for them; 0 stands for a rank that has sent its sum
+    sums   the result of `sums_in_groups` on each rank, for these numbers
     """
     held = {"at the start": [[number] for number in start]}
     for turn, (size, level) in enumerate(pick_root_sums(sums).items(), 1):
@@ -81,17 +83,17 @@ def rounds_of_a_tree(start, sums) -> dict[str, list]:
     return held
 
 
-# ---- Who holds what -------------------------------------------------------------------------
+# ---- Chunks before and after ----------------------------------------------------------------
 
 
 def broadcast(x):
-    """x: the root's numbers; zeros elsewhere."""
+    """Broadcast x, which has numbers on the root and zeros elsewhere."""
     dist.broadcast(x, src=0)
     return x
 
 
 def scatter(x):
-    """x: the root's numbers; zeros elsewhere."""
+    """Scatter x, which has numbers on the root and zeros elsewhere."""
     mine = torch.zeros(1)
     pieces = list(x.split(1)) if dist.get_rank() == 0 else None
     dist.scatter(mine, pieces, src=0)
@@ -99,7 +101,7 @@ def scatter(x):
 
 
 def gather(x):
-    """x: chunk k on rank k, and zeros in place of the others."""
+    """Gather x on the root; on rank k, x has chunk k, and zeros instead of the other chunks."""
     rank, mine = dist.get_rank(), x[dist.get_rank()].reshape(1).clone()
     pieces = list(torch.zeros_like(x).split(1)) if rank == 0 else None
     dist.gather(mine, pieces, dst=0)
@@ -107,33 +109,33 @@ def gather(x):
 
 
 def reduce(x):
-    """x: numbers on every rank. What the other ranks are left with is open, and not shown."""
+    """Sum up x on the root; the contents of x on other ranks are undefined and not shown."""
     dist.reduce(x, dst=0)
     return x if dist.get_rank() == 0 else None
 
 
 def reduce_scatter(x):
-    """x: numbers on every rank."""
+    """Sum up x, which has numbers on every rank, and return the sum of this rank's chunk."""
     mine = torch.zeros(1)
     dist.reduce_scatter(mine, list(x.split(1)))
     return mine
 
 
 def all_gather(x):
-    """x: chunk k on rank k, and zeros in place of the others."""
+    """Gather x on every rank; on rank k, x has chunk k, and zeros instead of the other chunks."""
     pieces = list(torch.zeros_like(x).split(1))
     dist.all_gather(pieces, x[dist.get_rank()].reshape(1).clone())
     return torch.cat(pieces)
 
 
 def all_reduce(x):
-    """x: numbers on every rank."""
+    """Sum up x, which has numbers on every rank."""
     dist.all_reduce(x)
     return x
 
 
 def all_to_all(x):
-    """x: numbers on every rank; the digit after the point, less one, is the chunk's own number."""
+    """Exchange the chunks of x; the digit after the point, less one, is the chunk's number."""
     received = torch.empty_like(x)
     dist.all_to_all_single(received, x)
     return received
@@ -143,7 +145,7 @@ EIGHT = [broadcast, scatter, gather, reduce, reduce_scatter, all_gather, all_red
 
 
 def start_of(name) -> torch.Tensor:
-    """What this rank has before: 2**rank in its chunks, so that a sum tells who is in it."""
+    """Return this rank's chunks at the start: 2**rank, so that a sum shows whose numbers it has."""
     rank, n = dist.get_rank(), dist.get_world_size()
     full = torch.full((n,), 2.0**rank)
     if name in ("broadcast", "scatter"):
@@ -154,7 +156,7 @@ def start_of(name) -> torch.Tensor:
 
 
 def record_chunks(collectives) -> dict[str, list[float]]:
-    """On each rank: its chunks before each collective, and those that the call has given it."""
+    """Return this rank's chunks before each collective, and those that it gets from the call."""
     seen, rank = {}, dist.get_rank()
     for collective in collectives:
         x = start_of(collective.__name__)
@@ -167,12 +169,12 @@ def record_chunks(collectives) -> dict[str, list[float]]:
 
 
 def grids(of_ranks) -> dict[str, list]:
-    """For `plot_holdings`: of each title the chunks of all ranks."""
+    """Return the chunks of all ranks under each title, for `plot_holdings`."""
     return {title: [seen[title] for seen in of_ranks] for title in of_ranks[0]}
 
 
 def film_of(all_reduce):
-    """On each rank: a film of what messages do to a tensor with one element for each rank."""
+    """Record this rank's film of how messages change a tensor with one element per rank."""
     from pedagogy_lib import film
 
     x = torch.full((dist.get_world_size(),), 2.0 ** dist.get_rank())

@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/composed_alone.py by `make build`.
-"""Does ZeRO equal one process, whatever it is combined with? Each pair is trained both ways.
+"""ZeRO with each pair of features, compared with one process that trains with them, too.
 
 torchrun --nproc-per-node 2 labs/composed_alone.py
 """
@@ -32,7 +32,7 @@ from zero_on_disk import DiskOffloadOptimizer
 
 
 def alone(features, text, n) -> torch.Tensor:
-    """The weights that one process has after the same steps, each with the whole batch."""
+    """Return the weights of one process after the same steps, each with the whole batch."""
     model = make_model(features)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = SGD(trained)
@@ -60,7 +60,7 @@ def flat_weights(model) -> torch.Tensor:
 
 
 class RoundingReference:
-    """Trains the gradients of all ranks' samples one after another, and adds them up as a ring.
+    """A process that computes all ranks' gradients one after another and adds them as a ring does.
 
     units  the parameters of each unit, by name
     """
@@ -76,7 +76,7 @@ class RoundingReference:
         return [flatten_padded(unit, self.n).detach() for unit in self.units]
 
     def train(self) -> list[torch.Tensor]:
-        """The flat float32 masters of each unit after all steps."""
+        """Take all steps; return the flat float32 masters of each unit."""
         optimizer = SGD(self.masters)
         for step in range(STEPS):
             for master, gradient in zip(self.masters, self.mean_gradients(step)):
@@ -88,7 +88,7 @@ class RoundingReference:
         return [master.detach() for master in self.masters]
 
     def mean_gradients(self, step):
-        """For each unit, in bfloat16."""
+        """Return the mean gradient of each unit, in bfloat16."""
         batch = draw_batch(self.text, SAMPLES * self.n, step, CONTEXT)
         of_ranks = [list(zip(*(x[k :: self.n].chunk(self.count) for x in batch)))
                     for k in range(self.n)]  # fmt: skip
@@ -119,7 +119,7 @@ class RoundingReference:
 
 
 def mean_in_turn(flats):
-    """The mean over ranks: the ring adds up chunk k from rank k + 1 on, and ends at rank k."""
+    """Return the mean over ranks, where a ring adds up chunk k from rank k + 1 on to rank k."""
     n, found = len(flats), []
     for k in range(n):
         chunks = [flats[(k + turn) % n].chunk(n)[k] for turn in range(1, n + 1)]
@@ -130,13 +130,13 @@ def mean_in_turn(flats):
     return torch.cat(found)
 
 
-# ---- Both -----------------------------------------------------------------------------------
+# ---- Comparison -----------------------------------------------------------------------------
 
 
 def gap(stage, features, text) -> float:
-    """How far the changes of the weights are from those in one process, relative to the largest.
+    """Return how far the weights' changes are from one process's, relative to the largest.
 
-    With mixed precision these are this rank's masters.
+    With mixed precision these are the changes of this rank's masters.
     """
     from pedagogy_lib import relative_gap
 
@@ -165,13 +165,13 @@ def gap_of_masters(stage, features, text, engine, model) -> float:
 
 
 def gaps(stages, combined, text) -> dict:
-    """{(stage, features): gap} of each of these combinations in each of these stages."""
+    """Return {(stage, features): gap} for each of these combinations in each of these stages."""
     return {(stage, features): gap(stage, features, text)
             for features in combined for stage in stages}  # fmt: skip
 
 
 def is_equal(features, found) -> bool:
-    """Equal but for rounding: of float64; with mixed precision, a single one of bfloat16."""
+    """Return whether a gap is rounding: of float64, or with mixed precision one of bfloat16."""
     from pedagogy_lib import rounding
 
     if "mixed precision" in features:
@@ -180,7 +180,7 @@ def is_equal(features, found) -> bool:
 
 
 def table_of(found) -> tuple[list, list]:
-    """Heads and rows of a table: in each cell the stages in which two features equal one process.
+    """Return a table's heads and rows, for the stages in which two features equal one process.
 
     found  {(stage, features): gap}, the largest of all ranks
     """
@@ -195,7 +195,7 @@ def table_of(found) -> tuple[list, list]:
     return ["", *FEATURES], [row + [""] * (len(FEATURES) + 1 - len(row)) for row in rows]
 
 
-# ---- What is refused ------------------------------------------------------------------------
+# ---- Refused combinations -------------------------------------------------------------------
 
 
 def tie_across_units():
@@ -233,7 +233,7 @@ REFUSED = {
 
 
 def refusals() -> dict[str, str]:
-    """{what is combined: the sentence that refuses it}, "" if nothing does."""
+    """Return {what is combined: the sentence that refuses it, "" if nothing does}."""
     found = {}
     for what, combine in REFUSED.items():
         try:

@@ -60,7 +60,7 @@ NODES = {
         node("loss", 121, 22, 22, "loss = (y − price)²"),
     )
 }
-# From, to, and the derivative of the second by the first: a value's name, or what to write.
+# Start, end, and the derivative of the end with respect to the start: a value's name or a text.
 EDGES = (
     ("x1", "z1", None),
     ("w1", "z1", "x1"),
@@ -76,13 +76,13 @@ EDGES = (
 
 @use_course_style
 def draw_graph(stage, values, gradients, before=None, title="") -> Picture:
-    """The graph of y = x1·w1 + x2·w2 + b and its squared error, with what it holds at a stage.
+    """Draw the graph of y = x1·w1 + x2·w2 + b and its squared error, with its numbers at a stage.
 
     stage      "forward", "backward", "step" or "zero_grad"
-    values     {node: number}; a node without one is not computed yet, or gone. The nodes are
-               x1, x2, target, w1, w2, b, z1, z2, y and loss
+    values     {node: number}; a node without a number is not computed yet, or no longer exists.
+               The nodes are x1, x2, target, w1, w2, b, z1, z2, y and loss
     gradients  {node: number or None}
-    before     the gradients before this stage, to show what a backward has added to them
+    before     the gradients before this stage, to show the amounts that a backward has added
     """
     figure, axes = new_figure(9.6, 4.6)
     for edge in EDGES:
@@ -103,9 +103,9 @@ def draw_graph(stage, values, gradients, before=None, title="") -> Picture:
 
 
 def draw_edge(axes, start, end, derivative, stage, values):
-    """An arrow along the edge; in a backward against it, with the factor of the gradient.
+    """Draw an arrow along an edge, or in a backward against it, with the gradient's factor.
 
-    It is faint where nothing flows: back to data, and while the optimizer works.
+    The arrow is faint where nothing flows: back to data, and while the optimizer works.
     """
     way = way_of(NODES[start], NODES[end], stage)
     is_backward = stage == "backward" and derivative is not None
@@ -121,7 +121,7 @@ def draw_edge(axes, start, end, derivative, stage, values):
 
 
 def write_factor(axes, way, text, above):
-    """On the line in the middle of a way, or above it."""
+    """Write a factor at the middle of an edge's path, on the line or above it."""
     a, b = way[len(way) // 2 - 1 :][:2]
     along, higher = (0.5, 3.2) if above else (0.45, 0)
     x, y = (p + along * (q - p) for p, q in zip(a, b))
@@ -130,9 +130,9 @@ def write_factor(axes, way, text, above):
 
 
 def way_of(start, end, stage):
-    """The corners of an edge, in the direction of the forward: it joins two boxes of values.
+    """Return an edge's corners, in the direction of the forward, between two boxes of values.
 
-    In a backward, an edge of a parameter joins the box of its gradient.
+    In a backward, a parameter's edge begins at the box of its gradient instead.
     """
     middle, top = end.left + end.width / 2, start.middle + HIGH / 2
     back = stage == "backward"
@@ -140,7 +140,7 @@ def way_of(start, end, stage):
         return [(middle, start.middle - HIGH / 2), (middle, end.middle + HIGH + 0.4)]
     if start.name == "z1":
         return [(start.right, start.middle), (middle, end.middle + HIGH + 0.4)]
-    if start.name == "b":  # round the other boxes
+    if start.name == "b":  # around the other boxes
         x = start.right + SLOPE_WIDTH / 2 if back else start.left + 0.7 * start.width
         low, height, near = top + 2.6, end.middle - 3.4, end.left - 4.4
         return [(x, top + 0.2), (x, low), (near, low), (near, height), (end.left - 0.3, height)]
@@ -153,7 +153,7 @@ def way_of(start, end, stage):
 
 
 def draw_parameter(axes, at, stage, value, gradient, before):
-    """A box with its value, and one with its gradient; under it, what a backward has added."""
+    """Draw a parameter's value and gradient in boxes, and below them a backward's addition."""
     bottom = at.middle - HIGH / 2
     looks = {"edge": STAGE_COLORS["step"], "wide": 2.6} if stage == "step" else {}
     text = f"{at.name} = {four_decimals(value)}"
@@ -164,7 +164,7 @@ def draw_parameter(axes, at, stage, value, gradient, before):
 
 
 def write_sum(axes, right, top, before, gradient):
-    """What a gradient was, and what has been added."""
+    """Write the gradient before a backward, and the amount that the backward has added."""
     added = gradient - before
     sign = "−" if added < 0 else "+"
     text = f"= {four_decimals(before)} {sign} {four_decimals(abs(added))}"
@@ -172,7 +172,7 @@ def write_sum(axes, right, top, before, gradient):
 
 
 def draw_node(axes, at, stage, value, gradient):
-    """What a node computes, its value and its gradient; dashed as long as there is no value."""
+    """Draw a node's formula, value and gradient, with a dashed outline while it has no value."""
     alive = value is not None
     edge = STAGE_COLORS["forward"] if alive and stage == "forward" else INK if alive else EDGE
     looks = {"edge": edge, "wide": 1.6 if stage == "forward" else 0.8, "dashed": not alive}
@@ -191,7 +191,7 @@ def draw_data(axes, at, value):
 
 
 def draw_gradient(axes, left, bottom, width, stage, gradient, alive=True):
-    """A filled box with the gradient, or a dashed one where there is none."""
+    """Draw a filled box with the gradient, or a dashed one if there is no gradient."""
     if gradient is None:
         text = "gradient None" if alive else ""
         looks = {"edge": EDGE, "dashed": True, "ink": MUTED}
@@ -216,7 +216,7 @@ def draw_box(
     dashed=False,
     ink=None,
 ):
-    """A filled box with a text in its middle; `wide` is the line around it, in points."""
+    """Draw a filled box with a text in its middle; `wide` is its line width in points."""
     looks = {"facecolor": color, "edgecolor": edge, "lw": wide, "ls": "--" if dashed else "-"}
     looks["zorder"] = 2.5 if wide > 1 else 2
     axes.add_patch(Rectangle((left, bottom), width, height, **looks))

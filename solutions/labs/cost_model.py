@@ -1,7 +1,7 @@
 # Built from chapters/ch05_memory/labs/cost_model.py by `make build`.
-"""What one training step costs under a plan: FLOPs, and memory by kind. Seconds: cost_seconds.py.
+"""The cost of one training step under a plan: FLOPs, and memory by kind. Seconds: cost_seconds.py.
 
-Every number of a plan may be a numpy array: then one call computes thousands of plans.
+Every number of a plan may be a numpy array, so that one call computes thousands of plans.
 
 python labs/cost_model.py
 """
@@ -13,12 +13,12 @@ from model_shapes import Gpu, Shape, gpu_named, model_named
 
 NONE, SELECTIVE, FULL = "none", "selective", "full"  # what is recomputed in the backward
 
-# ---- A plan, and what runs it ---------------------------------------------------------------
+# ---- A plan, and the engine that runs it ----------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a model is trained: ranks along each axis, and what is sharded and recomputed.
+    """A plan to train a model: ranks along each axis, and what is sharded and recomputed.
 
     zero         stage of ZeRO along dp and cp together: 0 to 3
     micro_batch  samples that go through the model at a time
@@ -42,7 +42,7 @@ class Plan:
         return self.dp * self.tp * self.pp * self.cp
 
     def each(self):
-        """Of a plan of arrays, one plan after the other."""
+        """Yield the single plans of a plan of arrays, one after another."""
         columns = np.broadcast_arrays(*(getattr(self, f.name) for f in fields(self)))
         for values in zip(*(np.atleast_1d(c).tolist() for c in columns)):
             yield Plan(*values)
@@ -54,35 +54,37 @@ class Engine:
 
     products, attention  shares of what the GPU reaches at best (gpu.flops × gpu.reach)
     ragged       how many times as long products take whose width is no multiple of 64
-    traffic      bytes that a layer's other kernels move, for each token and unit of width, cut by
-                 tp; traffic_whole: that only sequence parallelism cuts
+    traffic      bytes that a layer's other kernels move, per token and unit of width, cut by tp;
+                 traffic_whole: those that only sequence parallelism cuts
     is_fused     whether attention stores no scores
-    is_balanced  whether stages take equally long, with the ends of the model among them
+    is_balanced  whether stages take equally long, including the ends of the model
     launch       seconds that a layer's forward and backward take at least, however small they are;
-                 hop: more of them for each further rank along tp; crossing: for each machine more
+                 hop: more of them for each further rank along tp; crossing: for each further
+                 machine
     launch_pp, hop_pp, crossing_pp   the same where there is a pipeline
-    is_queued    whether kernels wait in a queue, so that computing hides their launching
+    is_queued    whether kernels wait in a queue, so that computation hides their launches
     cores        on which the launching programs of all ranks run, if they have to share some
     inside, across  shares of the links' bytes per second that collectives reach
-    exposed      share of the time along dp that no computing hides; exposed_pp: along pp
+    exposed      share of the time along dp that no computation hides; exposed_pp: along pp
     message      seconds that a message between two stages takes at least; around: a round of keys
                  along cp; unit: a call for each further rank, for a unit of ZeRO
-    fixed        seconds of a step for all else
-    updating     bytes that the optimizer moves for each parameter of a rank
-    parameter_bytes, gradient_bytes, optimizer_bytes   of each parameter
-    number_bytes of each number that travels, or is kept as a layer's input
-    averaging    bytes of each parameter while gradients are averaged, beside the gradients
+    fixed        seconds per step for all else
+    updating     bytes that the optimizer moves per parameter of a rank
+    parameter_bytes, gradient_bytes, optimizer_bytes   per parameter
+    number_bytes of each number that is sent, or is kept as a layer's input
+    averaging    bytes per parameter while gradients are averaged, next to the gradients
     sheds        whether there are no gradients between two steps
     keeps_sent   whether a stage keeps what it has sent until the end of the step
-    block_scores bytes of each score of a block, where attention goes in a ring
+    block_scores bytes per score of a block in ring attention
     units        layers that ZeRO 3 has gathered at a time
     sequence     whether tp comes with sequence parallelism
-    kept, kept_mlp  bytes that a layer keeps of each token, for each unit of its width, and of that
-                 inside the MLP; tp cuts them. kept_whole: of what only sequence parallelism cuts
-    working      bytes of each token that one layer's backward has beside them, for each unit of the
+    kept, kept_mlp  bytes that a layer keeps per token, for each unit of its width, and of the width
+                    inside the MLP; tp cuts them. kept_whole: those that only sequence parallelism
+                    cuts
+    working      bytes per token that one layer's backward has next to them, for each unit of the
                  MLP's width
-    scores       bytes that it keeps of each score, if it stores any
-    logits       bytes for each token and letter of the vocabulary, where the loss is computed
+    scores       bytes that a layer keeps per score, if it stores any
+    logits       bytes per token and entry of the vocabulary, where the loss is computed
     base         bytes on every rank, whatever it trains
     """
 
@@ -132,7 +134,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be trained, on what: a step has `batch` samples."""
+    """A training job: a model on a kind of GPU, with `batch` samples per step, and an engine."""
 
     shape: Shape
     gpu: Gpu
@@ -143,11 +145,11 @@ class Job:
         return self.batch / (plan.dp * plan.micro_batch)
 
     def tokens(self, plan):
-        """Of one micro-batch, on one rank."""
+        """Return the tokens of one micro-batch on one rank."""
         return plan.micro_batch * self.shape.context / plan.cp
 
     def layers(self, plan):
-        """Of the fullest stage; of a mean one, if the ends of the model count as layers."""
+        """Return the layers of the fullest stage, or of a mean one if the model's ends count."""
         each = self.shape.layers / plan.pp
         return each if self.engine.is_balanced else np.ceil(each)
 
@@ -156,7 +158,9 @@ class Job:
 
 
 def model_flops(shape: Shape, tokens, causal=1.0):
-    """That a step needs for so many tokens, however it is computed: forward 1, backward 2 parts.
+    """Return the FLOPs that a step needs for so many tokens: 1 part forward, 2 parts backward.
+
+    They do not depend on how the step is computed.
 
     causal  share of all pairs of a query and a key that count: 1/2 leaves out those that are masked
     Source  arXiv 2104.04473, section 5.1
@@ -167,7 +171,7 @@ def model_flops(shape: Shape, tokens, causal=1.0):
 
 
 def hardware_flops(shape: Shape, tokens, recompute=FULL, causal=1.0):
-    """That the hardware computes: what is recomputed counts again."""
+    """Return the FLOPs that the hardware computes, where recomputation counts again."""
     needed = model_flops(shape, tokens, causal)
     scores = 6 * tokens * shape.layers * 2 * shape.width * shape.context * causal
     ends = 6 * tokens * shape.embedding_parameters
@@ -181,9 +185,9 @@ def hardware_flops(shape: Shape, tokens, recompute=FULL, causal=1.0):
 
 
 def rank_parameters(job: Job, plan: Plan):
-    """Of the rank that has most: the layers of its stage, and one end of the model, cut by tp.
+    """Return the parameters of the rank that has most: its stage's layers and one end, cut by tp.
 
-    With one stage both ends are there. Norms, biases and the table of positions are not cut.
+    With one stage it has both ends. Norms, biases and the table of positions are not cut.
     """
     shape = job.shape
     ends = np.where(plan.pp == 1, 2 - shape.is_tied, 1) * shape.embedding_parameters
@@ -192,7 +196,7 @@ def rank_parameters(job: Job, plan: Plan):
 
 
 def states(job: Job, plan: Plan) -> dict:
-    """Bytes of parameters, gradients and optimizer states on the fullest rank."""
+    """Return the bytes of parameters, gradients and optimizer states on the fullest rank."""
     n, ranks = rank_parameters(job, plan), plan.dp * plan.cp
     each = {
         "parameters": (job.engine.parameter_bytes, 3),
@@ -206,7 +210,7 @@ def states(job: Job, plan: Plan) -> dict:
 
 
 def layer_activation_bytes(job: Job, plan: Plan):
-    """Bytes that a layer keeps of one micro-batch, until its backward.
+    """Return the bytes that a layer keeps of one micro-batch until its backward.
 
     Source  arXiv 2205.05198: s b h (34 + 5 a s / h). Of the 34, 8 are attention's, 16 the MLP's,
             whose width is 4 h, and 10 are not cut by tp alone. These are a GPT's: Llama keeps more
@@ -227,7 +231,7 @@ def layer_activation_bytes(job: Job, plan: Plan):
 
 
 def activations(job: Job, plan: Plan):
-    """Bytes on the first stage: of 1F1B it keeps most, pp micro-batches of its layers."""
+    """Return the activation bytes on the first stage, which keeps pp micro-batches in 1F1B."""
     in_flight = np.minimum(plan.pp, job.microbatches(plan))
     more = np.where(plan.chunks > 1, 1 + (plan.pp - 1) / (plan.pp * plan.chunks), 1)
     one_layer_again = np.where(
@@ -236,7 +240,7 @@ def activations(job: Job, plan: Plan):
         0,
     )
     working = job.engine.working * job.tokens(plan) * job.shape.mlp / plan.tp
-    half = job.shape.context / plan.cp / 2  # of the places of a rank, which has two runs of them
+    half = job.shape.context / plan.cp / 2  # of a rank's positions, which form two runs
     scores = job.engine.block_scores * job.tokens(plan) * job.shape.heads / plan.tp * half / 2
     working = working + np.where(plan.cp > 1, scores, 0)
     kept = job.layers(plan) * layer_activation_bytes(job, plan) * in_flight * more
@@ -244,12 +248,12 @@ def activations(job: Job, plan: Plan):
 
 
 def logits(job: Job, plan: Plan):
-    """Bytes of the last layer's output: in bfloat16, in float32, and its gradient in float32."""
+    """Return the bytes of the logits: in bfloat16, in float32, and their gradient in float32."""
     return job.engine.logits * job.tokens(plan) * job.shape.vocabulary / plan.tp
 
 
 def unit_and_message_bytes(job: Job, plan: Plan):
-    """Bytes of the largest units that ZeRO 3 has gathered at a time; and of what a stage sent."""
+    """Return the bytes of the units that ZeRO 3 gathers at a time, plus a stage's messages."""
     one = np.maximum(job.shape.layer_parameters, job.shape.embedding_parameters) / plan.tp
     units = np.where(plan.zero >= 3, job.engine.units * job.engine.parameter_bytes * one, 0)
     message = job.engine.number_bytes * job.tokens(plan) * job.shape.width
@@ -258,9 +262,9 @@ def unit_and_message_bytes(job: Job, plan: Plan):
 
 
 def gradient_buffer_bytes(job: Job, plan: Plan):
-    """Bytes that averaging needs beside the gradients: of all; of a unit, if ZeRO goes by units.
+    """Return the bytes that averaging needs next to the gradients: for all, or for a ZeRO unit.
 
-    ZeRO 2 and 3 do so in the backward: the activations of all other layers are still there.
+    ZeRO 2 and 3 average in the backward, while the activations of all other layers still exist.
     """
     unit = job.shape.layer_parameters / plan.tp
     of = np.where(plan.zero >= 1, unit, rank_parameters(job, plan))
@@ -273,11 +277,10 @@ def gradient_buffer_bytes(job: Job, plan: Plan):
 
 
 def memory(job: Job, plan: Plan) -> dict:
-    """Bytes on the fullest rank at the worst moment, by kind; "total" is their sum.
+    """Return the bytes on the fullest rank at its peak, by kind; "total" is their sum.
 
-    That moment is when a backward begins, or when gradients are averaged: then no activations are
-    there. The first stage keeps most micro-batches, the last one has the logits: the larger one
-    counts.
+    The peak is when a backward begins, or when gradients are averaged and no activations exist. The
+    first stage keeps most micro-batches, the last one has the logits: the larger one counts.
     """
     of_first, of_logits = activations(job, plan), logits(job, plan)
     on_last = of_first / np.minimum(plan.pp, job.microbatches(plan)) + of_logits
@@ -285,7 +288,7 @@ def memory(job: Job, plan: Plan) -> dict:
     of = states(job, plan)
     units = unit_and_message_bytes(job, plan)
     sums = gradient_buffer_bytes(job, plan)
-    is_first = job.microbatches(plan) <= plan.pp  # no backward has been before the worst moment
+    is_first = job.microbatches(plan) <= plan.pp  # no backward has run before the peak
     before = np.where(job.engine.sheds & is_first, 0, of["gradients"])
     is_backward = before + kept + units >= of["gradients"] + sums
     kinds = of | {

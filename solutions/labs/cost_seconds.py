@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/cost_seconds.py by `make build`.
-"""What one training step takes under a plan: seconds by cause.
+"""Seconds of one training step under a plan, by cause.
 
 python labs/cost_seconds.py
 """
@@ -10,18 +10,19 @@ from model_shapes import gpu_named, model_named
 
 
 def ring_all_reduce(nbytes, n, bytes_per_second):
+    """Return the seconds of a ring all-reduce over n ranks, by its bytes alone."""
     return 2 * (n - 1) / n * nbytes / bytes_per_second
 
 
 def link(job: Job, apart, n, is_sum=True):
-    """Bytes per second from one rank of a group to the next, whose number is `apart` higher.
+    """Return bytes per second from one rank of a group to the next, whose number is `apart` higher.
 
-    A sum goes through the cards of all of the group's GPUs in a machine, a message through one; a
-    card that the machine's GPUs share is divided among the groups. Between two GPUs of a machine a
-    sum passes the links inside, too: it is never faster than these.
+    A sum uses the cards of all of the group's GPUs in a machine, a message only one. A card that
+    the machine's GPUs share is divided among the groups. Between two GPUs of a machine, a sum also
+    passes the links inside, so that it is never faster than these.
     """
     engine, gpu = job.engine, job.gpu
-    members = np.clip(gpu.machine / apart, 1, n)  # of the group, in a machine
+    members = np.clip(gpu.machine / apart, 1, n)  # ranks of the group in a machine
     cards = np.where(np.logical_or(is_sum, gpu.is_shared), members, 1)
     crosses = apart * n > gpu.machine
     inside, across = gpu.inside * engine.inside, gpu.across * engine.across * cards
@@ -30,13 +31,13 @@ def link(job: Job, apart, n, is_sum=True):
 
 
 def ranks_per_core(job: Job, plan: Plan):
-    """How many ranks' programs share a core. In a pipeline's bubble, ranks do nothing."""
+    """Return how many ranks' programs share a core; ranks in a pipeline's bubble are idle."""
     m = job.microbatches(plan)
     return np.maximum(1, plan.ranks * m / (m + plan.pp - 1) / job.engine.cores)
 
 
 def layer_seconds(job: Job, plan: Plan):
-    """One layer of one micro-batch, forward and backward, on one rank."""
+    """Return the seconds by cause of a layer of one micro-batch on a rank, forward and backward."""
     shape, gpu, engine, tokens = job.shape, job.gpu, job.engine, job.tokens(plan)
     best = gpu.flops * gpu.reach
     products = 2 * tokens * shape.layer_parameters / plan.tp / (best * engine.products)
@@ -64,15 +65,16 @@ def layer_seconds(job: Job, plan: Plan):
 
 
 def sum_along_tp(job: Job, plan: Plan):
-    """Of one layer's output, over the ranks that have parts of it."""
+    """Return the seconds to sum one layer's output over the ranks that have parts of it."""
     nbytes = job.engine.number_bytes * job.tokens(plan) * job.shape.width
     return ring_all_reduce(nbytes, plan.tp, link(job, 1, plan.tp))
 
 
 def cp_seconds(job: Job, plan: Plan):
-    """Of a layer: keys and values go round, and once more in the backward with their gradients.
+    """Return a layer's seconds along cp: keys and values go round, in the backward once more.
 
-    These make one step more, to the rank that they belong to.
+    In the backward, their gradients go with them, and take one step more, to the rank to which they
+    belong.
     """
     keys = 2 * job.engine.number_bytes * job.tokens(plan) * job.shape.kv_width / plan.tp
     again = np.where(np.equal(plan.recompute, FULL), plan.cp - 1, 0)
@@ -82,7 +84,10 @@ def cp_seconds(job: Job, plan: Plan):
 
 
 def dp_seconds(job: Job, plan: Plan):
-    """Of a step: gradients are reduced and parameters gathered, for each micro-batch or once."""
+    """Return a step's seconds along dp, to reduce gradients and gather parameters.
+
+    Both happen once, or for each micro-batch, depending on the stage of ZeRO.
+    """
     engine, m, n = job.engine, job.microbatches(plan), plan.dp * plan.cp
     reduces, gathers = np.where(plan.zero >= 2, m, 1), np.where(plan.zero >= 3, 2 * m, 1)
     nbytes = engine.number_bytes * rank_parameters(job, plan)
@@ -92,7 +97,7 @@ def dp_seconds(job: Job, plan: Plan):
 
 
 def launch_seconds(job: Job, plan: Plan):
-    """What a layer takes at least: its kernels are started one after another."""
+    """Return the least seconds of a layer, whose kernels are started one after another."""
     engine, machines = job.engine, np.ceil(plan.tp / job.gpu.machine)
     alone = engine.launch + engine.hop * (plan.tp - 1) + engine.crossing * (machines - 1)
     piped = engine.launch_pp + engine.hop_pp * (plan.tp - 1)
@@ -101,17 +106,17 @@ def launch_seconds(job: Job, plan: Plan):
 
 
 def seconds(job: Job, plan: Plan) -> dict:
-    """Seconds of a step by cause; "total" is their sum."""
+    """Return the seconds of a step by cause; "total" is their sum."""
     shape, gpu, engine = job.shape, job.gpu, job.engine
     m, tokens, layers = job.microbatches(plan), job.tokens(plan), job.layers(plan)
     of_layer, floor = layer_seconds(job, plan), launch_seconds(job, plan)
     busy = sum(of_layer.values())
     again = np.where(np.equal(plan.recompute, FULL), 4 / 3, 1)
-    # The slower of both, and a little more; or one after the other.
+    # Together, a little more than the slower of both; without a queue, one after the other.
     waiting = (busy**6 + floor**6) ** (1 / 6) - busy if engine.is_queued else again * floor
     end = 6 * tokens * shape.embedding_parameters / plan.tp
     end = end / (gpu.flops * gpu.reach * engine.products)
-    end = end / plan.pp if engine.is_balanced else end  # the last stage has it on top
+    end = end / plan.pp if engine.is_balanced else end  # else the last stage has it on top
     of_ends = np.where(plan.pp == 1, 2, 1) * sum_along_tp(job, plan)
     sent = 2 * engine.number_bytes * tokens * shape.width / np.where(plan.sequence, plan.tp, 1)
     sent = sent / link(job, plan.tp * plan.dp * plan.cp, plan.pp, is_sum=False)

@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/crossing_messages.py by `make build`.
-"""A schedule with its messages: arrows from what was computed to where it is needed."""
+"""The picture of a schedule with its messages: arrows from an action to one that needs it."""
 
 from pedagogy_lib.pictures.schedule_pictures import (
     color_of,
@@ -12,15 +12,15 @@ from pedagogy_lib.pictures.schedule_pictures import (
 from pedagogy_lib.pictures.style import COLORS, INK, Picture, new_figure, use_course_style
 
 ROW_INCHES, HIGH = 0.62, 0.26  # a row, and half the height of its bars
-BESIDE = 0.004  # of the width: how far an arrow stands from its time
+BESIDE = 0.004  # how far an arrow is from its time, as a share of the width
 
 
 @use_course_style
 def plot_messages(timeline, title="", until=None) -> Picture:
-    """What each rank does when, and its messages: activations go down, gradients come up.
+    """Draw each rank's actions over time, and its messages: activations go down, gradients up.
 
-    timeline  of `simulate` or `timeline_of`; or rows, which are simulated
-    until     draws actions that end by then, in the unit of the picture; all, unless given
+    timeline  from `simulate` or `timeline_of`; or rows, which are simulated
+    until     the end of the time axis, in the unit of the picture; by default the schedule's end
     """
     one = ensure_timeline(timeline)
     factor, unit = scale(one.unit, one.seconds)
@@ -43,9 +43,9 @@ def plot_messages(timeline, title="", until=None) -> Picture:
 
 
 def messages_of(one, until) -> list[tuple]:
-    """(kind of its action, (when it was computed, rank), (when it is used, rank)) of each.
+    """Return (kind, (when it was computed, rank), (when it is used, rank)) of each message.
 
-    Chunk c of rank r is taken for stage c * ranks + r of the model.
+    Chunk c of rank r is assumed to be stage c * ranks + r of the model.
     """
     actions = [
         (chunk * one.ranks + rank, kind, i, span)
@@ -54,7 +54,7 @@ def messages_of(one, until) -> list[tuple]:
     ]
     done = {
         (kind == "F", i, stage): end for stage, kind, i, (_, end) in actions if kind != "W"
-    }  # of weights nobody else needs anything
+    }  # no other action needs the result of a W
     found = []
     for stage, kind, i, (start, _) in actions:
         source = stage - 1 if kind == "F" else stage + 1
@@ -65,7 +65,7 @@ def messages_of(one, until) -> list[tuple]:
 
 
 def draw_message(axes, kind, start, stop, factor, beside):
-    """An arrow; those that go down stand a little to the left, so that both ways can be seen."""
+    """Draw a message; downward arrows are a little to the left, so that both ways are visible."""
     (begun, sender), (used, receiver) = start, stop
     beside = -beside if receiver > sender else beside
     way = HIGH if receiver > sender else -HIGH

@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/data_parallel.py by `make build`.
-"""Data parallel training: who reads what, and gradients averaged while the backward is running.
+"""Data parallel training: each rank's samples, and gradients averaged during the backward.
 
 torchrun --nproc-per-node 2 labs/data_parallel.py
 """
@@ -19,15 +19,15 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
-# ---- Who reads what -------------------------------------------------------------------------
+# ---- Samples --------------------------------------------------------------------------------
 
 
 def samples_of_rank(length, epoch, rank, n, seed=0) -> list[int]:
-    """Exercise 3.4. The samples that a rank reads in an epoch, in their order.
+    """Exercise 3.4. Return the samples that a rank reads in an epoch, in order.
 
-    All ranks shuffle 0 … length-1 alike, with a generator of their own, seeded with seed + epoch,
-    so that each epoch has an order of its own. A rank then reads every n-th of them, from place
-    `rank` on. All ranks read equally many: where length is no multiple of n, the order is continued
+    All ranks shuffle 0 … length-1 alike, with their own generator, seeded with seed + epoch, so
+    that each epoch has its own order. A rank then reads every n-th of them, from place `rank` on.
+    All ranks read equally many. Where length is no multiple of n, the order is therefore continued
     with its own beginning (several times, if it is very short).
 
     Example 5 samples in the shuffled order 3 0 4 1 2, on 2 ranks: it is continued as 3 0 4 1 2 3;
@@ -43,20 +43,20 @@ def samples_of_rank(length, epoch, rank, n, seed=0) -> list[int]:
     ### END SOLUTION
 
 
-# ---- While the backward is running ----------------------------------------------------------
+# ---- Overlap with the backward --------------------------------------------------------------
 
 
 def begin_all_reduce(x: Tensor, group=None):
-    """Begin to sum up `x` over the ranks; returns a function that waits for the end."""
+    """Begin to sum up `x` over the ranks; return a function that waits for the end."""
     return dist.all_reduce(x, group=group, async_op=True).wait
 
 
 def make_async(all_reduce):
-    """The same with any all-reduce, such as chapter 02's ring: it runs in a thread of its own.
+    """Make a function like `begin_all_reduce` from an all-reduce, which runs in its own thread.
 
-    all_reduce  (x, group) -> None, when the sum is there
+    all_reduce  (x, group) -> None, once the sum is complete; such as chapter 02's ring
     """
-    thread = ThreadPoolExecutor(1)  # one: all ranks have to sum up buckets in the same order
+    thread = ThreadPoolExecutor(1)  # only one, as all ranks have to sum buckets in the same order
 
     def begin(x, group=None):
         return thread.submit(all_reduce, x, group).result
@@ -67,16 +67,16 @@ def make_async(all_reduce):
 class DDP(nn.Module):
     """Exercise 3.9. A model whose gradients are averaged while its backward is still running.
 
-    When the last gradient of a bucket is ready, its all-reduce begins, and the backward goes on.
-    Buckets begin in their order on every rank, also where a later one is ready sooner: ranks match
-    collectives by the order of the calls. `finish()`, after the backward, begins the buckets that
-    are left (a parameter may have had no part in the loss), waits for all, puts the averages into
-    `.grad`, and starts over. While `synchronizing` is False hooks send nothing, gradients only add
-    up, and nobody calls `finish()`.
+    When the last gradient of a bucket is ready, its all-reduce begins while the backward goes on.
+    On every rank, buckets begin in their order, even where a later one is ready sooner, because
+    ranks match collectives by the order of the calls. After the backward, `finish()` begins the
+    buckets that are left (a parameter may have had no part in the loss), waits for all, puts the
+    averages into `.grad`, and starts over. While `synchronizing` is False, hooks send nothing,
+    gradients only add up, and `finish()` is not called.
 
-    all_reduce  (x, group) begins to sum up x, and returns a function that waits for the end
+    all_reduce  (x, group) begins to sum up x and returns a function that waits for the end
     Equals      DistributedDataParallel(..., find_unused_parameters=True), which calls its finish()
-                by itself, and leaves None where no rank has a gradient; here zeros will do
+                by itself and leaves None where no rank has a gradient; here zeros are allowed
     Source      Li et al. 2020, "PyTorch Distributed", section 3.2
     """
 
@@ -96,12 +96,12 @@ class DDP(nn.Module):
         return self.model(*inputs)
 
     def start_over(self):
-        """Before a backward: nothing is ready, nothing has begun."""
+        """Reset the state before a backward: no gradient is ready, and no bucket has begun."""
         self.missing = [set(bucket) for bucket in self.buckets]
         self.begun = []  # for each bucket that travels: (its flat tensor, what waits for its sum)
 
     def is_ready(self, parameter, number):
-        """Called by autograd when the gradient of a parameter of bucket `number` is complete."""
+        """Handle the complete gradient of a parameter in bucket `number`; autograd calls this."""
         ### BEGIN SOLUTION
         if self.synchronizing:
             self.missing[number].discard(parameter)
@@ -117,7 +117,7 @@ class DDP(nn.Module):
         ### END SOLUTION
 
     def finish(self):
-        """After the backward, before the optimizer's step."""
+        """Complete the averages after the backward, before the optimizer's step."""
         ### BEGIN SOLUTION
         while len(self.begun) < len(self.buckets):
             self.begin_next()
@@ -131,10 +131,10 @@ class DDP(nn.Module):
 
 @contextlib.contextmanager
 def no_sync(ddp: DDP):
-    """Exercise 3.11. `with no_sync(ddp):` backwards that add up gradients, and send nothing.
+    """Exercise 3.11. Let backwards add up gradients without sending: `with no_sync(ddp):`.
 
-    `ddp.synchronizing` is False under it. At its end it is what it was before, also if an error was
-    raised under it, and also if one no_sync was in another. Nothing else is changed.
+    `ddp.synchronizing` is False inside the block. At its end, it is what it was before, even if an
+    error was raised inside or one no_sync was in another. Nothing else is changed.
     """
     ### BEGIN SOLUTION
     before, ddp.synchronizing = ddp.synchronizing, False
@@ -151,7 +151,7 @@ BUCKET_BYTES = 200_000
 
 
 def engines(model):
-    """Ways to train data parallel: a name, the module to call, and what to do after a backward."""
+    """Yield ways to train: a name, the module to call, and a function to call after a backward."""
     alone, in_buckets, hooked = model, copy.deepcopy(model), DDP(copy.deepcopy(model), BUCKET_BYTES)
     buckets = make_buckets(in_buckets.parameters(), BUCKET_BYTES)
     theirs = DistributedDataParallel(copy.deepcopy(model), bucket_cap_mb=BUCKET_BYTES / 2**20)
@@ -162,7 +162,7 @@ def engines(model):
 
 
 def train(model, finish, text, steps, samples=32):
-    """Returns the loss at first and at last, and the median time of a step in seconds."""
+    """Train, and return the loss of the first and last step, and the median seconds of a step."""
     optimizer, losses, times = torch.optim.AdamW(model.parameters(), lr=5e-3), [], []
     for step in range(steps):
         inputs, targets = share_of_rank(draw_batch(text, samples, step))
@@ -178,7 +178,7 @@ def train(model, finish, text, steps, samples=32):
 
 
 def apart(model) -> float:
-    """By how much any weight differs from rank 0's, on any rank."""
+    """Return the largest difference of any weight from rank 0's, on any rank."""
     mine = parameters_to_vector(model.parameters()).detach()
     of_rank_0 = mine.clone()
     dist.broadcast(of_rank_0, 0)

@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/decoding_measured.py by `make build`.
-"""Decoding with tensor parallel, measured: the same text, and what a rank keeps and sends.
+"""Measurements of decoding with tensor parallelism: the text, and the bytes kept and sent.
 
 torchrun --nproc-per-node 2 labs/decoding_measured.py
 """
@@ -14,16 +14,16 @@ from pedagogy_lib import measure
 
 
 def train_and_continue(text, steps, sizes, beginning, tokens):
-    """Train a small model for some steps; returns its weights, and what it says."""
+    """Train a small model for some steps; return its weights and how it continues `beginning`."""
     model = train_model(text, steps, **sizes).double()
     state = {name: x.cpu() for name, x in model.state_dict().items()}
     return state, continue_text(model, beginning, tokens)
 
 
 def measure_decode(state, sizes, beginning, tokens):
-    """On each rank: what the same model says in parts; bytes of its weights, and of its cache.
+    """Decode with a split model; return its text and the bytes of this rank's weights and cache.
 
-    Blocks  "decode"; and "one sum", an all-reduce of one token's activation
+    Blocks  "decode", and "one sum": an all-reduce of one token's activation
     """
     torch.set_default_dtype(torch.float64)
     model = Transformer(**sizes)
@@ -39,9 +39,9 @@ def measure_decode(state, sizes, beginning, tokens):
 
 
 def bytes_of_next(k, width, layers=2) -> float:
-    """Bytes of tensors that one of k ranks sends for the next token, in float64."""
-    sums = (2 * layers + 1) * 2 * (k - 1) / k * width * 8  # two of a block, and the embedding
-    return sums + (k - 1) * 16  # its best token, and that token's logit, to all others
+    """Return the bytes of tensors that one of k ranks sends for the next token, in float64."""
+    sums = (2 * layers + 1) * 2 * (k - 1) / k * width * 8  # two per block, and the embedding
+    return sums + (k - 1) * 16  # its best token and that token's logit, to each other rank
 
 
 def main():

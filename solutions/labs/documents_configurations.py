@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/documents_configurations.py by `make build`.
-"""Configurations as web pages print them, as data, and what a shell makes of a command line.
+"""Configurations printed on web pages, as data, and what a shell makes of a command line.
 
 python labs/documents_configurations.py
 """
@@ -7,7 +7,7 @@ python labs/documents_configurations.py
 import subprocess
 
 OFFLOADED = {"device": "cpu", "pin_memory": True}
-DEEPSPEED = {  # of the page "Distributed Parallelism in Deep Learning"
+DEEPSPEED = {  # from the page "Distributed Parallelism in Deep Learning"
     "ZeRO 3, offloaded": {
         "zero_optimization": {
             "stage": 3,
@@ -45,12 +45,12 @@ MEGATRON = r"""python train.py \
 
 
 def parse_python_arguments(line) -> tuple[list[str], str]:
-    """The words that bash gives to `python` when it runs these lines. Nothing else is run.
+    """Return the words that bash passes to `python` when it runs these lines; nothing else runs.
 
-    In place of `python` stands a function that prints its words; where a line begins with another
-    word, bash would look for a program of that name, and here it finds none.
+    A function that prints its words replaces `python`. Where a line begins with another word, bash
+    would look for a program of that name, and here it finds none.
 
-    Returns  the words, and the first thing that bash finds wrong: "" if it finds nothing
+    Returns  the words, and bash's first complaint: "" if it has none
     """
     script = "python() { printf '%s\\n' \"$@\"; }\nPATH=/nowhere\n" + line
     done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, check=False,

@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/dropout_recomputed.py by `make build`.
-"""A stage that computes its forward twice, and dropout: are its gradients right?
+"""Gradients of a stage with dropout that recomputes its forward, compared with a plain stage.
 
 python labs/dropout_recomputed.py
 """
@@ -14,16 +14,17 @@ MICROBATCHES, WIDTH = 3, 64
 
 
 class NoStateStage(RecomputingStage):
-    """As RecomputingStage, but it draws other random numbers when it computes again."""
+    """A RecomputingStage that draws other random numbers when it recomputes."""
 
     def replay_randomness(self, x, state):
         return contextlib.nullcontext()
 
 
 def one_pass(kind, rate) -> tuple[torch.Tensor, torch.Tensor]:
-    """All outputs, and the gradient of the weights, of some micro-batches: forwards, backwards.
+    """Run forwards, then backwards; return all outputs and the gradient of the weights.
 
-    kind  the class of the stage; rate  of the dropout behind its linear layer
+    kind  the class of the stage
+    rate  of the dropout behind its linear layer
     """
     torch.manual_seed(0)
     piece = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Dropout(rate)).double()
@@ -36,7 +37,7 @@ def one_pass(kind, rate) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def measure_deviation(kind, rate) -> tuple[float, float]:
-    """How far outputs and gradients are from those of a plain Stage, as a share of them."""
+    """Return how far outputs and gradients are from a plain Stage's, relative to those."""
     pairs = zip(one_pass(kind, rate), one_pass(Stage, rate))
     return tuple(((found - right).norm() / right.norm()).item() for found, right in pairs)
 

@@ -1,10 +1,10 @@
 # Built from chapters/ch03_data_parallel/labs/emulated_data_parallel.py by `make build`.
-"""The five exchanges of PyTorch's DataParallel, with a process in place of each GPU.
+"""The five exchanges of PyTorch's DataParallel, emulated with a process for each GPU.
 
 torchrun --nproc-per-node 2 labs/emulated_data_parallel.py
 
-Without GPUs, DataParallel only calls its module. Here rank 0 plays GPU 0. As in DataParallel, all
-weights travel together, and so do all gradients.
+Without GPUs, DataParallel only calls its module. Here, rank 0 takes the part of GPU 0. As in
+DataParallel, all weights travel together, and so do all gradients.
 """
 
 import math
@@ -29,17 +29,17 @@ EXCHANGES = (
 
 
 def exchange(number):
-    """A block that counts the bytes of one of the five."""
+    """Return a block that counts the bytes of one of the five exchanges."""
     from pedagogy_lib import measure
 
     return measure(EXCHANGES[number - 1], memory=False)
 
 
 def data_parallel_step(model, optimizer, batch, samples):
-    """One step. Only rank 0 has the batch and an optimizer; every rank gets an equal share.
+    """Take a step; only rank 0 has the batch and an optimizer, and every rank gets an equal share.
 
-    batch    (images, labels) on rank 0; anything elsewhere
-    samples  of the whole batch
+    batch    (images, labels) on rank 0; anything on other ranks
+    samples  number of samples in the whole batch
     """
     n, is_first = dist.get_world_size(), dist.get_rank() == 0
     mine = torch.empty(samples // n, 64, dtype=torch.float64)
@@ -67,7 +67,7 @@ def data_parallel_step(model, optimizer, batch, samples):
 
 
 def gradients_of_outputs(parts, labels):
-    """On rank 0: one loss, the mean over the whole batch; its gradient, cut up again."""
+    """Compute on rank 0 the gradient of the mean loss over the whole batch, cut up again."""
     outputs = torch.cat(parts).requires_grad_()
     F.cross_entropy(outputs, labels).backward()
     return list(outputs.grad.chunk(len(parts)))
@@ -85,13 +85,13 @@ def make_model(width=1000):
 
 
 def some_batches(data, count=5, samples=120):
-    """Batches that can be cut into 2, 3, 4, 5 or 6 equal shares."""
+    """Return batches that can be cut into 2, 3, 4, 5 or 6 equal shares."""
     parts = (x[: count * samples].chunk(count) for x in data[:2])
     return [tuple(part.clone() for part in batch) for batch in zip(*parts)]
 
 
 def train(batches):
-    """On each rank of a launch: a step for each batch; the weights at the end."""
+    """Take a step for each batch, on each rank of a launch; return the final weights."""
     from pedagogy_lib import measure
 
     model, rank, samples = make_model(), dist.get_rank(), len(batches[0][1])
@@ -105,7 +105,7 @@ def train(batches):
 
 
 def train_alone(batches, device="cpu", wrap=lambda model: model):
-    """The same in one process; the weights at the end."""
+    """Train with the same batches in one process; return the final weights."""
     model = make_model().to(device)
     wrapper, optimizer = wrap(model), torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
     for images, labels in batches:
@@ -116,15 +116,15 @@ def train_alone(batches, device="cpu", wrap=lambda model: model):
 
 
 def train_with_the_real_one(batches):
-    """The same with PyTorch's DataParallel, on all GPUs of this computer."""
+    """Train with PyTorch's DataParallel on all GPUs of this computer; return the final weights."""
     return train_alone(batches, "cuda", DataParallel)
 
 
 class DataParallelStub(DataParallel):
-    """PyTorch's own forward, for two GPUs that do not exist: its exchanges are only counted."""
+    """DataParallel with PyTorch's own forward on two nonexistent GPUs; it only counts exchanges."""
 
     def __init__(self, module):
-        nn.Module.__init__(self)  # DataParallel's own would look for GPUs
+        nn.Module.__init__(self)  # DataParallel's own __init__ would look for GPUs
         self.module, self.device_ids, self.output_device = module, [0, 1], 0
         self.src_device_obj, self.called = torch.device("cpu"), Counter()
 
@@ -146,14 +146,14 @@ class DataParallelStub(DataParallel):
 
 
 def calls_of_forwards(forwards) -> Counter:
-    """How often DataParallel's forward calls its parts, in so many forwards."""
+    """Count how often DataParallel's forward calls its parts, in this number of forwards."""
     parallel = DataParallelStub(nn.Linear(2, 1))
     for _ in range(forwards):
         parallel(torch.ones(4, 2))
     return parallel.called
 
 
-# ---- What it sends --------------------------------------------------------------------------
+# ---- Bytes sent -----------------------------------------------------------------------------
 
 
 def bytes_of_model(weights) -> int:
@@ -161,33 +161,33 @@ def bytes_of_model(weights) -> int:
 
 
 def copies_of_exchanges(emulation) -> dict[str, list[float]]:
-    """{exchange: what each rank sends in a step, in copies of the model}."""
+    """Return {exchange: [bytes that each rank sends in a step, in copies of the model]}."""
     model_bytes, steps = bytes_of_model(emulation.values[0]), len(emulation["step"].spans[0])
     return {what: [sent / steps / model_bytes for sent in emulation[what].sent_bytes]
             for what in EXCHANGES}  # fmt: skip
 
 
 def rows_of_exchanges(emulation) -> list[list[str]]:
-    """A table's rows: an exchange, what rank 0 sends, and the most that another rank sends."""
+    """Return a table's rows: an exchange, the copies rank 0 sends, and the most by another rank."""
     return [[what, f"{first:.2f}", f"{max(others):.2f}"]
             for what, (first, *others) in copies_of_exchanges(emulation).items()]  # fmt: skip
 
 
 def theory_of_rank_0(n, samples=120, pixels=64) -> float:
-    """Copies of the model that rank 0 of n sends in a step over Gloo.
+    """Compute the copies of the model that rank 0 of n sends in a step over Gloo.
 
-    A tree of ceil(log2 n) rounds for the weights; (n - 1) / n for its part in the reduce; and the
-    inputs of the other ranks.
+    It sends the weights along a tree of ceil(log2 n) rounds, (n - 1) / n for its part in the
+    reduce, and the inputs of the other ranks.
     """
     inputs = samples * pixels / parameters_to_vector(make_model().parameters()).numel()
     return math.ceil(math.log2(n)) + (n - 1) / n * (1 + inputs)
 
 
-# ---- Beside DDP -----------------------------------------------------------------------------
+# ---- Compared with DDP ----------------------------------------------------------------------
 
 
 def both(batch, width, rounds=15):
-    """On each rank of a launch: steps of DDP and of the emulation, in turn, measured."""
+    """Measure steps of DDP and of the emulation in turn, on each rank of a launch."""
     from pedagogy_lib import measure
 
     model, n, rank = make_model(width), dist.get_world_size(), dist.get_rank()
@@ -205,9 +205,9 @@ def both(batch, width, rounds=15):
 
 
 def times_ddp(run, first=3) -> tuple[float, float, float]:
-    """A step of the emulation in times of the step of DDP before it: low, median and high.
+    """Return the low, median and high ratio of an emulated step to the DDP step before it.
 
-    Without the first rounds. Between low and high are all rounds but the lowest and the highest.
+    The first rounds are left out. All rounds but the lowest and the highest lie from low to high.
     """
     seconds = [[end - begin for begin, end in run[way].spans[0][first:]]
                for way in ("DataParallel", "DDP")]  # fmt: skip
@@ -221,18 +221,18 @@ def format_range(times) -> str:
 
 
 def copies_sent(run, weights) -> dict[str, list[float]]:
-    """What each rank sent in a step of each way, in copies of the model."""
+    """Return the bytes that each rank sent in a step of each way, in copies of the model."""
     steps, model_bytes = len(run["DDP"].spans[0]), bytes_of_model(weights)
     return {way: [sent / steps / model_bytes for sent in run[way].sent_bytes]
             for way in ("DataParallel", "DDP")}  # fmt: skip
 
 
 def rows_beside_ddp(python, slower, sent, emulation) -> list[list[str]]:
-    """Four rows of a web note on both ways, beside what was seen.
+    """Return four rows of a web note on both ways, each next to the observation made here.
 
-    python  see cores_used, of python_work
-    slower  {width of the model: see times_ddp}
-    sent    see copies_sent; emulation is the run of five batches
+    python  result of cores_used for python_work
+    slower  {width of the model: result of times_ddp}
+    sent    result of copies_sent; emulation is the run of five batches
     """
     anew = copies_of_exchanges(emulation)[EXCHANGES[1]][0]
     copies = {way: " and ".join(f"{x:.1f}" for x in both[:2]) for way, both in sent.items()}

@@ -15,13 +15,13 @@ from language_model import draw_batch, mean_loss, standard_library
 from sharding_engines import DEEPSPEED, DeepSpeed, all_engines, make_model, try_engine
 from simple_ddp import share_of_rank
 
-# ---- What was found ---------------------------------------------------------------------------
+# ---- Comparison -------------------------------------------------------------------------------
 
 STATES = ("parameters", "gradients", "optimizer_state")
 
 
 def race(name, text, steps) -> tuple[float, float]:
-    """try_engine with one of all engines; in float64, but DeepSpeed's gradients are float32."""
+    """Run try_engine in float64, but in float32 for DeepSpeed, whose gradients are float32."""
     return try_engine(dict(all_engines())[name], make_model(dtype=dtype_of(name)), text, steps)
 
 
@@ -30,7 +30,7 @@ def dtype_of(name):
 
 
 def models_in(name, run) -> dict[str, float]:
-    """In models: what rank 0 has kept of each kind, has sent, and would have sent by textbook."""
+    """Return, in models, what rank 0 keeps of each kind, sends, and would send by textbook."""
     model_bytes = dtype_of(name).itemsize * sum(p.numel() for p in make_model().parameters())
     step = run["step"]
     found = {kind: run["kept"].peak_bytes[0][kind] for kind in STATES}
@@ -40,16 +40,17 @@ def models_in(name, run) -> dict[str, float]:
 
 
 def calls_in(run) -> dict[str, int]:
-    """{a collective: how often rank 0 has called it in the step}"""
+    """Return {collective: how often rank 0 has called it in the step}."""
     return Counter(call.name for call in run["step"].calls[0])
 
 
 def milliseconds(run) -> float:
+    """Return the slowest rank's milliseconds in its fastest step."""
     return 1e3 * max(seconds for _, seconds in run.values)
 
 
 def measure_phases(name, text) -> int:
-    """A second step, measured as "forward", "backward" and "step"; returns the model's bytes."""
+    """Measure a second step as "forward", "backward" and "step"; return the model's bytes."""
     from pedagogy_lib import measure
 
     engine = dict(all_engines())[name](make_model())
@@ -70,10 +71,10 @@ STRATEGIES = ("NO_SHARD", "SHARD_GRAD_OP", "FULL_SHARD")
 
 
 def first_fsdp(text, strategies=STRATEGIES) -> int:
-    """A step with each of its strategies, measured by its name; returns the model's bytes.
+    """Measure a step with each strategy of the first FSDP, by name; return the model's bytes.
 
-    After its backward what is kept is measured, as "…, kept". (With several strategies, the models
-    of those before are still there.)
+    Memory after its backward is measured as "…, kept". With several strategies, the models of the
+    earlier ones still exist.
     """
     from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
     from torch.distributed.fsdp.wrap import ModuleWrapPolicy
@@ -100,7 +101,7 @@ def first_fsdp(text, strategies=STRATEGIES) -> int:
 
 
 def one_reduce_scatter(megabytes=4):
-    """Measured: "dist.reduce_scatter", and "your ring" of labs/collectives.py."""
+    """Measure "dist.reduce_scatter", and "your ring" of labs/collectives.py."""
     from pedagogy_lib import measure
 
     n = dist.get_world_size()
@@ -133,7 +134,7 @@ DEEPSPEED_JSON = """{
 
 
 def run_section(section, text) -> tuple[float, int, int]:
-    """Train with a section "zero_optimization"; and what DeepSpeed takes for "auto".
+    """Train with a section "zero_optimization"; find what DeepSpeed takes for "auto".
 
     Returns  how far the weights are from those of one process; the stage, and the size of a bucket
     """
@@ -159,7 +160,7 @@ def main():
         if run.rank == 0:
             found = models_in(name, run)
             told = ", ".join(f"{what} {found[what]:.2f}" for what in ("sent", "by textbook"))
-            print(f"{name}: {told}")  # what is kept is not told: an engine before may be there
+            print(f"{name}: {told}")  # not what is kept, as a previous engine may still exist
 
 
 if __name__ == "__main__":

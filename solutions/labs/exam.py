@@ -1,5 +1,5 @@
 # Built from chapters/ch11_capstone/labs/exam.py by `make build`.
-"""The exam of part 11b: twelve runs of a training with a fault, and what is shown of each.
+"""The exam of part 11b: twelve training runs with a fault each, and the evidence of them.
 
 torchrun --nproc-per-node 4 labs/exam.py        which evidence of a run differs from last week's
 """
@@ -46,20 +46,20 @@ FAMILIES = {  # how many of the twelve are of each kind
     ("slow data", "slow rank", "slow link", "slow tensor link"): 2,
     ("other order", "batch less", "lone barrier"): 1,
 }
-KINDS = ["parameters", "gradients", "optimizer_state", "activations"]  # those that never vary
+KINDS = ["parameters", "gradients", "optimizer_state", "activations"]  # kinds that never vary
 COLUMNS = ["rank 0", "rank 1", "rank 2", "rank 3", "test"]
 AXES = ["dp", "tp"]
 MEASURED = {label: f"step {step}" for step, label in STEPS_ON_SHEET.items()}
 MEASURED |= {"training": "all steps"}
 SHOWN_STEPS = [0, 1, 2, 3, 5, 6, 7, 14, 15, 16, 17, 20]
-ALIKE = 1e-5  # losses that differ by less, relative to themselves, differ by rounding
+ALIKE = 1e-5  # losses whose relative difference is less differ by rounding
 
 
-# ---- Which sheet has which fault ---------------------------------------------------------------
+# ---- The fault of each sheet -------------------------------------------------------------------
 
 
 def draw_faults(seed) -> dict[str, str]:
-    """{letter: fault}. Whoever calls this does not sit the exam."""
+    """Draw {letter: fault} of the sheets; whoever calls this does not sit the exam."""
 
     def chance(fault):
         return hashlib.sha256(f"{seed} {fault}".encode()).hexdigest()
@@ -80,17 +80,17 @@ def train(fault=HEALTHY):
     return launch(record_with, fault, world_size=DP * TP, device="cpu")
 
 
-# ---- What a sheet shows ------------------------------------------------------------------------
+# ---- The evidence on a sheet -------------------------------------------------------------------
 
 
 def losses_of(run) -> dict:
-    """{rank: (steps, losses)}: each rank knows the loss of its own copy."""
+    """Return {rank: (steps, losses)}: each rank knows the loss of its own copy."""
     return {f"rank {rank}": (range(len(told["losses"])), told["losses"])
             for rank, told in enumerate(run.values)}  # fmt: skip
 
 
 def plot_losses(run, last_week, title):
-    """Return a picture of each rank's losses, with last week's as thin black lines."""
+    """Plot each rank's losses, with last week's as thin black lines."""
     from pedagogy_lib.pictures.charts import plot_curves
 
     picture = plot_curves({"": losses_of(run)}, "step", "loss", 5, title)
@@ -105,12 +105,12 @@ def plot_losses(run, last_week, title):
 
 
 def group_by_run(columns) -> list[tuple]:
-    """The groups of a table's columns: the first one, and as many for each of both runs."""
+    """Return the groups of a table's columns: the first one, and as many for each of both runs."""
     return [("", 1), ("this run", len(columns)), ("last week", len(columns))]
 
 
 def loss_rows(run, last_week) -> list[list]:
-    """The losses of four ranks and the held-out loss, in this run and last week's."""
+    """Return rows of four ranks' losses and the held-out loss, in this run and last week's."""
     return [
         [step, *format_losses(run, step), *format_losses(last_week, step)] for step in SHOWN_STEPS
     ]
@@ -122,7 +122,7 @@ def format_losses(run, step) -> list[str]:
 
 
 def byte_rows(run, last_week) -> list[list]:
-    """What each rank sent along both axes in the last but one step, beside last week."""
+    """Return rows of the bytes that each rank sent per axis in the late step, in both runs."""
     axes = [list_bytes_sent(one, axis) for one in (run, last_week) for axis in AXES]
     return [[rank, *(f"{of_rank[rank]:,}" for of_rank in axes)] for rank in range(DP * TP)]
 
@@ -133,13 +133,13 @@ def list_bytes_sent(run, axis) -> list[int]:
 
 
 def memory_rows(run, last_week) -> list[list]:
-    """The most bytes that rank 0 had of each kind in `MEASURED`, in this run and last week's."""
+    """Return rows of rank 0's peak bytes of each kind in `MEASURED`, in this run and last week."""
     peaks = [one[block].peak_bytes[0] for one in (run, last_week) for block in MEASURED]
     return [[kind.replace("_", " "), *(f"{peak[kind]:,}" for peak in peaks)] for kind in KINDS]
 
 
 def call_rows(run) -> list[list]:
-    """Each rank's last calls, in the order in which it made them; equal ones in a row are one."""
+    """Return a row of each rank's last calls, in order; equal ones in a row are one."""
     return [
         [rank, ", ".join(format_calls(call, len(list(equal))) for call, equal in groupby(calls))]
         for rank, calls in enumerate(told["calls"] for told in run.values)
@@ -155,11 +155,11 @@ def format_calls(call, times) -> str:
 VERDICTS = {True: "differs", False: "as last week"}
 
 
-# ---- Which evidence differs --------------------------------------------------------------------
+# ---- The evidence that differs -----------------------------------------------------------------
 
 
 def compare_evidence(run, last_week) -> dict[str, bool]:
-    """For each kind of evidence, whether its numbers differ from last week's; times are left out.
+    """Return for each kind of evidence whether it differs from last week's; times are left out.
 
     Losses differ if one differs by more than a rounding error. All else differs if it is not equal.
     """
@@ -176,7 +176,7 @@ def compare_evidence(run, last_week) -> dict[str, bool]:
 
 
 def alike(told, other) -> bool:
-    """Whether two ranks' losses agree in all steps that both have."""
+    """Return whether two ranks' losses agree in all steps that both have."""
     pairs = zip(told["losses"], other["losses"])  # the shorter one has ended early
     return all(abs(a - b) <= ALIKE * abs(b) for a, b in pairs)
 
@@ -186,7 +186,7 @@ def memory_of(run) -> list[dict]:
 
 
 def difference_squares(runs, last_week) -> dict:
-    """For a picture: of each sheet, which evidence differs from last week's."""
+    """Return which evidence of each sheet differs from last week's, for a picture."""
     return {
         name: {
             evidence: (VERDICTS[differs], "", differs)
@@ -197,7 +197,7 @@ def difference_squares(runs, last_week) -> dict:
 
 
 def count_unique_patterns(squares) -> int:
-    """How many rows of `difference_squares` are unlike all others."""
+    """Count the rows of `difference_squares` that are unlike all others."""
     rows = list(squares.values())
     return sum(rows.count(row) == 1 for row in rows)
 

@@ -1,5 +1,5 @@
 # Built from chapters/ch09_three_dimensions/labs/expert_engines.py by `make build`.
-"""The same layer of experts three times: by hand, of PyTorch's parts, and DeepSpeed's.
+"""The same layer of experts three times: by hand, from PyTorch's parts, and DeepSpeed's.
 
 torchrun --nproc-per-node 2 labs/expert_engines.py
 """
@@ -27,18 +27,19 @@ NO_DEEPSPEED = (
 
 
 def whole_layer() -> ExpertLayer:
-    """The same one in every process; each token has one expert."""
+    """Make the same layer in every process; each token has one expert."""
     torch.manual_seed(0)
     return ExpertLayer(WIDTH, EXPERTS)
 
 
 def make_our_layer() -> ExpertLayer:
+    """Make the layer with RemoteExperts."""
     layer = whole_layer()
     layer.mlps = RemoteExperts(layer.mlps, dist.group.WORLD)
     return layer
 
 
-# ---- Of PyTorch's parts ---------------------------------------------------------------------
+# ---- From PyTorch's parts -------------------------------------------------------------------
 
 
 class GroupedExperts(Experts):
@@ -50,7 +51,7 @@ class GroupedExperts(Experts):
 
 
 class TorchRemoteExperts(nn.Module):
-    """In the place of Experts, as RemoteExperts; the exchange is PyTorch's own."""
+    """A replacement for Experts like RemoteExperts, with PyTorch's own exchange."""
 
     def __init__(self, experts, group):
         super().__init__()
@@ -72,16 +73,17 @@ class TorchRemoteExperts(nn.Module):
 
 
 def make_torch_layer() -> ExpertLayer:
+    """Make the layer with TorchRemoteExperts."""
     layer = whole_layer()
     layer.mlps = TorchRemoteExperts(layer.mlps, dist.group.WORLD)
     return layer
 
 
-# ---- DeepSpeed's, if it is there ------------------------------------------------------------
+# ---- DeepSpeed's, if it is installed --------------------------------------------------------
 
 
 def make_deepspeed_layer() -> nn.Module:
-    """deepspeed.moe.layer.MoE with the same weights; nothing is dropped."""
+    """Make a deepspeed.moe.layer.MoE with the same weights; it drops nothing."""
     begin_deepspeed(torch.get_default_device().type)
     from deepspeed.moe.layer import MoE
 
@@ -99,13 +101,13 @@ def make_deepspeed_layer() -> nn.Module:
 
 
 def begin_deepspeed(device):
-    """A function of its own: what has both `torch` and `.ops` in it cannot travel to a rank."""
+    """Initialise DeepSpeed: a function with both `torch` and `.ops` cannot travel to a rank."""
     os.environ.setdefault("DS_ACCELERATOR", device)
-    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # it would import torch's compiler: seconds, unused
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"  # else it imports torch's compiler: seconds, unused
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
     import deepspeed
 
-    deepspeed.ops.__compatible_ops__ = {}  # it would compile C++: a minute, unused
+    deepspeed.ops.__compatible_ops__ = {}  # else it compiles C++: a minute, unused
     if not deepspeed.comm.is_initialized():
         deepspeed.comm.init_distributed(dist_backend=dist.get_backend(), dist_init_required=False)
 
@@ -120,19 +122,19 @@ class OneExpert(nn.Module):
 
 
 def all_engines() -> dict:
-    """{name: what makes the layer} of all that can be had here."""
+    """Return {name: function that makes the layer} of all engines available here."""
     there = {"DeepSpeed's": make_deepspeed_layer} if HAS_DEEPSPEED else {}
     return {"by hand": make_our_layer, "of PyTorch's parts": make_torch_layer} | there
 
 
-# ---- Beside one process ---------------------------------------------------------------------
+# ---- Comparison with one process ------------------------------------------------------------
 
 
 def compare(name, tokens=64) -> tuple[float, float, float]:
-    """Tokens through a layer, forward and backward; measured: "layer".
+    """Compare a layer with one process, forward and backward; it is measured as "layer".
 
-    Returns  how far outputs, the tokens' gradients, and those of this rank's experts are from one
-             process's, as shares of the largest
+    Returns  the differences of the outputs, the tokens' gradients, and the gradients of this rank's
+             experts from those of one process, as shares of the largest number
     """
     from pedagogy_lib import measure, relative_gap
 
@@ -145,7 +147,7 @@ def compare(name, tokens=64) -> tuple[float, float, float]:
         y, gradient = run_layer(engine, x, slope)
     wanted_y, wanted_gradient = run_layer(alone, x, slope)
     of_experts = alone.mlps.up.grad
-    dist.all_reduce(of_experts)  # every rank has computed its own tokens alone
+    dist.all_reduce(of_experts)  # every rank has computed only its own tokens
     mine = of_experts.chunk(dist.get_world_size())[dist.get_rank()]
     return (
         relative_gap(y, wanted_y),
@@ -155,24 +157,24 @@ def compare(name, tokens=64) -> tuple[float, float, float]:
 
 
 def run_layer(layer, x, slope) -> tuple[Tensor, Tensor]:
-    """What comes out, and the gradient of x; gradients of weights are those of this time."""
+    """Run forward and backward from cleared gradients; return the output and the gradient of x."""
     layer.zero_grad()
     x = x.clone().requires_grad_()
     y = layer(x)
-    y = y[0] if isinstance(y, tuple) else y  # DeepSpeed gives a loss and counts, too
+    y = y[0] if isinstance(y, tuple) else y  # DeepSpeed returns a loss and counts, too
     (y * slope).sum().backward()
     return y.detach(), x.grad
 
 
 def gradient_of_experts(engine) -> Tensor:
-    """Of the first matrix of all of this rank's experts."""
+    """Return the gradient of the first matrix of all of this rank's experts."""
     if isinstance(engine, ExpertLayer):
         return engine.mlps.experts.up.grad
     return torch.stack([one.up.grad for one in engine.deepspeed_moe.experts.deepspeed_experts])
 
 
 def product_seconds(n, rows=2048, width=64, hidden=128, times=10) -> dict[str, float]:
-    """Seconds of a forward through n experts, one after another and in one call, as medians."""
+    """Measure a forward's median seconds through n experts, one after another and in one call."""
     torch.manual_seed(0)
     counts = torch.full((n,), rows // n)
     loop, grouped = Experts(width, hidden, n), GroupedExperts(width, hidden, n)

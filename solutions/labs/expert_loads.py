@@ -1,5 +1,5 @@
 # Built from chapters/ch09_three_dimensions/labs/expert_loads.py by `make build`.
-"""What each expert of a layer got, step by step: a heat map for each training."""
+"""Heat maps of the load of each expert of a layer, step by step, for several training runs."""
 
 from collections.abc import Mapping
 
@@ -12,16 +12,16 @@ from pedagogy_lib.basics.units import brief
 from pedagogy_lib.pictures.style import BLUE, INK, WHITE, Picture, new_figure, use_course_style
 
 SHADES = LinearSegmentedColormap.from_list("shares", [WHITE, BLUE, INK])
-MOST_NAMED = 16  # experts, at the axis
-LAST = 20  # steps, of which the alternative text tells the mean
+MOST_NAMED = 16  # at most so many labels on the experts' axis
+LAST = 20  # steps whose mean the alternative text gives
 
 
 @use_course_style
 def plot_loads(panels, title="") -> Picture:
-    """The share of all choices that each expert got: a row for each expert, a column for each step.
+    """Plot the share of all choices that each expert got: a row per expert, a column per step.
 
     panels  {title of a panel: loads}, of shape (steps, experts)
-    Raises  LaunchError if these are no such loads
+    Raises  LaunchError if the loads are not such numbers
     """
     need(isinstance(panels, Mapping) and panels, "plot_loads() takes {name: loads}")
     shares = {name: shares_of(name, loads) for name, loads in panels.items()}

@@ -1,5 +1,5 @@
 # Built from chapters/ch09_three_dimensions/labs/expert_parallel.py by `make build`.
-"""Expert parallelism: each rank has some of the experts, and the tokens travel to them."""
+"""Expert parallelism: each rank holds some of the experts, and the tokens travel to them."""
 
 import contextlib
 
@@ -10,27 +10,29 @@ from torch import Tensor, nn
 
 
 def no_context(name):
+    """Return a context manager that does nothing."""
     return contextlib.nullcontext()
 
 
-# ---- There and back -------------------------------------------------------------------------
+# ---- Sending rows and returning them --------------------------------------------------------
 
 
 def exchanged(x: Tensor, send, receive, group=None) -> Tensor:
-    """One all-to-all of rows, as in Exchange; autograd does not see it."""
+    """Exchange rows in one all-to-all, as Exchange does, but without autograd."""
     y = x.new_empty(sum(receive), *x.shape[1:])
     dist.all_to_all_single(y, x.contiguous(), receive, send, group)
     return y
 
 
 class Exchange(torch.autograd.Function):
-    """Exercise 9.19. Rows go to the ranks that need them; their gradients go back.
+    """Exercise 9.19. An all-to-all of rows whose backward sends the gradients back.
 
-    Rank r of the group gets the next send[r] rows of x, and gives receive[r] rows. What comes is in
-    the order of the ranks. `send` and `receive` are lists of numbers, which may be 0.
+    Rank r of the group gets the next send[r] rows of x, and sends receive[r] rows to this rank. The
+    received rows are in rank order. `send` and `receive` are lists of numbers, which may be 0.
 
     Shapes  x: (sum(send), …) -> (sum(receive), …)
-    Cost    forward an all-to-all, backward another one: a rank sends all rows but its own
+    Cost    an all-to-all in the forward, and another one in the backward: a rank sends all rows but
+            its own
     """
 
     @staticmethod
@@ -48,13 +50,13 @@ class Exchange(torch.autograd.Function):
 
 
 def by_expert(counts: Tensor) -> Tensor:
-    """Exercise 9.20. The order in which the rows that came have to be taken, expert after expert.
+    """Exercise 9.20. Return the order of the received rows that sorts them by expert.
 
-    The rows came rank after rank, and those of a rank expert after expert. Rows of one expert stay
-    in the order in which they came.
+    The rows arrived rank after rank, and those from one rank expert after expert. Rows of one
+    expert stay in the order in which they arrived.
 
-    Shapes  counts: (ranks, experts), how many rows came from each rank for each expert here
-            -> (rows,), the number of the row that is first, and so on
+    Shapes  counts: (ranks, experts), the number of rows from each rank for each expert of this rank
+            -> (rows,), the index of the row that is first, and so on
     """
     ### BEGIN SOLUTION
     expert_of_row = (
@@ -64,17 +66,17 @@ def by_expert(counts: Tensor) -> Tensor:
     ### END SOLUTION
 
 
-# ---- Experts elsewhere ----------------------------------------------------------------------
+# ---- Experts on other ranks -----------------------------------------------------------------
 
 
 class RemoteExperts(nn.Module):
-    """In the place of Experts: each rank of a group keeps some of them, and rows travel there.
+    """A replacement for Experts: each rank of a group keeps some of them, and rows travel to them.
 
     The group's first rank has the first experts, and so on.
 
-    watch    returns what is a context, as `measure` does, from a name
+    watch    takes a name and returns a context manager, as `measure` does
     compute  takes this rank's experts, rows, and how many of them each expert gets
-    Raises   ValueError if the ranks do not divide the experts
+    Raises   ValueError if the number of ranks does not divide the number of experts
     """
 
     def __init__(self, experts: Experts, group, watch=no_context, compute=Experts.__call__):
@@ -91,7 +93,7 @@ class RemoteExperts(nn.Module):
 
     def forward(self, rows, counts):
         came = torch.empty_like(counts)
-        dist.all_to_all_single(came, counts, group=self.group)  # how many rows, for which expert
+        dist.all_to_all_single(came, counts, group=self.group)  # how many rows for each expert
         counts, came = counts.view(self.ranks, -1), came.view(self.ranks, -1)
         send, receive = counts.sum(1).tolist(), came.sum(1).tolist()
         with self.watch("there"):
@@ -99,13 +101,13 @@ class RemoteExperts(nn.Module):
         with self.watch("experts"):
             order = by_expert(came)
             y = self.compute(self.experts, mine[order], came.sum(0))
-            y = torch.zeros_like(y).index_copy(0, order, y)  # in the order in which they came
+            y = torch.zeros_like(y).index_copy(0, order, y)  # in the order of arrival
         with self.watch("back"):
             return Exchange.apply(y, receive, send, self.group)
 
 
 def share_out(model, group, watch=no_context):
-    """Let each rank of the group keep some experts of each layer. Returns the model."""
+    """Spread the experts of each layer over the ranks of the group, and return the model."""
     for layer in expert_layers(model):
         layer.mlps = RemoteExperts(layer.mlps, group, watch)
     return model

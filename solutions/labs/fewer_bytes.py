@@ -15,7 +15,7 @@ from simple_ddp import now
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-RATE, MOMENTUM, SAMPLES = 0.05, 0.9, 32  # a rate to begin with; samples of a step, on each rank
+RATE, MOMENTUM, SAMPLES = 0.05, 0.9, 32  # the default rate; samples of a step, on each rank
 ALONE = 10  # steps between two exchanges of local SGD and of DiLoCo
 
 
@@ -23,14 +23,14 @@ ALONE = 10  # steps between two exchanges of local SGD and of DiLoCo
 
 
 def power_round(gradient: Tensor, error: Tensor, q: Tensor, group=None) -> Tensor:
-    """Exercise 3.19. The mean of all ranks' matrices, of low rank, from small messages.
+    """Exercise 3.19. Return a low-rank mean of all ranks' matrices, from small messages.
 
     M = gradient + error. P = the mean over ranks of M q. Make the columns of P orthonormal. Q = the
     mean over ranks of M^T P. The result is P Q^T, the same on all ranks. `error` becomes M minus
-    the result: what this rank has not got through. `q` becomes Q, for the next round.
+    the result, the part that this rank has not got through. `q` becomes Q, for the next round.
 
-    gradient  (m, k), this rank's; it is not changed
-    error     (m, k), what this rank's rounds before have left over; changed in place
+    gradient  (m, k), this rank's matrix; it is not changed
+    error     (m, k), the remainder of this rank's earlier rounds; changed in place
     q         (k, r), the same on all ranks, r at most m and k; changed in place
     Cost      all-reduces of m r and of k r numbers
     Source    Vogels et al. 2019, "PowerSGD", algorithms 1 and 2
@@ -51,7 +51,7 @@ def power_round(gradient: Tensor, error: Tensor, q: Tensor, group=None) -> Tenso
 
 
 def orthonormal(matrix: Tensor) -> Tensor:
-    """Columns of length 1, at right angles, that span the same as those of `matrix`."""
+    """Return columns of length 1, at right angles, with the same span as those of `matrix`."""
     return torch.linalg.qr(matrix).Q
 
 
@@ -68,15 +68,15 @@ def put_back(flat, parameters):
 
 
 def average(parameters, dtype=None):
-    """One all-reduce of all gradients, as they are or in another dtype."""
+    """Average all gradients with one all-reduce, in their own dtype or in another."""
     flat = flat_gradients(parameters)
-    small = flat.to(dtype or flat.dtype) / dist.get_world_size()  # before the sum: no overflow
+    small = flat.to(dtype or flat.dtype) / dist.get_world_size()  # before the sum, so no overflow
     dist.all_reduce(small)
     put_back(small.to(flat.dtype), parameters)
 
 
 class PowerSGD:
-    """Averages matrices by `power_round`; vectors, which are small, as they are."""
+    """An exchange that averages matrices by `power_round`, and the small vectors directly."""
 
     def __init__(self, parameters, r):
         chance = torch.Generator().manual_seed(0)  # the same on all ranks
@@ -92,7 +92,7 @@ class PowerSGD:
 
 
 class Forgetful(PowerSGD):
-    """The same without error feedback: what does not get through is lost."""
+    """PowerSGD without error feedback, so that the part that does not get through is lost."""
 
     def __call__(self):
         for error in self.errors:
@@ -101,7 +101,7 @@ class Forgetful(PowerSGD):
 
 
 class Rarely:
-    """Nothing is averaged but the weights, after every ALONE steps, by an outer optimizer."""
+    """An exchange that only averages weights, after every ALONE steps, by an outer optimizer."""
 
     def __init__(self, parameters, **outer):
         self.mine = [p.data for p in parameters]
@@ -132,7 +132,7 @@ def make_model(seed=0):
 
 
 class Training:
-    """One model, one way to exchange, and samples of this rank's own in each step."""
+    """A training run of one model with one way to exchange, on this rank's own samples."""
 
     def __init__(self, way, data, seed=0, rate=RATE):
         self.images, self.labels = data[0].float(), data[1]
@@ -157,12 +157,12 @@ class Training:
 
     @torch.no_grad()
     def loss(self) -> float:
-        """Of all training images; this rank's model."""
+        """Return the loss of this rank's model on all training images."""
         return F.cross_entropy(self.model(self.images), self.labels).item()
 
 
 def one_backward(register, data) -> str:
-    """Measures a backward of DDP as "backward", the fourth one; returns why a hook was refused.
+    """Measure the fourth backward of DDP as "backward"; return why a hook was refused, or "".
 
     register  (ddp) registers a hook; PowerSGD begins in the third iteration, here
     """
@@ -182,7 +182,7 @@ def one_backward(register, data) -> str:
 
 
 def one_exchange(way, data):
-    """Measures one step of a training as "exchange"."""
+    """Measure one training step as "exchange"."""
     from pedagogy_lib import measure
 
     training = Training(way, data)
@@ -191,7 +191,7 @@ def one_exchange(way, data):
 
 
 def seconds_of_step(data, blocks=4) -> dict[str, float]:
-    """{way: seconds of a step}: the mean of ALONE steps, in the quickest of some such blocks.
+    """Return {way: seconds of a step}: the mean of ALONE steps, in the fastest of some such blocks.
 
     The first ALONE steps of each way do not count. Other programs can only make a block slower.
     """
@@ -213,7 +213,7 @@ def seconds_of_step(data, blocks=4) -> dict[str, float]:
 
 
 def program(data, steps=60) -> list[str]:
-    """Each way, for so many steps; what this rank has to say."""
+    """Train in each way for `steps` steps; return the lines that this rank reports."""
     from pedagogy_lib import measure
 
     lines = []

@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/flat_parameters.py by `make build`.
-"""One flat parameter for a unit, or a shard of each parameter: what each can do, on real ranks.
+"""One flat parameter per unit, or a shard of each parameter: what each can do, on real ranks.
 
 torchrun --nproc-per-node 2 labs/flat_parameters.py
 """
@@ -13,9 +13,9 @@ from language_model import Transformer, draw_batch, mean_loss, standard_library
 from simple_ddp import share_of_rank
 from torch import nn
 
-# Engines are imported where they are used: to import one takes seconds in each fresh process.
+# Engines are imported where they are used, as importing one takes seconds in each new process.
 
-HOW = {  # the name of an engine: whether it is the first FSDP, and if so, its use_orig_params
+HOW = {  # {engine: use_orig_params of the first FSDP; None for FSDP2}
     "FSDP2": None,
     "FSDP 1": False,
     "FSDP 1, use_orig_params": True,
@@ -23,7 +23,7 @@ HOW = {  # the name of an engine: whether it is the first FSDP, and if so, its u
 
 
 def shard(model, how):
-    """Each block is a unit, and what is left is one more; returns what to call in the forward."""
+    """Make units of each block and of all that is left; return what to call in the forward."""
     if how == "FSDP2":
         from torch.distributed.fsdp import fully_shard
 
@@ -40,11 +40,11 @@ def shard(model, how):
     )  # fmt: skip
 
 
-# ---- What lies where ------------------------------------------------------------------------
+# ---- Shapes on each rank --------------------------------------------------------------------
 
 
 def a_few() -> nn.Module:
-    """A unit of three parameters: 3 × 2, 3, and 2 numbers."""
+    """Return a unit of three parameters, of 3 × 2, 3, and 2 numbers."""
     unit = nn.Module()
     unit.weight, unit.bias = nn.Parameter(torch.zeros(3, 2)), nn.Parameter(torch.zeros(3))
     unit.scale = nn.Parameter(torch.zeros(2))
@@ -52,7 +52,7 @@ def a_few() -> nn.Module:
 
 
 def lies_where(how) -> dict[str, tuple]:
-    """{name of a parameter: the shape of what this rank has of it}, for the unit `a_few`."""
+    """Return {name of a parameter: the shape of this rank's part of it}, for the unit `a_few`."""
     if how == "FSDP2":
         from torch.distributed.fsdp import fully_shard
 
@@ -70,7 +70,7 @@ def lies_where(how) -> dict[str, tuple]:
 
 
 class LoRA(nn.Module):
-    """A frozen linear layer, and beside it a product of two thin matrices, which is trained."""
+    """A frozen linear layer and, added to it, a product of two thin matrices, which is trained."""
 
     def __init__(self, linear, rank=4):
         super().__init__()
@@ -84,7 +84,7 @@ class LoRA(nn.Module):
 
 
 def make_lora_transformer(width=64, layers=4) -> Transformer:
-    """A transformer, frozen but for adapters in its MLPs; equal on all ranks."""
+    """Return a transformer, frozen except for adapters in its MLPs, the same on all ranks."""
     torch.manual_seed(0)
     model = Transformer(width, layers).requires_grad_(False)
     for block in model.blocks:
@@ -95,9 +95,10 @@ def make_lora_transformer(width=64, layers=4) -> Transformer:
 
 
 def train_adapters(how, text) -> dict[str, int]:
-    """A step of it, measured as "backward" and "state dict"; returns bytes of all and trained.
+    """Run a backward of the adapters and their state dict, measured as "backward" and "state dict".
 
-    Raises what the engine raises
+    Returns  {kind: bytes}: of all parameters, of those in blocks, and of those that are trained
+    Raises   what the engine raises
     """
     from pedagogy_lib import measure
 
@@ -120,7 +121,7 @@ def train_adapters(how, text) -> dict[str, int]:
 
 
 def count_reduced_bytes(run) -> int:
-    """What rank 0 has put into reduce-scatters of gradients."""
+    """Return the bytes that rank 0 has put into reduce-scatters of gradients."""
     calls = run["backward"].calls[0]
     return sum(call.sent_bytes for call in calls if "reduce_scatter" in call.name)
 
@@ -129,7 +130,7 @@ def count_reduced_bytes(run) -> int:
 
 
 def make_param_groups(net, decay=0.5) -> list[dict]:
-    """Matrices decay, vectors do not: biases, and the scales of norms."""
+    """Return groups in which matrices decay and vectors (biases, scales of norms) do not."""
     parameters = [p for p in net.parameters() if p.requires_grad]
     matrices = [p for p in parameters if p.ndim >= 2]
     vectors = [p for p in parameters if p.ndim < 2]
@@ -138,7 +139,7 @@ def make_param_groups(net, decay=0.5) -> list[dict]:
 
 
 def numbers_that_decay(how) -> int:
-    """How many numbers of this rank's parameters are in the group that decays."""
+    """Return how many numbers of this rank's parameters are in the group that decays."""
     torch.manual_seed(0)
     groups = make_param_groups(shard(Transformer(32, 2), how))
     return sum(
@@ -148,10 +149,10 @@ def numbers_that_decay(how) -> int:
 
 
 def compare_weight_decay(how, text, steps=5) -> float:
-    """Train with these groups, in float64; how far the weights are from those of one process.
+    """Train with these groups in float64; return how far the weights are from one process's.
 
-    Returns a share of the largest weight. For FSDP2 alone: others do not give their weights so
-    easily
+    The result is a share of the largest weight. This is for FSDP2 alone: others do not give their
+    weights so easily.
     """
     from pedagogy_lib import relative_gap
 

@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/fsdp2_program.py by `make build`.
-"""A plan as a program for FSDP2: written as text, and run on ranks as it was written.
+"""A plan as a program for FSDP2, written as text, and run on ranks as it was written.
 
 torchrun --nproc-per-node 4 labs/fsdp2_program.py
 """
@@ -49,12 +49,12 @@ BACKWARD_OF_TP = f"        with loss_parallel():\n    {BACKWARD}"
 
 
 def fsdp2(plan: Plan, batch, param_dtype="torch.bfloat16", reduce_dtype="torch.float32"):
-    """The text of a program that makes `step`, a function of inputs and targets.
+    """Write the text of a program that makes `step`, a function of inputs and targets.
 
-    It finds there: model, with model.blocks; make_optimizer; mean_loss; tensor_plan, if tp is more
-    than 1
+    It needs the names device; model, with model.blocks; make_optimizer; mean_loss; and, if tp is
+    more than 1, tensor_plan.
 
-    Raises  ValueError for what FSDP2 does not express
+    Raises  ValueError for plans that FSDP2 cannot express
     """
     need("FSDP2", {
         "it shards parameters, gradients and states: take ZeRO 2 or 3": plan.zero < 2,
@@ -84,11 +84,11 @@ def mesh_line(axes) -> str:
     return f"mesh = init_device_mesh(device, {sizes}, mesh_dim_names={names})\n"
 
 
-# ---- Run as it was written ------------------------------------------------------------------
+# ---- Running the program --------------------------------------------------------------------
 
 
 def execute_program(text, model) -> dict:
-    """Execute the program for a model on this rank; returns all its names."""
+    """Execute the program for a model on this rank, and return all its names."""
     names = {
         "model": model, "make_optimizer": adam, "mean_loss": mean_loss, "tensor_plan": tensor_plan,
         "device": torch.get_default_device().type,
@@ -105,7 +105,8 @@ def whole_parameters(model) -> list:
 def compare_with_one_process(program, text, steps=3, samples=8, dtype=torch.float64) -> float:
     """Run a program on the ranks, and train in this process alone with the same batches.
 
-    Returns  how far the weights are from those of one process, as a share of the largest
+    Returns  the difference of the weights from those of one process, as a share of the largest
+             number
     """
     from pedagogy_lib import relative_gap
 
@@ -127,7 +128,7 @@ EXACTLY = {"param_dtype": "torch.float64", "reduce_dtype": "torch.float64"}
 
 
 def optimizer_first(model, make_optimizer, mesh):
-    """The program of exercise 10.20, with its bug."""
+    """Make the optimizer before the shards, which is the bug of exercise 10.20; return it."""
     from torch.distributed.fsdp import fully_shard
 
     optimizer = make_optimizer(model.parameters())
@@ -137,7 +138,7 @@ def optimizer_first(model, make_optimizer, mesh):
 
 
 def losses_with(shard, text, steps=4) -> list[float]:
-    """Of steps with the same batch, after shard(model, make_optimizer, mesh)."""
+    """Return the losses of steps with one batch, after shard(model, make_optimizer, mesh)."""
     from torch.distributed.device_mesh import init_device_mesh
 
     device = torch.get_default_device().type
@@ -154,11 +155,11 @@ def losses_with(shard, text, steps=4) -> list[float]:
     return losses
 
 
-# ---- How it is shared out in units ----------------------------------------------------------
+# ---- FSDP units -----------------------------------------------------------------------------
 
 
 def one_step_in(units, text) -> None:
-    """Train in units "each block and the rest", or "the model alone"; measured: "step"."""
+    """Train in units "each block and the rest", or "the model alone", and measure "step"."""
     from torch.distributed.fsdp import fully_shard
 
     from pedagogy_lib import measure
@@ -174,7 +175,7 @@ def one_step_in(units, text) -> None:
 
 
 def largest_gather(run) -> int:
-    """Bytes of the largest tensor that rank 0 has gathered in the measured step."""
+    """Return the bytes of the largest tensor that rank 0 has gathered in the measured step."""
     calls = run["step"].calls[0]
     return max(call.tensor_bytes for call in calls if "gather" in call.name) * run.world_size
 
@@ -183,10 +184,9 @@ def largest_gather(run) -> int:
 
 
 def program(text) -> float:
-    """Beside one process, as compare_with_one_process returns it: dp × tp of as many ranks as
-    there are.
+    """Compare dp × tp on all ranks with one process: see compare_with_one_process.
 
-    The program casts to float64 where the one for GPUs has bfloat16.
+    The program casts to float64 where the one for GPUs casts to bfloat16.
     """
     n = dist.get_world_size()
     tp = 2 if n % 2 == 0 else 1

@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/fsdp2_recipe.py by `make build`.
-"""What the lines of labs/train_fsdp2.py are for: each left out, or put otherwise, and measured.
+"""What the lines of labs/train_fsdp2.py are for: each is left out or changed, and measured.
 
 python labs/fsdp2_recipe.py
 """
@@ -27,19 +27,20 @@ from train_fsdp2 import (
 
 
 def mesh_of_all():
+    """Return a mesh of one dimension with all ranks."""
     from torch.distributed.device_mesh import init_device_mesh
 
     return init_device_mesh(torch.get_default_device().type, (dist.get_world_size(),))
 
 
 def bytes_here(model) -> int:
-    """Of this rank's parameters; on the meta device there are none."""
+    """Return the bytes of this rank's parameters; on the meta device there are none."""
     own = [p.to_local() if hasattr(p, "to_local") else p for p in model.parameters()]
     return sum(0 if p.is_meta else p.nbytes for p in own)
 
 
 def start(way, width=128, layers=4) -> list[float]:
-    """Make a sharded model. Returns, in models, what a rank has when it is made, cut, and filled.
+    """Make a sharded model; return, in models, what a rank has when it is made, cut, and filled.
 
     way  "whole, then cut": each rank makes the whole model; "shapes first": on the meta device
     """
@@ -55,7 +56,7 @@ def start(way, width=128, layers=4) -> list[float]:
 
 
 def draw_after_sharding() -> tuple[list, list]:
-    """The first numbers of rank 0's and of the last rank's part of a weight that was drawn anew."""
+    """Draw a sharded weight anew; return the first numbers of the first and last rank's part."""
     options = options_of([])
     with torch.device("meta"):
         model = make_model(options)
@@ -63,14 +64,14 @@ def draw_after_sharding() -> tuple[list, list]:
     model.to_empty(device=torch.get_default_device())
     torch.manual_seed(0)
     weight = model.blocks[0].mlp[0].weight
-    warnings.simplefilter("ignore")  # of DTensor's random numbers on a CPU
+    warnings.simplefilter("ignore")  # about DTensor's random numbers on a CPU
     nn.init.normal_(weight)
     whole = weight.full_tensor().detach()
     return whole[0, :3].tolist(), whole[-(len(whole) // dist.get_world_size()), :3].tolist()
 
 
 def different_starts(seeds_differ) -> float:
-    """Each rank makes the whole model, then FSDP2 cuts it.
+    """Make the whole model on each rank, and cut it by FSDP2 afterwards.
 
     Returns  by how much the sharded model differs from rank 0's, as a share of its largest weight
     """
@@ -94,7 +95,7 @@ def one_step(net, text) -> None:
 
 
 def measure_step(net, text):
-    """The second step, measured as "step": the first one makes buffers."""
+    """Take two steps; the second is measured as "step", as the first makes buffers."""
     from pedagogy_lib import measure
 
     one_step(net, text)
@@ -103,7 +104,7 @@ def measure_step(net, text):
 
 
 def measure_root_resharding(resharded, text):
-    """A step in which the root is released after the forward, or not; None: nothing is said."""
+    """Measure a step in which the root is freed after the forward, or not; None: by default."""
     from torch.distributed.fsdp import fully_shard
 
     model = make_model(options_of([]))
@@ -114,11 +115,12 @@ def measure_root_resharding(resharded, text):
 
 
 def calls_of(run, name) -> int:
+    """Return how many of rank 0's calls in the step have this text in their name."""
     return sum(name in call.name for call in run["step"].calls[0])
 
 
 def measure_precision(way, text) -> int:
-    """A step of "FSDP2" with --precision bfloat16, or of "DDP, float32" or "DDP, bfloat16".
+    """Measure a step of "FSDP2" with --precision bfloat16, or of DDP in a dtype ("DDP, float32").
 
     Returns  the number of parameters
     """
@@ -136,7 +138,7 @@ def measure_precision(way, text) -> int:
 
 
 def bytes_for_each(run) -> float:
-    """What a rank sends for each parameter, by textbook, computed from the calls of the step."""
+    """Return the bytes that a rank sends per parameter, by textbook, from the step's calls."""
     return sum(call.sent_bytes for call in run["step"].calls[0]) / run.values[0]
 
 
@@ -144,7 +146,7 @@ def bytes_for_each(run) -> float:
 
 
 def norms(text) -> tuple[float, float, float]:
-    """Of a gradient: of this rank's shards; what clip_grad_norm_ finds; and of one process."""
+    """Return a gradient's norm: of this rank's shards, by clip_grad_norm_, and of one process."""
     options = options_of(["--precision", "float64"])
     training = Training(text, options, torch.get_default_device())
     one_step(training.model, text)
@@ -171,17 +173,17 @@ LINE = re.compile(r"rank \d+: local rank \d+|step \d+: loss [\d.]+")
 
 
 def run_on_machines(folder, words, machines=2, ranks_on_each=2):
-    """Start train_fsdp2.py with torchrun on several machines; returns what run_torchrun returns."""
+    """Start train_fsdp2.py with torchrun on several machines; return run_torchrun's result."""
     from pedagogy_lib import run_torchrun
 
     program = Path(folder, "program.py")
     program.write_text(PROGRAM.format(words=list(words)))
-    with contextlib.redirect_stdout(io.StringIO()):  # it is shown afterwards, by machine
+    with contextlib.redirect_stdout(io.StringIO()):  # the output is shown afterwards, by machine
         return run_torchrun(program, nnodes=machines, nproc_per_node=ranks_on_each, timeout=120)
 
 
 def lines_of(said) -> list[str]:
-    """What a machine has said: its ranks, then its losses, in their order."""
+    """Return the lines that a machine has printed: its ranks, then its losses, in order."""
     found = LINE.findall(said)
     return sorted(line for line in found if line.startswith("rank")) + [
         line for line in found if line.startswith("step")
@@ -189,7 +191,7 @@ def lines_of(said) -> list[str]:
 
 
 def run_training(text, words) -> tuple[list, dict]:
-    """On a rank: train to the end; returns the losses, and on rank 0 all weights."""
+    """Train to the end on this rank; return the losses, and on rank 0 all weights."""
     with contextlib.redirect_stdout(io.StringIO()):
         training = Training(text, options_of(words), torch.get_default_device())
         losses = training.run()
@@ -197,13 +199,14 @@ def run_training(text, words) -> tuple[list, dict]:
 
 
 def largest_gap(weights, others) -> float:
-    """Between two dicts of weights, as a share of the largest of each tensor."""
+    """Return the largest gap between two dicts of weights, as a share of each tensor's largest."""
     from pedagogy_lib import relative_gap
 
     return max(relative_gap(weights[name], others[name].cpu()) for name in others)
 
 
 def train_one_process(text, words) -> dict:
+    """Return all weights after one process has trained to the end, in the CPU's memory."""
     return {name: weight.cpu() for name, weight in alone(text, options_of(words)).items()}
 
 

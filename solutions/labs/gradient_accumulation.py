@@ -10,8 +10,8 @@ import os
 import torch
 import torch.distributed as dist
 
-# Imported before there is a process group: later, as by an optimizer, its functions would keep the
-# group, and Gloo's threads would go on when the program ends.
+# Import this before a process group exists. If it were imported later, as by an optimizer, its
+# functions would keep the group, and Gloo's threads would still run when the program ends.
 import torch.distributed.nn.functional
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -23,17 +23,17 @@ PADDING = -100  # a target that does not count
 
 
 def accumulate(model, loss_fn, micro_batches) -> float:
-    """Exercise 1.4: put the gradient of the mean loss over all samples into every `.grad`.
+    """Exercise 1.4. Put the gradient of the mean loss over all samples into `.grad`.
 
     The micro-batches may have different sizes; each sample counts the same. Unlike backward(),
-    this function forgets what `.grad` held before. It takes no optimizer step.
+    this function discards the previous contents of every `.grad`. It takes no optimizer step.
 
     loss_fn        (outputs, targets) -> the mean loss over these samples, a tensor
     micro_batches  a list of (inputs, targets)
     Returns        the mean loss over all samples, as a Python number
     Equals         zero_grad(), then loss_fn(model(all inputs), all targets).backward()
     Shapes         inputs: (samples, ...); targets: (samples, ...)
-    Cost           one forward and one backward each; the activations of one at a time
+    Cost           one forward and one backward per micro-batch; the activations of one at a time
     """
     ### BEGIN SOLUTION
     model.zero_grad()
@@ -48,18 +48,19 @@ def accumulate(model, loss_fn, micro_batches) -> float:
 
 
 def accumulate_tokens(model, micro_batches) -> float:
-    """Exercise 1.5: the same for sentences. Each token counts the same, and padding not at all.
+    """Exercise 1.5. Put the gradient of the mean loss per token into `.grad`.
 
-    The loss is the cross-entropy. What `.grad` held before is forgotten.
+    Each token counts the same, and padding does not count. The loss is the cross-entropy. The
+    previous contents of every `.grad` are discarded.
 
     micro_batches  a list of (tokens, targets); each is padded to its own longest sentence.
-                   Targets that are PADDING do not count; a micro-batch may have no others
+                   Targets that are PADDING do not count; a micro-batch may have no other targets
     Returns        the mean loss over all tokens that count, as a Python number
     Equals         zero_grad(), then F.cross_entropy(logits, targets, ignore_index=PADDING)
                    .backward(), with the logits (n, vocabulary) and targets (n) of all micro-batches
-    Shapes         tokens, targets: (sentences, length); what the model returns for tokens:
-                   (sentences, length, vocabulary)
-    Cost           one forward and one backward each; the activations of one at a time
+    Shapes         tokens, targets: (sentences, length); model(tokens): (sentences, length,
+                   vocabulary)
+    Cost           one forward and one backward per micro-batch; the activations of one at a time
     Source         huggingface.co/blog/gradient_accumulation, on how a library got this wrong
     """
     ### BEGIN SOLUTION
@@ -76,21 +77,21 @@ def accumulate_tokens(model, micro_batches) -> float:
 
 
 def count_tokens(targets: Tensor) -> int:
-    """How many targets count. On a GPU, `.item()` waits: count before you move them there."""
+    """Return how many targets count. `.item()` waits for a GPU, so count before you move them."""
     return (targets != PADDING).sum().item()
 
 
 def average_over_ranks(model, count):
-    """Average the gradients of all ranks, weighted by how many samples or tokens each one had.
+    """Average the gradients of all ranks, weighted by each rank's number of samples or tokens.
 
-    Every rank needs at least one sample: one without gradients would stop, and all others wait.
+    Every rank needs at least one sample, or it would fail without gradients while the others wait.
 
-    Equals  the gradients of the mean over what all ranks had together
-    Cost    one all-reduce for each parameter and step, however many micro-batches there were
+    Equals  the gradients of the mean over the samples or tokens of all ranks
+    Cost    per step, one all-reduce of a number and one per parameter, for all micro-batches
     """
     if not dist.is_initialized():
         return
-    total = torch.tensor(count, dtype=torch.float64)  # on the default device, as the gradients
+    total = torch.tensor(count, dtype=torch.float64)  # on the default device, like the gradients
     dist.all_reduce(total)
     for parameter in model.parameters():
         parameter.grad *= count / total
@@ -98,7 +99,7 @@ def average_over_ranks(model, count):
 
 
 def mean_over_ranks(value, count) -> float:
-    """The mean of a number over the samples or tokens of all ranks, which have `count` each."""
+    """Average a number over the samples or tokens of all ranks, of which this one has `count`."""
     sums = torch.tensor([value * count, count], dtype=torch.float64)
     if dist.is_initialized():
         dist.all_reduce(sums)
@@ -106,11 +107,11 @@ def mean_over_ranks(value, count) -> float:
 
 
 def list_saved_by_layer(model, loss_fn, inputs, targets) -> list[tuple]:
-    """What a forward keeps for its backward, parameters left out.
+    """List the tensors that a forward saves for its backward, without parameters.
 
     model    nn.Sequential
-    Returns  (layer, shape, how many numbers, whether another layer has kept the same tensor before)
-             for each tensor
+    Returns  (layer, shape, number of elements, whether another layer has saved the same tensor
+             before) for each tensor
     """
     found, owners = [], dict.fromkeys(map(Tensor.data_ptr, model.parameters()), "model")
 
@@ -130,7 +131,7 @@ def list_saved_by_layer(model, loss_fn, inputs, targets) -> list[tuple]:
 
 
 def time_parts(make_model, batch, sizes, rounds=5):
-    """On a rank: measure a step over `batch` images, in parts of each size, in several rounds."""
+    """Measure a step over `batch` images on this rank, in parts of each size, in several rounds."""
     from pedagogy_lib import measure
 
     model = make_model()
@@ -143,13 +144,13 @@ def time_parts(make_model, batch, sizes, rounds=5):
 
 
 def sort_times(run, sizes, rounds=5) -> dict[int, list[float]]:
-    """The seconds of each size, the fastest round first."""
+    """Return the seconds of each size, fastest round first."""
     return {size: sorted(run[f"{size}, round {r}"].seconds[0] for r in range(1, rounds + 1))
             for size in sizes}  # fmt: skip
 
 
 def digits() -> tuple[Tensor, ...]:
-    """Real handwritten digits of 8 x 8 pixels: images and labels to train with, and to test."""
+    """Load real handwritten digits of 8 x 8 pixels: training images and labels, and test ones."""
     from sklearn.datasets import load_digits
 
     data = load_digits()
@@ -159,15 +160,15 @@ def digits() -> tuple[Tensor, ...]:
 
 
 def classifier() -> nn.Module:
-    """For digits, with the same first weights in every call and on every rank."""
+    """Return a classifier of digits with the same first weights in every call and on every rank."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)).double()
 
 
 def count_wrong(model, images, labels) -> int:
-    """How many images the model gets wrong."""
-    model.eval()  # dropout and BatchNorm behave as they do in use
-    with torch.no_grad():  # nothing is kept for a backward
+    """Return how many images the model gets wrong."""
+    model.eval()  # dropout and BatchNorm behave as in inference
+    with torch.no_grad():  # no tensor is saved for a backward
         wrong = (model(images).argmax(1) != labels).sum().item()
     model.train()
     return wrong
@@ -176,7 +177,7 @@ def count_wrong(model, images, labels) -> int:
 def train_digits(data, batch, micro_batch, learning_rate, passes=8):
     """Train in one process, with a step after each `batch` images, in parts of `micro_batch`.
 
-    Returns  all weights, flat; and the number of wrong test images after each pass
+    Returns  all weights as a flat tensor, and the number of wrong test images after each pass
     """
     images, labels, *test = data
     model, wrong = classifier(), []
@@ -191,28 +192,28 @@ def train_digits(data, batch, micro_batch, learning_rate, passes=8):
 
 
 def sentences(images: Tensor) -> list[Tensor]:
-    """Each image as a sentence of its own length: the numbers of its dark pixels, in order."""
+    """Turn each image into a sentence as long as it needs: its dark pixels' numbers, in order."""
     return [image.gt(0.5).nonzero().flatten() for image in images]
 
 
 def pad_sentences(some: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Sentences as one rectangle of tokens, and for each token the next one as its target."""
+    """Pad sentences to one rectangle of tokens, with the next token as the target of each."""
     tokens = pad_sequence([sentence[:-1] for sentence in some], batch_first=True)
     targets = [sentence[1:] for sentence in some]
     return tokens, pad_sequence(targets, batch_first=True, padding_value=PADDING)
 
 
 def shares_of_rank(length):
-    """One pass: for each step the micro-batches of this rank, as lists of indices."""
+    """Yield this rank's micro-batches for each step of one pass, as tensors of indices."""
     rank, world_size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
     for batch in torch.randperm(length).split(BATCH):
         yield batch[rank::world_size].split(MICRO_BATCH)
 
 
 def train_classifier(data, passes=10):
-    """Train on images; returns the model, its accuracy on the test images, and what it took."""
+    """Train on images; return the model, its test accuracy, and its numbers of steps in words."""
     images, labels, *test = (tensor.to(torch.get_default_device()) for tensor in data)
-    model = classifier()  # its seed gives every rank the same order of the images, too
+    model = classifier()  # its seed also gives every rank the same order of the images
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     steps = micro_batches = 0
     for _ in range(passes):
@@ -227,9 +228,9 @@ def train_classifier(data, passes=10):
 
 
 def train_on_sentences(images, passes=3):
-    """Learn which pixel is dark next; returns the loss for each token, at first and at last.
+    """Train to predict the next dark pixel; return the loss per token in the first and last step.
 
-    It is the loss of a step, over the tokens of all ranks.
+    The loss of a step is the mean over the tokens of all ranks.
     """
     everything = sentences(images)
     torch.manual_seed(0)
@@ -248,7 +249,7 @@ def train_on_sentences(images, passes=3):
 
 
 def unwritten() -> list[str]:
-    """The exercises whose functions return no loss yet."""
+    """Return the exercises whose functions do not return a loss yet."""
     model, pieces = nn.Linear(2, 3), [(torch.ones(1, 2), torch.tensor([1]))]
     words, sentence = nn.Embedding(3, 3), torch.tensor([[1, 2]])
     losses = {
@@ -268,7 +269,7 @@ def main():
         report(f"no loss comes back; still to be written in this file: {', '.join(missing)}")
         return
     if "RANK" in os.environ:
-        # A GPU for each rank of this machine? A rank that sets no device would take the first one.
+        # GPUs if there is one for each rank here; a rank that sets no device would take the first.
         if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
             torch.set_default_device(f"cuda:{os.environ['LOCAL_RANK']}")
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/gradient_sync_visualizer.py by `make build`.
-"""What synchronising gradients does to each of them, and what different ways to do it cost.
+"""The effect of synchronisation on each gradient, and the cost of different ways to do it.
 
 torchrun --nproc-per-node 4 labs/gradient_sync_visualizer.py
 """
@@ -22,14 +22,13 @@ BAR = 30  # characters
 
 
 def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
-    """Exercise 3.7. Which gradients travel together: parameters, in the order of the backward.
+    """Exercise 3.7. Group parameters into buckets, in the order of the backward.
 
-    A backward begins at the end of the model, so the last parameter comes first. A bucket is
-    closed as soon as its bytes reach `bucket_bytes`: it may be larger than that, and the last one
-    smaller. A tensor is never split. No bucket is empty.
+    The gradients of a bucket travel together. A backward begins at the end of the model, so the
+    last parameter comes first. A bucket is closed as soon as its bytes reach `bucket_bytes`, so it
+    may be larger than that, and the last one smaller. A tensor is never split. No bucket is empty.
 
-    parameters  model.parameters(), a generator; those that are frozen have no gradient, and no
-                bucket
+    parameters  model.parameters(), a generator; frozen ones have no gradient and are in no bucket
     Returns     a list of buckets, each a list of the parameters themselves
     Example     parameters of 40, 8, 48 and 16 bytes, bucket_bytes 64: the buckets have
                 [16, 48] and [8, 40] bytes
@@ -49,11 +48,13 @@ def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
 
 
 def average_buckets(buckets, group=None) -> None:
-    """Exercise 3.8. Make every `.grad` the mean over the ranks, a bucket at a time; None is zeros.
+    """Exercise 3.8. Make every `.grad` the mean over the ranks, bucket by bucket.
+
+    A `.grad` that is None counts as zeros and gets the mean.
 
     buckets  lists of parameters, as make_buckets returns them
-    Equals  average_gradients for the parameters of all buckets
-    Cost    one all-reduce for each bucket, of one flat tensor
+    Equals   average_gradients for the parameters of all buckets
+    Cost     one all-reduce per bucket, of one flat tensor
     """
     ### BEGIN SOLUTION
     for bucket in buckets:
@@ -65,24 +66,24 @@ def average_buckets(buckets, group=None) -> None:
 
 
 def flatten(bucket) -> Tensor:
-    """The gradients of a bucket, one after another in a new flat tensor; None counts as zeros."""
+    """Return the gradients of a bucket in a new flat tensor, in order; None counts as zeros."""
     return torch.cat([p.new_zeros(p.numel()) if p.grad is None else p.grad.reshape(-1)
                       for p in bucket])  # fmt: skip
 
 
 def unflatten(flat: Tensor, bucket) -> None:
-    """Put the parts of a flat tensor into the `.grad` of each parameter of a bucket."""
+    """Copy the parts of a flat tensor into the `.grad` of each parameter of a bucket."""
     for p, part in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
         if p.grad is None:
             p.grad = torch.empty_like(p)
         p.grad.copy_(part.view_as(p))
 
 
-# ---- What is seen ---------------------------------------------------------------------------
+# ---- Measurements ---------------------------------------------------------------------------
 
 
 def norms_on_ranks(model, group=None) -> Tensor:
-    """How long each parameter's gradient is on each rank.
+    """Return the norm of each parameter's gradient on each rank.
 
     Shapes  (parameters, ranks), in the order of model.parameters()
     """
@@ -93,7 +94,7 @@ def norms_on_ranks(model, group=None) -> Tensor:
 
 
 def ways(model, bucket_bytes):
-    """Names of ways to average the gradients of a model, and what runs them."""
+    """Return ways to average the gradients of a model: {name: function}."""
     parameters = list(model.parameters())
     buckets = make_buckets(parameters, bucket_bytes) or []
     return {
@@ -104,9 +105,9 @@ def ways(model, bucket_bytes):
 
 
 def seconds_of(ways, rounds=15) -> dict[str, float]:
-    """The median time of each way, after three rounds to warm up.
+    """Return the median seconds of each way, after three rounds to warm up.
 
-    In a round the ways take turns, so that whatever else this computer does meets all of them.
+    In a round, the ways take turns, so that other work of this computer affects all of them.
     """
     times = {name: [] for name in ways}
     for _ in range(rounds):
@@ -119,9 +120,9 @@ def seconds_of(ways, rounds=15) -> dict[str, float]:
 
 
 def what_ways_cost(model, sizes) -> tuple[dict[str, float], float]:
-    """Measure each way to average the model's gradients by its name, and one small all-reduce.
+    """Measure each way to average the model's gradients under its name, and time all ways.
 
-    sizes    bytes of a bucket: one way each, between "each by itself" and "all in one"
+    sizes    bytes of a bucket, one way each, between "each by itself" and "all in one"
     Returns  {name: seconds}; and the seconds of an all-reduce of 4 kB, for which all ranks wait
     """
     for parameter in model.parameters():
@@ -129,7 +130,7 @@ def what_ways_cost(model, sizes) -> tuple[dict[str, float], float]:
     found, small = {}, torch.ones(1_000)
     for size in sizes:
         found |= ways(model, size)
-    found["all in one"] = found.pop("all in one")  # to the end
+    found["all in one"] = found.pop("all in one")  # moves to the end
     for name, way in found.items():
         with measure(name):
             way()
@@ -138,10 +139,10 @@ def what_ways_cost(model, sizes) -> tuple[dict[str, float], float]:
 
 
 def costs_beside_model(run) -> dict[str, dict[str, float]]:
-    """Of each way in a run of `what_ways_cost`: calls, bytes, and seconds beside a model's.
+    """Return calls, bytes, and measured and modelled seconds of ways in a run of `what_ways_cost`.
 
     The model is calls × latency + bytes / bandwidth. The latency is that of the small all-reduce.
-    The second term is the same for all ways: what "all in one" takes on top of one latency.
+    The second term is the same for all ways: the seconds of "all in one" minus one latency.
     """
     seconds, latency = run.values[0]
     travel = max(seconds["all in one"] - latency, 0)
@@ -160,14 +161,14 @@ def costs_beside_model(run) -> dict[str, dict[str, float]]:
 
 
 def local_gradients(model, data):
-    """Leave in `.grad` what this rank's share of the images gives."""
+    """Leave the gradients of this rank's share of the images in `.grad`."""
     images, labels = share_of_rank(data)
     model.zero_grad()
     nn.functional.cross_entropy(model(images), labels).backward()
 
 
 def show_gradients(model, data) -> str:
-    """Each gradient's length on each rank, before and after: as bars of one scale."""
+    """Show gradients' norms on each rank before and after averaging, in bars scaled for each."""
     local_gradients(model, data)
     before = norms_on_ranks(model)
     average_gradients(model)
@@ -195,7 +196,7 @@ def show_buckets(model, bucket_bytes) -> str:
 
 
 def compare_ways(bucket_bytes=100_000) -> str:
-    """Time to average the gradients of a deep model in each way."""
+    """Time each way to average the gradients of a deep model."""
     model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(40)))
     for p in model.parameters():
         p.grad = torch.randn_like(p)

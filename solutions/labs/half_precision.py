@@ -1,5 +1,5 @@
 # Built from chapters/ch05_memory/labs/half_precision.py by `make build`.
-"""Training in half precision: what is kept, how far a step moves, how small gradients are.
+"""Training in half precision: memory, how far a step moves weights, and how small gradients are.
 
 python labs/half_precision.py
 """
@@ -16,9 +16,9 @@ from torch import nn
 HALF, SINGLE = torch.bfloat16, torch.float32
 LAYOUTS = ("float32", "autocast", "bfloat16, master", "bfloat16 alone")
 
-# ---- What is kept ---------------------------------------------------------------------------
+# ---- Bytes per parameter --------------------------------------------------------------------
 
-# Of each parameter there is one number of each of these dtypes. The optimizer is Adam.
+# Each parameter has one number of each of these dtypes. The optimizer is Adam.
 CONVENTIONS = {
     "all float32": {"parameters": [SINGLE], "gradients": [SINGLE], "optimizer_state": [SINGLE] * 2},
     "all bfloat16": {"parameters": [HALF], "gradients": [HALF], "optimizer_state": [HALF] * 2},
@@ -32,13 +32,13 @@ CONVENTIONS = {
 
 
 def count_tensor_bytes(convention, numbers) -> dict[str, int]:
-    """{kind: bytes} of real tensors that are made, counted, and forgotten."""
+    """Return {kind: bytes} of real tensors, which are created, counted and freed."""
     return {kind: sum(torch.empty(numbers, dtype=dtype).nbytes for dtype in dtypes)
             for kind, dtypes in CONVENTIONS[convention].items()}  # fmt: skip
 
 
 def multiplier(make_optimizer, mixed_precision, size=256) -> float:
-    """K: bytes that an optimizer keeps for each bfloat16 parameter, with float32 masters.
+    """Return K, the bytes an optimizer keeps per bfloat16 parameter, with float32 masters.
 
     Small counters are left out.
     """
@@ -53,7 +53,7 @@ def multiplier(make_optimizer, mixed_precision, size=256) -> float:
 
 
 def two_steps(layout, text, width, layers, samples):
-    """On a rank. Of the second step, forward and backward are measured under the layout's name."""
+    """Take two steps on this rank; measure the second forward and backward as `layout`."""
     from pedagogy_lib import mark, measure
 
     model, adam = Transformer(width, layers), partial(torch.optim.Adam, lr=1e-3)
@@ -63,7 +63,7 @@ def two_steps(layout, text, width, layers, samples):
     optimizer = MixedPrecision(parameters, adam) if is_mixed else adam(parameters)
     for group in optimizer.optimizer.param_groups if is_mixed else ():
         for master in group["params"]:
-            mark(master, "optimizer_state")  # else they would count as parameters
+            mark(master, "optimizer_state")  # otherwise they would count as parameters
     device = torch.get_default_device().type
     inputs, targets = draw_batch(text, samples, 0)
     for label in ("first", layout):
@@ -81,7 +81,7 @@ def two_steps(layout, text, width, layers, samples):
 
 
 def measure_movement(make_step, dtype, rate=1e-4, steps=10) -> tuple[float, float]:
-    """How far steps have moved weights on average, and the share of the weights that have moved.
+    """Return how far steps moved weights on average, and the share of weights that moved.
 
     make_step  takes a list of parameters and a rate; returns what takes a step
     """
@@ -96,7 +96,7 @@ def measure_movement(make_step, dtype, rate=1e-4, steps=10) -> tuple[float, floa
 
 
 def activation_gradients(text, steps=15):
-    """On a rank: the gradients of what the linear layers return, after some steps of training."""
+    """Return the gradients of all linear layers' outputs after some steps of training."""
     torch.manual_seed(0)
     model = Transformer(32, 2)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
@@ -116,7 +116,7 @@ def activation_gradients(text, steps=15):
 
 
 def seconds_of_product(dtype, rounds=9) -> float:
-    """On a rank: the median time of a product of two square matrices."""
+    """Return the median time of a product of two square matrices on this rank."""
     is_on_gpu = torch.get_default_device().type == "cuda"
     size = 4096 if is_on_gpu else 512
     x, times = torch.ones(size, size, dtype=dtype), []
@@ -130,10 +130,12 @@ def seconds_of_product(dtype, rounds=9) -> float:
 
 
 def both_products() -> tuple[float, float]:
+    """Return the seconds of a product in float32 and of one in bfloat16."""
     return seconds_of_product(SINGLE), seconds_of_product(HALF)
 
 
 def times_as_fast(in_float32, in_bfloat16) -> str:
+    """Return how fast bfloat16 is in relation to float32, in words."""
     ratio = in_float32 / in_bfloat16
     return f"{ratio:.1f} times as fast" if ratio >= 1 else f"{1 / ratio:.1f} times as slow"
 

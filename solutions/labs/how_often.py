@@ -1,5 +1,5 @@
 # Built from chapters/ch04_failure_and_recovery/labs/how_often.py by `make build`.
-"""How often to save: work that is killed at random moments, and what that costs.
+"""Checkpoint intervals: a worker that is killed at random, and the cost of saving and of lost work.
 
 python labs/how_often.py
 """
@@ -18,16 +18,16 @@ from checkpoints import write_whole
 
 STEP_SECONDS, SAVE_SECONDS, FAILURE_SECONDS = 0.001, 0.003, 0.12
 FAILURES = 40
-BEGUN, STEPS, WORKED, SAVES, SAVED = range(5)  # what a worker notes, in memory that both see
+BEGUN, STEPS, WORKED, SAVES, SAVED = range(5)  # a worker's notes, in shared memory
 
 
 # ---- A worker that is killed again and again ------------------------------------------------
 #
-# Its computing is emulated: it sleeps. Its process, its file, and its end are real.
+# Its computation is emulated by sleeping, but its process, its file and its death are real.
 
 
 def work(notes, path: Path, every, step_seconds, save_seconds):
-    """Work on from the last saving, and save after every so many steps, until killed."""
+    """Continue from the last checkpoint until killed, and save each time `every` steps are done."""
     done = int(path.read_bytes()) if path.exists() else 0
     notes[BEGUN] = 1
     while True:
@@ -37,17 +37,17 @@ def work(notes, path: Path, every, step_seconds, save_seconds):
         notes[STEPS] += 1
         notes[WORKED] += worked - began
         if done % every == 0:
-            time.sleep(save_seconds)  # as if it were large
+            time.sleep(save_seconds)  # as if the checkpoint were large
             write_whole(path, str(done).encode())
             notes[SAVES] += 1
             notes[SAVED] += time.perf_counter() - worked
 
 
 def lifetimes(mean_seconds, failures, seed) -> list[float]:
-    """How long a worker lives, again and again: exponentially distributed, in random order.
+    """Return the seconds that each worker lives, exponentially distributed and in random order.
 
-    Their values are spread evenly over the distribution. So few of them tell as much as many drawn
-    independently.
+    The values are spread evenly over the distribution, so that a few of them tell as much as many
+    that are drawn independently.
     """
     even = [(place + 0.5) / failures for place in range(failures)]
     random.Random(seed).shuffle(even)
@@ -55,13 +55,13 @@ def lifetimes(mean_seconds, failures, seed) -> list[float]:
 
 
 def run_with_kills(every, failures, step_seconds=STEP_SECONDS, save_seconds=SAVE_SECONDS):
-    """Start a worker, kill it after a while, start it again, …; returns what came of it.
+    """Start a worker, kill it after a while, and repeat; return the cost of saving and dying.
 
-    every     steps from one saving to the next
+    every     steps from one save to the next
     failures  how long each worker lives, in seconds
-    Returns   {"period": seconds from the beginning of one saving to that of the next, "saving":
-               seconds of one saving, "lost": steps that had to be taken again, "cost": the share of
-               all time in which no step was taken that was saved later}
+    Returns   {"period": seconds from the beginning of one save to that of the next, "saving":
+              seconds per save, "lost": steps that had to be taken again, "cost": the share of all
+              time that was not spent on steps that were saved later}
     """
     shared = mmap.mmap(-1, 64)
     notes, before = memoryview(shared).cast("d"), random.getstate()
@@ -75,7 +75,7 @@ def run_with_kills(every, failures, step_seconds=STEP_SECONDS, save_seconds=SAVE
                     work(notes, path, every, step_seconds, save_seconds)
                 finally:
                     os._exit(1)
-            while not notes[BEGUN]:  # its start takes time, too, which is not what is measured here
+            while not notes[BEGUN]:  # its start takes time, too, but is not measured here
                 time.sleep(0.0002)
             time.sleep(seconds)
             os.kill(pid, signal.SIGKILL)
@@ -92,11 +92,11 @@ def run_with_kills(every, failures, step_seconds=STEP_SECONDS, save_seconds=SAVE
     }
 
 
-# ---- What it costs, by formula --------------------------------------------------------------
+# ---- The cost by formula --------------------------------------------------------------------
 
 
 def best_period(saving_seconds, failure_seconds) -> float:
-    """Seconds from saving to saving for which savings and lost work cost least.
+    """Return the checkpoint interval, in seconds, at which saving and lost work cost least.
 
     Source  Young 1974, "A first order approximation to the optimum checkpoint interval"
     """
@@ -104,10 +104,10 @@ def best_period(saving_seconds, failure_seconds) -> float:
 
 
 def cost(period, saving, failure_seconds) -> float:
-    """The share of all time that savings and lost work take, if failures come at random.
+    """Return the share of all time that saving and lost work take if failures come at random.
 
-    period           seconds from the beginning of one saving to that of the next
-    saving           seconds that one saving takes
+    period           seconds from the beginning of one save to that of the next
+    saving           seconds per save
     failure_seconds  from one failure to the next, on average; a restart takes no time
     Source           Daly 2006, "A higher order estimate of the optimum checkpoint interval", eq. 13
     """
@@ -115,10 +115,10 @@ def cost(period, saving, failure_seconds) -> float:
 
 
 def best_of(periods, costs) -> float:
-    """Where a curve through measured costs is lowest.
+    """Return the period at which a curve through measured costs is lowest; nan if there is none.
 
-    It is a / period + b * period + c, through the time that is lost for each useful second. Each
-    point counts by how far the curve is off in relation to it.
+    The curve is a / period + b * period + c, fitted to the time lost per useful second. Each point
+    is weighted by the curve's relative error there.
     """
     x, lost = torch.tensor(periods).double(), torch.tensor(costs).double()
     y = lost / (1 - lost)
@@ -129,16 +129,16 @@ def best_of(periods, costs) -> float:
 
 # ---- The program ----------------------------------------------------------------------------
 
-AROUND = (1 / 3, 1 / 1.75, 1, 1.75, 3)  # of a period: those that are tried
+AROUND = (1 / 3, 1 / 1.75, 1, 1.75, 3)  # the shares of a period that are tried
 
 
 def steps_to_try(period, saving=SAVE_SECONDS, step_seconds=STEP_SECONDS) -> list[int]:
-    """Five numbers of steps between two savings, for periods around this one."""
+    """Return five numbers of steps between two saves, for periods around this one."""
     return [max(1, round((share * period - saving) / step_seconds)) for share in AROUND]
 
 
 def try_periods(numbers_of_steps, mean_seconds=FAILURE_SECONDS, failures=FAILURES) -> dict:
-    """On each rank another number of steps; all are killed after the same times."""
+    """Kill a worker again and again on each rank, with another interval but the same lifetimes."""
     import torch.distributed as dist
 
     every = numbers_of_steps[dist.get_rank()]

@@ -1,5 +1,5 @@
 # Built from chapters/ch04_failure_and_recovery/labs/keep_training.py by `make build`.
-"""Training that goes on while ranks die and come: agree who is there, redo the step, catch up.
+"""Training that goes on while ranks die and join: agree on members, redo the step, catch up.
 
 torchrun --nproc-per-node 4 labs/keep_training.py
 """
@@ -26,19 +26,19 @@ from restart import microbatches_of
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
-PATIENCE, TIMEOUT = 1.5, 4.0  # seconds: of a meeting, of the collectives of a group
+PATIENCE, TIMEOUT = 1.5, 4.0  # seconds: of a meeting; of a group's collectives
 
 
-# ---- A training whose step does not depend on who takes it ----------------------------------
+# ---- A step that does not depend on the ranks -----------------------------------------------
 
 
 class Training:
-    """A classifier of digits. Each step's batch is dealt among the ranks that are there.
+    """A classifier of digits whose batches are dealt among the ranks that are present.
 
-    The batch is cut into micro-batches. Which samples one has, and what dropout draws for it,
-    depends on its number and on the step, and not on the rank that computes it.
+    Each batch is cut into micro-batches. The samples of a micro-batch, and its dropout, depend on
+    its number and on the step, but not on the rank that computes it.
 
-    compute_seconds  of a micro-batch, emulated, on top of what there is to compute
+    compute_seconds  emulated seconds per micro-batch, on top of the real computation
     """
 
     MICROBATCHES, SAMPLES = 12, 4
@@ -47,14 +47,14 @@ class Training:
         images, self.labels, *_ = data or digits()
         self.images, self.compute_seconds = images.to(dtype), compute_seconds
         with torch.random.fork_rng():
-            torch.manual_seed(0)  # in all processes alike
+            torch.manual_seed(0)  # the same in all processes
             layers = nn.Linear(64, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 10)
             self.model = nn.Sequential(*layers).to(dtype)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
         self.steps, self.losses = 0, {}
 
     def gradients_of(self, microbatch) -> Tensor:
-        """Its gradients, all in one row, and its loss at the end."""
+        """Return a micro-batch's gradients, all in one row, with its loss at the end."""
         number = self.steps * self.MICROBATCHES + microbatch
         chosen = (number * self.SAMPLES + torch.arange(self.SAMPLES)) % len(self.labels)
         with torch.random.fork_rng():
@@ -65,13 +65,13 @@ class Training:
         return torch.cat([*(gradient.flatten() for gradient in gradients), loss.detach().view(1)])
 
     def compute(self, rank, n) -> Tensor:
-        """The sum over the micro-batches of this rank."""
+        """Return the sum of gradients and losses over this rank's micro-batches, in one row."""
         mine = microbatches_of(rank, n, self.MICROBATCHES)
         nothing = torch.zeros(sum(p.numel() for p in self.model.parameters()) + 1).to(self.images)
         return sum(map(self.gradients_of, mine), nothing)
 
     def update(self, whole: Tensor):
-        """Take the step, with the sum over all micro-batches."""
+        """Take the step, given the sum over all micro-batches."""
         mean = whole / self.MICROBATCHES
         for parameter in self.model.parameters():
             parameter.grad, mean = (
@@ -96,25 +96,26 @@ class Training:
         self.steps, self.losses = state["steps"], dict(state["losses"])
 
 
-# ---- Who is there ---------------------------------------------------------------------------
+# ---- Meetings -------------------------------------------------------------------------------
 
 
 def who_is_there(store, meeting, me, former, n, patience) -> list[str]:
-    """Exercise 4.13. Agree on who takes part; all that ask get the same list, sorted.
+    """Exercise 4.13. Agree on who takes part, and return the same sorted list to all.
 
-    Each one announces itself, and looks now and then who has come. A list is proposed when n have
-    come, as no more are expected. One that has trained with others does not wait for
+    Each process announces itself and checks now and then who has come. A list is proposed when n
+    have come, as no more are expected. A process that has trained with others does not wait for
     newcomers: it proposes a list as soon as all of `former` have come, or when `patience` seconds
-    have passed. The first proposal counts, for everybody: who comes later gets it, too, without its
-    own name. A newcomer waits for the list of the others, also for longer than `patience`.
+    have passed. The first proposal counts for all processes; one that comes later gets it, too,
+    without its own name on it. A newcomer waits for the list of the others, even for longer than
+    `patience`.
 
-    A process may die between any two of its calls: announce yourself in one.
+    A process may die between any two of its calls, so announce yourself in one.
 
     store     a torch.distributed store. append(key, text) adds to a text; compare_set(key, "",
               text) sets a text only if there is none; both are atomic
     meeting   its name: put it into all keys, as there will be other meetings
-    me        the name of this process; no comma is in it
-    former    names of those it has trained with, itself among them; [] for a newcomer
+    me        the name of this process, which contains no comma
+    former    the names of the processes it has trained with, itself among them; [] for a newcomer
     """
     ### BEGIN SOLUTION
     until = time.monotonic() + patience
@@ -130,12 +131,12 @@ def who_is_there(store, meeting, me, former, n, patience) -> list[str]:
 
 
 class Lost(Exception):
-    """Somebody is lost: a collective has failed, or taken too long."""
+    """The loss of another rank: a collective has failed or taken too long."""
 
 
 @contextlib.contextmanager
 def talking():
-    """What communication fails in here is due to others; all else is a mistake of one's own."""
+    """Raise Lost for errors of communication in this block, and let all other errors pass."""
     try:
         yield
     except RuntimeError as error:
@@ -145,9 +146,9 @@ def talking():
 
 
 class Name(NamedTuple):
-    """Of a process. One that takes the place of another has the same rank, and another name.
+    """A process's name. A process that replaces another has the same rank and another name.
 
-    born  tells it from a later process that has its number: see `birth_of`
+    born  when it began, which tells it from a later process with its pid: see `birth_of`
     """
 
     rank: int
@@ -165,20 +166,20 @@ class Name(NamedTuple):
 
 
 def birth_of(pid) -> str:
-    """When a process began, by Linux's clock; "?" if there is none, or on other systems."""
+    """Return when a process began, by Linux's clock; "?" if it is gone, or on other systems."""
     try:
         told = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return "?"
-    return told.rpartition(")")[2].split()[19]  # what stands before may have spaces
+    return told.rpartition(")")[2].split()[19]  # the name before it may contain spaces
 
 
 class Crew:
-    """Those who train together: a process group that is formed anew when somebody dies or comes.
+    """The ranks that train together: a process group that forms anew when a rank dies or joins.
 
-    names     of those who are in it, in the order of their ranks there
-    meeting   the number of the last one; a newcomer learns it from the store
-    patience  seconds of a meeting: more than the longest step. Who comes later is ended
+    names     the names of its members, in the order of their ranks in the group
+    meeting   the number of the last meeting; a newcomer learns it from the store
+    patience  seconds of a meeting: more than the longest step. A member that comes later is ended
     timeout   seconds of the group's collectives
     """
 
@@ -189,25 +190,25 @@ class Crew:
         self.names, self.meeting = [], 0
 
     def meet(self) -> bool:
-        """Form a group of those who are there; False for a newcomer, if the training is over."""
+        """Form a group of the processes present; return False to a newcomer if training is over."""
         while self.names or not self.is_over():
             if self.names:
                 leave()  # a first group stays until all have come, as some may still connect
-            former = self.names  # they go to the very next one: lists form a chain
+            former = self.names  # they go to the very next meeting, so that lists form a chain
             self.meeting = (self.meeting if former else self.last_meeting()) + 1
             asked = self.store, f"meeting {self.meeting}", self.me, former, self.n, self.patience
             self.store.set(self.call_for(self.meeting), "")
-            if not self.names and self.is_over():  # once more: the others look in the other order
+            if not self.names and self.is_over():  # again: the others look in the opposite order
                 return False
             self.names = who_is_there(*asked)
             if self.me not in self.names:
-                if former:  # too late: its state may be another than that of those who went on
+                if former:  # too late: its state may differ from that of the others
                     os.kill(os.getpid(), signal.SIGKILL)
                 self.names = []
                 continue
             fence(set(former) - set(self.names) - self.list_finished())
             self.store.set("meeting", str(self.meeting))
-            with contextlib.suppress(Lost):  # somebody may have died since: then once more
+            with contextlib.suppress(Lost):  # a rank may have died since: then meet again
                 self.form_group()
                 return True
         return False
@@ -229,40 +230,43 @@ class Crew:
             )
 
     def is_over(self) -> bool:
-        """Asked by newcomers. Who has begun to end may die before it has: then it is not over."""
+        """Return whether training is over, as newcomers ask.
+
+        Ranks that have begun to end may die before they have; then training is not over.
+        """
         until = time.monotonic() + self.timeout + self.patience
         while self.store.check(["over"]) and not self.list_finished() and time.monotonic() < until:
             time.sleep(0.01)
         return bool(self.list_finished())
 
     def list_finished(self) -> set[str]:
-        """Names of those that have taken all steps, and know that all have."""
+        """Return the names of the ranks that have taken all steps and know that all have."""
         if not self.store.check(["ended"]):
             return set()
         return set(self.store.get("ended").decode().split(",")) - {""}
 
     def all_is_done(self) -> bool:
-        """Called by all that have taken all steps; whether nobody waits to be let in."""
-        self.store.set("over", "")  # from now on, newcomers give up; and before?
+        """Return whether no newcomer waits to be let in; ranks call it after all their steps."""
+        self.store.set("over", "")  # newcomers give up from now on; earlier ones count below
         waits = torch.tensor([self.somebody_waits()]).long()
         with talking():
-            dist.all_reduce(waits)  # whoever comes through knows that all have all steps
+            dist.all_reduce(waits)  # a rank that gets through knows that all have all steps
         if waits.item() == 0:
             self.store.append("ended", f"{self.me},")
         return waits.item() == 0
 
     def somebody_waits(self) -> bool:
-        """Whether a newcomer has come to the next meeting, which is not held yet."""
+        """Return whether a newcomer has come to the next meeting, which has not been held yet."""
         return self.store.check([self.call_for(self.meeting + 1)])
 
     @staticmethod
     def call_for(meeting) -> str:
-        """The key that is there as soon as somebody has come to a meeting."""
+        """Return the key that exists as soon as a process has come to a meeting."""
         return f"somebody has come to meeting {meeting}"
 
 
 def leave():
-    """Close all connections: so others that wait for this rank learn that it is gone.
+    """Close all connections, so that ranks that wait for this one learn that it is gone.
 
     Gloo closes them when nothing refers to the group any more; the traceback of an error may.
     """
@@ -272,34 +276,35 @@ def leave():
 
 
 def forget_failed_groups():
-    """Have torch number its groups from 0 again, as a newcomer does.
+    """Make torch number its groups from 0 again, as in a newcomer.
 
     The number is part of the keys under which ranks look for each other. A group that could not be
-    formed keeps its number; destroying one that was formed sets it to 0.
+    formed keeps its number, while destroying one that was formed sets it to 0.
     """
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     leave()
 
 
 def fence(names):
-    """Kill those who did not come, if they are here: one that stands still may wake up later."""
+    """Kill the absent processes on this machine, because one that hangs may wake up later."""
     for name in map(Name.read, names):
         if name.machine == platform.node() and birth_of(name.pid) == name.born:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(name.pid, signal.SIGKILL)
 
 
-# ---- Going on -------------------------------------------------------------------------------
+# ---- Catching up and training on ------------------------------------------------------------
 
 
 def catch_up(training, group=None) -> None:
-    """Exercise 4.14. Give everybody the state of a rank that is furthest.
+    """Exercise 4.14. Give every rank the state of a rank that has taken the most steps.
 
-    All that are behind get the state of the same rank, one of those with the most steps. Who is as
-    far already keeps its own. Where all are equally far, nobody sends a state.
+    All ranks that are behind get the state of the same rank, one of those with the most steps. A
+    rank that already has the most steps keeps its own. If all are equally far, no rank sends a
+    state.
 
     training  has `steps`, state_dict() and load_state_dict(state)
-    Cost      an all-gather of a number, and, if it is needed, a broadcast of one state
+    Cost      an all-gather of a number and, if it is needed, a broadcast of one state
     """
     ### BEGIN SOLUTION
     rank, n = dist.get_rank(group), dist.get_world_size(group)
@@ -319,10 +324,10 @@ def catch_up(training, group=None) -> None:
 
 
 def take_step(training, crew) -> bool:
-    """One step, by all that are there; returns whether somebody waits to be let in.
+    """Take one step on all ranks of the group; return whether a newcomer waits to be let in.
 
-    Whether somebody waits, each rank sees at another moment. So it is summed with the gradients:
-    then all know the same.
+    Ranks may see a newcomer at different moments, so this is summed together with the gradients,
+    and all ranks learn the same.
     """
     rank, n = dist.get_rank(), dist.get_world_size()
     sums = training.compute(rank, n)
@@ -334,9 +339,9 @@ def take_step(training, crew) -> bool:
 
 
 def train(training, crew, steps, step=take_step, begin=catch_up) -> list[tuple[int, int]] | None:
-    """Train up to so many steps, with whoever is there.
+    """Train up to so many steps with whichever ranks are present.
 
-    step     takes one, or raises Lost; returns whether a meeting is to come next
+    step     takes one, or raises Lost; returns whether a meeting comes next
     begin    called after each meeting, with the training
     Returns  [(steps taken, ranks that go on from there), …], one for each meeting; None for a
              newcomer that has come too late
@@ -365,7 +370,7 @@ def train(training, crew, steps, step=take_step, begin=catch_up) -> list[tuple[i
 
 
 class RankReport(NamedTuple):
-    """What a rank tells at the end.
+    """A rank's report at the end.
 
     meetings  [(steps taken, ranks that go on from there), …]
     weights   all of them, in one row
@@ -378,10 +383,10 @@ class RankReport(NamedTuple):
 
 
 def train_with_fault(place, data, fault, steps, late=0.0) -> RankReport | None:
-    """Train; one rank meets with a fault. None for a newcomer that comes too late.
+    """Train while a fault strikes one rank; return None for a newcomer that comes too late.
 
     fault  (rank, steps taken before it, signal to this process)
-    late   seconds that a newcomer waits before it goes to the meeting, as a machine that boots
+    late   seconds that a newcomer waits before it goes to the meeting, like a machine that boots
     """
     from pedagogy_lib import measure
 
@@ -408,14 +413,14 @@ def train_with_fault(place, data, fault, steps, late=0.0) -> RankReport | None:
 
 
 def common_folder():
-    """One that all ranks know: rank 0 makes it."""
+    """Return a folder that all ranks know, made by rank 0."""
     made = [tempfile.mkdtemp(prefix="crew-") if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(made)
     return Path(made[0])
 
 
 def away_once(step, at, crew, begin_anew):
-    """`step`, but the last rank goes away before step `at`, and comes back as a newcomer."""
+    """Return `step` changed: the last rank leaves before step `at` and returns as a newcomer."""
     is_to_go = dist.get_rank() == dist.get_world_size() - 1 > 0
 
     def step_or_go(training, other):
@@ -442,9 +447,9 @@ def program(data, steps=40) -> tuple[list, Tensor]:
 
 
 def one_process(data=None, steps=40) -> Tensor:
-    """All weights in one row, after so many steps that one process has taken."""
+    """Return all weights in one row after so many steps of one process."""
     training, threads = Training(data), torch.get_num_threads()
-    torch.set_num_threads(1)  # as a rank has; products are too small to share
+    torch.set_num_threads(1)  # as on a rank; products are too small to share
     while training.steps < steps:
         training.update(training.compute(0, 1))
     torch.set_num_threads(threads)

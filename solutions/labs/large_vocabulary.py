@@ -1,5 +1,5 @@
 # Built from chapters/ch05_memory/labs/large_vocabulary.py by `make build`.
-"""The loss of a model with a large vocabulary: all logits at once, or a chunk at a time.
+"""The loss of a model with a large vocabulary: from all logits at once, or from a chunk at a time.
 
 torchrun --nproc-per-node 1 labs/large_vocabulary.py
 """
@@ -16,19 +16,20 @@ from torch import Tensor, nn
 
 
 def backward_in_chunks(hidden: Tensor, weight: Tensor, targets: Tensor, size: int) -> Tensor:
-    """Exercise 5.8. The mean cross-entropy of hidden @ weight.T, and its whole backward.
+    """Exercise 5.8. Return a mean cross-entropy and run its whole backward.
 
-    Computes the logits of `size` positions at a time (of fewer in the last chunk), goes back
-    through them at once, and forgets them. Afterwards the gradients of this loss have been added
-    to .grad of `weight`, and of everything that `hidden` was computed from.
+    The loss is that of hidden @ weight.T. Compute the logits of `size` positions at a time (of
+    fewer in the last chunk), go back through them at once, and free them. Afterwards the gradients
+    of this loss have been added to .grad of `weight`, and of everything that `hidden` was computed
+    from.
 
     hidden   (positions, width), computed by other layers; their graph is used up
     weight   (vocabulary, width), a parameter; it may have a gradient already, and other uses
     targets  (positions,), int64
     Returns  the mean over all positions, a tensor with one number and no graph
     Equals   F.cross_entropy(hidden @ weight.T, targets), and then backward()
-    Cost     memory: the logits of one chunk, what cross_entropy makes of them, gradients;
-             the backward of the layers before runs once
+    Cost     memory: the logits of one chunk, what cross_entropy makes of them, gradients; the
+             backward of the layers before runs once
     """
     ### BEGIN SOLUTION
     total, gradients = torch.zeros((), dtype=hidden.dtype), []
@@ -44,7 +45,7 @@ def backward_in_chunks(hidden: Tensor, weight: Tensor, targets: Tensor, size: in
 
 
 def backward_at_once(hidden: Tensor, weight: Tensor, targets: Tensor, dtype=None) -> Tensor:
-    """The usual way: all logits, in this dtype, then the loss in float32 or more."""
+    """Compute all logits in this dtype, then the loss in float32 or more, and run its backward."""
     logits = hidden.to(dtype or hidden.dtype) @ weight.to(dtype or weight.dtype).T
     loss = F.cross_entropy(logits.float() if dtype else logits, targets)
     loss.backward()
@@ -52,7 +53,7 @@ def backward_at_once(hidden: Tensor, weight: Tensor, targets: Tensor, dtype=None
 
 
 def backward_by_torch(hidden: Tensor, weight: Tensor, targets: Tensor, size: int) -> Tensor:
-    """By F.linear_cross_entropy, which PyTorch has from version 2.13 on."""
+    """Run F.linear_cross_entropy, which PyTorch has from version 2.13 on, and its backward."""
     options = nn.LinearCrossEntropyOptions(batch_chunk_size=size, chunking_method=None)
     loss = F.linear_cross_entropy(hidden, weight, targets, options=options)
     loss.backward()
@@ -60,10 +61,11 @@ def backward_by_torch(hidden: Tensor, weight: Tensor, targets: Tensor, size: int
 
 
 def torch_has_it() -> bool:
+    """Return whether this version of PyTorch has F.linear_cross_entropy."""
     return hasattr(F, "linear_cross_entropy")
 
 
-# ---- What it takes --------------------------------------------------------------------------
+# ---- Time and memory ------------------------------------------------------------------------
 
 
 class Problem:
@@ -77,7 +79,7 @@ class Problem:
         self.targets = torch.randint(vocabulary, (positions,))
 
     def backward(self, way) -> Tensor:
-        """The loss, by one of the ways above; gradients of before are gone."""
+        """Run one of the ways above without old gradients; return the loss."""
         self.layer.weight.grad = self.layer.bias.grad = self.weight.grad = None
         return way(self.layer(self.inputs), self.weight, self.targets)
 
@@ -86,7 +88,7 @@ class Problem:
 
 
 def time_ways(ways, positions, width, vocabulary, rounds=2) -> dict[str, float]:
-    """{way: seconds of its quickest round}; each way is also a measured block of its name."""
+    """Return {way: seconds of its quickest round}; each way is also a measured block."""
     from pedagogy_lib import measure
 
     problem, times = Problem(positions, width, vocabulary), {way: [] for way in ways}
@@ -96,17 +98,18 @@ def time_ways(ways, positions, width, vocabulary, rounds=2) -> dict[str, float]:
     for _ in range(rounds):
         for name, way in ways.items():
             began = time.perf_counter()
-            problem.backward(way).item()  # a number: until the device has done all of it
+            problem.backward(way).item()  # item() waits until the device has finished
             times[name].append(time.perf_counter() - began)
     return {name: min(of_way) for name, of_way in times.items()}
 
 
 def ways_in_chunks(sizes) -> dict:
+    """Return {"… positions": backward_in_chunks with chunks of this size} for some sizes."""
     return {f"{size} positions": partial(backward_in_chunks, size=size) for size in sizes}
 
 
 def is_as_at_once(way, positions=50, width=8, vocabulary=300) -> bool:
-    """Whether loss and gradients are those of all logits at once, in float64."""
+    """Return whether loss and gradients equal those of all logits at once, in float64."""
     from pedagogy_lib import close
 
     found = []
@@ -116,18 +119,18 @@ def is_as_at_once(way, positions=50, width=8, vocabulary=300) -> bool:
     return close(*found)
 
 
-# ---- What the process takes -----------------------------------------------------------------
+# ---- The memory of the process --------------------------------------------------------------
 
 
 def process_bytes_of(way, positions, width, vocabulary):
-    """By how many bytes the process grows at most during a backward: Linux counts them.
+    """Return by how many bytes the process grows at most during a backward, or None.
 
-    None where the system does not tell.
+    Linux counts them; other systems may not.
     """
     problem = Problem(positions, width, vocabulary)
     try:
         with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")  # the highest value so far begins anew
+            file.write("5")  # resets the highest value so far
         before = status("VmRSS")
         problem.backward(way)
         return status("VmHWM") - before
@@ -136,7 +139,7 @@ def process_bytes_of(way, positions, width, vocabulary):
 
 
 def status(name) -> int:
-    """A line of what the kernel says of this process, in bytes."""
+    """Return a value that the kernel reports about this process, in bytes."""
     with open("/proc/self/status") as file:
         for line in file:
             if line.startswith(name):
@@ -144,15 +147,15 @@ def status(name) -> int:
     raise ValueError(name)
 
 
-# ---- Of models that people know -------------------------------------------------------------
+# ---- Well-known models ----------------------------------------------------------------------
 
 MODELS = ("gpt2-xl", "llama-2-7b", "llama-3-8b", "llama-3-70b")
 
 
 def rows_of_models(models=MODELS, bytes_each=14) -> list[list[str]]:
-    """[model, vocabulary, positions of a sample, GB of its logits, and of all blocks' inputs].
+    """Return [model, vocabulary, positions of a sample, GB of its logits, of all blocks' inputs].
 
-    bytes_each  of a logit, with all that the loss makes of it
+    bytes_each  per logit, with all that the loss makes of it
     """
     rows = []
     for name in models:

@@ -1,5 +1,5 @@
 # Built from chapters/ch09_three_dimensions/labs/long_contexts.py by `make build`.
-"""Long contexts: each rank has a piece of the text, and attention needs all of it.
+"""Long contexts: each rank has a piece of the text, while attention needs all of it.
 
 torchrun --nproc-per-node 4 labs/long_contexts.py
 """
@@ -13,18 +13,18 @@ from language_model import Transformer, draw_batch, mean_loss, standard_library
 from simple_ddp import average_gradients, now
 from torch import Tensor, nn
 
-# Queries, keys and values are (samples, heads, places, size) everywhere here.
+# Queries, keys and values are (samples, heads, places, size) everywhere in this file.
 
-# ---- Whose places ---------------------------------------------------------------------------
+# ---- Places of each rank --------------------------------------------------------------------
 
 
 def contiguous_places(context: int, n: int) -> list[Tensor]:
-    """The places in the text that each of n ranks has: one piece after another."""
+    """Return the places in the text of each of n ranks: one contiguous piece per rank."""
     return list(torch.arange(context, device="cpu").chunk(n))
 
 
 def zigzag(context: int, n: int) -> list[Tensor]:
-    """Exercise 9.26. Two pieces for each rank, so that all have as much to compute.
+    """Exercise 9.26. Give each rank two pieces, so that all have as much to compute.
 
     The text is cut into 2n equal pieces. Rank r has piece r, and then piece 2n - 1 - r.
 
@@ -37,16 +37,16 @@ def zigzag(context: int, n: int) -> list[Tensor]:
 
 
 def runs_in(places: Tensor) -> list[slice]:
-    """Where in these places one follows the other: one slice for a piece, two for zigzag."""
+    """Find the runs of consecutive places: one slice for a contiguous piece, two for zigzag."""
     ends = [*((places[1:] - places[:-1] != 1).nonzero().flatten() + 1).tolist(), len(places)]
     return [slice(a, b) for a, b in zip([0, *ends], ends)]
 
 
-# ---- Attention to some keys -----------------------------------------------------------------
+# ---- Attention over some of the keys --------------------------------------------------------
 
 
 def scores_of(q: Tensor, k: Tensor, q_places: Tensor, k_places: Tensor) -> Tensor:
-    """Queries times keys; minus infinity where a key is later than the query."""
+    """Multiply queries by keys; scores are minus infinity where a key is later than the query."""
     scores = (q @ k.transpose(-1, -2)).mul_(q.shape[-1] ** -0.5)
     if k_places[-1] > q_places[0]:
         later = k_places.to(q.device) > q_places.to(q.device).unsqueeze(-1)
@@ -55,9 +55,9 @@ def scores_of(q: Tensor, k: Tensor, q_places: Tensor, k_places: Tensor) -> Tenso
 
 
 def attend(q, k, v, q_places, k_places) -> tuple[Tensor, Tensor]:
-    """Attention to these keys alone. Each query sees one of them at least.
+    """Compute attention over these keys alone; each query sees at least one of them.
 
-    Returns  what comes out, and for each query the logarithm of the sum of exp(score)
+    Returns  the output, and for each query the logarithm of the sum of exp(score)
     """
     scores = scores_of(q, k, q_places, k_places)
     highest = scores.amax(-1, keepdim=True)
@@ -67,11 +67,11 @@ def attend(q, k, v, q_places, k_places) -> tuple[Tensor, Tensor]:
 
 
 def merge(out: Tensor, lse: Tensor, more: Tensor, more_lse: Tensor) -> tuple[Tensor, Tensor]:
-    """Exercise 9.23. Attention to two sets of keys, from the attention to each of them.
+    """Exercise 9.23. Merge the attention over two sets of keys into attention over both.
 
     lse      the logarithm of the sum of exp(score) over the keys of a set: of none, -inf. At least
              one set has keys
-    Shapes   out, more: (…, size); lse, more_lse: (…) -> the same, of both sets together
+    Shapes   out, more: (…, size); lse, more_lse: (…) -> out and lse of both sets, in these shapes
     """
     ### BEGIN SOLUTION
     both = torch.logaddexp(lse, more_lse)
@@ -80,11 +80,11 @@ def merge(out: Tensor, lse: Tensor, more: Tensor, more_lse: Tensor) -> tuple[Ten
     ### END SOLUTION
 
 
-# ---- In a ring ------------------------------------------------------------------------------
+# ---- Ring attention -------------------------------------------------------------------------
 
 
 def passed_on(tensors, group=None) -> list[Tensor]:
-    """Each tensor goes to the next rank; returns what comes from the one before."""
+    """Send each tensor to the next rank, and return the tensors from the previous one."""
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     came = [x.new_empty(x.shape) for x in tensors]
     messages = [dist.P2POp(dist.isend, x.contiguous(), group=group, group_peer=(rank + 1) % n)
@@ -96,7 +96,7 @@ def passed_on(tensors, group=None) -> list[Tensor]:
 
 
 def blocks(mine: Tensor, theirs: Tensor):
-    """Pairs of runs of places, of queries and of keys, of which the queries see some key."""
+    """Yield runs of places, of queries and of keys, in pairs in which the queries see some key."""
     for a in runs_in(mine):
         for b in runs_in(theirs):
             if theirs[b][0] <= mine[a][-1]:
@@ -104,11 +104,11 @@ def blocks(mine: Tensor, theirs: Tensor):
 
 
 def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
-    """Exercise 9.25. Causal attention; each rank has its queries, and keys go round.
+    """Exercise 9.25. Compute causal attention: queries stay, and keys go round.
 
     places   of each rank in the group: see contiguous_places, zigzag
-    Returns  what `attend` would give for this rank's queries and all keys
-    Cost     n - 1 times keys and values to the next rank, and no more than one block's scores
+    Returns  what `attend` would return for this rank's queries and all keys
+    Cost     n - 1 sends of keys and values to the next rank, and no more than one block's scores
     """
     ### BEGIN SOLUTION
     rank, n = dist.get_rank(group), dist.get_world_size(group)
@@ -127,9 +127,9 @@ def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
 
 
 def add_gradients(q, gradient, lse, rest, dq, k, v, dk, dv, q_places, k_places):
-    """What one block adds to the gradients of its queries, keys and values, in place.
+    """Add one block's part to the gradients of its queries, keys and values, in place.
 
-    gradient  of what came out; rest: its sum with what came out, over the features
+    gradient  of the output; rest: the sum of its product with the output, over the features
     """
     p = scores_of(q, k, q_places, k_places).sub_(lse.unsqueeze(-1)).exp_()
     dv += p.transpose(-1, -2) @ gradient
@@ -139,9 +139,9 @@ def add_gradients(q, gradient, lse, rest, dq, k, v, dk, dv, q_places, k_places):
 
 
 class RingAttention(torch.autograd.Function):
-    """ring_attention, and its backward: keys, values and their gradients go round once more.
+    """ring_attention with a backward: keys, values and their gradients go round once more.
 
-    Nothing of the scores is kept: the backward computes them again, block by block.
+    No scores are saved: the backward recomputes them, block by block.
     """
 
     @staticmethod
@@ -165,21 +165,21 @@ class RingAttention(torch.autograd.Function):
                 add_gradients(*of_queries, *of_keys, mine[a], theirs[b])
             if step < n - 1:
                 k, v, dk, dv = passed_on([k, v, dk, dv], ctx.group)
-        if n > 1:  # gradients make one step more than keys: the last one brings them home
+        if n > 1:  # gradients take one step more than keys, to return to the keys' rank
             dk, dv = passed_on([dk, dv], ctx.group)
         return dq, dk, dv, None, None
 
 
-# ---- By heads -------------------------------------------------------------------------------
+# ---- Attention by heads (Ulysses) -----------------------------------------------------------
 
 
 def swap(x: Tensor, split: int, join: int, group=None) -> Tensor:
-    """Exercise 9.27. Each rank gives parts of one dimension, and gets parts of another one.
+    """Exercise 9.27. Swap the dimension along which x is cut over the ranks.
 
-    x is cut along dimension `split` into n equal parts, and part r goes to rank r. What comes is
-    joined along dimension `join`, in the order of the ranks.
+    x is cut along dimension `split` into n equal parts, and part r goes to rank r. The received
+    parts are joined along dimension `join`, in rank order.
 
-    Cost  an all-to-all: (n - 1) / n of x
+    Cost  an all-to-all: each rank sends (n - 1) / n of x
     """
     ### BEGIN SOLUTION
     n = dist.get_world_size(group)
@@ -191,7 +191,7 @@ def swap(x: Tensor, split: int, join: int, group=None) -> Tensor:
 
 
 class Swap(torch.autograd.Function):
-    """swap; its backward swaps the other way."""
+    """swap with a backward, which swaps the other way."""
 
     @staticmethod
     def forward(ctx, x, split, join, group=None):
@@ -207,24 +207,24 @@ HEADS, PLACES = 1, 2  # dimensions
 
 
 def attend_by_heads(q, k, v, places, group=None) -> Tensor:
-    """Ulysses: all places of some heads on each rank, while attention computes.
+    """Compute attention as Ulysses does: each rank has all places of some heads meanwhile.
 
-    Raises  ValueError if the ranks do not divide the heads
+    Raises  ValueError if the number of ranks does not divide the number of heads
     """
     n = dist.get_world_size(group)
     if q.shape[HEADS] % n:
         raise ValueError(f"{q.shape[HEADS]} heads for {n} ranks")
-    order = torch.cat(places).argsort().to(q.device)  # from rank after rank to place after place
+    order = torch.cat(places).argsort().to(q.device)  # from the order of ranks to that of places
     q, k, v = (Swap.apply(x, HEADS, PLACES, group)[:, :, order] for x in (q, k, v))
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     return Swap.apply(out[:, :, order.argsort()], PLACES, HEADS, group)
 
 
-# ---- With all keys --------------------------------------------------------------------------
+# ---- Attention over gathered keys -----------------------------------------------------------
 
 
 class AllGather(torch.autograd.Function):
-    """The pieces of all ranks, one after another; backward, each rank gets its piece's sum."""
+    """The pieces of all ranks, joined in rank order; the backward sums each piece's gradient."""
 
     @staticmethod
     def forward(ctx, x, group=None):
@@ -242,7 +242,7 @@ class AllGather(torch.autograd.Function):
 
 
 def attend_to_all_keys(q, k, v, places, group=None) -> Tensor:
-    """Every rank gathers all keys and values, and computes its queries' scores with all of them."""
+    """Gather all keys and values on every rank, and attend to them with all scores at once."""
     k, v = AllGather.apply(k, group), AllGather.apply(v, group)
     mine = places[dist.get_rank(group)].to(q.device)
     sees = torch.cat(places).to(q.device) <= mine.unsqueeze(-1)
@@ -257,7 +257,7 @@ WAYS = {"ring": RingAttention.apply, "by heads": attend_by_heads, "all keys": at
 
 
 class PieceOfAttention(nn.Module):
-    """In the place of Attention: its input is this rank's piece of the context."""
+    """A replacement for Attention whose input is this rank's piece of the context."""
 
     def __init__(self, attention, way, places, group):
         super().__init__()
@@ -270,7 +270,7 @@ class PieceOfAttention(nn.Module):
 
 
 class PieceOfPlaces(nn.Module):
-    """In the place of the embedding of places: those of this rank, whatever is asked for."""
+    """A replacement for the embedding of places: it returns this rank's, whatever its input."""
 
     def __init__(self, embedding, places):
         super().__init__()
@@ -289,15 +289,15 @@ def split_context(model: Transformer, way, places, group=None) -> Transformer:
 
 
 def bytes_of_ring(context, n, rank, heads, size, itemsize=4, samples=1) -> tuple[int, int]:
-    """The most bytes that attention in a ring holds, with places in a row: forward, and in all.
+    """Return the peak bytes of ring attention with contiguous places: of the forward, and in all.
 
     A tensor is the rank's piece of queries, keys or values; few is a number for each of its rows.
-    Forward: three tensors, the result, lse, and the places of all ranks. In a block come its
-    scores, and beside them first a mask, a bool for each pair of places, and then the block's
-    result, maxima and sums. Beside all blocks but the first lie the keys and values that came; rank
-    0 has one block alone. Backward: the slope, three gradients, and scores twice.
-    Holds if a piece has at least three times `size` places: with shorter ones, another moment is
-    the worst.
+    Forward: three tensors, the result, lse, and the places of all ranks. A block adds its scores,
+    and next to them first a mask, a bool for each pair of places, and then the block's result,
+    maxima and sums. In all blocks but the first, received keys and values are held as well; rank 0
+    has only one block. Backward: the output's gradient, three more gradients, and scores twice.
+    This holds if a piece has at least three times `size` places: with shorter ones, the peak is at
+    another moment.
     """
     piece, rows = context // n, samples * heads * context // n
     scores, tensor, few = (itemsize * rows * numbers for numbers in (piece, size, 1))
@@ -308,9 +308,9 @@ def bytes_of_ring(context, n, rank, heads, size, itemsize=4, samples=1) -> tuple
 
 
 def attention_alone(way, layout, context, heads=4, size=16, backward=True) -> float:
-    """Attention to drawn numbers, forward and backward or forward alone; measured: "attention".
+    """Measure attention on random numbers as "attention": forward and backward, or forward alone.
 
-    Returns  seconds of a second time, without measuring
+    Returns  the seconds of a second run, without measuring
     """
     from pedagogy_lib import measure
 
@@ -336,7 +336,7 @@ def attention_alone(way, layout, context, heads=4, size=16, backward=True) -> fl
 
 
 def try_context_parallel() -> str:
-    """What PyTorch's own context parallelism does with attention here."""
+    """Try PyTorch's own context parallelism on attention here, and describe what happens."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.experimental import context_parallel
 
@@ -353,9 +353,9 @@ def try_context_parallel() -> str:
 
 
 def compare_with_one_process(way, layout, text, steps=3, samples=4, context=48) -> tuple:
-    """Train with pieces of the context, and in this process alone with all of it, in float64.
+    """Train on pieces of the context and in this process on all of it, in float64, and compare.
 
-    Returns  the losses of both; and how far weights and gradients are from each other
+    Returns  the losses of both, and the relative difference of weights and gradients
     """
     from pedagogy_lib import relative_gap
 

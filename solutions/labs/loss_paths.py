@@ -1,5 +1,5 @@
 # Built from chapters/ch01_gradient_accumulation/labs/loss_paths.py by `make build`.
-"""The path of a training over its loss."""
+"""Pictures of the paths that training takes over its loss."""
 
 from itertools import pairwise
 
@@ -19,17 +19,17 @@ from pedagogy_lib.pictures.style import (
 )
 
 BLUES = LinearSegmentedColormap.from_list("blues", [WHITE, PALE_BLUE])
-MOST_LARGE = 10  # places of a path that are drawn large
-WIDE = 2.15  # what is drawn with equal scales, as a multiple of its height: more than is shown
+MOST_LARGE = 10  # the most places of a path that is drawn large
+WIDE = 2.15  # width of the area drawn with equal scales, in heights: more than is shown
 
 
 @use_course_style
 def draw_paths(loss, paths, xlabel, ylabel, losslabel="loss", title="", equal=False) -> Picture:
-    """Paths over a loss, seen from above: darker is higher, and each step is an arrow.
+    """Draw paths over a loss, seen from above: darker is higher, and each step is an arrow.
 
-    loss   takes two arrays of the same shape, and gives the loss at each place
-    paths  {name: places (x, y), in order}; all of them begin where the first one does
-    equal  with the same scale on both axes: right angles look like right angles
+    loss   takes two arrays of the same shape and returns the loss at each place
+    paths  {name: places (x, y), in order}; all paths begin at the same place
+    equal  whether both axes have the same scale, so that right angles look like right angles
     """
     paths = {name: np.asarray(places, dtype=float) for name, places in paths.items()}
     figure, axes = new_figure(7.5, 3.9)
@@ -46,7 +46,7 @@ def draw_paths(loss, paths, xlabel, ylabel, losslabel="loss", title="", equal=Fa
     axes.annotate("start", start, (-8, 0), textcoords="offset points", ha="right", va="center")
     axes.grid(False)
     if equal:
-        left, right = axes.get_xlim()  # the axes keep their box, and show as much as fits
+        left, right = axes.get_xlim()  # the axes keep their box and show as much as fits
         axes.set_xlim(0.85 * left + 0.15 * right, 0.15 * left + 0.85 * right, auto=True)
         bottom, top = axes.get_ylim()
         axes.set_ylim(0.96 * bottom + 0.04 * top, 0.04 * bottom + 0.96 * top, auto=True)
@@ -59,7 +59,7 @@ def draw_paths(loss, paths, xlabel, ylabel, losslabel="loss", title="", equal=Fa
 
 
 def draw_path(axes, places, color, is_small):
-    """Dots, and an arrow from each to the next."""
+    """Draw a path as dots, with an arrow from each to the next."""
     axes.plot(*places.T, "o", color=color, markersize=2.5 if is_small else 4, zorder=4)
     arrow = {"arrowstyle": "-|>", "color": color, "shrinkA": 0, "shrinkB": 1}
     arrow |= {"mutation_scale": 5, "lw": 1.0} if is_small else {"mutation_scale": 9, "lw": 1.5}
@@ -74,7 +74,7 @@ def ends(path) -> str:
 
 
 def draw_contours(axes, loss, places, equal, points=150):
-    """Bands of equal loss around some places; and its minimum, None if it lies outside."""
+    """Draw bands of equal loss around places; return them and the minimum, or None at the edge."""
     low, high = places.min(axis=0), places.max(axis=0)
     margin = (0.3 if equal else 0.17) * (high - low)
     if equal:

@@ -1,5 +1,5 @@
 # Built from chapters/ch05_memory/labs/matrix_optimizers.py by `make build`.
-"""Optimizers that look at a whole matrix: Adafactor, and Muon, beside Adam.
+"""Optimizers that use a whole matrix, Adafactor and Muon, compared with Adam.
 
 python labs/matrix_optimizers.py
 """
@@ -18,15 +18,15 @@ SEED_OF_TUNING = 100
 
 
 def orthogonalize(matrix: Tensor, rounds=5) -> Tensor:
-    """The matrix, with all its singular values brought near to 1: Newton and Schulz's iteration.
+    """Return a matrix with all singular values brought near to 1, by Newton-Schulz iteration.
 
     In each round every singular value s becomes a s + b s**3 + c s**5. Muon's coefficients bring
-    small ones up quickly; they end between 0.7 and 1.2, about.
+    small ones up quickly, and the values end between about 0.7 and 1.2.
 
     Source  Jordan 2024, https://kellerjordan.github.io/posts/muon
     """
     a, b, c = 3.4445, -4.7750, 2.0315
-    x = matrix / matrix.norm()  # now none of them is above 1
+    x = matrix / matrix.norm()  # now no singular value is above 1
     for _ in range(rounds):
         square = x @ x.T
         x = a * x + (b * square + c * square @ square) @ x
@@ -34,7 +34,7 @@ def orthogonalize(matrix: Tensor, rounds=5) -> Tensor:
 
 
 def change(make_optimizer, matrix: Tensor) -> Tensor:
-    """By how much the first step changes a weight of zeros that has this gradient."""
+    """Return the amount that the first step subtracts from a weight of zeros with this gradient."""
     weight = torch.nn.Parameter(torch.zeros_like(matrix))
     weight.grad = matrix.clone()
     make_optimizer([weight]).step()
@@ -62,7 +62,7 @@ class MuonAndAdam:
             optimizer.step()
 
 
-# ---- Trainings ------------------------------------------------------------------------------
+# ---- Training runs --------------------------------------------------------------------------
 
 MAKERS = {
     "Adam": lambda model, rate: torch.optim.Adam(model.parameters(), lr=rate),
@@ -75,7 +75,7 @@ if hasattr(torch.optim, "Muon"):  # older versions of torch have none
 
 
 def train(name, text, steps, rate, seed) -> float:
-    """On a rank: the loss at the end. The second step is measured under the name."""
+    """Train on this rank; return the loss at the end. The second step is measured as `name`."""
     from pedagogy_lib import measure
 
     torch.manual_seed(seed)
@@ -89,7 +89,7 @@ def train(name, text, steps, rate, seed) -> float:
 
 
 def tune_rates(text, steps) -> dict[str, tuple[float, float]]:
-    """On a rank: {name: (a rate, its loss)}; each rank tries a rate of its own."""
+    """Return {name: (a rate, its loss)} of this rank; each rank tries another rate."""
     rank = dist.get_rank()
     rates = {name: RATES[name][rank] for name in MAKERS}
     return {name: (rate, train(name, text, steps, rate, SEED_OF_TUNING))
@@ -97,29 +97,29 @@ def tune_rates(text, steps) -> dict[str, tuple[float, float]]:
 
 
 def best_rates(of_ranks) -> dict[str, float]:
-    """{name: the rate with the smallest loss}, from what `tune_rates` has found on each rank."""
+    """Return {name: the rate with the smallest loss}, from the results of `tune_rates`."""
     return {name: min(of_rank[name][::-1] for of_rank in of_ranks)[1] for name in of_ranks[0]}
 
 
 def trainings(text, steps, rates) -> dict[str, float]:
-    """On a rank: {name: loss at the end}. The rank's number is the seed."""
+    """Return {name: loss at the end} of this rank, whose number is the seed."""
     return {name: train(name, text, steps, rate, dist.get_rank()) for name, rate in rates.items()}
 
 
 def rows(run, rates, numbers) -> list[list[str]]:
-    """For each optimizer: bytes of state for each of so many parameters, its rate, its losses."""
+    """Return, for each optimizer, its bytes of state per parameter, its rate and its losses."""
     return [[name, f"{run[name].peak_bytes[0]['optimizer_state'] / numbers:.2f} bytes",
              f"{rate:g}", "  ".join(f"{of_seed[name]:.3f}" for of_seed in run.values)]
             for name, rate in rates.items()]  # fmt: skip
 
 
 def parameters_of_the_model() -> int:
-    """How many numbers the small transformer has."""
+    """Return the number of parameters of the small transformer."""
     return sum(p.numel() for p in Transformer(WIDTH, LAYERS).parameters())
 
 
 def mean_square(text, steps=100, rate=1e-2) -> Tensor:
-    """On a rank: Adam's mean square of a matrix, after some steps of training."""
+    """Return Adam's mean square of the first MLP's first matrix after some steps of training."""
     torch.manual_seed(0)
     model = Transformer(WIDTH, LAYERS)
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
@@ -129,7 +129,7 @@ def mean_square(text, steps=100, rate=1e-2) -> Tensor:
 
 
 def gradient_of(text, steps=20) -> Tensor:
-    """On a rank: the gradient of the same matrix, after some steps of training."""
+    """Return the gradient of the first MLP's first matrix after some steps of training."""
     torch.manual_seed(0)
     model = Transformer(WIDTH, LAYERS)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)

@@ -1,5 +1,5 @@
 # Built from chapters/ch04_failure_and_recovery/labs/memory_copies.py by `make build`.
-"""Copies of a rank's state in the memory of another machine: no disk is needed to go on.
+"""Copies of a rank's state in another machine's memory, for recovery without a disk.
 
 torchrun --nproc-per-node 4 labs/memory_copies.py
 """
@@ -14,14 +14,14 @@ from keep_training import Crew, Lost, Training, away_once, common_folder, one_pr
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-PATIENCE = 20.0  # seconds to wait for a machine that comes back
+PATIENCE = 20.0  # seconds to wait for a machine that returns
 
 
 class ShardedTraining(Training):
-    """The same training, with a state that no two ranks share (as ZeRO-1 does, chapter 06).
+    """The training of keep_training with a sharded state, as in ZeRO-1 (chapter 06).
 
     Each rank updates a shard of the weights, and it alone has AdamW's moments of that shard. Then
-    all gather the weights. So a rank that dies takes something with it that nobody else has.
+    all ranks gather the weights. A rank that dies therefore loses state that no other rank has.
 
     shard   (length / n, rounded up), padded with zeros: this rank's weights, with moments of AdamW
     """
@@ -46,13 +46,13 @@ class ShardedTraining(Training):
         self.steps += 1
 
     def gather_weights(self):
-        """Give the model the shards of all ranks."""
+        """Gather the shards of all ranks into the model."""
         shards = [torch.zeros_like(self.shard) for _ in range(self.n)]
         dist.all_gather(shards, self.shard.detach())
         vector_to_parameters(torch.cat(shards)[: self.length], self.model.parameters())
 
     def state(self) -> Tensor:  # (3, length of the shard)
-        """The shard, and its two moments."""
+        """Return the shard and its two moments, stacked."""
         moments = self.optimizer.state.get(self.shard, {})
         return torch.stack([self.shard.detach(), *(
             moments.get(name, torch.zeros_like(self.shard)) for name in ("exp_avg", "exp_avg_sq")
@@ -73,24 +73,24 @@ class ShardedTraining(Training):
 
 
 class Copies:
-    """The states of two ranks, of the last two steps: this rank's own, and a copy of another's.
+    """The states of two ranks in the last two steps: this rank's own, and a copy of another's.
 
-    shift  rank r's state is kept by rank r + shift, too: as many as a machine has ranks, so that
-           it is on another machine
+    shift  rank r's state is also kept by rank r + shift; with as many ranks as a machine has, the
+           copy is on another machine
     held   {(owner, step): state}
     """
 
-    KEPT = 2  # steps: when a rank dies, others may be a step ahead
+    KEPT = 2  # steps: others may be a step ahead when a rank dies
 
     def __init__(self, rank, n, shift):
         self.rank, self.n, self.shift = rank, n, shift
         self.held = {}
 
     def exchange(self, step, state: Tensor):
-        """Keep the own state of this step, send it to its keeper, and keep what comes."""
+        """Keep this rank's state of the step, send it to its keeper, and keep the one received."""
         keeper, owner = (self.rank + self.shift) % self.n, (self.rank - self.shift) % self.n
         coming = torch.zeros_like(state)
-        if keeper != self.rank:  # else it is alone
+        if keeper != self.rank:  # otherwise it is alone
             requests = [dist.irecv(coming, owner), dist.isend(state, keeper)]
             for request in requests:
                 request.wait()
@@ -102,12 +102,12 @@ class Copies:
 
 
 def newest_common(held: list[list[tuple[int, int]]]) -> int | None:
-    """Exercise 4.15. The newest step of which somebody holds the state of every rank.
+    """Exercise 4.15. Return the newest step of which every rank's state is held.
 
-    All ranks have to go on from the same step. None if there is none; step 0 is a step.
+    All ranks have to go on from the same step. Return None if there is none; step 0 is a step.
 
-    held  for each rank: [(owner, step), …], the states that it holds; ranks that are new hold none.
-          A state may be held several times, by anybody. Owners are 0 to len(held) - 1
+    held  for each rank: [(owner, step), …], the states that it holds; new ranks hold none. A state
+          may be held several times, by any ranks. Owners are 0 to len(held) - 1
     """
     ### BEGIN SOLUTION
     n = len(held)
@@ -119,11 +119,11 @@ def newest_common(held: list[list[tuple[int, int]]]) -> int | None:
 
 
 def restore(training, copies) -> int | None:
-    """All go on from the newest step that can be had; returns it, None at the very beginning.
+    """Resume all ranks from the newest step available; return it, or None at the very beginning.
 
-    Raises ValueError if a rank and the one that kept its copy are gone.
+    Each rank takes its own state if it has it, or receives it from the rank that keeps it.
 
-    Each rank takes its own state, if it has it, or gets it from the one that keeps it.
+    Raises  ValueError if a rank and the one that kept its copy are gone
     """
     held = [None] * copies.n
     dist.all_gather_object(held, list(copies.held))
@@ -143,15 +143,16 @@ def restore(training, copies) -> int | None:
     for request in requests:
         request.wait()
     training.load_state(step, copies.held.get((copies.rank, step), coming))
-    copies.forget(lambda other: other > step)  # of steps that will be taken again
+    copies.forget(lambda other: other > step)  # those steps will be taken again
     training.gather_weights()
     return step
 
 
-# ---- Going on -------------------------------------------------------------------------------
+# ---- Training through losses ----------------------------------------------------------------
 
 
 def take_step(training, copies):
+    """Take one step, gather the weights, and exchange copies of the states."""
     sums = training.compute(training.rank, training.n)
     with talking():
         dist.all_reduce(sums)
@@ -162,9 +163,9 @@ def take_step(training, copies):
 
 
 def train(training, crew, copies, steps, step=take_step) -> list[int] | None:
-    """Train up to so many steps; whenever ranks die, all wait for those that take their places.
+    """Train up to so many steps; whenever ranks die, all wait for their replacements.
 
-    Returns  from which step it went on, after each meeting but the first
+    Returns  the steps from which it went on, one for each meeting but the first
     """
     went_on, is_to_meet = [], True
     while True:
@@ -172,12 +173,12 @@ def train(training, crew, copies, steps, step=take_step) -> list[int] | None:
             if is_to_meet:
                 if not crew.meet():
                     return went_on
-                is_to_meet = len(crew.names) < copies.n  # somebody is still missing
+                is_to_meet = len(crew.names) < copies.n  # a rank is still missing
                 if is_to_meet:
                     continue
                 with talking():
                     restored = restore(training, copies)
-                    if restored is None:  # the very beginning can be gone back to, too
+                    if restored is None:  # so that ranks can go back to the very beginning, too
                         copies.exchange(0, training.state())
                 went_on += [restored] * (restored is not None)
             elif training.steps < steps:

@@ -1,8 +1,8 @@
 # Built from chapters/ch02_collectives/labs/message_costs.py by `make build`.
-"""What messages and large collectives cost on this machine: latency and bandwidth.
+"""The cost of messages and large collectives on this machine: latency and bandwidth.
 
-Times need a quiet machine: other programs can only add to them. So each is taken in several
-rounds, and what is returned says whether it is the quickest or the middle one.
+Times need a quiet machine, because other programs can only add to them. Each time is therefore
+taken in several rounds, and each docstring says whether the fastest or the median round counts.
 
 torchrun --nproc-per-node 2 labs/message_costs.py
 """
@@ -19,7 +19,7 @@ from collectives import exchange
 
 
 def there_and_back(x) -> None:
-    """Two ranks: rank 0 sends `x`, and rank 1 sends it back."""
+    """Send `x` from rank 0 to rank 1 and back, on two ranks."""
     if dist.get_rank() == 0:
         dist.send(x, 1)
         dist.recv(x, 1)
@@ -29,16 +29,16 @@ def there_and_back(x) -> None:
 
 
 def quickest_of_each(way, sizes, rounds=40) -> list[float]:
-    """Seconds that `way(x)` takes on this rank for `x` of each size in bytes: the quickest round.
+    """Return the fastest seconds of `way(x)` on this rank, for `x` of each size in bytes.
 
-    Each round goes through all sizes, so that a disturbance hits all of them alike.
+    Each round goes through all sizes, so that a disturbance affects all of them alike.
     """
     tensors = [torch.zeros(size, dtype=torch.uint8) for size in sizes]
     times = np.full((rounds, len(sizes)), np.inf)
     for x in tensors:
         way(x)  # the first use of memory and of connections
     for number in range(rounds):
-        way(tensors[0])  # what comes after the largest one is slower, whatever its size
+        way(tensors[0])  # a call after the largest size is slower, whatever its own size
         for k, x in enumerate(tensors):
             began = time.perf_counter()
             way(x)
@@ -47,21 +47,21 @@ def quickest_of_each(way, sizes, rounds=40) -> list[float]:
 
 
 def one_message(sizes) -> list[float]:
-    """Seconds that a message of each size takes: half of the way there and back."""
+    """Return the seconds of a message of each size: half of the fastest time there and back."""
     return [seconds / 2 for seconds in quickest_of_each(there_and_back, sizes)]
 
 
 def fit(sizes, seconds) -> tuple[float, float]:
-    """alpha (seconds) and B (bytes per second) of the line that fits alpha + size / B.
+    """Fit the line alpha + size / B; return alpha (seconds) and B (bytes per second).
 
-    All sizes count alike, in percent: otherwise the largest one would decide alone.
+    All sizes count alike, in percent, because otherwise the largest one alone would decide.
     """
     per_byte, alpha = np.polyfit(sizes, seconds, 1, w=1 / np.array(seconds))
     return float(alpha), float(1 / per_byte)
 
 
 def predict_sequential_time(count, nbytes, alpha, B) -> float:
-    """Seconds of `count` messages of `nbytes` each, if each waits for the one before it."""
+    """Predict the seconds of `count` messages of `nbytes` each, if each waits for the previous."""
     return count * (alpha + nbytes / B)
 
 
@@ -69,10 +69,10 @@ def predict_sequential_time(count, nbytes, alpha, B) -> float:
 
 
 def time_on_slow_links(all_reduces, sizes, alpha, B, rounds=2) -> dict[str, list[float]]:
-    """Seconds of each all-reduce for each size in bytes, on links of latency alpha and B bytes/s.
+    """Time each all-reduce for each size in bytes, on links of latency alpha and B bytes/s.
 
     all_reduces  {name: function of a tensor}
-    Returns      of this rank the quicker of two rounds, between barriers
+    Returns      {name: [seconds for each size]} on this rank, in the fastest round after a barrier
     """
     from pedagogy_lib import throttle
 
@@ -90,15 +90,15 @@ def time_on_slow_links(all_reduces, sizes, alpha, B, rounds=2) -> dict[str, list
 
 
 def slowest_rank(values) -> dict[str, list[float]]:
-    """Of what each rank has returned, for each name and size the slowest rank's: milliseconds."""
+    """Return the slowest rank's milliseconds for each name and size, from all ranks' values."""
     return {name: [1e3 * max(times) for times in zip(*(of_rank[name] for of_rank in values))]
             for name in values[0]}  # fmt: skip
 
 
 def find_crossing(sizes, first, second) -> float | None:
-    """The size at which two lines cross, read off between their points on logarithmic axes.
+    """Find the size at which two lines cross, interpolated on logarithmic axes.
 
-    Returns  None if they do not cross between these sizes
+    Returns  the size, or None if the lines do not cross between these sizes
     """
     gap = np.log(np.array(first) / np.array(second))
     changes = np.nonzero(np.diff(np.sign(gap)))[0]
@@ -113,24 +113,25 @@ def find_crossing(sizes, first, second) -> float | None:
 
 
 def sum_up(x) -> None:
-    """An all-reduce of these bytes, as numbers of float32."""
+    """Sum up these bytes over all ranks, as float32 numbers."""
     dist.all_reduce(x.view(torch.float32))
 
 
 def gigabytes_per_second(sizes, seconds, factor=1.0) -> list[float]:
+    """Return GB/s for each size in bytes, if `factor` times the size is sent."""
     return [factor * size / t / 1e9 for size, t in zip(sizes, seconds)]
 
 
 def both_ways(x) -> None:
-    """Two ranks: each sends half of `x` to the other, at the same time."""
+    """Send half of `x` from each of two ranks to the other, at the same time."""
     half, other = len(x) // 2, 1 - dist.get_rank()
     exchange(x[:half], other, x[half:], other)
 
 
 def anatomy(nbytes, rounds=15) -> dict[str, float]:
-    """Median seconds of an all-reduce on two ranks, and of what it is made of.
+    """Return the median seconds of an all-reduce on two ranks, and of its parts.
 
-    Each rank sends half of the tensor twice, adds up one half, and needs memory for what comes.
+    Each rank sends half of the tensor twice, adds up one half, and needs memory for incoming data.
     """
     x = torch.zeros(nbytes // 4)
     half, as_bytes = x[: len(x) // 2], x.view(torch.uint8)
@@ -156,6 +157,7 @@ def anatomy(nbytes, rounds=15) -> dict[str, float]:
 
 
 def costs() -> tuple[float, float, float]:
+    """Measure alpha and B (0 unless there are two ranks), and the seconds of a small all-reduce."""
     sizes = [2**k for k in range(8, 22)]
     x = torch.zeros(1000)
     alone = quickest_of_each(lambda y: dist.all_reduce(x), [1])[0]

@@ -1,5 +1,5 @@
 # Built from chapters/ch02_collectives/labs/message_pictures.py by `make build`.
-"""Pictures of the films of messages: what each rank holds, and who sends what to whom in a step."""
+"""Pictures of the films of messages: each rank's chunks, and the messages of a step."""
 
 import math
 
@@ -25,12 +25,11 @@ NEAR, FAR = 0.35, 1.7  # how far arrows reach to the right: to a neighbour, and 
 
 @use_course_style
 def plot_ring(films, step=0) -> Picture:
-    """The ranks in a circle, what each holds after `step`, and what each has sent in that step.
+    """Plot the ranks in a circle, with their chunks after `step` and the chunks sent in it.
 
-    films   a `Film` of every rank, of a tensor with one element for each rank, as in
-            `plot_holdings`
+    films   a `Film` of every rank, of a tensor with one element per rank, as in `plot_holdings`
     step    0 is before the first message
-    Raises  LaunchError if some ranks have sent more often than others
+    Raises  LaunchError if this is no list, or if some ranks have sent more often than others
     """
     need(isinstance(films, (list, tuple)), f"plot_ring() takes a list of films, not {brief(films)}")
     need(
@@ -54,7 +53,7 @@ def plot_ring(films, step=0) -> Picture:
 
 
 def draw_rank(axes, rank, row, n, width) -> Rectangle:
-    """One rank's name, the numbers of its chunks, and the chunks; returns the box around them."""
+    """Draw a rank's name, the numbers of its chunks and the chunks; return the box around them."""
     x, y = place_on_circle(rank, n)
     cell = width / len(row)
     for chunk, value in enumerate(row):
@@ -73,7 +72,7 @@ def place_on_circle(rank, n) -> tuple[float, float]:
 
 
 def draw_move(axes, start, end, chunk):
-    """An arrow from rank to rank, with the number of the chunk that was sent."""
+    """Draw an arrow from rank to rank, with the number of the chunk that was sent."""
     ends = [(box.get_x() + box.get_width() / 2, box.get_y() + 0.35) for box in (start, end)]
     (x0, y0), (x1, y1) = ends
     length = math.hypot(x1 - x0, y1 - y0)
@@ -101,15 +100,15 @@ def title_of(step, last, n) -> str:
 
 @use_course_style
 def plot_exchanges(films, step=0) -> Picture:
-    """Algorithms side by side after `step`: ranks in rows, chunks in columns, messages as arrows.
+    """Plot algorithms side by side after `step`: rows are ranks, columns chunks, arrows messages.
 
-    Framed in each row are the chunks that the rank has sent in this step. An algorithm that is
-    done before others keeps its last frame.
+    A frame surrounds the chunks that a rank has sent in this step. An algorithm that is done before
+    others keeps its last frame.
 
-    films   {name: a `Film` of every rank}, of a tensor with one element for each rank, as in
+    films   {name: a `Film` of every rank}, of a tensor with one element per rank, as in
             `plot_holdings`
     step    0 is before the first message
-    Raises  LaunchError if these are no such films
+    Raises  LaunchError if these are no such films, or of too many ranks
     """
     need(isinstance(films, dict) and films, f"plot_exchanges() takes {{name: films}}, not "
          f"{brief(films)}")  # fmt: skip
@@ -129,7 +128,7 @@ def plot_exchanges(films, step=0) -> Picture:
 
 
 def draw_film(axes, name, films, step) -> str:
-    """One algorithm's moment; returns it in words."""
+    """Draw an algorithm's state after a step; return its description."""
     n, last = len(films), len(films[0].moves)
     now = min(step, last)
     values = [film.frames[now] for film in films]
@@ -154,7 +153,7 @@ def frame_what_is_sent(axes, rank, first, length):
 
 
 def arrows(peers) -> list[tuple[int, int, bool]]:
-    """From whom to whom, and whether as much goes back: such a pair has one arrow."""
+    """Return (sender, receiver, whether both send) of each arrow; such a pair shares one arrow."""
     found = []
     for rank, peer in enumerate(peers):
         mutual = peers[peer] == rank
@@ -164,7 +163,7 @@ def arrows(peers) -> list[tuple[int, int, bool]]:
 
 
 def draw_arrow(axes, n, start, end, both):
-    """An arc at the right edge of the rows; the further away the other rank, the further out."""
+    """Draw an arc at the right edge of the rows, further out for a rank that is further away."""
     distance = abs(end - start)
     reach = NEAR + (FAR - NEAR) * (distance - 1) / max(1, n - 2)
     shape = f"arc3,rad={(-1 if end > start else 1) * reach / distance:.3f}"

@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/messages_that_cross.py by `make build`.
-"""Two ranks that have something for each other: what comes of an exchange, or where they wait.
+"""Exchanges between two ranks: the tensors they receive, or the places where they hang.
 
 python labs/messages_that_cross.py
 """
@@ -14,7 +14,7 @@ PATIENCE = 3.0  # seconds; an exchange takes milliseconds
 
 
 def exchange_numbers(exchange, in_turn) -> float:
-    """On a rank: the number that has come; each rank sends its own number, many times."""
+    """Exchange NUMBERS copies of each rank's number; return the mean of those received."""
     from pedagogy_lib.measuring.messages_in_turn import messages_in_turn
 
     rank = dist.get_rank()
@@ -25,9 +25,9 @@ def exchange_numbers(exchange, in_turn) -> float:
 
 
 def try_exchange(exchange, in_turn=False):
-    """What both ranks have received, or the error of ranks that wait for ever.
+    """Return what both ranks have received, or the error if they hang.
 
-    in_turn  whether messages of a pair wait for their turn, as on NCCL; emulated on Gloo
+    in_turn  whether a pair's messages wait for their turn, as on NCCL; emulated on Gloo
     """
     from pedagogy_lib import HangError, launch
 
@@ -40,16 +40,17 @@ def try_exchange(exchange, in_turn=False):
 
 
 def describe_result(found) -> str:
-    """In a few words what `try_exchange` has found."""
+    """Describe the result of `try_exchange` in a few words."""
     return f"received {found}" if isinstance(found, list) else "both ranks wait for ever"
 
 
 def show(found):
-    """Print what `try_exchange` has found; of a hang, where each rank waits."""
+    """Print the result of `try_exchange`; for a hang, print where each rank waits."""
     print(found.places() if hasattr(found, "places") else describe_result(found))
 
 
 def exchange_in_batch(outgoing, incoming, rank, peer):
+    """Send and receive in one batch of messages, as dist.batch_isend_irecv runs it."""
     messages = [dist.P2POp(dist.irecv, incoming, peer), dist.P2POp(dist.isend, outgoing, peer)]
     for request in dist.batch_isend_irecv(messages):
         request.wait()

@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/micro_batch_sizes.py by `make build`.
-"""How long a micro-batch takes, and a step with micro-batches of that size.
+"""The time of a micro-batch, and of a step with micro-batches of that size.
 
 torchrun --nproc-per-node 2 labs/micro_batch_sizes.py
 """
@@ -12,15 +12,15 @@ from language_model import Transformer, draw_batch, standard_library
 from pipeline_parallel import Stage, layers_of, my_pipeline, pieces_of
 from schedules import one_f_one_b
 
-MODEL = {"width": 64, "layers": 2, "heads": 4, "context": 64}  # of two stages with a block each
+MODEL = {"width": 64, "layers": 2, "heads": 4, "context": 64}  # two stages with a block each
 SIZES = [1, 2, 4, 8, 16, 32]
-SAMPLES = 32  # of a batch
+SAMPLES = 32  # per batch
 
 
 def best_of(sizes, rounds, seconds) -> dict[int, float]:
-    """{size: the quickest of some rounds}; in turns, so that no disturbance meets one size alone.
+    """Return {size: its quickest round}; rounds alternate, so no disturbance hits one size alone.
 
-    seconds  takes a size, does what is measured, and returns its seconds
+    seconds  seconds(size) runs the work to measure, and returns its seconds
     """
     best = {}
     for size in list(sizes) * rounds:
@@ -30,7 +30,7 @@ def best_of(sizes, rounds, seconds) -> dict[int, float]:
 
 
 def times_of(sizes=SIZES, rounds=12) -> dict[int, float]:
-    """On one rank: {samples: seconds} of the slower one of two stages, forward and backward."""
+    """Return {samples: seconds} of the slower of two stages, forward and backward, on one rank."""
     layers, slowest = layers_of(Transformer(**MODEL)), {}
     for piece in pieces_of(layers, [2, 2]):
         stage, takes_tokens = Stage(piece), piece[0] is layers[0]
@@ -48,7 +48,7 @@ def times_of(sizes=SIZES, rounds=12) -> dict[int, float]:
 
 
 def step_times(sizes=SIZES, rounds=5) -> dict[int, float]:
-    """On each of two ranks: {samples of a micro-batch: seconds of a step under 1F1B}."""
+    """Return {samples per micro-batch: seconds of a step under 1F1B}, on each of two ranks."""
     torch.manual_seed(0)
     pipeline = my_pipeline(Transformer(**MODEL))
     batch = draw_batch(standard_library(20_000), SAMPLES, 0, MODEL["context"])
@@ -64,6 +64,7 @@ def step_times(sizes=SIZES, rounds=5) -> dict[int, float]:
 
 
 def slowest_rank(of_ranks) -> dict[int, float]:
+    """Return {size: seconds of the slowest rank}."""
     return {size: max(found[size] for found in of_ranks) for size in of_ranks[0]}
 
 

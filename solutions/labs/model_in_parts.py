@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/model_in_parts.py by `make build`.
-"""A transformer in parts, as a whole: its random numbers, its training, and what composes with it.
+"""A whole model with tensor parallelism: random numbers, training, and what composes with it.
 
 torchrun --nproc-per-node 2 labs/model_in_parts.py
 """
@@ -30,7 +30,7 @@ from torch.utils.checkpoint import checkpoint
 
 
 def masks(own: bool):
-    """On each rank: which of its share of 64 hidden features dropout keeps, for 16 samples."""
+    """Return which of this rank's share of 64 hidden features dropout keeps, for 16 samples."""
     torch.manual_seed(0)  # one seed for all ranks
     hidden = torch.ones(16, 64 // dist.get_world_size())
     with OwnRandomness(seed=0) if own else nullcontext():
@@ -38,7 +38,7 @@ def masks(own: bool):
 
 
 def compare_dropout(dropped_mlp) -> dict[str, str]:
-    """How alike ranks 0 and 1 drop: positions of hidden, and of y, where both do the same."""
+    """Return the share of positions, of hidden and of y, at which ranks 0 and 1 drop alike."""
     torch.manual_seed(0)
     hidden = torch.ones(32, 16, requires_grad=True)
     y = dropped_mlp(hidden, torch.rand(16, 16) + 0.5, 0.5, OwnRandomness(seed=0))
@@ -52,9 +52,9 @@ def compare_dropout(dropped_mlp) -> dict[str, str]:
 
 
 def recompute_with_streams(function, x, randomness):
-    """function(x), computed again in the backward with the same random numbers from both streams.
+    """Checkpoint function(x); its recomputation draws the same numbers from both random streams.
 
-    torch.utils.checkpoint restores the common stream, and knows nothing of `randomness`.
+    torch.utils.checkpoint restores the common stream, but it does not know `randomness`.
     """
     begin, is_first = randomness.state, [True]
 
@@ -71,7 +71,10 @@ def recompute_with_streams(function, x, randomness):
 
 
 def dropout_recomputed() -> dict[str, float]:
-    """How far gradients are off, in an MLP with dropout in the parallel region, if recomputed."""
+    """Return the largest relative gradient error of each way of recomputing an MLP.
+
+    The MLP has dropout in its parallel region.
+    """
     from pedagogy_lib import relative_gap
 
     torch.set_default_dtype(torch.float64)
@@ -103,7 +106,7 @@ NO_F, OTHER_TOKENS = "f left out", "other tokens on each rank"
 
 
 def sizes_of(width) -> dict[str, tuple[int, int]]:
-    """Of each parameter: how many numbers it has, and how many of them this rank has."""
+    """Return, per parameter, how many numbers it has and how many of them this rank has."""
     model = Transformer(width, layers=1, heads=8)
     all_of = {name: p.numel() for name, p in model.named_parameters()}
     parallelize(model)
@@ -111,7 +114,7 @@ def sizes_of(width) -> dict[str, tuple[int, int]]:
 
 
 def train_in_parts(text, width, steps, mistake=""):
-    """The losses of some steps, and the whole weights; the last step is measured: "step"."""
+    """Train for `steps`, the last of which is "step"; return the losses and the whole weights."""
     from pedagogy_lib import measure
 
     torch.set_default_dtype(torch.float64)
@@ -135,7 +138,7 @@ def train_in_parts(text, width, steps, mistake=""):
 
 
 class CheckpointWrapper(nn.Module):
-    """A block whose activations are not kept, but computed again in the backward."""
+    """A block whose activations are dropped in the forward and recomputed in the backward."""
 
     def __init__(self, block):
         super().__init__()
@@ -149,9 +152,9 @@ COMPOSED = ("plain", "tied weights", "frozen weights", "accumulation", "recomput
 
 
 def check_combination(what, text) -> bool:
-    """Whether a model in parts has the gradients of one process, combined with one of COMPOSED.
+    """Return whether a split model, combined with one of COMPOSED, has one process's gradients.
 
-    Blocks  "step": its forward and backward
+    Blocks  "step": the forward and backward of the split model
     """
     from pedagogy_lib import close, measure
 
@@ -173,7 +176,7 @@ def check_combination(what, text) -> bool:
             (split_cross_entropy(split(some), wanted) / parts).backward()
     mean_loss(alone(inputs), targets).backward()
     if what == "clipping":
-        factor = 0.01 / (gradient_norm(split) + 1e-6)  # as clip_grad_norm_ has it
+        factor = 0.01 / (gradient_norm(split) + 1e-6)  # clip_grad_norm_ adds 1e-6, too
         for parameter in split.parameters():
             parameter.grad *= factor
         nn.utils.clip_grad_norm_(alone.parameters(), 0.01)
@@ -184,9 +187,9 @@ def check_combination(what, text) -> bool:
 
 
 def norm_with_copies(model, group=None) -> Tensor:
-    """As gradient_norm, where a part may be on some ranks: it has `copies` then, their number.
+    """Return the gradient norm where several ranks may have the same part, as its `copies` says.
 
-    Each square is divided by the number of ranks that have it. So it counts once.
+    Each square is divided by the number of ranks that have it, so that it counts once.
     """
     n = dist.get_world_size(group)
     squares = [
@@ -197,9 +200,11 @@ def norm_with_copies(model, group=None) -> Tensor:
 
 
 def norms_with_shared_heads(text) -> dict[str, float]:
-    """The norm of all gradients, where two ranks share a key-value head, or all of an odd number.
+    """Return the norm of all gradients where ranks share a key-value head.
 
-    Returns  what one process finds, and two ways in parts. Only the blocks are cut here
+    Two ranks share each head if the number of ranks is even; otherwise all ranks share one.
+
+    Returns  the norms found by one process, and by two ways on a model whose blocks alone are cut
     """
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)

@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/more_configurations.py by `make build`.
-"""A plan as three more engines want it: torchtitan's TOML, accelerate's and nanotron's YAML.
+"""Plans as three more engines read them: torchtitan's TOML, accelerate's and nanotron's YAML.
 
 The options come from torchtitan 0.2.2 (February 2026), accelerate 1.15.0, and nanotron's commit
 2411b02 (April 2026): see engine_options.py.
@@ -29,13 +29,13 @@ FLAVORS = {"8B": "llama-3-8b", "70B": "llama-3-70b", "405B": "llama-3-405b"}
 
 
 def flavor_of(shape) -> str | None:
-    """The name of a Llama 3 in torchtitan, whatever its context."""
+    """Return the name of a Llama 3 in torchtitan, whatever its context; None for other shapes."""
     known = {name: model_named(model, context=shape.context) for name, model in FLAVORS.items()}
     return next((name for name, one in known.items() if astuple(one) == astuple(shape)), None)
 
 
 def torchtitan(plan: Plan, job: Job, steps=1000) -> Configuration:
-    """The TOML of torchtitan 0.2.2; since then its configurations are Python."""
+    """Write the TOML of torchtitan 0.2.2; since then its configurations are Python."""
     flavor = flavor_of(job.shape)
     need_possible("torchtitan", plan, job)
     need("torchtitan", {
@@ -78,7 +78,7 @@ def torchtitan(plan: Plan, job: Job, steps=1000) -> Configuration:
 
 
 def write_toml(sections) -> str:
-    """Sections of names with numbers, texts and truth values; JSON writes these alike."""
+    """Write sections of numbers, texts and truth values as TOML; JSON writes these alike."""
     lines = []
     for section, values in sections.items():
         lines += [f"[{section}]", *(f"{k} = {json.dumps(v)}" for k, v in values.items()), ""]
@@ -91,9 +91,9 @@ ACCELERATE = "accelerate (FSDP2)"  # it starts other engines, too
 
 
 def accelerate(plan: Plan, job: Job) -> Configuration:
-    """The YAML for FSDP2, and what Accelerator and DataLoader have to be told in the program.
+    """Write the YAML for FSDP2, and the arguments of Accelerator and DataLoader for the program.
 
-    For several machines, each adds its machine_rank, and main_process_ip and main_process_port.
+    With several machines, each adds its machine_rank, and main_process_ip and main_process_port.
     """
     need_possible(ACCELERATE, plan, job)
     need(ACCELERATE, {
@@ -129,7 +129,7 @@ def accelerate(plan: Plan, job: Job) -> Configuration:
 
 
 def nanotron(plan: Plan, job: Job, steps=1000) -> Configuration:
-    """The sections of nanotron's YAML that a plan decides.
+    """Write the sections of nanotron's YAML that a plan decides.
 
     nanotron shares out the layers by their cost, with the output's: its stages may be unequal.
     """
@@ -171,12 +171,12 @@ WRITERS = {"Megatron-LM": megatron, "nanotron": nanotron, "DeepSpeed": deepspeed
 
 
 def display_name(engine) -> str:
-    """An engine's name where a reader sees it."""
+    """Return an engine's name as a reader sees it."""
     return ACCELERATE if engine == "accelerate" else engine
 
 
 def answers(plan: Plan, job: Job) -> dict:
-    """Of each engine its configuration, or the first reason for which it is refused."""
+    """Return each engine's configuration, or the first reason for which it is refused."""
     found = {}
     for engine, write in WRITERS.items():
         try:

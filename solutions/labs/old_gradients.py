@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/old_gradients.py by `make build`.
-"""What old gradients do, without any race: each one is computed at weights of some updates ago.
+"""The effect of old gradients without a race, each computed at the weights of some updates ago.
 
 python labs/old_gradients.py
 """
@@ -18,7 +18,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 
 def descend(staleness, rate, steps) -> list[float]:
-    """One weight w with the loss w² / 2, from 1 on; its gradient is an old w."""
+    """Train one weight w with the loss w² / 2, from 1 on, where the gradient is an old w."""
     w = [1.0]
     for step in range(steps):
         w.append(w[-1] - rate * w[max(0, step - staleness)])
@@ -26,19 +26,19 @@ def descend(staleness, rate, steps) -> list[float]:
 
 
 def largest_stable_rate(staleness, steps=4000) -> float:
-    """The largest learning rate at which `descend` does not grow: tried, by halving."""
+    """Find, by bisection, the largest learning rate at which `descend` does not grow."""
     low, high = 0.0, 4.0
     for _ in range(14):
         rate = (low + high) / 2
         weights = descend(staleness, rate, steps)
-        # Written so that what has become infinite, or no number, does not count as stable.
+        # Written so that weights that are infinite, or not a number, do not count as stable.
         is_stable = max(map(abs, weights[-100:])) <= max(map(abs, weights[100:200]))
         low, high = (rate, high) if is_stable else (low, rate)
     return low
 
 
 def stable_rows(ages) -> list[list[str]]:
-    """A table's rows: how old gradients are, the largest stable rate as tried, and a formula."""
+    """Return a table's rows: the gradients' age, the largest stable rate found, and a formula's."""
     return [[age, f"{largest_stable_rate(age):.2f}", f"{formula(age):.2f}"] for age in ages]
 
 
@@ -50,7 +50,7 @@ def formula(age) -> float:
 
 
 def batches_of(data, steps, samples=64):
-    """The same batches in every call: pairs of images and labels."""
+    """Yield the same batches in every call, as pairs of images and labels."""
     images, labels = data[0].float(), data[1]
     generator = torch.Generator().manual_seed(1)
     for _ in range(steps):
@@ -59,7 +59,7 @@ def batches_of(data, steps, samples=64):
 
 
 def gradient_at(model, weights, batch) -> Tensor:
-    """The gradient of a batch at these weights, both as flat tensors."""
+    """Return the gradient of a batch at these weights, both as flat tensors."""
     vector_to_parameters(weights, model.parameters())
     loss = F.cross_entropy(model(batch[0]), batch[1])
     return parameters_to_vector(torch.autograd.grad(loss, list(model.parameters())))
@@ -67,13 +67,13 @@ def gradient_at(model, weights, batch) -> Tensor:
 
 @torch.no_grad()
 def loss_at(model, weights, data) -> float:
-    """The loss on all training data at these weights."""
+    """Return the loss on all training data at these weights."""
     vector_to_parameters(weights, model.parameters())
     return F.cross_entropy(model(data[0].float()), data[1]).item()
 
 
 def typical_loss(train, data, staleness, learning_rate, seeds=3) -> float:
-    """The median loss on all data over several starts; a run that ends in no number has 100."""
+    """Return the median loss on all data over several starts; diverged runs count as 100."""
     losses = []
     for seed in range(seeds):
         model = make_classifier(seed)
@@ -86,7 +86,7 @@ def format_age(age) -> str:
 
 
 def best_rates(ends, rates) -> str:
-    """In words, for each age of the gradients: the rate with the lowest loss.
+    """Describe, for each age of the gradients, the rate with the lowest loss.
 
     ends  {age: the loss at each of `rates`}
     """
@@ -96,7 +96,7 @@ def best_rates(ends, rates) -> str:
 
 
 def does_age_matter(fresh, old) -> str:
-    """A verdict on "stale gradients learn no faster", from losses at a small and a larger rate.
+    """Judge the claim "stale gradients learn no faster" by losses at a small and a larger rate.
 
     fresh, old  (loss at the small rate, loss at the larger one)
     """

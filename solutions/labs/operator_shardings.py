@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/operator_shardings.py by `make build`.
-"""How each operator of some layers is cut, on the devices of one stage: an integer program.
+"""The sharding of each operator of some layers on a stage's devices, by an integer program.
 
 The method is that of Alpa, arXiv 2201.12023, section 4; here with one axis of devices.
 
@@ -15,7 +15,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 WHOLE, SAMPLES, FEATURES = LAYOUTS = ("whole", "samples", "features")  # of an activation
-SHARDINGS = {  # of a product of matrices: (layout of what comes in, of what goes out)
+SHARDINGS = {  # of a product of matrices: (layout of its input, of its output)
     "replicated": (WHOLE, WHOLE),
     "samples": (SAMPLES, SAMPLES),
     "columns": (WHOLE, FEATURES),
@@ -23,12 +23,12 @@ SHARDINGS = {  # of a product of matrices: (layout of what comes in, of what goe
 }
 ANY, MATRICES = tuple(SHARDINGS), ("columns", "rows")
 
-# ---- Devices, and what is to be trained -----------------------------------------------------
+# ---- Devices, and the model to train --------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Link:
-    """Between two devices: seconds of an empty message, and bytes per second."""
+    """A link between two devices: seconds of an empty message, and bytes per second."""
 
     latency: float
     bytes_per_second: float
@@ -38,7 +38,7 @@ class Link:
 class Cluster:
     """Machines of equally many devices.
 
-    flops   that a device computes in a second
+    flops   that a device computes per second
     inside  the link between devices of a machine; across: that between machines
     memory  bytes of a device
     """
@@ -60,22 +60,22 @@ class Cluster:
 
     @property
     def sizes(self) -> list[int]:
-        """Of the submeshes for a stage: 1, 2, 4, … devices of a machine, or whole machines."""
+        """Sizes of submeshes for a stage: 1, 2, 4, … devices of a machine, or whole machines."""
         return [2**k for k in range(self.devices.bit_length())]
 
     def link(self, n) -> Link:
-        """The slowest one in a ring of n devices."""
+        """Return the slowest link in a ring of n devices."""
         return self.inside if n <= self.per_machine else self.across
 
 
 @dataclass(frozen=True)
 class Job:
-    """How a model is trained.
+    """The way in which a model is trained.
 
     rows          of a micro-batch: samples, or tokens
     microbatches  of a step
-    number_bytes  of each number that travels
-    state_bytes   of each parameter: with its gradient, and the optimizer's
+    number_bytes  of each number that is sent
+    state_bytes   of each parameter, with its gradient and the optimizer's states
     """
 
     cluster: Cluster
@@ -89,7 +89,7 @@ class Job:
 class Product:
     """An operator: rows of so many inputs, times a matrix.
 
-    more_flops  forward, for each row, of what belongs to it without having weights: attention
+    more_flops  forward, per row, of work without weights that belongs to it: attention
     """
 
     inputs: int
@@ -99,7 +99,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Layer:
-    """Parts one after another: chains of products, whose result is added to what came in.
+    """Parts one after another: chains of products, whose result is added to their input.
 
     is_residual  False: it is not added
     """
@@ -113,13 +113,13 @@ class Layer:
 
 
 def mlp(width, hidden, outputs=None) -> Layer:
-    """Two products; what comes out is added to what came in, if it is as wide."""
+    """Make a layer of two products, with a residual connection if the width stays the same."""
     outputs = outputs or width
     return Layer(((Product(width, hidden), Product(hidden, outputs)),), outputs == width)
 
 
 def transformer_layers(shape) -> tuple[Layer, ...]:
-    """The layers of a Shape of labs/model_shapes.py; the last one computes the scores."""
+    """Return the layers of a Shape of labs/model_shapes.py; the last one computes the scores."""
     width, wide = shape.width, (1 + shape.is_gated) * shape.mlp
     scores = 2.0 * shape.context * width  # 4 × context × width, half of which causal masks skip
     attention = (
@@ -129,7 +129,7 @@ def transformer_layers(shape) -> tuple[Layer, ...]:
     return (block,) * shape.layers + (Layer(((Product(width, shape.vocabulary),),), False),)
 
 
-# ---- What things cost -----------------------------------------------------------------------
+# ---- Costs ----------------------------------------------------------------------------------
 
 
 def all_reduce_seconds(nbytes, n, link) -> float:
@@ -137,12 +137,12 @@ def all_reduce_seconds(nbytes, n, link) -> float:
 
 
 def resharding_bytes(nbytes, n, before, after) -> float:
-    """Exercise 10.15. What each of n devices sends so that an activation changes its layout.
+    """Exercise 10.15. Return the bytes that each of n devices sends to reshard.
 
     Forward and backward together: the activation goes from layout `before` to `after`, and its
     gradient back from `after` to `before`. From "whole", each device takes its part, and sends
-    nothing. To "whole" is an all-gather. Between "samples" and "features" each device sends each
-    other one what both have to do with.
+    nothing. To "whole" is an all-gather. Between "samples" and "features", each device sends to
+    each other device the part that it has and the other one needs.
 
     nbytes   of the whole activation
     Example  resharding_bytes(800, 4, "samples", "whole") is 600.0
@@ -157,7 +157,7 @@ def resharding_bytes(nbytes, n, before, after) -> float:
 
 
 def resharding_seconds(nbytes, n, before, after, link) -> float:
-    """As many messages as there are others, for each direction that sends.
+    """Return the seconds of resharding: a message to each other device, per direction that sends.
 
     Cards that several devices share at a time are not modelled.
     """
@@ -169,7 +169,7 @@ def resharding_seconds(nbytes, n, before, after, link) -> float:
 
 
 def product_seconds(product, sharding, n, job) -> float:
-    """Forward and backward of one micro-batch; with its share of what is done once a step."""
+    """Return a micro-batch's seconds, forward and backward, with its share of the step's sums."""
     link, weights = job.cluster.link(n), product.inputs * product.outputs
     flops = 3 * job.rows * (2 * weights + product.more_flops)
     computing = flops / job.cluster.flops / (1 if sharding == "replicated" else n)
@@ -183,7 +183,7 @@ def product_seconds(product, sharding, n, job) -> float:
     return computing + travels[sharding]
 
 
-# ---- The lower level: how each operator is cut ----------------------------------------------
+# ---- The lower level: the sharding of each operator -----------------------------------------
 
 
 @dataclass(frozen=True)
@@ -198,16 +198,16 @@ class Way:
 
 
 def rules(counts, edges) -> list[tuple[dict, float]]:
-    """Exercise 10.16. The equations of the integer program: {variable: factor, …}, and their sum.
+    """Exercise 10.16. Return the program's equations: ({variable: factor, …}, their sum).
 
-    Each variable is 0 or 1. (u, i) is 1 if operator u takes its way i. (u, i, v, j) is 1 if u takes
-    its way i and v takes its way j, for an edge (u, v).
+    Each variable of the integer program is 0 or 1. (u, i) is 1 if operator u takes its way i.
+    (u, i, v, j) is 1 if u takes its way i and v takes its way j, for an edge (u, v).
 
     counts   how many ways each operator has
     edges    pairs (u, v) of operators
     Returns  equations that hold for every choice of one way for each operator, and for nothing else
     Example  ({(0, 0): 1, (0, 1): 1}, 1) is the equation (0, 0) + (0, 1) = 1
-    Example  of rules([2, 2], [(0, 1)]) there are 4 solutions, one for each choice
+    Example  rules([2, 2], [(0, 1)]) has 4 solutions, one for each choice
     """
     ### BEGIN SOLUTION
     equations = [({(u, i): 1 for i in range(count)}, 1) for u, count in enumerate(counts)]
@@ -224,9 +224,9 @@ def rules(counts, edges) -> list[tuple[dict, float]]:
 
 @cache
 def program_of(counts, edges):
-    """The rules as a matrix, for equal graphs once; and its column for each variable.
+    """Make the matrix of the rules, once for equal graphs, and its column for each variable.
 
-    Returns  {variable: column}, and what scipy's milp takes
+    Returns  {variable: column}, and the constraints for scipy's milp
     """
     variables = [(u, i) for u, count in enumerate(counts) for i in range(count)]
     for u, v in edges:
@@ -241,10 +241,10 @@ def program_of(counts, edges):
 
 
 def choose(seconds, edges) -> list[int]:
-    """The cheapest choice of one way for each operator, by an integer program.
+    """Choose the cheapest ways, one for each operator, by an integer program.
 
-    seconds  of each operator: a list with what each of its ways takes
-    edges    {(u, v): matrix}: what lies between way i of u and way j of v takes matrix[i][j]
+    seconds  of each operator: a list of its ways' seconds
+    edges    {(u, v): matrix}: way i of u and way j of v have matrix[i][j] seconds between them
     """
     counts = tuple(len(of) for of in seconds)
     number, constraints = program_of(counts, tuple(edges))
@@ -268,7 +268,7 @@ def ways_of(product, n, job, allowed=ANY) -> list[Way]:
 
 
 def graph_of(layers, n, job, entry, leave, allowed=ANY):
-    """Operators and edges of some layers, between two layouts.
+    """Build the graph of operators and edges of some layers, between two layouts.
 
     Returns  a list of each operator's ways, and {(u, v): matrix of resharding seconds}
     """
@@ -293,7 +293,7 @@ def graph_of(layers, n, job, entry, leave, allowed=ANY):
 
 
 def solve(layers, n, job, entry=SAMPLES, leave=SAMPLES, allowed=ANY):
-    """Seconds and bytes of some layers on n devices, and the name of each operator's way."""
+    """Find the cheapest ways of some layers on n devices; return seconds, bytes and names."""
     operators, edges = graph_of(layers, n, job, entry, leave, allowed)
     chosen = choose([[way.seconds for way in ways] for ways in operators], edges)
     ways = [ways[i] for ways, i in zip(operators, chosen)]

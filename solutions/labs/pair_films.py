@@ -1,8 +1,8 @@
 # Built from chapters/ch07_tensor_parallel/labs/pair_films.py by `make build`.
 """A film of a forward and a backward through two linear layers, of which each rank has a part.
 
-It watches from outside, through hooks and around the layers' `enter` and `leave`. What each rank
-has of a matrix is found by comparing all ranks' tensors, and these with what one process computes.
+A camera watches from outside, through hooks and around the layers' `enter` and `leave`. Each rank's
+part of a matrix is found by comparing all ranks' tensors with each other and with one process's.
 """
 
 import contextlib
@@ -30,19 +30,19 @@ from pedagogy_lib.measuring.bytes_of_calls import RULES, Call, calls_of
 
 
 def film_pair(column, row, x, activation=F.relu, gradient=None) -> PairFilm:
-    """Inside of a rank: compute row(activation(column(x))) and its backward; returns the film.
+    """Compute row(activation(column(x))) and its backward on a rank; return the film of it.
 
-    All ranks take part, and at the end they tell each other what they had. Gradients are added
-    to the layers' parameters, as in any backward.
+    All ranks take part, and at the end they exchange their shots. Gradients are added to the
+    layers' parameters, as in any backward.
 
-    column      as ColumnLinear of labs/tensor_parallel.py: it has `weight`, its part of A as
-                nn.Linear keeps it, `bias`, `group`, and calls `enter(x, group)`
-    row         as RowLinear: it has `weight`, its part of B, `bias`, `group`, and calls
+    column      like ColumnLinear of labs/tensor_parallel.py: it has `weight`, its part of A as
+                nn.Linear stores it, `bias`, `group`, and calls `enter(x, group)`
+    row         like RowLinear: it has `weight`, its part of B, `bias`, `group`, and calls
                 `leave(y, group)`
     x           (rows, inputs)
-    activation  computes each number by itself
+    activation  an elementwise function
     gradient    of the output; by default all ones
-    Raises      LaunchError if these are other layers, or x is no matrix
+    Raises      LaunchError if a layer lacks an attribute, or x is not a matrix
     """
     check(column, row, x)
     camera = Camera(column, row, x)
@@ -55,7 +55,7 @@ def film_pair(column, row, x, activation=F.relu, gradient=None) -> PairFilm:
 
 
 def forward(camera, column, row, activation):
-    """Compute the output; the camera takes shots, and will take some in the backward."""
+    """Compute the output while the camera takes shots; it will take more in the backward."""
     inner = column(camera.x)
     camera.note("forward: X times each rank's columns of A", VALUES, "H", inner, "XA")
     camera.record_gradient(inner, "backward: gradient of XA, through f", "H", known_as="XA")
@@ -80,7 +80,7 @@ def check(column, row, x):
 
 
 class Listener(OperatorMode):
-    """Notes each communication call."""
+    """A mode that records all communication calls except receives."""
 
     def __init__(self):
         super().__init__()
@@ -93,17 +93,17 @@ class Listener(OperatorMode):
 
 
 class Camera:
-    """Takes a shot whenever there is a new matrix; `develop` makes a film of all shots."""
+    """A camera that takes a shot of each new matrix; `develop` makes a film of all shots."""
 
     def __init__(self, column, row, x):
         self.column, self.row, self.group = column, row, column.group
         self.x = x.detach().clone().requires_grad_()
         self.shots: list[Shot] = []
-        self.listener, self.seen = Listener(), 0  # seen: how many of its calls
-        self.was_left = None  # what `leave` has returned
+        self.listener, self.seen = Listener(), 0  # seen: how many of its calls are in shots
+        self.was_left = None  # the tensor that `leave` returned
 
     def watch(self, enter):
-        """Start watching; `enter` is called with each context in which something is watched."""
+        """Start watching; `enter` gets each context manager that has to stay open meanwhile."""
         tensors = {"X": self.x, "A": self.column.weight.T, "B": self.row.weight.T}
         for matrix, tensor in tensors.items():
             self.note("before the step", VALUES, matrix, tensor)
@@ -116,7 +116,7 @@ class Camera:
                 enter(layer.weight.register_hook(hook))
         enter(self.listener)
 
-    # ---- What happens ----
+    # ---- Events ----
 
     def record_enter(self, enter, x, *args, **kwargs):
         entered = enter(x, *args, **kwargs)
@@ -140,7 +140,10 @@ class Camera:
         return left
 
     def note_output(self, y):
-        """The output, if it is not what `leave` returned: a bias, or no call of `leave` at all."""
+        """Note the output if `leave` did not return it, and record the gradients of Y and X.
+
+        The output differs if a bias was added, or if `leave` was not called at all.
+        """
         if self.was_left is None or not torch.equal(self.was_left, y.detach()):
             last = "the output of the row layer" if self.was_left is None else "Y and the bias"
             event = f"forward: {last}"
@@ -158,8 +161,8 @@ class Camera:
     def note(self, event, kind, matrix, tensor, known_as=None, if_sent=None):
         """Take a shot.
 
-        if_sent  the event instead, if there have been communication calls since the shot before:
-                 their names come in place of "{calls}"
+        if_sent  the event to name instead if there were communication calls since the last shot;
+                 their names replace "{calls}"
         """
         calls = self.listener.calls[self.seen :]
         self.seen += len(calls)
@@ -172,10 +175,10 @@ class Camera:
     # ---- The film ----
 
     def develop(self, activation, gradient) -> PairFilm:
-        """Compare the shots of all ranks."""
+        """Compare the shots of all ranks; return this rank's film."""
         n, rank = dist.get_world_size(self.group), dist.get_rank(self.group)
         reels = [None] * n
-        # What dist pickles by itself it has to find in a module, and ranks import no lab.
+        # Plain pickle has to import the module of each class, and ranks import no lab.
         dist.all_gather_object(reels, cloudpickle.dumps(Reel.record(self)), self.group)
         reels = [cloudpickle.loads(reel) for reel in reels]
         expected = compute_expected(reels, activation, gradient.detach().cpu())
@@ -188,7 +191,7 @@ class Camera:
 
 @contextlib.contextmanager
 def instead(layer, name, watched):
-    """Have `watched(original, ...)` called in place of a layer's own function of this name."""
+    """Replace the layer's function `name` by `watched(original, ...)` inside the context."""
     original = getattr(layer, name)
     setattr(layer, name, functools.partial(watched, original))
     try:

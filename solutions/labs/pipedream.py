@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/pipedream.py by `make build`.
-"""A pipeline that never stops to wait: weights change while micro-batches are still under way.
+"""A pipeline without a flush: weights change while micro-batches are still under way.
 
 torchrun --nproc-per-node 2 labs/pipedream.py
 """
@@ -16,20 +16,20 @@ from torch.func import functional_call
 
 
 def make_leaf(x, like) -> Tensor:
-    """A leaf of the same numbers, that gets a gradient if `like` does."""
+    """Return a leaf with the numbers of x, which requires a gradient if `like` does."""
     return x.detach().requires_grad_(like.requires_grad)
 
 
 class StashingStage(Stage):
     """Exercise 8.15. A stage that changes its weights after each backward.
 
-    A micro-batch goes back through the very weights that it went forward through, whatever has
-    become of them since.
+    A micro-batch goes back through the same weights that it went forward through, however many
+    updates there were since.
 
-    version   how many updates there were
-    weights   {version: {name: tensor}}: the newest one. Its tensors never change: each version has
-              new ones, which live as long as some micro-batch needs them
-    stash     {micro-batch: the weights that its forward had}: the dictionary itself, no copy
+    version   the number of updates so far
+    weights   {version: {name: tensor}} of the newest version. Its tensors never change: a version
+              has new ones, which live as long as some micro-batch needs them
+    stash     {micro-batch: the weights of its forward}: the dictionary itself, no copy
     delays    for each backward, in order: how many updates came between the version that it went
               through and the one that its gradient changed
     Source    Narayanan et al. 2019, "PipeDream", section 3.3
@@ -45,13 +45,13 @@ class StashingStage(Stage):
         self.stash, self.began_at, self.delays, self.most_versions = {}, {}, [], 1
 
     def version_for(self, i) -> int:
-        """The version that micro-batch i goes through."""
+        """Return the version that micro-batch i goes through."""
         return self.version
 
     def forward(self, i, x, then=no_change):
-        """As Stage.forward, through weights that are stashed for the backward.
+        """Run the forward as Stage.forward does, through weights stashed for the backward.
 
-        functional_call(self.piece, weights, (x,)) is self.piece(x) with other weights
+        functional_call(self.piece, weights, (x,)) is self.piece(x) with other weights.
         """
         version = self.began_at[i] = self.version_for(i)
         weights = self.weights[version]
@@ -71,10 +71,10 @@ class StashingStage(Stage):
         return gradient
 
     def gradients_of(self, i) -> dict[str, Tensor]:
-        """After micro-batch i's backward: its gradients, {name: tensor}.
+        """Return micro-batch i's gradients, {name: tensor}, after its backward.
 
-        A version may have several micro-batches under way: none may find another one's gradients
-        there. And what i has stashed is needed no longer.
+        A version may have several micro-batches under way, so none may find another's gradients in
+        its weights. The weights that i has stashed are needed no longer.
         """
         ### BEGIN SOLUTION
         weights = self.stash.pop(i)
@@ -85,11 +85,11 @@ class StashingStage(Stage):
         ### END SOLUTION
 
     def take(self, i, gradients):
-        """Use micro-batch i's gradients: here at once."""
+        """Use micro-batch i's gradients for an update at once."""
         self.update(gradients)
 
     def update(self, gradients):
-        """Make the next version of the weights; forget those that nobody goes through any more."""
+        """Make the next version of the weights, and drop the one that no new micro-batch uses."""
         self.weights[self.version + 1] = {
             name: make_leaf(weight - self.lr * gradients[name], weight)
             if weight.requires_grad
@@ -104,12 +104,12 @@ class StashingStage(Stage):
 
 
 class TwoVersionsStage(StashingStage):
-    """An update for each `every` micro-batches; they go through the version before the newest one.
+    """A stage with an update per `every` micro-batches, which use the version before the newest.
 
-    So two versions are enough on every stage, and after the first update each gradient is exactly
-    one update late: w(t+1) = w(t) - lr * gradient at w(t-1).
+    Two versions are therefore enough on every stage, and after the first update each gradient is
+    exactly one update late: w(t+1) = w(t) - lr * gradient at w(t-1).
 
-    every   micro-batches of an update; at least as many as there are stages
+    every   micro-batches per update; at least as many as there are stages
     Source  Narayanan et al. 2020, "PipeDream-2BW"
     """
 
@@ -127,20 +127,20 @@ class TwoVersionsStage(StashingStage):
             if gradient is not None:
                 gradient = gradient / self.every + self.sums.get(name, 0)
             self.sums[name] = gradient
-        if i % self.every == self.every - 1:  # the last one of its update
+        if i % self.every == self.every - 1:  # the last micro-batch of its update
             self.update(self.sums)
             self.sums = {}
 
 
 class GradientAccumulationStage(TwoVersionsStage):
-    """An update for each `every` micro-batches, and nothing late: on one rank, to compare with."""
+    """A stage with an update per `every` micro-batches and no delay, to compare on one rank."""
 
     def version_for(self, i):
         return self.version
 
 
 class AsynchronousPipeline(Pipeline):
-    """A pipeline whose micro-batches are batches of their own: each has its mean loss."""
+    """A pipeline whose micro-batches are separate batches, each with its own mean loss."""
 
     def part_of_loss(self, i, scores):
         return self.loss_of(scores, self.targets[i])
@@ -153,15 +153,15 @@ ALONE = {"accumulating": GradientAccumulationStage}  # for one rank
 
 
 def draw_batches(text, count, samples) -> tuple[list[Tensor], list[Tensor]]:
-    """The inputs and the targets of many batches."""
+    """Return the inputs and the targets of `count` batches."""
     inputs, targets = zip(*(draw_batch(text, samples, number) for number in range(count)))
     return list(inputs), list(targets)
 
 
 def program(way, text, microbatches=100, samples=4, lr=0.3, every=None):
-    """Train without a flush; returns the losses (last rank), delays and versions of this rank.
+    """Train without a flush; return losses (last rank), the last delay and the most versions.
 
-    every  micro-batches of an update, where a way takes several; by default as many as ranks
+    every  micro-batches per update, if a way takes several; by default as many as ranks
     """
     torch.manual_seed(0)
     model = Transformer(layers=max(4, dist.get_world_size()))

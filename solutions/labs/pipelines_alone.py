@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/pipelines_alone.py by `make build`.
-"""Are pipelines that are combined with other things equal to one process? And what do they send?
+"""Comparison of combined pipelines with one process, and the bytes that they send and keep.
 
 torchrun --nproc-per-node 4 labs/pipelines_alone.py
 """
@@ -23,11 +23,11 @@ from pipeline_parallel import even_sizes, layers_of, pieces_of
 from torch import nn
 from zero import whole
 
-# ---- The same on one process ----------------------------------------------------------------
+# ---- The same step in one process -----------------------------------------------------------
 
 
 def backward_alone(model, plan, inputs, targets, replicas, stages):
-    """The gradients of one process, with dropout as the stages have drawn it."""
+    """Compute the gradients of one process, with dropout as the stages have drawn it."""
     layers = layers_of(model)
     pieces = pieces_of(layers, even_sizes(len(layers), stages))
     for replica in range(replicas):
@@ -50,7 +50,7 @@ def step_alone(model, optimizer, plan, inputs, targets, replicas, stages):
 
 
 def gap(plan, groups=None, kind=None, steps=2, samples=8) -> float:
-    """How far this rank's weights are from those of one process after some steps, in float64."""
+    """Return how far this rank's weights are from one process's after some steps, in float64."""
     from pedagogy_lib import relative_gap
 
     torch.set_default_dtype(torch.float64)
@@ -63,7 +63,7 @@ def gap(plan, groups=None, kind=None, steps=2, samples=8) -> float:
         step_alone(alone, optimizer, plan, *batch, engine.replicas, stages)
     with contextlib.ExitStack() as all_whole:
         for zero in engine.zeros:
-            all_whole.enter_context(whole(zero))  # in ZeRO stage 3 they are in parts
+            all_whole.enter_context(whole(zero))  # ZeRO stage 3 shards them
         mine = set(engine.trained)
         pairs = zip(engine.model.parameters(), alone.parameters())
         return max(relative_gap(p.detach(), q.detach()) for p, q in pairs if p in mine)
@@ -86,12 +86,12 @@ FEATURES = {
 
 
 def pairs() -> list[tuple[str, str]]:
-    """All pairs of features that are not two values of one thing."""
+    """Return all pairs of features that are not two values of the same setting."""
     return [(a, b) for a, b in combinations(FEATURES, 2) if not FEATURES[a].keys() & FEATURES[b]]
 
 
 def try_pairs(some, steps=2) -> dict:
-    """{(a, b): how far from one process after some steps, or the sentence that refuses it}"""
+    """Return {(a, b): gap to one process after some steps, or the error message of a refusal}."""
     found, groups = {}, groups_of(2)
     for a, b in some:
         try:
@@ -102,7 +102,7 @@ def try_pairs(some, steps=2) -> dict:
 
 
 def rows_of_pairs(values, largest) -> list[list[str]]:
-    """A table's rows from what the ranks have found; largest: what counts as rounding."""
+    """Return a table's rows from the ranks' results; gaps up to `largest` count as rounding."""
     worst = {
         pair: said if isinstance(said, str) else max(of_rank[pair] for of_rank in values)
         for pair, said in values[0].items()
@@ -124,16 +124,16 @@ def format_gap(found, largest) -> str:
 
 
 def refusals(values) -> list[str]:
-    """The sentences that refuse pairs, in lines that fit a window."""
+    """Return the error messages that refuse pairs, in lines that fit a window."""
     said = sorted({found for found in values[0].values() if isinstance(found, str)})
     return [textwrap.fill(one, 88, initial_indent="* ", subsequent_indent="  ") for one in said]
 
 
-# ---- What it sends and keeps ----------------------------------------------------------------
+# ---- Bytes sent and kept --------------------------------------------------------------------
 
 
 def measure_steps(counts, samples=16, width=64):
-    """On a rank: a step for each ZeRO stage, and each number of micro-batches; measured.
+    """Measure a step for each ZeRO stage and each number of micro-batches, on each rank.
 
     Labels are "0, 4", …; in "none, 4" the replicas send each other nothing. Returns the bytes of
     this rank's weights.
@@ -158,20 +158,20 @@ def measure_steps(counts, samples=16, width=64):
 
 
 def models_sent(run, zero, m, rank=0) -> float:
-    """Bytes that a rank sends for its replicas, as a multiple of its weights."""
+    """Return the bytes that a rank sends for its replicas, as a multiple of its weights."""
     own = run[f"none, {m}"].sent_bytes[rank]
     return (run[f"{zero}, {m}"].sent_bytes[rank] - own) / run.values[rank]
 
 
 def gradients_kept(run, zero, m, rank=0) -> float:
-    """The most bytes of gradients, as a multiple of the rank's weights."""
+    """Return a rank's peak bytes of gradients, as a multiple of its weights."""
     return run[f"{zero}, {m}"].peak_bytes[rank]["gradients"] / run.values[rank]
 
 
 def measure_against_zero(counts, width=64, blocks=4):
-    """On each of 2 ranks: a step of 2 stages, and one of 2 replicas under ZeRO stage 3; measured.
+    """Measure a step of 2 stages, and one of 2 replicas under ZeRO stage 3, on each of 2 ranks.
 
-    counts  of samples, of 8 tokens each. Labels are "pipeline, 16", "ZeRO 3, 16", …
+    counts  numbers of samples, of 8 tokens each. Labels are "pipeline, 16", "ZeRO 3, 16", …
     """
     from pedagogy_lib import measure
 
@@ -190,25 +190,25 @@ def measure_against_zero(counts, width=64, blocks=4):
 
 
 def describe_gap(values, number, largest) -> str:
-    """In words, how far the gradients of all ranks are off; number: which of two ways."""
+    """Say how far the gradients of all ranks are off; `number` selects one of two ways."""
     worst = max(of_rank[number] for of_rank in values)
     return "equal, but for rounding" if worst <= largest else f"off by {worst:.0%} of the largest"
 
 
 def forgotten(dropout=0.2) -> tuple[float, float]:
-    """How far gradients are off with recomputation: as it should be, and with other numbers."""
+    """Return how far gradients are off with recomputation: done right, and with other numbers."""
     plan, groups = Plan(recomputed=True, dropout=dropout), groups_of(2)
     return tuple(measure_gap(plan, groups, kind) for kind in (None, ForgetfulStage))
 
 
 def ends_apart() -> tuple[float, float]:
-    """How far the gradient of a tied weight is off: added up over both ends, and not."""
+    """Return how far gradients are off with a tied weight: summed over both ends, and not."""
     plan, groups = Plan(tied=True), groups_of(2)
     return measure_gap(plan, groups), measure_gap(plan, groups, adds_up=False)
 
 
 def measure_gap(plan, groups, kind=None, adds_up=True) -> float:
-    """How far this rank's gradients are from those of one process, relative to the largest."""
+    """Return how far this rank's gradients are from one process's, relative to the largest."""
     from pedagogy_lib import relative_gap
 
     torch.set_default_dtype(torch.float64)

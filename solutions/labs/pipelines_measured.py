@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/pipelines_measured.py by `make build`.
-"""What a step of a pipeline computes, keeps and sends, beside one process.
+"""Measurements of a pipeline: what a step computes, keeps and sends, next to one process.
 
 torchrun --nproc-per-node 2 labs/pipelines_measured.py
 """
@@ -25,18 +25,18 @@ from schedules import SCHEDULES, gpipe, one_f_one_b, rows_of
 
 
 def bytes_of_stages(width, stages) -> tuple[list[int], list[int]]:
-    """How many layers each stage of a small transformer has, and the bytes of its parameters."""
+    """Return each stage's number of layers and bytes of parameters, for a small transformer."""
     layers = layers_of(Transformer(width=width, layers=max(8, stages)))
     sizes = even_sizes(len(layers), stages)
     pieces = pieces_of(layers, sizes)
     return sizes, [sum(w.nbytes for w in piece.parameters()) for piece in pieces]
 
 
-# ---- What is kept -------------------------------------------------------------------------------
+# ---- Activations kept ---------------------------------------------------------------------------
 
 
 def count_kept(names, stages, microbatches) -> dict:
-    """{schedule: the most micro-batches that each real rank has kept}"""
+    """Return {schedule: the most micro-batches that each real rank has kept}."""
     from pedagogy_lib import launch
 
     rows = {name: rows_of(SCHEDULES[name], stages, microbatches) for name in names}
@@ -44,7 +44,7 @@ def count_kept(names, stages, microbatches) -> dict:
 
 
 def one_step(rows, sizes, samples, recompute=False):
-    """On a rank: a step without a pace; what it sends and keeps is measured as "step"."""
+    """Run a step on a rank, without emulation; what it sends and keeps is measured as "step"."""
     from pedagogy_lib import measure
 
     torch.manual_seed(0)
@@ -59,11 +59,11 @@ def one_step(rows, sizes, samples, recompute=False):
 
 
 SMALL = {"width": 32, "heads": 2, "context": 16}
-INPUT_BYTES = 2 * 16 * 32 * 4  # of a micro-batch of two samples, between two stages
+INPUT_BYTES = 2 * 16 * 32 * 4  # a float32 micro-batch of two samples, between two stages
 
 
 def most_activations(rows, microbatches, recompute=False) -> list[int]:
-    """The most bytes of activations on each rank; micro-batches have two samples."""
+    """Return each rank's peak bytes of activations; micro-batches have two samples."""
     from pedagogy_lib import launch
 
     sizes = SMALL | {"layers": len(rows)}
@@ -72,7 +72,7 @@ def most_activations(rows, microbatches, recompute=False) -> list[int]:
 
 
 def activations_of(stages, microbatches) -> tuple[dict, dict]:
-    """{way: kB on each rank}, measured, and predicted from what one micro-batch takes there."""
+    """Return {way: kB on each rank}, measured, and predicted from a step of one micro-batch."""
     one = most_activations(rows_of(gpipe, stages, 1), 1)
     rows = {name: rows_of(SCHEDULES[name], stages, microbatches) for name in ("GPipe", "1F1B")}
     found = {name: most_activations(of, microbatches) for name, of in rows.items()}
@@ -81,7 +81,7 @@ def activations_of(stages, microbatches) -> tuple[dict, dict]:
     theory = {name: [n * size for n, size in zip(kept[name], one)] for name in kept}
     again = "GPipe, recomputed"
     found[again] = most_activations(rows["GPipe"], microbatches, recompute=True)
-    inputs = [0] + [INPUT_BYTES] * (stages - 1)  # the first stage keeps tokens, which others made
+    inputs = [0] + [INPUT_BYTES] * (stages - 1)  # the first stage keeps tokens, made earlier
     theory[again] = [size + (microbatches - 1) * more for size, more in zip(one, inputs)]
     return convert_to_kilobytes(found), convert_to_kilobytes(theory)
 
@@ -90,13 +90,13 @@ def convert_to_kilobytes(ways) -> dict:
     return {name: [size / 1e3 for size in of_ranks] for name, of_ranks in ways.items()}
 
 
-# ---- What is computed ---------------------------------------------------------------------------
+# ---- Gradients and losses -----------------------------------------------------------------------
 
 
 def compare_with_one_process(names, counts, sizes) -> dict:
-    """On a rank: {(schedule, micro-batches): (are gradients, is the loss, those of one process?)}
+    """Return {(schedule, micro-batches): whether (gradients, loss) equal one process's}.
 
-    Numbers are float64. 8 samples: 3 micro-batches have different sizes.
+    Numbers are float64. With 8 samples, 3 micro-batches have different sizes.
     """
     from pedagogy_lib import close
 
@@ -120,7 +120,7 @@ def compare_with_one_process(names, counts, sizes) -> dict:
 
 
 def tabulate_comparison(names, counts, stages) -> list[list[str]]:
-    """Rows of a table: all ranks of a pipeline beside one process."""
+    """Return a table's rows: whether all ranks of a pipeline equal one process."""
     from pedagogy_lib import launch
 
     sizes = SMALL | {"layers": stages}
@@ -132,14 +132,14 @@ def tabulate_comparison(names, counts, stages) -> list[list[str]]:
 
 
 def train_pipeline(text, sizes, steps) -> tuple[float, float]:
-    """On a rank: the first loss and the last one under 1F1B, in float64; known on the last rank."""
+    """Train under 1F1B in float64; return the first and the last loss, known on the last rank."""
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
     return train(my_pipeline(Transformer(**sizes)), one_f_one_b, text, steps)[:2]
 
 
 def sums_of_parts(part_of_loss, counts=(1, 2, 4, 8)) -> list[tuple]:
-    """(m, the batch's loss, the norm of its gradients), added up from m micro-batches."""
+    """Return (m, a batch's loss, its gradients' norm) for each m, summed over m micro-batches."""
     found = []
     for m in counts:
         torch.manual_seed(0)

@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/placed_pipelines.py by `make build`.
-"""The pipeline for any placement: which rank has which stages; whole backwards and halves together.
+"""A pipeline for any placement of stages on ranks, with whole backwards and halves together.
 
 torchrun --nproc-per-node 2 labs/placed_pipelines.py
 """
@@ -25,7 +25,7 @@ from zero_bubbles import SCHEDULES, TWO_COPIES, rows_and_stages, seconds_of_chun
 
 
 class SplitStage(Stage):
-    """A stage that takes whole backwards, "B", and their halves, "I" and "W", in one schedule."""
+    """A stage that runs whole backwards, "B", and their halves, "I" and "W", in one schedule."""
 
     def __init__(self, piece):
         super().__init__(postpone_weights(piece))
@@ -46,7 +46,7 @@ class SplitStage(Stage):
 
 
 def stages_here(model, stages, make=SplitStage, group=None) -> list[Stage]:
-    """This rank's stages of a transformer; stages[rank]: which of the model's, one for a chunk."""
+    """Return this rank's stages; stages[rank] has their numbers in the model, one per chunk."""
     layers, count = layers_of(model), 1 + max(map(max, stages))
     pieces = pieces_of(layers, even_sizes(len(layers), count))
     return [make(pieces[stage]) for stage in stages[dist.get_rank(group)]]
@@ -56,13 +56,13 @@ def stages_here(model, stages, make=SplitStage, group=None) -> list[Stage]:
 
 
 class PlacementPipeline(Pipeline):
-    """A pipeline whose chunks lie where `stages` says: stages[rank][chunk] is a stage of the model.
+    """A pipeline with chunks placed by `stages`: stages[rank][chunk] is a stage of the model.
 
-    What goes from a stage to the next one on the same rank is handed over, and not sent.
+    A tensor for a stage on the same rank is handed over, and not sent.
 
     If each chunk has all stages, the chunks are copies of the model, and a micro-batch goes through
-    one of them. The last rank of each copy returns the loss of its micro-batches. What the copies
-    of a stage have as gradients is still to be summed: see sum_copies.
+    one of them. The last rank of each copy returns the loss of its micro-batches. The gradients of
+    a stage's copies have yet to be summed: see sum_copies.
     """
 
     def __init__(self, here, loss_of, width, stages, **options):
@@ -80,13 +80,13 @@ class PlacementPipeline(Pipeline):
         return self.mine[chunk] == self.last
 
     def peer(self, action, sending=False) -> int:
-        """The rank that an action's result goes to, or that what it needs comes from."""
+        """Return the rank to which an action's result goes, or from which its input comes."""
         onwards = (action.kind == "F") == sending
         ranks = self.ranks_of[self.mine[action.chunk] + (1 if onwards else -1)]
-        return ranks.get(action.chunk, min(ranks.values()))  # of copies, that of the same chunk
+        return ranks.get(action.chunk, min(ranks.values()))  # among copies, that of the same chunk
 
     def line_between(self, sender, receiver, action):
-        """Messages to a higher rank and to a lower one travel in groups of their own (on NCCL)."""
+        """Return a message's group; on NCCL, upward and downward messages have separate ones."""
         return self.lines[action.kind == "F", receiver < sender]
 
     def receive(self, action) -> Tensor:
@@ -111,7 +111,7 @@ class PlacementPipeline(Pipeline):
 def make_placement_pipeline(
     model, stages, make=SplitStage, group=None, kind=PlacementPipeline, **options
 ) -> PlacementPipeline:
-    """This rank's part of a transformer."""
+    """Return this rank's part of a transformer, as a pipeline of class `kind`."""
     here, width = stages_here(model, stages, make, group), model.places.weight.shape[1]
     return kind(here, mean_loss, width, stages, group=group, **options)
 
@@ -120,7 +120,7 @@ def make_placement_pipeline(
 
 
 def copies_of(stages, group=None) -> dict:
-    """{stage: the group of all ranks that have a copy of it}; all ranks have to call this."""
+    """Return {stage: the group of ranks that have a copy of it}; all ranks have to call this."""
     ranks, found = dist.get_process_group_ranks(group), {}
     for stage in range(1 + max(map(max, stages))):
         places = [ranks[rank] for rank, of_rank in enumerate(stages) if stage in of_rank]
@@ -130,27 +130,27 @@ def copies_of(stages, group=None) -> dict:
 
 
 def sum_copies(pipeline, copies):
-    """After the backward: each stage's gradients, summed over its copies.
+    """Sum each stage's gradients over its copies, after the backward.
 
-    Cost  for each stage an all-reduce of its gradients between the ranks that have a copy
+    Cost  per stage an all-reduce of its gradients between the ranks that have a copy
     """
     for stage in sorted(set(pipeline.mine) & set(copies)):  # on all ranks in the same order
         for p in pipeline.stages[pipeline.mine.index(stage)].piece.parameters():
             dist.all_reduce(p.grad, group=copies[stage])
 
 
-# ---- What a cell measures -------------------------------------------------------------------
+# ---- Measurements ---------------------------------------------------------------------------
 
 
 def layers_for(ranks, chunks=2) -> int:
-    """Blocks enough for all stages; embedding and scores are layers, too."""
+    """Return how many blocks are enough for all stages; embedding and scores are layers, too."""
     return max(2, ranks * chunks)
 
 
 def one_batch(rows, stages, around=no_context, link_seconds=0.0, samples=2):
-    """One batch through a small transformer, as this rank's row says; measured: "step".
+    """Run one batch through a small transformer, as this rank's row says, measured as "step".
 
-    Goes through it twice, the first time to warm up.
+    It runs twice, the first time to warm up.
     """
     import contextlib
 
@@ -174,9 +174,9 @@ def one_batch(rows, stages, around=no_context, link_seconds=0.0, samples=2):
 
 
 def emulate_schedule(name, ranks, microbatches, seconds):
-    """A schedule's timeline as simulated, and as real ranks had it: (simulated, measured).
+    """Return a schedule's timelines, simulated and measured on real ranks.
 
-    seconds  of F, I, W and B on a rank's whole part of the model; computing is emulated
+    seconds  of F, I, W and B on a rank's whole part of the model; computation is emulated
     """
     from pedagogy_lib import launch, paced, simulate, timeline_of
 
@@ -187,7 +187,7 @@ def emulate_schedule(name, ranks, microbatches, seconds):
 
 
 def gaps(names, microbatches, samples=8, blocks=None) -> dict[str, float]:
-    """How far this rank's gradients are from one process's, in float64, under each schedule."""
+    """Return {schedule: how far this rank's gradients are from one process's}, in float64."""
     from pedagogy_lib import relative_gap
 
     torch.set_default_dtype(torch.float64)
@@ -213,7 +213,7 @@ def small_model(ranks, blocks=None) -> Transformer:
 
 
 def seconds_of_kinds(width=128, blocks=2, samples=4, context=64, rounds=30) -> dict[str, float]:
-    """On this rank: what F, I and W of some blocks take, the fastest of all rounds; B is both."""
+    """Return the seconds of some blocks' F, I and W in their fastest rounds, and B as I plus W."""
     torch.manual_seed(0)
     model = Transformer(width=width, layers=blocks, context=context)
     stage = SplitStage(torch.nn.Sequential(*model.blocks))

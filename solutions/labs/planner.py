@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/planner.py by `make build`.
-"""Which plan for which model on which GPUs: all that are possible, the fastest first.
+"""Plans for a model on GPUs: all that are possible, the fastest first.
 
 python labs/planner.py
 """
@@ -13,7 +13,7 @@ from cost_model import FULL, NONE, SELECTIVE, Engine, Job, Plan, memory, model_f
 from cost_seconds import seconds
 from model_shapes import gpu_named, model_named
 
-FITS = 0.93  # of a GPU's memory: the rest is for the driver, and lost between blocks
+FITS = 0.93  # of a GPU's memory: the driver and gaps between blocks take the rest
 MOST_GPUS = 2**15
 CHUNKS = 1, 2, 4, 5, 8, 10
 
@@ -25,7 +25,7 @@ def divisors(n) -> list[int]:
 
 
 def all_plans(job: Job, gpus: int) -> Plan:
-    """Every way to lay out so many ranks, with every stage of ZeRO and recomputation.
+    """Make every layout of so many ranks, with every stage of ZeRO and recomputation.
 
     Micro-batches are powers of 2; chunks are those of CHUNKS.
 
@@ -54,7 +54,7 @@ def all_plans(job: Job, gpus: int) -> Plan:
 
 
 def why_impossible(job: Job, plan: Plan) -> np.ndarray:
-    """For each plan the first reason that forbids it, or an empty text."""
+    """Return for each plan the first reason that forbids it, or an empty text."""
     shape = job.shape
     reasons = {
         "tp does not divide the heads": shape.heads % plan.tp != 0,
@@ -81,12 +81,12 @@ def select_plans(plan: Plan, which) -> Plan:
     return Plan(*(getattr(plan, f.name)[which] for f in fields(Plan)))
 
 
-# ---- The best of them -----------------------------------------------------------------------
+# ---- The best plans -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One plan, and what it costs."""
+    """One plan, with its job and its predicted costs."""
 
     plan: Plan
     seconds: dict
@@ -106,19 +106,19 @@ class Choice:
 
     @property
     def binds(self) -> str:
-        """What takes most time, beside computing."""
+        """The cause that takes most time, apart from computing."""
         others = {k: v for k, v in self.seconds.items() if k not in ("compute", "total")}
         return max(others, key=others.get)
 
     def hours(self, tokens) -> float:
-        """GPU-hours for so many tokens."""
+        """Return the GPU-hours for so many tokens."""
         return tokens / self.tokens_per_second * self.plan.ranks / 3600
 
     def dollars(self, tokens) -> float:
         return self.hours(tokens) * self.job.gpu.price
 
     def megawatt_hours(self, tokens, overhead=1.1) -> float:
-        """Of the GPUs at full load, times what cooling and the rest of the building add."""
+        """Return the energy of GPUs at full load, with an overhead for cooling and buildings."""
         return self.hours(tokens) * self.job.gpu.watts * overhead / 1e6
 
 
@@ -136,7 +136,7 @@ class PlanSearch:
 
     @cached_property
     def ranking(self) -> np.ndarray:
-        """Numbers of the plans that fit, the fastest first; of equal ones, the smallest."""
+        """Indices of the plans that fit, the fastest first; of equally fast ones, the smallest."""
         order = np.lexsort((self.memory["total"], self.seconds["total"]))
         return order[self.fits[order]]
 
@@ -147,7 +147,7 @@ class PlanSearch:
         return Choice(plan, *of, self.job)
 
     def best(self, count=10) -> list[Choice]:
-        """The fastest plans, one for each mesh and stage of ZeRO."""
+        """Return the fastest plans, one for each mesh and stage of ZeRO."""
         found, seen = [], set()
         for number in self.ranking:
             plan = self.possible
@@ -160,23 +160,23 @@ class PlanSearch:
         return found
 
     def count_rejections(self) -> Counter:
-        """How many plans each reason forbids."""
+        """Count the plans that each reason forbids."""
         reasons = Counter(self.impossible[self.impossible != ""].tolist())
         reasons["too large for the memory"] = int((~self.fits).sum())
         return reasons
 
     def smallest(self) -> Choice:
-        """The plan that needs least memory."""
+        """Return the plan that needs the least memory."""
         return self.choice(int(np.argmin(np.broadcast_to(self.memory["total"], self.fits.shape))))
 
 
 def plan(model, gpus, batch=None, context=None, engine=None) -> PlanSearch:
-    """All plans to train a model, such as plan("llama-70b", "64xH100", batch=1024).
+    """Find all plans to train a model, such as plan("llama-70b", "64xH100", batch=1024).
 
     model    a name of labs/model_shapes.py, or a Shape
     gpus     how many of which kind
-    batch    samples in a step; without it, about four million tokens
-    Raises   ValueError, in one sentence, for what nobody knows, and where nothing fits
+    batch    samples per step; by default about four million tokens
+    Raises   ValueError, in one sentence, for invalid arguments, and where nothing fits
     """
     for name, number in {"batch": batch, "context": context}.items():
         if number is not None and number < 1:
@@ -195,7 +195,7 @@ def plan(model, gpus, batch=None, context=None, engine=None) -> PlanSearch:
 
 
 def gpus_in(text) -> tuple[int, object]:
-    """(64, the GPU) of "64xH100"."""
+    """Return (64, the GPU) for "64xH100"."""
     number, x, kind = str(text).partition("x")
     if not x or not number.isdigit() or int(number) < 1:
         raise ValueError(f"GPUs are given as in 64xH100, a number of 1 or more, not {text!r}")
@@ -203,7 +203,7 @@ def gpus_in(text) -> tuple[int, object]:
 
 
 def too_large(planned: PlanSearch) -> str:
-    """What would be needed."""
+    """Describe the memory that the smallest plan needs, and how many GPUs would do."""
     least, job = planned.smallest(), planned.job
     told = (
         f"no plan fits: the smallest one needs {least.memory['total'] / 1e9:,.0f} GB on each of "
@@ -221,7 +221,7 @@ def too_large(planned: PlanSearch) -> str:
 
 
 def describe_plan(plan: Plan, micro_batch=False) -> str:
-    """Such as "dp 4 tp 2, ZeRO 3, recomputed"; with the size of a micro-batch, if it is asked."""
+    """Describe a plan, as in "dp 4 tp 2, ZeRO 3, recomputed"; its micro-batch, if asked for."""
     sizes = [f"{axis} {n}" for axis in ("dp", "tp", "pp", "cp") if (n := getattr(plan, axis)) > 1]
     more = [f"ZeRO {plan.zero}"] * (plan.zero > 0)
     more += [f"micro-batch {plan.micro_batch}"] * micro_batch
@@ -234,7 +234,7 @@ HEADS = ["dp", "tp", "pp", "cp", "ZeRO", "micro-batch", "recompute", "a step", "
 
 
 def row_of(choice: Choice) -> list[str]:
-    """What one plan is and costs, under HEADS."""
+    """Return what one plan is and costs, as a row under HEADS."""
     plan, total = choice.plan, choice.seconds["total"]
     return [
         *(str(size) for size in (plan.dp, plan.tp, plan.pp, plan.cp, plan.zero)),
@@ -246,7 +246,7 @@ def row_of(choice: Choice) -> list[str]:
 
 
 def describe_training_cost(choice: Choice, tokens) -> str:
-    """What so many tokens cost."""
+    """Describe the cost of training on so many tokens."""
     days = tokens / choice.tokens_per_second / 86400
     return (
         f"{tokens:.3g} tokens with the first plan: {days:,.1f} days, {choice.hours(tokens):,.0f} "

@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/published_figures.py by `make build`.
-"""Figures that publications print: rows of tables, and what arithmetic and the model say of them.
+"""Figures printed in publications: rows of tables, checked by arithmetic and the cost model.
 
 python labs/published_figures.py
 """
@@ -23,18 +23,18 @@ from published_runs import (
     predict_seconds,
 )
 
-# ---- Rows of one log, as they were printed --------------------------------------------------
+# ---- Rows of one log, as printed ------------------------------------------------------------
 
 NAMES = {"layers": "layers", "width": "hidden", "gpus": "gpus", "dp": "dp", "tp": "tp", "pp": "pp",
          "micro_batch": "mbs", "batch": "gbs", "zero": "zero"}  # fmt: skip
-DEFAULT = Engine()  # calibrated on nothing
+DEFAULT = Engine()  # not calibrated
 CONTEXT, VOCABULARY = 2048, 250_880  # of the log's models; it says "about 250k"
 
 
 def bloom_rows(path=RUNS) -> list[dict]:
-    """The rows of BLOOM's log that say the shape, the batch and the time: numbers as printed.
+    """Read the rows of BLOOM's log that say the shape, the batch and the time: numbers as printed.
 
-    What is not printed is None.
+    A number that is not printed is None.
     """
     rows = [row for row in csv.DictReader(path.open()) if row["src"] == "BLOOM"]
     read = [
@@ -56,7 +56,7 @@ MEGASCALE = [
     (1024, 132.7, 44.7, 131.9),
 ]
 
-# Llama 3 (arXiv 2407.21783), table 5: interruptions of the training in 54 days, and their share in
+# Llama 3 (arXiv 2407.21783), table 5: interruptions of training in 54 days, and their share in
 # %. is_gpu: of the category GPU.
 INTERRUPTIONS = {
     "faulty GPU": (148, 30.1, True),
@@ -102,7 +102,7 @@ MEGATRON_2021 = [
 
 
 def llama_tflops(gpus, dp, engine=DEFAULT, chunks=8) -> float:
-    """Predicted TFLOP/s of a GPU for Llama 3 405B.
+    """Predict a GPU's TFLOP/s for Llama 3 405B.
 
     chunks  assumed: 16 stages of 8 chunks have about one of the 126 layers each. Also assumed are
             ZeRO 1, micro-batches of one sample, and FLOPs that count masked pairs
@@ -115,13 +115,13 @@ def llama_tflops(gpus, dp, engine=DEFAULT, chunks=8) -> float:
 
 
 def fewest_chunks(layers, pp) -> int:
-    """Of an interleaved pipeline: more than 1, and equally many layers in each; 1 without one."""
+    """Return the fewest chunks above 1 that divide a stage's layers; 1 without a pipeline."""
     each = layers // pp
     return next((k for k in range(2, each + 1) if each % k == 0), 1) if pp > 1 else 1
 
 
 def megatron_job(row, engine=DEFAULT, micro_batch=1, is_interleaved=False):
-    """The job and the plan of a row of MEGATRON_2021, without ZeRO.
+    """Return the job and the plan of a row of MEGATRON_2021, without ZeRO.
 
     micro_batch     assumed: the table does not say it
     is_interleaved  whether a stage has several chunks, as few as possible: the paper interleaves,
@@ -135,7 +135,7 @@ def megatron_job(row, engine=DEFAULT, micro_batch=1, is_interleaved=False):
 
 
 def megatron_tflops(row, engine=DEFAULT, micro_batch=1, is_interleaved=False) -> float:
-    """Predicted TFLOP/s of a GPU for a row of MEGATRON_2021; recomputation counts."""
+    """Predict a GPU's TFLOP/s for a row of MEGATRON_2021; recomputation counts."""
     job, plan = megatron_job(row, engine, micro_batch, is_interleaved)
     done = hardware_flops(job.shape, job.batch * job.shape.context)
     return float(done / seconds(job, plan)["total"] / plan.ranks / 1e12)
@@ -145,12 +145,12 @@ def megatron_tflops(row, engine=DEFAULT, micro_batch=1, is_interleaved=False) ->
 
 
 def is_timed(runs: Runs) -> np.ndarray:
-    """Whether a run came to its end, and its time was published."""
+    """Return which runs came to their end, and have a published time."""
     return ~runs.is_oom & ~np.isnan(runs.seconds)
 
 
 def errors(runs: Runs, found) -> tuple[np.ndarray, np.ndarray]:
-    """Relative errors of seconds and of bytes; of runs that failed, or are not published, nan.
+    """Return relative errors of seconds and of bytes; nan for failed or unpublished runs.
 
     found  seconds and bytes, predicted
     """
@@ -159,13 +159,13 @@ def errors(runs: Runs, found) -> tuple[np.ndarray, np.ndarray]:
 
 
 def together(runs, found, kind) -> np.ndarray:
-    """Errors of all engines' runs, without gaps. kind: 0 for seconds, 1 for bytes."""
+    """Return the errors of all engines' runs, without gaps. kind: 0 for seconds, 1 for bytes."""
     off = np.concatenate([errors(of, found[engine])[kind] for engine, of in runs.items()])
     return off[~np.isnan(off)]
 
 
 def clouds(runs, found, kind, unit=1) -> dict:
-    """For each engine what was published, and what is predicted, in some unit."""
+    """Return each engine's published and predicted numbers, in some unit."""
     told = {}
     for engine, of in runs.items():
         stated = (of.seconds, of.memory)[kind]
@@ -176,21 +176,21 @@ def clouds(runs, found, kind, unit=1) -> dict:
 
 
 def summary(stated, found) -> list[str]:
-    """How many; median error; 90 of 100 errors are smaller; the share within a factor of 1.25."""
+    """Format the count of errors, their median, 90th percentile, and the share within 1.25 ×."""
     off, inside = abs(found / stated - 1), abs(np.log(found / stated)) < np.log(1.25)
     shares = np.median(off), np.percentile(off, 90), np.mean(inside)
     return [f"{len(off)}", *(f"{x:.{digits}%}" for x, digits in zip(shares, (1, 0, 0)))]
 
 
 def other_starts(chosen: Engine) -> dict[str, Engine]:
-    """Where else calibrating may start. Terms that the default leaves out, as 0, start at 1 ms."""
+    """Return other starts of calibration; terms that are 0 in the default start at 1 ms."""
     added = {k: 1e-3 for k in OF_TIME + OF_MEMORY if getattr(DEFAULT, k) == 0 < getattr(chosen, k)}
     facts = {f.name: getattr(chosen, f.name) for f in fields(Engine) if f.type in (bool, "bool")}
     return {"same form": replace(DEFAULT, **facts, **added), "default": DEFAULT}
 
 
 def median_errors_by_start(runs: Runs, chosen: Engine) -> list[float]:
-    """Median error of seconds, whole groups left out, from each of other_starts."""
+    """Return the median error of seconds, with whole groups left out, from each of other_starts."""
     found = (
         cross_validated_predictions(runs, start, close=1e-3)
         for start in other_starts(chosen).values()
@@ -199,35 +199,35 @@ def median_errors_by_start(runs: Runs, chosen: Engine) -> list[float]:
 
 
 def predict_calibrated(runs: Runs, start: Engine) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds and bytes by an engine that has been calibrated on these very runs."""
+    """Predict seconds and bytes with an engine that has been calibrated on these very runs."""
     engine = calibrate_engine(runs, start)
     return predict_seconds(runs, engine), predict_memory(runs, engine)
 
 
 def assign_folds(runs: Runs, count, seed=0) -> Runs:
-    """The same runs; what is left out together is drawn at random."""
+    """Return the same runs in groups drawn at random, to be left out one at a time."""
     folds = np.random.default_rng(seed).permutation(len(runs)) % count
     return replace(runs, group=folds)
 
 
 def part_of_group(runs: Runs, number) -> np.ndarray:
-    """Of the names of the groups: 0 the source, 1 the model, 2 the kind of GPU."""
+    """Return a part of the groups' names: 0 the source, 1 the model, 2 the kind of GPU."""
     return np.array([name.split(", ")[number] for name in runs.group])
 
 
 def describe_run(runs: Runs, at) -> str:
-    """What one run is: model, GPUs, plan."""
+    """Describe one run: its model and its plan."""
     plan = runs.plan
     sizes = ", ".join(f"{axis} {getattr(plan, axis)[at]:g}" for axis in ("dp", "tp", "pp"))
     _, model, _ = runs.group[at].split(", ")
     return f"{model}, {sizes}, micro-batch {plan.micro_batch[at]:g}"
 
 
-# ---- A rival that only remembers --------------------------------------------------------------
+# ---- A rival: the nearest run -----------------------------------------------------------------
 
 
 def features(runs: Runs) -> list[np.ndarray]:
-    """For each run: FLOPs of a GPU in a step, plan, and shape; as powers of 2."""
+    """Return the base-2 logarithms of each run's FLOPs per GPU and step, plan, shape and memory."""
     job, plan = runs.job, runs.plan
     flops = hardware_flops(job.shape, job.batch * job.shape.context, plan.recompute) / plan.ranks
     columns = [flops, plan.tp, plan.pp, plan.dp, plan.micro_batch, job.shape.layers,
@@ -236,7 +236,7 @@ def features(runs: Runs) -> list[np.ndarray]:
 
 
 def nearest_run(x, y):
-    """Remembers runs. Predicts the seconds of the nearest one, in the ratio of their FLOPs."""
+    """Make a predictor that scales the seconds of the nearest run by the ratio of FLOPs."""
     x, y = np.array(x), np.array(y)
 
     def predict(features):
@@ -247,7 +247,7 @@ def nearest_run(x, y):
 
 
 def rivals(runs: Runs, groups, cross_validate, start: Engine) -> dict:
-    """Errors of seconds by the nearest run and by the model of cost, for each way to leave out.
+    """Return errors of seconds by the nearest run and by the cost model, for each way to leave out.
 
     groups          {what is left out together: its name for each run}
     cross_validate  of exercise 10.12
@@ -260,13 +260,13 @@ def rivals(runs: Runs, groups, cross_validate, start: Engine) -> dict:
     return told
 
 
-# ---- What is left over ------------------------------------------------------------------------
+# ---- Remaining errors -------------------------------------------------------------------------
 
 
 def messages(runs: Runs) -> np.ndarray:
-    """Messages between stages that follow one another in a step; 0 without a pipeline.
+    """Count the messages between stages that follow one another in a step; 0 without a pipeline.
 
-    With two stages each micro-batch makes a stage wait for two: one forward, one backward. A stage
+    With two stages, each micro-batch makes a stage wait for two: one forward, one backward. A stage
     in the middle of more has four, as it receives and sends both ways. Filling and draining the
     pipeline take 2 × (pp - 1) more: 2 stages and 8 micro-batches make 16 + 2.
     """
@@ -276,13 +276,13 @@ def messages(runs: Runs) -> np.ndarray:
 
 
 def message_bytes(runs: Runs) -> np.ndarray:
-    """Of a message between two stages: what a micro-batch gives a layer, not cut by tp."""
+    """Return the bytes of a message between two stages: a micro-batch's activations, uncut."""
     width, nbytes = runs.job.shape.width, runs.job.engine.number_bytes
     return nbytes * runs.job.tokens(runs.plan) * width
 
 
 def extra_by_message(runs: Runs, found) -> np.ndarray:
-    """Seconds that a step takes longer than predicted, for each message; nan without a pipeline."""
+    """Return the seconds by which a step exceeds its prediction, per message; nan without any."""
     count = messages(runs)
     return np.where(count > 0, (runs.seconds - found) / np.where(count > 0, count, 1), np.nan)
 

@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/published_runs.py by `make build`.
-"""Published measurements of real training runs, held against the model of cost.
+"""Published measurements of real training runs, compared with the cost model.
 
 python labs/published_runs.py
 """
@@ -24,11 +24,11 @@ ACROSS = {"BLOOM": 6.25e9}  # Jean Zay: four links of 100 Gb/s for eight GPUs
 SOURCES = {"VT-single": "Megatron-DeepSpeed", "BLOOM": "Megatron-DeepSpeed", "PB": "nanotron",
            "MPT": "FSDP"}  # fmt: skip
 
-# What arithmetic and other rows say of rows that cannot be right.
+# Corrections of rows that cannot be right, from arithmetic and from other rows.
 CORRECTED = {
     "BLOOM-0051": {"dp": "4"},  # 8 × 8 × 10 ranks would be twice the GPUs that it lists
-    **{f"BLOOM-005{k}": {"gbs": "512"} for k in (2, 3, 4)},  # its FLOP/s say so, and its heading
-    # The two columns swapped: so say 0041, the same plan, and its neighbours 0040 and 0042.
+    **{f"BLOOM-005{k}": {"gbs": "512"} for k in (2, 3, 4)},  # according to its FLOP/s and heading
+    # The two columns are swapped, as 0041, the same plan, and its neighbours 0040 and 0042 show.
     "BLOOM-0055": {"iter_s": "134.02", "tflops_gpu": "120.29"},
 }
 
@@ -37,10 +37,10 @@ CORRECTED = {
 
 @dataclass(frozen=True)
 class Runs:
-    """Published runs, as arrays: what was trained and how, and what was measured.
+    """Published runs as arrays: what was trained and how, and what was measured.
 
-    seconds, memory   of a step; bytes on a GPU: nan where nobody has published it
-    is_oom            whether a run failed, most of them for want of memory
+    seconds, memory   of a step; bytes on a GPU: nan where they are not published
+    is_oom            whether a run failed, in most cases for lack of memory
     group             what is left out together: source, model and kind of GPU
     """
 
@@ -56,11 +56,12 @@ class Runs:
         return len(self.seconds)
 
     def where(self, mask) -> "Runs":
+        """Return the runs for which the mask is True."""
         return Runs(*(select_where(getattr(self, f.name), mask) for f in fields(self)))
 
 
 def select_where(value, mask):
-    """The same of those for which the mask is True, through all dataclasses."""
+    """Select the entries for which the mask is True, through all dataclasses."""
     if isinstance(value, np.ndarray):
         return value[mask]
     if isinstance(value, (Job, Plan, Shape, Gpu)):
@@ -69,6 +70,7 @@ def select_where(value, mask):
 
 
 def number(row, column, otherwise=np.nan) -> float:
+    """Read a number from a column of a row; `otherwise` if it is empty."""
     text = row[column].strip("~")
     return float(text) if text else otherwise
 
@@ -78,7 +80,7 @@ def is_usable(row) -> bool:
 
 
 def runs_of(sources=tuple(SOURCES), path=RUNS) -> Runs:
-    """The rows of these sources that say enough to be predicted."""
+    """Read the rows of these sources that say enough to be predicted."""
     rows = [row | CORRECTED.get(row["id"], {}) for row in csv.DictReader(path.open())]
     rows = [row for row in rows if row["src"] in sources and is_usable(row)]
     column = lambda name, otherwise=np.nan: np.array([number(r, name, otherwise) for r in rows])  # noqa: E731
@@ -87,7 +89,7 @@ def runs_of(sources=tuple(SOURCES), path=RUNS) -> Runs:
     heads = np.where(np.isnan(heads), np.round(width / 128), heads)
     is_llama = np.array([row["src"] == "PB" for row in rows])
     tp, pp = column("tp", 1), column("pp", 1)
-    is_tied = ~(is_llama & (pp > 1))  # its README: embeddings count twice where pp > 1
+    is_tied = ~(is_llama & (pp > 1))  # by its README, embeddings count twice where pp > 1
     mlp = np.where(is_llama, column("ffn"), 4 * width)
     shape = Shape(column("layers"), width, heads, mlp, column("vocab"), context, heads, is_llama,
                   is_tied)  # fmt: skip
@@ -114,18 +116,18 @@ def runs_of(sources=tuple(SOURCES), path=RUNS) -> Runs:
 
 
 def gpu_of(row) -> Gpu:
-    """The GPU, with the network of the machines in question."""
+    """Return the GPU of a row, with the network of its machines."""
     gpu = GPUS[KINDS[row["gpu"]]]
     return replace(gpu, across=ACROSS[row["src"]]) if row["src"] in ACROSS else gpu
 
 
 def name_of(row) -> str:
-    """Of a model; of one without a name its size."""
+    """Return a model's name; its size if it has no name."""
     is_named = row["src"] in ("PB", "MPT")
     return row["model"] if is_named else f"{row['layers']} layers of {row['hidden']}"
 
 
-# ---- Calibrating ----------------------------------------------------------------------------
+# ---- Calibration ----------------------------------------------------------------------------
 
 STARTS = {
     "Megatron-DeepSpeed": Engine(
@@ -149,23 +151,23 @@ OF_MEMORY = (
     "averaging", "units",
 )  # fmt: skip
 FAR, ROUNDS, FULL_AT = 1.5, 6, 0.93
-OF_SECONDS, OF_BYTES = 0.3, 3.0  # how strongly a number is held where it starts
+OF_SECONDS, OF_BYTES = 0.3, 3.0  # how strongly a number is held near its start
 
 
 def predict_seconds(runs: Runs, engine: Engine) -> np.ndarray:
-    """Seconds of a step."""
+    """Predict the seconds of a step for each run."""
     return seconds(replace(runs.job, engine=engine), runs.plan)["total"]
 
 
 def predict_memory(runs: Runs, engine: Engine) -> np.ndarray:
-    """Bytes on the fullest rank."""
+    """Predict the bytes on the fullest rank for each run."""
     return memory(replace(runs.job, engine=engine), runs.plan)["total"]
 
 
 def nearest(start: Engine, free, predict, runs: Runs, measured, prior, close=1e-8) -> Engine:
-    """The engine whose predictions are nearest to what was measured, in ratios.
+    """Find the engine whose predictions are nearest to what was measured, in ratios.
 
-    Numbers stay near those of `start` where the runs do not say otherwise; what is 0 remains so.
+    Numbers stay near those of `start` where the runs do not say otherwise; a 0 remains 0.
 
     close  the search ends when a step gains less than that share
     """
@@ -195,13 +197,13 @@ def nearest(start: Engine, free, predict, runs: Runs, measured, prior, close=1e-
 def calibrate_engine(
     runs: Runs, start: Engine, held=(OF_SECONDS, OF_BYTES), exact=(), close=1e-8
 ) -> Engine:
-    """The engine that predicts these runs best, in seconds and in bytes.
+    """Find the engine that predicts these runs best, in seconds and in bytes.
 
     Runs that are slower than FAR times the prediction have another cause, and do not count in the
     next round.
 
-    held   how strongly a number is held where it starts: one of seconds, one of bytes
-    exact  numbers that stay as they start
+    held   how strongly numbers are held near their start: those of seconds, those of bytes
+    exact  names of numbers that keep their start
     close  how exactly to search: see nearest
     """
     known = ~runs.is_oom & ~np.isnan(runs.memory)
@@ -224,7 +226,7 @@ def calibrate_engine(
 def cross_validated_predictions(
     runs: Runs, start: Engine, close=1e-8
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each run what is predicted by an engine that its group has not calibrated.
+    """Predict each run with an engine that was calibrated without the run's group.
 
     The form of the model, and the numbers of `start`, may still have been chosen with these runs.
 
@@ -239,6 +241,7 @@ def cross_validated_predictions(
 
 
 def runs_with(engine) -> Runs:
+    """Return the published runs of one engine."""
     return runs_of(tuple(source for source, of in SOURCES.items() if of == engine))
 
 

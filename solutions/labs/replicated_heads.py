@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/replicated_heads.py by `make build`.
-"""Attention on more ranks than it has key-value heads: some ranks have the same key and value.
+"""Attention on more ranks than key-value heads: several ranks have the same key-value head.
 
 torchrun --nproc-per-node 2 labs/replicated_heads.py
 """
@@ -11,11 +11,11 @@ from language_model import Attention
 from tensor_parallel import RowLinear, enter
 from torch import Tensor, nn
 
-# ---- What belongs to a head -----------------------------------------------------------------
+# ---- The rows of a head ---------------------------------------------------------------------
 
 
 def rows_of_heads(attention) -> tuple[Tensor, Tensor, Tensor]:
-    """Which rows of query_key_value belong to each head of queries, of keys, and of values.
+    """Return the rows of query_key_value that belong to each head of queries, keys and values.
 
     Shapes  (heads, size), (kv_heads, size), (kv_heads, size); int64
     """
@@ -25,7 +25,7 @@ def rows_of_heads(attention) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def layer_of_rows(linear, rows) -> nn.Linear:
-    """A linear layer with some rows of another one's weight and bias, in memory of its own."""
+    """Return a linear layer with copies of some rows of another layer's weight and bias."""
     layer = nn.Linear(linear.in_features, len(rows), dtype=linear.weight.dtype)
     for mine, all_of_them in ((layer.weight, linear.weight), (layer.bias, linear.bias)):
         with torch.no_grad():
@@ -35,15 +35,15 @@ def layer_of_rows(linear, rows) -> nn.Linear:
 
 
 def mark_parts(layer, n, copies=1) -> None:
-    """Mark the parameters of a layer as parts, as `part_of` does; `copies` ranks have the same."""
+    """Mark a layer's parameters as parts, as `part_of` does; `copies` ranks have the same part."""
     for p in layer.parameters():
         p.cut_dim, p.cut_sizes, p.copies = 0, [len(p)] * n, copies
 
 
 def group_of_same(head: int, group=None):
-    """The group of the ranks of `group` that have the same `head`.
+    """Return the group of the ranks of `group` that have the same `head`.
 
-    All ranks of the world have to call it, each with the group that it cuts its model over.
+    All ranks of the world have to call it, each with the group over which it cuts its model.
     """
     ranks = tuple(dist.get_process_group_ranks(group or dist.group.WORLD))
     held = [None] * dist.get_world_size()
@@ -59,19 +59,19 @@ def group_of_same(head: int, group=None):
 
 
 class FewHeads(nn.Module):
-    """Exercise 7.11. Causal attention in parts, on as many ranks as key-value heads, or more.
+    """Exercise 7.11. Causal attention in parts, on no fewer ranks than key-value heads.
 
-    attention           the whole one, equal on all ranks. Of its query heads, heads / kv_heads in a
+    attention           the whole attention, equal on all ranks. heads / kv_heads query heads in a
                         row use the same key-value head: the first ones use head 0
     self.query_heads    a list: the numbers of this rank's query heads, heads / n in a row; rank 0
                         has the first ones
-    self.head           a number: the one key-value head that they use
-    self.query          a layer of this rank's queries
-    self.key_value      a layer of one key and one value: the same on all ranks that have it
-    p.copies            of each parameter p of these two layers: how many ranks have the same
+    self.head           the number of the one key-value head that they use
+    self.query          a linear layer for this rank's queries
+    self.key_value      a linear layer for one key and one value, equal on all ranks that share it
+    p.copies            how many ranks have the same part, for each parameter p of these two layers
     self.sharers        the group of these ranks. All ranks of the world have to make their layer
-    Shapes              x: (samples, context, width), the same on every rank -> the same
-    Equals              attention(x); and its gradients, once sum_shared_gradients was called
+    Shapes              x: (samples, context, width), the same on every rank -> the same shape
+    Equals              attention(x), and its gradients once sum_shared_gradients was called
     Raises              ValueError if n is not a multiple of kv_heads, or does not divide heads
     """
 
@@ -107,12 +107,12 @@ class FewHeads(nn.Module):
         return self.output(mixed.transpose(1, 2).flatten(2))
 
     def sum_shared_gradients(self) -> None:
-        """After each backward: complete the gradients of what several ranks have, in place.
+        """Complete the gradients that several ranks share, in place; called after each backward.
 
         Cost  an all-reduce of the gradients of self.key_value, among the ranks that share it
         """
         if not self.key_value.weight.requires_grad:
-            return  # frozen: there is no gradient, on all ranks alike
+            return  # frozen on all ranks alike, so there is no gradient
         ### BEGIN SOLUTION
         for parameter in self.key_value.parameters():
             dist.all_reduce(parameter.grad, group=self.sharers)
@@ -123,9 +123,9 @@ class FewHeads(nn.Module):
 
 
 def try_heads(width, heads, kv_heads) -> dict:
-    """Forward and backward of an attention in parts, on each rank, beside one process.
+    """Run forward and backward of a split attention on each rank, and compare with one process.
 
-    Returns  which heads this rank has, and whether all is equal to one process
+    Returns  which heads this rank has, and whether everything equals one process
     Blocks   "sum": the sum of the shared gradients
     """
     from pedagogy_lib import close, measure

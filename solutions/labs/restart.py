@@ -1,5 +1,5 @@
 # Built from chapters/ch04_failure_and_recovery/labs/restart.py by `make build`.
-"""Restart: a training that goes on from its newest checkpoint, with any number of ranks.
+"""Restart: training that resumes from its newest checkpoint, with any number of ranks.
 
 torchrun --nproc-per-node 2 --max-restarts 3 labs/restart.py checkpoints
 """
@@ -21,7 +21,7 @@ from checkpoints import newest_whole, save, shift_by
 from gradient_accumulation import digits
 from torch import Tensor, nn
 
-MICROBATCHES, SIZE = 12, 8  # of one step, whoever is there; samples of each
+MICROBATCHES, SIZE = 12, 8  # per step, on any number of ranks; samples of each
 RATE, MOMENTUM, DROPOUT = 2.0, 0.9, 0.2
 
 
@@ -29,11 +29,11 @@ RATE, MOMENTUM, DROPOUT = 2.0, 0.9, 0.2
 
 
 def microbatches_of(rank: int, n: int, m: int) -> list[int]:
-    """Exercise 4.11. Which of m micro-batches this one of n ranks computes.
+    """Exercise 4.11. Return the micro-batches, of m, that one of n ranks computes.
 
     Each micro-batch is computed by exactly one rank. No rank has two more than another; if there
     are more ranks than micro-batches, some have none. Which ones a rank has is up to you, but the
-    arguments alone decide: each rank calls this for itself, in every step.
+    arguments alone decide, because each rank calls this for itself, in every step.
     """
     ### BEGIN SOLUTION
     return list(range(rank, m, n))
@@ -41,15 +41,15 @@ def microbatches_of(rank: int, n: int, m: int) -> list[int]:
 
 
 def mean_gradients(gradients_of, parameters, m: int, group=None) -> list[Tensor]:
-    """Exercise 4.12. On every rank: the gradients of the mean loss over all m micro-batches.
+    """Exercise 4.12. Return the gradients of the mean loss over all m micro-batches.
 
-    Each rank computes its own micro-batches alone, and adds up. A rank that has none takes part all
-    the same.
+    Every rank returns them. Each rank computes only its own micro-batches and adds them up, and a
+    rank that has none takes part all the same.
 
-    gradients_of  takes the number of a micro-batch, and gives the gradients of its mean loss,
-                  computed here: a list of tensors. All micro-batches are equally large
-    parameters    a list of tensors; gradients have their shapes, dtypes and devices, in this order,
-                  and so has what this returns. They stay as they are
+    gradients_of  takes the number of a micro-batch and computes, in this process, the gradients of
+                  its mean loss: a list of tensors. All micro-batches are equally large
+    parameters    a list of tensors, which stay as they are; the gradients, and the list returned,
+                  have their shapes, dtypes and devices, in this order
     Cost          an all-reduce of each gradient, once
     """
     ### BEGIN SOLUTION
@@ -66,11 +66,11 @@ def mean_gradients(gradients_of, parameters, m: int, group=None) -> list[Tensor]
 class Training:
     """A classifier of digits, with dropout and momentum, in float64.
 
-    The next step depends on the weights, the momenta, and the number of steps: on nothing that
+    The next step depends on the weights, the momenta, and the number of steps, but on nothing that
     belongs to a rank.
 
     data  images and labels to train with, and to test
-    m     micro-batches of a step, over all ranks
+    m     micro-batches per step, over all ranks
     """
 
     def __init__(self, data, group=None, m=MICROBATCHES):
@@ -79,13 +79,13 @@ class Training:
         self.images, self.tests = images.double(), tests.double()
         self.group, self.m, self.steps = group, m, 0
         with torch.random.fork_rng():
-            torch.manual_seed(0)  # on all ranks alike
+            torch.manual_seed(0)  # the same on all ranks
             self.model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 10)).double().to(device)
         self.parameters = list(self.model.parameters())
         self.momenta = [torch.zeros_like(parameter) for parameter in self.parameters]
 
     def loss_of(self, k) -> Tensor:
-        """Of micro-batch k of this step. What is drawn at random depends on (step, k) alone."""
+        """Return the loss of micro-batch k in this step; random draws depend on (step, k) alone."""
         number = self.steps * self.m + k
         chance = torch.Generator("cpu").manual_seed(number)
         chosen = (number * SIZE + torch.arange(SIZE)) % len(self.labels)
@@ -126,20 +126,20 @@ class Training:
         return torch.cat([parameter.detach().flatten() for parameter in self.parameters])
 
 
-# ---- What each rank runs, in each of its lives ----------------------------------------------
+# ---- The program of each rank, in each of its lives -----------------------------------------
 
 
 def train(folder, steps, every, data=None, before_step=lambda training: None, began=None):
-    """Train up to so many steps, from the newest whole checkpoint; torchrun starts it again.
+    """Train up to so many steps from the newest whole checkpoint; torchrun starts it again.
 
-    every        a checkpoint after so many steps
+    every        steps between two checkpoints
     before_step  called with the training before each step
-    began        when the process began, if it knows: seconds of time.time()
+    began        when the process began, if it is known: seconds of time.time()
     """
     note(folder, "begins", began)
     note(folder, "imported")
     dist.init_process_group("gloo")
-    group = dist.new_group(timeout=timedelta(seconds=2))  # of a machine that is silent
+    group = dist.new_group(timeout=timedelta(seconds=2))  # for a machine that is silent
     note(folder, "met")
     training = Training(data or digits(), group)
     load(folder, training)
@@ -157,7 +157,7 @@ def train(folder, steps, every, data=None, before_step=lambda training: None, be
 
 
 def load(folder, training):
-    """Take the newest whole checkpoint, if there is one. All ranks have saved the same."""
+    """Load the newest whole checkpoint, if there is one; all ranks have saved the same state."""
     found = [newest_whole(folder) if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(found)
     if found[0] is not None:
@@ -165,7 +165,7 @@ def load(folder, training):
 
 
 def load_weights(folder) -> Tensor:
-    """All weights in the newest whole checkpoint."""
+    """Return all weights of the newest whole checkpoint, in one row."""
     model = torch.load(newest_whole(folder) / "rank-0.pt")["model"]
     return torch.cat([weights.flatten() for weights in model.values()])
 
@@ -174,15 +174,15 @@ def load_weights(folder) -> Tensor:
 
 
 def note(folder, what, at=None, **more):
-    """Add a line to the log: what this rank does, and when."""
+    """Add a line to the log that says what this rank does, and when."""
     said = {"what": what, "time": at or time.time(), "machine": machine_here(), **more}
     said |= {"rank": int(os.environ["RANK"]), "n": int(os.environ["WORLD_SIZE"])}
     with open(Path(folder, "log"), "a") as file:
-        file.write(json.dumps(said) + "\n")  # at once: others here write there, too
+        file.write(json.dumps(said) + "\n")  # in one piece, as other ranks write there, too
 
 
 def machine_here() -> str:
-    """A name that stays, unlike a rank."""
+    """Return the machine's name, which stays the same, unlike a rank."""
     return os.environ.get("MACHINE", platform.node())
 
 
@@ -192,7 +192,7 @@ def log_of(folder) -> list[dict]:
 
 
 def lives(folder) -> list[dict[str, int]]:
-    """For each time that ranks have met: {machine: its rank}, if each has one rank."""
+    """Return {machine: its rank} for each time that ranks have met, if each has one rank."""
     met = [said for said in log_of(folder) if said["what"] == "met"]
     found = []
     while met:
@@ -203,13 +203,13 @@ def lives(folder) -> list[dict[str, int]]:
 
 
 def steps_taken(folder) -> list[tuple[int, int, float]]:
-    """(step, number of ranks, loss) of each step in order, also of those that were taken twice."""
+    """Return (step, number of ranks, loss) of each step in order, including repeated steps."""
     return [(said["steps"], said["n"], said["loss"]) for said in log_of(folder)
             if said["what"] == "step"]  # fmt: skip
 
 
 def losses_of_lives(folder) -> list[tuple[int, list[int], list[float]]]:
-    """(ranks, steps, losses) of each life: it begins with another n, or with an earlier step."""
+    """Return (ranks, steps, losses) of each life: it begins with another n or an earlier step."""
     found, before = [], (0, 0)
     for step, n, loss in steps_taken(folder):
         if n != before[1] or step <= before[0]:
@@ -224,9 +224,9 @@ PARTS = "until new processes run", "imports", "meeting", "reading the checkpoint
 
 
 def costs(folder) -> dict[str, float]:
-    """Seconds of each part of a restart, on rank 0, after one "fault" has been noted.
+    """Return the seconds of each part of a restart, on rank 0, after one "fault" has been noted.
 
-    From the fault until all steps that were lost have been taken again.
+    The parts span the time from the fault until all steps that were lost have been taken again.
     """
     said = log_of(folder)
     fault = next(one for one in said if one["what"] == "fault")

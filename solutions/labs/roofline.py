@@ -1,5 +1,5 @@
 # Built from chapters/ch10_choosing_a_strategy/labs/roofline.py by `make build`.
-"""How fast products are: limited by computing, or by the memory that the numbers come from.
+"""The speed of products: limited by computing, or by the memory that the numbers come from.
 
 python labs/roofline.py
 """
@@ -11,9 +11,9 @@ import torch
 
 
 def roof(intensity, flops, bandwidth):
-    """FLOPS that a kernel can reach at best.
+    """Return the FLOP/s that a kernel can reach at best.
 
-    intensity  FLOPs for each byte that it reads or writes
+    intensity  FLOPs per byte that it reads or writes
     flops      floating-point operations per second of the processor; bandwidth: bytes per second
     Source     Williams, Waterman and Patterson 2009
     """
@@ -21,12 +21,12 @@ def roof(intensity, flops, bandwidth):
 
 
 def product_costs(n, k, itemsize=4) -> tuple[int, int]:
-    """FLOPs of a product of (n, n) and (n, k), and the bytes that it reads and writes at least."""
+    """Return the FLOPs of a product of (n, n) and (n, k), and the fewest bytes that it moves."""
     return 2 * n * n * k, itemsize * (n * n + 2 * n * k)
 
 
 def seconds_of(function, rounds=5) -> float:
-    """The median of some calls, after two that do not count."""
+    """Return the median seconds of some calls, after two that do not count."""
     times = []
     for _ in range(rounds + 2):
         began = time.perf_counter()
@@ -36,7 +36,7 @@ def seconds_of(function, rounds=5) -> float:
 
 
 def measure_products(n=4096, most=512) -> list[tuple[float, float]]:
-    """(intensity, FLOPS) of products of one matrix with 1, 2, … columns, on this processor."""
+    """Measure (intensity, FLOP/s) of products of one matrix with 1, 2, 4, … columns."""
     matrix, found, k = torch.randn(n, n), [], 1
     while k <= most:
         columns = torch.randn(n, k)
@@ -47,7 +47,7 @@ def measure_products(n=4096, most=512) -> list[tuple[float, float]]:
 
 
 def measure_bandwidth(numbers=20_000_000) -> float:
-    """Bytes per second that go from memory to the processor and back."""
+    """Measure the bytes per second that go from memory to the processor and back."""
     x = torch.ones(numbers)
     return 2 * x.nbytes / seconds_of(lambda: x.mul_(1.0001))
 

@@ -1,5 +1,5 @@
 # Built from chapters/ch08_pipeline_parallel/labs/sequence_slices.py by `make build`.
-"""A pipeline inside of a sample: slices of its tokens go from stage to stage, one after another.
+"""A pipeline inside a sample: slices of its tokens go from stage to stage, one after another.
 
 torchrun --nproc-per-node 2 labs/sequence_slices.py
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def slice_by_slice(rank, ranks, slices):
-    """All forwards in order; then all backwards, the last slice first: later tokens looked back.
+    """Yield all forwards in order, then all backwards in reverse, as later tokens look back.
 
     Source  Li et al. 2021, "TeraPipe"
     """
@@ -28,7 +28,7 @@ class Past:
     """The keys and values that the attention of one block has computed so far.
 
     made   made[i] is the pair (keys, values) of slice i, with the graph that leads to them
-    seen   seen[i] is a pair of the same numbers as leaves: later slices look at these, and their
+    seen   seen[i] is a pair of leaves with the same numbers: later slices look at these, and their
            backwards leave gradients in seen[i][0].grad and seen[i][1].grad
     """
 
@@ -36,7 +36,7 @@ class Past:
         self.made, self.seen = [], []
 
     def add(self, keys, values) -> tuple[Tensor, Tensor]:
-        """Keep those of a new slice; returns all keys and all values up to it."""
+        """Keep the keys and values of a new slice; return all keys and all values up to it."""
         earlier = list(self.seen)
         self.made.append((keys, values))
         self.seen.append(tuple(leaf_like(x) for x in (keys, values)))
@@ -44,14 +44,14 @@ class Past:
 
 
 def leaf_like(x) -> Tensor:
-    """The same numbers without a graph. It wants a gradient if x does: frozen layers may not."""
+    """Return x as a leaf, which requires a gradient if x does; frozen layers need none."""
     return x.detach().requires_grad_(x.requires_grad)
 
 
 def attend(attention, x, past) -> Tensor:
-    """Attention of the tokens of a slice to themselves and to all tokens before them.
+    """Compute the attention of a slice's tokens to themselves and to all tokens before them.
 
-    Shapes  x: (samples, tokens of the slice, width) -> the same
+    Shapes  x: (samples, tokens of the slice, width) -> the same shape
     """
     q, k, v = attention.split(attention.query_key_value(x))
     keys, values = past.add(k, v)  # (samples, heads, tokens so far, size)
@@ -64,10 +64,10 @@ def attend(attention, x, past) -> Tensor:
 
 
 class SlicedStage(Stage):
-    """Exercise 8.18. A stage that takes slices of the same samples, in order, and back in reverse.
+    """Exercise 8.18. A stage that takes slices in order, and back in reverse order.
 
-    pasts   {block: its Past}
-    tokens  how many tokens were in the slices so far
+    pasts   {block: its Past}, of slices of the same samples
+    tokens  how many tokens the slices so far had
     """
 
     def __init__(self, piece):
@@ -87,7 +87,7 @@ class SlicedStage(Stage):
         return y.detach()
 
     def apply_layer(self, layer, x, before):
-        """What a layer makes of tokens that have others before them."""
+        """Apply a layer to tokens that have `before` others before them."""
         if hasattr(layer, "places"):
             return layer.letters(x) + layer.places(torch.arange(before, before + x.shape[1]))
         if hasattr(layer, "attention"):
@@ -101,10 +101,10 @@ class SlicedStage(Stage):
     def backward(self, i, gradient=None):
         """Return the gradient of slice i's input; add the weights' gradients to `.grad`.
 
-        As Stage.backward. But a slice has more outputs than y: for each block the keys and values
-        past.made[i], with past in self.pasts.values(). Later slices have looked at them. Their
-        backwards came before, and have left gradients in past.seen[i]; after the last slice nobody
-        has looked, and these are None. Afterwards self.kept has nothing of slice i.
+        This is as in Stage.backward, but a slice has more outputs than y: for each block the keys
+        and values past.made[i], with past in self.pasts.values(). Later slices have looked at them,
+        and their backwards have left gradients in past.seen[i]; no slice has looked at the last
+        one, where these are None. Afterwards self.kept has no entry for slice i.
 
         Cost  one pass through the graph: all outputs in one torch.autograd.backward
         """
@@ -125,7 +125,7 @@ class SlicedStage(Stage):
 
 
 def program(slices, text, samples=1):
-    """One batch of few long samples; returns its loss, and the sum of the gradients' squares."""
+    """Run one batch of few long samples; return its loss and the sum of the gradients' squares."""
     torch.manual_seed(0)
     model = Transformer(layers=max(4, dist.get_world_size()))
     pipeline = my_pipeline(model, make=SlicedStage)
@@ -137,7 +137,7 @@ def program(slices, text, samples=1):
 
 
 def alone(text, ranks, samples=1):
-    """The same in one process, without slices: the loss, and the squares for each rank's stage."""
+    """Run the batch in one process without slices; return the loss and each stage's squares."""
     torch.manual_seed(0)
     model = Transformer(layers=max(4, ranks))
     inputs, targets = draw_batch(text, samples, 0)

@@ -1,5 +1,5 @@
 # Built from chapters/ch04_failure_and_recovery/labs/sharded_checkpoints.py by `make build`.
-"""Checkpoints where each rank has a part: who has to save what, and how other ranks read it.
+"""Checkpoints of sharded training: which rank saves what, and how other ranks read it.
 
 torchrun --nproc-per-node 4 labs/sharded_checkpoints.py
 """
@@ -23,14 +23,14 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from zero import Zero1, Zero2, Zero3
 
-# ---- One training, in six ways --------------------------------------------------------------
+# ---- One training run, in several ways ------------------------------------------------------
 
 CONTEXT, SAMPLES, MICROBATCHES = 32, 12, 4
 adam = partial(torch.optim.AdamW, lr=5e-3)
 
 
 def small_model(dtype=torch.float32) -> Transformer:
-    """The same on every rank; with dropout at the end of each block."""
+    """Return a model that is the same on every rank, with dropout at the end of each block."""
     torch.manual_seed(0)
     model = Transformer(width=32, layers=4, heads=4, context=CONTEXT)
     for block in model.blocks:
@@ -39,13 +39,13 @@ def small_model(dtype=torch.float32) -> Transformer:
 
 
 class Way:
-    """What a way of training in parallel has on this rank.
+    """A way of training in parallel, as it is on this rank.
 
-    modules     that it computes with
-    parameters  that its optimizer steps on: what nobody else may have
+    modules     those that it computes with
+    parameters  those that its optimizer updates, which no other rank may have
     take        takes a step with a batch, and returns the loss
-    loaded      is called when other values have been put into the parameters
-    lengths     of ZeRO: how many numbers each shard is a part of, without padding
+    loaded      called when other values have been put into the parameters
+    lengths     for ZeRO: how many numbers each shard is a part of, without padding
     """
 
     def __init__(self, modules, parameters, optimizer, take, loaded=lambda: None, lengths=()):
@@ -57,7 +57,7 @@ def data_parallel(model, settles=True):
     ddp, optimizer = DistributedDataParallel(model), adam(model.parameters())
     if settles:
         settle(ddp)
-    torch.manual_seed(dist.get_rank())  # each drops other numbers
+    torch.manual_seed(dist.get_rank())  # each rank drops other numbers
 
     def take(batch):
         inputs, targets = share_of_rank(batch)
@@ -71,11 +71,11 @@ def data_parallel(model, settles=True):
 
 
 def settle(ddp):
-    """Let a new DDP put the parameters into the buckets that it keeps from then on.
+    """Make a new DDP assign the parameters to the buckets that it keeps from then on.
 
-    It orders them anew after its first backward, and sums gradients in another order from then on,
-    which rounds otherwise. So a training that was resumed would take its first step in other
-    buckets than the one before: not bit for bit the same, with three ranks or more.
+    DDP reorders its buckets after its first backward and from then on sums gradients in another
+    order, which rounds differently. A resumed training run would otherwise take its first step in
+    other buckets than the original run: not bit for bit the same, with three ranks or more.
     """
     letters = torch.zeros(1, CONTEXT, dtype=torch.long)
     mean_loss(ddp(letters), letters).backward()
@@ -95,7 +95,7 @@ def zero(stage, model):
         return loss.item()
 
     def gather_all():
-        """In stages 1 and 2 everybody has all shards; in 3 they are gathered when needed."""
+        """Gather all shards on every rank in stages 1 and 2; stage 3 gathers them when needed."""
         for unit in engine.units.values():
             if unit.flat.untyped_storage().nbytes():
                 all_gather_ring(unit.chunks)
@@ -147,7 +147,7 @@ WAYS = {
 
 
 class ParallelTraining:
-    """A training in one of the WAYS; each rank saves what it has, and nothing of others."""
+    """A training run in one of the WAYS; each rank saves only its own part of the state."""
 
     def __init__(self, way, text, dtype=torch.float32):
         self.text, self.steps, self.way = text, 0, WAYS[way](small_model(dtype))
@@ -159,7 +159,7 @@ class ParallelTraining:
 
     def state_dict(self) -> dict:
         return {
-            # A shard may be a view: torch.save would write all of the storage that it is a view of.
+            # A shard may be a view, and torch.save would write the whole storage behind it.
             "parameters": [p.detach().clone() for p in self.way.parameters],
             "optimizer": self.way.optimizer.state_dict(),
             "steps": self.steps,
@@ -177,7 +177,7 @@ class ParallelTraining:
 
 
 def numbers_on_rank(way: Way) -> tuple[int, int]:
-    """How many weights this rank has, and how many numbers its optimizer keeps for them."""
+    """Return how many weights this rank has and how many numbers its optimizer keeps for them."""
     weights = sum(p.numel() for module in way.modules for p in module.parameters())
     own = sum(p.numel() for p in way.parameters)
     kept = [x.numel() for of in way.optimizer.state.values() for x in of.values() if x.dim()]
@@ -188,13 +188,13 @@ def numbers_on_rank(way: Way) -> tuple[int, int]:
 
 
 def pieces_to_read(length, old, new, rank) -> list[tuple[int, int, int]]:
-    """Exercise 4.6. Where the numbers of a rank's new shard lie in the shards of other ranks.
+    """Exercise 4.6. Return where a rank's new shard lies in the ranks' old shards.
 
     `length` numbers were saved by `old` ranks, in shards of ceil(length / old), one after another.
     Now `new` ranks share them in the same way, in shards of ceil(length / new). The last shards may
     be shorter, or empty.
 
-    rank     of the new ranks, for whom this is
+    rank     the one of the new ranks that reads
     Returns  [(old rank, begin, end), …] in the order of the numbers: its shard from `begin` up to
              `end`, counted within this old shard; none of them is empty
     """
@@ -212,14 +212,14 @@ def pieces_to_read(length, old, new, rank) -> list[tuple[int, int, int]]:
 
 @torch.no_grad()
 def load_from_others(training: ParallelTraining, checkpoint: Path):
-    """Read a checkpoint of ZeRO that any number of ranks saved; of each file what is needed here.
+    """Load a ZeRO checkpoint that any number of ranks saved; read only what this rank needs.
 
-    Random generators belong to ranks: where there are others now, their states are not read.
+    States of random generators are not read, because they belong to the ranks that saved them.
     """
     files = sorted(checkpoint.glob("rank-*.pt"), key=lambda path: int(path.stem[5:]))
-    states = [torch.load(path, mmap=True) for path in files]  # a file is read where it is looked at
+    states = [torch.load(path, mmap=True) for path in files]  # reads only what is used
     way, n = training.way, dist.get_world_size()
-    way.optimizer.load_state_dict(states[0]["optimizer"])  # settings, steps; moments come below
+    way.optimizer.load_state_dict(states[0]["optimizer"])  # settings, steps; moments follow
     training.steps = states[0]["steps"]
     for number, (shard, length) in enumerate(zip(way.parameters, way.lengths)):
         pieces = pieces_to_read(length, len(states), n, dist.get_rank())
@@ -231,7 +231,7 @@ def load_from_others(training: ParallelTraining, checkpoint: Path):
 
 
 def fill(shard: Tensor, pieces: list[Tensor]) -> Tensor:
-    """Put pieces into a shard, one after another; what is left is padding."""
+    """Write pieces into a shard, one after another, and pad the rest with zeros."""
     here = torch.cat([*pieces, shard.new_empty(0)])
     shard[: len(here)] = here
     shard[len(here) :] = 0
@@ -259,13 +259,13 @@ LAYOUTS = {"FSDP2": fully_sharded, "DDP": DistributedDataParallel, "tensor paral
 
 
 def build_layout(layout):
-    """A model in one of the LAYOUTS, with an optimizer that has taken no step yet."""
+    """Return a model in one of the LAYOUTS and an optimizer that has taken no step yet."""
     model = LAYOUTS[layout](small_model())
     return model, adam(model.parameters())
 
 
 def train_laid_out(layout, text, steps):
-    """With FSDP2 or DDP."""
+    """Train a model in the layout of FSDP2 or DDP; return it and its optimizer."""
     model, optimizer = build_layout(layout)
     for step in range(steps):
         inputs, targets = share_of_rank(draw_batch(text, SAMPLES, step, CONTEXT))
@@ -276,18 +276,18 @@ def train_laid_out(layout, text, steps):
 
 
 def save_laid_out(model, optimizer, folder):
-    """Each rank writes what it has; a list of all parts is written last."""
+    """Write this rank's part of the state; a list of all parts is written last."""
     import torch.distributed.checkpoint as dcp
 
     dcp.save(collect_state(model, optimizer), checkpoint_id=str(folder))
 
 
 def load_laid_out(model, optimizer, folder):
-    """Into a model of any layout, on any number of ranks."""
+    """Load a checkpoint into a model of any layout, on any number of ranks."""
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.state_dict import set_state_dict
 
-    state = collect_state(model, optimizer)  # says who wants what
+    state = collect_state(model, optimizer)  # says which rank wants what
     dcp.load(state, checkpoint_id=str(folder))
     set_state_dict(
         model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
@@ -301,7 +301,7 @@ def collect_state(model, optimizer) -> dict:
 
 
 def whole_state(model, optimizer) -> dict[str, Tensor]:
-    """All weights and moments, whole, by their names; of other ranks than 0, nothing."""
+    """Return all weights and moments, whole, by their names; on ranks other than 0, nothing."""
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
 
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
@@ -315,7 +315,7 @@ def whole_state(model, optimizer) -> dict[str, Tensor]:
 
 
 def measure_resume_gap(way, text, folder) -> float:
-    """By how much parameters differ: of 6 steps, and of 3, a checkpoint, and 3 more."""
+    """Return how far the parameters of 6 steps are from those of 3, a checkpoint, and 3 more."""
     in_one_go = ParallelTraining(way, text)
     for _ in range(3):
         in_one_go.step()

@@ -1,5 +1,5 @@
 # Built from chapters/ch05_memory/labs/small_states.py by `make build`.
-"""Adam with smaller states: bfloat16 with two ways to round, and 8 bits by blocks.
+"""Adam with smaller states: bfloat16 with two ways to round, and 8 bits in blocks.
 
 python labs/small_states.py
 """
@@ -16,18 +16,18 @@ from torch.optim import Optimizer
 
 BLOCK = 256  # numbers that share a scale
 WIDTH, LAYERS, SAMPLES = 32, 1, 8
-LAST = 20  # steps over which the loss at the end of a training is averaged
+LAST = 20  # the last steps of a training run, whose losses are averaged
 
 # ---- Ways to keep a state -------------------------------------------------------------------
 
 
 def round_stochastically(x: Tensor) -> Tensor:
-    """Exercise 5.5. x in bfloat16, rounded up or down by chance, so that the mean is x.
+    """Exercise 5.5. Round x to bfloat16, up or down by chance, with mean x.
 
     A bfloat16 is the upper half of a float32: the same sign, exponent and first digits. So x lies
-    between two neighbours in bfloat16, or is one itself. Of the way from the lower neighbour to the
-    upper one, x has gone a share. This is the probability of the upper neighbour. Each number of x
-    has a chance of its own.
+    between two neighbours in bfloat16, or is one itself. The probability of the upper neighbour is
+    the share of the way from the lower neighbour to the upper one that x has gone. Each number of x
+    has its own chance.
 
     x        float32, any shape, magnitudes below 1e38; it does not change
     Returns  bfloat16, the same shape
@@ -40,7 +40,7 @@ def round_stochastically(x: Tensor) -> Tensor:
 
 
 class DtypeCodec:
-    """A state in another dtype, rounded to the nearest."""
+    """A codec that keeps a state in another dtype, rounded to the nearest."""
 
     def __init__(self, dtype):
         self.dtype = dtype
@@ -53,24 +53,23 @@ class DtypeCodec:
 
 
 class Stochastic(DtypeCodec):
-    """A state in bfloat16, rounded by chance."""
+    """A codec that keeps a state in bfloat16, rounded by chance."""
 
     def pack(self, x):
         return (round_stochastically(x),)
 
 
 class EightBits:
-    """Exercise 5.6. A tensor in 8 bits a number, by blocks.
+    """Exercise 5.6. A tensor in 8 bits per number, in blocks.
 
     The numbers of x, one after another, are cut into blocks of `block`; the last block may be
     shorter. Each block has a scale: its largest magnitude, divided by 127. A number's code is the
     number divided by the scale of its block, rounded to the nearest whole number, from -127 to 127.
 
-    pack    takes x: float32, any shape; it does not change.
-            Returns codes, int8, (numbers of x,), and scales, float32, (blocks,). A block of zeros
-            has scale 0 and codes 0
+    pack    takes x: float32, any shape; it does not change. Returns codes, int8, (numbers of x,),
+            and scales, float32, (blocks,). A block of zeros has scale 0 and codes 0
     unpack  takes codes, scales and the shape of x. Returns codes times scales: float32, that shape
-    Cost    a byte for each number, and 4 for each block
+    Cost    a byte per number, and 4 per block
     """
 
     def __init__(self, block=BLOCK):
@@ -92,10 +91,10 @@ class EightBits:
 
 
 class EightBitRoots(EightBits):
-    """A tensor without negative numbers: its roots in 8 bits, and none of them comes back as 0.
+    """A tensor without negative numbers: its roots in 8 bits, none of which comes back as 0.
 
-    Adam divides by the root of the mean square. A small one that becomes 0 makes the step huge. So
-    code 0 stands for half a scale.
+    Adam divides by the root of the mean square, so a small one that becomes 0 makes the step huge.
+    Code 0 therefore stands for half a scale.
     """
 
     def pack(self, x):
@@ -110,10 +109,10 @@ class EightBitRoots(EightBits):
 
 
 class SmallAdam(Optimizer):
-    """Adam, with two ways to keep its two means. It computes in float32.
+    """Adam with a choice of how to keep its two means; it computes in float32.
 
     mean, square  keep the running means of the gradient and of its square
-    rounded       what a new weight becomes before it is written, if the weights are bfloat16
+    rounded       rounds a new weight before it is written, if the weights are bfloat16
     Equals        torch.optim.Adam(parameters, lr), if nothing is rounded
     """
 
@@ -129,7 +128,7 @@ class SmallAdam(Optimizer):
                     self.step_of(p, group["lr"], *group["betas"])
 
     def squares(self) -> Tensor:
-        """All mean squares, one after another."""
+        """Return all mean squares, one after another."""
         return torch.cat([self.square.unpack(*state["square"], p.shape).flatten()
                           for p, state in self.state.items()])  # fmt: skip
 
@@ -149,13 +148,13 @@ class SmallAdam(Optimizer):
 
 
 def write(kept, new):
-    """Into the tensors that are there: a state takes no memory twice."""
+    """Write new values into the existing tensors, so that a state takes no memory twice."""
     for old, values in zip(kept, new):
         old.copy_(values)
 
 
 class Way(NamedTuple):
-    """weights: their dtype; mean, square and rounded: see SmallAdam"""
+    """A way to keep states. weights: their dtype; mean, square and rounded: see SmallAdam."""
 
     weights: torch.dtype
     mean: object
@@ -163,7 +162,7 @@ class Way(NamedTuple):
     rounded: Callable | None = None
 
     def optimizer(self, parameters, lr):
-        # A class is an exercise: nothing asks for it before it is used.
+        # A class here is an exercise, so it is called only when it is used.
         mean, square = (x() if isinstance(x, type) else x for x in (self.mean, self.square))
         return SmallAdam(parameters, mean, square, lr, rounded=self.rounded)
 
@@ -184,9 +183,10 @@ WAYS = {
 
 
 def train(way, text, steps, rate, seed) -> tuple[list[float], float]:
-    """On a rank: the loss of each step, and the share of mean squares that have come to rest.
+    """Train on this rank; return the loss of each step and the share of mean squares at rest.
 
-    These are as they were LAST steps before. The second step is measured under the way's name.
+    Those at rest are the same as LAST steps before. The second step is measured under the way's
+    name.
     """
     from pedagogy_lib import measure
 
@@ -203,6 +203,7 @@ def train(way, text, steps, rate, seed) -> tuple[list[float], float]:
 
 
 def step_of(model, optimizer, inputs, targets) -> float:
+    """Take one step of training; return the loss."""
     loss = mean_loss(model(inputs).float(), targets)
     optimizer.zero_grad()
     loss.backward()
@@ -211,16 +212,16 @@ def step_of(model, optimizer, inputs, targets) -> float:
 
 
 def trainings(ways, text, steps, rate) -> dict[str, tuple[float, float]]:
-    """On a rank: {way: (loss at the end, share at rest)}. The rank's number is the seed."""
+    """Return {way: (loss at the end, share at rest)} of this rank, whose number is the seed."""
     found = {way: train(way, text, steps, rate, dist.get_rank()) for way in ways}
     return {way: (sum(losses[-LAST:]) / LAST, share) for way, (losses, share) in found.items()}
 
 
-# ---- What was found -------------------------------------------------------------------------
+# ---- Results --------------------------------------------------------------------------------
 
 
 def byte_rows(run, ways) -> list[list[str]]:
-    """For each way: bytes for each parameter of three kinds, and together."""
+    """Return, for each way, its bytes per parameter for three kinds, and their sum."""
     numbers = sum(p.numel() for p in Transformer(WIDTH, LAYERS).parameters())
     peaks = [run[way].peak_bytes[0] for way in ways]
     kinds = ("parameters", "gradients", "optimizer_state")
@@ -229,7 +230,7 @@ def byte_rows(run, ways) -> list[list[str]]:
 
 
 def loss_rows(run, ways) -> list[list[str]]:
-    """For each way: its loss of each seed, after that of float32; and the share at rest."""
+    """Return, for each way, its losses relative to float32's, by seed, and its share at rest."""
     rows = []
     for way in ways:
         found = [of_seed[way] for of_seed in run.values]

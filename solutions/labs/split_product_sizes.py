@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/split_product_sizes.py by `make build`.
-"""What each rank has, computes and sends in a matrix product that is split over ranks."""
+"""The parts, work and messages of each rank in a matrix product that is split over ranks."""
 
 from typing import NamedTuple
 
@@ -20,9 +20,9 @@ ITEM_BYTES = 4  # float32
 class Matrix(NamedTuple):
     """A matrix of a product.
 
-    sign       what stands before it
-    placement  what each rank has of it
-    dim        along which it is cut
+    sign       the sign in front of it
+    placement  Replicate, Shard or Partial
+    dim        the dim along which it is cut
     """
 
     sign: str
@@ -34,7 +34,7 @@ class Matrix(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What each rank sends; `numbers` of them on average, where parts are uneven."""
+    """A message of each rank; if parts are uneven, `numbers` is the average over the ranks."""
 
     when: str
     what: str
@@ -51,7 +51,7 @@ def check(way, **sizes):
 
 
 def matrices_of(way, rows, inner, columns) -> list[Matrix]:
-    """Those of the forward; and, from the sign | on, those of the gradient of X."""
+    """Return the matrices of the forward and, from the sign | on, of the gradient of X."""
     x, dx = ("X", rows, inner), ("dX", rows, inner)
     a, y = ("A", inner, columns), ("Y", rows, columns)
     sum_of_dx = [Matrix("|", *dx, PARTIAL), Matrix("sum", *dx, REPLICATE)]
@@ -73,7 +73,7 @@ def matrices_of(way, rows, inner, columns) -> list[Matrix]:
 
 
 def messages_of(way, n, rows, inner, columns) -> list[Message]:
-    """By the formulas of a ring: 2(n-1)/n of what is summed, (n-1)/n of what is gathered."""
+    """Return the messages as in a ring: 2(n-1)/n of a summed tensor, (n-1)/n of a gathered one."""
     x, y = rows * inner, rows * (inner if way == "pair" else columns)
     sum_of_y = describe_all_reduce("forward", "Y", y, n)
     sum_of_dx = describe_all_reduce("backward, dX", "dX", x, n)
@@ -95,7 +95,7 @@ def messages_of(way, n, rows, inner, columns) -> list[Message]:
             describe_silence("  from A to B", "H is cut as B needs it"),
             sum_of_dx,
         ]
-    # dA is Xᵀ dY: of X and of dY, each rank has what its part of A has been multiplied with.
+    # dA is Xᵀ dY: each rank has the parts of X and of dY that belong to its part of A.
     weights = "dA and dB" if way == "pair" else "dA"
     return [*messages, describe_silence(f"backward, {weights}", "both factors are here")]
 
@@ -115,19 +115,19 @@ def describe_all_gather(when, name, size, n) -> Message:
 
 
 def part_sizes(length, n) -> list[int]:
-    """How long n parts of a length are, as torch.tensor_split cuts it."""
+    """Return the lengths of n parts of a length, as torch.tensor_split cuts it."""
     return [length // n + (rank < length % n) for rank in range(n)]
 
 
 def work_of(way, n, rows, inner, columns) -> list[tuple[int, int]]:
-    """For each rank: elements that it keeps of A (and B), and multiplications in the forward."""
+    """Return, per rank, how much of A (and B) it keeps and its multiplications in the forward."""
     cut, other = (inner, columns) if way == "rows" else (columns, inner)
     kept = [part * other * (2 if way == "pair" else 1) for part in part_sizes(cut, n)]
     return [(count, count * rows) for count in kept]
 
 
 def idle_ranks(way, n, inner, columns) -> str:
-    """`Ranks 4 to 7 own nothing: …`, if there is less to cut than there are ranks."""
+    """Return `Ranks 4 to 7 own nothing: …` if there is less to cut than ranks, else no text."""
     cut, name = (inner, "row") if way == "rows" else (columns, "column")
     if cut >= n:
         return ""
@@ -137,7 +137,7 @@ def idle_ranks(way, n, inner, columns) -> str:
 
 
 def count_of(message) -> str:
-    """`2 · 3/4 · 32 = 48 numbers, 192 B`"""
+    """Return a message's formula and size, such as `2 · 3/4 · 32 = 48 numbers, 192 B`."""
     if not message.formula:
         return ""
     numbers = short_number(message.numbers)
@@ -146,7 +146,7 @@ def count_of(message) -> str:
 
 
 def describe_picture(equation, messages, work, idle="") -> str:
-    """All that the picture shows."""
+    """Describe in words everything that the picture shows."""
     ways = {None: "", 0: " by rows", 1: " by columns"}
     parts = [f"{m.name} ({m.rows:,} × {m.columns:,}) {m.placement}{ways[m.dim]}" for m in equation]
     kept = [

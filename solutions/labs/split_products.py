@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/split_products.py by `make build`.
-"""The picture of a matrix product that is split over ranks: who has what, and what is sent."""
+"""The picture of a matrix product that is split over ranks: their parts, work and messages."""
 
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from placement_style import box, ink_on, legend, name_rank
@@ -32,23 +32,23 @@ from pedagogy_lib.pictures.style import (
     use_course_style,
 )
 
-KEPT, MULTIPLIED = 8.7, 9.48  # right ends of two columns of numbers; all in inches
+KEPT, MULTIPLIED = 8.7, 9.48  # right ends of two columns of numbers; all sizes are in inches
 LINE, LEGEND = 0.23, 0.55  # heights
 STORED_LEFT, STORED_HIGH = 7.05, 0.55
 SMALLEST_CELL, FOR_NUMBER, THIN = 0.07, 0.13, 0.06
-SHEETS, SHEET = 4, 0.03  # of a stack of summands
+SHEETS, SHEET = 4, 0.03  # the most sheets in a stack of summands, and their offset
 
 
 @use_course_style
 def draw_product(way, n=4, rows=4, inner=8, columns=8) -> Picture:
-    """Y = X A on n ranks: what each has of every matrix, what it computes, and what it sends.
+    """Draw Y = X A on n ranks: each rank's parts of all matrices, its work, and what it sends.
 
     way     "columns": A is cut by columns, and Y with it. "rows": A is cut by rows, X by columns;
-            each rank has a summand of Y. "pair": Y = f(X A) B, first the one and then the other
+            each rank has a summand of Y. "pair": Y = f(X A) B, the first cut and then the second
     Shapes  X: (rows, inner); A: (inner, columns); Y: (rows, columns). In a pair, B:
-            (columns, inner), and Y is like X. Parts are as torch.tensor_split makes them
-    Cost    bytes are those of float32, summed and gathered in a ring
-    Raises  ValueError if there is no such way, or a size is no whole number from 1 on
+            (columns, inner), and Y is like X. Parts are cut as by torch.tensor_split
+    Cost    bytes are counted in float32, with sums and gathers in a ring
+    Raises  ValueError if there is no such way, or a size is not a whole number from 1 on
     """
     check(way, n=n, rows=rows, inner=inner, columns=columns)
     equation = matrices_of(way, rows, inner, columns)
@@ -72,7 +72,7 @@ def draw_product(way, n=4, rows=4, inner=8, columns=8) -> Picture:
 
 
 def draw_heads(axes, layout):
-    """Names and sizes; and where the backward begins."""
+    """Write the matrices' names and sizes, and mark where the backward begins."""
     axes.text(LEFT, TOP + 0.06, "forward", fontsize=8.5, color=MUTED)
     small = {"fontsize": 7.5, "color": MUTED, "linespacing": 1.0}
     for slot in layout.slots:
@@ -87,13 +87,13 @@ def draw_heads(axes, layout):
 
 
 def size_of(matrix) -> str:
-    """`4 × 8`; a long one in two lines."""
+    """Return a matrix's size, such as `4 × 8`; a long one takes two lines."""
     text = f"{matrix.rows:,} × {matrix.columns:,}"
     return text if len(text) < 10 else text.replace(" × ", "\n× ")
 
 
 def draw_rows(axes, layout, n):
-    """All ranks together, and then each of them."""
+    """Draw a row for all ranks together, and then a row for each of them."""
     axes.text(NAMES_LEFT, layout.middle, "together", va="center", fontsize=9.5)
     draw_row(axes, layout, layout.middle, n, None)
     for rank, middle in zip(layout.ranks, layout.middles()):
@@ -108,7 +108,7 @@ def draw_rows(axes, layout, n):
 
 
 def draw_row(axes, layout, middle, n, rank):
-    """The equation as one rank has it; with None for a rank, with all ranks' parts."""
+    """Draw the equation as one rank has it; if `rank` is None, with all ranks' parts."""
     for slot in layout.slots:
         draw_matrix(axes, slot.matrix, slot.matrix_left, middle, layout.scale, n, rank)
         if slot.matrix.sign not in SPACES:
@@ -116,7 +116,7 @@ def draw_row(axes, layout, middle, n, rank):
 
 
 def write_work(axes, way, layout, work, numbers, rows):
-    """What each rank keeps and multiplies, in columns with heads."""
+    """Write how many numbers each rank keeps, and its multiplications, in columns with headings."""
     total = numbers * (2 if way == "pair" else 1)
     keeps = "keeps of\nA and B" if way == "pair" else "keeps\nof A"
     heads = (KEPT, keeps, total), (MULTIPLIED, "multipli-\ncations,\nforward", total * rows)
@@ -130,7 +130,7 @@ def write_work(axes, way, layout, work, numbers, rows):
 
 
 def draw_sums(axes, layout):
-    """The all-reduces: a band across the ranks, before the matrix that it makes."""
+    """Draw each all-reduce as a band across the ranks, before the matrix that it makes."""
     color, height = COLORS["communication"], layout.bottom - layout.first
     for slot in layout.slots:
         if slot.matrix.sign == "sum":
@@ -146,7 +146,7 @@ def draw_sums(axes, layout):
 
 
 def write_messages(axes, messages, top):
-    """What each rank sends: a line for each direction."""
+    """Write what each rank sends, one line per message."""
     axes.text(NAMES_LEFT, top, "each rank sends", weight="bold", fontsize=9.5, va="center")
     axes.text(4.05, top, "in a ring, float32", fontsize=8, color=MUTED, va="center")
     for number, message in enumerate(messages):
@@ -161,7 +161,7 @@ def write_messages(axes, messages, top):
 
 
 def draw_storage(axes, equation, top, n):
-    """The weights as nn.Linear keeps them, transposed."""
+    """Draw the weights as nn.Linear stores them: transposed."""
     weights = [matrix for matrix in equation if matrix.name in "AB"]
     heading = "nn.Linear keeps (outputs, inputs)"
     axes.text(STORED_LEFT, top, heading, fontsize=8.5, va="center", weight="bold")
@@ -179,7 +179,7 @@ def draw_storage(axes, equation, top, n):
 
 
 def draw_matrix(axes, matrix, left, middle, scale, n, rank):
-    """What a rank has of a matrix; with None for a rank, all ranks' parts."""
+    """Draw a rank's part of a matrix; if `rank` is None, all ranks' parts."""
     width, height = inches(matrix.columns, scale), inches(matrix.rows, scale)
     corner = left, middle - height / 2
     if matrix.placement == PARTIAL:
@@ -195,14 +195,14 @@ def draw_matrix(axes, matrix, left, middle, scale, n, rank):
 
 
 def draw_summands(axes, corner, width, height, ranks):
-    """Sheets of the size of the whole that lie on each other, the first rank's in front."""
+    """Draw sheets as large as the whole matrix on top of each other, the first rank's in front."""
     for rank in reversed(ranks):
         shift = SHEET * (rank if len(ranks) > 1 else 0)
         axes.add_patch(box((corner[0] + shift, corner[1] - shift), width, height, PARTIAL, rank))
 
 
 def draw_parts(axes, matrix, whole, n, rank):
-    """One rank's part; or all of them, with the numbers of their ranks."""
+    """Draw one rank's part; if `rank` is None, all parts with the numbers of their ranks."""
     sizes = part_sizes((matrix.rows, matrix.columns)[matrix.dim], n)
     for owner, size in enumerate(sizes):
         if size and rank in (None, owner):
@@ -213,7 +213,7 @@ def draw_parts(axes, matrix, whole, n, rank):
 
 
 def part_of(whole, dim, start, size, length, owner) -> Rectangle:
-    """A part of a matrix along `dim`, from `start` on; `length` is the matrix's there."""
+    """Return a part of a matrix along `dim`, from `start` on; the matrix has `length` along it."""
     (left, top), width, height = whole.get_xy(), whole.get_width(), whole.get_height()
     if dim == 0:
         part = box(
@@ -234,7 +234,7 @@ def write_owner(axes, part, owner):
 
 
 def draw_cells(axes, matrix, whole):
-    """White lines between the numbers, and the outline again, over their ends."""
+    """Draw white lines between the numbers, and the outline again over their ends."""
     (left, top), width, height = whole.get_xy(), whole.get_width(), whole.get_height()
     style = {"color": "white", "lw": 0.5, "alpha": 0.75, "zorder": 1.5}
     xs = [left + width * k / matrix.columns for k in range(1, matrix.columns)]

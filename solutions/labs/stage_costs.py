@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/stage_costs.py by `make build`.
-"""What a step of each stage sends and holds: with micro-batches, and with recomputation.
+"""The bytes that a step of each stage sends and holds: with micro-batches, and with recomputation.
 
 torchrun --nproc-per-node 2 labs/stage_costs.py
 """
@@ -24,7 +24,7 @@ STAGES = {"DDP": "DDP"} | {f"stage {k}": f"ours, stage {k}" for k in (1, 2, 3)}
 
 
 def accumulate(stage, counts, text) -> int:
-    """Take steps with so many micro-batches each, measured as "in 4"; returns the model's bytes."""
+    """Take steps of so many micro-batches each, measured as "in 4"; return the model's bytes."""
     from pedagogy_lib import measure
 
     engine = ENGINES[STAGES[stage]](make_model())
@@ -36,7 +36,7 @@ def accumulate(stage, counts, text) -> int:
 
 
 def one_step(engine, micro_batches, count):
-    """DDP sends in the last backward alone; the stages do what they do."""
+    """Take one step; DDP sends in the last backward alone, and the stages as they always do."""
     for number, (inputs, targets) in enumerate(micro_batches, 1):
         waits = number < count and hasattr(engine.module, "no_sync")
         with engine.module.no_sync() if waits else nullcontext():
@@ -45,11 +45,11 @@ def one_step(engine, micro_batches, count):
 
 
 def count_models_sent(run, label) -> float:
-    """By rank 0, in models."""
+    """Return what rank 0 has sent, in models."""
     return run[label].sent_bytes[0] / run.values[0]
 
 
-# ---- Accumulation in parts, beside one process ------------------------------------------------
+# ---- Accumulation in parts, next to one process -----------------------------------------------
 
 
 def micro_batches_of(rank, count=2):
@@ -58,7 +58,10 @@ def micro_batches_of(rank, count=2):
 
 
 def first_number(accumulate_part) -> tuple[float, float]:
-    """The first number of rank 0's part; and what it is in one process with all micro-batches."""
+    """Return the first number of this rank's part, and of one process's whole gradient.
+
+    The process has all micro-batches, so rank 0's two numbers should be equal.
+    """
     torch.manual_seed(0)
     model = nn.Linear(3, 3).cpu()
     part = accumulate_part(model, F.mse_loss, micro_batches_of(dist.get_rank()))
@@ -72,7 +75,7 @@ def first_number(accumulate_part) -> tuple[float, float]:
 
 
 class Again(nn.Module):
-    """A block whose forward runs again in the backward, and keeps its input alone."""
+    """A block whose forward runs again in the backward, and which keeps only its input."""
 
     def __init__(self, block):
         super().__init__()
@@ -83,7 +86,7 @@ class Again(nn.Module):
 
 
 def measure_recomputation(is_on, text, layers=8) -> int:
-    """Stage 3, each block a unit; the second step is measured. Returns the model's bytes."""
+    """Measure the second step of stage 3 with blocks as units; return the model's bytes."""
     from pedagogy_lib import measure
 
     model = make_model(layers=layers)

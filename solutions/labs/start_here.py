@@ -1,5 +1,5 @@
 # Built from chapters/ch00_start_here/labs/start_here.py by `make build`.
-"""Start here: a whole program for torchrun. Each process tells who it is, and all add up.
+"""A complete torchrun program: each process prints its rank, and all add up the ranks.
 
 torchrun --nproc-per-node 4 labs/start_here.py
 """
@@ -9,13 +9,13 @@ import os
 import torch
 import torch.distributed as dist
 
-NAMES = ("GROUP_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE")  # the first counts machines
+NAMES = ("GROUP_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE")  # the first numbers the machines
 
 
 def join() -> torch.device:
-    """Meet all other ranks. Returns the device that this rank computes on."""
+    """Join the process group and return the device on which this rank computes."""
     local_rank = int(os.environ["LOCAL_RANK"])
-    # All machines must decide alike: a rank on NCCL never meets one on Gloo.
+    # All machines must decide alike, because a rank on NCCL never meets one on Gloo.
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
@@ -30,7 +30,7 @@ def main():
     x = torch.tensor(dist.get_rank(), device=device)
     dist.all_reduce(x)
     line = " ".join(f"{name} {os.environ[name]}" for name in NAMES)
-    print(f"{line} SUM {x.item()}\n", end="")  # in one piece: others print here as well
+    print(f"{line} SUM {x.item()}\n", end="")  # in one piece, as other ranks print here, too
     dist.destroy_process_group()
 
 

@@ -1,7 +1,7 @@
 # Built from chapters/ch03_data_parallel/labs/step_pictures.py by `make build`.
-"""The picture of a frame of a `StepFilm`: what has become of each gradient on each rank.
+"""Pictures of the frames of a `StepFilm`: the state of each gradient on each rank.
 
-It is no part of the film's own file, so that ranks need not import matplotlib.
+They are not in the film's own file, so that ranks need not import matplotlib.
 """
 
 from itertools import groupby, pairwise
@@ -31,29 +31,29 @@ from pedagogy_lib.pictures.style import (
     use_course_style,
 )
 
-# Each state has the colour of what brings a parameter there.
+# Each state has the colour of the work that brings a parameter into it.
 KINDS = ("idle", "forward", "backward", "communication", "gradients", "optimizer_state")
 STATE_COLORS = {state: COLORS[kind] for state, kind in zip(STATES, KINDS, strict=True)}
 WIDTH, ROW_INCHES = 9.0, 0.46
-SPACE = 0.16  # between buckets, in widths of a cell
+SPACE = 0.16  # gap between buckets, in widths of a cell
 PAD = 0.04
 
 
 @use_course_style
 def plot_step(films, number) -> Picture:
-    """A frame of a step: ranks are rows, parameters are columns, in the order of the model.
+    """Plot a frame of a step, with ranks as rows and parameters as columns, in model order.
 
-    A cell's colour is the parameter's state, its number the first element of its gradient. What
-    has changed since the frame before is outlined. Each rank goes at its own pace; frames belong
-    together by their number.
+    A cell's colour is the parameter's state, and its number is the first element of its gradient.
+    Cells that have changed since the previous frame are outlined. Each rank goes at its own pace,
+    and frames with the same number are shown together.
 
     films   a `StepFilm` of every rank
-    number  which frame, from 1 on; where a rank has fewer, its last one
+    number  which frame, from 1 on; a rank with fewer frames shows its last one
     """
     last = last_number(films, number, "plot_step()")
     places = places_of(films[0].buckets)
     names = headings(films[0].names, characters=int((WIDTH - 0.8) / (places[-1] + 1) / 0.075))
-    top = 0.5 + 0.3 * names[0].count("\n")  # of the names, in heights of a row
+    top = 0.5 + 0.3 * names[0].count("\n")  # height of the names, in heights of a row
     figure, axes = new_figure(WIDTH, 1.05 + ROW_INCHES * (len(films) + top + 0.5))
     for rank, film in enumerate(films):
         axes.text(-0.12, rank + 0.5, f"rank {rank}", ha="right", va="center", fontsize=10)
@@ -71,7 +71,7 @@ def plot_step(films, number) -> Picture:
 
 
 def places_of(buckets) -> list[float]:
-    """Where each column begins, with some space where a bucket ends."""
+    """Return where each column begins, with a gap where a bucket ends."""
     places = [0.0]
     for before, bucket in pairwise(buckets):
         places.append(places[-1] + 1 + SPACE * (before != bucket))
@@ -79,13 +79,13 @@ def places_of(buckets) -> list[float]:
 
 
 def draw_row(axes, rank, places, frame, former):
-    """The cells of one rank; with an outline, if they differ from the frame before."""
+    """Draw the cells of one rank, outlined where they differ from the previous frame."""
     before = former[-1] if former else Frame("", ["waiting"] * len(places), frame.gradients, [])
     for c, x in enumerate(places):
         state, gradient = frame.states[c], frame.gradients[c]
         has_changed = (state, gradient) != (before.states[c], before.gradients[c])
         box = (x + PAD, rank + 0.07), 1 - 2 * PAD, 0.86
-        # The colour may be dark, so there is a white line between it and the outline.
+        # The colour may be dark, so a white line separates it from the outline.
         line = {"edgecolor": "white", "lw": 4.5 if has_changed else 0}
         axes.add_patch(Rectangle(*box, facecolor=STATE_COLORS[state], **line))
         if has_changed:
@@ -100,7 +100,7 @@ def ink_on(state) -> str:
 
 
 def draw_brackets(axes, places, buckets, top):
-    """Above the columns, which of them travel together."""
+    """Draw brackets above the columns that travel together."""
     for bucket, group in groupby(range(len(places)), key=buckets.__getitem__):
         columns = [places[c] for c in group]
         if bucket is not None:
@@ -113,19 +113,19 @@ def draw_brackets(axes, places, buckets, top):
 
 def samples() -> dict[str, Rectangle]:
     patches = {state: sample(facecolor=color) for state, color in STATE_COLORS.items()}
-    patches["waiting"].set(edgecolor=MUTED, lw=0.4)  # hardly visible otherwise, so small as it is
+    patches["waiting"].set(edgecolor=MUTED, lw=0.4)  # hardly visible otherwise at this size
     return patches
 
 
 def describe_frames(films, number) -> str:
-    """What the cells show."""
+    """Describe the cells of all ranks in words."""
     frames = frames_of(films, number)
     texts = [describe_row(film.names, frame) for film, frame in zip(films, frames)]
     return describe_ranks(frames, [f": {text}" for text in texts])
 
 
 def describe_row(names, frame) -> str:
-    """`waiting a None; gradient ready b 0.50, c −1.0`"""
+    """Describe a rank's cells in words: `waiting a None; gradient ready b 0.50, c −1.0`."""
     cells = zip(frame.states, names, frame.gradients)
     return "; ".join(
         f"{state} {', '.join(f'{name} {number_or_none(g)}' for _, name, g in group)}"

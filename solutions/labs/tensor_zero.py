@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/tensor_zero.py by `make build`.
-"""Tensor parallel with ZeRO: copies of a model that is cut, and ZeRO over the copies.
+"""Tensor parallelism with ZeRO: copies of a model that is cut, and ZeRO over the copies.
 
 torchrun --nproc-per-node 4 labs/tensor_zero.py
 """
@@ -15,18 +15,18 @@ from sequence_parallel import parallelize_sequence
 from tensor_parallel import parallelize, split_cross_entropy
 from zero import Zero1, Zero2, Zero3, reduce_gradients
 
-# ---- What is combined -----------------------------------------------------------------------
+# ---- The features of a run ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A training's features.
+    """The features of a training run.
 
     zero      ZeRO stage 1, 2 or 3 over the copies
-    tp        over how many ranks each copy is cut
+    tp        the number of ranks over which each copy is cut
     sequence  whether each rank has a piece of the context between the regions (07e)
-    norm      the norm of all gradients is clipped at this; 0: it is not
-    parts     micro-batches of a step
+    norm      the limit to which the norm of all gradients is clipped; 0: it is not
+    parts     micro-batches per step
     dropout   the share of the hidden features, and of the MLPs' outputs, that is dropped
     """
 
@@ -42,7 +42,7 @@ class Plan:
 
 
 def make_model(plan, width=24, context=12) -> Transformer:
-    """The whole one, the same in every process."""
+    """Return the whole model, the same in every process."""
     torch.manual_seed(0)
     model = Transformer(width, heads=12, kv_heads=6, context=context, tied=plan.tied)
     if plan.frozen:
@@ -53,9 +53,9 @@ def make_model(plan, width=24, context=12) -> Transformer:
 
 
 def groups_of(tp):
-    """(the ranks of this copy, the ranks with the same part in all copies).
+    """Return two groups: this copy's ranks, and the ranks with the same part in all copies.
 
-    Parts of a copy are neighbours: with tp = 2, ranks 0 and 1 are a copy, 2 and 3 the next one
+    A copy's ranks are neighbours: with tp = 2, ranks 0 and 1 are a copy, 2 and 3 the next one.
     """
     n, me = dist.get_world_size(), dist.get_rank()
     if n % tp:
@@ -69,10 +69,10 @@ def groups_of(tp):
 class PartsOfMasks:
     """Dropout whose masks do not depend on the number of ranks.
 
-    For each sample a mask is drawn for all features of all tokens. A rank takes its part of it: of
-    the hidden features in the parallel region, and with `sequence` of the context outside.
+    For each sample a mask is drawn for all features of all tokens, and a rank takes its part of it:
+    of the hidden features in the parallel region, and with `sequence` of the context outside.
 
-    samples  the numbers, in the whole batch, of the samples that are computed now
+    samples  the numbers, within the whole batch, of the samples that are computed now
     """
 
     def __init__(self, share, rank=0, n=1, sequence=False):
@@ -90,7 +90,7 @@ class PartsOfMasks:
         return output * torch.stack(masks) / (1 - self.share)
 
     def mask(self, number, sample, cut_dim, x):
-        """For one sample, (tokens, features) of this rank."""
+        """Return this rank's part of the mask of one sample, of x's shape (tokens, features)."""
         chance = torch.Generator().manual_seed((self.step * 1000 + sample) * 100 + number)
         shape = [size * (self.n if dim == cut_dim else 1) for dim, size in enumerate(x.shape)]
         whole = torch.rand(shape, generator=chance, device="cpu") >= self.share
@@ -101,10 +101,10 @@ class PartsOfMasks:
 
 
 class TensorZero:
-    """Each copy is cut over `plan.tp` ranks; ZeRO is over the copies. First cut, then ZeRO.
+    """A model that is first cut over `plan.tp` ranks and then sharded by ZeRO over the copies.
 
-    make_optimizer  takes a list of parameters
-    groups          those of groups_of
+    make_optimizer  a function of a list of parameters
+    groups          the result of groups_of, which is called by default
     """
 
     def __init__(self, plan, make_optimizer, groups=None):
@@ -126,7 +126,7 @@ class TensorZero:
             refuse_unequal(self.units, self.whole, self.copy)
 
     def step(self, inputs, targets):
-        """Train with a batch, the same on all ranks."""
+        """Train one step with a batch that is the same on all ranks."""
         self.backward(inputs, targets)
         if self.plan.zero == 1:
             for unit in self.units:
@@ -138,7 +138,7 @@ class TensorZero:
         self.zero.update()
 
     def backward(self, inputs, targets):
-        """All micro-batches of this copy's share of the batch."""
+        """Run all micro-batches of this copy's share of the batch, with their backwards."""
         each = len(inputs) // self.copies
         if len(inputs) % self.copies or each < self.plan.parts:
             raise ValueError(
@@ -153,10 +153,10 @@ class TensorZero:
 
     @torch.no_grad()
     def complete(self):
-        """Of what is whole on every rank, each has seen its piece of the context: add up.
+        """Sum the gradients of whole parameters, as each rank has seen its piece of the context.
 
-        ZeRO has cut these gradients already. Sums may come in any order: first over the copies,
-        then over the parts of a copy.
+        ZeRO has cut these gradients already. The order of the sums does not matter: here first
+        over the copies, then over the parts of a copy.
         """
         for unit, is_whole in zip(self.units, self.whole):
             mine = unit.shard.grad[is_whole]
@@ -165,7 +165,7 @@ class TensorZero:
 
     @torch.no_grad()
     def clip(self):
-        """Scale all gradients by one factor; what is whole is on `tp` ranks, and counts once."""
+        """Scale all gradients by one factor; whole parameters are on `tp` ranks, but count once."""
         squares = torch.zeros(())
         for unit, is_whole in zip(self.units, self.whole):
             squares += (unit.shard.grad**2 / torch.where(is_whole, self.plan.tp, 1)).sum()
@@ -175,7 +175,7 @@ class TensorZero:
 
 
 def numbers_of(unit, value_of) -> torch.Tensor:
-    """For each number of this rank's shard, the value of the parameter it belongs to; 1: padding"""
+    """Return, for each number of this rank's shard, the value of its parameter; padding has 1."""
     whole = [
         torch.full(shape, float(value_of[p])) for p, shape in zip(unit.parameters, unit.shapes)
     ]
@@ -184,7 +184,7 @@ def numbers_of(unit, value_of) -> torch.Tensor:
 
 
 def refuse_unequal(units, whole, group):
-    """Raise ValueError, on all ranks, if the parts of a copy have their whole numbers elsewhere."""
+    """Raise ValueError on all ranks if a copy's shards have whole parameters at other places."""
     layout = [(unit.shapes, is_whole.tolist()) for unit, is_whole in zip(units, whole)]
     all_of_them = [None] * dist.get_world_size(group)
     dist.all_gather_object(all_of_them, layout, group=group)
@@ -202,7 +202,7 @@ SGD = partial(torch.optim.SGD, lr=0.3, momentum=0.9)
 
 
 def program(text, steps=20):
-    """Train with all features under ZeRO stage 3; returns this rank's bytes of parameters."""
+    """Train under ZeRO stage 3; return the bytes of this rank's parameters and of all."""
     plan = Plan(zero=3, sequence=True, norm=1.0, parts=2, tied=True, dropout=0.1)
     engine = TensorZero(plan, SGD)
     for number in range(steps):

@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/threads_and_processes.py by `make build`.
-"""How many cores two jobs use at the same time: in two threads of Python, and in two processes.
+"""The number of cores that two jobs use at the same time, in two Python threads or processes.
 
 torchrun --nproc-per-node 2 labs/threads_and_processes.py
 """
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 import torch.distributed as dist
 
-TWO = 1.7  # as many cores count as two: some time goes by before the second job begins
+TWO = 1.7  # this many cores count as two, because the second job begins a little later
 
 
 def python_work():
@@ -24,16 +24,16 @@ def torch_work():
 
 
 def cores_used(job, seconds=8.0) -> dict:
-    """On each of two ranks: how many cores two jobs use at the same time, at most.
+    """Measure on each of two ranks the most cores that two jobs use at the same time.
 
-    That is their CPU seconds divided by the seconds on the clock. In each round both jobs first run
-    in two threads of rank 0, then one on each rank. Other programs can only make it smaller: rounds
-    go on until two cores were free often enough to tell, or `seconds` are over.
+    That is their CPU seconds divided by the seconds on the clock. In each round, both jobs first
+    run in two threads of rank 0, then one on each rank. Other programs can only make it smaller, so
+    rounds go on until two cores were free often enough to tell, or `seconds` are over.
 
     Returns  {"threads": cores, "processes": cores, "ran": how the threads ran, in words}
     """
     torch.set_num_threads(1)  # one job computes on one core
-    threads, processes, until = [], [], time.perf_counter() + seconds  # rank 0's count
+    threads, processes, until = [], [], time.perf_counter() + seconds  # only rank 0's matter
     while everybody(not can_tell(threads, processes) and time.perf_counter() < until)[0]:
         if dist.get_rank() == 0:
             threads.append(cores_of([clock(run_two_threads, job)]))
@@ -44,27 +44,27 @@ def cores_used(job, seconds=8.0) -> dict:
 
 
 def everybody(mine) -> list:
-    """What each rank says."""
+    """Return the values of all ranks, on every rank."""
     said = [None] * dist.get_world_size()
     dist.all_gather_object(said, mine)
     return said
 
 
 def can_tell(threads, processes, rounds=3) -> bool:
-    """Two cores were free in some rounds, and threads used two of them or had many tries."""
+    """Return whether two cores were free in some rounds, and threads used two or had many tries."""
     free = sum(cores >= TWO for cores in processes)
     return free >= rounds and (max(threads, default=0) >= TWO or len(threads) >= 3 * rounds)
 
 
 def clock(work, *args) -> tuple[float, float, float]:
-    """When it began and ended, and the CPU seconds of this process."""
+    """Time `work(*args)`: return when it began and ended, and the CPU seconds of this process."""
     began, cpu = time.perf_counter(), time.process_time()
     work(*args)
     return began, time.perf_counter(), time.process_time() - cpu
 
 
 def cores_of(spans) -> float:
-    """CPU seconds of all, divided by the seconds from the first begin to the last end."""
+    """Return the CPU seconds of all spans, divided by the seconds from first begin to last end."""
     begins, ends, cpu = zip(*spans)
     return sum(cpu) / (max(ends) - min(begins))
 
@@ -79,7 +79,7 @@ def run_two_threads(job):
 
 
 def how_threads_ran(threads, processes) -> str:
-    """In words, from the most cores that two jobs used in threads and in processes."""
+    """Describe how threads ran, from the most cores that two jobs used in threads and processes."""
     if processes < TWO:
         return "cannot tell here: no two cores were free"
     if threads >= TWO:

@@ -1,5 +1,5 @@
 # Built from chapters/ch09_three_dimensions/labs/three_engines.py by `make build`.
-"""The real engines, composed: fully_shard × parallelize_module × PipelineStage on one DeviceMesh.
+"""PyTorch's engines composed: fully_shard × parallelize_module × PipelineStage on a DeviceMesh.
 
 torchrun --nproc-per-node 8 labs/three_engines.py
 """
@@ -19,10 +19,10 @@ from three_dimensions import JOINT, SIZES, OneProcess, ThreeDimensions, adam, wh
 
 
 class TorchThreeDimensions:
-    """Trains a transformer on a mesh of "dp", "pp" and "tp", as ThreeDimensions does.
+    """A counterpart of ThreeDimensions made of PyTorch's engines, on a mesh of "dp", "pp" and "tp".
 
     Along "dp" fully_shard works: ZeRO 3. The axes of the mesh have the order of `sizes`, in which
-    "dp" has to stand before "tp". All micro-batches have to be equally large.
+    "dp" has to come before "tp". All micro-batches have to be equally large.
 
     keep    whether a layer's parameters stay gathered from its first forward to its last backward
     Raises  ValueError if embedding and output are tied: two stages would each have their own
@@ -50,7 +50,7 @@ class TorchThreeDimensions:
         self.is_first, self.is_last = stage == 0, stage == sizes["pp"] - 1
 
     def step(self, inputs, targets) -> float:
-        """Take a step with a batch, the same on all ranks; returns its loss, on every rank."""
+        """Take a step with a batch, the same on all ranks; return its loss, on every rank."""
         from torch.distributed.tensor.parallel import loss_parallel
 
         self.optimizer.zero_grad()
@@ -77,7 +77,7 @@ class TorchThreeDimensions:
 
 
 def make_schedule(piece, stage, mesh, microbatches):
-    """1F1B for one stage."""
+    """Make the 1F1B schedule of one stage."""
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
     device, group = torch.get_default_device(), mesh.get_group("pp")
@@ -85,11 +85,11 @@ def make_schedule(piece, stage, mesh, microbatches):
     return Schedule1F1B(made, n_microbatches=microbatches, loss_fn=mean_loss)
 
 
-# ---- Both, beside one process ---------------------------------------------------------------
+# ---- Both engines, compared with one process ------------------------------------------------
 
 
 def ready(whose, model, sizes, microbatches, longest=None):
-    """whose: "by hand", "PyTorch's", or "PyTorch's, kept" (gathered)."""
+    """Make the engine named by whose: "by hand", "PyTorch's", or "PyTorch's, kept" (gathered)."""
     if whose == "by hand":
         return ThreeDimensions(model, Mesh(sizes, JOINT), microbatches, adam, longest)
     return TorchThreeDimensions(
@@ -98,7 +98,7 @@ def ready(whose, model, sizes, microbatches, longest=None):
 
 
 def whole_of(p, engine, of):
-    """A parameter, or its gradient, put together from the parts on all ranks."""
+    """Put a parameter or its gradient together from the parts on all ranks."""
     with quiet():
         if hasattr(of, "full_tensor"):
             return of.full_tensor()
@@ -107,7 +107,7 @@ def whole_of(p, engine, of):
 
 @contextlib.contextmanager
 def quiet():
-    """Without DTensor's advice to flatten a mesh: here one call or two makes no difference."""
+    """Hide DTensor's advice to flatten a mesh: here one call or two makes no difference."""
     import logging
 
     log = logging.getLogger("torch.distributed.tensor")
@@ -120,10 +120,12 @@ def quiet():
 
 
 def compare_with_one_process(whose, sizes, text, steps=3, microbatches=2, samples=8) -> tuple:
-    """Train with one of both, and in this process alone, in float64, clipped; nothing is tied.
+    """Train with one of the engines and in this process alone, in float64, and compare them.
 
-    Returns  the losses of both; and how far weights and gradients of this rank's part are from
-             those of one process, as a share of the largest
+    Gradients are clipped, and nothing is tied.
+
+    Returns  the losses of both, and the difference of this rank's weights and gradients from those
+             of one process, as a share of the largest number
     """
     from pedagogy_lib import relative_gap
 
@@ -146,9 +148,9 @@ def compare_with_one_process(whose, sizes, text, steps=3, microbatches=2, sample
 
 
 def program(whose, text, sizes=None, steps=4, microbatches=4, samples=16, **of_model):
-    """Some steps, and one more that is measured: "step".
+    """Take some steps, and one more that is measured as "step".
 
-    Returns  the last loss, and the median of a step's seconds, without the first one
+    Returns  the last loss before it, and the median of a step's seconds, without the first step
     """
     from pedagogy_lib import measure
 

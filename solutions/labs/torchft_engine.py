@@ -1,5 +1,5 @@
 # Built from chapters/ch04_failure_and_recovery/labs/torchft_engine.py by `make build`.
-"""torchft, the engine that keeps PyTorch trainings going, beside the lab keep_training.
+"""torchft, an engine that keeps PyTorch training alive, next to the course's keep_training.
 
 python labs/torchft_engine.py     # python3 tools/setup.py torchft installs it
 """
@@ -21,16 +21,16 @@ from gradient_accumulation import digits
 from keep_training import Training, one_process
 from torch.nn.utils import parameters_to_vector
 
-# Of this process: they have to live as long as the manager does.
+# This process's own store and lighthouse, which have to live as long as its manager.
 own_store = lighthouse = None
 
 HAS_TORCHFT = find_spec("torchft") is not None
 NO_TORCHFT = "python3 tools/setup.py torchft installs torchft (it needs no torchrun)"
-SECONDS, JOIN_MS, HEARTBEAT_MS = 5.0, 500, 1000  # of collectives; of the lighthouse, milliseconds
+SECONDS, JOIN_MS, HEARTBEAT_MS = 5.0, 500, 1000  # for collectives; for the lighthouse
 
 
 def quietly():
-    """Before torchft is imported: it logs each heartbeat, and each error that it survives."""
+    """Silence torchft before its import: it logs each heartbeat and each error that it survives."""
     os.environ.setdefault("RUST_LOG", "error")
     logging.getLogger("torchft").setLevel(logging.CRITICAL)
     warnings.filterwarnings("ignore", module="torchft|torch")
@@ -59,7 +59,7 @@ def manager_for(training, lighthouse, replica):
 
 
 def share_lighthouse(place, is_here):
-    """The address of the lighthouse: it is in one of the ranks; for real, on another machine."""
+    """Return the lighthouse's address; it runs on one rank, in practice on another machine."""
     from torchft.coordination import LighthouseServer
 
     global lighthouse
@@ -76,7 +76,7 @@ def share_lighthouse(place, is_here):
 
 
 def train(place, data, guilty, die_at, steps):
-    """On a rank; returns its steps, how often one was discarded, and all weights in one row."""
+    """Train on this rank; return its steps, those discarded, and all weights in one row."""
     global own_store
     quietly()
     rank, is_new = int(os.environ["RANK"]), not dist.is_initialized()
@@ -87,14 +87,14 @@ def train(place, data, guilty, die_at, steps):
     manager = manager_for(training, lighthouse, rank)
     if not is_new:
         dist.barrier()
-        time.sleep(0.3)  # the lighthouse has heard of all
+        time.sleep(0.3)  # until the lighthouse has heard of all ranks
     while training.steps < steps:
-        manager.start_quorum()  # agrees who is there; a newcomer gets its state
+        manager.start_quorum()  # agrees on the members; a newcomer gets its state
         step, n = training.steps, manager.num_participants()
         sums = training.compute(manager.participating_rank(), n)
         if (rank, step, is_new) == (guilty, die_at, False):
             os.kill(os.getpid(), signal.SIGKILL)
-        manager.allreduce(sums).wait()  # the mean of those who are there; errors are kept
+        manager.allreduce(sums).wait()  # the mean over the members; errors are kept
         if manager.should_commit():  # a vote
             training.update(sums * n)
         else:
@@ -105,7 +105,7 @@ def train(place, data, guilty, die_at, steps):
 
 
 def try_torchft(data, guilty=2, die_at=20, steps=60, n=4) -> list[str]:
-    """Train on n replicas; one is killed, and a new process takes its place. Lines that tell it."""
+    """Train on n replicas, one of which is killed and replaced; return lines that report on it."""
     from pedagogy_lib import launch
 
     with tempfile.TemporaryDirectory(prefix="torchft-") as place:

@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/train_anywhere.py by `make build`.
-"""The program of labs/train_ddp.py, started in several ways: does each way give the same weights?
+"""The program of labs/train_ddp.py, started in several ways that should give the same weights.
 
 torchrun --nproc-per-node 2 labs/train_anywhere.py
 """
@@ -16,7 +16,7 @@ from gradient_accumulation import digits
 from torch import Tensor, nn
 from train_ddp import Training, options_of
 
-# Each rank says who it is, in one piece: two ranks write at the same time.
+# Each rank prints its numbers in one piece, because two ranks write at the same time.
 PROGRAM = """
 import os
 from pedagogy_lib import lab
@@ -29,21 +29,21 @@ LINE = re.compile(r"rank \d+: local rank \d+|epoch \d+: loss .*")
 
 
 def run_on_machines(folder, words, machines=2, ranks_on_each=2):
-    """Start train_ddp.py with torchrun on several machines; returns what run_torchrun returns.
+    """Start train_ddp.py with torchrun on several machines; return the result of run_torchrun.
 
-    folder  where the program is written that all machines start
+    folder  where to write the program that all machines start
     words   the options of train_ddp.py, as in a terminal
     """
     from pedagogy_lib import run_torchrun
 
     program = Path(folder, "program.py")
     program.write_text(PROGRAM.format(words=list(words)))
-    with contextlib.redirect_stdout(io.StringIO()):  # it is shown afterwards, by machine
+    with contextlib.redirect_stdout(io.StringIO()):  # shown afterwards, by machine
         return run_torchrun(program, nnodes=machines, nproc_per_node=ranks_on_each, timeout=120)
 
 
 def lines_of(said) -> list[str]:
-    """What the ranks of a machine have said: who they are, and how the training goes."""
+    """Return the sorted lines of a machine's ranks: their numbers, and the loss of each epoch."""
     return sorted(LINE.findall(said), key=lambda line: (line.startswith("epoch"), line))
 
 
@@ -52,7 +52,7 @@ def losses_in(said) -> list[float]:
 
 
 def train_to_end(data, words) -> tuple[list, float, Tensor]:
-    """On a rank: train to the end, from the checkpoint if there is one.
+    """Train to the end on this rank, from the checkpoint if there is one.
 
     Returns  the loss of each epoch, the share of test images that are right, and all weights
     """
@@ -67,7 +67,7 @@ def train_to_end(data, words) -> tuple[list, float, Tensor]:
 
 
 def program() -> str:
-    """Train for four epochs: in one go, and with an end and a new start after two."""
+    """Train for four epochs, in one go and with a restart after two; compare the weights."""
     from pedagogy_lib import relative_gap
 
     data, folder = digits(), [tempfile.mkdtemp() if dist.get_rank() == 0 else None]

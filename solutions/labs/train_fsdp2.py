@@ -12,8 +12,8 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as files
 
-# Imported before there is a process group: later, its functions would keep the group, and Gloo's
-# threads would go on when the program ends.
+# Imported before any process group exists: later, its functions would keep the group alive, and
+# Gloo's threads would go on when the program ends.
 import torch.distributed.nn.functional
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from simple_ddp import share_of_rank
@@ -35,6 +35,7 @@ FROM_RANK_0 = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
 
 
 def options_of(words=None):
+    """Return the options of the command line, or of a list of words."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--batch", type=int, default=12, help="samples of a step, over all ranks")
@@ -53,14 +54,15 @@ def options_of(words=None):
 
 
 def make_model(options) -> Transformer:
+    """Return the transformer of these options, in the dtype of their precision."""
     return Transformer(options.width, options.layers).to(DTYPES[options.precision])
 
 
 def shard(model, mesh, options):
-    """Each block is a unit; what is left is one more, the root, and stays from forward to backward.
+    """Make each block a unit, and the remaining parameters one more, the root.
 
-    With --precision bfloat16: gathered and computed in bfloat16, reduced in float32. The logits
-    are float32 again.
+    The root stays from forward to backward. With --precision bfloat16, parameters are gathered and
+    used in bfloat16, gradients are reduced in float32, and the logits are float32 again.
     """
     half = options.precision == "bfloat16"
     policy = {"param_dtype": torch.bfloat16, "reduce_dtype": torch.float32} if half else {}
@@ -76,7 +78,7 @@ def recompute_blocks(model):
 
 
 def whole_weights(options) -> dict:
-    """On rank 0 the weights to begin with, in the CPU's memory; on all others nothing."""
+    """Return the initial weights on rank 0, in the CPU's memory, and nothing on all other ranks."""
     if dist.get_rank() > 0:
         return {}
     with torch.device("cpu"):
@@ -85,7 +87,7 @@ def whole_weights(options) -> dict:
 
 
 def make_param_groups(model) -> list[dict]:
-    """Matrices decay, vectors do not."""
+    """Return groups in which matrices decay, but vectors do not."""
     matrices = [p for p in model.parameters() if p.ndim >= 2]
     vectors = [p for p in model.parameters() if p.ndim < 2]
     return [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
@@ -95,13 +97,13 @@ def make_optimizer(model):
     return torch.optim.AdamW(make_param_groups(model), lr=3e-3, eps=1e-4)
 
 
-# ---- The training -----------------------------------------------------------------------------
+# ---- The training run -------------------------------------------------------------------------
 
 
 class Training:
-    """A training that ranks do together, each with its shards.
+    """A training run of several ranks, each with its shards.
 
-    Any number of ranks that divides the batch gives the weights of one process, but for rounding.
+    Any number of ranks that divides the batch gives the weights of one process, up to rounding.
     """
 
     def __init__(self, text, options, device="cpu"):
@@ -112,12 +114,12 @@ class Training:
         if options.recompute:
             recompute_blocks(self.model)
         shard(self.model, self.mesh, options)
-        self.model.to_empty(device=device)  # memory for this rank's shards, and for no more
+        self.model.to_empty(device=device)  # memory for this rank's shards only
         set_model_state_dict(self.model, whole_weights(options), options=FROM_RANK_0)
-        self.optimizer = make_optimizer(self.model)  # of the shards: after they are there
+        self.optimizer = make_optimizer(self.model)  # of the shards, so after they exist
 
     def step(self) -> torch.Tensor:
-        """Take a step with the next batch; returns this rank's mean loss, without a graph."""
+        """Take a step with the next batch; return this rank's mean loss, without a graph."""
         batch = draw_batch(self.text, self.options.batch, self.number)
         inputs, targets = share_of_rank(batch)
         loss = mean_loss(self.model(inputs), targets)
@@ -135,7 +137,7 @@ class Training:
         return {"model": model, "optimizer": optimizer, "number": torch.tensor(self.number)}
 
     def save(self):
-        """Every rank writes its shards; when all are there, the folder gets its name."""
+        """Write this rank's shards; when all ranks have, the folder gets its name."""
         new, name = f"{self.options.folder}.new", self.options.folder
         files.save(self.state(), checkpoint_id=new)  # returns when all ranks have written
         if dist.get_rank() == 0:
@@ -144,9 +146,9 @@ class Training:
         dist.barrier()
 
     def resume(self):
-        """Go on from the checkpoint, if there is one; it may be of another number of ranks."""
+        """Resume from the checkpoint, if there is one, of this or another number of ranks."""
         found = [os.path.isdir(self.options.folder)]
-        dist.broadcast_object_list(found)  # rank 0 says it, to all
+        dist.broadcast_object_list(found)  # rank 0 decides for all ranks
         if found[0]:
             state = self.state()
             files.load(state, checkpoint_id=self.options.folder)
@@ -155,11 +157,11 @@ class Training:
             self.number = int(state["number"])
 
     def weights(self) -> dict:
-        """On rank 0 all weights, whole, in the CPU's memory; on all others nothing."""
+        """Return all weights on rank 0, whole, in the CPU's memory, and nothing on other ranks."""
         return get_model_state_dict(self.model, options=EVERYTHING)
 
     def run(self) -> list[float]:
-        """Train until options.steps, from the checkpoint if there is one; returns mean losses."""
+        """Train until options.steps, from the checkpoint if there is one; return mean losses."""
         losses = []
         if self.options.folder:
             self.resume()
@@ -175,11 +177,11 @@ class Training:
         return losses
 
 
-# ---- The same, in one process -------------------------------------------------------------------
+# ---- The same training in one process -----------------------------------------------------------
 
 
 def alone(text, options) -> dict:
-    """The weights of one process that trains with all samples, without FSDP2."""
+    """Return the weights of one process that trains with all samples, without FSDP2."""
     torch.manual_seed(0)
     model = make_model(options)
     optimizer = make_optimizer(model)
@@ -215,7 +217,7 @@ def main(words=None):
 
 
 if __name__ == "__main__":
-    from pedagogy_lib.unwritten import misses_something  # whether holes are left; not needed else
+    from pedagogy_lib.unwritten import misses_something  # only to find holes that are left
 
     if not misses_something(__file__):
         main()

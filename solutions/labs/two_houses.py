@@ -1,5 +1,5 @@
 # Built from chapters/ch01_gradient_accumulation/labs/two_houses.py by `make build`.
-"""Two houses and three parameters: training call by call, one by one or accumulated.
+"""A model with three parameters, trained on two houses call by call, one by one or accumulated.
 
 python labs/two_houses.py
 """
@@ -10,7 +10,7 @@ HOUSES = [(6.0, 2.0, 15.0), (5.0, 2.0, 12.0)]  # bedrooms, bathrooms, price
 START = {"w1": 0.773, "w2": 0.321, "b": 0.067}
 LEARNING_RATE = 0.001
 
-# By loop and snapshot: the name of a statement, and what the slides print, typed from them.
+# For each loop and snapshot: the name of a statement, and the numbers copied from the slides.
 PRINTED = {
     "one by one": {
         1: ("C015", "z1 4.638 z2 0.642 y 5.347 loss 93.180"),
@@ -31,7 +31,7 @@ EVERY = {"one by one": 1, "accumulated": 2}
 
 
 def parameters(start=None) -> dict[str, torch.Tensor]:
-    """w1, w2 and b in float64, at the start or at other values."""
+    """Return w1, w2 and b in float64, at the start or at other values."""
     start = start or START
     return {
         name: torch.tensor(value, dtype=torch.float64, requires_grad=True)
@@ -40,18 +40,18 @@ def parameters(start=None) -> dict[str, torch.Tensor]:
 
 
 def forward(house, w1, w2, b) -> dict[str, torch.Tensor]:
-    """All nodes of the computation graph: {name: value}."""
+    """Compute all nodes of the computation graph: {name: value}."""
     x1, x2, price = house
     nodes = {"z1": x1 * w1, "z2": x2 * w2}
     nodes["y"] = nodes["z1"] + nodes["z2"] + b
     nodes["loss"] = (nodes["y"] - price) ** 2
     for node in nodes.values():
-        node.retain_grad()  # otherwise, autograd keeps gradients of the parameters only
+        node.retain_grad()  # otherwise, autograd keeps only the parameters' gradients
     return nodes
 
 
 def snapshots(every, houses=HOUSES):
-    """Yield one after each call of the training; a step after every `every` houses."""
+    """Yield a snapshot after each call of the training, which steps after every `every` houses."""
     held = parameters()
     optimizer = torch.optim.SGD(held.values(), lr=LEARNING_RATE)
     for number, house in enumerate(houses, 1):
@@ -67,7 +67,7 @@ def snapshots(every, houses=HOUSES):
 
 
 def snapshot(number, call, held, house=(), nodes=None) -> dict:
-    """All values and gradients of this moment, as numbers."""
+    """Return all values and gradients at this moment, as numbers."""
     tensors = held | (nodes or {})
     values = dict(zip(("x1", "x2", "target"), house)) | {n: t.item() for n, t in tensors.items()}
     slopes = {n: t.grad.item() if t.grad is not None else None for n, t in tensors.items()}
@@ -75,36 +75,39 @@ def snapshot(number, call, held, house=(), nodes=None) -> dict:
 
 
 def select_snapshot(seen, number) -> tuple:
-    """What draw_graph takes for one of the snapshots, which count from 1."""
+    """Return the arguments of draw_graph for one of the snapshots, which are numbered from 1."""
     now, before = seen[number - 1], seen[max(number - 2, 0)]
     title = f"Snapshot {number} of {len(seen)}, house {now['house']}: {now['call']}"
     return now["call"], now["values"], now["gradients"], before["gradients"], title
 
 
 def path(seen) -> list[tuple[float, float]]:
-    """Where w1 and w2 have been: the start, and the place after each step."""
+    """Return the path of (w1, w2): the start, and the place after each step."""
     first, *others = seen
     moments = [first, *(s for s in others if s["call"] == "step")]
     return [(s["values"]["w1"], s["values"]["w2"]) for s in moments]
 
 
 def loss_of_both(w1, w2, b=START["b"]):
-    """The sum of both losses, at any weights."""
+    """Return the sum of both houses' losses, at any weights."""
     return sum((x1 * w1 + x2 * w2 + b - price) ** 2 for x1, x2, price in HOUSES)
 
 
-# ---- Eight houses, invented, and without b ---
+# ---- Eight invented houses, without b ---
 
 
 def eight_houses() -> tuple[torch.Tensor, torch.Tensor]:
-    """Houses (8, 2) and prices (8,) that no two weights fit exactly."""
+    """Return houses (8, 2) and prices (8,) that no two weights fit exactly."""
     source = torch.Generator().manual_seed(1)
     x = torch.randn(8, 2, generator=source).double() * torch.tensor([1.0, 0.6])
     return x, x.sum(1) + 0.4 * torch.randn(8, generator=source).double()
 
 
 def walk(size, passes, learning_rate) -> torch.Tensor:
-    """The weights after each step, (steps + 1, 2). A step sums the gradients of `size` houses."""
+    """Return the start and the weights after each step, of shape (steps + 1, 2).
+
+    A step sums the gradients of `size` houses.
+    """
     x, price = eight_houses()
     places = [torch.tensor([-1.0, -1.0]).double()]
     for some, paid in [*zip(x.split(size), price.split(size))] * passes:
@@ -113,15 +116,16 @@ def walk(size, passes, learning_rate) -> torch.Tensor:
 
 
 def loss_of_eight(w1, w2):
+    """Return the sum of the eight houses' losses, at any weights."""
     x, price = eight_houses()
     return sum((a * w1 + b * w2 - paid) ** 2 for (a, b), paid in zip(x.tolist(), price.tolist()))
 
 
-# ---- What the slides print ---
+# ---- The numbers on the slides ---
 
 
 def compare_slide(loop, number) -> list[tuple]:
-    """For each number on a slide: its name, as printed, exactly, and whether these agree."""
+    """Return (name, printed text, exact value, whether they agree) for each number on a slide."""
     now = list(snapshots(EVERY[loop]))[number - 1]
     words = PRINTED[loop][number][1].split()
     exact = now["gradients" if now["call"] == "backward" else "values"]
@@ -130,7 +134,7 @@ def compare_slide(loop, number) -> list[tuple]:
 
 
 def entry(loop, number) -> str:
-    """A line for put_to_the_test: what a slide prints, and what was found."""
+    """Return a line for put_to_the_test with a slide's numbers and the numbers found here."""
     claim, printed = PRINTED[loop][number]
     now = list(snapshots(EVERY[loop]))[number - 1]
     seen = compare_slide(loop, number)

@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/unit_films.py by `make build`.
-"""A film of one training step in which units of parameters are split over the ranks, as in ZeRO.
+"""A film of one training step in which units of parameters are sharded over the ranks, as in ZeRO.
 
 It watches from outside, through hooks, and reads from the storages what this rank holds.
 """
@@ -31,17 +31,17 @@ OF_A_UNIT = ("flat", "parameters", "shard", "sizes", "n", "rank")
 
 @contextlib.contextmanager
 def film_units(units, model=None):
-    """Inside of a rank: `with film_units(zero.units) as film:` around one step of training.
+    """Film one step of training inside a rank: `with film_units(zero.units) as film:`.
 
     The step is forward, backward, and the step of an optimizer of torch.optim on the shards; the
-    engine is one of stage 1, 2 or 3. A unit is disposed of when the storage of its `flat` has 0
-    bytes. From when that storage gets memory, chunks are travelling, until the unit has all its
+    engine is one of stage 1, 2 or 3. A unit counts as freed when the storage of its `flat` has 0
+    bytes. Once that storage gets memory, chunks are travelling, until the unit has all its
     parameters again or its module computes. Parameters in no unit, such as frozen ones, are not
     filmed. To measure memory as well, put `measure` around the film, not inside.
 
-    units   {module: unit}; a unit has `flat`, `parameters`, `shard`, `sizes`, `n` and `rank`, as
-            in labs/zero.py
-    model   names the modules, as one that contains them all; needed if it is no unit itself
+    units   {module: unit}; a unit has `flat`, `parameters`, `shard`, `sizes`, `n` and `rank`, as in
+            labs/zero.py
+    model   a module that contains them all and gives them names; needed if it is no unit itself
     Raises  LaunchError if `units` is something else
     """
     check_units(units)
@@ -63,7 +63,7 @@ def check_units(units):
 
 
 def names_of(modules, model=None) -> list[str]:
-    """Names in the model, whose own unit is "rest"; without a model, `Linear 0`, `Linear 1`."""
+    """Return names in the model, whose own unit is "rest"; without it, `Linear 0`, `Linear 1`."""
     if model is None:
         inside = {module: set(module.modules()) for module in modules}
         roots = [module for module in modules if inside[module].issuperset(modules)]
@@ -79,7 +79,7 @@ def names_of(modules, model=None) -> list[str]:
 
 
 class Camera:
-    """Adds a frame to a film whenever something happens to the units; they have numbers."""
+    """A camera, which adds a frame to a film whenever something happens to the numbered units."""
 
     def __init__(self, units, model):
         self.modules, self.units = list(units), list(units.values())
@@ -94,7 +94,7 @@ class Camera:
         self.at_first = [copies_of(unit) for unit in self.units]
         self.phase, self.depth = "forward", 0  # depth: how many units' modules compute
         self.travelling = {}  # {unit: whether it had its parameters when its gather began}
-        self.missing = [set(unit.parameters) for unit in self.units]  # to come in a backward
+        self.missing = [set(unit.parameters) for unit in self.units]  # their gradients are to come
         self.has_stepped = False
         self.one_at_a_time = threading.RLock()  # units may be gathered in another thread
 
@@ -114,7 +114,7 @@ class Camera:
         enter(register_optimizer_step_post_hook(self.film_step))
         enter(ResizesWatched(self.film_resize))
 
-    # ---- What happens ----
+    # ---- Events ----
 
     def enter_forward(self, number, module, inputs):
         self.notice()
@@ -136,14 +136,14 @@ class Camera:
             self.phase = "forward" if self.depth else "backward"
 
     def enter_backward(self, number, gradient):
-        """The unit has arrived. If others are inside, its own gradients may come much later."""
+        """Film a unit that has arrived; if others are inside, its gradients may come much later."""
         self.has_arrived(number)
         inside = set(self.modules[number].modules())
         if any(other in inside for other in self.modules if other is not self.modules[number]):
             self.note_unit(number, "computes")
 
     def film_gradient(self, number, parameter):
-        """Called before the engine's own hook."""
+        """Film a unit whose gradients are complete; runs before the engine's own hook."""
         self.missing[number].discard(parameter)
         if not self.missing[number]:
             self.missing[number] = set(self.units[number].parameters)
@@ -209,7 +209,7 @@ class Camera:
         self.note(f"{self.phase}: {self.film.names[number]} {event}", [number])
 
     def notice(self, *_):
-        """Add a frame if something has happened to units of which no hook has told."""
+        """Add a frame if something has happened to units that no hook has reported."""
         with self.one_at_a_time:
             changed = {}
             for number, before in enumerate(self.film.frames[-1].units):
@@ -223,7 +223,7 @@ class Camera:
                 self.note(f"{self.phase}: {'; '.join(texts)}", about)
 
     def describe_units(self, numbers) -> dict[str, str]:
-        """How an event speaks of some units."""
+        """Return the words by which an event names some units."""
         if len(numbers) == len(self.units) > 1:
             ways = "all units", "all gradients", "all new parameters"
         else:
@@ -252,11 +252,11 @@ class Camera:
         return [own if chunk == unit.rank else others for chunk in range(unit.n)]
 
 
-# ---- What the storages of a unit tell -------------------------------------------------------
+# ---- Reading the storages of a unit ---------------------------------------------------------
 
 
 def copies_of(unit):
-    """A unit's shard; and its flat if that has memory from the beginning, as in stage 1."""
+    """Return copies of a unit's shard, and of its flat if that has memory, as in stage 1."""
     return unit.shard.detach().clone(), unit.flat.clone() if is_gathered(unit) else None
 
 
@@ -269,6 +269,6 @@ def has_parameters(unit) -> bool:
 
 
 def bytes_of(tensors) -> int:
-    """Of their storages; tensors may share one."""
+    """Return the bytes of the tensors' storages; a storage that several share counts once."""
     storages = [tensor.untyped_storage() for tensor in tensors]
     return sum({identity_of_storage(storage): storage.nbytes() for storage in storages}.values())

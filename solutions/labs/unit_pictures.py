@@ -1,7 +1,7 @@
 # Built from chapters/ch06_zero/labs/unit_pictures.py by `make build`.
 """The picture of a frame of a `UnitFilm`: which rank holds which chunks of which units.
 
-It is no part of the film's own file, so that ranks need not import matplotlib.
+It is separate from the film's own file, so that ranks need not import matplotlib.
 """
 
 from itertools import groupby
@@ -34,14 +34,14 @@ from pedagogy_lib.pictures.style import (
 )
 
 WIDTH = 9.0  # this and all that follow are inches
-LEFT, RIGHT = 1.4, 6.95  # of the units
+LEFT, RIGHT = 1.4, 6.95  # edges of the units
 SPACE = 0.16  # between units
-ROW, LINE, HIGH = 0.75, 0.3, 0.21  # a rank; from its parameters to its gradients; a box
-ABOVE = (ROW - LINE - HIGH) / 2  # its parameters
+ROW, LINE, HIGH = 0.75, 0.3, 0.21  # a rank; from its parameters to its gradients; height of a box
+ABOVE = (ROW - LINE - HIGH) / 2  # the space above a rank's parameters
 BAR_LEFT, BAR_WIDTH = 7.2, 1.15
 GAP = 0.025  # between boxes, if they are not too small for that
-BOX_FOR_NUMBER = 0.11  # the narrowest with its number
-LETTER = 0.088  # about as wide, in bold
+BOX_FOR_NUMBER = 0.11  # the narrowest box that shows its number
+LETTER = 0.088  # about the width of a bold letter
 
 CHUNK_COLORS = {
     "travelling": COLORS["communication"],
@@ -69,14 +69,14 @@ class Fill(NamedTuple):
 
 @use_course_style
 def plot_units(films, number) -> Picture:
-    """A frame of a step: ranks are rows, units are columns; in each, n boxes for its n chunks.
+    """Plot a frame of a step: ranks are rows, units are columns of n boxes for their n chunks.
 
     The upper boxes are the parameters that the rank holds of the unit, the lower ones gradients.
-    What has changed since the frame before is outlined. Each rank goes at its own pace; frames
+    What has changed since the previous frame is outlined. Each rank goes at its own pace; frames
     belong together by their number.
 
     films   a `UnitFilm` of every rank
-    number  which frame, from 1 on; where a rank has fewer, its last one
+    number  the number of the frame, from 1 on; a rank that has fewer shows its last one
     """
     last = last_number(films, number, "plot_units()")
     width = (RIGHT - LEFT + SPACE) / len(films[0].names) - SPACE
@@ -100,13 +100,13 @@ def plot_units(films, number) -> Picture:
 
 
 def most_bytes(film) -> int:
-    """The longest bar of all frames, a whole model included."""
+    """Return the bytes of the longest bar in all frames, including that of a whole model."""
     frames = [max(frame.parameter_bytes, frame.gradient_bytes) for frame in film.frames]
     return max(*frames, sum(film.unit_bytes))
 
 
 def draw_columns(axes, films, number, names, lefts, width, top):
-    """The names and sizes of the units; the one that something has happened to stands out."""
+    """Draw the names and sizes of the units, and highlight the one that the frame is about."""
     about = frame_of(films[0], number).about
     is_one = len(about) < len(names)
     small = {"ha": "center", "va": "bottom", "fontsize": 8, "color": MUTED}
@@ -124,7 +124,7 @@ def draw_columns(axes, films, number, names, lefts, width, top):
 
 
 def draw_rank(axes, rank, film, number, lefts, width):
-    """Two lines of boxes for each unit; what differs from the frame before is outlined."""
+    """Draw two lines of boxes per unit, and outline what differs from the previous frame."""
     top = ROW * rank
     axes.text(0.0, top + ROW / 2, f"rank {rank}", va="center", fontsize=10)
     for line, name in enumerate(("parameters", "gradients")):
@@ -145,7 +145,7 @@ def parameter_boxes(film, frame, unit) -> list[list[Fill]]:
 
 
 def gradient_boxes(film, frame, unit) -> list[list[Fill]]:
-    """Each parameter's gradient, at its place in the flat tensor; and the gradient of the shard."""
+    """Return boxes with each gradient at its parameter's place, and the shard's gradient."""
     held, chunk = frame.units[unit], film.elements[unit] / film.n
     boxes, start = [[] for _ in range(film.n)], 0
     for size, has_gradient in zip(film.sizes[unit], map(bool, held.gradient_bytes)):
@@ -160,14 +160,14 @@ def gradient_boxes(film, frame, unit) -> list[list[Fill]]:
 
 
 def looks_of(color) -> dict:
-    """Of a box; gradients of its own samples are hatched, as a paler tone is easily missed."""
+    """Return a box's style; a rank's own gradients are hatched, as a pale tone is easily missed."""
     if color == OWN_COLOR:
         return {"facecolor": color, "edgecolor": MEAN_COLOR, "hatch": "/////", "lw": 0}
     return {"facecolor": color, "edgecolor": EDGE, "lw": 0}
 
 
 def draw_boxes(axes, left, top, width, boxes, changed):
-    """Boxes side by side with their numbers, and an outline around those that have changed."""
+    """Draw boxes side by side with their numbers, and outline those that have changed."""
     gap = min(GAP, 0.15 * width)
     for k, fills in enumerate(boxes):
         left_edge, inner = left + k * width + gap / 2, width - gap
@@ -183,7 +183,7 @@ def draw_boxes(axes, left, top, width, boxes, changed):
 
 
 def outline_changed(axes, left, top, width, changed):
-    """One outline around all boxes side by side that have changed."""
+    """Draw one outline around each run of adjacent boxes that have changed."""
     for has_changed, run in groupby(range(len(changed)), key=changed.__getitem__):
         if has_changed:
             first, *others = run
@@ -193,7 +193,7 @@ def outline_changed(axes, left, top, width, changed):
 
 
 def draw_bytes(axes, rank, film, frame, inches_per_byte):
-    """A small bar for the parameters, and one for the gradients."""
+    """Draw a small bar for the parameters and one for the gradients."""
     whole = sum(film.unit_bytes) * inches_per_byte
     bars = (frame.parameter_bytes, "parameters"), (frame.gradient_bytes, "gradients")
     for line, (count, kind) in enumerate(bars):
@@ -207,7 +207,7 @@ def draw_bytes(axes, rank, film, frame, inches_per_byte):
 
 
 def describe_units(films, number) -> str:
-    """What the boxes show."""
+    """Return a text that says what the boxes show."""
     frames = frames_of(films, number)
     texts = []
     for film, frame in zip(films, frames):
@@ -220,7 +220,7 @@ def describe_units(films, number) -> str:
 
 
 def describe_unit(held) -> str:
-    """`parameters 0, 1 held, 2 absent, mean gradient of its chunk 10 B`"""
+    """Describe a unit, as in `parameters 0, 1 held, 2 absent, mean gradient of its chunk 10 B`."""
     states = {}
     for chunk, state in enumerate(held.chunks):
         states.setdefault(state, []).append(str(chunk))

@@ -1,5 +1,5 @@
 # Built from chapters/ch05_memory/labs/what_fits.py by `make build`.
-"""What fits on which GPU: chapter 10's model of memory, held against small models that really run.
+"""What fits on which GPU: chapter 10's memory model, compared with small models that really run.
 
 python labs/what_fits.py
 """
@@ -21,7 +21,7 @@ from torch import nn
 # ---- Small models that really run -----------------------------------------------------------
 
 WIDTH, LAYERS, HEADS, CONTEXT, SAMPLES = 64, 4, 4, 64, 8
-# Of labs/any_plan.py, in float32: 16 activations of a block's input (05d), 16 bytes a logit (05e).
+# labs/any_plan.py in float32: 16 times a block's input is kept (05d), and 16 bytes a logit (05e).
 COUNTED = replace(START, kept=16.0, kept_mlp=8.0, kept_whole=16.0, logits=16.0, base=0.0)
 plan = partial(Plan, sequence=False)
 LARGE = 4096  # a vocabulary
@@ -40,7 +40,7 @@ KINDS = {  # name: (plan, vocabulary, whether the ends of the model share their 
     "large, ZeRO 3": (plan(dp=2, zero=3, micro_batch=4), LARGE, False),
     "large, pp 2": (plan(pp=2, micro_batch=2), LARGE, False),
 }
-TOO_LITTLE = {  # where the model of memory says less than is measured
+TOO_LITTLE = {  # where the memory model predicts less than is measured
     "tp 4": (plan(tp=4, micro_batch=8), CHARACTERS, False),
     "8 micro-batches": (plan(micro_batch=1), CHARACTERS, False),
 }
@@ -58,7 +58,7 @@ def small_model(vocabulary, is_tied) -> Transformer:
 
 
 def train_under(plan, vocabulary, is_tied, batch):
-    """Two steps; the second one is a measured block, "step"."""
+    """Take two steps under a plan; the second one is a measured block, "step"."""
     from pedagogy_lib import measure
 
     engine = AnyPlan(small_model(vocabulary, is_tied), plan, adam)
@@ -68,7 +68,7 @@ def train_under(plan, vocabulary, is_tied, batch):
 
 
 def predict_memory(name) -> dict[str, float]:
-    """{kind: bytes} on the fullest rank, by the model of memory; "rest" is all but states."""
+    """Return the memory model's {kind: bytes} on the fullest rank; activations: all but states."""
     plan, vocabulary, is_tied = (KINDS | TOO_LITTLE)[name]
     shape = Shape(LAYERS, WIDTH, HEADS, 4 * WIDTH, vocabulary, CONTEXT, positions=CONTEXT,
                   vectors=13, is_tied=is_tied)  # fmt: skip
@@ -77,7 +77,7 @@ def predict_memory(name) -> dict[str, float]:
 
 
 def measure_memory(name, text) -> dict[str, float]:
-    """The same of a step that really runs."""
+    """Return {kind: bytes} on the fullest rank of a step that really runs, in the same kinds."""
     from pedagogy_lib import launch
 
     plan, vocabulary, is_tied = (KINDS | TOO_LITTLE)[name]
@@ -87,18 +87,19 @@ def measure_memory(name, text) -> dict[str, float]:
 
 
 def total_of(kinds) -> float:
+    """Return the sum over all kinds of memory, without an entry "total"."""
     return sum(nbytes for kind, nbytes in kinds.items() if kind != "total")
 
 
 def merge_activations(kinds) -> dict[str, float]:
-    """The states by kind; all else, such as temporary results, with the activations."""
+    """Return the states by kind, and all else, such as temporary results, as activations."""
     states = {kind: float(kinds[kind]) for kind in STATES}
     return states | {"activations": float(total_of(kinds)) - sum(states.values())}
 
 
 # ---- Large models ---------------------------------------------------------------------------
 
-PRECISIONS = {  # bytes of a parameter, its gradient, its master; of a number; of a logit
+PRECISIONS = {  # bytes per parameter, gradient and master; per number; per logit
     "mixed, 16 bytes": (2, 2, 4, 2, 14),
     "mixed, 18 bytes": (2, 4, 4, 2, 14),
     "float32": (4, 4, 0, 4, 16),
@@ -108,9 +109,9 @@ LIMITS = {"V100": 32e9, "A100 40 GB": 40e9, "A100 80 GB": 80e9, "H200": 141e9, "
 
 
 def engine_with(precision, optimizer) -> Engine:
-    """One that keeps 16 activations of a block's input; gathers two units of ZeRO 3 at a time.
+    """Return an engine that keeps 16 times a block's input and gathers two ZeRO-3 units at a time.
 
-    base  assumed: a GB for the CUDA context and the like
+    base  assumed: 1 GB for the CUDA context and the like
     """
     weight, gradient, master, number, logit = PRECISIONS[precision]
     return Engine(
@@ -133,7 +134,7 @@ def predict_gpu_memory(
     pp=1,
     in_chunks=False,
 ) -> dict[str, float]:
-    """{kind: bytes} on the fullest GPU; of a pipeline, with 4 micro-batches for each stage.
+    """Return {kind: bytes} on the fullest GPU; a pipeline has 4 micro-batches per stage.
 
     in_chunks  whether the loss is computed in chunks, so that there are hardly any logits
     """
@@ -146,11 +147,12 @@ def predict_gpu_memory(
 
 
 def shape_of(layers, hidden, context, vocabulary) -> Shape:
+    """Return a model's shape, with heads of about 128 numbers and an MLP 4 times as wide."""
     return Shape(layers, hidden, max(1, hidden // 128), 4 * hidden, vocabulary, context)
 
 
 def fewest_gpus(shape, limit, samples=1, most=4096, **how):
-    """With how few GPUs along dp, under ZeRO 3, it fits into `limit` bytes; None if with none."""
+    """Return how few GPUs (2**k) along dp fit `limit` bytes under ZeRO 3; None if none do."""
     counts = (2**k for k in range(most.bit_length()))
     return next(
         (
@@ -166,7 +168,7 @@ def fewest_gpus(shape, limit, samples=1, most=4096, **how):
 
 
 def accumulate(text, width, layers, samples, count):
-    """A batch in so many micro-batches; forwards and backwards are a measured block."""
+    """Run a batch in so many micro-batches; forwards and backwards are a measured block."""
     from pedagogy_lib import measure
 
     model = Transformer(width, layers)
@@ -180,10 +182,10 @@ def accumulate(text, width, layers, samples, count):
 
 
 def process_grows(way, sizes, directly=False):
-    """By how many bytes this process grows during a step of labs/large_vocabulary.py.
+    """Return by how many bytes this process grows during a step of labs/large_vocabulary.py.
 
-    directly  whether each tensor gets memory of its own from the kernel, and gives it back at once
-    Returns   None where this cannot be set, or the kernel does not tell
+    directly  whether each tensor gets separate memory from the kernel and gives it back at once
+    Returns   None where this cannot be set, or where the kernel does not report it
     """
     if directly and not set_threshold(2**20):
         return None
@@ -191,7 +193,7 @@ def process_grows(way, sizes, directly=False):
 
 
 def set_threshold(nbytes) -> bool:
-    """From this size on, the C library (glibc) asks the kernel for each piece of memory alone."""
+    """Make glibc ask the kernel for each piece from this size on; return whether it can."""
     m_mmap_threshold = -3
     try:
         return bool(ctypes.CDLL(None).mallopt(m_mmap_threshold, nbytes))
@@ -200,7 +202,7 @@ def set_threshold(nbytes) -> bool:
 
 
 def fragment_a_gpu(megabytes=32, count=16) -> list[tuple]:
-    """[(what has happened, bytes allocated, reserved, taken on the GPU)]; [] without a GPU."""
+    """Return [(event, bytes allocated, reserved, taken on the GPU)]; [] without a GPU."""
     if torch.get_default_device().type != "cuda":
         return []
     rows = []

@@ -1,7 +1,7 @@
 # Built from chapters/ch03_data_parallel/labs/when_it_hangs.py by `make build`.
-"""A training loop in which one rank falls out of step, and what PyTorch's own tools tell of it.
+"""A training loop in which one rank falls out of step, and PyTorch's own tools to find out why.
 
-torchrun --nproc-per-node 4 labs/when_it_hangs.py        what each rank sees of three mistakes
+torchrun --nproc-per-node 4 labs/when_it_hangs.py        prints each rank's view of three mistakes
 """
 
 import contextlib
@@ -27,25 +27,25 @@ from torch import nn
 
 LEFT, OPERATION, SHAPE = MISTAKES = ("it left", "another operation", "another shape")
 STEPS, WRONG_STEP = 6, 3  # steps count from 0
-SECONDS = 1.5  # that a rank waits for the others
-RIDDLE = 6  # seed of the draw when this runs as a program
+SECONDS = 1.5  # for which a rank waits for the others
+RIDDLE = 6  # seed of the draw when this file runs as a program
 NO_CALL = "no call"
-COLORS = re.compile(r"\x1b\[\d*m")  # of a terminal
+COLORS = re.compile(r"\x1b\[\d*m")  # a terminal's codes for colours
 
 
 # ---- A loop with a mistake ---------------------------------------------------------------------
 
 
 def draw_ranks(world_size, seed=None) -> dict[str, int]:
-    """The rank that makes each mistake: any but rank 0. The same seed draws the same ranks."""
+    """Draw the rank that makes each mistake, never rank 0. The same seed draws the same ranks."""
     chance = random.Random(seed)
     return {mistake: chance.randrange(1, world_size) for mistake in MISTAKES}
 
 
 def train(group, mistake="", guilty=2):
-    """Six steps of training on drawn samples; in step 3, the guilty rank makes the mistake.
+    """Train for six steps on drawn samples; in step 3, the guilty rank makes the mistake.
 
-    In every step, each rank makes two calls: it sums gradients, and two counts.
+    In every step, each rank makes two calls: one sums gradients, and the other sums two counts.
     """
     model = nn.Linear(16, 4)
     for step in range(STEPS):
@@ -53,19 +53,19 @@ def train(group, mistake="", guilty=2):
         if is_wrong and mistake == LEFT:
             return  # its part of the data has one batch fewer
         if is_wrong and mistake == OPERATION:
-            dist.barrier(group=group)  # it alone saves a file, and waits for the others to do so
+            dist.barrier(group=group)  # only this rank saves a file, and it waits for the others
         inputs, labels = torch.randn(32, 16), torch.randint(4, (32,))
         outputs = model(inputs)
         slopes = torch.autograd.grad(F.cross_entropy(outputs, labels), [*model.parameters()])
         dist.all_reduce(torch.cat([slope.flatten() for slope in slopes]), group=group)
         counts = [(outputs.argmax(1) == labels).sum(), torch.tensor(len(labels))]
         if is_wrong and mistake == SHAPE:
-            counts.append(torch.tensor(0))  # it also counts how many were skipped
+            counts.append(torch.tensor(0))  # it also counts skipped samples
         dist.all_reduce(torch.stack(counts).float(), group=group)
 
 
 def new_group(seconds=SECONDS, is_checked=False):
-    """All ranks, with a timeout of their own; checked as by TORCH_DISTRIBUTED_DEBUG=DETAIL."""
+    """Make a group of all ranks; is_checked adds the checks of TORCH_DISTRIBUTED_DEBUG=DETAIL."""
     level = dist.get_debug_level()
     dist.set_debug_level(dist.DebugLevel.DETAIL if is_checked else dist.DebugLevel.OFF)
     group = dist.new_group(timeout=timedelta(seconds=seconds))
@@ -74,29 +74,29 @@ def new_group(seconds=SECONDS, is_checked=False):
 
 
 def observe_mistake(mistake, guilty=2, is_checked=False) -> dict:
-    """What this rank sees of a mistake: seconds until its error, the error, its recorded calls."""
+    """Return this rank's view of a mistake: seconds to its error, the error, its recorded calls."""
     group, began = new_group(is_checked=is_checked), time.perf_counter()
     error = error_of(train, group, mistake, guilty)
     seconds = time.perf_counter() - began
     calls = read_flight_recorder(group)
-    dist.barrier()  # of the world, which is not out of step: nobody leaves before all have looked
+    dist.barrier()  # of the world, which is in step: no rank leaves before all have looked
     return {"seconds": seconds, "error": error, "calls": calls}
 
 
 def add_unequal(odd=2, tries=3) -> list[str]:
-    """What this rank has after all-reduces of [1, 10], if rank `odd` brings [1, 10, 100]."""
+    """Return this rank's results of all-reduces of [1, 10], if rank `odd` brings [1, 10, 100]."""
     told = []
     for _ in range(tries):
         group = new_group(0.5)
         x = torch.tensor([1.0, 10.0, 100.0] if dist.get_rank() == odd else [1.0, 10.0])
         error = error_of(dist.all_reduce, x, group=group)
         told.append(f"{x[:2].int().tolist()}{', error' if error else ''}")
-        dist.barrier()  # of the world: nobody goes on before all are through
+        dist.barrier()  # of the world: no rank goes on before all are done
     return told
 
 
 def error_of(call, *args, **options) -> str:
-    """What PyTorch says when this call fails; nothing, if it does not."""
+    """Return PyTorch's message if this call fails, and an empty string if it does not."""
     try:
         with silence_stderr():
             call(*args, **options)
@@ -107,7 +107,7 @@ def error_of(call, *args, **options) -> str:
 
 @contextlib.contextmanager
 def silence_stderr():
-    """PyTorch writes such errors into its log, too, which is stderr: they would come twice."""
+    """Silence stderr, where PyTorch's log would show its errors a second time."""
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -120,7 +120,7 @@ def silence_stderr():
 
 
 def meet(absent, seconds=1.0) -> str:
-    """What a monitored barrier tells this rank if the `absent` ones do not come."""
+    """Return a monitored barrier's report to this rank if the `absent` ranks do not join."""
     if dist.get_rank() in absent:
         return "it did not come"
     wait = {"timeout": timedelta(seconds=seconds), "wait_all_ranks": True}
@@ -132,10 +132,10 @@ def meet(absent, seconds=1.0) -> str:
 
 
 def read_flight_recorder(group) -> list[dict]:
-    """This rank's last calls in the group, oldest first, as PyTorch's flight recorder has them.
+    """Return this rank's last calls in the group from PyTorch's flight recorder, oldest first.
 
-    Each is {"number": 7, "name": "all_reduce", "shape": [68]}: the number counts the group's calls
-    from 1. The recorder keeps the last ones, as many as TORCH_FR_BUFFER_SIZE says.
+    Each is {"number": 7, "name": "all_reduce", "shape": [68]}, where the number counts the group's
+    calls from 1. The recorder keeps the last ones, as many as TORCH_FR_BUFFER_SIZE says.
     Source  torch.distributed's flight recorder; this way to read it is no public interface
     """
     return [
@@ -154,11 +154,11 @@ def all_recorded() -> list[dict]:
 
 
 def find_guilty(dumps):
-    """Exercise 3.21. Which rank fell out of step, at which call, and how.
+    """Exercise 3.21. Find the rank that fell out of step, at which call, and how.
 
     dumps   for each rank, a list of its recorded calls, as from `read_flight_recorder`
-    Returns (rank, number of the first call at which it differs from most others, what is wrong):
-            LEFT, OPERATION or SHAPE, which are names in this file
+    Returns (rank, number of the first call at which it differs from most others, mistake), where
+            the mistake is LEFT, OPERATION or SHAPE, which are names in this file
     """
     ### BEGIN SOLUTION
     calls = [{call["number"]: (call["name"], call["shape"]) for call in dump} for dump in dumps]
@@ -177,7 +177,7 @@ def find_guilty(dumps):
 
 
 def squares(dumps, numbers) -> dict:
-    """For a picture: for each rank and call (operation, shape, whether most others differ)."""
+    """Return (operation, shape, whether most others differ) of each rank's calls, for a picture."""
     table = [{call["number"]: call for call in dump} for dump in dumps]
     rows = {f"rank {rank}": {} for rank in range(len(dumps))}
     for number in numbers:
@@ -192,11 +192,11 @@ def kind_of(call) -> tuple[str, str]:
     return (call["name"], "×".join(map(str, call["shape"]))) if call else (NO_CALL, "")
 
 
-# ---- Where a rank stands -----------------------------------------------------------------------
+# ---- Where a rank waits ------------------------------------------------------------------------
 
 
 def stack_while_waiting(guilty=2, seconds=0.5) -> str:
-    """Where this rank stands in Python `seconds` after it began to train; the guilty one leaves."""
+    """Return this rank's Python stack `seconds` after training begins; the guilty rank leaves."""
     group = new_group(seconds=4 * seconds)
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback_later(seconds, file=file)
@@ -205,13 +205,13 @@ def stack_while_waiting(guilty=2, seconds=0.5) -> str:
         faulthandler.cancel_dump_traceback_later()
         dist.barrier()
         file.seek(0)
-        mine = file.read().partition("\n\nThread")[2]  # this thread's: it comes last
+        mine = file.read().partition("\n\nThread")[2]  # this thread's part, the last one
         places = re.findall(rf"({Path(__file__).name})\", line (\d+) in (\w+)", mine)
         return " ← ".join(f"{name}:{line} in {function}" for name, line, function in places)
 
 
 def py_spy(pid) -> str:
-    """What py-spy tells of the main thread of another process; or why it cannot be asked."""
+    """Return py-spy's report on the main thread of another process, or why there is none."""
     beside = Path(sys.executable).with_name("py-spy")
     program = str(beside) if beside.exists() else shutil.which("py-spy")
     if program is None:
@@ -226,12 +226,12 @@ def py_spy(pid) -> str:
     return "\n".join(stack[stack.index('"MainThread"') :].splitlines()[:4])
 
 
-# ---- What it costs to be checked ---------------------------------------------------------------
+# ---- The cost of checks ------------------------------------------------------------------------
 
 
 def price_of_checks(calls=20, rounds=5) -> dict:
-    """{"without": (seconds, [recorded calls]), "with": …}: one small all-reduce, without checks and
-    with them; the seconds are those of the quickest round."""
+    """Return {"without": (seconds, [recorded calls]), "with": …} of one small all-reduce, without
+    checks and with them; the seconds are those of the fastest round."""
     prices = {}
     for name, is_checked in {"without": False, "with": True}.items():
         group, x = new_group(60.0, is_checked), torch.ones(4)
@@ -245,11 +245,11 @@ def price_of_checks(calls=20, rounds=5) -> dict:
     return prices
 
 
-# ---- Words -------------------------------------------------------------------------------------
+# ---- Texts -------------------------------------------------------------------------------------
 
 
 def shorten_error(error, length=110) -> str:
-    """An error without the place in PyTorch's source, at most so long."""
+    """Shorten an error to `length` characters, without the place in PyTorch's source."""
     if "mismatch" in error:
         return ", but ".join(fingerprint(part) for part in error.split(", but ")[:2])
     said = error.partition("] ")[2] if error.startswith("[/") else error or "no error"
@@ -258,13 +258,13 @@ def shorten_error(error, length=110) -> str:
 
 
 def rows_of(runs) -> list[list]:
-    """A table's rows: what every rank saw in each run, {mistake: [of each rank]}."""
+    """Return a table's rows: the view of every rank in each run, {mistake: [view of each rank]}."""
     return [[mistake, rank, f"{one['seconds']:.1f} s", shorten_error(one["error"])]
             for mistake, ranks in runs.items() for rank, one in enumerate(ranks)]  # fmt: skip
 
 
 def find_blamed_ranks(errors) -> list[int]:
-    """The ranks that all errors of DETAIL's checks name; or those that rank 0 misses."""
+    """Return the ranks that all errors of DETAIL's checks name, or those that rank 0 misses."""
     if missing := re.search(r"Ranks ([\d, ]+) failed to pass", errors[0]):
         return [int(rank) for rank in missing[1].split(",")]
     named = [set(re.findall(r"Rank (\d+) is running", e)) for e in errors if "mismatch" in e]
@@ -272,7 +272,7 @@ def find_blamed_ranks(errors) -> list[int]:
 
 
 def fingerprint(part) -> str:
-    """`rank 0 calls ALLREDUCE of [68]`, from one half of a message on calls that differ."""
+    """Return `rank 0 calls ALLREDUCE of [68]`, from one half of a message on calls that differ."""
     rank, name = re.search(r"Rank (\d+).*?OpType=(\w+)", part).groups()
     shape = re.search(r"TensorShape=(\[[\d, ]*\])", part)
     return f"rank {rank} calls {name}{f' of {shape[1]}' if shape else ''}"
@@ -294,7 +294,7 @@ def main():
 
 
 def say(line):
-    os.write(1, f"{line}\n".encode())  # in one piece: all ranks write into the same pipe
+    os.write(1, f"{line}\n".encode())  # in one piece, as all ranks write into the same pipe
 
 
 if __name__ == "__main__":

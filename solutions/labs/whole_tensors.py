@@ -19,11 +19,11 @@ from zero import Zero1
 
 ADAM = partial(torch.optim.Adam, lr=1e-3)
 
-# ---- Who owns what --------------------------------------------------------------------------
+# ---- Owners ---------------------------------------------------------------------------------
 
 
 def largest_first(sizes, n) -> list[int]:
-    """The owner of each tensor: the largest first, each to the rank that has least so far."""
+    """Return each tensor's owner: the largest first, each to the rank that has least so far."""
     loads, owners = [(0, rank) for rank in range(n)], [0] * len(sizes)
     heapify(loads)
     for size, k in sorted(((size, k) for k, size in enumerate(sizes)), key=lambda x: -x[0]):
@@ -33,7 +33,7 @@ def largest_first(sizes, n) -> list[int]:
 
 
 def numbers_of_ranks(sizes, n) -> dict[str, list[int]]:
-    """{way: how many numbers each rank updates}"""
+    """Return {way: how many numbers each rank updates}."""
     owners = {"in turn": [k % n for k in range(len(sizes))],
               "largest first": largest_first(sizes, n)}  # fmt: skip
     whole = {
@@ -63,11 +63,11 @@ class Owners:
             p.grad = None
 
 
-# ---- What it costs --------------------------------------------------------------------------
+# ---- Costs ----------------------------------------------------------------------------------
 
 
 def costs(way, text, layers, steps=2) -> dict:
-    """Train a small transformer in one of three ways; the last step is measured as "step"."""
+    """Train a small transformer in one of three ways; step k is measured as "step k", from 0."""
     from pedagogy_lib import measure
 
     gc.collect()
@@ -99,7 +99,7 @@ def costs(way, text, layers, steps=2) -> dict:
 
 
 def row_of(run, name, last=1) -> list:
-    """For the table: collectives, most bytes sent by a rank, most numbers updated by a rank."""
+    """Return a table's row: collectives, most bytes sent and most numbers updated by a rank."""
     models = max(run[f"step {last}"].sent_bytes) / run.values[0]["model"]
     numbers = run.values[0]["model"] / 4 / run.world_size
     busiest = max(value["updated"] for value in run.values)
@@ -107,18 +107,18 @@ def row_of(run, name, last=1) -> list:
             f"{busiest / numbers:.2f} times its share"]  # fmt: skip
 
 
-# ---- Programs with a bug: what they do ------------------------------------------------------
+# ---- Programs with a bug --------------------------------------------------------------------
 
 
 def try_in_parts(train_in_parts, length, steps):
-    """What a program for a flat vector gives on this rank, which pulls all numbers to its own."""
+    """Return a flat-vector program's result if this rank pulls all numbers to its own goal."""
     values, goal = torch.arange(1.0, length + 1), 10.0 * (1 + dist.get_rank())
     pull = lambda flat, step: flat - goal  # noqa: E731
     return train_in_parts(values, pull, partial(torch.optim.SGD, lr=0.5), steps).tolist()
 
 
 def alone_in_parts(length, n, steps):
-    """The same in one process, with the mean of all pulls."""
+    """Return the result of one process with the mean of all ranks' pulls."""
     values = torch.arange(1.0, length + 1)
     for _ in range(steps):
         values -= 0.5 * (values - 10.0 * (1 + n) / 2)
@@ -126,7 +126,7 @@ def alone_in_parts(length, n, steps):
 
 
 class ConditionalLayers(nn.Module):
-    """Three layers, of which a batch uses some: the first number of its inputs tells which."""
+    """Three layers, some of which a batch uses: the first number of its inputs says which."""
 
     def __init__(self):
         super().__init__()
@@ -156,7 +156,7 @@ MOMENTUM = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
 
 
 def gaps_by_owner(train_by_owner):
-    """How far the weights of each layer are from one process's after 1, 2 and 3 steps."""
+    """Return how far each layer's weights are from one process's after 1, 2 and 3 steps."""
     found, n = [], dist.get_world_size()
     for steps in (1, 2, 3):
         model, alone = ConditionalLayers(), ConditionalLayers()
@@ -180,7 +180,7 @@ def muon(parameters):
 
 
 def step_alone(weight, gradient):
-    """What one step of Muon makes of a matrix with this gradient."""
+    """Return a matrix after one step of Muon with this gradient."""
     p = nn.Parameter(weight.clone())
     p.grad = gradient.clone()
     muon([p]).step()
@@ -188,7 +188,7 @@ def step_alone(weight, gradient):
 
 
 def owners_equal_alone(weights, gradients) -> bool:
-    """Whether ranks, at least one matrix for each, do the same to the bit as `step_alone`.
+    """Return whether ranks with at least one matrix each equal `step_alone` to the last bit.
 
     All ranks have the same gradients here.
     """

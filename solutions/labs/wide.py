@@ -1,5 +1,5 @@
 # Built from chapters/ch07_tensor_parallel/labs/wide.py by `make build`.
-"""How wide? Tensor parallelism over slow links, over machines with several cards; busy ranks.
+"""Limits of wide tensor parallelism: slow links, machines with several cards, busy ranks.
 
 torchrun --nproc-per-node 4 labs/wide.py
 """
@@ -24,9 +24,9 @@ from pedagogy_lib import SlowProducts, measure, throttle
 
 
 class Sums:
-    """enter and leave, with another way to add up than dist.all_reduce.
+    """The functions enter and leave, with a sum other than dist.all_reduce.
 
-    add_up  add_up(x, group) adds up in x
+    add_up  add_up(x, group) sums x over the ranks in place
     """
 
     def __init__(self, add_up):
@@ -50,10 +50,10 @@ TOKENS = 4 * 64
 
 
 def slowdown(compute_seconds, sums, sum_bytes, n, inside, between) -> float:
-    """How many times as long a step takes over links `between` machines as `inside` of one.
+    """Return how many times as long a step takes over links `between` machines as `inside` one.
 
-    sums  all-reduces of a step, each a ring on n ranks; nothing overlaps
-    A link is (bytes per second, seconds of latency).
+    sums             all-reduces per step, each a ring on n ranks; nothing overlaps
+    inside, between  links: (bytes per second, seconds of latency)
     """
     fast, slow = (
         compute_seconds + sums * 2 * (n - 1) * (latency + sum_bytes / n / speed)
@@ -63,10 +63,10 @@ def slowdown(compute_seconds, sums, sum_bytes, n, inside, between) -> float:
 
 
 def block_on_links(size, links, rounds=3) -> list[float]:
-    """On each rank: seconds of a block's step for each of some links; None: without its sums.
+    """Return the seconds of a block's step on this rank, for each link; None: without its sums.
 
-    Computing is emulated, links are throttled. The quickest round counts. A small block has more
-    rounds: it is quick, so whatever else this computer does disturbs it more.
+    Computation is emulated, and links are throttled. The quickest round counts. A small block has
+    more rounds, because it is so quick that other work on this computer disturbs it more.
     """
     seconds, mode = [], SlowProducts(4e8)
     for link in links:
@@ -87,6 +87,7 @@ def block_on_links(size, links, rounds=3) -> list[float]:
 
 
 def slowest_rank(run) -> list[float]:
+    """Return the seconds of the slowest rank for each link."""
     return [max(of_ranks) for of_ranks in zip(*run.values)]
 
 
@@ -94,9 +95,9 @@ def slowest_rank(run) -> list[float]:
 
 
 def all_reduce_channels(x, channels, group=None) -> None:
-    """Add up in x by several rings at once, each with a part of x, as NCCL's channels do.
+    """Sum x over ranks in place by several rings at once, one per part, as NCCL's channels do.
 
-    On machines with several cards, Gloo gives one collective to each card in turn.
+    On machines with several cards, Gloo gives the collectives to the cards in turn.
     """
     parts = x.view(-1).tensor_split(channels)
     for request in [dist.all_reduce(part, group=group, async_op=True) for part in parts]:
@@ -104,7 +105,7 @@ def all_reduce_channels(x, channels, group=None) -> None:
 
 
 def sum_in_channels(nbytes, channels, rounds=3) -> bool:
-    """On each rank: an all-reduce in so many channels, a few times: "sum". Whether it is right."""
+    """Measure "sum", an all-reduce in `channels`, a few times; return whether it is right."""
     n = dist.get_world_size()
     all_reduce_channels(
         torch.ones(4 * channels), 4 * channels
@@ -118,7 +119,7 @@ def sum_in_channels(nbytes, channels, rounds=3) -> bool:
 
 
 def step_in_channels(text, sizes, channels, rounds=6) -> None:
-    """On each rank: steps of a small transformer whose sums go in so many channels: "step"."""
+    """Measure steps of a small transformer whose sums go through `channels`, as "step"."""
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
     sums = Sums(lambda x, group: all_reduce_channels(x, channels, group))
@@ -132,7 +133,7 @@ def step_in_channels(text, sizes, channels, rounds=6) -> None:
 
 
 def quickest(block) -> float:
-    """Seconds of the quickest round; in each, the slowest rank counts."""
+    """Return the seconds of the quickest round; in each round, the slowest rank counts."""
     return min(max(end - start for start, end in spans) for spans in zip(*block.spans))
 
 
@@ -140,7 +141,7 @@ def quickest(block) -> float:
 
 
 def split_between(x, layers):
-    """Two layers, one on each of two ranks."""
+    """Run two layers, one on each of two ranks."""
     if dist.get_rank() == 0:
         hidden = x @ layers[0]
         with measure("send", memory=False):
@@ -152,7 +153,7 @@ def split_between(x, layers):
 
 
 def split_within(x, layers):
-    """Two layers, half of each on each of two ranks."""
+    """Run two layers, half of each on each of two ranks."""
     rank = dist.get_rank()
     y = (x @ layers[0].chunk(2, dim=1)[rank]) @ layers[1].chunk(2, dim=0)[rank]
     with measure("all_reduce", memory=False):
@@ -163,7 +164,7 @@ SPLITS = {"layer after layer": split_between, "cut within": split_within}
 
 
 def both_splits(size, flops) -> None:
-    """On each of two ranks: both SPLITS, with emulated products."""
+    """Run both SPLITS on each of two ranks, with emulated products."""
     x, layers = torch.randn(size, size), torch.randn(2, size, size)
     dist.all_reduce(torch.ones(1))  # the first messages open the connections
     (dist.send if dist.get_rank() == 0 else dist.recv)(torch.ones(1), 1 - dist.get_rank())
@@ -174,7 +175,7 @@ def both_splits(size, flops) -> None:
 
 
 def share_busy(run, name) -> float:
-    """The share of the time of a block in which the ranks compute."""
+    """Return the share of a block's time in which the ranks compute."""
     start = min(spans[0][0] for spans in run[name].spans)
     end = max(spans[0][1] for spans in run[name].spans)
     inside = sum(b - a for spans in run["product"].spans for a, b in spans if start <= a <= end)

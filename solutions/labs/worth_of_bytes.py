@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/worth_of_bytes.py by `make build`.
-"""What fewer bytes are worth: the loss of each way after so many steps, bytes or seconds.
+"""The value of fewer bytes: the loss of each way after the same steps, bytes or seconds.
 
 torchrun --nproc-per-node 2 labs/worth_of_bytes.py
 """
@@ -12,16 +12,17 @@ from fewer_bytes import ALONE, WAYS, Training
 from gradient_accumulation import digits
 
 FIRST_RATE, SEED_OF_TUNING = 0.1, 100
-LAST = 4  # of the losses after every ALONE steps
+LAST = 4  # losses to average, which are taken after every ALONE steps
 
 
-# ---- Trainings on a rank --------------------------------------------------------------------
+# ---- Training on a rank ---------------------------------------------------------------------
 
 
 def loss_with(way, data, rate, steps) -> float:
-    """Near the end of a training with a seed of its own: the same on all ranks; maybe infinity.
+    """Train with a separate seed; return the loss near the end, infinity if training diverged.
 
-    That is the mean over the last exchanges of local SGD, since the loss goes up and down.
+    The loss is the mean over the last exchanges of local SGD, because the loss goes up and down. It
+    is rank 0's, on all ranks.
     """
     training, losses = Training(way, data, SEED_OF_TUNING, rate), []
     while training.steps < steps:
@@ -34,9 +35,10 @@ def loss_with(way, data, rate, steps) -> float:
 
 
 def tune_rates(data, steps, ways=tuple(WAYS)) -> dict[str, dict[float, float]]:
-    """{way: {learning rate: loss}}, until the best rate has a worse one on each side.
+    """Try learning rates for each way: {way: {rate: loss}}.
 
-    Begins with FIRST_RATE; then the best rate so far is doubled and halved, until both are known.
+    The search begins with FIRST_RATE. It then doubles and halves the best rate so far, until both
+    of these are known, so that the best rate has a worse one on each side.
     """
     found = {}
     for way in ways:
@@ -54,7 +56,9 @@ def best_rate(losses) -> float:
 
 
 def curves(data, steps, rates, seeds=(0, 1, 2)) -> dict[str, list[dict[int, float]]]:
-    """{way: for each seed {steps: loss}}, on one rank; bytes are measured under the way's name.
+    """Train in each way with each seed, on one rank: {way: [{steps: loss} of each seed]}.
+
+    Bytes are measured under the way's name.
 
     rates  {way: learning rate}
     """
@@ -74,46 +78,46 @@ def curves(data, steps, rates, seeds=(0, 1, 2)) -> dict[str, list[dict[int, floa
     return found
 
 
-# ---- What it is worth -----------------------------------------------------------------------
+# ---- The value of bytes ---------------------------------------------------------------------
 
 
 def key_by_megabytes(losses, bytes_of) -> dict[str, dict[float, list[float]]]:
-    """{way: {MB sent: [loss of each seed]}}, without the start, where nothing was sent.
+    """Return {way: {MB sent: [loss of each seed]}}, without the start, where nothing was sent.
 
-    losses    {way: for each seed {steps: loss}}
-    bytes_of  {way: bytes of a step}
+    losses    {way: [{steps: loss} of each seed]}
+    bytes_of  {way: bytes per step}
     """
     return {way: {k * bytes_of[way] / 1e6: [curve[k] for curve in of_way] for k in of_way[0] if k}
             for way, of_way in losses.items()}  # fmt: skip
 
 
 def curve_at(curve, steps) -> float:
-    """The loss after so many steps, or after the last number below that was measured."""
+    """Return the loss after `steps` steps, or after the last smaller number that was measured."""
     return curve[max(k for k in curve if k <= steps)]
 
 
 def loss_at(of_way, steps) -> float:
-    """The median over seeds of curve_at."""
+    """Return the median of `curve_at` over seeds."""
     return median(curve_at(curve, steps) for curve in of_way)
 
 
 def rate_rows(tried) -> list[list[str]]:
-    """A table's rows: a way, its best rate, and the loss at each rate that was tried."""
+    """Return a table's rows: a way, its best rate, and the loss at each rate that was tried."""
     return [[way, f"{best_rate(losses):g}",
              ", ".join(f"{rate:g}: {losses[rate]:.2f}" for rate in sorted(losses))]
             for way, losses in tried.items()]  # fmt: skip
 
 
 def ends_of(losses, way) -> str:
-    """The loss at the end: the median over seeds, and in brackets the lowest and the highest."""
+    """Format the final losses: the median over seeds, with the lowest and highest in brackets."""
     ends = sorted(curve[max(curve)] for curve in losses[way])
     return f"{median(ends):.3f} ({ends[0]:.3f} to {ends[-1]:.3f})"
 
 
 def rows(losses, bytes_of, seconds, budget) -> list[list[str]]:
-    """A table's rows: bytes and seconds of a step, the loss at the end, and what fits into a time.
+    """Return a table's rows: bytes and seconds per step, final losses, steps in a time, their loss.
 
-    budget  seconds that all ways have
+    budget  the seconds that each way has
     """
 
     def row(way):
@@ -126,9 +130,9 @@ def rows(losses, bytes_of, seconds, budget) -> list[list[str]]:
 
 
 def what_was_found(losses, bytes_of, seconds, steps) -> str:
-    """In words, after the same steps, bytes and seconds: the plain way, and the best ones.
+    """Describe the plain way and the best ways, after the same steps, bytes and seconds.
 
-    Best are the way with the lowest loss, and all whose seeds overlap with its seeds.
+    The best ways are the one with the lowest loss and all whose seeds overlap with its seeds.
     """
     part, plain = steps // 5, "all-reduce"
     after = {
@@ -150,7 +154,7 @@ def what_was_found(losses, bytes_of, seconds, steps) -> str:
 
 
 def megabytes_to(losses, bytes_of, goal) -> dict[str, float]:
-    """{way: MB that a rank has sent when the median loss first was `goal` or less}, if it was."""
+    """Return {way: MB sent per rank when the median loss first is at most `goal`}, if it is."""
     found = {}
     for way, curves_of_way in losses.items():
         steps = [k for k in curves_of_way[0] if loss_at(curves_of_way, k) <= goal]
@@ -163,7 +167,7 @@ def megabytes_to(losses, bytes_of, goal) -> dict[str, float]:
 
 
 def program(data, steps=60) -> list[str]:
-    """Two ways, tuned; what this rank has to say."""
+    """Try learning rates for two ways; return the lines that this rank reports."""
     tried = tune_rates(data, steps, ("all-reduce", "local SGD"))
     return [f"{way}: best rate {rate}; tried {losses}" for way, rate, losses in rate_rows(tried)]
 

@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/zero.py by `make build`.
-"""ZeRO: model states that are split over the ranks, stage by stage, each by hand.
+"""ZeRO by hand, stage by stage: model states that are sharded over the ranks.
 
 torchrun --nproc-per-node 4 labs/zero.py
 """
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 
 def flatten_padded(tensors, n) -> Tensor:
-    """Exercise 6.2. Tensors one after another in a new flat one, then zeros until n divides it.
+    """Exercise 6.2. Join tensors in a new flat one, then zeros until n divides it.
 
     tensors  one or more, of one dtype, on one device
     Shapes   any -> (ceil(elements / n) * n,)
@@ -35,13 +35,13 @@ def flatten_padded(tensors, n) -> Tensor:
 class Unit:
     """Parameters that travel together: one flat tensor, padded, and cut into n equal chunks.
 
-    Rank k owns chunk k, its shard: this is what its optimizer steps on. As long as the unit is
-    gathered, the parameters are views into `flat`.
+    Rank k owns chunk k, its shard, which its optimizer steps on. As long as the unit is gathered,
+    the parameters are views into `flat`.
 
     flat    (n * shard,): all parameters, then padding
     chunks  n views into flat, each (shard,)
-    shard   (shard,), a parameter with a gradient of its own: a view into flat; or, if `alone`, in
-            memory of its own, so that flat's memory can be freed
+    shard   (shard,), a parameter with its own gradient: a view into flat; or, if `alone`, in
+            separate memory, so that flat's memory can be freed
     """
 
     @torch.no_grad()
@@ -65,7 +65,7 @@ def show_parameters(unit):
 
 
 def gradients_of(unit) -> list[Tensor]:
-    """The gradient of each parameter, zeros for one that has none; flat."""
+    """Return the flat gradient of each parameter of a unit; zeros for one that has none."""
     return [
         unit.flat.new_zeros(size) if p.grad is None else p.grad.reshape(-1)
         for p, size in zip(unit.parameters, unit.sizes)
@@ -73,15 +73,15 @@ def gradients_of(unit) -> list[Tensor]:
 
 
 def units_of(model, modules=(), group=None, alone=False) -> dict[nn.Module, Unit]:
-    """One unit for each of some modules of a model; what is in none of them makes one unit more.
+    """Return one unit for each of some modules of a model, and one for all other parameters.
 
-    A parameter belongs to the smallest of the modules that has it. Frozen ones are in no unit:
-    they stay whole, on every rank.
+    A parameter belongs to the smallest of the modules that has it. Frozen ones are in no unit: they
+    stay whole, on every rank.
 
     Returns  {module: its unit}, in the order of the model's parameters: a backward goes through
              them from the last to the first
-    Raises   ValueError if a parameter is used outside of the module that it would belong to, or if
-             a unit would have two dtypes
+    Raises   ValueError if a parameter is used outside the module that it would belong to, or if a
+             unit would have two dtypes
     """
     owner = {}
     for module in sorted([model, *modules], key=lambda m: -len(list(m.modules()))):
@@ -111,11 +111,11 @@ def units_of(model, modules=(), group=None, alone=False) -> dict[nn.Module, Unit
 
 @torch.no_grad()
 def reduce_gradients(unit):
-    """Exercise 6.3. Every rank gets its part of the mean gradient; all others are freed.
+    """Exercise 6.3. Give every rank its part of the mean gradient; free the rest.
 
-    `unit.shard.grad` becomes this rank's chunk of the mean over all ranks; if there is one
-    already, they add up. Nothing else is kept in memory, and afterwards no parameter of the unit
-    has a gradient. One that had none before counts as zeros.
+    `unit.shard.grad` becomes this rank's chunk of the mean over all ranks; if there is one already,
+    they add up. Nothing else is kept in memory, and afterwards no parameter of the unit has a
+    gradient. One that had none before counts as zeros.
 
     Cost  one reduce-scatter: each rank sends (n-1)/n of flat's bytes
     """
@@ -125,20 +125,20 @@ def reduce_gradients(unit):
         p.grad = None
     chunks = list(flat.chunk(unit.n))
     reduce_scatter_ring(chunks, unit.group)
-    mean = chunks[unit.rank] / unit.n  # a tensor of its own: `flat` is freed
+    mean = chunks[unit.rank] / unit.n  # a separate tensor, so that `flat` is freed
     unit.shard.grad = mean if unit.shard.grad is None else unit.shard.grad + mean
     ### END SOLUTION
 
 
 class Zero1:
-    """Exercise 6.4. Stage 1: each rank has the optimizer's state for its shards, and no other.
+    """Exercise 6.4. Stage 1: each rank has the optimizer's state for its shards only.
 
     Call `loss.backward()` as often as you like, then `step()`. It leaves no gradients.
 
     make_optimizer  takes a list of parameters; it has to treat each number by itself, as SGD and
                     Adam do
     modules         see units_of
-    alone           for stage 3, whose update is another one
+    alone           for stage 3, which updates in another way
     Equals          averaging the gradients (zeros where there is none), and one step of
                     make_optimizer(model.parameters())
     Cost            a step: each rank sends 2(n-1)/n of the model
@@ -151,7 +151,7 @@ class Zero1:
         self.optimizer = make_optimizer([unit.shard for unit in self.units.values()])
 
     def step(self):
-        """Update the model with what the backwards have left in `.grad`."""
+        """Update the model with the gradients that the backwards have left in `.grad`."""
         ### BEGIN SOLUTION
         for unit in self.units.values():
             reduce_gradients(unit)
@@ -174,13 +174,13 @@ class Zero1:
 class Zero2(Zero1):
     """Exercise 6.7. Stage 2: a unit's gradients are reduced, and freed, in the backward.
 
-    That happens as soon as all of them are there; from the last unit to the first, so that all
-    ranks do the same in turn. At the end of a backward, whatever is left is reduced: a parameter
-    may have had no part in the loss.
+    That happens as soon as all of them are complete, from the last unit to the first, so that all
+    ranks reduce in the same order. At the end of a backward, the remaining units are reduced,
+    because a parameter may have had no part in the loss.
 
     Equals  Zero1
-    Cost    each backward: (n-1)/n of the model; each step: (n-1)/n of it. (A unit that several
-            recomputed parts have may be reduced once for each of them.)
+    Cost    each backward: (n-1)/n of the model; each step: (n-1)/n of it. A unit that several
+            recomputed parts have may be reduced once for each of them
     Source  Rajbhandari et al. 2020, "ZeRO", section 5.2
     """
 
@@ -197,14 +197,14 @@ class Zero2(Zero1):
             self.hooks.append(module.register_forward_hook(self.calls.follow))
 
     def begin_backward(self):
-        """The first gradient of a backward is ready."""
+        """Begin a backward; its first gradient is ready."""
         self.left = list(self.units.values())  # to be reduced; the last one comes first
         self.missing = {unit: set(unit.parameters) for unit in self.left}
         self.calls.begin_backward()
         call_after_backward(self.end_backward)
 
     def has_grown(self, unit, parameter):
-        """Called by autograd when it has added to the gradient of a parameter of a unit."""
+        """Handle an addition to the gradient of a unit's parameter; autograd calls this."""
         if self.left is None:
             self.begin_backward()
         if unit not in self.left:
@@ -213,13 +213,13 @@ class Zero2(Zero1):
             self.is_ready(unit, parameter)
 
     def once_more(self, unit):
-        """Two recomputed parts have the same unit: when one is done, the other's is missing."""
+        """Expect a unit's gradients again: two recomputed parts have it, and only one is done."""
         self.missing[unit] = set(unit.parameters)
         if unit not in self.left:
             self.left.insert(0, unit)
 
     def is_ready(self, unit, parameter):
-        """Called when the gradient of a parameter of a unit is complete."""
+        """Handle the complete gradient of a parameter of a unit."""
         if self.left is None:
             self.begin_backward()
         ### BEGIN SOLUTION
@@ -229,7 +229,7 @@ class Zero2(Zero1):
         ### END SOLUTION
 
     def end_backward(self):
-        """Called by autograd when a backward is over."""
+        """End a backward; autograd calls this when it is over."""
         ### BEGIN SOLUTION
         while self.left:
             self.reduce(self.left.pop())
@@ -237,16 +237,16 @@ class Zero2(Zero1):
         self.left = None
 
     def reduce(self, unit):
-        """What is_ready and end_backward call for a unit; stage 3 does more here."""
+        """Reduce a unit, for is_ready and end_backward; stage 3 does more here."""
         reduce_gradients(unit)
 
     def step(self):
-        """Update the model: what the backwards have left in `.grad` is reduced already."""
+        """Update the model; the gradients that the backwards have left are reduced already."""
         self.update()
 
 
 def call_after_backward(function):
-    """Within a backward: have autograd call a function when it is over, as DDP and FSDP do."""
+    """Make autograd call a function when the present backward is over, as DDP and FSDP do."""
     torch.autograd.Variable._execution_engine.queue_callback(function)
 
 
@@ -255,7 +255,7 @@ def call_after_backward(function):
 
 @torch.no_grad()
 def gather(unit):
-    """Exercise 6.10. Make a unit whole: `flat` gets memory again, and in it every rank's shard.
+    """Exercise 6.10. Make a unit whole: `flat` gets memory again, with every rank's shard.
 
     Afterwards its parameters are views into `flat` again.
 
@@ -270,12 +270,12 @@ def gather(unit):
 
 
 def dispose(unit):
-    """Exercise 6.11. Free the memory of a unit's `flat`; its parameters have no elements then.
+    """Exercise 6.11. Free a unit's `flat`; its parameters then have no elements.
 
-    They keep their dtype. The shard, and its gradient, stay.
+    They keep their dtype. The shard and its gradient stay.
 
-    Autograd has saved views into flat's storage for the backward. They must not keep its memory,
-    and must be good again after gather(). So the storage itself is resized, to 0 bytes.
+    Autograd has saved views into flat's storage for the backward. They must not keep its memory
+    alive, and must be good again after gather(). So the storage itself is resized to 0 bytes.
     """
     ### BEGIN SOLUTION
     for p in unit.parameters:
@@ -287,17 +287,17 @@ def dispose(unit):
 class Zero3(Zero2):
     """Exercise 6.12. Stage 3: a unit's parameters are whole while it computes, and only then.
 
-    Before a module's forward its unit is gathered, and after it disposed of. Before its backward
-    it is gathered again. As soon as its gradients are complete, they are reduced, and the unit is
-    disposed of. Within a backward, a forward may run again (activation checkpointing). It must not
-    take the unit away.
+    A unit is gathered before its module's forward and freed after it. Before its backward it is
+    gathered again. As soon as its gradients are complete, they are reduced, and the unit is freed.
+    Within a backward, a forward may run again (activation checkpointing); it must not free the
+    unit.
 
-    `self.need(unit)` gathers a unit unless it is there, `self.drop(unit)` disposes of it if it is.
+    `self.need(unit)` gathers a unit unless it is gathered, and `self.drop(unit)` frees it if it is.
     `self.held` is a set for you: the units whose backward has begun and is not over.
 
     Units are reduced in turn, from the last to the first. So the model's own parameters, outside
-    of all modules that are units, should be among its first, such as its embeddings. All
-    ranks have to use the same modules, in the same order; a module of a unit returns one tensor.
+    all modules that are units, should be among its first, such as its embeddings. All ranks have to
+    use the same modules, in the same order; a module of a unit returns one tensor.
 
     Equals  Zero1
     Cost    each forward and backward: 3(n-1)/n of the model
@@ -318,7 +318,7 @@ class Zero3(Zero2):
         ### END SOLUTION
 
     def after_forward(self, unit, module, inputs, output):
-        """The output calls `before_backward(unit, its gradient)` when the backward reaches it."""
+        """Make output call `before_backward(unit, its gradient)` when the backward reaches it."""
         if not isinstance(output, Tensor):
             raise TypeError(
                 f"{type(module).__name__} returns a {type(output).__name__}: a module that is a "
@@ -338,7 +338,7 @@ class Zero3(Zero2):
         ### END SOLUTION
 
     def reduce(self, unit):
-        """Called as in stage 2."""
+        """Reduce a unit's gradients, and free the unit; called as in stage 2."""
         ### BEGIN SOLUTION
         reduce_gradients(unit)
         self.held.discard(unit)
@@ -346,7 +346,7 @@ class Zero3(Zero2):
         ### END SOLUTION
 
     def update(self):
-        """Nothing to gather here: the next forward does it."""
+        """Update the shards, and gather nothing, because the next forward does."""
         self.optimizer.step()
         for unit in self.units.values():
             unit.shard.grad = None
@@ -364,9 +364,9 @@ class Zero3(Zero2):
 
 @contextlib.contextmanager
 def whole(engine: Zero1):
-    """`with whole(engine):` all parameters are there, in every stage: to look at, or to save."""
+    """Make all parameters whole within `with whole(engine):`, in every stage, to read or save."""
     for unit in list(getattr(engine, "coming", ())):
-        engine.drop(unit)  # an engine of labs/prefetch.py has it on its way, in another thread
+        engine.drop(unit)  # an engine of labs/prefetch.py is gathering it, in another thread
     away = [unit for unit in engine.units.values() if not unit.flat.untyped_storage().nbytes()]
     try:
         for unit in away:
@@ -383,7 +383,7 @@ STAGES = {"stage 1": Zero1, "stage 2": Zero2, "stage 3": Zero3}
 
 
 def train(model, step, text, steps, samples=32):
-    """Returns the loss at first and at last, and the median time of a step in seconds."""
+    """Train; return the first and the last loss, and the median time of a step in seconds."""
     losses, times = [], []
     for number in range(steps):
         inputs, targets = share_of_rank(draw_batch(text, samples, number))
@@ -397,10 +397,10 @@ def train(model, step, text, steps, samples=32):
 
 
 def program(stage, text, steps=20) -> tuple[float, float, float]:
-    """Train a small transformer; returns what train() does. One step more is measured: "step"."""
+    """Train a small transformer; return train()'s result. One more step is measured: "step"."""
     from pedagogy_lib import measure
 
-    gc.collect()  # an engine has cycles: under torchrun, the stage before may still be there
+    gc.collect()  # an engine has cycles: under torchrun, the previous one may still exist
     torch.manual_seed(0)
     model = Transformer(layers=4)
     zero = STAGES[stage](model, partial(torch.optim.Adam, lr=5e-3), list(model.blocks))

@@ -1,5 +1,5 @@
 # Built from chapters/ch06_zero/labs/zero_runs.py by `make build`.
-"""What a rank keeps and sends in a training step: DDP, and the stages of labs/zero.py, measured.
+"""The bytes that a rank keeps and sends in a step, measured: DDP and the stages of labs/zero.py.
 
 torchrun --nproc-per-node 4 labs/zero_runs.py
 """
@@ -26,9 +26,9 @@ ADAM = partial(torch.optim.Adam, lr=1e-3)
 
 
 def stages_by_formula(numbers, n, each=(4, 4, 8)) -> dict[str, dict[str, float]]:
-    """{stage: {kind: bytes}} of a rank, if a model of so many parameters is on n ranks.
+    """Return {stage: {kind: bytes}} of a rank, for a model of so many parameters on n ranks.
 
-    each  bytes for one parameter: of itself, of its gradient, of its optimizer state
+    each  bytes per parameter: of itself, of its gradient, of its optimizer state
     """
     split = {"DDP": (), "stage 1": STATES[2:], "stage 2": STATES[1:], "stage 3": STATES}
     return {
@@ -39,15 +39,15 @@ def stages_by_formula(numbers, n, each=(4, 4, 8)) -> dict[str, dict[str, float]]
 
 
 def states_in(peak) -> dict[str, int]:
-    """Of the bytes by kind those of model states."""
+    """Return only the model states of the bytes by kind."""
     return {kind: peak[kind] for kind in STATES}
 
 
-# ---- On a rank ------------------------------------------------------------------------------
+# ---- Runs on a rank -------------------------------------------------------------------------
 
 
 class DDP:
-    """With the interface of a stage: PyTorch's DDP, and the whole optimizer on every rank."""
+    """PyTorch's DDP with the interface of a stage, and the whole optimizer on every rank."""
 
     def __init__(self, model, make_optimizer, modules=()):
         self.module = DistributedDataParallel(model)
@@ -59,20 +59,20 @@ class DDP:
 
 
 def recompute(module):
-    """From now on a module keeps nothing but its input for the backward."""
+    """Make a module keep, from now on, nothing but its input for the backward."""
     module.forward = partial(checkpoint, module.forward, use_reentrant=False)
 
 
 def training(stage, text, layers=4, steps=3, samples=16, recomputed=False):
-    """Train a small transformer, each block of which is a unit. The last step is measured.
+    """Train a small transformer, each block of which is a unit; the last step is measured.
 
-    The blocks are "step", and inside of it "after the backward".
+    The measured blocks are "step" and, inside it, "after the backward".
 
     Returns  bytes of the model, bytes of each unit, and how many numbers this rank's optimizer has
     """
     from pedagogy_lib import measure
 
-    gc.collect()  # an engine has cycles: the one before may still be there
+    gc.collect()  # an engine has cycles: the previous one may still exist
     torch.manual_seed(0)
     model = Transformer(layers=layers)
     engine = (STAGES | {"DDP": DDP})[stage](model, ADAM, list(model.blocks))
@@ -97,7 +97,7 @@ def training(stage, text, layers=4, steps=3, samples=16, recomputed=False):
 
 
 def equals_one_process(stage, text, steps=5) -> bool:
-    """Whether some steps give the weights of one process that has the whole batch, in float64."""
+    """Return whether some float64 steps give the weights of one process with the whole batch."""
     from pedagogy_lib import close
 
     torch.manual_seed(0)
@@ -119,7 +119,7 @@ def equals_one_process(stage, text, steps=5) -> bool:
 
 
 def film_step(stage, text):
-    """One step of a small transformer, as a film of its units."""
+    """Return a film of the units in one step of a small transformer."""
     torch.manual_seed(0)
     model = Transformer(16, layers=4, context=16)
     engine = STAGES[stage](model, ADAM, list(model.blocks))
@@ -157,7 +157,7 @@ def make_linear(weight) -> nn.Linear:
 
 
 def measure_tiled_step(tiles) -> dict:
-    """A step of stage 3 in which each tile is a unit, measured as "step"."""
+    """Take a step of stage 3 in which each tile is a unit; it is measured as "step"."""
     from pedagogy_lib import measure
 
     gc.collect()
@@ -178,7 +178,7 @@ def measure_tiled_step(tiles) -> dict:
 
 
 class Twice(nn.Module):
-    """Three recomputed layers, of which the first and the last are the same module; and a head."""
+    """Three recomputed layers, the first and the last of which are one module; and a head."""
 
     def __init__(self):
         super().__init__()
@@ -197,14 +197,14 @@ class Hasty(STAGES["stage 2"]):
     def __init__(self, model, *args, **kwargs):
         super().__init__(model, *args, **kwargs)
         for hook in self.hooks[len(list(model.parameters())) :]:
-            hook.remove()  # those that follow the modules' calls
+            hook.remove()  # the hooks that follow the modules' calls
 
     def has_grown(self, unit, parameter):
         self.is_ready(unit, parameter)
 
 
 def gap_with_recomputation(kind, steps=3) -> float:
-    """Train `Twice` in float64: how far the weights are from one process's, in their length."""
+    """Train `Twice` in float64; return how far it is from one process, relative to the weights."""
     torch.manual_seed(0)
     model = Twice().double()
     alone, rank, n = copy.deepcopy(model), dist.get_rank(), dist.get_world_size()
@@ -221,18 +221,18 @@ def gap_with_recomputation(kind, steps=3) -> float:
     return (off / sum(its.square().sum() for _, its in pairs)).sqrt().item()
 
 
-# ---- What was measured ----------------------------------------------------------------------
+# ---- Measurements ---------------------------------------------------------------------------
 
 
 def count_models_sent(run) -> float:
-    """How many times the model's bytes rank 0 has sent in the step."""
+    """Return how many times the model's bytes rank 0 has sent in the step."""
     return run["step"].sent_bytes[0] / run.values[0]["model"]
 
 
 def course_of(run, kind, rank=0):
-    """How many bytes of a kind there are, in models, from one change of memory to the next.
+    """Return the bytes of a kind, in models, from one change of memory to the next.
 
-    Returns  (share of the step's changes that are over, models)
+    Returns  (percent of the step's changes that are over, models)
     """
     _, history = run["step"].memory[rank][0]
     column = history[:, STATES.index(kind)] / run.values[0]["model"]
