@@ -67,19 +67,27 @@ def remove_course_imports(text: str) -> str:
 
 @lru_cache(1024)
 def read_code(text: str) -> str:
-    """Return a module's text without docstrings and comments; the marks of solutions stay."""
-    lines, gone = text.splitlines(), set()
+    """Return a module's text without docstrings, comments and blank lines.
+
+    The marks of solutions, such as `### END SOLUTION`, stay.
+    """
+    lines, gone, quoted = text.splitlines(), set(), set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT and not token.string.startswith("###"):
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
-            gone.update({row} if not lines[row - 1] else ())
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             docstring = node.body[0]
             if docstring.lineno > getattr(node, "lineno", 0):  # on lines of its own
                 gone.update(range(docstring.lineno, docstring.end_lineno + 1))
-    return "\n".join(line for number, line in enumerate(lines, 1) if number not in gone)
+        elif isinstance(node, ast.Constant | ast.JoinedStr):
+            quoted.update(range(node.lineno, node.end_lineno + 1))
+    kept = (
+        line for number, line in enumerate(lines, 1)
+        if number not in gone and (line or number in quoted)
+    )  # fmt: skip
+    return "\n".join(kept)
 
 
 def input_files(text: str, root: Path) -> set[Path]:
@@ -91,12 +99,12 @@ def input_files(text: str, root: Path) -> set[Path]:
     for number in sorted(find_checks(text).keys() & folders.keys()):
         found |= modules_behind(folders[number] / "check.py")
     found = {path for path in found if not path.stem.endswith("truth")}
-    texts += [path.read_text(encoding="utf-8") for path in found]
+    texts += [read_code(path.read_text(encoding="utf-8")) for path in found]
     while texts:
         text = texts.pop()
         named = {labs[name] for name in lab_names(text) & labs.keys()}
         for path in named - found:
-            texts.append(path.read_text(encoding="utf-8"))
+            texts.append(read_code(path.read_text(encoding="utf-8")))
         found |= named | {path for name, path in others.items() if name in text}
     return found
 

@@ -340,11 +340,13 @@ def test_comments_and_docstrings_make_no_record_outdated(tmp_path):
         'class Shape:\n    x = "# 1"\n',
         'class Shape:\n    ### BEGIN SOLUTION\n    x = "# 2"\n',
         'class Shape: "x"; x = "# 1"\n',
+        'class Shape:\n    x = """\n\n# 1"""\n',
+        'class Shape:\n    x = """\n# 1"""\n',
     ):
         lab.write_text(text)
         digests.append(record_inputs.digest_file(lab))
     assert digests[0] == digests[1]
-    assert len(set(digests)) == 4
+    assert len(set(digests)) == 6
 
 
 def test_build_writes_and_executes_everything(tmp_path, monkeypatch, capfd):
